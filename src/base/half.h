@@ -67,7 +67,7 @@ constexpr float RoundToOddF32(double value) {
   if (special || static_cast<double>(nearest) == value || (bits & 1u) != 0) {
     return nearest;
   }
-  const bool away = (static_cast<double>(nearest) > value) == (nearest > 0);
+  const bool away = value > 0 ? nearest > value : nearest < value;
   return std::bit_cast<float>(away ? bits - 1 : bits + 1);
 }
 

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a backend must offer: facts about its device, workers to run on, and a
+// table of implementations, best first.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/function_ref.h"
+#include "base/range.h"
+
+namespace flashacl {
+
+struct Implementation;
+
+// What planning may know of a device. Worker counts are deliberately not part
+// of it: the answer must not depend on them.
+struct DeviceInfo {
+  std::string name;
+  std::vector<std::string> instruction_sets;
+  int64_t l1_bytes = 32 << 10;
+  int64_t l2_bytes = 512 << 10;
+  int64_t l3_bytes = 8 << 20;
+};
+
+// Runs independent pieces of work; owned by the backend.
+class Workers {
+ public:
+  virtual ~Workers() = default;
+
+  // Calls body(n) once for every n in [0, count), on any worker in any order,
+  // and returns when all are done. Bodies must not throw.
+  virtual void ForEach(int64_t count, FunctionRef<void(int64_t)> body) = 0;
+
+  virtual int count() const = 0;
+};
+
+struct Backend {
+  std::string_view name;
+  DeviceInfo device;
+  std::span<const Implementation> implementations;  // best first
+  Workers* workers = nullptr;
+};
+
+}  // namespace flashacl

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lengths and padding from device tensors.
+#include "plan/geometry.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace flashacl {
+namespace {
+
+int64_t IntegerAt(const TensorSpec& spec, const std::byte* base,
+                  int64_t index) {
+  const std::byte* at = base + spec.At(index) * SizeOf(spec.dtype);
+  if (spec.dtype == DType::kI32) {
+    int32_t value;
+    std::memcpy(&value, at, sizeof(value));
+    return value;
+  }
+  int64_t value;
+  std::memcpy(&value, at, sizeof(value));
+  return value;
+}
+
+// Narrows one side of all sequences by the tensor in `slot`.
+void Narrow(const AttentionProblem& problem, const Bindings& bindings,
+            Slot slot, Range Sequence::*side,
+            std::vector<Sequence>& sequences) {
+  if (!problem.has(slot)) return;
+  int64_t end_before = 0;
+  for (size_t b = 0; b < sequences.size(); ++b) {
+    Range& rows = sequences[b].*side;
+    const int64_t value =
+        IntegerAt(problem[slot], bindings[slot], static_cast<int64_t>(b));
+    if (problem.lengths.device == Lengths::Device::kCounts) {
+      rows.last = rows.first + std::clamp<int64_t>(value, 0, rows.size());
+      continue;
+    }
+    const int64_t end = std::clamp(value, end_before, rows.last);
+    rows = {end_before, end};
+    end_before = end;
+  }
+}
+
+void ShiftBeforePadding(const AttentionProblem& problem,
+                        const Bindings& bindings,
+                        std::vector<Sequence>& sequences) {
+  const int64_t rows = problem[Slot::kKey].dims[1];
+  const int64_t padding = std::clamp<int64_t>(
+      IntegerAt(problem[Slot::kKeyPadding], bindings[Slot::kKeyPadding], 0), 0,
+      rows);
+  for (Sequence& sequence : sequences) {
+    const int64_t columns = sequence.columns();
+    const int64_t first = rows - padding - columns;
+    sequence.keys = first < 0 ? Range{} : Range{first, first + columns};
+  }
+}
+
+}  // namespace
+
+std::vector<Sequence> ResolveSequences(const AttentionProblem& problem,
+                                       const Bindings& bindings) {
+  std::vector<Sequence> sequences = problem.lengths.sequences;
+  Narrow(problem, bindings, Slot::kQueryLengths, &Sequence::queries, sequences);
+  Narrow(problem, bindings, Slot::kKeyLengths, &Sequence::keys, sequences);
+  if (problem.has(Slot::kKeyPadding)) {
+    ShiftBeforePadding(problem, bindings, sequences);
+  }
+  return sequences;
+}
+
+}  // namespace flashacl

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// What only the stream knows about a problem's sequences, read at the head of
+// a launch.
+#pragma once
+
+#include <vector>
+
+#include "plan/bindings.h"
+#include "problem/attention_problem.h"
+
+namespace flashacl {
+
+// The sequences as they are in this run: the problem's own, narrowed by the
+// tensors in kQueryLengths, kKeyLengths and kKeyPadding where it has them.
+// Values outside of what a tensor holds are clamped into it, so that wrong
+// lengths cost a wrong answer and never a wild read. With kKeyPadding p, the
+// keys of a sequence of n are the n rows before the last p; where that would
+// start before row 0 the sequence has no keys.
+std::vector<Sequence> ResolveSequences(const AttentionProblem& problem,
+                                       const Bindings& bindings);
+
+}  // namespace flashacl

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Choosing is a loop over a table, and a refusal is an answer.
+#include "plan/plan.h"
+
+#include <utility>
+
+#include "base/str.h"
+
+namespace flashacl {
+namespace {
+
+Status Takes(const Implementation& candidate, const AttentionProblem& problem,
+             const DeviceInfo& device, const Choice& choice) {
+  if (!choice.only.empty() && candidate.name != choice.only) {
+    return Unsupported("not the implementation asked for");
+  }
+  if (!choice.without.empty() && candidate.name == choice.without) {
+    return Unsupported("excluded by the caller");
+  }
+  return candidate.supports(problem, device);
+}
+
+}  // namespace
+
+Result<Plan> MakePlan(const Backend& backend, const AttentionProblem& problem,
+                      const Choice& choice) {
+  FLASHACL_RETURN_IF_ERROR(CheckProblem(problem));
+  std::string reasons;
+  for (const Implementation& candidate : backend.implementations) {
+    if (Status fits = Takes(candidate, problem, backend.device, choice);
+        !fits.ok()) {
+      reasons += Str("{}: {}\n", candidate.name, fits.message());
+      continue;
+    }
+    Plan plan;
+    plan.problem = problem;
+    plan.implementation = &candidate;
+    candidate.prepare(backend.device, plan);
+    plan.explanation = std::move(reasons);
+    return plan;
+  }
+  return Unsupported("no implementation takes this problem\n{}", reasons);
+}
+
+Status Run(const Backend& backend, const Plan& plan, const Bindings& bindings,
+           std::byte* workspace) {
+  return plan.implementation->launch(plan, bindings, workspace,
+                                     *backend.workers);
+}
+
+}  // namespace flashacl

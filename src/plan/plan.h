@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan says how a problem will be computed. It holds no address: the same
+// plan serves any number of runs.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "plan/backend.h"
+#include "plan/implementation.h"
+#include "plan/schedule.h"
+#include "plan/workspace.h"
+#include "problem/attention_problem.h"
+
+namespace flashacl {
+
+struct Plan {
+  AttentionProblem problem;
+  const Implementation* implementation = nullptr;
+  Schedule schedule;  // empty if lengths are on the device, and for
+                      // implementations that need no tiles
+  WorkspaceLayout workspace;
+  std::string explanation;  // every implementation passed over, and why; one
+                            // per line
+};
+
+// Reaches the rest of the table. Empty names choose freely.
+struct Choice {
+  std::string_view only;     // this implementation or none
+  std::string_view without;  // any but this one
+};
+
+// The first implementation that takes the problem. kInvalidArgument if the
+// problem is impossible, kUnsupported with every refusal if nobody takes it.
+Result<Plan> MakePlan(const Backend& backend, const AttentionProblem& problem,
+                      const Choice& choice = {});
+
+// Runs the plan on the calling thread and the backend's workers. `workspace`
+// as Implementation::launch wants it.
+Status Run(const Backend& backend, const Plan& plan, const Bindings& bindings,
+           std::byte* workspace);
+
+}  // namespace flashacl

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// One attention computation, whoever asked for it: what is asked, without
+// addresses and without a word on how.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/status.h"
+#include "problem/kv_source.h"
+#include "problem/lengths.h"
+#include "problem/mask.h"
+#include "problem/score.h"
+#include "problem/slot.h"
+#include "problem/tensor_spec.h"
+
+namespace flashacl {
+
+enum class Direction : uint8_t { kForward, kBackward };
+
+// A value: equal problems have equal plans, and nothing in it can go stale.
+// Query head h shares kv head h / (heads / kv_heads). Scores are dot products
+// over qk_dim + rope_dim channels; rope is a second block of channels with
+// tensors of its own. A sink is a key whose value is zero.
+//
+// A row that sees no key: output 0, gradients 0. Its row max and row sum are
+// -FLT_MAX and FLT_MAX; with a sink they are the sink and 1; where the sequence
+// has no keys at all they are 0 and 0. Rows of outputs that belong to no
+// sequence are 0.
+//
+// Backward takes kRowMax and kRowSum as they are, without renormalising:
+//   p = exp(score - max) / sum, 0 where unseen and where sum is 0.
+struct AttentionProblem {
+  Direction direction = Direction::kForward;
+  int64_t heads = 0;
+  int64_t kv_heads = 0;
+  int64_t qk_dim = 0;
+  int64_t rope_dim = 0;  // 0: no rope
+  int64_t v_dim = 0;
+  Lengths lengths;
+  KvSource kv;
+  Mask mask;
+  Score score;
+  std::array<TensorSpec, kSlots> tensors;
+
+  const TensorSpec& operator[](Slot slot) const {
+    return tensors[static_cast<size_t>(slot)];
+  }
+  TensorSpec& operator[](Slot slot) {
+    return tensors[static_cast<size_t>(slot)];
+  }
+  bool has(Slot slot) const { return (*this)[slot].present(); }
+  int64_t group() const { return heads / kv_heads; }
+
+  bool operator==(const AttentionProblem&) const = default;
+};
+
+// What every problem must satisfy, whoever states it: the tensors its
+// direction needs are there, extents agree with heads, dims and lengths, every
+// sequence lies inside its tensors. A violation is kInvalidArgument and names
+// the slot.
+Status CheckProblem(const AttentionProblem& problem);
+
+}  // namespace flashacl

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Offsets into score-shaped and row-shaped tensors.
+#include "problem/grid.h"
+
+#include <algorithm>
+
+namespace flashacl {
+namespace {
+
+int64_t Extent(int64_t declared, int64_t of_sequence) {
+  return declared == TensorSpec::kPerSequence ? of_sequence : declared;
+}
+
+}  // namespace
+
+Grid::Grid(const TensorSpec& spec, std::span<const Sequence> sequences)
+    : spec_(spec), sequences_(sequences.begin(), sequences.end()) {
+  if (spec.placement != Placement::kBlocks) return;
+  int64_t start = 0;
+  for (const Sequence& sequence : sequences_) {
+    const int64_t rows = Extent(spec.dims[2], sequence.rows());
+    const int64_t columns = Extent(spec.dims[3], sequence.columns());
+    blocks_.push_back({start, rows, columns});
+    start += spec.dims[1] * rows * columns;
+  }
+}
+
+GridPlane Grid::Plane(int64_t sequence, int64_t head) const {
+  if (spec_.placement == Placement::kBlocks) {
+    const Block& block = blocks_[static_cast<size_t>(sequence)];
+    const int64_t plane = spec_.dims[1] == 1 ? 0 : head;
+    // One stored row serves all rows when the tensor says so.
+    const bool shared_row = spec_.dims[2] == 1;
+    return {block.start + plane * block.rows * block.columns,
+            shared_row ? 0 : block.columns, 1};
+  }
+  GridPlane plane{spec_.At(sequence, head), spec_.strides[2], spec_.strides[3]};
+  const Sequence& rows = sequences_[static_cast<size_t>(sequence)];
+  if (spec_.placement == Placement::kTensorRows) {
+    plane.offset += rows.queries.first * plane.row_stride +
+                    rows.keys.first * plane.column_stride;
+  }
+  if (spec_.placement == Placement::kDiagonal) {
+    plane.missing_rows = spec_.dims[3] - spec_.dims[2];
+  }
+  return plane;
+}
+
+int64_t Grid::ElementsNeeded() const {
+  if (!present()) return 0;
+  if (spec_.placement == Placement::kBlocks) {
+    if (blocks_.empty()) return 0;
+    const Block& last = blocks_.back();
+    return last.start + spec_.dims[1] * last.rows * last.columns;
+  }
+  int64_t last = 0;
+  for (size_t axis = 0; axis < 4; ++axis) {
+    if (spec_.dims[axis] <= 0) return 0;
+    last += (spec_.dims[axis] - 1) * std::max<int64_t>(spec_.strides[axis], 0);
+  }
+  return last + 1;
+}
+
+}  // namespace flashacl

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the row of key j lives, and how its bytes become numbers. The two are
+// independent: any addressing works with any encoding.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "problem/tensor_spec.h"
+
+namespace flashacl {
+
+struct KvSource {
+  enum class Rows : uint8_t {
+    kStrided,  // row keys.first + j of the sequence's part of the tensor
+    kList,     // the same, in a tensor of the sequence's own
+    kPaged,    // row j % page_rows of page block_table[sequence][j / page_rows]
+    kGathered,  // slot kTopK lists, for each query row, which columns exist
+  };
+
+  Rows rows = Rows::kStrided;
+  int64_t page_rows = 0;    // kPaged: rows in one page
+  int64_t gather_rows = 1;  // kGathered: columns one index stands for
+  bool value_is_key =
+      false;  // v is the leading v_dim channels of k; kValue and
+              // kGradValue are absent, kGradKey gets both parts
+
+  // kList: one spec per sequence, canonical dims [1, row, kv_head, channel];
+  // the specs in kKey and kValue then hold dtype and the widest extents.
+  std::vector<TensorSpec> key_list;
+  std::vector<TensorSpec> value_list;
+
+  bool operator==(const KvSource&) const = default;
+};
+
+}  // namespace flashacl

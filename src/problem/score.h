@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// What happens to a score between q.k and softmax.
+#pragma once
+
+#include <cstdint>
+
+namespace flashacl {
+
+// score = scale * (q.k + bias), or scale * q.k + bias, or with a slope per head
+// scale * q.k - slope * |distance|, where
+//   distance = (j + key_start) - (i + query_start).
+struct Score {
+  enum class Bias : uint8_t {
+    kNone,
+    kAfterScale,
+    kBeforeScale,
+    kAlibi,      // slope * |distance|
+    kAlibiSqrt,  // slope * sqrt(|distance|)
+  };
+
+  float scale = 1.0f;
+  Bias bias = Bias::kNone;
+  int64_t query_start = 0;         // alibi: where row 0 stands
+  int64_t key_start = 0;           // alibi: where column 0 stands
+  bool starts_only_first = false;  // the starts hold for sequence 0, others: 0
+  float keep_probability = 1.0f;   // a kept weight is divided by it
+
+  bool operator==(const Score&) const = default;
+};
+
+constexpr bool IsAlibi(Score::Bias bias) {
+  return bias == Score::Bias::kAlibi || bias == Score::Bias::kAlibiSqrt;
+}
+
+}  // namespace flashacl

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names of slots, and dense specs.
+#include "problem/slot.h"
+
+#include <iterator>
+
+#include "problem/tensor_spec.h"
+
+namespace flashacl {
+namespace {
+
+constexpr std::string_view kNames[] = {
+    "query",       "query rope",
+    "key",         "key rope",
+    "value",       "mask",
+    "bias",        "sink",
+    "keep",        "block table",
+    "top-k",       "query lengths",
+    "key lengths", "key padding",
+    "key scale",   "key offset",
+    "value scale", "value offset",
+    "out scale",   "out offset",
+    "out",         "row max",
+    "row sum",     "grad out",
+    "grad query",  "grad query rope",
+    "grad key",    "grad key rope",
+    "grad value",  "grad bias",
+    "grad sink",
+};
+static_assert(std::size(kNames) == kSlots);
+
+}  // namespace
+
+std::string_view Name(Slot slot) { return kNames[static_cast<size_t>(slot)]; }
+
+TensorSpec DenseSpec(DType dtype, std::array<int64_t, 4> dims) {
+  TensorSpec spec{.dtype = dtype, .dims = dims};
+  int64_t stride = 1;
+  for (size_t axis = 4; axis-- > 0;) {
+    spec.strides[axis] = stride;
+    stride *= dims[axis];
+  }
+  return spec;
+}
+
+}  // namespace flashacl

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// A tensor's shape before it has an address.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/dtype.h"
+
+namespace flashacl {
+
+// How the index of an element of a grid (a tensor with one element per score,
+// or per row) becomes an offset; see grid.h. Everything else is kStrided.
+enum class Placement : uint8_t {
+  kStrided,     // dims and strides say it all
+  kTensorRows,  // rows and columns count from the tensors' start, not from the
+                // sequence's: a mask over packed sequences
+  kBlocks,      // one dense block [head, row, column] per sequence, one behind
+                // the other
+  kDiagonal,    // only the last dims[2] rows of a square matrix of dims[3]
+                // columns are stored; it is constant along its diagonals
+};
+
+// At most four dimensions, in the canonical order of the slot. Strides count
+// elements; 0 repeats. Absent when dtype is kNone.
+struct TensorSpec {
+  // In dims of a kBlocks grid: as long as each sequence says.
+  static constexpr int64_t kPerSequence = -1;
+
+  DType dtype = DType::kNone;
+  Placement placement = Placement::kStrided;
+  std::array<int64_t, 4> dims{};
+  std::array<int64_t, 4> strides{};
+
+  constexpr bool present() const { return dtype != DType::kNone; }
+
+  // Offset of an element, in elements.
+  constexpr int64_t At(int64_t a, int64_t b = 0, int64_t c = 0,
+                       int64_t e = 0) const {
+    return a * strides[0] + b * strides[1] + c * strides[2] + e * strides[3];
+  }
+
+  bool operator==(const TensorSpec&) const = default;
+};
+
+// A spec whose last dimension is dense and whose dims follow one another.
+TensorSpec DenseSpec(DType dtype, std::array<int64_t, 4> dims);
+
+}  // namespace flashacl
