@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Contexts: a device, a default stream, and the streams created in it. Each
+// thread has at most one current context.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "acl/acl_base.h"
+#include "acl/handle.h"
+
+namespace flashacl::acl {
+
+class Stream;
+
+class Context {
+public:
+  static constexpr HandleKind kHandleKind = HandleKind::kContext;
+
+  // Also makes the default stream. The default context of a device (that of
+  // aclrtSetDevice) is its owner's to destroy.
+  static std::shared_ptr<Context> Create(int device, bool is_default);
+
+  void *handle() const { return handle_; }
+  int device() const { return device_; }
+  bool is_default() const { return is_default_; }
+  const std::shared_ptr<Stream> &default_stream() const {
+    return default_stream_;
+  }
+
+  // The streams created in this context that are not destroyed, the default
+  // stream first.
+  std::vector<std::shared_ptr<Stream>> Streams();
+  void Adopt(std::shared_ptr<Stream> stream);
+  void Forget(const Stream *stream);
+
+  // Makes the handles of the context and its streams stale, after their tasks.
+  void Destroy();
+
+  // aclrtCtxSetSysParamOpt's values, under `mutex`.
+  std::mutex mutex;
+  std::array<std::optional<int64_t>, 3> system_parameters;
+
+private:
+  Context(int device, bool is_default)
+      : device_(device), is_default_(is_default) {}
+
+  const int device_;
+  const bool is_default_;
+  void *handle_ = nullptr;
+  std::shared_ptr<Stream> default_stream_;
+  std::vector<std::shared_ptr<Stream>> streams_; // under `mutex`
+};
+
+// Null when the calling thread has none, or when it was destroyed.
+std::shared_ptr<Context> CurrentContext();
+void SetCurrent(const Context *context); // null: none
+
+// 0, or 107002 with a message.
+aclError RequireContext(std::string_view function);
+
+} // namespace flashacl::acl
