@@ -36,9 +36,12 @@ GridPlane Grid::Plane(int64_t sequence, int64_t head) const {
   }
   GridPlane plane{spec_.At(sequence, head), spec_.strides[2], spec_.strides[3]};
   const Sequence& rows = sequences_[static_cast<size_t>(sequence)];
-  if (spec_.placement == Placement::kTensorRows) {
-    plane.offset += rows.queries.first * plane.row_stride +
-                    rows.keys.first * plane.column_stride;
+  if (spec_.placement == Placement::kTensorRows ||
+      spec_.placement == Placement::kTensorScores) {
+    plane.offset += rows.queries.first * plane.row_stride;
+  }
+  if (spec_.placement == Placement::kTensorScores) {
+    plane.offset += rows.keys.first * plane.column_stride;
   }
   if (spec_.placement == Placement::kDiagonal) {
     plane.missing_rows = spec_.dims[3] - spec_.dims[2];

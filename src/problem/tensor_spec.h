@@ -13,16 +13,18 @@ namespace flashacl {
 // or per row) becomes an offset; see grid.h. Everything else is kStrided.
 enum class Placement : uint8_t {
   kStrided,     // dims and strides say it all
-  kTensorRows,  // rows and columns count from the tensors' start, not from the
-                // sequence's: a mask over packed sequences
-  kBlocks,      // one dense block [head, row, column] per sequence, one behind
-                // the other
-  kDiagonal,    // only the last dims[2] rows of a square matrix of dims[3]
-                // columns are stored; it is constant along its diagonals
+  kTensorRows,  // rows count from the tensors' start, not from the sequence's:
+                // row max of packed sequences
+  kTensorScores,  // rows and columns do: a mask over packed sequences
+  kBlocks,    // one dense block [head, row, column] per sequence, one behind
+              // the other
+  kDiagonal,  // only the last dims[2] rows of a square matrix of dims[3]
+              // columns are stored; it is constant along its diagonals
 };
 
-// At most four dimensions, in the canonical order of the slot. Strides count
-// elements; 0 repeats. Absent when dtype is kNone.
+// At most four dimensions, in the canonical order of the slot; a slot with
+// fewer uses the first ones and ignores the rest. Strides count elements and
+// are never negative; 0 repeats. Absent when dtype is kNone.
 struct TensorSpec {
   // In dims of a kBlocks grid: as long as each sequence says.
   static constexpr int64_t kPerSequence = -1;
