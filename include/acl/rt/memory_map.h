@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Addresses and memory apart: reserving a range of addresses, reserving memory,
+// and putting one behind the other; and memory shared between processes.
+// Source: CANN acl API, "memory management", virtual memory and IPC.
+#pragma once
+
+#include "acl/acl_base.h"
+#include "acl/rt/memory.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum {
+  ACL_MEM_HANDLE_TYPE_NONE = 0,
+} aclrtMemHandleType;
+
+typedef enum {
+  ACL_MEM_ALLOCATION_TYPE_PINNED = 0,
+} aclrtMemAllocationType;
+
+typedef enum {
+  ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM = 0,
+  ACL_RT_MEM_ALLOC_GRANULARITY_RECOMMENDED = 1,
+  ACL_RT_MEM_ALLOC_GRANULARITY_UNDEF = 0xFFFF,
+} aclrtMemGranularityOptions;
+
+typedef enum {
+  ACL_RT_MEM_ACCESS_FLAGS_NONE = 0x0,
+  ACL_RT_MEM_ACCESS_FLAGS_READ = 0x1,
+  ACL_RT_MEM_ACCESS_FLAGS_READWRITE = 0x3,
+} aclrtMemAccessFlags;
+
+// Which memory to reserve, where.
+typedef struct {
+  aclrtMemHandleType handleType;
+  aclrtMemAllocationType allocationType;
+  aclrtMemAttr memAttr;
+  aclrtMemLocation location;
+  uint64_t reserve;
+} aclrtPhysicalMemProp;
+
+typedef struct {
+  aclrtMemAccessFlags flags;
+  aclrtMemLocation location;
+  uint8_t rsv[12];
+} aclrtMemAccessDesc;
+
+// A range of `size` bytes of addresses without memory; the caller releases it.
+// `alignment` and `flags` may be 0, `expectPtr` is a wish or null. 100000: size
+// 0; 207001: no such range.
+ACL_FUNC_VISIBILITY aclError aclrtReserveMemAddress(void** virPtr, size_t size,
+                                                    size_t alignment,
+                                                    void* expectPtr,
+                                                    uint64_t flags);
+ACL_FUNC_VISIBILITY aclError aclrtReleaseMemAddress(void* virPtr);
+
+// `size` bytes of memory without an address; the caller frees the handle. The
+// size is a multiple of the granularity.
+ACL_FUNC_VISIBILITY aclError
+aclrtMallocPhysical(aclrtDrvMemHandle* handle, size_t size,
+                    const aclrtPhysicalMemProp* prop, uint64_t flags);
+ACL_FUNC_VISIBILITY aclError aclrtFreePhysical(aclrtDrvMemHandle handle);
+
+// Puts the memory behind `size` addresses from `virPtr` on, and takes it away.
+// `offset` and `flags` are 0.
+ACL_FUNC_VISIBILITY aclError aclrtMapMem(void* virPtr, size_t size,
+                                         size_t offset,
+                                         aclrtDrvMemHandle handle,
+                                         uint64_t flags);
+ACL_FUNC_VISIBILITY aclError aclrtUnmapMem(void* virPtr);
+
+// The multiple that sizes of such memory must be of, in bytes.
+ACL_FUNC_VISIBILITY aclError aclrtMemGetAllocationGranularity(
+    aclrtPhysicalMemProp* prop, aclrtMemGranularityOptions option,
+    size_t* granularity);
+
+// Who may do what with mapped memory, `count` descriptions.
+ACL_FUNC_VISIBILITY aclError aclrtMemSetAccess(void* virPtr, size_t size,
+                                               aclrtMemAccessDesc* desc,
+                                               size_t count);
+
+// Not offered (207000): memory shared between processes.
+ACL_FUNC_VISIBILITY aclError aclrtMemExportToShareableHandle(
+    aclrtDrvMemHandle handle, aclrtMemHandleType handleType, uint64_t flags,
+    uint64_t* shareableHandle);
+ACL_FUNC_VISIBILITY aclError aclrtMemImportFromShareableHandle(
+    uint64_t shareableHandle, int32_t deviceId, aclrtDrvMemHandle* handle);
+ACL_FUNC_VISIBILITY aclError aclrtMemSetPidToShareableHandle(
+    uint64_t shareableHandle, int32_t* pid, size_t pidNum);
+ACL_FUNC_VISIBILITY aclError aclrtIpcMemGetExportKey(void* devPtr, size_t size,
+                                                     char* key, size_t len,
+                                                     uint64_t flag);
+ACL_FUNC_VISIBILITY aclError aclrtIpcMemSetImportPid(const char* key,
+                                                     int32_t* pid, size_t num);
+ACL_FUNC_VISIBILITY aclError aclrtIpcMemImportByKey(void** devPtr,
+                                                    const char* key,
+                                                    uint64_t flag);
+ACL_FUNC_VISIBILITY aclError aclrtIpcMemClose(const char* key);
+
+#ifdef __cplusplus
+}
+#endif
