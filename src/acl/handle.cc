@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "acl/handle.h"
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+namespace flashacl::acl {
+namespace {
+
+// A handle from its highest bit down: 8 bits of mark, 4 of kind, 28 of
+// generation, 24 of index. The mark makes it an address outside of what user
+// programs get on any 64-bit machine we know.
+constexpr uint64_t kMark = 0xAC;
+constexpr int kIndexBits = 24;
+constexpr int kGenerationBits = 28;
+constexpr uint32_t kLastGeneration = (uint32_t{1} << kGenerationBits) - 1;
+constexpr uint32_t kSlotsPerChunk = 4096;
+constexpr uint32_t kChunks = (uint32_t{1} << kIndexBits) / kSlotsPerChunk;
+constexpr uint32_t kNoSlot = ~uint32_t{0};
+static_assert(kHandleKinds <= 16);
+
+struct Parts {
+  uint64_t mark;
+  HandleKind kind;
+  uint32_t generation;
+  uint32_t index;
+};
+
+uint64_t Bits(const void *handle) {
+  return reinterpret_cast<uintptr_t>(handle);
+}
+
+Parts Decode(const void *handle) {
+  const uint64_t bits = Bits(handle);
+  return {bits >> 56, static_cast<HandleKind>((bits >> 52) & 0xF),
+          static_cast<uint32_t>(bits >> kIndexBits) & kLastGeneration,
+          static_cast<uint32_t>(bits) & ((1u << kIndexBits) - 1)};
+}
+
+void *Encode(HandleKind kind, uint32_t generation, uint32_t index) {
+  const uint64_t bits = kMark << 56 |
+                        uint64_t{static_cast<uint8_t>(kind)} << 52 |
+                        uint64_t{generation} << kIndexBits | index;
+  return reinterpret_cast<void *>(static_cast<uintptr_t>(bits));
+}
+
+// A lock for the few instructions it takes to copy a shared_ptr.
+class SpinLock {
+public:
+  void lock() {
+    while (flag_.test_and_set(std::memory_order_acquire)) {
+      std::this_thread::yield();
+    }
+  }
+  void unlock() { flag_.clear(std::memory_order_release); }
+
+private:
+  std::atomic_flag flag_ = ATOMIC_FLAG_INIT;
+};
+
+struct Slot {
+  SpinLock lock; // guards what follows
+  bool live = false;
+  HandleKind kind = HandleKind::kCount;
+  uint32_t generation = 0;
+  std::shared_ptr<void> object;
+  uint32_t next_free = kNoSlot; // guarded by Table::mutex
+};
+
+struct Table {
+  std::array<std::atomic<Slot *>, kChunks> chunks{};
+  std::array<std::atomic<int64_t>, kHandleKinds> live{};
+
+  std::mutex mutex; // guards what follows
+  uint32_t used = 0;
+  // Oldest first, so that a generation lasts as long as possible.
+  uint32_t first_free = kNoSlot;
+  uint32_t last_free = kNoSlot;
+};
+
+Table &TheTable() {
+  static Table &table = *new Table; // never destroyed: see environment.cc
+  return table;
+}
+
+Slot *At(Table &table, uint32_t index) {
+  Slot *chunk =
+      table.chunks[index / kSlotsPerChunk].load(std::memory_order_acquire);
+  return chunk == nullptr ? nullptr : &chunk[index % kSlotsPerChunk];
+}
+
+// A slot that is not live, or kNoSlot.
+uint32_t Allocate(Table &table) {
+  std::lock_guard lock(table.mutex);
+  if (table.first_free != kNoSlot) {
+    const uint32_t index = table.first_free;
+    table.first_free = At(table, index)->next_free;
+    if (table.first_free == kNoSlot)
+      table.last_free = kNoSlot;
+    return index;
+  }
+  if (table.used == kChunks * kSlotsPerChunk)
+    return kNoSlot;
+  std::atomic<Slot *> &chunk = table.chunks[table.used / kSlotsPerChunk];
+  if (chunk.load(std::memory_order_relaxed) == nullptr) {
+    chunk.store(new Slot[kSlotsPerChunk], std::memory_order_release);
+  }
+  return table.used++;
+}
+
+void Release(Table &table, uint32_t index) {
+  std::lock_guard lock(table.mutex);
+  At(table, index)->next_free = kNoSlot;
+  if (table.last_free == kNoSlot) {
+    table.first_free = index;
+  } else {
+    At(table, table.last_free)->next_free = index;
+  }
+  table.last_free = index;
+}
+
+// The slot a well-formed handle of `kind` names; null for anything else.
+Slot *SlotOf(Table &table, HandleKind kind, const void *handle) {
+  const Parts parts = Decode(handle);
+  if (parts.mark != kMark || parts.kind != kind)
+    return nullptr;
+  return At(table, parts.index);
+}
+
+} // namespace
+
+std::string_view Name(HandleKind kind) {
+  constexpr std::array<std::string_view, kHandleKinds> kNames = {
+      "context",        "stream",      "event",       "tensor",
+      "scalar",         "int array",   "float array", "bool array",
+      "tensor list",    "scalar list", "executor",    "data buffer",
+      "physical memory"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+void *NewHandle(HandleKind kind, std::shared_ptr<void> object) {
+  Table &table = TheTable();
+  const uint32_t index = Allocate(table);
+  if (index == kNoSlot)
+    return nullptr;
+  Slot &slot = *At(table, index);
+  table.live[static_cast<size_t>(kind)].fetch_add(1);
+  std::lock_guard lock(slot.lock);
+  slot.live = true;
+  slot.kind = kind;
+  slot.object = std::move(object);
+  return Encode(kind, slot.generation, index);
+}
+
+std::shared_ptr<void> FindHandle(HandleKind kind, const void *handle) {
+  Slot *slot = SlotOf(TheTable(), kind, handle);
+  if (slot == nullptr)
+    return nullptr;
+  const Parts parts = Decode(handle);
+  std::lock_guard lock(slot->lock);
+  const bool found =
+      slot->live && slot->kind == kind && slot->generation == parts.generation;
+  return found ? slot->object : nullptr;
+}
+
+std::shared_ptr<void> TakeHandle(HandleKind kind, const void *handle) {
+  Table &table = TheTable();
+  Slot *slot = SlotOf(table, kind, handle);
+  if (slot == nullptr)
+    return nullptr;
+  const Parts parts = Decode(handle);
+  std::shared_ptr<void> object;
+  bool reusable = false;
+  {
+    std::lock_guard lock(slot->lock);
+    if (!slot->live || slot->kind != kind ||
+        slot->generation != parts.generation) {
+      return nullptr;
+    }
+    slot->live = false;
+    object = std::move(slot->object);
+    reusable = slot->generation < kLastGeneration;
+    // The last generation stays as it is: not live, and never given out again.
+    if (reusable)
+      ++slot->generation;
+  }
+  table.live[static_cast<size_t>(kind)].fetch_sub(1);
+  if (reusable)
+    Release(table, parts.index);
+  return object;
+}
+
+HandleState StateOf(HandleKind kind, const void *handle) {
+  Slot *slot = SlotOf(TheTable(), kind, handle);
+  if (slot == nullptr)
+    return HandleState::kForeign;
+  const Parts parts = Decode(handle);
+  std::lock_guard lock(slot->lock);
+  if (parts.generation > slot->generation)
+    return HandleState::kForeign;
+  if (parts.generation < slot->generation)
+    return HandleState::kStale;
+  if (slot->live) {
+    return slot->kind == kind ? HandleState::kLive : HandleState::kForeign;
+  }
+  return slot->generation == kLastGeneration ? HandleState::kStale
+                                             : HandleState::kForeign;
+}
+
+std::array<int64_t, kHandleKinds> LiveHandles() {
+  std::array<int64_t, kHandleKinds> counts{};
+  for (size_t i = 0; i < counts.size(); ++i) {
+    counts[i] = TheTable().live[i].load();
+  }
+  return counts;
+}
+
+} // namespace flashacl::acl
