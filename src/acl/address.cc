@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// Repeatable executors: running a plan again at other addresses. CANN aclnn
+// base API, aclSetAclOpExecutorRepeatable and the address setters.
+#include <cstddef>
+#include <functional>
+
+#include "acl/array.h"
+#include "acl/error.h"
+#include "acl/executor.h"
+#include "acl/tensor.h"
+
+namespace flashacl::acl {
+namespace {
+
+constexpr aclnnStatus kInnerNull = 561103;
+constexpr aclnnStatus kParamInvalid = 161002;
+
+enum class Side { kInputs, kOutputs, kBoth };
+
+bool On(Side side, const Address& address) {
+  return side == Side::kBoth || address.output == (side == Side::kOutputs);
+}
+
+aclnnStatus InnerNull(const char* text) {
+  return FailFixed(kInnerNull, Title::kAclnnInner, text);
+}
+
+// The entry a call means: the one at `index` if it is this handle's, else the
+// handle's own, else the one at `index`. Null if there is none, or if nothing
+// was passed there in phase 1.
+Address* FindAddress(Executor& executor, Side side, size_t index,
+                     const aclTensor* handle) {
+  Address* at_index = nullptr;
+  Address* of_handle = nullptr;
+  size_t position = 0;
+  for (Address& address : executor.addresses) {
+    if (!On(side, address)) continue;
+    if (position++ == index) at_index = &address;
+    if (of_handle == nullptr && address.handle == handle) of_handle = &address;
+  }
+  if (at_index != nullptr && at_index->handle == handle) return at_index;
+  Address* found = of_handle != nullptr ? of_handle : at_index;
+  return found == nullptr || found->handle == nullptr ? nullptr : found;
+}
+
+// The member of the list that is parameter `ir_index` of its side.
+Address* FindMember(Executor& executor, Side side, size_t ir_index,
+                    size_t relative_index) {
+  size_t parameter = 0;
+  const std::span<const Argument> table = executor.op->arguments;
+  for (size_t row = 0; row < table.size(); ++row) {
+    if (side != Side::kBoth && table[row].output != (side == Side::kOutputs)) {
+      continue;
+    }
+    if (parameter++ != ir_index || !table[row].list) continue;
+    for (Address& address : executor.addresses) {
+      if (static_cast<size_t>(address.argument) != row ||
+          static_cast<size_t>(address.member) != relative_index) {
+        continue;
+      }
+      return address.handle == nullptr ? nullptr : &address;
+    }
+  }
+  return nullptr;
+}
+
+void Move(Address& address, void* to) {
+  address.data = static_cast<std::byte*>(to);
+  if (const std::shared_ptr<Tensor> tensor = Find<Tensor>(address.handle)) {
+    tensor->data = address.data;
+  }
+}
+
+// Finds with `find` under the executor's lock, and moves what is found.
+aclnnStatus SetAddress(aclOpExecutor* executor, void* addr,
+                       const char* function,
+                       FunctionRef<Address*(Executor&)> find) {
+  return Guard(kParamInvalid, [&]() -> Status {
+    const std::shared_ptr<Executor> found = Find<Executor>(executor);
+    if (found == nullptr) {
+      return Internal("{}: executor is not a live aclOpExecutor", function);
+    }
+    std::lock_guard lock(found->mutex);
+    Address* const address = find(*found);
+    if (address == nullptr) {
+      return Invalid(
+          "{}: index out of range, or no tensor was passed there in phase one",
+          function);
+    }
+    Move(*address, addr);
+    return {};
+  });
+}
+
+aclnnStatus SetOne(aclOpExecutor* executor, size_t index, aclTensor* tensor,
+                   void* addr, Side side) {
+  if (executor == nullptr) {
+    return InnerNull("aclSetTensorAddr: executor cannot be a NULL pointer");
+  }
+  if (tensor == nullptr) {
+    return InnerNull("aclSetTensorAddr: tensor cannot be a NULL pointer");
+  }
+  return SetAddress(executor, addr, "aclSetTensorAddr", [&](Executor& of) {
+    return FindAddress(of, side, index, tensor);
+  });
+}
+
+aclnnStatus SetMember(aclOpExecutor* executor, size_t ir_index,
+                      size_t relative_index, aclTensorList* tensors, void* addr,
+                      Side side) {
+  if (executor == nullptr) {
+    return InnerNull(
+        "aclSetDynamicTensorAddr: executor cannot be a NULL pointer");
+  }
+  if (tensors == nullptr) {
+    return InnerNull(
+        "aclSetDynamicTensorAddr: tensors cannot be a NULL pointer");
+  }
+  return SetAddress(executor, addr, "aclSetDynamicTensorAddr",
+                    [&](Executor& of) {
+                      return FindMember(of, side, ir_index, relative_index);
+                    });
+}
+
+}  // namespace
+
+extern "C" {
+
+aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor* executor) {
+  if (executor == nullptr) {
+    return InnerNull(
+        "aclSetAclOpExecutorRepeatable: executor cannot be a NULL pointer");
+  }
+  return Guard(kParamInvalid, [&]() -> Status {
+    const std::shared_ptr<Executor> found = Find<Executor>(executor);
+    if (found == nullptr) {
+      return Internal(
+          "aclSetAclOpExecutorRepeatable: executor is not a live "
+          "aclOpExecutor");
+    }
+    found->repeatable = true;
+    return {};
+  });
+}
+
+aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor* executor) {
+  if (executor == nullptr) {
+    return InnerNull(
+        "aclDestroyAclOpExecutor: executor cannot be a NULL pointer");
+  }
+  return Guard(kParamInvalid, [&]() -> Status {
+    if (Take<Executor>(executor) != nullptr) return {};
+    return Internal(
+        "aclDestroyAclOpExecutor: executor is not a live aclOpExecutor");
+  });
+}
+
+aclnnStatus aclSetInputTensorAddr(aclOpExecutor* executor, const size_t index,
+                                  aclTensor* tensor, void* addr) {
+  return SetOne(executor, index, tensor, addr, Side::kInputs);
+}
+
+aclnnStatus aclSetOutputTensorAddr(aclOpExecutor* executor, const size_t index,
+                                   aclTensor* tensor, void* addr) {
+  return SetOne(executor, index, tensor, addr, Side::kOutputs);
+}
+
+aclnnStatus aclSetTensorAddr(aclOpExecutor* executor, const size_t index,
+                             aclTensor* tensor, void* addr) {
+  return SetOne(executor, index, tensor, addr, Side::kBoth);
+}
+
+aclnnStatus aclSetDynamicInputTensorAddr(aclOpExecutor* executor,
+                                         size_t irIndex,
+                                         const size_t relativeIndex,
+                                         aclTensorList* tensors, void* addr) {
+  return SetMember(executor, irIndex, relativeIndex, tensors, addr,
+                   Side::kInputs);
+}
+
+aclnnStatus aclSetDynamicOutputTensorAddr(aclOpExecutor* executor,
+                                          size_t irIndex,
+                                          const size_t relativeIndex,
+                                          aclTensorList* tensors, void* addr) {
+  return SetMember(executor, irIndex, relativeIndex, tensors, addr,
+                   Side::kOutputs);
+}
+
+aclnnStatus aclSetDynamicTensorAddr(aclOpExecutor* executor, size_t irIndex,
+                                    const size_t relativeIndex,
+                                    aclTensorList* tensors, void* addr) {
+  return SetMember(executor, irIndex, relativeIndex, tensors, addr,
+                   Side::kBoth);
+}
+
+// The same six under their other spelling.
+
+aclnnStatus AclSetInputTensorAddr(aclOpExecutor* executor, const size_t index,
+                                  aclTensor* tensor, void* addr) {
+  return SetOne(executor, index, tensor, addr, Side::kInputs);
+}
+
+aclnnStatus AclSetOutputTensorAddr(aclOpExecutor* executor, const size_t index,
+                                   aclTensor* tensor, void* addr) {
+  return SetOne(executor, index, tensor, addr, Side::kOutputs);
+}
+
+aclnnStatus AclSetTensorAddr(aclOpExecutor* executor, const size_t index,
+                             aclTensor* tensor, void* addr) {
+  return SetOne(executor, index, tensor, addr, Side::kBoth);
+}
+
+aclnnStatus AclSetDynamicInputTensorAddr(aclOpExecutor* executor,
+                                         size_t irIndex,
+                                         const size_t relativeIndex,
+                                         aclTensorList* tensors, void* addr) {
+  return SetMember(executor, irIndex, relativeIndex, tensors, addr,
+                   Side::kInputs);
+}
+
+aclnnStatus AclSetDynamicOutputTensorAddr(aclOpExecutor* executor,
+                                          size_t irIndex,
+                                          const size_t relativeIndex,
+                                          aclTensorList* tensors, void* addr) {
+  return SetMember(executor, irIndex, relativeIndex, tensors, addr,
+                   Side::kOutputs);
+}
+
+aclnnStatus AclSetDynamicTensorAddr(aclOpExecutor* executor, size_t irIndex,
+                                    const size_t relativeIndex,
+                                    aclTensorList* tensors, void* addr) {
+  return SetMember(executor, irIndex, relativeIndex, tensors, addr,
+                   Side::kBoth);
+}
+
+}  // extern "C"
+
+}  // namespace flashacl::acl

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Snapshots and uniform checks of tensor arguments.
+#include "acl/arguments.h"
+
+#include <cstring>
+
+#include "acl/array.h"
+#include "base/str.h"
+
+namespace flashacl::acl {
+namespace {
+
+// Formats that are plain strided memory, whatever their axes are called.
+bool IsPlain(aclFormat format) {
+  return format == ACL_FORMAT_ND || format == ACL_FORMAT_NCHW ||
+         format == ACL_FORMAT_NHWC || format == ACL_FORMAT_NCL ||
+         format == ACL_FORMAT_NCDHW || format == ACL_FORMAT_NDHWC ||
+         format == ACL_FORMAT_NC || format == ACL_FORMAT_HWCN ||
+         format == ACL_FORMAT_UNDEFINED;
+}
+
+std::string Expected(DTypeSet dtypes) {
+  std::string names;
+  for (const aclDataType type :
+       {ACL_FLOAT16, ACL_BF16, ACL_FLOAT, ACL_INT8, ACL_UINT8, ACL_BOOL,
+        ACL_INT32, ACL_INT64, ACL_UINT64}) {
+    Tensor of;
+    of.acl_dtype = type;
+    if ((dtypes & Bit(of.dtype())) == 0) continue;
+    names += Str("{}{}", names.empty() ? "" : ", ", TypeText(type));
+  }
+  return names;
+}
+
+Result<Entry> ReadTensor(const Argument &row, const aclTensor *handle) {
+  Entry entry;
+  entry.handle = handle;
+  if (handle == nullptr || row.need == Need::kIgnored) return entry;
+  const std::shared_ptr<const Tensor> live = Find<Tensor>(handle);
+  if (live == nullptr) {
+    return Invalid(
+        "{}: this is not a live aclTensor (destroyed, or never "
+        "created)",
+        row.name);
+  }
+  // A copy: the caller may change or destroy the tensor after phase 1.
+  entry.tensor = std::make_shared<const Tensor>(*live);
+  return entry;
+}
+
+}  // namespace
+
+Result<Arguments> Arguments::Read(std::span<const Argument> table,
+                                  std::span<const Passed> passed) {
+  Arguments arguments;
+  arguments.table_ = table;
+  arguments.entries_.reserve(table.size() + 1);
+  for (size_t row = 0; row < table.size(); ++row) {
+    arguments.first_.push_back(static_cast<int>(arguments.entries_.size()));
+    std::vector<const aclTensor *> handles{passed[row].tensor};
+    if (table[row].list) {
+      const std::shared_ptr<TensorList> list =
+          Find<TensorList>(passed[row].list);
+      if (list == nullptr && passed[row].list != nullptr) {
+        return Invalid("{}: this is not a live aclTensorList", table[row].name);
+      }
+      handles =
+          list == nullptr ? std::vector<const aclTensor *>{} : list->members;
+    }
+    arguments.passed_.push_back(table[row].list
+                                    ? passed[row].list != nullptr
+                                    : passed[row].tensor != nullptr);
+    for (size_t member = 0; member < handles.size(); ++member) {
+      Result<Entry> entry = ReadTensor(table[row], handles[member]);
+      if (!entry.ok()) return entry.status();
+      entry->argument = static_cast<int>(row);
+      entry->member = static_cast<int>(member);
+      arguments.entries_.push_back(*std::move(entry));
+    }
+  }
+  arguments.first_.push_back(static_cast<int>(arguments.entries_.size()));
+  return arguments;
+}
+
+Status Arguments::CheckPresent() const {
+  for (size_t row = 0; row < table_.size(); ++row) {
+    if (table_[row].need == Need::kRequired && !passed_[row]) {
+      return NullArgument("The {} cannot be nullptr.", table_[row].name);
+    }
+    if (table_[row].need != Need::kRequired || !table_[row].list) continue;
+    for (const Entry &entry : list(static_cast<int>(row))) {
+      if (entry.tensor == nullptr) {
+        return NullArgument("The {}[{}] cannot be nullptr.", table_[row].name,
+                            entry.member);
+      }
+    }
+  }
+  return {};
+}
+
+Status Arguments::CheckTypes() const {
+  for (const Entry &entry : entries_) {
+    const Argument &row = table_[static_cast<size_t>(entry.argument)];
+    if (entry.tensor == nullptr) continue;
+    if (row.need == Need::kOptional && entry.tensor->empty()) continue;
+    const DType dtype = entry.tensor->dtype();
+    if (dtype == DType::kNone || (row.dtypes & Bit(dtype)) == 0) {
+      return Invalid("{}: data type {} ({}), expected {}", row.name,
+                     TypeText(entry.tensor->acl_dtype),
+                     static_cast<int>(entry.tensor->acl_dtype),
+                     Expected(row.dtypes));
+    }
+    if (!IsPlain(entry.tensor->format)) {
+      return Invalid("{}: private format {}, expected ND", row.name,
+                     static_cast<int>(entry.tensor->format));
+    }
+  }
+  return {};
+}
+
+const Tensor *Arguments::at(int argument) const {
+  const Argument &row = table_[static_cast<size_t>(argument)];
+  const size_t first = static_cast<size_t>(first_[argument]);
+  if (row.list || row.need == Need::kIgnored) return nullptr;
+  const Tensor *tensor = entries_[first].tensor.get();
+  if (tensor == nullptr) return nullptr;
+  const bool absent = tensor->rank == 0 || tensor->empty();
+  return row.need == Need::kOptional && absent ? nullptr : tensor;
+}
+
+std::span<const Entry> Arguments::list(int argument) const {
+  const size_t first = static_cast<size_t>(first_[argument]);
+  const size_t last = static_cast<size_t>(first_[argument + 1]);
+  return std::span(entries_).subspan(first, last - first);
+}
+
+Result<std::vector<int64_t>> ReadArray(std::string_view name,
+                                       const aclIntArray *array) {
+  if (array == nullptr) return std::vector<int64_t>{};
+  const std::shared_ptr<IntArray> live = Find<IntArray>(array);
+  if (live == nullptr) {
+    return Invalid("{}: this is not a live aclIntArray", name);
+  }
+  return live->values;
+}
+
+std::string ReadText(const char *text) {
+  constexpr size_t kLongest = 64;
+  return text == nullptr ? std::string()
+                         : std::string(text, strnlen(text, kLongest));
+}
+
+}  // namespace flashacl::acl

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Destroying aclnn objects. Programs destroy lists and their members in either
+// order, so a second destroy is forgiven unless strict mode asks to hear of it.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "acl/environment.h"
+#include "acl/error.h"
+#include "acl/handle.h"
+#include "aclnn/acl_meta.h"
+
+namespace flashacl::acl {
+
+// What functions of the aclnn base API answer to a bad value.
+inline constexpr aclnnStatus kParamInvalid = 161002;
+
+// Null is fine; a handle that was never ours is not.
+template <typename Object>
+aclnnStatus Destroy(const void* handle, std::string_view function) {
+  return Guard(kParamInvalid, [&]() -> Status {
+    if (handle == nullptr || Take<Object>(handle) != nullptr) return {};
+    const bool twice =
+        StateOf(Object::kHandleKind, handle) == HandleState::kStale;
+    if (twice && !TheEnvironment().strict) return {};
+    return Invalid("{}: {} {}", function,
+                   twice ? "double destroy of" : "this is not a live",
+                   Name(Object::kHandleKind));
+  });
+}
+
+}  // namespace flashacl::acl

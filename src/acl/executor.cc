@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// Phase one and phase two of every operator.
+#include "acl/executor.h"
+
+#include <chrono>
+#include <utility>
+
+#include "acl/environment.h"
+#include "acl/error.h"
+#include "acl/memory.h"
+#include "acl/stream.h"
+#include "acl/trace.h"
+#include "backends.h"
+
+namespace flashacl::acl {
+namespace {
+
+using Microseconds = std::chrono::duration<double, std::micro>;
+
+// What a task that fails while computing leaves on its stream: CANN's code for
+// an exception of the device's cores.
+constexpr aclError kKernelFailed = 507015;
+
+constexpr aclnnStatus kRuntimeError = 361001;
+
+const Backend& TheBackend() {
+  static const Backend& backend = [&]() -> const Backend& {
+    SetWorkerCount(TheEnvironment().num_threads);
+    return CpuBackend();
+  }();
+  return backend;
+}
+
+std::vector<Address> AddressesOf(const Arguments& arguments) {
+  std::vector<Address> addresses;
+  addresses.reserve(arguments.entries().size());
+  for (const Entry& entry : arguments.entries()) {
+    addresses.push_back(
+        {entry.argument, entry.member,
+         arguments.table()[static_cast<size_t>(entry.argument)].output,
+         entry.handle, entry.tensor == nullptr ? nullptr : entry.tensor->data,
+         entry.tensor != nullptr && !entry.tensor->empty()});
+  }
+  return addresses;
+}
+
+Result<std::shared_ptr<Executor>> MakeExecutor(const Operator& op,
+                                               const Arguments& arguments,
+                                               Lowered lowered) {
+  auto executor = std::make_shared<Executor>();
+  executor->op = &op;
+  executor->addresses = AddressesOf(arguments);
+  if (lowered.nothing) return executor;
+  const auto start = std::chrono::steady_clock::now();
+  Result<Plan> plan = MakePlan(TheBackend(), lowered.problem);
+  if (!plan.ok()) return plan.status();
+  executor->plan = std::make_shared<const Plan>(*std::move(plan));
+  executor->uses = std::move(lowered.uses);
+  if (Tracing()) {
+    const Microseconds took = std::chrono::steady_clock::now() - start;
+    Trace("plan", op.name, *executor->plan, took.count());
+  }
+  return executor;
+}
+
+Status PrepareChecked(const Operator& op, std::span<const Passed> passed,
+                      LowerFunction lower, PhaseOne answer) {
+  Result<Arguments> arguments = Arguments::Read(op.arguments, passed);
+  if (!arguments.ok()) return arguments.status();
+  FLASHACL_RETURN_IF_ERROR(arguments->CheckPresent());
+  if (answer.workspace_size == nullptr) {
+    return NullArgument("The workspaceSize cannot be nullptr.");
+  }
+  if (answer.executor == nullptr) {
+    return NullArgument("The executor cannot be nullptr.");
+  }
+  Result<Lowered> lowered = lower(*arguments);
+  if (!lowered.ok()) return lowered.status();
+  Result<std::shared_ptr<Executor>> executor =
+      MakeExecutor(op, *arguments, *std::move(lowered));
+  if (!executor.ok()) return executor.status();
+  const uint64_t bytes = (*executor)->workspace_bytes();
+  *answer.executor =
+      static_cast<aclOpExecutor*>(NewHandle(*std::move(executor)));
+  *answer.workspace_size = bytes;
+  return {};
+}
+
+// Where the slots are in this run. kNullArgument if a tensor that has elements
+// has no address.
+Status Bind(const Executor& executor, Bindings& bindings) {
+  const Lengths& lengths = executor.plan->problem.lengths;
+  for (const Use& use : executor.uses) {
+    for (const Address& address : executor.addresses) {
+      if (address.argument != use.argument || address.member != use.member) {
+        continue;
+      }
+      if (address.data == nullptr && address.has_elements) {
+        return NullArgument("{}: the tensor has no data address",
+                            executor.op->arguments[use.argument].name);
+      }
+      std::byte* const at = address.data + use.offset_bytes;
+      if (!use.in_list) {
+        bindings[use.slot] = at;
+        continue;
+      }
+      auto& list =
+          use.slot == Slot::kKey ? bindings.key_list : bindings.value_list;
+      list.resize(static_cast<size_t>(lengths.count()));
+      list[static_cast<size_t>(use.member)] = at;
+    }
+  }
+  return {};
+}
+
+std::byte* Aligned(void* workspace) {
+  constexpr uintptr_t kMask = WorkspaceLayout::kAlignmentBytes - 1;
+  const uintptr_t at = reinterpret_cast<uintptr_t>(workspace);
+  return reinterpret_cast<std::byte*>((at + kMask) & ~kMask);
+}
+
+// One run on the stream's thread.
+struct Launched {
+  const Operator* op;
+  std::shared_ptr<const Plan> plan;
+  Bindings bindings;
+  std::byte* workspace;
+  BlockUse blocks;  // memory freed meanwhile stays until the run is over
+
+  aclError operator()() const {
+    const auto start = std::chrono::steady_clock::now();
+    const Status status = Run(TheBackend(), *plan, bindings, workspace);
+    if (Tracing()) {
+      const Microseconds took = std::chrono::steady_clock::now() - start;
+      Trace("launch", op->name, *plan, took.count());
+    }
+    if (status.ok()) return 0;
+    return Fail(kKernelFailed, Title::kRuntime,
+                Str("{}: {}", op->name, status.message()));
+  }
+};
+
+std::vector<const void*> BlocksOf(const Bindings& bindings,
+                                  const void* workspace) {
+  std::vector<const void*> addresses{workspace};
+  for (const std::byte* at : bindings.at) {
+    if (at != nullptr) addresses.push_back(at);
+  }
+  addresses.insert(addresses.end(), bindings.key_list.begin(),
+                   bindings.key_list.end());
+  addresses.insert(addresses.end(), bindings.value_list.begin(),
+                   bindings.value_list.end());
+  return addresses;
+}
+
+Status Submit(Executor& executor, void* workspace, uint64_t workspace_size,
+              aclrtStream stream, aclnnStatus* enqueued) {
+  const uint64_t needed = executor.workspace_bytes();
+  if (needed > 0 && workspace == nullptr) {
+    return NullArgument(
+        "{}: workspace is a NULL pointer, expected {} bytes of device memory",
+        executor.op->name, needed);
+  }
+  if (workspace_size < needed) {
+    return Invalid("{}: workspaceSize {}, expected at least {}",
+                   executor.op->name, workspace_size, needed);
+  }
+  if (executor.plan == nullptr) return {};
+  Bindings bindings;
+  {
+    std::lock_guard lock(executor.mutex);
+    FLASHACL_RETURN_IF_ERROR(Bind(executor, bindings));
+  }
+  auto run = std::make_shared<const Launched>(
+      Launched{executor.op, executor.plan, bindings, Aligned(workspace),
+               BlockUse(BlocksOf(bindings, workspace))});
+  if (Enqueue(
+          stream, [run] { return (*run)(); }, executor.op->name) != 0) {
+    *enqueued = kRuntimeError;
+  }
+  return {};
+}
+
+}  // namespace
+
+uint64_t Executor::workspace_bytes() const {
+  if (plan == nullptr || plan->workspace.bytes() == 0) return 0;
+  // Room to align a workspace that starts inside of a larger allocation.
+  return static_cast<uint64_t>(plan->workspace.bytes() +
+                               WorkspaceLayout::kAlignmentBytes);
+}
+
+void Lowered::Bind(const Arguments& arguments, int argument, Slot slot,
+                   int64_t more_elements) {
+  const Tensor& tensor = arguments[argument];
+  uses.push_back({argument, 0, slot, false,
+                  (tensor.offset + more_elements) * SizeOf(tensor.dtype())});
+}
+
+void Lowered::BindList(const Arguments& arguments, int argument, Slot slot) {
+  for (const Entry& entry : arguments.list(argument)) {
+    uses.push_back({argument, entry.member, slot, true, entry->offset_bytes()});
+  }
+}
+
+aclnnStatus Prepare(const Operator& op, std::span<const Passed> passed,
+                    LowerFunction lower, PhaseOne answer) noexcept {
+  return Guard(op.contradiction, [&]() -> Status {
+    return PrepareChecked(op, passed, lower, answer);
+  });
+}
+
+aclnnStatus Launch(void* workspace, uint64_t workspace_size,
+                   aclOpExecutor* executor, aclrtStream stream) noexcept {
+  aclnnStatus enqueued = 0;
+  const aclnnStatus status = Guard(kRuntimeError, [&]() -> Status {
+    if (executor == nullptr) {
+      return NullArgument("The executor cannot be nullptr.");
+    }
+    std::shared_ptr<Executor> found = Find<Executor>(executor);
+    if (found == nullptr) {
+      return Internal(
+          "executor: not a live aclOpExecutor; phase two consumes it unless "
+          "aclSetAclOpExecutorRepeatable was called");
+    }
+    if (!found->repeatable) (void)Take<Executor>(executor);
+    return Submit(*found, workspace, workspace_size, stream, &enqueued);
+  });
+  return status != 0 ? status : enqueued;
+}
+
+}  // namespace flashacl::acl

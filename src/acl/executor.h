@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// An aclOpExecutor is a plan, the addresses it was made for, and whether it may
+// run again. This is all the runtime knows about operators, so phase two of
+// every operator is the same line.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "acl/arguments.h"
+#include "acl/handle.h"
+#include "aclnn/acl_meta.h"
+#include "base/function_ref.h"
+#include "plan/bindings.h"
+#include "plan/plan.h"
+#include "problem/attention_problem.h"
+
+namespace flashacl::acl {
+
+// Where an argument's memory goes in the problem.
+struct Use {
+  int argument = 0;  // row of the operator's table
+  int member = 0;    // of a list
+  Slot slot = Slot::kQuery;
+  bool in_list = false;      // goes to key_list / value_list at `member`
+  int64_t offset_bytes = 0;  // of the slot's element 0, from the tensor's data
+};
+
+// What an operator asks for, in the house's words.
+struct Lowered {
+  AttentionProblem problem;
+  std::vector<Use> uses;
+  bool nothing = false;  // all outputs are empty: succeed without work
+
+  // States that `slot` is the whole of the tensor in row `argument`, further
+  // elements into it by `more_elements`.
+  void Bind(const Arguments& arguments, int argument, Slot slot,
+            int64_t more_elements = 0);
+  // The same for every member of a list.
+  void BindList(const Arguments& arguments, int argument, Slot slot);
+};
+
+// The address of one tensor argument; changes with aclSet*TensorAddr.
+struct Address {
+  int argument = 0;
+  int member = 0;
+  bool output = false;
+  const aclTensor* handle = nullptr;  // null: nothing was passed
+  std::byte* data = nullptr;
+  bool has_elements = false;
+};
+
+// One operator, as far as the runtime is concerned.
+struct Operator {
+  std::string_view name;  // "aclnnFlashAttentionVarLenScore"
+  std::span<const Argument> arguments;
+  // What this operator's documents answer when arguments that are each fine
+  // contradict one another.
+  aclnnStatus contradiction = 161002;
+};
+
+struct Executor {
+  static constexpr HandleKind kHandleKind = HandleKind::kExecutor;
+
+  const Operator* op = nullptr;
+  std::shared_ptr<const Plan> plan;  // null: nothing to do
+  std::vector<Use> uses;
+  std::vector<Address> addresses;
+  std::atomic<bool> repeatable{false};
+  std::mutex mutex;  // of addresses
+
+  uint64_t workspace_bytes() const;
+};
+
+// Where phase 1 puts its answers; both are left alone on failure.
+struct PhaseOne {
+  uint64_t* workspace_size;
+  aclOpExecutor** executor;
+};
+
+// Lowers the arguments of one call; the scalars are captured by the operator.
+using LowerFunction = FunctionRef<Result<Lowered>(const Arguments&)>;
+
+// Phase 1 of every operator: nulls, snapshot, lower, plan. Reads no device
+// data, needs no context, never blocks.
+aclnnStatus Prepare(const Operator& op, std::span<const Passed> passed,
+                    LowerFunction lower, PhaseOne answer) noexcept;
+
+// Phase 2 of every operator: takes the executor (and frees it unless it is
+// repeatable) and queues the run on the stream.
+aclnnStatus Launch(void* workspace, uint64_t workspace_size,
+                   aclOpExecutor* executor, aclrtStream stream) noexcept;
+
+}  // namespace flashacl::acl

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an aclTensor says: an address and how to read it. The tensor owns no
+// device memory and is never followed when planning.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "acl/handle.h"
+#include "aclnn/acl_meta.h"
+#include "base/dtype.h"
+
+namespace flashacl::acl {
+
+// At most this many dimensions, as in CANN.
+inline constexpr size_t kMaxRank = 8;
+
+// A view of memory somebody else owns. Element (i, j, ...) is at
+//   data + (offset + i * strides[0] + j * strides[1] + ...) * size of dtype.
+struct Tensor {
+  static constexpr HandleKind kHandleKind = HandleKind::kTensor;
+
+  aclDataType acl_dtype = ACL_DT_UNDEFINED;
+  aclFormat format = ACL_FORMAT_ND;
+  size_t rank = 0;
+  std::array<int64_t, kMaxRank> dims{};
+  std::array<int64_t, kMaxRank> strides{};  // elements
+  int64_t offset = 0;                       // elements
+  std::byte* data = nullptr;
+  std::vector<int64_t> storage_dims;
+
+  // kNone for types attention does not compute with.
+  DType dtype() const;
+  std::span<const int64_t> shape() const { return {dims.data(), rank}; }
+  int64_t elements() const;
+  bool empty() const { return elements() == 0; }
+  bool contiguous() const;
+
+  // Of element 0, from `data`.
+  int64_t offset_bytes() const { return offset * SizeOf(dtype()); }
+};
+
+// "[2, 16, 128]".
+std::string ShapeText(const Tensor& tensor);
+
+// "FLOAT16" and so on, as the documents spell data types.
+std::string_view TypeText(aclDataType type);
+
+}  // namespace flashacl::acl

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// One line per plan and per launch, into the file FLASHACL_TRACE names.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "plan/plan.h"
+
+namespace flashacl::acl {
+
+// Whether anybody asked for a trace; the rest need not be called otherwise.
+bool Tracing();
+
+// Appends "<seconds> <what> <operator> <problem line> <implementation>
+// <microseconds>"; `what` is "plan" or "launch". Failures to write are ignored:
+// a trace must not change what a program does.
+void Trace(std::string_view what, std::string_view operator_name,
+           const Plan& plan, double microseconds) noexcept;
+
+}  // namespace flashacl::acl

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// The list of operators.
+#include "ops/operators.h"
+
+namespace flashacl::ops {
+
+std::span<const acl::Operator* const> AllOperators() {
+  static constexpr const acl::Operator* kAll[] = {
+      &kFlashAttentionVarLenScore, &kPromptFlashAttention,
+      &kIncreFlashAttentionV4,     &kFlashAttentionUnpaddingScoreGradV5,
+      &kSparseFlashAttentionGrad,
+  };
+  return kAll;
+}
+
+}  // namespace flashacl::ops

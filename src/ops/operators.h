@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// The list of operators: what tests, fuzzing and documents iterate over.
+#pragma once
+
+#include <span>
+
+#include "acl/executor.h"
+
+namespace flashacl::ops {
+
+extern const acl::Operator kFlashAttentionVarLenScore;
+extern const acl::Operator kFlashAttentionUnpaddingScoreGradV5;
+extern const acl::Operator kPromptFlashAttention;
+extern const acl::Operator kIncreFlashAttentionV4;
+extern const acl::Operator kSparseFlashAttentionGrad;
+
+std::span<const acl::Operator* const> AllOperators();
+
+}  // namespace flashacl::ops
