@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tables of implementations, best first; the last row of each is the reference.
+#include "backends.h"
+
+#include "cpu/cpu.h"
+#include "cpu/pool.h"
+#include "reference/reference.h"
+
+namespace flashacl {
+namespace {
+
+cpu::Pool& CpuPool() {
+  static auto* const pool = new cpu::Pool;
+  return *pool;
+}
+
+}  // namespace
+
+std::span<const Backend> AllBackends() {
+  // A copy of the rows rather than references to them: a plan points into the
+  // table.
+  static const auto* const cpu_rows =
+      new std::vector<Implementation>{kReference};
+  static const auto* const backends = new std::vector<Backend>{
+      {"cpu", cpu::DescribeThisCpu(), *cpu_rows, &CpuPool()}};
+  return *backends;
+}
+
+const Backend& CpuBackend() { return AllBackends().front(); }
+
+void SetWorkerCount(int count) { CpuPool().SetCount(count); }
+
+}  // namespace flashacl

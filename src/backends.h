@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one place that knows every backend. Each is made on first use and never
+// destroyed, so that work may still end while the process does.
+#pragma once
+
+#include <span>
+
+#include "plan/backend.h"
+
+namespace flashacl {
+
+// Best first. The CPU is always among them.
+std::span<const Backend> AllBackends();
+
+// The processor this process runs on.
+const Backend& CpuBackend();
+
+// How many workers the CPU backend uses from its next loop on; as many as the
+// machine offers if `count` is 0 or less. Never changes a result.
+void SetWorkerCount(int count);
+
+}  // namespace flashacl

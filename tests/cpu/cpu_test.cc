@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the kernel's texts say, as device facts.
+#include "cpu/cpu.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace flashacl::cpu {
+namespace {
+
+using Strings = std::vector<std::string>;
+
+TEST(Cpu, ReadsX86) {
+  const DeviceInfo device = ParseCpuInfo(
+      "processor\t: 0\n"
+      "model name\t: Example 9000 CPU @ 2.00GHz  \n"
+      "flags\t\t: fpu sse4_2 fma avx avx2 avx512foo amx_tile\n"
+      "\n"
+      "processor\t: 1\n"
+      "model name\t: another\n"
+      "flags\t\t: avx512f\n");
+  EXPECT_EQ(device.name, "Example 9000 CPU @ 2.00GHz");
+  EXPECT_EQ(device.instruction_sets,
+            (Strings{"sse4_2", "avx", "fma", "avx2", "amx_tile"}));
+  EXPECT_EQ(device.l1_bytes, DeviceInfo{}.l1_bytes);
+}
+
+TEST(Cpu, ReadsArm) {
+  const DeviceInfo device = ParseCpuInfo(
+      "processor\t: 0\nFeatures\t: fp asimd sve bf16 i8mm\n"
+      "CPU implementer\t: 0x41\n");
+  EXPECT_EQ(device.name, "");
+  EXPECT_EQ(device.instruction_sets, (Strings{"asimd", "bf16", "i8mm", "sve"}));
+}
+
+TEST(Cpu, SurvivesNonsense) {
+  for (const char* text : {"", ":", "\n\n", "model name", "model name:", "x\0y",
+                           "flags: \nmodel name:\t \n"}) {
+    const DeviceInfo device = ParseCpuInfo(text);
+    EXPECT_EQ(device.name, "");
+    EXPECT_TRUE(device.instruction_sets.empty());
+  }
+}
+
+// A folder like the kernel's, removed at the end.
+class CacheFolder {
+ public:
+  CacheFolder() {
+    std::string name =
+        (std::filesystem::temp_directory_path() / "cachesXXXXXX").string();
+    root_ = mkdtemp(name.data());
+  }
+  ~CacheFolder() { std::filesystem::remove_all(root_); }
+
+  void Add(int index, const char* level, const char* type, const char* size) {
+    const auto folder = root_ / ("index" + std::to_string(index));
+    std::filesystem::create_directory(folder);
+    std::ofstream(folder / "level") << level << "\n";
+    std::ofstream(folder / "type") << type << "\n";
+    std::ofstream(folder / "size") << size << "\n";
+  }
+
+  std::string path() const { return root_.string(); }
+
+ private:
+  std::filesystem::path root_;
+};
+
+TEST(Cpu, ReadsCachesThatHoldData) {
+  CacheFolder folder;
+  folder.Add(0, "1", "Data", "48K");
+  folder.Add(1, "1", "Instruction", "64K");
+  folder.Add(2, "2", "Unified", "2048K");
+  folder.Add(3, "3", "Unified", "36M");
+  DeviceInfo device;
+  ReadCaches(folder.path(), device);
+  EXPECT_EQ(device.l1_bytes, 48 << 10);
+  EXPECT_EQ(device.l2_bytes, 2048 << 10);
+  EXPECT_EQ(device.l3_bytes, 36 << 20);
+}
+
+TEST(Cpu, KeepsDefaultsWhereTheKernelIsSilent) {
+  CacheFolder folder;
+  folder.Add(0, "1", "Data", "a lot");
+  folder.Add(1, "2", "Unified", "7Q");
+  DeviceInfo device;
+  ReadCaches(folder.path(), device);
+  ReadCaches(folder.path() + "/absent", device);
+  EXPECT_EQ(device.l1_bytes, DeviceInfo{}.l1_bytes);
+  EXPECT_EQ(device.l2_bytes, DeviceInfo{}.l2_bytes);
+  EXPECT_EQ(device.l3_bytes, DeviceInfo{}.l3_bytes);
+}
+
+TEST(Cpu, ThisOneHasANameAndCaches) {
+  const DeviceInfo device = DescribeThisCpu();
+  EXPECT_FALSE(device.name.empty());
+  EXPECT_GT(device.l1_bytes, 0);
+  EXPECT_GE(device.l2_bytes, device.l1_bytes);
+}
+
+}  // namespace
+}  // namespace flashacl::cpu
