@@ -2,7 +2,9 @@
 // Names of slots, and dense specs.
 #include "problem/slot.h"
 
+#include <algorithm>
 #include <iterator>
+#include <limits>
 
 #include "problem/tensor_spec.h"
 
@@ -38,7 +40,11 @@ TensorSpec DenseSpec(DType dtype, std::array<int64_t, 4> dims) {
   int64_t stride = 1;
   for (size_t axis = 4; axis-- > 0;) {
     spec.strides[axis] = stride;
-    stride *= dims[axis];
+    // Too much to count stays too much: CheckProblem refuses the span.
+    if (__builtin_mul_overflow(stride, std::max<int64_t>(dims[axis], 1),
+                               &stride)) {
+      stride = std::numeric_limits<int64_t>::max();
+    }
   }
   return spec;
 }

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one can say of a problem before its tensors have strides: the content
+// of one line of notation, and the canonical problem it means.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/dtype.h"
+#include "problem/attention_problem.h"
+
+namespace flashacl {
+
+struct Outline {
+  // One scale for a tensor, or one per head and channel.
+  enum class Scales : uint8_t { kNone, kTensor, kChannel };
+
+  // 8-bit rows: x = scale * (row + offset), or its inverse for outputs.
+  struct Encoding {
+    Scales scales = Scales::kNone;
+    bool offset = false;
+
+    bool operator==(const Encoding&) const = default;
+  };
+
+  // The axes along which a grid varies; it repeats along the others.
+  struct Axes {
+    bool sequence = true;
+    bool head = true;
+    bool row = true;
+
+    bool operator==(const Axes&) const = default;
+  };
+
+  // Wanted gradients; a gradient of nothing is not wanted.
+  struct Gradients {
+    bool query = true;  // and its rope
+    bool key = true;    // and its rope
+    bool value = true;
+    bool bias = false;
+    bool sink = true;
+
+    bool operator==(const Gradients&) const = default;
+  };
+
+  Direction direction = Direction::kForward;
+  DType dtype = DType::kF32;  // of the query, and of what does not say else
+  int64_t heads = 1;
+  int64_t kv_heads = 1;
+  int64_t qk_dim = 1;
+  int64_t rope_dim = 0;
+  int64_t v_dim = 1;
+
+  std::vector<int64_t> rows;  // per sequence
+  std::vector<int64_t> columns;
+  Lengths::Device device = Lengths::Device::kNone;
+  bool query_lengths = false;
+  bool key_lengths = false;
+  bool key_padding = false;
+
+  KvSource::Rows source = KvSource::Rows::kStrided;
+  int64_t page_rows = 0;    // kPaged
+  int64_t top_k = 0;        // kGathered: places in the list of a row
+  int64_t gather_rows = 1;  // kGathered
+  bool value_is_key = false;
+  Encoding keys;  // and values
+
+  DType out_dtype = DType::kF32;
+  Encoding out;
+  bool row_stats = false;  // row max and row sum; always in backward
+
+  std::vector<MaskRule> rules;
+  std::optional<Axes> mask;
+  Score score;                // keep_probability holds where `keep` does
+  Axes bias;                  // slopes have no rows
+  int64_t diagonal_rows = 0;  // bias: stored rows; 0 if all are
+  bool sink = false;
+  bool keep = false;
+  Gradients gradients;
+
+  bool operator==(const Outline&) const = default;
+};
+
+// 1 / sqrt(qk_dim): the scale a line of notation need not state.
+float UsualScale(int64_t qk_dim);
+
+// The axes a mask and a bias have unless a line says else: one plane for all,
+// one per sequence and head, one slope per head.
+Outline::Axes UsualMaskAxes();
+Outline::Axes UsualBiasAxes(Score::Bias bias);
+
+// The canonical problem: sequences packed one behind the other, dense tensors,
+// lists and pages of just the rows needed, i64 lengths, i32 lists, f32 scales,
+// bool masks, row max and sum as [row, head] with one lane. Needs as many rows
+// as columns; CheckProblem judges the rest.
+AttentionProblem Build(const Outline& outline);
+
+// Forgets strides, and what no line can say: equal outlines build equal
+// problems. Build(OutlineOf(problem)) is the canonical form of a problem.
+Outline OutlineOf(const AttentionProblem& problem);
+
+}  // namespace flashacl
