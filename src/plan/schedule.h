@@ -47,8 +47,9 @@ struct Extent {
   int64_t group = 1;  // query heads per kv head
 };
 
-// Every visible (row, column) is in exactly one tile; no tile is empty;
-// costliest tiles first; ties in order of sequence, kv head, rows, part.
+// Every visible (row, column) is in exactly one tile; every tile has one; tiles
+// with most of them first; ties in order of sequence, kv head, rows, part. The
+// parts of a row block ascend with their columns.
 Schedule BuildSchedule(const Extent& extent, const TileShape& shape);
 
 }  // namespace flashacl
