@@ -38,8 +38,8 @@ extern "C" {
 //   attentionOut       as query, or INT8
 // *workspaceSize is in bytes. The executor is the second phase's; it keeps
 // nothing of the arguments but the addresses of device memory.
-// 161001: a required argument is null; 161002: type; 561002: shape, layout, value
-// or arguments that contradict each other.
+// 161001: a required argument is null; 161002: type; 561002: shape, layout or
+// value, or arguments that contradict each other.
 __attribute__((visibility("default"))) aclnnStatus
 aclnnIncreFlashAttentionV4GetWorkspaceSize(
     const aclTensor* query, const aclTensorList* key,
@@ -57,8 +57,8 @@ aclnnIncreFlashAttentionV4GetWorkspaceSize(
 // Queues what was planned; consumes the executor. `workspace` is device memory
 // of the planned size, null if that is 0, and in use until the stream is done.
 // 161001: null workspace or executor; 161002: workspace too small.
-__attribute__((visibility("default"))) aclnnStatus
-aclnnIncreFlashAttentionV4(void* workspace, uint64_t workspaceSize,
-                           aclOpExecutor* executor, const aclrtStream stream);
+__attribute__((visibility("default"))) aclnnStatus aclnnIncreFlashAttentionV4(
+    void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
+    const aclrtStream stream);
 
 }  // extern "C"

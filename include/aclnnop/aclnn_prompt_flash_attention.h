@@ -37,8 +37,8 @@ aclnnPromptFlashAttentionGetWorkspaceSize(
 // Queues what was planned; consumes the executor. `workspace` is device memory
 // of the planned size, null if that is 0, and in use until the stream is done.
 // 161001: null workspace or executor; 161002: workspace too small.
-__attribute__((visibility("default"))) aclnnStatus
-aclnnPromptFlashAttention(void* workspace, uint64_t workspaceSize,
-                          aclOpExecutor* executor, const aclrtStream stream);
+__attribute__((visibility("default"))) aclnnStatus aclnnPromptFlashAttention(
+    void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
+    const aclrtStream stream);
 
 }  // extern "C"
