@@ -8,6 +8,7 @@
 #include "acl/destroy.h"
 #include "acl/error.h"
 #include "acl/tensor.h"
+#include "aclnn/aclnn_base.h"
 
 namespace flashacl::acl {
 namespace {

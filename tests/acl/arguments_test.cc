@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// The checks every operator shares, and the snapshot it works from.
+#include "acl/arguments.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "acl/acl.h"
+
+namespace flashacl::acl {
+namespace {
+
+constexpr Argument kTable[] = {
+    {.name = "query", .need = Need::kRequired, .dtypes = kHalves},
+    {.name = "key", .need = Need::kRequired, .dtypes = kHalves, .list = true},
+    {.name = "maskOptional", .dtypes = kMaskBytes},
+    {.name = "paddingMaskOptional", .need = Need::kIgnored},
+    {.name = "out", .need = Need::kRequired, .dtypes = kHalves, .output = true},
+};
+
+aclTensor* Create(std::vector<int64_t> dims, aclDataType type,
+                  aclFormat format = ACL_FORMAT_ND) {
+  return aclCreateTensor(dims.data(), dims.size(), type, nullptr, 0, format,
+                         dims.data(), dims.size(), nullptr);
+}
+
+class ArgumentsTest : public testing::Test {
+ protected:
+  ArgumentsTest() {
+    const aclTensor* members[] = {Create({3}, ACL_FLOAT16),
+                                  Create({4}, ACL_FLOAT16)};
+    key_ = aclCreateTensorList(members, 2);
+  }
+  ~ArgumentsTest() override {
+    for (const aclTensor* tensor : {query_, mask_, out_}) {
+      aclDestroyTensor(tensor);
+    }
+    aclDestroyTensorList(key_);
+  }
+
+  Result<Arguments> Read() {
+    const std::vector<Passed> passed{query_, key_, mask_, padding_, out_};
+    return Arguments::Read(kTable, passed);
+  }
+
+  aclTensor* query_ = Create({2, 8}, ACL_FLOAT16);
+  aclTensorList* key_ = nullptr;
+  aclTensor* mask_ = nullptr;
+  aclTensor* padding_ = nullptr;
+  aclTensor* out_ = Create({2, 8}, ACL_FLOAT16);
+};
+
+TEST_F(ArgumentsTest, ReadsTensorsAndLists) {
+  Result<Arguments> arguments = Read();
+  ASSERT_TRUE(arguments.ok());
+  EXPECT_TRUE(arguments->CheckPresent().ok());
+  EXPECT_TRUE(arguments->CheckTypes().ok());
+  EXPECT_EQ((*arguments)[0].dims[1], 8);
+  ASSERT_EQ(arguments->list(1).size(), 2u);
+  EXPECT_EQ(arguments->list(1)[1]->dims[0], 4);
+  EXPECT_FALSE(arguments->has(2));
+  EXPECT_EQ(arguments->name(4), "out");
+}
+
+TEST_F(ArgumentsTest, IsASnapshot) {
+  Result<Arguments> arguments = Read();
+  aclDestroyTensor(query_);
+  EXPECT_EQ((*arguments)[0].dims[0], 2);
+}
+
+TEST_F(ArgumentsTest, NamesTheMissingOne) {
+  aclTensorList* const key = std::exchange(key_, nullptr);
+  const Status status = Read()->CheckPresent();
+  key_ = key;
+  EXPECT_EQ(status.code(), Code::kNullArgument);
+  EXPECT_EQ(status.message(), "The key cannot be nullptr.");
+}
+
+TEST_F(ArgumentsTest, NamesTheMissingMember) {
+  aclDestroyTensorList(key_);
+  const aclTensor* members[] = {Create({3}, ACL_FLOAT16), nullptr};
+  key_ = aclCreateTensorList(members, 2);
+  EXPECT_EQ(Read()->CheckPresent().message(), "The key[1] cannot be nullptr.");
+}
+
+TEST_F(ArgumentsTest, SaysWhichTypesAreExpected) {
+  mask_ = Create({2}, ACL_FLOAT);
+  const Status status = Read()->CheckTypes();
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_EQ(status.message(),
+            "maskOptional: data type FLOAT (0), expected INT8, UINT8, BOOL");
+}
+
+TEST_F(ArgumentsTest, AnEmptyOptionalTensorIsAbsentWhateverItsType) {
+  mask_ = Create({0}, ACL_FLOAT);
+  Result<Arguments> arguments = Read();
+  EXPECT_TRUE(arguments->CheckTypes().ok());
+  EXPECT_FALSE(arguments->has(2));
+}
+
+TEST_F(ArgumentsTest, RefusesPrivateFormats) {
+  mask_ = Create({2}, ACL_BOOL, ACL_FORMAT_FRACTAL_NZ);
+  EXPECT_EQ(Read()->CheckTypes().message(),
+            "maskOptional: private format 29, expected ND");
+}
+
+TEST_F(ArgumentsTest, NeverFollowsADeadHandle) {
+  mask_ = Create({2}, ACL_BOOL);
+  aclDestroyTensor(mask_);
+  Result<Arguments> arguments = Read();
+  ASSERT_FALSE(arguments.ok());
+  EXPECT_EQ(arguments.status().code(), Code::kInvalidArgument);
+  mask_ = nullptr;
+}
+
+TEST_F(ArgumentsTest, IgnoredOnesMayBeAnything) {
+  int garbage = 0;
+  padding_ = reinterpret_cast<aclTensor*>(&garbage);
+  EXPECT_TRUE(Read().ok());
+  padding_ = nullptr;
+}
+
+TEST(ReadText, IsBoundedAndForgivesNull) {
+  EXPECT_EQ(ReadText(nullptr), "");
+  EXPECT_EQ(ReadText("TND"), "TND");
+  char endless[100];
+  std::memset(endless, 'x', sizeof(endless));
+  EXPECT_EQ(ReadText(endless).size(), 64u);
+}
+
+TEST(ReadArray, NullIsEmptyAndDeadIsAnError) {
+  EXPECT_TRUE(ReadArray("lengths", nullptr)->empty());
+  const int64_t value = 7;
+  aclIntArray* array = aclCreateIntArray(&value, 1);
+  EXPECT_EQ(*ReadArray("lengths", array), std::vector<int64_t>{7});
+  aclDestroyIntArray(array);
+  EXPECT_FALSE(ReadArray("lengths", array).ok());
+}
+
+}  // namespace
+}  // namespace flashacl::acl
