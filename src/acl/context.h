@@ -13,6 +13,7 @@
 
 #include "acl/acl_base.h"
 #include "acl/handle.h"
+#include "acl/latch.h"
 
 namespace flashacl::acl {
 
@@ -23,7 +24,8 @@ public:
   static constexpr HandleKind kHandleKind = HandleKind::kContext;
 
   // Also makes the default stream. The default context of a device (that of
-  // aclrtSetDevice) is its owner's to destroy.
+  // aclrtSetDevice) is its owner's to destroy. Null if there are no handles
+  // left.
   static std::shared_ptr<Context> Create(int device, bool is_default);
 
   void *handle() const { return handle_; }
@@ -40,7 +42,8 @@ public:
   void Forget(const Stream *stream);
 
   // Makes the handles of the context and its streams stale, after their tasks.
-  void Destroy();
+  // Only the first call does anything, and is told so by true.
+  bool Destroy();
 
   // aclrtCtxSetSysParamOpt's values, under `mutex`.
   std::mutex mutex;
@@ -63,5 +66,9 @@ void SetCurrent(const Context *context); // null: none
 
 // 0, or 107002 with a message.
 aclError RequireContext(std::string_view function);
+
+// Waits for all streams of `context`; the first failure among them.
+aclError SynchronizeContext(Context &context, Deadline deadline,
+                            std::string_view function);
 
 } // namespace flashacl::acl

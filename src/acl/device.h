@@ -14,6 +14,8 @@ namespace flashacl::acl {
 
 class Context;
 
+inline constexpr int kMaxDevices = 64;
+
 // One, unless ASCEND_RT_VISIBLE_DEVICES names another number.
 int DeviceCount();
 

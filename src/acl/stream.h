@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <string_view>
+#include <vector>
 
 #include "acl/acl_rt.h"
 #include "acl/error.h"
@@ -27,6 +28,11 @@ class Context;
 // first one surfaces at the next synchronising call.
 using Task = std::function<aclError()>;
 
+enum class TaskKind : uint8_t {
+  kDevice,  // not run after a failure if the stream stops on failure
+  kControl, // events and callbacks: others wait for them, so it always runs
+};
+
 // A failure that is reported once, by whoever synchronises first.
 struct StreamFailure {
   Failure failure;
@@ -35,7 +41,7 @@ struct StreamFailure {
 
 // What aclrtSetStreamAttribute and its relatives store.
 struct StreamAttributes {
-  std::atomic<uint64_t> failure_mode{0};
+  std::atomic<uint64_t> failure_mode{ACL_CONTINUE_ON_FAILURE};
   std::atomic<uint32_t> overflow_switch{0};
   std::atomic<uint32_t> user_tag{0};
   std::atomic<uint32_t> cache_op_info{0};
@@ -48,35 +54,44 @@ class Stream : public std::enable_shared_from_this<Stream> {
 public:
   static constexpr HandleKind kHandleKind = HandleKind::kStream;
 
-  // Null if the device has all the streams it may have.
+  // A default stream does not count against the device's limit. Null if the
+  // limit is reached.
   static std::shared_ptr<Stream> Create(const std::shared_ptr<Context> &context,
-                                        uint32_t flags);
+                                        uint32_t flags, bool is_default);
   ~Stream();
 
   void *handle() const { return handle_; }
   int32_t id() const { return id_; }
   int device() const { return device_; }
   uint32_t flags() const { return flags_; }
+  bool is_default() const { return is_default_; }
   std::shared_ptr<Context> context() const { return context_.lock(); }
 
   // Whether the calling thread is the one that runs this stream's tasks.
   bool IsThisThread() const;
 
-  aclError Push(Task task, std::string_view function);
+  // On success *number, if not null, is what WaitFor takes.
+  aclError Push(Task task, std::string_view function, TaskKind kind,
+                uint64_t *number = nullptr);
   bool Idle() const;
 
   // Waits for all tasks pushed so far, and reports the stream's failure.
   aclError Synchronize(Deadline deadline, std::string_view function);
 
-  // Drops the tasks that have not started and ends waits of the running one.
+  // Waits for one task, and reports nothing.
+  aclError WaitFor(uint64_t number, Deadline deadline,
+                   std::string_view function);
+
+  // Drops the tasks that have not started, makes the running one give up its
+  // waits, and forgets the failure.
   void Abort();
 
-  // The handle becomes stale; the thread ends when its tasks are done. `wait`
-  // says whether to return only then. Only the first call does anything.
-  void Destroy(bool wait);
+  // Makes the handle stale. The thread ends after the queued tasks, which this
+  // call waits for unless a task makes it; by force, they are dropped.
+  void Destroy(bool force);
 
-  // For tasks: waits on `latch`, also giving up when the stream is aborted or
-  // destroyed by force. False if it gave up or the time is over.
+  // For tasks: waits on `latch` until it opens, the time is over, or the stream
+  // is aborted. True if it opened.
   bool WaitInTask(Latch &latch, Deadline deadline);
 
   // The failure nobody has reported yet, or null.
@@ -85,47 +100,55 @@ public:
   StreamAttributes attributes;
 
 private:
-  Stream(const std::shared_ptr<Context> &context, uint32_t flags);
-
   struct Entry {
     Task task;
-    uint64_t number;
+    uint64_t number = 0;
+    TaskKind kind = TaskKind::kControl;
+    uint32_t thread = 0; // that submitted it
   };
+  enum class Ended : uint8_t { kFinished, kTimeout, kAborted };
 
-  aclError StartThread(std::string_view function);
+  Stream(const std::shared_ptr<Context> &context, uint32_t flags,
+         bool is_default);
+
+  bool StartThread();
+  static void *RunThread(void *stream);
   void Run();
   bool Next(Entry *entry);
-  bool SpinForWork() const;
   void RunOne(Entry &entry);
-  void Finished(uint64_t number);
-  bool WaitFor(uint64_t number, Deadline deadline);
-  aclError Report(std::string_view function);
+  void Fault(const Entry &entry, aclError code);
+  bool MustSkip(const Entry &entry) const;
+  Ended WaitUntil(uint64_t number, Deadline deadline);
+  std::deque<Entry> DropQueue();
+  aclError Report();
+
+  friend void HoldStreams(std::chrono::milliseconds patience);
+  friend void ReleaseStreams();
 
   const std::weak_ptr<Context> context_;
   const int device_;
   const uint32_t flags_;
+  const bool is_default_;
   const int32_t id_;
   void *handle_ = nullptr;
 
   mutable std::mutex mutex_;
   std::condition_variable work_;     // something to do, or to end
-  std::condition_variable progress_; // finished_ has grown
+  std::condition_variable progress_; // finished_ or aborts_ has grown
   std::deque<Entry> queue_;
-  bool started_ = false;
-  bool ending_ = false;
+  bool has_thread_ = false;
+  bool destroyed_ = false; // takes no more tasks
+  bool ending_ = false;    // the thread ends when the queue is empty
   bool sleeping_ = false;
-  uint64_t aborts_ = 0;
   Latch *waiting_on_ = nullptr;
   std::shared_ptr<StreamFailure> failure_;
 
+  // Tasks are numbered from 1; all up to finished_ are done.
   std::atomic<uint64_t> pushed_{0};
   std::atomic<uint64_t> finished_{0};
+  std::atomic<uint64_t> aborts_{0};
   std::atomic<int> waiters_{0};
-  std::atomic<bool> aborting_{false};
-
-  friend void HoldStreams(std::chrono::milliseconds);
-  friend void ReleaseStreams();
-  friend void *RunStream(void *);
+  std::atomic<bool> aborting_{false}; // the running task shall not wait
 };
 
 // The stream of a handle; null means the default stream of the current context.
@@ -135,9 +158,24 @@ std::shared_ptr<Stream> FindStream(aclrtStream stream,
 
 // Puts `task` behind everything submitted to `stream` so far; null is the
 // default stream of the current context. Does not wait for anything.
-aclError Enqueue(aclrtStream stream, Task task, std::string_view function);
+aclError Enqueue(aclrtStream stream, Task task, std::string_view function,
+                 TaskKind kind = TaskKind::kDevice);
 
-// Waits for every stream of the process; reports nothing but a wait on itself.
+// The same, and returns when the task is done (or dropped by an abort, which is
+// 107023). What the task returns is still the stream's asynchronous error.
+aclError EnqueueAndWait(aclrtStream stream, Task task,
+                        std::string_view function);
+
+// Waits for every stream of the process.
 aclError SynchronizeAll();
+
+// The explicit streams a device may still create.
+uint32_t AvailableStreams(int device);
+
+// Once the process exits, no stream starts another task unless someone waits
+// for it: what a task uses may be gone. Waits at most `patience` for the tasks
+// that are running. A call that synchronises releases the streams again.
+void HoldStreams(std::chrono::milliseconds patience);
+void ReleaseStreams();
 
 } // namespace flashacl::acl

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "acl/context.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "acl/acl_rt.h"
+#include "acl/device.h"
+#include "acl/error.h"
+#include "acl/stream.h"
+
+namespace flashacl::acl {
+namespace {
+
+// A handle, so that a context destroyed by another thread is noticed.
+thread_local void *current = nullptr;
+
+aclError FailContext(std::string_view function, const void *context) {
+  return FailValue(ACL_ERROR_RT_PARAM_INVALID, function, "context",
+                   Str("{}", context), "a context that is not destroyed");
+}
+
+aclError CreateContext(aclrtContext *context, int32_t device) {
+  constexpr std::string_view kName = "aclrtCreateContext";
+  if (context == nullptr)
+    return FailNull(kName, "context");
+  if (aclError error = RequireDevice(kName, device))
+    return error;
+  const std::shared_ptr<Context> made = Context::Create(device, false);
+  if (made == nullptr) {
+    return Fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, Title::kRuntime,
+                "aclrtCreateContext failed because there are no handles left.");
+  }
+  SetCurrent(made.get());
+  *context = made->handle();
+  return ACL_SUCCESS;
+}
+
+aclError DestroyContext(aclrtContext context) {
+  constexpr std::string_view kName = "aclrtDestroyContext";
+  if (context == nullptr)
+    return FailNull(kName, "context");
+  const std::shared_ptr<Context> found = Find<Context>(context);
+  if (found == nullptr)
+    return FailContext(kName, context);
+  if (found->is_default()) {
+    return Fail(ACL_ERROR_RT_CONTEXT_NULL, Title::kReason,
+                "aclrtDestroyContext failed because the default context is "
+                "destroyed by aclrtResetDevice only.");
+  }
+  return found->Destroy() ? ACL_SUCCESS : FailContext(kName, context);
+}
+
+} // namespace
+
+std::shared_ptr<Context> Context::Create(int device, bool is_default) {
+  std::shared_ptr<Context> context(new Context(device, is_default));
+  context->default_stream_ = Stream::Create(context, 0, true);
+  context->handle_ = NewHandle(context);
+  if (context->default_stream_ == nullptr || context->handle_ == nullptr) {
+    return nullptr;
+  }
+  context->streams_.push_back(context->default_stream_);
+  return context;
+}
+
+std::vector<std::shared_ptr<Stream>> Context::Streams() {
+  std::lock_guard lock(mutex);
+  return streams_;
+}
+
+void Context::Adopt(std::shared_ptr<Stream> stream) {
+  std::lock_guard lock(mutex);
+  streams_.push_back(std::move(stream));
+}
+
+void Context::Forget(const Stream *stream) {
+  std::lock_guard lock(mutex);
+  std::erase_if(streams_, [&](const auto &s) { return s.get() == stream; });
+}
+
+bool Context::Destroy() {
+  if (Take<Context>(handle_) == nullptr)
+    return false;
+  std::vector<std::shared_ptr<Stream>> streams;
+  {
+    std::lock_guard lock(mutex);
+    streams.swap(streams_);
+  }
+  for (const std::shared_ptr<Stream> &stream : streams)
+    stream->Destroy(false);
+  return true;
+}
+
+std::shared_ptr<Context> CurrentContext() {
+  if (current != nullptr) {
+    if (auto context = Find<Context>(current))
+      return context;
+    current = nullptr;
+  }
+  return DefaultDeviceContext();
+}
+
+void SetCurrent(const Context *context) {
+  current = context == nullptr ? nullptr : context->handle();
+}
+
+aclError RequireContext(std::string_view function) {
+  if (CurrentContext() != nullptr)
+    return ACL_SUCCESS;
+  return Fail(ACL_ERROR_RT_CONTEXT_NULL, Title::kCallSequence,
+              Str("{} failed because the thread has no current context. Call "
+                  "aclrtSetDevice or aclrtSetCurrentContext first.",
+                  function));
+}
+
+aclError SynchronizeContext(Context &context, Deadline deadline,
+                            std::string_view function) {
+  aclError first = ACL_SUCCESS;
+  for (const std::shared_ptr<Stream> &stream : context.Streams()) {
+    const aclError error = stream->Synchronize(deadline, function);
+    if (first == ACL_SUCCESS)
+      first = error;
+  }
+  return first;
+}
+
+} // namespace flashacl::acl
+
+namespace a = flashacl::acl;
+
+extern "C" {
+
+aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId) {
+  return a::GuardRuntime([&] { return a::CreateContext(context, deviceId); });
+}
+
+aclError aclrtDestroyContext(aclrtContext context) {
+  return a::GuardRuntime([&] { return a::DestroyContext(context); });
+}
+
+aclError aclrtSetCurrentContext(aclrtContext context) {
+  return a::GuardRuntime([&]() -> aclError {
+    constexpr std::string_view kName = "aclrtSetCurrentContext";
+    if (context == nullptr)
+      return a::FailNull(kName, "context");
+    const auto found = a::Find<a::Context>(context);
+    if (found == nullptr)
+      return a::FailContext(kName, context);
+    a::SetCurrent(found.get());
+    return ACL_SUCCESS;
+  });
+}
+
+aclError aclrtGetCurrentContext(aclrtContext *context) {
+  return a::GuardRuntime([&]() -> aclError {
+    constexpr std::string_view kName = "aclrtGetCurrentContext";
+    if (context == nullptr)
+      return a::FailNull(kName, "context");
+    const auto found = a::CurrentContext();
+    if (found == nullptr)
+      return a::RequireContext(kName);
+    *context = found->handle();
+    return ACL_SUCCESS;
+  });
+}
+
+aclError aclrtCtxGetCurrentDefaultStream(aclrtStream *stream) {
+  return a::GuardRuntime([&]() -> aclError {
+    constexpr std::string_view kName = "aclrtCtxGetCurrentDefaultStream";
+    if (stream == nullptr)
+      return a::FailNull(kName, "stream");
+    const auto found = a::CurrentContext();
+    if (found == nullptr)
+      return a::RequireContext(kName);
+    *stream = found->default_stream()->handle();
+    return ACL_SUCCESS;
+  });
+}
+
+} // extern "C"

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "acl/event.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "acl/device.h"
+
+namespace flashacl::acl {
+namespace {
+
+constexpr int kEventsPerDevice = 65536;
+
+std::array<std::atomic<int>, kMaxDevices> live_events{};
+std::atomic<uint32_t> next_id{0};
+
+} // namespace
+
+// Sets the mark exactly once: when its task runs, or when the task is dropped
+// and others would wait for ever.
+class Event::PendingMark {
+public:
+  explicit PendingMark(std::shared_ptr<Mark> mark) : mark_(std::move(mark)) {}
+  ~PendingMark() { Set(nullptr); }
+  PendingMark(const PendingMark &) = delete;
+  PendingMark &operator=(const PendingMark &) = delete;
+
+  void Set(const Stream *stream) {
+    if (std::exchange(is_set_, true))
+      return;
+    mark_->time = Clock::now();
+    if (stream != nullptr)
+      mark_->failure = stream->failure();
+    mark_->done.Open();
+  }
+
+private:
+  const std::shared_ptr<Mark> mark_;
+  bool is_set_ = false;
+};
+
+// Counts as a wait of its event until its task has run or is dropped.
+class Event::PendingWait {
+public:
+  explicit PendingWait(std::shared_ptr<Event> event)
+      : event_(std::move(event)) {
+    event_->waits_.fetch_add(1);
+  }
+  ~PendingWait() { event_->waits_.fetch_sub(1); }
+  PendingWait(const PendingWait &) = delete;
+  PendingWait &operator=(const PendingWait &) = delete;
+
+private:
+  const std::shared_ptr<Event> event_;
+};
+
+Event::Event(int device, EventFamily family, uint32_t flags)
+    : device_(device), family_(family), flags_(flags),
+      id_(next_id.fetch_add(1)) {}
+
+std::shared_ptr<Event> Event::Create(int device, EventFamily family,
+                                     uint32_t flags) {
+  std::atomic<int> &live = live_events[static_cast<size_t>(device)];
+  if (live.fetch_add(1) >= kEventsPerDevice) {
+    live.fetch_sub(1);
+    return nullptr;
+  }
+  std::shared_ptr<Event> event(new Event(device, family, flags));
+  event->handle_ = NewHandle(event);
+  return event->handle_ == nullptr ? nullptr : event;
+}
+
+Event::~Event() { live_events[static_cast<size_t>(device_)].fetch_sub(1); }
+
+aclError Event::Record(Stream &stream, std::string_view function) {
+  std::shared_ptr<Mark> mark;
+  {
+    std::lock_guard lock(mutex_);
+    mark = std::exchange(awaited_, nullptr);
+  }
+  if (mark == nullptr)
+    mark = std::make_shared<Mark>();
+  auto pending = std::make_shared<PendingMark>(mark);
+  // The stream runs the task, so it lives as long as that.
+  const aclError error = stream.Push(
+      [pending = std::move(pending), at = &stream] {
+        pending->Set(at);
+        return ACL_SUCCESS;
+      },
+      function, TaskKind::kControl);
+  if (error != ACL_SUCCESS)
+    return error;
+  std::lock_guard lock(mutex_);
+  submitted_ = visible_ = std::move(mark);
+  return ACL_SUCCESS;
+}
+
+aclError Event::WaitOn(Stream &stream, int64_t seconds,
+                       std::string_view function) {
+  std::shared_ptr<Mark> mark;
+  {
+    std::lock_guard lock(mutex_);
+    mark = submitted_;
+    if (mark == nullptr && WaitsFirst()) {
+      if (awaited_ == nullptr)
+        awaited_ = std::make_shared<Mark>();
+      mark = awaited_;
+    }
+  }
+  if (mark == nullptr) {
+    if (family_ == EventFamily::kEx)
+      return ACL_SUCCESS;
+    return Fail(
+        ACL_ERROR_RT_PARAM_INVALID, Title::kCallSequence,
+        Str("{} failed because event {} was never recorded.", function, id_));
+  }
+  auto pending = std::make_shared<PendingWait>(shared_from_this());
+  return stream.Push(
+      [mark, seconds, at = &stream, id = id_,
+       pending = std::move(pending)]() -> aclError {
+        const Deadline deadline =
+            seconds == 0 ? std::nullopt : DeadlineIn(seconds * 1000);
+        if (at->WaitInTask(mark->done, deadline))
+          return ACL_SUCCESS;
+        // Otherwise the stream was aborted, which nobody asks it about.
+        if (!deadline.has_value() || Clock::now() < *deadline) {
+          return ACL_SUCCESS;
+        }
+        return Fail(ACL_ERROR_RT_WAIT_TIMEOUT, Title::kTimeout,
+                    Str("stream {} waited {} s for event {} in vain", at->id(),
+                        seconds, id));
+      },
+      function, TaskKind::kControl);
+}
+
+aclError Event::Reset(Stream &stream, std::string_view function) {
+  if (!WaitsFirst())
+    return ACL_SUCCESS;
+  std::shared_ptr<Mark> mark;
+  {
+    std::lock_guard lock(mutex_);
+    mark = submitted_;
+  }
+  if (mark == nullptr)
+    return ACL_SUCCESS;
+  const aclError error = stream.Push(
+      [event = shared_from_this(), mark] {
+        std::lock_guard lock(event->mutex_);
+        if (event->visible_ == mark)
+          event->visible_ = nullptr;
+        return ACL_SUCCESS;
+      },
+      function, TaskKind::kControl);
+  if (error != ACL_SUCCESS)
+    return error;
+  std::lock_guard lock(mutex_);
+  if (submitted_ == mark)
+    submitted_ = nullptr;
+  return ACL_SUCCESS;
+}
+
+void Event::Destroy() {
+  Take<Event>(handle_);
+  std::shared_ptr<Mark> awaited;
+  {
+    std::lock_guard lock(mutex_);
+    awaited = std::exchange(awaited_, nullptr);
+  }
+  if (awaited != nullptr)
+    PendingMark(std::move(awaited)).Set(nullptr);
+}
+
+std::shared_ptr<Mark> Event::mark() const {
+  std::lock_guard lock(mutex_);
+  return visible_;
+}
+
+uint32_t AvailableEvents(int device) {
+  const int live = live_events[static_cast<size_t>(device)].load();
+  return static_cast<uint32_t>(std::max(0, kEventsPerDevice - live));
+}
+
+} // namespace flashacl::acl

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Events: marks in a stream that others can wait for and that know their time.
+// Each record is a mark of its own, so recording again disturbs no wait that is
+// queued already.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string_view>
+
+#include "acl/acl_rt.h"
+#include "acl/handle.h"
+#include "acl/latch.h"
+#include "acl/stream.h"
+
+namespace flashacl::acl {
+
+// One record. `time` and `failure` are written before `done` opens.
+struct Mark {
+  Latch done;
+  Clock::time_point time;
+  std::shared_ptr<StreamFailure> failure;  // of the stream so far, or null
+};
+
+enum class EventFamily : uint8_t {
+  kPlain,     // aclrtCreateEvent
+  kWithFlag,  // aclrtCreateEventWithFlag
+  kEx,        // aclrtCreateEventExWithFlag
+};
+
+class Event : public std::enable_shared_from_this<Event> {
+ public:
+  static constexpr HandleKind kHandleKind = HandleKind::kEvent;
+
+  // Null if the device has all the events it may have.
+  static std::shared_ptr<Event> Create(int device, EventFamily family,
+                                       uint32_t flags);
+  ~Event();
+
+  void* handle() const { return handle_; }
+  uint32_t id() const { return id_; }
+  EventFamily family() const { return family_; }
+  bool has_time() const { return (flags_ & ACL_EVENT_TIME_LINE) != 0; }
+
+  aclError Record(Stream& stream, std::string_view function);
+
+  // Makes `stream` wait for the last record; `seconds` 0: as long as it takes.
+  aclError WaitOn(Stream& stream, int64_t seconds, std::string_view function);
+
+  // Forgets the last record when `stream` comes to it.
+  aclError Reset(Stream& stream, std::string_view function);
+
+  // The handle becomes stale; waits on a record that never came end.
+  void Destroy();
+
+  // The last record as queries see it; null if there is none.
+  std::shared_ptr<Mark> mark() const;
+
+  bool has_pending_waits() const { return waits_.load() > 0; }
+
+ private:
+  class PendingMark;
+  class PendingWait;
+
+  Event(int device, EventFamily family, uint32_t flags);
+
+  // Whether a wait before any record waits for that record.
+  bool WaitsFirst() const {
+    return family_ == EventFamily::kWithFlag && (flags_ & ACL_EVENT_SYNC) != 0;
+  }
+
+  const int device_;
+  const EventFamily family_;
+  const uint32_t flags_;
+  const uint32_t id_;
+  void* handle_ = nullptr;
+  std::atomic<int> waits_{0};
+
+  mutable std::mutex mutex_;
+  // The last record in the order of calls, which is what waits refer to, and
+  // as far as streams have come, which is what queries see. They differ while
+  // a reset is queued.
+  std::shared_ptr<Mark> submitted_;
+  std::shared_ptr<Mark> visible_;
+  std::shared_ptr<Mark> awaited_;  // the next record, if a stream waits for it
+};
+
+uint32_t AvailableEvents(int device);
+
+}  // namespace flashacl::acl

@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+// The event functions of the C API.
+#include <algorithm>
+#include <string_view>
+
+#include "acl/context.h"
+#include "acl/error.h"
+#include "acl/event.h"
+#include "acl/stream.h"
+
+namespace flashacl::acl {
+namespace {
+
+constexpr uint32_t kKnownFlags =
+    ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE |
+    ACL_EVENT_DEVICE_USE_ONLY | ACL_EVENT_EXTERNAL | ACL_EVENT_IPC;
+
+// Null is 100000, anything else that is no live event 107000.
+std::shared_ptr<Event> FindEvent(aclrtEvent event, std::string_view function,
+                                 std::string_view parameter, aclError *error) {
+  if (event == nullptr) {
+    *error = FailNull(function, parameter);
+    return nullptr;
+  }
+  std::shared_ptr<Event> found = Find<Event>(event);
+  if (found == nullptr) {
+    *error = FailValue(ACL_ERROR_RT_PARAM_INVALID, function, parameter,
+                       Str("{}", event), "an event that is not destroyed");
+  }
+  return found;
+}
+
+aclError CreateEvent(std::string_view function, aclrtEvent *event,
+                     EventFamily family, uint32_t flags) {
+  if (event == nullptr)
+    return FailNull(function, "event");
+  if ((flags & ~kKnownFlags) != 0) {
+    return FailValue(ACL_ERROR_RT_PARAM_INVALID, function, "flag",
+                     Str("{:#x}", flags), "a union of ACL_EVENT_ flags");
+  }
+  if ((flags & (ACL_EVENT_IPC | ACL_EVENT_EXTERNAL)) != 0) {
+    return Fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, Title::kNotSupported,
+                Str("{} failed because events between processes and external "
+                    "events are not supported.",
+                    function));
+  }
+  const std::shared_ptr<Context> context = CurrentContext();
+  if (context == nullptr)
+    return RequireContext(function);
+  const auto made = Event::Create(context->device(), family, flags);
+  if (made == nullptr) {
+    return Fail(ACL_ERROR_RT_NO_EVENT_RESOURCE, Title::kRuntime,
+                Str("{} failed because device {} has no events left.", function,
+                    context->device()));
+  }
+  *event = made->handle();
+  return ACL_SUCCESS;
+}
+
+// Finds both and calls the member function.
+aclError OnStream(std::string_view function, aclrtEvent event,
+                  aclrtStream stream,
+                  aclError (Event::*call)(Stream &, std::string_view)) {
+  aclError error = ACL_SUCCESS;
+  const auto found = FindEvent(event, function, "event", &error);
+  if (found == nullptr)
+    return error;
+  const auto at = FindStream(stream, function, &error);
+  if (at == nullptr)
+    return error;
+  return (found.get()->*call)(*at, function);
+}
+
+aclError RequireDefaultFlag(std::string_view function, uint32_t flag) {
+  if (flag == 0)
+    return ACL_SUCCESS;
+  if (flag == ACL_EVENT_WAIT_EXTERNAL) {
+    return Fail(
+        ACL_ERROR_RT_FEATURE_NOT_SUPPORT, Title::kNotSupported,
+        Str("{} failed because external events are not supported.", function));
+  }
+  return FailValue(ACL_ERROR_RT_PARAM_INVALID, function, "flag",
+                   Str("{}", flag), "0");
+}
+
+aclError Wait(std::string_view function, aclrtStream stream, aclrtEvent event,
+              int64_t seconds) {
+  aclError error = ACL_SUCCESS;
+  const auto found = FindEvent(event, function, "event", &error);
+  if (found == nullptr)
+    return error;
+  const auto at = FindStream(stream, function, &error);
+  if (at == nullptr)
+    return error;
+  if (seconds < 0) {
+    return FailValue(ACL_ERROR_RT_PARAM_INVALID, function, "timeout",
+                     Str("{}", seconds), "0 or more seconds");
+  }
+  return found->WaitOn(*at, seconds, function);
+}
+
+aclError Synchronize(std::string_view function, aclrtEvent event, int32_t ms) {
+  aclError error = ACL_SUCCESS;
+  const auto found = FindEvent(event, function, "event", &error);
+  if (found == nullptr)
+    return error;
+  if (ms < -1) {
+    return FailValue(ACL_ERROR_RT_PARAM_INVALID, function, "timeout",
+                     Str("{}", ms), "-1 or more milliseconds");
+  }
+  const auto mark = found->mark();
+  if (mark == nullptr)
+    return ACL_SUCCESS;
+  ReleaseStreams();
+  if (!mark->done.Wait(DeadlineIn(ms))) {
+    return Fail(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, Title::kTimeout,
+                Str("{} failed because event {} did not come within {} ms.",
+                    function, found->id(), ms));
+  }
+  const auto &failed = mark->failure;
+  if (failed == nullptr || failed->reported.exchange(true))
+    return ACL_SUCCESS;
+  return Fail(failed->failure.code, failed->failure.title,
+              failed->failure.text);
+}
+
+// Whether the last record is done; Ex events without one count as done.
+aclError Query(std::string_view function, aclrtEvent event, bool *complete) {
+  aclError error = ACL_SUCCESS;
+  const auto found = FindEvent(event, function, "event", &error);
+  if (found == nullptr)
+    return error;
+  const auto mark = found->mark();
+  *complete =
+      mark == nullptr ? found->family() == EventFamily::kEx : mark->done.open();
+  return ACL_SUCCESS;
+}
+
+// The time of the last record, if it is done and has one.
+aclError TimeOf(std::string_view function, aclrtEvent event,
+                std::string_view parameter, Clock::time_point *time) {
+  aclError error = ACL_SUCCESS;
+  const auto found = FindEvent(event, function, parameter, &error);
+  if (found == nullptr)
+    return error;
+  const auto mark = found->mark();
+  if (mark == nullptr) {
+    return Fail(
+        ACL_ERROR_RT_INTERNAL_ERROR, Title::kCallSequence,
+        Str("{} failed because {} was never recorded.", function, parameter));
+  }
+  if (!found->has_time() || !mark->done.open()) {
+    return Fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, Title::kReason,
+                Str("{} failed because {} {}.", function, parameter,
+                    found->has_time() ? "is not complete yet"
+                                      : "was made without a time line"));
+  }
+  *time = mark->time;
+  return ACL_SUCCESS;
+}
+
+aclError ElapsedTime(float *ms, aclrtEvent start, aclrtEvent end) {
+  constexpr std::string_view kName = "aclrtEventElapsedTime";
+  if (ms == nullptr)
+    return FailNull(kName, "ms");
+  Clock::time_point from, to;
+  if (aclError e = TimeOf(kName, start, "startEvent", &from))
+    return e;
+  if (aclError e = TimeOf(kName, end, "endEvent", &to))
+    return e;
+  *ms = std::chrono::duration<float, std::milli>(to - from).count();
+  return ACL_SUCCESS;
+}
+
+aclError Timestamp(aclrtEvent event, uint64_t *us) {
+  constexpr std::string_view kName = "aclrtEventGetTimestamp";
+  if (us == nullptr)
+    return FailNull(kName, "timestamp");
+  Clock::time_point time;
+  if (aclError e = TimeOf(kName, event, "event", &time))
+    return e;
+  const auto since = time.time_since_epoch();
+  *us = static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(since).count());
+  return ACL_SUCCESS;
+}
+
+aclError QueryWaits(aclrtEvent event, aclrtEventWaitStatus *status) {
+  constexpr std::string_view kName = "aclrtQueryEventWaitStatus";
+  if (status == nullptr)
+    return FailNull(kName, "status");
+  aclError error = ACL_SUCCESS;
+  const auto found = FindEvent(event, kName, "event", &error);
+  if (found == nullptr)
+    return error;
+  if (found->family() == EventFamily::kEx) {
+    return Fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, Title::kNotSupported,
+                "aclrtQueryEventWaitStatus does not support events of "
+                "aclrtCreateEventExWithFlag.");
+  }
+  *status = found->has_pending_waits() ? ACL_EVENT_WAIT_STATUS_NOT_READY
+                                       : ACL_EVENT_WAIT_STATUS_COMPLETE;
+  return ACL_SUCCESS;
+}
+
+} // namespace
+} // namespace flashacl::acl
+
+namespace a = flashacl::acl;
+
+extern "C" {
+
+aclError aclrtCreateEvent(aclrtEvent *event) {
+  return a::GuardRuntime([&] {
+    return a::CreateEvent("aclrtCreateEvent", event, a::EventFamily::kPlain,
+                          ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE |
+                              ACL_EVENT_CAPTURE_STREAM_PROGRESS);
+  });
+}
+
+aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag) {
+  return a::GuardRuntime([&] {
+    return a::CreateEvent("aclrtCreateEventWithFlag", event,
+                          a::EventFamily::kWithFlag, flag);
+  });
+}
+
+aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag) {
+  return a::GuardRuntime([&] {
+    return a::CreateEvent("aclrtCreateEventExWithFlag", event,
+                          a::EventFamily::kEx, flag);
+  });
+}
+
+aclError aclrtDestroyEvent(aclrtEvent event) {
+  return a::GuardRuntime([&] {
+    aclError error = ACL_SUCCESS;
+    const auto found =
+        a::FindEvent(event, "aclrtDestroyEvent", "event", &error);
+    if (found != nullptr)
+      found->Destroy();
+    return error;
+  });
+}
+
+aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
+  return a::GuardRuntime([&] {
+    return a::OnStream("aclrtRecordEvent", event, stream, &a::Event::Record);
+  });
+}
+
+aclError aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream,
+                                  uint32_t flag) {
+  return a::GuardRuntime([&]() -> aclError {
+    constexpr std::string_view kName = "aclrtRecordEventWithFlag";
+    if (aclError error = a::RequireDefaultFlag(kName, flag))
+      return error;
+    return a::OnStream(kName, event, stream, &a::Event::Record);
+  });
+}
+
+aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream) {
+  return a::GuardRuntime([&] {
+    return a::OnStream("aclrtResetEvent", event, stream, &a::Event::Reset);
+  });
+}
+
+aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
+  return a::GuardRuntime(
+      [&] { return a::Wait("aclrtStreamWaitEvent", stream, event, 0); });
+}
+
+aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event,
+                                         int32_t timeout) {
+  return a::GuardRuntime([&] {
+    return a::Wait("aclrtStreamWaitEventWithTimeout", stream, event, timeout);
+  });
+}
+
+aclError aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event,
+                                      uint32_t timeout, uint32_t flag) {
+  return a::GuardRuntime([&]() -> aclError {
+    constexpr std::string_view kName = "aclrtStreamWaitEventWithFlag";
+    if (aclError error = a::RequireDefaultFlag(kName, flag))
+      return error;
+    return a::Wait(kName, stream, event, timeout);
+  });
+}
+
+aclError aclrtQueryEventStatus(aclrtEvent event,
+                               aclrtEventRecordedStatus *status) {
+  return a::GuardRuntime([&]() -> aclError {
+    constexpr std::string_view kName = "aclrtQueryEventStatus";
+    if (status == nullptr)
+      return a::FailNull(kName, "status");
+    bool complete = false;
+    if (aclError error = a::Query(kName, event, &complete))
+      return error;
+    *status = complete ? ACL_EVENT_RECORDED_STATUS_COMPLETE
+                       : ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    return ACL_SUCCESS;
+  });
+}
+
+aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus *status) {
+  return a::GuardRuntime([&]() -> aclError {
+    constexpr std::string_view kName = "aclrtQueryEvent";
+    if (status == nullptr)
+      return a::FailNull(kName, "status");
+    bool complete = false;
+    if (aclError error = a::Query(kName, event, &complete))
+      return error;
+    *status = complete ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY;
+    return ACL_SUCCESS;
+  });
+}
+
+aclError aclrtQueryEventWaitStatus(aclrtEvent event,
+                                   aclrtEventWaitStatus *status) {
+  return a::GuardRuntime([&] { return a::QueryWaits(event, status); });
+}
+
+aclError aclrtSynchronizeEvent(aclrtEvent event) {
+  return a::GuardRuntime(
+      [&] { return a::Synchronize("aclrtSynchronizeEvent", event, -1); });
+}
+
+aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout) {
+  return a::GuardRuntime([&] {
+    return a::Synchronize("aclrtSynchronizeEventWithTimeout", event, timeout);
+  });
+}
+
+aclError aclrtEventElapsedTime(float *ms, aclrtEvent startEvent,
+                               aclrtEvent endEvent) {
+  return a::GuardRuntime(
+      [&] { return a::ElapsedTime(ms, startEvent, endEvent); });
+}
+
+aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp) {
+  return a::GuardRuntime([&] { return a::Timestamp(event, timestamp); });
+}
+
+aclError aclrtGetEventId(aclrtEvent event, uint32_t *eventId) {
+  return a::GuardRuntime([&]() -> aclError {
+    constexpr std::string_view kName = "aclrtGetEventId";
+    if (eventId == nullptr)
+      return a::FailNull(kName, "eventId");
+    aclError error = ACL_SUCCESS;
+    const auto found = a::FindEvent(event, kName, "event", &error);
+    if (found == nullptr)
+      return error;
+    *eventId = found->id();
+    return ACL_SUCCESS;
+  });
+}
+
+aclError aclrtGetEventAvailNum(uint32_t *eventCount) {
+  return a::GuardRuntime([&]() -> aclError {
+    constexpr std::string_view kName = "aclrtGetEventAvailNum";
+    if (eventCount == nullptr)
+      return a::FailNull(kName, "eventCount");
+    const auto context = a::CurrentContext();
+    if (context == nullptr)
+      return a::RequireContext(kName);
+    *eventCount = a::AvailableEvents(context->device());
+    return ACL_SUCCESS;
+  });
+}
+
+} // extern "C"

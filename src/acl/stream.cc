@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "acl/stream.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <thread>
+#include <utility>
+
+#include "acl/context.h"
+#include "acl/device.h"
+#include "acl/exception.h"
+
+namespace flashacl::acl {
+namespace {
+
+constexpr int kStreamsPerDevice = 1984;
+
+// What all streams share; never destroyed, like their threads.
+struct Shared {
+  std::array<std::atomic<int>, kMaxDevices> explicit_streams{};
+  std::atomic<int32_t> next_id{0};
+  std::atomic<bool> held{false};
+  std::atomic<int> busy{0}; // tasks that run and do not wait for others
+  std::mutex mutex;
+  std::vector<Stream *> streams; // under mutex
+};
+
+Shared &TheShared() {
+  static Shared &shared = *new Shared;
+  return shared;
+}
+
+thread_local const Stream *this_threads_stream = nullptr;
+
+uint32_t ThreadId() {
+  static thread_local const uint32_t id =
+      static_cast<uint32_t>(syscall(SYS_gettid));
+  return id;
+}
+
+std::vector<std::shared_ptr<Stream>> AllStreams() {
+  std::vector<std::shared_ptr<Stream>> all;
+  std::lock_guard lock(TheShared().mutex);
+  for (Stream *stream : TheShared().streams) {
+    // Null for a stream whose last owner is just letting go of it.
+    if (auto owned = stream->weak_from_this().lock()) {
+      all.push_back(std::move(owned));
+    }
+  }
+  return all;
+}
+
+void HoldAtExit() {
+  static const int registered =
+      std::atexit([] { HoldStreams(std::chrono::milliseconds(1000)); });
+  (void)registered;
+}
+
+} // namespace
+
+Stream::Stream(const std::shared_ptr<Context> &context, uint32_t flags,
+               bool is_default)
+    : context_(context), device_(context->device()), flags_(flags),
+      is_default_(is_default), id_(TheShared().next_id.fetch_add(1)) {}
+
+std::shared_ptr<Stream> Stream::Create(const std::shared_ptr<Context> &context,
+                                       uint32_t flags, bool is_default) {
+  Shared &shared = TheShared();
+  if (!is_default) {
+    std::atomic<int> &count =
+        shared.explicit_streams[static_cast<size_t>(context->device())];
+    if (count.fetch_add(1) >= kStreamsPerDevice) {
+      count.fetch_sub(1);
+      return nullptr;
+    }
+  }
+  std::shared_ptr<Stream> stream(new Stream(context, flags, is_default));
+  {
+    std::lock_guard lock(shared.mutex);
+    shared.streams.push_back(stream.get());
+  }
+  stream->handle_ = NewHandle(stream);
+  return stream->handle_ == nullptr ? nullptr : stream;
+}
+
+Stream::~Stream() {
+  Shared &shared = TheShared();
+  if (!is_default_) {
+    shared.explicit_streams[static_cast<size_t>(device_)].fetch_sub(1);
+  }
+  std::lock_guard lock(shared.mutex);
+  std::erase(shared.streams, this);
+}
+
+bool Stream::IsThisThread() const { return this_threads_stream == this; }
+
+bool Stream::StartThread() {
+  HoldAtExit();
+  // Signals are the program's: none shall arrive on a thread of ours.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_attr_t detached;
+  pthread_attr_init(&detached);
+  pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+  auto owner = std::make_unique<std::shared_ptr<Stream>>(shared_from_this());
+  pthread_t thread{};
+  const bool made =
+      pthread_create(&thread, &detached, &Stream::RunThread, owner.get()) == 0;
+  pthread_attr_destroy(&detached);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (made)
+    owner.release();
+  return made;
+}
+
+void *Stream::RunThread(void *stream) {
+  std::unique_ptr<std::shared_ptr<Stream>> owner(
+      static_cast<std::shared_ptr<Stream> *>(stream));
+  pthread_setname_np(pthread_self(), "acl stream");
+  KeepMessagesOnThisThread();
+  this_threads_stream = owner->get();
+  SetCurrent((*owner)->context().get());
+  (*owner)->Run();
+  return nullptr;
+}
+
+void Stream::Run() {
+  Entry entry;
+  while (Next(&entry))
+    RunOne(entry);
+}
+
+bool Stream::Next(Entry *entry) {
+  SpinUntil([this] {
+    return pushed_.load(std::memory_order_acquire) !=
+           finished_.load(std::memory_order_relaxed);
+  });
+  Shared &shared = TheShared();
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    if (!queue_.empty()) {
+      // Busy before the look at `held`, which HoldStreams sets before it looks
+      // at `busy`: no task can start behind its back.
+      shared.busy.fetch_add(1);
+      if (!shared.held.load())
+        break;
+      shared.busy.fetch_sub(1);
+    } else if (ending_) {
+      return false;
+    }
+    sleeping_ = true;
+    work_.wait(lock);
+    sleeping_ = false;
+  }
+  *entry = std::move(queue_.front());
+  queue_.pop_front();
+  return true;
+}
+
+bool Stream::MustSkip(const Entry &entry) const {
+  if (entry.kind != TaskKind::kDevice)
+    return false;
+  if (attributes.failure_mode.load() != ACL_STOP_ON_FAILURE)
+    return false;
+  std::lock_guard lock(mutex_);
+  return failure_ != nullptr;
+}
+
+void Stream::RunOne(Entry &entry) {
+  if (!MustSkip(entry)) {
+    const aclError code = GuardRuntime([&] { return entry.task(); });
+    if (code != ACL_SUCCESS) {
+      // Guarded too: it allocates, and calls the program.
+      (void)GuardRuntime([&] {
+        Fault(entry, code);
+        return ACL_SUCCESS;
+      });
+    }
+  }
+  // What the task held is free before anyone learns that it is done.
+  entry.task = nullptr;
+  TheShared().busy.fetch_sub(1);
+  finished_.store(entry.number);
+  if (waiters_.load() > 0) {
+    { std::lock_guard lock(mutex_); }
+    progress_.notify_all();
+  }
+}
+
+void Stream::Fault(const Entry &entry, aclError code) {
+  auto failure = std::make_shared<StreamFailure>();
+  failure->failure = TakeFailure(code);
+  {
+    std::lock_guard lock(mutex_);
+    if (failure_ == nullptr || failure_->reported.load())
+      failure_ = failure;
+  }
+  if (entry.kind != TaskKind::kDevice)
+    return;
+  CallExceptionCallback({static_cast<uint32_t>(entry.number),
+                         static_cast<uint32_t>(id_), entry.thread,
+                         static_cast<uint32_t>(device_),
+                         static_cast<uint32_t>(code)});
+}
+
+aclError Stream::Push(Task task, std::string_view function, TaskKind kind,
+                      uint64_t *number) {
+  bool wake = false;
+  {
+    std::lock_guard lock(mutex_);
+    if (destroyed_) {
+      return Fail(ACL_ERROR_RT_PARAM_INVALID, Title::kCallSequence,
+                  Str("{} failed because the stream is destroyed.", function));
+    }
+    if (!has_thread_ && !(has_thread_ = StartThread())) {
+      return Fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, Title::kRuntime,
+                  Str("{} failed because the thread of the stream cannot be "
+                      "started.",
+                      function));
+    }
+    const uint64_t next = pushed_.load(std::memory_order_relaxed) + 1;
+    queue_.push_back({std::move(task), next, kind, ThreadId()});
+    pushed_.store(next, std::memory_order_release);
+    if (number != nullptr)
+      *number = next;
+    wake = sleeping_;
+  }
+  if (wake)
+    work_.notify_one();
+  return ACL_SUCCESS;
+}
+
+bool Stream::Idle() const { return finished_.load() == pushed_.load(); }
+
+Stream::Ended Stream::WaitUntil(uint64_t number, Deadline deadline) {
+  if (TheShared().held.load())
+    ReleaseStreams();
+  const uint64_t aborts = aborts_.load();
+  const auto ended = [&] {
+    return finished_.load() >= number || aborts_.load() != aborts;
+  };
+  if (!SpinUntil(ended)) {
+    // Announced before the last look at finished_, which RunOne stores before
+    // it looks for waiters: one of the two sees the other.
+    waiters_.fetch_add(1);
+    std::unique_lock lock(mutex_);
+    if (deadline.has_value()) {
+      progress_.wait_until(lock, *deadline, ended);
+    } else {
+      progress_.wait(lock, ended);
+    }
+    lock.unlock();
+    waiters_.fetch_sub(1);
+  }
+  if (aborts_.load() != aborts)
+    return Ended::kAborted;
+  return finished_.load() >= number ? Ended::kFinished : Ended::kTimeout;
+}
+
+aclError Stream::WaitFor(uint64_t number, Deadline deadline,
+                         std::string_view function) {
+  if (IsThisThread()) {
+    return Fail(ACL_ERROR_RT_STREAM_NOT_COMPLETE, Title::kCallSequence,
+                Str("{} failed because a task of stream {} called it, which "
+                    "would wait for itself.",
+                    function, id_));
+  }
+  switch (WaitUntil(number, deadline)) {
+  case Ended::kFinished:
+    break;
+  case Ended::kTimeout:
+    return Fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, Title::kTimeout,
+                Str("{} failed because stream {} did not finish in time.",
+                    function, id_));
+  case Ended::kAborted:
+    return Fail(ACL_ERROR_RT_STREAM_ABORT, Title::kRuntime,
+                Str("{} failed because stream {} was aborted.", function, id_));
+  }
+  return ACL_SUCCESS;
+}
+
+aclError Stream::Synchronize(Deadline deadline, std::string_view function) {
+  const aclError waited = WaitFor(pushed_.load(), deadline, function);
+  return waited == ACL_SUCCESS ? Report() : waited;
+}
+
+std::shared_ptr<StreamFailure> Stream::failure() const {
+  std::lock_guard lock(mutex_);
+  const bool fresh = failure_ != nullptr && !failure_->reported.load();
+  return fresh ? failure_ : nullptr;
+}
+
+// A stream that stops on failure reports it every time, until it is aborted:
+// what is submitted meanwhile does not run.
+aclError Stream::Report() {
+  const bool stops = attributes.failure_mode.load() == ACL_STOP_ON_FAILURE;
+  std::shared_ptr<StreamFailure> found;
+  {
+    std::lock_guard lock(mutex_);
+    found = failure_;
+    if (!stops)
+      failure_ = nullptr;
+  }
+  if (found == nullptr)
+    return ACL_SUCCESS;
+  if (found->reported.exchange(true) && !stops)
+    return ACL_SUCCESS;
+  return Fail(found->failure.code, found->failure.title, found->failure.text);
+}
+
+// With the lock held. The caller destroys what it gets without the lock: tasks
+// own things.
+std::deque<Stream::Entry> Stream::DropQueue() {
+  std::deque<Entry> dropped = std::exchange(queue_, {});
+  aborts_.fetch_add(1);
+  failure_ = nullptr;
+  if (!Idle()) {
+    aborting_.store(true);
+    // Comes after the running task, and ends the dropped ones with it.
+    queue_.push_back({[this] {
+                        aborting_.store(false);
+                        return ACL_SUCCESS;
+                      },
+                      pushed_.load(), TaskKind::kControl, 0});
+  }
+  if (waiting_on_ != nullptr)
+    waiting_on_->Poke();
+  return dropped;
+}
+
+void Stream::Abort() {
+  std::deque<Entry> dropped;
+  {
+    std::lock_guard lock(mutex_);
+    dropped = DropQueue();
+  }
+  work_.notify_one();
+  progress_.notify_all();
+}
+
+void Stream::Destroy(bool force) {
+  std::deque<Entry> dropped;
+  {
+    std::lock_guard lock(mutex_);
+    if (std::exchange(destroyed_, true))
+      return;
+    if (force)
+      dropped = DropQueue();
+  }
+  Take<Stream>(handle_);
+  if (force) {
+    progress_.notify_all();
+  } else if (!IsThisThread()) {
+    WaitUntil(pushed_.load(), std::nullopt);
+  }
+  if (force && TheShared().held.load())
+    ReleaseStreams();
+  {
+    std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  work_.notify_one();
+}
+
+bool Stream::WaitInTask(Latch &latch, Deadline deadline) {
+  if (latch.open())
+    return true;
+  {
+    std::lock_guard lock(mutex_);
+    waiting_on_ = &latch;
+  }
+  TheShared().busy.fetch_sub(1);
+  const bool opened = latch.Wait(deadline, &aborting_);
+  TheShared().busy.fetch_add(1);
+  std::lock_guard lock(mutex_);
+  waiting_on_ = nullptr;
+  return opened;
+}
+
+std::shared_ptr<Stream> FindStream(aclrtStream stream,
+                                   std::string_view function, aclError *error) {
+  if (stream == nullptr) {
+    const std::shared_ptr<Context> context = CurrentContext();
+    if (context != nullptr)
+      return context->default_stream();
+    *error = RequireContext(function);
+    return nullptr;
+  }
+  std::shared_ptr<Stream> found = Find<Stream>(stream);
+  if (found == nullptr) {
+    *error = FailValue(ACL_ERROR_RT_PARAM_INVALID, function, "stream",
+                       Str("{}", stream), "a stream that is not destroyed");
+  }
+  return found;
+}
+
+aclError Enqueue(aclrtStream stream, Task task, std::string_view function,
+                 TaskKind kind) {
+  aclError error = ACL_SUCCESS;
+  const std::shared_ptr<Stream> found = FindStream(stream, function, &error);
+  if (found == nullptr)
+    return error;
+  return found->Push(std::move(task), function, kind);
+}
+
+aclError EnqueueAndWait(aclrtStream stream, Task task,
+                        std::string_view function) {
+  aclError error = ACL_SUCCESS;
+  const std::shared_ptr<Stream> found = FindStream(stream, function, &error);
+  if (found == nullptr)
+    return error;
+  uint64_t number = 0;
+  error = found->Push(std::move(task), function, TaskKind::kDevice, &number);
+  if (error != ACL_SUCCESS)
+    return error;
+  return found->WaitFor(number, std::nullopt, function);
+}
+
+aclError SynchronizeAll() {
+  aclError first = ACL_SUCCESS;
+  for (const std::shared_ptr<Stream> &stream : AllStreams()) {
+    const aclError error = stream->Synchronize(std::nullopt, "SynchronizeAll");
+    if (first == ACL_SUCCESS)
+      first = error;
+  }
+  return first;
+}
+
+uint32_t AvailableStreams(int device) {
+  const int used =
+      TheShared().explicit_streams[static_cast<size_t>(device)].load();
+  return static_cast<uint32_t>(std::max(0, kStreamsPerDevice - used));
+}
+
+void HoldStreams(std::chrono::milliseconds patience) {
+  Shared &shared = TheShared();
+  shared.held.store(true);
+  const int own = this_threads_stream != nullptr ? 1 : 0;
+  const Clock::time_point end = Clock::now() + patience;
+  while (shared.busy.load() > own && Clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+void ReleaseStreams() {
+  if (!TheShared().held.load(std::memory_order_relaxed))
+    return;
+  TheShared().held.store(false);
+  for (const std::shared_ptr<Stream> &stream : AllStreams()) {
+    { std::lock_guard lock(stream->mutex_); }
+    stream->work_.notify_one();
+  }
+}
+
+} // namespace flashacl::acl
