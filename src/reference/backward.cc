@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: Apache-2.0
+// With p_ij = exp(s_ij - m_i) / l_i, c_ij what dropout makes of a weight of 1
+// and delta_i = do_i . o_i:
+//   dp_ij = (do_i . v_j) c_ij           ds_ij = p_ij (dp_ij - delta_i)
+//   dq_i = scale sum_j ds_ij k_j        dk_j = scale sum_i ds_ij q_i
+//   dv_j = sum_i p_ij c_ij do_i         dsink = -sum_i psink_i sum_j p_ij dp_ij
+// Rows of one kv head are taken in chunks. Each row of a chunk computes its
+// weights by itself; then each slice of columns adds the rows up in their
+// order, so that sums do not depend on who works.
+#include "reference/backward.h"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <utility>
+
+#include "reference/rows.h"
+#include "reference/scores.h"
+
+namespace flashacl::reference {
+namespace {
+
+constexpr int64_t kChunkRows = 64;  // between two meetings of the workers
+
+int64_t BiasElements(const AttentionProblem& problem) {
+  return Grid(problem[Slot::kGradBias], problem.lengths.sequences)
+      .ElementsNeeded();
+}
+
+struct Workplace {
+  Workplace(const AttentionProblem& problem, WorkspaceLayout& layout)
+      : rows(std::min(kChunkRows, WidestOf(problem).rows * problem.group())),
+        width(MostVisible(problem)),
+        query_dim(problem.qk_dim + problem.rope_dim),
+        key_values(problem, layout),
+        counts(layout.Reserve<int64_t>("visible counts", rows)),
+        columns(layout.Reserve<int64_t>("visible columns", rows * width)),
+        weights(layout.Reserve<double>("weights", rows * width)),
+        grad_scores(layout.Reserve<double>("grad scores", rows * width)),
+        query(layout.Reserve<double>("query rows", rows * query_dim)),
+        grad_query(layout.Reserve<double>("grad query rows", rows * query_dim)),
+        out(layout.Reserve<double>("out rows", rows * problem.v_dim)),
+        grad_out(layout.Reserve<double>("grad out rows", rows * problem.v_dim)),
+        sink_terms(layout.Reserve<double>("sink terms", rows)),
+        grad_key(layout.Reserve<double>("grad keys",
+                                        WidestOf(problem).columns * query_dim)),
+        grad_value(layout.Reserve<double>(
+            "grad values", WidestOf(problem).columns * problem.v_dim)),
+        grad_bias(layout.Reserve<double>("grad bias", BiasElements(problem))),
+        grad_sink(layout.Reserve<double>(
+            "grad sink", problem.has(Slot::kGradSink) ? problem.heads : 0)) {}
+
+  int64_t rows;   // of one chunk, at most
+  int64_t width;  // columns of one row, at most
+  int64_t query_dim;
+  KeyValues key_values;
+  Region<int64_t> counts;      // [row of chunk]
+  Region<int64_t> columns;     // [row of chunk, place]
+  Region<double> weights;      // [row of chunk, place], after dropout
+  Region<double> grad_scores;  // [row of chunk, place]
+  Region<double> query, grad_query, out, grad_out;  // [row of chunk, channel]
+  Region<double> sink_terms;                        // [row of chunk]
+  Region<double> grad_key, grad_value;  // [column, channel] of one kv head
+  Region<double> grad_bias;             // as the tensor
+  Region<double> grad_sink;             // [head]
+};
+
+// One row of `width` elements.
+template <typename T>
+std::span<T> RowOf(const Region<T>& region, std::byte* workspace, int64_t row,
+                   int64_t width) {
+  return region.In(workspace).subspan(static_cast<size_t>(row * width),
+                                      static_cast<size_t>(width));
+}
+
+class Backward {
+ public:
+  Backward(const Operands& operands, Workplace& place, std::byte* workspace,
+           Workers& workers)
+      : operands_(operands),
+        problem_(operands.problem),
+        place_(place),
+        workspace_(workspace),
+        workers_(workers),
+        grad_bias_(problem_[Slot::kGradBias], operands.sequences) {}
+
+  void Run();
+
+ private:
+  // A row of a chunk: which one it is, its number there, and its operands.
+  struct ChunkRow {
+    Row row;
+    int64_t number;
+    std::span<const int64_t> columns;  // that it sees
+    std::span<double> weights;
+    std::span<double> grad_scores;
+    std::span<double> query, grad_query, out, grad_out;
+  };
+
+  void ClearResults();
+  void KvHead(int64_t sequence, int64_t kv_head);
+  ChunkRow At(const Row& row, int64_t number) const;
+
+  // Of one row, by one worker.
+  void WeighRow(const Row& row, int64_t number);
+  void GradScores(const ChunkRow& at);
+  void StoreGradQuery(const ChunkRow& at);
+
+  // Of one slice of columns, by one worker, over all rows of a chunk.
+  void AddToColumns(const ChunkRow& at, Range slice);
+  void StoreGradKeys(int64_t sequence, int64_t kv_head, Range slice);
+
+  // By one worker alone: their elements may belong to any row and column.
+  void AddToBiasAndSink(const ChunkRow& at);
+  void StoreBiasAndSink();
+
+  int64_t TensorRow(const Row& row) const {
+    return operands_.sequences[static_cast<size_t>(row.sequence)]
+               .queries.first +
+           row.i;
+  }
+
+  const Operands& operands_;
+  const AttentionProblem& problem_;
+  Workplace& place_;
+  std::byte* workspace_;
+  Workers& workers_;
+  Grid grad_bias_;
+};
+
+void Backward::Run() {
+  ClearResults();
+  for (int64_t b = 0; b < problem_.lengths.count(); ++b) {
+    for (int64_t g = 0; g < problem_.kv_heads; ++g) KvHead(b, g);
+  }
+  StoreBiasAndSink();
+}
+
+// What no sequence owns is 0, and so is every sum to begin with.
+void Backward::ClearResults() {
+  for (const Slot slot :
+       {Slot::kGradQuery, Slot::kGradQueryRope, Slot::kGradKey,
+        Slot::kGradKeyRope, Slot::kGradValue}) {
+    if (problem_.has(slot)) operands_.tensor(slot).Clear();
+  }
+  std::ranges::fill(place_.grad_bias.In(workspace_), 0.0);
+  std::ranges::fill(place_.grad_sink.In(workspace_), 0.0);
+}
+
+void Backward::KvHead(int64_t sequence, int64_t kv_head) {
+  const Sequence& extent = operands_.sequences[static_cast<size_t>(sequence)];
+  if (extent.queries.empty() || extent.keys.empty()) return;
+  place_.key_values.Load(operands_, sequence, kv_head, workers_);
+  const auto clear = [&](const Region<double>& sums, int64_t width) {
+    const int64_t count = extent.columns() * width;
+    std::ranges::fill(sums.In(workspace_).first(static_cast<size_t>(count)), 0);
+  };
+  clear(place_.grad_key, place_.query_dim);
+  clear(place_.grad_value, problem_.v_dim);
+
+  const int64_t rows = extent.rows() * problem_.group();
+  for (int64_t first = 0; first < rows; first += place_.rows) {
+    const int64_t count = std::min(place_.rows, rows - first);
+    const auto row = [&](int64_t number) {
+      return RowOfGroup(problem_, sequence, kv_head, first + number);
+    };
+    workers_.ForEach(count, [&](int64_t n) { WeighRow(row(n), n); });
+    ForPieces(workers_, extent.columns(), [&](Range slice) {
+      for (int64_t n = 0; n < count; ++n) AddToColumns(At(row(n), n), slice);
+    });
+    for (int64_t n = 0; n < count; ++n) AddToBiasAndSink(At(row(n), n));
+  }
+  ForPieces(workers_, extent.columns(),
+            [&](Range slice) { StoreGradKeys(sequence, kv_head, slice); });
+}
+
+Backward::ChunkRow Backward::At(const Row& row, int64_t number) const {
+  const auto of = [&](const auto& region, int64_t width) {
+    return RowOf(region, workspace_, number, width);
+  };
+  const size_t count = static_cast<size_t>(
+      place_.counts.In(workspace_)[static_cast<size_t>(number)]);
+  return {.row = row,
+          .number = number,
+          .columns = of(place_.columns, place_.width).first(count),
+          .weights = of(place_.weights, place_.width).first(count),
+          .grad_scores = of(place_.grad_scores, place_.width).first(count),
+          .query = of(place_.query, place_.query_dim),
+          .grad_query = of(place_.grad_query, place_.query_dim),
+          .out = of(place_.out, problem_.v_dim),
+          .grad_out = of(place_.grad_out, problem_.v_dim)};
+}
+
+void Backward::WeighRow(const Row& row, int64_t number) {
+  place_.counts.In(workspace_)[static_cast<size_t>(number)] =
+      VisibleColumns(operands_, row, place_.key_values,
+                     RowOf(place_.columns, workspace_, number, place_.width));
+  const ChunkRow at = At(row, number);
+  LoadQuery(operands_, row, at.query);
+  for (const auto& [slot, channels] :
+       {std::pair{Slot::kOut, at.out},
+        std::pair{Slot::kGradOut, at.grad_out}}) {
+    const Tensor tensor = operands_.tensor(slot);
+    tensor.LoadRow(tensor.spec.At(row.sequence, TensorRow(row), row.head),
+                   channels);
+  }
+  GradScores(at);
+  StoreGradQuery(at);
+}
+
+// Fills in weights and grad_scores, and what the row adds to the sink.
+void Backward::GradScores(const ChunkRow& at) {
+  const Row& row = at.row;
+  const double max =
+      operands_.tensor(Slot::kRowMax)
+          .Load(operands_.row_max.Plane(row.sequence, row.head).At(row.i, 0));
+  const double sum =
+      operands_.tensor(Slot::kRowSum)
+          .Load(operands_.row_sum.Plane(row.sequence, row.head).At(row.i, 0));
+  const auto share = [&](double score) {
+    return sum == 0 ? 0 : std::exp(score - max) / sum;
+  };
+  const double delta = Dot(at.grad_out, at.out);
+  const GridPlane keep = operands_.keep.present()
+                             ? operands_.keep.Plane(row.sequence, row.head)
+                             : GridPlane{};
+  Scores(operands_, row, place_.key_values, at.query, at.columns, at.weights);
+  double inner = 0;  // sum_j p_ij dp_ij
+  for (size_t n = 0; n < at.columns.size(); ++n) {
+    const int64_t j = at.columns[n];
+    const double p = share(at.weights[n]);
+    const double kept = Kept(operands_, keep, row.i, j);
+    const double dp = Dot(at.grad_out, place_.key_values.value(j)) * kept;
+    at.weights[n] = p * kept;
+    at.grad_scores[n] = p * (dp - delta);
+    inner += p * dp;
+  }
+
+  const Tensor sink = operands_.tensor(Slot::kSink);
+  const bool adds = sink.present() && !at.columns.empty();
+  place_.sink_terms.In(workspace_)[static_cast<size_t>(at.number)] =
+      adds ? -share(sink.Load(sink.spec.At(row.head))) * inner : 0;
+}
+
+void Backward::StoreGradQuery(const ChunkRow& at) {
+  const double scale = problem_.score.scale;
+  std::ranges::fill(at.grad_query, 0.0);
+  for (size_t n = 0; n < at.columns.size(); ++n) {
+    Add(scale * at.grad_scores[n], place_.key_values.key(at.columns[n]),
+        at.grad_query);
+  }
+  const size_t qk_dim = static_cast<size_t>(problem_.qk_dim);
+  const auto store = [&](Slot slot, std::span<const double> channels) {
+    const Tensor tensor = operands_.tensor(slot);
+    if (!tensor.present()) return;
+    tensor.StoreRow(
+        tensor.spec.At(at.row.sequence, TensorRow(at.row), at.row.head),
+        channels);
+  };
+  store(Slot::kGradQuery, at.grad_query.first(qk_dim));
+  store(Slot::kGradQueryRope, at.grad_query.subspan(qk_dim));
+}
+
+void Backward::AddToColumns(const ChunkRow& at, Range slice) {
+  const double scale = problem_.score.scale;
+  for (size_t n = 0; n < at.columns.size(); ++n) {
+    const int64_t j = at.columns[n];
+    if (j < slice.first || j >= slice.last) continue;
+    Add(scale * at.grad_scores[n], at.query,
+        RowOf(place_.grad_key, workspace_, j, place_.query_dim));
+    Add(at.weights[n], at.grad_out,
+        RowOf(place_.grad_value, workspace_, j, problem_.v_dim));
+  }
+}
+
+void Backward::StoreGradKeys(int64_t sequence, int64_t kv_head, Range slice) {
+  const size_t qk_dim = static_cast<size_t>(problem_.qk_dim);
+  const int64_t first =
+      operands_.sequences[static_cast<size_t>(sequence)].keys.first;
+  for (int64_t j = slice.first; j < slice.last; ++j) {
+    const auto key = RowOf(place_.grad_key, workspace_, j, place_.query_dim);
+    const auto value = RowOf(place_.grad_value, workspace_, j, problem_.v_dim);
+    if (problem_.kv.value_is_key) {
+      Add(1, value, key.first(value.size()));
+    }
+    const auto store = [&](Slot slot, std::span<const double> channels) {
+      const Tensor tensor = operands_.tensor(slot);
+      if (!tensor.present()) return;
+      tensor.StoreRow(tensor.spec.At(sequence, first + j, kv_head), channels);
+    };
+    store(Slot::kGradKey, key.first(qk_dim));
+    store(Slot::kGradKeyRope, key.subspan(qk_dim));
+    store(Slot::kGradValue, value);
+  }
+}
+
+void Backward::AddToBiasAndSink(const ChunkRow& at) {
+  const Row& row = at.row;
+  if (problem_.has(Slot::kGradSink)) {
+    place_.grad_sink.In(workspace_)[static_cast<size_t>(row.head)] +=
+        place_.sink_terms.In(workspace_)[static_cast<size_t>(at.number)];
+  }
+  if (!problem_.has(Slot::kGradBias)) return;
+  const std::span<double> sums = place_.grad_bias.In(workspace_);
+  const Score::Bias kind = problem_.score.bias;
+  const GridPlane plane = grad_bias_.Plane(row.sequence, row.head);
+  const double factor =
+      kind == Score::Bias::kBeforeScale ? problem_.score.scale : 1.0;
+  for (size_t n = 0; n < at.columns.size(); ++n) {
+    const int64_t j = at.columns[n];
+    if (IsAlibi(kind)) {
+      sums[static_cast<size_t>(grad_bias_.spec().At(row.sequence, row.head))] -=
+          at.grad_scores[n] * AlibiDistance(problem_, row, j);
+    } else {
+      sums[static_cast<size_t>(plane.At(row.i, j))] +=
+          factor * at.grad_scores[n];
+    }
+  }
+}
+
+void Backward::StoreBiasAndSink() {
+  if (problem_.has(Slot::kGradSink)) {
+    const Tensor tensor = operands_.tensor(Slot::kGradSink);
+    for (int64_t head = 0; head < problem_.heads; ++head) {
+      tensor.Store(tensor.spec.At(head),
+                   place_.grad_sink.In(workspace_)[static_cast<size_t>(head)]);
+    }
+  }
+  if (!problem_.has(Slot::kGradBias)) return;
+  const Tensor tensor = operands_.tensor(Slot::kGradBias);
+  const std::span<const double> sums = place_.grad_bias.In(workspace_);
+  const auto store = [&](int64_t offset) {
+    tensor.Store(offset, sums[static_cast<size_t>(offset)]);
+  };
+  if (tensor.spec.placement != Placement::kBlocks) {
+    return tensor.ForEachElement(store);
+  }
+  for (int64_t n = 0; n < grad_bias_.ElementsNeeded(); ++n) store(n);
+}
+
+}  // namespace
+
+Status SupportsBackward(const AttentionProblem& problem) {
+  if (problem.kv.rows == KvSource::Rows::kPaged ||
+      problem.kv.rows == KvSource::Rows::kList) {
+    return Unsupported("no gradients for keys in pages or lists of tensors");
+  }
+  if (problem.has(Slot::kKeyScale) || problem.has(Slot::kValueScale)) {
+    return Unsupported("no gradients for int8 keys and values");
+  }
+  return {};
+}
+
+void PrepareBackward(const AttentionProblem& problem, WorkspaceLayout& layout) {
+  Workplace(problem, layout);
+}
+
+Status LaunchBackward(const AttentionProblem& problem, const Bindings& bindings,
+                      std::byte* workspace, Workers& workers) {
+  WorkspaceLayout layout;
+  Workplace place(problem, layout);
+  place.key_values.Attach(workspace);
+  const Operands operands(problem, bindings);
+  Backward(operands, place, workspace, workers).Run();
+  return {};
+}
+
+}  // namespace flashacl::reference

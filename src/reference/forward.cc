@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// out(i) = sum_j exp(s_ij - m_i) v_j / l_i over the columns row i sees, with
+// m_i = max_j s_ij and l_i = sum_j exp(s_ij - m_i); a sink is one more column
+// whose value is zero; dropout scales the weights in out, not in l.
+#include "reference/forward.h"
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+#include <limits>
+
+#include "reference/rows.h"
+#include "reference/scores.h"
+
+namespace flashacl::reference {
+namespace {
+
+// What one run needs besides its operands: keys and values of the sequence at
+// hand, and for every slice of rows the scores of one row.
+struct Workplace {
+  static constexpr int64_t kMostSlices = 64;
+
+  Workplace(const AttentionProblem& problem, WorkspaceLayout& layout)
+      : slices(std::min(kMostSlices, WidestOf(problem).rows * problem.group())),
+        width(MostVisible(problem)),
+        query_dim(problem.qk_dim + problem.rope_dim),
+        key_values(problem, layout),
+        columns(layout.Reserve<int64_t>("visible columns", slices * width)),
+        scores(layout.Reserve<double>("scores", slices * width)),
+        query(layout.Reserve<double>("query rows", slices * query_dim)),
+        out(layout.Reserve<double>("out rows", slices * problem.v_dim)) {}
+
+  int64_t slices;  // of the rows; one worker each
+  int64_t width;   // columns of one row, at most
+  int64_t query_dim;
+  KeyValues key_values;
+  Region<int64_t> columns;
+  Region<double> scores;
+  Region<double> query;
+  Region<double> out;
+};
+
+// One row of `width` elements per slice.
+template <typename T>
+std::span<T> RowOf(const Region<T>& region, std::byte* workspace, int64_t slice,
+                   int64_t width) {
+  return region.In(workspace).subspan(static_cast<size_t>(slice * width),
+                                      static_cast<size_t>(width));
+}
+
+struct RowResult {
+  double max = 0;
+  double sum = 0;
+};
+
+double SinkOf(const Operands& operands, int64_t head) {
+  const Tensor sink = operands.tensor(Slot::kSink);
+  return sink.present() ? sink.Load(sink.spec.At(head))
+                        : -std::numeric_limits<double>::infinity();
+}
+
+// Turns the scores of a row into its output.
+RowResult Attend(const Operands& operands, const Row& row,
+                 const KeyValues& key_values, std::span<const int64_t> columns,
+                 std::span<double> scores, std::span<double> out) {
+  const double sink = SinkOf(operands, row.head);
+  double max = sink;
+  for (const double score : scores) max = std::fmax(max, score);
+
+  // A row that sees nothing has max = -inf; exp(-inf - 0) is the 0 it needs,
+  // where exp(-inf - -inf) would be NaN.
+  const double from = std::isinf(max) && max < 0 ? 0 : max;
+  double sum = std::exp(sink - from);
+  for (double& score : scores) {
+    score = std::exp(score - from);
+    sum += score;
+  }
+
+  std::fill(out.begin(), out.end(), 0.0);
+  if (sum == 0) {
+    const bool gathered = operands.problem.kv.rows == KvSource::Rows::kGathered;
+    return gathered ? RowResult{0, 0} : RowResult{-FLT_MAX, FLT_MAX};
+  }
+  const GridPlane keep = operands.keep.present()
+                             ? operands.keep.Plane(row.sequence, row.head)
+                             : GridPlane{};
+  for (size_t n = 0; n < columns.size(); ++n) {
+    const double kept = Kept(operands, keep, row.i, columns[n]);
+    Add(scores[n] * kept, key_values.value(columns[n]), out);
+  }
+  for (double& element : out) element /= sum;
+  return {max, sum};
+}
+
+// x becomes clamp(rint(x * scale + offset)) where out is int8; NaN becomes 0,
+// for want of a better byte.
+void Quantise(const Operands& operands, int64_t head, std::span<double> out) {
+  const Tensor scale = operands.tensor(Slot::kOutScale);
+  const Tensor offset = operands.tensor(Slot::kOutOffset);
+  for (size_t d = 0; d < out.size(); ++d) {
+    const int64_t channel = static_cast<int64_t>(d);
+    double x = out[d];
+    if (scale.present()) x *= scale.Load(scale.spec.At(head, channel));
+    if (offset.present()) x += offset.Load(offset.spec.At(head, channel));
+    out[d] = std::isnan(x) ? 0 : std::clamp(std::rint(x), -128.0, 127.0);
+  }
+}
+
+void StoreLanes(const Tensor& tensor, const GridPlane& plane, int64_t i,
+                double value) {
+  if (!tensor.present()) return;
+  for (int64_t lane = 0; lane < tensor.spec.dims[3]; ++lane) {
+    tensor.Store(plane.At(i, lane), value);
+  }
+}
+
+void StoreRow(const Operands& operands, const Row& row, RowResult result,
+              std::span<double> out) {
+  const Sequence& extent =
+      operands.sequences[static_cast<size_t>(row.sequence)];
+  if (extent.columns() == 0) result = {0, 0};
+  const Tensor tensor = operands.tensor(Slot::kOut);
+  if (tensor.spec.dtype == DType::kI8) Quantise(operands, row.head, out);
+  tensor.StoreRow(
+      tensor.spec.At(row.sequence, extent.queries.first + row.i, row.head),
+      out);
+  if (operands.row_max.present()) {
+    StoreLanes(operands.tensor(Slot::kRowMax),
+               operands.row_max.Plane(row.sequence, row.head), row.i,
+               result.max);
+  }
+  if (operands.row_sum.present()) {
+    StoreLanes(operands.tensor(Slot::kRowSum),
+               operands.row_sum.Plane(row.sequence, row.head), row.i,
+               result.sum);
+  }
+}
+
+// Rows that belong to no sequence are 0. What kBlocks holds behind its last
+// block belongs to the rows of out that no sequence has.
+void ClearRowResult(const Operands& operands, Slot slot) {
+  const Tensor tensor = operands.tensor(slot);
+  if (!tensor.present()) return;
+  if (tensor.spec.placement != Placement::kBlocks) return tensor.Clear();
+  const TensorSpec& out = operands.problem[Slot::kOut];
+  const int64_t sequences = out.strides[0] == 0 ? 1 : out.dims[0];
+  const int64_t elements =
+      sequences * out.dims[1] * tensor.spec.dims[1] * tensor.spec.dims[3];
+  for (int64_t n = 0; n < elements; ++n) tensor.Store(n, 0);
+}
+
+}  // namespace
+
+void PrepareForward(const AttentionProblem& problem, WorkspaceLayout& layout) {
+  Workplace(problem, layout);
+}
+
+Status LaunchForward(const AttentionProblem& problem, const Bindings& bindings,
+                     std::byte* workspace, Workers& workers) {
+  WorkspaceLayout layout;
+  Workplace place(problem, layout);
+  place.key_values.Attach(workspace);
+  const Operands operands(problem, bindings);
+
+  operands.tensor(Slot::kOut).Clear();
+  ClearRowResult(operands, Slot::kRowMax);
+  ClearRowResult(operands, Slot::kRowSum);
+
+  const auto compute = [&](const Row& row, int64_t slice) {
+    const auto columns = RowOf(place.columns, workspace, slice, place.width);
+    const auto scores = RowOf(place.scores, workspace, slice, place.width);
+    const auto query = RowOf(place.query, workspace, slice, place.query_dim);
+    const auto out = RowOf(place.out, workspace, slice, problem.v_dim);
+    LoadQuery(operands, row, query);
+    const size_t count = static_cast<size_t>(
+        VisibleColumns(operands, row, place.key_values, columns));
+    const auto seen = columns.first(count);
+    Scores(operands, row, place.key_values, query, seen, scores.first(count));
+    const RowResult result =
+        Attend(operands, row, place.key_values, seen, scores.first(count), out);
+    StoreRow(operands, row, result, out);
+  };
+
+  for (int64_t b = 0; b < problem.lengths.count(); ++b) {
+    const int64_t rows =
+        operands.sequences[static_cast<size_t>(b)].rows() * problem.group();
+    for (int64_t g = 0; g < problem.kv_heads && rows > 0; ++g) {
+      place.key_values.Load(operands, b, g, workers);
+      workers.ForEach(std::min(place.slices, rows), [&](int64_t slice) {
+        for (int64_t n = slice; n < rows; n += place.slices) {
+          compute(RowOfGroup(problem, b, g, n), slice);
+        }
+      });
+    }
+  }
+  return {};
+}
+
+}  // namespace flashacl::reference

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decoding and encoding of elements, and where key rows are.
+#include "reference/rows.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "base/half.h"
+#include "plan/geometry.h"
+
+namespace flashacl::reference {
+namespace {
+
+template <typename T>
+T ReadAs(const std::byte* at) {
+  T value;
+  std::memcpy(&value, at, sizeof(value));
+  return value;
+}
+
+template <typename T>
+void WriteAs(std::byte* at, T value) {
+  std::memcpy(at, &value, sizeof(value));
+}
+
+// Calls body(decode) with the function that reads one element of `dtype`.
+template <typename Body>
+void WithDecoder(DType dtype, Body body) {
+  switch (dtype) {
+    case DType::kF32:
+      return body(
+          [](const std::byte* at) -> double { return ReadAs<float>(at); });
+    case DType::kF16:
+      return body([](const std::byte* at) -> double {
+        return F32FromF16(ReadAs<uint16_t>(at));
+      });
+    case DType::kBf16:
+      return body([](const std::byte* at) -> double {
+        return F32FromBf16(ReadAs<uint16_t>(at));
+      });
+    case DType::kI8:
+      return body(
+          [](const std::byte* at) -> double { return ReadAs<int8_t>(at); });
+    case DType::kF64:
+      return body([](const std::byte* at) { return ReadAs<double>(at); });
+    default:
+      return body([](const std::byte*) { return 0.0; });
+  }
+}
+
+// Row and leading index of column j in key-like tensors.
+struct Place {
+  int64_t outer = 0;
+  int64_t row = 0;
+};
+
+std::optional<Place> PlaceOf(const Operands& operands, int64_t sequence,
+                             int64_t j) {
+  const KvSource& kv = operands.problem.kv;
+  const Sequence& extent = operands.sequences[static_cast<size_t>(sequence)];
+  if (kv.rows != KvSource::Rows::kPaged) {
+    return Place{sequence, extent.keys.first + j};
+  }
+  const Tensor table = operands.tensor(Slot::kBlockTable);
+  const int64_t page =
+      table.LoadInteger(table.spec.At(sequence, j / kv.page_rows));
+  if (page < 0 || page >= operands.problem[Slot::kKey].dims[0]) return {};
+  return Place{page, j % kv.page_rows};
+}
+
+// The tensor in `slot`, or the sequence's own of a list.
+Tensor OwnTensor(const Operands& operands, Slot slot, int64_t sequence) {
+  const KvSource& kv = operands.problem.kv;
+  const bool rope = slot == Slot::kKeyRope;
+  if (kv.rows != KvSource::Rows::kList || rope) return operands.tensor(slot);
+  const size_t b = static_cast<size_t>(sequence);
+  Tensor own = slot == Slot::kKey
+                   ? Tensor{kv.key_list[b], operands.bindings.key_list[b]}
+                   : Tensor{kv.value_list[b], operands.bindings.value_list[b]};
+  own.spec.strides[0] = 0;  // there is one sequence in it, whatever its number
+  return own;
+}
+
+struct Codec {
+  Tensor scale;
+  Tensor offset;
+};
+
+// x_hat = scale * (x + offset), channel by channel.
+void Dequantise(const Codec& codec, int64_t kv_head, std::span<double> row) {
+  if (!codec.scale.present()) return;
+  for (size_t d = 0; d < row.size(); ++d) {
+    const int64_t channel = static_cast<int64_t>(d);
+    const double offset =
+        codec.offset.present()
+            ? codec.offset.Load(codec.offset.spec.At(kv_head, channel))
+            : 0.0;
+    row[d] = codec.scale.Load(codec.scale.spec.At(kv_head, channel)) *
+             (row[d] + offset);
+  }
+}
+
+}  // namespace
+
+double Tensor::Load(int64_t offset) const {
+  double value = 0;
+  LoadRow(offset, {&value, 1});
+  return value;
+}
+
+int64_t Tensor::LoadInteger(int64_t offset) const {
+  const std::byte* at = base + offset * SizeOf(spec.dtype);
+  return spec.dtype == DType::kI32 ? ReadAs<int32_t>(at) : ReadAs<int64_t>(at);
+}
+
+void Tensor::Store(int64_t offset, double value) const {
+  std::byte* at = base + offset * SizeOf(spec.dtype);
+  switch (spec.dtype) {
+    case DType::kF32:
+      return WriteAs(at, static_cast<float>(value));
+    case DType::kF16:
+      return WriteAs(at, F16FromF64(value));
+    case DType::kBf16:
+      return WriteAs(at, Bf16FromF64(value));
+    case DType::kI8:
+      return WriteAs(at, static_cast<int8_t>(value));
+    default:
+      return WriteAs(at, value);
+  }
+}
+
+void Tensor::LoadRow(int64_t offset, std::span<double> row) const {
+  const int64_t step = spec.strides[3] * SizeOf(spec.dtype);
+  const std::byte* at = base + offset * SizeOf(spec.dtype);
+  WithDecoder(spec.dtype, [&](auto decode) {
+    for (double& element : row) {
+      element = decode(at);
+      at += step;
+    }
+  });
+}
+
+void Tensor::StoreRow(int64_t offset, std::span<const double> row) const {
+  for (size_t d = 0; d < row.size(); ++d) {
+    Store(offset + static_cast<int64_t>(d) * spec.strides[3], row[d]);
+  }
+}
+
+void Tensor::ForEachElement(FunctionRef<void(int64_t)> body) const {
+  std::array<int64_t, 4> counts{};
+  for (size_t axis = 0; axis < 4; ++axis) {
+    counts[axis] = spec.strides[axis] == 0
+                       ? std::min<int64_t>(spec.dims[axis], 1)
+                       : spec.dims[axis];
+  }
+  for (int64_t a = 0; a < counts[0]; ++a) {
+    for (int64_t b = 0; b < counts[1]; ++b) {
+      for (int64_t c = 0; c < counts[2]; ++c) {
+        for (int64_t e = 0; e < counts[3]; ++e) body(spec.At(a, b, c, e));
+      }
+    }
+  }
+}
+
+void Tensor::Clear() const {
+  const int64_t bytes = SizeOf(spec.dtype);
+  ForEachElement([&](int64_t offset) {
+    std::memset(base + offset * bytes, 0, static_cast<size_t>(bytes));
+  });
+}
+
+Operands::Operands(const AttentionProblem& asked, const Bindings& addresses)
+    : problem(asked),
+      bindings(addresses),
+      sequences(ResolveSequences(asked, addresses)),
+      mask(asked[Slot::kMask], sequences),
+      bias(asked[Slot::kBias], sequences),
+      keep(asked[Slot::kKeep], sequences),
+      row_max(Grid::OfRows(asked[Slot::kRowMax], sequences)),
+      row_sum(Grid::OfRows(asked[Slot::kRowSum], sequences)) {}
+
+Row RowOfGroup(const AttentionProblem& problem, int64_t sequence,
+               int64_t kv_head, int64_t number) {
+  const int64_t group = problem.group();
+  return {sequence, kv_head, kv_head * group + number % group, number / group};
+}
+
+Widest WidestOf(const AttentionProblem& problem) {
+  Widest widest;
+  for (const Sequence& sequence : problem.lengths.sequences) {
+    widest.rows = std::max(widest.rows, sequence.rows());
+    widest.columns = std::max(widest.columns, sequence.columns());
+  }
+  return widest;
+}
+
+void ForPieces(Workers& workers, int64_t count, FunctionRef<void(Range)> body) {
+  constexpr int64_t kMostPieces = 64;
+  constexpr int64_t kLeastSize = 16;  // less is not worth a worker's waking
+  const int64_t size = std::max(CeilDiv(count, kMostPieces), kLeastSize);
+  workers.ForEach(CeilDiv(count, size), [&](int64_t n) {
+    body({n * size, std::min(count, (n + 1) * size)});
+  });
+}
+
+void LoadQuery(const Operands& operands, const Row& row,
+               std::span<double> query) {
+  const Sequence& extent =
+      operands.sequences[static_cast<size_t>(row.sequence)];
+  const int64_t at = extent.queries.first + row.i;
+  const size_t qk_dim = static_cast<size_t>(operands.problem.qk_dim);
+  const Tensor plain = operands.tensor(Slot::kQuery);
+  plain.LoadRow(plain.spec.At(row.sequence, at, row.head), query.first(qk_dim));
+  if (operands.problem.rope_dim == 0) return;
+  const Tensor rope = operands.tensor(Slot::kQueryRope);
+  rope.LoadRow(rope.spec.At(row.sequence, at, row.head), query.subspan(qk_dim));
+}
+
+KeyValues::KeyValues(const AttentionProblem& problem, WorkspaceLayout& layout)
+    : key_dim_(problem.qk_dim + problem.rope_dim),
+      value_dim_(problem.v_dim),
+      value_stride_(problem.kv.value_is_key ? key_dim_ : value_dim_) {
+  const int64_t columns = WidestOf(problem).columns;
+  key_region_ = layout.Reserve<double>("keys", columns * key_dim_);
+  value_region_ = problem.kv.value_is_key
+                      ? key_region_
+                      : layout.Reserve<double>("values", columns * value_dim_);
+  exists_region_ = layout.Reserve<uint8_t>("columns that exist", columns);
+}
+
+void KeyValues::Attach(std::byte* workspace) {
+  keys_ = key_region_.In(workspace);
+  values_ = value_region_.In(workspace);
+  exists_ = exists_region_.In(workspace);
+}
+
+void KeyValues::Load(const Operands& operands, int64_t sequence,
+                     int64_t kv_head, Workers& workers) {
+  const AttentionProblem& problem = operands.problem;
+  const Tensor keys = OwnTensor(operands, Slot::kKey, sequence);
+  const Tensor ropes = OwnTensor(operands, Slot::kKeyRope, sequence);
+  const Tensor values = problem.kv.value_is_key
+                            ? Tensor{}
+                            : OwnTensor(operands, Slot::kValue, sequence);
+  const Codec key_codec{operands.tensor(Slot::kKeyScale),
+                        operands.tensor(Slot::kKeyOffset)};
+  const Codec value_codec{operands.tensor(Slot::kValueScale),
+                          operands.tensor(Slot::kValueOffset)};
+  const size_t qk_dim = static_cast<size_t>(problem.qk_dim);
+  const int64_t columns =
+      operands.sequences[static_cast<size_t>(sequence)].columns();
+
+  const auto load = [&](int64_t j) {
+    const std::optional<Place> place = PlaceOf(operands, sequence, j);
+    exists_[static_cast<size_t>(j)] = place.has_value() ? 1 : 0;
+    if (!place) return;
+    const auto from = [&](const Tensor& tensor, std::span<double> row) {
+      tensor.LoadRow(tensor.spec.At(place->outer, place->row, kv_head), row);
+    };
+    const std::span<double> key = keys_.subspan(
+        static_cast<size_t>(j * key_dim_), static_cast<size_t>(key_dim_));
+    from(keys, key.first(qk_dim));
+    Dequantise(key_codec, kv_head, key.first(qk_dim));
+    if (ropes.present()) from(ropes, key.subspan(qk_dim));
+    if (!values.present()) return;
+    const std::span<double> value = values_.subspan(
+        static_cast<size_t>(j * value_dim_), static_cast<size_t>(value_dim_));
+    from(values, value);
+    Dequantise(value_codec, kv_head, value);
+  };
+  ForPieces(workers, columns, [&](Range piece) {
+    for (int64_t j = piece.first; j < piece.last; ++j) load(j);
+  });
+}
+
+std::span<const double> KeyValues::key(int64_t j) const {
+  return keys_.subspan(static_cast<size_t>(j * key_dim_),
+                       static_cast<size_t>(key_dim_));
+}
+
+std::span<const double> KeyValues::value(int64_t j) const {
+  return values_.subspan(static_cast<size_t>(j * value_stride_),
+                         static_cast<size_t>(value_dim_));
+}
+
+}  // namespace flashacl::reference
