@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+# The incantations, by name. Each is a preset (CMakePresets.json) or a script;
+# scripts/setup.sh first installs what the machine lacks.
+PREFIX ?= /usr/local/Ascend/flashacl
+
+.PHONY: help run test check format dev clang asan ubsan tsan fuzz coverage \
+        bench install clean setup
+
+help:
+	@echo "make run       build, install into build/release/prefix, run the examples"
+	@echo "make test      build and run every test"
+	@echo "make check     only the scripts that check the sources"
+	@echo "make format    rewrite the sources in the project's format"
+	@echo "make dev       debug build and its tests; also: clang"
+	@echo "make asan      fast tests under a sanitizer; also: ubsan, tsan"
+	@echo "make fuzz      each fuzz target for SECONDS=60"
+	@echo "make bench     build and run the benchmarks"
+	@echo "make coverage  which lines the tests run"
+	@echo "make install   install into PREFIX=$(PREFIX);"
+	@echo "               DEFAULT_PATHS=ON also links CANN's default paths to it"
+
+setup:
+	@scripts/setup.sh
+
+run: setup
+	@scripts/build.sh release
+	@cmake --install build/release --prefix build/release/prefix > /dev/null
+	@examples/run.sh build/release/prefix
+
+test: setup
+	@scripts/build.sh release
+	@ctest --preset release
+
+check: setup
+	@scripts/check.sh
+
+format: setup
+	@python3 scripts/format.py --update
+
+dev clang asan ubsan tsan: setup
+	@scripts/build.sh $@
+	@ctest --preset $@
+
+SECONDS ?= 60
+fuzz: setup
+	@scripts/build.sh fuzz -DFLASHACL_FUZZ_SECONDS=$(SECONDS)
+	@ctest --preset fuzz
+
+bench: setup
+	@scripts/build.sh bench
+	@scripts/bench.sh build/bench
+
+coverage:
+	@scripts/setup.sh gcovr
+	@scripts/build.sh coverage
+	@ctest --preset coverage
+	@gcovr --root . --filter src/ build/coverage
+
+DEFAULT_PATHS ?= OFF
+install: setup
+	@scripts/build.sh release -DFLASHACL_DEFAULT_PATHS=$(DEFAULT_PATHS)
+	@cmake --install build/release --prefix $(PREFIX) > /dev/null
+	@echo "Installed. Now: source $(PREFIX)/set_env.sh"
+
+clean:
+	@rm -rf build

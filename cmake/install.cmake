@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+# The installed prefix: the shape CANN's own toolkit has, so that programs,
+# build files and scripts written for it find everything where they look.
+include(CMakePackageConfigHelpers)
+
+# The version of CANN's interfaces that we describe ourselves as.
+set(FLASHACL_CANN_VERSION 8.5.0)
+
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME flashacl)
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/" DESTINATION include
+        FILES_MATCHING PATTERN "*.h")
+install(TARGETS ascendcl LIBRARY DESTINATION lib64)
+if(TARGET flashacl)
+  install(TARGETS flashacl RUNTIME DESTINATION bin)
+endif()
+
+install(PROGRAMS "${PROJECT_SOURCE_DIR}/cmake/set_env.sh" DESTINATION .)
+install(PROGRAMS "${PROJECT_SOURCE_DIR}/cmake/setenv.bash" DESTINATION bin)
+install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION share/doc/flashacl)
+
+write_basic_package_version_file(
+  "${PROJECT_BINARY_DIR}/flashaclConfigVersion.cmake"
+  COMPATIBILITY SameMajorVersion)
+install(FILES "${PROJECT_SOURCE_DIR}/cmake/flashaclConfig.cmake"
+              "${PROJECT_SOURCE_DIR}/cmake/FindAscendCL.cmake"
+              "${PROJECT_BINARY_DIR}/flashaclConfigVersion.cmake"
+        DESTINATION lib64/cmake/flashacl)
+
+configure_file("${PROJECT_SOURCE_DIR}/cmake/version.info.in"
+               "${PROJECT_BINARY_DIR}/version.info" @ONLY)
+foreach(package cann compiler driver hccl opp opp_kernel ops_transformer
+                runtime toolkit)
+  install(FILES "${PROJECT_BINARY_DIR}/version.info"
+          DESTINATION share/info/${package})
+endforeach()
+
+install(CODE "set(FLASHACL_DEFAULT_PATHS ${FLASHACL_DEFAULT_PATHS})")
+install(SCRIPT "${PROJECT_SOURCE_DIR}/cmake/install_links.cmake")

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+# What a preset may choose, and the compiler flags that follow from it. They
+# sit on one interface target, flashacl_options.
+option(FLASHACL_WERROR "Treat warnings as errors" ON)
+option(FLASHACL_DCHECKS "Trap when one of our own assumptions is false" OFF)
+option(FLASHACL_BENCH "Build the benchmarks" OFF)
+option(FLASHACL_COVERAGE "Count which lines run (gcov)" OFF)
+option(FLASHACL_FUZZ "Build only the fuzz targets, with libFuzzer (clang)" OFF)
+option(FLASHACL_DEFAULT_PATHS
+       "Also link the default CANN paths in /usr/local/Ascend to the prefix" OFF)
+set(FLASHACL_SANITIZE "" CACHE STRING
+    "address, undefined, thread or address,undefined; empty for none")
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+# Debug builds stay usable for fp64 arithmetic on whole problems.
+set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g")
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+add_library(flashacl_options INTERFACE)
+target_compile_options(flashacl_options INTERFACE -Wall -Wextra)
+if(FLASHACL_WERROR)
+  target_compile_options(flashacl_options INTERFACE -Werror)
+endif()
+if(FLASHACL_DCHECKS)
+  target_compile_definitions(flashacl_options INTERFACE FLASHACL_DCHECKS=1)
+endif()
+if(FLASHACL_SANITIZE)
+  set(sanitize "-fsanitize=${FLASHACL_SANITIZE}" -fno-omit-frame-pointer)
+  if(FLASHACL_SANITIZE MATCHES "undefined")
+    list(APPEND sanitize -fno-sanitize-recover=undefined)
+  endif()
+  target_compile_options(flashacl_options INTERFACE ${sanitize})
+  target_link_options(flashacl_options INTERFACE ${sanitize})
+endif()
+if(FLASHACL_FUZZ)
+  target_compile_options(flashacl_options INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+if(FLASHACL_COVERAGE)
+  target_compile_options(flashacl_options INTERFACE --coverage)
+  target_link_options(flashacl_options INTERFACE --coverage)
+endif()
+
+# GCC 12's thread sanitizer cannot map its shadow where the kernel randomises
+# more than 28 bits of an address; there, run without randomisation.
+set(random_bits /proc/sys/vm/mmap_rnd_bits)
+if(FLASHACL_SANITIZE STREQUAL "thread" AND EXISTS ${random_bits})
+  file(STRINGS ${random_bits} bits LIMIT_COUNT 1)
+  if(bits GREATER 28)
+    set(CMAKE_CROSSCOMPILING_EMULATOR setarch --addr-no-randomize)
+  endif()
+endif()

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+# The rules of the house as tests, and the tests of the rules.
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+
+# Runs one script of ours from the top of the sources.
+function(flashacl_script_test name)
+  add_test(NAME scripts.${name} COMMAND Python3::Interpreter ${ARGN}
+           WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
+  set_tests_properties(scripts.${name} PROPERTIES
+    LABELS "fast;scripts" TIMEOUT 120 ENVIRONMENT "${test_environment}")
+endfunction()
+
+foreach(rule layering mirror forbidden format)
+  flashacl_script_test(${rule} scripts/${rule}.py)
+endforeach()
+flashacl_script_test(symbols scripts/symbols.py $<TARGET_FILE:ascendcl>)
+
+file(GLOB script_tests CONFIGURE_DEPENDS
+     "${CMAKE_CURRENT_SOURCE_DIR}/scripts/*_test.py")
+foreach(path IN LISTS script_tests)
+  get_filename_component(name "${path}" NAME_WE)
+  flashacl_script_test(${name} "${path}")
+endforeach()
