@@ -25,13 +25,6 @@ Grid::Grid(const TensorSpec& spec, std::span<const Sequence> sequences)
   }
 }
 
-Grid Grid::OfRows(const TensorSpec& spec,
-                  std::span<const Sequence> sequences) {
-  Grid grid(spec, sequences);
-  for (Sequence& sequence : grid.sequences_) sequence.keys = {};
-  return grid;
-}
-
 GridPlane Grid::Plane(int64_t sequence, int64_t head) const {
   if (spec_.placement == Placement::kBlocks) {
     const Block& block = blocks_[static_cast<size_t>(sequence)];

@@ -39,11 +39,6 @@ class Grid {
   Grid() = default;  // of an absent tensor
   Grid(const TensorSpec& spec, std::span<const Sequence> sequences);
 
-  // Of a tensor with lanes where others have columns (row max, row sum): lanes
-  // count from 0 wherever the keys of a sequence start.
-  static Grid OfRows(const TensorSpec& spec,
-                     std::span<const Sequence> sequences);
-
   bool present() const { return spec_.present(); }
   const TensorSpec& spec() const { return spec_; }
   GridPlane Plane(int64_t sequence, int64_t head) const;

@@ -23,6 +23,7 @@ namespace {
 constexpr int64_t kChunkRows = 64;  // between two meetings of the workers
 
 int64_t BiasElements(const AttentionProblem& problem) {
+  if (!problem.has(Slot::kGradBias)) return 0;
   return Grid(problem[Slot::kGradBias], problem.lengths.sequences)
       .ElementsNeeded();
 }
@@ -339,17 +340,6 @@ void Backward::StoreBiasAndSink() {
 }
 
 }  // namespace
-
-Status SupportsBackward(const AttentionProblem& problem) {
-  if (problem.kv.rows == KvSource::Rows::kPaged ||
-      problem.kv.rows == KvSource::Rows::kList) {
-    return Unsupported("no gradients for keys in pages or lists of tensors");
-  }
-  if (problem.has(Slot::kKeyScale) || problem.has(Slot::kValueScale)) {
-    return Unsupported("no gradients for int8 keys and values");
-  }
-  return {};
-}
 
 void PrepareBackward(const AttentionProblem& problem, WorkspaceLayout& layout) {
   Workplace(problem, layout);

@@ -10,10 +10,6 @@
 
 namespace flashacl::reference {
 
-// Gradients of keys exist where every key row has one owner: not in pages,
-// which sequences may share, and not for int8 rows.
-Status SupportsBackward(const AttentionProblem& problem);
-
 void PrepareBackward(const AttentionProblem& problem, WorkspaceLayout& layout);
 
 Status LaunchBackward(const AttentionProblem& problem, const Bindings& bindings,

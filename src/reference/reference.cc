@@ -5,14 +5,27 @@
 #include "plan/plan.h"
 #include "reference/backward.h"
 #include "reference/forward.h"
+#include "reference/rows.h"
 
 namespace flashacl {
 namespace {
 
+// Everything but what no workspace could hold: tensors that repeat an element
+// may be larger than any memory.
 Status Supports(const AttentionProblem& problem, const DeviceInfo&) {
-  return problem.direction == Direction::kForward
-             ? Status()
-             : reference::SupportsBackward(problem);
+  constexpr double kMostElements = 0x1p50;
+  const reference::Widest widest = reference::WidestOf(problem);
+  const auto columns = static_cast<double>(widest.columns);
+  const bool gathered = problem.kv.rows == KvSource::Rows::kGathered;
+  const double listed =
+      gathered ? columns * static_cast<double>(problem[Slot::kTopK].dims[3])
+               : columns;
+  const double channels = static_cast<double>(problem.qk_dim) +
+                          static_cast<double>(problem.rope_dim) +
+                          static_cast<double>(problem.v_dim);
+  if ((columns + 1) * (channels + 1) + listed < kMostElements) return {};
+  return Unsupported("{} columns of {} channels take too much workspace",
+                     widest.columns, channels);
 }
 
 void Prepare(const DeviceInfo&, Plan& plan) {

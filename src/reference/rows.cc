@@ -177,8 +177,8 @@ Operands::Operands(const AttentionProblem& asked, const Bindings& addresses)
       mask(asked[Slot::kMask], sequences),
       bias(asked[Slot::kBias], sequences),
       keep(asked[Slot::kKeep], sequences),
-      row_max(Grid::OfRows(asked[Slot::kRowMax], sequences)),
-      row_sum(Grid::OfRows(asked[Slot::kRowSum], sequences)) {}
+      row_max(asked[Slot::kRowMax], sequences),
+      row_sum(asked[Slot::kRowSum], sequences) {}
 
 Row RowOfGroup(const AttentionProblem& problem, int64_t sequence,
                int64_t kv_head, int64_t number) {

@@ -60,7 +60,8 @@ double Bias(const Operands& operands, const Row& row, const Tensor& bias,
 
 int64_t MostVisible(const AttentionProblem& problem) {
   if (problem.kv.rows == KvSource::Rows::kGathered) {
-    return problem[Slot::kTopK].dims[3] * problem.kv.gather_rows;
+    return problem[Slot::kTopK].dims[3] *
+           std::min(problem.kv.gather_rows, WidestOf(problem).columns);
   }
   return WidestOf(problem).columns;
 }
