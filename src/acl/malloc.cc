@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// aclrtMalloc, aclrtMallocHost and their relatives.
+#include "acl/acl_rt.h"
+#include "acl/context.h"
+#include "acl/error.h"
+#include "acl/memory.h"
+#include "acl/stream.h"
+#include "base/str.h"
+
+namespace flashacl::acl {
+namespace {
+
+// Sizes of blocks are multiples of this, and as much again lies behind them.
+constexpr size_t kPaddingBytes = 32;
+
+size_t Padded(size_t size, size_t behind) {
+  const size_t up = (size + kPaddingBytes - 1) / kPaddingBytes * kPaddingBytes;
+  // No wrap around: a size nobody has stays one nobody has.
+  return up < size || up + behind < up ? SIZE_MAX : up + behind;
+}
+
+// Huge pages save translations where a block fills at least one of them; a
+// policy we do not know decides by size.
+bool WantsHugePages(int policy, size_t size) {
+  constexpr size_t kSmall = size_t{1} << 20;
+  switch (policy) {
+    case ACL_MEM_MALLOC_HUGE_FIRST:
+    case ACL_MEM_MALLOC_HUGE_FIRST_P2P:
+      return size > kSmall;
+    case ACL_MEM_MALLOC_HUGE_ONLY:
+    case ACL_MEM_MALLOC_HUGE_ONLY_P2P:
+    case ACL_MEM_MALLOC_HUGE1G_ONLY:
+    case ACL_MEM_MALLOC_HUGE1G_ONLY_P2P:
+      return true;
+    case ACL_MEM_MALLOC_NORMAL_ONLY:
+    case ACL_MEM_MALLOC_NORMAL_ONLY_P2P:
+      return false;
+    default:
+      return size >= kHugePageBytes;
+  }
+}
+
+aclError Allocate(std::string_view function, std::string_view parameter,
+                  void** pointer, const BlockRequest& request) {
+  if (pointer == nullptr) return FailNull(function, parameter);
+  if (request.size == 0) {
+    return FailValue(ACL_ERROR_INVALID_PARAM, function, "size", "0",
+                     "more than 0");
+  }
+  const bool device = request.kind == BlockKind::kDevice;
+  if (device) {
+    if (const aclError error = RequireContext(function); error != 0) {
+      return error;
+    }
+  }
+  std::byte* const base = AllocateBlock(request);
+  if (base == nullptr) {
+    return Fail(
+        ACL_ERROR_RT_MEMORY_ALLOCATION, Title::kRuntime,
+        device ? Str("{} failed because {} bytes are not available; {} of {} "
+                     "bytes of the device are free",
+                     function, request.size, FreeDeviceBytes(), DeviceBytes())
+               : Str("{} failed because {} bytes are not available", function,
+                     request.size));
+  }
+  *pointer = base;
+  return ACL_SUCCESS;
+}
+
+aclError AllocateDevice(std::string_view function, void** pointer, size_t size,
+                        int policy) {
+  const bool gigantic = policy == ACL_MEM_MALLOC_HUGE1G_ONLY ||
+                        policy == ACL_MEM_MALLOC_HUGE1G_ONLY_P2P;
+  return Allocate(function, "devPtr", pointer,
+                  {.size = size,
+                   .reserved = Padded(size, gigantic ? 0 : kPaddingBytes),
+                   .kind = BlockKind::kDevice,
+                   .huge = WantsHugePages(policy, size)});
+}
+
+aclError AllocateHost(std::string_view function, void** pointer, size_t size) {
+  return Allocate(function, "hostPtr", pointer,
+                  {.size = size,
+                   .reserved = Padded(size, 0),
+                   .kind = BlockKind::kHost,
+                   .huge = size >= kHugePageBytes});
+}
+
+std::string WhyNotFreed(FreeResult result, const void* pointer) {
+  switch (result) {
+    case FreeResult::kInterior: {
+      Block block;
+      if (!FindBlock(pointer, &block)) break;
+      return Str("{} bytes inside of the block at {}",
+                 static_cast<const std::byte*>(pointer) - block.base,
+                 fmt::ptr(block.base));
+    }
+    case FreeResult::kKind:
+      return "memory that another function has reserved";
+    case FreeResult::kInUse:
+      return "memory that queued work still uses; synchronize first";
+    default:
+      break;
+  }
+  return "no block, or one that was freed before";
+}
+
+aclError Release(std::string_view function, std::string_view parameter,
+                 void* pointer, BlockKind kind) {
+  if (pointer == nullptr) return FailNull(function, parameter);
+  const FreeResult result = FreeBlock(pointer, kind);
+  if (result == FreeResult::kFreed) return ACL_SUCCESS;
+  return Fail(ACL_ERROR_RT_PARAM_INVALID, Title::kReason,
+              Str("{} failed because {} {} is {}", function, parameter,
+                  fmt::ptr(pointer), WhyNotFreed(result, pointer)));
+}
+
+// A failure of the queued work is reported here, and the memory freed all the
+// same.
+aclError ReleaseAfterWork(std::string_view function, std::string_view parameter,
+                          void* pointer, BlockKind kind) {
+  if (pointer == nullptr) return FailNull(function, parameter);
+  const aclError worked = SynchronizeAll();
+  const aclError freed = Release(function, parameter, pointer, kind);
+  return freed != 0 ? freed : worked;
+}
+
+}  // namespace
+}  // namespace flashacl::acl
+
+namespace acl = flashacl::acl;
+
+extern "C" {
+
+aclError aclrtMalloc(void** devPtr, size_t size, aclrtMemMallocPolicy policy) {
+  return acl::GuardRuntime(
+      [&] { return acl::AllocateDevice("aclrtMalloc", devPtr, size, policy); });
+}
+
+aclError aclrtMallocAlign32(void** devPtr, size_t size,
+                            aclrtMemMallocPolicy policy) {
+  return acl::GuardRuntime([&] {
+    return acl::Allocate("aclrtMallocAlign32", "devPtr", devPtr,
+                         {.size = size,
+                          .reserved = acl::Padded(size, 0),
+                          .kind = acl::BlockKind::kDevice,
+                          .huge = acl::WantsHugePages(policy, size)});
+  });
+}
+
+aclError aclrtMallocCached(void** devPtr, size_t size,
+                           aclrtMemMallocPolicy policy) {
+  return acl::GuardRuntime([&] {
+    return acl::AllocateDevice("aclrtMallocCached", devPtr, size, policy);
+  });
+}
+
+aclError aclrtMallocWithCfg(void** devPtr, size_t size,
+                            aclrtMemMallocPolicy policy, aclrtMallocConfig*) {
+  return acl::GuardRuntime([&] {
+    return acl::AllocateDevice("aclrtMallocWithCfg", devPtr, size, policy);
+  });
+}
+
+aclError aclrtMallocForTaskScheduler(void** devPtr, size_t size,
+                                     aclrtMemMallocPolicy policy,
+                                     aclrtMallocConfig*) {
+  return acl::GuardRuntime([&] {
+    return acl::AllocateDevice("aclrtMallocForTaskScheduler", devPtr, size,
+                               policy);
+  });
+}
+
+aclError aclrtFree(void* devPtr) {
+  return acl::GuardRuntime([&] {
+    return acl::Release("aclrtFree", "devPtr", devPtr, acl::BlockKind::kDevice);
+  });
+}
+
+aclError aclrtFreeWithDevSync(void* devPtr) {
+  return acl::GuardRuntime([&] {
+    return acl::ReleaseAfterWork("aclrtFreeWithDevSync", "devPtr", devPtr,
+                                 acl::BlockKind::kDevice);
+  });
+}
+
+aclError aclrtMallocHost(void** hostPtr, size_t size) {
+  return acl::GuardRuntime(
+      [&] { return acl::AllocateHost("aclrtMallocHost", hostPtr, size); });
+}
+
+aclError aclrtMallocHostWithCfg(void** ptr, uint64_t size, aclrtMallocConfig*) {
+  return acl::GuardRuntime(
+      [&] { return acl::AllocateHost("aclrtMallocHostWithCfg", ptr, size); });
+}
+
+aclError aclrtFreeHost(void* hostPtr) {
+  return acl::GuardRuntime([&] {
+    return acl::Release("aclrtFreeHost", "hostPtr", hostPtr,
+                        acl::BlockKind::kHost);
+  });
+}
+
+aclError aclrtFreeHostWithDevSync(void* hostPtr) {
+  return acl::GuardRuntime([&] {
+    return acl::ReleaseAfterWork("aclrtFreeHostWithDevSync", "hostPtr", hostPtr,
+                                 acl::BlockKind::kHost);
+  });
+}
+
+}  // extern "C"

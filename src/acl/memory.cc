@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of blocks and where their bytes come from: the heap for small ones,
+// pages of their own for large ones. Freed blocks go back at once; what is left
+// at aclFinalize stays valid, because programs still read and free it then.
+#include "acl/memory.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <shared_mutex>
+#include <utility>
+
+#include "acl/environment.h"
+#include "acl/init.h"
+#include "base/str.h"
+
+namespace flashacl::acl {
+namespace {
+
+constexpr size_t kAlignmentBytes = 64;
+
+// Debug builds end every block at a page that cannot be touched. The address
+// sanitizer does better with blocks from the heap.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kHeapOnly = true;
+constexpr bool kGuardPages = false;
+#elif defined(FLASHACL_DCHECKS)
+constexpr bool kHeapOnly = false;
+constexpr bool kGuardPages = true;
+#else
+constexpr bool kHeapOnly = false;
+constexpr bool kGuardPages = false;
+#endif
+
+size_t RoundUpTo(size_t bytes, size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+size_t PageBytes() {
+  static const size_t bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
+std::byte* Map(size_t bytes) {
+  void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return at == MAP_FAILED ? nullptr : static_cast<std::byte*>(at);
+}
+
+// Bytes for one block. Released when destroyed.
+struct Bytes {
+  std::byte* base = nullptr;
+  std::byte* mapping = nullptr;  // null: from the heap
+  size_t mapped = 0;
+
+  Bytes() = default;
+  Bytes(const Bytes&) = delete;
+  Bytes& operator=(const Bytes&) = delete;
+  ~Bytes() {
+    if (mapping != nullptr) {
+      munmap(mapping, mapped);
+    } else {
+      std::free(base);
+    }
+  }
+
+  // Each leaves `base` null on failure.
+  void FromHeap(size_t bytes);
+  void FromHugePages(size_t bytes);
+  void BeforeGuardPage(size_t bytes);
+};
+
+void Bytes::FromHeap(size_t bytes) {
+  base = static_cast<std::byte*>(
+      std::aligned_alloc(kAlignmentBytes, RoundUpTo(bytes, kAlignmentBytes)));
+}
+
+// The system backs a range with huge pages only where it is aligned to them, so
+// one page more is mapped and what sticks out is given back.
+void Bytes::FromHugePages(size_t bytes) {
+  const size_t wanted = RoundUpTo(bytes, PageBytes());
+  const size_t all = wanted + kHugePageBytes;
+  std::byte* const start = Map(all);
+  if (start == nullptr) return;
+  const size_t skip =
+      (kHugePageBytes - reinterpret_cast<uintptr_t>(start) % kHugePageBytes) %
+      kHugePageBytes;
+  if (skip > 0) munmap(start, skip);
+  munmap(start + skip + wanted, all - skip - wanted);
+  base = mapping = start + skip;
+  mapped = wanted;
+}
+
+void Bytes::BeforeGuardPage(size_t bytes) {
+  const size_t used = RoundUpTo(bytes, kAlignmentBytes);
+  const size_t pages = RoundUpTo(used, PageBytes());
+  std::byte* const start = Map(pages + PageBytes());
+  if (start == nullptr) return;
+  mapping = start;
+  mapped = pages + PageBytes();
+  mprotect(start + pages, PageBytes(), PROT_NONE);
+  base = start + pages - used;
+}
+
+struct Allocation {
+  Block block;
+  Bytes bytes;              // none if mapped
+  size_t device_bytes = 0;  // returned when destroyed
+  ~Allocation() { ReturnDeviceBytes(device_bytes); }
+};
+
+using Blocks = std::map<uintptr_t, std::shared_ptr<const Allocation>>;
+
+struct Table {
+  std::shared_mutex mutex;
+  Blocks blocks;  // by base
+};
+
+// Never destroyed: programs free memory from destructors that run at exit.
+Table& TheTable() {
+  static Table& table = *[] {
+    AddLeakReporter(&AppendMemoryLeaks);
+    return new Table;
+  }();
+  return table;
+}
+
+std::atomic<size_t> device_bytes_taken{0};
+
+uintptr_t Number(const void* address) {
+  return reinterpret_cast<uintptr_t>(address);
+}
+
+// The entry whose reserved bytes hold `at`, or the end.
+Blocks::const_iterator Lookup(const Blocks& blocks, uintptr_t at) {
+  auto next = blocks.upper_bound(at);
+  if (next == blocks.begin()) return blocks.end();
+  --next;
+  return at - next->first < next->second->block.reserved ? next : blocks.end();
+}
+
+// False if a block is in the way.
+bool Insert(std::shared_ptr<const Allocation> allocation) {
+  Table& table = TheTable();
+  const uintptr_t first = Number(allocation->block.base);
+  const uintptr_t last = first + allocation->block.reserved;
+  std::unique_lock lock(table.mutex);
+  const auto next = table.blocks.lower_bound(first);
+  if (next != table.blocks.end() && next->first < last) return false;
+  if (Lookup(table.blocks, first) != table.blocks.end()) return false;
+  table.blocks.emplace_hint(next, first, std::move(allocation));
+  return true;
+}
+
+void Fill(Bytes& bytes, const BlockRequest& request) {
+  const size_t all = request.reserved + kSlackBytes;
+  if (kGuardPages) bytes.BeforeGuardPage(all);
+  const bool own_pages =
+      all >= kHugePageBytes || (request.huge && all > kHugePageBytes / 2);
+  if (bytes.base == nullptr && own_pages && !kHeapOnly) {
+    bytes.FromHugePages(all);
+    if (bytes.base != nullptr && request.huge) {
+      madvise(bytes.mapping, bytes.mapped, MADV_HUGEPAGE);
+    }
+  }
+  if (bytes.base == nullptr) bytes.FromHeap(all);
+  if (bytes.base == nullptr || bytes.mapping != nullptr) return;
+  std::memset(bytes.base + request.size, 0, all - request.size);
+}
+
+}  // namespace
+
+bool FindBlock(const void* address, Block* block) {
+  Table& table = TheTable();
+  std::shared_lock lock(table.mutex);
+  auto found = Lookup(table.blocks, Number(address));
+  if (found == table.blocks.end()) return false;
+  *block = found->second->block;
+  if (block->kind != BlockKind::kMapped) return true;
+  for (++found; found != table.blocks.end(); ++found) {
+    const Block& next = found->second->block;
+    if (next.kind != BlockKind::kMapped) break;
+    if (next.base != block->base + block->reserved) break;
+    block->reserved += next.reserved;
+    block->size = block->reserved;
+  }
+  return true;
+}
+
+BlockUse::BlockUse(std::span<const void* const> addresses) {
+  blocks_.reserve(addresses.size());
+  Table& table = TheTable();
+  std::shared_lock lock(table.mutex);
+  for (const void* address : addresses) {
+    const auto found = Lookup(table.blocks, Number(address));
+    if (found != table.blocks.end()) blocks_.push_back(found->second);
+  }
+}
+
+std::byte* AllocateBlock(const BlockRequest& request) {
+  constexpr size_t kNoSystemHasMore = size_t{1} << 48;
+  if (request.reserved < request.size || request.reserved > kNoSystemHasMore) {
+    return nullptr;
+  }
+  auto allocation = std::make_shared<Allocation>();
+  if (request.kind == BlockKind::kDevice) {
+    if (!TakeDeviceBytes(request.reserved)) return nullptr;
+    allocation->device_bytes = request.reserved;
+  }
+  Fill(allocation->bytes, request);
+  std::byte* const base = allocation->bytes.base;
+  if (base == nullptr) return nullptr;
+  allocation->block = {base, request.size, request.reserved, request.kind,
+                       request.huge};
+  return Insert(std::move(allocation)) ? base : nullptr;
+}
+
+bool AddMapped(std::byte* base, size_t size) {
+  auto allocation = std::make_shared<Allocation>();
+  allocation->block = {base, size, size, BlockKind::kMapped, true};
+  return Insert(std::move(allocation));
+}
+
+bool RemoveMapped(const void* base, size_t* size) {
+  Table& table = TheTable();
+  std::unique_lock lock(table.mutex);
+  const auto found = table.blocks.find(Number(base));
+  if (found == table.blocks.end()) return false;
+  if (found->second->block.kind != BlockKind::kMapped) return false;
+  *size = found->second->block.size;
+  table.blocks.erase(found);
+  return true;
+}
+
+FreeResult FreeBlock(const void* base, BlockKind kind) {
+  const bool strict = TheEnvironment().strict;
+  std::shared_ptr<const Allocation> last;  // released without the lock
+  Table& table = TheTable();
+  std::unique_lock lock(table.mutex);
+  const auto found = Lookup(table.blocks, Number(base));
+  if (found == table.blocks.end()) return FreeResult::kUnknown;
+  if (found->second->block.kind != kind) return FreeResult::kKind;
+  if (found->second->block.base != base) return FreeResult::kInterior;
+  if (strict && found->second.use_count() > 1) return FreeResult::kInUse;
+  last = found->second;
+  table.blocks.erase(found);
+  lock.unlock();
+  return FreeResult::kFreed;
+}
+
+size_t DeviceBytes() {
+  static const size_t bytes = [] {
+    constexpr size_t kMost = size_t{64} << 30;
+    const long pages = sysconf(_SC_PHYS_PAGES);
+    return pages <= 0
+               ? kMost
+               : std::min(kMost, static_cast<size_t>(pages) * PageBytes());
+  }();
+  return bytes;
+}
+
+size_t FreeDeviceBytes() {
+  return DeviceBytes() - device_bytes_taken.load(std::memory_order_relaxed);
+}
+
+bool TakeDeviceBytes(size_t bytes) {
+  size_t taken = device_bytes_taken.load(std::memory_order_relaxed);
+  do {
+    if (bytes > DeviceBytes() - taken) return false;
+  } while (!device_bytes_taken.compare_exchange_weak(
+      taken, taken + bytes, std::memory_order_relaxed));
+  return true;
+}
+
+void ReturnDeviceBytes(size_t bytes) {
+  device_bytes_taken.fetch_sub(bytes, std::memory_order_relaxed);
+}
+
+void AppendMemoryLeaks(std::string* text) {
+  static constexpr const char* kNames[] = {"device", "host", "mapped"};
+  size_t count[3] = {};
+  size_t bytes[3] = {};
+  {
+    Table& table = TheTable();
+    std::shared_lock lock(table.mutex);
+    for (const auto& [base, allocation] : table.blocks) {
+      const size_t kind = static_cast<size_t>(allocation->block.kind);
+      ++count[kind];
+      bytes[kind] += allocation->block.size;
+    }
+  }
+  for (size_t kind = 0; kind < 3; ++kind) {
+    if (count[kind] == 0) continue;
+    *text += Str("{}{} {} block{} ({} bytes)", text->empty() ? "" : ", ",
+                 count[kind], kNames[kind], count[kind] == 1 ? "" : "s",
+                 bytes[kind]);
+  }
+}
+
+}  // namespace flashacl::acl

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// The memory the runtime has handed out. Law: blocks never overlap, and an
+// address belongs to a block if it lies in the block's reserved bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace flashacl::acl {
+
+enum class BlockKind : uint8_t {
+  kDevice,  // aclrtMalloc and its relatives
+  kHost,    // aclrtMallocHost
+  kMapped,  // physical memory behind a reserved address
+};
+
+// One block. Also readable are kSlackBytes zeros behind the reserved bytes, so
+// that a kernel may load whole vectors at the end.
+struct Block {
+  std::byte* base = nullptr;
+  size_t size = 0;      // asked for
+  size_t reserved = 0;  // may be used; what exceeds `size` starts as zeros
+  BlockKind kind = BlockKind::kDevice;
+  bool huge = false;  // pages of 2 MiB, as far as the system has them
+
+  bool device() const { return kind != BlockKind::kHost; }
+};
+
+inline constexpr size_t kSlackBytes = 64;
+inline constexpr size_t kHugePageBytes = size_t{2} << 20;
+
+// The block an address lies in. Mapped blocks that follow each other without a
+// gap count as one from the first of them that holds the address. Thread-safe.
+bool FindBlock(const void* address, Block* block);
+
+// Keeps the memory of blocks alive: one that is freed meanwhile is gone at
+// once for everyone who asks, but released only when the last use ends.
+// Addresses that are null or in no block are skipped.
+class BlockUse {
+ public:
+  BlockUse() = default;
+  explicit BlockUse(std::span<const void* const> addresses);
+
+ private:
+  std::vector<std::shared_ptr<const void>> blocks_;
+};
+
+// `reserved` is at least `size`; `base` is chosen.
+struct BlockRequest {
+  size_t size = 0;
+  size_t reserved = 0;
+  BlockKind kind = BlockKind::kDevice;
+  bool huge = false;
+};
+
+// Aligned to 64 bytes, or to a huge page where it has some. Null if the system
+// or the device has no such memory left.
+std::byte* AllocateBlock(const BlockRequest& request);
+
+// Adds memory that others have mapped and will release; false if it overlaps a
+// block. RemoveMapped takes it away by its base address; false if there is
+// none.
+bool AddMapped(std::byte* base, size_t size);
+bool RemoveMapped(const void* base, size_t* size);
+
+enum class FreeResult : uint8_t {
+  kFreed,
+  kUnknown,   // in no block
+  kInterior,  // in a block, not at its base
+  kKind,      // a block of another kind
+  kInUse,     // by queued work, which strict mode does not forgive
+};
+FreeResult FreeBlock(const void* base, BlockKind kind);
+
+// Bytes the device has in all, and those no block has taken. The total is 64
+// GiB, or what this machine has if that is less.
+size_t DeviceBytes();
+size_t FreeDeviceBytes();
+
+// Physical memory (see vmm.cc) takes from the device too: false if there is not
+// enough.
+bool TakeDeviceBytes(size_t bytes);
+void ReturnDeviceBytes(size_t bytes);
+
+// "3 device blocks (264208 bytes)", or nothing.
+void AppendMemoryLeaks(std::string* text);
+
+}  // namespace flashacl::acl
