@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What fp16_t and bfloat16 share: converting between 16 bits and numbers, and
-// arithmetic, which is done in float and rounded once.
+// arithmetic, which is done in double and rounded to 16 bits.
 #pragma once
 
 #include <cmath>
@@ -127,7 +127,7 @@ using Wide = typename std::conditional<std::is_same<T, float>::value, float,
 #define FLASHACL_SMALL_FLOAT_ARITHMETIC(sign)                        \
   template <typename F>                                              \
   small_float::IfSmall<F> operator sign(F a, F b) {                  \
-    return F(a.toFloat() sign b.toFloat());                          \
+    return F(a.toDouble() sign b.toDouble());                        \
   }                                                                  \
   template <typename F, typename T>                                  \
   small_float::Mixed<F, T> operator sign(F a, T b) {                 \
