@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gradients of attention in which every query row chose its keys:
+// aclnnSparseFlashAttentionGrad. All heads of a row share its list; there is
+// one kv head. docs/operators/sparse_flash_attention_grad.md has the formula
+// and the limits.
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "acl/environment.h"
+#include "aclnnop/aclnn_sparse_flash_attention_grad.h"
+#include "ops/canonical.h"
+#include "ops/operators.h"
+
+namespace flashacl::ops {
+namespace {
+
+using acl::Argument;
+using acl::Arguments;
+using acl::Lowered;
+using acl::Need;
+using acl::Tensor;
+
+enum Row {
+  kQuery,
+  kKey,
+  kValue,
+  kIndices,
+  kGradOut,
+  kOut,
+  kSoftmaxMax,
+  kSoftmaxSum,
+  kQueryLengths,
+  kKeyLengths,
+  kQueryRope,
+  kKeyRope,
+  kGradQuery,
+  kGradKey,
+  kGradValue,
+  kGradQueryRope,
+  kGradKeyRope,
+};
+
+constexpr Argument kArguments[] = {
+    {.name = "query", .need = Need::kRequired, .dtypes = acl::kHalves},
+    {.name = "key", .need = Need::kRequired, .dtypes = acl::kHalves},
+    // Both absent: the value is the key, and dKeyOut takes both gradients.
+    {.name = "value", .dtypes = acl::kHalves},
+    {.name = "sparseIndices", .need = Need::kRequired, .dtypes = acl::kIndices},
+    {.name = "dOut", .need = Need::kRequired, .dtypes = acl::kHalves},
+    {.name = "out", .need = Need::kRequired, .dtypes = acl::kHalves},
+    {.name = "softmaxMax", .need = Need::kRequired, .dtypes = acl::kF32Only},
+    {.name = "softmaxSum", .need = Need::kRequired, .dtypes = acl::kF32Only},
+    {.name = "actualSeqLengthsQueryOptional", .dtypes = acl::kIndices},
+    {.name = "actualSeqLengthskvOptional", .dtypes = acl::kIndices},
+    {.name = "queryRopeOptional", .dtypes = acl::kHalves},
+    {.name = "keyRopeOptional", .dtypes = acl::kHalves},
+    {.name = "dQueryOut",
+     .need = Need::kRequired,
+     .dtypes = acl::kHalves,
+     .output = true},
+    {.name = "dKeyOut",
+     .need = Need::kRequired,
+     .dtypes = acl::kHalves,
+     .output = true},
+    {.name = "dValueOut", .dtypes = acl::kHalves, .output = true},
+    {.name = "dQueryRopeOutOptional", .dtypes = acl::kHalves, .output = true},
+    {.name = "dKeyRopeOutOptional", .dtypes = acl::kHalves, .output = true},
+};
+
+// The scalars of a call. Tokens and `deterministic` have no effect: the modes
+// offered do not look at tokens, and the result always is deterministic.
+struct Args {
+  double scaleValue;
+  int64_t sparseBlockSize;
+  const char* layoutOptional;
+  int64_t sparseMode;
+};
+
+// What is known of a call while it is being lowered.
+struct Call {
+  const Arguments& arguments;
+  const Args& args;
+  Layout layout = kBsnd;
+  bool merged = false;  // value is key
+  bool rope = false;
+
+  const Tensor& operator[](int row) const {
+    return *arguments.list(row)[0].tensor;
+  }
+  bool packed() const { return layout.rank == 3; }
+  // Axes of the caller's tensors.
+  size_t row_axis() const { return packed() ? 0 : 1; }
+  size_t head_axis() const { return row_axis() + 1; }
+  size_t channel_axis() const { return row_axis() + 2; }
+};
+
+bool Given(const Arguments& arguments, int row) {
+  return arguments.list(row)[0].tensor != nullptr;
+}
+
+Status CheckValues(Call& call) {
+  const Args& args = call.args;
+  const std::string layout = acl::ReadText(args.layoutOptional);
+  if (layout == "TND") {
+    call.layout = kTnd;
+  } else if (args.layoutOptional != nullptr && layout != "BSND") {
+    return Invalid("layoutOptional: \"{}\", expected BSND or TND", layout);
+  }
+  if (args.sparseMode != 0 && args.sparseMode != 3) {
+    return Invalid("sparseMode: {}, expected 0 or 3", args.sparseMode);
+  }
+  if (args.sparseBlockSize < 1) {
+    return Invalid("sparseBlockSize: {}, expected 1, 8, 16, 32 or 64",
+                   args.sparseBlockSize);
+  }
+  return {};
+}
+
+// Value and its gradient come together or not at all.
+Status CheckValuePair(Call& call) {
+  const bool value = Given(call.arguments, kValue);
+  if (value != Given(call.arguments, kGradValue)) {
+    return NullArgument("The {} cannot be nullptr when the {} is given.",
+                        value ? "dValueOut" : "value",
+                        value ? "value" : "dValueOut");
+  }
+  call.merged = !value;
+  return {};
+}
+
+// What must be there because of something else. One rope alone counts as none,
+// as on the device.
+Status CheckCompanions(Call& call) {
+  const Arguments& arguments = call.arguments;
+  call.rope = arguments.has(kQueryRope) && arguments.has(kKeyRope);
+  for (const int row : {kGradQueryRope, kGradKeyRope}) {
+    if (call.rope && !arguments.has(row)) {
+      return NullArgument("The {} cannot be nullptr when rope is given.",
+                          arguments.name(row));
+    }
+  }
+  for (const int row : {kQueryLengths, kKeyLengths}) {
+    if (call.packed() && !Given(arguments, row)) {
+      return NullArgument("The {} cannot be nullptr in layout TND.",
+                          arguments.name(row));
+    }
+  }
+  return {};
+}
+
+Status CheckOneType(const Call& call) {
+  const aclDataType type = call[kQuery].acl_dtype;
+  for (int row = 0; row <= kGradKeyRope; ++row) {
+    if (kArguments[row].dtypes != acl::kHalves) continue;
+    const Tensor* tensor = call.arguments.at(row);
+    if (tensor != nullptr && tensor->acl_dtype != type) {
+      return Invalid("{}: data type {} does not match query's {}",
+                     kArguments[row].name, acl::TypeText(tensor->acl_dtype),
+                     acl::TypeText(type));
+    }
+  }
+  return {};
+}
+
+// `row` has the shape of `like`, but for its last axis if `channels` is not
+// negative.
+Status CheckLike(const Call& call, int row, int like, int64_t channels = -1) {
+  const Tensor& tensor = call[row];
+  const Tensor& model = call[like];
+  bool same = tensor.rank == model.rank;
+  for (size_t axis = 0; same && axis < tensor.rank; ++axis) {
+    const bool last = axis + 1 == tensor.rank && channels >= 0;
+    same = tensor.dims[axis] == (last ? channels : model.dims[axis]);
+  }
+  if (same) return {};
+  if (channels < 0) {
+    return Invalid("{}: shape {} does not match {}'s {}", kArguments[row].name,
+                   ShapeText(tensor), kArguments[like].name, ShapeText(model));
+  }
+  return Invalid("{}: shape {} does not match {}'s {} with last axis {}",
+                 kArguments[row].name, ShapeText(tensor), kArguments[like].name,
+                 ShapeText(model), channels);
+}
+
+Status CheckShapes(const Call& call) {
+  for (const int row : {kQuery, kKey}) {
+    FLASHACL_RETURN_IF_ERROR(
+        CheckRank(kArguments[row].name, call[row], call.layout, 1));
+  }
+  const Tensor& query = call[kQuery];
+  const Tensor& key = call[kKey];
+  const size_t channel = call.channel_axis();
+  if (key.dims[call.head_axis()] != 1) {
+    return Invalid("key: {} heads, expected 1: all query heads share one",
+                   key.dims[call.head_axis()]);
+  }
+  if (query.dims[channel] != key.dims[channel]) {
+    return Invalid("key: head dim {} does not match query head dim {}",
+                   key.dims[channel], query.dims[channel]);
+  }
+  if (!call.packed() && query.dims[0] != key.dims[0]) {
+    return Invalid("key: batch size {} does not match query's {}", key.dims[0],
+                   query.dims[0]);
+  }
+  FLASHACL_RETURN_IF_ERROR(CheckLike(call, kGradQuery, kQuery));
+  FLASHACL_RETURN_IF_ERROR(CheckLike(call, kGradKey, kKey));
+  int64_t v_dim = key.dims[channel];
+  if (!call.merged) {
+    const Tensor& value = call[kValue];
+    v_dim = value.rank == key.rank ? value.dims[channel] : 0;
+    FLASHACL_RETURN_IF_ERROR(CheckLike(call, kValue, kKey, v_dim));
+    FLASHACL_RETURN_IF_ERROR(CheckLike(call, kGradValue, kValue));
+  }
+  FLASHACL_RETURN_IF_ERROR(CheckLike(call, kGradOut, kQuery, v_dim));
+  return CheckLike(call, kOut, kGradOut);
+}
+
+Status CheckRope(const Call& call) {
+  if (!call.rope) return {};
+  const Tensor& rope = call[kQueryRope];
+  const int64_t dim =
+      rope.rank == call[kQuery].rank ? rope.dims[call.channel_axis()] : 0;
+  FLASHACL_RETURN_IF_ERROR(CheckLike(call, kQueryRope, kQuery, dim));
+  FLASHACL_RETURN_IF_ERROR(CheckLike(call, kKeyRope, kKey, dim));
+  FLASHACL_RETURN_IF_ERROR(CheckLike(call, kGradQueryRope, kQueryRope));
+  return CheckLike(call, kGradKeyRope, kKeyRope);
+}
+
+// Index lists are [.., row, 1, K]; row max and row sum [.., 1, row, head]
+// dense and [1, row, head] packed.
+Status CheckLists(const Call& call) {
+  const Tensor& query = call[kQuery];
+  const Tensor& indices = call[kIndices];
+  bool fits = indices.rank == query.rank;
+  for (size_t axis = 0; fits && axis <= call.row_axis(); ++axis) {
+    fits = indices.dims[axis] == query.dims[axis];
+  }
+  if (!fits || indices.dims[call.head_axis()] != 1 ||
+      indices.dims[call.channel_axis()] < 1) {
+    return Invalid("sparseIndices: shape {}, expected query's rows {}, 1, K",
+                   ShapeText(indices), ShapeText(query));
+  }
+  const int64_t rows = query.dims[call.row_axis()];
+  const int64_t heads = query.dims[call.head_axis()];
+  const std::array<int64_t, 4> dense{query.dims[0], 1, rows, heads};
+  const std::array<int64_t, 3> packed{1, rows, heads};
+  for (const int row : {kSoftmaxMax, kSoftmaxSum}) {
+    const auto shape = call[row].shape();
+    if (call.packed() ? !std::ranges::equal(shape, packed)
+                      : !std::ranges::equal(shape, dense)) {
+      return Invalid("{}: shape {}, expected {}[{}{}, {}]",
+                     kArguments[row].name, ShapeText(call[row]),
+                     call.packed() ? "" : "B, 1, rows, heads of query: ",
+                     call.packed() ? "1, " : "", rows, heads);
+    }
+  }
+  return {};
+}
+
+int64_t SequencesOf(const Call& call) {
+  return call.packed() ? call[kQueryLengths].elements() : call[kQuery].dims[0];
+}
+
+Status CheckLengths(const Call& call) {
+  const int64_t sequences = SequencesOf(call);
+  for (const int row : {kQueryLengths, kKeyLengths}) {
+    if (!call.arguments.has(row)) continue;
+    if (call[row].rank != 1 || call[row].dims[0] != sequences) {
+      return Invalid("{}: shape {}, expected [{}]", kArguments[row].name,
+                     ShapeText(call[row]), sequences);
+    }
+  }
+  if (call.packed() && sequences == 0) {
+    return Invalid("actualSeqLengthsQueryOptional: no sequences");
+  }
+  return {};
+}
+
+// What the NPU refuses although it has a meaning. Strict mode only.
+Status CheckHardwareLimits(const Call& call) {
+  if (!acl::TheEnvironment().strict) return {};
+  const Tensor& query = call[kQuery];
+  const int64_t heads = query.dims[call.head_axis()];
+  if (heads > 128 || (heads & (heads - 1)) != 0) {
+    return Invalid("query: {} heads, the NPU takes powers of two up to 128",
+                   heads);
+  }
+  if (query.dims[call.channel_axis()] != 512) {
+    return Invalid("query: head dim {}, the NPU takes 512",
+                   query.dims[call.channel_axis()]);
+  }
+  if (call.rope && call[kQueryRope].dims[call.channel_axis()] != 64) {
+    return Invalid("queryRopeOptional: head dim {}, the NPU takes 64",
+                   call[kQueryRope].dims[call.channel_axis()]);
+  }
+  constexpr std::array<int64_t, 5> kBlocks{1, 8, 16, 32, 64};
+  if (std::ranges::count(kBlocks, call.args.sparseBlockSize) == 0) {
+    return Invalid("sparseBlockSize: {}, the NPU takes 1, 8, 16, 32 or 64",
+                   call.args.sparseBlockSize);
+  }
+  return {};
+}
+
+// States that `slot` is the tensor of `row` in canonical order.
+void Place(const Call& call, Lowered& lowered, int row, Slot slot) {
+  lowered.problem[slot] =
+      Canonical(call[row], call.layout, 1, SequencesOf(call));
+  lowered.uses.push_back({row, 0, slot, false, call[row].offset_bytes()});
+}
+
+void PlaceStatistics(const Call& call, Lowered& lowered, int row, Slot slot) {
+  const Tensor& tensor = call[row];
+  TensorSpec spec{.dtype = DType::kF32};
+  const size_t axis = call.packed() ? 1 : 2;  // of rows
+  spec.dims = {SequencesOf(call), tensor.dims[axis + 1], tensor.dims[axis], 1};
+  spec.strides = {call.packed() ? 0 : tensor.strides[0],
+                  tensor.strides[axis + 1], tensor.strides[axis], 0};
+  if (call.packed()) spec.placement = Placement::kTensorRows;
+  lowered.problem[slot] = spec;
+  lowered.uses.push_back({row, 0, slot, false, tensor.offset_bytes()});
+}
+
+void PlaceLengths(const Call& call, Lowered& lowered) {
+  AttentionProblem& problem = lowered.problem;
+  const Range rows{0, call[kQuery].dims[call.row_axis()]};
+  const Range columns{0, call[kKey].dims[call.row_axis()]};
+  problem.lengths.sequences.assign(static_cast<size_t>(SequencesOf(call)),
+                                   {rows, columns});
+  for (const auto& [row, slot] : {std::pair{kQueryLengths, Slot::kQueryLengths},
+                                  std::pair{kKeyLengths, Slot::kKeyLengths}}) {
+    if (!call.arguments.has(row)) continue;
+    problem.lengths.device =
+        call.packed() ? Lengths::Device::kEnds : Lengths::Device::kCounts;
+    problem[slot] =
+        Strided(call[row], {0, kOne, kOne, kOne}, {SequencesOf(call), 1, 1, 1});
+    lowered.uses.push_back({row, 0, slot, false, call[row].offset_bytes()});
+  }
+}
+
+void PlaceTensors(const Call& call, Lowered& lowered) {
+  Place(call, lowered, kQuery, Slot::kQuery);
+  Place(call, lowered, kKey, Slot::kKey);
+  Place(call, lowered, kIndices, Slot::kTopK);
+  Place(call, lowered, kGradOut, Slot::kGradOut);
+  Place(call, lowered, kOut, Slot::kOut);
+  Place(call, lowered, kGradQuery, Slot::kGradQuery);
+  Place(call, lowered, kGradKey, Slot::kGradKey);
+  if (!call.merged) {
+    Place(call, lowered, kValue, Slot::kValue);
+    Place(call, lowered, kGradValue, Slot::kGradValue);
+  }
+  if (call.rope) {
+    Place(call, lowered, kQueryRope, Slot::kQueryRope);
+    Place(call, lowered, kKeyRope, Slot::kKeyRope);
+    Place(call, lowered, kGradQueryRope, Slot::kGradQueryRope);
+    Place(call, lowered, kGradKeyRope, Slot::kGradKeyRope);
+  }
+  PlaceStatistics(call, lowered, kSoftmaxMax, Slot::kRowMax);
+  PlaceStatistics(call, lowered, kSoftmaxSum, Slot::kRowSum);
+}
+
+Lowered LowerChecked(const Call& call) {
+  Lowered lowered;
+  AttentionProblem& problem = lowered.problem;
+  const size_t channel = call.channel_axis();
+  problem.direction = Direction::kBackward;
+  problem.heads = call[kQuery].dims[call.head_axis()];
+  problem.kv_heads = 1;
+  problem.qk_dim = call[kQuery].dims[channel];
+  problem.rope_dim = call.rope ? call[kQueryRope].dims[channel] : 0;
+  problem.v_dim = call[kOut].dims[channel];
+  problem.kv.rows = KvSource::Rows::kGathered;
+  problem.kv.gather_rows = call.args.sparseBlockSize;
+  problem.kv.value_is_key = call.merged;
+  problem.score.scale = static_cast<float>(call.args.scaleValue);
+  if (call.args.sparseMode == 3) problem.mask.rules = {Causal()};
+  PlaceLengths(call, lowered);
+  PlaceTensors(call, lowered);
+  // Without query heads nothing attends; nothing but the zeros of dKeyOut and
+  // dValueOut is left to write, and a head of no rows writes them.
+  const bool headless = problem.heads == 0;
+  for (const Slot slot :
+       {Slot::kQuery, Slot::kQueryRope, Slot::kGradOut, Slot::kOut,
+        Slot::kGradQuery, Slot::kGradQueryRope, Slot::kRowMax, Slot::kRowSum}) {
+    if (!headless || !problem.has(slot)) continue;
+    const bool grid = slot == Slot::kRowMax || slot == Slot::kRowSum;
+    problem[slot].dims[grid ? 1 : 2] = 1;
+    problem[slot].dims[grid ? 2 : 1] = 0;
+  }
+  if (headless) {
+    problem.heads = 1;
+    for (Sequence& sequence : problem.lengths.sequences) sequence.queries = {};
+    problem[Slot::kQueryLengths] = {};
+    problem.lengths.device = Lengths::Device::kNone;
+    problem[Slot::kKeyLengths] = {};
+  }
+  lowered.nothing = call[kGradQuery].empty() && call[kGradKey].empty();
+  return lowered;
+}
+
+Result<Lowered> Lower(const Arguments& arguments, const Args& args) {
+  Call call{arguments, args};
+  FLASHACL_RETURN_IF_ERROR(CheckValuePair(call));
+  FLASHACL_RETURN_IF_ERROR(arguments.CheckTypes());
+  FLASHACL_RETURN_IF_ERROR(CheckValues(call));
+  FLASHACL_RETURN_IF_ERROR(CheckCompanions(call));
+  FLASHACL_RETURN_IF_ERROR(CheckOneType(call));
+  FLASHACL_RETURN_IF_ERROR(CheckShapes(call));
+  FLASHACL_RETURN_IF_ERROR(CheckRope(call));
+  FLASHACL_RETURN_IF_ERROR(CheckLists(call));
+  FLASHACL_RETURN_IF_ERROR(CheckLengths(call));
+  FLASHACL_RETURN_IF_ERROR(CheckHardwareLimits(call));
+  return LowerChecked(call);
+}
+
+}  // namespace
+
+const acl::Operator kSparseFlashAttentionGrad{"aclnnSparseFlashAttentionGrad",
+                                              kArguments, 161002};
+
+}  // namespace flashacl::ops
+
+extern "C" aclnnStatus aclnnSparseFlashAttentionGradGetWorkspaceSize(
+    const aclTensor* query, const aclTensor* key, const aclTensor* value,
+    const aclTensor* sparseIndices, const aclTensor* dOut, const aclTensor* out,
+    const aclTensor* softmaxMax, const aclTensor* softmaxSum,
+    const aclTensor* actualSeqLengthsQueryOptional,
+    const aclTensor* actualSeqLengthskvOptional,
+    const aclTensor* queryRopeOptional, const aclTensor* keyRopeOptional,
+    double scaleValue, int64_t sparseBlockSize, char* layoutOptional,
+    int64_t sparseMode, int64_t /*preTokens*/, int64_t /*nextTokens*/,
+    bool /*deterministic*/, const aclTensor* dQueryOut,
+    const aclTensor* dKeyOut, const aclTensor* dValueOut,
+    const aclTensor* dQueryRopeOutOptional,
+    const aclTensor* dKeyRopeOutOptional, uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  using namespace flashacl;
+  const ops::Args args{scaleValue, sparseBlockSize, layoutOptional, sparseMode};
+  const std::array<acl::Passed, 17> passed{
+      query,
+      key,
+      value,
+      sparseIndices,
+      dOut,
+      out,
+      softmaxMax,
+      softmaxSum,
+      actualSeqLengthsQueryOptional,
+      actualSeqLengthskvOptional,
+      queryRopeOptional,
+      keyRopeOptional,
+      dQueryOut,
+      dKeyOut,
+      dValueOut,
+      dQueryRopeOutOptional,
+      dKeyRopeOutOptional,
+  };
+  return acl::Prepare(
+      ops::kSparseFlashAttentionGrad, passed,
+      [&](const acl::Arguments& a) { return ops::Lower(a, args); },
+      {workspaceSize, executor});
+}
+
+extern "C" aclnnStatus aclnnSparseFlashAttentionGrad(void* workspace,
+                                                     uint64_t workspaceSize,
+                                                     aclOpExecutor* executor,
+                                                     aclrtStream stream) {
+  return flashacl::acl::Launch(workspace, workspaceSize, executor, stream);
+}
