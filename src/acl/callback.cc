@@ -161,6 +161,7 @@ aclError ProcessReport(std::string_view function, int32_t ms) {
   std::shared_ptr<Subscriber> self;
   if (owner != table.by_thread.end()) self = owner->second;
   std::deque<Call> calls;
+  bool subscribed = false;
   if (self != nullptr) {
     const auto ready = [&] {
       return !self->calls.empty() || self->streams == 0;
@@ -171,10 +172,11 @@ aclError ProcessReport(std::string_view function, int32_t ms) {
       self->changed.wait(lock, ready);
     }
     calls.swap(self->calls);
-    if (self->streams == 0) table.by_thread.erase(thread);
+    subscribed = self->streams > 0;
+    if (!subscribed) table.by_thread.erase(thread);
   }
   lock.unlock();
-  if (calls.empty() && (self == nullptr || self->streams == 0)) {
+  if (calls.empty() && !subscribed) {
     return Fail(ACL_ERROR_RT_THREAD_SUBSCRIBE, Title::kCallSequence,
                 Str("{} failed because the calling thread is not subscribed to "
                     "a stream.",
