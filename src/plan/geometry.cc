@@ -26,16 +26,22 @@ void Narrow(const AttentionProblem& problem, const Bindings& bindings,
             Slot slot, Range Sequence::*side,
             std::vector<Sequence>& sequences) {
   if (!problem.has(slot)) return;
+  const KvSource::Rows rows_of_keys = problem.kv.rows;
+  const bool own_rows =
+      slot == Slot::kKeyLengths && (rows_of_keys == KvSource::Rows::kPaged ||
+                                    rows_of_keys == KvSource::Rows::kList);
+  const bool counts =
+      own_rows || problem.lengths.device == Lengths::Device::kCounts;
   int64_t end_before = 0;
   for (size_t b = 0; b < sequences.size(); ++b) {
     Range& rows = sequences[b].*side;
     const int64_t value =
         IntegerAt(problem[slot], bindings[slot], static_cast<int64_t>(b));
-    if (problem.lengths.device == Lengths::Device::kCounts) {
+    if (counts) {
       rows.last = rows.first + std::clamp<int64_t>(value, 0, rows.size());
       continue;
     }
-    const int64_t end = std::clamp(value, end_before, rows.last);
+    const int64_t end = std::max(end_before, std::min(value, rows.last));
     rows = {end_before, end};
     end_before = end;
   }

@@ -27,7 +27,8 @@ struct Lengths {
   enum class Device : uint8_t {
     kNone,
     kCounts,  // rows per sequence, from the start of its part of the tensor
-    kEnds,    // where each sequence of a packed tensor ends; cumulative
+    kEnds,    // where each sequence of a packed tensor ends; cumulative. Keys
+              // in pages or lists are not packed: theirs are counts
   };
 
   std::vector<Sequence> sequences;

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// One element of any type, as a number.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "base/dtype.h"
+#include "base/half.h"
+
+namespace flashacl {
+
+template <typename T>
+T Load(const std::byte* at) {
+  T value;
+  std::memcpy(&value, at, sizeof(value));
+  return value;
+}
+
+template <typename T>
+void Store(std::byte* at, T value) {
+  std::memcpy(at, &value, sizeof(value));
+}
+
+// Exact for every type but the 64-bit integers.
+inline double ReadNumber(DType dtype, const std::byte* at) {
+  switch (dtype) {
+    case DType::kF32:
+      return static_cast<double>(Load<float>(at));
+    case DType::kF16:
+      return static_cast<double>(F32FromF16(Load<uint16_t>(at)));
+    case DType::kBf16:
+      return static_cast<double>(F32FromBf16(Load<uint16_t>(at)));
+    case DType::kI8:
+      return Load<int8_t>(at);
+    case DType::kU8:
+    case DType::kBool:
+      return Load<uint8_t>(at);
+    case DType::kI32:
+      return Load<int32_t>(at);
+    case DType::kI64:
+      return static_cast<double>(Load<int64_t>(at));
+    case DType::kU64:
+      return static_cast<double>(Load<uint64_t>(at));
+    case DType::kF64:
+      return Load<double>(at);
+    case DType::kNone:
+      break;
+  }
+  return 0;
+}
+
+// Rounds once, to nearest even; integers must be within their type.
+inline void WriteNumber(DType dtype, std::byte* at, double value) {
+  switch (dtype) {
+    case DType::kF32:
+      return Store(at, static_cast<float>(value));
+    case DType::kF16:
+      return Store(at, F16FromF64(value));
+    case DType::kBf16:
+      return Store(at, Bf16FromF64(value));
+    case DType::kI8:
+      return Store(at, static_cast<int8_t>(std::nearbyint(value)));
+    case DType::kU8:
+    case DType::kBool:
+      return Store(at, static_cast<uint8_t>(std::nearbyint(value)));
+    case DType::kI32:
+      return Store(at, static_cast<int32_t>(std::nearbyint(value)));
+    case DType::kI64:
+      return Store(at, static_cast<int64_t>(std::nearbyint(value)));
+    case DType::kU64:
+      return Store(at, static_cast<uint64_t>(std::nearbyint(value)));
+    case DType::kF64:
+      return Store(at, value);
+    case DType::kNone:
+      break;
+  }
+}
+
+}  // namespace flashacl
