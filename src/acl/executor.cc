@@ -44,6 +44,16 @@ std::vector<Address> AddressesOf(const Arguments& arguments) {
   return addresses;
 }
 
+// The last two axes of the tensor in `row` must be a compressed mask.
+void ExpectCompressed(const Arguments& arguments, int row, Executor& executor) {
+  const Tensor& mask = arguments[row];
+  executor.compressed_argument = row;
+  executor.compressed_offset_bytes = mask.offset_bytes();
+  executor.compressed_mask = {
+      arguments.name(row), mask.dims[mask.rank - 2], mask.dims[mask.rank - 1],
+      mask.strides[mask.rank - 2], mask.strides[mask.rank - 1]};
+}
+
 Result<std::shared_ptr<Executor>> MakeExecutor(const Operator& op,
                                                const Arguments& arguments,
                                                Lowered lowered) {
@@ -56,6 +66,9 @@ Result<std::shared_ptr<Executor>> MakeExecutor(const Operator& op,
   if (!plan.ok()) return plan.status();
   executor->plan = std::make_shared<const Plan>(*std::move(plan));
   executor->uses = std::move(lowered.uses);
+  if (lowered.compressed_mask >= 0 && TheEnvironment().strict) {
+    ExpectCompressed(arguments, lowered.compressed_mask, *executor);
+  }
   if (Tracing()) {
     const Microseconds took = std::chrono::steady_clock::now() - start;
     Trace("plan", op.name, *executor->plan, took.count());
@@ -121,15 +134,28 @@ std::byte* Aligned(void* workspace) {
 
 // One run on the stream's thread.
 struct Launched {
-  const Operator* op;
-  std::shared_ptr<const Plan> plan;
+  std::shared_ptr<const Executor> executor;
   Bindings bindings;
   std::byte* workspace;
+  const std::byte* compressed_mask;  // null unless strict mode looks at it
   BlockUse blocks;  // memory freed meanwhile stays until the run is over
 
+  // What strict mode wants to be told of contents.
+  Status Check() const {
+    if (!TheEnvironment().strict) return {};
+    if (compressed_mask != nullptr) {
+      FLASHACL_RETURN_IF_ERROR(
+          executor->compressed_mask->Check(compressed_mask));
+    }
+    return CheckContents(executor->plan->problem, bindings);
+  }
+
   aclError operator()() const {
+    const Operator* const op = executor->op;
+    const Plan* const plan = executor->plan.get();
     const auto start = std::chrono::steady_clock::now();
-    const Status status = Run(TheBackend(), *plan, bindings, workspace);
+    Status status = Check();
+    if (status.ok()) status = Run(TheBackend(), *plan, bindings, workspace);
     if (Tracing()) {
       const Microseconds took = std::chrono::steady_clock::now() - start;
       Trace("launch", op->name, *plan, took.count());
@@ -153,8 +179,21 @@ std::vector<const void*> BlocksOf(const Bindings& bindings,
   return addresses;
 }
 
-Status Submit(Executor& executor, void* workspace, uint64_t workspace_size,
-              aclrtStream stream, aclnnStatus* enqueued) {
+const std::byte* CompressedMaskOf(const Executor& executor) {
+  if (!executor.compressed_mask.has_value()) return nullptr;
+  for (const Address& address : executor.addresses) {
+    if (address.argument != executor.compressed_argument) continue;
+    return address.data == nullptr
+               ? nullptr
+               : address.data + executor.compressed_offset_bytes;
+  }
+  return nullptr;
+}
+
+Status Submit(const std::shared_ptr<Executor>& keep, void* workspace,
+              uint64_t workspace_size, aclrtStream stream,
+              aclnnStatus* enqueued) {
+  Executor& executor = *keep;
   const uint64_t needed = executor.workspace_bytes();
   if (needed > 0 && workspace == nullptr) {
     return NullArgument(
@@ -167,12 +206,14 @@ Status Submit(Executor& executor, void* workspace, uint64_t workspace_size,
   }
   if (executor.plan == nullptr) return {};
   Bindings bindings;
+  const std::byte* compressed_mask = nullptr;
   {
     std::lock_guard lock(executor.mutex);
     FLASHACL_RETURN_IF_ERROR(Bind(executor, bindings));
+    compressed_mask = CompressedMaskOf(executor);
   }
   auto run = std::make_shared<const Launched>(
-      Launched{executor.op, executor.plan, bindings, Aligned(workspace),
+      Launched{keep, bindings, Aligned(workspace), compressed_mask,
                BlockUse(BlocksOf(bindings, workspace))});
   if (Enqueue(
           stream, [run] { return (*run)(); }, executor.op->name) != 0) {
@@ -224,7 +265,7 @@ aclnnStatus Launch(void* workspace, uint64_t workspace_size,
           "aclSetAclOpExecutorRepeatable was called");
     }
     if (!found->repeatable) (void)Take<Executor>(executor);
-    return Submit(*found, workspace, workspace_size, stream, &enqueued);
+    return Submit(found, workspace, workspace_size, stream, &enqueued);
   });
   return status != 0 ? status : enqueued;
 }

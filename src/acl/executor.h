@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "aclnn/acl_meta.h"
 #include "base/function_ref.h"
 #include "plan/bindings.h"
+#include "plan/contents.h"
 #include "plan/plan.h"
 #include "problem/attention_problem.h"
 
@@ -36,6 +38,9 @@ struct Lowered {
   AttentionProblem problem;
   std::vector<Use> uses;
   bool nothing = false;  // all outputs are empty: succeed without work
+  // A compressed mask, whose contents only strict mode looks at: its row of
+  // the table, or -1.
+  int compressed_mask = -1;
 
   // States that `slot` is the whole of the tensor in row `argument`, further
   // elements into it by `more_elements`.
@@ -70,6 +75,9 @@ struct Executor {
   const Operator* op = nullptr;
   std::shared_ptr<const Plan> plan;  // null: nothing to do
   std::vector<Use> uses;
+  std::optional<CompressedMask> compressed_mask;  // strict mode only
+  int64_t compressed_offset_bytes = 0;
+  int compressed_argument = 0;
   std::vector<Address> addresses;
   std::atomic<bool> repeatable{false};
   std::mutex mutex;  // of addresses
