@@ -362,6 +362,9 @@ int64_t ElementsOf(const AttentionProblem& problem, Slot slot) {
   const TensorSpec& spec = problem[slot];
   if (!spec.present()) return 0;
   if (spec.placement == Placement::kBlocks) {
+    if (slot == Slot::kRowMax || slot == Slot::kRowSum) {
+      return RowBlockElements(problem, slot);
+    }
     return Grid(spec, problem.lengths.sequences).ElementsNeeded();
   }
   const bool listed = problem.kv.rows == Rows::kList &&

@@ -452,6 +452,12 @@ Status CheckBackward(const AttentionProblem& problem, const Needs& needs) {
 
 }  // namespace
 
+int64_t RowBlockElements(const AttentionProblem& problem, Slot slot) {
+  const TensorSpec& out = problem[Slot::kOut];
+  const int64_t sequences = out.strides[0] == 0 ? 1 : out.dims[0];
+  return sequences * out.dims[1] * problem.heads * problem[slot].dims[3];
+}
+
 Status CheckProblem(const AttentionProblem& problem) {
   FLASHACL_RETURN_IF_ERROR(CheckHeads(problem));
   FLASHACL_RETURN_IF_ERROR(CheckSpecs(problem));

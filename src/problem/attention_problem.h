@@ -57,6 +57,10 @@ struct AttentionProblem {
   bool operator==(const AttentionProblem&) const = default;
 };
 
+// Elements of a row max or row sum in kBlocks: behind the blocks of the
+// sequences is room for the rows of kOut that no sequence has; they are 0.
+int64_t RowBlockElements(const AttentionProblem& problem, Slot slot);
+
 // What every problem must satisfy, whoever states it: the tensors its
 // direction needs are there, extents agree with heads, dims and lengths, every
 // sequence lies inside its tensors. A violation is kInvalidArgument and names

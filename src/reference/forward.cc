@@ -136,16 +136,12 @@ void StoreRow(const Operands& operands, const Row& row, RowResult result,
   }
 }
 
-// Rows that belong to no sequence are 0. What kBlocks holds behind its last
-// block belongs to the rows of out that no sequence has.
+// Rows that belong to no sequence are 0.
 void ClearRowResult(const Operands& operands, Slot slot) {
   const Tensor tensor = operands.tensor(slot);
   if (!tensor.present()) return;
   if (tensor.spec.placement != Placement::kBlocks) return tensor.Clear();
-  const TensorSpec& out = operands.problem[Slot::kOut];
-  const int64_t sequences = out.strides[0] == 0 ? 1 : out.dims[0];
-  const int64_t elements =
-      sequences * out.dims[1] * tensor.spec.dims[1] * tensor.spec.dims[3];
+  const int64_t elements = RowBlockElements(operands.problem, slot);
   for (int64_t n = 0; n < elements; ++n) tensor.Store(n, 0);
 }
 
