@@ -41,7 +41,7 @@ bool WantsHugePages(int policy, size_t size) {
 }
 
 aclError Allocate(std::string_view function, std::string_view parameter,
-                  void** pointer, const BlockRequest& request) {
+                  void** pointer, BlockRequest request) {
   if (pointer == nullptr) return FailNull(function, parameter);
   if (request.size == 0) {
     return FailValue(ACL_ERROR_INVALID_PARAM, function, "size", "0",
@@ -49,9 +49,9 @@ aclError Allocate(std::string_view function, std::string_view parameter,
   }
   const bool device = request.kind == BlockKind::kDevice;
   if (device) {
-    if (const aclError error = RequireContext(function); error != 0) {
-      return error;
-    }
+    const std::shared_ptr<Context> context = CurrentContext();
+    if (context == nullptr) return RequireContext(function);
+    request.device_id = context->device();
   }
   std::byte* const base = AllocateBlock(request);
   if (base == nullptr) {

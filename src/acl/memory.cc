@@ -110,8 +110,9 @@ void Bytes::BeforeGuardPage(size_t bytes) {
 
 struct Allocation {
   Block block;
-  Bytes bytes;              // none if mapped
-  size_t device_bytes = 0;  // returned when destroyed
+  Bytes bytes;                        // none if mapped
+  std::shared_ptr<const void> owner;  // of what is mapped
+  size_t device_bytes = 0;            // returned when destroyed
   ~Allocation() { ReturnDeviceBytes(device_bytes); }
 };
 
@@ -216,14 +217,18 @@ std::byte* AllocateBlock(const BlockRequest& request) {
   Fill(allocation->bytes, request);
   std::byte* const base = allocation->bytes.base;
   if (base == nullptr) return nullptr;
-  allocation->block = {base, request.size, request.reserved, request.kind,
-                       request.huge};
+  allocation->block = {base,         request.size, request.reserved,
+                       request.kind, request.huge, request.device_id};
   return Insert(std::move(allocation)) ? base : nullptr;
 }
 
-bool AddMapped(std::byte* base, size_t size) {
+bool AddMapped(std::byte* base, const BlockRequest& request,
+               std::shared_ptr<const void> owner) {
   auto allocation = std::make_shared<Allocation>();
-  allocation->block = {base, size, size, BlockKind::kMapped, true};
+  allocation->block = {base,         request.size,
+                       request.size, BlockKind::kMapped,
+                       request.huge, request.device_id};
+  allocation->owner = std::move(owner);
   return Insert(std::move(allocation));
 }
 

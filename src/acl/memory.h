@@ -26,6 +26,7 @@ struct Block {
   size_t reserved = 0;  // may be used; what exceeds `size` starts as zeros
   BlockKind kind = BlockKind::kDevice;
   bool huge = false;  // pages of 2 MiB, as far as the system has them
+  int32_t device_id = 0;
 
   bool device() const { return kind != BlockKind::kHost; }
 };
@@ -55,16 +56,18 @@ struct BlockRequest {
   size_t reserved = 0;
   BlockKind kind = BlockKind::kDevice;
   bool huge = false;
+  int32_t device_id = 0;
 };
 
 // Aligned to 64 bytes, or to a huge page where it has some. Null if the system
 // or the device has no such memory left.
 std::byte* AllocateBlock(const BlockRequest& request);
 
-// Adds memory that others have mapped and will release; false if it overlaps a
-// block. RemoveMapped takes it away by its base address; false if there is
-// none.
-bool AddMapped(std::byte* base, size_t size);
+// Adds memory that is mapped at the request's base, and owned by `owner` as
+// long as work uses it; false if it overlaps a block. RemoveMapped takes it
+// away by its base address; false if there is none.
+bool AddMapped(std::byte* base, const BlockRequest& request,
+               std::shared_ptr<const void> owner);
 bool RemoveMapped(const void* base, size_t* size);
 
 enum class FreeResult : uint8_t {

@@ -24,8 +24,8 @@ struct Transfer {
   size_t height = 1;
   size_t readable = SIZE_MAX;  // bytes from src on that exist, set by Check
   bool waits = false;          // one side is pageable, set by Locate
-  std::shared_ptr<const void> buffer =
-      nullptr;  // what src points into, if it is ours
+  // What src points into, if that is ours.
+  std::shared_ptr<const void> buffer = nullptr;
 };
 
 // Law of both: a write past what a block has reserved is refused with 107000;
