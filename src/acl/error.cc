@@ -18,37 +18,40 @@ struct Message {
   Title title = Title::kRuntime;
   timeval time{};
   std::string text;
-  const char *fixed = nullptr; // instead of `text`
+  const char *fixed = nullptr;  // instead of `text`
 
-  std::string_view view() const { return fixed != nullptr ? fixed : text; }
+  std::string_view view() const {
+    if (fixed != nullptr) return fixed;
+    return text;  // in a ?: both would become a temporary string
+  }
 };
 
 std::string_view Text(Title title) {
   switch (title) {
-  case Title::kNullPointer:
-    return "Invalid_Argument_Null_Pointer(EH0008)";
-  case Title::kInvalidArgument:
-    return "Invalid_Argument(EH0007)";
-  case Title::kReason:
-    return "Invalid_Argument(EH0009)";
-  case Title::kNotSupported:
-    return "Not_Supported(EH0006)";
-  case Title::kFile:
-    return "File_Operation_Error(EH0004)";
-  case Title::kCallSequence:
-    return "Invalid_Argument_API_Call_Sequence(EE1018)";
-  case Title::kStreamContext:
-    return "Invalid_Argument_Stream_Context(EE1010)";
-  case Title::kTimeout:
-    return "Execution_Timeout(EE1002)";
-  case Title::kRuntime:
-    return "Runtime_Error(EE9999)";
-  case Title::kAclnnParameter:
-    return "AclNN_Parameter_Error(EZ1001)";
-  case Title::kAclnnRuntime:
-    return "AclNN_Runtime_Error(EZ9903)";
-  case Title::kAclnnInner:
-    return "AclNN_Inner_Error(EZ9999)";
+    case Title::kNullPointer:
+      return "Invalid_Argument_Null_Pointer(EH0008)";
+    case Title::kInvalidArgument:
+      return "Invalid_Argument(EH0007)";
+    case Title::kReason:
+      return "Invalid_Argument(EH0009)";
+    case Title::kNotSupported:
+      return "Not_Supported(EH0006)";
+    case Title::kFile:
+      return "File_Operation_Error(EH0004)";
+    case Title::kCallSequence:
+      return "Invalid_Argument_API_Call_Sequence(EE1018)";
+    case Title::kStreamContext:
+      return "Invalid_Argument_Stream_Context(EE1010)";
+    case Title::kTimeout:
+      return "Execution_Timeout(EE1002)";
+    case Title::kRuntime:
+      return "Runtime_Error(EE9999)";
+    case Title::kAclnnParameter:
+      return "AclNN_Parameter_Error(EZ1001)";
+    case Title::kAclnnRuntime:
+      return "AclNN_Runtime_Error(EZ9903)";
+    case Title::kAclnnInner:
+      return "AclNN_Inner_Error(EZ9999)";
   }
   return "";
 }
@@ -66,14 +69,13 @@ std::string TimeText(const timeval &time) {
 // The last kCapacity messages; older ones are forgotten. Adding does not
 // allocate.
 class MessageList {
-public:
+ public:
   bool empty() const { return count_ == 0; }
 
   void Add(Message message) {
     at_[next_ % kCapacity] = std::move(message);
     ++next_;
-    if (count_ < kCapacity)
-      ++count_;
+    if (count_ < kCapacity) ++count_;
   }
 
   // 0 is the newest.
@@ -92,8 +94,7 @@ public:
       all = Str("[PID: {}] {} {}: {}\n", getpid(), TimeText(newest.time),
                 Text(newest.title), newest.view());
     }
-    if (count_ > 1)
-      all += "TraceBack (most recent call last):\n";
+    if (count_ > 1) all += "TraceBack (most recent call last):\n";
     for (size_t age = 1; age < count_; ++age) {
       all += Str("        {}\n", Newest(age).view());
     }
@@ -101,12 +102,11 @@ public:
   }
 
   void Clear() {
-    for (Message &message : at_)
-      message = Message();
+    for (Message &message : at_) message = Message();
     count_ = next_ = 0;
   }
 
-private:
+ private:
   static constexpr size_t kCapacity = 64;
   std::array<Message, kCapacity> at_;
   size_t next_ = 0;
@@ -115,7 +115,7 @@ private:
 
 struct Messages {
   MessageList list;
-  std::string returned; // what the last TakeMessages points to
+  std::string returned;  // what the last TakeMessages points to
 };
 
 struct ProcessMessages {
@@ -143,8 +143,7 @@ void DeleteOwnMessages(void *messages) {
 
 // Null if there is no memory.
 Messages *OwnMessages() {
-  if (own_messages != nullptr)
-    return own_messages;
+  if (own_messages != nullptr) return own_messages;
   static const pthread_key_t key = [] {
     pthread_key_t made{};
     pthread_key_create(&made, DeleteOwnMessages);
@@ -160,8 +159,7 @@ bool ToProcess() { return to_process.load() && !keeps_messages; }
 aclError Queue(Message message) noexcept {
   const aclError code = message.code;
   const int family = code / 1000;
-  if (family == 107 || family == 207 || family == 507)
-    last_error = code;
+  if (family == 107 || family == 207 || family == 507) last_error = code;
   gettimeofday(&message.time, nullptr);
   if (ToProcess()) {
     std::lock_guard lock(TheProcess().mutex);
@@ -173,14 +171,13 @@ aclError Queue(Message message) noexcept {
 }
 
 const char *Take(Messages &messages) {
-  if (messages.list.empty())
-    return nullptr;
+  if (messages.list.empty()) return nullptr;
   messages.returned = messages.list.Layout();
   messages.list.Clear();
   return messages.returned.c_str();
 }
 
-} // namespace
+}  // namespace
 
 aclError Fail(aclError code, Title title, std::string text) noexcept {
   return Queue(Message{code, title, {}, std::move(text), nullptr});
@@ -210,29 +207,28 @@ int32_t FailStatus(int32_t contradiction_status,
   int32_t code = 0;
   Title title = Title::kAclnnParameter;
   switch (status.code()) {
-  case Code::kOk:
-    return 0;
-  case Code::kNullArgument:
-    code = 161001;
-    break;
-  case Code::kInvalidArgument:
-  case Code::kUnsupported:
-    code = 161002;
-    break;
-  case Code::kContradiction:
-    code = contradiction_status;
-    if (code / 1000 == 561)
+    case Code::kOk:
+      return 0;
+    case Code::kNullArgument:
+      code = 161001;
+      break;
+    case Code::kInvalidArgument:
+    case Code::kUnsupported:
+      code = 161002;
+      break;
+    case Code::kContradiction:
+      code = contradiction_status;
+      if (code / 1000 == 561) title = Title::kAclnnInner;
+      break;
+    case Code::kOutOfMemory:
+    case Code::kRuntime:
+      code = 361001;
+      title = Title::kAclnnRuntime;
+      break;
+    case Code::kInternal:
+      code = 561000;
       title = Title::kAclnnInner;
-    break;
-  case Code::kOutOfMemory:
-  case Code::kRuntime:
-    code = 361001;
-    title = Title::kAclnnRuntime;
-    break;
-  case Code::kInternal:
-    code = 561000;
-    title = Title::kAclnnInner;
-    break;
+      break;
   }
   return Contain([&] { return Fail(code, title, status.message()); },
                  [&](bool) {
@@ -271,4 +267,4 @@ aclError PeekLastError() { return last_error; }
 
 aclError TakeLastError() { return std::exchange(last_error, 0); }
 
-} // namespace flashacl::acl
+}  // namespace flashacl::acl
