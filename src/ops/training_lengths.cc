@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packed sequences.
+#include "ops/training_lengths.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "acl/arguments.h"
+
+namespace flashacl::ops {
+namespace {
+
+constexpr int64_t kLanes = 8;  // copies of each row's maximum and sum
+
+constexpr std::string_view kQueryLengths = "actualSeqQLenOptional";
+constexpr std::string_view kKeyLengths = "actualSeqKvLenOptional";
+
+// The row ranges of one list, put into `range` of each sequence.
+Status ReadEnds(std::string_view name, const std::vector<int64_t>& ends,
+                int64_t total, std::vector<Sequence>& sequences,
+                Range Sequence::*range) {
+  int64_t before = 0;
+  int64_t first = 0;
+  for (size_t b = 0; b < ends.size(); ++b) {
+    const int64_t end = std::max<int64_t>(ends[b], 0);
+    const int64_t length = std::max<int64_t>(end - before, 0);
+    if (length > total - first) {
+      return Contradiction(
+          "{}: sequence {} ends at {} after {} rows, but the tensors have {} "
+          "rows",
+          name, b, ends[b], first, total);
+    }
+    sequences[b].*range = {first, first + length};
+    first += length;
+    before = end;
+  }
+  return {};
+}
+
+}  // namespace
+
+int64_t Product(int64_t a, int64_t b) {
+  int64_t product;
+  return __builtin_mul_overflow(a, b, &product)
+             ? std::numeric_limits<int64_t>::max()
+             : product;
+}
+
+Result<Packed> ReadPacked(const aclIntArray* queries, const aclIntArray* keys,
+                          Totals totals) {
+  const auto query_ends = acl::ReadArray(kQueryLengths, queries);
+  if (!query_ends.ok()) return query_ends.status();
+  const auto key_ends = acl::ReadArray(kKeyLengths, keys);
+  if (!key_ends.ok()) return key_ends.status();
+  if (query_ends->empty() || key_ends->empty()) {
+    return Invalid("{}: no elements, expected one per sequence",
+                   query_ends->empty() ? kQueryLengths : kKeyLengths);
+  }
+  if (query_ends->size() != key_ends->size()) {
+    return Contradiction("{}: {} elements, but {} has {}", kKeyLengths,
+                         key_ends->size(), kQueryLengths, query_ends->size());
+  }
+  Packed packed;
+  packed.sequences.resize(query_ends->size());
+  FLASHACL_RETURN_IF_ERROR(ReadEnds(kQueryLengths, *query_ends, totals.queries,
+                                    packed.sequences, &Sequence::queries));
+  FLASHACL_RETURN_IF_ERROR(ReadEnds(kKeyLengths, *key_ends, totals.keys,
+                                    packed.sequences, &Sequence::keys));
+  for (const Sequence& sequence : packed.sequences) {
+    packed.rows += sequence.rows();
+    packed.columns += sequence.columns();
+    packed.most_rows = std::max(packed.most_rows, sequence.rows());
+    packed.most_columns = std::max(packed.most_columns, sequence.columns());
+    const int64_t scores = Product(sequence.rows(), sequence.columns());
+    if (__builtin_add_overflow(packed.scores, scores, &packed.scores)) {
+      packed.scores = std::numeric_limits<int64_t>::max();
+    }
+  }
+  return packed;
+}
+
+void ForgetKeys(Packed& packed) {
+  for (Sequence& sequence : packed.sequences) sequence.keys = {};
+  packed.columns = packed.most_columns = packed.scores = 0;
+}
+
+int64_t StepOf(const acl::Tensor& tensor) {
+  int64_t step = 0;
+  int64_t next = 0;  // the stride that continues the axes behind
+  for (size_t axis = tensor.rank; axis-- > 0;) {
+    if (tensor.dims[axis] == 1) continue;
+    if (step == 0) {
+      step = tensor.strides[axis];
+      if (step <= 0) return 0;
+      next = step;
+    } else if (tensor.strides[axis] != next) {
+      return 0;
+    }
+    next = Product(next, tensor.dims[axis]);
+  }
+  return step == 0 ? 1 : step;
+}
+
+Result<TensorSpec> RowStatisticSpec(const RowStatistic& statistic) {
+  const acl::Tensor& tensor = statistic.tensor;
+  const int64_t heads = statistic.heads;
+  const int64_t rows = tensor.elements() / (heads * kLanes);
+  TensorSpec spec{.dtype = tensor.dtype()};
+  if (statistic.same_as_input) {
+    spec.placement = Placement::kTensorRows;
+    spec.dims = {statistic.sequences, heads, rows, kLanes};
+    spec.strides = {0, kLanes, Product(heads, kLanes), 1};
+    const bool declared = tensor.rank == 3 && tensor.dims[0] == rows &&
+                          tensor.dims[1] == heads && tensor.dims[2] == kLanes;
+    if (declared) {
+      spec.strides = {0, tensor.strides[1], tensor.strides[0],
+                      tensor.strides[2]};
+      return spec;
+    }
+  } else {
+    spec.placement = Placement::kBlocks;
+    spec.dims = {statistic.sequences, heads, TensorSpec::kPerSequence, kLanes};
+    spec.strides = {0, 0, kLanes, 1};
+  }
+  if (StepOf(tensor) == 1) return spec;
+  return Invalid(
+      "{}: strides of shape {}, expected a contiguous tensor: the order of its "
+      "memory is not that of its shape",
+      statistic.name, ShapeText(tensor));
+}
+
+}  // namespace flashacl::ops
