@@ -26,6 +26,7 @@ class SmallCase {
  public:
   // Memory for every tensor: 0, in results 77.
   explicit SmallCase(AttentionProblem problem);
+  SmallCase(SmallCase&&) = default;  // a copy would have another's addresses
 
   const AttentionProblem& problem() const { return problem_; }
   const Bindings& bindings() const { return bindings_; }
