@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdarg>
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +14,7 @@
 namespace {
 
 constexpr int kMostConversions = 32;
+constexpr size_t kWidest = 1 << 20;
 
 // One conversion that stores something.
 struct Conversion {
@@ -61,7 +61,7 @@ bool Parse(const char* at, Directive* directive) {
     ++at;
   }
   while (std::isdigit(static_cast<unsigned char>(*at)) != 0) {
-    if (directive->width > SIZE_MAX / 20) return false;
+    if (directive->width > kWidest) return false;
     directive->width = directive->width * 10 + static_cast<size_t>(*at - '0');
     ++at;
   }
@@ -95,10 +95,10 @@ bool Take(const Directive& directive, size_t longest, va_list* arguments,
   // Callers pass an int, an unsigned or a size_t; all agree in the low half.
   conversion.size = va_arg(*arguments, unsigned int);
   conversion.ends = directive.letter != 'c';
-  const size_t width = directive.width == 0 ? 1 : directive.width;
-  conversion.width = std::min(width, longest);
-  const size_t room = conversion.ends ? longest : conversion.width;
-  conversion.copy = static_cast<char*>(std::calloc(room + 1, 1));
+  conversion.width = std::min(std::max<size_t>(directive.width, 1), longest);
+  // A checker of memory expects room for the whole width, filled or not.
+  const size_t room = std::max(longest, directive.width) + 1;
+  conversion.copy = static_cast<char*>(std::calloc(room, 1));
   return conversion.copy != nullptr;
 }
 
