@@ -38,7 +38,8 @@ bool Inside(Range range) {
 Status CheckLengths(const AttentionProblem& problem) {
   const bool apart = problem.lengths.device != Lengths::Device::kEnds;
   const bool backward = problem.direction == Direction::kBackward;
-  const bool rows_apart = apart && problem[Slot::kQuery].strides[0] == 0;
+  const TensorSpec& written = problem[backward ? Slot::kGradQuery : Slot::kOut];
+  const bool rows_apart = apart && written.present() && written.strides[0] == 0;
   const bool keys_apart =
       apart && backward && problem[Slot::kKey].strides[0] == 0;
   int64_t rows_end = 0;

@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads notation: a table of fields, each with its reader.
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <vector>
+
+#include "base/str.h"
+#include "problem/notation.h"
+#include "problem/words.h"
+
+namespace flashacl {
+namespace {
+
+using Bias = Score::Bias;
+using Device = Lengths::Device;
+using Rows = KvSource::Rows;
+using Scales = Outline::Scales;
+using words::ReadWhole;
+using words::Split;
+
+// What a line says while it is read: the scale's default depends on d.
+struct Draft {
+  Outline outline;
+  std::optional<float> scale;
+  std::optional<DType> out;
+};
+
+struct Field {
+  std::string_view name;
+  std::string_view group;  // at most one field of a group may be given
+  bool (*read)(std::string_view value, Draft& draft);
+  std::string_view accepted;
+};
+
+bool ReadHeads(std::string_view value, Draft& draft) {
+  const auto parts = Split(value, '/');
+  const auto heads = ReadWhole(parts[0], 1);
+  const auto kv_heads = ReadWhole(parts.back(), 1);
+  if (!heads || !kv_heads || parts.size() > 2) return false;
+  draft.outline.heads = *heads;
+  draft.outline.kv_heads = *kv_heads;
+  return true;
+}
+
+bool ReadDims(std::string_view value, Draft& draft) {
+  const auto parts = Split(value, '/');
+  const auto score = Split(parts[0], '+');
+  if (parts.size() > 2 || score.size() > 2) return false;
+  const auto qk = ReadWhole(score[0], 0);
+  const auto rope = score.size() == 2 ? ReadWhole(score[1], 1) : 0;
+  const auto v = parts.size() == 2 ? ReadWhole(parts[1], 0) : qk;
+  if (!qk || !rope || !v) return false;
+  draft.outline.qk_dim = *qk;
+  draft.outline.rope_dim = *rope;
+  draft.outline.v_dim = *v;
+  return true;
+}
+
+bool ReadRows(std::string_view value, Draft& draft) {
+  auto lengths = words::ReadLengths(value);
+  if (lengths) draft.outline.rows = std::move(*lengths);
+  return lengths.has_value();
+}
+
+bool ReadColumns(std::string_view value, Draft& draft) {
+  auto lengths = words::ReadLengths(value);
+  if (lengths) draft.outline.columns = std::move(*lengths);
+  return lengths.has_value();
+}
+
+bool ReadPaged(std::string_view value, Draft& draft) {
+  const auto rows = ReadWhole(value, 1);
+  draft.outline.source = Rows::kPaged;
+  draft.outline.page_rows = rows.value_or(0);
+  return rows.has_value();
+}
+
+bool ReadListed(std::string_view value, Draft& draft) {
+  draft.outline.source = Rows::kList;
+  return value.empty();
+}
+
+bool ReadTopK(std::string_view value, Draft& draft) {
+  const auto parts = Split(value, ':');
+  const auto count = ReadWhole(parts[0], 0);
+  const auto rows = parts.size() == 2 ? ReadWhole(parts[1], 1) : 1;
+  if (!count || !rows || parts.size() > 2) return false;
+  draft.outline.source = Rows::kGathered;
+  draft.outline.top_k = *count;
+  draft.outline.gather_rows = *rows;
+  return true;
+}
+
+bool ReadShared(std::string_view value, Draft& draft) {
+  draft.outline.value_is_key = true;
+  return value.empty();
+}
+
+bool ReadInt8(std::string_view value, Draft& draft) {
+  const auto encoding = words::ReadEncoding(value);
+  if (encoding) draft.outline.keys = *encoding;
+  return encoding.has_value();
+}
+
+bool ReadOut(std::string_view value, Draft& draft) {
+  constexpr std::string_view kInt8 = "int8:";
+  if (value.substr(0, kInt8.size()) == kInt8) {
+    const auto encoding = words::ReadEncoding(value.substr(kInt8.size()));
+    if (encoding) draft.outline.out = *encoding;
+    return encoding.has_value();
+  }
+  draft.out = ParseDType(value);
+  return IsFloat(*draft.out);
+}
+
+bool ReadMask(std::string_view value, Draft& draft) {
+  draft.outline.mask =
+      value.empty() ? UsualMaskAxes() : words::ReadAxes(value, "j");
+  return draft.outline.mask.has_value();
+}
+
+bool ReadBias(std::string_view value, Draft& draft) {
+  Outline& outline = draft.outline;
+  outline.score.bias = Bias::kAfterScale;
+  outline.bias = UsualBiasAxes(outline.score.bias);
+  if (value.empty()) return true;
+  const auto parts = Split(value, ':');
+  size_t at = 0;
+  if (parts[at] == "before") {
+    outline.score.bias = Bias::kBeforeScale;
+    ++at;
+  }
+  if (at < parts.size() && parts[at] != "diagonal") {
+    const auto axes = words::ReadAxes(parts[at++], "j");
+    if (!axes) return false;
+    outline.bias = *axes;
+  }
+  if (at == parts.size()) return true;
+  if (parts.size() - at != 2 || parts[at] != "diagonal") return false;
+  const auto rows = ReadWhole(parts[at + 1], 1);
+  outline.diagonal_rows = rows.value_or(0);
+  return rows.has_value() && outline.bias.row;
+}
+
+bool ReadAlibi(std::string_view value, Draft& draft) {
+  Outline& outline = draft.outline;
+  outline.score.bias = Bias::kAlibi;
+  outline.bias = UsualBiasAxes(outline.score.bias);
+  if (value.empty()) return true;
+  const auto parts = Split(value, ':');
+  size_t at = 0;
+  if (parts[at] == "sqrt") {
+    outline.score.bias = Bias::kAlibiSqrt;
+    ++at;
+  }
+  if (at == parts.size()) return true;
+  const auto axes = words::ReadAxes(parts[at], "");
+  if (!axes || parts[at].empty() || at + 1 != parts.size()) return false;
+  outline.bias = *axes;
+  return true;
+}
+
+bool ReadStart(std::string_view value, Draft& draft) {
+  const auto parts = Split(value, ':');
+  if (parts.size() < 2 || parts.size() > 3) return false;
+  const auto query = ReadWhole(parts[0], -Band::kOpen);
+  const auto key = ReadWhole(parts[1], -Band::kOpen);
+  const bool first = parts.size() == 3;
+  if (!query || !key || (first && parts[2] != "first")) return false;
+  draft.outline.score.query_start = *query;
+  draft.outline.score.key_start = *key;
+  draft.outline.score.starts_only_first = first;
+  return true;
+}
+
+bool ReadSink(std::string_view value, Draft& draft) {
+  draft.outline.sink = true;
+  return value.empty();
+}
+
+bool ReadKeep(std::string_view value, Draft& draft) {
+  const auto keep = words::ReadFloat(value);
+  draft.outline.keep = true;
+  draft.outline.score.keep_probability = keep.value_or(0.0f);
+  return keep && *keep > 0.0f && *keep <= 1.0f;
+}
+
+bool ReadScale(std::string_view value, Draft& draft) {
+  draft.scale = words::ReadFloat(value);
+  return draft.scale.has_value();
+}
+
+bool ReadSides(std::string_view value, Device device, Draft& draft) {
+  draft.outline.device = device;
+  draft.outline.query_lengths = value == "q" || value == "qk";
+  draft.outline.key_lengths = value == "k" || value == "qk";
+  return draft.outline.query_lengths || draft.outline.key_lengths;
+}
+
+bool ReadCounts(std::string_view value, Draft& draft) {
+  return ReadSides(value, Device::kCounts, draft);
+}
+
+bool ReadEnds(std::string_view value, Draft& draft) {
+  return ReadSides(value, Device::kEnds, draft);
+}
+
+bool ReadPadding(std::string_view value, Draft& draft) {
+  draft.outline.key_padding = true;
+  return value.empty();
+}
+
+bool ReadStats(std::string_view value, Draft& draft) {
+  draft.outline.row_stats = true;
+  return value.empty();
+}
+
+bool ReadGradients(std::string_view value, Draft& draft) {
+  if (draft.outline.direction != Direction::kBackward) return false;
+  const bool none = value == "none";
+  if (!none && value.find_first_not_of("qkvbs") != std::string_view::npos) {
+    return false;
+  }
+  const auto wants = [value, none](char letter) {
+    return !none && value.find(letter) != std::string_view::npos;
+  };
+  draft.outline.gradients = {.query = wants('q'),
+                             .key = wants('k'),
+                             .value = wants('v'),
+                             .bias = wants('b'),
+                             .sink = wants('s')};
+  return true;
+}
+
+constexpr Field kFields[] = {
+    {"h", "h", ReadHeads, "h=HEADS[/KV_HEADS]"},
+    {"d", "d", ReadDims, "d=QK[+ROPE][/V]"},
+    {"q", "q", ReadRows, "q=N, q=COUNTxN, or several joined by commas"},
+    {"k", "k", ReadColumns, "k=N, k=COUNTxN, or several joined by commas"},
+    {"paged", "where keys are", ReadPaged, "paged:ROWS"},
+    {"list", "where keys are", ReadListed, "list"},
+    {"topk", "where keys are", ReadTopK, "topk:N[:ROWS]"},
+    {"shared", "shared", ReadShared, "shared"},
+    {"int8", "int8", ReadInt8, "int8:tensor or int8:channel, with +offset"},
+    {"out", "out", ReadOut,
+     "out:f32, out:f16, out:bf16, out:int8:tensor or out:int8:channel, the "
+     "last two with +offset"},
+    {"mask", "mask", ReadMask, "mask[:AXES], axes of b h i j ending in j"},
+    {"bias", "bias", ReadBias,
+     "bias[:before][:AXES][:diagonal:ROWS], axes of b h i j ending in j"},
+    {"alibi", "bias", ReadAlibi, "alibi[:sqrt][:AXES], axes b, h or bh"},
+    {"start", "start", ReadStart, "start:QUERY:KEY[:first]"},
+    {"sink", "sink", ReadSink, "sink"},
+    {"keep", "keep", ReadKeep, "keep:P, more than 0 and at most 1"},
+    {"scale", "scale", ReadScale, "scale:X"},
+    {"counts", "lengths", ReadCounts, "counts:q, counts:k or counts:qk"},
+    {"ends", "lengths", ReadEnds, "ends:q, ends:k or ends:qk"},
+    {"padding", "padding", ReadPadding, "padding"},
+    {"stats", "stats", ReadStats, "stats"},
+    {"grad", "grad", ReadGradients, "in bwd grad:none, or letters of qkvbs"},
+};
+
+constexpr std::string_view kRuleNames[] = {"full", "causal", "causal-left",
+                                           "window", "band"};
+constexpr std::string_view kRulesAccepted =
+    "full, causal[:PREFIX], causal-left[:PREFIX], window:LEFT:RIGHT[:PREFIX] "
+    "or band:LOWER:UPPER[:PREFIX], or as many as sequences joined by commas";
+
+struct Token {
+  std::string_view text;
+  size_t position;  // from 1
+};
+
+Status Expected(const Token& token, std::string_view accepted) {
+  return Invalid("'{}' at character {}: expected {}", token.text,
+                 token.position, accepted);
+}
+
+std::vector<Token> Tokens(std::string_view line) {
+  constexpr std::string_view kSpaces = " \t\r\n";
+  std::vector<Token> tokens;
+  size_t first = line.find_first_not_of(kSpaces);
+  while (first != std::string_view::npos) {
+    const size_t last = line.find_first_of(kSpaces, first);
+    tokens.push_back({line.substr(first, last - first), first + 1});
+    first = line.find_first_not_of(kSpaces, std::min(last, line.size()));
+  }
+  return tokens;
+}
+
+bool IsRules(std::string_view text) {
+  const std::string_view name = text.substr(0, text.find_first_of(":,"));
+  if (name[0] >= '0' && name[0] <= '9') return true;
+  return std::find(std::begin(kRuleNames), std::end(kRuleNames), name) !=
+         std::end(kRuleNames);
+}
+
+std::string FieldNames() {
+  std::string names;
+  for (const Field& field : kFields) names += Str("{}, ", field.name);
+  return names + "or a mask rule";
+}
+
+// Reads one field, and which group it was of.
+Result<std::string_view> ReadField(const Token& token, Draft& draft) {
+  const std::string_view text = token.text;
+  if (IsRules(text)) {
+    auto rules = words::ReadRules(text);
+    if (!rules) return Expected(token, kRulesAccepted);
+    draft.outline.rules = std::move(*rules);
+    return std::string_view("mask rules");
+  }
+  const size_t end = text.find_first_of("=:");
+  const bool bare = end == std::string_view::npos;
+  for (const Field& field : kFields) {
+    if (text.substr(0, end) != field.name) continue;
+    const bool letter = field.name.size() == 1;  // h=, d=, q=, k=
+    const bool separated =
+        bare ? !letter : end + 1 < text.size() && (text[end] == '=') == letter;
+    const std::string_view value = bare ? "" : text.substr(end + 1);
+    if (!separated || !field.read(value, draft)) {
+      return Expected(token, field.accepted);
+    }
+    return field.group;
+  }
+  return Expected(token, FieldNames());
+}
+
+Status ReadHead(const std::vector<Token>& tokens, Draft& draft) {
+  if (tokens.empty()) return Invalid("empty line: expected fwd or bwd");
+  const bool forward = tokens[0].text == "fwd";
+  if (!forward && tokens[0].text != "bwd") {
+    return Expected(tokens[0], "fwd or bwd");
+  }
+  draft.outline.direction =
+      forward ? Direction::kForward : Direction::kBackward;
+  if (tokens.size() < 2) return Invalid("line ends: expected f32, f16 or bf16");
+  draft.outline.dtype = ParseDType(tokens[1].text);
+  if (!IsFloat(draft.outline.dtype)) {
+    return Expected(tokens[1], "f32, f16 or bf16");
+  }
+  return {};
+}
+
+Status ReadFields(const std::vector<Token>& tokens, Draft& draft) {
+  std::vector<std::string_view> given;
+  for (size_t n = 2; n < tokens.size(); ++n) {
+    const Result<std::string_view> group = ReadField(tokens[n], draft);
+    if (!group.ok()) return group.status();
+    if (std::find(given.begin(), given.end(), *group) != given.end()) {
+      return Invalid("'{}' at character {}: {} is given twice", tokens[n].text,
+                     tokens[n].position, *group);
+    }
+    given.push_back(*group);
+  }
+  for (std::string_view needed : {"h", "d", "q", "k"}) {
+    if (std::find(given.begin(), given.end(), needed) == given.end()) {
+      return Invalid("line ends: expected {}=", needed);
+    }
+  }
+  return {};
+}
+
+Status Complete(Draft& draft) {
+  Outline& outline = draft.outline;
+  if (outline.rows.size() != outline.columns.size()) {
+    return Contradiction("lengths: q names {} sequences, k names {}",
+                         outline.rows.size(), outline.columns.size());
+  }
+  const bool one = outline.rules.size() <= 1;
+  if (!one && outline.rules.size() != outline.rows.size()) {
+    return Contradiction("mask: {} rules for {} sequences",
+                         outline.rules.size(), outline.rows.size());
+  }
+  const Score& score = outline.score;
+  const bool starts = score.query_start != 0 || score.key_start != 0;
+  if (starts && !IsAlibi(score.bias)) {
+    return Contradiction("start: given without alibi");
+  }
+  outline.score.scale = draft.scale.value_or(UsualScale(outline.qk_dim));
+  outline.out_dtype = draft.out.value_or(outline.dtype);
+  return {};
+}
+
+}  // namespace
+
+Result<AttentionProblem> Parse(std::string_view line) {
+  const std::vector<Token> tokens = Tokens(line);
+  Draft draft;
+  FLASHACL_RETURN_IF_ERROR(ReadHead(tokens, draft));
+  FLASHACL_RETURN_IF_ERROR(ReadFields(tokens, draft));
+  FLASHACL_RETURN_IF_ERROR(Complete(draft));
+  AttentionProblem problem = Build(draft.outline);
+  FLASHACL_RETURN_IF_ERROR(CheckProblem(problem));
+  return problem;
+}
+
+}  // namespace flashacl

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+// Draws an outline, builds it, and then disturbs its layout.
+#include "tests/testing/generator.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+#include "problem/notation.h"
+#include "tests/testing/random.h"
+
+namespace flashacl::testing {
+namespace {
+
+using Bias = Score::Bias;
+using Device = Lengths::Device;
+using Rows = KvSource::Rows;
+using Scales = Outline::Scales;
+
+void DrawShape(Random& random, const Space& space, Outline& outline) {
+  outline.kv_heads = Sized(random, 1, std::min<int64_t>(3, space.most_heads));
+  outline.heads = outline.kv_heads *
+                  random.Within(1, std::max<int64_t>(
+                                       1, space.most_heads / outline.kv_heads));
+  outline.qk_dim = Sized(random, 1, space.most_dim);
+  outline.v_dim =
+      random.OneIn(3) ? Sized(random, 1, space.most_dim) : outline.qk_dim;
+  const int64_t sequences = random.Within(1, space.most_sequences);
+  const int64_t shift = random.Within(-2, 2);
+  const bool alike = random.OneIn(3);
+  for (int64_t b = 0; b < sequences; ++b) {
+    int64_t rows = Sized(random, 0, space.most_rows);
+    int64_t columns = Sized(random, 0, space.most_columns);
+    if (random.OneIn(4)) rows = random.OneIn(2) ? 0 : 1;
+    if (random.OneIn(12)) columns = 0;
+    if (alike)
+      columns = std::clamp<int64_t>(rows + shift, 0, space.most_columns);
+    outline.rows.push_back(rows);
+    outline.columns.push_back(columns);
+  }
+}
+
+void DrawSource(Random& random, const Space& space, Outline& outline) {
+  const bool forward = outline.direction == Direction::kForward;
+  if (space.sources && random.OneIn(2)) {
+    outline.source = forward ? OneOf(random, {Rows::kList, Rows::kPaged,
+                                              Rows::kPaged, Rows::kGathered})
+                             : Rows::kGathered;
+  }
+  outline.page_rows = Sized(random, 1, 16);
+  outline.top_k = random.Within(0, space.most_columns / 2);
+  outline.gather_rows = random.OneIn(3) ? random.Within(2, 5) : 1;
+  if (space.shared_value && random.OneIn(6)) {
+    outline.value_is_key = true;
+    outline.v_dim = std::min(outline.v_dim, outline.qk_dim);
+  }
+  if (space.rope && outline.source != Rows::kList && random.OneIn(5)) {
+    outline.rope_dim = Sized(random, 1, space.most_dim / 2);
+  }
+  if (space.int8 && forward && random.OneIn(4)) {
+    outline.keys = {OneOf(random, {Scales::kTensor, Scales::kChannel}),
+                    random.OneIn(2)};
+  }
+  if (space.int8 && forward && random.OneIn(8)) {
+    outline.out = {OneOf(random, {Scales::kTensor, Scales::kChannel}),
+                   random.OneIn(2)};
+  }
+}
+
+MaskRule DrawRule(Random& random, const Space& space) {
+  MaskRule rule;
+  const int64_t most = space.most_columns;
+  switch (random.Within(0, 4)) {
+    case 0:
+      rule = Causal();
+      break;
+    case 1:
+      rule = CausalTopLeft();
+      break;
+    case 2:
+      rule = Window(random.Within(-3, most), random.Within(-3, most));
+      break;
+    case 3:
+      rule = TopLeftBand(random.Within(-most, 3), random.Within(-3, most));
+      break;
+    default:
+      rule = random.OneIn(2) ? Window(random.Within(0, most), Band::kOpen)
+                             : MaskRule{};
+  }
+  if (random.OneIn(5)) rule.band.prefix = random.Within(0, most);
+  return rule;
+}
+
+Outline::Axes DrawAxes(Random& random) {
+  return {random.OneIn(2), random.OneIn(2), !random.OneIn(4)};
+}
+
+void DrawMask(Random& random, const Space& space, Outline& outline) {
+  if (!space.masks) return;
+  if (random.OneIn(3)) {
+    outline.rules = {DrawRule(random, space)};
+  } else if (random.OneIn(3)) {
+    for (size_t b = 0; b < outline.rows.size(); ++b) {
+      outline.rules.push_back(DrawRule(random, space));
+    }
+  }
+  if (random.OneIn(4)) outline.mask = DrawAxes(random);
+}
+
+void DrawScore(Random& random, const Space& space, Outline& outline) {
+  Score& score = outline.score;
+  score.scale = UsualScale(outline.qk_dim);
+  if (random.OneIn(4)) score.scale *= 0.5f + 1.5f * random.Bell() / 3.0f;
+  if (space.bias && random.OneIn(3)) {
+    score.bias = OneOf(random, {Bias::kAfterScale, Bias::kBeforeScale,
+                                Bias::kAlibi, Bias::kAlibiSqrt});
+    outline.bias = DrawAxes(random);
+    if (random.OneIn(4)) outline.diagonal_rows = random.Within(1, 48);
+    if (IsAlibi(score.bias) && random.OneIn(2)) {
+      score.query_start = random.Within(-9, 9);
+      score.key_start = random.Within(-9, 9);
+      score.starts_only_first = random.OneIn(2);
+    }
+  }
+  outline.sink = space.sink && random.OneIn(4);
+  outline.keep = space.dropout && random.OneIn(5);
+  score.keep_probability = static_cast<float>(random.Within(1, 10)) / 10.0f;
+}
+
+void DrawLengths(Random& random, const Space& space, Outline& outline) {
+  if (!space.device_lengths) return;
+  if (random.OneIn(5)) {
+    outline.device = OneOf(random, {Device::kCounts, Device::kEnds});
+    outline.query_lengths = random.OneIn(2);
+    outline.key_lengths = random.OneIn(2);
+  }
+  outline.key_padding = outline.source == Rows::kStrided &&
+                        outline.device != Device::kEnds && random.OneIn(12);
+}
+
+Outline DrawOutline(Random& random, const Space& space) {
+  Outline outline;
+  const bool backward = space.backward && (!space.forward || random.OneIn(3));
+  outline.direction = backward ? Direction::kBackward : Direction::kForward;
+  if (space.half_types) {
+    outline.dtype = OneOf(random, {DType::kF32, DType::kF16, DType::kBf16});
+  }
+  outline.out_dtype = outline.dtype;
+  if (space.half_types && !backward && random.OneIn(8)) {
+    outline.out_dtype = OneOf(random, {DType::kF32, DType::kBf16});
+  }
+  DrawShape(random, space, outline);
+  DrawSource(random, space, outline);
+  DrawMask(random, space, outline);
+  DrawScore(random, space, outline);
+  DrawLengths(random, space, outline);
+  outline.row_stats = random.OneIn(2);
+  if (backward && random.OneIn(3)) {
+    outline.gradients = {random.OneIn(2), random.OneIn(2), random.OneIn(2),
+                         random.OneIn(2), random.OneIn(2)};
+  }
+  return outline;
+}
+
+// Other strides for the same elements: the axes after the first in any order,
+// the innermost dense or not, with room between.
+void Disturb(Random& random, TensorSpec& spec) {
+  if (!spec.present() || spec.placement != Placement::kStrided) return;
+  std::array<size_t, 3> order{1, 2, 3};
+  for (size_t n = 2; n > 0; --n) {
+    std::swap(
+        order[n],
+        order[static_cast<size_t>(random.Within(0, static_cast<int64_t>(n)))]);
+  }
+  const bool repeats = spec.strides[0] == 0;
+  int64_t stride = random.OneIn(4) ? 2 : 1;
+  for (size_t n = 3; n-- > 0;) {
+    spec.strides[order[n]] = stride;
+    stride *= std::max<int64_t>(spec.dims[order[n]], 1) + random.Within(0, 2);
+  }
+  spec.strides[0] = repeats ? 0 : stride;
+}
+
+constexpr Slot kQueryRows[] = {
+    Slot::kQuery,     Slot::kQueryRope,     Slot::kOut, Slot::kGradOut,
+    Slot::kGradQuery, Slot::kGradQueryRope, Slot::kTopK};
+constexpr Slot kKeyRows[] = {Slot::kKey,         Slot::kKeyRope,
+                             Slot::kValue,       Slot::kGradKey,
+                             Slot::kGradKeyRope, Slot::kGradValue};
+
+// From sequences behind one another to one part of the tensor for each.
+template <size_t N>
+void Unpack(const Slot (&slots)[N], Range Sequence::*side, int64_t room,
+            AttentionProblem& problem) {
+  int64_t most = 0;
+  for (Sequence& sequence : problem.lengths.sequences) {
+    sequence.*side = {0, (sequence.*side).size()};
+    most = std::max(most, (sequence.*side).last);
+  }
+  for (Slot slot : slots) {
+    TensorSpec& spec = problem[slot];
+    if (!spec.present()) continue;
+    const auto& dims = spec.dims;
+    spec = DenseSpec(spec.dtype,
+                     {problem.lengths.count(), most + room, dims[2], dims[3]});
+  }
+}
+
+void DisturbRows(Random& random, AttentionProblem& problem) {
+  const bool ends = problem.lengths.device == Device::kEnds;
+  const bool strided =
+      problem.kv.rows == Rows::kStrided || problem.kv.rows == Rows::kGathered;
+  const bool keys_packed = strided && problem[Slot::kKey].strides[0] == 0;
+  if (random.OneIn(2) && !(ends && problem.has(Slot::kQueryLengths))) {
+    Unpack(kQueryRows, &Sequence::queries, random.Within(0, 3), problem);
+  }
+  if (random.OneIn(2) && keys_packed &&
+      !(ends && problem.has(Slot::kKeyLengths))) {
+    Unpack(kKeyRows, &Sequence::keys, random.Within(0, 3), problem);
+  }
+  const int64_t tail = random.OneIn(3) ? random.Within(1, 4) : 0;
+  for (Slot slot : kQueryRows) {
+    if (problem.has(slot)) problem[slot].dims[1] += tail;
+    Disturb(random, problem[slot]);
+  }
+  for (Slot slot : kKeyRows) {
+    if (problem.has(slot) && strided) problem[slot].dims[1] += tail;
+    Disturb(random, problem[slot]);
+  }
+  for (TensorSpec& spec : problem.kv.key_list) Disturb(random, spec);
+  for (TensorSpec& spec : problem.kv.value_list) Disturb(random, spec);
+}
+
+// Row max and row sum in each of their placements, with one lane or eight.
+void DisturbStats(Random& random, AttentionProblem& problem) {
+  const int64_t lanes = OneOf<int64_t>(random, {1, 8});
+  const TensorSpec& out = problem[Slot::kOut];
+  TensorSpec spec;
+  if (random.OneIn(2)) {
+    spec = {.dtype = DType::kF32, .placement = Placement::kBlocks};
+    spec.dims = {problem.lengths.count(), problem.heads,
+                 TensorSpec::kPerSequence, lanes};
+  } else {
+    const int64_t planes = out.strides[0] == 0 ? 1 : out.dims[0];
+    spec = DenseSpec(DType::kF32, {planes, problem.heads, out.dims[1], lanes});
+    if (out.strides[0] == 0) {
+      spec.strides[0] = 0;
+      spec.placement = Placement::kTensorRows;
+    }
+  }
+  for (Slot slot : {Slot::kRowMax, Slot::kRowSum}) {
+    if (problem.has(slot)) problem[slot] = spec;
+  }
+}
+
+// A mask over whole packed tensors, or with room around; other small dtypes.
+void DisturbScores(Random& random, AttentionProblem& problem) {
+  TensorSpec& mask = problem[Slot::kMask];
+  const int64_t rows = problem[Slot::kQuery].dims[1];
+  const int64_t columns = problem[Slot::kKey].dims[1];
+  if (mask.present()) {
+    if (random.OneIn(3) && problem.kv.rows == Rows::kStrided &&
+        mask.placement == Placement::kBlocks) {
+      mask = DenseSpec(mask.dtype, {1, mask.dims[1], rows, columns});
+      mask.placement = Placement::kTensorScores;
+      mask.strides[0] = 0;
+      if (mask.dims[1] == 1) mask.strides[1] = 0;
+    } else if (mask.placement == Placement::kStrided) {
+      mask.dims[3] += random.Within(0, 5);
+      for (size_t axis : {2, 1, 0}) {
+        if (mask.strides[axis] != 0) {
+          mask.strides[axis] *= std::max<int64_t>(mask.dims[3], 1);
+        }
+      }
+    }
+    mask.dtype = OneOf(random, {DType::kBool, DType::kU8, DType::kI8});
+  }
+  for (Slot slot : {Slot::kQueryLengths, Slot::kKeyLengths, Slot::kTopK}) {
+    if (problem.has(slot) && random.OneIn(2)) {
+      problem[slot].dtype = slot == Slot::kTopK ? DType::kI64 : DType::kI32;
+    }
+  }
+  for (Slot slot : {Slot::kKeyScale, Slot::kKeyOffset, Slot::kValueScale,
+                    Slot::kValueOffset}) {
+    if (problem.has(slot) && random.OneIn(3)) problem[slot].dtype = DType::kF16;
+  }
+}
+
+int64_t FromEnvironment(const char* name, int64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoll(text, nullptr, 10);
+}
+
+}  // namespace
+
+AttentionProblem RandomProblem(Random& random, const Space& space) {
+  for (int tries = 0; tries < 1000; ++tries) {
+    AttentionProblem problem = Build(DrawOutline(random, space));
+    if (space.strides && random.OneIn(2)) {
+      DisturbRows(random, problem);
+      DisturbStats(random, problem);
+      DisturbScores(random, problem);
+    }
+    if (CheckProblem(problem).ok()) return problem;
+  }
+  ADD_FAILURE() << "no possible problem in this space";
+  return {};
+}
+
+void ForRandomProblems(
+    int64_t count, const Space& space,
+    FunctionRef<void(const AttentionProblem&, Random&)> body) {
+  const int64_t alone = FromEnvironment("FLASHACL_TEST_SEED", -1);
+  const int64_t rounds = FromEnvironment("FLASHACL_TEST_ROUNDS", 1);
+  const int64_t first = alone < 0 ? 0 : alone;
+  const int64_t last = alone < 0 ? count * rounds : alone + 1;
+  for (int64_t seed = first; seed < last; ++seed) {
+    Random random(static_cast<uint64_t>(seed) * 1000003);
+    const AttentionProblem problem = RandomProblem(random, space);
+    SCOPED_TRACE("\"" + ToString(problem) +
+                 "\", FLASHACL_TEST_SEED=" + std::to_string(seed));
+    body(problem, random);
+    if (::testing::Test::HasFatalFailure()) return;
+    if (::testing::Test::HasNonfatalFailure()) return;
+  }
+}
+
+}  // namespace flashacl::testing

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random problems from the whole space of what can be asked, small enough that
+// thousands run in seconds.
+#pragma once
+
+#include <cstdint>
+
+#include "base/function_ref.h"
+#include "base/random.h"
+#include "problem/attention_problem.h"
+#include "problem/outline.h"
+
+namespace flashacl::testing {
+
+// What a law can take. Everything is on unless a test turns it off.
+struct Space {
+  bool forward = true;
+  bool backward = true;
+  int64_t most_sequences = 4;
+  int64_t most_rows = 24;     // of a sequence
+  int64_t most_columns = 40;  // of a sequence
+  int64_t most_heads = 8;
+  int64_t most_dim = 200;
+  bool half_types = true;  // else f32
+  bool int8 = true;
+  bool sources = true;  // pages, lists, top-k; else strided keys
+  bool rope = true;
+  bool shared_value = true;
+  bool masks = true;  // rules and tensors
+  bool bias = true;
+  bool sink = true;
+  bool dropout = true;
+  bool device_lengths = true;
+  bool strides = true;  // else canonical problems
+};
+
+// A problem that CheckProblem accepts. With `strides`, some of its tensors have
+// gaps, other orders of axes, and grids placed in every way there is.
+AttentionProblem RandomProblem(Random& random, const Space& space);
+
+// Calls `body` with `count` problems, each with a generator of its own, until
+// one fails. On failure, prints the problem's line and how to repeat it:
+// the environment variable FLASHACL_TEST_SEED runs that one alone, and
+// FLASHACL_TEST_ROUNDS multiplies the count.
+void ForRandomProblems(
+    int64_t count, const Space& space,
+    FunctionRef<void(const AttentionProblem&, Random&)> body);
+
+}  // namespace flashacl::testing
