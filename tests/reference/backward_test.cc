@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+// The backward direction against finite differences and numbers made by hand.
+#include "reference/backward.h"
+
+#include <gtest/gtest.h>
+
+#include <cfloat>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "problem/outline.h"
+#include "tests/testing/finite_differences.h"
+#include "tests/testing/small_case.h"
+
+namespace flashacl {
+namespace {
+
+using Numbers = std::vector<double>;
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+Outline Backward(int64_t rows, int64_t columns) {
+  Outline outline;
+  outline.direction = Direction::kBackward;
+  outline.rows = {rows};
+  outline.columns = {columns};
+  outline.gradients.bias = true;
+  return outline;
+}
+
+// Several heads and sequences, one of them without keys, one without queries.
+Outline Several() {
+  Outline outline = Backward(0, 0);
+  outline.heads = 4;
+  outline.kv_heads = 2;
+  outline.qk_dim = 3;
+  outline.v_dim = 2;
+  outline.rows = {3, 2, 0, 4};
+  outline.columns = {4, 0, 2, 3};
+  outline.rules = {Causal()};
+  outline.score.scale = 0.6f;
+  return outline;
+}
+
+struct Feature {
+  std::string name;
+  void (*add)(Outline&);
+};
+
+void Use(Outline& outline, Score::Bias bias, Outline::Axes axes) {
+  outline.score.bias = bias;
+  outline.bias = axes;
+}
+
+const Feature kFeatures[] = {
+    {"Plain", [](Outline&) {}},
+    {"NoMask", [](Outline& o) { o.rules.clear(); }},
+    {"MaskTensor", [](Outline& o) { o.mask = Outline::Axes{}; }},
+    {"Rope", [](Outline& o) { o.rope_dim = 2; }},
+    {"Sink", [](Outline& o) { o.sink = true; }},
+    {"Dropout",
+     [](Outline& o) {
+       o.keep = true;
+       o.score.keep_probability = 0.7f;
+     }},
+    {"ValueIsKey",
+     [](Outline& o) {
+       o.value_is_key = true;
+       o.rope_dim = 1;
+     }},
+    {"BiasBeforeScale",
+     [](Outline& o) { Use(o, Score::Bias::kBeforeScale, {}); }},
+    {"BiasAfterScale",
+     [](Outline& o) { Use(o, Score::Bias::kAfterScale, {}); }},
+    {"BiasOfOneRow",
+     [](Outline& o) {
+       Use(o, Score::Bias::kAfterScale, {true, true, false});
+     }},
+    {"BiasOfAllSequences",
+     [](Outline& o) {
+       Use(o, Score::Bias::kBeforeScale, {false, true, true});
+     }},
+    {"BiasOfAllHeads",
+     [](Outline& o) {
+       Use(o, Score::Bias::kAfterScale, {true, false, true});
+     }},
+    {"BiasAlongDiagonals",
+     [](Outline& o) {
+       o.rules = {CausalTopLeft()};
+       Use(o, Score::Bias::kAfterScale, {false, true, true});
+       o.diagonal_rows = 2;
+     }},
+    {"Alibi",
+     [](Outline& o) {
+       Use(o, Score::Bias::kAlibi, {false, true, true});
+     }},
+    {"AlibiSqrtWithStarts",
+     [](Outline& o) {
+       Use(o, Score::Bias::kAlibiSqrt, {true, true, true});
+       o.score.query_start = 2;
+       o.score.key_start = -3;
+       o.score.starts_only_first = true;
+     }},
+    {"Gathered",
+     [](Outline& o) {
+       o.source = KvSource::Rows::kGathered;
+       o.top_k = 3;
+       o.gather_rows = 2;
+     }},
+    {"CountsOnDevice",
+     [](Outline& o) {
+       o.device = Lengths::Device::kCounts;
+       o.query_lengths = o.key_lengths = true;
+     }},
+    {"EndsOnDevice",
+     [](Outline& o) {
+       o.device = Lengths::Device::kEnds;
+       o.query_lengths = o.key_lengths = true;
+     }},
+    {"Everything",
+     [](Outline& o) {
+       Use(o, Score::Bias::kBeforeScale, {});
+       o.rope_dim = 1;
+       o.sink = o.keep = true;
+       o.mask = UsualMaskAxes();
+       o.score.keep_probability = 0.5f;
+     }},
+};
+
+class Slopes : public testing::TestWithParam<Feature> {};
+
+TEST_P(Slopes, AreTheGradients) {
+  Outline outline = Several();
+  GetParam().add(outline);
+  const AttentionProblem problem = Build(outline);
+  ASSERT_TRUE(CheckProblem(problem).ok()) << CheckProblem(problem).message();
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    Random random(seed);
+    const SmallCase backward = RunBackward(problem, random);
+    ExpectSlopes(backward, 1000, random);
+  }
+}
+
+// The same with f32 tensors, whose results are rounded once.
+TEST_P(Slopes, AreTheGradientsOfFloats) {
+  Outline outline = Several();
+  GetParam().add(outline);
+  const AttentionProblem problem = Build(outline);
+  Random random(9);
+  Random again(9);
+  const SmallCase doubles = RunBackward(problem, random);
+  SmallCase floats(problem);
+  floats.FillInputs(again);
+  RunForwardTwin(floats);
+  floats.Run();
+  for (size_t n = static_cast<size_t>(Slot::kGradQuery); n < kSlots; ++n) {
+    const Slot slot = static_cast<Slot>(n);
+    const Numbers expected = doubles.Get(slot);
+    const Numbers found = floats.Get(slot);
+    ASSERT_EQ(found.size(), expected.size());
+    double largest = 0;
+    for (const double x : expected) largest = std::max(largest, std::abs(x));
+    for (size_t at = 0; at < found.size(); ++at) {
+      EXPECT_NEAR(found[at], expected[at], 1e-6 * std::max(1.0, largest))
+          << Name(slot) << " " << at;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Backward, Slopes, testing::ValuesIn(kFeatures),
+                         [](const auto& info) { return info.param.name; });
+
+void ExpectAll(const SmallCase& example, Slot slot, double value) {
+  for (const double found : example.Get(slot)) EXPECT_EQ(found, value);
+}
+
+// The sample of the unpadded gradient operator: row max and row sum are 3,
+// which no forward direction left. With 225 for every q.k, do.v and do.o,
+// p = exp(225 / sqrt(128) - 3) / 3, ds = 0 and
+// dsink = -256 * 256 * exp(-3) / 3 * p * 225.
+TEST(Backward, TakesRowMaxAndSumAsTheyAre) {
+  Outline outline = Backward(256, 256);
+  outline.dtype = outline.out_dtype = DType::kF16;
+  outline.qk_dim = outline.v_dim = 128;
+  outline.score.scale = 1 / std::sqrt(128.0f);
+  outline.sink = true;
+  SmallCase sample(Build(outline));
+  for (const Slot slot :
+       {Slot::kQuery, Slot::kKey, Slot::kValue, Slot::kOut, Slot::kGradOut}) {
+    for (int64_t n = 1; n < sample.count(slot); n += 2) {
+      sample.Put(slot, n, 1.875);
+    }
+  }
+  sample.Set(Slot::kRowMax, Numbers(256, 3));
+  sample.Set(Slot::kRowSum, Numbers(256, 3));
+  sample.Run();
+  ExpectAll(sample, Slot::kGradQuery, 0);
+  ExpectAll(sample, Slot::kGradKey, 0);
+  const double scale = outline.score.scale;
+  const double p = std::exp(scale * 225 - 3) / 3;
+  const double expected = -65536 * std::exp(-3.0) / 3 * p * 225;
+  EXPECT_NEAR(expected, -1.76e12, 0.01e12);
+  EXPECT_NEAR(sample.Get(Slot::kGradSink, 0), expected, 1e-6 * -expected);
+}
+
+// The sample of the sparse gradient operator, made smaller: 16 heads, one kv
+// head, every number 2^-24, row max and sum 3. ds = 0, and dv is 0.2655 of the
+// least f16, which rounds to 0 but is there in f32.
+TEST(Backward, TinyGradientsRoundToZeroInHalfPrecision) {
+  for (const bool half : {true, false}) {
+    Outline outline = Backward(1, 8);
+    outline.dtype = outline.out_dtype = half ? DType::kF16 : DType::kF32;
+    outline.heads = 16;
+    outline.qk_dim = outline.v_dim = 4;
+    outline.source = KvSource::Rows::kGathered;
+    outline.top_k = 8;
+    SmallCase sample(Build(outline));
+    for (const Slot slot :
+         {Slot::kQuery, Slot::kKey, Slot::kValue, Slot::kOut, Slot::kGradOut}) {
+      sample.Set(slot,
+                 Numbers(static_cast<size_t>(sample.count(slot)), 0x1p-24));
+    }
+    sample.Set(Slot::kTopK, {0, 1, 2, 3, 4, 5, 6, 7});
+    sample.Set(Slot::kRowMax, Numbers(16, 3));
+    sample.Set(Slot::kRowSum, Numbers(16, 3));
+    sample.Run();
+    ExpectAll(sample, Slot::kGradQuery, 0);
+    ExpectAll(sample, Slot::kGradKey, 0);
+    for (const double found : sample.Get(Slot::kGradValue)) {
+      EXPECT_NEAR(found, half ? 0 : 0.2655 * 0x1p-24, 0.0001 * 0x1p-24);
+    }
+  }
+}
+
+TEST(Backward, DeltaComesFromTheOutputGiven) {
+  Outline outline = Backward(1, 1);
+  outline.score.scale = 0.5f;
+  SmallCase example(Build(outline));
+  example.Set(Slot::kQuery, {3});
+  example.Set(Slot::kKey, {4});
+  example.Set(Slot::kValue, {5});
+  example.Set(Slot::kGradOut, {2});
+  example.Set(Slot::kOut, {1});     // not p * v
+  example.Set(Slot::kRowMax, {6});  // the score
+  example.Set(Slot::kRowSum, {2});  // p = 0.5
+  example.Run();
+  // dp = 10, delta = 2, ds = 4.
+  EXPECT_EQ(example.Get(Slot::kGradQuery, 0), 0.5 * 4 * 4);
+  EXPECT_EQ(example.Get(Slot::kGradKey, 0), 0.5 * 4 * 3);
+  EXPECT_EQ(example.Get(Slot::kGradValue, 0), 0.5 * 2);
+}
+
+// Whatever foreign forward directions leave for rows that see nothing, and
+// whatever such rows hold, gradients are 0; so are those of hidden keys.
+TEST(Backward, WhatIsNotSeenHasNoGradient) {
+  for (const auto& [max, sum] :
+       {std::pair{-FLT_MAX, FLT_MAX}, std::pair{0.0f, 0.0f},
+        std::pair{-INFINITY, 0.0f}}) {
+    Outline outline = Backward(3, 3);
+    outline.sink = true;
+    outline.mask = UsualMaskAxes();
+    SmallCase example(Build(outline));
+    example.Set(Slot::kMask, {1, 1, 1, 0, 0, 1, 0, 0, 1});
+    example.Set(Slot::kQuery, {kNan, 1, 1});
+    example.Set(Slot::kKey, {1, 1, kNan});
+    example.Set(Slot::kValue, {1, 2, kNan});
+    example.Set(Slot::kOut, {kNan, 1.5, 1.5});
+    example.Set(Slot::kGradOut, {kNan, 1, 1});
+    example.Set(Slot::kSink, {0});
+    example.Set(Slot::kRowMax, {max, 1, 1});
+    example.Set(Slot::kRowSum, {sum, 2, 2});
+    example.Run();
+    EXPECT_EQ(example.Get(Slot::kGradQuery, 0), 0);
+    EXPECT_EQ(example.Get(Slot::kGradQuery, 1), 0);  // -0.25 + 0.25
+    EXPECT_EQ(example.Get(Slot::kGradKey, 2), 0);
+    EXPECT_EQ(example.Get(Slot::kGradValue, 2), 0);
+    EXPECT_EQ(example.Get(Slot::kGradValue, 0), 1);  // 0.5 from rows 1 and 2
+    EXPECT_NEAR(example.Get(Slot::kGradSink, 0), -1.5 * std::exp(-1), 1e-6);
+  }
+}
+
+TEST(Backward, ASumOfZeroMeansNoWeight) {
+  SmallCase example(Build(Backward(1, 2)));
+  example.Set(Slot::kQuery, {1});
+  example.Set(Slot::kKey, {1, 2});
+  example.Set(Slot::kValue, {1, 2});
+  example.Set(Slot::kGradOut, {1});
+  example.Run();  // row max and row sum are 0
+  ExpectAll(example, Slot::kGradQuery, 0);
+  ExpectAll(example, Slot::kGradKey, 0);
+  ExpectAll(example, Slot::kGradValue, 0);
+}
+
+TEST(Backward, AColumnListedTwiceCountsTwice) {
+  Outline outline = Backward(1, 2);
+  outline.source = KvSource::Rows::kGathered;
+  outline.top_k = 3;
+  SmallCase example(Build(outline));
+  example.Set(Slot::kTopK, {1, 1, -1});
+  example.Set(Slot::kGradOut, {1});
+  example.Set(Slot::kRowSum, {2});
+  example.Run();
+  EXPECT_EQ(example.Get(Slot::kGradValue), (Numbers{0, 1}));
+}
+
+TEST(Backward, WritesOnlyTheGradientsWanted) {
+  Outline outline = Several();
+  outline.sink = true;
+  outline.gradients = {.query = false,
+                       .key = true,
+                       .value = false,
+                       .bias = false,
+                       .sink = false};
+  Random random(3);
+  Random again(3);
+  const SmallCase some = RunBackward(Build(outline), random);
+  outline.gradients = {};
+  const SmallCase all = RunBackward(Build(outline), again);
+  EXPECT_EQ(some.Get(Slot::kGradKey), all.Get(Slot::kGradKey));
+  EXPECT_EQ(some.count(Slot::kGradQuery), 0);
+}
+
+TEST(Backward, RowsWithoutASequenceAreZero) {
+  Outline outline = Backward(2, 2);
+  AttentionProblem problem = Build(outline);
+  for (TensorSpec& spec : problem.tensors) {
+    if (spec.placement == Placement::kStrided && spec.dims[1] == 2) {
+      spec.dims[1] = 4;
+    }
+  }
+  Random random(4);
+  const SmallCase example = RunBackward(problem, random);
+  for (const Slot slot : {Slot::kGradQuery, Slot::kGradKey, Slot::kGradValue}) {
+    ASSERT_EQ(example.count(slot), 4);
+    EXPECT_NE(example.Get(slot, 1), 0);
+    EXPECT_EQ(example.Get(slot, 2), 0);
+    EXPECT_EQ(example.Get(slot, 3), 0);
+  }
+}
+
+}  // namespace
+}  // namespace flashacl
