@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lines that name no problem say where, and what could stand there.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+
+#include "problem/notation.h"
+#include "tests/testing/random.h"
+
+namespace flashacl {
+namespace {
+
+struct Wrong {
+  const char* line;
+  const char* message;  // begins like this
+};
+
+constexpr Wrong kWrong[] = {
+    {"", "empty line: expected fwd or bwd"},
+    {"   ", "empty line: expected fwd or bwd"},
+    {"foward f32", "'foward' at character 1: expected fwd or bwd"},
+    {"fwd", "line ends: expected f32, f16 or bf16"},
+    {"fwd  i8 h=1", "'i8' at character 6: expected f32, f16 or bf16"},
+    {"fwd f32 h=1 d=1 q=1", "line ends: expected k="},
+    {"fwd f32 h=0 d=1 q=1 k=1",
+     "'h=0' at character 9: expected h=HEADS[/KV_HEADS]"},
+    {"fwd f32 h=1/2/3 d=1 q=1 k=1", "'h=1/2/3' at character 9: expected h="},
+    {"fwd f32 h:1 d=1 q=1 k=1", "'h:1' at character 9: expected h="},
+    {"fwd f32 h d=1 q=1 k=1", "'h' at character 9: expected h="},
+    {"fwd f32 h=1 d=1+0 q=1 k=1", "'d=1+0' at character 13: expected d=QK"},
+    {"fwd f32 h=1 d= q=1 k=1", "'d=' at character 13: expected d=QK"},
+    {"fwd f32 h=1 d=1 q=1, k=1", "'q=1,' at character 17: expected q=N"},
+    {"fwd f32 h=1 d=1 q=-1 k=1", "'q=-1' at character 17: expected q=N"},
+    {"fwd f32 h=1 d=1 q=2xx1 k=1", "'q=2xx1' at character 17: expected q=N"},
+    {"fwd f32 h=1 d=1 q=9999999999x1 k=1", "'q=9999999999x1' at character 17"},
+    {"fwd f32 h=1 d=1 q=1 k=99999999999999999999", "'k=99999999999999999999'"},
+    {"fwd f32 h=1 d=1 q=1 k=1 h=1", "'h=1' at character 25: h is given twice"},
+    {"fwd f32 h=1 d=1 q=1 k=1 list paged:1",
+     "'paged:1' at character 30: where keys are is given twice"},
+    {"fwd f32 h=1 d=1 q=1 k=1 causal full",
+     "'full' at character 32: mask rules is given twice"},
+    {"fwd f32 h=1 d=1 q=1 k=1 paged:0",
+     "'paged:0' at character 25: expected paged:ROWS"},
+    {"fwd f32 h=1 d=1 q=1 k=1 paged", "'paged' at character 25: expected"},
+    {"fwd f32 h=1 d=1 q=1 k=1 list:3", "'list:3' at character 25: expected"},
+    {"fwd f32 h=1 d=1 q=1 k=1 sink:", "'sink:' at character 25: expected sink"},
+    {"fwd f32 h=1 d=1 q=1 k=1 mask:ji", "'mask:ji' at character 25: expected"},
+    {"fwd f32 h=1 d=1 q=1 k=1 mask:hi", "'mask:hi' at character 25: expected"},
+    {"fwd f32 h=1 d=1 q=1 k=1 int8:token", "'int8:token' at character 25"},
+    {"fwd f32 h=1 d=1 q=1 k=1 int8:tensor+", "'int8:tensor+' at character 25"},
+    {"fwd f32 h=1 d=1 q=1 k=1 out:i32", "'out:i32' at character 25: expected"},
+    {"fwd f32 h=1 d=1 q=1 k=1 keep:0", "'keep:0' at character 25: expected"},
+    {"fwd f32 h=1 d=1 q=1 k=1 scale:nan", "'scale:nan' at character 25"},
+    {"fwd f32 h=1 d=1 q=1 k=1 grad:q", "'grad:q' at character 25: expected"},
+    {"bwd f32 h=1 d=1 q=1 k=1 grad:x", "'grad:x' at character 25: expected"},
+    {"fwd f32 h=1 d=1 q=1 k=1 counts:kq", "'counts:kq' at character 25"},
+    {"fwd f32 h=1 d=1 q=1 k=1 band:1",
+     "'band:1' at character 25: expected full"},
+    {"fwd f32 h=1 d=1 q=1 k=1 causal:-1", "'causal:-1' at character 25"},
+    {"fwd f32 h=1 d=1 q=1 k=1 full:1", "'full:1' at character 25"},
+    {"fwd f32 h=1 d=1 q=1 k=1 2xfoo", "'2xfoo' at character 25: expected full"},
+    {"fwd f32 h=1 d=1 q=1 k=1 cap:1",
+     "'cap:1' at character 25: expected h, d, q, k, paged, list"},
+    {"fwd f32 h=1 d=1 q=1,2 k=1", "lengths: q names 2 sequences, k names 1"},
+    {"fwd f32 h=1 d=1 q=1,2 k=1,2 3xcausal", "mask: 3 rules for 2 sequences"},
+    {"fwd f32 h=1 d=1 q=1 k=1 start:1:1", "start: given without alibi"},
+    {"fwd f32 h=3/2 d=1 q=1 k=1", "heads: 3 query heads cannot share 2"},
+    {"fwd f32 h=1 d=1/2 q=1 k=1 shared", "value is key: 2 channels of value"},
+    {"bwd f32 h=1 d=1 q=1 k=1 paged:2", "keys: backward takes strided"},
+    {"fwd f32 h=1 d=1+1 q=1 k=1 list", "key rope: given, but"},
+    {"fwd f32 h=1048576 d=1048576 q=1099511627775 k=1",
+     "query: extents and strides span"},
+};
+
+TEST(Parse, SaysWhereAndWhatIsExpected) {
+  for (const Wrong& wrong : kWrong) {
+    SCOPED_TRACE(wrong.line);
+    const Result<AttentionProblem> problem = Parse(wrong.line);
+    ASSERT_FALSE(problem.ok());
+    const std::string_view begin(wrong.message);
+    EXPECT_EQ(problem.status().message().substr(0, begin.size()), begin);
+  }
+}
+
+// Whatever the bytes, there is a problem or a message.
+TEST(Parse, TakesAnyBytes) {
+  constexpr std::string_view kPieces[] = {
+      "fwd ", "bwd ",  "f32 ", "bf16 ",  "h=",    "d=",   "q=",     "k=",
+      "1",    "2",     "0",    "x",      ",",     ":",    "/",      "+",
+      "*",    "-",     " ",    "causal", "band:", "list", "paged:", "topk:",
+      "mask", "bias:", "b",    "h",      "i",     "j",    "\xFF",   "alibi"};
+  constexpr auto kLast = static_cast<int64_t>(std::size(kPieces)) - 1;
+  Random random(7);
+  int64_t good = 0;
+  for (int round = 0; round < 200000; ++round) {
+    std::string line = "fwd f32 h=1 d=1 q=1 k=1 ";
+    for (int64_t n = random.Within(0, 6); n > 0; --n) {
+      line += kPieces[random.Within(0, kLast)];
+    }
+    const Result<AttentionProblem> problem = Parse(line);
+    if (!problem.ok()) {
+      ASSERT_FALSE(problem.status().message().empty()) << line;
+      continue;
+    }
+    ++good;
+    const Result<AttentionProblem> again = Parse(ToString(*problem));
+    ASSERT_TRUE(again.ok()) << line;
+    ASSERT_TRUE(*again == *problem) << line;
+  }
+  EXPECT_GT(good, 1000);
+}
+
+}  // namespace
+}  // namespace flashacl
