@@ -124,7 +124,7 @@ Status CheckOutputs(const Arguments& args) {
     return Invalid("attentionOutOut: shape {}, expected [{}, {}, {}]",
                    ShapeText(out), query.dims[0], query.dims[1], v_dim);
   }
-  const int64_t lanes = query.dims[0] * query.dims[1] * 8;
+  const int64_t lanes = Product(Product(query.dims[0], query.dims[1]), 8);
   for (const int row : {kSoftmaxMax, kSoftmaxSum}) {
     if (args[row].elements() == lanes) continue;
     return Invalid("{}: shape {} has {} elements, expected [{}, {}, 8]",
