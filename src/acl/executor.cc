@@ -31,6 +31,13 @@ const Backend& TheBackend() {
   return backend;
 }
 
+uint64_t BytesOf(const Plan& plan) {
+  if (plan.workspace.bytes() == 0) return 0;
+  // Room to align a workspace that starts inside of a larger allocation.
+  return static_cast<uint64_t>(plan.workspace.bytes() +
+                               WorkspaceLayout::kAlignmentBytes);
+}
+
 std::vector<Address> AddressesOf(const Arguments& arguments) {
   std::vector<Address> addresses;
   addresses.reserve(arguments.entries().size());
@@ -225,10 +232,13 @@ Status Submit(const std::shared_ptr<Executor>& keep, void* workspace,
 }  // namespace
 
 uint64_t Executor::workspace_bytes() const {
-  if (plan == nullptr || plan->workspace.bytes() == 0) return 0;
-  // Room to align a workspace that starts inside of a larger allocation.
-  return static_cast<uint64_t>(plan->workspace.bytes() +
-                               WorkspaceLayout::kAlignmentBytes);
+  return plan == nullptr ? 0 : BytesOf(*plan);
+}
+
+Result<uint64_t> WorkspaceBytes(const AttentionProblem& problem) {
+  const Result<Plan> plan = MakePlan(TheBackend(), problem);
+  if (!plan.ok()) return plan.status();
+  return BytesOf(*plan);
 }
 
 void Lowered::Bind(const Arguments& arguments, int argument, Slot slot,

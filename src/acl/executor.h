@@ -99,6 +99,9 @@ using LowerFunction = FunctionRef<Result<Lowered>(const Arguments&)>;
 aclnnStatus Prepare(const Operator& op, std::span<const Passed> passed,
                     LowerFunction lower, PhaseOne answer) noexcept;
 
+// What a call with this problem needs of workspace.
+Result<uint64_t> WorkspaceBytes(const AttentionProblem& problem);
+
 // Phase 2 of every operator: takes the executor (and frees it unless it is
 // repeatable) and queues the run on the stream.
 aclnnStatus Launch(void* workspace, uint64_t workspace_size,
