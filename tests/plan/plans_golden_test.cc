@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// How ~60 problems are planned on a device that does not exist, as text: a
+// change of plan shows up in review as a change of tests/golden/plans.txt.
+// Run with FLASHACL_UPDATE_GOLDENS=1 to write the file anew.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "backends.h"
+#include "base/str.h"
+#include "plan/plan.h"
+#include "plan/work.h"
+#include "problem/notation.h"
+
+namespace flashacl {
+namespace {
+
+constexpr char kPath[] = FLASHACL_SOURCE_DIR "/tests/golden/plans.txt";
+constexpr char kIndent[] = "    ";
+
+Backend MadeUpBackend() {
+  DeviceInfo device{"made up", {"avx2"}, 32 << 10, 1 << 20, 16 << 20};
+  return {"made up", device, CpuBackend().implementations,
+          CpuBackend().workers};
+}
+
+std::string Tiles(const Schedule& schedule) {
+  if (schedule.tiles.empty()) return "none";
+  return Str("{} in {} part{}", schedule.tiles.size(), schedule.parts,
+             schedule.parts == 1 ? "" : "s");
+}
+
+// What is worth a line in a review.
+std::string Describe(const Backend& backend, const std::string& line) {
+  const Result<AttentionProblem> problem = Parse(line);
+  if (!problem.ok()) return "parse: " + problem.status().message();
+  const Result<Plan> plan = MakePlan(backend, *problem);
+  if (!plan.ok()) return "plan: " + plan.status().message();
+  const TileShape shape;
+  const Schedule cut =
+      BuildSchedule({problem->lengths.sequences, &problem->mask,
+                     problem->kv_heads, problem->group()},
+                    shape);
+  const Work work = CountWork(*problem);
+  return Str(
+      "{}; tiles {}; cut {} x {}: {}; workspace {}; {}{:.4g} FLOP, {:.4g} "
+      "bytes, {:.1f} % skipped",
+      plan->implementation->name, Tiles(plan->schedule), shape.rows, shape.cols,
+      Tiles(cut), plan->workspace.bytes(), work.upper_bound ? "at most " : "",
+      work.flops, work.bytes_read + work.bytes_written, 100 * work.skipped());
+}
+
+std::string ReadFile() {
+  std::ifstream file(kPath);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// The golden text with every description as it is today.
+std::string Redescribed(const std::string& golden) {
+  const Backend backend = MadeUpBackend();
+  std::istringstream lines(golden);
+  std::string text;
+  std::string line;
+  while (std::getline(lines, line)) {
+    if (line.starts_with(kIndent)) continue;
+    text += line + "\n";
+    if (line.empty() || line.starts_with("#")) continue;
+    text += kIndent + Describe(backend, line) + "\n";
+  }
+  return text;
+}
+
+TEST(Plans, AreAsReviewed) {
+  const std::string golden = ReadFile();
+  ASSERT_FALSE(golden.empty()) << kPath;
+  const std::string today = Redescribed(golden);
+  if (std::getenv("FLASHACL_UPDATE_GOLDENS") != nullptr) {
+    std::ofstream(kPath) << today;
+    GTEST_SKIP() << "wrote " << kPath;
+  }
+  EXPECT_EQ(today, golden)
+      << "if the change is meant: FLASHACL_UPDATE_GOLDENS=1 and run again";
+}
+
+TEST(Plans, AreOfProblemsInCanonicalNotation) {
+  std::istringstream lines(ReadFile());
+  std::string line;
+  int problems = 0;
+  while (std::getline(lines, line)) {
+    if (line.empty() || line.starts_with("#")) continue;
+    if (line.starts_with(kIndent)) continue;
+    const Result<AttentionProblem> problem = Parse(line);
+    ASSERT_TRUE(problem.ok()) << line << ": " << problem.status().message();
+    EXPECT_EQ(ToString(*problem), line);
+    ++problems;
+  }
+  EXPECT_GE(problems, 60);
+}
+
+TEST(Plans, DoNotDependOnTheNumberOfWorkers) {
+  const std::string golden = ReadFile();
+  SetWorkerCount(7);
+  const std::string seven = Redescribed(golden);
+  SetWorkerCount(1);
+  EXPECT_EQ(Redescribed(golden), seven);
+  SetWorkerCount(0);
+}
+
+}  // namespace
+}  // namespace flashacl
