@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// The event functions of the C API: every code, both numberings of "complete",
+// times.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "acl/acl.h"
+#include "acl/latch.h"
+#include "tests/testing/runtime.h"
+
+namespace flashacl::acl {
+namespace {
+
+using ::flashacl::testing::FailsWith;
+using ::flashacl::testing::ScopedStream;
+using ::flashacl::testing::Succeeds;
+
+class EventApi : public ::flashacl::testing::RuntimeTest {
+ protected:
+  // Blocks `stream` until the gate opens.
+  void Block(aclrtStream stream) {
+    EXPECT_TRUE(Succeeds(aclrtLaunchHostFunc(
+        stream, [](void* at) { static_cast<Latch*>(at)->Wait(std::nullopt); },
+        &gate_)));
+  }
+  aclrtEvent Create() {
+    aclrtEvent event = nullptr;
+    EXPECT_TRUE(Succeeds(aclrtCreateEvent(&event)));
+    return event;
+  }
+  aclrtEventRecordedStatus Status(aclrtEvent event) {
+    aclrtEventRecordedStatus status{};
+    aclrtEventStatus old{};
+    EXPECT_TRUE(Succeeds(aclrtQueryEventStatus(event, &status)));
+    EXPECT_TRUE(Succeeds(aclrtQueryEvent(event, &old)));
+    EXPECT_EQ(old == ACL_EVENT_STATUS_COMPLETE,
+              status == ACL_EVENT_RECORDED_STATUS_COMPLETE);
+    return status;
+  }
+
+  Latch gate_;
+};
+
+// Every function that takes an event.
+std::vector<std::function<aclError()>> CallsWith(aclrtEvent event) {
+  static aclrtEventRecordedStatus recorded{};
+  static aclrtEventStatus status{};
+  static aclrtEventWaitStatus wait{};
+  static float ms = 0;
+  static uint64_t us = 0;
+  static uint32_t id = 0;
+  return {
+      [=] { return aclrtRecordEvent(event, nullptr); },
+      [=] { return aclrtRecordEventWithFlag(event, nullptr, 0); },
+      [=] { return aclrtResetEvent(event, nullptr); },
+      [=] { return aclrtStreamWaitEvent(nullptr, event); },
+      [=] { return aclrtStreamWaitEventWithTimeout(nullptr, event, 1); },
+      [=] { return aclrtStreamWaitEventWithFlag(nullptr, event, 1, 0); },
+      [=] { return aclrtQueryEventStatus(event, &recorded); },
+      [=] { return aclrtQueryEvent(event, &status); },
+      [=] { return aclrtQueryEventWaitStatus(event, &wait); },
+      [=] { return aclrtSynchronizeEvent(event); },
+      [=] { return aclrtSynchronizeEventWithTimeout(event, 1); },
+      [=] { return aclrtEventElapsedTime(&ms, event, event); },
+      [=] { return aclrtEventGetTimestamp(event, &us); },
+      [=] { return aclrtGetEventId(event, &id); },
+      [=] { return aclrtDestroyEvent(event); },
+  };
+}
+
+TEST_F(EventApi, NullForeignAndStaleEventsAreRefused) {
+  int local = 0;
+  for (const auto& call : CallsWith(nullptr)) {
+    EXPECT_TRUE(FailsWith(100000, call(), "NULL"));
+  }
+  for (const auto& call : CallsWith(&local)) {
+    EXPECT_TRUE(FailsWith(107000, call(), "not destroyed"));
+  }
+  aclrtEvent event = Create();
+  EXPECT_TRUE(Succeeds(aclrtDestroyEvent(event)));
+  for (const auto& call : CallsWith(event)) {
+    EXPECT_TRUE(FailsWith(107000, call(), "not destroyed"));
+  }
+}
+
+TEST_F(EventApi, NullOutputsAreRefused) {
+  aclrtEvent event = Create();
+  EXPECT_TRUE(FailsWith(100000, aclrtCreateEvent(nullptr)));
+  EXPECT_TRUE(FailsWith(100000, aclrtCreateEventWithFlag(nullptr, 1)));
+  EXPECT_TRUE(FailsWith(100000, aclrtCreateEventExWithFlag(nullptr, 1)));
+  EXPECT_TRUE(FailsWith(100000, aclrtQueryEventStatus(event, nullptr)));
+  EXPECT_TRUE(FailsWith(100000, aclrtQueryEvent(event, nullptr)));
+  EXPECT_TRUE(FailsWith(100000, aclrtQueryEventWaitStatus(event, nullptr)));
+  EXPECT_TRUE(FailsWith(100000, aclrtEventElapsedTime(nullptr, event, event)));
+  EXPECT_TRUE(FailsWith(100000, aclrtEventGetTimestamp(event, nullptr)));
+  EXPECT_TRUE(FailsWith(100000, aclrtGetEventId(event, nullptr)));
+  EXPECT_TRUE(FailsWith(100000, aclrtGetEventAvailNum(nullptr)));
+  EXPECT_TRUE(Succeeds(aclrtDestroyEvent(event)));
+}
+
+TEST_F(EventApi, FlagsAreChecked) {
+  aclrtEvent event = nullptr;
+  for (const uint32_t flag : {0x4U, 0x80U, 0x80000000U}) {
+    EXPECT_TRUE(FailsWith(107000, aclrtCreateEventWithFlag(&event, flag)));
+    EXPECT_TRUE(FailsWith(107000, aclrtCreateEventExWithFlag(&event, flag)));
+  }
+  for (const uint32_t flag : {ACL_EVENT_IPC, ACL_EVENT_EXTERNAL}) {
+    EXPECT_TRUE(FailsWith(207000, aclrtCreateEventWithFlag(&event, flag)));
+  }
+  EXPECT_EQ(event, nullptr);
+  event = Create();
+  EXPECT_TRUE(FailsWith(107000, aclrtRecordEventWithFlag(event, nullptr, 2)));
+  EXPECT_TRUE(FailsWith(207000, aclrtRecordEventWithFlag(event, nullptr, 1)));
+  EXPECT_TRUE(Succeeds(aclrtRecordEventWithFlag(event, nullptr, 0)));
+  EXPECT_TRUE(
+      FailsWith(207000, aclrtStreamWaitEventWithFlag(nullptr, event, 0, 1)));
+  EXPECT_TRUE(
+      FailsWith(107000, aclrtStreamWaitEventWithFlag(nullptr, event, 0, 9)));
+  EXPECT_TRUE(Succeeds(aclrtStreamWaitEventWithFlag(nullptr, event, 0, 0)));
+  EXPECT_TRUE(
+      FailsWith(107000, aclrtStreamWaitEventWithTimeout(nullptr, event, -1)));
+  EXPECT_TRUE(FailsWith(107000, aclrtSynchronizeEventWithTimeout(event, -2)));
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeEventWithTimeout(event, -1)));
+  EXPECT_TRUE(Succeeds(aclrtDestroyEvent(event)));
+}
+
+TEST_F(EventApi, CreatingNeedsAContextAndDestroyingDoesNot) {
+  aclrtEvent event = Create();
+  std::thread([event] {
+    aclrtEvent other = nullptr;
+    uint32_t count = 0;
+    EXPECT_TRUE(FailsWith(107002, aclrtCreateEvent(&other)));
+    EXPECT_TRUE(FailsWith(107002, aclrtCreateEventWithFlag(&other, 1)));
+    EXPECT_TRUE(FailsWith(107002, aclrtCreateEventExWithFlag(&other, 1)));
+    EXPECT_TRUE(FailsWith(107002, aclrtGetEventAvailNum(&count)));
+    EXPECT_TRUE(FailsWith(107002, aclrtRecordEvent(event, nullptr)));
+    EXPECT_TRUE(Succeeds(aclrtSynchronizeEvent(event)));
+    EXPECT_TRUE(Succeeds(aclrtDestroyEvent(event)));
+  }).join();
+}
+
+TEST_F(EventApi, StatusOfEventsNeverRecorded) {
+  aclrtEvent plain = Create(), flag = nullptr, ex = nullptr;
+  EXPECT_TRUE(Succeeds(aclrtCreateEventWithFlag(&flag, ACL_EVENT_SYNC)));
+  EXPECT_TRUE(Succeeds(aclrtCreateEventExWithFlag(&ex, ACL_EVENT_SYNC)));
+  EXPECT_EQ(Status(plain), ACL_EVENT_RECORDED_STATUS_NOT_READY);
+  EXPECT_EQ(Status(flag), ACL_EVENT_RECORDED_STATUS_NOT_READY);
+  EXPECT_EQ(Status(ex), ACL_EVENT_RECORDED_STATUS_COMPLETE);
+  aclrtEventWaitStatus wait = ACL_EVENT_WAIT_STATUS_RESERVED;
+  EXPECT_TRUE(Succeeds(aclrtQueryEventWaitStatus(plain, &wait)));
+  EXPECT_EQ(wait, ACL_EVENT_WAIT_STATUS_COMPLETE);
+  EXPECT_TRUE(FailsWith(207000, aclrtQueryEventWaitStatus(ex, &wait)));
+  for (aclrtEvent event : {plain, flag, ex}) {
+    EXPECT_TRUE(Succeeds(aclrtSynchronizeEvent(event)));
+    EXPECT_TRUE(Succeeds(aclrtSynchronizeEventWithTimeout(event, 0)));
+    EXPECT_TRUE(Succeeds(aclrtDestroyEvent(event)));
+  }
+}
+
+TEST_F(EventApi, StatusFollowsTheStream) {
+  ScopedStream stream;
+  aclrtEvent event = Create();
+  Block(stream);
+  EXPECT_TRUE(Succeeds(aclrtRecordEvent(event, stream)));
+  EXPECT_EQ(Status(event), ACL_EVENT_RECORDED_STATUS_NOT_READY);
+  EXPECT_TRUE(FailsWith(507047, aclrtSynchronizeEventWithTimeout(event, 5)));
+  EXPECT_TRUE(Succeeds(aclrtStreamWaitEvent(nullptr, event)));
+  aclrtEventWaitStatus wait{};
+  EXPECT_TRUE(Succeeds(aclrtQueryEventWaitStatus(event, &wait)));
+  EXPECT_EQ(wait, ACL_EVENT_WAIT_STATUS_NOT_READY);
+  gate_.Open();
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeEvent(event)));
+  EXPECT_EQ(Status(event), ACL_EVENT_RECORDED_STATUS_COMPLETE);
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(nullptr)));
+  EXPECT_TRUE(Succeeds(aclrtQueryEventWaitStatus(event, &wait)));
+  EXPECT_EQ(wait, ACL_EVENT_WAIT_STATUS_COMPLETE);
+  EXPECT_TRUE(Succeeds(aclrtDestroyEvent(event)));
+}
+
+TEST_F(EventApi, MayBeDestroyedWhilePending) {
+  ScopedStream first, second;
+  aclrtEvent event = Create();
+  Block(first);
+  EXPECT_TRUE(Succeeds(aclrtRecordEvent(event, first)));
+  EXPECT_TRUE(Succeeds(aclrtStreamWaitEvent(second, event)));
+  EXPECT_TRUE(Succeeds(aclrtDestroyEvent(event)));
+  EXPECT_TRUE(FailsWith(507046, aclrtSynchronizeStreamWithTimeout(second, 5)));
+  gate_.Open();
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(second)));
+}
+
+TEST_F(EventApi, ElapsedTime) {
+  aclrtEvent start = Create(), end = Create(), timeless = nullptr;
+  EXPECT_TRUE(Succeeds(aclrtCreateEventWithFlag(&timeless, ACL_EVENT_SYNC)));
+  float ms = -1;
+  uint64_t us = 0;
+  EXPECT_TRUE(FailsWith(507000, aclrtEventElapsedTime(&ms, start, end)));
+  EXPECT_TRUE(FailsWith(507000, aclrtEventGetTimestamp(start, &us)));
+  EXPECT_TRUE(Succeeds(aclrtRecordEvent(start, nullptr)));
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeEvent(start)));
+  EXPECT_TRUE(FailsWith(507000, aclrtEventElapsedTime(&ms, start, end)));
+  EXPECT_TRUE(Succeeds(aclrtLaunchHostFunc(
+      nullptr,
+      [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(20)); },
+      nullptr)));
+  EXPECT_TRUE(Succeeds(aclrtRecordEvent(end, nullptr)));
+  EXPECT_TRUE(FailsWith(107006, aclrtEventElapsedTime(&ms, start, end)));
+  EXPECT_TRUE(FailsWith(107006, aclrtEventGetTimestamp(end, &us)));
+  EXPECT_TRUE(Succeeds(aclrtRecordEvent(timeless, nullptr)));
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(nullptr)));
+  EXPECT_TRUE(FailsWith(107006, aclrtEventElapsedTime(&ms, start, timeless)));
+  EXPECT_EQ(ms, -1);
+  EXPECT_TRUE(Succeeds(aclrtEventElapsedTime(&ms, start, end)));
+  EXPECT_GE(ms, 20.0f);
+  EXPECT_LT(ms, 20000.0f);
+  float back = 0;
+  EXPECT_TRUE(Succeeds(aclrtEventElapsedTime(&back, end, start)));
+  EXPECT_EQ(back, -ms);
+  uint64_t first = 0, second = 0;
+  EXPECT_TRUE(Succeeds(aclrtEventGetTimestamp(start, &first)));
+  EXPECT_TRUE(Succeeds(aclrtEventGetTimestamp(end, &second)));
+  EXPECT_NEAR(static_cast<double>(second - first), 1000.0 * ms, 2.0);
+  for (aclrtEvent event : {start, end, timeless}) {
+    EXPECT_TRUE(Succeeds(aclrtDestroyEvent(event)));
+  }
+}
+
+TEST_F(EventApi, ADeviceHas65536Events) {
+  uint32_t available = 0;
+  EXPECT_TRUE(Succeeds(aclrtGetEventAvailNum(&available)));
+  EXPECT_EQ(available, 65536u);
+  std::vector<aclrtEvent> events(available);
+  for (aclrtEvent& event : events) {
+    ASSERT_EQ(aclrtCreateEvent(&event), ACL_SUCCESS);
+  }
+  aclrtEvent more = nullptr;
+  EXPECT_TRUE(FailsWith(207007, aclrtCreateEvent(&more)));
+  uint32_t a = 0, b = 0;
+  EXPECT_TRUE(Succeeds(aclrtGetEventId(events[0], &a)));
+  EXPECT_TRUE(Succeeds(aclrtGetEventId(events[1], &b)));
+  EXPECT_NE(a, b);
+  for (aclrtEvent event : events) {
+    ASSERT_EQ(aclrtDestroyEvent(event), ACL_SUCCESS);
+  }
+  EXPECT_TRUE(Succeeds(aclrtGetEventAvailNum(&available)));
+  EXPECT_EQ(available, 65536u);
+}
+
+}  // namespace
+}  // namespace flashacl::acl

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is not offered says so; what frameworks call at their start does not.
+#include <gtest/gtest.h>
+
+#include "acl/acl.h"
+#include "acl/acl_dump.h"
+#include "acl/acl_op_compiler.h"
+#include "acl/acl_prof.h"
+#include "acl/acl_rt_allocator.h"
+#include "acl/acl_tdt.h"
+#include "tests/testing/runtime.h"
+
+namespace flashacl::acl {
+namespace {
+
+using ::flashacl::testing::FailsWith;
+using ::flashacl::testing::Message;
+
+TEST(Later, SaysSoByName) {
+  EXPECT_TRUE(FailsWith(
+      207000, aclmdlRICaptureBegin(nullptr, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL),
+      "aclmdlRICaptureBegin is not supported"));
+  aclrtNotify notify = nullptr;
+  EXPECT_TRUE(FailsWith(207000, aclrtCreateNotify(&notify, 0),
+                        "Not_Supported(EH0006)"));
+  EXPECT_EQ(notify, nullptr);
+  aclrtLabel label = nullptr;
+  EXPECT_TRUE(FailsWith(207000, aclrtCreateLabel(&label)));
+  EXPECT_TRUE(FailsWith(207000, aclrtSetGroup(0)));
+  EXPECT_TRUE(FailsWith(207000, aclrtSnapShotProcessLock()));
+  EXPECT_TRUE(FailsWith(207000, aclopSetModelDir("x")));
+  uint32_t model = 7;
+  EXPECT_TRUE(FailsWith(207000, aclmdlLoadFromFile("x", &model)));
+  EXPECT_EQ(model, 7u);
+}
+
+TEST(Later, ObjectsAreNull) {
+  EXPECT_EQ(aclrtCreateBinary("x", 1), nullptr);
+  EXPECT_NE(Message(), "");
+  EXPECT_EQ(aclmdlCreateDesc(), nullptr);
+  EXPECT_NE(Message(), "");
+  EXPECT_EQ(aclrtAllocatorCreateDesc(), nullptr);
+  EXPECT_NE(Message(), "");
+  EXPECT_EQ(acltdtCreateDataset(), nullptr);
+  EXPECT_NE(Message(), "");
+  EXPECT_EQ(aclCreateTensorDesc(ACL_FLOAT, 0, nullptr, ACL_FORMAT_ND), nullptr);
+  EXPECT_NE(Message(), "");
+  EXPECT_EQ(aclmdlGetNumInputs(nullptr), 0u);
+  EXPECT_EQ(aclGetTensorDescType(nullptr), ACL_DT_UNDEFINED);
+}
+
+TEST(Later, ProfilingAndDumpingDoNothing) {
+  Message();
+  EXPECT_EQ(aclprofInit("x", 1), 0);
+  EXPECT_EQ(aclprofStart(nullptr), 0);
+  EXPECT_EQ(aclprofStop(nullptr), 0);
+  EXPECT_EQ(aclprofFinalize(), 0);
+  EXPECT_EQ(aclmdlInitDump(), 0);
+  EXPECT_EQ(aclmdlSetDump("x"), 0);
+  EXPECT_EQ(aclmdlFinalizeDump(), 0);
+  EXPECT_EQ(aclSetCompileopt(ACL_PRECISION_MODE, "x"), 0);
+  EXPECT_EQ(aclGetRecentErrMsg(), nullptr);
+}
+
+}  // namespace
+}  // namespace flashacl::acl
