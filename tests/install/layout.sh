@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The prefix has the shape of CANN's toolkit, is one library under many names,
+# and can be moved: no link and no text in it is absolute.
+# labels: prefix
+set -euo pipefail
+cd "$FLASHACL_PREFIX"
+failed=0
+complain() {
+  echo "layout: $*" >&2
+  failed=1
+}
+
+headers=(acl/acl.h acl/acl_rt.h acl/acl_base.h aclnn/acl_meta.h
+         aclnn/aclnn_base.h aclnn/opdev/fp16_t.h
+         aclnnop/aclnn_flash_attention_score.h
+         aclnnop/aclnn_prompt_flash_attention.h securec.h)
+for folder in include x86_64-linux/include aarch64-linux/include \
+    runtime/include acllib/include fwkacllib/include compiler/include \
+    opp/built-in/op_impl/ai_core/tbe/op_api/include; do
+  for header in "${headers[@]}"; do
+    [ -f "$folder/$header" ] || complain "no $folder/$header"
+  done
+done
+
+for folder in lib64 lib64/stub devlib x86_64-linux/lib64 aarch64-linux/lib64 \
+    runtime/lib64 runtime/lib64/stub acllib/lib64 acllib/lib64/stub \
+    fwkacllib/lib64 compiler/lib64 opp/lib64 \
+    opp/built-in/op_impl/ai_core/tbe/op_api/lib/linux/x86_64; do
+  for name in ascendcl acl_rt nnopbase opapi opapi_transformer opapi_math \
+      c_sec cust_opapi; do
+    library=$folder/lib$name.so
+    [ "$library" -ef lib64/libascendcl.so ] || complain "$library is another"
+  done
+done
+
+custom=opp/vendors/custom_transformer/op_api
+for file in include/aclnn_flash_attention_score.h lib/libcust_opapi.so \
+    include/aclnnop/aclnn_flash_attention_score.h; do
+  [ -f "$custom/$file" ] || complain "no $custom/$file"
+done
+for file in set_env.sh bin/setenv.bash bin/flashacl \
+    lib64/cmake/flashacl/flashaclConfig.cmake include/experiment; do
+  [ -e "$file" ] || complain "no $file"
+done
+for package in runtime compiler toolkit opp opp_kernel hccl driver cann; do
+  grep -q '^version=[0-9]' "share/info/$package/version.info" ||
+    complain "no version of $package"
+done
+
+real=$(find . -name '*.so*' -type f)
+[ "$real" = ./lib64/libascendcl.so ] || complain "more than one file: $real"
+while read -r link; do
+  [ -e "$link" ] || complain "$link leads nowhere"
+  case $(readlink "$link") in /*) complain "$link is absolute" ;; esac
+done < <(find . -type l)
+found=$(grep -rlF -e "$FLASHACL_SOURCE" -e "$FLASHACL_PREFIX" \
+        --exclude-dir=lib64 . || true)
+[ -z "$found" ] || complain "paths of the build in: $found"
+
+dynamic=$(objdump -p lib64/libascendcl.so)
+grep -q 'SONAME *libascendcl.so$' <<<"$dynamic" || complain "no SONAME"
+grep -q 'RUNPATH *$ORIGIN$' <<<"$dynamic" || complain "library: no RUNPATH"
+[ ! -e bin/flashacl ] || objdump -p bin/flashacl |
+  grep -q 'RUNPATH *$ORIGIN/../lib64$' || complain "flashacl: no RUNPATH"
+exit "$failed"

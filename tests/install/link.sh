@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A stranger's program builds against the prefix in each documented way, and
+# runs with nothing but LD_LIBRARY_PATH set; the prefix may have been moved.
+# labels: prefix
+set -euo pipefail
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+H=$work/moved
+cp -a "$FLASHACL_PREFIX" "$H"
+cd "$work"
+
+cat >main.cpp <<'SOURCE'
+#include <dlfcn.h>
+
+#include <cstdint>
+#include <iostream>
+#include <vector>
+
+#include "acl/acl.h"
+#include "aclnnop/aclnn_flash_attention_score.h"
+#include "securec.h"
+
+// The runtime starts, a tensor is made, the operator is there under every way
+// of finding it, and all ways find the same one.
+int main() {
+  if (aclInit(nullptr) != ACL_SUCCESS) return 1;
+  if (aclrtSetDevice(0) != ACL_SUCCESS) return 2;
+  std::vector<int64_t> dims = {2, 3};
+  aclTensor* tensor =
+      aclCreateTensor(dims.data(), dims.size(), ACL_FLOAT16, nullptr, 0,
+                      ACL_FORMAT_ND, dims.data(), dims.size(), nullptr);
+  if (tensor == nullptr || aclDestroyTensor(tensor) != 0) return 3;
+  int copy = 0;
+  const int one = 1;
+  if (memcpy_s(&copy, sizeof(copy), &one, sizeof(one)) != EOK || copy != 1) {
+    return 4;
+  }
+  void* library = dlopen("libopapi.so", RTLD_LAZY);
+  if (library == nullptr) return 5;
+  const char* names[] = {"aclnnFlashAttentionVarLenScoreGetWorkspaceSize",
+                         "aclnnFlashAttentionVarLenScore", "aclCreateTensor",
+                         "aclDestroyTensor", "aclGetRecentErrMsg"};
+  for (const char* name : names) {
+    if (dlsym(library, name) == nullptr) return 6;
+  }
+  if (dlsym(library, "aclnnFlashAttentionVarLenScore") !=
+      reinterpret_cast<void*>(&aclnnFlashAttentionVarLenScore)) {
+    return 7;
+  }
+  aclrtResetDevice(0);
+  aclFinalize();
+  std::cout << "ran\n";
+  return 0;
+}
+SOURCE
+
+# check NAME PROGRAM: it runs with only LD_LIBRARY_PATH set.
+check() {
+  local got
+  got=$(env -i LD_LIBRARY_PATH="$H/lib64" "$2") || {
+    echo "link: $1: exit status $?" >&2
+    exit 1
+  }
+  [ "$got" = ran ]
+  echo "link: $1: ok"
+}
+
+g++ main.cpp -I"$H/include" -I"$H/include/aclnn" \
+  -I"$H/x86_64-linux/include/aclnnop" -L"$H/opp/lib64" -L"$H/lib64" \
+  -lopapi_math -lopapi_transformer -lascendcl -lnnopbase -lc_sec -ldl -o by_g++
+check "g++, documented libraries" ./by_g++
+
+g++ -std=c++11 main.cpp -I"$H/include" -L"$H/lib64" -lascendcl -lopapi -ldl \
+  -o by_two
+check "g++, libascendcl and libopapi" ./by_two
+
+g++ main.cpp -I"$H/acllib/include" -L"$H/runtime/lib64/stub" -lacl_rt -ldl \
+  -o by_stub
+check "g++, libacl_rt from the stub folder" ./by_stub
+
+# A program built where every name was a library of its own records them all.
+mkdir stubs
+# stub NAME FUNCTION...: a library to link against, not to run with.
+stub() {
+  local name=$1
+  shift
+  printf 'extern "C" void %s() {}\n' "$@" |
+    g++ -shared -fPIC -x c++ - "-Wl,-soname,lib$name.so" \
+      -o "stubs/lib$name.so"
+}
+stub ascendcl aclInit aclFinalize aclrtSetDevice aclrtResetDevice
+stub nnopbase aclCreateTensor aclDestroyTensor
+stub opapi aclnnFlashAttentionVarLenScore
+stub c_sec memcpy_s
+g++ main.cpp -I"$H/include" -Lstubs -lascendcl -lnnopbase -lopapi -lc_sec \
+  -ldl -o by_names
+[ "$(objdump -p by_names | grep -c -E 'NEEDED.*(ascendcl|nnopbase|opapi|c_sec)')" \
+  = 4 ]
+check "binary that needs four libraries" ./by_names
+
+cat >CMakeLists.txt <<'LISTS'
+cmake_minimum_required(VERSION 3.14)
+project(stranger CXX)
+add_compile_options(-std=c++11)
+set(CMAKE_CXX_FLAGS_RELEASE "-fPIC -O2 -Wall")
+set(H $ENV{ASCEND_HOME_PATH})
+add_executable(by_path main.cpp)
+target_include_directories(by_path PRIVATE
+  ${H}/include ${H}/include/aclnn ${H}/include/aclnnop)
+target_link_libraries(by_path PRIVATE ${H}/lib64/libascendcl.so
+  ${H}/lib64/libnnopbase.so ${H}/lib64/libopapi_math.so
+  ${H}/lib64/libopapi_transformer.so dl)
+find_package(flashacl CONFIG REQUIRED)
+add_executable(by_config main.cpp)
+target_link_libraries(by_config PRIVATE flashacl::ascendcl
+  flashacl::nnopbase flashacl::opapi dl)
+list(APPEND CMAKE_MODULE_PATH ${H}/lib64/cmake/flashacl)
+find_package(AscendCL REQUIRED)
+add_executable(by_module main.cpp)
+target_link_libraries(by_module PRIVATE AscendCL::AscendCL dl)
+LISTS
+ASCEND_HOME_PATH=$H cmake -S . -B out -DCMAKE_BUILD_TYPE=Release \
+  -DCMAKE_SKIP_RPATH=TRUE "-DCMAKE_PREFIX_PATH=$H/lib64/cmake" >log 2>&1 &&
+  cmake --build out >>log 2>&1 || { cat log >&2; exit 1; }
+check "CMake, full paths" out/by_path
+check "CMake, find_package(flashacl)" out/by_config
+check "CMake, find_package(AscendCL)" out/by_module
