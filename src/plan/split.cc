@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// Halves of keys, merged in fp64.
+#include "plan/split.h"
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "plan/fill.h"
+#include "plan/geometry.h"
+#include "plan/plan.h"
+#include "problem/grid.h"
+
+namespace flashacl {
+namespace {
+
+// Which of a row's keys take part.
+enum class Keys : uint8_t { kAll, kFirst, kSecond };
+
+// The axes of a mask of one's own: as many heads as the given one tells apart.
+TensorSpec MaskSpec(const AttentionProblem& problem) {
+  int64_t rows = 1;
+  int64_t columns = 1;
+  for (const Sequence& sequence : problem.lengths.sequences) {
+    rows = std::max(rows, sequence.rows());
+    columns = std::max(columns, sequence.columns());
+  }
+  const TensorSpec& given = problem[Slot::kMask];
+  const bool by_head = given.placement == Placement::kBlocks
+                           ? given.dims[1] > 1
+                           : given.strides[1] != 0;
+  TensorSpec spec = DenseSpec(
+      DType::kBool,
+      {problem.lengths.count(), by_head ? problem.heads : 1, rows, columns});
+  if (!by_head) spec.strides[1] = 0;
+  return spec;
+}
+
+// The problem with a mask of its own and results that say all f32 can say.
+AttentionProblem Split(const AttentionProblem& problem) {
+  AttentionProblem split = WithWideResults(problem);
+  split[Slot::kMask] = MaskSpec(problem);
+  if (split.direction == Direction::kForward) {
+    split[Slot::kOut].dtype = DType::kF32;
+    split[Slot::kOutScale] = split[Slot::kOutOffset] = {};
+    split[Slot::kRowMax] = split[Slot::kRowSum] =
+        DenseSpec(DType::kF32, {problem.lengths.count(), problem.heads,
+                                split[Slot::kMask].dims[2], 1});
+  }
+  return split;
+}
+
+// What the given mask hides, and the keys of the other half.
+std::vector<uint8_t> MaskOf(const Sample& sample, const TensorSpec& spec,
+                            Keys keys, uint64_t seed) {
+  const std::vector<Sequence>& sequences = sample.problem().lengths.sequences;
+  const Grid given(sample.problem()[Slot::kMask], sequences);
+  const std::byte* hidden = sample.bindings()[Slot::kMask];
+  std::mt19937_64 random(seed);
+  std::vector<uint8_t> mask(
+      static_cast<size_t>(spec.dims[0] * spec.strides[0]));
+  for (int64_t b = 0; b < spec.dims[0]; ++b) {
+    const Sequence& sequence = sequences[static_cast<size_t>(b)];
+    for (int64_t h = 0; h < spec.dims[1]; ++h) {
+      const GridPlane plane = given.present() ? given.Plane(b, h) : GridPlane{};
+      for (int64_t i = 0; i < sequence.rows(); ++i) {
+        for (int64_t j = 0; j < sequence.columns(); ++j) {
+          const Keys half = (random() & 1) != 0 ? Keys::kFirst : Keys::kSecond;
+          const bool other = keys != Keys::kAll && keys != half;
+          const bool hide =
+              given.present() && hidden[plane.At(i, j)] != std::byte{0};
+          mask[static_cast<size_t>(spec.At(b, h, i, j))] = other || hide;
+        }
+      }
+    }
+  }
+  return mask;
+}
+
+// The f32 results of one run, by slot.
+struct Results {
+  std::array<std::vector<float>, kSlots> by_slot;
+
+  std::vector<float>& operator[](Slot slot) {
+    return by_slot[static_cast<size_t>(slot)];
+  }
+  const std::vector<float>& operator[](Slot slot) const {
+    return by_slot[static_cast<size_t>(slot)];
+  }
+};
+
+Result<Results> RunOn(const Backend& backend, const Plan& plan,
+                      const Sample& sample, std::vector<uint8_t> mask) {
+  Results results;
+  Bindings bindings = sample.bindings();
+  bindings[Slot::kMask] = reinterpret_cast<std::byte*>(mask.data());
+  for (size_t n = 0; n < kSlots; ++n) {
+    const auto slot = static_cast<Slot>(n);
+    if (!IsOutput(plan.problem.direction, slot) || !plan.problem.has(slot)) {
+      continue;
+    }
+    results[slot].resize(static_cast<size_t>(ElementsOf(plan.problem, slot)));
+    bindings[slot] = reinterpret_cast<std::byte*>(results[slot].data());
+  }
+  const GuardedBytes workspace = GuardedBytes::Allocate(plan.workspace.bytes());
+  if (!workspace.present()) {
+    return Status(Code::kOutOfMemory, "no memory for the workspace");
+  }
+  FLASHACL_RETURN_IF_ERROR(Run(backend, plan, bindings, workspace.data()));
+  return results;
+}
+
+// The results of all keys and of both halves.
+struct Runs {
+  Results all, first, second;
+};
+
+bool Differ(double a, double b, double tolerance) {
+  // Where the inputs make a NaN or an infinity there is nothing to add up.
+  return std::isfinite(a) && std::isfinite(b) && std::abs(a - b) > tolerance;
+}
+
+Status CheckSums(const Runs& runs) {
+  for (size_t n = 0; n < kSlots; ++n) {
+    const auto slot = static_cast<Slot>(n);
+    const std::vector<float>& all = runs.all[slot];
+    for (size_t e = 0; e < all.size(); ++e) {
+      const double first = runs.first[slot][e];
+      const double second = runs.second[slot][e];
+      // Each was rounded once.
+      const double tolerance =
+          FLT_EPSILON * (std::abs(first) + std::abs(second)) + FLT_MIN;
+      if (Differ(all[e], first + second, tolerance)) {
+        return RuntimeFailure(
+            "{}: element {} is {}, but halves of the keys add up to {}",
+            Name(slot), e, all[e], first + second);
+      }
+    }
+  }
+  return {};
+}
+
+// Merges the halves of rows, whose maxima and sums say what each counts for.
+class RowMerger {
+ public:
+  RowMerger(const AttentionProblem& problem, const Sample& sample,
+            const Runs& runs)
+      : problem_(problem), sample_(sample), runs_(runs) {}
+
+  Status Check(int64_t b, const Sequence& sequence, int64_t h,
+               int64_t i) const {
+    const TensorSpec& stats = problem_[Slot::kRowMax];
+    const auto row = static_cast<size_t>(stats.At(b, h, i));
+    const double m = std::max(runs_.first[Slot::kRowMax][row],
+                              runs_.second[Slot::kRowMax][row]);
+    const double first = Weight(runs_.first, row, m);
+    const double second = Weight(runs_.second, row, m);
+    const double sum = first + second - SinkWeight(h, m, first, second);
+    // Maxima were rounded, and exp turns that into a relative error.
+    const double relative = FLT_EPSILON * (4 + 2 * Magnitude(row));
+    const TensorSpec& out = problem_[Slot::kOut];
+    for (int64_t d = 0; d < problem_.v_dim; ++d) {
+      const auto at =
+          static_cast<size_t>(out.At(b, sequence.queries.first + i, h, d));
+      const double a = first == 0 ? 0 : runs_.first[Slot::kOut][at] * first;
+      const double c = second == 0 ? 0 : runs_.second[Slot::kOut][at] * second;
+      const double merged = sum == 0 ? 0 : (a + c) / sum;
+      const double tolerance =
+          sum == 0 ? 0 : relative * (std::abs(a) + std::abs(c)) / sum + FLT_MIN;
+      const double all = runs_.all[Slot::kOut][at];
+      if (Differ(all, merged, tolerance)) {
+        return RuntimeFailure(
+            "out: sequence {} row {} head {} channel {} is {}, but halves of "
+            "the keys merge to {}",
+            b, i, h, d, all, merged);
+      }
+    }
+    return {};
+  }
+
+ private:
+  // exp(score - m), summed over what the run saw; 0 for a row that saw nothing.
+  static double Weight(const Results& run, size_t row, double m) {
+    const double sum = run[Slot::kRowSum][row];
+    const double max = run[Slot::kRowMax][row];
+    if (sum == 0 || max == -FLT_MAX) return 0;
+    return sum * std::exp(max - m);
+  }
+
+  // Each half counts the sink; the whole counts it once.
+  double SinkWeight(int64_t h, double m, double first, double second) const {
+    if (!problem_.has(Slot::kSink) || first == 0 || second == 0) return 0;
+    float sink;
+    std::memcpy(
+        &sink,
+        sample_.bindings()[Slot::kSink] +
+            problem_[Slot::kSink].At(h) * static_cast<int64_t>(sizeof(sink)),
+        sizeof(sink));
+    return std::exp(sink - m);
+  }
+
+  double Magnitude(size_t row) const {
+    double most = 0;
+    for (const Results* run : {&runs_.first, &runs_.second}) {
+      const double max = std::abs((*run)[Slot::kRowMax][row]);
+      if (max < FLT_MAX) most = std::max(most, max);
+    }
+    return most;
+  }
+
+  const AttentionProblem& problem_;
+  const Sample& sample_;
+  const Runs& runs_;
+};
+
+Status CheckMerged(const AttentionProblem& problem, const Sample& sample,
+                   const Runs& runs) {
+  const RowMerger merger(problem, sample, runs);
+  const std::vector<Sequence> sequences =
+      ResolveSequences(sample.problem(), sample.bindings());
+  for (size_t b = 0; b < sequences.size(); ++b) {
+    for (int64_t h = 0; h < problem.heads; ++h) {
+      for (int64_t i = 0; i < sequences[b].rows(); ++i) {
+        FLASHACL_RETURN_IF_ERROR(
+            merger.Check(static_cast<int64_t>(b), sequences[b], h, i));
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Status CheckSplit(const Backend& backend, const Implementation& implementation,
+                  const Sample& sample, uint64_t seed) {
+  const Result<Plan> plan =
+      MakePlan(backend, Split(sample.problem()), {implementation.name, {}});
+  if (!plan.ok()) return plan.status();
+  const AttentionProblem& problem = plan->problem;
+  Runs runs;
+  for (const auto& [keys, results] :
+       {std::pair{Keys::kAll, &runs.all}, std::pair{Keys::kFirst, &runs.first},
+        std::pair{Keys::kSecond, &runs.second}}) {
+    Result<Results> run =
+        RunOn(backend, *plan, sample,
+              MaskOf(sample, problem[Slot::kMask], keys, seed));
+    if (!run.ok()) return run.status();
+    *results = std::move(*run);
+  }
+  return problem.direction == Direction::kForward
+             ? CheckMerged(problem, sample, runs)
+             : CheckSums(runs);
+}
+
+}  // namespace flashacl
