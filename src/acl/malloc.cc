@@ -93,7 +93,7 @@ std::string WhyNotFreed(FreeResult result, const void* pointer) {
       if (!FindBlock(pointer, &block)) break;
       return Str("{} bytes inside of the block at {}",
                  static_cast<const std::byte*>(pointer) - block.base,
-                 fmt::ptr(block.base));
+                 static_cast<const void*>(block.base));
     }
     case FreeResult::kKind:
       return "memory that another function has reserved";
@@ -110,9 +110,10 @@ aclError Release(std::string_view function, std::string_view parameter,
   if (pointer == nullptr) return FailNull(function, parameter);
   const FreeResult result = FreeBlock(pointer, kind);
   if (result == FreeResult::kFreed) return ACL_SUCCESS;
-  return Fail(ACL_ERROR_RT_PARAM_INVALID, Title::kReason,
-              Str("{} failed because {} {} is {}", function, parameter,
-                  fmt::ptr(pointer), WhyNotFreed(result, pointer)));
+  return Fail(
+      ACL_ERROR_RT_PARAM_INVALID, Title::kReason,
+      Str("{} failed because {} {} is {}", function, parameter,
+          static_cast<const void*>(pointer), WhyNotFreed(result, pointer)));
 }
 
 // A failure of the queued work is reported here, and the memory freed all the

@@ -2,8 +2,6 @@
 // aclTensor: creating, destroying and asking. CANN aclnn base API.
 #include "acl/tensor.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -52,7 +50,7 @@ Status CheckDescription(const Description &of, bool dims_given,
   for (const int64_t dim : of.dims) {
     if (dim < 0) {
       return Invalid("viewDims: [{}] has a negative extent",
-                     fmt::join(of.dims, ", "));
+                     Join(of.dims, ", "));
     }
   }
   return {};
@@ -140,7 +138,7 @@ bool Tensor::contiguous() const {
 }
 
 std::string ShapeText(const Tensor &tensor) {
-  return Str("[{}]", fmt::join(tensor.shape(), ", "));
+  return Str("[{}]", Join(tensor.shape(), ", "));
 }
 
 extern "C" {
