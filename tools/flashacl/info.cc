@@ -15,7 +15,7 @@ void Print(const Backend& backend) {
   fmt::print("  instructions    {}\n",
              device.instruction_sets.empty()
                  ? "only what every processor of its kind has"
-                 : Str("{}", fmt::join(device.instruction_sets, " ")));
+                 : Str("{}", Join(device.instruction_sets, " ")));
   fmt::print("  caches          L1 {}, L2 {}, L3 {}\n",
              Bytes(static_cast<double>(device.l1_bytes)),
              Bytes(static_cast<double>(device.l2_bytes)),

@@ -99,7 +99,7 @@ std::string DrawExact(const Picture& picture) {
           lines);
   }
   if (tiles) Place(TileNotes(picture), first_tile_note, width, lines);
-  return Str("{}\n", fmt::join(lines, "\n"));
+  return Str("{}\n", Join(lines, "\n"));
 }
 
 std::string DrawScaled(const Picture& picture) {
