@@ -26,11 +26,12 @@ TensorSpec Canonical(const acl::Tensor& tensor, const Layout& layout,
   TensorSpec spec = Strided(tensor, layout.axes, {0, 0, 0, 0});
   if (layout.axes[0] == kOne) spec.dims[0] = sequences;
   if (layout.folded_heads) {
-    const int64_t channels = tensor.dims[2] / heads;
+    const size_t last = tensor.rank - 1;
+    const int64_t channels = tensor.dims[last] / heads;
     spec.dims[2] = heads;
     spec.dims[3] = channels;
-    spec.strides[2] = channels * tensor.strides[2];
-    spec.strides[3] = tensor.strides[2];
+    spec.strides[2] = channels * tensor.strides[last];
+    spec.strides[3] = tensor.strides[last];
   }
   return spec;
 }
@@ -41,10 +42,10 @@ Status CheckRank(std::string_view name, const acl::Tensor& tensor,
     return Invalid("{}: shape {} has {} dimensions, layout {} has {}", name,
                    ShapeText(tensor), tensor.rank, layout.name, layout.rank);
   }
-  if (layout.folded_heads && tensor.dims[2] % heads != 0) {
+  if (layout.folded_heads && tensor.dims[tensor.rank - 1] % heads != 0) {
     return Invalid(
         "{}: last axis {} of layout {} is not a multiple of {} heads", name,
-        tensor.dims[2], layout.name, heads);
+        tensor.dims[tensor.rank - 1], layout.name, heads);
   }
   return {};
 }

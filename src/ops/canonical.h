@@ -22,7 +22,7 @@ struct Layout {
   std::string_view name;
   int rank;
   std::array<int, 4> axes;
-  bool folded_heads;  // the last axis is head * channel: BSH, SBH
+  bool folded_heads;  // the last axis is head * channel: BSH, SBH, SH
 };
 
 inline constexpr Layout kBsh{"BSH", 3, {0, 1, 2, 2}, true};
@@ -31,6 +31,7 @@ inline constexpr Layout kBsnd{"BSND", 4, {0, 1, 2, 3}, false};
 inline constexpr Layout kBnsd{"BNSD", 4, {0, 2, 1, 3}, false};
 inline constexpr Layout kNsd{"NSD", 3, {kOne, 1, 0, 2}, false};
 inline constexpr Layout kTnd{"TND", 3, {kOne, 0, 1, 2}, false};
+inline constexpr Layout kSh{"SH", 2, {kOne, 0, 1, 1}, true};
 
 // Extents and strides of a tensor in canonical order. With folded heads the
 // last axis is cut into `heads` parts, which must divide it. An axis that is

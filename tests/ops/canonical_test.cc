@@ -34,6 +34,7 @@ TEST(Canonical, AgreesWithTheDefinitionOfEachLayout) {
       {kBnsd, Dense({2, 4, 3, 5}), {60, 5, 15, 1}},
       {kNsd, Dense({4, 3, 5}), {0, 5, 15, 1}},
       {kTnd, Dense({3, 4, 5}), {0, 20, 5, 1}},
+      {kSh, Dense({3, 20}), {0, 20, 5, 1}},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.layout.name);

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where decode's keys and values are: in one tensor, in a list with a tensor
+// per sequence, or in pages that a table lists.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "acl/arguments.h"
+#include "base/status.h"
+#include "ops/canonical.h"
+#include "problem/kv_source.h"
+#include "problem/tensor_spec.h"
+
+namespace flashacl::ops {
+
+// What a call says about its keys and values besides the tensors.
+struct CacheTerms {
+  Layout layout;
+  int64_t sequences = 0;
+  int64_t kv_heads = 0;
+  int64_t dim = 0;
+  const acl::Tensor* block_table = nullptr;  // null: no pages
+  int64_t block_size = 0;
+};
+
+struct Cache {
+  KvSource source;
+  TensorSpec key;
+  TensorSpec value;
+  TensorSpec block_table;
+  std::vector<int64_t> columns;  // per sequence, what there is room for
+  int64_t most_columns = 0;
+};
+
+// kContradiction, with the argument's name, if the tensors do not fit the terms
+// or each other. `keys` and `values` are as the caller listed them.
+Result<Cache> ReadCache(std::span<const acl::Entry> keys,
+                        std::span<const acl::Entry> values,
+                        const CacheTerms& terms);
+
+}  // namespace flashacl::ops
