@@ -28,7 +28,7 @@ install(FILES "${PROJECT_SOURCE_DIR}/cmake/flashaclConfig.cmake"
 
 configure_file("${PROJECT_SOURCE_DIR}/cmake/version.info.in"
                "${PROJECT_BINARY_DIR}/version.info" @ONLY)
-foreach(package cann compiler driver hccl opp opp_kernel ops_transformer
+foreach(package cann compiler driver hccl opp opp_kernel
                 runtime toolkit)
   install(FILES "${PROJECT_BINARY_DIR}/version.info"
           DESTINATION share/info/${package})
