@@ -89,6 +89,14 @@ def is_function(head):
     return not re.search(r"(?<!operator)=|\b(struct|class|union)\s+\w+$", before)
 
 
+def below(head):
+    """How many lines the name of the function stands above its brace: the
+    last of the least indented lines, as macro calls may precede it."""
+    lines = head.split("\n")
+    indents = [len(l) - len(l.lstrip()) if l.strip() else 1000 for l in lines]
+    return indents[::-1].index(min(indents))
+
+
 def functions(code):
     """(first line, last line) of each function body in code_only() text,
     with its head; bodies inside bodies belong to the outer one."""
@@ -99,8 +107,7 @@ def functions(code):
         if sign == "{":
             head = code[start:at]
             if inside is None and is_function(head):
-                skipped = len(head) - len(head.lstrip())
-                inside = (depth, code.count("\n", 0, start + skipped) + 1)
+                inside = (depth, code.count("\n", 0, at) + 1 - below(head))
             depth += 1
         elif sign == "}":
             depth -= 1

@@ -132,6 +132,8 @@ class Rules(unittest.TestCase):
             self.assertEqual(forbidden.check(self.root), [], head)
 
     def test_long_tables_are_not_functions(self):
+        calls = "MACRO(a,\n      b)\n" * 40
+        self.source("src/base/m.cc", calls + "int F(int a,\n      int b) {}\n")
         rows = "  {F(1), 2},\n" * 90
         self.source("src/base/t.cc", f"const Row kRows[] = {{\n{rows}}};\n"
                     f"struct S {{\n{'  int f(int);' + chr(10)}" +
