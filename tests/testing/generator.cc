@@ -33,10 +33,10 @@ void DrawShape(Random& random, const Space& space, Outline& outline) {
   const int64_t shift = random.Within(-2, 2);
   const bool alike = random.OneIn(3);
   for (int64_t b = 0; b < sequences; ++b) {
-    int64_t rows = Sized(random, 0, space.most_rows);
-    int64_t columns = Sized(random, 0, space.most_columns);
-    if (random.OneIn(4)) rows = random.OneIn(2) ? 0 : 1;
-    if (random.OneIn(12)) columns = 0;
+    int64_t rows = Sized(random, 1, space.most_rows);
+    int64_t columns = Sized(random, 1, space.most_columns);
+    if (random.OneIn(10)) rows = 0;
+    if (random.OneIn(16)) columns = 0;
     if (alike)
       columns = std::clamp<int64_t>(rows + shift, 0, space.most_columns);
     outline.rows.push_back(rows);
