@@ -167,8 +167,11 @@ Status CheckDiagonal(const AttentionProblem& problem, const Needs& needs,
     const Sequence& sequence =
         problem.lengths.sequences[static_cast<size_t>(b)];
     if (sequence.rows() == 0 || sequence.columns() == 0) continue;
+    // The shorter a sequence turns out to be, the farther right its bottom
+    // right corner is from its rows.
+    const bool known = problem.lengths.device == Lengths::Device::kNone;
     const Band band =
-        problem.mask.BandOf(b, sequence.rows(), sequence.columns());
+        problem.mask.BandOf(b, known ? sequence.rows() : 1, sequence.columns());
     const int64_t ahead =
         std::min(std::max(band.upper, band.prefix - 1), sequence.columns() - 1);
     if (ahead >= stored) {
