@@ -22,9 +22,16 @@ namespace {
 
 constexpr int64_t kChunkRows = 64;  // between two meetings of the workers
 
+// Slopes have no axes behind the second.
+TensorSpec GradBiasSpec(const AttentionProblem& problem) {
+  TensorSpec spec = problem[Slot::kGradBias];
+  if (IsAlibi(problem.score.bias)) spec.dims[2] = spec.dims[3] = 1;
+  return spec;
+}
+
 int64_t BiasElements(const AttentionProblem& problem) {
   if (!problem.has(Slot::kGradBias)) return 0;
-  return Grid(problem[Slot::kGradBias], problem.lengths.sequences)
+  return Grid(GradBiasSpec(problem), problem.lengths.sequences)
       .ElementsNeeded();
 }
 
@@ -83,7 +90,7 @@ class Backward {
         place_(place),
         workspace_(workspace),
         workers_(workers),
-        grad_bias_(problem_[Slot::kGradBias], operands.sequences) {}
+        grad_bias_(GradBiasSpec(problem_), operands.sequences) {}
 
   void Run();
 
@@ -328,7 +335,7 @@ void Backward::StoreBiasAndSink() {
     }
   }
   if (!problem_.has(Slot::kGradBias)) return;
-  const Tensor tensor = operands_.tensor(Slot::kGradBias);
+  const Tensor tensor{grad_bias_.spec(), operands_.bindings[Slot::kGradBias]};
   const std::span<const double> sums = place_.grad_bias.In(workspace_);
   const auto store = [&](int64_t offset) {
     tensor.Store(offset, sums[static_cast<size_t>(offset)]);

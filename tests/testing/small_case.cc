@@ -162,6 +162,70 @@ void SmallCase::SetList(Slot slot, int64_t sequence,
   }
 }
 
+int64_t SmallCase::OffsetOf(Slot slot, const Column& column, int64_t d) const {
+  const TensorSpec& spec = problem_[slot];
+  const Sequence& extent =
+      problem_.lengths.sequences[static_cast<size_t>(column.sequence)];
+  if (problem_.kv.rows == KvSource::Rows::kPaged) {
+    const TensorSpec& table = problem_[Slot::kBlockTable];
+    const int64_t page_rows = problem_.kv.page_rows;
+    const double page =
+        Get(Slot::kBlockTable, table.At(column.sequence, column.j / page_rows));
+    return spec.At(static_cast<int64_t>(page), column.j % page_rows,
+                   column.kv_head, d);
+  }
+  if (problem_.kv.rows == KvSource::Rows::kList) {
+    const size_t b = static_cast<size_t>(column.sequence);
+    const TensorSpec& own = slot == Slot::kKey ? problem_.kv.key_list[b]
+                                               : problem_.kv.value_list[b];
+    return own.At(0, column.j, column.kv_head, d);
+  }
+  return spec.At(column.sequence, extent.keys.first + column.j, column.kv_head,
+                 d);
+}
+
+double SmallCase::GetKey(Slot slot, const Column& column, int64_t d) const {
+  const int64_t offset = OffsetOf(slot, column, d);
+  if (problem_.kv.rows != KvSource::Rows::kList) return Get(slot, offset);
+  const size_t b = static_cast<size_t>(column.sequence);
+  return TakeFrom(problem_[slot],
+                  (slot == Slot::kKey ? key_list_[b] : value_list_[b]).data(),
+                  offset);
+}
+
+void SmallCase::PutKey(Slot slot, const Column& column, int64_t d,
+                       double value) {
+  const int64_t offset = OffsetOf(slot, column, d);
+  if (problem_.kv.rows != KvSource::Rows::kList) {
+    return Put(slot, offset, value);
+  }
+  const size_t b = static_cast<size_t>(column.sequence);
+  PutIn(problem_[slot],
+        (slot == Slot::kKey ? key_list_[b] : value_list_[b]).data(), offset,
+        value);
+}
+
+int64_t SmallCase::OffsetOf(Slot slot, const Cell& cell) const {
+  return Grid(problem_[slot], problem_.lengths.sequences)
+      .Plane(cell.sequence, cell.head)
+      .At(cell.i, cell.j);
+}
+
+double SmallCase::GetCell(Slot slot, const Cell& cell) const {
+  const int64_t offset = OffsetOf(slot, cell);
+  if (slot != Slot::kKeep) return Get(slot, offset);
+  const auto byte = static_cast<int>(Get(slot, offset / 8));
+  return (byte >> (offset % 8)) & 1;
+}
+
+void SmallCase::PutCell(Slot slot, const Cell& cell, double value) {
+  const int64_t offset = OffsetOf(slot, cell);
+  if (slot != Slot::kKeep) return Put(slot, offset, value);
+  const int bit = 1 << (offset % 8);
+  const auto byte = static_cast<int>(Get(slot, offset / 8));
+  Put(slot, offset / 8, value != 0 ? byte | bit : byte & ~bit);
+}
+
 void SmallCase::FillInputs(Random& random) {
   for (size_t n = 0; n < kSlots; ++n) {
     const Slot slot = static_cast<Slot>(n);
@@ -170,6 +234,7 @@ void SmallCase::FillInputs(Random& random) {
   }
   for (size_t b = 0; b < key_list_.size(); ++b) {
     for (const Slot slot : {Slot::kKey, Slot::kValue}) {
+      if (!problem_.has(slot)) continue;
       const Bytes& bytes = slot == Slot::kKey ? key_list_[b] : value_list_[b];
       std::vector<double> values(
           bytes.size() / static_cast<size_t>(SizeOf(problem_[slot].dtype)));
@@ -228,6 +293,7 @@ void SmallCase::FillPages(Random& random) {
         problem_.lengths.sequences[static_cast<size_t>(b)];
     for (int64_t n = 0; n < table.dims[1]; ++n) {
       const bool needed = n * problem_.kv.page_rows < sequence.columns();
+      ASSERT_TRUE(!needed || !pages.empty());
       Put(Slot::kBlockTable, table.At(b, n), needed ? pages.back() : -1);
       if (needed) pages.pop_back();
     }

@@ -37,9 +37,25 @@ class SmallCase {
   std::vector<double> Get(Slot slot) const;
   double Get(Slot slot, int64_t offset) const;
   void Put(Slot slot, int64_t offset, double value);
+  const std::vector<std::byte>& bytes(Slot slot) const { return memory(slot); }
 
   // kList: the tensor of one sequence.
   void SetList(Slot slot, int64_t sequence, const std::vector<double>& values);
+
+  // Where the row of key column j is, whatever the source: element d of kKey,
+  // kKeyRope or kValue.
+  struct Column {
+    int64_t sequence, j, kv_head;
+  };
+  double GetKey(Slot slot, const Column& column, int64_t d) const;
+  void PutKey(Slot slot, const Column& column, int64_t d, double value);
+
+  // One element of the grid in a slot; keep bits one by one.
+  struct Cell {
+    int64_t sequence, head, i, j;
+  };
+  double GetCell(Slot slot, const Cell& cell) const;
+  void PutCell(Slot slot, const Cell& cell, double value);
 
   // Everything an implementation reads, at random but valid.
   void FillInputs(Random& random);
@@ -60,6 +76,8 @@ class SmallCase {
     return memory_[static_cast<size_t>(slot)];
   }
   void Bind();
+  int64_t OffsetOf(Slot slot, const Column& column, int64_t d) const;
+  int64_t OffsetOf(Slot slot, const Cell& cell) const;
   void FillSlot(Slot slot, Random& random);
   void FillPages(Random& random);
   void FillTopK(Random& random);
