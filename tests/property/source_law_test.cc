@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where rows live, how they are encoded and how sequences are packed changes
+// no answer.
+#include <gtest/gtest.h>
+
+#include <utility>
+#include <vector>
+
+#include "tests/property/law.h"
+
+namespace flashacl::testing {
+namespace {
+
+using Rows = KvSource::Rows;
+
+constexpr int64_t kProblems = 1000;
+
+// Gives `to` the keys and values of `from`, row by row.
+void CopyKeys(const SmallCase& from, SmallCase& to) {
+  const AttentionProblem& problem = to.problem();
+  for (int64_t b = 0; b < problem.lengths.count(); ++b) {
+    for (int64_t j = 0; j < ColumnsOf(problem, b); ++j) {
+      for (int64_t g = 0; g < problem.kv_heads; ++g) {
+        for (const Slot slot : {Slot::kKey, Slot::kKeyRope, Slot::kValue}) {
+          for (int64_t d = 0; problem.has(slot) && d < problem[slot].dims[3];
+               ++d) {
+            to.PutKey(slot, {b, j, g}, d, from.GetKey(slot, {b, j, g}, d));
+          }
+        }
+      }
+    }
+  }
+}
+
+// Everything but keys and where they are.
+void CopyTheRest(const SmallCase& from, SmallCase& to) {
+  for (size_t n = 0; n < kSlots; ++n) {
+    const Slot slot = static_cast<Slot>(n);
+    const bool of_keys = slot == Slot::kKey || slot == Slot::kKeyRope ||
+                         slot == Slot::kValue || slot == Slot::kBlockTable ||
+                         slot == Slot::kTopK;
+    if (!of_keys && slot < Slot::kOut) to.Copy(slot, from);
+  }
+}
+
+TEST(Sources, PagesListsAndTheWholeTopKAreStridedRows) {
+  Space space = LawSpace();
+  space.sources = space.rope = false;
+  ForRandomProblems(
+      kProblems, space, [](const AttentionProblem& p, Random& random) {
+        Outline outline = OutlineOf(p);
+        outline.row_stats = true;
+        SmallCase strided(InDoubles(Build(outline)));
+        strided.FillInputs(random);
+        strided.Run();
+        for (const Rows source : {Rows::kPaged, Rows::kList, Rows::kGathered}) {
+          SCOPED_TRACE(static_cast<int>(source));
+          Outline other = outline;
+          other.source = source;
+          other.page_rows = random.Within(1, 5);
+          other.top_k = 12;
+          SmallCase moved(InDoubles(Build(other)));
+          moved.FillInputs(random);
+          CopyTheRest(strided, moved);
+          CopyKeys(strided, moved);
+          if (source == Rows::kGathered) {
+            for (int64_t n = 0; n < moved.count(Slot::kTopK); ++n) {
+              moved.Put(Slot::kTopK, n, static_cast<double>(n % 12));
+            }
+          }
+          moved.Run();
+          ForEachRow(strided.problem(), [&](const RowAt& row) {
+            ExpectClose(Channels(moved, Slot::kOut, row),
+                        Channels(strided, Slot::kOut, row), "out");
+            // Rows that see nothing have statistics of their own when gathered.
+            if (SawNothing(strided, row)) return;
+            ExpectClose(Statistic(moved, Slot::kRowMax, row),
+                        Statistic(strided, Slot::kRowMax, row), "row max");
+            ExpectClose(Statistic(moved, Slot::kRowSum, row),
+                        Statistic(strided, Slot::kRowSum, row), "row sum");
+          });
+        }
+      });
+}
+
+TEST(Sources, Int8RowsAreTheNumbersTheyStandFor) {
+  Space space = LawSpace();
+  space.shared_value = false;
+  ForRandomProblems(
+      kProblems, space, [](const AttentionProblem& p, Random& random) {
+        Outline outline = OutlineOf(p);
+        outline.row_stats = true;
+        outline.keys = {};
+        SmallCase dense(InDoubles(Build(outline)));
+        dense.FillInputs(random);
+        outline.keys = {Outline::Scales::kChannel, random.OneIn(2)};
+        SmallCase int8(InDoubles(Build(outline)));
+        int8.FillInputs(random);
+        CopyTheRest(dense, int8);
+        int8.Copy(Slot::kBlockTable, dense);
+        int8.Copy(Slot::kTopK, dense);
+        int8.Copy(Slot::kKeyRope, dense);
+        const AttentionProblem& problem = int8.problem();
+        const auto decoded = [&](std::pair<Slot, Slot> scale_and_offset,
+                                 int64_t g, int64_t d, double x) {
+          const auto [scale, offset] = scale_and_offset;
+          if (problem.has(offset))
+            x += int8.Get(offset, problem[offset].At(g, d));
+          return x * int8.Get(scale, problem[scale].At(g, d));
+        };
+        for (int64_t b = 0; b < problem.lengths.count(); ++b) {
+          for (int64_t j = 0; j < ColumnsOf(problem, b); ++j) {
+            for (int64_t g = 0; g < problem.kv_heads; ++g) {
+              for (int64_t d = 0; d < problem.qk_dim; ++d) {
+                const double x = int8.GetKey(Slot::kKey, {b, j, g}, d);
+                dense.PutKey(
+                    Slot::kKey, {b, j, g}, d,
+                    decoded({Slot::kKeyScale, Slot::kKeyOffset}, g, d, x));
+              }
+              for (int64_t d = 0; d < problem.v_dim; ++d) {
+                const double x = int8.GetKey(Slot::kValue, {b, j, g}, d);
+                dense.PutKey(
+                    Slot::kValue, {b, j, g}, d,
+                    decoded({Slot::kValueScale, Slot::kValueOffset}, g, d, x));
+              }
+            }
+          }
+        }
+        dense.Run();
+        int8.Run();
+        ExpectSameResults(int8, dense);
+      });
+}
+
+// The outline of sequence `b` alone.
+Outline Alone(const Outline& outline, size_t b) {
+  Outline alone = outline;
+  alone.rows = {outline.rows[b]};
+  alone.columns = {outline.columns[b]};
+  if (outline.rules.size() > 1) alone.rules = {outline.rules[b]};
+  if (b > 0 && outline.score.starts_only_first) {
+    alone.score.query_start = alone.score.key_start = 0;
+  }
+  return alone;
+}
+
+// What the problem of one sequence takes from that of all.
+void TakeSequence(const SmallCase& all, int64_t b, SmallCase& alone) {
+  const AttentionProblem& problem = alone.problem();
+  const auto& from = all.problem().lengths.sequences[static_cast<size_t>(b)];
+  for (const Slot slot :
+       {Slot::kQuery, Slot::kQueryRope, Slot::kGradOut, Slot::kTopK}) {
+    if (!problem.has(slot)) continue;
+    const auto& dims = problem[slot].dims;
+    for (int64_t i = 0; i < from.rows(); ++i) {
+      for (int64_t head = 0; head < dims[2]; ++head) {
+        for (int64_t d = 0; d < dims[3]; ++d) {
+          alone.Put(slot, problem[slot].At(0, i, head, d),
+                    all.Get(slot, all.problem()[slot].At(
+                                      b, from.queries.first + i, head, d)));
+        }
+      }
+    }
+  }
+  for (int64_t j = 0; j < from.columns(); ++j) {
+    for (int64_t g = 0; g < problem.kv_heads; ++g) {
+      for (const Slot slot : {Slot::kKey, Slot::kKeyRope, Slot::kValue}) {
+        for (int64_t d = 0; problem.has(slot) && d < problem[slot].dims[3];
+             ++d) {
+          alone.PutKey(slot, {0, j, g}, d, all.GetKey(slot, {b, j, g}, d));
+        }
+      }
+    }
+  }
+  ForEachRow(problem, [&](const RowAt& row) {
+    for (const Slot slot : {Slot::kMask, Slot::kBias, Slot::kKeep}) {
+      if (!problem.has(slot)) continue;
+      if (slot == Slot::kBias && IsAlibi(problem.score.bias)) continue;
+      for (int64_t j = 0; j < from.columns(); ++j) {
+        alone.PutCell(slot, {0, row.head, row.i, j},
+                      all.GetCell(slot, {b, row.head, row.i, j}));
+      }
+    }
+  });
+  if (IsAlibi(problem.score.bias)) {
+    for (int64_t head = 0; head < problem.heads; ++head) {
+      alone.Put(Slot::kBias, problem[Slot::kBias].At(0, head),
+                all.Get(Slot::kBias, all.problem()[Slot::kBias].At(b, head)));
+    }
+  }
+}
+
+void CopyFactors(const SmallCase& from, SmallCase& to) {
+  for (const Slot slot :
+       {Slot::kSink, Slot::kKeyScale, Slot::kKeyOffset, Slot::kValueScale,
+        Slot::kValueOffset, Slot::kOutScale, Slot::kOutOffset}) {
+    to.Copy(slot, from);
+  }
+}
+
+// A grid over (sequence, head, row, column) that varies along all of them.
+void Spread(Outline& outline) {
+  outline.diagonal_rows = 0;
+  if (outline.mask) outline.mask = Outline::Axes{};
+  outline.bias = {};
+}
+
+TEST(Sources, PackedSequencesAreOneProblemEach) {
+  ForRandomProblems(
+      kProblems, LawSpace(), [](const AttentionProblem& p, Random& random) {
+        Outline outline = OutlineOf(p);
+        outline.row_stats = true;
+        Spread(outline);
+        SmallCase all(InDoubles(Build(outline)));
+        all.FillInputs(random);
+        all.Run();
+        for (size_t b = 0; b < outline.rows.size(); ++b) {
+          SmallCase alone(InDoubles(Build(Alone(outline, b))));
+          alone.FillInputs(random);  // its pages
+          CopyFactors(all, alone);
+          TakeSequence(all, static_cast<int64_t>(b), alone);
+          alone.Run();
+          ForEachRow(alone.problem(), [&](const RowAt& row) {
+            const RowAt same{static_cast<int64_t>(b), row.head, row.i};
+            ExpectClose(Channels(alone, Slot::kOut, row),
+                        Channels(all, Slot::kOut, same), "out");
+            ExpectClose(Statistic(alone, Slot::kRowMax, row),
+                        Statistic(all, Slot::kRowMax, same), "row max");
+            ExpectClose(Statistic(alone, Slot::kRowSum, row),
+                        Statistic(all, Slot::kRowSum, same), "row sum");
+          });
+        }
+      });
+}
+
+// The same in the other direction; gradients of the sink add up.
+TEST(Sources, GradientsOfPackedSequencesAreThoseOfEach) {
+  Space space = LawSpace();
+  space.backward = true;
+  space.forward = false;
+  ForRandomProblems(
+      kProblems, space, [](const AttentionProblem& p, Random& random) {
+        Outline outline = OutlineOf(p);
+        outline.gradients = {};
+        Spread(outline);
+        SmallCase all(InDoubles(Build(outline)));
+        all.FillInputs(random);
+        RunForwardTwin(all);
+        all.Run();
+        std::vector<double> sinks(
+            static_cast<size_t>(all.count(Slot::kGradSink)));
+        for (size_t b = 0; b < outline.rows.size(); ++b) {
+          SmallCase alone(InDoubles(Build(Alone(outline, b))));
+          CopyFactors(all, alone);
+          TakeSequence(all, static_cast<int64_t>(b), alone);
+          RunForwardTwin(alone);
+          alone.Run();
+          ForEachRow(alone.problem(), [&](const RowAt& row) {
+            const RowAt same{static_cast<int64_t>(b), row.head, row.i};
+            for (const Slot slot : {Slot::kGradQuery, Slot::kGradQueryRope}) {
+              if (!alone.problem().has(slot)) continue;
+              ExpectClose(Channels(alone, slot, row), Channels(all, slot, same),
+                          "grad query");
+            }
+          });
+          const SmallCase::Column first{static_cast<int64_t>(b), 0, 0};
+          for (int64_t j = 0; j < outline.columns[b]; ++j) {
+            for (int64_t g = 0; g < outline.kv_heads; ++g) {
+              for (const Slot slot :
+                   {Slot::kGradKey, Slot::kGradKeyRope, Slot::kGradValue}) {
+                const int64_t dim = alone.problem().has(slot)
+                                        ? alone.problem()[slot].dims[3]
+                                        : 0;
+                for (int64_t d = 0; d < dim; ++d) {
+                  ExpectClose(alone.GetKey(slot, {0, j, g}, d),
+                              all.GetKey(slot, {first.sequence, j, g}, d),
+                              "grad of keys");
+                }
+              }
+            }
+          }
+          for (size_t head = 0; head < sinks.size(); ++head) {
+            sinks[head] +=
+                alone.Get(Slot::kGradSink, static_cast<int64_t>(head));
+          }
+        }
+        ExpectClose(all.Get(Slot::kGradSink), sinks, "grad sink");
+      });
+}
+
+// Heads that share keys are heads with the same keys.
+TEST(Sources, AGroupIsHeadsWithEqualKeys) {
+  Space space = LawSpace();
+  space.sources = space.int8 = false;
+  ForRandomProblems(
+      kProblems, space, [](const AttentionProblem& p, Random& random) {
+        Outline outline = OutlineOf(p);
+        outline.row_stats = true;
+        SmallCase shared(InDoubles(Build(outline)));
+        shared.FillInputs(random);
+        const int64_t group = outline.heads / outline.kv_heads;
+        outline.kv_heads = outline.heads;
+        SmallCase own(InDoubles(Build(outline)));
+        CopyTheRest(shared, own);
+        const AttentionProblem& problem = own.problem();
+        for (int64_t b = 0; b < problem.lengths.count(); ++b) {
+          for (int64_t j = 0; j < ColumnsOf(problem, b); ++j) {
+            for (int64_t head = 0; head < problem.heads; ++head) {
+              for (const Slot slot :
+                   {Slot::kKey, Slot::kKeyRope, Slot::kValue}) {
+                for (int64_t d = 0;
+                     problem.has(slot) && d < problem[slot].dims[3]; ++d) {
+                  own.PutKey(slot, {b, j, head}, d,
+                             shared.GetKey(slot, {b, j, head / group}, d));
+                }
+              }
+            }
+          }
+        }
+        shared.Run();
+        own.Run();
+        ExpectSameResults(own, shared);
+      });
+}
+
+// Lengths that only the device knows are lengths.
+TEST(Sources, LengthsOnTheDeviceAreLengths) {
+  Space space = LawSpace();
+  space.strides = true;
+  space.device_lengths = true;
+  space.sources = space.int8 = false;
+  int64_t compared = 0;
+  ForRandomProblems(
+      8 * kProblems, space, [&](const AttentionProblem& p, Random& random) {
+        if (p.lengths.device != Lengths::Device::kCounts) return;
+        SmallCase device(InDoubles(p));
+        device.FillInputs(random);
+        device.Run();
+        AttentionProblem known = device.problem();
+        for (const auto& [slot, side] :
+             {std::pair{Slot::kQueryLengths, &Sequence::queries},
+              std::pair{Slot::kKeyLengths, &Sequence::keys}}) {
+          for (int64_t b = 0; known.has(slot) && b < p.lengths.count(); ++b) {
+            Range& range =
+                known.lengths.sequences[static_cast<size_t>(b)].*side;
+            range.last = range.first +
+                         static_cast<int64_t>(device.Get(slot, p[slot].At(b)));
+          }
+          known[slot] = {};
+        }
+        known.lengths.device = Lengths::Device::kNone;
+        for (const Slot slot : {Slot::kMask, Slot::kBias, Slot::kKeep,
+                                Slot::kRowMax, Slot::kRowSum}) {
+          // Blocks would be as long as each sequence is.
+          if (known[slot].placement == Placement::kBlocks) return;
+        }
+        SmallCase host(known);
+        host.CopyInputs(device);
+        host.Run();
+        EXPECT_EQ(host.Get(Slot::kOut), device.Get(Slot::kOut));
+        EXPECT_EQ(host.Get(Slot::kRowMax), device.Get(Slot::kRowMax));
+        EXPECT_EQ(host.Get(Slot::kRowSum), device.Get(Slot::kRowSum));
+        ++compared;
+      });
+  EXPECT_GT(compared, kProblems / 4);
+}
+
+}  // namespace
+}  // namespace flashacl::testing

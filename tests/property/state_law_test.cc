@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// A softmax over parts merges, and a sink is a key whose value is zero: what
+// lets kernels walk over columns in steps.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "tests/property/law.h"
+
+namespace flashacl::testing {
+namespace {
+
+constexpr int64_t kProblems = 2000;
+constexpr double kNothing = -std::numeric_limits<double>::infinity();
+
+// Softmax over some columns: greatest score, sum, and normalised output.
+struct State {
+  double max = kNothing;
+  double sum = 0;
+  std::vector<double> out;
+};
+
+State StateOf(const SmallCase& at, const RowAt& row) {
+  State state{.out = Channels(at, Slot::kOut, row)};
+  if (SawNothing(at, row)) return state;
+  state.max = Statistic(at, Slot::kRowMax, row);
+  state.sum = Statistic(at, Slot::kRowSum, row);
+  return state;
+}
+
+State Merged(const State& a, const State& b) {
+  if (a.sum == 0) return b;
+  if (b.sum == 0) return a;
+  State both{.max = std::fmax(a.max, b.max), .out = a.out};
+  const double weight_a = a.sum * std::exp(a.max - both.max);
+  const double weight_b = b.sum * std::exp(b.max - both.max);
+  both.sum = weight_a + weight_b;
+  for (size_t d = 0; d < a.out.size(); ++d) {
+    both.out[d] = (weight_a * a.out[d] + weight_b * b.out[d]) / both.sum;
+  }
+  return both;
+}
+
+void ExpectSame(const State& found, const State& expected) {
+  ExpectClose(found.out, expected.out, "out");
+  ExpectClose(found.sum, expected.sum, "row sum");
+  if (expected.sum != 0) ExpectClose(found.max, expected.max, "row max");
+}
+
+// Every column of every row goes to one of three parts, wherever it stands.
+TEST(State, MergingPartsInAnyGroupingEqualsAttendingAtOnce) {
+  constexpr int64_t kParts = 3;
+  ForRandomProblems(
+      kProblems, LawSpace(), [](const AttentionProblem& p, Random& random) {
+        Outline outline = OutlineOf(p);
+        outline.mask = Outline::Axes{};
+        outline.row_stats = true;
+        outline.out = {};
+        const AttentionProblem problem = InDoubles(Build(outline));
+        SmallCase whole(problem);
+        whole.FillInputs(random);
+        std::vector<SmallCase> parts;
+        for (int64_t part = 0; part < kParts; ++part) {
+          // A sink is one column, so it is in one part.
+          Outline partial = outline;
+          partial.sink = outline.sink && part == 1;
+          parts.emplace_back(InDoubles(Build(partial)));
+          parts.back().CopyInputs(whole);
+        }
+        ForEachRow(problem, [&](const RowAt& row) {
+          for (int64_t j = 0; j < ColumnsOf(problem, row.sequence); ++j) {
+            const int64_t owner = random.Within(0, kParts - 1);
+            for (int64_t part = 0; part < kParts; ++part) {
+              if (part == owner) continue;
+              parts[static_cast<size_t>(part)].PutCell(
+                  Slot::kMask, {row.sequence, row.head, row.i, j}, 1);
+            }
+          }
+        });
+        whole.Run();
+        for (SmallCase& part : parts) part.Run();
+        ForEachRow(problem, [&](const RowAt& row) {
+          if (ColumnsOf(problem, row.sequence) == 0) return;  // not even a sink
+          const State expected = StateOf(whole, row);
+          const State a = StateOf(parts[0], row);
+          const State b = StateOf(parts[1], row);
+          const State c = StateOf(parts[2], row);
+          ExpectSame(Merged(Merged(a, b), c), expected);
+          ExpectSame(Merged(a, Merged(b, c)), expected);
+          ExpectSame(Merged(Merged(c, a), b), expected);
+        });
+      });
+}
+
+// The sink as one more column, last, seen by all rows, whose key is zero and
+// whose bias is the sink.
+TEST(State, ASinkIsAKeyWhoseValueIsZero) {
+  Space space = LawSpace();
+  space.sources = space.int8 = space.shared_value = false;
+  ForRandomProblems(
+      kProblems, space, [](const AttentionProblem& p, Random& random) {
+        Outline outline = OutlineOf(p);
+        for (int64_t& columns : outline.columns) {
+          if (columns == 0) columns = 1;
+        }
+        outline.rules.clear();
+        outline.mask = Outline::Axes{};
+        outline.score.bias = Score::Bias::kAfterScale;
+        outline.bias = {};
+        outline.diagonal_rows = 0;
+        outline.row_stats = true;
+        Outline longer = outline;
+        for (int64_t& columns : longer.columns) ++columns;
+        outline.sink = true;
+        longer.sink = false;
+        SmallCase sink(InDoubles(Build(outline)));
+        SmallCase key(InDoubles(Build(longer)));
+        const AttentionProblem& problem = sink.problem();
+        sink.FillInputs(random);
+        for (const Slot slot : {Slot::kQuery, Slot::kQueryRope}) {
+          key.Copy(slot, sink);
+        }
+        for (int64_t b = 0; b < problem.lengths.count(); ++b) {
+          for (int64_t j = 0; j < ColumnsOf(problem, b); ++j) {
+            for (int64_t g = 0; g < problem.kv_heads; ++g) {
+              for (const Slot slot :
+                   {Slot::kKey, Slot::kKeyRope, Slot::kValue}) {
+                for (int64_t d = 0;
+                     problem.has(slot) && d < problem[slot].dims[3]; ++d) {
+                  key.PutKey(slot, {b, j, g}, d,
+                             sink.GetKey(slot, {b, j, g}, d));
+                }
+              }
+            }
+          }
+        }
+        ForEachRow(problem, [&](const RowAt& row) {
+          const int64_t last = ColumnsOf(problem, row.sequence);
+          for (const Slot slot : {Slot::kMask, Slot::kBias, Slot::kKeep}) {
+            for (int64_t j = 0; problem.has(slot) && j < last; ++j) {
+              const SmallCase::Cell cell{row.sequence, row.head, row.i, j};
+              key.PutCell(slot, cell, sink.GetCell(slot, cell));
+            }
+          }
+          key.PutCell(Slot::kBias, {row.sequence, row.head, row.i, last},
+                      sink.Get(Slot::kSink, row.head));
+        });
+        sink.Run();
+        key.Run();
+        ExpectSameResults(key, sink);
+      });
+}
+
+}  // namespace
+}  // namespace flashacl::testing
