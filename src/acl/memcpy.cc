@@ -7,6 +7,7 @@
 #include "acl/acl_rt.h"
 #include "acl/context.h"
 #include "acl/error.h"
+#include "acl/memory.h"
 #include "acl/transfer.h"
 
 namespace flashacl::acl {
@@ -55,8 +56,14 @@ aclError CopyNow(std::string_view function, const Copy& copy) {
   return ACL_SUCCESS;
 }
 
-// Kind 5: the source is copied before the call returns, so the caller may reuse
-// it at once, whatever memory it is in.
+bool OnDevice(const void* address) {
+  Block block;
+  return FindBlock(address, &block) && block.device();
+}
+
+// Kind 5: the source on the host is copied before the call returns, so that the
+// caller may reuse it at once, pinned or not. (One on the device is ready only
+// when the stream gets there.)
 aclError SubmitBuffered(std::string_view function, Transfer transfer,
                         aclrtStream stream) {
   auto buffer = std::make_shared<std::vector<std::byte>>(transfer.width);
@@ -87,7 +94,7 @@ aclError CopyAsync(std::string_view function, const Copy& copy,
                     "supported on a stream");
   }
   if (copy.dst == copy.src) return ACL_SUCCESS;
-  if (copy.kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE) {
+  if (copy.kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE && !OnDevice(copy.src)) {
     return SubmitBuffered(function, transfer, stream);
   }
   Locate(&transfer);

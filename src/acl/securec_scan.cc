@@ -61,8 +61,8 @@ bool Parse(const char* at, Directive* directive) {
     ++at;
   }
   while (std::isdigit(static_cast<unsigned char>(*at)) != 0) {
-    if (directive->width > kWidest) return false;
     directive->width = directive->width * 10 + static_cast<size_t>(*at - '0');
+    if (directive->width > kWidest) return false;
     ++at;
   }
   while (*at != '\0' && std::strchr("hlLqjzt", *at) != nullptr) {
