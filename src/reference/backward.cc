@@ -343,7 +343,8 @@ void Backward::StoreBiasAndSink() {
   if (tensor.spec.placement != Placement::kBlocks) {
     return tensor.ForEachElement(store);
   }
-  for (int64_t n = 0; n < grad_bias_.ElementsNeeded(); ++n) store(n);
+  // All there is room for, though sequences may be shorter in this run.
+  for (size_t n = 0; n < sums.size(); ++n) store(static_cast<int64_t>(n));
 }
 
 }  // namespace

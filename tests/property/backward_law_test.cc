@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// What gradients are, whatever the problem: slopes, that know nothing of what
+// is hidden.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "tests/property/law.h"
+#include "tests/testing/finite_differences.h"
+
+namespace flashacl::testing {
+namespace {
+
+constexpr int64_t kProblems = 1000;
+
+Space BackwardSpace() {
+  Space space = LawSpace();
+  space.forward = false;
+  space.backward = true;
+  return space;
+}
+
+// Of any layout, with lengths on the device, and every gradient asked for.
+TEST(Gradients, AreSlopes) {
+  Space space = BackwardSpace();
+  space.strides = space.device_lengths = true;
+  ForRandomProblems(kProblems, space,
+                    [](const AttentionProblem& p, Random& random) {
+                      AttentionProblem problem = p;
+                      if (problem.has(Slot::kBias)) {
+                        problem[Slot::kGradBias] = problem[Slot::kBias];
+                      }
+                      const SmallCase backward = RunBackward(problem, random);
+                      ExpectSlopes(backward, 4, random);
+                    });
+}
+
+// The weights of a row add up to 1, so its scores have nothing to gain
+// together; with a sink they do.
+TEST(Gradients, OfTheScoresOfARowSumToZero) {
+  Space space = BackwardSpace();
+  space.sink = false;
+  ForRandomProblems(
+      kProblems, space, [](const AttentionProblem& p, Random& random) {
+        Outline outline = OutlineOf(p);
+        outline.score.bias = Score::Bias::kAfterScale;
+        outline.bias = {};
+        outline.diagonal_rows = 0;
+        outline.gradients.bias = true;
+        const SmallCase backward = RunBackward(Build(outline), random);
+        ForEachRow(backward.problem(), [&](const RowAt& row) {
+          double sum = 0;
+          for (int64_t j = 0; j < ColumnsOf(p, row.sequence); ++j) {
+            sum += backward.GetCell(Slot::kGradBias,
+                                    {row.sequence, row.head, row.i, j});
+          }
+          ExpectClose(sum, 0, "sum of grad scores");
+        });
+      });
+}
+
+// A column hidden from every row has gradients of exactly 0, even where its
+// key and value are NaN.
+TEST(Gradients, OfHiddenKeysAreZero) {
+  Space space = BackwardSpace();
+  ForRandomProblems(
+      kProblems, space, [](const AttentionProblem& p, Random& random) {
+        Outline outline = OutlineOf(p);
+        outline.mask = Outline::Axes{};
+        outline.gradients = {};
+        SmallCase backward(InDoubles(Build(outline)));
+        const AttentionProblem& problem = backward.problem();
+        backward.FillInputs(random);
+        std::vector<int64_t> hidden;
+        for (int64_t b = 0; b < problem.lengths.count(); ++b) {
+          const int64_t columns = ColumnsOf(problem, b);
+          hidden.push_back(columns == 0 ? -1 : random.Within(0, columns - 1));
+          for (int64_t g = 0; columns > 0 && g < problem.kv_heads; ++g) {
+            for (const Slot slot : {Slot::kKey, Slot::kKeyRope, Slot::kValue}) {
+              if (!problem.has(slot)) continue;
+              for (int64_t d = 0; d < problem[slot].dims[3]; ++d) {
+                backward.PutKey(slot, {b, hidden.back(), g}, d, std::nan(""));
+              }
+            }
+          }
+        }
+        ForEachRow(problem, [&](const RowAt& row) {
+          const int64_t j = hidden[static_cast<size_t>(row.sequence)];
+          if (j < 0) return;
+          backward.PutCell(Slot::kMask, {row.sequence, row.head, row.i, j}, 1);
+        });
+        RunForwardTwin(backward);
+        backward.Run();
+        for (const Slot slot :
+             {Slot::kGradQuery, Slot::kGradKey, Slot::kGradValue}) {
+          for (const double x : backward.Get(slot)) {
+            EXPECT_FALSE(std::isnan(x)) << Name(slot);
+          }
+        }
+        for (int64_t b = 0; b < problem.lengths.count(); ++b) {
+          const int64_t j = hidden[static_cast<size_t>(b)];
+          if (j < 0) continue;
+          for (const Slot slot :
+               {Slot::kGradKey, Slot::kGradKeyRope, Slot::kGradValue}) {
+            if (!problem.has(slot)) continue;
+            for (int64_t d = 0; d < problem[slot].dims[3]; ++d) {
+              EXPECT_EQ(backward.GetKey(slot, {b, j, 0}, d), 0) << Name(slot);
+            }
+          }
+        }
+      });
+}
+
+// Where the value is the key, its gradient is the sum of both.
+TEST(Gradients, OfAKeyThatIsTheValueAddUp) {
+  Space space = BackwardSpace();
+  ForRandomProblems(
+      kProblems, space, [](const AttentionProblem& p, Random& random) {
+        Outline outline = OutlineOf(p);
+        outline.gradients = {};
+        outline.value_is_key = true;
+        outline.v_dim = std::min(outline.v_dim, outline.qk_dim);
+        const SmallCase shared = RunBackward(Build(outline), random);
+        outline.value_is_key = false;
+        SmallCase apart(InDoubles(Build(outline)));
+        apart.CopyInputs(shared);
+        const AttentionProblem& problem = apart.problem();
+        const auto for_each_key = [&](auto body) {
+          for (int64_t b = 0; b < problem.lengths.count(); ++b) {
+            for (int64_t j = 0; j < ColumnsOf(problem, b); ++j) {
+              for (int64_t g = 0; g < problem.kv_heads; ++g) {
+                body(SmallCase::Column{b, j, g});
+              }
+            }
+          }
+        };
+        for_each_key([&](const SmallCase::Column& at) {
+          for (int64_t d = 0; d < problem.v_dim; ++d) {
+            apart.PutKey(Slot::kValue, at, d, shared.GetKey(Slot::kKey, at, d));
+          }
+        });
+        RunForwardTwin(apart);
+        apart.Run();
+        for_each_key([&](const SmallCase::Column& at) {
+          for (int64_t d = 0; d < problem.qk_dim; ++d) {
+            const double of_value =
+                d < problem.v_dim ? apart.GetKey(Slot::kGradValue, at, d) : 0;
+            ExpectClose(shared.GetKey(Slot::kGradKey, at, d),
+                        apart.GetKey(Slot::kGradKey, at, d) + of_value,
+                        "grad key");
+          }
+        });
+        EXPECT_EQ(shared.Get(Slot::kGradQuery), apart.Get(Slot::kGradQuery));
+      });
+}
+
+// Gradients are linear in that of the output.
+TEST(Gradients, AreLinearInTheGradientOfTheOutput) {
+  ForRandomProblems(
+      kProblems, BackwardSpace(),
+      [](const AttentionProblem& p, Random& random) {
+        Outline outline = OutlineOf(p);
+        outline.gradients = {};
+        const AttentionProblem problem = Build(outline);
+        const SmallCase once = RunBackward(problem, random);
+        SmallCase twice(InDoubles(problem));
+        twice.CopyInputs(once);
+        for (int64_t n = 0; n < twice.count(Slot::kGradOut); ++n) {
+          twice.Put(Slot::kGradOut, n, -2 * once.Get(Slot::kGradOut, n));
+        }
+        twice.Run();
+        for (const Slot slot :
+             {Slot::kGradQuery, Slot::kGradQueryRope, Slot::kGradKey,
+              Slot::kGradKeyRope, Slot::kGradValue, Slot::kGradSink}) {
+          std::vector<double> expected = once.Get(slot);
+          for (double& x : expected) x *= -2;
+          EXPECT_EQ(twice.Get(slot), expected) << Name(slot);
+        }
+      });
+}
+
+}  // namespace
+}  // namespace flashacl::testing
