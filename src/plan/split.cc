@@ -6,9 +6,9 @@
 #include <cfloat>
 #include <cmath>
 #include <cstring>
-#include <random>
 #include <vector>
 
+#include "base/random.h"
 #include "plan/fill.h"
 #include "plan/geometry.h"
 #include "plan/plan.h"
@@ -56,10 +56,11 @@ AttentionProblem Split(const AttentionProblem& problem) {
 // What the given mask hides, and the keys of the other half.
 std::vector<uint8_t> MaskOf(const Sample& sample, const TensorSpec& spec,
                             Keys keys, uint64_t seed) {
-  const std::vector<Sequence>& sequences = sample.problem().lengths.sequences;
+  const std::vector<Sequence> sequences =
+      ResolveSequences(sample.problem(), sample.bindings());
   const Grid given(sample.problem()[Slot::kMask], sequences);
   const std::byte* hidden = sample.bindings()[Slot::kMask];
-  std::mt19937_64 random(seed);
+  Random random(seed);
   std::vector<uint8_t> mask(
       static_cast<size_t>(spec.dims[0] * spec.strides[0]));
   for (int64_t b = 0; b < spec.dims[0]; ++b) {
@@ -68,7 +69,7 @@ std::vector<uint8_t> MaskOf(const Sample& sample, const TensorSpec& spec,
       const GridPlane plane = given.present() ? given.Plane(b, h) : GridPlane{};
       for (int64_t i = 0; i < sequence.rows(); ++i) {
         for (int64_t j = 0; j < sequence.columns(); ++j) {
-          const Keys half = (random() & 1) != 0 ? Keys::kFirst : Keys::kSecond;
+          const Keys half = random.OneIn(2) ? Keys::kFirst : Keys::kSecond;
           const bool other = keys != Keys::kAll && keys != half;
           const bool hide =
               given.present() && hidden[plane.At(i, j)] != std::byte{0};

@@ -105,6 +105,49 @@ Result<Sample> Truth(const Backend& backend, const AttentionProblem& problem,
   return truth;
 }
 
+// One problem on one backend.
+struct Examination {
+  const Backend& backend;
+  const AttentionProblem& problem;
+  uint64_t seed;
+  FunctionRef<void(std::string_view)> progress;
+
+  Result<Verdict> Of(const Implementation& candidate,
+                     const Sample& truth) const;
+};
+
+// On a sample of its own, which no other implementation has spoilt.
+Result<Verdict> Examination::Of(const Implementation& candidate,
+                                const Sample& truth) const {
+  Verdict verdict;
+  verdict.implementation = candidate.name;
+  const Result<Plan> plan =
+      MakePlan(backend, problem, {.only = candidate.name, .without = {}});
+  if (!plan.ok()) {
+    verdict.refusal = plan.status().message();
+    return verdict;
+  }
+  Result<Sample> sample = Sample::Make(problem, seed, backend);
+  if (!sample.ok()) return sample.status();
+
+  Examiner examiner(backend, *plan, *sample, verdict);
+  progress(candidate.name);
+  examiner.CheckResults(truth);
+  progress(Str("{} again", candidate.name));
+  examiner.CheckRepeats(*backend.workers, "a second run");
+  Alone forwards(/*backwards=*/false);
+  progress(Str("{} with one worker", candidate.name));
+  examiner.CheckRepeats(forwards, "one worker");
+  Alone backwards(/*backwards=*/true);
+  progress(Str("{} backwards", candidate.name));
+  examiner.CheckRepeats(backwards, "one worker going backwards");
+  if (&candidate == &backend.implementations.back()) {
+    progress(Str("{} on halves of the keys", candidate.name));
+    examiner.CheckHalves(seed);
+  }
+  return verdict;
+}
+
 }  // namespace
 
 Result<std::vector<Verdict>> Verify(
@@ -113,34 +156,13 @@ Result<std::vector<Verdict>> Verify(
   progress("the reference");
   const Result<Sample> truth = Truth(backend, problem, seed);
   if (!truth.ok()) return truth.status();
-  Result<Sample> sample = Sample::Make(problem, seed, backend);
-  if (!sample.ok()) return sample.status();
-
+  const Examination examination{backend, problem, seed, progress};
   std::vector<Verdict> verdicts;
   for (const Implementation& candidate : backend.implementations) {
     if (!only.empty() && candidate.name != only) continue;
-    Verdict& verdict = verdicts.emplace_back();
-    verdict.implementation = candidate.name;
-    const Result<Plan> plan =
-        MakePlan(backend, problem, {.only = candidate.name, .without = {}});
-    if (!plan.ok()) {
-      verdict.refusal = plan.status().message();
-      continue;
-    }
-    Examiner examiner(backend, *plan, *sample, verdict);
-    progress(candidate.name);
-    examiner.CheckResults(*truth);
-    progress(Str("{} again", candidate.name));
-    examiner.CheckRepeats(*backend.workers, "a second run");
-    Alone forwards(/*backwards=*/false);
-    progress(Str("{} with one worker", candidate.name));
-    examiner.CheckRepeats(forwards, "one worker");
-    Alone backwards(/*backwards=*/true);
-    progress(Str("{} backwards", candidate.name));
-    examiner.CheckRepeats(backwards, "one worker going backwards");
-    if (&candidate != &backend.implementations.back()) continue;
-    progress(Str("{} on halves of the keys", candidate.name));
-    examiner.CheckHalves(seed);
+    Result<Verdict> verdict = examination.Of(candidate, *truth);
+    if (!verdict.ok()) return verdict.status();
+    verdicts.push_back(std::move(*verdict));
   }
   if (verdicts.empty()) {
     return Invalid("{}: {} has no such implementation", only, backend.name);

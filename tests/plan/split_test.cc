@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// The law of halves holds for the reference, and catches who breaks it.
+#include "plan/split.h"
+
+#include <gtest/gtest.h>
+
+#include "backends.h"
+#include "plan/plan.h"
+#include "problem/notation.h"
+#include "tests/testing/generator.h"
+
+namespace flashacl {
+namespace {
+
+const Implementation& Reference() {
+  return CpuBackend().implementations.back();
+}
+
+TEST(Split, HoldsForTheReferenceOnRandomProblems) {
+  testing::ForRandomProblems(
+      400, {.most_rows = 12, .most_columns = 20, .most_dim = 20},
+      [](const AttentionProblem& problem, Random& random) {
+        const Result<Sample> sample =
+            Sample::Make(problem, random.Bits(), CpuBackend());
+        ASSERT_TRUE(sample.ok()) << sample.status().message();
+        const Status holds =
+            CheckSplit(CpuBackend(), Reference(), *sample, random.Bits());
+        EXPECT_TRUE(holds.ok()) << holds.message();
+      });
+}
+
+// Sees column 0 of every row, whatever the mask says.
+Status SeesColumnZero(const Plan& plan, const Bindings& bindings,
+                      std::byte* workspace, Workers& workers) {
+  const TensorSpec& mask = plan.problem[Slot::kMask];
+  for (int64_t i = 0; i < mask.dims[2]; ++i) {
+    bindings[Slot::kMask][mask.At(0, 0, i, 0)] = std::byte{0};
+  }
+  return Reference().launch(plan, bindings, workspace, workers);
+}
+
+// Adds to what it should write.
+Status AddsToGradients(const Plan& plan, const Bindings& bindings,
+                       std::byte* workspace, Workers& workers) {
+  FLASHACL_RETURN_IF_ERROR(
+      Reference().launch(plan, bindings, workspace, workers));
+  *reinterpret_cast<float*>(bindings[Slot::kGradKey]) += 0.01f;
+  return {};
+}
+
+Status CheckWrong(const char* line, decltype(Implementation::launch) launch) {
+  Implementation wrong = Reference();
+  wrong.name = "test/wrong";
+  wrong.launch = launch;
+  Backend backend = CpuBackend();
+  const Implementation table[] = {wrong, Reference()};
+  backend.implementations = table;
+  const Result<AttentionProblem> problem = Parse(line);
+  EXPECT_TRUE(problem.ok()) << problem.status().message();
+  const Result<Sample> sample = Sample::Make(*problem, 1, backend);
+  EXPECT_TRUE(sample.ok()) << sample.status().message();
+  return CheckSplit(backend, table[0], *sample, 1);
+}
+
+TEST(Split, CatchesAColumnThatIsAlwaysSeen) {
+  const Status status = CheckWrong("fwd f32 h=1 d=8 q=6 k=10", SeesColumnZero);
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.message().find("merge to"), std::string::npos)
+      << status.message();
+}
+
+TEST(Split, CatchesGradientsThatDoNotAddUp) {
+  const Status status = CheckWrong("bwd f32 h=1 d=8 q=6 k=10", AddsToGradients);
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.message().find("grad key: element 0"), std::string::npos)
+      << status.message();
+}
+
+TEST(Split, SaysWhenThereIsNoSuchImplementation) {
+  const Result<AttentionProblem> problem = Parse("fwd f32 h=1 d=8 q=6 k=10");
+  const Result<Sample> sample = Sample::Make(*problem, 1, CpuBackend());
+  Implementation absent = Reference();
+  absent.name = "test/absent";
+  EXPECT_EQ(CheckSplit(CpuBackend(), absent, *sample, 1).code(),
+            Code::kUnsupported);
+}
+
+}  // namespace
+}  // namespace flashacl
