@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // flashacl explain: who would compute a problem, how, and what it costs.
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "backends.h"
 #include "base/str.h"
@@ -85,13 +87,15 @@ void Print(const Backend& backend, const Plan& plan) {
 int Explain(const Options& options) {
   const Result<AttentionProblem> problem = Parse(options.line);
   if (!problem.ok()) return Mistake(problem.status());
-  fmt::print("problem       {}\n", ToString(*problem));
+  std::vector<Plan> plans;
   for (const Backend& backend : AllBackends()) {
-    const Result<Plan> plan =
+    Result<Plan> plan =
         MakePlan(backend, *problem, {options.only, options.without});
     if (!plan.ok()) return Mistake(plan.status());
-    Print(backend, *plan);
+    plans.push_back(std::move(*plan));
   }
+  fmt::print("problem       {}\n", ToString(*problem));
+  for (size_t n = 0; n < plans.size(); ++n) Print(AllBackends()[n], plans[n]);
   return kSuccess;
 }
 

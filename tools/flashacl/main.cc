@@ -55,7 +55,9 @@ int Main(int argc, char** argv) {
 }  // namespace
 
 int Mistake(const Status& status) {
-  fmt::print(stderr, "flashacl: {}\n", status.message());
+  const std::string& message = status.message();
+  const bool ends = message.ends_with('\n');
+  fmt::print(stderr, "flashacl: {}{}", message, ends ? "" : "\n");
   return kMistake;
 }
 

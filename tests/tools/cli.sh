@@ -1,0 +1,204 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# labels: prefix;sanitized
+# The command line tool as people use it: what each command prints, and the
+# exit codes. Takes the installed tool, or the one in the build tree.
+set -u
+tool="${FLASHACL_PREFIX:-}/bin/flashacl"
+[ -x "$tool" ] || tool="${FLASHACL_BUILD:?}/flashacl"
+[ -x "$tool" ] || { echo "no flashacl in the prefix or the build" >&2; exit 1; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failures=0
+
+fail() {
+  echo "FAILED: $1"
+  sed 's/^/    /' "$work/out" "$work/err"
+  failures=$((failures + 1))
+}
+
+# run CODE ARGS...: runs the tool; its words are in $work/out and $work/err.
+run() {
+  local expected=$1
+  shift
+  "$tool" "$@" > "$work/out" 2> "$work/err" < /dev/null
+  local code=$?
+  what="flashacl $*"
+  [ "$code" -eq "$expected" ] || fail "$what: exit code $code, not $expected"
+}
+
+says() {
+  grep -qF -- "$1" "$work/out" || fail "$what: stdout lacks '$1'"
+}
+
+complains() {
+  grep -qF -- "$1" "$work/err" || fail "$what: stderr lacks '$1'"
+  [ ! -s "$work/out" ] || fail "$what: prints to stdout what belongs to stderr"
+}
+
+# prints TEXT: exactly this text begins what the tool printed.
+prints() {
+  local lines
+  lines=$(printf '%s\n' "$1" | wc -l)
+  [ "$(head -n "$lines" "$work/out")" = "$1" ] ||
+    fail "$what: does not begin with
+$1"
+}
+
+# Bytes FIRST..FIRST+COUNT of a file as hexadecimal.
+hex() {
+  od -An -v -tx1 -j "$2" -N "$3" "$1" | tr -d ' \n'
+}
+
+png_is() {
+  local size
+  size=$(printf '%08x%08x' "$2" "$3")
+  [ "$(hex "$1" 0 8)" = 89504e470d0a1a0a ] || fail "$what: not a PNG file"
+  [ "$(hex "$1" 16 8)" = "$size" ] || fail "$what: PNG is not $2 x $3"
+}
+
+run 0 --help
+says "flashacl verify"
+for command in info explain mask verify; do
+  says "  $command"
+  run 0 $command --help
+  says "Usage: flashacl $command"
+  run 0 --help
+done
+run 0 --version
+run 2
+complains "subcommand"
+run 2 paint
+run 2 info --fast
+complains "--fast"
+
+run 0 info
+says "FlashACL"
+says "caches"
+says "threads"
+says "reference/fp64"
+
+line="fwd bf16 h=32/8 d=128 q=64x1 k=64x4096 causal paged:128"
+run 0 explain "$line"
+says "problem       fwd bf16 h=32/8 d=128 q=64x1 k=64x4096 paged:128 causal"
+says "the fp64 reference: right and slow"
+says "would be 512, none split"
+says "scores        8388608 of 8388608, 0.0 % skipped"
+says "arithmetic    4.29 GFLOP"
+says "workspace"
+run 0 explain "fwd f32 h=1 d=8 q=4 k=4 causal"
+says "scores        10 of 16, 37.5 % skipped"
+run 0 explain "fwd f32 h=1 d=8 q=4 k=4 mask"
+says "at most"
+run 2 explain "$line" --without reference/fp64
+complains "excluded by the caller"
+run 2 explain "fwd bf16 h=32/5 d=128 q=1 k=1"
+complains "32"
+run 2 explain "fwd bf17 h=1 d=1 q=1 k=1"
+complains "f32, f16 or bf16"
+run 2 explain
+
+run 0 mask "fwd f32 h=1 d=64 q=8 k=12 band:-4:0:2" --tile=4x4
+prints '##..|....|....      row 0 sees [0,2)
+##..|....|....
+###.|....|....
+####|....|....
+----+----+----      tiles: partial empty empty
+####|#...|....             partial partial empty
+####|##..|....
+####|###.|....
+##.#|####|....      row 7 sees [0,2) [3,8)'
+says "row i sees column j iff -4 <= j - i <= 0, or j < 2"
+
+# modes ARGUMENTS PICTURE: rows of the picture from the sparse mode, joined by
+# spaces.
+modes() {
+  run 0 mask --sparse-mode $1
+  local picture
+  picture=$(grep -oE '^[#.]+' "$work/out" | tr '\n' ' ')
+  [ "$picture" = "$2 " ] || fail "$what: draws $picture, not $2"
+}
+modes "0 --sq 4 --skv 6 --pre 1 --next 2" "###... ####.. .####. ..####"
+modes "1 --sq 2 --skv 3" "### ###"
+modes "2 --sq 3 --skv 5" "#.... ##... ###.."
+modes "3 --sq 3 --skv 5" "###.. ####. #####"
+modes "3 --sq 5 --skv 3" "... ... #.. ##. ###"
+modes "4 --sq 4 --skv 6 --pre 1 --next 0" ".##... ..##.. ...##. ....##"
+modes "4 --sq 4 --skv 6 --pre 2 --next -1" "##.... .##... ..##.. ...##."
+modes "6 --sq 4 --skv 4 --prefix 2" "##.. ##.. ###. ####"
+modes "6 --sq 3 --skv 5 --prefix 4" "####. ####. #####"
+modes "6 --sq 5 --skv 3 --prefix 1" "#.. #.. #.. ##. ###"
+modes "7 --sq 3,2 --skv 3,6 --pre 6 --next -2" "#.. ##. ###"
+modes "7 --sq 3,2 --skv 3,6 --pre 6 --next -2 --sequence 1" "###... ####.."
+modes "8 --sq 3,5,4 --skv 4,5,4 --pre 4 --next 1" "###. #### ####"
+modes "8 --sq 3,5 --skv 4,5 --pre 4 --next 1 --sequence 1" \
+      "#.... ##... ###.. ####. #####"
+
+run 0 mask "fwd f16 h=1 d=8 q=5000 k=6000 causal"
+says "one character: 105 rows x 94 columns"
+says "row 0 sees [0,1001)"
+run 0 mask "fwd f16 h=1 d=8 q=2x3 k=0,4 causal mask"
+says "no row sees anything"
+says "the mask tensor"
+says "sequence 0 of 2"
+
+run 0 mask --sparse-mode 3 --sq 8 --skv 12 --png "$work/small.png"
+says "288 x 192 pixels"
+png_is "$work/small.png" 288 192
+run 0 mask --sparse-mode 4 --sq 2048 --skv 2048 --pre 256 --next 0 \
+    --tile 512x512 --png "$work/exact.png"
+png_is "$work/exact.png" 2048 2048
+run 0 mask --sparse-mode 2 --sq 1 --skv 100000 --png "$work/long.png"
+png_is "$work/long.png" 4000 24
+run 2 mask --sparse-mode 3 --sq 8 --skv 12 --png "$work/no/such/folder.png"
+
+run 2 mask
+complains "give a problem line or --sparse-mode"
+run 2 mask --sparse-mode 9 --sq 1 --skv 1
+run 2 mask --sparse-mode 3
+complains "--sq and --skv"
+run 2 mask --sparse-mode 6 --sq 2 --skv 2
+complains "--prefix"
+run 2 mask --sparse-mode 3 --sq 2,3 --skv 2,3,4
+run 2 mask --sparse-mode 3 --sq 2 --skv 2 --tile 4
+complains "ROWSxCOLUMNS"
+run 2 mask --sparse-mode 3 --sq 2 --skv 2 --sequence 1
+complains "--sequence"
+
+run 0 verify "bwd f16 h=4/2 d=16 q=3,5 k=7,5 causal sink"
+says "cpu reference/fp64  ok"
+says "grad sink: 4 elements"
+says "1 problem: all right"
+cat > "$work/problems.txt" <<'LINES'
+# comments and empty lines are skipped
+
+fwd f32 h=2 d=16 q=9 k=9 sink
+  fwd bf16 h=4/2 d=8 q=2x1 k=2x33 paged:16 int8:channel
+LINES
+run 0 verify "$work/problems.txt" --seed 5 --seeds 2
+says "(seed 6)"
+says "2 problems: all right"
+what="flashacl verify -"
+"$tool" verify - < "$work/problems.txt" > "$work/out" 2> "$work/err" ||
+  fail "$what: does not read stdin"
+says "2 problems: all right"
+[ ! -s "$work/err" ] || fail "$what: shows progress where there is no terminal"
+echo "fwd f32 h=2 d=16" >> "$work/problems.txt"
+run 2 verify "$work/problems.txt"
+complains "problems.txt:5:"
+run 2 verify /dev/null
+complains "no problem in it"
+run 2 verify "$work/absent.txt"
+complains "no such file"
+run 2 verify "fwd f32 h=1 d=8 q=1 k=1" --implementation cpu/none
+
+if [ -w /dev/full ]; then
+  what="flashacl info > /dev/full"
+  "$tool" info > /dev/full 2> "$work/err" && fail "$what: exit code 0"
+fi
+
+if [ "$failures" -gt 0 ]; then
+  echo "$failures checks failed"
+  exit 1
+fi
+echo "all checks passed"
