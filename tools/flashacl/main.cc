@@ -19,20 +19,23 @@ constexpr char kAbout[] =
 constexpr char kFooter[] = R"(A problem is one line:
   DIRECTION DTYPE FIELDS
   fwd|bwd   f32|f16|bf16
-  h=HEADS[/KV_HEADS]  d=QK[+ROPE][/V]  q=LENGTHS  k=LENGTHS  (N, N,N,... or COUNTxN)
+  h=HEADS[/KV_HEADS]  d=QK[+ROPE][/V]
+  q=LENGTHS  k=LENGTHS   each N, or N,N,..., or COUNTxN
   causal | causal-left | window:LEFT:RIGHT | band:LOWER:UPPER[:PREFIX]
-  paged:ROWS | list | topk:N   int8:tensor|channel   mask bias sink keep:P shared
+  paged:ROWS | list | topk:N   int8:tensor|channel
+  mask  bias  sink  keep:P  shared
 docs/notation.md has the whole of it.
 
 Examples:
   flashacl info
   flashacl explain "fwd bf16 h=32/8 d=128 q=64x1 k=64x4096 paged:128 causal"
   flashacl mask "fwd f32 h=1 d=64 q=8 k=12 band:-4:0:2" --tile=4x4
-  flashacl mask --sparse-mode 4 --sq 1024 --skv 2048 --pre 256 --next 0 --png mask.png
+  flashacl mask --sparse-mode 4 --sq 512 --skv 768 --pre 99 --next 0 --png m.png
   flashacl verify "bwd f16 h=4/2 d=64 q=3,5 k=7,5 causal"
   echo "fwd f32 h=2 d=16 q=9 k=9 sink" | flashacl verify -
 
-Exit code: 0 done, 1 verify found something wrong, 2 the question made no sense.)";
+Exit code: 0 done, 1 verify found something wrong, 2 the question makes no sense
+)";
 
 int Main(int argc, char** argv) {
   CLI::App tool(kAbout, "flashacl");
