@@ -71,16 +71,26 @@ bool Print(const Backend& backend, const Verdict& verdict) {
   return verdict.ok();
 }
 
-// Counts what is wrong with all implementations for one problem and seed.
-Result<int> VerifyOne(const AttentionProblem& problem, const Options& options,
-                      uint64_t seed, Progress& progress) {
-  const std::string line = ToString(problem);
+// One problem with one seed, of how many.
+struct Round {
+  const AttentionProblem& problem;
+  uint64_t seed;
+  size_t number;
+  size_t count;
+};
+
+// Counts which implementations are wrong in one round.
+Result<int> VerifyOne(const Round& round, const std::string& only,
+                      Progress& progress) {
+  const uint64_t seed = round.seed;
+  const std::string line = ToString(round.problem);
   fmt::print("{}{}\n", line, seed == 1 ? "" : Str("  (seed {})", seed));
   int wrong = 0;
   for (const Backend& backend : AllBackends()) {
-    const Result<std::vector<Verdict>> verdicts = Verify(
-        backend, problem, seed, options.only, [&](std::string_view what) {
-          progress.Say(Str("{}: {}", what, line));
+    const Result<std::vector<Verdict>> verdicts =
+        Verify(backend, round.problem, seed, only, [&](std::string_view what) {
+          progress.Say(
+              Str("{}/{} {}: {}", round.number, round.count, what, line));
         });
     progress.Clear();
     if (!verdicts.ok()) return verdicts.status();
@@ -98,13 +108,13 @@ int VerifyAll(const Options& options) {
   }
   Progress progress;
   int wrong = 0;
-  for (const AttentionProblem& problem : problems) {
-    for (uint64_t n = 0; n < options.seeds; ++n) {
-      const Result<int> found =
-          VerifyOne(problem, options, options.seed + n, progress);
-      if (!found.ok()) return Mistake(found.status());
-      wrong += *found;
-    }
+  const size_t count = problems.size() * options.seeds;
+  for (size_t n = 0; n < count; ++n) {
+    const Round round{problems[n / options.seeds],
+                      options.seed + n % options.seeds, n + 1, count};
+    const Result<int> found = VerifyOne(round, options.only, progress);
+    if (!found.ok()) return Mistake(found.status());
+    wrong += *found;
   }
   fmt::print("{} problem{}: {}\n", problems.size(),
              problems.size() == 1 ? "" : "s",
