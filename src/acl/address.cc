@@ -124,6 +124,13 @@ aclnnStatus SetMember(aclOpExecutor* executor, size_t ir_index,
 
 }  // namespace
 
+}  // namespace flashacl::acl
+
+// Outside the namespace, where the header's declarations are: only then do
+// these inherit that they are exported.
+using namespace flashacl::acl;
+using namespace flashacl;
+
 extern "C" {
 
 aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor* executor) {
@@ -234,5 +241,3 @@ aclnnStatus AclSetDynamicTensorAddr(aclOpExecutor* executor, size_t irIndex,
 }
 
 }  // extern "C"
-
-}  // namespace flashacl::acl

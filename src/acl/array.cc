@@ -70,6 +70,13 @@ aclnnStatus DestroyList(const void *handle, std::string_view function) {
 
 }  // namespace
 
+}  // namespace flashacl::acl
+
+// Outside the namespace, where the header's declarations are: only then do
+// these inherit that they are exported.
+using namespace flashacl::acl;
+using namespace flashacl;
+
 extern "C" {
 
 aclScalar *aclCreateScalar(void *value, aclDataType dataType) {
@@ -175,5 +182,3 @@ aclnnStatus aclDumpOpTensors(const char * /*opType*/, const char * /*opName*/,
 }
 
 }  // extern "C"
-
-}  // namespace flashacl::acl

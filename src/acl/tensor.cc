@@ -141,6 +141,13 @@ std::string ShapeText(const Tensor &tensor) {
   return Str("[{}]", Join(tensor.shape(), ", "));
 }
 
+}  // namespace flashacl::acl
+
+// Outside the namespace, where the header's declarations are: only then do
+// these inherit that they are exported.
+using namespace flashacl::acl;
+using namespace flashacl;
+
 extern "C" {
 
 aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDimsNum,
@@ -256,5 +263,3 @@ aclnnStatus aclGetRawTensorAddr(const aclTensor *tensor, void **addr) {
 }
 
 }  // extern "C"
-
-}  // namespace flashacl::acl
