@@ -245,11 +245,21 @@ Caller::~Caller() {
 }
 
 DeviceTensor* Caller::Input(Form form) {
-  return &inputs_.emplace_back(std::move(form));
+  inputs_.push_back(std::make_unique<DeviceTensor>(std::move(form)));
+  return inputs_.back().get();
 }
 
 DeviceTensor* Caller::Output(Form form) {
-  return &outputs_.emplace_back(std::move(form));
+  outputs_.push_back(std::make_unique<DeviceTensor>(std::move(form)));
+  return outputs_.back().get();
+}
+
+void Caller::Forget(const DeviceTensor* tensor) {
+  const auto same = [&](const std::unique_ptr<DeviceTensor>& owned) {
+    return owned.get() == tensor;
+  };
+  std::erase_if(inputs_, same);
+  std::erase_if(outputs_, same);
 }
 
 const aclTensorList* Caller::List(std::span<DeviceTensor* const> members) {
@@ -266,14 +276,14 @@ const aclIntArray* Caller::Array(const std::vector<int64_t>& values) {
 
 void Caller::ExpectOthersUnchanged() {
   size_t n = 0;
-  for (DeviceTensor& input : inputs_) {
-    input.Download();
-    EXPECT_EQ(input.Image(), before_[n]) << "input " << n << " was written to";
+  for (const auto& input : inputs_) {
+    input->Download();
+    EXPECT_EQ(input->Image(), before_[n]) << "input " << n << " was written to";
     ++n;
   }
-  for (DeviceTensor& output : outputs_) {
-    output.Download();
-    EXPECT_EQ(output.ImageWithoutElements(), before_[n])
+  for (const auto& output : outputs_) {
+    output->Download();
+    EXPECT_EQ(output->ImageWithoutElements(), before_[n])
         << "output " << n - inputs_.size()
         << " was written to beside its elements";
     ++n;
@@ -282,14 +292,14 @@ void Caller::ExpectOthersUnchanged() {
 
 bool Caller::RunOnce(PhaseOne phase_one, uint8_t pattern) {
   before_.clear();
-  for (DeviceTensor& input : inputs_) {
-    input.Upload();
-    before_.push_back(input.Image());
+  for (const auto& input : inputs_) {
+    input->Upload();
+    before_.push_back(input->Image());
   }
-  for (DeviceTensor& output : outputs_) {
-    output.Overwrite(pattern);
-    output.Upload();
-    before_.push_back(output.ImageWithoutElements());
+  for (const auto& output : outputs_) {
+    output->Overwrite(pattern);
+    output->Upload();
+    before_.push_back(output->ImageWithoutElements());
   }
   uint64_t size = 0;
   aclOpExecutor* executor = nullptr;
@@ -323,12 +333,12 @@ bool Caller::RunOnce(PhaseOne phase_one, uint8_t pattern) {
 bool Caller::Run(PhaseOne phase_one) {
   if (!RunOnce(phase_one, 0xFF)) return false;
   std::vector<std::vector<std::byte>> first;
-  for (const DeviceTensor& output : outputs_) {
-    first.push_back(output.ElementBytes());
+  for (const auto& output : outputs_) {
+    first.push_back(output->ElementBytes());
   }
   if (!RunOnce(phase_one, 0x5A)) return false;
   for (size_t n = 0; n < outputs_.size(); ++n) {
-    EXPECT_EQ(outputs_[n].ElementBytes(), first[n])
+    EXPECT_EQ(outputs_[n]->ElementBytes(), first[n])
         << "output " << n << " differs between two runs";
   }
   return true;
@@ -337,16 +347,16 @@ bool Caller::Run(PhaseOne phase_one) {
 void Caller::ExpectFailure(PhaseOne phase_one, aclnnStatus status,
                            std::string_view words) {
   before_.clear();
-  for (DeviceTensor& input : inputs_) {
-    input.Upload();
-    before_.push_back(input.Image());
+  for (const auto& input : inputs_) {
+    input->Upload();
+    before_.push_back(input->Image());
   }
   std::vector<std::vector<std::byte>> results;
-  for (DeviceTensor& output : outputs_) {
-    output.Overwrite(0x5A);
-    output.Upload();
-    before_.push_back(output.ImageWithoutElements());
-    results.push_back(output.ElementBytes());
+  for (const auto& output : outputs_) {
+    output->Overwrite(0x5A);
+    output->Upload();
+    before_.push_back(output->ImageWithoutElements());
+    results.push_back(output->ElementBytes());
   }
   TakeMessage();
   constexpr uint64_t kUntouched = 0x0123456789ABCDEF;
@@ -363,7 +373,7 @@ void Caller::ExpectFailure(PhaseOne phase_one, aclnnStatus status,
   EXPECT_EQ(executor, unset);
   ExpectOthersUnchanged();
   for (size_t n = 0; n < outputs_.size(); ++n) {
-    EXPECT_EQ(outputs_[n].ElementBytes(), results[n])
+    EXPECT_EQ(outputs_[n]->ElementBytes(), results[n])
         << "output " << n << " was written to by a call that failed";
   }
 }

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <initializer_list>
 #include <memory>
 #include <span>
@@ -99,6 +98,8 @@ class Caller {
 
   DeviceTensor* Input(Form form);
   DeviceTensor* Output(Form form);
+  // Destroys a tensor the calls do not use.
+  void Forget(const DeviceTensor* tensor);
   const aclTensorList* List(std::span<DeviceTensor* const> members);
   const aclIntArray* Array(const std::vector<int64_t>& values);
 
@@ -119,9 +120,8 @@ class Caller {
 
   PhaseTwo phase_two_;
   aclrtStream stream_ = nullptr;
-  // Deques, so that addresses stay.
-  std::deque<DeviceTensor> inputs_;
-  std::deque<DeviceTensor> outputs_;
+  std::vector<std::unique_ptr<DeviceTensor>> inputs_;
+  std::vector<std::unique_ptr<DeviceTensor>> outputs_;
   std::vector<const aclTensorList*> lists_;
   std::vector<const aclIntArray*> arrays_;
   std::vector<std::vector<std::byte>> before_;  // images, inputs first
