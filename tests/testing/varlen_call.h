@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls of the two operators on packed sequences as data: change any field,
+// then make the tensors and call.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "acl/acl.h"
+#include "aclnn/aclnn_base.h"
+#include "tests/testing/call.h"
+
+namespace flashacl::testing {
+
+// {2, 0, 3} -> {2, 2, 5}.
+std::vector<int64_t> Ends(const std::vector<int64_t>& lengths);
+
+// What shapes of a call follow from.
+struct VarLenSizes {
+  aclDataType type = ACL_FLOAT16;
+  std::vector<int64_t> rows = {3, 2};
+  std::vector<int64_t> columns = {4, 2};
+  int64_t heads = 2;
+  int64_t kv_heads = 1;
+  int64_t dim = 8;
+  int64_t v_dim = 8;
+  int64_t row_tail = 0;  // rows that belong to no sequence
+  int64_t column_tail = 0;
+};
+
+// aclnnFlashAttentionVarLenScore, with its arguments' names.
+struct VarLenForward {
+  explicit VarLenForward(const VarLenSizes& sizes = {});
+
+  std::optional<Form> query, key, value, realShift, dropMask, paddingMask,
+      attenMask, softmaxMax, softmaxSum, softmaxOut, attentionOut;
+  std::optional<std::vector<int64_t>> prefix, actualSeqQLen, actualSeqKvLen;
+  double scaleValue = 0.5;
+  double keepProb = 1;
+  int64_t preTokens = 65536;
+  int64_t nextTokens = 65536;
+  int64_t headNum = 0;
+  std::optional<std::string> inputLayout = "TND";
+  int64_t innerPrecise = 0;
+  int64_t sparseMode = 0;
+  bool give_size = true;
+  bool give_executor = true;
+
+  struct Tensors {
+    DeviceTensor *query, *key, *value, *realShift, *dropMask, *paddingMask,
+        *attenMask, *softmaxMax, *softmaxSum, *softmaxOut, *attentionOut;
+    const aclIntArray *prefix, *actualSeqQLen, *actualSeqKvLen;
+  };
+  Tensors Make(Caller& caller) const;
+  aclnnStatus Plan(const Tensors& tensors, uint64_t* size,
+                   aclOpExecutor** executor) const;
+};
+
+// aclnnFlashAttentionUnpaddingScoreGradV5, with its arguments' names.
+struct VarLenBackward {
+  explicit VarLenBackward(const VarLenSizes& sizes = {});
+
+  std::optional<Form> query, queryRope, keyIn, keyInRope, value, dy, pseShift,
+      dropMask, paddingMask, attenMask, softmaxMax, softmaxSum, softmaxIn,
+      attentionIn, sinkIn, dq, dqRope, dk, dkRope, dv, dpse, dsink;
+  std::optional<std::vector<int64_t>> prefix, actualSeqQLen, actualSeqKvLen,
+      qStartIdx, kvStartIdx;
+  double scaleValue = 0.5;
+  double keepProb = 1;
+  int64_t preTokens = 65536;
+  int64_t nextTokens = 65536;
+  int64_t headNum = 0;
+  std::optional<std::string> inputLayout = "TND";
+  int64_t innerPrecise = 0;
+  int64_t sparseMode = 0;
+  int64_t pseType = 1;
+  std::optional<std::string> softmaxInLayout;
+  bool give_size = true;
+  bool give_executor = true;
+
+  struct Tensors {
+    DeviceTensor *query, *queryRope, *keyIn, *keyInRope, *value, *dy, *pseShift,
+        *dropMask, *paddingMask, *attenMask, *softmaxMax, *softmaxSum,
+        *softmaxIn, *attentionIn, *sinkIn, *dq, *dqRope, *dk, *dkRope, *dv,
+        *dpse, *dsink;
+    const aclIntArray *prefix, *actualSeqQLen, *actualSeqKvLen, *qStartIdx,
+        *kvStartIdx;
+  };
+  Tensors Make(Caller& caller) const;
+  aclnnStatus Plan(const Tensors& tensors, uint64_t* size,
+                   aclOpExecutor** executor) const;
+  // The same with GetMaxWorkspaceSize.
+  aclnnStatus PlanMost(const Tensors& tensors, uint64_t* size,
+                       aclOpExecutor** executor) const;
+};
+
+}  // namespace flashacl::testing
