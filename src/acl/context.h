@@ -20,7 +20,7 @@ namespace flashacl::acl {
 class Stream;
 
 class Context {
-public:
+ public:
   static constexpr HandleKind kHandleKind = HandleKind::kContext;
 
   // Also makes the default stream. The default context of a device (that of
@@ -28,10 +28,10 @@ public:
   // left.
   static std::shared_ptr<Context> Create(int device, bool is_default);
 
-  void *handle() const { return handle_; }
+  void* handle() const { return handle_; }
   int device() const { return device_; }
   bool is_default() const { return is_default_; }
-  const std::shared_ptr<Stream> &default_stream() const {
+  const std::shared_ptr<Stream>& default_stream() const {
     return default_stream_;
   }
 
@@ -39,7 +39,7 @@ public:
   // stream first.
   std::vector<std::shared_ptr<Stream>> Streams();
   void Adopt(std::shared_ptr<Stream> stream);
-  void Forget(const Stream *stream);
+  void Forget(const Stream* stream);
 
   // Makes the handles of the context and its streams stale, after their tasks.
   // Only the first call does anything, and is told so by true.
@@ -49,26 +49,26 @@ public:
   std::mutex mutex;
   std::array<std::optional<int64_t>, 3> system_parameters;
 
-private:
+ private:
   Context(int device, bool is_default)
       : device_(device), is_default_(is_default) {}
 
   const int device_;
   const bool is_default_;
-  void *handle_ = nullptr;
+  void* handle_ = nullptr;
   std::shared_ptr<Stream> default_stream_;
-  std::vector<std::shared_ptr<Stream>> streams_; // under `mutex`
+  std::vector<std::shared_ptr<Stream>> streams_;  // under `mutex`
 };
 
 // Null when the calling thread has none, or when it was destroyed.
 std::shared_ptr<Context> CurrentContext();
-void SetCurrent(const Context *context); // null: none
+void SetCurrent(const Context* context);  // null: none
 
 // 0, or 107002 with a message.
 aclError RequireContext(std::string_view function);
 
 // Waits for all streams of `context`; the first failure among them.
-aclError SynchronizeContext(Context &context, Deadline deadline,
+aclError SynchronizeContext(Context& context, Deadline deadline,
                             std::string_view function);
 
-} // namespace flashacl::acl
+}  // namespace flashacl::acl

@@ -20,7 +20,7 @@ inline constexpr int kMaxDevices = 64;
 int DeviceCount();
 
 // The ids the user gave the devices 0, 1, ... in ASCEND_RT_VISIBLE_DEVICES.
-const std::vector<int> &VisibleDevices();
+const std::vector<int>& VisibleDevices();
 
 // 0, or 107001 with a message.
 aclError RequireDevice(std::string_view function, int64_t device);
@@ -32,4 +32,4 @@ void SetDefaultDevice(int device);
 // null if none is configured.
 std::shared_ptr<Context> DefaultDeviceContext();
 
-} // namespace flashacl::acl
+}  // namespace flashacl::acl

@@ -8,17 +8,17 @@
 namespace flashacl::acl {
 
 struct Environment {
-  std::string trace_path; // FLASHACL_TRACE; empty: no trace
-  bool strict = false;    // FLASHACL_STRICT=1
-  int num_threads = 0;    // FLASHACL_NUM_THREADS; 0: all
+  std::string trace_path;  // FLASHACL_TRACE; empty: no trace
+  bool strict = false;     // FLASHACL_STRICT=1
+  int num_threads = 0;     // FLASHACL_NUM_THREADS; 0: all
   bool has_visible_devices = false;
-  std::string visible_devices; // ASCEND_RT_VISIBLE_DEVICES
-  int log_level = 3;           // ASCEND_GLOBAL_LOG_LEVEL, 0 (debug) to 3
-  bool log_to_stdout = false;  // ASCEND_SLOG_PRINT_TO_STDOUT=1
-  std::string home_path;       // ASCEND_HOME_PATH; empty: not set
+  std::string visible_devices;  // ASCEND_RT_VISIBLE_DEVICES
+  int log_level = 3;            // ASCEND_GLOBAL_LOG_LEVEL, 0 (debug) to 3
+  bool log_to_stdout = false;   // ASCEND_SLOG_PRINT_TO_STDOUT=1
+  std::string home_path;        // ASCEND_HOME_PATH; empty: not set
 };
 
 // Read on the first call, from whichever thread makes it; constant afterwards.
-const Environment &TheEnvironment();
+const Environment& TheEnvironment();
 
-} // namespace flashacl::acl
+}  // namespace flashacl::acl

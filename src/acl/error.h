@@ -16,18 +16,18 @@ namespace flashacl::acl {
 
 // The heading of a message.
 enum class Title : uint8_t {
-  kNullPointer,     // EH0008
-  kInvalidArgument, // EH0007: a value, and what was expected
-  kReason,          // EH0009: a value, and why it will not do
-  kNotSupported,    // EH0006
-  kFile,            // EH0004
-  kCallSequence,    // EE1018
-  kStreamContext,   // EE1010
-  kTimeout,         // EE1002
-  kRuntime,         // EE9999: resources, tasks and the machine
-  kAclnnParameter,  // EZ1001
-  kAclnnRuntime,    // EZ9903
-  kAclnnInner,      // EZ9999
+  kNullPointer,      // EH0008
+  kInvalidArgument,  // EH0007: a value, and what was expected
+  kReason,           // EH0009: a value, and why it will not do
+  kNotSupported,     // EH0006
+  kFile,             // EH0004
+  kCallSequence,     // EE1018
+  kStreamContext,    // EE1010
+  kTimeout,          // EE1002
+  kRuntime,          // EE9999: resources, tasks and the machine
+  kAclnnParameter,   // EZ1001
+  kAclnnRuntime,     // EZ9903
+  kAclnnInner,       // EZ9999
 };
 
 // Queues `text` for the calling thread (or the process, if aclInit's file asked
@@ -36,7 +36,7 @@ enum class Title : uint8_t {
 aclError Fail(aclError code, Title title, std::string text) noexcept;
 
 // The same without allocating, for `text` that lives forever.
-aclError FailFixed(aclError code, Title title, const char *text) noexcept;
+aclError FailFixed(aclError code, Title title, const char* text) noexcept;
 
 // 100000, "<function> failed because <parameter> cannot be a NULL pointer."
 aclError FailNull(std::string_view function, std::string_view parameter);
@@ -49,7 +49,7 @@ aclError FailValue(aclError code, std::string_view function,
 
 // Queues the status's message under the number its code stands for, and returns
 // that number: 161001, 161002, 361001, 561000, or `contradiction_status`.
-int32_t FailStatus(int32_t contradiction_status, const Status &status) noexcept;
+int32_t FailStatus(int32_t contradiction_status, const Status& status) noexcept;
 
 // What a task on a stream left behind, kept until someone synchronises.
 struct Failure {
@@ -70,7 +70,7 @@ Failure TakeFailure(aclError code);
 void SetProcessMessages(bool process);
 
 // What aclGetRecentErrMsg returns; null when there is no message.
-const char *TakeMessages();
+const char* TakeMessages();
 
 // The calling thread's last runtime code; Take also clears it.
 aclError PeekLastError();
@@ -79,10 +79,10 @@ aclError TakeLastError();
 // Runs `body`, and `failed` if an exception comes out of it, with whether that
 // says there is no memory. The only catch in src/.
 template <typename F, typename G>
-auto Contain(F &&body, G &&failed) noexcept -> decltype(body()) {
+auto Contain(F&& body, G&& failed) noexcept -> decltype(body()) {
   try {
     return std::forward<F>(body)();
-  } catch (const std::bad_alloc &) {
+  } catch (const std::bad_alloc&) {
     return failed(true);
   } catch (...) {
     return failed(false);
@@ -90,7 +90,8 @@ auto Contain(F &&body, G &&failed) noexcept -> decltype(body()) {
 }
 
 // Around every aclrt function: body() -> aclError.
-template <typename F> aclError GuardRuntime(F &&body) noexcept {
+template <typename F>
+aclError GuardRuntime(F&& body) noexcept {
   return Contain(std::forward<F>(body), [](bool no_memory) -> aclError {
     return no_memory ? FailFixed(207001, Title::kRuntime, "out of host memory")
                      : FailFixed(500000, Title::kRuntime, "internal error");
@@ -100,7 +101,7 @@ template <typename F> aclError GuardRuntime(F &&body) noexcept {
 // Around every aclnn function: body() -> Status. `contradiction_status` is what
 // the operator documents for arguments that do not fit together.
 template <typename F>
-int32_t Guard(int32_t contradiction_status, F &&body) noexcept {
+int32_t Guard(int32_t contradiction_status, F&& body) noexcept {
   return Contain(
       [&]() -> int32_t {
         return FailStatus(contradiction_status, std::forward<F>(body)());
@@ -113,4 +114,4 @@ int32_t Guard(int32_t contradiction_status, F &&body) noexcept {
       });
 }
 
-} // namespace flashacl::acl
+}  // namespace flashacl::acl

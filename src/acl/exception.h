@@ -10,7 +10,7 @@
 struct aclrtExceptionInfo {
   uint32_t task_id;
   uint32_t stream_id;
-  uint32_t thread_id; // that submitted the task
+  uint32_t thread_id;  // that submitted the task
   uint32_t device_id;
   uint32_t code;
 };
@@ -20,4 +20,4 @@ namespace flashacl::acl {
 // Calls the program's callback, if it has set one.
 void CallExceptionCallback(aclrtExceptionInfo info);
 
-} // namespace flashacl::acl
+}  // namespace flashacl::acl

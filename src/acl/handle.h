@@ -35,35 +35,38 @@ inline constexpr int kHandleKinds = static_cast<int>(HandleKind::kCount);
 std::string_view Name(HandleKind kind);
 
 enum class HandleState : uint8_t {
-  kForeign, // never one of ours, or of another kind
+  kForeign,  // never one of ours, or of another kind
   kLive,
-  kStale, // was live, is destroyed
+  kStale,  // was live, is destroyed
 };
 
 // Handles are never reused: a slot that is given out again has a new
 // generation. All functions are thread-safe.
-void *NewHandle(HandleKind kind, std::shared_ptr<void> object);
-std::shared_ptr<void> FindHandle(HandleKind kind, const void *handle);
+void* NewHandle(HandleKind kind, std::shared_ptr<void> object);
+std::shared_ptr<void> FindHandle(HandleKind kind, const void* handle);
 
 // Like FindHandle, and the handle is stale afterwards.
-std::shared_ptr<void> TakeHandle(HandleKind kind, const void *handle);
+std::shared_ptr<void> TakeHandle(HandleKind kind, const void* handle);
 
-HandleState StateOf(HandleKind kind, const void *handle);
+HandleState StateOf(HandleKind kind, const void* handle);
 
 // How many handles of each kind are live.
 std::array<int64_t, kHandleKinds> LiveHandles();
 
 // For a type with a `static constexpr HandleKind kHandleKind`.
-template <typename T> void *NewHandle(std::shared_ptr<T> object) {
+template <typename T>
+void* NewHandle(std::shared_ptr<T> object) {
   return NewHandle(T::kHandleKind, std::move(object));
 }
 
-template <typename T> std::shared_ptr<T> Find(const void *handle) {
+template <typename T>
+std::shared_ptr<T> Find(const void* handle) {
   return std::static_pointer_cast<T>(FindHandle(T::kHandleKind, handle));
 }
 
-template <typename T> std::shared_ptr<T> Take(const void *handle) {
+template <typename T>
+std::shared_ptr<T> Take(const void* handle) {
   return std::static_pointer_cast<T>(TakeHandle(T::kHandleKind, handle));
 }
 
-} // namespace flashacl::acl
+}  // namespace flashacl::acl

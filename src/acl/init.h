@@ -13,6 +13,6 @@ void AddFinalizer(void (*finalizer)());
 // Strict mode asks each reporter at aclFinalize what was not released; it
 // appends text such as "3 device blocks (264208 bytes)", or nothing. The
 // handles of handle.h are counted already.
-void AddLeakReporter(void (*reporter)(std::string *text));
+void AddLeakReporter(void (*reporter)(std::string* text));
 
-} // namespace flashacl::acl
+}  // namespace flashacl::acl

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <thread>
 
 namespace flashacl::acl {
 
@@ -36,37 +37,37 @@ inline void Pause() {
 }
 
 // Looks until `ready()` or kSpin is over; the last answer of `ready`.
-template <typename F> bool SpinUntil(F &&ready) {
-  if (ready())
-    return true;
-  if (!MaySpin())
-    return false;
+template <typename F>
+bool SpinUntil(F&& ready) {
+  if (ready()) return true;
+  if (!MaySpin()) return false;
   const Clock::time_point end = Clock::now() + kSpin;
   do {
-    for (int i = 0; i < 16; ++i)
-      Pause();
-    if (ready())
-      return true;
+    for (int i = 0; i < 16; ++i) Pause();
+    if (ready()) return true;
+    // Who has the news may be waiting for this very CPU. On a busy machine,
+    // looking without this delayed it by all of kSpin.
+    std::this_thread::yield();
   } while (Clock::now() < end);
   return false;
 }
 
 // Opens once and stays open. Open happens before the Wait that sees it.
 class Latch {
-public:
+ public:
   bool open() const { return open_.load(std::memory_order_acquire); }
   void Open();
 
   // Until open, `stop` is set, or the time is over; true if open.
-  bool Wait(Deadline deadline, const std::atomic<bool> *stop = nullptr);
+  bool Wait(Deadline deadline, const std::atomic<bool>* stop = nullptr);
 
   // Makes waiting threads look at their `stop` again.
   void Poke();
 
-private:
+ private:
   std::atomic<bool> open_{false};
   std::mutex mutex_;
   std::condition_variable changed_;
 };
 
-} // namespace flashacl::acl
+}  // namespace flashacl::acl

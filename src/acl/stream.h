@@ -29,8 +29,8 @@ class Context;
 using Task = std::function<aclError()>;
 
 enum class TaskKind : uint8_t {
-  kDevice,  // not run after a failure if the stream stops on failure
-  kControl, // events and callbacks: others wait for them, so it always runs
+  kDevice,   // not run after a failure if the stream stops on failure
+  kControl,  // events and callbacks: others wait for them, so it always runs
 };
 
 // A failure that is reported once, by whoever synchronises first.
@@ -51,16 +51,16 @@ struct StreamAttributes {
 };
 
 class Stream : public std::enable_shared_from_this<Stream> {
-public:
+ public:
   static constexpr HandleKind kHandleKind = HandleKind::kStream;
 
   // A default stream does not count against the device's limit. Null if the
   // limit is reached.
-  static std::shared_ptr<Stream> Create(const std::shared_ptr<Context> &context,
+  static std::shared_ptr<Stream> Create(const std::shared_ptr<Context>& context,
                                         uint32_t flags, bool is_default);
   ~Stream();
 
-  void *handle() const { return handle_; }
+  void* handle() const { return handle_; }
   int32_t id() const { return id_; }
   int device() const { return device_; }
   uint32_t flags() const { return flags_; }
@@ -72,7 +72,7 @@ public:
 
   // On success *number, if not null, is what WaitFor takes.
   aclError Push(Task task, std::string_view function, TaskKind kind,
-                uint64_t *number = nullptr);
+                uint64_t* number = nullptr);
   bool Idle() const;
 
   // Waits for all tasks pushed so far, and reports the stream's failure.
@@ -92,32 +92,32 @@ public:
 
   // For tasks: waits on `latch` until it opens, the time is over, or the stream
   // is aborted. True if it opened.
-  bool WaitInTask(Latch &latch, Deadline deadline);
+  bool WaitInTask(Latch& latch, Deadline deadline);
 
   // The failure nobody has reported yet, or null.
   std::shared_ptr<StreamFailure> failure() const;
 
   StreamAttributes attributes;
 
-private:
+ private:
   struct Entry {
     Task task;
     uint64_t number = 0;
     TaskKind kind = TaskKind::kControl;
-    uint32_t thread = 0; // that submitted it
+    uint32_t thread = 0;  // that submitted it
   };
   enum class Ended : uint8_t { kFinished, kTimeout, kAborted };
 
-  Stream(const std::shared_ptr<Context> &context, uint32_t flags,
+  Stream(const std::shared_ptr<Context>& context, uint32_t flags,
          bool is_default);
 
   bool StartThread();
-  static void *RunThread(void *stream);
+  static void* RunThread(void* stream);
   void Run();
-  bool Next(Entry *entry);
-  void RunOne(Entry &entry);
-  void Fault(const Entry &entry, aclError code);
-  bool MustSkip(const Entry &entry) const;
+  bool Next(Entry* entry);
+  void RunOne(Entry& entry);
+  void Fault(const Entry& entry, aclError code);
+  bool MustSkip(const Entry& entry) const;
   Ended WaitUntil(uint64_t number, Deadline deadline);
   std::deque<Entry> DropQueue();
   aclError Report();
@@ -130,17 +130,17 @@ private:
   const uint32_t flags_;
   const bool is_default_;
   const int32_t id_;
-  void *handle_ = nullptr;
+  void* handle_ = nullptr;
 
   mutable std::mutex mutex_;
-  std::condition_variable work_;     // something to do, or to end
-  std::condition_variable progress_; // finished_ or aborts_ has grown
+  std::condition_variable work_;      // something to do, or to end
+  std::condition_variable progress_;  // finished_ or aborts_ has grown
   std::deque<Entry> queue_;
   bool has_thread_ = false;
-  bool destroyed_ = false; // takes no more tasks
-  bool ending_ = false;    // the thread ends when the queue is empty
+  bool destroyed_ = false;  // takes no more tasks
+  bool ending_ = false;     // the thread ends when the queue is empty
   bool sleeping_ = false;
-  Latch *waiting_on_ = nullptr;
+  Latch* waiting_on_ = nullptr;
   std::shared_ptr<StreamFailure> failure_;
 
   // Tasks are numbered from 1; all up to finished_ are done.
@@ -148,13 +148,13 @@ private:
   std::atomic<uint64_t> finished_{0};
   std::atomic<uint64_t> aborts_{0};
   std::atomic<int> waiters_{0};
-  std::atomic<bool> aborting_{false}; // the running task shall not wait
+  std::atomic<bool> aborting_{false};  // the running task shall not wait
 };
 
 // The stream of a handle; null means the default stream of the current context.
 // On failure null, and *error is set, with a message.
 std::shared_ptr<Stream> FindStream(aclrtStream stream,
-                                   std::string_view function, aclError *error);
+                                   std::string_view function, aclError* error);
 
 // Puts `task` behind everything submitted to `stream` so far; null is the
 // default stream of the current context. Does not wait for anything.
@@ -178,4 +178,4 @@ uint32_t AvailableStreams(int device);
 void HoldStreams(std::chrono::milliseconds patience);
 void ReleaseStreams();
 
-} // namespace flashacl::acl
+}  // namespace flashacl::acl
