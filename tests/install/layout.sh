@@ -61,6 +61,7 @@ found=$(grep -rlF -e "$FLASHACL_SOURCE" -e "$FLASHACL_PREFIX" \
 dynamic=$(objdump -p lib64/libascendcl.so)
 grep -q 'SONAME *libascendcl.so$' <<<"$dynamic" || complain "no SONAME"
 grep -q 'RUNPATH *$ORIGIN$' <<<"$dynamic" || complain "library: no RUNPATH"
-[ ! -e bin/flashacl ] || objdump -p bin/flashacl |
-  grep -q 'RUNPATH *$ORIGIN/../lib64$' || complain "flashacl: no RUNPATH"
+dynamic=$(objdump -p bin/flashacl)
+grep -q 'RUNPATH *$ORIGIN/../lib64$' <<<"$dynamic" ||
+  complain "flashacl: no RUNPATH"
 exit "$failed"
