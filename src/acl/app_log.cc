@@ -11,6 +11,7 @@
 #include "acl/acl_rt.h"
 #include "acl/environment.h"
 #include "acl/error.h"
+#include "acl/raw_enum.h"
 #include "base/str.h"
 
 namespace flashacl::acl {
@@ -48,7 +49,7 @@ extern "C" void aclAppLog(aclLogLevel logLevel, const char* func,
   acl::GuardRuntime([&]() -> aclError {
     static constexpr const char* kLevels[] = {"DEBUG", "INFO", "WARNING",
                                               "ERROR"};
-    const int level = logLevel;
+    const int level = acl::Raw(logLevel);
     if (level < 0 || !acl::Wanted(level)) return ACL_SUCCESS;
     char text[acl::kLongestText + 1] = "";
     vsnprintf(text, sizeof text, fmt, arguments);

@@ -15,6 +15,7 @@
 #include "acl/device.h"
 #include "acl/error.h"
 #include "acl/hardware.h"
+#include "acl/raw_enum.h"
 #include "acl/stream.h"
 
 namespace flashacl::acl {
@@ -169,13 +170,13 @@ extern "C" {
 aclError aclrtSetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type,
                                 uint32_t value) {
   return acl::GuardRuntime(
-      [&] { return acl::SetDevice(deviceId, type, value); });
+      [&] { return acl::SetDevice(deviceId, acl::Raw(type), value); });
 }
 
 aclError aclrtGetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type,
                                 uint32_t* value) {
   return acl::GuardRuntime(
-      [&] { return acl::GetDevice(deviceId, type, value); });
+      [&] { return acl::GetDevice(deviceId, acl::Raw(type), value); });
 }
 
 aclError aclrtResetDeviceResLimit(int32_t deviceId) {
@@ -184,12 +185,14 @@ aclError aclrtResetDeviceResLimit(int32_t deviceId) {
 
 aclError aclrtSetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type,
                                 uint32_t value) {
-  return acl::GuardRuntime([&] { return acl::SetStream(stream, type, value); });
+  return acl::GuardRuntime(
+      [&] { return acl::SetStream(stream, acl::Raw(type), value); });
 }
 
 aclError aclrtGetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type,
                                 uint32_t* value) {
-  return acl::GuardRuntime([&] { return acl::GetStream(stream, type, value); });
+  return acl::GuardRuntime(
+      [&] { return acl::GetStream(stream, acl::Raw(type), value); });
 }
 
 aclError aclrtResetStreamResLimit(aclrtStream stream) {
@@ -206,7 +209,8 @@ aclError aclrtUnuseStreamResInCurrentThread(aclrtStream stream) {
 
 aclError aclrtGetResInCurrentThread(aclrtDevResLimitType type,
                                     uint32_t* value) {
-  return acl::GuardRuntime([&] { return acl::GetInThread(type, value); });
+  return acl::GuardRuntime(
+      [&] { return acl::GetInThread(acl::Raw(type), value); });
 }
 
 }  // extern "C"

@@ -2,6 +2,7 @@
 // Facts about element types, and the two conversions of half precision that the
 // C API offers. Those never make an infinity or a NaN; base/half.h does.
 #include "acl/acl_rt.h"
+#include "acl/raw_enum.h"
 #include "base/half.h"
 
 namespace {
@@ -15,7 +16,7 @@ constexpr uint16_t kLargest = 0x7BFF;
 extern "C" {
 
 size_t aclDataTypeSize(aclDataType dataType) {
-  switch (dataType) {
+  switch (flashacl::acl::Raw(dataType)) {
     case ACL_DT_UNDEFINED:
     case ACL_STRING:
       return 0;

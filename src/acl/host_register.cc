@@ -13,6 +13,7 @@
 #include "acl/acl_rt.h"
 #include "acl/error.h"
 #include "acl/init.h"
+#include "acl/raw_enum.h"
 #include "base/str.h"
 
 namespace flashacl::acl {
@@ -161,7 +162,7 @@ extern "C" {
 aclError aclrtHostRegister(void* ptr, uint64_t size, aclrtHostRegisterType type,
                            void** devPtr) {
   return acl::GuardRuntime(
-      [&] { return acl::HostRegister(ptr, size, type, devPtr); });
+      [&] { return acl::HostRegister(ptr, size, acl::Raw(type), devPtr); });
 }
 
 aclError aclrtHostRegisterV2(void* ptr, uint64_t size, uint32_t flag) {

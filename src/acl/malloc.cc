@@ -4,6 +4,7 @@
 #include "acl/context.h"
 #include "acl/error.h"
 #include "acl/memory.h"
+#include "acl/raw_enum.h"
 #include "acl/stream.h"
 #include "base/str.h"
 
@@ -134,8 +135,9 @@ namespace acl = flashacl::acl;
 extern "C" {
 
 aclError aclrtMalloc(void** devPtr, size_t size, aclrtMemMallocPolicy policy) {
-  return acl::GuardRuntime(
-      [&] { return acl::AllocateDevice("aclrtMalloc", devPtr, size, policy); });
+  return acl::GuardRuntime([&] {
+    return acl::AllocateDevice("aclrtMalloc", devPtr, size, acl::Raw(policy));
+  });
 }
 
 aclError aclrtMallocAlign32(void** devPtr, size_t size,
@@ -145,21 +147,23 @@ aclError aclrtMallocAlign32(void** devPtr, size_t size,
                          {.size = size,
                           .reserved = acl::Padded(size, 0),
                           .kind = acl::BlockKind::kDevice,
-                          .huge = acl::WantsHugePages(policy, size)});
+                          .huge = acl::WantsHugePages(acl::Raw(policy), size)});
   });
 }
 
 aclError aclrtMallocCached(void** devPtr, size_t size,
                            aclrtMemMallocPolicy policy) {
   return acl::GuardRuntime([&] {
-    return acl::AllocateDevice("aclrtMallocCached", devPtr, size, policy);
+    return acl::AllocateDevice("aclrtMallocCached", devPtr, size,
+                               acl::Raw(policy));
   });
 }
 
 aclError aclrtMallocWithCfg(void** devPtr, size_t size,
                             aclrtMemMallocPolicy policy, aclrtMallocConfig*) {
   return acl::GuardRuntime([&] {
-    return acl::AllocateDevice("aclrtMallocWithCfg", devPtr, size, policy);
+    return acl::AllocateDevice("aclrtMallocWithCfg", devPtr, size,
+                               acl::Raw(policy));
   });
 }
 
@@ -168,7 +172,7 @@ aclError aclrtMallocForTaskScheduler(void** devPtr, size_t size,
                                      aclrtMallocConfig*) {
   return acl::GuardRuntime([&] {
     return acl::AllocateDevice("aclrtMallocForTaskScheduler", devPtr, size,
-                               policy);
+                               acl::Raw(policy));
   });
 }
 

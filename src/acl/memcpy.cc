@@ -8,6 +8,7 @@
 #include "acl/context.h"
 #include "acl/error.h"
 #include "acl/memory.h"
+#include "acl/raw_enum.h"
 #include "acl/transfer.h"
 
 namespace flashacl::acl {
@@ -135,7 +136,8 @@ extern "C" {
 aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count,
                      aclrtMemcpyKind kind) {
   return acl::GuardRuntime([&] {
-    return acl::CopyNow("aclrtMemcpy", {dst, destMax, src, count, kind});
+    return acl::CopyNow("aclrtMemcpy",
+                        {dst, destMax, src, count, acl::Raw(kind)});
   });
 }
 
@@ -143,8 +145,8 @@ aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src,
                           size_t count, aclrtMemcpyKind kind,
                           aclrtStream stream) {
   return acl::GuardRuntime([&] {
-    return acl::CopyAsync("aclrtMemcpyAsync", {dst, destMax, src, count, kind},
-                          stream);
+    return acl::CopyAsync("aclrtMemcpyAsync",
+                          {dst, destMax, src, count, acl::Raw(kind)}, stream);
   });
 }
 
@@ -154,7 +156,7 @@ aclError aclrtMemcpyAsyncWithCondition(void* dst, size_t destMax,
                                        aclrtStream stream) {
   return acl::GuardRuntime([&] {
     return acl::CopyAsync("aclrtMemcpyAsyncWithCondition",
-                          {dst, destMax, src, count, kind}, stream);
+                          {dst, destMax, src, count, acl::Raw(kind)}, stream);
   });
 }
 
@@ -168,7 +170,8 @@ aclError aclrtMemcpy2d(void* dst, size_t dpitch, const void* src, size_t spitch,
                            spitch,
                            width,
                            height};
-    const aclError error = acl::CheckCopy2d("aclrtMemcpy2d", kind, &transfer);
+    const aclError error =
+        acl::CheckCopy2d("aclrtMemcpy2d", acl::Raw(kind), &transfer);
     if (error != 0) return error;
     acl::Run(transfer);
     return ACL_SUCCESS;
@@ -187,7 +190,7 @@ aclError aclrtMemcpy2dAsync(void* dst, size_t dpitch, const void* src,
                            width,
                            height};
     const aclError error =
-        acl::CheckCopy2d("aclrtMemcpy2dAsync", kind, &transfer);
+        acl::CheckCopy2d("aclrtMemcpy2dAsync", acl::Raw(kind), &transfer);
     if (error != 0) return error;
     acl::Locate(&transfer);
     return acl::Submit("aclrtMemcpy2dAsync", {&transfer, 1}, stream);

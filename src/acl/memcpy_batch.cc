@@ -8,6 +8,7 @@
 #include "acl/acl_rt.h"
 #include "acl/context.h"
 #include "acl/error.h"
+#include "acl/raw_enum.h"
 #include "acl/transfer.h"
 #include "base/str.h"
 
@@ -28,8 +29,8 @@ struct Batch {
 // What the sides of a copy say of themselves.
 aclError KindOf(std::string_view function, const aclrtMemcpyBatchAttr& attr,
                 int* kind) {
-  const int dst = attr.dstLoc.type;
-  const int src = attr.srcLoc.type;
+  const int dst = Raw(attr.dstLoc.type);
+  const int src = Raw(attr.srcLoc.type);
   if (dst == ACL_MEM_LOCATION_TYPE_DEVICE &&
       src == ACL_MEM_LOCATION_TYPE_HOST) {
     *kind = ACL_MEMCPY_HOST_TO_DEVICE;

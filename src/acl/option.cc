@@ -11,6 +11,7 @@
 #include "acl/acl_rt.h"
 #include "acl/context.h"
 #include "acl/error.h"
+#include "acl/raw_enum.h"
 
 namespace flashacl::acl {
 namespace {
@@ -107,23 +108,27 @@ namespace acl = flashacl::acl;
 extern "C" {
 
 aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
-  return acl::GuardRuntime([&] { return acl::SetProcess(opt, value); });
+  return acl::GuardRuntime(
+      [&] { return acl::SetProcess(acl::Raw(opt), value); });
 }
 
 aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
-  return acl::GuardRuntime([&] { return acl::GetProcess(opt, value); });
+  return acl::GuardRuntime(
+      [&] { return acl::GetProcess(acl::Raw(opt), value); });
 }
 
 aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
-  return acl::GuardRuntime([&] { return acl::SetContext(opt, value); });
+  return acl::GuardRuntime(
+      [&] { return acl::SetContext(acl::Raw(opt), value); });
 }
 
 aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
-  return acl::GuardRuntime([&] { return acl::GetContext(opt, value); });
+  return acl::GuardRuntime(
+      [&] { return acl::GetContext(acl::Raw(opt), value); });
 }
 
 aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode) {
-  return acl::GuardRuntime([&] { return acl::SetSaturation(mode); });
+  return acl::GuardRuntime([&] { return acl::SetSaturation(acl::Raw(mode)); });
 }
 
 aclError aclrtGetDeviceSatMode(aclrtFloatOverflowMode* mode) {
@@ -131,7 +136,8 @@ aclError aclrtGetDeviceSatMode(aclrtFloatOverflowMode* mode) {
 }
 
 aclError aclrtSetTsDevice(aclrtTsId tsId) {
-  return acl::GuardRuntime([&] { return acl::SetTaskScheduler(tsId); });
+  return acl::GuardRuntime(
+      [&] { return acl::SetTaskScheduler(acl::Raw(tsId)); });
 }
 
 }  // extern "C"

@@ -8,6 +8,7 @@
 #include "acl/error.h"
 #include "acl/host_register.h"
 #include "acl/memory.h"
+#include "acl/raw_enum.h"
 
 namespace flashacl::acl {
 namespace {
@@ -119,7 +120,8 @@ aclError aclrtMemInvalidate(void* devPtr, size_t size) {
 }
 
 aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t* free, size_t* total) {
-  return acl::GuardRuntime([&] { return acl::GetMemInfo(attr, free, total); });
+  return acl::GuardRuntime(
+      [&] { return acl::GetMemInfo(acl::Raw(attr), free, total); });
 }
 
 }  // extern "C"

@@ -13,6 +13,7 @@
 #include "acl/error.h"
 #include "acl/hardware.h"
 #include "acl/memory.h"
+#include "acl/raw_enum.h"
 
 namespace flashacl::acl {
 namespace {
@@ -179,19 +180,21 @@ aclError aclGetCannAttributeList(const aclCannAttr** attrList, size_t* num) {
 }
 
 aclError aclGetCannAttribute(aclCannAttr cannAttr, int32_t* value) {
-  return acl::GuardRuntime([&] { return acl::GetAttribute(cannAttr, value); });
+  return acl::GuardRuntime(
+      [&] { return acl::GetAttribute(acl::Raw(cannAttr), value); });
 }
 
 aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo,
                                 int64_t* value) {
-  return acl::GuardRuntime(
-      [&] { return acl::GetCapability(deviceId, deviceInfo, value); });
+  return acl::GuardRuntime([&] {
+    return acl::GetCapability(deviceId, acl::Raw(deviceInfo), value);
+  });
 }
 
 aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr,
                             int64_t* value) {
   return acl::GuardRuntime(
-      [&] { return acl::GetDeviceInfo(deviceId, attr, value); });
+      [&] { return acl::GetDeviceInfo(deviceId, acl::Raw(attr), value); });
 }
 
 aclError aclrtGetDeviceUtilizationRate(int32_t deviceId,

@@ -14,6 +14,7 @@
 #include "acl/acl_rt.h"
 #include "acl/environment.h"
 #include "acl/error.h"
+#include "acl/raw_enum.h"
 #include "base/str.h"
 
 namespace flashacl::acl {
@@ -175,7 +176,8 @@ aclError aclsysGetVersionNum(char* pkgName, int32_t* versionNum) {
 
 aclError aclsysGetCANNVersion(aclCANNPackageName name,
                               aclCANNPackageVersion* version) {
-  return acl::GuardRuntime([&] { return acl::GetParts(name, version); });
+  return acl::GuardRuntime(
+      [&] { return acl::GetParts(acl::Raw(name), version); });
 }
 
 }  // extern "C"

@@ -17,6 +17,7 @@
 #include "acl/error.h"
 #include "acl/handle.h"
 #include "acl/memory.h"
+#include "acl/raw_enum.h"
 #include "base/str.h"
 
 namespace flashacl::acl {
@@ -160,7 +161,7 @@ aclError ReleaseAddress(void* pointer) {
 aclError CheckProperties(std::string_view function,
                          const aclrtPhysicalMemProp* prop) {
   if (prop == nullptr) return FailNull(function, "prop");
-  const int type = prop->location.type;
+  const int type = Raw(prop->location.type);
   if (type == ACL_MEM_LOCATION_TYPE_DEVICE) {
     return RequireDevice(function, prop->location.id);
   }
@@ -187,7 +188,7 @@ aclError MallocPhysical(aclrtDrvMemHandle* handle, size_t size,
     return FailValue(kBad, kFunction, "flags", std::to_string(flags), "0");
   }
   auto memory = std::make_shared<PhysicalMemory>();
-  memory->device_id = prop->location.type == ACL_MEM_LOCATION_TYPE_DEVICE
+  memory->device_id = Raw(prop->location.type) == ACL_MEM_LOCATION_TYPE_DEVICE
                           ? static_cast<int32_t>(prop->location.id)
                           : 0;
   if (TakeDeviceBytes(size)) {
@@ -406,7 +407,7 @@ aclError aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp* prop,
                                           aclrtMemGranularityOptions option,
                                           size_t* granularity) {
   return acl::GuardRuntime(
-      [&] { return acl::GetGranularity(prop, option, granularity); });
+      [&] { return acl::GetGranularity(prop, acl::Raw(option), granularity); });
 }
 
 aclError aclrtMemSetAccess(void* virPtr, size_t size, aclrtMemAccessDesc* desc,
