@@ -80,4 +80,3 @@ const int kRegistered = [] {
 
 }  // namespace
 }  // namespace flashacl::testing
-

@@ -104,8 +104,8 @@ Status Arguments::CheckTypes() const {
     if (entry.tensor == nullptr) continue;
     if (row.need == Need::kOptional && entry.tensor->empty()) continue;
     const DType dtype = entry.tensor->dtype();
-    const bool fits = row.dtypes == kAnyType || (dtype != DType::kNone &&
-                                                 (row.dtypes & Bit(dtype)) != 0);
+    const bool fits = row.dtypes == kAnyType ||
+                      (dtype != DType::kNone && (row.dtypes & Bit(dtype)) != 0);
     if (!fits) {
       return Invalid("{}: data type {} ({}), expected {}", row.name,
                      TypeText(entry.tensor->acl_dtype),

@@ -22,10 +22,8 @@ aclError FailContext(std::string_view function, const void *context) {
 
 aclError CreateContext(aclrtContext *context, int32_t device) {
   constexpr std::string_view kName = "aclrtCreateContext";
-  if (context == nullptr)
-    return FailNull(kName, "context");
-  if (aclError error = RequireDevice(kName, device))
-    return error;
+  if (context == nullptr) return FailNull(kName, "context");
+  if (aclError error = RequireDevice(kName, device)) return error;
   const std::shared_ptr<Context> made = Context::Create(device, false);
   if (made == nullptr) {
     return Fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, Title::kRuntime,
@@ -38,11 +36,9 @@ aclError CreateContext(aclrtContext *context, int32_t device) {
 
 aclError DestroyContext(aclrtContext context) {
   constexpr std::string_view kName = "aclrtDestroyContext";
-  if (context == nullptr)
-    return FailNull(kName, "context");
+  if (context == nullptr) return FailNull(kName, "context");
   const std::shared_ptr<Context> found = Find<Context>(context);
-  if (found == nullptr)
-    return FailContext(kName, context);
+  if (found == nullptr) return FailContext(kName, context);
   if (found->is_default()) {
     return Fail(ACL_ERROR_RT_CONTEXT_NULL, Title::kReason,
                 "aclrtDestroyContext failed because the default context is "
@@ -51,7 +47,7 @@ aclError DestroyContext(aclrtContext context) {
   return found->Destroy() ? ACL_SUCCESS : FailContext(kName, context);
 }
 
-} // namespace
+}  // namespace
 
 std::shared_ptr<Context> Context::Create(int device, bool is_default) {
   std::shared_ptr<Context> context(new Context(device, is_default));
@@ -80,22 +76,19 @@ void Context::Forget(const Stream *stream) {
 }
 
 bool Context::Destroy() {
-  if (Take<Context>(handle_) == nullptr)
-    return false;
+  if (Take<Context>(handle_) == nullptr) return false;
   std::vector<std::shared_ptr<Stream>> streams;
   {
     std::lock_guard lock(mutex);
     streams.swap(streams_);
   }
-  for (const std::shared_ptr<Stream> &stream : streams)
-    stream->Destroy(false);
+  for (const std::shared_ptr<Stream> &stream : streams) stream->Destroy(false);
   return true;
 }
 
 std::shared_ptr<Context> CurrentContext() {
   if (current != nullptr) {
-    if (auto context = Find<Context>(current))
-      return context;
+    if (auto context = Find<Context>(current)) return context;
     current = nullptr;
   }
   return DefaultDeviceContext();
@@ -106,8 +99,7 @@ void SetCurrent(const Context *context) {
 }
 
 aclError RequireContext(std::string_view function) {
-  if (CurrentContext() != nullptr)
-    return ACL_SUCCESS;
+  if (CurrentContext() != nullptr) return ACL_SUCCESS;
   return Fail(ACL_ERROR_RT_CONTEXT_NULL, Title::kCallSequence,
               Str("{} failed because the thread has no current context. Call "
                   "aclrtSetDevice or aclrtSetCurrentContext first.",
@@ -119,13 +111,12 @@ aclError SynchronizeContext(Context &context, Deadline deadline,
   aclError first = ACL_SUCCESS;
   for (const std::shared_ptr<Stream> &stream : context.Streams()) {
     const aclError error = stream->Synchronize(deadline, function);
-    if (first == ACL_SUCCESS)
-      first = error;
+    if (first == ACL_SUCCESS) first = error;
   }
   return first;
 }
 
-} // namespace flashacl::acl
+}  // namespace flashacl::acl
 
 namespace a = flashacl::acl;
 
@@ -142,11 +133,9 @@ aclError aclrtDestroyContext(aclrtContext context) {
 aclError aclrtSetCurrentContext(aclrtContext context) {
   return a::GuardRuntime([&]() -> aclError {
     constexpr std::string_view kName = "aclrtSetCurrentContext";
-    if (context == nullptr)
-      return a::FailNull(kName, "context");
+    if (context == nullptr) return a::FailNull(kName, "context");
     const auto found = a::Find<a::Context>(context);
-    if (found == nullptr)
-      return a::FailContext(kName, context);
+    if (found == nullptr) return a::FailContext(kName, context);
     a::SetCurrent(found.get());
     return ACL_SUCCESS;
   });
@@ -155,11 +144,9 @@ aclError aclrtSetCurrentContext(aclrtContext context) {
 aclError aclrtGetCurrentContext(aclrtContext *context) {
   return a::GuardRuntime([&]() -> aclError {
     constexpr std::string_view kName = "aclrtGetCurrentContext";
-    if (context == nullptr)
-      return a::FailNull(kName, "context");
+    if (context == nullptr) return a::FailNull(kName, "context");
     const auto found = a::CurrentContext();
-    if (found == nullptr)
-      return a::RequireContext(kName);
+    if (found == nullptr) return a::RequireContext(kName);
     *context = found->handle();
     return ACL_SUCCESS;
   });
@@ -168,14 +155,12 @@ aclError aclrtGetCurrentContext(aclrtContext *context) {
 aclError aclrtCtxGetCurrentDefaultStream(aclrtStream *stream) {
   return a::GuardRuntime([&]() -> aclError {
     constexpr std::string_view kName = "aclrtCtxGetCurrentDefaultStream";
-    if (stream == nullptr)
-      return a::FailNull(kName, "stream");
+    if (stream == nullptr) return a::FailNull(kName, "stream");
     const auto found = a::CurrentContext();
-    if (found == nullptr)
-      return a::RequireContext(kName);
+    if (found == nullptr) return a::RequireContext(kName);
     *stream = found->default_stream()->handle();
     return ACL_SUCCESS;
   });
 }
 
-} // extern "C"
+}  // extern "C"

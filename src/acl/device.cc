@@ -19,13 +19,13 @@ namespace {
 
 struct Device {
   std::mutex mutex;
-  int references = 0;               // of aclrtSetDevice
-  std::shared_ptr<Context> context; // its default context; null: not open
+  int references = 0;                // of aclrtSetDevice
+  std::shared_ptr<Context> context;  // its default context; null: not open
 };
 
 Device &At(int device) {
   static std::array<Device, kMaxDevices> &devices =
-      *new std::array<Device, kMaxDevices>; // never destroyed
+      *new std::array<Device, kMaxDevices>;  // never destroyed
   return devices[static_cast<size_t>(device)];
 }
 
@@ -41,13 +41,10 @@ std::vector<int> ParseVisible(const std::string &text) {
     int id = -1;
     const auto [next, error] = std::from_chars(at, end, id);
     const bool ends = next == end || *next == ',';
-    if (error != std::errc() || !ends || id < 0 || id >= kMaxDevices)
-      break;
-    if (!ids.empty() && id <= ids.back())
-      break;
+    if (error != std::errc() || !ends || id < 0 || id >= kMaxDevices) break;
+    if (!ids.empty() && id <= ids.back()) break;
     ids.push_back(id);
-    if (next == end)
-      break;
+    if (next == end) break;
     at = next + 1;
   }
   return ids;
@@ -55,15 +52,13 @@ std::vector<int> ParseVisible(const std::string &text) {
 
 // Opens the device's default context if it is not; with the lock held.
 std::shared_ptr<Context> Open(Device &device, int id) {
-  if (device.context == nullptr)
-    device.context = Context::Create(id, true);
+  if (device.context == nullptr) device.context = Context::Create(id, true);
   return device.context;
 }
 
 aclError SetDevice(int32_t id) {
   constexpr std::string_view kName = "aclrtSetDevice";
-  if (aclError error = RequireDevice(kName, id))
-    return error;
+  if (aclError error = RequireDevice(kName, id)) return error;
   Device &device = At(id);
   std::lock_guard lock(device.mutex);
   const std::shared_ptr<Context> context = Open(device, id);
@@ -77,8 +72,7 @@ aclError SetDevice(int32_t id) {
 }
 
 aclError ResetDevice(std::string_view function, int32_t id, bool force) {
-  if (aclError error = RequireDevice(function, id))
-    return error;
+  if (aclError error = RequireDevice(function, id)) return error;
   Device &device = At(id);
   std::shared_ptr<Context> context;
   {
@@ -90,8 +84,7 @@ aclError ResetDevice(std::string_view function, int32_t id, bool force) {
                       function, id));
     }
     device.references = force ? 0 : device.references - 1;
-    if (device.references > 0)
-      return ACL_SUCCESS;
+    if (device.references > 0) return ACL_SUCCESS;
     context = std::exchange(device.context, nullptr);
   }
   // Without the lock: this waits for tasks, which may use the device.
@@ -101,11 +94,9 @@ aclError ResetDevice(std::string_view function, int32_t id, bool force) {
 
 aclError GetDevice(int32_t *device) {
   constexpr std::string_view kName = "aclrtGetDevice";
-  if (device == nullptr)
-    return FailNull(kName, "deviceId");
+  if (device == nullptr) return FailNull(kName, "deviceId");
   const std::shared_ptr<Context> context = CurrentContext();
-  if (context == nullptr)
-    return RequireContext(kName);
+  if (context == nullptr) return RequireContext(kName);
   *device = context->device();
   return ACL_SUCCESS;
 }
@@ -116,26 +107,22 @@ aclError SynchronizeDevice(std::string_view function, int32_t ms) {
                      Str("{}", ms), "-1 or more milliseconds");
   }
   const std::shared_ptr<Context> context = CurrentContext();
-  if (context == nullptr)
-    return RequireContext(function);
+  if (context == nullptr) return RequireContext(function);
   return SynchronizeContext(*context, DeadlineIn(ms), function);
 }
 
 aclError GetPrimaryState(int32_t id, uint32_t *flags, int32_t *active) {
   constexpr std::string_view kName = "aclrtGetPrimaryCtxState";
-  if (active == nullptr)
-    return FailNull(kName, "active");
-  if (aclError error = RequireDevice(kName, id))
-    return error;
+  if (active == nullptr) return FailNull(kName, "active");
+  if (aclError error = RequireDevice(kName, id)) return error;
   Device &device = At(id);
   std::lock_guard lock(device.mutex);
   *active = device.context != nullptr ? 1 : 0;
-  if (flags != nullptr)
-    *flags = 0;
+  if (flags != nullptr) *flags = 0;
   return ACL_SUCCESS;
 }
 
-} // namespace
+}  // namespace
 
 const std::vector<int> &VisibleDevices() {
   static const std::vector<int> &ids =
@@ -148,8 +135,7 @@ const std::vector<int> &VisibleDevices() {
 int DeviceCount() { return static_cast<int>(VisibleDevices().size()); }
 
 aclError RequireDevice(std::string_view function, int64_t device) {
-  if (0 <= device && device < DeviceCount())
-    return ACL_SUCCESS;
+  if (0 <= device && device < DeviceCount()) return ACL_SUCCESS;
   return FailValue(ACL_ERROR_RT_INVALID_DEVICEID, function, "deviceId",
                    Str("{}", device), Str("[0, {})", DeviceCount()));
 }
@@ -158,8 +144,7 @@ void SetDefaultDevice(int device) { default_device.store(device); }
 
 std::shared_ptr<Context> DefaultDeviceContext() {
   const int id = default_device.load();
-  if (id < 0)
-    return nullptr;
+  if (id < 0) return nullptr;
   Device &device = At(id);
   std::lock_guard lock(device.mutex);
   // Held like one aclrtSetDevice of the program, so that it can be reset.
@@ -169,7 +154,7 @@ std::shared_ptr<Context> DefaultDeviceContext() {
   return device.context;
 }
 
-} // namespace flashacl::acl
+}  // namespace flashacl::acl
 
 namespace a = flashacl::acl;
 
@@ -195,8 +180,7 @@ aclError aclrtGetDevice(int32_t *deviceId) {
 
 aclError aclrtGetDeviceCount(uint32_t *count) {
   return a::GuardRuntime([&]() -> aclError {
-    if (count == nullptr)
-      return a::FailNull("aclrtGetDeviceCount", "count");
+    if (count == nullptr) return a::FailNull("aclrtGetDeviceCount", "count");
     *count = static_cast<uint32_t>(a::DeviceCount());
     return ACL_SUCCESS;
   });
@@ -219,4 +203,4 @@ aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags,
       [&] { return a::GetPrimaryState(deviceId, flags, active); });
 }
 
-} // extern "C"
+}  // extern "C"

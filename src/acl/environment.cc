@@ -21,8 +21,7 @@ bool GetSwitch(const char *name) { return GetString(name) == "1"; }
 // `otherwise` for anything that is not a number from `low` to `high`.
 int GetInt(const char *name, int low, int high, int otherwise) {
   const char *value = Get(name);
-  if (value == nullptr || *value == '\0')
-    return otherwise;
+  if (value == nullptr || *value == '\0') return otherwise;
   char *end = nullptr;
   errno = 0;
   const long number = std::strtol(value, &end, 10);
@@ -44,7 +43,7 @@ Environment Read() {
   return e;
 }
 
-} // namespace
+}  // namespace
 
 const Environment &TheEnvironment() {
   // Never destroyed: threads may still ask while the process exits.
@@ -52,4 +51,4 @@ const Environment &TheEnvironment() {
   return environment;
 }
 
-} // namespace flashacl::acl
+}  // namespace flashacl::acl

@@ -15,34 +15,32 @@ constexpr int kEventsPerDevice = 65536;
 std::array<std::atomic<int>, kMaxDevices> live_events{};
 std::atomic<uint32_t> next_id{0};
 
-} // namespace
+}  // namespace
 
 // Sets the mark exactly once: when its task runs, or when the task is dropped
 // and others would wait for ever.
 class Event::PendingMark {
-public:
+ public:
   explicit PendingMark(std::shared_ptr<Mark> mark) : mark_(std::move(mark)) {}
   ~PendingMark() { Set(nullptr); }
   PendingMark(const PendingMark &) = delete;
   PendingMark &operator=(const PendingMark &) = delete;
 
   void Set(const Stream *stream) {
-    if (std::exchange(is_set_, true))
-      return;
+    if (std::exchange(is_set_, true)) return;
     mark_->time = Clock::now();
-    if (stream != nullptr)
-      mark_->failure = stream->failure();
+    if (stream != nullptr) mark_->failure = stream->failure();
     mark_->done.Open();
   }
 
-private:
+ private:
   const std::shared_ptr<Mark> mark_;
   bool is_set_ = false;
 };
 
 // Counts as a wait of its event until its task has run or is dropped.
 class Event::PendingWait {
-public:
+ public:
   explicit PendingWait(std::shared_ptr<Event> event)
       : event_(std::move(event)) {
     event_->waits_.fetch_add(1);
@@ -51,12 +49,14 @@ public:
   PendingWait(const PendingWait &) = delete;
   PendingWait &operator=(const PendingWait &) = delete;
 
-private:
+ private:
   const std::shared_ptr<Event> event_;
 };
 
 Event::Event(int device, EventFamily family, uint32_t flags)
-    : device_(device), family_(family), flags_(flags),
+    : device_(device),
+      family_(family),
+      flags_(flags),
       id_(next_id.fetch_add(1)) {}
 
 std::shared_ptr<Event> Event::Create(int device, EventFamily family,
@@ -79,8 +79,7 @@ aclError Event::Record(Stream &stream, std::string_view function) {
     std::lock_guard lock(mutex_);
     mark = std::exchange(awaited_, nullptr);
   }
-  if (mark == nullptr)
-    mark = std::make_shared<Mark>();
+  if (mark == nullptr) mark = std::make_shared<Mark>();
   auto pending = std::make_shared<PendingMark>(mark);
   // The stream runs the task, so it lives as long as that.
   const aclError error = stream.Push(
@@ -89,8 +88,7 @@ aclError Event::Record(Stream &stream, std::string_view function) {
         return ACL_SUCCESS;
       },
       function, TaskKind::kControl);
-  if (error != ACL_SUCCESS)
-    return error;
+  if (error != ACL_SUCCESS) return error;
   std::lock_guard lock(mutex_);
   submitted_ = visible_ = std::move(mark);
   return ACL_SUCCESS;
@@ -103,14 +101,12 @@ aclError Event::WaitOn(Stream &stream, int64_t seconds,
     std::lock_guard lock(mutex_);
     mark = submitted_;
     if (mark == nullptr && WaitsFirst()) {
-      if (awaited_ == nullptr)
-        awaited_ = std::make_shared<Mark>();
+      if (awaited_ == nullptr) awaited_ = std::make_shared<Mark>();
       mark = awaited_;
     }
   }
   if (mark == nullptr) {
-    if (family_ == EventFamily::kEx)
-      return ACL_SUCCESS;
+    if (family_ == EventFamily::kEx) return ACL_SUCCESS;
     return Fail(
         ACL_ERROR_RT_PARAM_INVALID, Title::kCallSequence,
         Str("{} failed because event {} was never recorded.", function, id_));
@@ -121,8 +117,7 @@ aclError Event::WaitOn(Stream &stream, int64_t seconds,
        pending = std::move(pending)]() -> aclError {
         const Deadline deadline =
             seconds == 0 ? std::nullopt : DeadlineIn(seconds * 1000);
-        if (at->WaitInTask(mark->done, deadline))
-          return ACL_SUCCESS;
+        if (at->WaitInTask(mark->done, deadline)) return ACL_SUCCESS;
         // Otherwise the stream was aborted, which nobody asks it about.
         if (!deadline.has_value() || Clock::now() < *deadline) {
           return ACL_SUCCESS;
@@ -135,28 +130,23 @@ aclError Event::WaitOn(Stream &stream, int64_t seconds,
 }
 
 aclError Event::Reset(Stream &stream, std::string_view function) {
-  if (!WaitsFirst())
-    return ACL_SUCCESS;
+  if (!WaitsFirst()) return ACL_SUCCESS;
   std::shared_ptr<Mark> mark;
   {
     std::lock_guard lock(mutex_);
     mark = submitted_;
   }
-  if (mark == nullptr)
-    return ACL_SUCCESS;
+  if (mark == nullptr) return ACL_SUCCESS;
   const aclError error = stream.Push(
       [event = shared_from_this(), mark] {
         std::lock_guard lock(event->mutex_);
-        if (event->visible_ == mark)
-          event->visible_ = nullptr;
+        if (event->visible_ == mark) event->visible_ = nullptr;
         return ACL_SUCCESS;
       },
       function, TaskKind::kControl);
-  if (error != ACL_SUCCESS)
-    return error;
+  if (error != ACL_SUCCESS) return error;
   std::lock_guard lock(mutex_);
-  if (submitted_ == mark)
-    submitted_ = nullptr;
+  if (submitted_ == mark) submitted_ = nullptr;
   return ACL_SUCCESS;
 }
 
@@ -167,8 +157,7 @@ void Event::Destroy() {
     std::lock_guard lock(mutex_);
     awaited = std::exchange(awaited_, nullptr);
   }
-  if (awaited != nullptr)
-    PendingMark(std::move(awaited)).Set(nullptr);
+  if (awaited != nullptr) PendingMark(std::move(awaited)).Set(nullptr);
 }
 
 std::shared_ptr<Mark> Event::mark() const {
@@ -181,4 +170,4 @@ uint32_t AvailableEvents(int device) {
   return static_cast<uint32_t>(std::max(0, kEventsPerDevice - live));
 }
 
-} // namespace flashacl::acl
+}  // namespace flashacl::acl

@@ -32,8 +32,7 @@ std::shared_ptr<Event> FindEvent(aclrtEvent event, std::string_view function,
 
 aclError CreateEvent(std::string_view function, aclrtEvent *event,
                      EventFamily family, uint32_t flags) {
-  if (event == nullptr)
-    return FailNull(function, "event");
+  if (event == nullptr) return FailNull(function, "event");
   if ((flags & ~kKnownFlags) != 0) {
     return FailValue(ACL_ERROR_RT_PARAM_INVALID, function, "flag",
                      Str("{:#x}", flags), "a union of ACL_EVENT_ flags");
@@ -45,8 +44,7 @@ aclError CreateEvent(std::string_view function, aclrtEvent *event,
                     function));
   }
   const std::shared_ptr<Context> context = CurrentContext();
-  if (context == nullptr)
-    return RequireContext(function);
+  if (context == nullptr) return RequireContext(function);
   const auto made = Event::Create(context->device(), family, flags);
   if (made == nullptr) {
     return Fail(ACL_ERROR_RT_NO_EVENT_RESOURCE, Title::kRuntime,
@@ -63,17 +61,14 @@ aclError OnStream(std::string_view function, aclrtEvent event,
                   aclError (Event::*call)(Stream &, std::string_view)) {
   aclError error = ACL_SUCCESS;
   const auto found = FindEvent(event, function, "event", &error);
-  if (found == nullptr)
-    return error;
+  if (found == nullptr) return error;
   const auto at = FindStream(stream, function, &error);
-  if (at == nullptr)
-    return error;
+  if (at == nullptr) return error;
   return (found.get()->*call)(*at, function);
 }
 
 aclError RequireDefaultFlag(std::string_view function, uint32_t flag) {
-  if (flag == 0)
-    return ACL_SUCCESS;
+  if (flag == 0) return ACL_SUCCESS;
   if (flag == ACL_EVENT_WAIT_EXTERNAL) {
     return Fail(
         ACL_ERROR_RT_FEATURE_NOT_SUPPORT, Title::kNotSupported,
@@ -87,11 +82,9 @@ aclError Wait(std::string_view function, aclrtStream stream, aclrtEvent event,
               int64_t seconds) {
   aclError error = ACL_SUCCESS;
   const auto found = FindEvent(event, function, "event", &error);
-  if (found == nullptr)
-    return error;
+  if (found == nullptr) return error;
   const auto at = FindStream(stream, function, &error);
-  if (at == nullptr)
-    return error;
+  if (at == nullptr) return error;
   if (seconds < 0) {
     return FailValue(ACL_ERROR_RT_PARAM_INVALID, function, "timeout",
                      Str("{}", seconds), "0 or more seconds");
@@ -102,15 +95,13 @@ aclError Wait(std::string_view function, aclrtStream stream, aclrtEvent event,
 aclError Synchronize(std::string_view function, aclrtEvent event, int32_t ms) {
   aclError error = ACL_SUCCESS;
   const auto found = FindEvent(event, function, "event", &error);
-  if (found == nullptr)
-    return error;
+  if (found == nullptr) return error;
   if (ms < -1) {
     return FailValue(ACL_ERROR_RT_PARAM_INVALID, function, "timeout",
                      Str("{}", ms), "-1 or more milliseconds");
   }
   const auto mark = found->mark();
-  if (mark == nullptr)
-    return ACL_SUCCESS;
+  if (mark == nullptr) return ACL_SUCCESS;
   ReleaseStreams();
   if (!mark->done.Wait(DeadlineIn(ms))) {
     return Fail(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, Title::kTimeout,
@@ -118,8 +109,7 @@ aclError Synchronize(std::string_view function, aclrtEvent event, int32_t ms) {
                     function, found->id(), ms));
   }
   const auto &failed = mark->failure;
-  if (failed == nullptr || failed->reported.exchange(true))
-    return ACL_SUCCESS;
+  if (failed == nullptr || failed->reported.exchange(true)) return ACL_SUCCESS;
   return Fail(failed->failure.code, failed->failure.title,
               failed->failure.text);
 }
@@ -128,8 +118,7 @@ aclError Synchronize(std::string_view function, aclrtEvent event, int32_t ms) {
 aclError Query(std::string_view function, aclrtEvent event, bool *complete) {
   aclError error = ACL_SUCCESS;
   const auto found = FindEvent(event, function, "event", &error);
-  if (found == nullptr)
-    return error;
+  if (found == nullptr) return error;
   const auto mark = found->mark();
   *complete =
       mark == nullptr ? found->family() == EventFamily::kEx : mark->done.open();
@@ -141,8 +130,7 @@ aclError TimeOf(std::string_view function, aclrtEvent event,
                 std::string_view parameter, Clock::time_point *time) {
   aclError error = ACL_SUCCESS;
   const auto found = FindEvent(event, function, parameter, &error);
-  if (found == nullptr)
-    return error;
+  if (found == nullptr) return error;
   const auto mark = found->mark();
   if (mark == nullptr) {
     return Fail(
@@ -161,24 +149,19 @@ aclError TimeOf(std::string_view function, aclrtEvent event,
 
 aclError ElapsedTime(float *ms, aclrtEvent start, aclrtEvent end) {
   constexpr std::string_view kName = "aclrtEventElapsedTime";
-  if (ms == nullptr)
-    return FailNull(kName, "ms");
+  if (ms == nullptr) return FailNull(kName, "ms");
   Clock::time_point from, to;
-  if (aclError e = TimeOf(kName, start, "startEvent", &from))
-    return e;
-  if (aclError e = TimeOf(kName, end, "endEvent", &to))
-    return e;
+  if (aclError e = TimeOf(kName, start, "startEvent", &from)) return e;
+  if (aclError e = TimeOf(kName, end, "endEvent", &to)) return e;
   *ms = std::chrono::duration<float, std::milli>(to - from).count();
   return ACL_SUCCESS;
 }
 
 aclError Timestamp(aclrtEvent event, uint64_t *us) {
   constexpr std::string_view kName = "aclrtEventGetTimestamp";
-  if (us == nullptr)
-    return FailNull(kName, "timestamp");
+  if (us == nullptr) return FailNull(kName, "timestamp");
   Clock::time_point time;
-  if (aclError e = TimeOf(kName, event, "event", &time))
-    return e;
+  if (aclError e = TimeOf(kName, event, "event", &time)) return e;
   const auto since = time.time_since_epoch();
   *us = static_cast<uint64_t>(
       std::chrono::duration_cast<std::chrono::microseconds>(since).count());
@@ -187,12 +170,10 @@ aclError Timestamp(aclrtEvent event, uint64_t *us) {
 
 aclError QueryWaits(aclrtEvent event, aclrtEventWaitStatus *status) {
   constexpr std::string_view kName = "aclrtQueryEventWaitStatus";
-  if (status == nullptr)
-    return FailNull(kName, "status");
+  if (status == nullptr) return FailNull(kName, "status");
   aclError error = ACL_SUCCESS;
   const auto found = FindEvent(event, kName, "event", &error);
-  if (found == nullptr)
-    return error;
+  if (found == nullptr) return error;
   if (found->family() == EventFamily::kEx) {
     return Fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, Title::kNotSupported,
                 "aclrtQueryEventWaitStatus does not support events of "
@@ -203,8 +184,8 @@ aclError QueryWaits(aclrtEvent event, aclrtEventWaitStatus *status) {
   return ACL_SUCCESS;
 }
 
-} // namespace
-} // namespace flashacl::acl
+}  // namespace
+}  // namespace flashacl::acl
 
 namespace a = flashacl::acl;
 
@@ -237,8 +218,7 @@ aclError aclrtDestroyEvent(aclrtEvent event) {
     aclError error = ACL_SUCCESS;
     const auto found =
         a::FindEvent(event, "aclrtDestroyEvent", "event", &error);
-    if (found != nullptr)
-      found->Destroy();
+    if (found != nullptr) found->Destroy();
     return error;
   });
 }
@@ -253,8 +233,7 @@ aclError aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream,
                                   uint32_t flag) {
   return a::GuardRuntime([&]() -> aclError {
     constexpr std::string_view kName = "aclrtRecordEventWithFlag";
-    if (aclError error = a::RequireDefaultFlag(kName, flag))
-      return error;
+    if (aclError error = a::RequireDefaultFlag(kName, flag)) return error;
     return a::OnStream(kName, event, stream, &a::Event::Record);
   });
 }
@@ -281,8 +260,7 @@ aclError aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event,
                                       uint32_t timeout, uint32_t flag) {
   return a::GuardRuntime([&]() -> aclError {
     constexpr std::string_view kName = "aclrtStreamWaitEventWithFlag";
-    if (aclError error = a::RequireDefaultFlag(kName, flag))
-      return error;
+    if (aclError error = a::RequireDefaultFlag(kName, flag)) return error;
     return a::Wait(kName, stream, event, timeout);
   });
 }
@@ -291,11 +269,9 @@ aclError aclrtQueryEventStatus(aclrtEvent event,
                                aclrtEventRecordedStatus *status) {
   return a::GuardRuntime([&]() -> aclError {
     constexpr std::string_view kName = "aclrtQueryEventStatus";
-    if (status == nullptr)
-      return a::FailNull(kName, "status");
+    if (status == nullptr) return a::FailNull(kName, "status");
     bool complete = false;
-    if (aclError error = a::Query(kName, event, &complete))
-      return error;
+    if (aclError error = a::Query(kName, event, &complete)) return error;
     *status = complete ? ACL_EVENT_RECORDED_STATUS_COMPLETE
                        : ACL_EVENT_RECORDED_STATUS_NOT_READY;
     return ACL_SUCCESS;
@@ -305,11 +281,9 @@ aclError aclrtQueryEventStatus(aclrtEvent event,
 aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus *status) {
   return a::GuardRuntime([&]() -> aclError {
     constexpr std::string_view kName = "aclrtQueryEvent";
-    if (status == nullptr)
-      return a::FailNull(kName, "status");
+    if (status == nullptr) return a::FailNull(kName, "status");
     bool complete = false;
-    if (aclError error = a::Query(kName, event, &complete))
-      return error;
+    if (aclError error = a::Query(kName, event, &complete)) return error;
     *status = complete ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY;
     return ACL_SUCCESS;
   });
@@ -344,12 +318,10 @@ aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp) {
 aclError aclrtGetEventId(aclrtEvent event, uint32_t *eventId) {
   return a::GuardRuntime([&]() -> aclError {
     constexpr std::string_view kName = "aclrtGetEventId";
-    if (eventId == nullptr)
-      return a::FailNull(kName, "eventId");
+    if (eventId == nullptr) return a::FailNull(kName, "eventId");
     aclError error = ACL_SUCCESS;
     const auto found = a::FindEvent(event, kName, "event", &error);
-    if (found == nullptr)
-      return error;
+    if (found == nullptr) return error;
     *eventId = found->id();
     return ACL_SUCCESS;
   });
@@ -358,14 +330,12 @@ aclError aclrtGetEventId(aclrtEvent event, uint32_t *eventId) {
 aclError aclrtGetEventAvailNum(uint32_t *eventCount) {
   return a::GuardRuntime([&]() -> aclError {
     constexpr std::string_view kName = "aclrtGetEventAvailNum";
-    if (eventCount == nullptr)
-      return a::FailNull(kName, "eventCount");
+    if (eventCount == nullptr) return a::FailNull(kName, "eventCount");
     const auto context = a::CurrentContext();
-    if (context == nullptr)
-      return a::RequireContext(kName);
+    if (context == nullptr) return a::RequireContext(kName);
     *eventCount = a::AvailableEvents(context->device());
     return ACL_SUCCESS;
   });
 }
 
-} // extern "C"
+}  // extern "C"

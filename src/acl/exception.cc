@@ -9,15 +9,14 @@ namespace {
 std::atomic<aclrtExceptionInfoCallback> the_callback{nullptr};
 constexpr uint32_t kNoInfo = 0xFFFFFFFF;
 
-} // namespace
+}  // namespace
 
 void CallExceptionCallback(aclrtExceptionInfo info) {
   const aclrtExceptionInfoCallback callback = the_callback.load();
-  if (callback != nullptr)
-    callback(&info);
+  if (callback != nullptr) callback(&info);
 }
 
-} // namespace flashacl::acl
+}  // namespace flashacl::acl
 
 extern "C" {
 
@@ -46,4 +45,4 @@ uint32_t aclrtGetErrorCodeFromExceptionInfo(const aclrtExceptionInfo *info) {
   return info == nullptr ? flashacl::acl::kNoInfo : info->code;
 }
 
-} // extern "C"
+}  // extern "C"

@@ -47,7 +47,7 @@ void *Encode(HandleKind kind, uint32_t generation, uint32_t index) {
 
 // A lock for the few instructions it takes to copy a shared_ptr.
 class SpinLock {
-public:
+ public:
   void lock() {
     while (flag_.test_and_set(std::memory_order_acquire)) {
       std::this_thread::yield();
@@ -55,24 +55,24 @@ public:
   }
   void unlock() { flag_.clear(std::memory_order_release); }
 
-private:
+ private:
   std::atomic_flag flag_ = ATOMIC_FLAG_INIT;
 };
 
 struct Slot {
-  SpinLock lock; // guards what follows
+  SpinLock lock;  // guards what follows
   bool live = false;
   HandleKind kind = HandleKind::kCount;
   uint32_t generation = 0;
   std::shared_ptr<void> object;
-  uint32_t next_free = kNoSlot; // guarded by Table::mutex
+  uint32_t next_free = kNoSlot;  // guarded by Table::mutex
 };
 
 struct Table {
   std::array<std::atomic<Slot *>, kChunks> chunks{};
   std::array<std::atomic<int64_t>, kHandleKinds> live{};
 
-  std::mutex mutex; // guards what follows
+  std::mutex mutex;  // guards what follows
   uint32_t used = 0;
   // Oldest first, so that a generation lasts as long as possible.
   uint32_t first_free = kNoSlot;
@@ -80,7 +80,7 @@ struct Table {
 };
 
 Table &TheTable() {
-  static Table &table = *new Table; // never destroyed: see environment.cc
+  static Table &table = *new Table;  // never destroyed: see environment.cc
   return table;
 }
 
@@ -96,12 +96,10 @@ uint32_t Allocate(Table &table) {
   if (table.first_free != kNoSlot) {
     const uint32_t index = table.first_free;
     table.first_free = At(table, index)->next_free;
-    if (table.first_free == kNoSlot)
-      table.last_free = kNoSlot;
+    if (table.first_free == kNoSlot) table.last_free = kNoSlot;
     return index;
   }
-  if (table.used == kChunks * kSlotsPerChunk)
-    return kNoSlot;
+  if (table.used == kChunks * kSlotsPerChunk) return kNoSlot;
   std::atomic<Slot *> &chunk = table.chunks[table.used / kSlotsPerChunk];
   if (chunk.load(std::memory_order_relaxed) == nullptr) {
     chunk.store(new Slot[kSlotsPerChunk], std::memory_order_release);
@@ -123,12 +121,11 @@ void Release(Table &table, uint32_t index) {
 // The slot a well-formed handle of `kind` names; null for anything else.
 Slot *SlotOf(Table &table, HandleKind kind, const void *handle) {
   const Parts parts = Decode(handle);
-  if (parts.mark != kMark || parts.kind != kind)
-    return nullptr;
+  if (parts.mark != kMark || parts.kind != kind) return nullptr;
   return At(table, parts.index);
 }
 
-} // namespace
+}  // namespace
 
 std::string_view Name(HandleKind kind) {
   constexpr std::array<std::string_view, kHandleKinds> kNames = {
@@ -142,8 +139,7 @@ std::string_view Name(HandleKind kind) {
 void *NewHandle(HandleKind kind, std::shared_ptr<void> object) {
   Table &table = TheTable();
   const uint32_t index = Allocate(table);
-  if (index == kNoSlot)
-    return nullptr;
+  if (index == kNoSlot) return nullptr;
   Slot &slot = *At(table, index);
   table.live[static_cast<size_t>(kind)].fetch_add(1);
   std::lock_guard lock(slot.lock);
@@ -155,8 +151,7 @@ void *NewHandle(HandleKind kind, std::shared_ptr<void> object) {
 
 std::shared_ptr<void> FindHandle(HandleKind kind, const void *handle) {
   Slot *slot = SlotOf(TheTable(), kind, handle);
-  if (slot == nullptr)
-    return nullptr;
+  if (slot == nullptr) return nullptr;
   const Parts parts = Decode(handle);
   std::lock_guard lock(slot->lock);
   const bool found =
@@ -167,8 +162,7 @@ std::shared_ptr<void> FindHandle(HandleKind kind, const void *handle) {
 std::shared_ptr<void> TakeHandle(HandleKind kind, const void *handle) {
   Table &table = TheTable();
   Slot *slot = SlotOf(table, kind, handle);
-  if (slot == nullptr)
-    return nullptr;
+  if (slot == nullptr) return nullptr;
   const Parts parts = Decode(handle);
   std::shared_ptr<void> object;
   bool reusable = false;
@@ -182,25 +176,20 @@ std::shared_ptr<void> TakeHandle(HandleKind kind, const void *handle) {
     object = std::move(slot->object);
     reusable = slot->generation < kLastGeneration;
     // The last generation stays as it is: not live, and never given out again.
-    if (reusable)
-      ++slot->generation;
+    if (reusable) ++slot->generation;
   }
   table.live[static_cast<size_t>(kind)].fetch_sub(1);
-  if (reusable)
-    Release(table, parts.index);
+  if (reusable) Release(table, parts.index);
   return object;
 }
 
 HandleState StateOf(HandleKind kind, const void *handle) {
   Slot *slot = SlotOf(TheTable(), kind, handle);
-  if (slot == nullptr)
-    return HandleState::kForeign;
+  if (slot == nullptr) return HandleState::kForeign;
   const Parts parts = Decode(handle);
   std::lock_guard lock(slot->lock);
-  if (parts.generation > slot->generation)
-    return HandleState::kForeign;
-  if (parts.generation < slot->generation)
-    return HandleState::kStale;
+  if (parts.generation > slot->generation) return HandleState::kForeign;
+  if (parts.generation < slot->generation) return HandleState::kStale;
   if (slot->live) {
     return slot->kind == kind ? HandleState::kLive : HandleState::kForeign;
   }
@@ -216,4 +205,4 @@ std::array<int64_t, kHandleKinds> LiveHandles() {
   return counts;
 }
 
-} // namespace flashacl::acl
+}  // namespace flashacl::acl

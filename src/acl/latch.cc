@@ -6,8 +6,7 @@
 namespace flashacl::acl {
 
 Deadline DeadlineIn(int64_t ms) {
-  if (ms < 0)
-    return std::nullopt;
+  if (ms < 0) return std::nullopt;
   return Clock::now() + std::chrono::milliseconds(ms);
 }
 
@@ -31,8 +30,7 @@ void Latch::Poke() {
 
 bool Latch::Wait(Deadline deadline, const std::atomic<bool> *stop) {
   const auto done = [&] { return open() || (stop != nullptr && stop->load()); };
-  if (SpinUntil(done))
-    return open();
+  if (SpinUntil(done)) return open();
   std::unique_lock lock(mutex_);
   if (deadline.has_value()) {
     changed_.wait_until(lock, *deadline, done);
@@ -42,4 +40,4 @@ bool Latch::Wait(Deadline deadline, const std::atomic<bool> *stop) {
   return open();
 }
 
-} // namespace flashacl::acl
+}  // namespace flashacl::acl

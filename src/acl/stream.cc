@@ -26,9 +26,9 @@ struct Shared {
   std::array<std::atomic<int>, kMaxDevices> explicit_streams{};
   std::atomic<int32_t> next_id{0};
   std::atomic<bool> held{false};
-  std::atomic<int> busy{0}; // tasks that run and do not wait for others
+  std::atomic<int> busy{0};  // tasks that run and do not wait for others
   std::mutex mutex;
-  std::vector<Stream *> streams; // under mutex
+  std::vector<Stream *> streams;  // under mutex
 };
 
 Shared &TheShared() {
@@ -62,12 +62,15 @@ void HoldAtExit() {
   (void)registered;
 }
 
-} // namespace
+}  // namespace
 
 Stream::Stream(const std::shared_ptr<Context> &context, uint32_t flags,
                bool is_default)
-    : context_(context), device_(context->device()), flags_(flags),
-      is_default_(is_default), id_(TheShared().next_id.fetch_add(1)) {}
+    : context_(context),
+      device_(context->device()),
+      flags_(flags),
+      is_default_(is_default),
+      id_(TheShared().next_id.fetch_add(1)) {}
 
 std::shared_ptr<Stream> Stream::Create(const std::shared_ptr<Context> &context,
                                        uint32_t flags, bool is_default) {
@@ -115,8 +118,7 @@ bool Stream::StartThread() {
       pthread_create(&thread, &detached, &Stream::RunThread, owner.get()) == 0;
   pthread_attr_destroy(&detached);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (made)
-    owner.release();
+  if (made) owner.release();
   return made;
 }
 
@@ -133,8 +135,7 @@ void *Stream::RunThread(void *stream) {
 
 void Stream::Run() {
   Entry entry;
-  while (Next(&entry))
-    RunOne(entry);
+  while (Next(&entry)) RunOne(entry);
 }
 
 bool Stream::Next(Entry *entry) {
@@ -149,8 +150,7 @@ bool Stream::Next(Entry *entry) {
       // Busy before the look at `held`, which HoldStreams sets before it looks
       // at `busy`: no task can start behind its back.
       shared.busy.fetch_add(1);
-      if (!shared.held.load())
-        break;
+      if (!shared.held.load()) break;
       shared.busy.fetch_sub(1);
     } else if (ending_) {
       return false;
@@ -165,10 +165,8 @@ bool Stream::Next(Entry *entry) {
 }
 
 bool Stream::MustSkip(const Entry &entry) const {
-  if (entry.kind != TaskKind::kDevice)
-    return false;
-  if (attributes.failure_mode.load() != ACL_STOP_ON_FAILURE)
-    return false;
+  if (entry.kind != TaskKind::kDevice) return false;
+  if (attributes.failure_mode.load() != ACL_STOP_ON_FAILURE) return false;
   std::lock_guard lock(mutex_);
   return failure_ != nullptr;
 }
@@ -199,11 +197,9 @@ void Stream::Fault(const Entry &entry, aclError code) {
   failure->failure = TakeFailure(code);
   {
     std::lock_guard lock(mutex_);
-    if (failure_ == nullptr || failure_->reported.load())
-      failure_ = failure;
+    if (failure_ == nullptr || failure_->reported.load()) failure_ = failure;
   }
-  if (entry.kind != TaskKind::kDevice)
-    return;
+  if (entry.kind != TaskKind::kDevice) return;
   CallExceptionCallback({static_cast<uint32_t>(entry.number),
                          static_cast<uint32_t>(id_), entry.thread,
                          static_cast<uint32_t>(device_),
@@ -228,20 +224,17 @@ aclError Stream::Push(Task task, std::string_view function, TaskKind kind,
     const uint64_t next = pushed_.load(std::memory_order_relaxed) + 1;
     queue_.push_back({std::move(task), next, kind, ThreadId()});
     pushed_.store(next, std::memory_order_release);
-    if (number != nullptr)
-      *number = next;
+    if (number != nullptr) *number = next;
     wake = sleeping_;
   }
-  if (wake)
-    work_.notify_one();
+  if (wake) work_.notify_one();
   return ACL_SUCCESS;
 }
 
 bool Stream::Idle() const { return finished_.load() == pushed_.load(); }
 
 Stream::Ended Stream::WaitUntil(uint64_t number, Deadline deadline) {
-  if (TheShared().held.load())
-    ReleaseStreams();
+  if (TheShared().held.load()) ReleaseStreams();
   const uint64_t aborts = aborts_.load();
   const auto ended = [&] {
     return finished_.load() >= number || aborts_.load() != aborts;
@@ -259,8 +252,7 @@ Stream::Ended Stream::WaitUntil(uint64_t number, Deadline deadline) {
     lock.unlock();
     waiters_.fetch_sub(1);
   }
-  if (aborts_.load() != aborts)
-    return Ended::kAborted;
+  if (aborts_.load() != aborts) return Ended::kAborted;
   return finished_.load() >= number ? Ended::kFinished : Ended::kTimeout;
 }
 
@@ -273,15 +265,16 @@ aclError Stream::WaitFor(uint64_t number, Deadline deadline,
                     function, id_));
   }
   switch (WaitUntil(number, deadline)) {
-  case Ended::kFinished:
-    break;
-  case Ended::kTimeout:
-    return Fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, Title::kTimeout,
-                Str("{} failed because stream {} did not finish in time.",
-                    function, id_));
-  case Ended::kAborted:
-    return Fail(ACL_ERROR_RT_STREAM_ABORT, Title::kRuntime,
-                Str("{} failed because stream {} was aborted.", function, id_));
+    case Ended::kFinished:
+      break;
+    case Ended::kTimeout:
+      return Fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, Title::kTimeout,
+                  Str("{} failed because stream {} did not finish in time.",
+                      function, id_));
+    case Ended::kAborted:
+      return Fail(
+          ACL_ERROR_RT_STREAM_ABORT, Title::kRuntime,
+          Str("{} failed because stream {} was aborted.", function, id_));
   }
   return ACL_SUCCESS;
 }
@@ -305,13 +298,10 @@ aclError Stream::Report() {
   {
     std::lock_guard lock(mutex_);
     found = failure_;
-    if (!stops)
-      failure_ = nullptr;
+    if (!stops) failure_ = nullptr;
   }
-  if (found == nullptr)
-    return ACL_SUCCESS;
-  if (found->reported.exchange(true) && !stops)
-    return ACL_SUCCESS;
+  if (found == nullptr) return ACL_SUCCESS;
+  if (found->reported.exchange(true) && !stops) return ACL_SUCCESS;
   return Fail(found->failure.code, found->failure.title, found->failure.text);
 }
 
@@ -330,8 +320,7 @@ std::deque<Stream::Entry> Stream::DropQueue() {
                       },
                       pushed_.load(), TaskKind::kControl, 0});
   }
-  if (waiting_on_ != nullptr)
-    waiting_on_->Poke();
+  if (waiting_on_ != nullptr) waiting_on_->Poke();
   return dropped;
 }
 
@@ -349,10 +338,8 @@ void Stream::Destroy(bool force) {
   std::deque<Entry> dropped;
   {
     std::lock_guard lock(mutex_);
-    if (std::exchange(destroyed_, true))
-      return;
-    if (force)
-      dropped = DropQueue();
+    if (std::exchange(destroyed_, true)) return;
+    if (force) dropped = DropQueue();
   }
   Take<Stream>(handle_);
   if (force) {
@@ -360,8 +347,7 @@ void Stream::Destroy(bool force) {
   } else if (!IsThisThread()) {
     WaitUntil(pushed_.load(), std::nullopt);
   }
-  if (force && TheShared().held.load())
-    ReleaseStreams();
+  if (force && TheShared().held.load()) ReleaseStreams();
   {
     std::lock_guard lock(mutex_);
     ending_ = true;
@@ -370,8 +356,7 @@ void Stream::Destroy(bool force) {
 }
 
 bool Stream::WaitInTask(Latch &latch, Deadline deadline) {
-  if (latch.open())
-    return true;
+  if (latch.open()) return true;
   {
     std::lock_guard lock(mutex_);
     waiting_on_ = &latch;
@@ -388,8 +373,7 @@ std::shared_ptr<Stream> FindStream(aclrtStream stream,
                                    std::string_view function, aclError *error) {
   if (stream == nullptr) {
     const std::shared_ptr<Context> context = CurrentContext();
-    if (context != nullptr)
-      return context->default_stream();
+    if (context != nullptr) return context->default_stream();
     *error = RequireContext(function);
     return nullptr;
   }
@@ -405,8 +389,7 @@ aclError Enqueue(aclrtStream stream, Task task, std::string_view function,
                  TaskKind kind) {
   aclError error = ACL_SUCCESS;
   const std::shared_ptr<Stream> found = FindStream(stream, function, &error);
-  if (found == nullptr)
-    return error;
+  if (found == nullptr) return error;
   return found->Push(std::move(task), function, kind);
 }
 
@@ -414,12 +397,10 @@ aclError EnqueueAndWait(aclrtStream stream, Task task,
                         std::string_view function) {
   aclError error = ACL_SUCCESS;
   const std::shared_ptr<Stream> found = FindStream(stream, function, &error);
-  if (found == nullptr)
-    return error;
+  if (found == nullptr) return error;
   uint64_t number = 0;
   error = found->Push(std::move(task), function, TaskKind::kDevice, &number);
-  if (error != ACL_SUCCESS)
-    return error;
+  if (error != ACL_SUCCESS) return error;
   return found->WaitFor(number, std::nullopt, function);
 }
 
@@ -427,8 +408,7 @@ aclError SynchronizeAll() {
   aclError first = ACL_SUCCESS;
   for (const std::shared_ptr<Stream> &stream : AllStreams()) {
     const aclError error = stream->Synchronize(std::nullopt, "SynchronizeAll");
-    if (first == ACL_SUCCESS)
-      first = error;
+    if (first == ACL_SUCCESS) first = error;
   }
   return first;
 }
@@ -450,8 +430,7 @@ void HoldStreams(std::chrono::milliseconds patience) {
 }
 
 void ReleaseStreams() {
-  if (!TheShared().held.load(std::memory_order_relaxed))
-    return;
+  if (!TheShared().held.load(std::memory_order_relaxed)) return;
   TheShared().held.store(false);
   for (const std::shared_ptr<Stream> &stream : AllStreams()) {
     { std::lock_guard lock(stream->mutex_); }
@@ -459,4 +438,4 @@ void ReleaseStreams() {
   }
 }
 
-} // namespace flashacl::acl
+}  // namespace flashacl::acl
