@@ -7,7 +7,7 @@ import pathlib
 import re
 import subprocess
 
-CODE = {".h", ".cc"}
+CODE = {".h", ".cc", ".cpp"}
 SCRIPTS = {".py", ".sh", ".cmake", ".bash"}
 
 
