@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -307,6 +308,21 @@ const acl::Operator kFlashAttentionUnpaddingScoreGradV5{
     .contradiction = 161002,
 };
 
+namespace {
+
+aclnnStatus Plan(const char* layout, std::span<const acl::Passed> passed,
+                 const Args& a, acl::PhaseOne answer) noexcept {
+  const acl::Operator& op = kFlashAttentionUnpaddingScoreGradV5;
+  const aclnnStatus fits =
+      acl::Guard(op.contradiction, [&] { return CheckInputLayout(layout); });
+  if (fits != 0) return fits;
+  return acl::Prepare(
+      op, passed, [&](const Arguments& args) { return Lower(args, a); },
+      answer);
+}
+
+}  // namespace
+
 }  // namespace flashacl::ops
 
 extern "C" aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV5GetWorkspaceSize(
@@ -328,33 +344,28 @@ extern "C" aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV5GetWorkspaceSize(
     const aclTensor* dpseOut, const aclTensor* dsinkOut,
     uint64_t* workspaceSize, aclOpExecutor** executor) {
   namespace ops = flashacl::ops;
-  namespace acl = flashacl::acl;
-  const acl::Operator& op = ops::kFlashAttentionUnpaddingScoreGradV5;
-  const aclnnStatus layout = acl::Guard(
-      op.contradiction, [&] { return ops::CheckInputLayout(inputLayout); });
-  if (layout != 0) return layout;
-  const acl::Passed passed[] = {query,
-                                queryRope,
-                                keyIn,
-                                keyInRope,
-                                value,
-                                dy,
-                                pseShiftOptional,
-                                dropMaskOptional,
-                                paddingMaskOptional,
-                                attenMaskOptional,
-                                softmaxMaxOptional,
-                                softmaxSumOptional,
-                                softmaxInOptional,
-                                attentionInOptional,
-                                sinkInOptional,
-                                dqOut,
-                                dqRopeOut,
-                                dkOut,
-                                dkRopeOut,
-                                dvOut,
-                                dpseOut,
-                                dsinkOut};
+  const flashacl::acl::Passed passed[] = {query,
+                                          queryRope,
+                                          keyIn,
+                                          keyInRope,
+                                          value,
+                                          dy,
+                                          pseShiftOptional,
+                                          dropMaskOptional,
+                                          paddingMaskOptional,
+                                          attenMaskOptional,
+                                          softmaxMaxOptional,
+                                          softmaxSumOptional,
+                                          softmaxInOptional,
+                                          attentionInOptional,
+                                          sinkInOptional,
+                                          dqOut,
+                                          dqRopeOut,
+                                          dkOut,
+                                          dkRopeOut,
+                                          dvOut,
+                                          dpseOut,
+                                          dsinkOut};
   const ops::Args args{.prefix = prefixOptional,
                        .actual_seq_q_len = actualSeqQLenOptional,
                        .actual_seq_kv_len = actualSeqKvLenOptional,
@@ -368,10 +379,7 @@ extern "C" aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV5GetWorkspaceSize(
                        .sparse_mode = sparseMode,
                        .pse_type = pseType,
                        .softmax_in_layout = softmaxInLayout};
-  return acl::Prepare(
-      op, passed,
-      [&](const acl::Arguments& read) { return ops::Lower(read, args); },
-      {workspaceSize, executor});
+  return ops::Plan(inputLayout, passed, args, {workspaceSize, executor});
 }
 
 extern "C" aclnnStatus

@@ -60,7 +60,9 @@ Status CheckSink(const Arguments& args, const Scalars& scalars) {
 Status CheckRopeGiven(const Arguments& args) {
   if (!HasRope(args)) return {};
   for (const int row : {kQueryRope, kKeyRope, kAttenMask, kDqRope, kDkRope}) {
-    if (row == kAttenMask ? args.has(row) : IsRope(args, row)) continue;
+    const bool given =
+        row == kAttenMask ? PassedIn(args, row) != nullptr : IsRope(args, row);
+    if (given) continue;
     return NullArgument("The {} cannot be nullptr when rope is given.",
                         args.name(row));
   }

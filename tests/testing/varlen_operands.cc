@@ -222,10 +222,15 @@ bool Operands::Sees(size_t b, int64_t n, int64_t i, int64_t j) const {
   if (c.mask == MaskForm::kNone) return true;
   const int64_t d = j - i;
   const int64_t off = columns(b) - rows(b);
-  const bool band = off - c.pre <= d && d <= off + c.next;
+  // Tokens may be the greatest integer there is.
+  const double pre = static_cast<double>(c.pre);
+  const double next = static_cast<double>(c.next);
+  const double beside = static_cast<double>(d - off);
+  const bool band = -pre <= beside && beside <= next;
   switch (c.mode) {
     case 0:
-      return !Hidden(b, n, i, j) && -c.pre <= d && d <= c.next;
+      return !Hidden(b, n, i, j) && -pre <= static_cast<double>(d) &&
+             static_cast<double>(d) <= next;
     case 1:
       return !Hidden(b, n, i, j);
     case 2:

@@ -51,9 +51,9 @@ void ChooseTokens(VarLenCase& c, Random& random) {
   const int64_t rows = c.sizes.rows[static_cast<size_t>(band)];
   const int64_t columns = c.sizes.columns[static_cast<size_t>(band)];
   c.pre = columns + Sized(random, 0, 9);
-  c.next = columns == 0  ? 0
-           : c.mode == 7 ? random.Within(rows - columns, 0)
-                         : random.Within(rows - columns, columns + 3);
+  const int64_t least = rows - columns;
+  const int64_t most = c.mode == 7 ? 0 : std::max<int64_t>(least, 0) + columns;
+  c.next = columns == 0 ? 0 : random.Within(std::min(least, most), most);
 }
 
 // Backward only asks that the band meets the scores, so it may also lie beside
