@@ -172,7 +172,11 @@ std::vector<double> DeviceTensor::Values() const {
 }
 
 void DeviceTensor::FillWith(double value) {
-  for (int64_t n = 0; n < elements(); ++n) SetNth(n, value);
+  // With all strides 0, the first element is every element.
+  const bool one = std::ranges::count(form_.strides, 0) ==
+                   static_cast<ptrdiff_t>(form_.strides.size());
+  const int64_t count = one ? std::min<int64_t>(elements(), 1) : elements();
+  for (int64_t n = 0; n < count; ++n) SetNth(n, value);
 }
 
 void DeviceTensor::Fill(Random& random, double low, double high) {
