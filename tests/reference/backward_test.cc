@@ -143,6 +143,19 @@ TEST_P(Slopes, AreTheGradients) {
   }
 }
 
+// More rows than one chunk, more columns than one slice.
+TEST(Backward, IsTheSlopeForLongSequences) {
+  Outline outline = Several();
+  outline.rows = {90, 3};
+  outline.columns = {100, 40};
+  outline.sink = true;
+  outline.score.bias = Score::Bias::kAfterScale;
+  outline.bias = {.sequence = false, .head = true, .row = false};
+  Random random(6);
+  const SmallCase backward = RunBackward(Build(outline), random);
+  ExpectSlopes(backward, 40, random);
+}
+
 // The same with f32 tensors, whose results are rounded once.
 TEST_P(Slopes, AreTheGradientsOfFloats) {
   Outline outline = Several();
