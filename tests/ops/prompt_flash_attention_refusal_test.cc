@@ -3,6 +3,7 @@
 // validation table, each followed by a call that is fine.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <functional>
 #include <limits>
 
@@ -46,7 +47,7 @@ Form Like(const DeviceTensor* tensor, aclDataType type) {
   return {.type = type, .dims = tensor->form().dims};
 }
 
-TEST(PromptRefusals, RefusesNull) {
+TEST(PromptRefusals, Null) {
   const Refusal refusals[] = {
       {"query", [](PromptCall& c) { c.query = nullptr; }, kNull, "query"},
       {"key", [](PromptCall& c) { c.key = nullptr; }, kNull, "key"},
@@ -58,7 +59,21 @@ TEST(PromptRefusals, RefusesNull) {
   ExpectRefusals({}, refusals);
 }
 
-TEST(PromptRefusals, RefusesTypes) {
+TEST(PromptRefusals, NowhereToAnswer) {
+  PromptCall call;
+  call.caller.ExpectFailure(
+      [&](uint64_t*, aclOpExecutor** executor) {
+        return call.PhaseOne(nullptr, executor);
+      },
+      kNull, "workspaceSize");
+  call.caller.ExpectFailure(
+      [&](uint64_t* size, aclOpExecutor**) {
+        return call.PhaseOne(size, nullptr);
+      },
+      kNull, "executor");
+}
+
+TEST(PromptRefusals, Types) {
   const auto type = [](DeviceTensor* PromptCall::*member, aclDataType to) {
     return [=](PromptCall& c) { Replace(c, c.*member, Like(c.*member, to)); };
   };
@@ -111,7 +126,7 @@ TEST(PromptRefusals, RefusesTypes) {
 }
 
 // No argument of this version could carry the scales.
-TEST(PromptRefusals, RefusesEightBitNumbers) {
+TEST(PromptRefusals, EightBitNumbers) {
   const Refusal refusals[] = {
       {"out", [](PromptCall& c) { Replace(c, c.out, Like(c.out, ACL_INT8)); },
        kContradiction, "attentionOut: data type INT8"},
@@ -138,7 +153,7 @@ Refusal Layout(const char* text, aclnnStatus status) {
           status, "inputLayout"};
 }
 
-TEST(PromptRefusals, RefusesLayoutsAndRanks) {
+TEST(PromptRefusals, LayoutsAndRanks) {
   const Refusal refusals[] = {
       Layout("", kInvalid),
       Layout("bnsd", kInvalid),
@@ -170,7 +185,7 @@ TEST(PromptRefusals, RefusesLayoutsAndRanks) {
   ExpectRefusals({}, refusals);
 }
 
-TEST(PromptRefusals, RefusesHeads) {
+TEST(PromptRefusals, Heads) {
   const auto shape = [](int64_t heads, int64_t kv_heads) {
     return [=](PromptCall& c) {
       c.heads = heads;
@@ -196,7 +211,7 @@ TEST(PromptRefusals, RefusesHeads) {
   ExpectRefusals({}, refusals);
 }
 
-TEST(PromptRefusals, RefusesShapes) {
+TEST(PromptRefusals, Shapes) {
   const auto input = [](DeviceTensor* PromptCall::*member,
                         std::vector<int64_t> dims) {
     return [=](PromptCall& c) { Replace(c, c.*member, {.dims = dims}); };
@@ -235,7 +250,7 @@ TEST(PromptRefusals, RefusesShapes) {
   ExpectRefusals({}, refusals);
 }
 
-TEST(PromptRefusals, RefusesTooManySequences) {
+TEST(PromptRefusals, TooManySequences) {
   const Refusal refusals[] = {
       {"65537 sequences",
        [](PromptCall& c) {
@@ -251,7 +266,7 @@ TEST(PromptRefusals, RefusesTooManySequences) {
   ExpectRefusals({}, refusals);
 }
 
-TEST(PromptRefusals, RefusesFoldedHeads) {
+TEST(PromptRefusals, FoldedHeads) {
   const Refusal refusals[] = {
       {"H not of heads", [](PromptCall& c) { c.heads = 5; }, kInvalid,
        "query: last axis 64"},
@@ -269,7 +284,7 @@ TEST(PromptRefusals, RefusesFoldedHeads) {
   ExpectRefusals({.layout = "BSH"}, refusals);
 }
 
-TEST(PromptRefusals, RefusesLengths) {
+TEST(PromptRefusals, Lengths) {
   const auto lengths = [](std::vector<int64_t> values) {
     return [=](PromptCall& c) { c.lengths = c.caller.Array(values); };
   };
@@ -300,7 +315,7 @@ TEST(PromptRefusals, RefusesLengths) {
   ExpectRefusals({.layout = "SH", .rows = 6, .columns = 6}, packed);
 }
 
-TEST(PromptRefusals, RefusesMasks) {
+TEST(PromptRefusals, Masks) {
   const auto mask = [](std::vector<int64_t> dims, aclDataType type = ACL_BOOL) {
     return [=](PromptCall& c) {
       Replace(c, c.mask, {.type = type, .dims = dims});
@@ -319,7 +334,7 @@ TEST(PromptRefusals, RefusesMasks) {
   ExpectRefusals({}, refusals);
 }
 
-TEST(PromptRefusals, RefusesBandsOfNothing) {
+TEST(PromptRefusals, BandsOfNothing) {
   const auto tokens = [](int64_t pre, int64_t next) {
     return [=](PromptCall& c) {
       c.pre_tokens = pre;
@@ -343,6 +358,31 @@ TEST(PromptRefusals, RefusesBandsOfNothing) {
        kContradiction, "nextTokens: -2"},
   };
   ExpectRefusals({.mask = PromptMask::k2}, refusals);
+}
+
+// What only costs the NPU a warning is refused in strict mode, which a process
+// chooses before its first call.
+TEST(PromptRefusals, StrictModeNamesHardwareLimits) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const PromptCase wide{.layout = "BSH",
+                        .sequences = 1,
+                        .heads = 256,
+                        .kv_heads = 256,
+                        .rows = 1,
+                        .columns = 1,
+                        .dim = 256,
+                        .v_dim = 1};
+  EXPECT_EXIT(
+      {
+        setenv("FLASHACL_STRICT", "1", 1);
+        PromptCall(wide).ExpectFailure(kContradiction, "query: 65536 channels");
+        PromptCall fine;
+        EXPECT_TRUE(fine.Run());
+        std::exit(::testing::Test::HasFailure() ? 1 : 0);
+      },
+      ::testing::ExitedWithCode(0), "");
+  PromptCall call(wide);
+  EXPECT_TRUE(call.Run());
 }
 
 }  // namespace

@@ -47,6 +47,7 @@ class PromptCall {
  public:
   explicit PromptCall(const PromptCase& c = {}, uint64_t seed = 1);
 
+  aclnnStatus PhaseOne(uint64_t* size, aclOpExecutor** executor);
   bool Run();
   void ExpectFailure(aclnnStatus status, std::string_view words);
   // Run, and compare with Expected.
@@ -71,7 +72,6 @@ class PromptCall {
   char* layout = nullptr;
 
  private:
-  aclnnStatus PhaseOne(uint64_t* size, aclOpExecutor** executor);
   bool Sees(int64_t b, int64_t i, int64_t j) const;
 
   std::vector<char> layout_text_;
