@@ -334,6 +334,12 @@ TEST(DecodeRefusals, Pages) {
       Bad("table of rank 3", table({2, 1, 2}), "blocktable: shape"),
       Bad("table of 1 sequence", table({1, 4}), "blocktable: shape [1, 4]"),
       Bad("table without blocks", table({2, 0}), "blocktable: shape [2, 0]"),
+  };
+  ExpectRefusals(Paged(), refusals);
+}
+
+TEST(DecodeRefusals, CachesOfPages) {
+  const Refusal refusals[] = {
       Bad(
           "wide blocks",
           [](DecodeCall& c) {
