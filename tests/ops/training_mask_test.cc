@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sparse modes draw the documents' pictures, and mask tensors are found where
+// their shape says.
+#include "ops/training_mask.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace flashacl::ops {
+namespace {
+
+constexpr TrainingNames kNames{"pse", "keepProb", "preTokens", "nextTokens",
+                               "sparseMode"};
+
+struct Lengths {
+  std::vector<int64_t> rows, columns;
+};
+
+Packed PackedOf(const Lengths& lengths) {
+  Packed packed;
+  for (size_t b = 0; b < lengths.rows.size(); ++b) {
+    packed.sequences.push_back(
+        {{packed.rows, packed.rows + lengths.rows[b]},
+         {packed.columns, packed.columns + lengths.columns[b]}});
+    packed.rows += lengths.rows[b];
+    packed.columns += lengths.columns[b];
+    packed.most_rows = std::max(packed.most_rows, lengths.rows[b]);
+    packed.most_columns = std::max(packed.most_columns, lengths.columns[b]);
+    packed.scores += lengths.rows[b] * lengths.columns[b];
+  }
+  return packed;
+}
+
+acl::Tensor Mask(std::vector<int64_t> dims) {
+  acl::Tensor tensor;
+  tensor.acl_dtype = ACL_BOOL;
+  tensor.rank = dims.size();
+  int64_t stride = 1;
+  for (size_t axis = dims.size(); axis-- > 0;) {
+    tensor.dims[axis] = dims[axis];
+    tensor.strides[axis] = stride;
+    stride *= dims[axis];
+  }
+  return tensor;
+}
+
+Training Call(const Lengths& lengths, int64_t mode, int64_t pre, int64_t next) {
+  return {.names = &kNames,
+          .head_num = 2,
+          .packed = PackedOf(lengths),
+          .sparse_mode = mode,
+          .pre_tokens = Tokens(pre),
+          .next_tokens = Tokens(next)};
+}
+
+// '1' where sequence b's row i sees column j, rows separated by blanks.
+std::string Picture(const Training& training, int64_t b = 0) {
+  const flashacl::Mask mask = SparseRules(training);
+  const Sequence& s = training.packed.sequences[static_cast<size_t>(b)];
+  const Band band = mask.BandOf(b, s.rows(), s.columns());
+  std::string picture;
+  for (int64_t i = 0; i < s.rows(); ++i) {
+    if (i > 0) picture += ' ';
+    for (int64_t j = 0; j < s.columns(); ++j) {
+      picture += band.Sees(i, j) ? '1' : '.';
+    }
+  }
+  return picture;
+}
+
+// The pictures of the documents.
+TEST(SparseRules, DrawTheDocumentsPictures) {
+  EXPECT_EQ(Picture(Call({{4}, {6}}, 0, 1, 2)), "111... 1111.. .1111. ..1111");
+  EXPECT_EQ(Picture(Call({{3}, {5}}, 2, 0, 0)), "1.... 11... 111..");
+  EXPECT_EQ(Picture(Call({{3}, {5}}, 3, 0, 0)), "111.. 1111. 11111");
+  EXPECT_EQ(Picture(Call({{5}, {3}}, 3, 0, 0)), "... ... 1.. 11. 111");
+  EXPECT_EQ(Picture(Call({{4}, {6}}, 4, 1, 0)), ".11... ..11.. ...11. ....11");
+  EXPECT_EQ(Picture(Call({{4}, {6}}, 4, 2, -1)), "11.... .11... ..11.. ...11.");
+}
+
+TEST(SparseRules, DrawPrefixes) {
+  const auto picture = [](const Lengths& lengths, int64_t prefix) {
+    Training training = Call(lengths, 6, 0, 0);
+    training.prefix = {prefix};
+    return Picture(training);
+  };
+  EXPECT_EQ(picture({{4}, {4}}, 2), "11.. 11.. 111. 1111");
+  EXPECT_EQ(picture({{3}, {5}}, 4), "1111. 1111. 11111");
+  EXPECT_EQ(picture({{5}, {3}}, 1), "1.. 1.. 1.. 11. 111");
+}
+
+// Sequences packed and then cut across two cards: modes 7 and 8.
+TEST(SparseRules, DrawCutSequences) {
+  const Training last = Call({{3, 2}, {3, 6}}, 7, 6, -2);
+  EXPECT_EQ(Picture(last, 0), "1.. 11. 111");
+  EXPECT_EQ(Picture(last, 1), "111... 1111..");
+  const Training first = Call({{3, 5}, {4, 5}}, 8, 4, 1);
+  EXPECT_EQ(Picture(first, 0), "111. 1111 1111");
+  EXPECT_EQ(Picture(first, 1), "1.... 11... 111.. 1111. 11111");
+}
+
+// The band is that of the first or last sequence with queries.
+TEST(SparseRules, CutSequencesMayBeSurroundedByEmptyOnes) {
+  const Training last = Call({{1, 2, 0}, {1, 6, 3}}, 7, 6, -2);
+  EXPECT_EQ(Picture(last, 1), "111... 1111..");
+  const Training first = Call({{0, 3}, {2, 4}}, 8, 4, 1);
+  EXPECT_EQ(Picture(first, 1), "111. 1111 1111");
+}
+
+TEST(SparseRules, TokensBeyondTheSequencesHideNothing) {
+  EXPECT_TRUE(SparseRules(Call({{4}, {6}}, 0, 65536, 65536)).rules.empty());
+  EXPECT_TRUE(
+      SparseRules(Call({{4}, {6}}, 0, INT64_MAX, INT64_MAX)).rules.empty());
+  EXPECT_TRUE(SparseRules(Call({{4}, {6}}, 1, 0, 0)).rules.empty());
+}
+
+TEST(CheckSparseMode, KnowsThoseOfPackedSequences) {
+  for (const int64_t mode : {0, 1, 2, 3, 4, 6, 7, 8}) {
+    EXPECT_TRUE(CheckSparseMode(Call({{1}, {1}}, mode, 0, 0)).ok()) << mode;
+  }
+  for (const int64_t mode : {-1, 5, 9, 99}) {
+    EXPECT_EQ(CheckSparseMode(Call({{1}, {1}}, mode, 0, 0)).code(),
+              Code::kContradiction)
+        << mode;
+  }
+}
+
+// Forward wants every row to see something; backward that any does.
+TEST(CheckTokens, DifferBetweenForwardAndBackward) {
+  const Training tall = Call({{5}, {3}}, 3, 0, 0);
+  EXPECT_FALSE(CheckForwardTokens(tall).ok());
+  EXPECT_TRUE(CheckBackwardTokens(tall).ok());
+  const Training left = Call({{4}, {4}}, 0, 3, -1);
+  EXPECT_FALSE(CheckForwardTokens(left).ok());
+  EXPECT_TRUE(CheckBackwardTokens(left).ok());
+  const Training diagonal = Call({{4}, {4}}, 0, 0, 0);
+  EXPECT_TRUE(CheckForwardTokens(diagonal).ok());
+  EXPECT_FALSE(CheckBackwardTokens(diagonal).ok());
+  // Sequences without scores have nothing to see.
+  const Training none = Call({{4, 0}, {0, 4}}, 0, -9, 9);
+  EXPECT_TRUE(CheckForwardTokens(none).ok());
+  EXPECT_TRUE(CheckBackwardTokens(none).ok());
+}
+
+TensorSpec Grid(Training training, const acl::Tensor& mask,
+                MaskStorage storage) {
+  training.atten_mask = &mask;
+  const auto grid = MaskGrid(training, storage);
+  EXPECT_TRUE(grid.ok()) << grid.status().message();
+  return grid.ok() ? *grid : TensorSpec{};
+}
+
+TEST(MaskGrid, ReadsTwoDimensionsInTwoWays) {
+  const Training call = Call({{3, 2}, {4, 5}}, 0, 9, 9);
+  const TensorSpec local = Grid(call, Mask({3, 5}), MaskStorage::kPadded);
+  EXPECT_EQ(local.placement, Placement::kStrided);
+  EXPECT_EQ(local.At(1, 1, 2, 3), 2 * 5 + 3);
+  const TensorSpec all = Grid(call, Mask({5, 9}), MaskStorage::kPadded);
+  EXPECT_EQ(all.placement, Placement::kTensorScores);
+  EXPECT_EQ(all.At(1, 1, 2, 3), 2 * 9 + 3);
+}
+
+TEST(MaskGrid, StoresFourDimensionsPaddedOrPacked) {
+  const Training call = Call({{3, 2}, {4, 5}}, 1, 0, 0);
+  for (const int64_t heads : {1, 2}) {
+    const acl::Tensor mask = Mask({2, heads, 3, 5});
+    const TensorSpec padded = Grid(call, mask, MaskStorage::kPadded);
+    EXPECT_EQ(padded.placement, Placement::kStrided);
+    EXPECT_EQ(padded.At(1, 1, 2, 3),
+              (heads == 2 ? 2 * 15 + 15 : 15) + 2 * 5 + 3);
+    const TensorSpec packed = Grid(call, mask, MaskStorage::kPacked);
+    EXPECT_EQ(packed.placement, Placement::kBlocks);
+    EXPECT_EQ(packed.dims[1], heads);
+  }
+  // One for all is padded always, and so is what has equal lengths.
+  EXPECT_EQ(Grid(call, Mask({1, 1, 3, 5}), MaskStorage::kPacked).placement,
+            Placement::kStrided);
+  const Training equal = Call({{3, 3}, {5, 5}}, 1, 0, 0);
+  EXPECT_EQ(Grid(equal, Mask({2, 1, 3, 5}), MaskStorage::kPacked).placement,
+            Placement::kStrided);
+}
+
+TEST(MaskGrid, CompressedMasksAreNotThere) {
+  const Training call = Call({{3, 2}, {4, 5}}, 2, 0, 0);
+  EXPECT_FALSE(Grid(call, Mask({2048, 2048}), MaskStorage::kPadded).present());
+  const Training prefix = Call({{3}, {4}}, 6, 0, 0);
+  EXPECT_FALSE(
+      Grid(prefix, Mask({3072, 2048}), MaskStorage::kPadded).present());
+}
+
+}  // namespace
+}  // namespace flashacl::ops

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// Biases are found where their shape says, and dropout has enough bits.
+#include "ops/training_score.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+namespace flashacl::ops {
+namespace {
+
+constexpr TrainingNames kNames{"pse", "keepProb", "preTokens", "nextTokens",
+                               "sparseMode"};
+
+acl::Tensor Dense(aclDataType type, std::vector<int64_t> dims) {
+  acl::Tensor tensor;
+  tensor.acl_dtype = type;
+  tensor.rank = dims.size();
+  int64_t stride = 1;
+  for (size_t axis = dims.size(); axis-- > 0;) {
+    tensor.dims[axis] = dims[axis];
+    tensor.strides[axis] = stride;
+    stride *= dims[axis];
+  }
+  return tensor;
+}
+
+// Two sequences: 3 x 4 and 2 x 5 scores.
+Training Call(const acl::Tensor* pse, int64_t pse_type) {
+  return {.names = &kNames,
+          .head_num = 2,
+          .packed = {.sequences = {{{0, 3}, {0, 4}}, {{3, 5}, {4, 9}}},
+                     .rows = 5,
+                     .columns = 9,
+                     .most_rows = 3,
+                     .most_columns = 5,
+                     .scores = 22},
+          .pse = pse,
+          .pse_type = pse_type};
+}
+
+TEST(LowerPse, NothingGivenIsNoBias) {
+  AttentionProblem problem;
+  EXPECT_TRUE(LowerPse(Call(nullptr, 1), problem).ok());
+  EXPECT_EQ(problem.score.bias, Score::Bias::kNone);
+  EXPECT_FALSE(problem.has(Slot::kBias));
+}
+
+TEST(LowerPse, TypesSayWhereTheBiasEnters) {
+  const acl::Tensor every = Dense(ACL_FLOAT16, {44});
+  const acl::Tensor slopes = Dense(ACL_FLOAT, {2});
+  const std::pair<int64_t, Score::Bias> types[] = {
+      {0, Score::Bias::kAfterScale},
+      {1, Score::Bias::kBeforeScale},
+      {2, Score::Bias::kAlibi},
+      {3, Score::Bias::kAlibiSqrt}};
+  for (const auto& [type, bias] : types) {
+    AttentionProblem problem;
+    Training call = Call(type < 2 ? &every : &slopes, type);
+    call.q_start_idx = 3;
+    call.kv_start_idx = 4;
+    ASSERT_TRUE(LowerPse(call, problem).ok()) << type;
+    EXPECT_EQ(problem.score.bias, bias);
+    EXPECT_EQ(problem.score.query_start, type < 2 ? 0 : 3);
+    EXPECT_EQ(problem.score.key_start, type < 2 ? 0 : 4);
+    EXPECT_FALSE(problem.score.starts_only_first);
+  }
+}
+
+TEST(PseGrid, FollowsEachShape) {
+  const auto every = PseGrid(Call(nullptr, 1), Dense(ACL_FLOAT, {44}));
+  ASSERT_TRUE(every.ok());
+  EXPECT_EQ(every->placement, Placement::kBlocks);
+  EXPECT_EQ(every->dims[2], TensorSpec::kPerSequence);
+  const auto shared = PseGrid(Call(nullptr, 1), Dense(ACL_FLOAT, {18}));
+  ASSERT_TRUE(shared.ok());
+  EXPECT_EQ(shared->dims[2], 1);
+  const auto stored =
+      PseGrid(Call(nullptr, 1), Dense(ACL_FLOAT, {1, 2, 1024, 5}));
+  ASSERT_TRUE(stored.ok());
+  EXPECT_EQ(stored->placement, Placement::kDiagonal);
+  EXPECT_EQ(stored->strides[0], 0);
+  const auto slopes = PseGrid(Call(nullptr, 2), Dense(ACL_FLOAT, {2, 2}));
+  ASSERT_TRUE(slopes.ok());
+  EXPECT_EQ(slopes->At(1, 1), 3);
+}
+
+TEST(PseGrid, RefusesOtherShapes) {
+  for (const std::vector<int64_t>& dims : {std::vector<int64_t>{43},
+                                           {2, 2},
+                                           {2, 2, 3, 5},
+                                           {2, 1, 1024, 5},
+                                           {3, 2, 1024, 5},
+                                           {1, 2, 1024, 4}}) {
+    const auto grid = PseGrid(Call(nullptr, 1), Dense(ACL_FLOAT, dims));
+    EXPECT_EQ(grid.status().code(), Code::kContradiction) << dims.size();
+  }
+}
+
+// Only causal masks of 1024 rows or more go with the stored rows.
+TEST(LowerPse, StoredRowsNeedACausalMask) {
+  const acl::Tensor pse = Dense(ACL_FLOAT, {1, 2, 1024, 1100});
+  const acl::Tensor mask = Dense(ACL_BOOL, {2048, 2048});
+  Training call = Call(&pse, 1);
+  call.packed = {.sequences = {{{0, 1100}, {0, 1100}}},
+                 .rows = 1100,
+                 .columns = 1100,
+                 .most_rows = 1100,
+                 .most_columns = 1100,
+                 .scores = 1100 * 1100};
+  const auto lowers = [&call] {
+    AttentionProblem problem;
+    return LowerPse(call, problem).ok();
+  };
+  EXPECT_FALSE(lowers());
+  call.atten_mask = &mask;
+  for (const int64_t mode : {2, 3}) {
+    call.sparse_mode = mode;
+    EXPECT_TRUE(lowers()) << mode;
+  }
+  for (const int64_t mode : {1, 4, 6}) {
+    call.sparse_mode = mode;
+    EXPECT_FALSE(lowers()) << mode;
+  }
+  call.sparse_mode = 0;
+  call.pre_tokens = 1100;
+  EXPECT_TRUE(lowers());
+  call.pre_tokens = 1099;
+  EXPECT_FALSE(lowers());
+  call.pre_tokens = 1100;
+  call.next_tokens = 1;
+  EXPECT_FALSE(lowers());
+}
+
+TEST(ReadStart, IsTheFirstElementOrZero) {
+  EXPECT_EQ(*ReadStart("qStartIdx", nullptr), 0);
+  const int64_t values[] = {7, 8};
+  aclIntArray* array = aclCreateIntArray(values, 2);
+  EXPECT_EQ(*ReadStart("qStartIdx", array), 7);
+  aclDestroyIntArray(array);
+  array = aclCreateIntArray(values, 0);
+  EXPECT_EQ(*ReadStart("qStartIdx", array), 0);
+  aclDestroyIntArray(array);
+}
+
+TEST(CheckKeepProb, IsAProbabilityThatKeepsSomething) {
+  Training call = Call(nullptr, 1);
+  for (const double keep : {1.0, 0.5, 1e-30}) {
+    call.keep_prob = keep;
+    EXPECT_TRUE(CheckKeepProb(call).ok()) << keep;
+  }
+  for (const double keep : {0.0, -0.5, 1.0001, 1e-60, std::nan("")}) {
+    call.keep_prob = keep;
+    EXPECT_EQ(CheckKeepProb(call).code(), Code::kContradiction) << keep;
+  }
+}
+
+TEST(LowerDropMask, CountsBits) {
+  for (const auto& [bytes, enough] :
+       {std::pair<int64_t, bool>{5, false}, {6, true}, {16, true}}) {
+    const acl::Tensor mask = Dense(ACL_UINT8, {bytes});
+    Training call = Call(nullptr, 1);
+    call.drop_mask = &mask;
+    call.keep_prob = 0.5;
+    AttentionProblem problem;
+    EXPECT_EQ(LowerDropMask(call, problem).ok(), enough) << bytes;
+    EXPECT_EQ(problem.has(Slot::kKeep), enough);
+    EXPECT_EQ(problem.score.keep_probability, enough ? 0.5f : 1.0f);
+  }
+}
+
+}  // namespace
+}  // namespace flashacl::ops
