@@ -23,9 +23,10 @@ bool IsSlopes(const Training& training) { return training.pse_type >= 2; }
 
 bool IsCompressed(const acl::Tensor& pse) { return pse.rank == 4; }
 
-Status BadShape(const Training& training, std::string_view expected) {
+Status BadShape(const Training& training, const acl::Tensor& tensor,
+                std::string_view expected) {
   return Contradiction("{}: shape {}, expected {}", training.names->pse,
-                       ShapeText(*training.pse), expected);
+                       ShapeText(tensor), expected);
 }
 
 // [N] or [B, N].
@@ -39,8 +40,9 @@ Result<TensorSpec> Slopes(const Training& training, const acl::Tensor& tensor) {
   if (tensor.rank == 2 && tensor.dims[0] == count && tensor.dims[1] == heads) {
     return Strided(tensor, {0, 1, kOne, kOne}, repeat);
   }
-  return BadShape(training, Str("[{1}] or [{0}, {1}] slopes for {2} {3}", count,
-                                heads, "pseType", training.pse_type));
+  return BadShape(training, tensor,
+                  Str("[{1}] or [{0}, {1}] slopes for {2} {3}", count, heads,
+                      "pseType", training.pse_type));
 }
 
 // [N * sum of rows * columns], or [N * sum of columns] for one row that all
@@ -76,9 +78,10 @@ Result<TensorSpec> Compressed(const Training& training,
   if ((tensor.dims[0] != 1 && tensor.dims[0] != count) ||
       tensor.dims[1] != heads || tensor.dims[2] != kStoredRows ||
       tensor.dims[3] != columns) {
-    return BadShape(training, Str("[1, {1}, 1024, {2}] or [{0}, {1}, 1024, "
-                                  "{2}]",
-                                  count, heads, columns));
+    return BadShape(training, tensor,
+                    Str("[1, {1}, 1024, {2}] or [{0}, {1}, 1024, "
+                        "{2}]",
+                        count, heads, columns));
   }
   TensorSpec spec =
       Strided(tensor, {0, 1, 2, 3}, {count, heads, kStoredRows, columns});
@@ -185,7 +188,7 @@ Result<TensorSpec> PseGrid(const Training& training,
   if (IsSlopes(training)) return Slopes(training, tensor);
   if (tensor.rank == 1) return Flat(training, tensor);
   if (IsCompressed(tensor)) return Compressed(training, tensor);
-  return BadShape(training, "1 or 4 dimensions with inputLayout TND");
+  return BadShape(training, tensor, "1 or 4 dimensions with inputLayout TND");
 }
 
 Status LowerPse(const Training& training, AttentionProblem& problem) {

@@ -205,6 +205,11 @@ TEST(VarLenScoreGradArguments, RefusesShapesAndHeads) {
        "9 heads do not divide the 10 heads",
        [](C&) {},
        {.heads = 10, .kv_heads = 9}},
+  });
+}
+
+TEST(VarLenScoreGradArguments, RefusesStatisticsAndSinks) {
+  ExpectRefused({
       {"max shape", kInvalid, "softmaxMaxOptional: shape [80]",
        [](C& c) { c.softmaxMax->dims = {80}; }},
       {"sum shape", kInvalid, "softmaxSumOptional: shape [5, 8, 2]",
