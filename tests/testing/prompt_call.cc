@@ -96,7 +96,7 @@ std::string ToString(const PromptCase& c) {
       static_cast<int>(c.type), c.layout, c.sequences, c.heads, c.kv_heads,
       c.rows, c.columns, c.dim, c.v_dim, static_cast<int>(c.mask),
       static_cast<int>(c.mask_type), c.more_rows, c.more_columns, c.pre_tokens,
-      c.next_tokens, fmt::join(c.lengths, ", "), c.spread);
+      c.next_tokens, Join(c.lengths, ", "), c.spread);
 }
 
 PromptCase RandomPromptCase(Random& random) {
