@@ -41,8 +41,8 @@ Result<TensorSpec> Slopes(const Training& training, const acl::Tensor& tensor) {
     return Strided(tensor, {0, 1, kOne, kOne}, repeat);
   }
   return BadShape(training, tensor,
-                  Str("[{1}] or [{0}, {1}] slopes for {2} {3}", count, heads,
-                      "pseType", training.pse_type));
+                  Str("[{1}] or [{0}, {1}] slopes for pseType {2}", count,
+                      heads, training.pse_type));
 }
 
 // [N * sum of rows * columns], or [N * sum of columns] for one row that all
@@ -53,7 +53,7 @@ Result<TensorSpec> Flat(const Training& training, const acl::Tensor& tensor) {
   const int64_t all = Product(heads, packed.scores);
   const int64_t shared = Product(heads, packed.columns);
   if (tensor.dims[0] != all && tensor.dims[0] != shared) {
-    return BadShape(training,
+    return BadShape(training, tensor,
                     Str("[{}] (every score) or [{}] (one row)", all, shared));
   }
   if (StepOf(tensor) != 1) {
@@ -79,9 +79,8 @@ Result<TensorSpec> Compressed(const Training& training,
       tensor.dims[1] != heads || tensor.dims[2] != kStoredRows ||
       tensor.dims[3] != columns) {
     return BadShape(training, tensor,
-                    Str("[1, {1}, 1024, {2}] or [{0}, {1}, 1024, "
-                        "{2}]",
-                        count, heads, columns));
+                    Str("[1, {1}, 1024, {2}] or [{0}, {1}, 1024, {2}]", count,
+                        heads, columns));
   }
   TensorSpec spec =
       Strided(tensor, {0, 1, 2, 3}, {count, heads, kStoredRows, columns});
