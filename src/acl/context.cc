@@ -13,14 +13,14 @@ namespace flashacl::acl {
 namespace {
 
 // A handle, so that a context destroyed by another thread is noticed.
-thread_local void *current = nullptr;
+thread_local void* current = nullptr;
 
-aclError FailContext(std::string_view function, const void *context) {
+aclError FailContext(std::string_view function, const void* context) {
   return FailValue(ACL_ERROR_RT_PARAM_INVALID, function, "context",
                    Str("{}", context), "a context that is not destroyed");
 }
 
-aclError CreateContext(aclrtContext *context, int32_t device) {
+aclError CreateContext(aclrtContext* context, int32_t device) {
   constexpr std::string_view kName = "aclrtCreateContext";
   if (context == nullptr) return FailNull(kName, "context");
   if (aclError error = RequireDevice(kName, device)) return error;
@@ -70,9 +70,9 @@ void Context::Adopt(std::shared_ptr<Stream> stream) {
   streams_.push_back(std::move(stream));
 }
 
-void Context::Forget(const Stream *stream) {
+void Context::Forget(const Stream* stream) {
   std::lock_guard lock(mutex);
-  std::erase_if(streams_, [&](const auto &s) { return s.get() == stream; });
+  std::erase_if(streams_, [&](const auto& s) { return s.get() == stream; });
 }
 
 bool Context::Destroy() {
@@ -82,7 +82,7 @@ bool Context::Destroy() {
     std::lock_guard lock(mutex);
     streams.swap(streams_);
   }
-  for (const std::shared_ptr<Stream> &stream : streams) stream->Destroy(false);
+  for (const std::shared_ptr<Stream>& stream : streams) stream->Destroy(false);
   return true;
 }
 
@@ -94,7 +94,7 @@ std::shared_ptr<Context> CurrentContext() {
   return DefaultDeviceContext();
 }
 
-void SetCurrent(const Context *context) {
+void SetCurrent(const Context* context) {
   current = context == nullptr ? nullptr : context->handle();
 }
 
@@ -106,10 +106,10 @@ aclError RequireContext(std::string_view function) {
                   function));
 }
 
-aclError SynchronizeContext(Context &context, Deadline deadline,
+aclError SynchronizeContext(Context& context, Deadline deadline,
                             std::string_view function) {
   aclError first = ACL_SUCCESS;
-  for (const std::shared_ptr<Stream> &stream : context.Streams()) {
+  for (const std::shared_ptr<Stream>& stream : context.Streams()) {
     const aclError error = stream->Synchronize(deadline, function);
     if (first == ACL_SUCCESS) first = error;
   }
@@ -122,7 +122,7 @@ namespace a = flashacl::acl;
 
 extern "C" {
 
-aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId) {
+aclError aclrtCreateContext(aclrtContext* context, int32_t deviceId) {
   return a::GuardRuntime([&] { return a::CreateContext(context, deviceId); });
 }
 
@@ -141,7 +141,7 @@ aclError aclrtSetCurrentContext(aclrtContext context) {
   });
 }
 
-aclError aclrtGetCurrentContext(aclrtContext *context) {
+aclError aclrtGetCurrentContext(aclrtContext* context) {
   return a::GuardRuntime([&]() -> aclError {
     constexpr std::string_view kName = "aclrtGetCurrentContext";
     if (context == nullptr) return a::FailNull(kName, "context");
@@ -152,7 +152,7 @@ aclError aclrtGetCurrentContext(aclrtContext *context) {
   });
 }
 
-aclError aclrtCtxGetCurrentDefaultStream(aclrtStream *stream) {
+aclError aclrtCtxGetCurrentDefaultStream(aclrtStream* stream) {
   return a::GuardRuntime([&]() -> aclError {
     constexpr std::string_view kName = "aclrtCtxGetCurrentDefaultStream";
     if (stream == nullptr) return a::FailNull(kName, "stream");

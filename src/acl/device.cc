@@ -23,8 +23,8 @@ struct Device {
   std::shared_ptr<Context> context;  // its default context; null: not open
 };
 
-Device &At(int device) {
-  static std::array<Device, kMaxDevices> &devices =
+Device& At(int device) {
+  static std::array<Device, kMaxDevices>& devices =
       *new std::array<Device, kMaxDevices>;  // never destroyed
   return devices[static_cast<size_t>(device)];
 }
@@ -33,10 +33,10 @@ std::atomic<int> default_device{-1};
 
 // The ids of "0,2,5": ascending, without blanks, up to the first bad entry. Any
 // id below kMaxDevices exists, as all are the same CPUs.
-std::vector<int> ParseVisible(const std::string &text) {
+std::vector<int> ParseVisible(const std::string& text) {
   std::vector<int> ids;
-  const char *at = text.data();
-  const char *const end = at + text.size();
+  const char* at = text.data();
+  const char* const end = at + text.size();
   while (at != end) {
     int id = -1;
     const auto [next, error] = std::from_chars(at, end, id);
@@ -51,7 +51,7 @@ std::vector<int> ParseVisible(const std::string &text) {
 }
 
 // Opens the device's default context if it is not; with the lock held.
-std::shared_ptr<Context> Open(Device &device, int id) {
+std::shared_ptr<Context> Open(Device& device, int id) {
   if (device.context == nullptr) device.context = Context::Create(id, true);
   return device.context;
 }
@@ -59,7 +59,7 @@ std::shared_ptr<Context> Open(Device &device, int id) {
 aclError SetDevice(int32_t id) {
   constexpr std::string_view kName = "aclrtSetDevice";
   if (aclError error = RequireDevice(kName, id)) return error;
-  Device &device = At(id);
+  Device& device = At(id);
   std::lock_guard lock(device.mutex);
   const std::shared_ptr<Context> context = Open(device, id);
   if (context == nullptr) {
@@ -73,7 +73,7 @@ aclError SetDevice(int32_t id) {
 
 aclError ResetDevice(std::string_view function, int32_t id, bool force) {
   if (aclError error = RequireDevice(function, id)) return error;
-  Device &device = At(id);
+  Device& device = At(id);
   std::shared_ptr<Context> context;
   {
     std::lock_guard lock(device.mutex);
@@ -92,7 +92,7 @@ aclError ResetDevice(std::string_view function, int32_t id, bool force) {
   return ACL_SUCCESS;
 }
 
-aclError GetDevice(int32_t *device) {
+aclError GetDevice(int32_t* device) {
   constexpr std::string_view kName = "aclrtGetDevice";
   if (device == nullptr) return FailNull(kName, "deviceId");
   const std::shared_ptr<Context> context = CurrentContext();
@@ -111,11 +111,11 @@ aclError SynchronizeDevice(std::string_view function, int32_t ms) {
   return SynchronizeContext(*context, DeadlineIn(ms), function);
 }
 
-aclError GetPrimaryState(int32_t id, uint32_t *flags, int32_t *active) {
+aclError GetPrimaryState(int32_t id, uint32_t* flags, int32_t* active) {
   constexpr std::string_view kName = "aclrtGetPrimaryCtxState";
   if (active == nullptr) return FailNull(kName, "active");
   if (aclError error = RequireDevice(kName, id)) return error;
-  Device &device = At(id);
+  Device& device = At(id);
   std::lock_guard lock(device.mutex);
   *active = device.context != nullptr ? 1 : 0;
   if (flags != nullptr) *flags = 0;
@@ -124,8 +124,8 @@ aclError GetPrimaryState(int32_t id, uint32_t *flags, int32_t *active) {
 
 }  // namespace
 
-const std::vector<int> &VisibleDevices() {
-  static const std::vector<int> &ids =
+const std::vector<int>& VisibleDevices() {
+  static const std::vector<int>& ids =
       *new std::vector<int>(TheEnvironment().has_visible_devices
                                 ? ParseVisible(TheEnvironment().visible_devices)
                                 : std::vector<int>{0});
@@ -145,7 +145,7 @@ void SetDefaultDevice(int device) { default_device.store(device); }
 std::shared_ptr<Context> DefaultDeviceContext() {
   const int id = default_device.load();
   if (id < 0) return nullptr;
-  Device &device = At(id);
+  Device& device = At(id);
   std::lock_guard lock(device.mutex);
   // Held like one aclrtSetDevice of the program, so that it can be reset.
   if (device.references == 0 && Open(device, id) != nullptr) {
@@ -174,11 +174,11 @@ aclError aclrtResetDeviceForce(int32_t deviceId) {
       [&] { return a::ResetDevice("aclrtResetDeviceForce", deviceId, true); });
 }
 
-aclError aclrtGetDevice(int32_t *deviceId) {
+aclError aclrtGetDevice(int32_t* deviceId) {
   return a::GuardRuntime([&] { return a::GetDevice(deviceId); });
 }
 
-aclError aclrtGetDeviceCount(uint32_t *count) {
+aclError aclrtGetDeviceCount(uint32_t* count) {
   return a::GuardRuntime([&]() -> aclError {
     if (count == nullptr) return a::FailNull("aclrtGetDeviceCount", "count");
     *count = static_cast<uint32_t>(a::DeviceCount());
@@ -197,8 +197,8 @@ aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout) {
   });
 }
 
-aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags,
-                                 int32_t *active) {
+aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t* flags,
+                                 int32_t* active) {
   return a::GuardRuntime(
       [&] { return a::GetPrimaryState(deviceId, flags, active); });
 }

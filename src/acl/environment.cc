@@ -9,20 +9,20 @@ namespace flashacl::acl {
 namespace {
 
 // Null when not set: for us, an empty list of devices is not "no list".
-const char *Get(const char *name) { return std::getenv(name); }
+const char* Get(const char* name) { return std::getenv(name); }
 
-std::string GetString(const char *name) {
-  const char *value = Get(name);
+std::string GetString(const char* name) {
+  const char* value = Get(name);
   return value == nullptr ? std::string() : std::string(value);
 }
 
-bool GetSwitch(const char *name) { return GetString(name) == "1"; }
+bool GetSwitch(const char* name) { return GetString(name) == "1"; }
 
 // `otherwise` for anything that is not a number from `low` to `high`.
-int GetInt(const char *name, int low, int high, int otherwise) {
-  const char *value = Get(name);
+int GetInt(const char* name, int low, int high, int otherwise) {
+  const char* value = Get(name);
   if (value == nullptr || *value == '\0') return otherwise;
-  char *end = nullptr;
+  char* end = nullptr;
   errno = 0;
   const long number = std::strtol(value, &end, 10);
   const bool good =
@@ -45,9 +45,9 @@ Environment Read() {
 
 }  // namespace
 
-const Environment &TheEnvironment() {
+const Environment& TheEnvironment() {
   // Never destroyed: threads may still ask while the process exits.
-  static const Environment &environment = *new Environment(Read());
+  static const Environment& environment = *new Environment(Read());
   return environment;
 }
 

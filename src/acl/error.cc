@@ -18,7 +18,7 @@ struct Message {
   Title title = Title::kRuntime;
   timeval time{};
   std::string text;
-  const char *fixed = nullptr;  // instead of `text`
+  const char* fixed = nullptr;  // instead of `text`
 
   std::string_view view() const {
     if (fixed != nullptr) return fixed;
@@ -57,7 +57,7 @@ std::string_view Text(Title title) {
 }
 
 // YYYY-MM-DD-HH:MM:SS.mmm.uuu, local time.
-std::string TimeText(const timeval &time) {
+std::string TimeText(const timeval& time) {
   std::tm local{};
   localtime_r(&time.tv_sec, &local);
   return Str("{:04}-{:02}-{:02}-{:02}:{:02}:{:02}.{:03}.{:03}",
@@ -79,12 +79,12 @@ class MessageList {
   }
 
   // 0 is the newest.
-  const Message &Newest(size_t age) const {
+  const Message& Newest(size_t age) const {
     return at_[(next_ - 1 - age) % kCapacity];
   }
 
   std::string Layout() const {
-    const Message &newest = Newest(0);
+    const Message& newest = Newest(0);
     std::string all;
     if (newest.title == Title::kAclnnInner) {
       all =
@@ -102,7 +102,7 @@ class MessageList {
   }
 
   void Clear() {
-    for (Message &message : at_) message = Message();
+    for (Message& message : at_) message = Message();
     count_ = next_ = 0;
   }
 
@@ -129,20 +129,20 @@ thread_local aclError last_error = 0;
 // Made by the first failure of a thread, deleted when the thread ends: by a
 // pthread key, as thread_local destructors would run before those of the
 // program's own objects, which may still call us.
-thread_local Messages *own_messages = nullptr;
+thread_local Messages* own_messages = nullptr;
 
-ProcessMessages &TheProcess() {
-  static ProcessMessages &process = *new ProcessMessages;
+ProcessMessages& TheProcess() {
+  static ProcessMessages& process = *new ProcessMessages;
   return process;
 }
 
-void DeleteOwnMessages(void *messages) {
+void DeleteOwnMessages(void* messages) {
   own_messages = nullptr;
-  delete static_cast<Messages *>(messages);
+  delete static_cast<Messages*>(messages);
 }
 
 // Null if there is no memory.
-Messages *OwnMessages() {
+Messages* OwnMessages() {
   if (own_messages != nullptr) return own_messages;
   static const pthread_key_t key = [] {
     pthread_key_t made{};
@@ -164,13 +164,13 @@ aclError Queue(Message message) noexcept {
   if (ToProcess()) {
     std::lock_guard lock(TheProcess().mutex);
     TheProcess().messages.list.Add(std::move(message));
-  } else if (Messages *own = OwnMessages(); own != nullptr) {
+  } else if (Messages* own = OwnMessages(); own != nullptr) {
     own->list.Add(std::move(message));
   }
   return code;
 }
 
-const char *Take(Messages &messages) {
+const char* Take(Messages& messages) {
   if (messages.list.empty()) return nullptr;
   messages.returned = messages.list.Layout();
   messages.list.Clear();
@@ -183,7 +183,7 @@ aclError Fail(aclError code, Title title, std::string text) noexcept {
   return Queue(Message{code, title, {}, std::move(text), nullptr});
 }
 
-aclError FailFixed(aclError code, Title title, const char *text) noexcept {
+aclError FailFixed(aclError code, Title title, const char* text) noexcept {
   return Queue(Message{code, title, {}, {}, text});
 }
 
@@ -203,7 +203,7 @@ aclError FailValue(aclError code, std::string_view function,
 }
 
 int32_t FailStatus(int32_t contradiction_status,
-                   const Status &status) noexcept {
+                   const Status& status) noexcept {
   int32_t code = 0;
   Title title = Title::kAclnnParameter;
   switch (status.code()) {
@@ -240,12 +240,12 @@ void KeepMessagesOnThisThread() { keeps_messages = true; }
 
 Failure TakeFailure(aclError code) {
   Failure failure{code, Title::kRuntime, {}};
-  Messages *own = OwnMessages();
+  Messages* own = OwnMessages();
   if (own == nullptr || own->list.empty()) {
     failure.text = Str("a task failed with code {}", code);
     return failure;
   }
-  const Message &newest = own->list.Newest(0);
+  const Message& newest = own->list.Newest(0);
   failure.title = newest.title;
   failure.text = newest.view();
   own->list.Clear();
@@ -254,7 +254,7 @@ Failure TakeFailure(aclError code) {
 
 void SetProcessMessages(bool process) { to_process.store(process); }
 
-const char *TakeMessages() {
+const char* TakeMessages() {
   if (ToProcess()) {
     std::lock_guard lock(TheProcess().mutex);
     return Take(TheProcess().messages);

@@ -23,10 +23,10 @@ class Event::PendingMark {
  public:
   explicit PendingMark(std::shared_ptr<Mark> mark) : mark_(std::move(mark)) {}
   ~PendingMark() { Set(nullptr); }
-  PendingMark(const PendingMark &) = delete;
-  PendingMark &operator=(const PendingMark &) = delete;
+  PendingMark(const PendingMark&) = delete;
+  PendingMark& operator=(const PendingMark&) = delete;
 
-  void Set(const Stream *stream) {
+  void Set(const Stream* stream) {
     if (std::exchange(is_set_, true)) return;
     mark_->time = Clock::now();
     if (stream != nullptr) mark_->failure = stream->failure();
@@ -46,8 +46,8 @@ class Event::PendingWait {
     event_->waits_.fetch_add(1);
   }
   ~PendingWait() { event_->waits_.fetch_sub(1); }
-  PendingWait(const PendingWait &) = delete;
-  PendingWait &operator=(const PendingWait &) = delete;
+  PendingWait(const PendingWait&) = delete;
+  PendingWait& operator=(const PendingWait&) = delete;
 
  private:
   const std::shared_ptr<Event> event_;
@@ -61,19 +61,19 @@ Event::Event(int device, EventFamily family, uint32_t flags)
 
 std::shared_ptr<Event> Event::Create(int device, EventFamily family,
                                      uint32_t flags) {
-  std::atomic<int> &live = live_events[static_cast<size_t>(device)];
+  std::atomic<int>& live = live_events[static_cast<size_t>(device)];
   if (live.fetch_add(1) >= kEventsPerDevice) {
     live.fetch_sub(1);
     return nullptr;
   }
   std::shared_ptr<Event> event(new Event(device, family, flags));
   event->handle_ = NewHandle(event);
-  return event->handle_ == nullptr ? nullptr : event;
+  if (event->handle_ != nullptr) return event;
+  live.fetch_sub(1);
+  return nullptr;
 }
 
-Event::~Event() { live_events[static_cast<size_t>(device_)].fetch_sub(1); }
-
-aclError Event::Record(Stream &stream, std::string_view function) {
+aclError Event::Record(Stream& stream, std::string_view function) {
   std::shared_ptr<Mark> mark;
   {
     std::lock_guard lock(mutex_);
@@ -94,7 +94,7 @@ aclError Event::Record(Stream &stream, std::string_view function) {
   return ACL_SUCCESS;
 }
 
-aclError Event::WaitOn(Stream &stream, int64_t seconds,
+aclError Event::WaitOn(Stream& stream, int64_t seconds,
                        std::string_view function) {
   std::shared_ptr<Mark> mark;
   {
@@ -129,7 +129,7 @@ aclError Event::WaitOn(Stream &stream, int64_t seconds,
       function, TaskKind::kControl);
 }
 
-aclError Event::Reset(Stream &stream, std::string_view function) {
+aclError Event::Reset(Stream& stream, std::string_view function) {
   if (!WaitsFirst()) return ACL_SUCCESS;
   std::shared_ptr<Mark> mark;
   {
@@ -151,7 +151,8 @@ aclError Event::Reset(Stream &stream, std::string_view function) {
 }
 
 void Event::Destroy() {
-  Take<Event>(handle_);
+  if (Take<Event>(handle_) == nullptr) return;
+  live_events[static_cast<size_t>(device_)].fetch_sub(1);
   std::shared_ptr<Mark> awaited;
   {
     std::lock_guard lock(mutex_);

@@ -37,7 +37,6 @@ class Event : public std::enable_shared_from_this<Event> {
   // Null if the device has all the events it may have.
   static std::shared_ptr<Event> Create(int device, EventFamily family,
                                        uint32_t flags);
-  ~Event();
 
   void* handle() const { return handle_; }
   uint32_t id() const { return id_; }

@@ -17,7 +17,7 @@ constexpr uint32_t kKnownFlags =
 
 // Null is 100000, anything else that is no live event 107000.
 std::shared_ptr<Event> FindEvent(aclrtEvent event, std::string_view function,
-                                 std::string_view parameter, aclError *error) {
+                                 std::string_view parameter, aclError* error) {
   if (event == nullptr) {
     *error = FailNull(function, parameter);
     return nullptr;
@@ -30,7 +30,7 @@ std::shared_ptr<Event> FindEvent(aclrtEvent event, std::string_view function,
   return found;
 }
 
-aclError CreateEvent(std::string_view function, aclrtEvent *event,
+aclError CreateEvent(std::string_view function, aclrtEvent* event,
                      EventFamily family, uint32_t flags) {
   if (event == nullptr) return FailNull(function, "event");
   if ((flags & ~kKnownFlags) != 0) {
@@ -58,7 +58,7 @@ aclError CreateEvent(std::string_view function, aclrtEvent *event,
 // Finds both and calls the member function.
 aclError OnStream(std::string_view function, aclrtEvent event,
                   aclrtStream stream,
-                  aclError (Event::*call)(Stream &, std::string_view)) {
+                  aclError (Event::*call)(Stream&, std::string_view)) {
   aclError error = ACL_SUCCESS;
   const auto found = FindEvent(event, function, "event", &error);
   if (found == nullptr) return error;
@@ -108,14 +108,14 @@ aclError Synchronize(std::string_view function, aclrtEvent event, int32_t ms) {
                 Str("{} failed because event {} did not come within {} ms.",
                     function, found->id(), ms));
   }
-  const auto &failed = mark->failure;
+  const auto& failed = mark->failure;
   if (failed == nullptr || failed->reported.exchange(true)) return ACL_SUCCESS;
   return Fail(failed->failure.code, failed->failure.title,
               failed->failure.text);
 }
 
 // Whether the last record is done; Ex events without one count as done.
-aclError Query(std::string_view function, aclrtEvent event, bool *complete) {
+aclError Query(std::string_view function, aclrtEvent event, bool* complete) {
   aclError error = ACL_SUCCESS;
   const auto found = FindEvent(event, function, "event", &error);
   if (found == nullptr) return error;
@@ -127,7 +127,7 @@ aclError Query(std::string_view function, aclrtEvent event, bool *complete) {
 
 // The time of the last record, if it is done and has one.
 aclError TimeOf(std::string_view function, aclrtEvent event,
-                std::string_view parameter, Clock::time_point *time) {
+                std::string_view parameter, Clock::time_point* time) {
   aclError error = ACL_SUCCESS;
   const auto found = FindEvent(event, function, parameter, &error);
   if (found == nullptr) return error;
@@ -147,7 +147,7 @@ aclError TimeOf(std::string_view function, aclrtEvent event,
   return ACL_SUCCESS;
 }
 
-aclError ElapsedTime(float *ms, aclrtEvent start, aclrtEvent end) {
+aclError ElapsedTime(float* ms, aclrtEvent start, aclrtEvent end) {
   constexpr std::string_view kName = "aclrtEventElapsedTime";
   if (ms == nullptr) return FailNull(kName, "ms");
   Clock::time_point from, to;
@@ -157,7 +157,7 @@ aclError ElapsedTime(float *ms, aclrtEvent start, aclrtEvent end) {
   return ACL_SUCCESS;
 }
 
-aclError Timestamp(aclrtEvent event, uint64_t *us) {
+aclError Timestamp(aclrtEvent event, uint64_t* us) {
   constexpr std::string_view kName = "aclrtEventGetTimestamp";
   if (us == nullptr) return FailNull(kName, "timestamp");
   Clock::time_point time;
@@ -168,7 +168,7 @@ aclError Timestamp(aclrtEvent event, uint64_t *us) {
   return ACL_SUCCESS;
 }
 
-aclError QueryWaits(aclrtEvent event, aclrtEventWaitStatus *status) {
+aclError QueryWaits(aclrtEvent event, aclrtEventWaitStatus* status) {
   constexpr std::string_view kName = "aclrtQueryEventWaitStatus";
   if (status == nullptr) return FailNull(kName, "status");
   aclError error = ACL_SUCCESS;
@@ -191,7 +191,7 @@ namespace a = flashacl::acl;
 
 extern "C" {
 
-aclError aclrtCreateEvent(aclrtEvent *event) {
+aclError aclrtCreateEvent(aclrtEvent* event) {
   return a::GuardRuntime([&] {
     return a::CreateEvent("aclrtCreateEvent", event, a::EventFamily::kPlain,
                           ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE |
@@ -199,14 +199,14 @@ aclError aclrtCreateEvent(aclrtEvent *event) {
   });
 }
 
-aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag) {
+aclError aclrtCreateEventWithFlag(aclrtEvent* event, uint32_t flag) {
   return a::GuardRuntime([&] {
     return a::CreateEvent("aclrtCreateEventWithFlag", event,
                           a::EventFamily::kWithFlag, flag);
   });
 }
 
-aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag) {
+aclError aclrtCreateEventExWithFlag(aclrtEvent* event, uint32_t flag) {
   return a::GuardRuntime([&] {
     return a::CreateEvent("aclrtCreateEventExWithFlag", event,
                           a::EventFamily::kEx, flag);
@@ -266,7 +266,7 @@ aclError aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event,
 }
 
 aclError aclrtQueryEventStatus(aclrtEvent event,
-                               aclrtEventRecordedStatus *status) {
+                               aclrtEventRecordedStatus* status) {
   return a::GuardRuntime([&]() -> aclError {
     constexpr std::string_view kName = "aclrtQueryEventStatus";
     if (status == nullptr) return a::FailNull(kName, "status");
@@ -278,7 +278,7 @@ aclError aclrtQueryEventStatus(aclrtEvent event,
   });
 }
 
-aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus *status) {
+aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus* status) {
   return a::GuardRuntime([&]() -> aclError {
     constexpr std::string_view kName = "aclrtQueryEvent";
     if (status == nullptr) return a::FailNull(kName, "status");
@@ -290,7 +290,7 @@ aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus *status) {
 }
 
 aclError aclrtQueryEventWaitStatus(aclrtEvent event,
-                                   aclrtEventWaitStatus *status) {
+                                   aclrtEventWaitStatus* status) {
   return a::GuardRuntime([&] { return a::QueryWaits(event, status); });
 }
 
@@ -305,17 +305,17 @@ aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout) {
   });
 }
 
-aclError aclrtEventElapsedTime(float *ms, aclrtEvent startEvent,
+aclError aclrtEventElapsedTime(float* ms, aclrtEvent startEvent,
                                aclrtEvent endEvent) {
   return a::GuardRuntime(
       [&] { return a::ElapsedTime(ms, startEvent, endEvent); });
 }
 
-aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp) {
+aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t* timestamp) {
   return a::GuardRuntime([&] { return a::Timestamp(event, timestamp); });
 }
 
-aclError aclrtGetEventId(aclrtEvent event, uint32_t *eventId) {
+aclError aclrtGetEventId(aclrtEvent event, uint32_t* eventId) {
   return a::GuardRuntime([&]() -> aclError {
     constexpr std::string_view kName = "aclrtGetEventId";
     if (eventId == nullptr) return a::FailNull(kName, "eventId");
@@ -327,7 +327,7 @@ aclError aclrtGetEventId(aclrtEvent event, uint32_t *eventId) {
   });
 }
 
-aclError aclrtGetEventAvailNum(uint32_t *eventCount) {
+aclError aclrtGetEventAvailNum(uint32_t* eventCount) {
   return a::GuardRuntime([&]() -> aclError {
     constexpr std::string_view kName = "aclrtGetEventAvailNum";
     if (eventCount == nullptr) return a::FailNull(kName, "eventCount");

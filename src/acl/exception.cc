@@ -25,23 +25,23 @@ aclError aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback callback) {
   return ACL_SUCCESS;
 }
 
-uint32_t aclrtGetTaskIdFromExceptionInfo(const aclrtExceptionInfo *info) {
+uint32_t aclrtGetTaskIdFromExceptionInfo(const aclrtExceptionInfo* info) {
   return info == nullptr ? flashacl::acl::kNoInfo : info->task_id;
 }
 
-uint32_t aclrtGetStreamIdFromExceptionInfo(const aclrtExceptionInfo *info) {
+uint32_t aclrtGetStreamIdFromExceptionInfo(const aclrtExceptionInfo* info) {
   return info == nullptr ? flashacl::acl::kNoInfo : info->stream_id;
 }
 
-uint32_t aclrtGetThreadIdFromExceptionInfo(const aclrtExceptionInfo *info) {
+uint32_t aclrtGetThreadIdFromExceptionInfo(const aclrtExceptionInfo* info) {
   return info == nullptr ? flashacl::acl::kNoInfo : info->thread_id;
 }
 
-uint32_t aclrtGetDeviceIdFromExceptionInfo(const aclrtExceptionInfo *info) {
+uint32_t aclrtGetDeviceIdFromExceptionInfo(const aclrtExceptionInfo* info) {
   return info == nullptr ? flashacl::acl::kNoInfo : info->device_id;
 }
 
-uint32_t aclrtGetErrorCodeFromExceptionInfo(const aclrtExceptionInfo *info) {
+uint32_t aclrtGetErrorCodeFromExceptionInfo(const aclrtExceptionInfo* info) {
   return info == nullptr ? flashacl::acl::kNoInfo : info->code;
 }
 

@@ -27,22 +27,22 @@ struct Parts {
   uint32_t index;
 };
 
-uint64_t Bits(const void *handle) {
+uint64_t Bits(const void* handle) {
   return reinterpret_cast<uintptr_t>(handle);
 }
 
-Parts Decode(const void *handle) {
+Parts Decode(const void* handle) {
   const uint64_t bits = Bits(handle);
   return {bits >> 56, static_cast<HandleKind>((bits >> 52) & 0xF),
           static_cast<uint32_t>(bits >> kIndexBits) & kLastGeneration,
           static_cast<uint32_t>(bits) & ((1u << kIndexBits) - 1)};
 }
 
-void *Encode(HandleKind kind, uint32_t generation, uint32_t index) {
+void* Encode(HandleKind kind, uint32_t generation, uint32_t index) {
   const uint64_t bits = kMark << 56 |
                         uint64_t{static_cast<uint8_t>(kind)} << 52 |
                         uint64_t{generation} << kIndexBits | index;
-  return reinterpret_cast<void *>(static_cast<uintptr_t>(bits));
+  return reinterpret_cast<void*>(static_cast<uintptr_t>(bits));
 }
 
 // A lock for the few instructions it takes to copy a shared_ptr.
@@ -69,7 +69,7 @@ struct Slot {
 };
 
 struct Table {
-  std::array<std::atomic<Slot *>, kChunks> chunks{};
+  std::array<std::atomic<Slot*>, kChunks> chunks{};
   std::array<std::atomic<int64_t>, kHandleKinds> live{};
 
   std::mutex mutex;  // guards what follows
@@ -79,19 +79,19 @@ struct Table {
   uint32_t last_free = kNoSlot;
 };
 
-Table &TheTable() {
-  static Table &table = *new Table;  // never destroyed: see environment.cc
+Table& TheTable() {
+  static Table& table = *new Table;  // never destroyed: see environment.cc
   return table;
 }
 
-Slot *At(Table &table, uint32_t index) {
-  Slot *chunk =
+Slot* At(Table& table, uint32_t index) {
+  Slot* chunk =
       table.chunks[index / kSlotsPerChunk].load(std::memory_order_acquire);
   return chunk == nullptr ? nullptr : &chunk[index % kSlotsPerChunk];
 }
 
 // A slot that is not live, or kNoSlot.
-uint32_t Allocate(Table &table) {
+uint32_t Allocate(Table& table) {
   std::lock_guard lock(table.mutex);
   if (table.first_free != kNoSlot) {
     const uint32_t index = table.first_free;
@@ -100,14 +100,14 @@ uint32_t Allocate(Table &table) {
     return index;
   }
   if (table.used == kChunks * kSlotsPerChunk) return kNoSlot;
-  std::atomic<Slot *> &chunk = table.chunks[table.used / kSlotsPerChunk];
+  std::atomic<Slot*>& chunk = table.chunks[table.used / kSlotsPerChunk];
   if (chunk.load(std::memory_order_relaxed) == nullptr) {
     chunk.store(new Slot[kSlotsPerChunk], std::memory_order_release);
   }
   return table.used++;
 }
 
-void Release(Table &table, uint32_t index) {
+void Release(Table& table, uint32_t index) {
   std::lock_guard lock(table.mutex);
   At(table, index)->next_free = kNoSlot;
   if (table.last_free == kNoSlot) {
@@ -119,7 +119,7 @@ void Release(Table &table, uint32_t index) {
 }
 
 // The slot a well-formed handle of `kind` names; null for anything else.
-Slot *SlotOf(Table &table, HandleKind kind, const void *handle) {
+Slot* SlotOf(Table& table, HandleKind kind, const void* handle) {
   const Parts parts = Decode(handle);
   if (parts.mark != kMark || parts.kind != kind) return nullptr;
   return At(table, parts.index);
@@ -136,11 +136,11 @@ std::string_view Name(HandleKind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
-void *NewHandle(HandleKind kind, std::shared_ptr<void> object) {
-  Table &table = TheTable();
+void* NewHandle(HandleKind kind, std::shared_ptr<void> object) {
+  Table& table = TheTable();
   const uint32_t index = Allocate(table);
   if (index == kNoSlot) return nullptr;
-  Slot &slot = *At(table, index);
+  Slot& slot = *At(table, index);
   table.live[static_cast<size_t>(kind)].fetch_add(1);
   std::lock_guard lock(slot.lock);
   slot.live = true;
@@ -149,8 +149,8 @@ void *NewHandle(HandleKind kind, std::shared_ptr<void> object) {
   return Encode(kind, slot.generation, index);
 }
 
-std::shared_ptr<void> FindHandle(HandleKind kind, const void *handle) {
-  Slot *slot = SlotOf(TheTable(), kind, handle);
+std::shared_ptr<void> FindHandle(HandleKind kind, const void* handle) {
+  Slot* slot = SlotOf(TheTable(), kind, handle);
   if (slot == nullptr) return nullptr;
   const Parts parts = Decode(handle);
   std::lock_guard lock(slot->lock);
@@ -159,9 +159,9 @@ std::shared_ptr<void> FindHandle(HandleKind kind, const void *handle) {
   return found ? slot->object : nullptr;
 }
 
-std::shared_ptr<void> TakeHandle(HandleKind kind, const void *handle) {
-  Table &table = TheTable();
-  Slot *slot = SlotOf(table, kind, handle);
+std::shared_ptr<void> TakeHandle(HandleKind kind, const void* handle) {
+  Table& table = TheTable();
+  Slot* slot = SlotOf(table, kind, handle);
   if (slot == nullptr) return nullptr;
   const Parts parts = Decode(handle);
   std::shared_ptr<void> object;
@@ -183,8 +183,8 @@ std::shared_ptr<void> TakeHandle(HandleKind kind, const void *handle) {
   return object;
 }
 
-HandleState StateOf(HandleKind kind, const void *handle) {
-  Slot *slot = SlotOf(TheTable(), kind, handle);
+HandleState StateOf(HandleKind kind, const void* handle) {
+  Slot* slot = SlotOf(TheTable(), kind, handle);
   if (slot == nullptr) return HandleState::kForeign;
   const Parts parts = Decode(handle);
   std::lock_guard lock(slot->lock);

@@ -28,7 +28,7 @@ void Latch::Poke() {
   changed_.notify_all();
 }
 
-bool Latch::Wait(Deadline deadline, const std::atomic<bool> *stop) {
+bool Latch::Wait(Deadline deadline, const std::atomic<bool>* stop) {
   const auto done = [&] { return open() || (stop != nullptr && stop->load()); };
   if (SpinUntil(done)) return open();
   std::unique_lock lock(mutex_);

@@ -28,15 +28,15 @@ struct Shared {
   std::atomic<bool> held{false};
   std::atomic<int> busy{0};  // tasks that run and do not wait for others
   std::mutex mutex;
-  std::vector<Stream *> streams;  // under mutex
+  std::vector<Stream*> streams;  // under mutex
 };
 
-Shared &TheShared() {
-  static Shared &shared = *new Shared;
+Shared& TheShared() {
+  static Shared& shared = *new Shared;
   return shared;
 }
 
-thread_local const Stream *this_threads_stream = nullptr;
+thread_local const Stream* this_threads_stream = nullptr;
 
 uint32_t ThreadId() {
   static thread_local const uint32_t id =
@@ -47,7 +47,7 @@ uint32_t ThreadId() {
 std::vector<std::shared_ptr<Stream>> AllStreams() {
   std::vector<std::shared_ptr<Stream>> all;
   std::lock_guard lock(TheShared().mutex);
-  for (Stream *stream : TheShared().streams) {
+  for (Stream* stream : TheShared().streams) {
     // Null for a stream whose last owner is just letting go of it.
     if (auto owned = stream->weak_from_this().lock()) {
       all.push_back(std::move(owned));
@@ -64,7 +64,7 @@ void HoldAtExit() {
 
 }  // namespace
 
-Stream::Stream(const std::shared_ptr<Context> &context, uint32_t flags,
+Stream::Stream(const std::shared_ptr<Context>& context, uint32_t flags,
                bool is_default)
     : context_(context),
       device_(context->device()),
@@ -72,11 +72,11 @@ Stream::Stream(const std::shared_ptr<Context> &context, uint32_t flags,
       is_default_(is_default),
       id_(TheShared().next_id.fetch_add(1)) {}
 
-std::shared_ptr<Stream> Stream::Create(const std::shared_ptr<Context> &context,
+std::shared_ptr<Stream> Stream::Create(const std::shared_ptr<Context>& context,
                                        uint32_t flags, bool is_default) {
-  Shared &shared = TheShared();
+  Shared& shared = TheShared();
   if (!is_default) {
-    std::atomic<int> &count =
+    std::atomic<int>& count =
         shared.explicit_streams[static_cast<size_t>(context->device())];
     if (count.fetch_add(1) >= kStreamsPerDevice) {
       count.fetch_sub(1);
@@ -89,14 +89,18 @@ std::shared_ptr<Stream> Stream::Create(const std::shared_ptr<Context> &context,
     shared.streams.push_back(stream.get());
   }
   stream->handle_ = NewHandle(stream);
-  return stream->handle_ == nullptr ? nullptr : stream;
+  if (stream->handle_ != nullptr) return stream;
+  stream->GiveBack();
+  return nullptr;
+}
+
+void Stream::GiveBack() {
+  if (is_default_) return;
+  TheShared().explicit_streams[static_cast<size_t>(device_)].fetch_sub(1);
 }
 
 Stream::~Stream() {
-  Shared &shared = TheShared();
-  if (!is_default_) {
-    shared.explicit_streams[static_cast<size_t>(device_)].fetch_sub(1);
-  }
+  Shared& shared = TheShared();
   std::lock_guard lock(shared.mutex);
   std::erase(shared.streams, this);
 }
@@ -122,9 +126,9 @@ bool Stream::StartThread() {
   return made;
 }
 
-void *Stream::RunThread(void *stream) {
+void* Stream::RunThread(void* stream) {
   std::unique_ptr<std::shared_ptr<Stream>> owner(
-      static_cast<std::shared_ptr<Stream> *>(stream));
+      static_cast<std::shared_ptr<Stream>*>(stream));
   pthread_setname_np(pthread_self(), "acl stream");
   KeepMessagesOnThisThread();
   this_threads_stream = owner->get();
@@ -138,12 +142,12 @@ void Stream::Run() {
   while (Next(&entry)) RunOne(entry);
 }
 
-bool Stream::Next(Entry *entry) {
+bool Stream::Next(Entry* entry) {
   SpinUntil([this] {
     return pushed_.load(std::memory_order_acquire) !=
            finished_.load(std::memory_order_relaxed);
   });
-  Shared &shared = TheShared();
+  Shared& shared = TheShared();
   std::unique_lock lock(mutex_);
   for (;;) {
     if (!queue_.empty()) {
@@ -164,14 +168,14 @@ bool Stream::Next(Entry *entry) {
   return true;
 }
 
-bool Stream::MustSkip(const Entry &entry) const {
+bool Stream::MustSkip(const Entry& entry) const {
   if (entry.kind != TaskKind::kDevice) return false;
   if (attributes.failure_mode.load() != ACL_STOP_ON_FAILURE) return false;
   std::lock_guard lock(mutex_);
   return failure_ != nullptr;
 }
 
-void Stream::RunOne(Entry &entry) {
+void Stream::RunOne(Entry& entry) {
   if (!MustSkip(entry)) {
     const aclError code = GuardRuntime([&] { return entry.task(); });
     if (code != ACL_SUCCESS) {
@@ -192,7 +196,7 @@ void Stream::RunOne(Entry &entry) {
   }
 }
 
-void Stream::Fault(const Entry &entry, aclError code) {
+void Stream::Fault(const Entry& entry, aclError code) {
   auto failure = std::make_shared<StreamFailure>();
   failure->failure = TakeFailure(code);
   {
@@ -207,7 +211,7 @@ void Stream::Fault(const Entry &entry, aclError code) {
 }
 
 aclError Stream::Push(Task task, std::string_view function, TaskKind kind,
-                      uint64_t *number) {
+                      uint64_t* number) {
   bool wake = false;
   {
     std::lock_guard lock(mutex_);
@@ -342,6 +346,7 @@ void Stream::Destroy(bool force) {
     if (force) dropped = DropQueue();
   }
   Take<Stream>(handle_);
+  GiveBack();
   if (force) {
     progress_.notify_all();
   } else if (!IsThisThread()) {
@@ -355,7 +360,7 @@ void Stream::Destroy(bool force) {
   work_.notify_one();
 }
 
-bool Stream::WaitInTask(Latch &latch, Deadline deadline) {
+bool Stream::WaitInTask(Latch& latch, Deadline deadline) {
   if (latch.open()) return true;
   {
     std::lock_guard lock(mutex_);
@@ -370,7 +375,7 @@ bool Stream::WaitInTask(Latch &latch, Deadline deadline) {
 }
 
 std::shared_ptr<Stream> FindStream(aclrtStream stream,
-                                   std::string_view function, aclError *error) {
+                                   std::string_view function, aclError* error) {
   if (stream == nullptr) {
     const std::shared_ptr<Context> context = CurrentContext();
     if (context != nullptr) return context->default_stream();
@@ -406,7 +411,7 @@ aclError EnqueueAndWait(aclrtStream stream, Task task,
 
 aclError SynchronizeAll() {
   aclError first = ACL_SUCCESS;
-  for (const std::shared_ptr<Stream> &stream : AllStreams()) {
+  for (const std::shared_ptr<Stream>& stream : AllStreams()) {
     const aclError error = stream->Synchronize(std::nullopt, "SynchronizeAll");
     if (first == ACL_SUCCESS) first = error;
   }
@@ -420,7 +425,7 @@ uint32_t AvailableStreams(int device) {
 }
 
 void HoldStreams(std::chrono::milliseconds patience) {
-  Shared &shared = TheShared();
+  Shared& shared = TheShared();
   shared.held.store(true);
   const int own = this_threads_stream != nullptr ? 1 : 0;
   const Clock::time_point end = Clock::now() + patience;
@@ -432,7 +437,7 @@ void HoldStreams(std::chrono::milliseconds patience) {
 void ReleaseStreams() {
   if (!TheShared().held.load(std::memory_order_relaxed)) return;
   TheShared().held.store(false);
-  for (const std::shared_ptr<Stream> &stream : AllStreams()) {
+  for (const std::shared_ptr<Stream>& stream : AllStreams()) {
     { std::lock_guard lock(stream->mutex_); }
     stream->work_.notify_one();
   }

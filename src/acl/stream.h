@@ -111,6 +111,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   Stream(const std::shared_ptr<Context>& context, uint32_t flags,
          bool is_default);
 
+  // Lets the device create another stream. When this one is destroyed, not
+  // when its thread lets go of it, so that programs can count on it.
+  void GiveBack();
   bool StartThread();
   static void* RunThread(void* stream);
   void Run();
