@@ -162,8 +162,9 @@ bool HasRope(const Arguments& args) {
 }
 
 bool NothingToWrite(const Arguments& args) {
+  const bool sink = args.has(kSink) && args.has(kDsink);
   return args[kDq].empty() && args[kDk].empty() && args[kDv].empty() &&
-         !args.has(kDpse);
+         !args.has(kDpse) && !sink;
 }
 
 Status CheckShape(const Arguments& args, int row, int like, size_t axes) {

@@ -101,6 +101,11 @@ TEST(NothingToWrite, IsWhenAllGradientsAreEmpty) {
   EXPECT_FALSE(NothingToWrite(call.Read()));
   call.Give(kDv, {0, 1, 8});
   EXPECT_TRUE(NothingToWrite(call.Read()));
+  call.Give(kDsink, {2}, ACL_FLOAT);  // without sink not written
+  EXPECT_TRUE(NothingToWrite(call.Read()));
+  call.Give(kSink, {2}, ACL_FLOAT);
+  EXPECT_FALSE(NothingToWrite(call.Read()));
+  call.Give(kSink, {0}, ACL_FLOAT);
   call.Give(kDpse, {4});
   EXPECT_FALSE(NothingToWrite(call.Read()));
 }
