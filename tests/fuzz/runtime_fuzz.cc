@@ -104,6 +104,19 @@ int EventCalls(Bytes& bytes, World& world) {
   }
 }
 
+// A pointer into memory that was freed cannot be told from a pointer to the
+// host's, so only what is in a block is copied.
+int CopyOut(const void* block, size_t size) {
+  static std::array<char, size_t{3} << 20> host;
+  aclrtPtrAttributes attributes = {};
+  const bool in_block =
+      aclrtPointerGetAttributes(block, &attributes) == 0 &&
+      attributes.location.type == ACL_MEM_LOCATION_TYPE_DEVICE;
+  if (!in_block) return 0;
+  return aclrtMemcpy(host.data(), host.size(), block, size,
+                     ACL_MEMCPY_DEVICE_TO_HOST);
+}
+
 int MemoryCalls(Bytes& bytes, World& world) {
   const size_t size = Size(bytes);
   aclrtPtrAttributes attributes;
@@ -117,12 +130,8 @@ int MemoryCalls(Bytes& bytes, World& world) {
       return aclrtMallocHost(&Pick(bytes, world.hosts), size);
     case 3:
       return aclrtFreeHost(Pick(bytes, world.hosts));
-    case 4: {
-      // The source is checked against its block, the destination is ours.
-      static std::array<char, size_t{3} << 20> host;
-      return aclrtMemcpy(host.data(), host.size(), Pick(bytes, world.blocks),
-                         size, ACL_MEMCPY_DEVICE_TO_HOST);
-    }
+    case 4:
+      return CopyOut(Pick(bytes, world.blocks), size);
     case 5:
       return aclrtPointerGetAttributes(Pick(bytes, world.blocks), &attributes);
     case 6:
