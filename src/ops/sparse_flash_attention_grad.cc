@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of attention in which every query row chose its keys:
-// aclnnSparseFlashAttentionGrad. All heads of a row share its list; there is
-// one kv head. docs/operators/sparse_flash_attention_grad.md has the formula
-// and the limits.
+// Gradients of attention in which every query row chose its keys, the same for
+// all its heads; there is one kv head. Formula and limits are in
+// docs/operators/sparse_flash_attention_grad.md.
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "acl/environment.h"
 #include "aclnnop/aclnn_sparse_flash_attention_grad.h"
+#include "base/str.h"
 #include "ops/canonical.h"
 #include "ops/operators.h"
 
@@ -38,8 +41,12 @@ enum Row {
   kGradKey,
   kGradValue,
   kGradQueryRope,
-  kGradKeyRope,
+  kGradKeyRope
 };
+
+constexpr Argument Output(std::string_view name, Need need = Need::kOptional) {
+  return {.name = name, .need = need, .dtypes = acl::kHalves, .output = true};
+}
 
 constexpr Argument kArguments[] = {
     {.name = "query", .need = Need::kRequired, .dtypes = acl::kHalves},
@@ -55,17 +62,11 @@ constexpr Argument kArguments[] = {
     {.name = "actualSeqLengthskvOptional", .dtypes = acl::kIndices},
     {.name = "queryRopeOptional", .dtypes = acl::kHalves},
     {.name = "keyRopeOptional", .dtypes = acl::kHalves},
-    {.name = "dQueryOut",
-     .need = Need::kRequired,
-     .dtypes = acl::kHalves,
-     .output = true},
-    {.name = "dKeyOut",
-     .need = Need::kRequired,
-     .dtypes = acl::kHalves,
-     .output = true},
-    {.name = "dValueOut", .dtypes = acl::kHalves, .output = true},
-    {.name = "dQueryRopeOutOptional", .dtypes = acl::kHalves, .output = true},
-    {.name = "dKeyRopeOutOptional", .dtypes = acl::kHalves, .output = true},
+    Output("dQueryOut", Need::kRequired),
+    Output("dKeyOut", Need::kRequired),
+    Output("dValueOut"),
+    Output("dQueryRopeOutOptional"),
+    Output("dKeyRopeOutOptional"),
 };
 
 // The scalars of a call. Tokens and `deterministic` have no effect: the modes
@@ -129,19 +130,30 @@ Status CheckValuePair(Call& call) {
   return {};
 }
 
+// A rope or its gradient. Callers without rope pass shape [0]; rope of no rows
+// has query's rank.
+bool GivenRope(const Call& call, int row) {
+  if (call.arguments.has(row)) return true;
+  if (!Given(call.arguments, row)) return false;
+  const Tensor& tensor = call[row];
+  return tensor.rank > 1 && tensor.rank == call[kQuery].rank &&
+         tensor.dims[tensor.rank - 1] > 0;
+}
+
 // What must be there because of something else. One rope alone counts as none,
 // as on the device.
 Status CheckCompanions(Call& call) {
   const Arguments& arguments = call.arguments;
-  call.rope = arguments.has(kQueryRope) && arguments.has(kKeyRope);
+  call.rope = GivenRope(call, kQueryRope) && GivenRope(call, kKeyRope);
   for (const int row : {kGradQueryRope, kGradKeyRope}) {
-    if (call.rope && !arguments.has(row)) {
+    if (call.rope && !GivenRope(call, row)) {
       return NullArgument("The {} cannot be nullptr when rope is given.",
                           arguments.name(row));
     }
   }
   for (const int row : {kQueryLengths, kKeyLengths}) {
-    if (call.packed() && !Given(arguments, row)) {
+    if (!call.packed()) continue;
+    if (!Given(arguments, row) || call[row].rank == 0) {
       return NullArgument("The {} cannot be nullptr in layout TND.",
                           arguments.name(row));
     }
@@ -174,13 +186,9 @@ Status CheckLike(const Call& call, int row, int like, int64_t channels = -1) {
     same = tensor.dims[axis] == (last ? channels : model.dims[axis]);
   }
   if (same) return {};
-  if (channels < 0) {
-    return Invalid("{}: shape {} does not match {}'s {}", kArguments[row].name,
-                   ShapeText(tensor), kArguments[like].name, ShapeText(model));
-  }
-  return Invalid("{}: shape {} does not match {}'s {} with last axis {}",
-                 kArguments[row].name, ShapeText(tensor), kArguments[like].name,
-                 ShapeText(model), channels);
+  return Invalid("{}: shape {} does not match {}'s {}{}", kArguments[row].name,
+                 ShapeText(tensor), kArguments[like].name, ShapeText(model),
+                 channels < 0 ? "" : Str(" with last axis {}", channels));
 }
 
 Status CheckShapes(const Call& call) {
@@ -244,34 +252,36 @@ Status CheckLists(const Call& call) {
   const int64_t rows = query.dims[call.row_axis()];
   const int64_t heads = query.dims[call.head_axis()];
   const std::array<int64_t, 4> dense{query.dims[0], 1, rows, heads};
-  const std::array<int64_t, 3> packed{1, rows, heads};
   for (const int row : {kSoftmaxMax, kSoftmaxSum}) {
-    const auto shape = call[row].shape();
-    if (call.packed() ? !std::ranges::equal(shape, packed)
-                      : !std::ranges::equal(shape, dense)) {
-      return Invalid("{}: shape {}, expected {}[{}{}, {}]",
-                     kArguments[row].name, ShapeText(call[row]),
-                     call.packed() ? "" : "B, 1, rows, heads of query: ",
-                     call.packed() ? "1, " : "", rows, heads);
+    if (std::ranges::equal(call[row].shape(),
+                           std::span(dense).subspan(call.packed() ? 1 : 0))) {
+      continue;
     }
+    return Invalid("{}: shape {}, expected [{}1, {}, {}]", kArguments[row].name,
+                   ShapeText(call[row]),
+                   call.packed() ? "" : Str("{}, ", query.dims[0]), rows,
+                   heads);
   }
   return {};
 }
 
+// At least one when packed: without queries there need not be any length.
 int64_t SequencesOf(const Call& call) {
-  return call.packed() ? call[kQueryLengths].elements() : call[kQuery].dims[0];
+  if (!call.packed()) return call[kQuery].dims[0];
+  return std::max<int64_t>(1, call[kQueryLengths].elements());
 }
 
 Status CheckLengths(const Call& call) {
-  const int64_t sequences = SequencesOf(call);
+  const int64_t sequences =
+      call.packed() ? call[kQueryLengths].elements() : call[kQuery].dims[0];
   for (const int row : {kQueryLengths, kKeyLengths}) {
-    if (!call.arguments.has(row)) continue;
+    if (!call.packed() && !call.arguments.has(row)) continue;
     if (call[row].rank != 1 || call[row].dims[0] != sequences) {
       return Invalid("{}: shape {}, expected [{}]", kArguments[row].name,
                      ShapeText(call[row]), sequences);
     }
   }
-  if (call.packed() && sequences == 0) {
+  if (call.packed() && sequences == 0 && !call[kQuery].empty()) {
     return Invalid("actualSeqLengthsQueryOptional: no sequences");
   }
   return {};
@@ -280,24 +290,36 @@ Status CheckLengths(const Call& call) {
 // What the NPU refuses although it has a meaning. Strict mode only.
 Status CheckHardwareLimits(const Call& call) {
   if (!acl::TheEnvironment().strict) return {};
-  const Tensor& query = call[kQuery];
-  const int64_t heads = query.dims[call.head_axis()];
-  if (heads > 128 || (heads & (heads - 1)) != 0) {
-    return Invalid("query: {} heads, the NPU takes powers of two up to 128",
-                   heads);
-  }
-  if (query.dims[call.channel_axis()] != 512) {
-    return Invalid("query: head dim {}, the NPU takes 512",
-                   query.dims[call.channel_axis()]);
-  }
-  if (call.rope && call[kQueryRope].dims[call.channel_axis()] != 64) {
-    return Invalid("queryRopeOptional: head dim {}, the NPU takes 64",
-                   call[kQueryRope].dims[call.channel_axis()]);
-  }
+  const int64_t sequences = SequencesOf(call);
+  const int64_t heads = call[kQuery].dims[call.head_axis()];
+  const int64_t dim = call[kQuery].dims[call.channel_axis()];
+  const int64_t rope =
+      call.rope ? call[kQueryRope].dims[call.channel_axis()] : 64;
+  const int64_t block = call.args.sparseBlockSize;
+  // Of one sequence; how many packed ones have is not known yet.
+  const int64_t most =
+      call.packed() ? 0 : std::max(call[kQuery].dims[1], call[kKey].dims[1]);
   constexpr std::array<int64_t, 5> kBlocks{1, 8, 16, 32, 64};
-  if (std::ranges::count(kBlocks, call.args.sparseBlockSize) == 0) {
-    return Invalid("sparseBlockSize: {}, the NPU takes 1, 8, 16, 32 or 64",
-                   call.args.sparseBlockSize);
+  const bool power = heads > 0 && (heads & (heads - 1)) == 0;
+  const struct {
+    bool fits;
+    std::string_view name;
+    int64_t given;
+    std::string_view unit, takes;
+  } limits[] = {
+      {sequences <= 256, "query", sequences, "sequences", "up to 256"},
+      {most <= 128 * 1024, "query or key", most, "rows", "up to 131072"},
+      {power && heads <= 128, "query", heads, "heads",
+       "powers of two up to 128"},
+      {dim == 512, "query", dim, "channels", "512"},
+      {rope == 64, "queryRopeOptional", rope, "channels", "64"},
+      {std::ranges::count(kBlocks, block) > 0, "sparseBlockSize", block, "rows",
+       "1, 8, 16, 32 or 64"},
+  };
+  for (const auto& limit : limits) {
+    if (limit.fits) continue;
+    return Invalid("{}: {} {}, the NPU takes {}", limit.name, limit.given,
+                   limit.unit, limit.takes);
   }
   return {};
 }
@@ -360,6 +382,25 @@ void PlaceTensors(const Call& call, Lowered& lowered) {
   PlaceStatistics(call, lowered, kSoftmaxSum, Slot::kRowSum);
 }
 
+// A query without elements attends to nothing: what is left are the zeros of
+// rows that no sequence has. If it has no heads, a head of no rows writes them.
+void LowerNoQueries(AttentionProblem& problem) {
+  for (Sequence& sequence : problem.lengths.sequences) sequence = {};
+  problem.lengths.device = Lengths::Device::kNone;
+  problem[Slot::kQueryLengths] = {};
+  problem[Slot::kKeyLengths] = {};
+  if (problem.heads > 0) return;
+  problem.heads = 1;
+  for (const Slot slot :
+       {Slot::kQuery, Slot::kQueryRope, Slot::kGradOut, Slot::kOut,
+        Slot::kGradQuery, Slot::kGradQueryRope, Slot::kRowMax, Slot::kRowSum}) {
+    if (!problem.has(slot)) continue;
+    const bool grid = slot == Slot::kRowMax || slot == Slot::kRowSum;
+    problem[slot].dims[grid ? 1 : 2] = 1;
+    problem[slot].dims[grid ? 2 : 1] = 0;
+  }
+}
+
 Lowered LowerChecked(const Call& call) {
   Lowered lowered;
   AttentionProblem& problem = lowered.problem;
@@ -371,31 +412,21 @@ Lowered LowerChecked(const Call& call) {
   problem.rope_dim = call.rope ? call[kQueryRope].dims[channel] : 0;
   problem.v_dim = call[kOut].dims[channel];
   problem.kv.rows = KvSource::Rows::kGathered;
-  problem.kv.gather_rows = call.args.sparseBlockSize;
+  // A block of more rows than there are is all of them.
+  problem.kv.gather_rows =
+      std::min(call.args.sparseBlockSize,
+               std::max<int64_t>(1, call[kKey].dims[call.row_axis()]));
   problem.kv.value_is_key = call.merged;
   problem.score.scale = static_cast<float>(call.args.scaleValue);
   if (call.args.sparseMode == 3) problem.mask.rules = {Causal()};
   PlaceLengths(call, lowered);
   PlaceTensors(call, lowered);
-  // Without query heads nothing attends; nothing but the zeros of dKeyOut and
-  // dValueOut is left to write, and a head of no rows writes them.
-  const bool headless = problem.heads == 0;
-  for (const Slot slot :
-       {Slot::kQuery, Slot::kQueryRope, Slot::kGradOut, Slot::kOut,
-        Slot::kGradQuery, Slot::kGradQueryRope, Slot::kRowMax, Slot::kRowSum}) {
-    if (!headless || !problem.has(slot)) continue;
-    const bool grid = slot == Slot::kRowMax || slot == Slot::kRowSum;
-    problem[slot].dims[grid ? 1 : 2] = 1;
-    problem[slot].dims[grid ? 2 : 1] = 0;
+  if (call[kQuery].empty()) LowerNoQueries(problem);
+  lowered.nothing = true;
+  for (const int row :
+       {kGradQuery, kGradKey, kGradValue, kGradQueryRope, kGradKeyRope}) {
+    if (Given(call.arguments, row)) lowered.nothing &= call[row].empty();
   }
-  if (headless) {
-    problem.heads = 1;
-    for (Sequence& sequence : problem.lengths.sequences) sequence.queries = {};
-    problem[Slot::kQueryLengths] = {};
-    problem.lengths.device = Lengths::Device::kNone;
-    problem[Slot::kKeyLengths] = {};
-  }
-  lowered.nothing = call[kGradQuery].empty() && call[kGradKey].empty();
   return lowered;
 }
 
@@ -437,25 +468,23 @@ extern "C" aclnnStatus aclnnSparseFlashAttentionGradGetWorkspaceSize(
     aclOpExecutor** executor) {
   using namespace flashacl;
   const ops::Args args{scaleValue, sparseBlockSize, layoutOptional, sparseMode};
-  const std::array<acl::Passed, 17> passed{
-      query,
-      key,
-      value,
-      sparseIndices,
-      dOut,
-      out,
-      softmaxMax,
-      softmaxSum,
-      actualSeqLengthsQueryOptional,
-      actualSeqLengthskvOptional,
-      queryRopeOptional,
-      keyRopeOptional,
-      dQueryOut,
-      dKeyOut,
-      dValueOut,
-      dQueryRopeOutOptional,
-      dKeyRopeOutOptional,
-  };
+  const acl::Passed passed[] = {query,
+                                key,
+                                value,
+                                sparseIndices,
+                                dOut,
+                                out,
+                                softmaxMax,
+                                softmaxSum,
+                                actualSeqLengthsQueryOptional,
+                                actualSeqLengthskvOptional,
+                                queryRopeOptional,
+                                keyRopeOptional,
+                                dQueryOut,
+                                dKeyOut,
+                                dValueOut,
+                                dQueryRopeOutOptional,
+                                dKeyRopeOutOptional};
   return acl::Prepare(
       ops::kSparseFlashAttentionGrad, passed,
       [&](const acl::Arguments& a) { return ops::Lower(a, args); },
