@@ -456,7 +456,9 @@ Status CheckBackward(const AttentionProblem& problem, const Needs& needs) {
 int64_t RowBlockElements(const AttentionProblem& problem, Slot slot) {
   const TensorSpec& out = problem[Slot::kOut];
   const int64_t sequences = out.strides[0] == 0 ? 1 : out.dims[0];
-  return sequences * out.dims[1] * problem.heads * problem[slot].dims[3];
+  const int64_t count =
+      sequences * out.dims[1] * problem.heads * problem[slot].dims[3];
+  return count == 0 ? 0 : (count - 1) * problem[slot].block_step() + 1;
 }
 
 Status CheckProblem(const AttentionProblem& problem) {

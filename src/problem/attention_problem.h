@@ -57,8 +57,9 @@ struct AttentionProblem {
   bool operator==(const AttentionProblem&) const = default;
 };
 
-// Elements of a row max or row sum in kBlocks: behind the blocks of the
-// sequences is room for the rows of kOut that no sequence has; they are 0.
+// From the first to behind the last element of a row max or row sum in kBlocks:
+// behind the blocks of the sequences is room for the rows of kOut that no
+// sequence has; they are 0.
 int64_t RowBlockElements(const AttentionProblem& problem, Slot slot);
 
 // What every problem must satisfy, whoever states it: the tensors its

@@ -31,8 +31,9 @@ GridPlane Grid::Plane(int64_t sequence, int64_t head) const {
     const int64_t plane = spec_.dims[1] == 1 ? 0 : head;
     // One stored row serves all rows when the tensor says so.
     const bool shared_row = spec_.dims[2] == 1;
-    return {block.start + plane * block.rows * block.columns,
-            shared_row ? 0 : block.columns, 1};
+    const int64_t step = spec_.block_step();
+    return {(block.start + plane * block.rows * block.columns) * step,
+            shared_row ? 0 : block.columns * step, step};
   }
   GridPlane plane{spec_.At(sequence, head), spec_.strides[2], spec_.strides[3]};
   const Sequence& rows = sequences_[static_cast<size_t>(sequence)];
@@ -54,7 +55,9 @@ int64_t Grid::ElementsNeeded() const {
   if (spec_.placement == Placement::kBlocks) {
     if (blocks_.empty()) return 0;
     const Block& last = blocks_.back();
-    return last.start + spec_.dims[1] * last.rows * last.columns;
+    const int64_t count =
+        last.start + spec_.dims[1] * last.rows * last.columns;
+    return count == 0 ? 0 : (count - 1) * spec_.block_step() + 1;
   }
   int64_t last = 0;
   for (size_t axis = 0; axis < 4; ++axis) {

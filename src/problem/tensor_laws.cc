@@ -129,6 +129,7 @@ Status CheckBlocks(const AttentionProblem& problem, Slot slot) {
     int64_t elements;
     if (__builtin_mul_overflow(rows, columns, &elements) ||
         __builtin_mul_overflow(elements, spec.dims[1], &elements) ||
+        __builtin_mul_overflow(elements, spec.block_step(), &elements) ||
         __builtin_add_overflow(total, elements, &total) ||
         total >= kMostElements) {
       return NoRoom(slot);

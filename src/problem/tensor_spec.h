@@ -17,7 +17,7 @@ enum class Placement : uint8_t {
                 // row max of packed sequences
   kTensorScores,  // rows and columns do: a mask over packed sequences
   kBlocks,    // one dense block [head, row, column] per sequence, one behind
-              // the other
+              // the other; neighbours are block_step() apart
   kDiagonal,  // only the last dims[2] rows of a square matrix of dims[3]
               // columns are stored; it is constant along its diagonals
 };
@@ -35,6 +35,11 @@ struct TensorSpec {
   std::array<int64_t, 4> strides{};
 
   constexpr bool present() const { return dtype != DType::kNone; }
+
+  // In a kBlocks grid only the last stride counts, and 0 means dense.
+  constexpr int64_t block_step() const {
+    return strides[3] > 1 ? strides[3] : 1;
+  }
 
   // Offset of an element, in elements.
   constexpr int64_t At(int64_t a, int64_t b = 0, int64_t c = 0,

@@ -344,7 +344,8 @@ void Backward::StoreBiasAndSink() {
     return tensor.ForEachElement(store);
   }
   // All there is room for, though sequences may be shorter in this run.
-  for (size_t n = 0; n < sums.size(); ++n) store(static_cast<int64_t>(n));
+  const auto end = static_cast<int64_t>(sums.size());
+  for (int64_t n = 0; n < end; n += tensor.spec.block_step()) store(n);
 }
 
 }  // namespace

@@ -141,8 +141,10 @@ void ClearRowResult(const Operands& operands, Slot slot) {
   const Tensor tensor = operands.tensor(slot);
   if (!tensor.present()) return;
   if (tensor.spec.placement != Placement::kBlocks) return tensor.Clear();
-  const int64_t elements = RowBlockElements(operands.problem, slot);
-  for (int64_t n = 0; n < elements; ++n) tensor.Store(n, 0);
+  const int64_t end = RowBlockElements(operands.problem, slot);
+  for (int64_t n = 0; n < end; n += tensor.spec.block_step()) {
+    tensor.Store(n, 0);
+  }
 }
 
 }  // namespace

@@ -58,6 +58,16 @@ TEST(Grid, BlocksFollowOneAnother) {
   EXPECT_EQ(grid.ElementsNeeded(), 36);
 }
 
+TEST(Grid, BlocksMayBeSpaced) {
+  TensorSpec spec{.dtype = DType::kF32, .placement = Placement::kBlocks};
+  spec.dims = {3, 2, TensorSpec::kPerSequence, TensorSpec::kPerSequence};
+  spec.strides[3] = 3;
+  const Grid grid(spec, kSequences);
+  EXPECT_EQ(grid.Plane(0, 1).At(2, 1), 3 * (6 + 5));
+  EXPECT_EQ(grid.Plane(2, 1).At(3, 2), 3 * (12 + 12 + 11));
+  EXPECT_EQ(grid.ElementsNeeded(), 35 * 3 + 1);
+}
+
 TEST(Grid, BlocksMayShareHeadsAndRows) {
   TensorSpec spec{.dtype = DType::kF32, .placement = Placement::kBlocks};
   spec.dims = {3, 1, 1, TensorSpec::kPerSequence};
