@@ -163,7 +163,9 @@ Status LowerBias(const Arguments& args, const Training& training,
                  AttentionProblem& problem) {
   FLASHACL_RETURN_IF_ERROR(CheckPseType(training));
   if (training.pse == nullptr) {
-    if (training.pse_type == 1) return {};
+    // One without elements has none to enter scores, so its type is moot.
+    const bool empty = PassedIn(args, kPse) != nullptr;
+    if (training.pse_type == 1 || (training.pse_type == 0 && empty)) return {};
     return Contradiction("pseShiftOptional: none, expected one with pseType {}",
                          training.pse_type);
   }

@@ -105,11 +105,13 @@ Result<TensorSpec> RowStatisticSpec(const RowStatistic& statistic) {
   const acl::Tensor& tensor = statistic.tensor;
   const int64_t heads = statistic.heads;
   const int64_t rows = tensor.elements() / (heads * kLanes);
+  const int64_t step = StepOf(tensor);
   TensorSpec spec{.dtype = tensor.dtype()};
   if (statistic.same_as_input) {
     spec.placement = Placement::kTensorRows;
     spec.dims = {statistic.sequences, heads, rows, kLanes};
-    spec.strides = {0, kLanes, Product(heads, kLanes), 1};
+    spec.strides = {0, Product(kLanes, step),
+                    Product(Product(heads, kLanes), step), step};
     const bool declared = tensor.rank == 3 && tensor.dims[0] == rows &&
                           tensor.dims[1] == heads && tensor.dims[2] == kLanes;
     if (declared) {
@@ -120,12 +122,12 @@ Result<TensorSpec> RowStatisticSpec(const RowStatistic& statistic) {
   } else {
     spec.placement = Placement::kBlocks;
     spec.dims = {statistic.sequences, heads, TensorSpec::kPerSequence, kLanes};
-    spec.strides = {0, 0, kLanes, 1};
+    spec.strides = {0, 0, 0, step};
   }
-  if (StepOf(tensor) == 1) return spec;
+  if (step > 0) return spec;
   return Invalid(
-      "{}: strides of shape {}, expected a contiguous tensor: the order of its "
-      "memory is not that of its shape",
+      "{}: strides of shape {}, expected elements evenly spaced: the order of "
+      "its memory is not that of its shape",
       statistic.name, ShapeText(tensor));
 }
 

@@ -242,17 +242,18 @@ Result<TensorSpec> FourDimensional(const Training& training,
   const bool packed = storage == MaskStorage::kPacked && mask.dims[0] > 1 &&
                       !EqualLengths(training.packed);
   if (!packed) return Strided(mask, {0, 1, 2, 3}, extents);
-  if (StepOf(mask) != 1) {
+  const int64_t step = StepOf(mask);
+  if (step == 0) {
     return Invalid(
         "{}: strides of shape {} with sequences of different lengths, expected "
-        "a contiguous tensor: its memory is one block per sequence",
+        "elements evenly spaced: memory is one block per sequence",
         kMask, ShapeText(mask));
   }
   return TensorSpec{.dtype = mask.dtype(),
                     .placement = Placement::kBlocks,
                     .dims = {count, mask.dims[1], TensorSpec::kPerSequence,
                              TensorSpec::kPerSequence},
-                    .strides = {0, 0, 0, 1}};
+                    .strides = {0, 0, 0, step}};
 }
 
 }  // namespace

@@ -56,8 +56,9 @@ Result<TensorSpec> Flat(const Training& training, const acl::Tensor& tensor) {
     return BadShape(training, tensor,
                     Str("[{}] (every score) or [{}] (one row)", all, shared));
   }
-  if (StepOf(tensor) != 1) {
-    return Invalid("{}: stride {}, expected contiguous elements",
+  const int64_t step = StepOf(tensor);
+  if (step == 0) {
+    return Invalid("{}: stride {}, expected elements of their own",
                    training.names->pse, tensor.strides[0]);
   }
   return TensorSpec{
@@ -66,7 +67,7 @@ Result<TensorSpec> Flat(const Training& training, const acl::Tensor& tensor) {
       .dims = {packed.count(), heads,
                tensor.dims[0] == all ? TensorSpec::kPerSequence : 1,
                TensorSpec::kPerSequence},
-      .strides = {0, 0, 0, 1}};
+      .strides = {0, 0, 0, step}};
 }
 
 // [B, N, 1024, maxSkv] or [1, N, 1024, maxSkv].

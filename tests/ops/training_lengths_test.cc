@@ -119,6 +119,14 @@ TEST(RowStatisticSpec, PutsBlocksBehindOneAnother) {
             (std::array<int64_t, 4>{3, 2, TensorSpec::kPerSequence, 8}));
 }
 
+TEST(RowStatisticSpec, SpacesBlocksAsTheViewIs) {
+  const acl::Tensor tensor = View({5, 2, 8}, {32, 16, 2});
+  const auto spec = RowStatisticSpec(
+      {.name = "max", .tensor = tensor, .heads = 2, .sequences = 3});
+  ASSERT_TRUE(spec.ok());
+  EXPECT_EQ(spec->block_step(), 2);
+}
+
 TEST(RowStatisticSpec, FollowsTheStridesOfTheSameLayout) {
   const acl::Tensor spread = View({5, 2, 8}, {8, 100, 1});
   const auto spec = RowStatisticSpec({.name = "max",

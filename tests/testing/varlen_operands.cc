@@ -69,6 +69,18 @@ Form MaybeSpread(const VarLenCase& c, Form form,
   return c.spread ? Spread(std::move(form), order) : form;
 }
 
+Form MaybeSpaced(const VarLenCase& c, Form form) {
+  if (!c.spread) return form;
+  int64_t stride = 2;
+  form.strides.assign(form.dims.size(), 0);
+  for (size_t axis = form.dims.size(); axis-- > 0;) {
+    form.strides[axis] = stride;
+    stride *= std::max<int64_t>(form.dims[axis], 1);
+  }
+  form.offset = 3;
+  return form;
+}
+
 std::optional<Form> MaskOf(const VarLenCase& c) {
   const VarLenSizes& s = c.sizes;
   const auto count = static_cast<int64_t>(s.rows.size());
@@ -88,9 +100,9 @@ std::optional<Form> MaskOf(const VarLenCase& c) {
     case MaskForm::kOne:
       return MaybeSpread(c, four(1, 1), {3, 0, 1, 2});
     case MaskForm::kPerSequence:
-      return four(count, 1);
+      return MaybeSpaced(c, four(count, 1));
     case MaskForm::kPerHead:
-      return four(count, s.heads);
+      return MaybeSpaced(c, four(count, s.heads));
     case MaskForm::kCompressed:
       // One element stands for all: nobody reads them.
       return Form{c.mask_type, {c.mode == 6 ? 3072 : 2048, 2048}, {0, 0}};
@@ -105,15 +117,15 @@ std::optional<Form> PseOf(const VarLenCase& c) {
     case PseForm::kNone:
       return std::nullopt;
     case PseForm::kEvery:
-      return Form{s.type, {s.heads * Scores(s)}};
+      return MaybeSpaced(c, {s.type, {s.heads * Scores(s)}});
     case PseForm::kShared:
-      return Form{s.type, {s.heads * Sum(s.columns)}};
+      return MaybeSpaced(c, {s.type, {s.heads * Sum(s.columns)}});
     case PseForm::kCompressed:
       return Form{s.type, {1, s.heads, kStored, Most(s.columns)}};
     case PseForm::kCompressedEach:
       return Form{s.type, {count, s.heads, kStored, Most(s.columns)}};
     case PseForm::kSlopes:
-      return Form{ACL_FLOAT, {s.heads}};
+      return MaybeSpaced(c, {ACL_FLOAT, {s.heads}});
     case PseForm::kSlopesEach:
       return MaybeSpread(c, {ACL_FLOAT, {count, s.heads}}, {1, 0});
   }

@@ -20,6 +20,9 @@ bool Compressed(const VarLenCase& c);  // its pse
 Form MaybeSpread(const VarLenCase& c, Form form,
                  std::initializer_list<size_t> order);
 
+// The same for what must keep its order: every second element of memory.
+Form MaybeSpaced(const VarLenCase& c, Form form);
+
 std::optional<Form> MaskOf(const VarLenCase& c);
 std::optional<Form> PseOf(const VarLenCase& c);
 std::optional<Form> DropOf(const VarLenCase& c);

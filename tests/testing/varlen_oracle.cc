@@ -24,6 +24,9 @@ void ExpectForward(const VarLenCase& c, Random& random) {
   for (auto* form : {&call.query, &call.key, &call.value, &call.attentionOut}) {
     **form = MaybeSpread(c, **form, {1, 0, 2});
   }
+  for (auto* form : {&call.softmaxMax, &call.softmaxSum}) {
+    **form = MaybeSpaced(c, **form);
+  }
   Caller caller(aclnnFlashAttentionVarLenScore);
   const VarLenForward::Tensors t = call.Make(caller);
   Operands o{.c = c,
@@ -194,7 +197,7 @@ VarLenBackward CallOf(const VarLenCase& c) {
   if (c.kv_start) call.kvStartIdx = {*c.kv_start};
   if (c.same_as_input) call.softmaxInLayout = "same_as_input";
   if (c.pse_gradient) call.dpse = call.pseShift;
-  if (c.sink) call.sinkIn = Form{ACL_FLOAT, {c.sizes.heads}};
+  if (c.sink) call.sinkIn = MaybeSpaced(c, {ACL_FLOAT, {c.sizes.heads}});
   if (c.sink && c.sink_gradient) call.dsink = call.sinkIn;
   if (c.rope_dim > 0) {
     call.queryRope = call.query;
@@ -209,10 +212,9 @@ VarLenBackward CallOf(const VarLenCase& c) {
                      &call.dqRope, &call.dk, &call.dkRope, &call.dv}) {
     if (*form) **form = MaybeSpread(c, **form, {1, 0, 2});
   }
-  if (c.same_as_input) {
-    for (auto* form : {&call.softmaxMax, &call.softmaxSum}) {
-      **form = MaybeSpread(c, **form, {1, 0, 2});
-    }
+  for (auto* form : {&call.softmaxMax, &call.softmaxSum}) {
+    **form = c.same_as_input ? MaybeSpread(c, **form, {1, 0, 2})
+                             : MaybeSpaced(c, **form);
   }
   return call;
 }
