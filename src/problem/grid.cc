@@ -55,8 +55,7 @@ int64_t Grid::ElementsNeeded() const {
   if (spec_.placement == Placement::kBlocks) {
     if (blocks_.empty()) return 0;
     const Block& last = blocks_.back();
-    const int64_t count =
-        last.start + spec_.dims[1] * last.rows * last.columns;
+    const int64_t count = last.start + spec_.dims[1] * last.rows * last.columns;
     return count == 0 ? 0 : (count - 1) * spec_.block_step() + 1;
   }
   int64_t last = 0;
