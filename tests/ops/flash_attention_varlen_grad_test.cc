@@ -131,6 +131,51 @@ TEST(VarLenScoreGrad, ComputesTheGradientOfPse) {
   }
 }
 
+// Of a compressed pse, a stored diagonal takes the gradients of the whole one.
+TEST(VarLenScoreGrad, ComputesTheGradientOfCompressedPse) {
+  constexpr int64_t kRows = 1030;
+  constexpr int64_t kMissing = kRows - 1024;
+  Caller caller(aclnnFlashAttentionUnpaddingScoreGradV5);
+  VarLenBackward call({.type = ACL_FLOAT,
+                       .rows = {kRows},
+                       .columns = {kRows},
+                       .heads = 1,
+                       .dim = 1,
+                       .v_dim = 1});
+  call.pseShift = call.dpse = Form{ACL_FLOAT, {1, 1, 1024, kRows}};
+  call.pseType = 0;
+  call.attenMask = Form{ACL_BOOL, {2048, 2048}, {0, 0}};
+  call.sparseMode = 2;
+  const auto t = call.Make(caller);
+  Random random(41);
+  for (DeviceTensor* tensor :
+       {t.query, t.keyIn, t.value, t.dy, t.attentionIn}) {
+    tensor->Fill(random, -1, 1);
+  }
+  t.softmaxSum->FillWith(100);
+  ASSERT_TRUE(Succeeds(caller, call, t));
+
+  std::vector<double> expected(kRows, 0), got(kRows, 0);
+  for (int64_t i = 0; i < kRows; ++i) {
+    for (int64_t j = 0; j <= i; ++j) {
+      const double p = std::exp(0.5 * t.query->Nth(i) * t.keyIn->Nth(j)) / 100;
+      expected[static_cast<size_t>(i - j)] +=
+          p * t.dy->Nth(i) * (t.value->Nth(j) - t.attentionIn->Nth(i));
+    }
+  }
+  for (int64_t n = 0; n < t.dpse->elements(); ++n) {
+    const int64_t diagonal = n / kRows + kMissing - n % kRows;
+    if (diagonal < 0) {
+      EXPECT_EQ(t.dpse->Nth(n), 0);
+    } else {
+      got[static_cast<size_t>(diagonal)] += t.dpse->Nth(n);
+    }
+  }
+  for (size_t d = 0; d < got.size(); ++d) {
+    EXPECT_NEAR(got[d], expected[d], 1e-5) << "diagonal " << d;
+  }
+}
+
 // A dpse of another shape, or without pse, is left as it was.
 TEST(VarLenScoreGrad, LeavesOtherPseGradientsAlone) {
   for (const bool pse : {false, true}) {
