@@ -413,5 +413,53 @@ TEST(SparseGrad, StrictModeKnowsTheHardware) {
   EXPECT_TRUE(child.ok()) << child.output;
 }
 
+// What synchronising says after the call has run.
+aclError RunAndSynchronise(SparseCall& call) {
+  for (DeviceTensor* tensor :
+       {call.query, call.key, call.value, call.indices, call.grad_out, call.out,
+        call.row_max, call.row_sum, call.query_lengths, call.key_lengths,
+        call.query_rope, call.key_rope}) {
+    tensor->Upload();
+  }
+  uint64_t size = 0;
+  aclOpExecutor* executor = nullptr;
+  EXPECT_EQ(call.PhaseOne(&size, &executor), 0);
+  std::vector<std::byte> workspace(size);
+  EXPECT_EQ(
+      aclnnSparseFlashAttentionGrad(workspace.data(), size, executor, nullptr),
+      0);
+  return aclrtSynchronizeStream(nullptr);
+}
+
+TEST(SparseGradChild, DISABLED_StrictContents) {
+  constexpr aclError kKernelFailed = 507015;
+  const auto expect = [](std::vector<double> list, double key_end,
+                         aclError status, const char* words) {
+    SparseCall call({.heads = 1, .dim = 512, .rope_dim = 64});
+    for (int64_t n = 0; n < call.indices->elements(); ++n) {
+      call.indices->SetNth(n, list[static_cast<size_t>(n % 4)]);
+    }
+    call.key_lengths->SetNth(1, key_end);
+    EXPECT_EQ(RunAndSynchronise(call), status);
+    if (status == 0) return;
+    const char* const message = aclGetRecentErrMsg();
+    EXPECT_NE(std::string(message == nullptr ? "" : message).find(words),
+              std::string::npos)
+        << words;
+  };
+  expect({3, 0, 1, -1}, 9, 0, "");
+  expect({3, 0, 3, -1}, 9, kKernelFailed, "block 3 for the second time");
+  expect({3, 5, 0, -1}, 9, kKernelFailed, "block 5, but there are 4");
+  expect({3, -1, 0, -1}, 9, kKernelFailed, "0 behind the end");
+  expect({3, 0, 1, -1}, 10, kKernelFailed, "key lengths[1]: 10");
+  expect({3, 0, 1, -1}, 3, kKernelFailed, "key lengths[1]: 3");
+}
+
+TEST(SparseGrad, StrictModeLooksAtContents) {
+  const ChildResult child = RunChild("SparseGradChild.DISABLED_StrictContents",
+                                     {{"FLASHACL_STRICT", "1"}});
+  EXPECT_TRUE(child.ok()) << child.output;
+}
+
 }  // namespace
 }  // namespace flashacl::testing
