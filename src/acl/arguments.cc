@@ -48,6 +48,39 @@ Result<Entry> ReadTensor(const Argument &row, const aclTensor *handle) {
   return entry;
 }
 
+// Kernels step forward only and count in int64_t, and results that lie on one
+// another cannot all be kept.
+Status CheckStrides(const Argument &row, const Tensor &tensor) {
+  constexpr int64_t kMostElements = int64_t{1} << 59;  // 2^62 bytes
+  const bool apart = row.output && row.dtypes != kAnyType;
+  int64_t last = tensor.offset;
+  bool within = last < kMostElements;
+  for (size_t axis = 0; axis < tensor.rank; ++axis) {
+    const int64_t steps = tensor.dims[axis] - 1;
+    const int64_t stride = tensor.strides[axis];
+    if (stride < 0) {
+      return Invalid("{}: stride {} of axis {}, expected at least 0", row.name,
+                     stride, axis);
+    }
+    if (apart && stride == 0 && steps > 0) {
+      return Invalid("{}: stride 0 of axis {}, but results do not repeat",
+                     row.name, axis);
+    }
+    int64_t span;
+    within = within && !__builtin_mul_overflow(steps, stride, &span) &&
+             !__builtin_add_overflow(last, span, &last) && last < kMostElements;
+  }
+  if (tensor.offset < 0) {
+    return Invalid("{}: offset {}, expected at least 0", row.name,
+                   tensor.offset);
+  }
+  if (within || tensor.empty()) return {};
+  return Invalid(
+      "{}: shape {} with its strides and offset {} spans more than "
+      "2^59 elements",
+      row.name, ShapeText(tensor), tensor.offset);
+}
+
 }  // namespace
 
 Result<Arguments> Arguments::Read(std::span<const Argument> table,
@@ -116,6 +149,7 @@ Status Arguments::CheckTypes() const {
       return Invalid("{}: private format {}, expected ND", row.name,
                      static_cast<int>(entry.tensor->format));
     }
+    FLASHACL_RETURN_IF_ERROR(CheckStrides(row, *entry.tensor));
   }
   return {};
 }

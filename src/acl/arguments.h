@@ -74,8 +74,9 @@ class Arguments {
   // kNullArgument if a required one is null.
   Status CheckPresent() const;
 
-  // kInvalidArgument unless every present one has a type its row allows and a
-  // plain (not a private) format.
+  // kInvalidArgument unless every present one has a type its row allows, a
+  // plain (not a private) format, and strides and an offset that can be
+  // followed.
   Status CheckTypes() const;
 
   // The tensor of a row that is no list; null when absent. An optional tensor

@@ -71,7 +71,11 @@ void Fill(const Description &of, Tensor &tensor) {
   int64_t stride = 1;
   for (size_t axis = tensor.rank; axis-- > 0;) {
     tensor.strides[axis] = stride;
-    stride *= std::max<int64_t>(tensor.dims[axis], 1);
+    // Beyond any memory; users refuse such strides.
+    if (__builtin_mul_overflow(stride, std::max<int64_t>(tensor.dims[axis], 1),
+                               &stride)) {
+      stride = INT64_MAX;
+    }
   }
 }
 
@@ -132,7 +136,10 @@ bool Tensor::contiguous() const {
   int64_t expected = 1;
   for (size_t axis = rank; axis-- > 0;) {
     if (dims[axis] != 1 && strides[axis] != expected) return false;
-    expected *= std::max<int64_t>(dims[axis], 1);
+    if (__builtin_mul_overflow(expected, std::max<int64_t>(dims[axis], 1),
+                               &expected)) {
+      expected = INT64_MAX;
+    }
   }
   return true;
 }

@@ -106,6 +106,68 @@ TEST_F(ArgumentsTest, RefusesPrivateFormats) {
             "maskOptional: private format 29, expected ND");
 }
 
+// A view of a [2, 8] tensor.
+aclTensor* View(std::vector<int64_t> strides, int64_t offset) {
+  const int64_t dims[] = {2, 8};
+  return aclCreateTensor(dims, 2, ACL_FLOAT16, strides.data(), offset,
+                         ACL_FORMAT_ND, dims, 2, nullptr);
+}
+
+TEST_F(ArgumentsTest, RefusesStridesAndOffsetsNobodyCanFollow) {
+  struct Case {
+    std::vector<int64_t> strides;
+    int64_t offset;
+    const char* message;
+  };
+  const Case cases[] = {
+      {{8, -1}, 0, "query: stride -1 of axis 1, expected at least 0"},
+      {{INT64_MIN, 1},
+       0,
+       "query: stride -9223372036854775808 of axis 0, expected at least 0"},
+      {{8, 1}, -1, "query: offset -1, expected at least 0"},
+      {{8, 1},
+       INT64_MIN,
+       "query: offset -9223372036854775808, expected at least 0"},
+      {{INT64_MAX, 1},
+       0,
+       "query: shape [2, 8] with its strides and offset 0 spans more than 2^59 "
+       "elements"},
+      {{1, INT64_MAX},
+       3,
+       "query: shape [2, 8] with its strides and offset 3 spans more than 2^59 "
+       "elements"},
+      {{8, 1},
+       INT64_MAX,
+       "query: shape [2, 8] with its strides and offset 9223372036854775807 "
+       "spans more than 2^59 elements"},
+  };
+  for (const Case& c : cases) {
+    aclDestroyTensor(query_);
+    query_ = View(c.strides, c.offset);
+    const Status status = Read()->CheckTypes();
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_EQ(status.message(), c.message);
+  }
+}
+
+TEST_F(ArgumentsTest, InputsMayRepeatAndOutputsMayNot) {
+  aclDestroyTensor(query_);
+  query_ = View({0, 0}, 5);
+  EXPECT_TRUE(Read()->CheckTypes().ok());
+  aclDestroyTensor(out_);
+  out_ = View({0, 1}, 0);
+  EXPECT_EQ(Read()->CheckTypes().message(),
+            "out: stride 0 of axis 0, but results do not repeat");
+}
+
+TEST_F(ArgumentsTest, RefusesShapesBeyondAnyMemory) {
+  mask_ = Create({INT64_MAX, INT64_MAX, INT64_MAX}, ACL_BOOL);
+  EXPECT_EQ(Read()->CheckTypes().message(),
+            "maskOptional: shape [9223372036854775807, 9223372036854775807, "
+            "9223372036854775807] with its strides and offset 0 spans more "
+            "than 2^59 elements");
+}
+
 TEST_F(ArgumentsTest, NeverFollowsADeadHandle) {
   mask_ = Create({2}, ACL_BOOL);
   aclDestroyTensor(mask_);
