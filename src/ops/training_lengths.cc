@@ -85,6 +85,7 @@ void ForgetKeys(Packed& packed) {
 }
 
 int64_t StepOf(const acl::Tensor& tensor) {
+  if (tensor.empty()) return 1;
   int64_t step = 0;
   int64_t next = 0;  // the stride that continues the axes behind
   for (size_t axis = tensor.rank; axis-- > 0;) {
@@ -104,7 +105,7 @@ int64_t StepOf(const acl::Tensor& tensor) {
 Result<TensorSpec> RowStatisticSpec(const RowStatistic& statistic) {
   const acl::Tensor& tensor = statistic.tensor;
   const int64_t heads = statistic.heads;
-  const int64_t rows = tensor.elements() / (heads * kLanes);
+  const int64_t rows = tensor.elements() / Product(heads, kLanes);
   const int64_t step = StepOf(tensor);
   TensorSpec spec{.dtype = tensor.dtype()};
   if (statistic.same_as_input) {

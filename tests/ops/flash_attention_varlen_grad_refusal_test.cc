@@ -208,6 +208,23 @@ TEST(VarLenScoreGradArguments, RefusesShapesAndHeads) {
   });
 }
 
+// Eight copies for each of them do not even count in int64_t.
+TEST(VarLenScoreGradArguments, RefusesMoreHeadsThanThereIsMemory) {
+  constexpr int64_t kHeads = int64_t{1} << 61;
+  ExpectRefused({
+      {"heads", kInvalid, "query: ",
+       [](C& c) {
+         c.headNum = kHeads;
+         for (auto* form : {&c.query, &c.dy, &c.attentionIn, &c.dq,
+                            &c.softmaxMax, &c.softmaxSum}) {
+           (*form)->dims = {0, kHeads, 8};
+           (*form)->strides = {8, 8, 1};
+         }
+         c.actualSeqQLen = {{0, 0}};
+       }},
+  });
+}
+
 TEST(VarLenScoreGradArguments, RefusesStatisticsAndSinks) {
   ExpectRefused({
       {"max shape", kInvalid, "softmaxMaxOptional: shape [80]",

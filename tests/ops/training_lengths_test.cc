@@ -104,6 +104,7 @@ TEST(StepOf, IsTheDistanceOfNeighboursOrZero) {
   EXPECT_EQ(StepOf(View({2, 3, 4}, {24, 8, 2})), 2);
   EXPECT_EQ(StepOf(View({2, 1, 4}, {4, 999, 1})), 1);  // one entry: no matter
   EXPECT_EQ(StepOf(View({1, 1}, {7, 0})), 1);
+  EXPECT_EQ(StepOf(View({0, 3}, {7, 7})), 1);  // none: no matter
   EXPECT_EQ(StepOf(View({2, 3, 4}, {16, 4, 1})), 0);
   EXPECT_EQ(StepOf(View({2, 3}, {1, 2})), 0);
   EXPECT_EQ(StepOf(View({4}, {0})), 0);
