@@ -226,9 +226,7 @@ Result<acl::Lowered> Lower(const Arguments& args, const Args& a) {
   FLASHACL_RETURN_IF_ERROR(LowerPse(training, problem));
   FLASHACL_RETURN_IF_ERROR(LowerDropMask(training, problem));
   FLASHACL_RETURN_IF_ERROR(LowerMask(training, problem));
-  if (training.atten_mask != nullptr && !problem.has(Slot::kMask)) {
-    lowered.compressed_mask = kAttenMask;
-  }
+  if (IsMaskCompressed(training)) lowered.compressed_mask = kAttenMask;
   FLASHACL_RETURN_IF_ERROR(CheckOutputs(args));
   if (acl::TheEnvironment().strict) {
     FLASHACL_RETURN_IF_ERROR(CheckHardwareLimits(RowsOf(args), training));

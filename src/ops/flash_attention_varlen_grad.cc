@@ -264,9 +264,7 @@ Result<acl::Lowered> Lower(const Arguments& args, const Args& a) {
   StateTensors(args, training, problem);
   FLASHACL_RETURN_IF_ERROR(LowerStatistics(args, training, a, problem));
   FLASHACL_RETURN_IF_ERROR(LowerMask(training, problem));
-  if (training.atten_mask != nullptr && !problem.has(Slot::kMask)) {
-    lowered.compressed_mask = kAttenMask;
-  }
+  if (IsMaskCompressed(training)) lowered.compressed_mask = kAttenMask;
   FLASHACL_RETURN_IF_ERROR(LowerBias(args, training, problem));
   FLASHACL_RETURN_IF_ERROR(LowerDropout(training, problem));
   if (acl::TheEnvironment().strict) {

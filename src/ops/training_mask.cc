@@ -345,11 +345,17 @@ Mask SparseRules(const Training& training) {
   }
 }
 
+// Without scores nobody looks at the tensor, whatever it is.
+bool IsMaskCompressed(const Training& training) {
+  return training.atten_mask != nullptr && training.packed.scores > 0 &&
+         training.sparse_mode != kDefault && training.sparse_mode != kAll;
+}
+
 Result<TensorSpec> MaskGrid(const Training& training, MaskStorage storage) {
   const acl::Tensor& mask = *training.atten_mask;
   const Packed& packed = training.packed;
   if (packed.scores == 0) return TensorSpec{};  // nothing to hide
-  if (training.sparse_mode != kDefault && training.sparse_mode != kAll) {
+  if (IsMaskCompressed(training)) {
     FLASHACL_RETURN_IF_ERROR(CheckCompressed(training));
     return TensorSpec{};
   }

@@ -34,6 +34,9 @@ enum class MaskStorage : uint8_t {
   kPacked,  // one block per sequence, as long as the sequence: backward
 };
 
+// Whether the mask tensor is a fixed picture of the sparse mode's rule.
+bool IsMaskCompressed(const Training& training);
+
 // The mask as a grid. Absent for compressed modes, whose tensor only has its
 // shape checked: its contents are a fixed picture of the rule.
 Result<TensorSpec> MaskGrid(const Training& training, MaskStorage storage);

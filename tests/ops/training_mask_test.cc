@@ -189,5 +189,24 @@ TEST(MaskGrid, CompressedMasksAreNotThere) {
       Grid(prefix, Mask({3072, 2048}), MaskStorage::kPadded).present());
 }
 
+// Strict mode compares what is compressed with its picture, so nothing else
+// may count as that.
+TEST(IsMaskCompressed, NeedsAModeWithAPictureAndScores) {
+  const acl::Tensor mask = Mask({2048, 2048});
+  for (const int64_t mode : {2, 3, 4, 6, 7, 8}) {
+    Training training = Call({{3}, {4}}, mode, 9, 9);
+    EXPECT_FALSE(IsMaskCompressed(training));
+    training.atten_mask = &mask;
+    EXPECT_TRUE(IsMaskCompressed(training));
+    training.packed = PackedOf({{3, 0}, {0, 4}});
+    EXPECT_FALSE(IsMaskCompressed(training));
+  }
+  for (const int64_t mode : {0, 1}) {
+    Training training = Call({{3}, {4}}, mode, 9, 9);
+    training.atten_mask = &mask;
+    EXPECT_FALSE(IsMaskCompressed(training));
+  }
+}
+
 }  // namespace
 }  // namespace flashacl::ops
