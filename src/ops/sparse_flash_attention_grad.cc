@@ -216,7 +216,7 @@ Status CheckShapes(const Call& call) {
   int64_t v_dim = key.dims[channel];
   if (!call.merged) {
     const Tensor& value = call[kValue];
-    v_dim = value.rank == key.rank ? value.dims[channel] : 0;
+    if (value.rank == key.rank) v_dim = value.dims[channel];
     FLASHACL_RETURN_IF_ERROR(CheckLike(call, kValue, kKey, v_dim));
     FLASHACL_RETURN_IF_ERROR(CheckLike(call, kGradValue, kValue));
   }
@@ -227,8 +227,8 @@ Status CheckShapes(const Call& call) {
 Status CheckRope(const Call& call) {
   if (!call.rope) return {};
   const Tensor& rope = call[kQueryRope];
-  const int64_t dim =
-      rope.rank == call[kQuery].rank ? rope.dims[call.channel_axis()] : 0;
+  const bool axes = rope.rank == call[kQuery].rank;
+  const int64_t dim = axes ? rope.dims[call.channel_axis()] : -1;
   FLASHACL_RETURN_IF_ERROR(CheckLike(call, kQueryRope, kQuery, dim));
   FLASHACL_RETURN_IF_ERROR(CheckLike(call, kKeyRope, kKey, dim));
   FLASHACL_RETURN_IF_ERROR(CheckLike(call, kGradQueryRope, kQueryRope));
@@ -281,10 +281,11 @@ Status CheckLengths(const Call& call) {
                      ShapeText(call[row]), sequences);
     }
   }
-  if (call.packed() && sequences == 0 && !call[kQuery].empty()) {
-    return Invalid("actualSeqLengthsQueryOptional: no sequences");
-  }
-  return {};
+  const bool none = call.packed() && sequences == 0 && !call[kQuery].empty();
+  if (!none && sequences <= 1 << 20) return {};  // a plan has room for each
+  return Invalid("{}: {} sequences, expected 1 to 2^20",
+                 kArguments[call.packed() ? kQueryLengths : kQuery].name,
+                 sequences);
 }
 
 // What the NPU refuses although it has a meaning. Strict mode only.

@@ -252,7 +252,7 @@ TEST(SparseGradRefusals, PackedShapes) {
          Shaped(&SparseCall::query_lengths, {0})(c);
          Shaped(&SparseCall::key_lengths, {0})(c);
        },
-       kInvalid, "actualSeqLengthsQueryOptional: no sequences"},
+       kInvalid, "actualSeqLengthsQueryOptional: 0 sequences"},
   };
   ExpectRefusals({}, refusals);
 }
@@ -279,6 +279,9 @@ TEST(SparseGradRefusals, DenseShapes) {
        "softmaxMax: shape"},
       {"sum", Shaped(&SparseCall::row_sum, {2, 1, 5}), kInvalid,
        "softmaxSum: shape"},
+      {"rank of value", Shaped(&SparseCall::value, {9, 16}), kInvalid,
+       "value: shape [9, 16] does not match key's [2, 9, 1, 16] with last axis "
+       "16"},
       {"lengths",
        [](SparseCall& c) {
          c.key_lengths = c.caller.Input({.type = ACL_INT32, .dims = {3}});
@@ -286,6 +289,46 @@ TEST(SparseGradRefusals, DenseShapes) {
        kInvalid, "actualSeqLengthskvOptional: shape"},
   };
   ExpectRefusals(Dense(), refusals);
+}
+
+// As many as a shape can say, without memory to show for it.
+TEST(SparseGradRefusals, MoreSequencesThanAPlanHasRoomFor) {
+  constexpr int64_t kMany = int64_t{1} << 40;
+  const Refusal packed[] = {
+      {"lengths",
+       [](SparseCall& c) {
+         const Form lengths{ACL_INT32, {kMany}, {0}};
+         Replace(c, &SparseCall::query_lengths, lengths);
+         Replace(c, &SparseCall::key_lengths, lengths);
+       },
+       kInvalid, "actualSeqLengthsQueryOptional: 1099511627776 sequences"},
+  };
+  ExpectRefusals({}, packed);
+  const Member members[] = {
+      &SparseCall::query,         &SparseCall::key,
+      &SparseCall::value,         &SparseCall::indices,
+      &SparseCall::grad_out,      &SparseCall::out,
+      &SparseCall::row_max,       &SparseCall::row_sum,
+      &SparseCall::query_rope,    &SparseCall::key_rope,
+      &SparseCall::grad_query,    &SparseCall::grad_key,
+      &SparseCall::grad_value,    &SparseCall::grad_query_rope,
+      &SparseCall::grad_key_rope,
+  };
+  const Refusal dense[] = {
+      {"batches of no rows",
+       [&](SparseCall& c) {
+         for (const Member member : members) {
+           std::vector<int64_t> dims = (c.*member)->form().dims;
+           const bool statistic =
+               member == &SparseCall::row_max || member == &SparseCall::row_sum;
+           dims[0] = kMany;
+           dims[statistic ? 2 : 1] = 0;
+           Shaped(member, dims)(c);
+         }
+       },
+       kInvalid, "query: 1099511627776 sequences"},
+  };
+  ExpectRefusals(Dense(), dense);
 }
 
 TEST(SparseGradRefusals, Rope) {
