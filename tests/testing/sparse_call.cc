@@ -14,7 +14,7 @@
 namespace flashacl::testing {
 namespace {
 
-int64_t CeilOf(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t CeilOf(int64_t a, int64_t b) { return a / b + (a % b > 0 ? 1 : 0); }
 
 // [rows, heads, channels] packed, [sequences, rows, heads, channels] dense.
 std::vector<int64_t> Dims(const SparseCase& c, int64_t rows, int64_t heads,

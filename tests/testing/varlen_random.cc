@@ -60,7 +60,7 @@ void ChooseTokens(VarLenCase& c, Random& random) {
 // the diagonal.
 void ShiftTokens(VarLenCase& c, Random& random) {
   if (c.mode != 0 && c.mode != 4) return;
-  if (c.pre + std::min<int64_t>(c.next, 1 << 30) == 0) c.next = 1;
+  if (c.pre == 0 && c.next == 0) c.next = 1;
   if (!random.OneIn(3)) return;
   int64_t least = 30;  // of rows and columns
   for (size_t b = 0; b < c.sizes.rows.size(); ++b) {
