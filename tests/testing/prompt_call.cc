@@ -40,6 +40,7 @@ struct At {
 
 int64_t NumberOf(std::string_view layout, const std::vector<int64_t>& dims,
                  const At& at) {
+  if (dims.size() == 1) return 0;  // one element is all there is
   if (layout == "BSH") {
     return (at.b * dims[1] + at.s) * dims[2] + at.n * at.dim + at.d;
   }

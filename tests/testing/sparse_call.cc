@@ -225,9 +225,10 @@ std::vector<int64_t> SparseCall::Listed(const Sequence& s, int64_t i) const {
     const auto u =
         static_cast<int64_t>(indices->Nth((s.query + i) * c.top_k + n));
     if (u < 0) break;
-    for (int64_t j = u * c.block; j < (u + 1) * c.block && j < visible; ++j) {
-      keys.push_back(s.key + j);
-    }
+    if (u >= CeilOf(visible, c.block)) continue;
+    const int64_t first = u * c.block;
+    const int64_t count = std::min(visible - first, c.block);
+    for (int64_t j = first; j < first + count; ++j) keys.push_back(s.key + j);
   }
   return keys;
 }
