@@ -39,6 +39,7 @@ aclError CheckCopy(std::string_view function, const Copy& copy,
         "at most destMax, which is " + std::to_string(copy.dst_max));
   }
   if (const aclError error = RequireContext(function); error != 0) return error;
+  if (copy.dst == copy.src) return ACL_SUCCESS;  // nothing moves
   *transfer = {.dst = static_cast<std::byte*>(copy.dst),
                .dst_pitch = copy.count,
                .src = static_cast<const std::byte*>(copy.src),

@@ -100,6 +100,9 @@ TEST_F(MemcpyTest, EveryCodeInTheOrderOfChecks) {
     EXPECT_TRUE(FailsWith(107000, form.copy(device_, 7, host.data(), 8, 1),
                           "at most destMax, which is 7"));
     EXPECT_TRUE(Succeeds(form.copy(device_, 8, device_, 8, 3)));
+    // Onto itself nothing moves, so its extent is not looked at.
+    EXPECT_TRUE(
+        Succeeds(form.copy(device_, 2 * kBytes, device_, 2 * kBytes, 3)));
     std::thread([&] {
       EXPECT_TRUE(Succeeds(form.copy(device_, 8, host.data(), 0, 1)));
       EXPECT_TRUE(FailsWith(107002, form.copy(device_, 8, host.data(), 8, 1)));
