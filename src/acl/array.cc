@@ -29,8 +29,7 @@ Handle *NewArray(const T *values, uint64_t count, std::string_view function) {
     } else {
       object->members.assign(values, values + count);
     }
-    handle = static_cast<Handle *>(NewHandle(std::move(object)));
-    return {};
+    return Create(std::move(object), &handle);
   });
   return handle;
 }
@@ -89,8 +88,7 @@ aclScalar *aclCreateScalar(void *value, aclDataType dataType) {
     const auto *bytes = static_cast<const uint8_t *>(value);
     scalar->type = dataType;
     scalar->bytes.assign(bytes, bytes + aclDataTypeSize(dataType));
-    handle = static_cast<aclScalar *>(NewHandle(std::move(scalar)));
-    return {};
+    return Create(std::move(scalar), &handle);
   });
   return handle;
 }

@@ -51,7 +51,10 @@ aclDataBuffer* aclCreateDataBuffer(void* data, size_t size) {
     buffer->data = data;
     buffer->size = size;
     created = static_cast<aclDataBuffer*>(acl::NewHandle(std::move(buffer)));
-    return ACL_SUCCESS;
+    if (created != nullptr) return ACL_SUCCESS;
+    return acl::Fail(
+        ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, acl::Title::kRuntime,
+        "aclCreateDataBuffer failed because there are no handles left.");
   });
   return created;
 }

@@ -100,8 +100,11 @@ Status PrepareChecked(const Operator& op, std::span<const Passed> passed,
       MakeExecutor(op, *arguments, *std::move(lowered));
   if (!executor.ok()) return executor.status();
   const uint64_t bytes = (*executor)->workspace_bytes();
-  *answer.executor =
-      static_cast<aclOpExecutor*>(NewHandle(*std::move(executor)));
+  void* const handle = NewHandle(*std::move(executor));
+  if (handle == nullptr) {
+    return Status(Code::kOutOfMemory, "there are no handles left");
+  }
+  *answer.executor = static_cast<aclOpExecutor*>(handle);
   *answer.workspace_size = bytes;
   return {};
 }
@@ -119,7 +122,8 @@ Status Bind(const Executor& executor, Bindings& bindings) {
         return NullArgument("{}: the tensor has no data address",
                             executor.op->arguments[use.argument].name);
       }
-      std::byte* const at = address.data + use.offset_bytes;
+      std::byte* const at =
+          address.data == nullptr ? nullptr : address.data + use.offset_bytes;
       if (!use.in_list) {
         bindings[use.slot] = at;
         continue;

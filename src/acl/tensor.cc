@@ -177,8 +177,7 @@ aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDimsNum,
                          storageDims != nullptr || storageDimsNum == 0));
     auto tensor = std::make_shared<Tensor>();
     Fill(of, *tensor);
-    handle = static_cast<aclTensor *>(NewHandle(std::move(tensor)));
-    return {};
+    return Create(std::move(tensor), &handle);
   });
   return handle;
 }

@@ -202,7 +202,13 @@ aclError MallocPhysical(aclrtDrvMemHandle* handle, size_t size,
                     "of the device are free",
                     kFunction, size, FreeDeviceBytes()));
   }
-  *handle = NewHandle(std::move(memory));
+  void* const made = NewHandle(std::move(memory));
+  if (made == nullptr) {
+    return Fail(
+        ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, Title::kRuntime,
+        "aclrtMallocPhysical failed because there are no handles left.");
+  }
+  *handle = made;
   return ACL_SUCCESS;
 }
 
