@@ -2,6 +2,10 @@
 // Statuses of the address setters, in all twelve spellings.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <thread>
+#include <vector>
+
 #include "tests/testing/tiny_operator.h"
 
 namespace flashacl::acl {
@@ -114,6 +118,36 @@ TEST_F(AddressTest, FindsByIndexByHandleAndAcrossInputsAndOutputs) {
       AclSetDynamicTensorAddr(call_.executor, 1, 0, call_.key, call_.key_data),
       0);
   EXPECT_EQ(AddressOf(call_.key_member), call_.key_data);
+}
+
+// What a framework does with a plan it keeps: another thread runs it again and
+// again, at addresses given by index and by list, long after the handles died.
+TEST_F(AddressTest, AThousandRunsFromAnotherThread) {
+  constexpr size_t kPlaces = 4;  // by which addresses rotate
+  constexpr size_t kElements = 8;
+  float values[kPlaces][kElements] = {};
+  float outs[kPlaces][kElements] = {};
+  std::vector<char> workspace(call_.workspace_size);
+  call_.DestroyHandles();
+  std::thread([&] {
+    ASSERT_EQ(aclrtSetDevice(0), 0);
+    for (size_t run = 0; run < 1000; ++run) {
+      float* const value = values[run % kPlaces];
+      float* const out = outs[run / 2 % kPlaces];
+      const float number = static_cast<float>(run) + 0.5f;
+      std::fill_n(value, kElements, number);
+      ASSERT_EQ(aclSetDynamicInputTensorAddr(call_.executor, 2, 0, call_.value,
+                                             value),
+                0);
+      ASSERT_EQ(aclSetOutputTensorAddr(call_.executor, 0, call_.out, out), 0);
+      ASSERT_EQ(
+          Launch(workspace.data(), workspace.size(), call_.executor, nullptr),
+          0);
+      ASSERT_EQ(aclrtSynchronizeStream(nullptr), 0);
+      for (size_t n = 0; n < kElements; ++n) ASSERT_EQ(out[n], number) << run;
+    }
+    ASSERT_EQ(aclrtResetDevice(0), 0);
+  }).join();
 }
 
 }  // namespace
