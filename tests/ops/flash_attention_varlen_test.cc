@@ -79,7 +79,6 @@ TEST(VarLenScore, AppliesTheDropMask) {
   }
   // Without a mask the probability changes nothing.
   VarLenCase c = Plain();
-  Random random(3);
   VarLenForward call(c.sizes);
   call.keepProb = 0.5;
   Caller caller(aclnnFlashAttentionVarLenScore);
