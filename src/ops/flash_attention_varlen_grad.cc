@@ -186,8 +186,7 @@ Status LowerBias(const Arguments& args, const Training& training,
     return {};
   }
   Result<TensorSpec> grid = PseGrid(training, *gradient);
-  if (!grid.ok()) return grid.status();
-  problem[Slot::kGradBias] = *grid;
+  if (grid.ok()) problem[Slot::kGradBias] = *grid;
   return {};
 }
 

@@ -176,6 +176,19 @@ TEST(VarLenScoreGrad, ComputesTheGradientOfCompressedPse) {
   }
 }
 
+// The gradient of pse is a present; no call is refused because of it.
+TEST(VarLenScoreGrad, TakesAPseGradientItCannotWrite) {
+  Caller caller(aclnnFlashAttentionUnpaddingScoreGradV5);
+  VarLenBackward call({.rows = {4}, .columns = {4}});
+  call.pseShift = Form{ACL_FLOAT16, {2 * 16}};
+  call.dpse = Form{ACL_FLOAT16, {2 * 16}, {0}};
+  const auto t = call.Make(caller);
+  uint64_t size = 0;
+  aclOpExecutor* executor = nullptr;
+  ASSERT_EQ(call.Plan(t, &size, &executor), 0) << aclGetRecentErrMsg();
+  EXPECT_EQ(aclDestroyAclOpExecutor(executor), 0);
+}
+
 // A dpse of another shape, or without pse, is left as it was.
 TEST(VarLenScoreGrad, LeavesOtherPseGradientsAlone) {
   for (const bool pse : {false, true}) {
