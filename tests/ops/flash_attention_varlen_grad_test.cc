@@ -176,7 +176,7 @@ TEST(VarLenScoreGrad, ComputesTheGradientOfCompressedPse) {
   }
 }
 
-// The gradient of pse is a present; no call is refused because of it.
+// No call is refused because of its gradient of pse.
 TEST(VarLenScoreGrad, TakesAPseGradientItCannotWrite) {
   Caller caller(aclnnFlashAttentionUnpaddingScoreGradV5);
   VarLenBackward call({.rows = {4}, .columns = {4}});
