@@ -32,7 +32,7 @@ std::string Expected(DTypeSet dtypes) {
   return names;
 }
 
-Result<Entry> ReadTensor(const Argument &row, const aclTensor *handle) {
+Result<Entry> ReadTensor(const Argument& row, const aclTensor* handle) {
   Entry entry;
   entry.handle = handle;
   if (handle == nullptr || row.need == Need::kIgnored) return entry;
@@ -50,7 +50,7 @@ Result<Entry> ReadTensor(const Argument &row, const aclTensor *handle) {
 
 // Kernels step forward only and count in int64_t, and results that lie on one
 // another cannot all be kept.
-Status CheckStrides(const Argument &row, const Tensor &tensor) {
+Status CheckStrides(const Argument& row, const Tensor& tensor) {
   constexpr int64_t kMostElements = int64_t{1} << 59;  // 2^62 bytes
   const bool apart = row.output && row.dtypes != kAnyType;
   int64_t last = tensor.offset;
@@ -90,7 +90,7 @@ Result<Arguments> Arguments::Read(std::span<const Argument> table,
   arguments.entries_.reserve(table.size() + 1);
   for (size_t row = 0; row < table.size(); ++row) {
     arguments.first_.push_back(static_cast<int>(arguments.entries_.size()));
-    std::vector<const aclTensor *> handles{passed[row].tensor};
+    std::vector<const aclTensor*> handles{passed[row].tensor};
     if (table[row].list) {
       const std::shared_ptr<TensorList> list =
           Find<TensorList>(passed[row].list);
@@ -98,7 +98,7 @@ Result<Arguments> Arguments::Read(std::span<const Argument> table,
         return Invalid("{}: this is not a live aclTensorList", table[row].name);
       }
       handles =
-          list == nullptr ? std::vector<const aclTensor *>{} : list->members;
+          list == nullptr ? std::vector<const aclTensor*>{} : list->members;
     }
     arguments.passed_.push_back(table[row].list
                                     ? passed[row].list != nullptr
@@ -121,7 +121,7 @@ Status Arguments::CheckPresent() const {
       return NullArgument("The {} cannot be nullptr.", table_[row].name);
     }
     if (table_[row].need != Need::kRequired || !table_[row].list) continue;
-    for (const Entry &entry : list(static_cast<int>(row))) {
+    for (const Entry& entry : list(static_cast<int>(row))) {
       if (entry.tensor == nullptr) {
         return NullArgument("The {}[{}] cannot be nullptr.", table_[row].name,
                             entry.member);
@@ -132,8 +132,8 @@ Status Arguments::CheckPresent() const {
 }
 
 Status Arguments::CheckTypes() const {
-  for (const Entry &entry : entries_) {
-    const Argument &row = table_[static_cast<size_t>(entry.argument)];
+  for (const Entry& entry : entries_) {
+    const Argument& row = table_[static_cast<size_t>(entry.argument)];
     if (entry.tensor == nullptr) continue;
     if (row.need == Need::kOptional && entry.tensor->empty()) continue;
     const DType dtype = entry.tensor->dtype();
@@ -154,11 +154,11 @@ Status Arguments::CheckTypes() const {
   return {};
 }
 
-const Tensor *Arguments::at(int argument) const {
-  const Argument &row = table_[static_cast<size_t>(argument)];
+const Tensor* Arguments::at(int argument) const {
+  const Argument& row = table_[static_cast<size_t>(argument)];
   const size_t first = static_cast<size_t>(first_[argument]);
   if (row.list || row.need == Need::kIgnored) return nullptr;
-  const Tensor *tensor = entries_[first].tensor.get();
+  const Tensor* tensor = entries_[first].tensor.get();
   if (tensor == nullptr) return nullptr;
   const bool absent = tensor->rank == 0 || tensor->empty();
   return row.need == Need::kOptional && absent ? nullptr : tensor;
@@ -171,7 +171,7 @@ std::span<const Entry> Arguments::list(int argument) const {
 }
 
 Result<std::vector<int64_t>> ReadArray(std::string_view name,
-                                       const aclIntArray *array) {
+                                       const aclIntArray* array) {
   if (array == nullptr) return std::vector<int64_t>{};
   const std::shared_ptr<IntArray> live = Find<IntArray>(array);
   if (live == nullptr) {
@@ -180,7 +180,7 @@ Result<std::vector<int64_t>> ReadArray(std::string_view name,
   return live->values;
 }
 
-std::string ReadText(const char *text) {
+std::string ReadText(const char* text) {
   constexpr size_t kLongest = 64;
   return text == nullptr ? std::string()
                          : std::string(text, strnlen(text, kLongest));

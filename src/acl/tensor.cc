@@ -30,14 +30,14 @@ constexpr TypeFact kTypes[] = {
 struct Description {
   std::span<const int64_t> dims;
   aclDataType type;
-  const int64_t *strides;  // null: contiguous
+  const int64_t* strides;  // null: contiguous
   int64_t offset;
   aclFormat format;
   std::span<const int64_t> storage_dims;
-  void *data;
+  void* data;
 };
 
-Status CheckDescription(const Description &of, bool dims_given,
+Status CheckDescription(const Description& of, bool dims_given,
                         bool storage_given) {
   if (!dims_given) return NullArgument("viewDims cannot be a NULL pointer");
   if (!storage_given) {
@@ -56,13 +56,13 @@ Status CheckDescription(const Description &of, bool dims_given,
   return {};
 }
 
-void Fill(const Description &of, Tensor &tensor) {
+void Fill(const Description& of, Tensor& tensor) {
   tensor.acl_dtype = of.type;
   tensor.format = of.format;
   tensor.rank = of.dims.size();
   std::ranges::copy(of.dims, tensor.dims.begin());
   tensor.offset = of.offset;
-  tensor.data = static_cast<std::byte *>(of.data);
+  tensor.data = static_cast<std::byte*>(of.data);
   tensor.storage_dims.assign(of.storage_dims.begin(), of.storage_dims.end());
   if (of.strides != nullptr) {
     std::copy_n(of.strides, tensor.rank, tensor.strides.begin());
@@ -81,16 +81,16 @@ void Fill(const Description &of, Tensor &tensor) {
 
 // The get functions hand out arrays that the caller frees with delete[]; they
 // are never null, not even for rank 0.
-int64_t *NewCopy(std::span<const int64_t> values) {
-  int64_t *copy = new int64_t[std::max<size_t>(values.size(), 1)]{};
+int64_t* NewCopy(std::span<const int64_t> values) {
+  int64_t* copy = new int64_t[std::max<size_t>(values.size(), 1)]{};
   std::ranges::copy(values, copy);
   return copy;
 }
 
 // Runs body(tensor) for the tensor of a handle.
 template <typename F>
-aclnnStatus WithTensor(const aclTensor *handle, bool outputs_given,
-                       std::string_view function, F &&body) {
+aclnnStatus WithTensor(const aclTensor* handle, bool outputs_given,
+                       std::string_view function, F&& body) {
   return Guard(kParamInvalid, [&]() -> Status {
     if (handle == nullptr || !outputs_given) {
       return NullArgument("{}: an argument is a NULL pointer", function);
@@ -107,14 +107,14 @@ aclnnStatus WithTensor(const aclTensor *handle, bool outputs_given,
 }  // namespace
 
 DType Tensor::dtype() const {
-  for (const TypeFact &fact : kTypes) {
+  for (const TypeFact& fact : kTypes) {
     if (fact.type == acl_dtype) return fact.dtype;
   }
   return DType::kNone;
 }
 
 std::string_view TypeText(aclDataType type) {
-  for (const TypeFact &fact : kTypes) {
+  for (const TypeFact& fact : kTypes) {
     if (fact.type == type) return fact.name;
   }
   return "an unsupported data type";
@@ -144,7 +144,7 @@ bool Tensor::contiguous() const {
   return true;
 }
 
-std::string ShapeText(const Tensor &tensor) {
+std::string ShapeText(const Tensor& tensor) {
   return Str("[{}]", Join(tensor.shape(), ", "));
 }
 
@@ -157,12 +157,12 @@ using namespace flashacl;
 
 extern "C" {
 
-aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDimsNum,
-                           aclDataType dataType, const int64_t *stride,
+aclTensor* aclCreateTensor(const int64_t* viewDims, uint64_t viewDimsNum,
+                           aclDataType dataType, const int64_t* stride,
                            int64_t offset, aclFormat format,
-                           const int64_t *storageDims, uint64_t storageDimsNum,
-                           void *tensorData) {
-  aclTensor *handle = nullptr;
+                           const int64_t* storageDims, uint64_t storageDimsNum,
+                           void* tensorData) {
+  aclTensor* handle = nullptr;
   (void)Guard(kParamInvalid, [&]() -> Status {
     const Description of{
         {viewDims, viewDims == nullptr ? 0 : viewDimsNum},
@@ -182,11 +182,11 @@ aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDimsNum,
   return handle;
 }
 
-aclnnStatus aclInitTensor(aclTensor *tensor, const int64_t *viewDims,
+aclnnStatus aclInitTensor(aclTensor* tensor, const int64_t* viewDims,
                           uint64_t viewDimsNum, aclDataType dataType,
-                          const int64_t *stride, int64_t offset,
-                          aclFormat format, const int64_t *storageDims,
-                          uint64_t storageDimsNum, void *tensorDataAddr) {
+                          const int64_t* stride, int64_t offset,
+                          aclFormat format, const int64_t* storageDims,
+                          uint64_t storageDimsNum, void* tensorDataAddr) {
   return Guard(kParamInvalid, [&]() -> Status {
     if (tensor == nullptr) {
       return NullArgument("aclInitTensor: tensor is a NULL pointer");
@@ -211,61 +211,61 @@ aclnnStatus aclInitTensor(aclTensor *tensor, const int64_t *viewDims,
   });
 }
 
-aclnnStatus aclDestroyTensor(const aclTensor *tensor) {
+aclnnStatus aclDestroyTensor(const aclTensor* tensor) {
   return Destroy<Tensor>(tensor, "aclDestroyTensor");
 }
 
-aclnnStatus aclGetViewShape(const aclTensor *tensor, int64_t **viewDims,
-                            uint64_t *viewDimsNum) {
+aclnnStatus aclGetViewShape(const aclTensor* tensor, int64_t** viewDims,
+                            uint64_t* viewDimsNum) {
   return WithTensor(tensor, viewDims != nullptr && viewDimsNum != nullptr,
-                    "aclGetViewShape", [&](const Tensor &of) {
+                    "aclGetViewShape", [&](const Tensor& of) {
                       *viewDims = NewCopy(of.shape());
                       *viewDimsNum = of.rank;
                     });
 }
 
-aclnnStatus aclGetStorageShape(const aclTensor *tensor, int64_t **storageDims,
-                               uint64_t *storageDimsNum) {
+aclnnStatus aclGetStorageShape(const aclTensor* tensor, int64_t** storageDims,
+                               uint64_t* storageDimsNum) {
   return WithTensor(tensor, storageDims != nullptr && storageDimsNum != nullptr,
-                    "aclGetStorageShape", [&](const Tensor &of) {
+                    "aclGetStorageShape", [&](const Tensor& of) {
                       *storageDims = NewCopy(of.storage_dims);
                       *storageDimsNum = of.storage_dims.size();
                     });
 }
 
-aclnnStatus aclGetViewStrides(const aclTensor *tensor, int64_t **stridesValue,
-                              uint64_t *stridesNum) {
+aclnnStatus aclGetViewStrides(const aclTensor* tensor, int64_t** stridesValue,
+                              uint64_t* stridesNum) {
   return WithTensor(tensor, stridesValue != nullptr && stridesNum != nullptr,
-                    "aclGetViewStrides", [&](const Tensor &of) {
+                    "aclGetViewStrides", [&](const Tensor& of) {
                       *stridesValue = NewCopy({of.strides.data(), of.rank});
                       *stridesNum = of.rank;
                     });
 }
 
-aclnnStatus aclGetViewOffset(const aclTensor *tensor, int64_t *offset) {
+aclnnStatus aclGetViewOffset(const aclTensor* tensor, int64_t* offset) {
   return WithTensor(tensor, offset != nullptr, "aclGetViewOffset",
-                    [&](const Tensor &of) { *offset = of.offset; });
+                    [&](const Tensor& of) { *offset = of.offset; });
 }
 
-aclnnStatus aclGetFormat(const aclTensor *tensor, aclFormat *format) {
+aclnnStatus aclGetFormat(const aclTensor* tensor, aclFormat* format) {
   return WithTensor(tensor, format != nullptr, "aclGetFormat",
-                    [&](const Tensor &of) { *format = of.format; });
+                    [&](const Tensor& of) { *format = of.format; });
 }
 
-aclnnStatus aclGetDataType(const aclTensor *tensor, aclDataType *dataType) {
+aclnnStatus aclGetDataType(const aclTensor* tensor, aclDataType* dataType) {
   return WithTensor(tensor, dataType != nullptr, "aclGetDataType",
-                    [&](const Tensor &of) { *dataType = of.acl_dtype; });
+                    [&](const Tensor& of) { *dataType = of.acl_dtype; });
 }
 
-aclnnStatus aclSetRawTensorAddr(aclTensor *tensor, void *addr) {
-  return WithTensor(tensor, true, "aclSetRawTensorAddr", [&](Tensor &of) {
-    of.data = static_cast<std::byte *>(addr);
+aclnnStatus aclSetRawTensorAddr(aclTensor* tensor, void* addr) {
+  return WithTensor(tensor, true, "aclSetRawTensorAddr", [&](Tensor& of) {
+    of.data = static_cast<std::byte*>(addr);
   });
 }
 
-aclnnStatus aclGetRawTensorAddr(const aclTensor *tensor, void **addr) {
+aclnnStatus aclGetRawTensorAddr(const aclTensor* tensor, void** addr) {
   return WithTensor(tensor, addr != nullptr, "aclGetRawTensorAddr",
-                    [&](const Tensor &of) { *addr = of.data; });
+                    [&](const Tensor& of) { *addr = of.data; });
 }
 
 }  // extern "C"

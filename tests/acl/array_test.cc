@@ -81,6 +81,16 @@ TEST(Scalar, CopiesItsValue) {
   EXPECT_EQ(aclDestroyScalar(scalar), 0);
 }
 
+TEST(Scalar, ReadsNoMoreThanTheTypeTakes) {
+  const auto value = std::make_unique<uint8_t>(uint8_t{7});
+  for (const int type : {38, 39, 40, 41, 60}) {
+    aclScalar* scalar =
+        aclCreateScalar(value.get(), static_cast<aclDataType>(type));
+    EXPECT_LE(Find<Scalar>(scalar)->bytes.size(), 1u) << type;
+    EXPECT_EQ(aclDestroyScalar(scalar), 0);
+  }
+}
+
 TEST(List, DestroysItsMembers) {
   const aclTensor* members[] = {OneElement(), nullptr, OneElement()};
   aclTensorList* list = aclCreateTensorList(members, 3);
