@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/str.h"
 #include "problem/notation.h"
 #include "tests/testing/random.h"
 
@@ -321,8 +322,7 @@ void ForRandomProblems(
   for (int64_t seed = first; seed < last; ++seed) {
     Random random(static_cast<uint64_t>(seed) * 1000003);
     const AttentionProblem problem = RandomProblem(random, space);
-    SCOPED_TRACE("\"" + ToString(problem) +
-                 "\", FLASHACL_TEST_SEED=" + std::to_string(seed));
+    SCOPED_TRACE(Str("\"{}\", FLASHACL_TEST_SEED={}", ToString(problem), seed));
     body(problem, random);
     if (::testing::Test::HasFatalFailure()) return;
     if (::testing::Test::HasNonfatalFailure()) return;
