@@ -23,6 +23,8 @@ foreach(script IN LISTS test_scripts)
   string(REPLACE "/" "." name "${name}")
   file(STRINGS "${path}" labels REGEX "^# labels: " LIMIT_COUNT 1)
   string(REGEX REPLACE "^# labels: " "" labels "${labels}")
+  # file(STRINGS) protects semicolons; here they separate.
+  string(REPLACE "\\;" ";" labels "${labels}")
   if(NOT labels)
     set(labels prefix)
   endif()
