@@ -13,6 +13,7 @@
 
 #include "acl/acl_rt.h"
 #include "acl/error.h"
+#include "acl/raw_enum.h"
 #include "acl/stream.h"
 
 namespace flashacl::acl {
@@ -98,8 +99,8 @@ aclError HandOver(Stream& stream, Subscriber& subscriber, const Call& call) {
   return ACL_SUCCESS;
 }
 
-aclError LaunchCallback(aclrtCallback function, void* user_data,
-                        aclrtCallbackBlockType type, aclrtStream stream) {
+aclError LaunchCallback(aclrtCallback function, void* user_data, int type,
+                        aclrtStream stream) {
   constexpr std::string_view kName = "aclrtLaunchCallback";
   if (function == nullptr) {
     return Fail(ACL_ERROR_RT_PARAM_INVALID, Title::kNullPointer,
@@ -220,8 +221,9 @@ aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void* args) {
 aclError aclrtLaunchCallback(aclrtCallback fn, void* userData,
                              aclrtCallbackBlockType blockType,
                              aclrtStream stream) {
-  return a::GuardRuntime(
-      [&] { return a::LaunchCallback(fn, userData, blockType, stream); });
+  return a::GuardRuntime([&] {
+    return a::LaunchCallback(fn, userData, a::Raw(blockType), stream);
+  });
 }
 
 aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream) {

@@ -7,6 +7,7 @@
 
 #include "acl/context.h"
 #include "acl/error.h"
+#include "acl/raw_enum.h"
 #include "acl/stream.h"
 
 namespace flashacl::acl {
@@ -101,12 +102,12 @@ aclError SetSwitch(std::string_view function, std::atomic<uint32_t>& stored,
   return ACL_SUCCESS;
 }
 
-aclError FailAttribute(std::string_view function, aclrtStreamAttr type) {
+aclError FailAttribute(std::string_view function, int type) {
   return FailValue(ACL_ERROR_RT_PARAM_INVALID, function, "stmAttrType",
                    Str("{}", static_cast<int>(type)), "an aclrtStreamAttr");
 }
 
-aclError SetAttribute(Stream& stream, aclrtStreamAttr type,
+aclError SetAttribute(Stream& stream, int type,
                       const aclrtStreamAttrValue& value) {
   constexpr std::string_view kName = "aclrtSetStreamAttribute";
   StreamAttributes& stored = stream.attributes;
@@ -128,7 +129,7 @@ aclError SetAttribute(Stream& stream, aclrtStreamAttr type,
   }
 }
 
-aclError GetAttribute(const Stream& stream, aclrtStreamAttr type,
+aclError GetAttribute(const Stream& stream, int type,
                       aclrtStreamAttrValue* value) {
   const StreamAttributes& stored = stream.attributes;
   switch (static_cast<int>(type)) {
@@ -285,7 +286,7 @@ aclError aclrtSetStreamAttribute(aclrtStream stream,
   return a::GuardRuntime([&] {
     return a::Ask("aclrtSetStreamAttribute", stream, "value", value,
                   [&](a::Stream& s, aclrtStreamAttrValue& in) {
-                    return a::SetAttribute(s, stmAttrType, in);
+                    return a::SetAttribute(s, a::Raw(stmAttrType), in);
                   });
   });
 }
@@ -296,7 +297,7 @@ aclError aclrtGetStreamAttribute(aclrtStream stream,
   return a::GuardRuntime([&] {
     return a::Ask("aclrtGetStreamAttribute", stream, "value", value,
                   [&](a::Stream& s, aclrtStreamAttrValue& out) {
-                    return a::GetAttribute(s, stmAttrType, &out);
+                    return a::GetAttribute(s, a::Raw(stmAttrType), &out);
                   });
   });
 }
