@@ -88,17 +88,19 @@ Result<Arguments> Arguments::Read(std::span<const Argument> table,
   Arguments arguments;
   arguments.table_ = table;
   arguments.entries_.reserve(table.size() + 1);
+  arguments.first_.reserve(table.size() + 1);
+  arguments.passed_.reserve(table.size());
   for (size_t row = 0; row < table.size(); ++row) {
     arguments.first_.push_back(static_cast<int>(arguments.entries_.size()));
-    std::vector<const aclTensor*> handles{passed[row].tensor};
+    std::span<const aclTensor* const> handles(&passed[row].tensor, 1);
+    std::shared_ptr<TensorList> list;
     if (table[row].list) {
-      const std::shared_ptr<TensorList> list =
-          Find<TensorList>(passed[row].list);
+      list = Find<TensorList>(passed[row].list);
       if (list == nullptr && passed[row].list != nullptr) {
         return Invalid("{}: this is not a live aclTensorList", table[row].name);
       }
-      handles =
-          list == nullptr ? std::vector<const aclTensor*>{} : list->members;
+      handles = {};
+      if (list != nullptr) handles = list->members;
     }
     arguments.passed_.push_back(table[row].list
                                     ? passed[row].list != nullptr

@@ -63,7 +63,8 @@ void Fill(const Description& of, Tensor& tensor) {
   std::ranges::copy(of.dims, tensor.dims.begin());
   tensor.offset = of.offset;
   tensor.data = static_cast<std::byte*>(of.data);
-  tensor.storage_dims.assign(of.storage_dims.begin(), of.storage_dims.end());
+  tensor.storage_dims = std::make_shared<const std::vector<int64_t>>(
+      of.storage_dims.begin(), of.storage_dims.end());
   if (of.strides != nullptr) {
     std::copy_n(of.strides, tensor.rank, tensor.strides.begin());
     return;
@@ -228,8 +229,8 @@ aclnnStatus aclGetStorageShape(const aclTensor* tensor, int64_t** storageDims,
                                uint64_t* storageDimsNum) {
   return WithTensor(tensor, storageDims != nullptr && storageDimsNum != nullptr,
                     "aclGetStorageShape", [&](const Tensor& of) {
-                      *storageDims = NewCopy(of.storage_dims);
-                      *storageDimsNum = of.storage_dims.size();
+                      *storageDims = NewCopy(*of.storage_dims);
+                      *storageDimsNum = of.storage_dims->size();
                     });
 }
 

@@ -32,7 +32,8 @@ struct Tensor {
   std::array<int64_t, kMaxRank> strides{};  // elements
   int64_t offset = 0;                       // elements
   std::byte* data = nullptr;
-  std::vector<int64_t> storage_dims;
+  // Shared, so that phase 1's copy of a tensor copies no array.
+  std::shared_ptr<const std::vector<int64_t>> storage_dims;
 
   // kNone for types attention does not compute with.
   DType dtype() const;

@@ -3,6 +3,7 @@
 #include "tests/testing/operator_call.h"
 
 #include <algorithm>
+#include <map>
 
 #include "aclnnop/aclnn_flash_attention_score.h"
 #include "aclnnop/aclnn_flash_attention_score_grad.h"
@@ -35,7 +36,7 @@ struct CallHandles {
   CallHandles& operator=(const CallHandles&) = delete;
 
   ~CallHandles() {
-    for (const aclTensorList* list : lists) aclDestroyTensorList(list);
+    for (const auto& [index, list] : lists) aclDestroyTensorList(list);
     for (const aclTensor* tensor : tensors) aclDestroyTensor(tensor);
     for (const aclIntArray* array : arrays) aclDestroyIntArray(array);
   }
@@ -43,9 +44,10 @@ struct CallHandles {
   // The tensor at `index` as a list of one; null if it is absent.
   const aclTensorList* List(size_t index) const {
     if (tensors[index] == nullptr) return nullptr;
+    const aclTensorList*& list = lists[index];
     const aclTensor* const members[] = {tensors[index]};
-    lists.push_back(aclCreateTensorList(members, 1));
-    return lists.back();
+    if (list == nullptr) list = aclCreateTensorList(members, 1);
+    return list;
   }
 
   char* Text(size_t index) const {
@@ -55,7 +57,7 @@ struct CallHandles {
   std::vector<aclTensor*> tensors;
   std::vector<aclIntArray*> arrays;
   mutable std::vector<std::optional<std::string>> texts;
-  mutable std::vector<const aclTensorList*> lists;
+  mutable std::map<size_t, const aclTensorList*> lists;
 };
 
 namespace {
@@ -287,6 +289,16 @@ aclnnStatus OperatorCall::Prepare(uint64_t* workspace_size,
                                   aclOpExecutor** executor) const {
   const CallHandles handles(*this);
   return prepare(*this, handles, workspace_size, executor);
+}
+
+StandingCall::StandingCall(const OperatorCall& call)
+    : call_(call), handles_(std::make_unique<const CallHandles>(call)) {}
+
+StandingCall::~StandingCall() = default;
+
+aclnnStatus StandingCall::Prepare(uint64_t* workspace_size,
+                                  aclOpExecutor** executor) const {
+  return call_.prepare(call_, *handles_, workspace_size, executor);
 }
 
 std::vector<OperatorCall> AllOperatorCalls() {

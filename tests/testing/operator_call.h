@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -46,6 +47,21 @@ struct OperatorCall {
 
   // Makes the handles, plans and destroys the handles.
   aclnnStatus Prepare(uint64_t* workspace_size, aclOpExecutor** executor) const;
+};
+
+// The handles of one call, for phase 1 any number of times.
+class StandingCall {
+ public:
+  explicit StandingCall(const OperatorCall& call);
+  ~StandingCall();
+  StandingCall(const StandingCall&) = delete;
+  StandingCall& operator=(const StandingCall&) = delete;
+
+  aclnnStatus Prepare(uint64_t* workspace_size, aclOpExecutor** executor) const;
+
+ private:
+  const OperatorCall& call_;
+  std::unique_ptr<const CallHandles> handles_;
 };
 
 // One valid call of every operator, with every argument given that can be
