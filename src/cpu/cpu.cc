@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "base/str.h"
+#include "cpu/arena.h"
 
 namespace flashacl::cpu {
 namespace {
@@ -114,6 +115,7 @@ DeviceInfo DescribeThisCpu() {
   SetCache(2, sysconf(_SC_LEVEL2_CACHE_SIZE), device);
   SetCache(3, sysconf(_SC_LEVEL3_CACHE_SIZE), device);
   ReadCaches("/sys/devices/system/cpu/cpu0/cache", device);
+  device.workers = Arena::DefaultThreads();
   return device;
 }
 

@@ -16,14 +16,16 @@ namespace flashacl {
 
 struct Implementation;
 
-// What planning may know of a device. Worker counts are deliberately not part
-// of it: the answer must not depend on them.
+// What planning may know of a device. The number of workers may decide how much
+// scratch memory a plan reserves, and nothing else: the answer must not depend
+// on it.
 struct DeviceInfo {
   std::string name;
   std::vector<std::string> instruction_sets;
   int64_t l1_bytes = 32 << 10;
   int64_t l2_bytes = 512 << 10;
   int64_t l3_bytes = 8 << 20;
+  int64_t workers = 1;  // as many as the process may run at a time
 };
 
 // Runs independent pieces of work; owned by the backend.

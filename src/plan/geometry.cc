@@ -74,4 +74,9 @@ std::vector<Sequence> ResolveSequences(const AttentionProblem& problem,
   return sequences;
 }
 
+bool SequencesAreKnown(const AttentionProblem& problem) {
+  return !problem.has(Slot::kQueryLengths) && !problem.has(Slot::kKeyLengths) &&
+         !problem.has(Slot::kKeyPadding);
+}
+
 }  // namespace flashacl

@@ -19,4 +19,7 @@ namespace flashacl {
 std::vector<Sequence> ResolveSequences(const AttentionProblem& problem,
                                        const Bindings& bindings);
 
+// Whether planning knows the sequences: no tensor narrows them.
+bool SequencesAreKnown(const AttentionProblem& problem);
+
 }  // namespace flashacl

@@ -19,8 +19,10 @@ namespace flashacl {
 struct Plan {
   AttentionProblem problem;
   const Implementation* implementation = nullptr;
+  TileShape shape;    // of the tiles, where there are any
   Schedule schedule;  // empty if lengths are on the device, and for
                       // implementations that need no tiles
+  int64_t slots = 0;  // tiles that are computed at one time, at most
   WorkspaceLayout workspace;
   std::string explanation;  // every implementation passed over, and why; one
                             // per line

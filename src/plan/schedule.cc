@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cuts score matrices into tiles: blocks of packed rows, each with the columns
-// that its rows see, in parts.
+// that its rows see; few rows with many columns, into parts.
 #include "plan/schedule.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/check.h"
 #include "plan/work.h"
@@ -12,105 +11,111 @@
 namespace flashacl {
 namespace {
 
-struct Costed {
-  double cost;
-  Tile tile;
-};
-
-// Cuts one sequence; every kv head gets the same tiles.
-struct Cutter {
-  const TileShape& shape;
-  Band band;
-  int64_t group;
-  int64_t columns;
-  std::vector<Costed> cuts;
-
-  // Visible (packed row, column) pairs. The outermost positions may lie in the
-  // block with only some of their heads.
-  double Cost(Range rows, Range cols) const {
-    const Range i{rows.first / group, CeilDiv(rows.last, group)};
-    const auto missing_first =
-        static_cast<double>(rows.first - i.first * group);
-    const auto missing_last = static_cast<double>(i.last * group - rows.last);
-    return static_cast<double>(group) * VisiblePairs(band, i, cols) -
-           missing_first * VisiblePairs(band, {i.first, i.first + 1}, cols) -
-           missing_last * VisiblePairs(band, {i.last - 1, i.last}, cols);
-  }
-
-  void Add(Range rows, Range cols, int32_t part) {
-    // Sequence and kv head follow when the cuts are dealt out.
-    cuts.push_back({Cost(rows, cols), {0, 0, rows, cols, part}});
-  }
-
-  // The columns the rows of a block see: those of the prefix, then those of the
-  // band. Neighbouring rows' bands overlap, so their union has no holes.
-  std::array<Range, 2> Seen(Range rows) const {
-    const int64_t head = std::clamp<int64_t>(band.prefix, 0, columns);
-    if (band.upper < band.lower) return {Range{0, head}, Range{}};
-    const int64_t first = rows.first / group + band.lower;
-    const int64_t last = CeilDiv(rows.last, group) + band.upper;
-    return {Range{0, head}, Range{std::clamp(first, head, columns),
-                                  std::clamp(last, head, columns)}};
-  }
-
-  void CutBlock(Range rows) {
-    const auto [head, tail] = Seen(rows);
-    // A gap costs a look at each step it spans; one of less than a part is
-    // cheaper than another part to merge.
-    const bool together = !head.empty() && !tail.empty() &&
-                          tail.first - head.last < shape.part_cols;
-    if (together) {
-      CutParts(rows, {head.first, tail.last}, 0);
-    } else {
-      CutParts(rows, tail, CutParts(rows, head, 0));
-    }
-  }
-
-  void CutSequence(int64_t packed_rows) {
-    for (int64_t i = 0; i < packed_rows; i += shape.rows) {
-      CutBlock({i, std::min(i + shape.rows, packed_rows)});
-    }
-  }
-
-  // Cuts `cols` into parts numbered from `part`; returns the next number.
-  int32_t CutParts(Range rows, Range cols, int32_t part) {
-    for (int64_t j = cols.first; j < cols.last; j += shape.part_cols) {
-      Add(rows, {j, std::min(j + shape.part_cols, cols.last)}, part++);
-    }
-    return part;
-  }
-};
+// Query positions of a block of packed rows; the outermost may be in it with
+// only some of their heads.
+Range PositionsOf(Range rows, int64_t group) {
+  return {rows.first / group, CeilDiv(rows.last, group)};
+}
 
 }  // namespace
 
+Range SeenColumns(const Band& band, Range positions, int64_t columns) {
+  const int64_t head = std::clamp<int64_t>(band.prefix, 0, columns);
+  if (positions.empty()) return {};
+  if (band.upper < band.lower) return {0, head};
+  const int64_t first = std::max<int64_t>(positions.first + band.lower, 0);
+  const int64_t last = std::min(positions.last + band.upper, columns);
+  if (first >= last) return {0, head};
+  return {head > 0 ? 0 : first, std::max(head, last)};
+}
+
+const Schedule::Cut& Schedule::CutOf(int64_t number) const {
+  FLASHACL_DCHECK(number >= 0 && number < count_);
+  // The last cut that starts at or before the number.
+  const auto behind =
+      std::upper_bound(cuts_.begin(), cuts_.end(), number,
+                       [](int64_t n, const Cut& cut) { return n < cut.first; });
+  return *(behind - 1);
+}
+
+Tile Schedule::At(int64_t number) const {
+  const Cut& cut = CutOf(number);
+  const int64_t of_head = cut.tiles * cut.parts;
+  const int64_t local = number - cut.first;
+  Tile tile;
+  tile.sequence = cut.sequence;
+  tile.kv_head = local / of_head;
+  tile.part = local % of_head % cut.parts;
+  tile.parts = cut.parts;
+  const int64_t place = local % of_head / cut.parts;
+  const int64_t block = cut.last_rows_first ? cut.tiles - 1 - place : place;
+  tile.rows = {block * cut.rows,
+               std::min((block + 1) * cut.rows, cut.packed_rows)};
+  tile.cols =
+      SeenColumns(cut.band, PositionsOf(tile.rows, group_), cut.columns);
+  if (cut.parts == 1) return tile;
+  const int64_t start = (cut.first_part + tile.part) * part_cols_;
+  tile.cols = {std::max(tile.cols.first, start),
+               std::min(tile.cols.last, start + part_cols_)};
+  return tile;
+}
+
+int64_t Schedule::PartRow(int64_t number) const {
+  const Cut& cut = CutOf(number);
+  const int64_t local = number - cut.first;
+  return cut.first_part_row + local * cut.packed_rows;
+}
+
 Schedule BuildSchedule(const Extent& extent, const TileShape& shape) {
-  FLASHACL_DCHECK(shape.rows > 0 && shape.part_cols > 0);
-  std::vector<Costed> tiles;
+  FLASHACL_DCHECK(shape.rows > 0 && shape.row_unit > 0 && shape.part_cols > 0);
+  struct Costed {
+    double cost;
+    Schedule::Cut cut;
+  };
+  std::vector<Costed> costed;
+  costed.reserve(extent.sequences.size());
   for (size_t b = 0; b < extent.sequences.size(); ++b) {
     const Sequence& sequence = extent.sequences[b];
-    const auto number = static_cast<int32_t>(b);
-    const Band band =
-        extent.mask->BandOf(number, sequence.rows(), sequence.columns());
-    Cutter cutter{shape, band, extent.group, sequence.columns(), {}};
-    cutter.CutSequence(sequence.rows() * extent.group);
-    for (int64_t g = 0; g < extent.kv_heads; ++g) {
-      for (Costed& cut : cutter.cuts) {
-        cut.tile.sequence = number;
-        cut.tile.kv_head = static_cast<int32_t>(g);
-        tiles.push_back(cut);
-      }
+    const int64_t rows = sequence.rows();
+    if (rows == 0) continue;
+    Schedule::Cut cut;
+    cut.sequence = static_cast<int64_t>(b);
+    cut.band = extent.mask->BandOf(cut.sequence, rows, sequence.columns());
+    cut.packed_rows = rows * extent.group;
+    cut.columns = sequence.columns();
+    // As even as the unit allows.
+    cut.rows =
+        RoundUp(CeilDiv(cut.packed_rows, CeilDiv(cut.packed_rows, shape.rows)),
+                shape.row_unit);
+    cut.tiles = CeilDiv(cut.packed_rows, cut.rows);
+    cut.last_rows_first = cut.band.lower <= -Band::kOpen / 2;
+    const Range seen = SeenColumns(cut.band, {0, rows}, cut.columns);
+    if (cut.tiles == 1 && !seen.empty()) {
+      cut.first_part = seen.first / shape.part_cols;
+      cut.parts = CeilDiv(seen.last, shape.part_cols) - cut.first_part;
     }
+    costed.push_back(
+        {VisiblePairs(cut.band, {0, rows}, {0, cut.columns}), cut});
   }
-  // Stable: ties keep the order in which they were cut.
   std::stable_sort(
-      tiles.begin(), tiles.end(),
+      costed.begin(), costed.end(),
       [](const Costed& a, const Costed& b) { return a.cost > b.cost; });
 
   Schedule schedule;
-  schedule.tiles.reserve(tiles.size());
-  for (const Costed& costed : tiles) {
-    schedule.tiles.push_back(costed.tile);
-    schedule.parts = std::max(schedule.parts, costed.tile.part + 1);
+  schedule.kv_heads_ = extent.kv_heads;
+  schedule.group_ = extent.group;
+  schedule.part_cols_ = shape.part_cols;
+  schedule.cuts_.reserve(costed.size());
+  for (Costed& each : costed) {
+    Schedule::Cut& cut = each.cut;
+    cut.first = schedule.count_;
+    schedule.count_ += cut.tiles * cut.parts * extent.kv_heads;
+    schedule.parts_ = std::max(schedule.parts_, cut.parts);
+    if (cut.parts > 1) {
+      cut.first_part_row = schedule.part_rows_;
+      schedule.part_rows_ += cut.packed_rows * cut.parts * extent.kv_heads;
+    }
+    schedule.cuts_.push_back(cut);
   }
   return schedule;
 }

@@ -13,30 +13,25 @@
 
 namespace flashacl {
 
-// A block of work with one owner. `part` numbers the column parts of a row
-// block that is split over several tiles and merged afterwards, in that order.
+// A block of work with one owner. `part` numbers the column parts of rows that
+// are split over several tiles and merged afterwards, in that order.
 struct Tile {
-  int32_t sequence;
-  int32_t kv_head;
+  int64_t sequence = 0;
+  int64_t kv_head = 0;
   Range rows;  // packed: query position * heads per kv head + head within group
-  Range cols;
-  int32_t part;
+  Range cols;  // the first to the last that one of them sees; may be empty
+  int64_t part = 0;
+  int64_t parts = 1;
 
   bool operator==(const Tile&) const = default;
 };
 
 struct TileShape {
-  int64_t rows = 64;         // packed rows of one tile
+  int64_t rows = 64;         // most packed rows of one tile
+  int64_t row_unit = 1;      // tiles have a multiple of it, but for the last
   int64_t cols = 64;         // columns of one step inside a tile
-  int64_t part_cols = 4096;  // a row block with more visible columns is split
-                             // into parts of this many
-};
-
-struct Schedule {
-  std::vector<Tile> tiles;
-  int32_t parts = 1;  // the most parts any row block has
-
-  bool operator==(const Schedule&) const = default;
+  int64_t part_cols = 4096;  // the only tile of a sequence is cut where its
+                             // columns pass a multiple of this
 };
 
 // What is cut: every sequence for every kv head.
@@ -47,9 +42,62 @@ struct Extent {
   int64_t group = 1;  // query heads per kv head
 };
 
-// Every visible (row, column) is in exactly one tile; every tile has one; tiles
-// with most of them first; ties in order of sequence, kv head, rows, part. The
-// parts of a row block ascend with their columns.
+// The tiles of a problem, by number; none of them is stored, so that a plan
+// stays small and is quick to make. Every row is in one tile, or in one per
+// part; every visible (row, column) is in exactly one. Costliest sequences come
+// first, kv head by kv head, and of each the tiles that see most first. A long
+// list so ends with its smallest tiles, and workers end together.
+class Schedule {
+ public:
+  int64_t count() const { return count_; }
+  int64_t parts() const { return parts_; }  // the most parts any row has
+
+  // Rows that are in several parts, counted once for every part they are in.
+  int64_t part_rows() const { return part_rows_; }
+
+  Tile At(int64_t number) const;
+
+  // Where the parts of a tile are among the part_rows(); those of its other
+  // parts follow, each with as many rows.
+  int64_t PartRow(int64_t number) const;
+
+  bool operator==(const Schedule&) const = default;
+
+ private:
+  friend Schedule BuildSchedule(const Extent& extent, const TileShape& shape);
+
+  // The tiles of one sequence.
+  struct Cut {
+    int64_t sequence = 0;
+    Band band;
+    int64_t packed_rows = 0;
+    int64_t columns = 0;
+    int64_t first = 0;  // number of its first tile
+    int64_t tiles = 0;  // of one kv head
+    int64_t rows = 0;   // of each tile
+    int64_t parts = 1;
+    int64_t first_part = 0;  // on the grid of parts
+    int64_t first_part_row = 0;
+    bool last_rows_first = false;
+
+    bool operator==(const Cut&) const = default;
+  };
+
+  const Cut& CutOf(int64_t number) const;
+
+  std::vector<Cut> cuts_;
+  int64_t kv_heads_ = 1;
+  int64_t group_ = 1;
+  int64_t part_cols_ = 0;
+  int64_t count_ = 0;
+  int64_t parts_ = 1;
+  int64_t part_rows_ = 0;
+};
+
 Schedule BuildSchedule(const Extent& extent, const TileShape& shape);
+
+// The columns that rows [first, last) of positions see: from the first that one
+// of them sees to the last.
+Range SeenColumns(const Band& band, Range positions, int64_t columns);
 
 }  // namespace flashacl

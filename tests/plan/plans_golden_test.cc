@@ -22,15 +22,19 @@ constexpr char kPath[] = FLASHACL_SOURCE_DIR "/tests/golden/plans.txt";
 constexpr char kIndent[] = "    ";
 
 Backend MadeUpBackend() {
-  DeviceInfo device{"made up", {"avx2"}, 32 << 10, 1 << 20, 16 << 20};
+  DeviceInfo device{"made up", {"avx2"}, 32 << 10, 1 << 20, 16 << 20, 4};
   return {"made up", device, CpuBackend().implementations,
           CpuBackend().workers};
 }
 
-std::string Tiles(const Schedule& schedule) {
-  if (schedule.tiles.empty()) return "none";
-  return Str("{} in {} part{}", schedule.tiles.size(), schedule.parts,
-             schedule.parts == 1 ? "" : "s");
+std::string Tiles(const Plan& plan) {
+  if (plan.slots == 0) return "none";
+  if (plan.schedule.count() == 0) {
+    return Str("at most {} x {}", plan.shape.rows, plan.shape.cols);
+  }
+  return Str("{} of {} x {} in {} part{}", plan.schedule.count(),
+             plan.shape.rows, plan.shape.cols, plan.schedule.parts(),
+             plan.schedule.parts() == 1 ? "" : "s");
 }
 
 // What is worth a line in a review.
@@ -39,18 +43,13 @@ std::string Describe(const Backend& backend, const std::string& line) {
   if (!problem.ok()) return "parse: " + problem.status().message();
   const Result<Plan> plan = MakePlan(backend, *problem);
   if (!plan.ok()) return "plan: " + plan.status().message();
-  const TileShape shape;
-  const Schedule cut =
-      BuildSchedule({problem->lengths.sequences, &problem->mask,
-                     problem->kv_heads, problem->group()},
-                    shape);
   const Work work = CountWork(*problem);
   return Str(
-      "{}; tiles {}; cut {} x {}: {}; workspace {}; {}{:.4g} FLOP, {:.4g} "
-      "bytes, {:.1f} % skipped",
-      plan->implementation->name, Tiles(plan->schedule), shape.rows, shape.cols,
-      Tiles(cut), plan->workspace.bytes(), work.upper_bound ? "at most " : "",
-      work.flops, work.bytes_read + work.bytes_written, 100 * work.skipped());
+      "{}; tiles {}; workspace {}; {}{:.4g} FLOP, {:.4g} bytes, {:.1f} % "
+      "skipped",
+      plan->implementation->name, Tiles(*plan), plan->workspace.bytes(),
+      work.upper_bound ? "at most " : "", work.flops,
+      work.bytes_read + work.bytes_written, 100 * work.skipped());
 }
 
 std::string ReadFile() {

@@ -25,22 +25,31 @@ struct Case {
   Extent extent() const { return {sequences, &mask, kv_heads, group}; }
   Schedule Build() const { return BuildSchedule(extent(), shape); }
 
-  Band band(int32_t sequence) const {
+  Band band(int64_t sequence) const {
     const Sequence& s = sequences[static_cast<size_t>(sequence)];
     return mask.BandOf(sequence, s.rows(), s.columns());
   }
 
-  // What the tile owes the order: pairs that see each other.
-  int64_t Pairs(const Tile& tile) const {
+  // Pairs of one head of a sequence that see each other.
+  int64_t Pairs(int64_t sequence) const {
+    const Sequence& s = sequences[static_cast<size_t>(sequence)];
     int64_t pairs = 0;
-    for (int64_t row = tile.rows.first; row < tile.rows.last; ++row) {
-      for (int64_t j = tile.cols.first; j < tile.cols.last; ++j) {
-        if (band(tile.sequence).Sees(row / group, j)) ++pairs;
+    for (int64_t i = 0; i < s.rows(); ++i) {
+      for (int64_t j = 0; j < s.columns(); ++j) {
+        if (band(sequence).Sees(i, j)) ++pairs;
       }
     }
     return pairs;
   }
 };
+
+std::vector<Tile> TilesOf(const Schedule& schedule) {
+  std::vector<Tile> tiles;
+  for (int64_t n = 0; n < schedule.count(); ++n) {
+    tiles.push_back(schedule.At(n));
+  }
+  return tiles;
+}
 
 class Dice {
  public:
@@ -81,7 +90,7 @@ Case RandomCase(Dice& dice) {
   for (size_t n = 0; n < rules; ++n) one.mask.rules.push_back(RandomRule(dice));
   one.kv_heads = dice.In(1, 3);
   one.group = dice.In(1, 5);
-  one.shape = {dice.In(1, 16), dice.In(1, 16), dice.In(1, 24)};
+  one.shape = {dice.In(1, 16), dice.In(1, 4), dice.In(1, 16), dice.In(1, 24)};
   return one;
 }
 
@@ -96,8 +105,8 @@ void ForRandomCases(void (*check)(const Case&)) {
 
 TEST(Schedule, CoversEveryVisiblePairExactlyOnce) {
   ForRandomCases([](const Case& one) {
-    std::map<std::tuple<int32_t, int32_t, int64_t, int64_t>, int> covered;
-    for (const Tile& tile : one.Build().tiles) {
+    std::map<std::tuple<int64_t, int64_t, int64_t, int64_t>, int> covered;
+    for (const Tile& tile : TilesOf(one.Build())) {
       for (int64_t row = tile.rows.first; row < tile.rows.last; ++row) {
         for (int64_t j = tile.cols.first; j < tile.cols.last; ++j) {
           const int times = ++covered[{tile.sequence, tile.kv_head, row, j}];
@@ -105,13 +114,13 @@ TEST(Schedule, CoversEveryVisiblePairExactlyOnce) {
         }
       }
     }
-    for (int32_t b = 0; b < static_cast<int32_t>(one.sequences.size()); ++b) {
-      const Sequence& sequence = one.sequences[static_cast<size_t>(b)];
-      for (int64_t row = 0; row < sequence.rows() * one.group; ++row) {
-        for (int64_t j = 0; j < sequence.columns(); ++j) {
-          if (!one.band(b).Sees(row / one.group, j)) continue;
-          for (int32_t g = 0; g < one.kv_heads; ++g) {
-            EXPECT_EQ(covered.count({b, g, row, j}), 1u)
+    for (size_t b = 0; b < one.sequences.size(); ++b) {
+      const auto number = static_cast<int64_t>(b);
+      for (int64_t row = 0; row < one.sequences[b].rows() * one.group; ++row) {
+        for (int64_t j = 0; j < one.sequences[b].columns(); ++j) {
+          if (!one.band(number).Sees(row / one.group, j)) continue;
+          for (int64_t g = 0; g < one.kv_heads; ++g) {
+            EXPECT_EQ(covered.count({number, g, row, j}), 1u)
                 << "sequence " << b << " row " << row << " column " << j;
           }
         }
@@ -120,59 +129,93 @@ TEST(Schedule, CoversEveryVisiblePairExactlyOnce) {
   });
 }
 
+// Also rows that see nothing: somebody must say so in the results.
+TEST(Schedule, CoversEveryRowOncePerPart) {
+  ForRandomCases([](const Case& one) {
+    std::map<std::tuple<int64_t, int64_t, int64_t>, std::vector<int64_t>> parts;
+    std::map<std::tuple<int64_t, int64_t, int64_t>, int64_t> counts;
+    for (const Tile& tile : TilesOf(one.Build())) {
+      for (int64_t row = tile.rows.first; row < tile.rows.last; ++row) {
+        parts[{tile.sequence, tile.kv_head, row}].push_back(tile.part);
+        counts[{tile.sequence, tile.kv_head, row}] = tile.parts;
+      }
+    }
+    int64_t rows = 0;
+    for (const Sequence& sequence : one.sequences) {
+      rows += sequence.rows() * one.group * one.kv_heads;
+    }
+    EXPECT_EQ(static_cast<int64_t>(parts.size()), rows);
+    for (const auto& [row, numbers] : parts) {
+      ASSERT_EQ(static_cast<int64_t>(numbers.size()), counts[row]);
+      for (size_t n = 0; n < numbers.size(); ++n) {
+        EXPECT_EQ(numbers[n], static_cast<int64_t>(n));
+      }
+    }
+  });
+}
+
 TEST(Schedule, TilesLieInsideAndAreOfTheShape) {
   ForRandomCases([](const Case& one) {
-    for (const Tile& tile : one.Build().tiles) {
+    for (const Tile& tile : TilesOf(one.Build())) {
       const Sequence& sequence =
           one.sequences.at(static_cast<size_t>(tile.sequence));
       EXPECT_GE(tile.rows.first, 0);
+      EXPECT_FALSE(tile.rows.empty());
       EXPECT_LE(tile.rows.last, sequence.rows() * one.group);
-      EXPECT_EQ(tile.rows.first % one.shape.rows, 0);
-      EXPECT_LE(tile.rows.size(), one.shape.rows);
+      EXPECT_EQ(tile.rows.first % one.shape.row_unit, 0);
+      EXPECT_LT(tile.rows.size(), one.shape.rows + one.shape.row_unit);
       EXPECT_GE(tile.cols.first, 0);
       EXPECT_LE(tile.cols.last, sequence.columns());
-      EXPECT_LE(tile.cols.size(), one.shape.part_cols);
-    }
-  });
-}
-
-TEST(Schedule, EveryTileHasSomethingToDoAndTheCostliestComeFirst) {
-  ForRandomCases([](const Case& one) {
-    const Schedule schedule = one.Build();
-    const auto key = [&](const Tile& tile) {
-      return std::tuple(-one.Pairs(tile), tile.sequence, tile.kv_head,
-                        tile.rows.first, tile.part);
-    };
-    for (size_t n = 0; n < schedule.tiles.size(); ++n) {
-      EXPECT_GT(one.Pairs(schedule.tiles[n]), 0);
-      if (n > 0) {
-        EXPECT_LT(key(schedule.tiles[n - 1]), key(schedule.tiles[n]));
+      if (tile.parts > 1) {
+        EXPECT_FALSE(tile.cols.empty());
+        EXPECT_LE(tile.cols.size(), one.shape.part_cols);
       }
     }
   });
 }
 
-TEST(Schedule, PartsAreNumberedWithoutHolesAndAscendWithTheirColumns) {
+TEST(Schedule, CostliestSequencesComeFirst) {
+  ForRandomCases([](const Case& one) {
+    const std::vector<Tile> tiles = TilesOf(one.Build());
+    for (size_t n = 1; n < tiles.size(); ++n) {
+      const int64_t before = one.Pairs(tiles[n - 1].sequence);
+      const int64_t after = one.Pairs(tiles[n].sequence);
+      EXPECT_GE(before, after);
+      // Of one head of one sequence, all tiles are neighbours.
+      if (tiles[n - 1].sequence == tiles[n].sequence) {
+        EXPECT_LE(tiles[n - 1].kv_head, tiles[n].kv_head);
+      } else if (before == after) {
+        EXPECT_LT(tiles[n - 1].sequence, tiles[n].sequence);
+      }
+    }
+  });
+}
+
+// Where the parts of all tiles lie, they do not touch.
+TEST(Schedule, PartsHavePlacesOfTheirOwn) {
   ForRandomCases([](const Case& one) {
     const Schedule schedule = one.Build();
-    std::map<std::tuple<int32_t, int32_t, int64_t>, std::map<int32_t, Range>>
-        blocks;
-    for (const Tile& tile : schedule.tiles) {
-      blocks[{tile.sequence, tile.kv_head, tile.rows.first}][tile.part] =
-          tile.cols;
-    }
-    int32_t most = 1;
-    for (const auto& [block, parts] : blocks) {
-      int32_t expected = 0;
-      int64_t last = 0;
-      for (const auto& [part, cols] : parts) {
-        EXPECT_EQ(part, expected++);
-        EXPECT_GE(cols.first, last);
-        last = cols.last;
+    std::vector<bool> taken(static_cast<size_t>(schedule.part_rows()), false);
+    int64_t most = 1;
+    for (int64_t n = 0; n < schedule.count(); ++n) {
+      const Tile tile = schedule.At(n);
+      most = std::max(most, tile.parts);
+      if (tile.parts == 1) continue;
+      for (int64_t row = 0; row < tile.rows.size(); ++row) {
+        const auto place = static_cast<size_t>(schedule.PartRow(n) + row);
+        ASSERT_LT(place, taken.size());
+        EXPECT_FALSE(taken[place]);
+        taken[place] = true;
       }
-      most = std::max(most, expected);
+      // The next part of the same rows lies right behind.
+      if (tile.part + 1 < tile.parts) {
+        EXPECT_EQ(schedule.PartRow(n + 1),
+                  schedule.PartRow(n) + tile.rows.size());
+      }
     }
-    EXPECT_EQ(schedule.parts, most);
+    EXPECT_TRUE(
+        std::all_of(taken.begin(), taken.end(), [](bool t) { return t; }));
+    EXPECT_EQ(schedule.parts(), most);
   });
 }
 
@@ -192,43 +235,49 @@ TEST(Schedule, AGroupPacksItselfIntoOneTile) {
   Case one = One(1, 4096, Causal());
   one.group = 8;
   const Schedule schedule = one.Build();
-  ASSERT_EQ(schedule.tiles.size(), 1u);
-  EXPECT_EQ(schedule.tiles[0].rows, (Range{0, 8}));
-  EXPECT_EQ(schedule.tiles[0].cols, (Range{0, 4096}));
-  EXPECT_EQ(schedule.parts, 1);
+  ASSERT_EQ(schedule.count(), 1);
+  EXPECT_EQ(schedule.At(0).rows, (Range{0, 8}));
+  EXPECT_EQ(schedule.At(0).cols, (Range{0, 4096}));
+  EXPECT_EQ(schedule.parts(), 1);
 }
 
 TEST(Schedule, LongRowsAreCutIntoParts) {
   const Schedule schedule = One(1, 10000, Causal()).Build();
-  ASSERT_EQ(schedule.tiles.size(), 3u);
-  EXPECT_EQ(schedule.parts, 3);
-  EXPECT_EQ(schedule.tiles[2].cols, (Range{8192, 10000}));
+  ASSERT_EQ(schedule.count(), 3);
+  EXPECT_EQ(schedule.parts(), 3);
+  EXPECT_EQ(schedule.At(2).cols, (Range{8192, 10000}));
+  EXPECT_EQ(schedule.part_rows(), 3);
 }
 
-TEST(Schedule, AWindowFarFromItsPrefixSkipsWhatIsBetween) {
-  MaskRule rule = Window(1023, 0);
-  rule.band.prefix = 4;
-  const Schedule schedule = One(1, 1'000'000, rule).Build();
-  ASSERT_EQ(schedule.tiles.size(), 2u);
-  EXPECT_EQ(schedule.tiles[0].cols, (Range{1'000'000 - 1024, 1'000'000}));
-  EXPECT_EQ(schedule.tiles[0].part, 1);
-  EXPECT_EQ(schedule.tiles[1].cols, (Range{0, 4}));
-  EXPECT_EQ(schedule.tiles[1].part, 0);
+// Parts begin at the same columns whatever sees them.
+TEST(Schedule, PartsLieOnAGrid) {
+  const Schedule schedule = One(1, 10000, Window(4999, 0)).Build();
+  ASSERT_EQ(schedule.count(), 2);
+  EXPECT_EQ(schedule.At(0).cols, (Range{5000, 8192}));
+  EXPECT_EQ(schedule.At(1).cols, (Range{8192, 10000}));
 }
 
-TEST(Schedule, AGapOfLessThanAPartStaysInOneTile) {
-  MaskRule rule = Window(1023, 0);
-  rule.band.prefix = 4;
-  const Schedule schedule = One(1, 4000, rule).Build();
-  ASSERT_EQ(schedule.tiles.size(), 1u);
-  EXPECT_EQ(schedule.tiles[0].cols, (Range{0, 4000}));
+TEST(Schedule, RowsAreCutAsEvenlyAsTheUnitAllows) {
+  Case one = One(300, 64, Causal());
+  one.shape = {.rows = 256, .row_unit = 32, .cols = 64, .part_cols = 4096};
+  const Schedule schedule = one.Build();
+  ASSERT_EQ(schedule.count(), 2);
+  // The rows that see most come first.
+  EXPECT_EQ(schedule.At(0).rows, (Range{160, 300}));
+  EXPECT_EQ(schedule.At(1).rows, (Range{0, 160}));
 }
 
-TEST(Schedule, NothingVisibleMeansNoTile) {
-  EXPECT_TRUE(One(100, 100, TopLeftBand(5, 4)).Build().tiles.empty());
-  EXPECT_TRUE(One(100, 0, Causal()).Build().tiles.empty());
-  EXPECT_TRUE(One(0, 100, Causal()).Build().tiles.empty());
-  EXPECT_EQ(One(0, 100, Causal()).Build().parts, 1);
+TEST(Schedule, RowsThatSeeNothingAreATileWithoutColumns) {
+  const Schedule schedule = One(10, 0, Causal()).Build();
+  ASSERT_EQ(schedule.count(), 1);
+  EXPECT_EQ(schedule.At(0).rows, (Range{0, 10}));
+  EXPECT_TRUE(schedule.At(0).cols.empty());
+  EXPECT_TRUE(One(10, 10, TopLeftBand(5, 4)).Build().At(0).cols.empty());
+}
+
+TEST(Schedule, NoRowsMeanNoTile) {
+  EXPECT_EQ(One(0, 100, Causal()).Build().count(), 0);
+  EXPECT_EQ(One(0, 100, Causal()).Build().parts(), 1);
 }
 
 }  // namespace

@@ -39,26 +39,23 @@ void PrintWork(const AttentionProblem& problem) {
 }
 
 std::string Parts(const Schedule& schedule) {
-  if (schedule.parts == 1) return "none split";
-  return Str("rows split into up to {} parts", schedule.parts);
+  if (schedule.parts() == 1) return "none split";
+  return Str("rows split into up to {} parts", schedule.parts());
 }
 
 void PrintTiles(const Plan& plan) {
-  if (!plan.schedule.tiles.empty()) {
-    fmt::print("tiles         {}, {}\n", plan.schedule.tiles.size(),
+  const TileShape& shape = plan.shape;
+  if (plan.slots == 0) {
+    fmt::print("tiles         none: it goes row by row\n");
+  } else if (plan.schedule.count() == 0) {
+    fmt::print(
+        "tiles         at most {} rows, {} keys a step; cut when it runs\n",
+        shape.rows, shape.cols);
+  } else {
+    fmt::print("tiles         {} of at most {} rows, {} keys a step; {}\n",
+               plan.schedule.count(), shape.rows, shape.cols,
                Parts(plan.schedule));
-    return;
   }
-  const AttentionProblem& problem = plan.problem;
-  const TileShape shape;
-  const Schedule schedule =
-      BuildSchedule({problem.lengths.sequences, &problem.mask, problem.kv_heads,
-                     problem.group()},
-                    shape);
-  fmt::print(
-      "tiles         none: it goes row by row; in blocks of {} rows it would "
-      "be {}, {}\n",
-      shape.rows, schedule.tiles.size(), Parts(schedule));
 }
 
 void PrintWorkspace(const WorkspaceLayout& workspace) {
