@@ -3,6 +3,7 @@
 #include "backends.h"
 
 #include "cpu/cpu.h"
+#include "cpu/forward.h"
 #include "cpu/pool.h"
 #include "reference/reference.h"
 
@@ -20,7 +21,7 @@ std::span<const Backend> AllBackends() {
   // A copy of the rows rather than references to them: a plan points into the
   // table.
   static const auto* const cpu_rows =
-      new std::vector<Implementation>{kReference};
+      new std::vector<Implementation>{kCpuForward, kReference};
   static const auto* const backends = new std::vector<Backend>{
       {"cpu", cpu::DescribeThisCpu(), *cpu_rows, &CpuPool()}};
   return *backends;

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+// The forward loop over tiles. Everything is transposed: the rows of a panel
+// lie in the lanes of two vectors, keys and channels are scalars. So keys and
+// values need no packing, and maxima and sums no look across lanes.
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include "cpu/forward_tile.h"
+#include "cpu/tuning.h"
+
+#if defined(FLASHACL_CPU_FORWARD_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_FORWARD_INL_H_
+#undef FLASHACL_CPU_FORWARD_INL_H_
+#else
+#define FLASHACL_CPU_FORWARD_INL_H_
+#endif
+
+#include "cpu/tile/keys-inl.h"
+#include "cpu/tile/mask-inl.h"
+#include "cpu/tile/matmul-inl.h"
+#include "cpu/tile/result-inl.h"
+#include "cpu/tile/score-inl.h"
+#include "cpu/tile/softmax-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+
+// Scores of kRows keys: the sums over a slice of channels, added to those of
+// the slices before. After the last slice they are multiplied by `factor`, and
+// `top` is raised to the greatest.
+template <int kRows>
+HWY_NOINLINE void ScoreBlock(const float* HWY_RESTRICT keys, int64_t stride,
+                             const float* HWY_RESTRICT query, Range slice,
+                             const float* factor, float* HWY_RESTRICT scores,
+                             PanelPair& top) {
+  Sums<kRows> sums;
+  if (slice.first == 0) {
+    sums.Clear();
+  } else {
+    sums.Load(scores);
+  }
+  AddRows(keys + slice.first, stride, query + slice.first * Width(),
+          slice.size(), sums);
+  if (factor != nullptr) {
+    const Vector scale = hn::Set(kF, *factor);
+    sums.Scale(scale, scale);
+    Vector low = top.low, high = top.high;
+    HWY_UNROLL_ALL
+    for (int r = 0; r < kRows; ++r) {
+      low = hn::Max(sums.at[r][0], low);
+      high = hn::Max(sums.at[r][1], high);
+    }
+    top = {low, high};
+  }
+  sums.Store(scores);
+}
+
+// One panel of rows of a tile: its queries, outputs and softmax.
+struct Panel {
+  const float* query;  // [channel, lane]
+  float* out;          // [channel, lane]
+  PanelState state;
+  const Lane* lanes;
+  int64_t count;  // rows in it
+};
+
+HWY_INLINE Panel PanelOf(const ForwardTile& tile, int64_t first) {
+  const ForwardShape& shape = *tile.shape;
+  const ForwardScratch& scratch = tile.scratch;
+  const int64_t channels = shape.qk_dim + shape.rope_dim;
+  return {scratch.query + first * channels,
+          scratch.out + first * BlockEnd(shape.v_dim),
+          {scratch.max + first, scratch.sum + first},
+          scratch.lanes + first,
+          std::min<int64_t>(Width(), tile.rows - first)};
+}
+
+// Scores of the keys `local` of this step; returns the greatest.
+inline PanelPair ScoreKeys(const ForwardTile& tile, const Panel& panel,
+                           Range local, float factor) {
+  const ForwardScratch& scratch = tile.scratch;
+  const int64_t channels = tile.shape->qk_dim + tile.shape->rope_dim;
+  PanelPair top = PanelPair::Of(kMinusInfinity);
+  for (int64_t d = 0; d < channels; d += kDepth) {
+    const Range slice{d, std::min(d + kDepth, channels)};
+    const float* const last = slice.last == channels ? &factor : nullptr;
+    ForBlocks(local.size(), [&](int64_t j, auto size) HWY_ATTR {
+      ScoreBlock<size()>(scratch.keys + (local.first + j) * scratch.key_stride,
+                         scratch.key_stride, panel.query, slice, last,
+                         scratch.scores + j * Width(), top);
+    });
+  }
+  const bool exact = BlockEnd(local.size()) == local.size();
+  return exact ? top : Top(scratch.scores, local.size());
+}
+
+template <int kRows>
+HWY_NOINLINE void OutBlock(const float* HWY_RESTRICT values, int64_t stride,
+                           const float* HWY_RESTRICT weights, int64_t count,
+                           const PanelPair& shrink, float* HWY_RESTRICT out) {
+  Sums<kRows> sums;
+  sums.Load(out);
+  sums.Scale(shrink.low, shrink.high);
+  AddColumns(values, stride, weights, count, sums);
+  sums.Store(out);
+}
+
+// The same where values may be infinite: a weight of 0 is of a key the row does
+// not see, and 0 * inf would be NaN.
+inline void AddOutCarefully(const ForwardTile& tile, const Panel& panel,
+                            Range local, const PanelPair& shrink) {
+  const ForwardScratch& scratch = tile.scratch;
+  const Vector zero = hn::Zero(kF);
+  for (int64_t d = 0; d < tile.shape->v_dim; ++d) {
+    float* const at = panel.out + d * Width();
+    PanelPair sum = PanelPair::Load(at);
+    sum.low = hn::Mul(sum.low, shrink.low);
+    sum.high = hn::Mul(sum.high, shrink.high);
+    for (int64_t j = 0; j < local.size(); ++j) {
+      const PanelPair p = PanelPair::Load(scratch.scores + j * Width());
+      const Vector v = hn::Set(
+          kF, scratch.values[(local.first + j) * scratch.value_stride + d]);
+      sum.low = hn::Add(
+          sum.low, hn::IfThenZeroElse(hn::Eq(p.low, zero), hn::Mul(p.low, v)));
+      sum.high = hn::Add(sum.high, hn::IfThenZeroElse(hn::Eq(p.high, zero),
+                                                      hn::Mul(p.high, v)));
+    }
+    sum.Store(at);
+  }
+}
+
+// out = out * shrink + weights * values
+inline void AddOut(const ForwardTile& tile, const Panel& panel, Range local,
+                   const PanelPair& shrink) {
+  const ForwardScratch& scratch = tile.scratch;
+  const float* const values =
+      scratch.values + local.first * scratch.value_stride;
+  ForBlocks(tile.shape->v_dim, [&](int64_t d, auto size) HWY_ATTR {
+    OutBlock<size()>(values + d, scratch.value_stride, scratch.scores,
+                     local.size(), shrink, panel.out + d * Width());
+  });
+}
+
+// The keys of `cols` that some row of the panel may see, by its band alone.
+inline Range SeenBy(const Band& band, const Panel& panel, Range cols) {
+  const int64_t first = panel.lanes[0].position;
+  const int64_t last = panel.lanes[panel.count - 1].position;
+  if (band.upper < band.lower) {
+    return {cols.first, std::min(cols.last, band.prefix)};
+  }
+  const int64_t low =
+      band.prefix > cols.first ? cols.first : first + band.lower;
+  const int64_t high = std::max(band.prefix, last + band.upper + 1);
+  return {std::max(cols.first, low), std::min(cols.last, high)};
+}
+
+// One step of one panel: the rows take in the keys `step` that are loaded.
+inline void AttendStep(const ForwardTile& tile, const LoadedKeys& loaded,
+                       Range step, const Panel& panel) {
+  const ForwardShape& shape = *tile.shape;
+  const ForwardScratch& scratch = tile.scratch;
+  const Range rows{panel.lanes[0].position,
+                   panel.lanes[panel.count - 1].position + 1};
+  const Range cols = SeenBy(tile.band, panel, step);
+  if (cols.empty()) return;
+  const TileKind kind = tile.band.Classify(rows, cols);
+  if (kind == TileKind::kEmpty) return;
+  const Range local{cols.first - step.first, cols.last - step.first};
+
+  Visible visible{true, true};
+  if (kind == TileKind::kPartial || shape.masked || loaded.absent) {
+    visible = FillVisible(tile, panel.lanes, panel.count, cols,
+                          loaded.ExistsFrom(local.first), scratch.visible);
+    if (!visible.any) return;
+  }
+
+  const bool late_scale = shape.biased && shape.bias_before_scale;
+  PanelPair top =
+      ScoreKeys(tile, panel, local, late_scale ? 1.0f : shape.scale);
+  if (shape.biased) {
+    AddBias(tile, panel.lanes, panel.count, cols,
+            late_scale ? shape.scale : 1.0f, scratch.scores);
+  }
+  if (shape.alibi) {
+    AddAlibi(tile, panel.lanes, panel.count, cols, scratch.scores);
+  }
+  if (!visible.all) {
+    top = HideScores(scratch.scores, scratch.visible, local.size());
+  } else if (shape.biased || shape.alibi) {
+    top = Top(scratch.scores, local.size());
+  }
+
+  const PanelPair shrink =
+      panel.state.TakeIn(scratch.scores, local.size(), top);
+  if (shape.dropped) {
+    FillKept(tile, panel.lanes, panel.count, cols, scratch.kept);
+    DropWeights(scratch.scores, scratch.kept, local.size());
+  }
+  if (loaded.finite) {
+    AddOut(tile, panel, local, shrink);
+  } else {
+    AddOutCarefully(tile, panel, local, shrink);
+  }
+}
+
+// Keys of one step: as even as the unit of keys allows, since a short step
+// costs almost as much as a long one.
+inline int64_t StepOf(const ForwardTile& tile) {
+  const int64_t columns = tile.cols.size();
+  if (columns == 0) return 1;
+  const int64_t steps = CeilDiv(columns, tile.shape->column_step);
+  return RoundUp(CeilDiv(columns, steps), kColumnUnit);
+}
+
+// The next step at or behind `from` that some row sees; empty behind the last.
+inline Range NextStep(const ForwardTile& tile, int64_t size, int64_t from) {
+  const Range rows{tile.scratch.lanes[0].position,
+                   tile.scratch.lanes[tile.rows - 1].position + 1};
+  for (int64_t j = from; j < tile.cols.last; j += size) {
+    const Range step{j, std::min(j + size, tile.cols.last)};
+    if (tile.band.Classify(rows, step) != TileKind::kEmpty) return step;
+  }
+  return {};
+}
+
+// Invariant of every row, over the keys seen so far, with max the greatest
+// score: sum = sum exp(s_j - max), out = sum exp(s_j - max) v_j.
+//
+// Memory is asked for early, a share with every panel: the keys of the next
+// step while this one is computed, and of the tile behind this one during the
+// last. Short sequences spend a third of their time waiting otherwise.
+void AttendTile(const ForwardTile& tile, const ForwardTile* behind) {
+  const int64_t size = StepOf(tile);
+  LoadedKeys loaded;
+  KeyAddresses at[2];
+  at[0].Locate(tile.keys, NextStep(tile, size, tile.cols.first));
+  LoadQueries(tile);
+  StartRows(tile);
+  const int64_t panels = (tile.rows + Width() - 1) / Width();
+  for (int n = 0; !at[n].step.empty(); n ^= 1) {
+    LoadKeys(tile, at[n], loaded);
+    KeyAddresses& next = at[n ^ 1];
+    next.Locate(tile.keys, NextStep(tile, size, at[n].step.last));
+    const bool last = next.step.empty();
+    if (last && behind != nullptr) {
+      next.Locate(behind->keys,
+                  NextStep(*behind, StepOf(*behind), behind->cols.first));
+    }
+    const KeyRows& next_keys = last && behind ? behind->keys : tile.keys;
+    for (int64_t p = 0; p < panels; ++p) {
+      PrefetchKeys(next_keys, next, p, panels);
+      if (last && behind != nullptr) PrefetchQueries(*behind, p, panels);
+      if (last) PrefetchResults(tile, p * Width());
+      AttendStep(tile, loaded, at[n].step, PanelOf(tile, p * Width()));
+    }
+    if (last) break;
+  }
+  for (int64_t p = 0; p < panels; ++p) StorePanel(tile, p * Width());
+}
+
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FLASHACL_CPU_FORWARD_INL_H_

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cuts a forward problem into tiles, gives each its scratch memory and
+// addresses, and leaves the arithmetic to the vector code.
+#include "cpu/forward.h"
+
+#include <algorithm>
+#include <atomic>
+#include <optional>
+#include <utility>
+
+#include "cpu/forward_kernel.h"
+#include "cpu/forward_run.h"
+#include "cpu/scratch.h"
+#include "plan/geometry.h"
+#include "plan/plan.h"
+
+namespace flashacl {
+namespace cpu {
+namespace {
+
+Status Supports(const AttentionProblem& problem, const DeviceInfo&) {
+  if (problem.direction != Direction::kForward) {
+    return Unsupported("computes the forward direction only");
+  }
+  if (problem.kv.rows == KvSource::Rows::kGathered) {
+    return Unsupported("keys listed for every row are not for tiles");
+  }
+  constexpr int64_t kMostChannels = 4096;
+  if (problem.qk_dim + problem.rope_dim > kMostChannels ||
+      problem.v_dim > kMostChannels) {
+    return Unsupported("{} + {} query and {} value channels are more than {}",
+                       problem.qk_dim, problem.rope_dim, problem.v_dim,
+                       kMostChannels);
+  }
+  return {};
+}
+
+void Prepare(const DeviceInfo& device, Plan& plan) {
+  const AttentionProblem& problem = plan.problem;
+  plan.shape = ForwardTileShape(problem, device);
+  plan.slots = device.workers;
+  if (SequencesAreKnown(problem)) {
+    plan.schedule =
+        BuildSchedule(ExtentOf(problem, problem.lengths.sequences), plan.shape);
+  }
+  ForwardLayout(plan, plan.workspace);
+}
+
+// Calls work(take) on as many workers as there are slots; take() hands out the
+// numbers in [0, count), then `count`.
+template <typename Work>
+void ForEachSlot(Workers& workers, int64_t slots, int64_t count, Work work) {
+  std::atomic<int64_t> next{0};
+  workers.ForEach(std::min(slots, count), [&](int64_t slot) {
+    work(slot, [&] { return std::min(next++, count); });
+  });
+}
+
+Status Launch(const Plan& plan, const Bindings& bindings, std::byte* workspace,
+              Workers& workers) {
+  WorkspaceLayout layout;
+  const ForwardPlace place = ForwardLayout(plan, layout);
+  const ForwardRun run(plan.problem, bindings, plan.shape);
+  run.ClearRowsOfNobody();
+
+  std::optional<Schedule> own;
+  if (!SequencesAreKnown(plan.problem)) {
+    own = BuildSchedule(ExtentOf(plan.problem, run.sequences()), plan.shape);
+  }
+  const Schedule& schedule = own ? *own : plan.schedule;
+  float* const parts = place.parts.In(workspace).data();
+  const ForwardKernels kernels = Forward();
+
+  const auto tile_of = [&](int64_t n, const ForwardScratch& scratch) {
+    const Tile cut = schedule.At(n);
+    ForwardTile tile = run.TileOf(cut, scratch);
+    if (cut.parts > 1) {
+      tile.part = parts + schedule.PartRow(n) * (plan.problem.v_dim + 2);
+    }
+    return tile;
+  };
+  const int64_t count = schedule.count();
+  ForEachSlot(workers, place.slots, count, [&](int64_t slot, auto take) {
+    ForwardScratch scratch = place.Scratch(workspace, slot);
+    int64_t n = take();
+    if (n == count) return;
+    ForwardTile tile = tile_of(n, scratch);
+    while (true) {
+      n = take();
+      std::swap(scratch.lanes, scratch.other_lanes);
+      std::swap(scratch.codec, scratch.other_codec);
+      if (n == count) return kernels.attend(tile, nullptr);
+      const ForwardTile behind = tile_of(n, scratch);
+      kernels.attend(tile, &behind);
+      tile = behind;
+    }
+  });
+  if (schedule.parts() == 1) return {};
+  ForEachSlot(workers, place.slots, count, [&](int64_t slot, auto take) {
+    const ForwardScratch scratch = place.Scratch(workspace, slot);
+    for (int64_t n = take(); n < count; n = take()) {
+      const Tile cut = schedule.At(n);
+      if (cut.parts == 1 || cut.part != 0) continue;
+      kernels.merge(tile_of(n, scratch), cut.parts);
+    }
+  });
+  return {};
+}
+
+}  // namespace
+}  // namespace cpu
+
+const Implementation kCpuForward{.name = "cpu/forward",
+                                 .supports = cpu::Supports,
+                                 .prepare = cpu::Prepare,
+                                 .launch = cpu::Launch};
+
+}  // namespace flashacl

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The vector code of the forward direction, for the best instruction set that
+// this processor has.
+#pragma once
+
+#include <cstdint>
+
+#include "cpu/forward_tile.h"
+
+namespace flashacl::cpu {
+
+struct ForwardKernels {
+  // Computes a tile, and asks for the memory of the tile `behind` it, if any.
+  void (*attend)(const ForwardTile& tile, const ForwardTile* behind) = nullptr;
+
+  // Merges the parts of tile.rows rows, of which tile.part is the first, and
+  // stores the results.
+  void (*merge)(const ForwardTile& tile, int64_t parts) = nullptr;
+};
+
+ForwardKernels Forward();
+
+// The instruction sets it is compiled for, as Highway's bits.
+int64_t ForwardTargets();
+
+}  // namespace flashacl::cpu

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// From tensors to addresses.
+#include "cpu/forward_run.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+
+#include "base/half.h"
+#include "plan/geometry.h"
+
+namespace flashacl::cpu {
+namespace {
+
+float ElementOf(DType dtype, const std::byte* at) {
+  if (dtype == DType::kF32) {
+    float value;
+    std::memcpy(&value, at, sizeof(value));
+    return value;
+  }
+  uint16_t bits;
+  std::memcpy(&bits, at, sizeof(bits));
+  return dtype == DType::kF16 ? F32FromF16(bits) : F32FromBf16(bits);
+}
+
+// Sets every element that dims and strides name to 0.
+void Clear(const TensorSpec& spec, std::byte* base, std::array<Range, 4> part) {
+  const int64_t bytes = SizeOf(spec.dtype);
+  for (size_t axis = 0; axis < 4; ++axis) {
+    if (spec.strides[axis] == 0) part[axis] = {0, part[axis].empty() ? 0 : 1};
+  }
+  const auto& [a, b, c, e] = part;
+  for (int64_t x = a.first; x < a.last; ++x) {
+    for (int64_t y = b.first; y < b.last; ++y) {
+      for (int64_t z = c.first; z < c.last; ++z) {
+        if (spec.strides[3] == 1) {
+          std::memset(base + spec.At(x, y, z, e.first) * bytes, 0,
+                      static_cast<size_t>(e.size() * bytes));
+          continue;
+        }
+        for (int64_t d = e.first; d < e.last; ++d) {
+          std::memset(base + spec.At(x, y, z, d) * bytes, 0,
+                      static_cast<size_t>(bytes));
+        }
+      }
+    }
+  }
+}
+
+std::array<Range, 4> Whole(const TensorSpec& spec) {
+  return {Range{0, spec.dims[0]}, Range{0, spec.dims[1]},
+          Range{0, spec.dims[2]}, Range{0, spec.dims[3]}};
+}
+
+ForwardShape ShapeOf(const AttentionProblem& problem,
+                     const Bindings& bindings) {
+  const Score& score = problem.score;
+  ForwardShape shape;
+  shape.qk_dim = problem.qk_dim;
+  shape.rope_dim = problem.rope_dim;
+  shape.v_dim = problem.v_dim;
+  shape.scale = score.scale;
+  shape.alibi = IsAlibi(score.bias);
+  shape.alibi_root = score.bias == Score::Bias::kAlibiSqrt;
+  shape.biased = problem.has(Slot::kBias) && !shape.alibi;
+  shape.bias_before_scale = score.bias == Score::Bias::kBeforeScale;
+  shape.masked = problem.has(Slot::kMask);
+  shape.dropped = problem.has(Slot::kKeep);
+  if (shape.dropped) shape.keep_probability = score.keep_probability;
+  shape.query = RowFormat(problem[Slot::kQuery]);
+  shape.query_rope = RowFormat(problem[Slot::kQueryRope]);
+  shape.out = RowFormat(problem[Slot::kOut]);
+  shape.keep = bindings[Slot::kKeep];
+  return shape;
+}
+
+// Bytes or bits from column to column; the same for all rows of a grid.
+int64_t ColumnStep(const Grid& grid) {
+  return grid.present() ? grid.Plane(0, 0).column_stride : 0;
+}
+
+}  // namespace
+
+Extent ExtentOf(const AttentionProblem& problem,
+                std::span<const Sequence> sequences) {
+  return {sequences, &problem.mask, problem.kv_heads, problem.group()};
+}
+
+ForwardRun::ForwardRun(const AttentionProblem& problem,
+                       const Bindings& bindings, const TileShape& tiles)
+    : problem_(problem),
+      bindings_(bindings),
+      sequences_(ResolveSequences(problem, bindings)),
+      mask_(problem[Slot::kMask], sequences_),
+      bias_(IsAlibi(problem.score.bias) ? TensorSpec{} : problem[Slot::kBias],
+            sequences_),
+      keep_(problem[Slot::kKeep], sequences_),
+      row_max_(problem[Slot::kRowMax], sequences_),
+      row_sum_(problem[Slot::kRowSum], sequences_),
+      shape_(ShapeOf(problem, bindings)) {
+  shape_.column_step = tiles.cols;
+  if (sequences_.empty()) return;
+  shape_.mask_step = ColumnStep(mask_);
+  shape_.keep_step = ColumnStep(keep_);
+  shape_.bias = RowFormat(problem[Slot::kBias]);
+  shape_.bias.step = ColumnStep(bias_);
+  const Grid& result = row_max_.present() ? row_max_ : row_sum_;
+  shape_.result_lanes = result.present() ? result.spec().dims[3] : 0;
+  shape_.result_step = ColumnStep(result);
+  const TensorSpec& scale = problem[Slot::kOutScale];
+  const TensorSpec& offset = problem[Slot::kOutOffset];
+  encoded_ = problem[Slot::kOut].dtype == DType::kI8;
+  codec_.scale = scale.present() ? bindings[Slot::kOutScale] : nullptr;
+  codec_.offset = offset.present() ? bindings[Slot::kOutOffset] : nullptr;
+  codec_.scale_format = RowFormat(scale);
+  codec_.scale_format.step = scale.strides[1];
+  codec_.offset_format = RowFormat(offset);
+  codec_.offset_format.step = offset.strides[1];
+  codec_.scale_head_bytes = scale.strides[0] * SizeOf(scale.dtype);
+  codec_.offset_head_bytes = offset.strides[0] * SizeOf(offset.dtype);
+}
+
+bool ForwardRun::EveryRowIsSomebodys() const {
+  const TensorSpec& out = problem_[Slot::kOut];
+  if (out.strides[0] != 0) {
+    return std::all_of(sequences_.begin(), sequences_.end(),
+                       [&](const Sequence& sequence) {
+                         return sequence.rows() == out.dims[1];
+                       });
+  }
+  int64_t rows = 0;
+  for (const Sequence& sequence : sequences_) rows += sequence.rows();
+  return rows == out.dims[1];
+}
+
+void ForwardRun::ClearRowsOfNobody() const {
+  if (EveryRowIsSomebodys()) return;
+  const auto clear = [&](Slot slot) {
+    const TensorSpec& spec = problem_[slot];
+    if (!spec.present()) return;
+    std::byte* const base = bindings_[slot];
+    if (spec.placement != Placement::kBlocks) {
+      Clear(spec, base, Whole(spec));
+      return;
+    }
+    const int64_t end = RowBlockElements(problem_, slot);
+    for (int64_t n = 0; n < end; n += spec.block_step()) {
+      std::memset(base + n * SizeOf(spec.dtype), 0,
+                  static_cast<size_t>(SizeOf(spec.dtype)));
+    }
+  };
+  clear(Slot::kOut);
+  clear(Slot::kRowMax);
+  clear(Slot::kRowSum);
+}
+
+// What all rows of a head share.
+Lane ForwardRun::LaneOf(const Tile& cut, int64_t head) const {
+  Lane lane;
+  lane.head = head;
+  lane.sink = -std::numeric_limits<float>::infinity();
+  // A sink is a key; it is among those of the first part.
+  if (problem_.has(Slot::kSink) && cut.part == 0) {
+    const int64_t at = problem_[Slot::kSink].At(head);
+    lane.sink = ElementOf(DType::kF32, bindings_[Slot::kSink] + at * 4);
+  }
+  if (shape_.alibi) {
+    const TensorSpec& slope = problem_[Slot::kBias];
+    const int64_t at = slope.At(cut.sequence, head) * SizeOf(slope.dtype);
+    lane.slope = ElementOf(slope.dtype, bindings_[Slot::kBias] + at);
+  }
+  return lane;
+}
+
+// One head's plane of a grid, from addresses to addresses.
+struct ForwardRun::Plane {
+  std::byte* base = nullptr;
+  int64_t element_bytes = 0;
+  GridPlane plane;
+
+  Plane(const Grid& grid, std::byte* tensor, int64_t sequence, int64_t head) {
+    if (!grid.present()) return;
+    base = tensor;
+    element_bytes = SizeOf(grid.spec().dtype);
+    plane = grid.Plane(sequence, head);
+  }
+
+  // Of column 0; null if there is no tensor.
+  std::byte* Row(int64_t i) const {
+    return base == nullptr ? nullptr : base + plane.At(i, 0) * element_bytes;
+  }
+};
+
+void ForwardRun::FillLanes(const Tile& cut, std::span<Lane> lanes) const {
+  const int64_t group = problem_.group();
+  const int64_t b = cut.sequence;
+  const int64_t first_row = sequences_[static_cast<size_t>(b)].queries.first;
+  const auto row_of = [&](Slot slot, int64_t i, int64_t head) {
+    const TensorSpec& spec = problem_[slot];
+    return bindings_[slot] +
+           spec.At(b, first_row + i, head) * SizeOf(spec.dtype);
+  };
+  for (int64_t h = 0; h < group; ++h) {
+    const int64_t head = cut.kv_head * group + h;
+    const Plane mask(mask_, bindings_[Slot::kMask], b, head);
+    const Plane bias(bias_, bindings_[Slot::kBias], b, head);
+    const Plane row_max(row_max_, bindings_[Slot::kRowMax], b, head);
+    const Plane row_sum(row_sum_, bindings_[Slot::kRowSum], b, head);
+    const GridPlane keep = keep_.present() ? keep_.Plane(b, head) : GridPlane{};
+    Lane lane = LaneOf(cut, head);
+    // The first packed row of this head at or behind the tile's first.
+    const int64_t ahead = ((h - cut.rows.first) % group + group) % group;
+    for (int64_t n = ahead; n < cut.rows.size(); n += group) {
+      const int64_t i = (cut.rows.first + n) / group;
+      lane.position = i;
+      lane.query = row_of(Slot::kQuery, i, head);
+      if (problem_.rope_dim > 0) {
+        lane.query_rope = row_of(Slot::kQueryRope, i, head);
+      }
+      lane.out = row_of(Slot::kOut, i, head);
+      lane.mask = mask.Row(i);
+      lane.bias = bias.Row(i);
+      lane.keep = keep_.present() ? keep.At(i, 0) : 0;
+      lane.max = reinterpret_cast<float*>(row_max.Row(i));
+      lane.sum = reinterpret_cast<float*>(row_sum.Row(i));
+      lanes[static_cast<size_t>(n)] = lane;
+    }
+  }
+}
+
+void ForwardRun::FillCodec(int64_t kv_head, float* room, KeyRows& keys) const {
+  const auto fill = [&](Slot slot, int64_t channels) -> const float* {
+    const TensorSpec& spec = problem_[slot];
+    if (!spec.present()) return nullptr;
+    const int64_t bytes = SizeOf(spec.dtype);
+    for (int64_t d = 0; d < channels; ++d) {
+      room[d] =
+          ElementOf(spec.dtype, bindings_[slot] + spec.At(kv_head, d) * bytes);
+    }
+    room += channels;
+    return room - channels;
+  };
+  keys.key.codec = {fill(Slot::kKeyScale, problem_.qk_dim),
+                    fill(Slot::kKeyOffset, problem_.qk_dim)};
+  keys.value.codec = {fill(Slot::kValueScale, problem_.v_dim),
+                      fill(Slot::kValueOffset, problem_.v_dim)};
+}
+
+ForwardTile ForwardRun::TileOf(const Tile& cut,
+                               const ForwardScratch& scratch) const {
+  const Sequence& extent = sequences_[static_cast<size_t>(cut.sequence)];
+  const Score& score = problem_.score;
+  ForwardTile tile;
+  tile.shape = &shape_;
+  tile.codec = encoded_ ? &codec_ : nullptr;
+  tile.scratch = scratch;
+  tile.band =
+      problem_.mask.BandOf(cut.sequence, extent.rows(), extent.columns());
+  tile.rows = cut.rows.size();
+  tile.cols = cut.cols;
+  tile.columns = extent.columns();
+  if (!score.starts_only_first || cut.sequence == 0) {
+    tile.alibi_start = score.key_start - score.query_start;
+  }
+  FillLanes(cut, {scratch.lanes, static_cast<size_t>(tile.rows)});
+  tile.keys = KeyRows(problem_, bindings_, extent, cut.sequence, cut.kv_head);
+  FillCodec(cut.kv_head, scratch.codec, tile.keys);
+  return tile;
+}
+
+}  // namespace flashacl::cpu

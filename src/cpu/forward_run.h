@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// One run of a forward problem: its addresses, the lengths it has this time,
+// and the tiles as the vector code wants them.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "cpu/forward_tile.h"
+#include "plan/bindings.h"
+#include "plan/schedule.h"
+#include "problem/attention_problem.h"
+#include "problem/grid.h"
+
+namespace flashacl::cpu {
+
+class ForwardRun {
+ public:
+  // Both must outlive the run.
+  ForwardRun(const AttentionProblem& problem, const Bindings& bindings,
+             const TileShape& tiles);
+
+  const std::vector<Sequence>& sequences() const { return sequences_; }
+
+  // Rows of results that belong to no sequence become 0.
+  void ClearRowsOfNobody() const;
+
+  // Everything but where parts go. Fills the scratch's lanes and codec.
+  ForwardTile TileOf(const Tile& cut, const ForwardScratch& scratch) const;
+
+ private:
+  struct Plane;
+
+  Lane LaneOf(const Tile& cut, int64_t head) const;
+  void FillLanes(const Tile& cut, std::span<Lane> lanes) const;
+  void FillCodec(int64_t kv_head, float* room, KeyRows& keys) const;
+  bool EveryRowIsSomebodys() const;
+
+  const AttentionProblem& problem_;
+  const Bindings& bindings_;
+  std::vector<Sequence> sequences_;
+  Grid mask_, bias_, keep_, row_max_, row_sum_;
+  ForwardShape shape_;
+  OutCodec codec_;
+  bool encoded_ = false;
+};
+
+Extent ExtentOf(const AttentionProblem& problem,
+                std::span<const Sequence> sequences);
+
+}  // namespace flashacl::cpu

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// One item of forward work as plain numbers and addresses: all that the vector
+// code gets.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/range.h"
+#include "cpu/key_rows.h"
+#include "cpu/row.h"
+#include "problem/band.h"
+
+namespace flashacl::cpu {
+
+// One packed row: a position and a head. Addresses are of its first element;
+// those into grids, of column 0.
+struct Lane {
+  int64_t position = 0;
+  int64_t head = 0;
+  const std::byte* query = nullptr;
+  const std::byte* query_rope = nullptr;
+  const std::byte* mask = nullptr;
+  const std::byte* bias = nullptr;
+  int64_t keep = 0;  // bit
+  float slope = 0;   // alibi
+  float sink = 0;    // -inf: none
+  std::byte* out = nullptr;
+  float* max = nullptr;  // null: nobody asks
+  float* sum = nullptr;
+};
+
+// A run's scratch memory for one tile at a time; sizes in scratch.h.
+struct ForwardScratch {
+  float* query;       // [panel, query channel, lane]
+  float* out;         // [panel, value channel, lane]
+  float* max;         // [panel, lane]
+  float* sum;         // [panel, lane]
+  float* keys;        // [key, key_stride]
+  float* values;      // [key, value_stride]
+  float* scores;      // [key, lane] of one panel
+  float* stage;       // [4, stage_stride]
+  float* codec;       // scales and offsets of keys, then of values
+  uint32_t* visible;  // [32 keys, lane] of one panel
+  uint32_t* kept;     // [32 keys, lane] of one panel
+  Lane* lanes;        // [row]
+  // Of the tile behind, which is prepared while this one is computed.
+  float* other_codec;
+  Lane* other_lanes;
+  int64_t key_stride = 0;
+  int64_t value_stride = 0;
+  int64_t stage_stride = 0;
+};
+
+// What of a problem a tile needs; the same for all tiles of a run.
+struct ForwardShape {
+  int64_t qk_dim = 0;
+  int64_t rope_dim = 0;
+  int64_t v_dim = 0;
+  int64_t column_step = 0;  // keys of one step
+  bool value_is_key = false;
+  float scale = 1;
+  bool bias_before_scale = false;
+  bool alibi = false;
+  bool alibi_root = false;
+  float keep_probability = 1;
+  bool masked = false, biased = false, dropped = false;
+  RowFormat query, query_rope, bias, out;
+  int64_t mask_step = 0;     // bytes from column to column
+  int64_t keep_step = 0;     // bits
+  int64_t result_lanes = 0;  // copies of a row max and a row sum
+  int64_t result_step = 0;   // elements from copy to copy
+  const std::byte* keep = nullptr;
+  bool gathered = false;
+};
+
+// out = x * scale + offset; by head, and where one is null, without.
+struct OutCodec {
+  const std::byte* scale = nullptr;
+  const std::byte* offset = nullptr;
+  RowFormat scale_format, offset_format;
+  int64_t scale_head_bytes = 0, offset_head_bytes = 0;
+};
+
+struct ForwardTile {
+  const ForwardShape* shape = nullptr;
+  KeyRows keys;
+  const OutCodec* codec = nullptr;  // null: out as it is
+  ForwardScratch scratch;
+  Band band;
+  int64_t rows = 0;         // scratch.lanes has this many
+  Range cols;               // of the sequence's keys
+  int64_t columns = 0;      // the sequence has
+  int64_t alibi_start = 0;  // distance of row 0 and column 0
+  // Where an unfinished part goes, [row, v_dim + 2]: sums, max, sum. Null: the
+  // tile is the only part of its rows, and results are stored.
+  float* part = nullptr;
+};
+
+}  // namespace flashacl::cpu

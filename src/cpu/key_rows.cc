@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scalar code: a step of keys costs one address each, against at least 64
+// multiply-adds per key and query row.
+#include "cpu/key_rows.h"
+
+#include <cstring>
+
+namespace flashacl::cpu {
+namespace {
+
+// The rows in `slot`, from the sequence's first key on; pages from their own
+// first row on.
+RowSource SourceOf(const TensorSpec& spec, const std::byte* base, bool paged,
+                   int64_t outer, const Sequence& extent, int64_t kv_head) {
+  RowSource source;
+  if (!spec.present() || base == nullptr) return source;
+  source.format = RowFormat(spec);
+  const int64_t bytes = source.format.element_bytes;
+  const int64_t first = paged ? spec.At(0, 0, kv_head)
+                              : spec.At(outer, extent.keys.first, kv_head);
+  source.base = base + first * bytes;
+  source.outer_bytes = spec.strides[0] * bytes;
+  source.row_bytes = spec.strides[1] * bytes;
+  source.channels = spec.dims[3];
+  return source;
+}
+
+}  // namespace
+
+KeyRows::KeyRows(const AttentionProblem& problem, const Bindings& bindings,
+                 const Sequence& extent, int64_t sequence, int64_t kv_head) {
+  const KvSource& kv = problem.kv;
+  const bool paged = kv.rows == KvSource::Rows::kPaged;
+  const bool listed = kv.rows == KvSource::Rows::kList;
+  const size_t b = static_cast<size_t>(sequence);
+  const auto source = [&](Slot slot) {
+    return SourceOf(problem[slot], bindings[slot], paged, sequence, extent,
+                    kv_head);
+  };
+  // There is one sequence in a tensor of a list, whatever its number.
+  key = listed ? SourceOf(kv.key_list[b], bindings.key_list[b], false, 0,
+                          extent, kv_head)
+               : source(Slot::kKey);
+  rope = source(Slot::kKeyRope);
+  if (!kv.value_is_key) {
+    value = listed ? SourceOf(kv.value_list[b], bindings.value_list[b], false,
+                              0, extent, kv_head)
+                   : source(Slot::kValue);
+  }
+  key.channels = problem.qk_dim;
+  rope.channels = problem.rope_dim;
+  value.channels = problem.v_dim;
+  if (!paged) return;
+  const TensorSpec& table = problem[Slot::kBlockTable];
+  table_type_ = table.dtype;
+  table_ =
+      bindings[Slot::kBlockTable] + table.At(sequence) * SizeOf(table.dtype);
+  table_step_bytes_ = table.strides[1] * SizeOf(table.dtype);
+  page_rows_ = kv.page_rows;
+  pages_ = problem[Slot::kKey].dims[0];
+}
+
+bool KeyRows::Locate(Range cols, const std::byte** key_at,
+                     const std::byte** rope_at,
+                     const std::byte** value_at) const {
+  bool absent = false;
+  int64_t page = 0;  // negative: does not exist
+  for (int64_t j = cols.first; j < cols.last; ++j) {
+    int64_t row = j;
+    if (table_ != nullptr) {
+      row = j % page_rows_;
+      if (row == 0 || j == cols.first) {
+        const std::byte* const entry =
+            table_ + (j / page_rows_) * table_step_bytes_;
+        if (table_type_ == DType::kI32) {
+          int32_t value32;
+          std::memcpy(&value32, entry, sizeof(value32));
+          page = value32;
+        } else {
+          std::memcpy(&page, entry, sizeof(page));
+        }
+        if (page >= pages_) page = -1;
+      }
+    }
+    const int64_t n = j - cols.first;
+    const auto locate = [&](const RowSource& source, const std::byte** at) {
+      at[n] = page < 0 || source.base == nullptr
+                  ? nullptr
+                  : source.base + page * source.outer_bytes +
+                        row * source.row_bytes;
+    };
+    locate(key, key_at);
+    locate(rope, rope_at);
+    locate(value, value_at);
+    absent |= page < 0;
+  }
+  return absent;
+}
+
+}  // namespace flashacl::cpu

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the keys and values of one sequence and kv head are, whatever holds
+// them: strided tensors, lists or pages.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/range.h"
+#include "cpu/row.h"
+#include "plan/bindings.h"
+#include "problem/attention_problem.h"
+
+namespace flashacl::cpu {
+
+// x_hat = scale * (x + offset) channel by channel; null: x_hat = x. An offset
+// alone may be null.
+struct ChannelCodec {
+  const float* scale = nullptr;
+  const float* offset = nullptr;
+};
+
+// The rows of one kind (keys, their ropes, or values).
+struct RowSource {
+  const std::byte* base = nullptr;  // null: there are none
+  RowFormat format;
+  int64_t outer_bytes = 0;  // from page to page
+  int64_t row_bytes = 0;
+  int64_t channels = 0;
+  ChannelCodec codec;
+};
+
+class KeyRows {
+ public:
+  KeyRows() = default;
+  KeyRows(const AttentionProblem& problem, const Bindings& bindings,
+          const Sequence& extent, int64_t sequence, int64_t kv_head);
+
+  // Addresses of the rows of `cols`, of all three kinds where they exist; null
+  // for a column that no page holds. Returns whether there is such a column.
+  // Each array has room for cols.size().
+  bool Locate(Range cols, const std::byte** key, const std::byte** rope,
+              const std::byte** value) const;
+
+  RowSource key, rope, value;
+
+ private:
+  const std::byte* table_ = nullptr;  // the sequence's row of the block table
+  DType table_type_ = DType::kNone;
+  int64_t table_step_bytes_ = 0;
+  int64_t page_rows_ = 0;
+  int64_t pages_ = 0;
+};
+
+}  // namespace flashacl::cpu

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sizes of tiles from sizes of caches, and of scratch memory from both.
+#include "cpu/scratch.h"
+
+#include <algorithm>
+
+#include "cpu/tuning.h"
+#include "plan/geometry.h"
+
+namespace flashacl::cpu {
+namespace {
+
+constexpr int64_t kWidestPanel = 32;  // rows, on any instruction set
+constexpr int64_t kLine = 16;         // floats of a cache line
+
+// Room for channels in blocks, which may pass the last by less than 8.
+int64_t ValueRoom(int64_t v_dim) { return RoundUp(v_dim, 4) + 8; }
+
+// An odd number of cache lines: rows then spread over all sets of a cache.
+int64_t OddLines(int64_t floats) {
+  const int64_t lines = CeilDiv(floats, kLine);
+  return (lines | 1) * kLine;
+}
+
+int64_t QueryChannels(const AttentionProblem& problem) {
+  return problem.qk_dim + problem.rope_dim;
+}
+
+// How many tiles of so many rows the problem has.
+int64_t TilesOf(const AttentionProblem& problem, int64_t rows) {
+  int64_t tiles = 0;
+  for (const Sequence& sequence : problem.lengths.sequences) {
+    tiles += CeilDiv(sequence.rows() * problem.group(), rows);
+  }
+  return tiles * problem.kv_heads;
+}
+
+}  // namespace
+
+TileShape ForwardTileShape(const AttentionProblem& problem,
+                           const DeviceInfo& device) {
+  const auto cache = static_cast<double>(device.l2_bytes);
+  const auto row_bytes =
+      static_cast<double>(4 * (QueryChannels(problem) + problem.v_dim));
+  const auto fitting = [&](double share, int64_t most, int64_t unit) {
+    const auto count =
+        static_cast<int64_t>(share * cache / std::max(row_bytes, 1.0));
+    return std::max(unit, std::min(count, most) / unit * unit);
+  };
+  TileShape shape;
+  shape.row_unit = kRowUnit;
+  shape.rows = fitting(kRowShare, kMostRows, kRowUnit);
+  while (shape.rows > 4 * kRowUnit &&
+         TilesOf(problem, shape.rows) < kLeastTiles) {
+    shape.rows /= 2;
+  }
+  shape.cols = fitting(kColumnShare, kMostColumns, kColumnUnit);
+  shape.part_cols = kPartColumns;
+  return shape;
+}
+
+int64_t MostPartRows(const AttentionProblem& problem, const TileShape& shape) {
+  int64_t part_rows = 0;
+  for (const Sequence& sequence : problem.lengths.sequences) {
+    const int64_t parts = CeilDiv(sequence.columns(), shape.part_cols);
+    if (parts <= 1) continue;
+    const int64_t rows =
+        std::min(sequence.rows() * problem.group(), shape.rows);
+    part_rows += rows * parts * problem.kv_heads;
+  }
+  return part_rows;
+}
+
+ForwardPlace ForwardLayout(const Plan& plan, WorkspaceLayout& layout) {
+  const AttentionProblem& problem = plan.problem;
+  const TileShape& shape = plan.shape;
+  const int64_t channels = QueryChannels(problem);
+  const int64_t rows = RoundUp(shape.rows, kWidestPanel);
+  const int64_t columns = shape.cols + kColumnUnit;
+  ForwardPlace place;
+  place.slots = plan.slots;
+  place.value_is_key = problem.kv.value_is_key;
+  place.key_stride = OddLines(std::max(channels, ValueRoom(0)) + 8);
+  place.value_stride = OddLines(ValueRoom(problem.v_dim));
+  place.stage_stride = OddLines(
+      std::max({channels, ValueRoom(problem.v_dim), columns}) + kWidestPanel);
+  // Blocks of four channels pass the end of the last panel by up to three.
+  const int64_t behind = 4 * kWidestPanel;
+  const auto floats = [&](std::string_view name, int64_t count) {
+    return layout.Reserve<float>(name, place.slots * RoundUp(count, kLine));
+  };
+  place.query = floats("queries", rows * channels + behind);
+  place.out = floats("outputs", rows * ValueRoom(problem.v_dim) + behind);
+  place.states = floats("row max and row sum", 2 * rows);
+  place.keys = floats("keys", columns * place.key_stride);
+  place.values =
+      floats("values", place.value_is_key ? 0 : columns * place.value_stride);
+  place.scores = floats("scores", columns * kWidestPanel);
+  place.stage = floats("rows between layouts", 4 * place.stage_stride);
+  place.codec = floats("channel factors", 4 * (channels + problem.v_dim));
+  place.bits = layout.Reserve<uint32_t>(
+      "visible and kept keys",
+      place.slots * 2 * (columns / 32 + 2) * kWidestPanel);
+  place.lanes = layout.Reserve<Lane>("rows", place.slots * 2 * rows);
+  const int64_t part_rows = SequencesAreKnown(problem)
+                                ? plan.schedule.part_rows()
+                                : MostPartRows(problem, shape);
+  place.parts = layout.Reserve<float>("parts", part_rows * (problem.v_dim + 2));
+  return place;
+}
+
+ForwardScratch ForwardPlace::Scratch(std::byte* workspace, int64_t slot) const {
+  const auto own = [&](const auto& region) {
+    const int64_t size = region.count / slots;
+    return region.In(workspace).data() + slot * size;
+  };
+  ForwardScratch scratch;
+  scratch.query = own(query);
+  scratch.out = own(out);
+  scratch.max = own(states);
+  scratch.sum = scratch.max + states.count / slots / 2;
+  scratch.keys = own(keys);
+  scratch.values = value_is_key ? scratch.keys : own(values);
+  scratch.scores = own(scores);
+  scratch.stage = own(stage);
+  scratch.codec = own(codec);
+  scratch.other_codec = scratch.codec + codec.count / slots / 2;
+  scratch.visible = own(bits);
+  scratch.kept = scratch.visible + bits.count / slots / 2;
+  scratch.lanes = own(lanes);
+  scratch.other_lanes = scratch.lanes + lanes.count / slots / 2;
+  scratch.key_stride = key_stride;
+  scratch.value_stride = value_is_key ? key_stride : value_stride;
+  scratch.stage_stride = stage_stride;
+  return scratch;
+}
+
+}  // namespace flashacl::cpu

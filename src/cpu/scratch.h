@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The scratch memory of the forward direction: one slot for every tile that is
+// computed at a time, and the parts of rows that are merged. Sizes depend on
+// tile shape and channels, never on the length of a sequence; parts alone grow
+// with the keys of few rows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cpu/forward_tile.h"
+#include "plan/backend.h"
+#include "plan/plan.h"
+#include "plan/workspace.h"
+
+namespace flashacl::cpu {
+
+// Rows and columns of tiles that fit the caches.
+TileShape ForwardTileShape(const AttentionProblem& problem,
+                           const DeviceInfo& device);
+
+struct ForwardPlace {
+  int64_t slots = 0;
+  Region<float> query, out, states, keys, values, scores, stage, codec;
+  Region<uint32_t> bits;
+  Region<Lane> lanes;
+  Region<float> parts;
+  int64_t key_stride = 0, value_stride = 0, stage_stride = 0;
+  bool value_is_key = false;
+
+  ForwardScratch Scratch(std::byte* workspace, int64_t slot) const;
+};
+
+// Reserves what the plan's schedule and tile shape take.
+ForwardPlace ForwardLayout(const Plan& plan, WorkspaceLayout& layout);
+
+// The most (row, part) pairs the schedule of these sequences or of shorter ones
+// may have.
+int64_t MostPartRows(const AttentionProblem& problem, const TileShape& shape);
+
+}  // namespace flashacl::cpu

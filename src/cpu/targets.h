@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which instruction sets vector code is compiled for; included before Highway.
+#pragma once
+
+// One portable set, and the two steps that widen vectors. What lies between
+// them adds nothing that attention uses, and each costs its compile time. On
+// ARM, NEON: SVE's vectors cannot be kept in arrays.
+#if defined(__x86_64__)
+#define HWY_BASELINE_TARGETS HWY_SSE4
+#endif
+#define HWY_DISABLED_TARGETS \
+  (HWY_SSSE3 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who sees whom inside a partial tile: a bit for every key and row of a panel,
+// 32 keys to a word, whatever hides them.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "cpu/forward_tile.h"
+
+#if defined(FLASHACL_CPU_TILE_MASK_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_TILE_MASK_INL_H_
+#undef FLASHACL_CPU_TILE_MASK_INL_H_
+#else
+#define FLASHACL_CPU_TILE_MASK_INL_H_
+#endif
+
+#include "cpu/tile/softmax-inl.h"
+#include "cpu/tile/vector-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+
+// Bits [first, last) of a word, both cut to [0, 32].
+inline uint32_t BitsBetween(int64_t first, int64_t last) {
+  first = std::clamp<int64_t>(first, 0, 32);
+  last = std::clamp<int64_t>(last, 0, 32);
+  if (first >= last) return 0;
+  return static_cast<uint32_t>((uint64_t{1} << last) - (uint64_t{1} << first));
+}
+
+// The keys from `col` on that the band lets row i see.
+inline uint32_t BandBits(const Band& band, int64_t i, int64_t col) {
+  return BitsBetween(i + band.lower - col, i + band.upper + 1 - col) |
+         BitsBetween(-col, band.prefix - col);
+}
+
+// A bit for each of `count` <= 32 bytes, `step` bytes apart, that is 0.
+inline uint32_t ZeroBits(const std::byte* bytes, int64_t step, int64_t count) {
+  uint32_t bits = 0;
+  int64_t n = 0;
+  if (step == 1) {
+    const hn::FixedTag<uint8_t, 16> d;
+    for (; n + 16 <= count; n += 16) {
+      uint8_t mask[8];
+      const auto block =
+          hn::LoadU(d, reinterpret_cast<const uint8_t*>(bytes) + n);
+      hn::StoreMaskBits(d, hn::Eq(block, hn::Zero(d)), mask);
+      bits |= (uint32_t{mask[0]} | uint32_t{mask[1]} << 8) << n;
+    }
+  }
+  for (; n < count; ++n) {
+    bits |= uint32_t{bytes[n * step] == std::byte{0}} << n;
+  }
+  return bits;
+}
+
+// `count` <= 32 bits, `step` bits apart, from `bit` on.
+inline uint32_t BitsAt(const std::byte* bytes, int64_t bit, int64_t step,
+                       int64_t count) {
+  if (step == 1) {
+    const int64_t last = (bit + count - 1) / 8;
+    uint64_t word = 0;
+    std::memcpy(&word, bytes + bit / 8,
+                static_cast<size_t>(last - bit / 8 + 1));
+    return static_cast<uint32_t>(word >> (bit % 8)) & BitsBetween(0, count);
+  }
+  uint32_t bits = 0;
+  for (int64_t n = 0; n < count; ++n) {
+    const int64_t at = bit + n * step;
+    const auto byte = std::to_integer<uint32_t>(bytes[at / 8]);
+    bits |= ((byte >> (at % 8)) & 1u) << n;
+  }
+  return bits;
+}
+
+// What any(words) and all(words) say of a panel.
+struct Visible {
+  bool any = false;
+  bool all = true;
+};
+
+// Fills [32 keys, lane] for the keys `cols` and the rows of one panel. `exists`
+// is null or has a bit for every key from cols.first on.
+inline Visible FillVisible(const ForwardTile& tile, const Lane* lanes,
+                           int64_t count, Range cols, const uint32_t* exists,
+                           uint32_t* words) {
+  const ForwardShape& shape = *tile.shape;
+  Visible visible;
+  for (int64_t col = cols.first; col < cols.last; col += 32) {
+    const int64_t left = std::min<int64_t>(32, cols.last - col);
+    const uint32_t whole = BitsBetween(0, left);
+    uint32_t* const row = words + (col - cols.first) / 32 * Width();
+    for (int64_t r = 0; r < count; ++r) {
+      uint32_t bits = BandBits(tile.band, lanes[r].position, col) & whole;
+      if (exists != nullptr) bits &= exists[(col - cols.first) / 32];
+      if (shape.masked && bits != 0) {
+        bits &= ZeroBits(lanes[r].mask + col * shape.mask_step, shape.mask_step,
+                         left);
+      }
+      visible.any |= bits != 0;
+      visible.all &= bits == whole;
+      row[r] = bits;
+    }
+    // Lanes without a row see nothing and ask for nothing.
+    for (int64_t r = count; r < Width(); ++r) row[r] = 0;
+  }
+  return visible;
+}
+
+inline void FillKept(const ForwardTile& tile, const Lane* lanes, int64_t count,
+                     Range cols, uint32_t* words) {
+  const ForwardShape& shape = *tile.shape;
+  for (int64_t col = cols.first; col < cols.last; col += 32) {
+    const int64_t left = std::min<int64_t>(32, cols.last - col);
+    uint32_t* const row = words + (col - cols.first) / 32 * Width();
+    for (int64_t r = 0; r < count; ++r) {
+      row[r] = BitsAt(shape.keep, lanes[r].keep + col * shape.keep_step,
+                      shape.keep_step, left);
+    }
+    for (int64_t r = count; r < Width(); ++r) row[r] = 0;
+  }
+}
+
+// Calls body(j, at, sign) for every key j of `count` and both halves of the
+// panel: `at` is where its scores are, and a lane of `sign` is negative where
+// the bit is set.
+template <typename Body>
+HWY_INLINE void ForBits(float* HWY_RESTRICT scores,
+                        const uint32_t* HWY_RESTRICT words, int64_t count,
+                        Body body) {
+  const hn::RebindToUnsigned<Floats> u;
+  for (int64_t block = 0; block < count; block += 32) {
+    const int64_t left = std::min<int64_t>(32, count - block);
+    const uint32_t* const word = words + block / 32 * Width();
+    const int shift = static_cast<int>(32 - left);
+    auto low = hn::ShiftLeftSame(hn::Load(u, word), shift);
+    auto high = hn::ShiftLeftSame(hn::Load(u, word + Lanes()), shift);
+    // From the last key to the first: each step moves the next bit up to the
+    // sign.
+    for (int64_t n = left - 1; n >= 0; --n) {
+      float* const at = scores + (block + n) * Width();
+      body(at, hn::BitCast(kF, low), hn::BitCast(kF, high));
+      low = hn::Add(low, low);
+      high = hn::Add(high, high);
+    }
+  }
+}
+
+// Scores of keys that a row does not see become -inf; returns the greatest of
+// the others.
+inline PanelPair HideScores(float* HWY_RESTRICT scores,
+                            const uint32_t* HWY_RESTRICT visible,
+                            int64_t count) {
+  PanelPair top = PanelPair::Of(kMinusInfinity);
+  const Vector hidden = top.low;
+  ForBits(scores, visible, count,
+          [&](float* at, const Vector& low, const Vector& high) HWY_ATTR {
+            PanelPair s = PanelPair::Load(at);
+            s.low = hn::IfNegativeThenElse(low, s.low, hidden);
+            s.high = hn::IfNegativeThenElse(high, s.high, hidden);
+            s.Store(at);
+            top.low = hn::Max(s.low, top.low);
+            top.high = hn::Max(s.high, top.high);
+          });
+  return top;
+}
+
+// Weights that dropout drops become 0.
+inline void DropWeights(float* HWY_RESTRICT weights,
+                        const uint32_t* HWY_RESTRICT kept, int64_t count) {
+  const Vector zero = hn::Zero(kF);
+  ForBits(weights, kept, count,
+          [&](float* at, const Vector& low, const Vector& high) HWY_ATTR {
+            PanelPair p = PanelPair::Load(at);
+            p.low = hn::IfNegativeThenElse(low, p.low, zero);
+            p.high = hn::IfNegativeThenElse(high, p.high, zero);
+            p.Store(at);
+          });
+}
+
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FLASHACL_CPU_TILE_MASK_INL_H_

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of small matrices out of registers: a few rows of scalars times a
+// panel of two vectors. Everything heavy in attention is one of these two.
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#if defined(FLASHACL_CPU_TILE_MATMUL_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_TILE_MATMUL_INL_H_
+#undef FLASHACL_CPU_TILE_MATMUL_INL_H_
+#else
+#define FLASHACL_CPU_TILE_MATMUL_INL_H_
+#endif
+
+#include "cpu/tile/vector-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+
+// Scalars of one block, in units: a block of 3 units keeps as many sums in
+// registers as there are, one of 2 units is what the rest is cut into, so that
+// every multiple of the unit but the unit itself is cut without waste. Both
+// have enough sums to hide the latency of an addition.
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86 || HWY_ARCH_ARM_A64
+inline constexpr int kUnit = 4;  // 32 registers: 24 sums
+#else
+inline constexpr int kUnit = 2;  // 16 registers: 12 sums
+#endif
+inline constexpr int kBig = 3 * kUnit;
+inline constexpr int kSmall = 2 * kUnit;
+
+// Calls body(first, size) for blocks that cover [0, count) in order; the last
+// may pass the end by less than kSmall, so operands have that much room.
+// body's second argument is an integral_constant.
+template <typename Body>
+HWY_INLINE void ForBlocks(int64_t count, Body body) {
+  int64_t first = 0;
+  while (first < count) {
+    const int64_t units = (count - first + kUnit - 1) / kUnit;
+    if (units == 1 || units == 2 || units == 4) {
+      body(first, std::integral_constant<int, kSmall>());
+      first += kSmall;
+    } else {
+      body(first, std::integral_constant<int, kBig>());
+      first += kBig;
+    }
+  }
+}
+
+// How far ForBlocks goes.
+constexpr int64_t BlockEnd(int64_t count) {
+  const int64_t units = (count + kUnit - 1) / kUnit;
+  return (units == 1 ? 2 : units) * kUnit;
+}
+
+// The sums of one block: kRows scalars times one panel.
+template <int kRows>
+struct Sums {
+  Vector at[kRows][2];
+
+  HWY_INLINE void Clear() {
+    HWY_UNROLL_ALL
+    for (int r = 0; r < kRows; ++r) at[r][0] = at[r][1] = hn::Zero(kF);
+  }
+
+  HWY_INLINE void Load(const float* HWY_RESTRICT from) {
+    HWY_UNROLL_ALL
+    for (int r = 0; r < kRows; ++r) {
+      at[r][0] = hn::Load(kF, from + r * Width());
+      at[r][1] = hn::Load(kF, from + r * Width() + Lanes());
+    }
+  }
+
+  HWY_INLINE void Store(float* HWY_RESTRICT to) const {
+    HWY_UNROLL_ALL
+    for (int r = 0; r < kRows; ++r) {
+      hn::Store(at[r][0], kF, to + r * Width());
+      hn::Store(at[r][1], kF, to + r * Width() + Lanes());
+    }
+  }
+
+  HWY_INLINE void Scale(const Vector& low, const Vector& high) {
+    HWY_UNROLL_ALL
+    for (int r = 0; r < kRows; ++r) {
+      at[r][0] = hn::Mul(at[r][0], low);
+      at[r][1] = hn::Mul(at[r][1], high);
+    }
+  }
+
+  HWY_INLINE void Add(int r, float scalar, const Vector& low,
+                      const Vector& high) {
+    const Vector x = hn::Set(kF, scalar);
+    at[r][0] = hn::MulAdd(x, low, at[r][0]);
+    at[r][1] = hn::MulAdd(x, high, at[r][1]);
+  }
+};
+
+// sums[r] += sum over k < depth of rows[r * stride + k] * panel[k]: scores,
+// where rows are keys as they lie in memory.
+template <int kRows>
+HWY_INLINE void AddRows(const float* HWY_RESTRICT rows, ptrdiff_t stride,
+                        const float* HWY_RESTRICT panel, int64_t depth,
+                        Sums<kRows>& sums) {
+  // A base for every three rows: one scaled index register serves them all.
+  constexpr int kBases = (kRows + 2) / 3;
+  const float* base[kBases];
+  HWY_UNROLL_ALL
+  for (int n = 0; n < kBases; ++n) base[n] = rows + 3 * n * stride;
+  for (int64_t k = 0; k < depth; ++k) {
+    const Vector low = hn::Load(kF, panel);
+    const Vector high = hn::Load(kF, panel + Lanes());
+    HWY_UNROLL_ALL
+    for (int r = 0; r < kRows; ++r) {
+      sums.Add(r, base[r / 3][(r % 3) * stride], low, high);
+    }
+    panel += Width();
+    HWY_UNROLL_ALL
+    for (int n = 0; n < kBases; ++n) ++base[n];
+  }
+}
+
+// sums[r] += sum over k < depth of columns[k * stride + r] * panel[k]: outputs,
+// where columns are channels of values as they lie in memory.
+template <int kRows>
+HWY_INLINE void AddColumns(const float* HWY_RESTRICT columns, ptrdiff_t stride,
+                           const float* HWY_RESTRICT panel, int64_t depth,
+                           Sums<kRows>& sums) {
+  for (int64_t k = 0; k < depth; ++k) {
+    const Vector low = hn::Load(kF, panel);
+    const Vector high = hn::Load(kF, panel + Lanes());
+    HWY_UNROLL_ALL
+    for (int r = 0; r < kRows; ++r) sums.Add(r, columns[r], low, high);
+    panel += Width();
+    columns += stride;
+  }
+}
+
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FLASHACL_CPU_TILE_MATMUL_INL_H_

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// How rows begin, and what becomes of them: results in the caller's layout, or
+// a part to be merged.
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include "cpu/forward_tile.h"
+#include "cpu/tuning.h"
+
+#if defined(FLASHACL_CPU_TILE_RESULT_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_TILE_RESULT_INL_H_
+#undef FLASHACL_CPU_TILE_RESULT_INL_H_
+#else
+#define FLASHACL_CPU_TILE_RESULT_INL_H_
+#endif
+
+#include "cpu/tile/load-inl.h"
+#include "cpu/tile/matmul-inl.h"
+#include "cpu/tile/softmax-inl.h"
+#include "cpu/tile/transpose-inl.h"
+#include "cpu/tile/vector-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+
+// A sink is a key whose value is zero: where the row starts.
+inline void StartRows(const ForwardTile& tile) {
+  const ForwardScratch& scratch = tile.scratch;
+  const int64_t rows = (tile.rows + Width() - 1) / Width() * Width();
+  std::fill_n(scratch.out, rows * BlockEnd(tile.shape->v_dim), 0.0f);
+  for (int64_t r = 0; r < rows; ++r) {
+    const Lane& lane = scratch.lanes[std::min(r, tile.rows - 1)];
+    scratch.max[r] = lane.sink;
+    scratch.sum[r] = std::isinf(lane.sink) && lane.sink < 0 ? 0.0f : 1.0f;
+  }
+}
+
+// Where a finished row's numbers go.
+inline void StoreRowResult(const ForwardTile& tile, const Lane& lane, float max,
+                           float sum) {
+  const ForwardShape& shape = *tile.shape;
+  if (sum == 0) {
+    // The row has seen nothing, or only scores of -inf.
+    max = shape.gathered ? 0.0f : -FLT_MAX;
+    sum = shape.gathered ? 0.0f : FLT_MAX;
+  }
+  if (tile.columns == 0) max = sum = 0;
+  for (int64_t n = 0; n < shape.result_lanes; ++n) {
+    if (lane.max != nullptr) lane.max[n * shape.result_step] = max;
+    if (lane.sum != nullptr) lane.sum[n * shape.result_step] = sum;
+  }
+}
+
+// row = row * scale + offset, as the head of the lane has them.
+inline void Encode(const OutCodec& codec, int64_t head, int64_t channels,
+                   float* HWY_RESTRICT row) {
+  const auto at = [](const std::byte* base, const RowFormat& format,
+                     int64_t d) {
+    return FloatOf(format.dtype, base + d * format.step * format.element_bytes);
+  };
+  const std::byte* const scale = codec.scale + head * codec.scale_head_bytes;
+  const std::byte* const offset = codec.offset + head * codec.offset_head_bytes;
+  for (int64_t d = 0; d < channels; ++d) {
+    if (codec.scale != nullptr) row[d] *= at(scale, codec.scale_format, d);
+    if (codec.offset != nullptr) row[d] += at(offset, codec.offset_format, d);
+  }
+}
+
+// What out is multiplied by at the end: 1 / (sum * keep_probability), and 0
+// where nothing was seen.
+HWY_INLINE float InverseOf(const ForwardTile& tile, float sum) {
+  return sum == 0 ? 0.0f : 1.0f / (sum * tile.shape->keep_probability);
+}
+
+// A finished row, as the caller has it.
+inline void StoreOut(const ForwardTile& tile, const Lane& lane,
+                     float* HWY_RESTRICT row) {
+  const ForwardShape& shape = *tile.shape;
+  if (tile.codec != nullptr) Encode(*tile.codec, lane.head, shape.v_dim, row);
+  StoreRow(shape.out, row, shape.v_dim, lane.out);
+}
+
+// Whether rows go from registers to their place.
+inline bool StoresDirectly(const ForwardTile& tile) {
+  const RowFormat& out = tile.shape->out;
+  return tile.part == nullptr && tile.codec == nullptr && out.step == 1 &&
+         (out.dtype == DType::kF32 || out.dtype == DType::kF16 ||
+          out.dtype == DType::kBf16);
+}
+
+// Four channels of a row, from channel k on; fewer at the end of the row.
+HWY_INLINE void StoreQuad(DType dtype, const QuadVector& quad, int64_t k,
+                          int64_t count, std::byte* row) {
+  if (k + 4 > count) {
+    HWY_ALIGN float lanes[4];
+    hn::Store(quad, kQ, lanes);
+    const int64_t bytes = dtype == DType::kF32 ? 4 : 2;
+    for (int64_t n = 0; k + n < count; ++n) {
+      StoreElement(dtype, lanes[n], row + (k + n) * bytes);
+    }
+  } else if (dtype == DType::kF32) {
+    hn::StoreU(quad, kQ, reinterpret_cast<float*>(row) + k);
+  } else if (dtype == DType::kF16) {
+    StoreF16(kQ, quad, reinterpret_cast<uint16_t*>(row) + k);
+  } else {
+    StoreBf16(kQ, quad, reinterpret_cast<uint16_t*>(row) + k);
+  }
+}
+
+// Asks for the lines that the results of a panel go to.
+inline void PrefetchResults(const ForwardTile& tile, int64_t first) {
+  const int64_t bytes = tile.shape->v_dim * tile.shape->out.element_bytes;
+  const int64_t last = std::min<int64_t>(first + Width(), tile.rows);
+  for (int64_t r = first; r < last; ++r) {
+    PrefetchRowToWrite(tile.scratch.lanes[r].out, bytes);
+  }
+}
+
+// Divides a panel's outputs by what its rows' weights sum to.
+inline void FinishPanel(const ForwardTile& tile, int64_t first) {
+  const ForwardScratch& scratch = tile.scratch;
+  float* const out = scratch.out + first * BlockEnd(tile.shape->v_dim);
+  HWY_ALIGN float inverse[Width()];
+  for (int64_t r = 0; r < Width(); ++r) {
+    inverse[r] = InverseOf(tile, scratch.sum[first + r]);
+  }
+  const PanelPair factor = PanelPair::Load(inverse);
+  for (int64_t d = 0; d < tile.shape->v_dim; ++d) {
+    PanelPair value = PanelPair::Load(out + d * Width());
+    value.low = hn::Mul(value.low, factor.low);
+    value.high = hn::Mul(value.high, factor.high);
+    value.Store(out + d * Width());
+  }
+}
+
+// Rows first to first + 3 from their panel to where they belong.
+inline void StoreFour(const ForwardTile& tile, int64_t first) {
+  const ForwardShape& shape = *tile.shape;
+  const ForwardScratch& scratch = tile.scratch;
+  const int64_t v_dim = shape.v_dim;
+  const int64_t panel = first / Width() * Width();
+  const float* const from =
+      scratch.out + panel * BlockEnd(v_dim) + (first - panel);
+  const int64_t count = std::min<int64_t>(4, tile.rows - first);
+  const Lane* const lanes = scratch.lanes + first;
+  if (StoresDirectly(tile)) {
+    const DType dtype = shape.out.dtype;
+    PanelToRows(from, v_dim, [&](int64_t k, const Quads& quads) HWY_ATTR {
+      for (int64_t r = 0; r < count; ++r) {
+        StoreQuad(dtype, quads.at[r], k, v_dim, lanes[r].out);
+      }
+    });
+    return;
+  }
+  const FourRows stage{scratch.stage, scratch.stage_stride};
+  PanelToRows(from, v_dim, [&](int64_t k, const Quads& quads) HWY_ATTR {
+    stage.Store(quads, k);
+  });
+  for (int64_t r = 0; r < count; ++r) {
+    float* const row = scratch.stage + r * scratch.stage_stride;
+    if (tile.part == nullptr) {
+      StoreOut(tile, lanes[r], row);
+    } else {
+      float* const to = tile.part + (first + r) * (v_dim + 2);
+      std::copy_n(row, v_dim, to);
+      to[v_dim] = scratch.max[first + r];
+      to[v_dim + 1] = scratch.sum[first + r];
+    }
+  }
+}
+
+inline void StorePanel(const ForwardTile& tile, int64_t first) {
+  const ForwardScratch& scratch = tile.scratch;
+  if (tile.part == nullptr) FinishPanel(tile, first);
+  const int64_t last = std::min<int64_t>(first + Width(), tile.rows);
+  const int64_t bytes = tile.shape->v_dim * tile.shape->out.element_bytes;
+  for (int64_t row = first; row < last; row += 4) {
+    const int64_t ahead = std::min(row + 4 + kPrefetchRows, tile.rows);
+    for (int64_t r = row + kPrefetchRows; r < ahead; ++r) {
+      PrefetchRowToWrite(scratch.lanes[r].out, bytes);
+    }
+    StoreFour(tile, row);
+  }
+  if (tile.part != nullptr) return;
+  for (int64_t row = first; row < last; ++row) {
+    StoreRowResult(tile, scratch.lanes[row], scratch.max[row],
+                   scratch.sum[row]);
+  }
+}
+
+// Merges the parts of every row in order and stores the results:
+//   max = greatest max, sum = sum of sums * exp(max_part - max), out likewise.
+inline void MergeParts(const ForwardTile& tile, int64_t parts) {
+  const int64_t v_dim = tile.shape->v_dim;
+  const int64_t part_floats = tile.rows * (v_dim + 2);
+  float* const out = tile.scratch.stage;
+  for (int64_t row = 0; row < tile.rows; ++row) {
+    const float* const first = tile.part + row * (v_dim + 2);
+    float max = kMinusInfinity;
+    for (int64_t p = 0; p < parts; ++p) {
+      const float part_max = first[p * part_floats + v_dim];
+      max = part_max > max ? part_max : max;
+    }
+    const float from = max == kMinusInfinity ? 0.0f : max;
+    float sum = 0;
+    std::fill_n(out, v_dim, 0.0f);
+    for (int64_t p = 0; p < parts; ++p) {
+      const float* const part = first + p * part_floats;
+      const float shrink = hn::GetLane(Exp(hn::Set(kF, part[v_dim] - from)));
+      sum += shrink * part[v_dim + 1];
+      // A part that has seen nothing adds nothing, whatever its sums.
+      if (part[v_dim + 1] == 0) continue;
+      for (int64_t d = 0; d < v_dim; ++d) out[d] += shrink * part[d];
+    }
+    const float inverse = InverseOf(tile, sum);
+    for (int64_t d = 0; d < v_dim; ++d) out[d] *= inverse;
+    StoreOut(tile, tile.scratch.lanes[row], out);
+    StoreRowResult(tile, tile.scratch.lanes[row], max, sum);
+  }
+}
+
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FLASHACL_CPU_TILE_RESULT_INL_H_

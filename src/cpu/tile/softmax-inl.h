@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Softmax of a panel over the keys seen so far, one step of keys at a time.
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#if defined(FLASHACL_CPU_TILE_SOFTMAX_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_TILE_SOFTMAX_INL_H_
+#undef FLASHACL_CPU_TILE_SOFTMAX_INL_H_
+#else
+#define FLASHACL_CPU_TILE_SOFTMAX_INL_H_
+#endif
+
+#include "cpu/tile/vector-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+
+inline constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+
+// exp(t) for t <= 0, within 2e-7 of its value; 0 below -87.3, where it would be
+// subnormal, and for -inf; NaN for NaN.
+HWY_INLINE Vector Exp(const Vector& t) {
+  // With n = round(t / ln 2) and r = t - n ln 2: exp(t) = 2^n exp(r). Adding
+  // 1.5 * 2^23 rounds; adding 127 more leaves 2^n's exponent in the low bits.
+  const Vector magic = hn::Set(kF, 0x1.8p23f + 127.0f);
+  const Vector z = hn::MulAdd(t, hn::Set(kF, 0x1.715476p0f), magic);
+  const Vector n = hn::Sub(z, magic);
+  const Vector r = hn::NegMulAdd(n, hn::Set(kF, 0x1.62e430p-1f), t);
+  // (1 + r) + r^2 q(r) with q of degree 3 for |r| <= ln 2 / 2: 1.1e-7. Summed
+  // in pairs: a chain of five would be longer than the processor looks ahead.
+  const Vector r2 = hn::Mul(r, r);
+  const Vector high = hn::MulAdd(hn::Set(kF, 0.00831250287592411f), r,
+                                 hn::Set(kF, 0.04189033806324005f));
+  const Vector low = hn::MulAdd(hn::Set(kF, 0.16667115688323975f), r,
+                                hn::Set(kF, 0.499992311000824f));
+  const Vector q = hn::MulAdd(high, r2, low);
+  const Vector p = hn::MulAdd(q, r2, hn::Add(r, hn::Set(kF, 1.0f)));
+  const Vector power = hn::BitCast(kF, hn::ShiftLeft<23>(hn::BitCast(kW, z)));
+  // A product, not a sum of exponents: a NaN stays one whatever its bits.
+  return hn::IfThenZeroElse(hn::Lt(t, hn::Set(kF, -87.3f)), hn::Mul(p, power));
+}
+
+// The greatest of `count` scores, lane by lane; ignores NaN.
+HWY_INLINE PanelPair Top(const float* HWY_RESTRICT scores, int64_t count) {
+  PanelPair top = PanelPair::Of(kMinusInfinity);
+  for (int64_t j = 0; j < count; ++j) {
+    const PanelPair s = PanelPair::Load(scores + j * Width());
+    top.low = hn::Max(s.low, top.low);
+    top.high = hn::Max(s.high, top.high);
+  }
+  return top;
+}
+
+// Turns the scores of a panel into weights exp(s - from) and returns their
+// sums.
+HWY_INLINE PanelPair Weigh(float* HWY_RESTRICT scores, int64_t count,
+                           const PanelPair& from) {
+  PanelPair sum = PanelPair::Of(0.0f);
+  for (int64_t j = 0; j < count; ++j) {
+    PanelPair p = PanelPair::Load(scores + j * Width());
+    p.low = Exp(hn::Sub(p.low, from.low));
+    p.high = Exp(hn::Sub(p.high, from.high));
+    sum.low = hn::Add(sum.low, p.low);
+    sum.high = hn::Add(sum.high, p.high);
+    p.Store(scores + j * Width());
+  }
+  return sum;
+}
+
+// Softmax over the keys seen so far: max is the greatest score, sum is
+// sum exp(s_j - max); Width() floats each.
+struct PanelState {
+  float* max;
+  float* sum;
+
+  // Takes in the scores of `count` keys whose greatest is `top` and turns them
+  // into weights. Returns the factor by which everything summed before shrinks.
+  HWY_INLINE PanelPair TakeIn(float* HWY_RESTRICT scores, int64_t count,
+                              const PanelPair& top) const {
+    const PanelPair was = PanelPair::Load(max);
+    const PanelPair now{hn::Max(top.low, was.low), hn::Max(top.high, was.high)};
+    const PanelPair from{Finite(now.low), Finite(now.high)};
+    const PanelPair shrink{Exp(hn::Sub(was.low, from.low)),
+                           Exp(hn::Sub(was.high, from.high))};
+    PanelPair added = Weigh(scores, count, from);
+    const PanelPair before = PanelPair::Load(sum);
+    added.low = hn::MulAdd(before.low, shrink.low, added.low);
+    added.high = hn::MulAdd(before.high, shrink.high, added.high);
+    now.Store(max);
+    added.Store(sum);
+    return shrink;
+  }
+
+ private:
+  // Rows that have seen nothing yet have a maximum of -inf; exp(-inf - 0) is
+  // the 0 they need, where exp(-inf - -inf) would be NaN.
+  static HWY_INLINE Vector Finite(const Vector& top) {
+    return hn::IfThenZeroElse(hn::Eq(top, hn::Set(kF, kMinusInfinity)), top);
+  }
+};
+
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FLASHACL_CPU_TILE_SOFTMAX_INL_H_

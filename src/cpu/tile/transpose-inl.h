@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows into panels and back: four rows at a time, by blocks of 4 x 4.
+
+#include <cstddef>
+#include <cstdint>
+
+#if defined(FLASHACL_CPU_TILE_TRANSPOSE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_TILE_TRANSPOSE_INL_H_
+#undef FLASHACL_CPU_TILE_TRANSPOSE_INL_H_
+#else
+#define FLASHACL_CPU_TILE_TRANSPOSE_INL_H_
+#endif
+
+#include "cpu/tile/vector-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+
+using Quad = hn::FixedTag<float, 4>;
+using QuadVector = hn::Vec<Quad>;
+inline constexpr Quad kQ;
+
+struct Quads {
+  QuadVector at[4];
+
+  HWY_INLINE void Transpose() {
+    const QuadVector low02 = hn::InterleaveLower(kQ, at[0], at[2]);
+    const QuadVector high02 = hn::InterleaveUpper(kQ, at[0], at[2]);
+    const QuadVector low13 = hn::InterleaveLower(kQ, at[1], at[3]);
+    const QuadVector high13 = hn::InterleaveUpper(kQ, at[1], at[3]);
+    at[0] = hn::InterleaveLower(kQ, low02, low13);
+    at[1] = hn::InterleaveUpper(kQ, low02, low13);
+    at[2] = hn::InterleaveLower(kQ, high02, high13);
+    at[3] = hn::InterleaveUpper(kQ, high02, high13);
+  }
+};
+
+// Four rows, `stride` floats apart.
+struct FourRows {
+  float* first;
+  ptrdiff_t stride;
+
+  HWY_INLINE Quads Load(int64_t k) const {
+    return {{hn::LoadU(kQ, first + k), hn::LoadU(kQ, first + stride + k),
+             hn::LoadU(kQ, first + 2 * stride + k),
+             hn::LoadU(kQ, first + 3 * stride + k)}};
+  }
+  HWY_INLINE void Store(const Quads& quads, int64_t k) const {
+    hn::StoreU(quads.at[0], kQ, first + k);
+    hn::StoreU(quads.at[1], kQ, first + stride + k);
+    hn::StoreU(quads.at[2], kQ, first + 2 * stride + k);
+    hn::StoreU(quads.at[3], kQ, first + 3 * stride + k);
+  }
+};
+
+// Lanes 0 to 3 behind `panel` get the rows, element by element. Rows and panel
+// have room for `count` rounded up to 4; what is between is of no meaning.
+HWY_INLINE void RowsToPanel(const FourRows& rows, int64_t count,
+                            float* HWY_RESTRICT panel) {
+  for (int64_t k = 0; k < count; k += 4) {
+    Quads quads = rows.Load(k);
+    quads.Transpose();
+    FourRows{panel + k * Width(), Width()}.Store(quads, 0);
+  }
+}
+
+// The other way round: calls store(k, quads) with elements k to k + 3 of lanes
+// 0 to 3, for every fourth k below `count`.
+template <typename Store>
+HWY_INLINE void PanelToRows(const float* HWY_RESTRICT panel, int64_t count,
+                            Store store) {
+  for (int64_t k = 0; k < count; k += 4) {
+    Quads quads =
+        FourRows{const_cast<float*>(panel) + k * Width(), Width()}.Load(0);
+    quads.Transpose();
+    store(k, quads);
+  }
+}
+
+// Lanes 0 to 3 become (lane + row) * factor.
+HWY_INLINE void AddRowsToPanel(const FourRows& rows, int64_t count,
+                               float factor, float* HWY_RESTRICT panel) {
+  const QuadVector scale = hn::Set(kQ, factor);
+  for (int64_t k = 0; k < count; k += 4) {
+    Quads added = rows.Load(k);
+    added.Transpose();
+    const FourRows lanes{panel + k * Width(), Width()};
+    Quads sums = lanes.Load(0);
+    HWY_UNROLL_ALL
+    for (int n = 0; n < 4; ++n) {
+      sums.at[n] = hn::Mul(hn::Add(sums.at[n], added.at[n]), scale);
+    }
+    lanes.Store(sums, 0);
+  }
+}
+
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FLASHACL_CPU_TILE_TRANSPOSE_INL_H_

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// The vector types of the tiles, and the panel: as many rows as two vectors
+// have lanes. Element k of a panel's rows is one pair of vectors at k *
+// Width().
+
+#include <cstddef>
+#include <cstdint>
+
+#if defined(FLASHACL_CPU_TILE_VECTOR_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_TILE_VECTOR_INL_H_
+#undef FLASHACL_CPU_TILE_VECTOR_INL_H_
+#else
+#define FLASHACL_CPU_TILE_VECTOR_INL_H_
+#endif
+
+#include "hwy/highway.h"
+
+// The loops that keep vectors in arrays must vanish, or the arrays live in
+// memory.
+#undef HWY_UNROLL_ALL
+#if HWY_COMPILER_CLANG
+#define HWY_UNROLL_ALL _Pragma("clang loop unroll(full)")
+#else
+#define HWY_UNROLL_ALL _Pragma("GCC unroll 32")
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Floats = hn::ScalableTag<float>;
+using Words = hn::RebindToSigned<Floats>;
+using Vector = hn::Vec<Floats>;
+inline constexpr Floats kF;
+inline constexpr Words kW;
+
+HWY_INLINE constexpr ptrdiff_t Lanes() { return hn::MaxLanes(kF); }
+HWY_INLINE constexpr ptrdiff_t Width() { return 2 * hn::MaxLanes(kF); }
+
+// A value for every row of a panel.
+struct PanelPair {
+  Vector low, high;
+
+  static HWY_INLINE PanelPair Of(float value) {
+    return {hn::Set(kF, value), hn::Set(kF, value)};
+  }
+  static HWY_INLINE PanelPair Load(const float* HWY_RESTRICT from) {
+    return {hn::Load(kF, from), hn::Load(kF, from + Lanes())};
+  }
+  HWY_INLINE void Store(float* HWY_RESTRICT to) const {
+    hn::Store(low, kF, to);
+    hn::Store(high, kF, to + Lanes());
+  }
+};
+
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FLASHACL_CPU_TILE_VECTOR_INL_H_

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers that only measurement can justify, each with where it came from.
+#pragma once
+
+#include <cstdint>
+
+namespace flashacl::cpu {
+
+// The most packed rows of one tile. Keys and values are converted once per
+// tile, so their cost falls with its rows: from 256 to 512 rows, attention at
+// 64 channels went from 0.79 to 0.82 of the FMA peak (docs/notes/0012). A
+// problem with fewer than kLeastTiles tiles of that size gets smaller ones.
+inline constexpr int64_t kMostRows = 512;
+inline constexpr int64_t kLeastTiles = 64;
+
+// Rows of tiles are multiples of this: whole panels of every instruction set.
+inline constexpr int64_t kRowUnit = 32;
+
+// What a tile's queries and outputs may take, in second caches. They are
+// streamed, once per step; keys and values, which every panel reads, matter
+// more: at 512 channels 256 rows gave 0.85 of the peak, 64 gave 0.78.
+inline constexpr double kRowShare = 2.0;
+
+// The most keys of one step, their unit, and the part of a second cache that a
+// step's keys and values may fill. 144 keys of 128 channels are 147 KiB.
+inline constexpr int64_t kMostColumns = 144;
+inline constexpr int64_t kColumnUnit = 12;
+inline constexpr double kColumnShare = 0.3;
+
+// Channels of one partial sum of scores: 256 channels of 16 query rows are
+// 16 KiB, half of a first cache.
+inline constexpr int64_t kDepth = 256;
+
+// Columns of one part of rows that are split over several tiles, at least.
+inline constexpr int64_t kPartColumns = 1024;
+
+// Rows asked for ahead of their use, besides what is asked for a step ahead:
+// rows that lie a power of two apart share a few sets of every cache, and push
+// each other out before their step comes.
+inline constexpr int64_t kPrefetchRows = 6;
+
+}  // namespace flashacl::cpu

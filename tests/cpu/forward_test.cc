@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// The forward tiles against the reference, on every instruction set that this
+// processor has and the kernels are compiled for.
+#include "cpu/forward.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "backends.h"
+#include "base/str.h"
+#include "cpu/forward_kernel.h"
+#include "hwy/targets.h"
+#include "plan/plan.h"
+#include "plan/sample.h"
+#include "plan/verify.h"
+#include "problem/notation.h"
+#include "tests/testing/generator.h"
+
+namespace flashacl {
+namespace {
+
+using testing::ForRandomProblems;
+using testing::Space;
+
+// While it lives, vector code runs on `target`.
+class OnTarget {
+ public:
+  explicit OnTarget(int64_t target) {
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  }
+  ~OnTarget() {
+    hwy::SetSupportedTargetsForTest(0);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  }
+};
+
+std::vector<int64_t> Targets() {
+  const int64_t compiled = cpu::ForwardTargets() & hwy::SupportedTargets();
+  std::vector<int64_t> targets;
+  for (int64_t rest = compiled; rest != 0; rest &= rest - 1) {
+    targets.push_back(rest & -rest);
+  }
+  return targets;
+}
+
+void ExpectRight(const AttentionProblem& problem, uint64_t seed) {
+  const auto verdicts = Verify(CpuBackend(), problem, seed, "cpu/forward",
+                               [](std::string_view) {});
+  ASSERT_TRUE(verdicts.ok()) << verdicts.status().message();
+  const Verdict& verdict = verdicts->front();
+  if (problem.kv.rows == KvSource::Rows::kGathered) {
+    EXPECT_NE(verdict.refusal, "");
+    return;
+  }
+  EXPECT_EQ(verdict.refusal, "");
+  for (const std::string& fault : verdict.faults) ADD_FAILURE() << fault;
+}
+
+class Forward : public ::testing::TestWithParam<int64_t> {};
+
+// Small ones: every combination of what a problem may have.
+TEST_P(Forward, IsRightOnRandomProblems) {
+  const OnTarget target(GetParam());
+  Space space;
+  space.backward = false;
+  ForRandomProblems(2000, space, [](const AttentionProblem& p, Random& random) {
+    ExpectRight(p, random.Bits());
+  });
+}
+
+// Long enough for several steps of keys, panels, tiles and parts.
+TEST_P(Forward, IsRightOnLongProblems) {
+  const OnTarget target(GetParam());
+  Space space;
+  space.backward = false;
+  space.most_sequences = 2;
+  space.most_rows = 300;
+  space.most_columns = 700;
+  space.most_heads = 3;
+  space.most_dim = 70;
+  ForRandomProblems(200, space, [](const AttentionProblem& p, Random& random) {
+    ExpectRight(p, random.Bits());
+  });
+}
+
+// Channels beyond one slice of a score's sum, and beyond what CANN takes.
+TEST_P(Forward, IsRightOnWideProblems) {
+  const OnTarget target(GetParam());
+  for (const char* line :
+       {"fwd f32 h=2/1 d=576/512 q=40 k=50 causal",
+        "fwd bf16 h=4/1 d=512+64/512 q=9 k=200 shared",
+        "fwd f16 h=1 d=768 q=33 k=65", "fwd f32 h=1 d=1025/3 q=5 k=7",
+        "fwd f16 h=1 d=1/1000 q=20 k=31 mask",
+        "fwd bf16 h=8/1 d=128 q=1 k=9000 window:4999:0 sink stats"}) {
+    SCOPED_TRACE(line);
+    const Result<AttentionProblem> problem = Parse(line);
+    ASSERT_TRUE(problem.ok()) << problem.status().message();
+    ExpectRight(*problem, 3);
+  }
+}
+
+TEST(ForwardTargets, HaveCodeOfTheirOwn) {
+  std::set<void (*)(const cpu::ForwardTile&, const cpu::ForwardTile*)> found;
+  for (const int64_t target : Targets()) {
+    const OnTarget on(target);
+    EXPECT_TRUE(found.insert(cpu::Forward().attend).second)
+        << hwy::TargetName(target);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryTarget, Forward, ::testing::ValuesIn(Targets()),
+                         [](const auto& one) {
+                           return std::string(hwy::TargetName(one.param));
+                         });
+
+}  // namespace
+}  // namespace flashacl
