@@ -99,49 +99,48 @@ inline PanelPair ScoreKeys(const ForwardTile& tile, const Panel& panel,
 }
 
 template <int kRows>
-HWY_NOINLINE void OutBlock(const float* HWY_RESTRICT values, int64_t stride,
+HWY_NOINLINE void OutBlock(const float* HWY_RESTRICT values,
                            const float* HWY_RESTRICT weights, int64_t count,
                            const PanelPair& shrink, float* HWY_RESTRICT out) {
   Sums<kRows> sums;
   sums.Load(out);
   sums.Scale(shrink.low, shrink.high);
-  AddColumns(values, stride, weights, count, sums);
+  AddColumns(values, weights, count, sums);
   sums.Store(out);
 }
 
 // The same where values may be infinite: a weight of 0 is of a key the row does
 // not see, and 0 * inf would be NaN.
-inline void AddOutCarefully(const ForwardTile& tile, const Panel& panel,
-                            Range local, const PanelPair& shrink) {
-  const ForwardScratch& scratch = tile.scratch;
+template <int kRows>
+HWY_NOINLINE void OutBlockCarefully(const float* HWY_RESTRICT values,
+                                    const float* HWY_RESTRICT weights,
+                                    int64_t count, const PanelPair& shrink,
+                                    float* HWY_RESTRICT out) {
   const Vector zero = hn::Zero(kF);
-  for (int64_t d = 0; d < tile.shape->v_dim; ++d) {
-    float* const at = panel.out + d * Width();
-    PanelPair sum = PanelPair::Load(at);
+  for (int r = 0; r < kRows; ++r) {
+    PanelPair sum = PanelPair::Load(out + r * Width());
     sum.low = hn::Mul(sum.low, shrink.low);
     sum.high = hn::Mul(sum.high, shrink.high);
-    for (int64_t j = 0; j < local.size(); ++j) {
-      const PanelPair p = PanelPair::Load(scratch.scores + j * Width());
-      const Vector v = hn::Set(
-          kF, scratch.values[(local.first + j) * scratch.value_stride + d]);
+    for (int64_t j = 0; j < count; ++j) {
+      const PanelPair p = PanelPair::Load(weights + j * Width());
+      const Vector v = hn::Set(kF, values[j * kRows + r]);
       sum.low = hn::Add(
           sum.low, hn::IfThenZeroElse(hn::Eq(p.low, zero), hn::Mul(p.low, v)));
       sum.high = hn::Add(sum.high, hn::IfThenZeroElse(hn::Eq(p.high, zero),
                                                       hn::Mul(p.high, v)));
     }
-    sum.Store(at);
+    sum.Store(out + r * Width());
   }
 }
 
 // out = out * shrink + weights * values
-inline void AddOut(const ForwardTile& tile, const Panel& panel, Range local,
-                   const PanelPair& shrink) {
+inline void AddOut(const ForwardTile& tile, const Panel& panel, bool finite,
+                   Range local, const PanelPair& shrink) {
   const ForwardScratch& scratch = tile.scratch;
-  const float* const values =
-      scratch.values + local.first * scratch.value_stride;
   ForBlocks(tile.shape->v_dim, [&](int64_t d, auto size) HWY_ATTR {
-    OutBlock<size()>(values + d, scratch.value_stride, scratch.scores,
-                     local.size(), shrink, panel.out + d * Width());
+    const auto block = finite ? OutBlock<size()> : OutBlockCarefully<size()>;
+    block(scratch.values + d * scratch.value_keys + local.first * size(),
+          scratch.scores, local.size(), shrink, panel.out + d * Width());
   });
 }
 
@@ -200,11 +199,7 @@ inline void AttendStep(const ForwardTile& tile, const LoadedKeys& loaded,
     FillKept(tile, panel.lanes, panel.count, cols, scratch.kept);
     DropWeights(scratch.scores, scratch.kept, local.size());
   }
-  if (loaded.finite) {
-    AddOut(tile, panel, local, shrink);
-  } else {
-    AddOutCarefully(tile, panel, local, shrink);
-  }
+  AddOut(tile, panel, loaded.finite, local, shrink);
 }
 
 // Keys of one step: as even as the unit of keys allows, since a short step

@@ -60,6 +60,7 @@ ForwardShape ShapeOf(const AttentionProblem& problem,
   shape.qk_dim = problem.qk_dim;
   shape.rope_dim = problem.rope_dim;
   shape.v_dim = problem.v_dim;
+  shape.value_is_key = problem.kv.value_is_key;
   shape.scale = score.scale;
   shape.alibi = IsAlibi(score.bias);
   shape.alibi_root = score.bias == Score::Bias::kAlibiSqrt;

@@ -37,7 +37,7 @@ struct ForwardScratch {
   float* max;         // [panel, lane]
   float* sum;         // [panel, lane]
   float* keys;        // [key, key_stride]
-  float* values;      // [key, value_stride]
+  float* values;      // [block of channels, key, channel of the block]
   float* scores;      // [key, lane] of one panel
   float* stage;       // [4, stage_stride]
   float* codec;       // scales and offsets of keys, then of values
@@ -48,7 +48,7 @@ struct ForwardScratch {
   float* other_codec;
   Lane* other_lanes;
   int64_t key_stride = 0;
-  int64_t value_stride = 0;
+  int64_t value_keys = 0;  // that a block of values has room for
   int64_t stage_stride = 0;
 };
 

@@ -40,21 +40,21 @@ int64_t TilesOf(const AttentionProblem& problem, int64_t rows) {
 TileShape ForwardTileShape(const AttentionProblem& problem,
                            const DeviceInfo& device) {
   const auto cache = static_cast<double>(device.l2_bytes);
-  const auto row_bytes =
-      static_cast<double>(4 * (QueryChannels(problem) + problem.v_dim));
-  const auto fitting = [&](double share, int64_t most, int64_t unit) {
-    const auto count =
-        static_cast<int64_t>(share * cache / std::max(row_bytes, 1.0));
+  const int64_t row_bytes = 4 * (QueryChannels(problem) + problem.v_dim);
+  const auto fitting = [&](double bytes, int64_t most, int64_t unit) {
+    const int64_t count =
+        static_cast<int64_t>(bytes) / std::max<int64_t>(row_bytes, 1);
     return std::max(unit, std::min(count, most) / unit * unit);
   };
   TileShape shape;
   shape.row_unit = kRowUnit;
-  shape.rows = fitting(kRowShare, kMostRows, kRowUnit);
+  shape.rows =
+      fitting(std::min(kRowShare * cache, kMostRowBytes), kMostRows, kRowUnit);
   while (shape.rows > 4 * kRowUnit &&
          TilesOf(problem, shape.rows) < kLeastTiles) {
     shape.rows /= 2;
   }
-  shape.cols = fitting(kColumnShare, kMostColumns, kColumnUnit);
+  shape.cols = fitting(kColumnShare * cache, kMostColumns, kColumnUnit);
   shape.part_cols = kPartColumns;
   return shape;
 }
@@ -79,9 +79,9 @@ ForwardPlace ForwardLayout(const Plan& plan, WorkspaceLayout& layout) {
   const int64_t columns = shape.cols + kColumnUnit;
   ForwardPlace place;
   place.slots = plan.slots;
-  place.value_is_key = problem.kv.value_is_key;
   place.key_stride = OddLines(std::max(channels, ValueRoom(0)) + 8);
-  place.value_stride = OddLines(ValueRoom(problem.v_dim));
+  // A block's last key may be followed by part of a vector.
+  place.value_keys = shape.cols + kColumnUnit;
   place.stage_stride = OddLines(
       std::max({channels, ValueRoom(problem.v_dim), columns}) + kWidestPanel);
   // Blocks of four channels pass the end of the last panel by up to three.
@@ -93,8 +93,7 @@ ForwardPlace ForwardLayout(const Plan& plan, WorkspaceLayout& layout) {
   place.out = floats("outputs", rows * ValueRoom(problem.v_dim) + behind);
   place.states = floats("row max and row sum", 2 * rows);
   place.keys = floats("keys", columns * place.key_stride);
-  place.values =
-      floats("values", place.value_is_key ? 0 : columns * place.value_stride);
+  place.values = floats("values", place.value_keys * ValueRoom(problem.v_dim));
   place.scores = floats("scores", columns * kWidestPanel);
   place.stage = floats("rows between layouts", 4 * place.stage_stride);
   place.codec = floats("channel factors", 4 * (channels + problem.v_dim));
@@ -120,7 +119,7 @@ ForwardScratch ForwardPlace::Scratch(std::byte* workspace, int64_t slot) const {
   scratch.max = own(states);
   scratch.sum = scratch.max + states.count / slots / 2;
   scratch.keys = own(keys);
-  scratch.values = value_is_key ? scratch.keys : own(values);
+  scratch.values = own(values);
   scratch.scores = own(scores);
   scratch.stage = own(stage);
   scratch.codec = own(codec);
@@ -130,7 +129,7 @@ ForwardScratch ForwardPlace::Scratch(std::byte* workspace, int64_t slot) const {
   scratch.lanes = own(lanes);
   scratch.other_lanes = scratch.lanes + lanes.count / slots / 2;
   scratch.key_stride = key_stride;
-  scratch.value_stride = value_is_key ? key_stride : value_stride;
+  scratch.value_keys = value_keys;
   scratch.stage_stride = stage_stride;
   return scratch;
 }

@@ -25,8 +25,7 @@ struct ForwardPlace {
   Region<uint32_t> bits;
   Region<Lane> lanes;
   Region<float> parts;
-  int64_t key_stride = 0, value_stride = 0, stage_stride = 0;
-  bool value_is_key = false;
+  int64_t key_stride = 0, value_keys = 0, stage_stride = 0;
 
   ForwardScratch Scratch(std::byte* workspace, int64_t slot) const;
 };

@@ -7,19 +7,21 @@
 namespace flashacl::cpu {
 
 // The most packed rows of one tile. Keys and values are converted once per
-// tile, so their cost falls with its rows: from 256 to 512 rows, attention at
-// 64 channels went from 0.79 to 0.82 of the FMA peak (docs/notes/0012). A
-// problem with fewer than kLeastTiles tiles of that size gets smaller ones.
-inline constexpr int64_t kMostRows = 512;
+// tile, so their cost falls with its rows: from 256 to 512 to 1024 rows,
+// attention at 64 channels went from 0.78 to 0.80 to 0.81 of the FMA peak
+// (docs/notes/0012). A problem with fewer than kLeastTiles tiles of that size
+// gets smaller ones.
+inline constexpr int64_t kMostRows = 1024;
 inline constexpr int64_t kLeastTiles = 64;
 
 // Rows of tiles are multiples of this: whole panels of every instruction set.
 inline constexpr int64_t kRowUnit = 32;
 
-// What a tile's queries and outputs may take, in second caches. They are
-// streamed, once per step; keys and values, which every panel reads, matter
+// What a tile's queries and outputs may take, in second caches and at all. They
+// are streamed, once per step; keys and values, which every panel reads, matter
 // more: at 512 channels 256 rows gave 0.85 of the peak, 64 gave 0.78.
 inline constexpr double kRowShare = 2.0;
+inline constexpr double kMostRowBytes = 2 << 20;
 
 // The most keys of one step, their unit, and the part of a second cache that a
 // step's keys and values may fill. 144 keys of 128 channels are 147 KiB.

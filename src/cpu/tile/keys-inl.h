@@ -112,46 +112,54 @@ struct LoadedKeys {
   }
 };
 
-// Loads `count` rows; rows that do not exist become 0.
-inline void LoadRows(const RowSource& source, const std::byte* const* at,
-                     int64_t count, float* HWY_RESTRICT to, int64_t stride) {
-  const int64_t bytes = source.channels * source.format.element_bytes;
-  for (int64_t j = 0; j < count; ++j) {
-    const int64_t ahead = j + kPrefetchRows;
-    if (ahead < count && at[ahead] != nullptr) PrefetchRow(at[ahead], bytes);
-    float* const row = to + j * stride;
-    if (at[j] == nullptr) {
-      std::fill(row, row + source.channels, 0.0f);
-      continue;
-    }
-    LoadRow(source.format, at[j], source.channels, row);
-    if (source.codec.scale != nullptr) {
-      Dequantise(source.codec.scale, source.codec.offset, source.channels, row);
-    }
+// Row `j` of a step as floats; 0 if it does not exist. Asks for a later one.
+inline void LoadOne(const RowSource& source, const std::byte* const* at,
+                    int64_t j, int64_t count, float* HWY_RESTRICT to) {
+  const int64_t ahead = j + kPrefetchRows;
+  if (ahead < count && at[ahead] != nullptr) {
+    PrefetchRow(at[ahead], source.channels * source.format.element_bytes);
+  }
+  if (at[j] == nullptr) {
+    std::fill(to, to + source.channels, 0.0f);
+    return;
+  }
+  LoadRow(source.format, at[j], source.channels, to);
+  if (source.codec.scale != nullptr) {
+    Dequantise(source.codec.scale, source.codec.offset, source.channels, to);
   }
 }
 
 // Whether all numbers are: neither infinite nor NaN.
-inline bool AllFinite(const float* HWY_RESTRICT from, int64_t rows,
-                      int64_t channels, int64_t stride) {
+inline bool AllFinite(const float* HWY_RESTRICT row, int64_t channels) {
   // x * 0 is 0 for finite x alone, and NaN stays in a sum.
-  Vector sum0 = hn::Zero(kF), sum1 = sum0;
   const Vector zero = hn::Zero(kF);
-  float rest = 0;
-  for (int64_t j = 0; j < rows; ++j) {
-    const float* const row = from + j * stride;
-    int64_t d = 0;
-    for (; d + Width() <= channels; d += Width()) {
-      sum0 = hn::MulAdd(hn::LoadU(kF, row + d), zero, sum0);
-      sum1 = hn::MulAdd(hn::LoadU(kF, row + d + Lanes()), zero, sum1);
-    }
-    for (; d < channels; ++d) rest += row[d] * 0.0f;
+  Vector sum = zero;
+  int64_t d = 0;
+  for (; d + Lanes() <= channels; d += Lanes()) {
+    sum = hn::MulAdd(hn::LoadU(kF, row + d), zero, sum);
   }
-  const Vector sum = hn::Add(sum0, sum1);
+  float rest = 0;
+  for (; d < channels; ++d) rest += row[d] * 0.0f;
   return hn::AllTrue(kF, hn::Eq(sum, zero)) && rest == 0.0f;
 }
 
-// The keys and values of one step as rows of floats.
+// Values by blocks of channels, [block][key][channel of the block]: what a
+// block's sums need next is what lies next. The block that begins at channel d
+// starts at d * value_keys.
+inline void PackValues(const ForwardTile& tile, const float* HWY_RESTRICT row,
+                       int64_t j) {
+  const ForwardScratch& scratch = tile.scratch;
+  ForBlocks(tile.shape->v_dim, [&](int64_t d, auto size) HWY_ATTR {
+    float* const to = scratch.values + d * scratch.value_keys + j * size();
+    // Whole vectors: what passes the end is overwritten by the next key, and
+    // behind the last key of a block is room.
+    for (ptrdiff_t c = 0; c < size(); c += Lanes()) {
+      hn::StoreU(hn::LoadU(kF, row + d + c), kF, to + c);
+    }
+  });
+}
+
+// The keys of one step as rows of floats, the values by blocks of channels.
 inline void LoadKeys(const ForwardTile& tile, const KeyAddresses& at,
                      LoadedKeys& loaded) {
   const ForwardScratch& scratch = tile.scratch;
@@ -165,16 +173,19 @@ inline void LoadKeys(const ForwardTile& tile, const KeyAddresses& at,
           uint32_t{at.key[j] != nullptr} << (j % 32);
     }
   }
-  LoadRows(rows.key, at.key, count, scratch.keys, scratch.key_stride);
-  if (rows.rope.base != nullptr) {
-    LoadRows(rows.rope, at.rope, count, scratch.keys + rows.key.channels,
-             scratch.key_stride);
+  const bool shared = tile.shape->value_is_key;
+  loaded.finite = true;
+  for (int64_t j = 0; j < count; ++j) {
+    float* const key = scratch.keys + j * scratch.key_stride;
+    LoadOne(rows.key, at.key, j, count, key);
+    if (rows.rope.base != nullptr) {
+      LoadOne(rows.rope, at.rope, j, count, key + rows.key.channels);
+    }
+    float* const value = shared ? key : scratch.stage;
+    if (!shared) LoadOne(rows.value, at.value, j, count, value);
+    loaded.finite &= AllFinite(value, tile.shape->v_dim);
+    PackValues(tile, value, j);
   }
-  if (scratch.values != scratch.keys) {
-    LoadRows(rows.value, at.value, count, scratch.values, scratch.value_stride);
-  }
-  loaded.finite =
-      AllFinite(scratch.values, count, tile.shape->v_dim, scratch.value_stride);
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

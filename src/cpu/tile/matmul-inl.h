@@ -120,10 +120,10 @@ HWY_INLINE void AddRows(const float* HWY_RESTRICT rows, ptrdiff_t stride,
   }
 }
 
-// sums[r] += sum over k < depth of columns[k * stride + r] * panel[k]: outputs,
-// where columns are channels of values as they lie in memory.
+// sums[r] += sum over k < depth of columns[k][r] * panel[k]: outputs, where
+// columns are a block of channels, one key behind the other.
 template <int kRows>
-HWY_INLINE void AddColumns(const float* HWY_RESTRICT columns, ptrdiff_t stride,
+HWY_INLINE void AddColumns(const float* HWY_RESTRICT columns,
                            const float* HWY_RESTRICT panel, int64_t depth,
                            Sums<kRows>& sums) {
   for (int64_t k = 0; k < depth; ++k) {
@@ -132,7 +132,7 @@ HWY_INLINE void AddColumns(const float* HWY_RESTRICT columns, ptrdiff_t stride,
     HWY_UNROLL_ALL
     for (int r = 0; r < kRows; ++r) sums.Add(r, columns[r], low, high);
     panel += Width();
-    columns += stride;
+    columns += kRows;
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Softmax of a panel over the keys seen so far, one step of keys at a time.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -19,17 +20,30 @@ namespace flashacl::cpu::HWY_NAMESPACE {
 
 inline constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-// exp(t) for t <= 0, within 2e-7 of its value; 0 below -87.3, where it would be
-// subnormal, and for -inf; NaN for NaN.
-HWY_INLINE Vector Exp(const Vector& t) {
-  // With n = round(t / ln 2) and r = t - n ln 2: exp(t) = 2^n exp(r). Adding
-  // 1.5 * 2^23 rounds; adding 127 more leaves 2^n's exponent in the low bits.
+// exp(t) for t <= 0, in two halves: Start finds n = round(t / ln 2) and what is
+// left of t, Finish computes 2^n exp(rest). Within 2e-7 of its value; 0 below
+// -87.7, where it would be subnormal, and for -inf; NaN for NaN.
+struct Exponent {
+  Vector rest;   // t - n ln 2
+  Vector power;  // 2^n
+};
+
+HWY_INLINE Exponent StartExp(const Vector& t) {
+  // At -88, n is -127, for which power comes out as 0. NaN passes: of two
+  // operands, x86 answers the second if one is NaN, NEON answers NaN.
+  const Vector cut = hn::Max(hn::Set(kF, -88.0f), t);
+  // Adding 1.5 * 2^23 rounds; 127 more leave 2^n's exponent in the low bits.
   const Vector magic = hn::Set(kF, 0x1.8p23f + 127.0f);
-  const Vector z = hn::MulAdd(t, hn::Set(kF, 0x1.715476p0f), magic);
+  const Vector z = hn::MulAdd(cut, hn::Set(kF, 0x1.715476p0f), magic);
   const Vector n = hn::Sub(z, magic);
-  const Vector r = hn::NegMulAdd(n, hn::Set(kF, 0x1.62e430p-1f), t);
+  return {hn::NegMulAdd(n, hn::Set(kF, 0x1.62e430p-1f), cut),
+          hn::BitCast(kF, hn::ShiftLeft<23>(hn::BitCast(kW, z)))};
+}
+
+HWY_INLINE Vector FinishExp(const Exponent& half) {
   // (1 + r) + r^2 q(r) with q of degree 3 for |r| <= ln 2 / 2: 1.1e-7. Summed
   // in pairs: a chain of five would be longer than the processor looks ahead.
+  const Vector r = half.rest;
   const Vector r2 = hn::Mul(r, r);
   const Vector high = hn::MulAdd(hn::Set(kF, 0.00831250287592411f), r,
                                  hn::Set(kF, 0.04189033806324005f));
@@ -37,10 +51,11 @@ HWY_INLINE Vector Exp(const Vector& t) {
                                 hn::Set(kF, 0.499992311000824f));
   const Vector q = hn::MulAdd(high, r2, low);
   const Vector p = hn::MulAdd(q, r2, hn::Add(r, hn::Set(kF, 1.0f)));
-  const Vector power = hn::BitCast(kF, hn::ShiftLeft<23>(hn::BitCast(kW, z)));
   // A product, not a sum of exponents: a NaN stays one whatever its bits.
-  return hn::IfThenZeroElse(hn::Lt(t, hn::Set(kF, -87.3f)), hn::Mul(p, power));
+  return hn::Mul(p, half.power);
 }
+
+HWY_INLINE Vector Exp(const Vector& t) { return FinishExp(StartExp(t)); }
 
 // The greatest of `count` scores, lane by lane; ignores NaN.
 HWY_INLINE PanelPair Top(const float* HWY_RESTRICT scores, int64_t count) {
@@ -54,17 +69,32 @@ HWY_INLINE PanelPair Top(const float* HWY_RESTRICT scores, int64_t count) {
 }
 
 // Turns the scores of a panel into weights exp(s - from) and returns their
-// sums.
+// sums. Both halves of the exponential go over some keys before the next: the
+// whole chain of one is longer than the processor looks ahead.
 HWY_INLINE PanelPair Weigh(float* HWY_RESTRICT scores, int64_t count,
                            const PanelPair& from) {
+  constexpr int64_t kKeys = 8;
+  HWY_ALIGN float rest[kKeys * Width()];
+  HWY_ALIGN float power[kKeys * Width()];
   PanelPair sum = PanelPair::Of(0.0f);
-  for (int64_t j = 0; j < count; ++j) {
-    PanelPair p = PanelPair::Load(scores + j * Width());
-    p.low = Exp(hn::Sub(p.low, from.low));
-    p.high = Exp(hn::Sub(p.high, from.high));
-    sum.low = hn::Add(sum.low, p.low);
-    sum.high = hn::Add(sum.high, p.high);
-    p.Store(scores + j * Width());
+  for (int64_t first = 0; first < count; first += kKeys) {
+    float* const at = scores + first * Width();
+    const int64_t keys = std::min(kKeys, count - first);
+    for (int64_t j = 0; j < keys; ++j) {
+      const PanelPair s = PanelPair::Load(at + j * Width());
+      const Exponent low = StartExp(hn::Sub(s.low, from.low));
+      const Exponent high = StartExp(hn::Sub(s.high, from.high));
+      PanelPair{low.rest, high.rest}.Store(rest + j * Width());
+      PanelPair{low.power, high.power}.Store(power + j * Width());
+    }
+    for (int64_t j = 0; j < keys; ++j) {
+      const PanelPair r = PanelPair::Load(rest + j * Width());
+      const PanelPair n = PanelPair::Load(power + j * Width());
+      const PanelPair p{FinishExp({r.low, n.low}), FinishExp({r.high, n.high})};
+      sum.low = hn::Add(sum.low, p.low);
+      sum.high = hn::Add(sum.high, p.high);
+      p.Store(at + j * Width());
+    }
   }
   return sum;
 }
