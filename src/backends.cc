@@ -5,6 +5,7 @@
 #include "cpu/cpu.h"
 #include "cpu/forward.h"
 #include "cpu/pool.h"
+#include "cpu/roof.h"
 #include "reference/reference.h"
 
 namespace flashacl {
@@ -23,7 +24,11 @@ std::span<const Backend> AllBackends() {
   static const auto* const cpu_rows =
       new std::vector<Implementation>{kCpuForward, kReference};
   static const auto* const backends = new std::vector<Backend>{
-      {"cpu", cpu::DescribeThisCpu(), *cpu_rows, &CpuPool()}};
+      {"cpu",
+       cpu::DescribeThisCpu(),
+       *cpu_rows,
+       &CpuPool(),
+       {cpu::MeasureFlops, cpu::MeasureReadBandwidth}}};
   return *backends;
 }
 

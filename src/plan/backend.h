@@ -40,11 +40,19 @@ class Workers {
   virtual int count() const = 0;
 };
 
+// How fast the device is at most: what speeds are fractions of. Each call
+// measures anew, for some milliseconds, with all workers at once.
+struct Roofs {
+  double (*flops)(Workers& workers) = nullptr;           // fp32, per second
+  double (*read_bandwidth)(Workers& workers) = nullptr;  // bytes per second
+};
+
 struct Backend {
   std::string_view name;
   DeviceInfo device;
   std::span<const Implementation> implementations;  // best first
   Workers* workers = nullptr;
+  Roofs roofs = {};
 };
 
 }  // namespace flashacl
