@@ -29,6 +29,7 @@ Command MakeInfo(CLI::App& tool);
 Command MakeExplain(CLI::App& tool);
 Command MakeMask(CLI::App& tool);
 Command MakeVerify(CLI::App& tool);
+Command MakeBench(CLI::App& tool);
 
 // Says on stderr what is wrong; returns the exit code for it.
 int Mistake(const Status& status);

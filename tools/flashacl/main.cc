@@ -43,7 +43,8 @@ int Main(int argc, char** argv) {
   tool.set_version_flag("--version", FLASHACL_VERSION);
   tool.require_subcommand(1);
   const std::vector<Command> commands = {MakeInfo(tool), MakeExplain(tool),
-                                         MakeMask(tool), MakeVerify(tool)};
+                                         MakeMask(tool), MakeVerify(tool),
+                                         MakeBench(tool)};
   try {
     tool.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
