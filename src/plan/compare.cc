@@ -226,17 +226,22 @@ Tolerance ToleranceOf(const AttentionProblem& problem, Slot slot,
 }
 
 std::vector<Difference> Compare(const Sample& got, const Sample& truth) {
+  return Compare(Outcome{got.problem(), got.bindings()},
+                 Outcome{truth.problem(), truth.bindings()});
+}
+
+std::vector<Difference> Compare(const Outcome& got, const Outcome& truth) {
   std::vector<Difference> differences;
-  const AttentionProblem& problem = got.problem();
+  const AttentionProblem& problem = got.problem;
   for (size_t index = 0; index < kSlots; ++index) {
     const auto slot = static_cast<Slot>(index);
     if (!problem.has(slot) || !IsOutput(problem.direction, slot)) continue;
     const Walk walk{problem,
                     slot,
                     problem[slot].dtype,
-                    truth.problem()[slot].dtype,
-                    got.bindings()[slot],
-                    truth.bindings()[slot]};
+                    truth.problem[slot].dtype,
+                    got.bindings[slot],
+                    truth.bindings[slot]};
     Difference difference;
     difference.slot = slot;
     ForEachRow(walk, [&](const RowAt& row) {

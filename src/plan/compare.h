@@ -13,7 +13,7 @@
 //     + u (sqrt(columns) + 4)        of the sums over keys
 //     + s                            weights rounded to the query's dtype
 //
-// Results may err by 2 e (backward: 4 e) times the greatest result of their
+// Outcome may err by 2 e (backward: 4 e) times the greatest result of their
 // tensor, row max by e - s, row sum by 2 (e - s) of itself, 8-bit results by
 // one step. Gradients are differences that may cancel to nothing, so they may
 // also err by the roundings of what cancels.
@@ -60,8 +60,15 @@ struct Tolerance {
 Tolerance ToleranceOf(const AttentionProblem& problem, Slot slot,
                       double greatest);
 
-// Every output of `got` against `truth`, which is a sample of
-// WithWideResults(got.problem()) after the reference has run.
+// What a run leaves behind.
+struct Outcome {
+  const AttentionProblem& problem;
+  const Bindings& bindings;
+};
+
+// Every output of `got` against `truth`, which is what the reference makes of
+// WithWideResults(got.problem).
+std::vector<Difference> Compare(const Outcome& got, const Outcome& truth);
 std::vector<Difference> Compare(const Sample& got, const Sample& truth);
 
 bool AllOk(const std::vector<Difference>& differences);
