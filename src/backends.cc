@@ -36,4 +36,8 @@ const Backend& CpuBackend() { return AllBackends().front(); }
 
 void SetWorkerCount(int count) { CpuPool().SetCount(count); }
 
+Status LimitVectorTarget(std::string_view name) {
+  return cpu::LimitVectorTarget(name);
+}
+
 }  // namespace flashacl

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <span>
+#include <string_view>
 
+#include "base/status.h"
 #include "plan/backend.h"
 
 namespace flashacl {
@@ -18,5 +20,10 @@ const Backend& CpuBackend();
 // How many workers the CPU backend uses from its next loop on; as many as the
 // machine offers if `count` is 0 or less. Never changes a result.
 void SetWorkerCount(int count);
+
+// Which vector instructions backends use at most: one of the names that a
+// DeviceInfo may have as vector_target, or all if it is empty. Before anything
+// else here is called. kInvalidArgument lists the names.
+Status LimitVectorTarget(std::string_view name);
 
 }  // namespace flashacl

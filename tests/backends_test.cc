@@ -43,6 +43,13 @@ TEST(Backends, ImplementationsHaveNamesOfTheirOwnAndAllFunctions) {
   }
 }
 
+TEST(Backends, EachMeasuresItsRoofs) {
+  for (const Backend& backend : AllBackends()) {
+    EXPECT_GT(backend.roofs.flops(*backend.workers), 0);
+    EXPECT_GT(backend.roofs.read_bandwidth(*backend.workers), 0);
+  }
+}
+
 TEST(Backends, WorkerCountCanBeSet) {
   SetWorkerCount(3);
   EXPECT_EQ(CpuBackend().workers->count(), 3);

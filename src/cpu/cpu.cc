@@ -13,6 +13,7 @@
 
 #include "base/str.h"
 #include "cpu/arena.h"
+#include "hwy/highway.h"
 
 namespace flashacl::cpu {
 namespace {
@@ -104,11 +105,33 @@ void ReadCaches(const std::string& directory, DeviceInfo& device) {
   }
 }
 
+// Highway has DisableTargets for this, but what that disables is dispatched to
+// again once anybody asks which targets there are (1.0.3).
+Status LimitVectorTarget(std::string_view name) {
+  hwy::SetSupportedTargetsForTest(0);
+  if (name.empty()) return {};
+  const int64_t all = hwy::SupportedTargets();
+  std::vector<std::string_view> names;
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    names.emplace_back(hwy::TargetName(target));
+    if (names.back() != name) continue;
+    hwy::SetSupportedTargetsForTest(all & ~(target - 1));  // low bits: better
+    return {};
+  }
+  return Invalid("vector target {}: expected one of {}", name,
+                 Join(names, ", "));
+}
+
+std::string VectorTarget() {
+  return hwy::TargetName(hwy::SupportedAndGeneratedTargets().front());
+}
+
 DeviceInfo DescribeThisCpu() {
   std::ifstream file("/proc/cpuinfo");
   DeviceInfo device =
       ParseCpuInfo(std::string(std::istreambuf_iterator<char>(file), {}));
   if (device.name.empty()) device.name = MachineName();
+  device.vector_target = VectorTarget();
   // The C library first, the kernel's own word last: virtual machines and ARM
   // often answer 0 to sysconf.
   SetCache(1, sysconf(_SC_LEVEL1_DCACHE_SIZE), device);

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/status.h"
 #include "plan/backend.h"
 
 namespace flashacl::cpu {
@@ -17,6 +18,14 @@ DeviceInfo ParseCpuInfo(std::string_view text);
 // Overwrites the cache sizes that `directory` tells: one folder index0, index1,
 // ... per cache, as in /sys/devices/system/cpu/cpu0/cache.
 void ReadCaches(const std::string& directory, DeviceInfo& device);
+
+// What vector code is run for, unless it was dispatched before: the target
+// of this name ("AVX2"), or the best there is if it is empty.
+// kInvalidArgument lists what this processor has.
+Status LimitVectorTarget(std::string_view name);
+
+// The name of that target.
+std::string VectorTarget();
 
 // The processor this process runs on, from /proc, /sys and sysconf; what none
 // of them knows keeps its default.

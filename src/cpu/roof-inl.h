@@ -22,8 +22,10 @@ namespace hn = hwy::HWY_NAMESPACE;
 // One share of the arithmetic: `rounds` times one multiply-add on each of 12
 // vectors; returns how many FLOP that was. Two multiply-adds per cycle that
 // take 4 or 5 cycles each keep 8 to 10 in flight, and 12 sums and two factors
-// fit the 16 registers of AVX2. `seed` keeps the compiler from knowing the
-// answer, `sum` from thinking that nobody wants it.
+// fit the 16 registers of AVX2. The sum is a factor, so that no compiler takes
+// the product out of the loop where it is an instruction of its own. `seed`
+// keeps the compiler from knowing the answer, `sum` from thinking that nobody
+// wants it.
 inline int64_t MultiplyAdd(int64_t rounds, float seed,
                            float* HWY_RESTRICT sum) {
   const hn::ScalableTag<float> d;
@@ -35,18 +37,18 @@ inline int64_t MultiplyAdd(int64_t rounds, float seed,
   auto s7 = hn::Add(s6, b), s8 = hn::Add(s7, b), s9 = hn::Add(s8, b);
   auto s10 = hn::Add(s9, b), s11 = hn::Add(s10, b);
   for (int64_t n = 0; n < rounds; ++n) {
-    s0 = hn::MulAdd(a, b, s0);
-    s1 = hn::MulAdd(a, b, s1);
-    s2 = hn::MulAdd(a, b, s2);
-    s3 = hn::MulAdd(a, b, s3);
-    s4 = hn::MulAdd(a, b, s4);
-    s5 = hn::MulAdd(a, b, s5);
-    s6 = hn::MulAdd(a, b, s6);
-    s7 = hn::MulAdd(a, b, s7);
-    s8 = hn::MulAdd(a, b, s8);
-    s9 = hn::MulAdd(a, b, s9);
-    s10 = hn::MulAdd(a, b, s10);
-    s11 = hn::MulAdd(a, b, s11);
+    s0 = hn::MulAdd(s0, a, b);
+    s1 = hn::MulAdd(s1, a, b);
+    s2 = hn::MulAdd(s2, a, b);
+    s3 = hn::MulAdd(s3, a, b);
+    s4 = hn::MulAdd(s4, a, b);
+    s5 = hn::MulAdd(s5, a, b);
+    s6 = hn::MulAdd(s6, a, b);
+    s7 = hn::MulAdd(s7, a, b);
+    s8 = hn::MulAdd(s8, a, b);
+    s9 = hn::MulAdd(s9, a, b);
+    s10 = hn::MulAdd(s10, a, b);
+    s11 = hn::MulAdd(s11, a, b);
   }
   s0 = hn::Add(hn::Add(s0, s1), hn::Add(s2, s3));
   s4 = hn::Add(hn::Add(s4, s5), hn::Add(s6, s7));

@@ -101,5 +101,26 @@ TEST(Cpu, ThisOneHasANameAndCaches) {
   EXPECT_GE(device.l2_bytes, device.l1_bytes);
 }
 
+TEST(Cpu, VectorTargetCanBeLimited) {
+  const std::string best = VectorTarget();
+  EXPECT_FALSE(best.empty());
+  EXPECT_EQ(DescribeThisCpu().vector_target, best);
+  const Status unknown = LimitVectorTarget("AVX9000");
+  ASSERT_FALSE(unknown.ok());
+  EXPECT_NE(unknown.message().find(best), std::string::npos)
+      << unknown.message();
+  EXPECT_EQ(VectorTarget(), best);
+  // The last one listed is what every processor of its kind has.
+  const std::string least =
+      unknown.message().substr(unknown.message().rfind(' ') + 1);
+  ASSERT_TRUE(LimitVectorTarget(least).ok());
+  EXPECT_EQ(VectorTarget(), least);
+  ASSERT_TRUE(LimitVectorTarget(best).ok());
+  EXPECT_EQ(VectorTarget(), best);
+  ASSERT_TRUE(LimitVectorTarget(least).ok());
+  ASSERT_TRUE(LimitVectorTarget("").ok());
+  EXPECT_EQ(VectorTarget(), best);
+}
+
 }  // namespace
 }  // namespace flashacl::cpu
