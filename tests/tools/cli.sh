@@ -59,7 +59,7 @@ png_is() {
 
 run 0 --help
 says "flashacl verify"
-for command in info explain mask verify; do
+for command in info explain mask verify bench; do
   says "  $command"
   run 0 $command --help
   says "Usage: flashacl $command"
@@ -76,6 +76,7 @@ run 0 info
 says "FlashACL"
 says "caches"
 says "threads"
+says "vector target"
 says "reference/fp64"
 
 line="fwd bf16 h=32/8 d=128 q=64x1 k=64x4096 causal paged:128"
@@ -195,6 +196,45 @@ complains "no problem in it"
 run 2 verify "$work/absent.txt"
 complains "no such file"
 run 2 verify "fwd f32 h=1 d=8 q=1 k=1" --implementation cpu/none
+
+tiny="fwd f32 h=2/1 d=8 q=4 k=4 causal"
+once="--seconds 0 --repetitions 2"
+run 0 bench "$tiny" $once --threads 1 --implementation reference/fp64
+says "$tiny"
+says "cpu reference/fp64, 1 thread, all verified"
+says "the fp64 reference: right and slow"
+says "2 repetitions of"
+says "GFLOP/s"
+says "of the FMA peak"
+says "of the read bandwidth"
+says "workspace"
+cat > "$work/workloads.txt" <<'LINES'
+# a title, a bar, a problem
+tiny prompt | fwd f32 h=2/1 d=8 q=4 k=4 causal
+tiny step | bwd f16 h=2 d=8 q=9 k=9
+LINES
+run 0 bench "$work/workloads.txt" $once --json "$work/bench.json" \
+    --plot "$work/bench.svg"
+says "tiny step"
+grep -q '"title": "tiny step"' "$work/bench.json" || fail "$what: no JSON"
+grep -q 'tiny step' "$work/bench.svg" || fail "$what: no picture"
+run 0 bench "$tiny" $once --implementation reference/fp64 --json -
+says '"samples"'
+[ "$(head -c 1 "$work/out")" = "{" ] || fail "$what: JSON is not alone"
+run 0 verify "$work/workloads.txt"
+says "2 problems: all right"
+run 2 bench "fwd f32 h=2 d=8" $once
+complains "no such file"
+run 2 bench "$tiny" --plot picture.png
+complains "must end in .svg"
+run 2 bench "$tiny" --implementation cpu/none
+complains "no such implementation"
+run 2 bench "$tiny" --target AVX9000
+complains "expected one of"
+run 2 bench "$tiny" --repetitions 0
+run 2 bench "$tiny" $once --implementation reference/fp64 \
+    --without reference/fp64
+grep -qF "skipped: " "$work/err" || fail "$what: does not say what it skips"
 
 if [ -w /dev/full ]; then
   what="flashacl info > /dev/full"

@@ -1,128 +1,255 @@
 // SPDX-License-Identifier: Apache-2.0
 // flashacl bench: how fast implementations are, and how fast they could be.
-#include <chrono>
-#include <fstream>
+#include <algorithm>
+#include <cstdio>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "backends.h"
 #include "base/str.h"
-#include "plan/compare.h"
 #include "plan/plan.h"
 #include "problem/notation.h"
 #include "tools/flashacl/amounts.h"
 #include "tools/flashacl/command.h"
 #include "tools/flashacl/measure.h"
 #include "tools/flashacl/progress.h"
+#include "tools/flashacl/report.h"
+#include "tools/flashacl/roofline.h"
+#include "tools/flashacl/spot_check.h"
 #include "tools/flashacl/statistics.h"
+#include "tools/flashacl/workloads.h"
 
 namespace flashacl::tool {
 namespace {
 
 constexpr uint64_t kSeed = 1;
-constexpr double kMostVerified = 2e9;  // FLOP in the reference: some seconds
+
+// Larger problems run on the reference only if it is asked for by name: it
+// takes seconds for these.
+constexpr double kMostForReference = 5e9;  // FLOP
 
 struct Options {
   std::vector<std::string> sources;
-  std::string only;
+  std::vector<std::string> only;
   std::string without;
   int threads = 0;
+  std::string target;
   Effort effort;
+  std::string json;
+  std::string plot;
 };
 
-// The problem's inputs; a backward problem's from the fastest forward.
-Result<Sample> MakeSample(const Backend& backend,
-                          const AttentionProblem& problem) {
-  Backend forward = backend;
-  if (problem.direction == Direction::kBackward) {
-    const Result<Plan> plan = MakePlan(backend, ForwardOf(problem));
-    if (!plan.ok()) return plan.status();
-    forward.implementations = {plan->implementation, 1};
-  }
-  return Sample::Make(problem, kSeed, forward);
+// "12.3 GFLOP/s, 0.456 of the FMA peak".
+void PrintRate(const char* unit, const char* roof, double per_second,
+               const Summary& ratio) {
+  fmt::print("    {:.4g} {}, {:.3f} of the {} +-{:.1f} %\n", per_second / 1e9,
+             unit, ratio.median, roof, 100 * ratio.spread());
 }
 
-Result<std::string> CheckAnswer(const Backend& backend, const Sample& sample,
-                                const Work& work) {
-  if (work.flops > kMostVerified) return std::string("not verified: too large");
-  Result<Sample> truth = MakeSample(backend, WithWideResults(sample.problem()));
-  if (!truth.ok()) return truth.status();
-  const Result<Plan> plan =
-      MakePlan(backend, truth->problem(),
-               {.only = backend.implementations.back().name, .without = {}});
-  if (!plan.ok()) return plan.status();
-  const GuardedBytes workspace =
-      GuardedBytes::Allocate(plan->workspace.bytes());
-  FLASHACL_RETURN_IF_ERROR(
-      Run(backend, *plan, truth->bindings(), workspace.data()));
-  for (const Difference& difference : Compare(sample, *truth)) {
-    if (!difference.ok()) return Internal("WRONG: {}", Describe(difference));
-  }
-  return std::string("verified");
-}
-
-void PrintSpeed(const Plan& plan, const Measurement& measurement,
-                int64_t peak_bytes) {
-  const Work work = CountWork(plan.problem);
+void Print(const Timing& timing) {
+  const Measurement& measurement = timing.measurement;
+  const Work& work = timing.work;
   const Summary seconds = Summarise(measurement.Seconds());
-  const Summary flops = Summarise(measurement.FlopsRatios(work));
-  const Summary bandwidth = Summarise(measurement.BandwidthRatios(work));
-  const double bytes = work.bytes_read + work.bytes_written;
-  fmt::print("    {:.4g} ms +-{:.1f} %, {} repetitions of {}\n",
+  fmt::print("  {} {}, {} thread{}, {}\n", timing.backend,
+             timing.implementation, timing.threads,
+             timing.threads == 1 ? "" : "s", Describe(timing.checked));
+  if (timing.implementation.starts_with("reference/")) {
+    fmt::print("    *** the fp64 reference: right and slow ***\n");
+  }
+  fmt::print("    {:.4g} ms +-{:.1f} %, {} repetition{} of {} run{}{}\n",
              1e3 * seconds.median, 100 * seconds.spread(),
-             measurement.repetitions.size(), measurement.runs);
-  fmt::print("    {:.4g} GFLOP/s, {:.3f} of the FMA peak (+-{:.1f} %)\n",
-             work.flops / seconds.median / 1e9, flops.median,
-             100 * flops.spread());
-  fmt::print("    {:.4g} GB/s, {:.3f} of the read bandwidth (+-{:.1f} %)\n",
-             bytes / seconds.median / 1e9, bandwidth.median,
-             100 * bandwidth.spread());
-  fmt::print("    workspace {}, memory besides operands {}\n",
-             Bytes(static_cast<double>(plan.workspace.bytes())),
-             Bytes(static_cast<double>(peak_bytes)));
+             measurement.repetitions.size(),
+             measurement.repetitions.size() == 1 ? "" : "s", measurement.runs,
+             measurement.runs == 1 ? "" : "s",
+             work.upper_bound ? "; arithmetic and memory \"at most\"" : "");
+  PrintRate("GFLOP/s", "FMA peak", work.flops / seconds.median,
+            Summarise(measurement.FlopsRatios(work)));
+  PrintRate("GB/s", "read bandwidth", timing.bytes() / seconds.median,
+            Summarise(measurement.BandwidthRatios(work)));
+  const auto bytes = [](int64_t count) {
+    return count < 0 ? "unknown" : Bytes(static_cast<double>(count));
+  };
+  fmt::print("    workspace {}, peak memory besides operands {}\n",
+             bytes(timing.workspace_bytes), bytes(timing.first.peak_bytes));
 }
 
-Status BenchOne(const Backend& backend, const AttentionProblem& problem,
-                const Options& options, Progress& progress) {
-  const Result<Plan> plan =
-      MakePlan(backend, problem, {options.only, options.without});
-  if (!plan.ok()) return plan.status();
-  const std::string line = ToString(problem);
-  progress.Say(Str("inputs: {}", line));
-  Result<Sample> sample = MakeSample(backend, problem);
-  if (!sample.ok()) return sample.status();
-  progress.Say(Str("first run: {}", line));
-  const Result<FirstRun> first = RunOnce(backend, *plan, *sample);
-  if (!first.ok()) return first.status();
-  progress.Say(Str("verifying: {}", line));
-  const Result<std::string> verified =
-      CheckAnswer(backend, *sample, CountWork(problem));
-  if (!verified.ok()) return verified.status();
-  progress.Say(Str("timing: {}", line));
-  const Result<Measurement> measurement =
-      Measure(backend, *plan, *sample, options.effort);
-  if (!measurement.ok()) return measurement.status();
-  progress.Clear();
-  fmt::print("  {} {}, {} threads, {}\n", backend.name,
-             plan->implementation->name, backend.workers->count(), *verified);
-  PrintSpeed(*plan, *measurement, first->peak_bytes);
+class Bench {
+ public:
+  explicit Bench(const Options& options) : options_(options) {}
+
+  int Run(const std::vector<Workload>& workloads) {
+    for (const Workload& workload : workloads) {
+      const std::string line = ToString(workload.problem);
+      const std::string& title = workload.title;
+      ++number_;
+      at_ = Str("{}/{} {}", number_, workloads.size(),
+                title.empty() ? line : title);
+      if (!title.empty()) Say("{}\n", title);
+      Say("{}{}\n", title.empty() ? "" : "  ", line);
+      for (const Backend& backend : AllBackends()) OnBackend(backend, workload);
+      std::fflush(stdout);  // it may be long before the next
+    }
+    if (const Status wrote = Write(); !wrote.ok()) return Mistake(wrote);
+    if (wrong_ > 0) return kFailure;
+    return timings_.empty() ? kMistake : kSuccess;
+  }
+
+ private:
+  // To stdout, unless that is where JSON goes.
+  template <typename... Args>
+  void Say(fmt::format_string<Args...> format, Args&&... args) {
+    progress_.Clear();
+    if (options_.json != "-") {
+      fmt::print(format, std::forward<Args>(args)...);
+    }
+  }
+
+  void OnBackend(const Backend& backend, const Workload& workload) {
+    std::vector<std::string> names = options_.only;
+    if (names.empty()) names.emplace_back();  // whoever is best
+    for (const std::string& name : names) {
+      const Result<Plan> plan =
+          MakePlan(backend, workload.problem, {name, options_.without});
+      if (!plan.ok()) {
+        Skip(Str("{} {}: {}", backend.name, name, plan.status().message()));
+        continue;
+      }
+      Result<Timing> timing = Time(backend, workload, *plan);
+      if (timing.ok()) {
+        progress_.Clear();
+        if (options_.json != "-") Print(*timing);
+        timings_.push_back(std::move(*timing));
+      } else if (timing.status().code() == Code::kInternal) {
+        ++wrong_;
+        Say("  {} {} is WRONG: {}\n", backend.name, plan->implementation->name,
+            timing.status().message());
+      } else {
+        Skip(timing.status().message());
+      }
+    }
+  }
+
+  Result<Timing> Time(const Backend& backend, const Workload& workload,
+                      const Plan& plan) {
+    const std::string name(plan.implementation->name);
+    Timing timing{.workload = workload,
+                  .backend = std::string(backend.name),
+                  .implementation = name,
+                  .threads = backend.workers->count(),
+                  .workspace_bytes = plan.workspace.bytes(),
+                  .work = CountWork(workload.problem)};
+    FLASHACL_RETURN_IF_ERROR(CheckPatience(backend, plan, timing.work));
+    progress_.Say(Str("{}: inputs", at_));
+    Result<Sample> sample = MakeSample(backend, workload.problem, kSeed);
+    if (!sample.ok()) return sample.status();
+    progress_.Say(Str("{}: first run", at_));
+    const Result<FirstRun> first = RunOnce(backend, plan, *sample);
+    if (!first.ok()) return first.status();
+    timing.first = *first;
+    progress_.Say(Str("{}: verifying", at_));
+    Result<Checked> checked = CheckAnswer(backend, *sample, timing.work.flops);
+    if (!checked.ok()) return checked.status();
+    timing.checked = std::move(*checked);
+    progress_.Say(Str("{}: {}", at_, name));
+    Result<Measurement> measured =
+        Measure(backend, plan, *sample, options_.effort);
+    if (!measured.ok()) return measured.status();
+    timing.measurement = std::move(*measured);
+    return timing;
+  }
+
+  // The reference may also be what a backward problem's inputs come from.
+  Status CheckPatience(const Backend& backend, const Plan& plan,
+                       const Work& work) const {
+    const std::string_view reference = backend.implementations.back().name;
+    const bool asked = std::find(options_.only.begin(), options_.only.end(),
+                                 reference) != options_.only.end();
+    if (work.flops <= kMostForReference || asked) return {};
+    const AttentionProblem& problem = plan.problem;
+    bool slow = plan.implementation->name == reference;
+    if (!slow && problem.direction == Direction::kBackward) {
+      const Result<Plan> forward = MakePlan(backend, ForwardOf(problem));
+      if (!forward.ok()) return forward.status();
+      slow = forward->implementation->name == reference;
+    }
+    if (!slow) return {};
+    return Unsupported(
+        "only {} takes it, and {} take that long; --implementation {} runs it",
+        reference, Flops(work.flops), reference);
+  }
+
+  // Progress and answers may go elsewhere; what is missing must be seen.
+  void Skip(const std::string& why) {
+    progress_.Clear();
+    const bool ends = why.ends_with('\n');
+    fmt::print(stderr, "  skipped: {}{}", why, ends ? "" : "\n");
+  }
+
+  Status Write() const {
+    if (!options_.json.empty()) {
+      FLASHACL_RETURN_IF_ERROR(WriteText(options_.json, ToJson(timings_)));
+    }
+    if (options_.plot.empty() || timings_.empty()) return {};
+    return WriteText(options_.plot, DrawSvg(RooflineOf(timings_)));
+  }
+
+  const Options& options_;
+  Progress progress_;
+  std::string at_;
+  size_t number_ = 0;
+  int wrong_ = 0;
+  std::vector<Timing> timings_;
+};
+
+// Before any second is spent on it.
+Status CheckOptions(const Options& options) {
+  if (options.plot.empty() || options.plot.ends_with(".svg")) return {};
+  return Invalid("--plot: {} must end in .svg; no other format is drawn",
+                 options.plot);
+}
+
+Result<std::vector<Workload>> Chosen(std::vector<std::string> sources) {
+  if (sources.empty()) {
+    Result<std::vector<std::string>> own = OwnWorkloadFiles();
+    if (!own.ok()) return own.status();
+    sources = std::move(*own);
+  }
+  std::vector<Workload> workloads;
+  for (const std::string& source : sources) {
+    FLASHACL_RETURN_IF_ERROR(AddWorkloads(source, workloads));
+  }
+  return workloads;
+}
+
+Status CheckNames(const Options& options) {
+  std::vector<std::string> names = options.only;
+  if (!options.without.empty()) names.push_back(options.without);
+  for (const std::string& name : names) {
+    bool known = false;
+    for (const Backend& backend : AllBackends()) {
+      for (const Implementation& one : backend.implementations) {
+        known = known || one.name == name;
+      }
+    }
+    if (!known) {
+      return Invalid("{}: no such implementation; flashacl info lists them",
+                     name);
+    }
+  }
   return {};
 }
 
 int BenchAll(const Options& options) {
-  SetWorkerCount(options.threads);
-  Progress progress;
-  for (const std::string& source : options.sources) {
-    const Result<AttentionProblem> problem = Parse(source);
-    if (!problem.ok()) return Mistake(problem.status());
-    fmt::print("{}\n", ToString(*problem));
-    for (const Backend& backend : AllBackends()) {
-      const Status done = BenchOne(backend, *problem, options, progress);
-      if (!done.ok()) return Mistake(done);
-    }
+  for (const Status& status :
+       {CheckOptions(options), LimitVectorTarget(options.target),
+        CheckNames(options)}) {
+    if (!status.ok()) return Mistake(status);
   }
-  return kSuccess;
+  const Result<std::vector<Workload>> workloads = Chosen(options.sources);
+  if (!workloads.ok()) return Mistake(workloads.status());
+  SetWorkerCount(options.threads);
+  return Bench(options).Run(*workloads);
 }
 
 }  // namespace
@@ -130,25 +257,42 @@ int BenchAll(const Options& options) {
 Command MakeBench(CLI::App& tool) {
   CLI::App* app = tool.add_subcommand(
       "bench",
-      "How fast problems are computed, as a share of what the machine does at "
-      "most at the same time");
+      "How fast problems are computed, and which share that is of what the "
+      "machine does at most at the same time");
   auto options = std::make_shared<Options>();
-  app->add_option("problems", options->sources, std::string(kLineHelp))
-      ->required()
-      ->type_name("LINE");
-  app->add_option("--implementation", options->only, "Only this one")
-      ->type_name("NAME");
+  app->add_option("workloads", options->sources,
+                  "Problems, and files with one per line after TITLE |; "
+                  "without any, the workloads that come with FlashACL")
+      ->type_name("LINE|FILE|-");
+  app->add_option("--implementation", options->only,
+                  "These and no others; may be repeated")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
   app->add_option("--without", options->without, "Any but this one")
       ->type_name("NAME");
   app->add_option("--threads", options->threads,
-                  "How many; as many as there are if 0")
+                  "How many; 0: as many as there are")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  app->add_option("--seconds", options->effort.seconds, "For each problem")
+  app->add_option("--target", options->target,
+                  "Vector instructions to use at most, as flashacl info calls "
+                  "them")
+      ->type_name("NAME");
+  app->add_option("--seconds", options->effort.seconds,
+                  "How long to repeat each problem")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app->add_option("--repetitions", options->effort.repetitions,
-                  "At least so many for each problem")
+                  "But at least so often")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  app->add_option("--json", options->json,
+                  "Where to write everything as JSON; - is stdout, and "
+                  "nothing else goes there")
+      ->type_name("FILE|-");
+  app->add_option("--plot", options->plot,
+                  "Where to draw speeds below the machine's roofs")
+      ->type_name("FILE.svg");
   return {app, [options] { return BenchAll(*options); }};
 }
 

@@ -33,8 +33,9 @@ Examples:
   flashacl mask --sparse-mode 4 --sq 512 --skv 768 --pre 99 --next 0 --png m.png
   flashacl verify "bwd f16 h=4/2 d=64 q=3,5 k=7,5 causal"
   echo "fwd f32 h=2 d=16 q=9 k=9 sink" | flashacl verify -
+  flashacl bench "fwd f32 h=8 d=64 q=512 k=512 causal" --json now.json
 
-Exit code: 0 done, 1 verify found something wrong, 2 the question makes no sense
+Exit code: 0 done, 1 something computed is wrong, 2 the question makes no sense
 )";
 
 int Main(int argc, char** argv) {
@@ -57,13 +58,6 @@ int Main(int argc, char** argv) {
 }
 
 }  // namespace
-
-int Mistake(const Status& status) {
-  const std::string& message = status.message();
-  const bool ends = message.ends_with('\n');
-  fmt::print(stderr, "flashacl: {}{}", message, ends ? "" : "\n");
-  return kMistake;
-}
 
 }  // namespace flashacl::tool
 

@@ -2,6 +2,8 @@
 // Probe, run, probe, run, ..., probe.
 #include "tools/flashacl/measure.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -58,6 +60,9 @@ int64_t StatusBytes(std::string_view field) {
 class MemoryGauge {
  public:
   MemoryGauge() {
+#ifdef __GLIBC__
+    malloc_trim(0);  // memory that was freed and kept would not count again
+#endif
     std::ofstream("/proc/self/clear_refs") << 5;
     before_bytes_ = StatusBytes("VmRSS:");
   }

@@ -2,8 +2,6 @@
 // flashacl verify: whether implementations compute what problems ask.
 #include "plan/verify.h"
 
-#include <fstream>
-#include <iostream>
 #include <memory>
 
 #include "backends.h"
@@ -11,6 +9,7 @@
 #include "problem/notation.h"
 #include "tools/flashacl/command.h"
 #include "tools/flashacl/progress.h"
+#include "tools/flashacl/workloads.h"
 
 namespace flashacl::tool {
 namespace {
@@ -21,38 +20,6 @@ struct Options {
   uint64_t seed = 1;
   uint64_t seeds = 1;
 };
-
-Status AddLines(std::istream& lines, const std::string& name,
-                std::vector<AttentionProblem>& problems) {
-  std::string line;
-  for (int number = 1; std::getline(lines, line); ++number) {
-    const size_t first = line.find_first_not_of(" \t\r");
-    if (first == line.npos || line[first] == '#') continue;
-    Result<AttentionProblem> problem = Parse(line);
-    if (!problem.ok()) {
-      return Invalid("{}:{}: {}", name, number, problem.status().message());
-    }
-    problems.push_back(std::move(*problem));
-  }
-  if (problems.empty()) return Invalid("{}: no problem in it", name);
-  return {};
-}
-
-Status AddProblems(const std::string& source,
-                   std::vector<AttentionProblem>& problems) {
-  if (source == "-") return AddLines(std::cin, "stdin", problems);
-  // A line of notation has spaces in it, and a file has not its name.
-  if (std::ifstream file(source); file.good()) {
-    return AddLines(file, source, problems);
-  }
-  Result<AttentionProblem> problem = Parse(source);
-  if (!problem.ok()) {
-    return Invalid("{} (and there is no such file)",
-                   problem.status().message());
-  }
-  problems.push_back(std::move(*problem));
-  return {};
-}
 
 // Prints what was found; true if nothing is wrong.
 bool Print(const Backend& backend, const Verdict& verdict) {
@@ -102,22 +69,22 @@ Result<int> VerifyOne(const Round& round, const std::string& only,
 }
 
 int VerifyAll(const Options& options) {
-  std::vector<AttentionProblem> problems;
-  if (Status added = AddProblems(options.source, problems); !added.ok()) {
+  std::vector<Workload> workloads;
+  if (Status added = AddWorkloads(options.source, workloads); !added.ok()) {
     return Mistake(added);
   }
   Progress progress;
   int wrong = 0;
-  const size_t count = problems.size() * options.seeds;
+  const size_t count = workloads.size() * options.seeds;
   for (size_t n = 0; n < count; ++n) {
-    const Round round{problems[n / options.seeds],
+    const Round round{workloads[n / options.seeds].problem,
                       options.seed + n % options.seeds, n + 1, count};
     const Result<int> found = VerifyOne(round, options.only, progress);
     if (!found.ok()) return Mistake(found.status());
     wrong += *found;
   }
-  fmt::print("{} problem{}: {}\n", problems.size(),
-             problems.size() == 1 ? "" : "s",
+  fmt::print("{} problem{}: {}\n", workloads.size(),
+             workloads.size() == 1 ? "" : "s",
              wrong == 0 ? "all right" : Str("{} WRONG", wrong));
   return wrong == 0 ? kSuccess : kFailure;
 }
@@ -131,8 +98,8 @@ Command MakeVerify(CLI::App& tool) {
       "random data");
   auto options = std::make_shared<Options>();
   app->add_option("problems", options->source,
-                  "A problem; a file with one per line and # comments; or - "
-                  "for such lines on stdin")
+                  "A problem; a file with one per line, perhaps TITLE | before "
+                  "it, and # comments; or - for such lines on stdin")
       ->required()
       ->type_name("LINE|FILE|-");
   app->add_option("--seed", options->seed, "Of the random data")

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// Repetitions are as many as asked for, and share a time with their roofs.
+#include "tools/flashacl/measure.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "backends.h"
+#include "problem/notation.h"
+
+namespace flashacl::tool {
+namespace {
+
+int launches = 0;
+
+const Implementation& Reference() {
+  return CpuBackend().implementations.back();
+}
+
+Status Counted(const Plan& plan, const Bindings& bindings, std::byte* workspace,
+               Workers& workers) {
+  ++launches;
+  return Reference().launch(plan, bindings, workspace, workers);
+}
+
+Status Slow(const Plan& plan, const Bindings& bindings, std::byte* workspace,
+            Workers& workers) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  return Counted(plan, bindings, workspace, workers);
+}
+
+Status Unsteady(const Plan& plan, const Bindings& bindings,
+                std::byte* workspace, Workers& workers) {
+  const Status ran = Counted(plan, bindings, workspace, workers);
+  *reinterpret_cast<float*>(bindings[Slot::kOut]) +=
+      static_cast<float>(launches);
+  return ran;
+}
+
+Status Fails(const Plan&, const Bindings&, std::byte*, Workers&) {
+  return RuntimeFailure("out of ink");
+}
+
+Result<Measurement> MeasureWith(decltype(Implementation::launch) launch,
+                                const Effort& effort) {
+  launches = 0;
+  Implementation implementation = Reference();
+  implementation.launch = launch;
+  Backend backend = CpuBackend();
+  backend.implementations = {&implementation, 1};
+  backend.roofs = {[](Workers&) { return 8e9; }, [](Workers&) { return 2e9; }};
+  const Result<AttentionProblem> problem = Parse("fwd f32 h=1 d=4 q=2 k=3");
+  Result<Sample> sample = Sample::Make(*problem, 1, CpuBackend());
+  const Result<Plan> plan = MakePlan(backend, *problem);
+  return Measure(backend, *plan, *sample, effort);
+}
+
+TEST(Measure, RepeatsAsOftenAsAsked) {
+  const auto measured = MeasureWith(Slow, {.seconds = 0, .repetitions = 3});
+  ASSERT_TRUE(measured.ok()) << measured.status().message();
+  EXPECT_EQ(measured->runs, 1);
+  EXPECT_EQ(measured->repetitions.size(), 3u);
+  EXPECT_EQ(launches, 1 + 3);
+  for (const Repetition& one : measured->repetitions) {
+    EXPECT_GE(one.seconds, 0.02);
+    EXPECT_EQ(one.flops_roof, 8e9);
+    EXPECT_EQ(one.bandwidth_roof, 2e9);
+  }
+}
+
+TEST(Measure, RepeatsUntilTheTimeIsOver) {
+  const auto measured = MeasureWith(Slow, {.seconds = 0.25, .repetitions = 1});
+  ASSERT_TRUE(measured.ok());
+  EXPECT_GT(measured->repetitions.size(), 1u);
+  EXPECT_LE(measured->repetitions.size(), 13u);
+}
+
+// Short runs come in bursts, behind one that warms up.
+TEST(Measure, BurstsOfShortRuns) {
+  const auto measured = MeasureWith(Counted, {.seconds = 0, .repetitions = 2});
+  ASSERT_TRUE(measured.ok());
+  EXPECT_GT(measured->runs, 1);
+  EXPECT_EQ(launches, 1 + 2 * (1 + measured->runs));
+}
+
+TEST(Measure, RefusesAnswersThatChange) {
+  const auto measured = MeasureWith(Unsteady, {.seconds = 0, .repetitions = 1});
+  ASSERT_FALSE(measured.ok());
+  EXPECT_EQ(measured.status().code(), Code::kInternal);
+  const auto failed = MeasureWith(Fails, {.seconds = 0, .repetitions = 1});
+  ASSERT_FALSE(failed.ok());
+  EXPECT_NE(failed.status().message().find("out of ink"), std::string::npos);
+}
+
+TEST(Measure, RatiosAreSharesOfTheRoofs) {
+  Measurement measurement;
+  measurement.repetitions = {{0.5, 100, 10}, {1, 50, 0}};
+  Work work;
+  work.flops = 25;
+  work.bytes_read = 3;
+  work.bytes_written = 1;
+  EXPECT_EQ(measurement.Seconds(), (std::vector<double>{0.5, 1}));
+  EXPECT_EQ(measurement.FlopsRatios(work), (std::vector<double>{0.5, 0.5}));
+  EXPECT_EQ(measurement.BandwidthRatios(work), (std::vector<double>{0.8, 0}));
+}
+
+// The memory is the implementation's own and the workspace's.
+TEST(Measure, FirstRunKnowsItsMemory) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "memory has a shadow";
+#endif
+  const Backend& backend = CpuBackend();
+  const Result<AttentionProblem> problem =
+      Parse("fwd f32 h=1 d=128 q=2 k=20000");
+  Result<Sample> sample = Sample::Make(*problem, 1, backend);
+  const Result<Plan> plan = MakePlan(backend, *problem);
+  const Result<FirstRun> first = RunOnce(backend, *plan, *sample);
+  ASSERT_TRUE(first.ok()) << first.status().message();
+  EXPECT_GT(first->seconds, 0);
+  if (first->peak_bytes < 0) GTEST_SKIP() << "the system does not tell";
+  const int64_t workspace = plan->workspace.bytes();
+  EXPECT_GT(first->peak_bytes, workspace / 2);
+  EXPECT_LT(first->peak_bytes, 2 * workspace + (16 << 20));
+}
+
+}  // namespace
+}  // namespace flashacl::tool
