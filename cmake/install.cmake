@@ -12,6 +12,8 @@ install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/" DESTINATION include
 install(TARGETS ascendcl LIBRARY DESTINATION lib64)
 if(TARGET flashacl)
   install(TARGETS flashacl RUNTIME DESTINATION bin)
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/bench/workloads"
+          DESTINATION share/flashacl)
 endif()
 
 install(PROGRAMS "${PROJECT_SOURCE_DIR}/cmake/set_env.sh" DESTINATION .)
