@@ -13,6 +13,7 @@
 
 #include "base/str.h"
 #include "cpu/arena.h"
+#include "cpu/targets.h"
 #include "hwy/highway.h"
 
 namespace flashacl::cpu {

@@ -15,6 +15,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/roof.cc"
+#include "cpu/targets.h"
 #include "hwy/foreach_target.h"
 // Behind foreach_target.h, which includes this file again for every target.
 #include "cpu/roof-inl.h"

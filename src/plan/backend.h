@@ -25,7 +25,7 @@ struct DeviceInfo {
   int64_t l1_bytes = 32 << 10;
   int64_t l2_bytes = 512 << 10;
   int64_t l3_bytes = 8 << 20;
-  int64_t workers = 1;  // as many as the process may run at a time
+  int64_t workers = 1;             // as many as the process may run at a time
   std::string vector_target = {};  // which instructions vector code is run for
 };
 
