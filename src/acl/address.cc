@@ -49,6 +49,7 @@ Address* FindMember(Executor& executor, Side side, size_t ir_index,
   size_t parameter = 0;
   const std::span<const Argument> table = executor.op->arguments;
   for (size_t row = 0; row < table.size(); ++row) {
+    if (table[row].need == Need::kAbsent) continue;
     if (side != Side::kBoth && table[row].output != (side == Side::kOutputs)) {
       continue;
     }

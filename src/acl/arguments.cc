@@ -92,7 +92,8 @@ Result<Arguments> Arguments::Read(std::span<const Argument> table,
   arguments.passed_.reserve(table.size());
   for (size_t row = 0; row < table.size(); ++row) {
     arguments.first_.push_back(static_cast<int>(arguments.entries_.size()));
-    std::span<const aclTensor* const> handles(&passed[row].tensor, 1);
+    const size_t given = table[row].need == Need::kAbsent ? 0 : 1;
+    std::span<const aclTensor* const> handles(&passed[row].tensor, given);
     std::shared_ptr<TensorList> list;
     if (table[row].list) {
       list = Find<TensorList>(passed[row].list);
@@ -159,7 +160,9 @@ Status Arguments::CheckTypes() const {
 const Tensor* Arguments::at(int argument) const {
   const Argument& row = table_[static_cast<size_t>(argument)];
   const size_t first = static_cast<size_t>(first_[argument]);
-  if (row.list || row.need == Need::kIgnored) return nullptr;
+  if (row.list || row.need == Need::kIgnored || row.need == Need::kAbsent) {
+    return nullptr;
+  }
   const Tensor* tensor = entries_[first].tensor.get();
   if (tensor == nullptr) return nullptr;
   const bool absent = tensor->rank == 0 || tensor->empty();

@@ -35,6 +35,7 @@ enum class Need : uint8_t {
   kRequired,  // null is 161001
   kOptional,  // null, rank 0 and no elements all mean absent
   kIgnored,   // may be anything; never looked at
+  kAbsent,    // other versions of the operator have it, this one does not
 };
 
 // One row of an operator's argument table.
@@ -87,7 +88,7 @@ class Arguments {
   // As at(), for a row that is required and was checked.
   const Tensor& operator[](int argument) const { return *at(argument); }
 
-  // The members of a row that is a list.
+  // The members of a row that is a list; of one that is none, its tensor.
   std::span<const Entry> list(int argument) const;
 
   std::span<const Argument> table() const { return table_; }

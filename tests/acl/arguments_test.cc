@@ -184,6 +184,21 @@ TEST_F(ArgumentsTest, IgnoredOnesMayBeAnything) {
   padding_ = nullptr;
 }
 
+// As if the row were not in the table, but for the numbers of those behind it.
+TEST_F(ArgumentsTest, AbsentOnesAreNotThere) {
+  std::vector<Argument> table(std::begin(kTable), std::end(kTable));
+  table[0].need = Need::kAbsent;
+  const std::vector<Passed> passed{query_, key_, mask_, padding_, out_};
+  const Result<Arguments> arguments = Arguments::Read(table, passed);
+  ASSERT_TRUE(arguments.ok());
+  EXPECT_TRUE(arguments->CheckPresent().ok());
+  EXPECT_TRUE(arguments->CheckTypes().ok());
+  EXPECT_FALSE(arguments->has(0));
+  EXPECT_TRUE(arguments->list(0).empty());
+  EXPECT_EQ((*arguments)[4].dims[1], 8);
+  EXPECT_EQ(arguments->entries().size(), Read()->entries().size() - 1);
+}
+
 TEST(ReadText, IsBoundedAndForgivesNull) {
   EXPECT_EQ(ReadText(nullptr), "");
   EXPECT_EQ(ReadText("TND"), "TND");
