@@ -2,6 +2,8 @@
 // Reordering axes with strides.
 #include "ops/canonical.h"
 
+#include <algorithm>
+
 namespace flashacl::ops {
 
 TensorSpec Strided(const acl::Tensor& tensor, const std::array<int, 4>& axes,
@@ -30,7 +32,8 @@ TensorSpec Canonical(const acl::Tensor& tensor, const Layout& layout,
     const int64_t channels = tensor.dims[last] / heads;
     spec.dims[2] = heads;
     spec.dims[3] = channels;
-    spec.strides[2] = channels * tensor.strides[last];
+    // Heads without channels do not lie on one another.
+    spec.strides[2] = std::max<int64_t>(channels, 1) * tensor.strides[last];
     spec.strides[3] = tensor.strides[last];
   }
   return spec;

@@ -6,8 +6,17 @@ namespace flashacl::ops {
 
 std::span<const acl::Operator* const> AllOperators() {
   static constexpr const acl::Operator* kAll[] = {
-      &kFlashAttentionVarLenScore, &kPromptFlashAttention,
-      &kIncreFlashAttentionV4,     &kFlashAttentionUnpaddingScoreGradV5,
+      &kFlashAttentionScore,
+      &kFlashAttentionScoreV2,
+      &kFlashAttentionScoreV3,
+      &kFlashAttentionVarLenScore,
+      &kFlashAttentionVarLenScoreV2,
+      &kFlashAttentionVarLenScoreV3,
+      &kFlashAttentionVarLenScoreV4,
+      &kFlashAttentionVarLenScoreV5,
+      &kPromptFlashAttention,
+      &kIncreFlashAttentionV4,
+      &kFlashAttentionUnpaddingScoreGradV5,
       &kSparseFlashAttentionGrad,
   };
   return kAll;

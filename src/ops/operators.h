@@ -8,7 +8,14 @@
 
 namespace flashacl::ops {
 
+extern const acl::Operator kFlashAttentionScore;
+extern const acl::Operator kFlashAttentionScoreV2;
+extern const acl::Operator kFlashAttentionScoreV3;
 extern const acl::Operator kFlashAttentionVarLenScore;
+extern const acl::Operator kFlashAttentionVarLenScoreV2;
+extern const acl::Operator kFlashAttentionVarLenScoreV3;
+extern const acl::Operator kFlashAttentionVarLenScoreV4;
+extern const acl::Operator kFlashAttentionVarLenScoreV5;
 extern const acl::Operator kFlashAttentionUnpaddingScoreGradV5;
 extern const acl::Operator kPromptFlashAttention;
 extern const acl::Operator kIncreFlashAttentionV4;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "acl/tensor.h"
+#include "ops/canonical.h"
 #include "ops/training_lengths.h"
 #include "problem/band.h"
 
@@ -21,6 +22,7 @@ struct TrainingNames {
   std::string_view pre_tokens;
   std::string_view next_tokens;
   std::string_view sparse_mode;
+  std::string_view pse_type;
 };
 
 // preTokens or nextTokens as a distance; beyond any sequence is open.
@@ -31,8 +33,9 @@ constexpr int64_t Tokens(int64_t tokens) {
 struct Training {
   const TrainingNames* names = nullptr;
   bool backward = false;
+  const Layout* layout = &kTnd;  // kTnd: sequences are packed, else all alike
   int64_t head_num = 0;
-  Packed packed = {};
+  Batch batch = {};
 
   const acl::Tensor* pse = nullptr;         // null: none, as the next two
   const acl::Tensor* drop_mask = nullptr;   // ...
@@ -45,6 +48,8 @@ struct Training {
   int64_t pre_tokens = 0;   // within Band::kOpen, so that sums do not overflow
   int64_t next_tokens = 0;  // the same
   std::vector<int64_t> prefix = {};
+
+  bool packed() const { return layout == &kTnd; }
 };
 
 }  // namespace flashacl::ops

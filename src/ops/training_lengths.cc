@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packed sequences.
+// Sequences and their statistics.
 #include "ops/training_lengths.h"
 
 #include <algorithm>
 #include <limits>
 
 #include "acl/arguments.h"
+#include "ops/canonical.h"
 
 namespace flashacl::ops {
 namespace {
@@ -37,6 +38,22 @@ Status ReadEnds(std::string_view name, const std::vector<int64_t>& ends,
   return {};
 }
 
+// Adds what follows from the sequences.
+Batch Measured(std::vector<Sequence> sequences) {
+  Batch batch{.sequences = std::move(sequences)};
+  for (const Sequence& sequence : batch.sequences) {
+    batch.rows += sequence.rows();
+    batch.columns += sequence.columns();
+    batch.most_rows = std::max(batch.most_rows, sequence.rows());
+    batch.most_columns = std::max(batch.most_columns, sequence.columns());
+    const int64_t scores = Product(sequence.rows(), sequence.columns());
+    if (__builtin_add_overflow(batch.scores, scores, &batch.scores)) {
+      batch.scores = std::numeric_limits<int64_t>::max();
+    }
+  }
+  return batch;
+}
+
 }  // namespace
 
 int64_t Product(int64_t a, int64_t b) {
@@ -46,8 +63,8 @@ int64_t Product(int64_t a, int64_t b) {
              : product;
 }
 
-Result<Packed> ReadPacked(const aclIntArray* queries, const aclIntArray* keys,
-                          Totals totals) {
+Result<Batch> ReadPacked(const aclIntArray* queries, const aclIntArray* keys,
+                         Totals totals) {
   const auto query_ends = acl::ReadArray(kQueryLengths, queries);
   if (!query_ends.ok()) return query_ends.status();
   const auto key_ends = acl::ReadArray(kKeyLengths, keys);
@@ -60,28 +77,22 @@ Result<Packed> ReadPacked(const aclIntArray* queries, const aclIntArray* keys,
     return Contradiction("{}: {} elements, but {} has {}", kKeyLengths,
                          key_ends->size(), kQueryLengths, query_ends->size());
   }
-  Packed packed;
-  packed.sequences.resize(query_ends->size());
+  std::vector<Sequence> sequences(query_ends->size());
   FLASHACL_RETURN_IF_ERROR(ReadEnds(kQueryLengths, *query_ends, totals.queries,
-                                    packed.sequences, &Sequence::queries));
+                                    sequences, &Sequence::queries));
   FLASHACL_RETURN_IF_ERROR(ReadEnds(kKeyLengths, *key_ends, totals.keys,
-                                    packed.sequences, &Sequence::keys));
-  for (const Sequence& sequence : packed.sequences) {
-    packed.rows += sequence.rows();
-    packed.columns += sequence.columns();
-    packed.most_rows = std::max(packed.most_rows, sequence.rows());
-    packed.most_columns = std::max(packed.most_columns, sequence.columns());
-    const int64_t scores = Product(sequence.rows(), sequence.columns());
-    if (__builtin_add_overflow(packed.scores, scores, &packed.scores)) {
-      packed.scores = std::numeric_limits<int64_t>::max();
-    }
-  }
-  return packed;
+                                    sequences, &Sequence::keys));
+  return Measured(std::move(sequences));
 }
 
-void ForgetKeys(Packed& packed) {
-  for (Sequence& sequence : packed.sequences) sequence.keys = {};
-  packed.columns = packed.most_columns = packed.scores = 0;
+Batch DenseBatch(int64_t sequences, int64_t rows, int64_t columns) {
+  return Measured(std::vector<Sequence>(static_cast<size_t>(sequences),
+                                        {{0, rows}, {0, columns}}));
+}
+
+void ForgetKeys(Batch& batch) {
+  for (Sequence& sequence : batch.sequences) sequence.keys = {};
+  batch.columns = batch.most_columns = batch.scores = 0;
 }
 
 int64_t StepOf(const acl::Tensor& tensor) {
@@ -130,6 +141,19 @@ Result<TensorSpec> RowStatisticSpec(const RowStatistic& statistic) {
       "{}: strides of shape {}, expected elements evenly spaced: the order of "
       "its memory is not that of its shape",
       statistic.name, ShapeText(tensor));
+}
+
+Result<TensorSpec> DenseStatisticSpec(const RowStatistic& statistic,
+                                      int64_t rows) {
+  const acl::Tensor& tensor = statistic.tensor;
+  const std::array<int64_t, 4> expected{statistic.sequences, statistic.heads,
+                                        rows, kLanes};
+  if (std::ranges::equal(tensor.shape(), expected)) {
+    return Strided(tensor, {0, 1, 2, 3}, expected);
+  }
+  return Invalid("{}: shape {}, expected [{}, {}, {}, {}]", statistic.name,
+                 ShapeText(tensor), expected[0], expected[1], expected[2],
+                 expected[3]);
 }
 
 }  // namespace flashacl::ops

@@ -37,8 +37,8 @@ bool HasScores(const Sequence& sequence) {
 // fails.
 template <typename Check>
 Status ForSequences(const Training& training, const Check& check) {
-  for (int64_t b = 0; b < training.packed.count(); ++b) {
-    const Sequence& s = training.packed.sequences[static_cast<size_t>(b)];
+  for (int64_t b = 0; b < training.batch.count(); ++b) {
+    const Sequence& s = training.batch.sequences[static_cast<size_t>(b)];
     if (!HasScores(s)) continue;
     FLASHACL_RETURN_IF_ERROR(check(b, s.rows(), s.columns()));
   }
@@ -48,9 +48,9 @@ Status ForSequences(const Training& training, const Check& check) {
 // The sequence that modes 7 and 8 treat as a band: the last, the first one that
 // has queries. -1 if none has.
 int64_t BandSequence(const Training& training) {
-  const auto& sequences = training.packed.sequences;
+  const auto& sequences = training.batch.sequences;
   int64_t found = -1;
-  for (int64_t b = 0; b < training.packed.count(); ++b) {
+  for (int64_t b = 0; b < training.batch.count(); ++b) {
     if (sequences[static_cast<size_t>(b)].rows() == 0) continue;
     found = b;
     if (training.sparse_mode == kLeftUpSplit) break;
@@ -118,7 +118,7 @@ Status CheckForwardSplit(const Training& training) {
   const int64_t band = BandSequence(training);
   if (band < 0) return {};
   const TrainingNames& names = *training.names;
-  const Sequence& s = training.packed.sequences[static_cast<size_t>(band)];
+  const Sequence& s = training.batch.sequences[static_cast<size_t>(band)];
   if (!HasScores(s)) return {};
   const int64_t next = training.next_tokens;
   if (training.pre_tokens < s.columns()) {
@@ -138,6 +138,29 @@ Status CheckForwardSplit(const Training& training) {
         training.sparse_mode);
   }
   return {};
+}
+
+// Dense forward: the band, counted from the top left, meets the score matrix,
+// and not only beyond an end.
+Status CheckForwardDense(const Training& training) {
+  const Batch& batch = training.batch;
+  const int64_t rows = batch.most_rows;
+  const int64_t columns = batch.most_columns;
+  const int64_t shift = training.sparse_mode == kBand ? columns - rows : 0;
+  const int64_t pre = training.pre_tokens - shift;
+  const int64_t next = training.next_tokens + shift;
+  const bool left = pre < 0 && (next < -pre || -pre >= columns);
+  const bool right = next < 0 && (pre < -next || -next >= rows);
+  if (batch.scores == 0 || (!left && !right)) return {};
+  const TrainingNames& names = *training.names;
+  return Contradiction(
+      "{}: {} with {} {} leaves nothing of {} queries and {} keys in sparse "
+      "mode {}",
+      left ? names.pre_tokens : names.next_tokens,
+      left ? training.pre_tokens : training.next_tokens,
+      left ? names.next_tokens : names.pre_tokens,
+      left ? training.next_tokens : training.pre_tokens, rows, columns,
+      training.sparse_mode);
 }
 
 // How many rows or columns the score matrix has before and behind the corner a
@@ -162,16 +185,15 @@ Status CheckMeets(const Training& training, const Reach& reach, int64_t b) {
         "{}: {} is beyond the {} {} of sequence {}", names.next_tokens, next,
         reach.behind, training.sparse_mode == kDefault ? "queries" : "keys", b);
   }
-  if (pre + next <= 0) {
-    return Contradiction("{}: {} with {} {}, expected a sum above 0",
-                         names.pre_tokens, pre, names.next_tokens, next);
-  }
-  return {};
+  const int64_t least = training.packed() ? 1 : 0;
+  if (pre + next >= least) return {};
+  return Contradiction("{}: {} with {} {}, expected a sum of at least {}",
+                       names.pre_tokens, pre, names.next_tokens, next, least);
 }
 
 std::vector<MaskRule> SplitRules(const Training& training) {
   const bool right_down = training.sparse_mode == kRightDownSplit;
-  std::vector<MaskRule> rules(training.packed.sequences.size(),
+  std::vector<MaskRule> rules(training.batch.sequences.size(),
                               right_down ? Causal() : CausalTopLeft());
   const int64_t band = BandSequence(training);
   if (band >= 0) {
@@ -206,29 +228,28 @@ Status CheckCompressed(const Training& training) {
   const bool extents = rank >= 2 && mask.dims[rank - 2] == rows &&
                        mask.dims[rank - 1] == kCompressed;
   const bool whole = rank == 4 && !prefix &&
-                     training.packed.most_rows == kCompressed &&
-                     training.packed.most_columns == kCompressed;
+                     training.batch.most_rows == kCompressed &&
+                     training.batch.most_columns == kCompressed;
   if (extents && (rank == 2 || whole)) return {};
   return BadShape(training, prefix ? "[3072, 2048]" : "[2048, 2048]");
 }
 
 // Whether every sequence with scores is as long as the longest: then padded and
 // packed storage are the same.
-bool EqualLengths(const Packed& packed) {
-  return std::all_of(packed.sequences.begin(), packed.sequences.end(),
-                     [&](const Sequence& s) {
-                       return s.rows() == packed.most_rows &&
-                              s.columns() == packed.most_columns;
-                     });
+bool EqualLengths(const Batch& batch) {
+  return std::all_of(
+      batch.sequences.begin(), batch.sequences.end(), [&](const Sequence& s) {
+        return s.rows() == batch.most_rows && s.columns() == batch.most_columns;
+      });
 }
 
 Result<TensorSpec> FourDimensional(const Training& training,
                                    MaskStorage storage) {
   const acl::Tensor& mask = *training.atten_mask;
-  const int64_t count = training.packed.count();
+  const int64_t count = training.batch.count();
   const std::array<int64_t, 4> extents{count, training.head_num,
-                                       training.packed.most_rows,
-                                       training.packed.most_columns};
+                                       training.batch.most_rows,
+                                       training.batch.most_columns};
   const bool per_head =
       mask.dims[1] == training.head_num && mask.dims[0] == count;
   if ((mask.dims[0] != 1 && mask.dims[0] != count) ||
@@ -240,7 +261,7 @@ Result<TensorSpec> FourDimensional(const Training& training,
                         extents[0], extents[1], extents[2], extents[3]));
   }
   const bool packed = storage == MaskStorage::kPacked && mask.dims[0] > 1 &&
-                      !EqualLengths(training.packed);
+                      !EqualLengths(training.batch);
   if (!packed) return Strided(mask, {0, 1, 2, 3}, extents);
   const int64_t step = StepOf(mask);
   if (step == 0) {
@@ -260,19 +281,21 @@ Result<TensorSpec> FourDimensional(const Training& training,
 
 Status CheckSparseMode(const Training& training) {
   const int64_t mode = training.sparse_mode;
-  if (mode >= kDefault && mode <= kLeftUpSplit && mode != kPrefixFull) {
-    return {};
-  }
-  return Contradiction("{}: {}, expected 0 to 4 or 6 to 8 with inputLayout TND",
-                       training.names->sparse_mode, mode);
+  const bool packed = training.packed();
+  const int64_t last = packed ? kLeftUpSplit : kPrefixCompressed;
+  const bool none = packed && mode == kPrefixFull;
+  if (mode >= kDefault && mode <= last && !none) return {};
+  return Contradiction(
+      "{}: {}, expected {} with inputLayout {}", training.names->sparse_mode,
+      mode, packed ? "0 to 4 or 6 to 8" : "0 to 6", training.layout->name);
 }
 
 Status CheckPrefix(const Training& training) {
   if (training.sparse_mode != kPrefixCompressed) return {};
-  if (static_cast<int64_t>(training.prefix.size()) != training.packed.count()) {
+  if (static_cast<int64_t>(training.prefix.size()) != training.batch.count()) {
     return Contradiction("{}: {} elements for {} sequences in sparse mode 6",
                          kPrefix, training.prefix.size(),
-                         training.packed.count());
+                         training.batch.count());
   }
   return ForSequences(
       training, [&](int64_t b, int64_t rows, int64_t columns) -> Status {
@@ -287,7 +310,12 @@ Status CheckPrefix(const Training& training) {
 }
 
 Status CheckForwardTokens(const Training& training) {
-  switch (training.sparse_mode) {
+  const int64_t mode = training.sparse_mode;
+  if (!training.packed()) {
+    const bool band = mode == kDefault || mode == kBand;
+    return band ? CheckForwardDense(training) : Status();
+  }
+  switch (mode) {
     case kDefault:
       return CheckForwardDefault(training);
     case kRightDownCausal:
@@ -324,8 +352,8 @@ Mask SparseRules(const Training& training) {
   switch (training.sparse_mode) {
     case kDefault:
       // Tokens that reach over the longest sequence hide nothing.
-      if (pre >= training.packed.most_rows &&
-          next >= training.packed.most_columns) {
+      if (pre >= training.batch.most_rows &&
+          next >= training.batch.most_columns) {
         return {};
       }
       return {{TopLeftBand(-pre, next)}};
@@ -347,36 +375,47 @@ Mask SparseRules(const Training& training) {
 
 // Without scores nobody looks at the tensor, whatever it is.
 bool IsMaskCompressed(const Training& training) {
-  return training.atten_mask != nullptr && training.packed.scores > 0 &&
-         training.sparse_mode != kDefault && training.sparse_mode != kAll;
+  return training.atten_mask != nullptr && training.batch.scores > 0 &&
+         training.sparse_mode != kDefault && training.sparse_mode != kAll &&
+         training.sparse_mode != kPrefixFull;
 }
 
 Result<TensorSpec> MaskGrid(const Training& training, MaskStorage storage) {
   const acl::Tensor& mask = *training.atten_mask;
-  const Packed& packed = training.packed;
-  if (packed.scores == 0) return TensorSpec{};  // nothing to hide
+  const Batch& batch = training.batch;
+  if (batch.scores == 0) return TensorSpec{};  // nothing to hide
   if (IsMaskCompressed(training)) {
     FLASHACL_RETURN_IF_ERROR(CheckCompressed(training));
     return TensorSpec{};
   }
+  const bool per_sequence =
+      training.sparse_mode == kPrefixFull && batch.count() > 1;
+  if (per_sequence && (mask.rank != 4 || mask.dims[0] != batch.count())) {
+    return BadShape(training, "one mask per sequence");
+  }
   if (mask.rank == 4) return FourDimensional(training, storage);
-  const std::array<int64_t, 4> repeat{packed.count(), training.head_num, 0, 0};
+  const std::array<int64_t, 4> repeat{batch.count(), training.head_num, 0, 0};
   const auto is = [&](int64_t rows, int64_t columns) {
     return mask.rank == 2 && mask.dims[0] == rows && mask.dims[1] == columns;
   };
-  if (is(packed.most_rows, packed.most_columns)) {
+  if (is(batch.most_rows, batch.most_columns)) {
     return Strided(mask, {kOne, kOne, 0, 1}, repeat);
   }
-  if (is(packed.rows, packed.columns)) {
+  if (training.packed() && is(batch.rows, batch.columns)) {
     TensorSpec spec = Strided(mask, {kOne, kOne, 0, 1}, repeat);
     spec.placement = Placement::kTensorScores;
     return spec;
+  }
+  if (!training.packed()) {
+    return BadShape(training, Str("[{0}, {1}], or [B, N, {0}, {1}] with B and "
+                                  "N or 1",
+                                  batch.most_rows, batch.most_columns));
   }
   return BadShape(
       training,
       Str("[{}, {}] (the longest sequences) or [{}, {}] (all of "
           "them)",
-          packed.most_rows, packed.most_columns, packed.rows, packed.columns));
+          batch.most_rows, batch.most_columns, batch.rows, batch.columns));
 }
 
 }  // namespace flashacl::ops

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sparse modes over packed sequences: which rule each sequence gets, and where
-// the mask tensor has the element of a score.
+// Sparse modes: which rule each sequence gets, and where the mask tensor has
+// the element of a score.
 #pragma once
 
 #include "base/status.h"
@@ -13,11 +13,11 @@ namespace flashacl::ops {
 // All of these are for calls with a mask tensor; without one everything is
 // seen, whatever the other arguments say.
 
-// kContradiction unless packed sequences have such a mode.
+// kContradiction unless the layout has such a mode.
 Status CheckSparseMode(const Training& training);
 
 // One list element per sequence, each within what the sequence's lengths
-// allow. Only mode 6 has prefixes.
+// allow. Only mode 6 has prefixes: in mode 5 the mask tensor says it all.
 Status CheckPrefix(const Training& training);
 
 // What forward refuses of tokens and lengths, and what backward does: their

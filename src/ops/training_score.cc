@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Biases and dropout of packed sequences.
+// Biases and dropout.
 #include "ops/training_score.h"
 
 #include <algorithm>
@@ -21,7 +21,13 @@ constexpr int64_t kBitsPerByte = 8;
 
 bool IsSlopes(const Training& training) { return training.pse_type >= 2; }
 
-bool IsCompressed(const acl::Tensor& pse) { return pse.rank == 4; }
+// Whether only the last rows are stored. As many as there are is all of them
+// in the dense layouts; packed sequences store all in another form.
+bool IsCompressed(const Training& training, const acl::Tensor& pse) {
+  return !IsSlopes(training) && pse.rank == 4 &&
+         (training.packed() || (pse.dims[2] == kStoredRows &&
+                                training.batch.most_rows != kStoredRows));
+}
 
 Status BadShape(const Training& training, const acl::Tensor& tensor,
                 std::string_view expected) {
@@ -31,7 +37,7 @@ Status BadShape(const Training& training, const acl::Tensor& tensor,
 
 // [N] or [B, N].
 Result<TensorSpec> Slopes(const Training& training, const acl::Tensor& tensor) {
-  const int64_t count = training.packed.count();
+  const int64_t count = training.batch.count();
   const int64_t heads = training.head_num;
   const std::array<int64_t, 4> repeat{count, heads, 1, 1};
   if (tensor.rank == 1 && tensor.dims[0] == heads) {
@@ -48,10 +54,10 @@ Result<TensorSpec> Slopes(const Training& training, const acl::Tensor& tensor) {
 // [N * sum of rows * columns], or [N * sum of columns] for one row that all
 // rows share.
 Result<TensorSpec> Flat(const Training& training, const acl::Tensor& tensor) {
-  const Packed& packed = training.packed;
+  const Batch& batch = training.batch;
   const int64_t heads = training.head_num;
-  const int64_t all = Product(heads, packed.scores);
-  const int64_t shared = Product(heads, packed.columns);
+  const int64_t all = Product(heads, batch.scores);
+  const int64_t shared = Product(heads, batch.columns);
   if (tensor.dims[0] != all && tensor.dims[0] != shared) {
     return BadShape(training, tensor,
                     Str("[{}] (every score) or [{}] (one row)", all, shared));
@@ -64,7 +70,7 @@ Result<TensorSpec> Flat(const Training& training, const acl::Tensor& tensor) {
   return TensorSpec{
       .dtype = tensor.dtype(),
       .placement = Placement::kBlocks,
-      .dims = {packed.count(), heads,
+      .dims = {batch.count(), heads,
                tensor.dims[0] == all ? TensorSpec::kPerSequence : 1,
                TensorSpec::kPerSequence},
       .strides = {0, 0, 0, step}};
@@ -73,9 +79,9 @@ Result<TensorSpec> Flat(const Training& training, const acl::Tensor& tensor) {
 // [B, N, 1024, maxSkv] or [1, N, 1024, maxSkv].
 Result<TensorSpec> Compressed(const Training& training,
                               const acl::Tensor& tensor) {
-  const int64_t count = training.packed.count();
+  const int64_t count = training.batch.count();
   const int64_t heads = training.head_num;
-  const int64_t columns = training.packed.most_columns;
+  const int64_t columns = training.batch.most_columns;
   if ((tensor.dims[0] != 1 && tensor.dims[0] != count) ||
       tensor.dims[1] != heads || tensor.dims[2] != kStoredRows ||
       tensor.dims[3] != columns) {
@@ -89,12 +95,29 @@ Result<TensorSpec> Compressed(const Training& training,
   return spec;
 }
 
+// Dense layouts: [B, N, Sq, Skv], or 1 instead of B, and instead of Sq for one
+// row that all rows share.
+Result<TensorSpec> Whole(const Training& training, const acl::Tensor& tensor) {
+  const std::array<int64_t, 4> full{training.batch.count(), training.head_num,
+                                    training.batch.most_rows,
+                                    training.batch.most_columns};
+  const auto& dims = tensor.dims;
+  if (tensor.rank != 4 || (dims[0] != 1 && dims[0] != full[0]) ||
+      dims[1] != full[1] || (dims[2] != 1 && dims[2] != full[2]) ||
+      dims[3] != full[3]) {
+    return BadShape(training, tensor,
+                    Str("[{0} or 1, {1}, {2} or 1, {3}], or 1024 for {2}",
+                        full[0], full[1], full[2], full[3]));
+  }
+  return Strided(tensor, {0, 1, 2, 3}, full);
+}
+
 // Whether the mask lets no row see beyond its own position.
 bool IsCausal(const Training& training) {
   if (training.atten_mask == nullptr) return false;
   switch (training.sparse_mode) {
     case 0:
-      return training.pre_tokens >= training.packed.most_rows &&
+      return training.pre_tokens >= training.batch.most_rows &&
              training.next_tokens == 0;
     case 2:
     case 3:
@@ -113,23 +136,23 @@ bool FitsStoredRows(const Training& training, const Sequence& s) {
 }
 
 Status CheckCompressed(const Training& training) {
-  const int64_t least = std::max(kStoredRows, training.packed.most_rows);
-  if (training.packed.most_columns < least) {
+  const int64_t least = std::max(kStoredRows, training.batch.most_rows);
+  if (training.batch.most_columns < least) {
     return Contradiction(
         "{}: compressed to 1024 rows, but the longest sequence has only {} "
         "keys, expected at least {}",
-        training.names->pse, training.packed.most_columns, least);
+        training.names->pse, training.batch.most_columns, least);
   }
   if (!IsCausal(training)) {
     return Contradiction(
         "{}: compressed to 1024 rows, which needs a causal mask: an "
         "attenMaskOptional and {} 2, 3, or 0 with {} of at least {} and {} 0",
         training.names->pse, training.names->sparse_mode,
-        training.names->pre_tokens, training.packed.most_rows,
+        training.names->pre_tokens, training.batch.most_rows,
         training.names->next_tokens);
   }
-  for (int64_t b = 0; b < training.packed.count(); ++b) {
-    const Sequence& s = training.packed.sequences[static_cast<size_t>(b)];
+  for (int64_t b = 0; b < training.batch.count(); ++b) {
+    const Sequence& s = training.batch.sequences[static_cast<size_t>(b)];
     if (FitsStoredRows(training, s)) continue;
     return Contradiction(
         "{}: compressed to 1024 rows, but sequence {} has {} queries and {} "
@@ -148,8 +171,8 @@ Status CheckSplit(const Training& training) {
                          training.names->sparse_mode);
   }
   if (training.sparse_mode != 8) return {};
-  for (int64_t b = 0; b < training.packed.count(); ++b) {
-    const Sequence& s = training.packed.sequences[static_cast<size_t>(b)];
+  for (int64_t b = 0; b < training.batch.count(); ++b) {
+    const Sequence& s = training.batch.sequences[static_cast<size_t>(b)];
     const bool shifted = b == 0 && IsSlopes(training);
     const int64_t start =
         shifted ? training.q_start_idx - training.kv_start_idx : 0;
@@ -162,6 +185,20 @@ Status CheckSplit(const Training& training) {
         shifted ? Str(" and starts {} apart", start) : std::string());
   }
   return {};
+}
+
+// Dense forward: slopes are for square score matrices.
+Status CheckSquare(const Training& training) {
+  const Batch& batch = training.batch;
+  if (training.packed() || training.backward || !IsSlopes(training) ||
+      batch.most_rows == batch.most_columns) {
+    return {};
+  }
+  return Contradiction(
+      "{}: {} needs as many queries as keys with inputLayout {}, there are {} "
+      "and {}",
+      training.names->pse_type, training.pse_type, training.layout->name,
+      batch.most_rows, batch.most_columns);
 }
 
 }  // namespace
@@ -178,16 +215,31 @@ Result<int64_t> ReadStart(std::string_view name, const aclIntArray* array) {
   return start;
 }
 
-Status CheckPseType(const Training& training) {
-  if (training.pse_type >= 0 && training.pse_type <= 3) return {};
-  return Contradiction("pseType: {}, expected 0 to 3", training.pse_type);
+Status CheckPse(const Training& training, aclDataType query_type, bool empty) {
+  const TrainingNames& names = *training.names;
+  const int64_t type = training.pse_type;
+  if (type < 0 || type > 3) {
+    return Contradiction("{}: {}, expected 0 to 3", names.pse_type, type);
+  }
+  if (training.pse == nullptr) {
+    // One without elements has none to enter scores, so its type is moot.
+    if (type == 1 || (type == 0 && empty)) return {};
+    return Invalid("{}: none, expected one with {} {}", names.pse,
+                   names.pse_type, type);
+  }
+  const aclDataType expected = IsSlopes(training) ? ACL_FLOAT : query_type;
+  if (training.pse->acl_dtype == expected) return {};
+  return Invalid("{}: data type {} with {} {}, expected {}", names.pse,
+                 acl::TypeText(training.pse->acl_dtype), names.pse_type, type,
+                 acl::TypeText(expected));
 }
 
 Result<TensorSpec> PseGrid(const Training& training,
                            const acl::Tensor& tensor) {
   if (IsSlopes(training)) return Slopes(training, tensor);
+  if (IsCompressed(training, tensor)) return Compressed(training, tensor);
+  if (!training.packed()) return Whole(training, tensor);
   if (tensor.rank == 1) return Flat(training, tensor);
-  if (IsCompressed(tensor)) return Compressed(training, tensor);
   return BadShape(training, tensor, "1 or 4 dimensions with inputLayout TND");
 }
 
@@ -196,9 +248,10 @@ Status LowerPse(const Training& training, AttentionProblem& problem) {
   if (training.pse == nullptr) return {};
   Result<TensorSpec> grid = PseGrid(training, *training.pse);
   if (!grid.ok()) return grid.status();
-  if (!IsSlopes(training) && IsCompressed(*training.pse)) {
+  if (IsCompressed(training, *training.pse)) {
     FLASHACL_RETURN_IF_ERROR(CheckCompressed(training));
   }
+  FLASHACL_RETURN_IF_ERROR(CheckSquare(training));
   FLASHACL_RETURN_IF_ERROR(CheckSplit(training));
   constexpr Bias kBiases[] = {Bias::kAfterScale, Bias::kBeforeScale,
                               Bias::kAlibi, Bias::kAlibiSqrt};
@@ -222,8 +275,8 @@ Status CheckKeepProb(const Training& training) {
 Status LowerDropMask(const Training& training, AttentionProblem& problem) {
   if (training.drop_mask == nullptr) return {};
   const acl::Tensor& mask = *training.drop_mask;
-  const Packed& packed = training.packed;
-  const int64_t bits = Product(training.head_num, packed.scores);
+  const Batch& batch = training.batch;
+  const int64_t bits = Product(training.head_num, batch.scores);
   const int64_t bytes =
       bits / kBitsPerByte + (bits % kBitsPerByte == 0 ? 0 : 1);
   if (mask.elements() < bytes) {
@@ -239,7 +292,7 @@ Status LowerDropMask(const Training& training, AttentionProblem& problem) {
   problem[Slot::kKeep] = {
       .dtype = DType::kU8,
       .placement = Placement::kBlocks,
-      .dims = {packed.count(), training.head_num, TensorSpec::kPerSequence,
+      .dims = {batch.count(), training.head_num, TensorSpec::kPerSequence,
                TensorSpec::kPerSequence},
       .strides = {0, 0, 0, 1}};
   problem.score.keep_probability = static_cast<float>(training.keep_prob);

@@ -13,8 +13,6 @@
 #include "acl/acl_rt_api.h"
 #include "aclnn/acl_meta.h"
 #include "aclnn/opdev/op_errno.h"
-#include "aclnnop/aclnn_flash_attention_score.h"
-#include "aclnnop/aclnn_flash_attention_score_grad.h"
 #include "aclnnop/aclnn_incre_flash_attention_v4.h"
 #include "aclnnop/aclnn_prompt_flash_attention.h"
 #include "aclnnop/aclnn_sparse_flash_attention_grad.h"
@@ -285,11 +283,8 @@ static_assert(kSame<aclrtStream, void*> && kSame<aclrtContext, void*> &&
 
 // The second phase has one type for all operators.
 using Launch = aclnnStatus (*)(void*, uint64_t, aclOpExecutor*, aclrtStream);
-static_assert(kSame<decltype(&aclnnFlashAttentionVarLenScore), Launch>);
 static_assert(kSame<decltype(&aclnnPromptFlashAttention), Launch>);
 static_assert(kSame<decltype(&aclnnIncreFlashAttentionV4), Launch>);
-static_assert(
-    kSame<decltype(&aclnnFlashAttentionUnpaddingScoreGradV5), Launch>);
 static_assert(kSame<decltype(&aclnnSparseFlashAttentionGrad), Launch>);
 
 // The first phases, by the letters T, L and A for tensors, lists and arrays.
@@ -301,25 +296,12 @@ using D = double;
 using S = char*;
 using W = uint64_t*;
 using E = aclOpExecutor**;
-static_assert(kSame<decltype(&aclnnFlashAttentionVarLenScoreGetWorkspaceSize),
-                    aclnnStatus (*)(T, T, T, T, T, T, T, A, A, A, D, D, I, I, I,
-                                    S, I, I, T, T, T, T, W, E)>);
 static_assert(
     kSame<decltype(&aclnnPromptFlashAttentionGetWorkspaceSize),
           aclnnStatus (*)(T, T, T, T, T, A, I, D, I, I, S, I, T, W, E)>);
 static_assert(kSame<decltype(&aclnnIncreFlashAttentionV4GetWorkspaceSize),
                     aclnnStatus (*)(T, L, L, T, T, A, T, T, T, T, T, T, T, T, T,
                                     I, D, S, I, I, I, T, W, E)>);
-using UnpaddingScoreGradV5 = aclnnStatus (*)(T, T, T, T, T, T, T, T, T, T, T, T,
-                                             T, T, T, A, A, A, A, A, D, D, I, I,
-                                             I, S, I, I, I, S, T, T, T, T, T, T,
-                                             T, W, E);
-static_assert(
-    kSame<decltype(&aclnnFlashAttentionUnpaddingScoreGradV5GetWorkspaceSize),
-          UnpaddingScoreGradV5>);
-static_assert(
-    kSame<decltype(&aclnnFlashAttentionUnpaddingScoreGradV5GetMaxWorkspaceSize),
-          UnpaddingScoreGradV5>);
 static_assert(kSame<decltype(&aclnnSparseFlashAttentionGradGetWorkspaceSize),
                     aclnnStatus (*)(T, T, T, T, T, T, T, T, T, T, T, T, D, I, S,
                                     I, I, I, bool, T, T, T, T, T, W, E)>);

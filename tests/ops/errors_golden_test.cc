@@ -9,6 +9,8 @@
 #include <functional>
 #include <iterator>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/str.h"
 #include "ops/operators.h"
@@ -19,11 +21,16 @@ namespace {
 
 constexpr char kPath[] = FLASHACL_SOURCE_DIR "/tests/golden/errors.txt";
 
-std::span<const acl::Argument> ArgumentsOf(const OperatorCall& call) {
+// In order of declaration.
+std::vector<std::string_view> NamesOf(const OperatorCall& call) {
+  std::vector<std::string_view> names;
   for (const acl::Operator* op : ops::AllOperators()) {
-    if (op->name == call.name) return op->arguments;
+    if (op->name != call.name) continue;
+    for (const acl::Argument& argument : op->arguments) {
+      if (argument.need != acl::Need::kAbsent) names.push_back(argument.name);
+    }
   }
-  return {};
+  return names;
 }
 
 // The text behind the title of the last message, its first line.
@@ -58,13 +65,14 @@ std::string SpoiledTensors(const OperatorCall& good) {
       {"in NZ", [](TensorArgument& t) { t.format = ACL_FORMAT_FRACTAL_NZ; }},
   };
   std::string text;
-  const std::span<const acl::Argument> arguments = ArgumentsOf(good);
+  const std::vector<std::string_view> names = NamesOf(good);
+  EXPECT_EQ(names.size(), good.tensors.size()) << good.name;
   for (size_t n = 0; n < good.tensors.size(); ++n) {
     if (!good.tensors[n].present) continue;
     for (const auto& [way, spoil] : kWays) {
       OperatorCall call = good;
       spoil(call.tensors[n]);
-      text += Answer(call, Str("{} {}", arguments[n].name, way));
+      text += Answer(call, Str("{} {}", names[n], way));
     }
   }
   return text;

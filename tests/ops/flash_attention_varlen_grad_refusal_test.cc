@@ -11,7 +11,7 @@
 
 #include "aclnnop/aclnn_flash_attention_score_grad.h"
 #include "tests/testing/call.h"
-#include "tests/testing/varlen_call.h"
+#include "tests/testing/training_call.h"
 
 namespace flashacl::testing {
 namespace {
@@ -19,7 +19,7 @@ namespace {
 constexpr aclnnStatus kNull = 161001;
 constexpr aclnnStatus kInvalid = 161002;
 
-using C = VarLenBackward;
+using C = TrainingBackward;
 using Change = std::function<void(C&)>;
 
 struct Refusal {
@@ -27,7 +27,7 @@ struct Refusal {
   aclnnStatus status;
   std::string words;
   Change change;
-  VarLenSizes sizes = {};
+  TrainingSizes sizes = {};
 };
 
 void ExpectMessage(const std::string& words) {
@@ -75,7 +75,7 @@ Form Shared(aclDataType type, std::vector<int64_t> dims) {
   return {type, dims, std::vector<int64_t>(dims.size(), 0)};
 }
 
-VarLenSizes Bf16() { return {.type = ACL_BF16}; }
+TrainingSizes Bf16() { return {.type = ACL_BF16}; }
 
 TEST(VarLenScoreGradArguments, RefusesNull) {
   ExpectRefused({
@@ -401,7 +401,7 @@ TEST(VarLenScoreGradArguments, RefusesTokens) {
 }
 
 TEST(VarLenScoreGradArguments, RefusesPse) {
-  const VarLenSizes even{.rows = {4, 2}, .columns = {4, 2}};
+  const TrainingSizes even{.rows = {4, 2}, .columns = {4, 2}};
   const auto split = [](int64_t mode, int64_t type) {
     return [=](C& c) {
       c.sparseMode = mode;

@@ -10,13 +10,13 @@
 
 #include "aclnnop/aclnn_flash_attention_score_grad.h"
 #include "tests/testing/call.h"
-#include "tests/testing/varlen_call.h"
-#include "tests/testing/varlen_oracle.h"
+#include "tests/testing/training_call.h"
+#include "tests/testing/training_oracle.h"
 
 namespace flashacl::testing {
 namespace {
 
-VarLenCase Plain() {
+TrainingCase Plain() {
   return {.sizes = {.type = ACL_FLOAT,
                     .rows = {3, 2},
                     .columns = {4, 5},
@@ -26,14 +26,14 @@ VarLenCase Plain() {
                     .v_dim = 5}};
 }
 
-void Expect(const VarLenCase& c) {
+void Expect(const TrainingCase& c) {
   SCOPED_TRACE(ToString(c));
   Random random(29);
   ExpectBackward(c, random);
 }
 
-bool Succeeds(Caller& caller, const VarLenBackward& call,
-              const VarLenBackward::Tensors& t) {
+bool Succeeds(Caller& caller, const TrainingBackward& call,
+              const TrainingBackward::Tensors& t) {
   return caller.Run([&](uint64_t* size, aclOpExecutor** executor) {
     return call.Plan(t, size, executor);
   });
@@ -42,7 +42,7 @@ bool Succeeds(Caller& caller, const VarLenBackward& call,
 TEST(VarLenScoreGrad, TakesEveryTypeOfQueryKeyValue) {
   for (const aclDataType type : {ACL_FLOAT16, ACL_BF16, ACL_FLOAT}) {
     for (const bool spread : {false, true}) {
-      VarLenCase c = Plain();
+      TrainingCase c = Plain();
       c.sizes.type = type;
       c.spread = spread;
       Expect(c);
@@ -54,7 +54,7 @@ TEST(VarLenScoreGrad, TakesEveryFormOfPseShift) {
   for (const aclDataType type : {ACL_FLOAT16, ACL_BF16, ACL_FLOAT}) {
     for (const int64_t pse_type : {0, 1}) {
       for (const PseForm form : {PseForm::kEvery, PseForm::kShared}) {
-        VarLenCase c = Plain();
+        TrainingCase c = Plain();
         c.sizes.type = type;
         c.pse = form;
         c.pse_type = pse_type;
@@ -67,7 +67,7 @@ TEST(VarLenScoreGrad, TakesEveryFormOfPseShift) {
 TEST(VarLenScoreGrad, TakesSlopesAndStarts) {
   for (const int64_t pse_type : {2, 3}) {
     for (const PseForm form : {PseForm::kSlopes, PseForm::kSlopesEach}) {
-      VarLenCase c = Plain();
+      TrainingCase c = Plain();
       c.sizes.type = ACL_FLOAT16;
       c.pse = form;
       c.pse_type = pse_type;
@@ -85,7 +85,7 @@ TEST(VarLenScoreGrad, TakesSlopesAndStarts) {
 
 // In mode 8 the starts belong to the first sequence, the one that was cut.
 TEST(VarLenScoreGrad, StartsOfACutSequenceAreItsOwn) {
-  VarLenCase c = Plain();
+  TrainingCase c = Plain();
   c.sizes.rows = {3, 4};
   c.sizes.columns = {4, 4};
   c.pse = PseForm::kSlopes;
@@ -101,7 +101,7 @@ TEST(VarLenScoreGrad, StartsOfACutSequenceAreItsOwn) {
 
 TEST(VarLenScoreGrad, TakesCompressedPseShift) {
   for (const PseForm form : {PseForm::kCompressed, PseForm::kCompressedEach}) {
-    VarLenCase c;
+    TrainingCase c;
     // A short sequence may have other lengths than the one stored whole.
     c.sizes = {.type = ACL_FLOAT,
                .rows = {20, 1030},
@@ -121,7 +121,7 @@ TEST(VarLenScoreGrad, TakesCompressedPseShift) {
 TEST(VarLenScoreGrad, ComputesTheGradientOfPse) {
   for (const int64_t pse_type : {0, 1, 2, 3}) {
     for (const bool each : {false, true}) {
-      VarLenCase c = Plain();
+      TrainingCase c = Plain();
       c.pse_type = pse_type;
       c.pse = pse_type < 2 ? (each ? PseForm::kEvery : PseForm::kShared)
                            : (each ? PseForm::kSlopesEach : PseForm::kSlopes);
@@ -136,12 +136,12 @@ TEST(VarLenScoreGrad, ComputesTheGradientOfCompressedPse) {
   constexpr int64_t kRows = 1030;
   constexpr int64_t kMissing = kRows - 1024;
   Caller caller(aclnnFlashAttentionUnpaddingScoreGradV5);
-  VarLenBackward call({.type = ACL_FLOAT,
-                       .rows = {kRows},
-                       .columns = {kRows},
-                       .heads = 1,
-                       .dim = 1,
-                       .v_dim = 1});
+  TrainingBackward call({.type = ACL_FLOAT,
+                         .rows = {kRows},
+                         .columns = {kRows},
+                         .heads = 1,
+                         .dim = 1,
+                         .v_dim = 1});
   call.pseShift = call.dpse = Form{ACL_FLOAT, {1, 1, 1024, kRows}};
   call.pseType = 0;
   call.attenMask = Form{ACL_BOOL, {2048, 2048}, {0, 0}};
@@ -179,7 +179,7 @@ TEST(VarLenScoreGrad, ComputesTheGradientOfCompressedPse) {
 // No call is refused because of its gradient of pse.
 TEST(VarLenScoreGrad, TakesAPseGradientItCannotWrite) {
   Caller caller(aclnnFlashAttentionUnpaddingScoreGradV5);
-  VarLenBackward call({.rows = {4}, .columns = {4}});
+  TrainingBackward call({.rows = {4}, .columns = {4}});
   call.pseShift = Form{ACL_FLOAT16, {2 * 16}};
   call.dpse = Form{ACL_FLOAT16, {2 * 16}, {0}};
   const auto t = call.Make(caller);
@@ -193,7 +193,7 @@ TEST(VarLenScoreGrad, TakesAPseGradientItCannotWrite) {
 TEST(VarLenScoreGrad, LeavesOtherPseGradientsAlone) {
   for (const bool pse : {false, true}) {
     Caller caller(aclnnFlashAttentionUnpaddingScoreGradV5);
-    VarLenBackward call({.rows = {4}, .columns = {4}});
+    TrainingBackward call({.rows = {4}, .columns = {4}});
     if (pse) call.pseShift = Form{ACL_FLOAT16, {2 * 16}};
     call.dpse = Form{ACL_FLOAT16, {3, 3}};
     const auto t = call.Make(caller);
@@ -223,7 +223,7 @@ TEST(VarLenScoreGrad, LeavesOtherPseGradientsAlone) {
 
 TEST(VarLenScoreGrad, AppliesTheDropMask) {
   for (const double keep : {0.9, 0.5, 0.1}) {
-    VarLenCase c = Plain();
+    TrainingCase c = Plain();
     c.dropout = true;
     c.keep = keep;
     Expect(c);
@@ -235,7 +235,7 @@ TEST(VarLenScoreGrad, IgnoresTheDropMaskAtProbabilityOne) {
   std::vector<double> with, without;
   for (const bool mask : {false, true}) {
     Caller caller(aclnnFlashAttentionUnpaddingScoreGradV5);
-    VarLenBackward call({.type = ACL_FLOAT, .rows = {4}, .columns = {4}});
+    TrainingBackward call({.type = ACL_FLOAT, .rows = {4}, .columns = {4}});
     if (mask) call.dropMask = Form{ACL_UINT8, {1}};
     const auto t = call.Make(caller);
     Random random(31);
@@ -255,7 +255,7 @@ TEST(VarLenScoreGrad, TakesEveryFormOfMask) {
         MaskForm::kPerSequence, MaskForm::kPerHead}) {
     for (const aclDataType type : {ACL_BOOL, ACL_UINT8}) {
       for (const int64_t mode : {0, 1}) {
-        VarLenCase c = Plain();
+        TrainingCase c = Plain();
         c.mask = form;
         c.mask_type = type;
         c.mode = mode;
@@ -282,7 +282,7 @@ TEST(VarLenScoreGrad, TakesEverySparseMode) {
                                             {6, 0, 0},
                                             {7, 6, -1},
                                             {8, 6, 1}}) {
-    VarLenCase c = Plain();
+    TrainingCase c = Plain();
     // The last sequence has rows that see nothing in modes 3 and 4.
     c.sizes.rows = {4, 0, 5};
     c.sizes.columns = {6, 0, 3};
@@ -297,7 +297,7 @@ TEST(VarLenScoreGrad, TakesEverySparseMode) {
 
 TEST(VarLenScoreGrad, WithoutMaskSeesAllWhateverElseIsSaid) {
   for (const int64_t mode : {0, 3, 5, 6, 99}) {
-    VarLenCase c = Plain();
+    TrainingCase c = Plain();
     c.mode = mode;
     c.pre = -7;
     c.next = -7;
@@ -309,7 +309,7 @@ TEST(VarLenScoreGrad, WithoutMaskSeesAllWhateverElseIsSaid) {
 TEST(VarLenScoreGrad, TakesRope) {
   for (const int64_t mode : {0, 2, 4}) {
     for (const int64_t rope_dim : {1, 4, 6}) {
-      VarLenCase c = Plain();
+      TrainingCase c = Plain();
       c.sizes.type = ACL_BF16;
       c.rope_dim = rope_dim;
       c.mask = mode == 0 ? MaskForm::kLongest : MaskForm::kCompressed;
@@ -325,7 +325,7 @@ TEST(VarLenScoreGrad, TakesRope) {
 TEST(VarLenScoreGrad, TakesSinkWithAndWithoutItsGradient) {
   for (const aclDataType type : {ACL_FLOAT16, ACL_BF16}) {
     for (const bool gradient : {false, true}) {
-      VarLenCase c = Plain();
+      TrainingCase c = Plain();
       c.sizes.type = type;
       c.sink = true;
       c.sink_gradient = gradient;
@@ -339,7 +339,7 @@ TEST(VarLenScoreGrad, TakesSinkWithAndWithoutItsGradient) {
 TEST(VarLenScoreGrad, TakesBothOrdersOfMaxAndSum) {
   for (const bool same : {false, true}) {
     for (const bool foreign : {false, true}) {
-      VarLenCase c = Plain();
+      TrainingCase c = Plain();
       c.same_as_input = same;
       c.foreign = foreign;
       c.spread = same;
@@ -356,7 +356,7 @@ TEST(VarLenScoreGrad, ShapeOfMaxAndSumDecidesNothing) {
        {std::vector<int64_t>{5, 2, 8}, {2, 5, 8}}) {
     for (const char* layout : {"", "blocks"}) {
       Caller caller(aclnnFlashAttentionUnpaddingScoreGradV5);
-      VarLenBackward call({.type = ACL_FLOAT});
+      TrainingBackward call({.type = ACL_FLOAT});
       call.softmaxMax->dims = call.softmaxSum->dims = dims;
       call.softmaxInLayout = layout;
       const auto t = call.Make(caller);
@@ -375,7 +375,7 @@ TEST(VarLenScoreGrad, ShapeOfMaxAndSumDecidesNothing) {
 }
 
 TEST(VarLenScoreGrad, TakesEmptySequencesAndTails) {
-  VarLenCase c = Plain();
+  TrainingCase c = Plain();
   c.sizes.rows = {0, 3, 2, 0};
   c.sizes.columns = {4, 0, 5, 0};
   c.sizes.row_tail = 2;
@@ -389,7 +389,7 @@ TEST(VarLenScoreGrad, TakesEmptySequencesAndTails) {
 // Padding mask, softmaxIn, innerPrecise and, without sink, dsink mean nothing.
 TEST(VarLenScoreGrad, IgnoresReservedArguments) {
   Caller caller(aclnnFlashAttentionUnpaddingScoreGradV5);
-  VarLenBackward call;
+  TrainingBackward call;
   call.paddingMask = Form{ACL_DOUBLE, {1, 2, 3}};
   call.softmaxIn = Form{ACL_INT64, {4}};
   call.innerPrecise = 99;
@@ -402,7 +402,7 @@ TEST(VarLenScoreGrad, IgnoresReservedArguments) {
 
 TEST(VarLenScoreGrad, EmptyGradientsAreDoneAtOnce) {
   Caller caller(aclnnFlashAttentionUnpaddingScoreGradV5);
-  VarLenBackward call({.rows = {0}, .columns = {0}});
+  TrainingBackward call({.rows = {0}, .columns = {0}});
   const auto t = call.Make(caller);
   uint64_t size = 7;
   aclOpExecutor* executor = nullptr;
@@ -414,10 +414,10 @@ TEST(VarLenScoreGrad, EmptyGradientsAreDoneAtOnce) {
 }
 
 TEST(VarLenScoreGrad, SomeEmptyGradientsMakeTheOthersZero) {
-  VarLenBackward no_rows({.rows = {0}, .columns = {3}});
-  VarLenBackward no_columns({.rows = {3}, .columns = {0}});
-  VarLenBackward no_heads({.rows = {3}, .columns = {4}, .kv_heads = 0});
-  for (VarLenBackward* call : {&no_rows, &no_columns, &no_heads}) {
+  TrainingBackward no_rows({.rows = {0}, .columns = {3}});
+  TrainingBackward no_columns({.rows = {3}, .columns = {0}});
+  TrainingBackward no_heads({.rows = {3}, .columns = {4}, .kv_heads = 0});
+  for (TrainingBackward* call : {&no_rows, &no_columns, &no_heads}) {
     Caller caller(aclnnFlashAttentionUnpaddingScoreGradV5);
     const auto t = call->Make(caller);
     ASSERT_TRUE(Succeeds(caller, *call, t));
@@ -433,7 +433,7 @@ TEST(VarLenScoreGrad, MaxWorkspaceDoesNotDependOnLengths) {
   for (const std::vector<int64_t>& rows :
        {std::vector<int64_t>{1, 1, 1}, {40, 0, 60}, {0, 100, 0}}) {
     Caller caller(aclnnFlashAttentionUnpaddingScoreGradV5);
-    VarLenBackward call({.rows = {30, 30, 40}, .columns = {20, 50, 30}});
+    TrainingBackward call({.rows = {30, 30, 40}, .columns = {20, 50, 30}});
     call.actualSeqQLen = Ends(rows);
     const auto t = call.Make(caller);
     uint64_t size = 0;
@@ -454,7 +454,7 @@ TEST(VarLenScoreGrad, MaxWorkspaceDoesNotDependOnLengths) {
 // floats, so that halves alternate between 0 and 1.875, with max = sum = 3.
 TEST(VarLenScoreGrad, ComputesTheDocumentsSample) {
   Caller caller(aclnnFlashAttentionUnpaddingScoreGradV5);
-  VarLenBackward call(
+  TrainingBackward call(
       {.rows = {256}, .columns = {256}, .heads = 1, .dim = 128, .v_dim = 128});
   call.attenMask = Form{ACL_UINT8, {256, 256}};
   call.sinkIn = call.dsink = Form{ACL_FLOAT, {1}};

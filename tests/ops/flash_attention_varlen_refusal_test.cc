@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every line of the forward's validation table, and the documents' accepted and
-// refused examples.
+// refused examples, in all versions for packed sequences. What only later ones
+// have is in flash_attention_varlen_versions_test.cc.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,77 +10,18 @@
 #include <string>
 #include <vector>
 
-#include "aclnnop/aclnn_flash_attention_score.h"
 #include "tests/testing/call.h"
-#include "tests/testing/varlen_call.h"
+#include "tests/testing/training_call.h"
+#include "tests/testing/training_refusal.h"
 
 namespace flashacl::testing {
 namespace {
 
-constexpr aclnnStatus kNull = 161001;
-constexpr aclnnStatus kInvalid = 161002;
-constexpr aclnnStatus kDeep = 561103;  // arguments that contradict one another
-
-using Change = std::function<void(VarLenForward&)>;
-
-struct Refusal {
-  std::string name;
-  aclnnStatus status;
-  std::string words;
-  Change change;
-  VarLenSizes sizes = {};
-};
-
-// Makes the changed call and expects it to be refused, then the same call
-// without the change and expects it to run.
-void ExpectRefused(const Refusal& refusal) {
-  SCOPED_TRACE(refusal.name);
-  Caller caller(aclnnFlashAttentionVarLenScore);
-  VarLenForward call(refusal.sizes);
-  refusal.change(call);
-  const auto tensors = call.Make(caller);
-  if (call.give_size && call.give_executor) {
-    caller.ExpectFailure(
-        [&](uint64_t* size, aclOpExecutor** executor) {
-          return call.Plan(tensors, size, executor);
-        },
-        refusal.status, refusal.words);
-  } else {
-    uint64_t size = 7;
-    aclOpExecutor* executor = nullptr;
-    EXPECT_EQ(call.Plan(tensors, &size, &executor), refusal.status);
-    EXPECT_EQ(size, 7u);
-    EXPECT_EQ(executor, nullptr);
-    const char* message = aclGetRecentErrMsg();
-    ASSERT_NE(message, nullptr);
-    EXPECT_NE(std::string(message).find(refusal.words), std::string::npos)
-        << message;
-  }
-  Caller good(aclnnFlashAttentionVarLenScore);
-  const VarLenForward plain;
-  const auto again = plain.Make(good);
-  EXPECT_TRUE(good.Run([&](uint64_t* size, aclOpExecutor** executor) {
-    return plain.Plan(again, size, executor);
-  }));
-}
-
-// Phase 1 alone: for shapes too large to compute here.
-void ExpectPlanned(const std::string& name, const VarLenSizes& sizes,
-                   const Change& change) {
-  SCOPED_TRACE(name);
-  Caller caller(aclnnFlashAttentionVarLenScore);
-  VarLenForward call(sizes);
-  change(call);
-  const auto tensors = call.Make(caller);
-  uint64_t size = 0;
-  aclOpExecutor* executor = nullptr;
-  EXPECT_EQ(call.Plan(tensors, &size, &executor), 0) << aclGetRecentErrMsg();
-  EXPECT_EQ(aclDestroyAclOpExecutor(executor), 0);
-}
+using Refusals = std::vector<Refusal<TrainingForward>>;
 
 TEST(VarLenScoreArguments, RefusesNull) {
-  using C = VarLenForward;
-  const std::vector<Refusal> refusals = {
+  using C = TrainingForward;
+  const Refusals refusals = {
       {"query", kNull, "query", [](C& c) { c.query.reset(); }},
       {"key", kNull, "key", [](C& c) { c.key.reset(); }},
       {"value", kNull, "value", [](C& c) { c.value.reset(); }},
@@ -95,17 +37,17 @@ TEST(VarLenScoreArguments, RefusesNull) {
       {"kv lengths", kNull, "actualSeqKvLenOptional",
        [](C& c) { c.actualSeqKvLen.reset(); }},
   };
-  for (const Refusal& refusal : refusals) ExpectRefused(refusal);
+  ExpectRefused(refusals);
 }
 
 TEST(VarLenScoreArguments, RefusesLayoutsFormatsAndTypes) {
-  using C = VarLenForward;
+  using C = TrainingForward;
   const auto every_type = [](C& c, aclDataType type) {
     for (auto* form : {&c.query, &c.key, &c.value, &c.attentionOut}) {
       (*form)->type = type;
     }
   };
-  const std::vector<Refusal> refusals = {
+  const Refusals refusals = {
       {"layout BSH", kInvalid, "inputLayout: \"BSH\"",
        [](C& c) { c.inputLayout = "BSH"; }},
       {"layout BND", kInvalid, "inputLayout: \"BND\"",
@@ -145,12 +87,12 @@ TEST(VarLenScoreArguments, RefusesLayoutsFormatsAndTypes) {
          c.attenMask = Form{ACL_INT8, {3, 4}};
        }},
   };
-  for (const Refusal& refusal : refusals) ExpectRefused(refusal);
+  ExpectRefused(refusals);
 }
 
 TEST(VarLenScoreArguments, RefusesShapesAndHeads) {
-  using C = VarLenForward;
-  const std::vector<Refusal> refusals = {
+  using C = TrainingForward;
+  const Refusals refusals = {
       {"query rank", kInvalid, "query: shape [5, 16]",
        [](C& c) {
          c.query->dims = {5, 16};
@@ -170,23 +112,14 @@ TEST(VarLenScoreArguments, RefusesShapesAndHeads) {
          c.value->dims[2] = 9;
          c.attentionOut->dims[2] = 9;
        }},
-      {"D 896",
-       kInvalid,
-       "head dim 896",
-       [](C&) {},
-       {.rows = {1}, .columns = {1}, .dim = 896, .v_dim = 896}},
+      {"D 896", kInvalid, "head dim 896", [](C&) {},
+       TrainingSizes{.rows = {1}, .columns = {1}, .dim = 896, .v_dim = 896}},
       {"headNum 1000", kDeep, "headNum: 1000 does not match the 2 heads",
        [](C& c) { c.headNum = 1000; }},
-      {"N 10, Nkv 9",
-       kDeep,
-       "9 heads do not divide the 10 heads",
-       [](C&) {},
-       {.heads = 10, .kv_heads = 9}},
-      {"Nkv above N",
-       kDeep,
-       "do not divide",
-       [](C&) {},
-       {.heads = 2, .kv_heads = 4}},
+      {"N 10, Nkv 9", kDeep, "9 heads do not divide the 10 heads", [](C&) {},
+       TrainingSizes{.heads = 10, .kv_heads = 9}},
+      {"Nkv above N", kDeep, "do not divide", [](C&) {},
+       TrainingSizes{.heads = 2, .kv_heads = 4}},
       {"value heads", kDeep, "value: 2 heads",
        [](C& c) { c.value->dims[1] = 2; }},
       {"value rows", kDeep, "value: 7 rows",
@@ -204,12 +137,12 @@ TEST(VarLenScoreArguments, RefusesShapesAndHeads) {
          c.softmaxMax->strides = {16, 8 * 5, 1};
        }},
   };
-  for (const Refusal& refusal : refusals) ExpectRefused(refusal);
+  ExpectRefused(refusals);
 }
 
 TEST(VarLenScoreArguments, RefusesLengths) {
-  using C = VarLenForward;
-  const std::vector<Refusal> refusals = {
+  using C = TrainingForward;
+  const Refusals refusals = {
       {"empty", kInvalid, "actualSeqQLenOptional: no elements",
        [](C& c) { c.actualSeqQLen = {std::vector<int64_t>{}}; }},
       {"sizes", kDeep, "actualSeqKvLenOptional: 1 elements",
@@ -227,12 +160,12 @@ TEST(VarLenScoreArguments, RefusesLengths) {
          c.actualSeqQLen = {{INT64_MAX, INT64_MAX}};
        }},
   };
-  for (const Refusal& refusal : refusals) ExpectRefused(refusal);
+  ExpectRefused(refusals);
 }
 
 TEST(VarLenScoreArguments, RefusesDropout) {
-  using C = VarLenForward;
-  const std::vector<Refusal> refusals = {
+  using C = TrainingForward;
+  const Refusals refusals = {
       {"keepProb 0", kDeep, "keepProbOptional: 0",
        [](C& c) { c.keepProb = 0; }},
       {"keepProb 1.2", kDeep, "keepProbOptional: 1.2",
@@ -249,17 +182,16 @@ TEST(VarLenScoreArguments, RefusesDropout) {
          c.dropMask = Form{ACL_UINT8, {8}, {2}};
        }},
   };
-  for (const Refusal& refusal : refusals) ExpectRefused(refusal);
+  ExpectRefused(refusals);
 }
 
-// Any shape, without memory of its own.
 Form Pse(std::vector<int64_t> dims) {
-  return {ACL_FLOAT16, dims, std::vector<int64_t>(dims.size(), 0)};
+  return WithoutMemory(ACL_FLOAT16, std::move(dims));
 }
 
 TEST(VarLenScoreArguments, RefusesShapesOfPse) {
-  using C = VarLenForward;
-  const std::vector<Refusal> refusals = {
+  using C = TrainingForward;
+  const Refusals refusals = {
       {"pse 1-D", kDeep, "realShiftOptional: shape [31]",
        [&](C& c) { c.realShift = Pse({31}); }},
       {"pse rank 2", kDeep, "realShiftOptional: shape",
@@ -279,19 +211,19 @@ TEST(VarLenScoreArguments, RefusesShapesOfPse) {
          c.realShift = Form{ACL_FLOAT16, {32}, {0}};
        }},
   };
-  for (const Refusal& refusal : refusals) ExpectRefused(refusal);
+  ExpectRefused(refusals);
 }
 
 TEST(VarLenScoreArguments, RefusesPseWithMasksItDoesNotFit) {
-  using C = VarLenForward;
-  const VarLenSizes even{.rows = {4, 2}, .columns = {4, 2}};
-  const VarLenSizes uneven{.rows = {2, 2}, .columns = {4, 2}};
-  const VarLenSizes big{.rows = {1024, 1100},
-                        .columns = {1024, 1100},
-                        .heads = 1,
-                        .dim = 1,
-                        .v_dim = 1};
-  const VarLenSizes small{
+  using C = TrainingForward;
+  const TrainingSizes even{.rows = {4, 2}, .columns = {4, 2}};
+  const TrainingSizes uneven{.rows = {2, 2}, .columns = {4, 2}};
+  const TrainingSizes big{.rows = {1024, 1100},
+                          .columns = {1024, 1100},
+                          .heads = 1,
+                          .dim = 1,
+                          .v_dim = 1};
+  const TrainingSizes small{
       .rows = {512}, .columns = {512}, .heads = 1, .dim = 1, .v_dim = 1};
   const auto compressed = [&](C& c, int64_t mode, int64_t columns) {
     c.realShift = Pse({1, 1, 1024, columns});
@@ -304,9 +236,9 @@ TEST(VarLenScoreArguments, RefusesPseWithMasksItDoesNotFit) {
     c.sparseMode = mode;
     c.nextTokens = 0;
   };
-  VarLenSizes unequal = big;
+  TrainingSizes unequal = big;
   unequal.columns = {1024, 1101};
-  const std::vector<Refusal> refusals = {
+  const Refusals refusals = {
       {"compressed without mask", kDeep, "causal mask",
        [&](C& c) {
          c.realShift = Pse({1, 1, 1024, 1100});
@@ -338,11 +270,11 @@ TEST(VarLenScoreArguments, RefusesPseWithMasksItDoesNotFit) {
        },
        uneven},
   };
-  for (const Refusal& refusal : refusals) ExpectRefused(refusal);
+  ExpectRefused(refusals);
 }
 
 // A call with a compressed mask, or one of the longest sequences.
-void Masked(VarLenForward& c, int64_t mode, int64_t pre, int64_t next) {
+void Masked(TrainingForward& c, int64_t mode, int64_t pre, int64_t next) {
   c.sparseMode = mode;
   c.preTokens = pre;
   c.nextTokens = next;
@@ -360,16 +292,8 @@ void Masked(VarLenForward& c, int64_t mode, int64_t pre, int64_t next) {
   c.attenMask->dims = {rows, columns};
 }
 
-VarLenSizes Thin(std::vector<int64_t> rows, std::vector<int64_t> columns) {
-  return {.rows = std::move(rows),
-          .columns = std::move(columns),
-          .heads = 1,
-          .dim = 1,
-          .v_dim = 1};
-}
-
 TEST(VarLenScoreArguments, RefusesMasks) {
-  using C = VarLenForward;
+  using C = TrainingForward;
   const auto shape = [](int64_t mode, std::vector<int64_t> dims) {
     return [mode, dims](C& c) {
       c.sparseMode = mode;
@@ -378,7 +302,7 @@ TEST(VarLenScoreArguments, RefusesMasks) {
     };
   };
   const std::string name = "attenMaskOptional: shape";
-  std::vector<Refusal> refusals = {
+  Refusals refusals = {
       {"mode 5", kDeep, "sparseModeOptional: 5", shape(5, {3, 4})},
       {"mode 9", kDeep, "sparseModeOptional: 9", shape(9, {3, 4})},
       {"mode -1", kDeep, "sparseModeOptional: -1", shape(-1, {3, 4})},
@@ -400,19 +324,19 @@ TEST(VarLenScoreArguments, RefusesMasks) {
   };
   refusals.push_back({"[512, 1020]", kDeep, name, shape(0, {512, 1020}),
                       Thin({512, 300}, {1024, 1024})});
-  for (const Refusal& refusal : refusals) ExpectRefused(refusal);
+  ExpectRefused(refusals);
 }
 
 TEST(VarLenScoreArguments, RefusesPrefixes) {
-  using C = VarLenForward;
+  using C = TrainingForward;
   const auto prefix = [](std::optional<std::vector<int64_t>> values) {
     return [values](C& c) {
       Masked(c, 6, 0, 0);
       c.prefix = values;
     };
   };
-  const VarLenSizes sizes{.rows = {4, 2}, .columns = {2, 5}};
-  const std::vector<Refusal> refusals = {
+  const TrainingSizes sizes{.rows = {4, 2}, .columns = {2, 5}};
+  const Refusals refusals = {
       {"none", kDeep, "prefixOptional: 0 elements", prefix({}), sizes},
       {"B - 1", kDeep, "prefixOptional: 1 elements", prefix({{2}}), sizes},
       {"above Skv", kDeep, "prefixOptional: 3 for sequence 0", prefix({{3, 4}}),
@@ -424,18 +348,18 @@ TEST(VarLenScoreArguments, RefusesPrefixes) {
        prefix({{1536, 128, 1536}}),
        Thin({1024, 1024, 1024}, {2048, 2048, 2048})},
   };
-  for (const Refusal& refusal : refusals) ExpectRefused(refusal);
+  ExpectRefused(refusals);
 }
 
 TEST(VarLenScoreArguments, RefusesTokens) {
   const auto tokens = [](int64_t mode, int64_t pre, int64_t next) {
-    return [=](VarLenForward& c) { Masked(c, mode, pre, next); };
+    return [=](TrainingForward& c) { Masked(c, mode, pre, next); };
   };
-  const VarLenSizes square = Thin({2048, 1000}, {2048, 1000});
-  const VarLenSizes tall = Thin({2048}, {1024});
+  const TrainingSizes square = Thin({2048, 1000}, {2048, 1000});
+  const TrainingSizes tall = Thin({2048}, {1024});
   const std::string pre = "preTokensOptional";
   const std::string next = "nextTokensOptional";
-  const std::vector<Refusal> refusals = {
+  const Refusals refusals = {
       {"0: 65535, -512", kDeep, next, tokens(0, 65535, -512), square},
       {"0: -1024, 512", kDeep, pre, tokens(0, -1024, 512), square},
       {"0: -512, -512", kDeep, next, tokens(0, -512, -512), square},
@@ -452,32 +376,36 @@ TEST(VarLenScoreArguments, RefusesTokens) {
       {"8: pre 512", kDeep, pre, tokens(8, 512, 0), square},
       {"8: next -2048", kDeep, next, tokens(8, 65536, -2048), square},
   };
-  for (const Refusal& refusal : refusals) ExpectRefused(refusal);
+  ExpectRefused(refusals);
 }
 
 TEST(VarLenScoreArguments, AcceptsTheDocumentsExamples) {
   const auto tokens = [](int64_t mode, int64_t pre, int64_t next) {
-    return [=](VarLenForward& c) { Masked(c, mode, pre, next); };
+    return [=](TrainingForward& c) { Masked(c, mode, pre, next); };
   };
-  const VarLenSizes wide = Thin({1600}, {2048});
-  ExpectPlanned("0: 1, 100", wide, tokens(0, 1, 100));
-  ExpectPlanned("0: 100, 1", wide, tokens(0, 100, 1));
-  ExpectPlanned("0: -100, 256", wide, tokens(0, -100, 256));
-  ExpectPlanned("7: 65536, -100", Thin({2048, 2048, 1904}, {2048, 2048, 2048}),
-                tokens(7, 65536, -100));
-  ExpectPlanned("8: 65536, 128", Thin({1904, 2048}, {2048, 2048}),
-                tokens(8, 65536, 128));
-  ExpectPlanned("6", Thin({2048, 1024, 928}, {1024, 1024, 2952}),
-                [](VarLenForward& c) {
-                  Masked(c, 6, 0, 0);
-                  c.prefix = {{1000, 0, 2952}};
-                });
-  ExpectPlanned("[1, 1, 2048, 2048] in mode 2", Thin({2048}, {2048}),
-                [](VarLenForward& c) {
-                  Masked(c, 2, 0, 0);
-                  c.attenMask->dims = {1, 1, 2048, 2048};
-                  c.attenMask->strides = {0, 0, 0, 0};
-                });
+  const TrainingSizes wide = Thin({1600}, {2048});
+  ExpectPlanned<TrainingForward>("0: 1, 100", {wide}, tokens(0, 1, 100));
+  ExpectPlanned<TrainingForward>("0: 100, 1", {wide}, tokens(0, 100, 1));
+  ExpectPlanned<TrainingForward>("0: -100, 256", {wide}, tokens(0, -100, 256));
+  ExpectPlanned<TrainingForward>("7: 65536, -100",
+                                 {Thin({2048, 2048, 1904}, {2048, 2048, 2048})},
+                                 tokens(7, 65536, -100));
+  ExpectPlanned<TrainingForward>("8: 65536, 128",
+                                 {Thin({1904, 2048}, {2048, 2048})},
+                                 tokens(8, 65536, 128));
+  ExpectPlanned<TrainingForward>("6",
+                                 {Thin({2048, 1024, 928}, {1024, 1024, 2952})},
+                                 [](TrainingForward& c) {
+                                   Masked(c, 6, 0, 0);
+                                   c.prefix = {{1000, 0, 2952}};
+                                 });
+  ExpectPlanned<TrainingForward>("[1, 1, 2048, 2048] in mode 2",
+                                 {Thin({2048}, {2048})},
+                                 [](TrainingForward& c) {
+                                   Masked(c, 2, 0, 0);
+                                   c.attenMask->dims = {1, 1, 2048, 2048};
+                                   c.attenMask->strides = {0, 0, 0, 0};
+                                 });
 }
 
 }  // namespace

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every row of the forward's parameter table computes what its document says,
-// down to the sample program's numbers. What it refuses is in
-// flash_attention_varlen_refusal_test.cc.
+// in every version, down to the sample program's numbers. What it refuses is in
+// flash_attention_varlen_refusal_test.cc, what only later versions have in
+// flash_attention_varlen_versions_test.cc.
 #include <gtest/gtest.h>
 
 #include <vector>
 
 #include "aclnnop/aclnn_flash_attention_score.h"
 #include "tests/testing/call.h"
-#include "tests/testing/varlen_call.h"
-#include "tests/testing/varlen_oracle.h"
+#include "tests/testing/training_call.h"
+#include "tests/testing/training_oracle.h"
+#include "tests/testing/training_worked.h"
 
 namespace flashacl::testing {
 namespace {
 
-VarLenCase Plain() {
+TrainingCase Plain() {
   return {.sizes = {.type = ACL_FLOAT,
                     .rows = {3, 2},
                     .columns = {4, 5},
@@ -27,7 +29,7 @@ VarLenCase Plain() {
 TEST(VarLenScore, TakesEveryTypeOfQueryKeyValue) {
   for (const aclDataType type : {ACL_FLOAT16, ACL_BF16, ACL_FLOAT}) {
     for (const bool spread : {false, true}) {
-      VarLenCase c = Plain();
+      TrainingCase c = Plain();
       c.sizes.type = type;
       c.spread = spread;
       SCOPED_TRACE(ToString(c));
@@ -40,7 +42,7 @@ TEST(VarLenScore, TakesEveryTypeOfQueryKeyValue) {
 TEST(VarLenScore, TakesEveryFormOfRealShift) {
   for (const aclDataType type : {ACL_FLOAT16, ACL_BF16, ACL_FLOAT}) {
     for (const PseForm form : {PseForm::kEvery, PseForm::kShared}) {
-      VarLenCase c = Plain();
+      TrainingCase c = Plain();
       c.sizes.type = type;
       c.pse = form;
       SCOPED_TRACE(ToString(c));
@@ -52,7 +54,7 @@ TEST(VarLenScore, TakesEveryFormOfRealShift) {
 
 TEST(VarLenScore, TakesCompressedRealShift) {
   for (const PseForm form : {PseForm::kCompressed, PseForm::kCompressedEach}) {
-    VarLenCase c;
+    TrainingCase c;
     c.sizes = {.type = ACL_FLOAT,
                .rows = {20, 1030},
                .columns = {20, 1030},
@@ -70,7 +72,7 @@ TEST(VarLenScore, TakesCompressedRealShift) {
 
 TEST(VarLenScore, AppliesTheDropMask) {
   for (const double keep : {1.0, 0.5, 0.9}) {
-    VarLenCase c = Plain();
+    TrainingCase c = Plain();
     c.dropout = true;
     c.keep = keep;
     SCOPED_TRACE(ToString(c));
@@ -78,8 +80,8 @@ TEST(VarLenScore, AppliesTheDropMask) {
     ExpectForward(c, random);
   }
   // Without a mask the probability changes nothing.
-  VarLenCase c = Plain();
-  VarLenForward call(c.sizes);
+  TrainingCase c = Plain();
+  TrainingForward call(c.sizes);
   call.keepProb = 0.5;
   Caller caller(aclnnFlashAttentionVarLenScore);
   const auto t = call.Make(caller);
@@ -98,7 +100,7 @@ TEST(VarLenScore, TakesEveryFormOfMask) {
         MaskForm::kPerSequence, MaskForm::kPerHead}) {
     for (const aclDataType type : {ACL_BOOL, ACL_UINT8}) {
       for (const int64_t mode : {0, 1}) {
-        VarLenCase c = Plain();
+        TrainingCase c = Plain();
         c.mask = form;
         c.mask_type = type;
         c.mode = mode;
@@ -112,12 +114,12 @@ TEST(VarLenScore, TakesEveryFormOfMask) {
 }
 
 TEST(VarLenScore, TakesEverySparseMode) {
-  const VarLenSizes sizes{.type = ACL_FLOAT,
-                          .rows = {4, 0, 3},
-                          .columns = {6, 0, 5},
-                          .heads = 2,
-                          .dim = 3,
-                          .v_dim = 3};
+  const TrainingSizes sizes{.type = ACL_FLOAT,
+                            .rows = {4, 0, 3},
+                            .columns = {6, 0, 5},
+                            .heads = 2,
+                            .dim = 3,
+                            .v_dim = 3};
   struct Mode {
     int64_t mode, pre, next;
   };
@@ -130,7 +132,7 @@ TEST(VarLenScore, TakesEverySparseMode) {
                                             {6, 0, 0},
                                             {7, 6, -1},
                                             {8, 6, 1}}) {
-    VarLenCase c{.sizes = sizes};
+    TrainingCase c{.sizes = sizes};
     c.mask = mode.mode == 0 ? MaskForm::kLongest : MaskForm::kCompressed;
     c.mode = mode.mode;
     c.pre = mode.pre;
@@ -144,7 +146,7 @@ TEST(VarLenScore, TakesEverySparseMode) {
 
 TEST(VarLenScore, WithoutMaskSeesAllWhateverElseIsSaid) {
   for (const int64_t mode : {0, 3, 5, 6, 99}) {
-    VarLenCase c = Plain();
+    TrainingCase c = Plain();
     c.mode = mode;
     c.pre = -7;
     c.next = -7;
@@ -156,7 +158,7 @@ TEST(VarLenScore, WithoutMaskSeesAllWhateverElseIsSaid) {
 }
 
 TEST(VarLenScore, TakesEmptySequencesAndTails) {
-  VarLenCase c = Plain();
+  TrainingCase c = Plain();
   c.sizes.rows = {0, 3, 2, 0};
   c.sizes.columns = {4, 0, 5, 0};
   c.sizes.row_tail = 2;
@@ -168,7 +170,7 @@ TEST(VarLenScore, TakesEmptySequencesAndTails) {
 // Lengths may end in zeros: sequences that are not there.
 TEST(VarLenScore, TakesListsThatEndInZeros) {
   Caller caller(aclnnFlashAttentionVarLenScore);
-  VarLenForward call({.type = ACL_FLOAT, .rows = {2, 3}, .columns = {2, 3}});
+  TrainingForward call({.type = ACL_FLOAT, .rows = {2, 3}, .columns = {2, 3}});
   call.actualSeqQLen = {{2, 5, 0, 0}};
   call.actualSeqKvLen = {{2, 5, 0, 0}};
   const auto t = call.Make(caller);
@@ -181,7 +183,7 @@ TEST(VarLenScore, TakesListsThatEndInZeros) {
 
 TEST(VarLenScore, TakesAnyInnerPrecise) {
   for (const int64_t precise : {-1, 0, 1, 2, 99}) {
-    VarLenCase c = Plain();
+    TrainingCase c = Plain();
     c.inner_precise = precise;
     c.mask = MaskForm::kLongest;  // with rows that are hidden whole
     c.mode = 1;
@@ -192,7 +194,7 @@ TEST(VarLenScore, TakesAnyInnerPrecise) {
 
 TEST(VarLenScore, IgnoresPaddingMaskAndSoftmaxOut) {
   Caller caller(aclnnFlashAttentionVarLenScore);
-  VarLenForward call;
+  TrainingForward call;
   call.paddingMask = Form{ACL_DOUBLE, {1, 2, 3}};
   const auto t = call.Make(caller);
   EXPECT_TRUE(caller.Run([&](uint64_t* size, aclOpExecutor** executor) {
@@ -204,7 +206,7 @@ TEST(VarLenScore, TakesMaxAndSumOfAnyShapeOfThatManyElements) {
   for (const std::vector<int64_t>& dims :
        {std::vector<int64_t>{5, 2, 8}, {2, 5, 8}, {1, 2, 5, 8}, {80}}) {
     Caller caller(aclnnFlashAttentionVarLenScore);
-    VarLenForward call;
+    TrainingForward call;
     call.softmaxMax->dims = call.softmaxSum->dims = dims;
     const auto t = call.Make(caller);
     EXPECT_TRUE(caller.Run([&](uint64_t* size, aclOpExecutor** executor) {
@@ -215,7 +217,7 @@ TEST(VarLenScore, TakesMaxAndSumOfAnyShapeOfThatManyElements) {
 
 TEST(VarLenScore, EmptyOutputsAreDoneAtOnce) {
   Caller caller(aclnnFlashAttentionVarLenScore);
-  VarLenForward call({.rows = {0}, .columns = {3}});
+  TrainingForward call({.rows = {0}, .columns = {3}});
   const auto t = call.Make(caller);
   uint64_t size = 7;
   aclOpExecutor* executor = nullptr;
@@ -227,10 +229,10 @@ TEST(VarLenScore, EmptyOutputsAreDoneAtOnce) {
 
 // No keys, no heads of keys, or no channels: results are zero.
 TEST(VarLenScore, EmptyKeysGiveZeros) {
-  VarLenForward no_rows({.rows = {3}, .columns = {0}});
-  VarLenForward no_heads({.rows = {3}, .columns = {4}, .kv_heads = 0});
-  VarLenForward no_dim({.rows = {3}, .columns = {4}, .dim = 0, .v_dim = 0});
-  for (VarLenForward* call : {&no_rows, &no_heads, &no_dim}) {
+  TrainingForward no_rows({.rows = {3}, .columns = {0}});
+  TrainingForward no_heads({.rows = {3}, .columns = {4}, .kv_heads = 0});
+  TrainingForward no_dim({.rows = {3}, .columns = {4}, .dim = 0, .v_dim = 0});
+  for (TrainingForward* call : {&no_rows, &no_heads, &no_dim}) {
     Caller caller(aclnnFlashAttentionVarLenScore);
     const auto t = call->Make(caller);
     ASSERT_TRUE(caller.Run([&](uint64_t* size, aclOpExecutor** executor) {
@@ -247,7 +249,7 @@ TEST(VarLenScore, EmptyKeysGiveZeros) {
 // integers are 1.
 TEST(VarLenScore, ComputesTheDocumentsSample) {
   Caller caller(aclnnFlashAttentionVarLenScore);
-  VarLenForward call(
+  TrainingForward call(
       {.rows = {256}, .columns = {256}, .heads = 1, .dim = 128, .v_dim = 128});
   call.attenMask = Form{ACL_UINT8, {256, 256}};
   call.prefix = {{0}};
@@ -264,56 +266,7 @@ TEST(VarLenScore, ComputesTheDocumentsSample) {
   for (const double x : t.softmaxSum->Values()) EXPECT_EQ(x, 256);
 }
 
-// The specification's example by hand: one channel, mode 3 on 2 x 3 scores.
-struct Worked {
-  bool pse;
-  bool dropout;
-  double max[2], sum[2], out[2];
-};
-
-TEST(VarLenScore, ComputesTheWorkedExample) {
-  for (const Worked& worked : std::vector<Worked>{
-           {false, false, {1, 3}, {1.606531, 1.503215}, {6.602134, 69.061411}},
-           {true, false, {1, 3}, {1.606531, 2.367879}, {6.602134, 44.207823}},
-           {false,
-            true,
-            {1, 3},
-            {1.606531, 1.503215},
-            {13.204268, 133.228252}}}) {
-    Caller caller(aclnnFlashAttentionVarLenScore);
-    VarLenForward call({.type = ACL_FLOAT,
-                        .rows = {2},
-                        .columns = {3},
-                        .heads = 1,
-                        .dim = 1,
-                        .v_dim = 1});
-    call.attenMask = Form{ACL_BOOL, {2048, 2048}, {0, 0}};
-    call.sparseMode = 3;
-    if (worked.pse) call.realShift = Form{ACL_FLOAT, {6}};
-    if (worked.dropout) call.dropMask = Form{ACL_UINT8, {1}};
-    if (worked.dropout) call.keepProb = 0.5;
-    const auto t = call.Make(caller);
-    const auto fill = [](DeviceTensor* tensor, std::vector<double> values) {
-      for (size_t n = 0; n < values.size() && tensor != nullptr; ++n) {
-        tensor->SetNth(static_cast<int64_t>(n), values[n]);
-      }
-    };
-    fill(t.query, {1, 2});
-    fill(t.key, {1, 2, 3});
-    fill(t.value, {1, 10, 100});
-    fill(t.realShift, {0, 0, 4, 4, 0, 0});
-    fill(t.dropMask, {0x2B});
-    ASSERT_TRUE(caller.Run([&](uint64_t* size, aclOpExecutor** executor) {
-      return call.Plan(t, size, executor);
-    }));
-    for (int64_t i = 0; i < 2; ++i) {
-      EXPECT_NEAR(t.softmaxMax->Get({i, 0, 0}), worked.max[i], 1e-6);
-      EXPECT_NEAR(t.softmaxSum->Get({i, 0, 7}), worked.sum[i], 2e-6);
-      EXPECT_NEAR(t.attentionOut->Get({i, 0, 0}), worked.out[i],
-                  2e-6 * worked.out[i]);
-    }
-  }
-}
+TEST(VarLenScore, ComputesTheWorkedExample) { ExpectWorkedExample("TND"); }
 
 }  // namespace
 }  // namespace flashacl::testing

@@ -8,7 +8,7 @@
 #include <array>
 #include <string>
 
-namespace flashacl::ops::gradients {
+namespace flashacl::ops::backward {
 namespace {
 
 // A call's tensors, given by row; without data, as planning never looks.
@@ -45,7 +45,7 @@ class Call {
     return *read;
   }
   Status Check(const Scalars& scalars = {.head_num = 2}) const {
-    return CheckTensors(Read(), scalars);
+    return CheckTensors(Read(), scalars).status();
   }
 
  private:
@@ -71,15 +71,22 @@ TEST(CheckTensors, ReportsTheEarlierOfTwoMistakes) {
   EXPECT_EQ(call.Check().message().substr(0, 5), "dqOut");
 }
 
-TEST(IsRope, NeedsChannelsNotRows) {
+TEST(CheckTensors, ReadsDenseLayouts) {
   Call call;
-  EXPECT_FALSE(HasRope(call.Read()));
-  call.Give(kQueryRope, {0});
-  EXPECT_FALSE(HasRope(call.Read()));
-  call.Give(kQueryRope, {5, 2, 0});
-  EXPECT_FALSE(HasRope(call.Read()));
-  call.Give(kQueryRope, {0, 2, 4});
-  EXPECT_TRUE(HasRope(call.Read()));
+  for (const int row : {kQuery, kDq, kDy, kAttentionIn}) {
+    call.Give(row, {3, 5, 16});
+  }
+  for (const int row : {kKey, kValue, kDk, kDv}) call.Give(row, {3, 6, 8});
+  const auto arguments = call.Read();
+  const auto rows =
+      CheckTensors(arguments, {.dense = true, .layout = "BSH", .head_num = 2});
+  ASSERT_TRUE(rows.ok()) << rows.status().message();
+  EXPECT_EQ(rows->of_query.dim, 8);
+  EXPECT_EQ(rows->of_key.heads, 1);
+  // To the letter.
+  EXPECT_FALSE(
+      call.Check({.dense = true, .layout = "bsh", .head_num = 2}).ok());
+  EXPECT_FALSE(call.Check().ok());
 }
 
 TEST(CheckTensors, RopeNeedsItsCompanions) {
@@ -118,4 +125,4 @@ TEST(Table, TakesAnyTypeOfPseGradient) {
 }
 
 }  // namespace
-}  // namespace flashacl::ops::gradients
+}  // namespace flashacl::ops::backward

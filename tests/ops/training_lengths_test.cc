@@ -90,6 +90,17 @@ TEST(ReadPacked, SaturatesInsteadOfOverflowing) {
   EXPECT_EQ(Product(half, 2), kMost - 1);
 }
 
+TEST(DenseBatch, CountsRowsFromEachSequencesOwnStart) {
+  const Batch batch = DenseBatch(3, 4, 5);
+  EXPECT_EQ(batch.sequences,
+            std::vector<Sequence>(3, Sequence{{0, 4}, {0, 5}}));
+  EXPECT_EQ(batch.rows, 12);
+  EXPECT_EQ(batch.columns, 15);
+  EXPECT_EQ(batch.most_rows, 4);
+  EXPECT_EQ(batch.most_columns, 5);
+  EXPECT_EQ(batch.scores, 60);
+}
+
 TEST(ForgetKeys, LeavesQueriesAlone) {
   auto packed = ReadPacked(Array({2, 4}), Array({3, 5}), {4, 5});
   ASSERT_TRUE(packed.ok());
@@ -147,6 +158,18 @@ TEST(RowStatisticSpec, FollowsTheStridesOfTheSameLayout) {
                                       .same_as_input = true});
   ASSERT_TRUE(same.ok());
   EXPECT_EQ(same->At(2, 1, 4, 7), 4 * 16 + 8 + 7);
+}
+
+TEST(DenseStatisticSpec, IsWhatItsShapeSays) {
+  const acl::Tensor tensor = View({3, 2, 5, 8}, {999, 100, 9, 1});
+  const RowStatistic statistic{
+      .name = "max", .tensor = tensor, .heads = 2, .sequences = 3};
+  const auto spec = DenseStatisticSpec(statistic, 5);
+  ASSERT_TRUE(spec.ok());
+  EXPECT_EQ(spec->placement, Placement::kStrided);
+  EXPECT_EQ(spec->At(2, 1, 4, 7), 2 * 999 + 100 + 4 * 9 + 7);
+  EXPECT_EQ(DenseStatisticSpec(statistic, 4).status().code(),
+            Code::kInvalidArgument);
 }
 
 TEST(RowStatisticSpec, RefusesStridesThatBlocksCannotFollow) {

@@ -10,26 +10,26 @@
 namespace flashacl::ops {
 namespace {
 
-constexpr TrainingNames kNames{"pse", "keepProb", "preTokens", "nextTokens",
-                               "sparseMode"};
+constexpr TrainingNames kNames{"pse",        "keepProb",   "preTokens",
+                               "nextTokens", "sparseMode", "pseType"};
 
 struct Lengths {
   std::vector<int64_t> rows, columns;
 };
 
-Packed PackedOf(const Lengths& lengths) {
-  Packed packed;
+Batch BatchOf(const Lengths& lengths) {
+  Batch batch;
   for (size_t b = 0; b < lengths.rows.size(); ++b) {
-    packed.sequences.push_back(
-        {{packed.rows, packed.rows + lengths.rows[b]},
-         {packed.columns, packed.columns + lengths.columns[b]}});
-    packed.rows += lengths.rows[b];
-    packed.columns += lengths.columns[b];
-    packed.most_rows = std::max(packed.most_rows, lengths.rows[b]);
-    packed.most_columns = std::max(packed.most_columns, lengths.columns[b]);
-    packed.scores += lengths.rows[b] * lengths.columns[b];
+    batch.sequences.push_back(
+        {{batch.rows, batch.rows + lengths.rows[b]},
+         {batch.columns, batch.columns + lengths.columns[b]}});
+    batch.rows += lengths.rows[b];
+    batch.columns += lengths.columns[b];
+    batch.most_rows = std::max(batch.most_rows, lengths.rows[b]);
+    batch.most_columns = std::max(batch.most_columns, lengths.columns[b]);
+    batch.scores += lengths.rows[b] * lengths.columns[b];
   }
-  return packed;
+  return batch;
 }
 
 acl::Tensor Mask(std::vector<int64_t> dims) {
@@ -48,16 +48,25 @@ acl::Tensor Mask(std::vector<int64_t> dims) {
 Training Call(const Lengths& lengths, int64_t mode, int64_t pre, int64_t next) {
   return {.names = &kNames,
           .head_num = 2,
-          .packed = PackedOf(lengths),
+          .batch = BatchOf(lengths),
           .sparse_mode = mode,
           .pre_tokens = Tokens(pre),
           .next_tokens = Tokens(next)};
 }
 
+// Two sequences of one size.
+Training DenseCall(int64_t rows, int64_t columns, int64_t mode, int64_t pre,
+                   int64_t next) {
+  Training training = Call({{rows, rows}, {columns, columns}}, mode, pre, next);
+  training.layout = &kBnsd;
+  training.batch = DenseBatch(2, rows, columns);
+  return training;
+}
+
 // '1' where sequence b's row i sees column j, rows separated by blanks.
 std::string Picture(const Training& training, int64_t b = 0) {
   const flashacl::Mask mask = SparseRules(training);
-  const Sequence& s = training.packed.sequences[static_cast<size_t>(b)];
+  const Sequence& s = training.batch.sequences[static_cast<size_t>(b)];
   const Band band = mask.BandOf(b, s.rows(), s.columns());
   std::string picture;
   for (int64_t i = 0; i < s.rows(); ++i) {
@@ -126,6 +135,54 @@ TEST(CheckSparseMode, KnowsThoseOfPackedSequences) {
   }
 }
 
+TEST(CheckSparseMode, KnowsThoseOfDenseLayouts) {
+  for (const int64_t mode : {0, 1, 2, 3, 4, 5, 6}) {
+    EXPECT_TRUE(CheckSparseMode(DenseCall(1, 1, mode, 0, 0)).ok()) << mode;
+  }
+  for (const int64_t mode : {-1, 7, 8, 9}) {
+    EXPECT_EQ(CheckSparseMode(DenseCall(1, 1, mode, 0, 0)).code(),
+              Code::kContradiction)
+        << mode;
+  }
+}
+
+// The band must meet the scores, counted from the top left. Backward also takes
+// what only touches them.
+TEST(CheckTokens, OfDenseLayoutsAskForABandThatMeetsTheScores) {
+  const auto forward = [](int64_t mode, int64_t pre, int64_t next) {
+    return CheckForwardTokens(DenseCall(4, 6, mode, pre, next)).ok();
+  };
+  const auto backward = [](int64_t mode, int64_t pre, int64_t next) {
+    return CheckBackwardTokens(DenseCall(4, 6, mode, pre, next)).ok();
+  };
+  EXPECT_TRUE(forward(0, -5, 5));
+  EXPECT_FALSE(forward(0, -6, 6));
+  EXPECT_FALSE(forward(0, -5, 4));
+  EXPECT_TRUE(forward(0, 3, -3));
+  EXPECT_FALSE(forward(0, 4, -4));
+  EXPECT_FALSE(forward(0, 2, -3));
+  EXPECT_FALSE(forward(0, -1, -1));
+  EXPECT_TRUE(forward(0, 0, 0));
+  // Mode 4 counts from the bottom right: two columns further.
+  EXPECT_TRUE(forward(4, -3, 3));
+  EXPECT_FALSE(forward(4, -4, 4));
+  EXPECT_TRUE(forward(4, 5, -5));
+  EXPECT_FALSE(forward(4, 6, -6));
+  EXPECT_TRUE(backward(0, -6, 6));
+  EXPECT_FALSE(backward(0, -7, 7));
+  EXPECT_TRUE(backward(0, 4, -4));
+  EXPECT_FALSE(backward(0, 5, -5));
+  EXPECT_TRUE(backward(0, 0, 0));
+  EXPECT_FALSE(backward(0, 0, -1));
+  EXPECT_TRUE(backward(4, -4, 4));
+  EXPECT_FALSE(backward(4, -5, 5));
+  // Other modes do not look.
+  for (const int64_t mode : {1, 2, 3, 5, 6}) {
+    EXPECT_TRUE(forward(mode, -99, -99)) << mode;
+    EXPECT_TRUE(backward(mode, -99, -99)) << mode;
+  }
+}
+
 // Forward wants every row to see something; backward that any does.
 TEST(CheckTokens, DifferBetweenForwardAndBackward) {
   const Training tall = Call({{5}, {3}}, 3, 0, 0);
@@ -181,6 +238,27 @@ TEST(MaskGrid, StoresFourDimensionsPaddedOrPacked) {
             Placement::kStrided);
 }
 
+TEST(MaskGrid, OfPrefixesIsOnePerSequence) {
+  Training call = DenseCall(3, 5, 5, 0, 0);
+  EXPECT_EQ(Grid(call, Mask({2, 1, 3, 5}), MaskStorage::kPadded).At(1, 1, 2, 3),
+            15 + 2 * 5 + 3);
+  const auto refuses = [&](std::vector<int64_t> dims) {
+    const acl::Tensor mask = Mask(std::move(dims));
+    call.atten_mask = &mask;
+    return MaskGrid(call, MaskStorage::kPadded).status().code() ==
+           Code::kContradiction;
+  };
+  EXPECT_TRUE(refuses({3, 5}));
+  EXPECT_TRUE(refuses({1, 1, 3, 5}));
+  EXPECT_FALSE(refuses({2, 2, 3, 5}));
+  call.batch = DenseBatch(1, 3, 5);
+  EXPECT_FALSE(refuses({3, 5}));
+  EXPECT_FALSE(refuses({1, 1, 3, 5}));
+  // The rows of all sequences together mean nothing here.
+  call = DenseCall(3, 5, 0, 9, 9);
+  EXPECT_TRUE(refuses({6, 10}));
+}
+
 TEST(MaskGrid, CompressedMasksAreNotThere) {
   const Training call = Call({{3, 2}, {4, 5}}, 2, 0, 0);
   EXPECT_FALSE(Grid(call, Mask({2048, 2048}), MaskStorage::kPadded).present());
@@ -198,10 +276,10 @@ TEST(IsMaskCompressed, NeedsAModeWithAPictureAndScores) {
     EXPECT_FALSE(IsMaskCompressed(training));
     training.atten_mask = &mask;
     EXPECT_TRUE(IsMaskCompressed(training));
-    training.packed = PackedOf({{3, 0}, {0, 4}});
+    training.batch = BatchOf({{3, 0}, {0, 4}});
     EXPECT_FALSE(IsMaskCompressed(training));
   }
-  for (const int64_t mode : {0, 1}) {
+  for (const int64_t mode : {0, 1, 5}) {
     Training training = Call({{3}, {4}}, mode, 9, 9);
     training.atten_mask = &mask;
     EXPECT_FALSE(IsMaskCompressed(training));

@@ -10,8 +10,8 @@
 namespace flashacl::ops {
 namespace {
 
-constexpr TrainingNames kNames{"pse", "keepProb", "preTokens", "nextTokens",
-                               "sparseMode"};
+constexpr TrainingNames kNames{"pse",        "keepProb",   "preTokens",
+                               "nextTokens", "sparseMode", "pseType"};
 
 acl::Tensor Dense(std::vector<int64_t> dims) {
   acl::Tensor tensor;
@@ -32,9 +32,21 @@ struct Call {
   acl::Tensor value = Dense({7, 2, 6});
   Training training = {.names = &kNames,
                        .head_num = 4,
-                       .packed = {.sequences = {{{0, 5}, {0, 7}}}}};
+                       .batch = {.sequences = {{{0, 5}, {0, 7}}}}};
 
-  TrainingRows rows() const { return {query, key, value, "keyIn"}; }
+  Status Read(TrainingRows& rows) const {
+    return ReadExtents(rows, training.head_num);
+  }
+  TrainingRows rows() const {
+    TrainingRows rows{*training.layout, query, key, value, "keyIn"};
+    const Status read = Read(rows);
+    EXPECT_TRUE(read.ok()) << read.message();
+    return rows;
+  }
+  Status Check() const {
+    TrainingRows rows{*training.layout, query, key, value, "keyIn"};
+    return Read(rows);
+  }
 };
 
 TEST(StateRows, BringsTensorsIntoOrder) {
@@ -62,15 +74,91 @@ TEST(StateRows, KeysWithoutHeadsHaveNoRows) {
   EXPECT_TRUE(CheckHeadCounts(call.rows(), 4).ok());
 }
 
-TEST(CheckHeadDims, NamesTheArgument) {
+// The same extents, however a layout orders and folds them.
+TEST(ReadExtents, UnderstandsEveryLayout) {
+  struct Case {
+    const Layout& layout;
+    std::vector<int64_t> query, key, value;
+  };
+  for (const Case& c :
+       {Case{kBsh, {2, 3, 24}, {2, 5, 12}, {2, 5, 8}},
+        Case{kSbh, {3, 2, 24}, {5, 2, 12}, {5, 2, 8}},
+        Case{kBsnd, {2, 3, 4, 6}, {2, 5, 2, 6}, {2, 5, 2, 4}},
+        Case{kBnsd, {2, 4, 3, 6}, {2, 2, 5, 6}, {2, 2, 5, 4}}}) {
+    SCOPED_TRACE(c.layout.name);
+    Call call{Dense(c.query), Dense(c.key), Dense(c.value)};
+    call.training.layout = &c.layout;
+    const TrainingRows rows = call.rows();
+    const auto expect = [](const Extents& e, int64_t length, int64_t heads,
+                           int64_t dim) {
+      EXPECT_EQ(e.sequences, 2);
+      EXPECT_EQ(e.rows, length);
+      EXPECT_EQ(e.heads, heads);
+      EXPECT_EQ(e.dim, dim);
+    };
+    expect(rows.of_query, 3, 4, 6);
+    expect(rows.of_key, 5, 2, 6);
+    expect(rows.of_value, 5, 2, 4);
+    EXPECT_TRUE(CheckHeadCounts(rows, 4).ok());
+    const auto batch = ReadBatch(rows, nullptr, nullptr);
+    ASSERT_TRUE(batch.ok());
+    EXPECT_EQ(batch->sequences[1], (Sequence{{0, 3}, {0, 5}}));
+  }
+}
+
+TEST(ReadExtents, FoldedHeadsMustComeOutEven) {
+  Call call{Dense({2, 3, 24}), Dense({2, 5, 13}), Dense({2, 5, 8})};
+  call.training.layout = &kBsh;
+  EXPECT_EQ(call.Check().message(),
+            "keyIn: last axis 13 of layout BSH is not a multiple of query's "
+            "head dim 6");
+  call.key = Dense({2, 5, 12});
+  call.value = Dense({2, 5, 9});
+  EXPECT_EQ(call.Check().message(),
+            "value: last axis 9 of layout BSH is not a multiple of 2 heads");
+  call.value = Dense({2, 5, 14});
+  EXPECT_EQ(call.Check().message(),
+            "value: head dim 7 is greater than query head dim 6");
+  call.query = Dense({2, 3, 25});
+  EXPECT_FALSE(call.Check().ok());
+}
+
+// A sequence costs memory when planning, so their number is bounded.
+TEST(ReadBatch, TakesTwoMillionDenseSequences) {
+  constexpr int64_t kMost = 2 << 20;
+  for (const int64_t count : {kMost, kMost + 1}) {
+    Call call{Dense({count, 1, 4, 1}), Dense({count, 1, 2, 1}),
+              Dense({count, 1, 2, 1})};
+    call.training.layout = &kBsnd;
+    const auto batch = ReadBatch(call.rows(), nullptr, nullptr);
+    EXPECT_EQ(batch.ok(), count == kMost);
+    if (!batch.ok()) {
+      EXPECT_EQ(batch.status().message(),
+                "query: 2097153 sequences, expected at most 2097152");
+    }
+  }
+}
+
+TEST(ReadDenseLayout, KnowsFour) {
+  for (const char* name : {"BSH", "SBH", "BSND", "BNSD"}) {
+    const auto layout = ReadDenseLayout(name);
+    ASSERT_TRUE(layout.ok());
+    EXPECT_EQ((*layout)->name, name);
+  }
+  for (const char* name : {"TND", "bsh", "NSD", ""}) {
+    EXPECT_EQ(ReadDenseLayout(name).status().code(), Code::kInvalidArgument);
+  }
+}
+
+TEST(ReadExtents, NamesTheArgument) {
   Call call;
-  EXPECT_TRUE(CheckHeadDims(call.rows()).ok());
+  EXPECT_TRUE(call.Check().ok());
   call.key = Dense({7, 2, 5});
-  EXPECT_EQ(CheckHeadDims(call.rows()).message(),
+  EXPECT_EQ(call.Check().message(),
             "keyIn: head dim 5 does not match query head dim 6");
   call.key = Dense({7, 2, 6});
   call.value = Dense({7, 2, 7});
-  EXPECT_EQ(CheckHeadDims(call.rows()).code(), Code::kInvalidArgument);
+  EXPECT_EQ(call.Check().code(), Code::kInvalidArgument);
 }
 
 TEST(CheckHeadCounts, WantsGroupsOfOneSize) {
@@ -87,6 +175,16 @@ TEST(CheckHeadCounts, WantsGroupsOfOneSize) {
   EXPECT_FALSE(CheckHeadCounts(call.rows(), 4).ok());
 }
 
+TEST(CheckHeadCounts, WantsAsManySequences) {
+  Call call{Dense({2, 3, 4, 6}), Dense({3, 5, 2, 6}), Dense({3, 5, 2, 6})};
+  call.training.layout = &kBsnd;
+  EXPECT_EQ(CheckHeadCounts(call.rows(), 4).message(),
+            "keyIn: 3 sequences do not match the 2 of query");
+  call.key = Dense({2, 5, 2, 6});
+  EXPECT_EQ(CheckHeadCounts(call.rows(), 4).message(),
+            "value: 3 sequences do not match the 2 of query");
+}
+
 // Each documented limit alone is refused, the plain call is not.
 TEST(CheckHardwareLimits, AreThoseOfTheDocuments) {
   using Change = std::function<void(Call&)>;
@@ -97,6 +195,14 @@ TEST(CheckHardwareLimits, AreThoseOfTheDocuments) {
          c.query = Dense({5, 4, 513});
          c.key = c.value = Dense({7, 2, 513});
        }},
+      {"2049 sequences",
+       [](Call& c) {
+         c.query = Dense({1, 5, 4, 6});
+         c.key = c.value = Dense({1, 7, 2, 6});
+         c.training.layout = &kBsnd;
+         c.training.batch = DenseBatch(2049, 1, 1);
+         c.training.prefix.resize(2049);
+       }},
       {"rows",
        [](Call& c) {
          c.query = Dense({(1 << 20) + 1, 4, 6});
@@ -106,16 +212,16 @@ TEST(CheckHardwareLimits, AreThoseOfTheDocuments) {
          c.key = Dense({(1 << 20) + 1, 2, 6});
        }},
       {"heads", [](Call& c) { c.training.head_num = 257; }},
-      {"sequences", [](Call& c) { c.training.packed.sequences.resize(2049); }},
+      {"sequences", [](Call& c) { c.training.batch.sequences.resize(2049); }},
       {"sequences",
        [](Call& c) {
-         c.training.packed.sequences.resize(1025);
+         c.training.batch.sequences.resize(1025);
          c.training.prefix.resize(1025);
        }},
-      {"no keys", [](Call& c) { c.training.packed.sequences[0].keys = {}; }},
+      {"no keys", [](Call& c) { c.training.batch.sequences[0].keys = {}; }},
       {"no queries",
        [&](Call& c) {
-         c.training.packed.sequences[0].queries = {};
+         c.training.batch.sequences[0].queries = {};
          c.training.pse = &pse;
        }},
       {"head dim 5 differs",
@@ -143,6 +249,7 @@ TEST(CheckHardwareLimits, BackwardHasWiderOnes) {
   call.key = Dense({7, 2, 768});
   EXPECT_TRUE(CheckHardwareLimits(call.rows(), call.training).ok());
   call.query = Dense({5, 4, 769});
+  call.key = Dense({7, 2, 769});
   EXPECT_FALSE(CheckHardwareLimits(call.rows(), call.training).ok());
 }
 

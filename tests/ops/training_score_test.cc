@@ -10,8 +10,8 @@
 namespace flashacl::ops {
 namespace {
 
-constexpr TrainingNames kNames{"pse", "keepProb", "preTokens", "nextTokens",
-                               "sparseMode"};
+constexpr TrainingNames kNames{"pse",        "keepProb",   "preTokens",
+                               "nextTokens", "sparseMode", "pseType"};
 
 acl::Tensor Dense(aclDataType type, std::vector<int64_t> dims) {
   acl::Tensor tensor;
@@ -30,12 +30,12 @@ acl::Tensor Dense(aclDataType type, std::vector<int64_t> dims) {
 Training Call(const acl::Tensor* pse, int64_t pse_type) {
   return {.names = &kNames,
           .head_num = 2,
-          .packed = {.sequences = {{{0, 3}, {0, 4}}, {{3, 5}, {4, 9}}},
-                     .rows = 5,
-                     .columns = 9,
-                     .most_rows = 3,
-                     .most_columns = 5,
-                     .scores = 22},
+          .batch = {.sequences = {{{0, 3}, {0, 4}}, {{3, 5}, {4, 9}}},
+                    .rows = 5,
+                    .columns = 9,
+                    .most_rows = 3,
+                    .most_columns = 5,
+                    .scores = 22},
           .pse = pse,
           .pse_type = pse_type};
 }
@@ -86,6 +86,72 @@ TEST(PseGrid, FollowsEachShape) {
   EXPECT_EQ(slopes->At(1, 1), 3);
 }
 
+// Dense: of two sequences of 3 x 5 scores.
+TEST(PseGrid, FollowsEachDenseShape) {
+  Training call = Call(nullptr, 1);
+  call.layout = &kBsh;
+  call.batch = DenseBatch(2, 3, 5);
+  const auto at = [&](std::vector<int64_t> dims) -> int64_t {
+    const auto grid = PseGrid(call, Dense(ACL_FLOAT, dims));
+    return grid.ok() ? grid->At(1, 1, 2, 4) : -1;
+  };
+  EXPECT_EQ(at({2, 2, 3, 5}), 30 + 15 + 10 + 4);
+  EXPECT_EQ(at({1, 2, 3, 5}), 15 + 10 + 4);
+  EXPECT_EQ(at({2, 2, 1, 5}), 10 + 5 + 4);
+  EXPECT_EQ(at({1, 2, 1, 5}), 5 + 4);
+  EXPECT_EQ(at({2, 2, 3, 4}), -1);
+  EXPECT_EQ(at({2, 2, 2, 5}), -1);
+  EXPECT_EQ(at({2, 1, 3, 5}), -1);
+  EXPECT_EQ(at({3, 2, 3, 5}), -1);
+  EXPECT_EQ(at({60}), -1);
+  const auto stored = PseGrid(call, Dense(ACL_FLOAT, {1, 2, 1024, 5}));
+  ASSERT_TRUE(stored.ok());
+  EXPECT_EQ(stored->placement, Placement::kDiagonal);
+  // With as many queries nothing is missing.
+  call.batch = DenseBatch(2, 1024, 5);
+  const auto whole = PseGrid(call, Dense(ACL_FLOAT, {1, 2, 1024, 5}));
+  ASSERT_TRUE(whole.ok());
+  EXPECT_EQ(whole->placement, Placement::kStrided);
+}
+
+// Forward's dense layouts have distances only where scores are square.
+TEST(LowerPse, DenseSlopesAreForSquares) {
+  const acl::Tensor slopes = Dense(ACL_FLOAT, {2});
+  Training call = Call(&slopes, 2);
+  call.layout = &kBsnd;
+  const auto lowers = [&](int64_t rows, int64_t columns) {
+    call.batch = DenseBatch(2, rows, columns);
+    AttentionProblem problem;
+    return LowerPse(call, problem).ok();
+  };
+  EXPECT_TRUE(lowers(3, 3));
+  EXPECT_FALSE(lowers(3, 5));
+  call.backward = true;
+  EXPECT_TRUE(lowers(3, 5));
+}
+
+TEST(CheckPse, KnowsTypesAndWhatTheyNeed) {
+  const acl::Tensor bias = Dense(ACL_FLOAT16, {44});
+  const acl::Tensor slopes = Dense(ACL_FLOAT, {2});
+  const auto code = [](const acl::Tensor* pse, int64_t type, bool empty) {
+    return CheckPse(Call(pse, type), ACL_FLOAT16, empty).code();
+  };
+  EXPECT_EQ(code(&bias, 4, false), Code::kContradiction);
+  EXPECT_EQ(code(&bias, -1, false), Code::kContradiction);
+  for (const int64_t type : {0, 1}) {
+    EXPECT_EQ(code(&bias, type, false), Code::kOk);
+    EXPECT_EQ(code(&slopes, type, false), Code::kInvalidArgument);
+  }
+  for (const int64_t type : {2, 3}) {
+    EXPECT_EQ(code(&slopes, type, false), Code::kOk);
+    EXPECT_EQ(code(&bias, type, false), Code::kInvalidArgument);
+    EXPECT_EQ(code(nullptr, type, true), Code::kInvalidArgument);
+  }
+  EXPECT_EQ(code(nullptr, 1, false), Code::kOk);
+  EXPECT_EQ(code(nullptr, 0, true), Code::kOk);
+  EXPECT_EQ(code(nullptr, 0, false), Code::kInvalidArgument);
+}
+
 TEST(PseGrid, RefusesOtherShapes) {
   for (const std::vector<int64_t>& dims : {std::vector<int64_t>{43},
                                            {2, 2},
@@ -103,12 +169,12 @@ TEST(LowerPse, StoredRowsNeedACausalMask) {
   const acl::Tensor pse = Dense(ACL_FLOAT, {1, 2, 1024, 1100});
   const acl::Tensor mask = Dense(ACL_BOOL, {2048, 2048});
   Training call = Call(&pse, 1);
-  call.packed = {.sequences = {{{0, 1100}, {0, 1100}}},
-                 .rows = 1100,
-                 .columns = 1100,
-                 .most_rows = 1100,
-                 .most_columns = 1100,
-                 .scores = 1100 * 1100};
+  call.batch = {.sequences = {{{0, 1100}, {0, 1100}}},
+                .rows = 1100,
+                .columns = 1100,
+                .most_rows = 1100,
+                .most_columns = 1100,
+                .scores = 1100 * 1100};
   const auto lowers = [&call] {
     AttentionProblem problem;
     return LowerPse(call, problem).ok();

@@ -1,155 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The five operators' calls.
+// The operators' calls.
 #include "tests/testing/operator_call.h"
 
 #include <algorithm>
-#include <map>
 
-#include "aclnnop/aclnn_flash_attention_score.h"
-#include "aclnnop/aclnn_flash_attention_score_grad.h"
 #include "aclnnop/aclnn_incre_flash_attention_v4.h"
 #include "aclnnop/aclnn_prompt_flash_attention.h"
 #include "aclnnop/aclnn_sparse_flash_attention_grad.h"
+#include "tests/testing/call_handles.h"
 
 namespace flashacl::testing {
-
-// The C side of one call; destroys what it made.
-struct CallHandles {
-  explicit CallHandles(const OperatorCall& call) : texts(call.texts) {
-    for (const TensorArgument& of : call.tensors) {
-      tensors.push_back(
-          !of.present
-              ? nullptr
-              : aclCreateTensor(
-                    of.dims.data(), of.dims.size(), of.type,
-                    of.strides.empty() ? nullptr : of.strides.data(), of.offset,
-                    of.format, of.dims.data(), of.dims.size(), of.data));
-    }
-    for (const auto& values : call.arrays) {
-      arrays.push_back(values.has_value()
-                           ? aclCreateIntArray(values->data(), values->size())
-                           : nullptr);
-    }
-  }
-
-  CallHandles(const CallHandles&) = delete;
-  CallHandles& operator=(const CallHandles&) = delete;
-
-  ~CallHandles() {
-    for (const auto& [index, list] : lists) aclDestroyTensorList(list);
-    for (const aclTensor* tensor : tensors) aclDestroyTensor(tensor);
-    for (const aclIntArray* array : arrays) aclDestroyIntArray(array);
-  }
-
-  // The tensor at `index` as a list of one; null if it is absent.
-  const aclTensorList* List(size_t index) const {
-    if (tensors[index] == nullptr) return nullptr;
-    const aclTensorList*& list = lists[index];
-    const aclTensor* const members[] = {tensors[index]};
-    if (list == nullptr) list = aclCreateTensorList(members, 1);
-    return list;
-  }
-
-  char* Text(size_t index) const {
-    return texts[index].has_value() ? texts[index]->data() : nullptr;
-  }
-
-  std::vector<aclTensor*> tensors;
-  std::vector<aclIntArray*> arrays;
-  mutable std::vector<std::optional<std::string>> texts;
-  mutable std::map<size_t, const aclTensorList*> lists;
-};
 
 namespace {
 
 constexpr int64_t kAllTokens = 2147483647;
-
-OperatorCall VarLenForward() {
-  return {
-      .name = "aclnnFlashAttentionVarLenScore",
-      .tensors =
-          {
-              {{6, 4, 8}, ACL_FLOAT},              // query
-              {{8, 2, 8}, ACL_FLOAT},              // key
-              {{8, 2, 8}, ACL_FLOAT},              // value
-              {{4 * (3 * 4 + 3 * 4)}, ACL_FLOAT},  // realShift
-              {{12}, ACL_UINT8},                   // dropMask
-              {{1}, ACL_UINT8, false},             // paddingMask
-              {{3, 4}, ACL_BOOL},                  // attenMask
-              {{6, 4, 8}, ACL_FLOAT},              // softmaxMax
-              {{6, 4, 8}, ACL_FLOAT},              // softmaxSum
-              {{0}, ACL_FLOAT, false},             // softmaxOut
-              {{6, 4, 8}, ACL_FLOAT},              // attentionOut
-          },
-      .arrays = {{{0, 0}}, {{3, 6}}, {{4, 8}}},
-      .reals = {0.5, 0.9},
-      .integers = {kAllTokens, kAllTokens, 4, 0, 1},
-      .texts = {"TND"},
-      .first_output = 7,
-      .prepare =
-          [](const OperatorCall& c, const CallHandles& h, uint64_t* size,
-             aclOpExecutor** executor) {
-            const auto& t = h.tensors;
-            return aclnnFlashAttentionVarLenScoreGetWorkspaceSize(
-                t[0], t[1], t[2], t[3], t[4], t[5], t[6], h.arrays[0],
-                h.arrays[1], h.arrays[2], c.reals[0], c.reals[1], c.integers[0],
-                c.integers[1], c.integers[2], h.Text(0), c.integers[3],
-                c.integers[4], t[7], t[8], t[9], t[10], size, executor);
-          },
-      .launch = aclnnFlashAttentionVarLenScore,
-  };
-}
-
-OperatorCall VarLenBackward() {
-  const TensorArgument query{{6, 4, 8}, ACL_BF16};
-  const TensorArgument key{{8, 2, 8}, ACL_BF16};
-  return {
-      .name = "aclnnFlashAttentionUnpaddingScoreGradV5",
-      .tensors =
-          {
-              query,
-              {{6, 4, 4}, ACL_BF16},     // queryRope
-              key,                       // keyIn
-              {{8, 2, 4}, ACL_BF16},     // keyInRope
-              key,                       // value
-              query,                     // dy
-              {{4}, ACL_FLOAT, false},   // pseShift
-              {{12}, ACL_UINT8, false},  // dropMask
-              {{1}, ACL_UINT8, false},   // paddingMask
-              {{3, 4}, ACL_UINT8},       // attenMask
-              {{6, 4, 8}, ACL_FLOAT},    // softmaxMax
-              {{6, 4, 8}, ACL_FLOAT},    // softmaxSum
-              {{0}, ACL_FLOAT, false},   // softmaxIn
-              query,                     // attentionIn
-              {{4}, ACL_FLOAT},          // sinkIn
-              query,                     // dq
-              {{6, 4, 4}, ACL_BF16},     // dqRope
-              key,                       // dk
-              {{8, 2, 4}, ACL_BF16},     // dkRope
-              key,                       // dv
-              {{0}, ACL_BF16, false},    // dpse
-              {{4}, ACL_FLOAT},          // dsink
-          },
-      .arrays = {{{0, 0}}, {{3, 6}}, {{4, 8}}, {{0}}, {{0}}},
-      .reals = {0.5, 1.0},
-      .integers = {kAllTokens, kAllTokens, 4, 0, 1, 1},
-      .texts = {"TND", "same_as_input"},
-      .first_output = 15,
-      .prepare =
-          [](const OperatorCall& c, const CallHandles& h, uint64_t* size,
-             aclOpExecutor** executor) {
-            const auto& t = h.tensors;
-            return aclnnFlashAttentionUnpaddingScoreGradV5GetWorkspaceSize(
-                t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8], t[9],
-                t[10], t[11], t[12], t[13], t[14], h.arrays[0], h.arrays[1],
-                h.arrays[2], h.arrays[3], h.arrays[4], c.reals[0], c.reals[1],
-                c.integers[0], c.integers[1], c.integers[2], h.Text(0),
-                c.integers[3], c.integers[4], c.integers[5], h.Text(1), t[15],
-                t[16], t[17], t[18], t[19], t[20], t[21], size, executor);
-          },
-      .launch = aclnnFlashAttentionUnpaddingScoreGradV5,
-  };
-}
 
 OperatorCall Prefill() {
   return {
@@ -302,8 +166,12 @@ aclnnStatus StandingCall::Prepare(uint64_t* workspace_size,
 }
 
 std::vector<OperatorCall> AllOperatorCalls() {
-  return {VarLenForward(), VarLenBackward(), Prefill(), Decode(),
-          SparseBackward()};
+  // First one of each kind, then the other versions of those for training.
+  std::vector<OperatorCall> training = TrainingOperatorCalls();
+  std::vector<OperatorCall> all = {training[0], training[1], Prefill(),
+                                   Decode(), SparseBackward()};
+  all.insert(all.end(), training.begin() + 2, training.end());
+  return all;
 }
 
 }  // namespace flashacl::testing

@@ -64,6 +64,10 @@ class StandingCall {
   std::unique_ptr<const CallHandles> handles_;
 };
 
+// The part of the below that is for training: forward, backward, then all other
+// versions of both.
+std::vector<OperatorCall> TrainingOperatorCalls();
+
 // One valid call of every operator, with every argument given that can be
 // given together. Tensors have no memory yet.
 std::vector<OperatorCall> AllOperatorCalls();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operands, scores and forward rows by the documents' formulas.
-#include "tests/testing/varlen_operands.h"
+#include "tests/testing/training_operands.h"
 
 #include <cfloat>
 #include <cmath>
@@ -18,13 +18,13 @@ int64_t Most(const std::vector<int64_t>& lengths) {
   return *std::max_element(lengths.begin(), lengths.end());
 }
 
-int64_t Scores(const VarLenSizes& s) {
+int64_t Scores(const TrainingSizes& s) {
   int64_t scores = 0;
   for (size_t b = 0; b < s.rows.size(); ++b) scores += s.rows[b] * s.columns[b];
   return scores;
 }
 
-void FillMask(const VarLenCase& c, DeviceTensor* mask, Random& random) {
+void FillMask(const TrainingCase& c, DeviceTensor* mask, Random& random) {
   if (mask == nullptr || c.mask == MaskForm::kCompressed) return;
   const int64_t hidden_in = random.Within(0, 4);  // 0: all, else one in
   for (int64_t n = 0; n < mask->elements(); ++n) {
@@ -36,7 +36,7 @@ void FillMask(const VarLenCase& c, DeviceTensor* mask, Random& random) {
   }
 }
 
-void FillPse(const VarLenCase& c, DeviceTensor* pse, Random& random) {
+void FillPse(const TrainingCase& c, DeviceTensor* pse, Random& random) {
   if (pse == nullptr) return;
   pse->Fill(random, -1, 1);
   if (!Compressed(c)) return;
@@ -54,22 +54,36 @@ void FillPse(const VarLenCase& c, DeviceTensor* pse, Random& random) {
   }
 }
 
+// How many rows come before this one in the tensor's shape.
+int64_t RowAt(const TrainingSizes& s, const std::vector<int64_t>& lengths,
+              size_t b, int64_t row) {
+  if (s.layout == "SBH") return row * s.count() + static_cast<int64_t>(b);
+  return Operands::Before(lengths, b) + row;
+}
+
 }  // namespace
 
 int64_t Sum(const std::vector<int64_t>& lengths) {
   return std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
 }
 
-bool Compressed(const VarLenCase& c) {
+bool Compressed(const TrainingCase& c) {
   return c.pse == PseForm::kCompressed || c.pse == PseForm::kCompressedEach;
 }
 
-Form MaybeSpread(const VarLenCase& c, Form form,
-                 std::initializer_list<size_t> order) {
-  return c.spread ? Spread(std::move(form), order) : form;
+Form MaybeSpread(const TrainingCase& c, Form form) {
+  if (!c.spread) return form;
+  switch (form.dims.size()) {
+    case 2:
+      return Spread(std::move(form), {1, 0});
+    case 3:
+      return Spread(std::move(form), {1, 0, 2});
+    default:
+      return Spread(std::move(form), {3, 0, 2, 1});
+  }
 }
 
-Form MaybeSpaced(const VarLenCase& c, Form form) {
+Form MaybeSpaced(const TrainingCase& c, Form form) {
   if (!c.spread) return form;
   int64_t stride = 2;
   form.strides.assign(form.dims.size(), 0);
@@ -81,8 +95,8 @@ Form MaybeSpaced(const VarLenCase& c, Form form) {
   return form;
 }
 
-std::optional<Form> MaskOf(const VarLenCase& c) {
-  const VarLenSizes& s = c.sizes;
+std::optional<Form> MaskOf(const TrainingCase& c) {
+  const TrainingSizes& s = c.sizes;
   const auto count = static_cast<int64_t>(s.rows.size());
   const int64_t rows = Most(s.rows);
   const int64_t columns = Most(s.columns);
@@ -93,12 +107,11 @@ std::optional<Form> MaskOf(const VarLenCase& c) {
     case MaskForm::kNone:
       return std::nullopt;
     case MaskForm::kLongest:
-      return MaybeSpread(c, {c.mask_type, {rows, columns}}, {1, 0});
+      return MaybeSpread(c, {c.mask_type, {rows, columns}});
     case MaskForm::kAll:
-      return MaybeSpread(c, {c.mask_type, {Sum(s.rows), Sum(s.columns)}},
-                         {1, 0});
+      return MaybeSpread(c, {c.mask_type, {Sum(s.rows), Sum(s.columns)}});
     case MaskForm::kOne:
-      return MaybeSpread(c, four(1, 1), {3, 0, 1, 2});
+      return MaybeSpread(c, four(1, 1));
     case MaskForm::kPerSequence:
       return MaybeSpaced(c, four(count, 1));
     case MaskForm::kPerHead:
@@ -110,16 +123,26 @@ std::optional<Form> MaskOf(const VarLenCase& c) {
   return std::nullopt;
 }
 
-std::optional<Form> PseOf(const VarLenCase& c) {
-  const VarLenSizes& s = c.sizes;
-  const auto count = static_cast<int64_t>(s.rows.size());
+std::optional<Form> PseOf(const TrainingCase& c) {
+  const TrainingSizes& s = c.sizes;
+  const int64_t count = s.count();
+  const auto dense = [&](int64_t sequences, int64_t rows) {
+    return MaybeSpread(c,
+                       {s.type, {sequences, s.heads, rows, s.columns.front()}});
+  };
   switch (c.pse) {
     case PseForm::kNone:
       return std::nullopt;
     case PseForm::kEvery:
+      if (!s.packed()) return dense(count, s.rows.front());
       return MaybeSpaced(c, {s.type, {s.heads * Scores(s)}});
     case PseForm::kShared:
+      if (!s.packed()) return dense(count, 1);
       return MaybeSpaced(c, {s.type, {s.heads * Sum(s.columns)}});
+    case PseForm::kEveryOnce:
+      return dense(1, s.rows.front());
+    case PseForm::kSharedOnce:
+      return dense(1, 1);
     case PseForm::kCompressed:
       return Form{s.type, {1, s.heads, kStored, Most(s.columns)}};
     case PseForm::kCompressedEach:
@@ -127,7 +150,7 @@ std::optional<Form> PseOf(const VarLenCase& c) {
     case PseForm::kSlopes:
       return MaybeSpaced(c, {ACL_FLOAT, {s.heads}});
     case PseForm::kSlopesEach:
-      return MaybeSpread(c, {ACL_FLOAT, {count, s.heads}}, {1, 0});
+      return MaybeSpread(c, {ACL_FLOAT, {count, s.heads}});
   }
   return std::nullopt;
 }
@@ -144,9 +167,35 @@ int64_t Operands::Index(size_t b, int64_t n, int64_t i, int64_t j) const {
   return c.sizes.heads * before + (n * rows(b) + i) * columns(b) + j;
 }
 
-int64_t Operands::SharedIndex(size_t b, int64_t n, int64_t i, int64_t j) const {
-  if (Scores(c.sizes) == Sum(c.sizes.columns)) return Index(b, n, i, j);
-  return c.sizes.heads * FirstColumn(b) + n * columns(b) + j;
+int64_t Operands::QueryAt(size_t b, int64_t n, int64_t i, int64_t dim) const {
+  const int64_t heads = sizes().heads;
+  if (sizes().layout == "BNSD") {
+    return ((static_cast<int64_t>(b) * heads + n) * rows(b) + i) * dim;
+  }
+  return (RowAt(sizes(), sizes().rows, b, i) * heads + n) * dim;
+}
+
+int64_t Operands::KeyAt(size_t b, int64_t n, int64_t j, int64_t dim) const {
+  const int64_t heads = sizes().kv_heads;
+  const int64_t head = kv_head(n);
+  if (sizes().layout == "BNSD") {
+    return ((static_cast<int64_t>(b) * heads + head) * columns(b) + j) * dim;
+  }
+  return (RowAt(sizes(), sizes().columns, b, j) * heads + head) * dim;
+}
+
+int64_t Operands::PseIndex(size_t b, int64_t n, int64_t i, int64_t j) const {
+  switch (c.pse) {
+    case PseForm::kEveryOnce:
+      return Index(0, n, i, j);
+    case PseForm::kSharedOnce:
+      return n * columns(b) + j;
+    case PseForm::kShared:
+      if (Scores(c.sizes) == Sum(c.sizes.columns)) return Index(b, n, i, j);
+      return c.sizes.heads * FirstColumn(b) + n * columns(b) + j;
+    default:
+      return Index(b, n, i, j);
+  }
 }
 
 double Operands::Distance(size_t b, int64_t i, int64_t j) const {
@@ -170,9 +219,10 @@ double Operands::Pse(size_t b, int64_t n, int64_t i, int64_t j) const {
     case PseForm::kNone:
       return 0;
     case PseForm::kEvery:
-      return pse->Nth(Index(b, n, i, j));
     case PseForm::kShared:
-      return pse->Nth(SharedIndex(b, n, i, j));
+    case PseForm::kEveryOnce:
+    case PseForm::kSharedOnce:
+      return pse->Nth(PseIndex(b, n, i, j));
     case PseForm::kCompressed:
     case PseForm::kCompressedEach: {
       const auto [r, k] = Stored(i, j);
@@ -187,14 +237,16 @@ double Operands::Pse(size_t b, int64_t n, int64_t i, int64_t j) const {
 }
 
 double Operands::Score(size_t b, int64_t n, int64_t i, int64_t j) const {
-  const int64_t t = FirstRow(b) + i;
-  const int64_t u = FirstColumn(b) + j;
   double x = 0;
+  int64_t t = QueryAt(b, n, i, c.sizes.dim);
+  int64_t u = KeyAt(b, n, j, c.sizes.dim);
   for (int64_t d = 0; d < c.sizes.dim; ++d) {
-    x += query->Get({t, n, d}) * key->Get({u, kv_head(n), d});
+    x += query->Nth(t + d) * key->Nth(u + d);
   }
+  t = QueryAt(b, n, i, c.rope_dim);
+  u = KeyAt(b, n, j, c.rope_dim);
   for (int64_t d = 0; d < c.rope_dim; ++d) {
-    x += query_rope->Get({t, n, d}) * key_rope->Get({u, kv_head(n), d});
+    x += query_rope->Nth(t + d) * key_rope->Nth(u + d);
   }
   const double scale = static_cast<float>(c.scale);
   const double p = Pse(b, n, i, j);
@@ -244,6 +296,7 @@ bool Operands::Sees(size_t b, int64_t n, int64_t i, int64_t j) const {
       return !Hidden(b, n, i, j) && -pre <= static_cast<double>(d) &&
              static_cast<double>(d) <= next;
     case 1:
+    case 5:
       return !Hidden(b, n, i, j);
     case 2:
       return d <= 0;
@@ -303,18 +356,20 @@ RowResult Forward(const Operands& o, size_t b, int64_t n, int64_t i) {
     row.sum += e;
     const double weight = e * o.Keep(b, n, i, column);
     if (weight == 0) continue;
+    const int64_t u = o.KeyAt(b, n, column, v_dim);
     for (int64_t d = 0; d < v_dim; ++d) {
-      row.out[static_cast<size_t>(d)] +=
-          weight * o.value->Get({o.FirstColumn(b) + column, o.kv_head(n), d});
+      row.out[static_cast<size_t>(d)] += weight * o.value->Nth(u + d);
     }
   }
   for (double& x : row.out) x /= row.sum;
   return row;
 }
 
-void FillRows(DeviceTensor* tensor, int64_t used, Random& random) {
+void FillRows(const TrainingSizes& sizes, DeviceTensor* tensor, int64_t used,
+              Random& random) {
   if (tensor == nullptr) return;
   tensor->Fill(random, -1, 1);
+  if (!sizes.packed()) return;
   const int64_t per_row = tensor->form().dims[1] * tensor->form().dims[2];
   for (int64_t n = used * per_row; n < tensor->elements(); ++n) {
     tensor->SetNth(n, kNan);
@@ -325,10 +380,10 @@ void FillOperands(Operands& o, Random& random) {
   const int64_t rows = Sum(o.sizes().rows);
   const int64_t columns = Sum(o.sizes().columns);
   for (DeviceTensor* tensor : {o.query, o.query_rope}) {
-    FillRows(tensor, rows, random);
+    FillRows(o.sizes(), tensor, rows, random);
   }
   for (DeviceTensor* tensor : {o.key, o.value, o.key_rope}) {
-    FillRows(tensor, columns, random);
+    FillRows(o.sizes(), tensor, columns, random);
   }
   FillMask(o.c, o.mask, random);
   FillPse(o.c, o.pse, random);
@@ -336,13 +391,13 @@ void FillOperands(Operands& o, Random& random) {
   if (o.sink != nullptr) o.sink->Fill(random, -2, 2);
 }
 
-std::optional<Form> DropOf(const VarLenCase& c) {
+std::optional<Form> DropOf(const TrainingCase& c) {
   if (!c.dropout) return std::nullopt;
   const int64_t bits = c.sizes.heads * Scores(c.sizes);
   return Form{ACL_UINT8, {std::max<int64_t>((bits + 7) / 8, 1)}};
 }
 
-double ScaleOf(const VarLenCase& c) {
+double ScaleOf(const TrainingCase& c) {
   return static_cast<double>(Most(c.sizes.rows) + Most(c.sizes.columns) +
                              c.sizes.dim) /
          c.keep;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of the two operators on packed sequences as data: change any field,
-// then make the tensors and call.
+// Calls of the operators for training as data, in all versions: change any
+// field, then make the tensors and call.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace flashacl::testing {
 std::vector<int64_t> Ends(const std::vector<int64_t>& lengths);
 
 // What shapes of a call follow from.
-struct VarLenSizes {
+struct TrainingSizes {
   aclDataType type = ACL_FLOAT16;
   std::vector<int64_t> rows = {3, 2};
   std::vector<int64_t> columns = {4, 2};
@@ -28,39 +28,65 @@ struct VarLenSizes {
   int64_t v_dim = 8;
   int64_t row_tail = 0;  // rows that belong to no sequence
   int64_t column_tail = 0;
+  std::string layout = "TND";  // in the others, all lengths must be equal
+
+  bool packed() const { return layout == "TND"; }
+  int64_t count() const { return static_cast<int64_t>(rows.size()); }
 };
 
-// aclnnFlashAttentionVarLenScore, with its arguments' names.
-struct VarLenForward {
-  explicit VarLenForward(const VarLenSizes& sizes = {});
+// What a version has that the first has not: the same in both directions.
+struct VersionFeatures {
+  bool pse_types = false;  // and starts
+  bool rope = false;
+  bool sink = false;
+  bool statistic_order = false;  // softmaxOutLayout, softmaxInLayout
+};
+VersionFeatures FeaturesOf(bool packed, int version);
 
-  std::optional<Form> query, key, value, realShift, dropMask, paddingMask,
-      attenMask, softmaxMax, softmaxSum, softmaxOut, attentionOut;
-  std::optional<std::vector<int64_t>> prefix, actualSeqQLen, actualSeqKvLen;
+// 1 to that.
+constexpr int VersionsOf(bool packed) { return packed ? 5 : 3; }
+
+// aclnnFlashAttentionVarLenScore, or aclnnFlashAttentionScore unless packed,
+// with their arguments' names. What the version lacks is not passed.
+struct TrainingForward {
+  explicit TrainingForward(const TrainingSizes& sizes = {}, int version = 1);
+
+  bool packed = true;
+  int version = 1;
+  std::optional<Form> query, queryRope, key, keyRope, value, realShift,
+      dropMask, paddingMask, attenMask, sink, softmaxMax, softmaxSum,
+      softmaxOut, attentionOut;
+  std::optional<std::vector<int64_t>> prefix, actualSeqQLen, actualSeqKvLen,
+      qStartIdx, kvStartIdx;
   double scaleValue = 0.5;
   double keepProb = 1;
   int64_t preTokens = 65536;
   int64_t nextTokens = 65536;
   int64_t headNum = 0;
-  std::optional<std::string> inputLayout = "TND";
+  std::optional<std::string> inputLayout;
   int64_t innerPrecise = 0;
   int64_t sparseMode = 0;
+  int64_t pseType = 1;
+  std::optional<std::string> softmaxOutLayout;
   bool give_size = true;
   bool give_executor = true;
 
   struct Tensors {
-    DeviceTensor *query, *key, *value, *realShift, *dropMask, *paddingMask,
-        *attenMask, *softmaxMax, *softmaxSum, *softmaxOut, *attentionOut;
-    const aclIntArray *prefix, *actualSeqQLen, *actualSeqKvLen;
+    DeviceTensor *query, *queryRope, *key, *keyRope, *value, *realShift,
+        *dropMask, *paddingMask, *attenMask, *sink, *softmaxMax, *softmaxSum,
+        *softmaxOut, *attentionOut;
+    const aclIntArray *prefix, *actualSeqQLen, *actualSeqKvLen, *qStartIdx,
+        *kvStartIdx;
   };
+  Caller::PhaseTwo PhaseTwo() const;
   Tensors Make(Caller& caller) const;
   aclnnStatus Plan(const Tensors& tensors, uint64_t* size,
                    aclOpExecutor** executor) const;
 };
 
 // aclnnFlashAttentionUnpaddingScoreGradV5, with its arguments' names.
-struct VarLenBackward {
-  explicit VarLenBackward(const VarLenSizes& sizes = {});
+struct TrainingBackward {
+  explicit TrainingBackward(const TrainingSizes& sizes = {});
 
   std::optional<Form> query, queryRope, keyIn, keyInRope, value, dy, pseShift,
       dropMask, paddingMask, attenMask, softmaxMax, softmaxSum, softmaxIn,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the documents say that the two operators on packed sequences compute, in
-// double precision and plain index arithmetic, and whole calls compared with
-// it. Knows nothing of how the library states or solves a problem.
+// What the documents say that the operators for training compute, in double
+// precision and plain index arithmetic, and whole calls compared with it. Knows
+// nothing of how the library states or solves a problem.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 #include "base/random.h"
 #include "tests/testing/call.h"
-#include "tests/testing/varlen_call.h"
+#include "tests/testing/training_call.h"
 
 namespace flashacl::testing {
 
@@ -27,8 +27,10 @@ enum class MaskForm {
 
 enum class PseForm {
   kNone,
-  kEvery,           // [N * sum of Sq * Skv]
-  kShared,          // [N * sum of Skv]
+  kEvery,           // [N * sum of Sq * Skv]; dense: [B, N, Sq, Skv]
+  kShared,          // [N * sum of Skv]; dense: [B, N, 1, Skv]
+  kEveryOnce,       // dense: [1, N, Sq, Skv]
+  kSharedOnce,      // dense: [1, N, 1, Skv]
   kCompressed,      // [1, N, 1024, maxSkv]
   kCompressedEach,  // [B, N, 1024, maxSkv]
   kSlopes,          // [N]
@@ -37,8 +39,8 @@ enum class PseForm {
 
 // What to ask; every field may be combined with the others as far as the
 // documents allow.
-struct VarLenCase {
-  VarLenSizes sizes = {.type = ACL_FLOAT};
+struct TrainingCase {
+  TrainingSizes sizes = {.type = ACL_FLOAT};
   MaskForm mask = MaskForm::kNone;
   aclDataType mask_type = ACL_BOOL;
   int64_t mode = 0;
@@ -51,24 +53,29 @@ struct VarLenCase {
   double scale = 0.5;
   int64_t inner_precise = 0;
   bool spread = false;  // gaps and other orders of axes wherever shapes say all
-
-  // Backward only.
+  // What not all versions have.
   int64_t pse_type = 1;
   std::optional<int64_t> q_start = {};
   std::optional<int64_t> kv_start = {};
   int64_t rope_dim = 0;
   bool sink = false;
+  bool same_as_input = false;
+  int version = 0;  // 0: each that has what the case asks for
+
+  // Backward only.
   bool sink_gradient = true;
   bool pse_gradient = false;
-  bool same_as_input = false;
   bool foreign = false;  // max, sum and out that no forward wrote
 };
 
+// Whether a version has what the case asks for.
+bool Has(int version, const TrainingCase& c);
+
 // All fields, for messages.
-std::string ToString(const VarLenCase& c);
+std::string ToString(const TrainingCase& c);
 
 // Makes the call with random operands and expects what the documents say.
-void ExpectForward(const VarLenCase& c, Random& random);
-void ExpectBackward(const VarLenCase& c, Random& random);
+void ExpectForward(const TrainingCase& c, Random& random);
+void ExpectBackward(const TrainingCase& c, Random& random);
 
 }  // namespace flashacl::testing

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole calls against the documents' formulas.
-#include "tests/testing/varlen_oracle.h"
+#include "tests/testing/training_oracle.h"
 
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -13,50 +13,106 @@
 #include "aclnnop/aclnn_flash_attention_score.h"
 #include "aclnnop/aclnn_flash_attention_score_grad.h"
 #include "base/str.h"
-#include "tests/testing/varlen_operands.h"
+#include "tests/testing/training_operands.h"
 
 namespace flashacl::testing {
 
-void ExpectForward(const VarLenCase& c, Random& random) {
-  VarLenForward call(c.sizes);
+bool Has(int version, const TrainingCase& c) {
+  const VersionFeatures has = FeaturesOf(c.sizes.packed(), version);
+  const bool types = c.pse_type != 1 || c.q_start || c.kv_start;
+  return (has.pse_types || !types) && (has.rope || c.rope_dim == 0) &&
+         (has.sink || !c.sink) && (has.statistic_order || !c.same_as_input);
+}
+
+namespace {
+
+// Where the eight copies of a row's maximum and sum are.
+int64_t LaneOf(const Operands& o, size_t b, int64_t n, int64_t i) {
+  const int64_t heads = o.sizes().heads;
+  return 8 * (o.c.same_as_input ? (o.FirstRow(b) + i) * heads + n
+                                : heads * o.FirstRow(b) + n * o.rows(b) + i);
+}
+
+// What both directions have, after the tensors' shapes.
+template <typename Call>
+void SetVersioned(const TrainingCase& c, Call& call) {
+  call.pseType = c.pse_type;
+  if (c.q_start) call.qStartIdx = {*c.q_start};
+  if (c.kv_start) call.kvStartIdx = {*c.kv_start};
+}
+
+// Blocks must be evenly spaced, what is read by its shape need not be.
+Form StatisticOf(const TrainingCase& c, Form form) {
+  const bool by_shape = c.same_as_input || !c.sizes.packed();
+  return by_shape ? MaybeSpread(c, std::move(form))
+                  : MaybeSpaced(c, std::move(form));
+}
+
+TrainingForward ForwardCall(const TrainingCase& c, int version) {
+  TrainingForward call(c.sizes, version);
   SetCommon(c, call);
+  SetVersioned(c, call);
   call.realShift = PseOf(c);
-  for (auto* form : {&call.query, &call.key, &call.value, &call.attentionOut}) {
-    **form = MaybeSpread(c, **form, {1, 0, 2});
+  if (c.same_as_input) call.softmaxOutLayout = "same_as_input";
+  if (c.sink) call.sink = MaybeSpaced(c, {ACL_FLOAT, {c.sizes.heads}});
+  if (c.rope_dim > 0) {
+    call.queryRope = call.query;
+    call.queryRope->dims[2] = c.rope_dim;
+    call.keyRope = call.key;
+    call.keyRope->dims[2] = c.rope_dim;
+  }
+  for (auto* form : {&call.query, &call.queryRope, &call.key, &call.keyRope,
+                     &call.value, &call.attentionOut}) {
+    if (*form) **form = MaybeSpread(c, **form);
   }
   for (auto* form : {&call.softmaxMax, &call.softmaxSum}) {
-    **form = MaybeSpaced(c, **form);
+    **form = StatisticOf(c, **form);
   }
-  Caller caller(aclnnFlashAttentionVarLenScore);
-  const VarLenForward::Tensors t = call.Make(caller);
+  return call;
+}
+
+void ExpectForwardOf(const TrainingCase& c, int version, Random& random) {
+  const TrainingForward call = ForwardCall(c, version);
+  Caller caller(call.PhaseTwo());
+  const TrainingForward::Tensors t = call.Make(caller);
   Operands o{.c = c,
              .query = t.query,
              .key = t.key,
              .value = t.value,
+             .query_rope = t.queryRope,
+             .key_rope = t.keyRope,
              .pse = t.realShift,
              .drop = t.dropMask,
-             .mask = t.attenMask};
+             .mask = t.attenMask,
+             .sink = t.sink};
   FillOperands(o, random);
   ASSERT_TRUE(caller.Run([&](uint64_t* size, aclOpExecutor** executor) {
     return call.Plan(t, size, executor);
   }));
 
-  const VarLenSizes& s = c.sizes;
   std::vector<double> out(static_cast<size_t>(t.attentionOut->elements()), 0);
   std::vector<double> max(static_cast<size_t>(t.softmaxMax->elements()), 0);
   std::vector<double> sum(max.size(), 0);
-  ForRows(s, [&](size_t b, int64_t n, int64_t i) {
+  ForRows(c.sizes, [&](size_t b, int64_t n, int64_t i) {
     const RowResult row = Forward(o, b, n, i);
-    const int64_t first = ((o.FirstRow(b) + i) * s.heads + n) * s.v_dim;
-    std::copy(row.out.begin(), row.out.end(), out.begin() + first);
-    const int64_t lane = 8 * (s.heads * o.FirstRow(b) + n * s.rows[b] + i);
-    std::fill_n(max.begin() + lane, 8, row.max);
-    std::fill_n(sum.begin() + lane, 8, row.sum);
+    std::ranges::copy(row.out, out.begin() + o.QueryAt(b, n, i, c.sizes.v_dim));
+    std::fill_n(max.begin() + LaneOf(o, b, n, i), 8, row.max);
+    std::fill_n(sum.begin() + LaneOf(o, b, n, i), 8, row.sum);
   });
   const double scale = ScaleOf(c);
   ExpectNear(*t.attentionOut, out, 2 / c.keep);
   ExpectNear(*t.softmaxMax, max, scale);
   ExpectNear(*t.softmaxSum, sum, scale);
+}
+
+}  // namespace
+
+void ExpectForward(const TrainingCase& c, Random& random) {
+  for (int v = 1; v <= VersionsOf(c.sizes.packed()); ++v) {
+    if (c.version == 0 ? !Has(v, c) : c.version != v) continue;
+    SCOPED_TRACE(::testing::Message() << "version " << v);
+    ExpectForwardOf(c, v, random);
+  }
 }
 
 namespace {
@@ -68,18 +124,15 @@ struct Gradients {
 
 struct BackwardRun {
   const Operands& o;
-  const VarLenBackward::Tensors& t;
+  const TrainingBackward::Tensors& t;
 
-  // Where the eight copies of a row's maximum and sum are.
   int64_t Lane(size_t b, int64_t n, int64_t i) const {
-    const int64_t heads = o.sizes().heads;
-    return 8 * (o.c.same_as_input ? (o.FirstRow(b) + i) * heads + n
-                                  : heads * o.FirstRow(b) + n * o.rows(b) + i);
+    return LaneOf(o, b, n, i);
   }
 
   void FillForwardResults(Random& random) const {
-    FillRows(t.dy, Sum(o.sizes().rows), random);
-    FillRows(t.attentionIn, Sum(o.sizes().rows), random);
+    FillRows(o.sizes(), t.dy, Sum(o.sizes().rows), random);
+    FillRows(o.sizes(), t.attentionIn, Sum(o.sizes().rows), random);
     ForRows(o.sizes(), [&](size_t b, int64_t n, int64_t i) {
       RowResult row = Forward(o, b, n, i);
       const bool whole = std::fabs(row.max) < FLT_MAX && row.sum > 0;
@@ -93,34 +146,30 @@ struct BackwardRun {
       }
       if (o.c.foreign) return;
       for (int64_t d = 0; d < o.sizes().v_dim; ++d) {
-        t.attentionIn->Set({o.FirstRow(b) + i, n, d},
-                           row.out[static_cast<size_t>(d)]);
+        t.attentionIn->SetNth(o.QueryAt(b, n, i, o.sizes().v_dim) + d,
+                              row.out[static_cast<size_t>(d)]);
       }
     });
   }
 
-  // sum_d a[t, n, d] * x[u, g, d]
-  static double Dot(const DeviceTensor& a, int64_t row, int64_t n,
-                    const DeviceTensor& x, int64_t other, int64_t g) {
+  // sum_d a[first + d] * x[other + d], over the channels of value
+  double Dot(const DeviceTensor& a, int64_t first, const DeviceTensor& x,
+             int64_t other) const {
     double sum = 0;
-    for (int64_t d = 0; d < a.form().dims[2]; ++d) {
-      sum += a.Get({row, n, d}) * x.Get({other, g, d});
+    for (int64_t d = 0; d < o.sizes().v_dim; ++d) {
+      sum += a.Nth(first + d) * x.Nth(other + d);
     }
     return sum;
   }
 
-  // to[row, n, :] += factor * from[other, g, :]
-  struct Place {
-    const DeviceTensor* tensor;
-    int64_t row, head;
+  // to[first + d] += factor * from[other + d], for all channels d
+  struct Channels {
+    int64_t first, other, count;
   };
-  static void Add(std::vector<double>& to, const Place& at, double factor,
-                  const Place& from) {
-    if (at.tensor == nullptr || from.tensor == nullptr) return;
-    const auto& dims = at.tensor->form().dims;
-    for (int64_t d = 0; d < dims[2]; ++d) {
-      to[static_cast<size_t>((at.row * dims[1] + at.head) * dims[2] + d)] +=
-          factor * from.tensor->Get({from.row, from.head, d});
+  static void Add(std::vector<double>& to, double factor,
+                  const DeviceTensor* from, const Channels& at) {
+    for (int64_t d = 0; d < at.count; ++d) {
+      to[static_cast<size_t>(at.first + d)] += factor * from->Nth(at.other + d);
     }
   }
 
@@ -134,10 +183,10 @@ struct BackwardRun {
     const double factor = o.c.pse_type == 1 ? scale * ds : ds;
     switch (o.c.pse) {
       case PseForm::kEvery:
-        at(o.Index(b, n, i, j)) += factor;
-        break;
       case PseForm::kShared:
-        at(o.SharedIndex(b, n, i, j)) += factor;
+      case PseForm::kEveryOnce:
+      case PseForm::kSharedOnce:
+        at(o.PseIndex(b, n, i, j)) += factor;
         break;
       case PseForm::kSlopes:
         at(n) -= ds * o.Distance(b, i, j);
@@ -150,32 +199,36 @@ struct BackwardRun {
     }
   }
 
+  // What score (i, j) adds, with its p and ds.
+  void AddScore(Gradients& g, size_t b, int64_t n, int64_t i, int64_t j,
+                double p, double ds) const {
+    const double scaled = static_cast<float>(o.c.scale) * ds;
+    const int64_t v_dim = o.sizes().v_dim, dim = o.sizes().dim;
+    const int64_t rope = o.c.rope_dim;
+    const auto q = [&](int64_t d) { return o.QueryAt(b, n, i, d); };
+    const auto k = [&](int64_t d) { return o.KeyAt(b, n, j, d); };
+    Add(g.value, p * o.Keep(b, n, i, j), t.dy, {k(v_dim), q(v_dim), v_dim});
+    Add(g.query, scaled, t.keyIn, {q(dim), k(dim), dim});
+    Add(g.key, scaled, t.query, {k(dim), q(dim), dim});
+    Add(g.query_rope, scaled, t.keyInRope, {q(rope), k(rope), rope});
+    Add(g.key_rope, scaled, t.queryRope, {k(rope), q(rope), rope});
+    if (o.c.pse_gradient) AddPse(g, b, n, i, j, ds);
+  }
+
   void AddRow(Gradients& g, size_t b, int64_t n, int64_t i) const {
-    const double scale = static_cast<float>(o.c.scale);
-    const int64_t row = o.FirstRow(b) + i;
-    const int64_t kv = o.kv_head(n);
     const double max = t.softmaxMax->Nth(Lane(b, n, i));
     const double sum = t.softmaxSum->Nth(Lane(b, n, i));
-    const double delta = Dot(*t.dy, row, n, *t.attentionIn, row, n);
+    const int64_t v_dim = o.sizes().v_dim;
+    const int64_t row = o.QueryAt(b, n, i, v_dim);
+    const double delta = Dot(*t.dy, row, *t.attentionIn, row);
     double p_dp = 0;
     for (int64_t j = 0; j < o.columns(b); ++j) {
       if (!o.Sees(b, n, i, j)) continue;
-      const int64_t column = o.FirstColumn(b) + j;
-      const double keep = o.Keep(b, n, i, j);
       const double p = std::exp(o.Score(b, n, i, j) - max) / sum;
-      const double dp = Dot(*t.dy, row, n, *t.value, column, kv) * keep;
-      const double ds = p * (dp - delta);
+      const double dp = Dot(*t.dy, row, *t.value, o.KeyAt(b, n, j, v_dim)) *
+                        o.Keep(b, n, i, j);
       p_dp += p * dp;
-      Add(g.value, {t.dv, column, kv}, p * keep, {t.dy, row, n});
-      Add(g.query, {t.dq, row, n}, scale * ds, {t.keyIn, column, kv});
-      Add(g.key, {t.dk, column, kv}, scale * ds, {t.query, row, n});
-      if (o.c.rope_dim > 0) {
-        Add(g.query_rope, {t.dqRope, row, n}, scale * ds,
-            {t.keyInRope, column, kv});
-        Add(g.key_rope, {t.dkRope, column, kv}, scale * ds,
-            {t.queryRope, row, n});
-      }
-      if (o.c.pse_gradient) AddPse(g, b, n, i, j, ds);
+      AddScore(g, b, n, i, j, p, p * (dp - delta));
     }
     if (o.sink == nullptr || o.columns(b) == 0) return;
     g.sink[static_cast<size_t>(n)] -=
@@ -188,13 +241,11 @@ std::vector<double> Zeros(const DeviceTensor* tensor) {
       tensor == nullptr ? 0 : static_cast<size_t>(tensor->elements()), 0);
 }
 
-VarLenBackward CallOf(const VarLenCase& c) {
-  VarLenBackward call(c.sizes);
+TrainingBackward CallOf(const TrainingCase& c) {
+  TrainingBackward call(c.sizes);
   SetCommon(c, call);
+  SetVersioned(c, call);
   call.pseShift = PseOf(c);
-  call.pseType = c.pse_type;
-  if (c.q_start) call.qStartIdx = {*c.q_start};
-  if (c.kv_start) call.kvStartIdx = {*c.kv_start};
   if (c.same_as_input) call.softmaxInLayout = "same_as_input";
   if (c.pse_gradient) call.dpse = call.pseShift;
   if (c.sink) call.sinkIn = MaybeSpaced(c, {ACL_FLOAT, {c.sizes.heads}});
@@ -210,21 +261,20 @@ VarLenBackward CallOf(const VarLenCase& c) {
   for (auto* form : {&call.query, &call.queryRope, &call.keyIn, &call.keyInRope,
                      &call.value, &call.dy, &call.attentionIn, &call.dq,
                      &call.dqRope, &call.dk, &call.dkRope, &call.dv}) {
-    if (*form) **form = MaybeSpread(c, **form, {1, 0, 2});
+    if (*form) **form = MaybeSpread(c, **form);
   }
   for (auto* form : {&call.softmaxMax, &call.softmaxSum}) {
-    **form = c.same_as_input ? MaybeSpread(c, **form, {1, 0, 2})
-                             : MaybeSpaced(c, **form);
+    **form = StatisticOf(c, **form);
   }
   return call;
 }
 
 }  // namespace
 
-void ExpectBackward(const VarLenCase& c, Random& random) {
-  const VarLenBackward call = CallOf(c);
+void ExpectBackward(const TrainingCase& c, Random& random) {
+  const TrainingBackward call = CallOf(c);
   Caller caller(aclnnFlashAttentionUnpaddingScoreGradV5);
-  const VarLenBackward::Tensors t = call.Make(caller);
+  const TrainingBackward::Tensors t = call.Make(caller);
   Operands o{.c = c,
              .query = t.query,
              .key = t.keyIn,
@@ -258,15 +308,16 @@ void ExpectBackward(const VarLenCase& c, Random& random) {
   if (t.dpse != nullptr && !Compressed(c)) ExpectNear(*t.dpse, g.pse, scale);
 }
 
-std::string ToString(const VarLenCase& c) {
-  const VarLenSizes& s = c.sizes;
-  std::string text = Str(
-      "type {} q {} kv {} tails {}/{} heads {}/{} dims {}+{}/{} mask {} ({}) "
-      "mode {} pre {} next {}",
-      static_cast<int>(s.type), Join(s.rows, ","), Join(s.columns, ","),
-      s.row_tail, s.column_tail, s.heads, s.kv_heads, s.dim, c.rope_dim,
-      s.v_dim, static_cast<int>(c.mask), static_cast<int>(c.mask_type), c.mode,
-      c.pre, c.next);
+std::string ToString(const TrainingCase& c) {
+  const TrainingSizes& s = c.sizes;
+  std::string text =
+      Str("{} V{} type {} q {} kv {} tails {}/{} heads {}/{} dims {}+{}/{} "
+          "mask {} ({}) "
+          "mode {} pre {} next {}",
+          s.layout, c.version, static_cast<int>(s.type), Join(s.rows, ","),
+          Join(s.columns, ","), s.row_tail, s.column_tail, s.heads, s.kv_heads,
+          s.dim, c.rope_dim, s.v_dim, static_cast<int>(c.mask),
+          static_cast<int>(c.mask_type), c.mode, c.pre, c.next);
   if (c.prefix) text += Str(" prefix {}", Join(*c.prefix, ","));
   text += Str(" pse {} type {} starts {}/{} drop {} keep {} scale {}",
               static_cast<int>(c.pse), c.pse_type, c.q_start.value_or(0),

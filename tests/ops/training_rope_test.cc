@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// What counts as rope, what it needs and what it excludes.
+#include "ops/training_rope.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "ops/training_forward.h"
+
+namespace flashacl::ops {
+namespace {
+
+constexpr TrainingNames kNames{"pse",        "keepProb",   "preTokens",
+                               "nextTokens", "sparseMode", "pseType"};
+
+// A table of its own: query, rope, key, rope, pse, drop mask, mask.
+constexpr acl::Argument kTable[] = {
+    {"query", acl::Need::kRequired, acl::kFloats},
+    {"queryRope", acl::Need::kOptional, acl::kFloats},
+    {"key", acl::Need::kRequired, acl::kFloats},
+    {"keyRope", acl::Need::kOptional, acl::kFloats},
+    {"pse", acl::Need::kOptional, acl::kFloats},
+    {"dropMask", acl::Need::kOptional, acl::kAnyType},
+    {"mask", acl::Need::kOptional, acl::kAnyType},
+};
+constexpr RopeRows kRows{.query = 0,
+                         .query_rope = 1,
+                         .key = 2,
+                         .key_rope = 3,
+                         .pse = 4,
+                         .drop_mask = 5,
+                         .atten_mask = 6};
+
+class Call {
+ public:
+  Call() {
+    Give(0, {5, 2, 8});
+    Give(2, {6, 1, 8});
+  }
+  ~Call() {
+    for (const aclTensor* tensor : tensors_) aclDestroyTensor(tensor);
+  }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  void Give(size_t row, std::vector<int64_t> dims,
+            aclDataType type = ACL_BF16) {
+    aclDestroyTensor(tensors_[row]);
+    tensors_[row] =
+        aclCreateTensor(dims.data(), dims.size(), type, nullptr, 0,
+                        ACL_FORMAT_ND, dims.data(), dims.size(), nullptr);
+  }
+  void Rope() {
+    Give(1, {5, 2, 4});
+    Give(3, {6, 1, 4});
+    Give(6, {3, 4}, ACL_BOOL);
+  }
+  acl::Arguments Read() const {
+    const std::vector<acl::Passed> passed(tensors_.begin(), tensors_.end());
+    return *acl::Arguments::Read(kTable, passed);
+  }
+  Status Check(double keep = 1, int64_t mode = 0) const {
+    return CheckRope(Read(), kRows, {kNames, keep, mode});
+  }
+
+ private:
+  std::array<const aclTensor*, 7> tensors_{};
+};
+
+TEST(HasRope, NeedsChannelsNotRows) {
+  Call call;
+  EXPECT_FALSE(HasRope(call.Read(), kRows));
+  call.Give(1, {0});
+  EXPECT_FALSE(HasRope(call.Read(), kRows));
+  call.Give(1, {5, 2, 0});
+  EXPECT_FALSE(HasRope(call.Read(), kRows));
+  call.Give(1, {0, 2, 4});
+  EXPECT_TRUE(HasRope(call.Read(), kRows));
+}
+
+TEST(CheckRope, NamesWhatIsMissing) {
+  Call call;
+  EXPECT_TRUE(call.Check(0.5, 6).ok());  // without rope it excludes nothing
+  call.Give(1, {5, 2, 4});
+  EXPECT_EQ(call.Check().message(),
+            "The keyRope cannot be nullptr when rope is given.");
+  call.Give(3, {6, 1, 4});
+  EXPECT_EQ(call.Check().message(),
+            "The mask cannot be nullptr when rope is given.");
+  call.Rope();
+  EXPECT_TRUE(call.Check().ok());
+}
+
+TEST(CheckRope, NamesWhatDoesNotGoWithIt) {
+  Call call;
+  call.Rope();
+  EXPECT_EQ(call.Check(0.5).message(), "keepProb: 0.5, expected 1 with rope");
+  EXPECT_EQ(call.Check(1, 6).code(), Code::kInvalidArgument);
+  call.Give(4, {4});
+  EXPECT_EQ(call.Check().message(), "pse: given, but there is none with rope");
+}
+
+TEST(CheckRope, WantsShapesOfTheTensorsItExtends) {
+  const auto refuses = [](size_t row, std::vector<int64_t> dims) {
+    Call call;
+    call.Rope();
+    call.Give(row, std::move(dims));
+    return call.Check().code() == Code::kInvalidArgument;
+  };
+  EXPECT_TRUE(refuses(1, {5, 2, 9}));
+  EXPECT_TRUE(refuses(1, {5, 1, 4}));
+  EXPECT_TRUE(refuses(3, {5, 1, 4}));
+  EXPECT_TRUE(refuses(3, {6, 1, 3}));
+  EXPECT_TRUE(refuses(1, {5, 8}));
+  Call call;
+  call.Rope();
+  call.Give(3, {6, 1, 4}, ACL_FLOAT);
+  EXPECT_EQ(call.Check().message(),
+            "keyRope: data type FLOAT, expected BFLOAT16");
+}
+
+TEST(StateRope, AddsChannels) {
+  Call call;
+  call.Rope();
+  Training training{.names = &kNames, .head_num = 2};
+  training.batch.sequences.resize(3);
+  AttentionProblem problem;
+  StateRope(call.Read(), kRows, training, problem);
+  EXPECT_EQ(problem.rope_dim, 4);
+  EXPECT_EQ(problem[Slot::kQueryRope].At(2, 4, 1, 3), 4 * 8 + 4 + 3);
+  EXPECT_EQ(problem[Slot::kKeyRope].At(2, 5, 0, 3), 5 * 4 + 3);
+  EXPECT_FALSE(problem.has(Slot::kGradKeyRope));
+}
+
+}  // namespace
+}  // namespace flashacl::ops

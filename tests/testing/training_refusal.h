@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tables of calls that are refused, or planned, in every version that there is.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/testing/call.h"
+#include "tests/testing/training_call.h"
+
+namespace flashacl::testing {
+
+inline constexpr aclnnStatus kNull = 161001;
+inline constexpr aclnnStatus kInvalid = 161002;
+inline constexpr aclnnStatus kDeep = 561103;  // contradictions, forward
+
+// One change of a valid call, and the answer. The call has the table's sizes
+// unless it says others.
+template <typename Call>
+struct Refusal {
+  std::string name;
+  aclnnStatus status;
+  std::string words;
+  std::function<void(Call&)> change;
+  std::optional<TrainingSizes> sizes = {};
+};
+
+// What the calls of a table have in common. No versions: all there are.
+struct RefusalScope {
+  TrainingSizes sizes = {};
+  std::vector<int> versions = {};
+
+  std::vector<int> Versions() const {
+    std::vector<int> all = versions;
+    for (int v = 1; versions.empty() && v <= VersionsOf(sizes.packed()); ++v) {
+      all.push_back(v);
+    }
+    return all;
+  }
+};
+
+template <typename Call>
+void ExpectRefusal(const Call& call, const Refusal<Call>& refusal) {
+  Caller caller(call.PhaseTwo());
+  const auto tensors = call.Make(caller);
+  if (call.give_size && call.give_executor) {
+    caller.ExpectFailure(
+        [&](uint64_t* size, aclOpExecutor** executor) {
+          return call.Plan(tensors, size, executor);
+        },
+        refusal.status, refusal.words);
+    return;
+  }
+  uint64_t size = 7;
+  aclOpExecutor* executor = nullptr;
+  EXPECT_EQ(call.Plan(tensors, &size, &executor), refusal.status);
+  EXPECT_EQ(size, 7u);
+  EXPECT_EQ(executor, nullptr);
+  const char* message = aclGetRecentErrMsg();
+  ASSERT_NE(message, nullptr);
+  EXPECT_NE(std::string(message).find(refusal.words), std::string::npos)
+      << message;
+}
+
+template <typename Call>
+bool Runs(const Call& call) {
+  Caller caller(call.PhaseTwo());
+  const auto tensors = call.Make(caller);
+  if (tensors.softmaxSum != nullptr) tensors.softmaxSum->FillWith(1);
+  return caller.Run([&](uint64_t* size, aclOpExecutor** executor) {
+    return call.Plan(tensors, size, executor);
+  });
+}
+
+// Makes each changed call and expects it to be refused, then the same call
+// without the change and expects it to run.
+template <typename Call>
+void ExpectRefused(const std::vector<Refusal<Call>>& refusals,
+                   const RefusalScope& scope = {}) {
+  for (const Refusal<Call>& refusal : refusals) {
+    for (const int version : scope.Versions()) {
+      SCOPED_TRACE(refusal.name + ", version " + std::to_string(version));
+      Call call(refusal.sizes.value_or(scope.sizes), version);
+      refusal.change(call);
+      ExpectRefusal(call, refusal);
+      EXPECT_TRUE(Runs(Call(scope.sizes, version)));
+    }
+  }
+}
+
+// Phase 1 alone: for shapes too large to compute in a test.
+template <typename Call>
+void ExpectPlanned(const std::string& name, const RefusalScope& scope,
+                   const std::function<void(Call&)>& change) {
+  for (const int version : scope.Versions()) {
+    SCOPED_TRACE(name + ", version " + std::to_string(version));
+    Call call(scope.sizes, version);
+    change(call);
+    Caller caller(call.PhaseTwo());
+    const auto tensors = call.Make(caller);
+    uint64_t size = 0;
+    aclOpExecutor* executor = nullptr;
+    EXPECT_EQ(call.Plan(tensors, &size, &executor), 0) << aclGetRecentErrMsg();
+    EXPECT_EQ(aclDestroyAclOpExecutor(executor), 0);
+  }
+}
+
+// Any shape, without memory of its own.
+inline Form WithoutMemory(aclDataType type, std::vector<int64_t> dims) {
+  return {type, dims, std::vector<int64_t>(dims.size(), 0)};
+}
+
+// One channel of one head: long sequences in little memory.
+inline TrainingSizes Thin(std::vector<int64_t> rows,
+                          std::vector<int64_t> columns) {
+  return {.rows = std::move(rows),
+          .columns = std::move(columns),
+          .heads = 1,
+          .dim = 1,
+          .v_dim = 1};
+}
+
+}  // namespace flashacl::testing
