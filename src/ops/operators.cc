@@ -16,6 +16,13 @@ std::span<const acl::Operator* const> AllOperators() {
       &kFlashAttentionVarLenScoreV5,
       &kPromptFlashAttention,
       &kIncreFlashAttentionV4,
+      &kFlashAttentionScoreGrad,
+      &kFlashAttentionScoreGradV2,
+      &kFlashAttentionScoreGradV3,
+      &kFlashAttentionUnpaddingScoreGrad,
+      &kFlashAttentionUnpaddingScoreGradV2,
+      &kFlashAttentionUnpaddingScoreGradV3,
+      &kFlashAttentionUnpaddingScoreGradV4,
       &kFlashAttentionUnpaddingScoreGradV5,
       &kSparseFlashAttentionGrad,
   };

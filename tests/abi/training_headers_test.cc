@@ -29,7 +29,7 @@ template <typename One, auto kOne, auto kTwo>
 constexpr bool kAre = std::is_same_v<decltype(kOne), One>&&
     std::is_same_v<decltype(kTwo), PhaseTwo>;
 
-TEST(Headers, TrainingFunctionsHaveTheTypesOfTheirVersions) {
+TEST(Headers, TrainingForwardFunctionsHaveTheTypesOfTheirVersions) {
   EXPECT_TRUE((kAre<PhaseOne<T, T, T, T, T, T, T, A, D, D, I, I, I, S, I, I, T,
                              T, T, T, W, E>,
                     &aclnnFlashAttentionScoreGetWorkspaceSize,
@@ -62,6 +62,38 @@ TEST(Headers, TrainingFunctionsHaveTheTypesOfTheirVersions) {
                              I, I, I, S, I, I, I, S, T, T, T, T, W, E>,
                     &aclnnFlashAttentionVarLenScoreV5GetWorkspaceSize,
                     &aclnnFlashAttentionVarLenScoreV5>));
+}
+
+TEST(Headers, TrainingBackwardFunctionsHaveTheTypesOfTheirVersions) {
+  EXPECT_TRUE((kAre<PhaseOne<T, T, T, T, T, T, T, T, T, T, T, T, A, D, D, I, I,
+                             I, S, I, I, T, T, T, T, W, E>,
+                    &aclnnFlashAttentionScoreGradGetWorkspaceSize,
+                    &aclnnFlashAttentionScoreGrad>));
+  EXPECT_TRUE((kAre<PhaseOne<T, T, T, T, T, T, T, T, T, T, T, T, A, A, A, D, D,
+                             I, I, I, S, I, I, I, T, T, T, T, W, E>,
+                    &aclnnFlashAttentionScoreGradV2GetWorkspaceSize,
+                    &aclnnFlashAttentionScoreGradV2>));
+  EXPECT_TRUE((kAre<PhaseOne<T, T, T, T, T, T, T, T, T, T, T, T, T, A, A, A, D,
+                             D, I, I, I, S, I, I, I, T, T, T, T, T, W, E>,
+                    &aclnnFlashAttentionScoreGradV3GetWorkspaceSize,
+                    &aclnnFlashAttentionScoreGradV3>));
+  EXPECT_TRUE((kAre<PhaseOne<T, T, T, T, T, T, T, T, T, T, T, T, A, A, A, D, D,
+                             I, I, I, S, I, I, T, T, T, T, W, E>,
+                    &aclnnFlashAttentionUnpaddingScoreGradGetWorkspaceSize,
+                    &aclnnFlashAttentionUnpaddingScoreGrad>));
+  EXPECT_TRUE((kAre<PhaseOne<T, T, T, T, T, T, T, T, T, T, T, T, A, A, A, A, A,
+                             D, D, I, I, I, S, I, I, I, T, T, T, T, W, E>,
+                    &aclnnFlashAttentionUnpaddingScoreGradV2GetWorkspaceSize,
+                    &aclnnFlashAttentionUnpaddingScoreGradV2>));
+  EXPECT_TRUE(
+      (kAre<PhaseOne<T, T, T, T, T, T, T, T, T, T, T, T, T, T, A, A, A, A, A, D,
+                     D, I, I, I, S, I, I, I, T, T, T, T, T, T, W, E>,
+            &aclnnFlashAttentionUnpaddingScoreGradV3GetWorkspaceSize,
+            &aclnnFlashAttentionUnpaddingScoreGradV3>));
+  EXPECT_TRUE((kAre<PhaseOne<T, T, T, T, T, T, T, T, T, T, T, T, A, A, A, D, D,
+                             I, I, I, S, I, I, T, T, T, T, S, W, E>,
+                    &aclnnFlashAttentionUnpaddingScoreGradV4GetWorkspaceSize,
+                    &aclnnFlashAttentionUnpaddingScoreGradV4>));
   EXPECT_TRUE(
       (kAre<PhaseOne<T, T, T, T, T, T, T, T, T, T, T, T, T, T, T, A, A, A, A, A,
                      D, D, I, I, I, S, I, I, I, S, T, T, T, T, T, T, T, W, E>,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random calls of the backward on packed sequences, over everything its
-// document lets a caller combine, against the document's formulas.
+// Random calls of all versions of the backward on packed sequences, over
+// everything their documents let a caller combine, against the documents'
+// formulas.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every line of the backward's validation tables: status, message, nothing
-// written, and the next call works.
+// Every line of the backward's validation tables in every version for packed
+// sequences: status, message, nothing written, and the next call works.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,73 +12,23 @@
 #include "aclnnop/aclnn_flash_attention_score_grad.h"
 #include "tests/testing/call.h"
 #include "tests/testing/training_call.h"
+#include "tests/testing/training_refusal.h"
 
 namespace flashacl::testing {
 namespace {
 
-constexpr aclnnStatus kNull = 161001;
-constexpr aclnnStatus kInvalid = 161002;
-
 using C = TrainingBackward;
 using Change = std::function<void(C&)>;
-
-struct Refusal {
-  std::string name;
-  aclnnStatus status;
-  std::string words;
-  Change change;
-  TrainingSizes sizes = {};
-};
-
-void ExpectMessage(const std::string& words) {
-  const char* message = aclGetRecentErrMsg();
-  ASSERT_NE(message, nullptr);
-  EXPECT_NE(std::string(message).find(words), std::string::npos) << message;
-}
-
-// Makes the changed call and expects it to be refused, then the same call
-// without the change and expects it to run.
-void ExpectRefused(const Refusal& refusal) {
-  SCOPED_TRACE(refusal.name);
-  Caller caller(aclnnFlashAttentionUnpaddingScoreGradV5);
-  C call(refusal.sizes);
-  refusal.change(call);
-  const auto tensors = call.Make(caller);
-  if (call.give_size && call.give_executor) {
-    caller.ExpectFailure(
-        [&](uint64_t* size, aclOpExecutor** executor) {
-          return call.Plan(tensors, size, executor);
-        },
-        refusal.status, refusal.words);
-  } else {
-    uint64_t size = 7;
-    aclOpExecutor* executor = nullptr;
-    EXPECT_EQ(call.Plan(tensors, &size, &executor), refusal.status);
-    EXPECT_EQ(size, 7u);
-    EXPECT_EQ(executor, nullptr);
-    ExpectMessage(refusal.words);
-  }
-  Caller good(aclnnFlashAttentionUnpaddingScoreGradV5);
-  const C plain;
-  const auto again = plain.Make(good);
-  again.softmaxSum->FillWith(1);
-  EXPECT_TRUE(good.Run([&](uint64_t* size, aclOpExecutor** executor) {
-    return plain.Plan(again, size, executor);
-  }));
-}
-
-void ExpectRefused(const std::vector<Refusal>& refusals) {
-  for (const Refusal& refusal : refusals) ExpectRefused(refusal);
-}
+using Refusals = std::vector<Refusal<TrainingBackward>>;
 
 Form Shared(aclDataType type, std::vector<int64_t> dims) {
-  return {type, dims, std::vector<int64_t>(dims.size(), 0)};
+  return WithoutMemory(type, std::move(dims));
 }
 
 TrainingSizes Bf16() { return {.type = ACL_BF16}; }
 
 TEST(VarLenScoreGradArguments, RefusesNull) {
-  ExpectRefused({
+  const Refusals refusals = {
       {"layout", kNull, "inputLayout", [](C& c) { c.inputLayout.reset(); }},
       {"query", kNull, "query", [](C& c) { c.query.reset(); }},
       {"keyIn", kNull, "keyIn", [](C& c) { c.keyIn.reset(); }},
@@ -94,12 +44,13 @@ TEST(VarLenScoreGradArguments, RefusesNull) {
       {"max", kNull, "softmaxMaxOptional", [](C& c) { c.softmaxMax.reset(); }},
       {"sum", kNull, "softmaxSumOptional", [](C& c) { c.softmaxSum.reset(); }},
       {"drop mask", kNull, "dropMaskOptional", [](C& c) { c.keepProb = 0.5; }},
-  });
+  };
+  ExpectRefused(refusals);
 }
 
 // The layout is looked at before nulls, nulls before values.
 TEST(VarLenScoreGradArguments, ChecksInTheDocumentedOrder) {
-  ExpectRefused({
+  const Refusals refusals = {
       {"layout before null", kInvalid, "inputLayout: \"BSH\"",
        [](C& c) {
          c.inputLayout = "BSH";
@@ -120,7 +71,8 @@ TEST(VarLenScoreGradArguments, ChecksInTheDocumentedOrder) {
          c.queryRope = Form{ACL_FLOAT16, {5, 2, 4}};
          c.sparseMode = 6;
        }},
-  });
+  };
+  ExpectRefused(refusals);
 }
 
 TEST(VarLenScoreGradArguments, RefusesLayoutsFormatsAndTypes) {
@@ -130,7 +82,7 @@ TEST(VarLenScoreGradArguments, RefusesLayoutsFormatsAndTypes) {
       (*form)->type = type;
     }
   };
-  ExpectRefused({
+  const Refusals refusals = {
       {"BSND", kInvalid, "inputLayout: \"BSND\"",
        [](C& c) { c.inputLayout = "BSND"; }},
       {"format", kInvalid, "keyIn: private format",
@@ -172,11 +124,12 @@ TEST(VarLenScoreGradArguments, RefusesLayoutsFormatsAndTypes) {
          c.dropMask = Form{ACL_BOOL, {16}};
          c.keepProb = 0.5;
        }},
-  });
+  };
+  ExpectRefused(refusals);
 }
 
 TEST(VarLenScoreGradArguments, RefusesShapesAndHeads) {
-  ExpectRefused({
+  const Refusals refusals = {
       {"headNum -1", kInvalid, "headNum: -1", [](C& c) { c.headNum = -1; }},
       {"headNum 100", kInvalid, "headNum: 100", [](C& c) { c.headNum = 100; }},
       {"query rank", kInvalid, "query: shape [5]",
@@ -199,19 +152,18 @@ TEST(VarLenScoreGradArguments, RefusesShapesAndHeads) {
       {"dv", kInvalid, "dvOut: shape", [](C& c) { c.dv->dims = {48}; }},
       {"key dim", kInvalid, "keyIn: head dim 9",
        [](C& c) { c.keyIn->dims[2] = c.dk->dims[2] = 9; }},
-      {"value dim", kInvalid, "value: head dim 9", [](C&) {}, {.v_dim = 9}},
-      {"N % Nkv",
-       kInvalid,
-       "9 heads do not divide the 10 heads",
-       [](C&) {},
-       {.heads = 10, .kv_heads = 9}},
-  });
+      {"value dim", kInvalid, "value: head dim 9", [](C&) {},
+       TrainingSizes{.v_dim = 9}},
+      {"N % Nkv", kInvalid, "9 heads do not divide the 10 heads", [](C&) {},
+       TrainingSizes{.heads = 10, .kv_heads = 9}},
+  };
+  ExpectRefused(refusals);
 }
 
 // Eight copies for each of them do not even count in int64_t.
 TEST(VarLenScoreGradArguments, RefusesMoreHeadsThanThereIsMemory) {
   constexpr int64_t kHeads = int64_t{1} << 61;
-  ExpectRefused({
+  const Refusals refusals = {
       {"heads", kInvalid, "query: ",
        [](C& c) {
          c.headNum = kHeads;
@@ -222,11 +174,12 @@ TEST(VarLenScoreGradArguments, RefusesMoreHeadsThanThereIsMemory) {
          }
          c.actualSeqQLen = {{0, 0}};
        }},
-  });
+  };
+  ExpectRefused(refusals);
 }
 
 TEST(VarLenScoreGradArguments, RefusesStatisticsAndSinks) {
-  ExpectRefused({
+  const Refusals refusals = {
       {"max shape", kInvalid, "softmaxMaxOptional: shape [80]",
        [](C& c) { c.softmaxMax->dims = {80}; }},
       {"sum shape", kInvalid, "softmaxSumOptional: shape [5, 8, 2]",
@@ -250,18 +203,17 @@ TEST(VarLenScoreGradArguments, RefusesStatisticsAndSinks) {
          c.sinkIn = Form{ACL_FLOAT, {2}};
          c.dsink = Form{ACL_FLOAT, {3}};
        }},
-      {"sink with fp32",
-       kInvalid,
-       "sinkInOptional",
+      {"sink with fp32", kInvalid, "sinkInOptional",
        [](C& c) {
          c.sinkIn = Form{ACL_FLOAT, {2}};
        },
-       {.type = ACL_FLOAT}},
-  });
+       TrainingSizes{.type = ACL_FLOAT}},
+  };
+  ExpectRefused(refusals);
 }
 
 TEST(VarLenScoreGradArguments, RefusesLengths) {
-  ExpectRefused({
+  const Refusals refusals = {
       {"q null", kInvalid, "actualSeqQLenOptional",
        [](C& c) { c.actualSeqQLen.reset(); }},
       {"kv null", kInvalid, "actualSeqKvLenOptional",
@@ -277,7 +229,8 @@ TEST(VarLenScoreGradArguments, RefusesLengths) {
        [](C& c) {
          c.actualSeqKvLen = {{7, 8}};
        }},
-  });
+  };
+  ExpectRefused(refusals);
 }
 
 // Good with rope, before a test changes it.
@@ -296,7 +249,7 @@ Change WithRope(Change change) {
 }
 
 TEST(VarLenScoreGradArguments, RefusesRopeWithoutItsCompanions) {
-  ExpectRefused({
+  const Refusals refusals = {
       {"query rope alone", kNull, "keyInRope",
        WithRope([](C& c) { c.keyInRope.reset(); }), Bf16()},
       {"key rope alone", kNull, "queryRope",
@@ -307,11 +260,12 @@ TEST(VarLenScoreGradArguments, RefusesRopeWithoutItsCompanions) {
        WithRope([](C& c) { c.dqRope.reset(); }), Bf16()},
       {"no dkRope", kNull, "dkRopeOut",
        WithRope([](C& c) { c.dkRope.reset(); }), Bf16()},
-  });
+  };
+  ExpectRefused(refusals);
 }
 
 TEST(VarLenScoreGradArguments, RefusesRopeWithOtherThings) {
-  ExpectRefused({
+  const Refusals refusals = {
       {"pse", kInvalid, "pseShiftOptional", WithRope([](C& c) {
          c.pseShift = Form{ACL_BF16, {32}};
        }),
@@ -344,7 +298,8 @@ TEST(VarLenScoreGradArguments, RefusesRopeWithOtherThings) {
        WithRope([](C& c) { c.dqRope->dims[2] = 3; }), Bf16()},
       {"dkRope type", kInvalid, "dkRopeOut: data type",
        WithRope([](C& c) { c.dkRope->type = ACL_FLOAT16; }), Bf16()},
-  });
+  };
+  ExpectRefused(refusals);
 }
 
 TEST(VarLenScoreGradArguments, RefusesMasks) {
@@ -355,7 +310,7 @@ TEST(VarLenScoreGradArguments, RefusesMasks) {
     };
   };
   const std::string name = "attenMaskOptional: shape";
-  ExpectRefused({
+  const Refusals refusals = {
       {"mode 5", kInvalid, "sparseMode: 5", shape(5, {3, 4})},
       {"mode 9", kInvalid, "sparseMode: 9", shape(9, {3, 4})},
       {"mode -1", kInvalid, "sparseMode: -1", shape(-1, {3, 4})},
@@ -373,7 +328,8 @@ TEST(VarLenScoreGradArguments, RefusesMasks) {
          c.prefix = {{4}};
          c.attenMask = Shared(ACL_BOOL, {3072, 2048});
        }},
-  });
+  };
+  ExpectRefused(refusals);
 }
 
 TEST(VarLenScoreGradArguments, RefusesTokens) {
@@ -386,7 +342,7 @@ TEST(VarLenScoreGradArguments, RefusesTokens) {
           mode == 0 ? Form{ACL_BOOL, {3, 4}} : Shared(ACL_BOOL, {2048, 2048});
     };
   };
-  ExpectRefused({
+  const Refusals refusals = {
       {"0: left of all", kInvalid, "preTokens: -3", tokens(0, -3, 9)},
       {"0: below all", kInvalid, "nextTokens: -3", tokens(0, 9, -3)},
       {"0: diagonal", kInvalid, "preTokens: 0", tokens(0, 0, 0)},
@@ -397,7 +353,8 @@ TEST(VarLenScoreGradArguments, RefusesTokens) {
       {"7: last", kInvalid, "preTokens: -3", tokens(7, -3, 9)},
       {"8: first", kInvalid, "nextTokens: -5", tokens(8, 9, -5)},
       {"8: empty", kInvalid, "preTokens: 0", tokens(8, 0, 0)},
-  });
+  };
+  ExpectRefused(refusals);
 }
 
 TEST(VarLenScoreGradArguments, RefusesPse) {
@@ -418,7 +375,7 @@ TEST(VarLenScoreGradArguments, RefusesPse) {
       c.pseShift = form;
     };
   };
-  ExpectRefused({
+  const Refusals refusals = {
       {"type 4", kInvalid, "pseType: 4", typed(4, {ACL_FLOAT16, {32}})},
       {"type -1", kInvalid, "pseType: -1", typed(-1, {ACL_FLOAT16, {32}})},
       {"type 0, none", kInvalid, "pseShiftOptional: none",
@@ -456,7 +413,32 @@ TEST(VarLenScoreGradArguments, RefusesPse) {
          c.keepProb = 0.5;
          c.dropMask = Form{ACL_UINT8, {3}};
        }},
-  });
+  };
+  ExpectRefused(refusals);
+}
+
+// V4 alone looks at the text; the others take any.
+TEST(VarLenScoreGradArguments, OnlyV4RefusesUnknownOrders) {
+  for (const char* text : {"TND", "SAME_AS_INPUT", "x"}) {
+    for (const int version : {4, 5}) {
+      SCOPED_TRACE(std::string(text) + std::to_string(version));
+      C call({}, version);
+      call.softmaxInLayout = text;
+      if (version == 5) {
+        EXPECT_TRUE(Runs(call));
+      } else {
+        ExpectRefusal(call, kInvalid, "softmaxInLayout: \"");
+        // Before anything else is looked at.
+        call.query.reset();
+        ExpectRefusal(call, kInvalid, "softmaxInLayout: \"");
+      }
+    }
+  }
+  for (const char* text : {"", "same_as_input"}) {
+    C call({}, 4);
+    call.softmaxInLayout = text;
+    EXPECT_TRUE(Runs(call)) << text;
+  }
 }
 
 TEST(VarLenScoreGradArguments, MaxWorkspaceRefusesADropMask) {
@@ -472,7 +454,9 @@ TEST(VarLenScoreGradArguments, MaxWorkspaceRefusesADropMask) {
   C plain;
   plain.give_size = false;
   EXPECT_EQ(plain.PlanMost(plain.Make(caller), nullptr, nullptr), kNull);
-  ExpectMessage("workspaceSize");
+  const char* message = aclGetRecentErrMsg();
+  ASSERT_NE(message, nullptr);
+  EXPECT_NE(std::string(message).find("workspaceSize"), std::string::npos);
 }
 
 }  // namespace

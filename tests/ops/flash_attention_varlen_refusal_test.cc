@@ -384,24 +384,21 @@ TEST(VarLenScoreArguments, AcceptsTheDocumentsExamples) {
     return [=](TrainingForward& c) { Masked(c, mode, pre, next); };
   };
   const TrainingSizes wide = Thin({1600}, {2048});
-  ExpectPlanned<TrainingForward>("0: 1, 100", {wide}, tokens(0, 1, 100));
-  ExpectPlanned<TrainingForward>("0: 100, 1", {wide}, tokens(0, 100, 1));
-  ExpectPlanned<TrainingForward>("0: -100, 256", {wide}, tokens(0, -100, 256));
+  ExpectPlanned<TrainingForward>("0: 1, 100", wide, tokens(0, 1, 100));
+  ExpectPlanned<TrainingForward>("0: 100, 1", wide, tokens(0, 100, 1));
+  ExpectPlanned<TrainingForward>("0: -100, 256", wide, tokens(0, -100, 256));
   ExpectPlanned<TrainingForward>("7: 65536, -100",
-                                 {Thin({2048, 2048, 1904}, {2048, 2048, 2048})},
+                                 Thin({2048, 2048, 1904}, {2048, 2048, 2048}),
                                  tokens(7, 65536, -100));
-  ExpectPlanned<TrainingForward>("8: 65536, 128",
-                                 {Thin({1904, 2048}, {2048, 2048})},
-                                 tokens(8, 65536, 128));
-  ExpectPlanned<TrainingForward>("6",
-                                 {Thin({2048, 1024, 928}, {1024, 1024, 2952})},
-                                 [](TrainingForward& c) {
-                                   Masked(c, 6, 0, 0);
-                                   c.prefix = {{1000, 0, 2952}};
-                                 });
+  ExpectPlanned<TrainingForward>(
+      "8: 65536, 128", Thin({1904, 2048}, {2048, 2048}), tokens(8, 65536, 128));
+  ExpectPlanned<TrainingForward>(
+      "6", Thin({2048, 1024, 928}, {1024, 1024, 2952}), [](TrainingForward& c) {
+        Masked(c, 6, 0, 0);
+        c.prefix = {{1000, 0, 2952}};
+      });
   ExpectPlanned<TrainingForward>("[1, 1, 2048, 2048] in mode 2",
-                                 {Thin({2048}, {2048})},
-                                 [](TrainingForward& c) {
+                                 Thin({2048}, {2048}), [](TrainingForward& c) {
                                    Masked(c, 2, 0, 0);
                                    c.attenMask->dims = {1, 1, 2048, 2048};
                                    c.attenMask->strides = {0, 0, 0, 0};

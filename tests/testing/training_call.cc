@@ -49,6 +49,14 @@ std::vector<int64_t> Dims(const TrainingSizes& sizes, bool of_keys,
           dim};
 }
 
+template <typename Call>
+bool FitsIn(const Call& call, const VersionFeatures& asked) {
+  const VersionFeatures has = FeaturesOf(call.packed, call.version);
+  return (has.pse_types || !asked.pse_types) && (has.rope || !asked.rope) &&
+         (has.sink || !asked.sink) &&
+         (has.statistic_order || !asked.statistic_order);
+}
+
 Form QueryForm(const TrainingSizes& sizes, int64_t dim) {
   return {sizes.type, Dims(sizes, false, dim)};
 }
@@ -91,6 +99,13 @@ TrainingForward::TrainingForward(const TrainingSizes& sizes, int version)
   if (packed) actualSeqKvLen = Ends(sizes.columns);
   headNum = sizes.heads;
   inputLayout = sizes.layout;
+}
+
+bool TrainingForward::Fits() const {
+  return FitsIn(*this, {.pse_types = pseType != 1 || qStartIdx || kvStartIdx,
+                        .rope = queryRope || keyRope,
+                        .sink = sink.has_value(),
+                        .statistic_order = softmaxOutLayout.has_value()});
 }
 
 TrainingForward::Tensors TrainingForward::Make(Caller& caller) const {
@@ -183,23 +198,34 @@ aclnnStatus TrainingForward::Plan(const Tensors& t, uint64_t* size,
   }
 }
 
-TrainingBackward::TrainingBackward(const TrainingSizes& sizes) {
+TrainingBackward::TrainingBackward(const TrainingSizes& sizes, int version)
+    : packed(sizes.packed()),
+      version(version == 0 ? VersionsOf(packed) : version) {
   query = dq = QueryForm(sizes, sizes.dim);
   keyIn = dk = KeyForm(sizes, sizes.dim);
   value = dv = KeyForm(sizes, sizes.v_dim);
   dy = attentionIn = QueryForm(sizes, sizes.v_dim);
   softmaxMax = softmaxSum = StatisticForm(sizes);
-  actualSeqQLen = Ends(sizes.rows);
-  actualSeqKvLen = Ends(sizes.columns);
+  if (packed) actualSeqQLen = Ends(sizes.rows);
+  if (packed) actualSeqKvLen = Ends(sizes.columns);
   headNum = sizes.heads;
+  inputLayout = sizes.layout;
+}
+
+bool TrainingBackward::Fits() const {
+  return FitsIn(*this, {.pse_types = pseType != 1 || qStartIdx || kvStartIdx,
+                        .rope = queryRope || keyInRope || dqRope || dkRope,
+                        .sink = sinkIn || dsink,
+                        .statistic_order = softmaxInLayout.has_value()});
 }
 
 TrainingBackward::Tensors TrainingBackward::Make(Caller& caller) const {
+  const VersionFeatures has = FeaturesOf(packed, version);
   Tensors t{};
   t.query = Input(caller, query);
-  t.queryRope = Input(caller, queryRope);
+  if (has.rope) t.queryRope = Input(caller, queryRope);
   t.keyIn = Input(caller, keyIn);
-  t.keyInRope = Input(caller, keyInRope);
+  if (has.rope) t.keyInRope = Input(caller, keyInRope);
   t.value = Input(caller, value);
   t.dy = Input(caller, dy);
   t.pseShift = Input(caller, pseShift);
@@ -210,14 +236,14 @@ TrainingBackward::Tensors TrainingBackward::Make(Caller& caller) const {
   t.softmaxSum = Input(caller, softmaxSum);
   t.softmaxIn = Input(caller, softmaxIn);
   t.attentionIn = Input(caller, attentionIn);
-  t.sinkIn = Input(caller, sinkIn);
+  if (has.sink) t.sinkIn = Input(caller, sinkIn);
   t.dq = Output(caller, dq);
-  t.dqRope = Output(caller, dqRope);
+  if (has.rope) t.dqRope = Output(caller, dqRope);
   t.dk = Output(caller, dk);
-  t.dkRope = Output(caller, dkRope);
+  if (has.rope) t.dkRope = Output(caller, dkRope);
   t.dv = Output(caller, dv);
   t.dpse = Output(caller, dpse);
-  t.dsink = Output(caller, dsink);
+  if (has.sink) t.dsink = Output(caller, dsink);
   t.prefix = ArrayOf(caller, prefix);
   t.actualSeqQLen = ArrayOf(caller, actualSeqQLen);
   t.actualSeqKvLen = ArrayOf(caller, actualSeqKvLen);
@@ -226,42 +252,104 @@ TrainingBackward::Tensors TrainingBackward::Make(Caller& caller) const {
   return t;
 }
 
-aclnnStatus TrainingBackward::Plan(const Tensors& tensors, uint64_t* size,
-                                   aclOpExecutor** executor) const {
-  return aclnnFlashAttentionUnpaddingScoreGradV5GetWorkspaceSize(
-      HandleOf(tensors.query), HandleOf(tensors.queryRope),
-      HandleOf(tensors.keyIn), HandleOf(tensors.keyInRope),
-      HandleOf(tensors.value), HandleOf(tensors.dy), HandleOf(tensors.pseShift),
-      HandleOf(tensors.dropMask), HandleOf(tensors.paddingMask),
-      HandleOf(tensors.attenMask), HandleOf(tensors.softmaxMax),
-      HandleOf(tensors.softmaxSum), HandleOf(tensors.softmaxIn),
-      HandleOf(tensors.attentionIn), HandleOf(tensors.sinkIn), tensors.prefix,
-      tensors.actualSeqQLen, tensors.actualSeqKvLen, tensors.qStartIdx,
-      tensors.kvStartIdx, scaleValue, keepProb, preTokens, nextTokens, headNum,
-      TextOf(inputLayout), innerPrecise, sparseMode, pseType,
-      TextOf(softmaxInLayout), HandleOf(tensors.dq), HandleOf(tensors.dqRope),
-      HandleOf(tensors.dk), HandleOf(tensors.dkRope), HandleOf(tensors.dv),
-      HandleOf(tensors.dpse), HandleOf(tensors.dsink),
-      give_size ? size : nullptr, give_executor ? executor : nullptr);
+Caller::PhaseTwo TrainingBackward::PhaseTwo() const {
+  constexpr Caller::PhaseTwo kPacked[] = {
+      aclnnFlashAttentionUnpaddingScoreGrad,
+      aclnnFlashAttentionUnpaddingScoreGradV2,
+      aclnnFlashAttentionUnpaddingScoreGradV3,
+      aclnnFlashAttentionUnpaddingScoreGradV4,
+      aclnnFlashAttentionUnpaddingScoreGradV5};
+  constexpr Caller::PhaseTwo kDense[] = {aclnnFlashAttentionScoreGrad,
+                                         aclnnFlashAttentionScoreGradV2,
+                                         aclnnFlashAttentionScoreGradV3};
+  return (packed ? kPacked : kDense)[version - 1];
 }
 
-aclnnStatus TrainingBackward::PlanMost(const Tensors& tensors, uint64_t* size,
+namespace {
+
+// The order of the newest version's arguments, which has two phases 1.
+aclnnStatus PlanNewest(
+    decltype(aclnnFlashAttentionUnpaddingScoreGradV5GetWorkspaceSize)& function,
+    const TrainingBackward& c, const TrainingBackward::Tensors& t,
+    uint64_t* size, aclOpExecutor** executor) {
+  return function(
+      HandleOf(t.query), HandleOf(t.queryRope), HandleOf(t.keyIn),
+      HandleOf(t.keyInRope), HandleOf(t.value), HandleOf(t.dy),
+      HandleOf(t.pseShift), HandleOf(t.dropMask), HandleOf(t.paddingMask),
+      HandleOf(t.attenMask), HandleOf(t.softmaxMax), HandleOf(t.softmaxSum),
+      HandleOf(t.softmaxIn), HandleOf(t.attentionIn), HandleOf(t.sinkIn),
+      t.prefix, t.actualSeqQLen, t.actualSeqKvLen, t.qStartIdx, t.kvStartIdx,
+      c.scaleValue, c.keepProb, c.preTokens, c.nextTokens, c.headNum,
+      TextOf(c.inputLayout), c.innerPrecise, c.sparseMode, c.pseType,
+      TextOf(c.softmaxInLayout), HandleOf(t.dq), HandleOf(t.dqRope),
+      HandleOf(t.dk), HandleOf(t.dkRope), HandleOf(t.dv), HandleOf(t.dpse),
+      HandleOf(t.dsink), size, executor);
+}
+
+}  // namespace
+
+aclnnStatus TrainingBackward::Plan(const Tensors& t, uint64_t* size,
+                                   aclOpExecutor** executor) const {
+  const auto h = [](const DeviceTensor* tensor) { return HandleOf(tensor); };
+  using std::make_tuple;
+  const auto rows = make_tuple(h(t.query), h(t.keyIn), h(t.value));
+  const auto roped = make_tuple(h(t.query), h(t.queryRope), h(t.keyIn),
+                                h(t.keyInRope), h(t.value));
+  const auto given = make_tuple(
+      h(t.dy), h(t.pseShift), h(t.dropMask), h(t.paddingMask), h(t.attenMask),
+      h(t.softmaxMax), h(t.softmaxSum), h(t.softmaxIn), h(t.attentionIn));
+  const auto sunk = make_tuple(h(t.sinkIn));
+  const auto prefixes = make_tuple(t.prefix);
+  const auto lengths = make_tuple(t.actualSeqQLen, t.actualSeqKvLen);
+  const auto starts = make_tuple(t.qStartIdx, t.kvStartIdx);
+  const auto numbers =
+      make_tuple(scaleValue, keepProb, preTokens, nextTokens, headNum,
+                 TextOf(inputLayout), innerPrecise, sparseMode);
+  const auto type = make_tuple(pseType);
+  const auto out = make_tuple(h(t.dq), h(t.dk), h(t.dv), h(t.dpse));
+  const auto order = make_tuple(TextOf(softmaxInLayout));
+  const auto answer = make_tuple(give_size ? size : nullptr,
+                                 give_executor ? executor : nullptr);
+  const auto call = [](auto function, const auto&... parts) {
+    return std::apply(function, std::tuple_cat(parts...));
+  };
+  switch (packed ? version : -version) {
+    case 1:
+      return call(aclnnFlashAttentionUnpaddingScoreGradGetWorkspaceSize, rows,
+                  given, prefixes, lengths, numbers, out, answer);
+    case 2:
+      return call(aclnnFlashAttentionUnpaddingScoreGradV2GetWorkspaceSize, rows,
+                  given, prefixes, lengths, starts, numbers, type, out, answer);
+    case 3:
+      return call(aclnnFlashAttentionUnpaddingScoreGradV3GetWorkspaceSize,
+                  roped, given, prefixes, lengths, starts, numbers, type,
+                  make_tuple(h(t.dq), h(t.dqRope), h(t.dk), h(t.dkRope),
+                             h(t.dv), h(t.dpse)),
+                  answer);
+    case 4:
+      return call(aclnnFlashAttentionUnpaddingScoreGradV4GetWorkspaceSize, rows,
+                  given, prefixes, lengths, numbers, out, order, answer);
+    case 5:
+      return PlanNewest(aclnnFlashAttentionUnpaddingScoreGradV5GetWorkspaceSize,
+                        *this, t, std::get<0>(answer), std::get<1>(answer));
+    case -1:
+      return call(aclnnFlashAttentionScoreGradGetWorkspaceSize, rows, given,
+                  prefixes, numbers, out, answer);
+    case -2:
+      return call(aclnnFlashAttentionScoreGradV2GetWorkspaceSize, rows, given,
+                  prefixes, starts, numbers, type, out, answer);
+    default:
+      return call(aclnnFlashAttentionScoreGradV3GetWorkspaceSize, rows, given,
+                  sunk, prefixes, starts, numbers, type, out,
+                  make_tuple(h(t.dsink)), answer);
+  }
+}
+
+aclnnStatus TrainingBackward::PlanMost(const Tensors& t, uint64_t* size,
                                        aclOpExecutor** executor) const {
-  return aclnnFlashAttentionUnpaddingScoreGradV5GetMaxWorkspaceSize(
-      HandleOf(tensors.query), HandleOf(tensors.queryRope),
-      HandleOf(tensors.keyIn), HandleOf(tensors.keyInRope),
-      HandleOf(tensors.value), HandleOf(tensors.dy), HandleOf(tensors.pseShift),
-      HandleOf(tensors.dropMask), HandleOf(tensors.paddingMask),
-      HandleOf(tensors.attenMask), HandleOf(tensors.softmaxMax),
-      HandleOf(tensors.softmaxSum), HandleOf(tensors.softmaxIn),
-      HandleOf(tensors.attentionIn), HandleOf(tensors.sinkIn), tensors.prefix,
-      tensors.actualSeqQLen, tensors.actualSeqKvLen, tensors.qStartIdx,
-      tensors.kvStartIdx, scaleValue, keepProb, preTokens, nextTokens, headNum,
-      TextOf(inputLayout), innerPrecise, sparseMode, pseType,
-      TextOf(softmaxInLayout), HandleOf(tensors.dq), HandleOf(tensors.dqRope),
-      HandleOf(tensors.dk), HandleOf(tensors.dkRope), HandleOf(tensors.dv),
-      HandleOf(tensors.dpse), HandleOf(tensors.dsink),
-      give_size ? size : nullptr, give_executor ? executor : nullptr);
+  return PlanNewest(aclnnFlashAttentionUnpaddingScoreGradV5GetMaxWorkspaceSize,
+                    *this, t, give_size ? size : nullptr,
+                    give_executor ? executor : nullptr);
 }
 
 }  // namespace flashacl::testing

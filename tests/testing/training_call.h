@@ -78,16 +78,22 @@ struct TrainingForward {
     const aclIntArray *prefix, *actualSeqQLen, *actualSeqKvLen, *qStartIdx,
         *kvStartIdx;
   };
+  // Whether the version has all that the fields ask for.
+  bool Fits() const;
   Caller::PhaseTwo PhaseTwo() const;
   Tensors Make(Caller& caller) const;
   aclnnStatus Plan(const Tensors& tensors, uint64_t* size,
                    aclOpExecutor** executor) const;
 };
 
-// aclnnFlashAttentionUnpaddingScoreGradV5, with its arguments' names.
+// aclnnFlashAttentionUnpaddingScoreGrad, or aclnnFlashAttentionScoreGrad unless
+// packed, with their arguments' names. What the version lacks is not passed.
 struct TrainingBackward {
-  explicit TrainingBackward(const TrainingSizes& sizes = {});
+  // No version: the newest.
+  explicit TrainingBackward(const TrainingSizes& sizes = {}, int version = 0);
 
+  bool packed = true;
+  int version = 5;
   std::optional<Form> query, queryRope, keyIn, keyInRope, value, dy, pseShift,
       dropMask, paddingMask, attenMask, softmaxMax, softmaxSum, softmaxIn,
       attentionIn, sinkIn, dq, dqRope, dk, dkRope, dv, dpse, dsink;
@@ -98,7 +104,7 @@ struct TrainingBackward {
   int64_t preTokens = 65536;
   int64_t nextTokens = 65536;
   int64_t headNum = 0;
-  std::optional<std::string> inputLayout = "TND";
+  std::optional<std::string> inputLayout;
   int64_t innerPrecise = 0;
   int64_t sparseMode = 0;
   int64_t pseType = 1;
@@ -114,10 +120,13 @@ struct TrainingBackward {
     const aclIntArray *prefix, *actualSeqQLen, *actualSeqKvLen, *qStartIdx,
         *kvStartIdx;
   };
+  // Whether the version has all that the fields ask for.
+  bool Fits() const;
+  Caller::PhaseTwo PhaseTwo() const;
   Tensors Make(Caller& caller) const;
   aclnnStatus Plan(const Tensors& tensors, uint64_t* size,
                    aclOpExecutor** executor) const;
-  // The same with GetMaxWorkspaceSize.
+  // The same with V5's GetMaxWorkspaceSize.
   aclnnStatus PlanMost(const Tensors& tensors, uint64_t* size,
                        aclOpExecutor** executor) const;
 };

@@ -169,20 +169,12 @@ OperatorCall Backward(const Version& version,
   return call;
 }
 
-}  // namespace
-
-std::vector<OperatorCall> TrainingOperatorCalls() {
+// The first version first.
+std::vector<OperatorCall> ForwardCalls() {
   return {
       Forward<aclnnFlashAttentionVarLenScoreGetWorkspaceSize,
               Shape{7, 3, 5, 4}>({.name = "aclnnFlashAttentionVarLenScore"},
                                  aclnnFlashAttentionVarLenScore),
-      Backward<aclnnFlashAttentionUnpaddingScoreGradV5GetWorkspaceSize,
-               Shape{15, 5, 6, 7, 2}>(
-          {.name = "aclnnFlashAttentionUnpaddingScoreGradV5",
-           .rope = true,
-           .sink = true,
-           .types = true},
-          aclnnFlashAttentionUnpaddingScoreGradV5),
       Forward<aclnnFlashAttentionVarLenScoreV2GetWorkspaceSize,
               Shape{7, 5, 6, 4}>(
           {.name = "aclnnFlashAttentionVarLenScoreV2", .types = true},
@@ -218,6 +210,62 @@ std::vector<OperatorCall> TrainingOperatorCalls() {
            .types = true},
           aclnnFlashAttentionScoreV3),
   };
+}
+
+// The newest version first.
+std::vector<OperatorCall> BackwardCalls() {
+  return {
+      Backward<aclnnFlashAttentionUnpaddingScoreGradV5GetWorkspaceSize,
+               Shape{15, 5, 6, 7, 2}>(
+          {.name = "aclnnFlashAttentionUnpaddingScoreGradV5",
+           .rope = true,
+           .sink = true,
+           .types = true},
+          aclnnFlashAttentionUnpaddingScoreGradV5),
+      Backward<aclnnFlashAttentionUnpaddingScoreGradGetWorkspaceSize,
+               Shape{12, 3, 5, 4}>(
+          {.name = "aclnnFlashAttentionUnpaddingScoreGrad"},
+          aclnnFlashAttentionUnpaddingScoreGrad),
+      Backward<aclnnFlashAttentionUnpaddingScoreGradV2GetWorkspaceSize,
+               Shape{12, 5, 6, 4}>(
+          {.name = "aclnnFlashAttentionUnpaddingScoreGradV2", .types = true},
+          aclnnFlashAttentionUnpaddingScoreGradV2),
+      Backward<aclnnFlashAttentionUnpaddingScoreGradV3GetWorkspaceSize,
+               Shape{14, 5, 6, 6}>(
+          {.name = "aclnnFlashAttentionUnpaddingScoreGradV3",
+           .rope = true,
+           .types = true},
+          aclnnFlashAttentionUnpaddingScoreGradV3),
+      Backward<aclnnFlashAttentionUnpaddingScoreGradV4GetWorkspaceSize,
+               Shape{12, 3, 5, 4, 2, true}>(
+          {.name = "aclnnFlashAttentionUnpaddingScoreGradV4"},
+          aclnnFlashAttentionUnpaddingScoreGradV4),
+      Backward<aclnnFlashAttentionScoreGradGetWorkspaceSize,
+               Shape{12, 1, 5, 4}>(
+          {.name = "aclnnFlashAttentionScoreGrad", .layout = "SBH"},
+          aclnnFlashAttentionScoreGrad),
+      Backward<aclnnFlashAttentionScoreGradV2GetWorkspaceSize,
+               Shape{12, 3, 6, 4}>({.name = "aclnnFlashAttentionScoreGradV2",
+                                    .layout = "BNSD",
+                                    .types = true},
+                                   aclnnFlashAttentionScoreGradV2),
+      Backward<aclnnFlashAttentionScoreGradV3GetWorkspaceSize,
+               Shape{13, 3, 6, 5}>({.name = "aclnnFlashAttentionScoreGradV3",
+                                    .layout = "BSH",
+                                    .sink = true,
+                                    .types = true},
+                                   aclnnFlashAttentionScoreGradV3),
+  };
+}
+
+}  // namespace
+
+std::vector<OperatorCall> TrainingOperatorCalls() {
+  std::vector<OperatorCall> calls = ForwardCalls();
+  std::vector<OperatorCall> backward = BackwardCalls();
+  calls.insert(calls.begin() + 1, backward.front());
+  calls.insert(calls.end(), backward.begin() + 1, backward.end());
+  return calls;
 }
 
 }  // namespace flashacl::testing

@@ -10,8 +10,6 @@
 #include <cmath>
 #include <utility>
 
-#include "aclnnop/aclnn_flash_attention_score.h"
-#include "aclnnop/aclnn_flash_attention_score_grad.h"
 #include "base/str.h"
 #include "tests/testing/training_operands.h"
 
@@ -241,8 +239,8 @@ std::vector<double> Zeros(const DeviceTensor* tensor) {
       tensor == nullptr ? 0 : static_cast<size_t>(tensor->elements()), 0);
 }
 
-TrainingBackward CallOf(const TrainingCase& c) {
-  TrainingBackward call(c.sizes);
+TrainingBackward BackwardCall(const TrainingCase& c, int version) {
+  TrainingBackward call(c.sizes, version);
   SetCommon(c, call);
   SetVersioned(c, call);
   call.pseShift = PseOf(c);
@@ -269,11 +267,9 @@ TrainingBackward CallOf(const TrainingCase& c) {
   return call;
 }
 
-}  // namespace
-
-void ExpectBackward(const TrainingCase& c, Random& random) {
-  const TrainingBackward call = CallOf(c);
-  Caller caller(aclnnFlashAttentionUnpaddingScoreGradV5);
+void ExpectBackwardOf(const TrainingCase& c, int version, Random& random) {
+  const TrainingBackward call = BackwardCall(c, version);
+  Caller caller(call.PhaseTwo());
   const TrainingBackward::Tensors t = call.Make(caller);
   Operands o{.c = c,
              .query = t.query,
@@ -306,6 +302,16 @@ void ExpectBackward(const TrainingCase& c, Random& random) {
   if (t.dkRope != nullptr) ExpectNear(*t.dkRope, g.key_rope, scale);
   if (t.dsink != nullptr) ExpectNear(*t.dsink, g.sink, scale);
   if (t.dpse != nullptr && !Compressed(c)) ExpectNear(*t.dpse, g.pse, scale);
+}
+
+}  // namespace
+
+void ExpectBackward(const TrainingCase& c, Random& random) {
+  for (int v = 1; v <= VersionsOf(c.sizes.packed()); ++v) {
+    if (c.version == 0 ? !Has(v, c) : c.version != v) continue;
+    SCOPED_TRACE(::testing::Message() << "version " << v);
+    ExpectBackwardOf(c, v, random);
+  }
 }
 
 std::string ToString(const TrainingCase& c) {

@@ -184,10 +184,7 @@ TrainingCase ChooseCase(const std::string& layout, Pass pass, Random& random) {
   c.spread = random.OneIn(3);
   c.inner_precise = random.Within(0, 2);
 
-  c.version =
-      backward
-          ? 5
-          : static_cast<int>(random.Within(1, VersionsOf(c.sizes.packed())));
+  c.version = static_cast<int>(random.Within(1, VersionsOf(c.sizes.packed())));
   const VersionFeatures has = FeaturesOf(c.sizes.packed(), c.version);
   // Rope goes with a mask, and without biases, dropout and mode 6.
   if (has.rope && c.mask != MaskForm::kNone && c.mode != 6 && random.OneIn(3)) {
