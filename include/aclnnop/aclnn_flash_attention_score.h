@@ -269,6 +269,26 @@ aclnnFlashAttentionVarLenScoreV5GetWorkspaceSize(
     const aclTensor* softmaxOutOut, const aclTensor* attentionOutOut,
     uint64_t* workspaceSize, aclOpExecutor** executor);
 
+// The same arguments; a workspace large enough whatever the lengths say, as
+// long as the shapes stay.
+__attribute__((visibility("default"))) aclnnStatus
+aclnnFlashAttentionVarLenScoreV5GetMaxWorkspaceSize(
+    const aclTensor* query, const aclTensor* queryRope, const aclTensor* key,
+    const aclTensor* keyRope, const aclTensor* value,
+    const aclTensor* realShiftOptional, const aclTensor* dropMaskOptional,
+    const aclTensor* paddingMaskOptional, const aclTensor* attenMaskOptional,
+    const aclTensor* sinkOptional, const aclIntArray* prefixOptional,
+    const aclIntArray* actualSeqQLenOptional,
+    const aclIntArray* actualSeqKvLenOptional,
+    const aclIntArray* qStartIdxOptional, const aclIntArray* kvStartIdxOptional,
+    double scaleValueOptional, double keepProbOptional,
+    int64_t preTokensOptional, int64_t nextTokensOptional, int64_t headNum,
+    char* inputLayout, int64_t innerPreciseOptional, int64_t sparseModeOptional,
+    int64_t pseTypeOptional, char* softmaxOutLayout,
+    const aclTensor* softmaxMaxOut, const aclTensor* softmaxSumOut,
+    const aclTensor* softmaxOutOut, const aclTensor* attentionOutOut,
+    uint64_t* workspaceSize, aclOpExecutor** executor);
+
 // As the second phase of the first version.
 __attribute__((visibility("default"))) aclnnStatus
 aclnnFlashAttentionVarLenScoreV5(void* workspace, uint64_t workspaceSize,

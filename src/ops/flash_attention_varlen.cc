@@ -296,6 +296,55 @@ extern "C" aclnnStatus aclnnFlashAttentionVarLenScoreV5GetWorkspaceSize(
                        args, {workspaceSize, executor});
 }
 
+extern "C" aclnnStatus aclnnFlashAttentionVarLenScoreV5GetMaxWorkspaceSize(
+    const aclTensor* query, const aclTensor* queryRope, const aclTensor* key,
+    const aclTensor* keyRope, const aclTensor* value,
+    const aclTensor* realShiftOptional, const aclTensor* dropMaskOptional,
+    const aclTensor* paddingMaskOptional, const aclTensor* attenMaskOptional,
+    const aclTensor* sinkOptional, const aclIntArray* prefixOptional,
+    const aclIntArray* actualSeqQLenOptional,
+    const aclIntArray* actualSeqKvLenOptional,
+    const aclIntArray* qStartIdxOptional, const aclIntArray* kvStartIdxOptional,
+    double scaleValueOptional, double keepProbOptional,
+    int64_t preTokensOptional, int64_t nextTokensOptional, int64_t headNum,
+    char* inputLayout, int64_t /*innerPreciseOptional*/,
+    int64_t sparseModeOptional, int64_t pseTypeOptional, char* softmaxOutLayout,
+    const aclTensor* softmaxMaxOut, const aclTensor* softmaxSumOut,
+    const aclTensor* softmaxOutOut, const aclTensor* attentionOutOut,
+    uint64_t* workspaceSize, aclOpExecutor** executor) {
+  namespace forward = flashacl::ops::forward;
+  const forward::Tensors tensors{.query = query,
+                                 .query_rope = queryRope,
+                                 .key = key,
+                                 .key_rope = keyRope,
+                                 .value = value,
+                                 .real_shift = realShiftOptional,
+                                 .drop_mask = dropMaskOptional,
+                                 .padding_mask = paddingMaskOptional,
+                                 .atten_mask = attenMaskOptional,
+                                 .sink = sinkOptional,
+                                 .softmax_max = softmaxMaxOut,
+                                 .softmax_sum = softmaxSumOut,
+                                 .softmax_out = softmaxOutOut,
+                                 .attention_out = attentionOutOut};
+  const forward::Args args{.prefix = prefixOptional,
+                           .actual_seq_q_len = actualSeqQLenOptional,
+                           .actual_seq_kv_len = actualSeqKvLenOptional,
+                           .q_start_idx = qStartIdxOptional,
+                           .kv_start_idx = kvStartIdxOptional,
+                           .scale_value = scaleValueOptional,
+                           .keep_prob = keepProbOptional,
+                           .pre_tokens = preTokensOptional,
+                           .next_tokens = nextTokensOptional,
+                           .head_num = headNum,
+                           .input_layout = inputLayout,
+                           .sparse_mode = sparseModeOptional,
+                           .pse_type = pseTypeOptional,
+                           .softmax_out_layout = softmaxOutLayout};
+  return forward::PlanMost(flashacl::ops::kFlashAttentionVarLenScoreV5, tensors,
+                           args, {workspaceSize, executor});
+}
+
 extern "C" aclnnStatus aclnnFlashAttentionVarLenScoreV5(
     void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
     const aclrtStream stream) {

@@ -2,7 +2,6 @@
 // Backward calls of training as problems.
 #include "ops/training_backward.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "ops/training_mask.h"
 #include "ops/training_rows.h"
 #include "ops/training_score.h"
+#include "ops/training_workspace.h"
 
 namespace flashacl::ops::backward {
 namespace {
@@ -242,34 +242,6 @@ Result<acl::Lowered> Lower(const Arguments& args, const Args& a) {
   return lowered;
 }
 
-// The most any lengths ask for: one sequence of all rows, which sees all.
-AttentionProblem Widest(AttentionProblem problem) {
-  const int64_t rows = problem[Slot::kQuery].dims[1];
-  const int64_t columns = problem[Slot::kKey].dims[1];
-  for (Sequence& sequence : problem.lengths.sequences) {
-    sequence = {{rows, rows}, {columns, columns}};
-  }
-  problem.lengths.sequences.front() = {{0, rows}, {0, columns}};
-  problem.mask = {};
-  problem.score.bias = Score::Bias::kNone;
-  for (const Slot slot : {Slot::kMask, Slot::kBias, Slot::kGradBias}) {
-    problem[slot] = {};
-  }
-  return problem;
-}
-
-// Raises `workspace_size` to what the executor's call would need with any
-// lengths.
-Status RaiseToMost(const aclOpExecutor* handle, uint64_t& workspace_size) {
-  const auto executor = acl::Find<acl::Executor>(handle);
-  if (executor == nullptr || executor->plan == nullptr) return {};
-  const Result<uint64_t> most =
-      acl::WorkspaceBytes(Widest(executor->plan->problem));
-  if (!most.ok()) return most.status();
-  workspace_size = std::max(workspace_size, *most);
-  return {};
-}
-
 }  // namespace
 
 aclnnStatus Plan(const acl::Operator& op, const Tensors& tensors, const Args& a,
@@ -298,22 +270,8 @@ aclnnStatus PlanMost(const acl::Operator& op, const Tensors& tensors,
     return Invalid("dropMaskOptional: given, but its size depends on lengths");
   });
   if (fits != 0) return fits;
-  uint64_t size = 0;
-  aclOpExecutor* executor = nullptr;
-  const aclnnStatus status =
-      Plan(op, tensors, a,
-           {answer.workspace_size == nullptr ? nullptr : &size,
-            answer.executor == nullptr ? nullptr : &executor});
-  if (status != 0) return status;
-  const aclnnStatus raised =
-      acl::Guard(op.contradiction, [&] { return RaiseToMost(executor, size); });
-  if (raised != 0) {
-    (void)aclDestroyAclOpExecutor(executor);
-    return raised;
-  }
-  *answer.workspace_size = size;
-  *answer.executor = executor;
-  return 0;
+  return PlanForAnyLengths(
+      op, [&](acl::PhaseOne one) { return Plan(op, tensors, a, one); }, answer);
 }
 
 }  // namespace flashacl::ops::backward

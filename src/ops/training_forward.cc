@@ -15,6 +15,7 @@
 #include "ops/training_rope.h"
 #include "ops/training_rows.h"
 #include "ops/training_score.h"
+#include "ops/training_workspace.h"
 
 namespace flashacl::ops::forward {
 namespace {
@@ -266,6 +267,12 @@ aclnnStatus Plan(const acl::Operator& op, const Tensors& tensors, const Args& a,
   return acl::Prepare(
       op, passed, [&](const Arguments& args) { return Lower(args, a); },
       answer);
+}
+
+aclnnStatus PlanMost(const acl::Operator& op, const Tensors& tensors,
+                     const Args& a, acl::PhaseOne answer) noexcept {
+  return PlanForAnyLengths(
+      op, [&](acl::PhaseOne one) { return Plan(op, tensors, a, one); }, answer);
 }
 
 }  // namespace flashacl::ops::forward

@@ -104,4 +104,9 @@ struct Args {
 aclnnStatus Plan(const acl::Operator& op, const Tensors& tensors, const Args& a,
                  acl::PhaseOne answer) noexcept;
 
+// The same of packed sequences, with a workspace that is large enough for any
+// lengths.
+aclnnStatus PlanMost(const acl::Operator& op, const Tensors& tensors,
+                     const Args& a, acl::PhaseOne answer) noexcept;
+
 }  // namespace flashacl::ops::forward

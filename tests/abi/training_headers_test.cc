@@ -62,6 +62,10 @@ TEST(Headers, TrainingForwardFunctionsHaveTheTypesOfTheirVersions) {
                              I, I, I, S, I, I, I, S, T, T, T, T, W, E>,
                     &aclnnFlashAttentionVarLenScoreV5GetWorkspaceSize,
                     &aclnnFlashAttentionVarLenScoreV5>));
+  EXPECT_TRUE((kAre<PhaseOne<T, T, T, T, T, T, T, T, T, T, A, A, A, A, A, D, D,
+                             I, I, I, S, I, I, I, S, T, T, T, T, W, E>,
+                    &aclnnFlashAttentionVarLenScoreV5GetMaxWorkspaceSize,
+                    &aclnnFlashAttentionVarLenScoreV5>));
 }
 
 TEST(Headers, TrainingBackwardFunctionsHaveTheTypesOfTheirVersions) {

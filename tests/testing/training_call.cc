@@ -144,6 +144,27 @@ Caller::PhaseTwo TrainingForward::PhaseTwo() const {
   return (packed ? kPacked : kDense)[version - 1];
 }
 
+namespace {
+
+// The order of the newest version's arguments, which has two phases 1.
+aclnnStatus PlanNewest(
+    decltype(aclnnFlashAttentionVarLenScoreV5GetWorkspaceSize)& function,
+    const TrainingForward& c, const TrainingForward::Tensors& t, uint64_t* size,
+    aclOpExecutor** executor) {
+  return function(
+      HandleOf(t.query), HandleOf(t.queryRope), HandleOf(t.key),
+      HandleOf(t.keyRope), HandleOf(t.value), HandleOf(t.realShift),
+      HandleOf(t.dropMask), HandleOf(t.paddingMask), HandleOf(t.attenMask),
+      HandleOf(t.sink), t.prefix, t.actualSeqQLen, t.actualSeqKvLen,
+      t.qStartIdx, t.kvStartIdx, c.scaleValue, c.keepProb, c.preTokens,
+      c.nextTokens, c.headNum, TextOf(c.inputLayout), c.innerPrecise,
+      c.sparseMode, c.pseType, TextOf(c.softmaxOutLayout),
+      HandleOf(t.softmaxMax), HandleOf(t.softmaxSum), HandleOf(t.softmaxOut),
+      HandleOf(t.attentionOut), size, executor);
+}
+
+}  // namespace
+
 // The orders of arguments, put together from what versions share.
 aclnnStatus TrainingForward::Plan(const Tensors& t, uint64_t* size,
                                   aclOpExecutor** executor) const {
@@ -183,9 +204,8 @@ aclnnStatus TrainingForward::Plan(const Tensors& t, uint64_t* size,
       return call(aclnnFlashAttentionVarLenScoreV4GetWorkspaceSize, rows, masks,
                   prefixes, lengths, numbers, order, out);
     case 5:
-      return call(aclnnFlashAttentionVarLenScoreV5GetWorkspaceSize, roped,
-                  masks, sunk, prefixes, lengths, starts, numbers, type, order,
-                  out);
+      return PlanNewest(aclnnFlashAttentionVarLenScoreV5GetWorkspaceSize, *this,
+                        t, std::get<4>(out), std::get<5>(out));
     case -1:
       return call(aclnnFlashAttentionScoreGetWorkspaceSize, rows, masks,
                   prefixes, numbers, out);
@@ -196,6 +216,13 @@ aclnnStatus TrainingForward::Plan(const Tensors& t, uint64_t* size,
       return call(aclnnFlashAttentionScoreV3GetWorkspaceSize, rows, masks, sunk,
                   prefixes, starts, numbers, type, out);
   }
+}
+
+aclnnStatus TrainingForward::PlanMost(const Tensors& t, uint64_t* size,
+                                      aclOpExecutor** executor) const {
+  return PlanNewest(aclnnFlashAttentionVarLenScoreV5GetMaxWorkspaceSize, *this,
+                    t, give_size ? size : nullptr,
+                    give_executor ? executor : nullptr);
 }
 
 TrainingBackward::TrainingBackward(const TrainingSizes& sizes, int version)

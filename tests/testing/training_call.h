@@ -84,6 +84,9 @@ struct TrainingForward {
   Tensors Make(Caller& caller) const;
   aclnnStatus Plan(const Tensors& tensors, uint64_t* size,
                    aclOpExecutor** executor) const;
+  // The same with V5's GetMaxWorkspaceSize.
+  aclnnStatus PlanMost(const Tensors& tensors, uint64_t* size,
+                       aclOpExecutor** executor) const;
 };
 
 // aclnnFlashAttentionUnpaddingScoreGrad, or aclnnFlashAttentionScoreGrad unless
