@@ -254,8 +254,13 @@ class Filler {
     for (Slot slot : {Slot::kKeyScale, Slot::kValueScale}) {
       if (!problem_.has(slot)) continue;
       Random random = RandomOf(slot);
+      // 8-bit queries have no scale of their own: the keys' is for both.
+      const bool both =
+          slot == Slot::kKeyScale && problem_.has(Slot::kWeightScale);
       FillDense(slot, [&] {
-        return 1.0 / static_cast<double>(int64_t{32} << random.Within(0, 2));
+        const double scale =
+            1.0 / static_cast<double>(int64_t{32} << random.Within(0, 2));
+        return both ? scale / 64 : scale;
       });
     }
     for (Slot slot : {Slot::kKeyOffset, Slot::kValueOffset}) {
@@ -263,6 +268,9 @@ class Filler {
       Random random = RandomOf(slot);
       FillDense(slot,
                 [&] { return static_cast<double>(random.Within(-4, 4)); });
+    }
+    if (problem_.has(Slot::kWeightScale)) {
+      FillDense(Slot::kWeightScale, [] { return 127.0; });
     }
     if (problem_.has(Slot::kOutScale)) {
       Random random = RandomOf(Slot::kOutScale);
@@ -337,6 +345,7 @@ class Filler {
 size_t AxisCount(const AttentionProblem& problem, Slot slot) {
   switch (slot) {
     case Slot::kSink:
+    case Slot::kWeightScale:
     case Slot::kGradSink:
     case Slot::kQueryLengths:
     case Slot::kKeyLengths:

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "problem/encoding_laws.h"
 #include "problem/tensor_laws.h"
 
 namespace flashacl {
@@ -91,7 +92,10 @@ Status CheckQueryLike(const AttentionProblem& problem, const Needs& needs,
                       Slot slot, int64_t dim) {
   const TensorSpec& spec = problem[slot];
   if (!spec.present()) return {};
-  if (slot != Slot::kOut) FLASHACL_RETURN_IF_ERROR(CheckFloat(slot, spec));
+  const bool int8 = slot == Slot::kQuery && spec.dtype == DType::kI8;
+  if (slot != Slot::kOut && !int8) {
+    FLASHACL_RETURN_IF_ERROR(CheckFloat(slot, spec));
+  }
   return CheckRows(slot, spec,
                    {needs.sequences, needs.row_end, problem.heads, dim});
 }
@@ -130,17 +134,6 @@ Status CheckList(const AttentionProblem& problem, Slot slot,
                    problem[slot].dims[3]}));
   }
   return {};
-}
-
-Status Required(const AttentionProblem& problem, Slot slot, bool required) {
-  if (problem.has(slot) || !required) return {};
-  return NullArgument("{}: missing", Name(slot));
-}
-
-Status Forbidden(const AttentionProblem& problem, Slot slot, bool forbidden,
-                 std::string_view why) {
-  if (!problem.has(slot) || !forbidden) return {};
-  return Contradiction("{}: given, but {}", Name(slot), why);
 }
 
 Status CheckQueries(const AttentionProblem& problem, const Needs& needs) {
@@ -228,62 +221,6 @@ Status CheckTopK(const AttentionProblem& problem, const Needs& needs) {
   FLASHACL_RETURN_IF_ERROR(Reaches(Slot::kTopK, list, 0, needs.sequences));
   FLASHACL_RETURN_IF_ERROR(Reaches(Slot::kTopK, list, 1, needs.row_end));
   return Reaches(Slot::kTopK, list, 2, problem.kv_heads);
-}
-
-// A scale or an offset: [heads, channels], either of which may repeat.
-Status CheckFactor(const AttentionProblem& problem, Slot slot, int64_t heads,
-                   int64_t dim) {
-  const TensorSpec& spec = problem[slot];
-  if (!spec.present()) return {};
-  FLASHACL_RETURN_IF_ERROR(CheckFloat(slot, spec));
-  FLASHACL_RETURN_IF_ERROR(CheckStrided(slot, spec));
-  FLASHACL_RETURN_IF_ERROR(Reaches(slot, spec, 0, heads));
-  return Reaches(slot, spec, 1, dim);
-}
-
-struct Encoded {
-  Slot rows, scale, offset;
-  int64_t heads, dim;
-};
-
-// 8-bit rows have a scale and may have an offset; others have neither.
-Status CheckEncoding(const AttentionProblem& problem, const Encoded& encoded) {
-  const bool int8 = problem[encoded.rows].dtype == DType::kI8;
-  FLASHACL_RETURN_IF_ERROR(Required(problem, encoded.scale, int8));
-  for (Slot slot : {encoded.scale, encoded.offset}) {
-    FLASHACL_RETURN_IF_ERROR(
-        Forbidden(problem, slot, !int8, "what it scales is not i8"));
-    FLASHACL_RETURN_IF_ERROR(
-        CheckFactor(problem, slot, encoded.heads, encoded.dim));
-  }
-  return {};
-}
-
-Status CheckDTypes(const AttentionProblem& problem) {
-  const DType query = problem[Slot::kQuery].dtype;
-  const DType key = problem[Slot::kKey].dtype;
-  if (key != query && key != DType::kI8) {
-    return Invalid("key: dtype {}, expected {} as the query or i8", Name(key),
-                   Name(query));
-  }
-  if (problem.has(Slot::kValue) && problem[Slot::kValue].dtype != key) {
-    return Invalid("value: dtype {}, expected {} as the key",
-                   Name(problem[Slot::kValue].dtype), Name(key));
-  }
-  for (Slot slot : {Slot::kQueryRope, Slot::kKeyRope}) {
-    if (problem.has(slot) && problem[slot].dtype != query) {
-      return Invalid("{}: dtype {}, expected {} as the query", Name(slot),
-                     Name(problem[slot].dtype), Name(query));
-    }
-  }
-  FLASHACL_RETURN_IF_ERROR(
-      CheckEncoding(problem, {Slot::kKey, Slot::kKeyScale, Slot::kKeyOffset,
-                              problem.kv_heads, problem.qk_dim}));
-  FLASHACL_RETURN_IF_ERROR(CheckEncoding(
-      problem, {Slot::kValue, Slot::kValueScale, Slot::kValueOffset,
-                problem.kv_heads, problem.v_dim}));
-  return CheckEncoding(problem, {Slot::kOut, Slot::kOutScale, Slot::kOutOffset,
-                                 problem.heads, problem.v_dim});
 }
 
 Status CheckMask(const AttentionProblem& problem, const Needs& needs) {

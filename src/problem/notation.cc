@@ -62,7 +62,7 @@ void WriteKeys(const Outline& outline, Line& line) {
   }
   if (outline.out.scales != Scales::kNone) {
     line.Add("out:int8:" + words::WriteEncoding(outline.out));
-  } else if (outline.out_dtype != outline.dtype) {
+  } else if (outline.out_dtype != UsualFloat(outline.dtype)) {
     line.Add(Str("out:{}", Name(outline.out_dtype)));
   }
 }

@@ -233,6 +233,9 @@ void BuildQueries(const Outline& outline, AttentionProblem& problem) {
     problem[Slot::kOutScale] = factor;
     if (outline.out.offset) problem[Slot::kOutOffset] = factor;
   }
+  if (outline.dtype == DType::kI8) {
+    problem[Slot::kWeightScale] = DenseSpec(DType::kF32, {1, 1, 1, 1});
+  }
   if (!outline.row_stats) return;
   const int64_t rows = problem[Slot::kQuery].dims[1];
   TensorSpec stats =
@@ -266,12 +269,12 @@ TensorSpec GridSpec(const Outline& outline, DType dtype, const Axes& axes) {
 TensorSpec BiasSpec(const Outline& outline) {
   const Axes& axes = outline.bias;
   if (!IsAlibi(outline.score.bias) && outline.diagonal_rows == 0) {
-    return GridSpec(outline, outline.dtype, axes);
+    return GridSpec(outline, UsualFloat(outline.dtype), axes);
   }
   const int64_t side = std::max(Most(outline.rows), Most(outline.columns));
   const bool slopes = IsAlibi(outline.score.bias);
   TensorSpec spec = DenseSpec(
-      slopes ? DType::kF32 : outline.dtype,
+      slopes ? DType::kF32 : UsualFloat(outline.dtype),
       {axes.sequence ? Count(outline) : 1, axes.head ? outline.heads : 1,
        slopes ? 1 : outline.diagonal_rows, slopes ? 1 : side});
   if (!slopes) spec.placement = Placement::kDiagonal;
@@ -361,6 +364,10 @@ float UsualScale(int64_t qk_dim) {
   return static_cast<float>(1.0 / std::sqrt(dim));
 }
 
+DType UsualFloat(DType query) {
+  return query == DType::kI8 ? DType::kF16 : query;
+}
+
 Axes UsualMaskAxes() { return {.sequence = false, .head = false}; }
 
 Axes UsualBiasAxes(Score::Bias bias) { return {.sequence = !IsAlibi(bias)}; }
@@ -404,7 +411,8 @@ Outline OutlineOf(const AttentionProblem& problem) {
   OutlineKeys(problem, outline);
   outline.out = EncodingOf(problem, Slot::kOutScale, Slot::kOutOffset);
   const bool int8 = outline.out.scales != Scales::kNone;
-  outline.out_dtype = int8 ? outline.dtype : problem[Slot::kOut].dtype;
+  outline.out_dtype =
+      int8 ? UsualFloat(outline.dtype) : problem[Slot::kOut].dtype;
   outline.row_stats = problem.has(Slot::kRowMax) || problem.has(Slot::kRowSum);
   OutlineScore(problem, outline);
   outline.gradients = {

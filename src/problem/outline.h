@@ -45,7 +45,8 @@ struct Outline {
   };
 
   Direction direction = Direction::kForward;
-  DType dtype = DType::kF32;  // of the query, and of what does not say else
+  DType dtype = DType::kF32;  // of the query, and of what does not say else;
+                              // i8: weights are rounded to i8 too
   int64_t heads = 1;
   int64_t kv_heads = 1;
   int64_t qk_dim = 1;
@@ -84,6 +85,9 @@ struct Outline {
 
 // 1 / sqrt(qk_dim): the scale a line of notation need not state.
 float UsualScale(int64_t qk_dim);
+
+// Of results and biases unless a line says else: the query's, or f16 for i8.
+DType UsualFloat(DType query);
 
 // The axes a mask and a bias have unless a line says else: one plane for all,
 // one per sequence and head, one slope per head.

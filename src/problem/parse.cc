@@ -327,6 +327,8 @@ Result<std::string_view> ReadField(const Token& token, Draft& draft) {
   return Expected(token, FieldNames());
 }
 
+constexpr std::string_view kDTypes = "f32, f16, bf16 or i8";
+
 Status ReadHead(const std::vector<Token>& tokens, Draft& draft) {
   if (tokens.empty()) return Invalid("empty line: expected fwd or bwd");
   const bool forward = tokens[0].text == "fwd";
@@ -335,10 +337,10 @@ Status ReadHead(const std::vector<Token>& tokens, Draft& draft) {
   }
   draft.outline.direction =
       forward ? Direction::kForward : Direction::kBackward;
-  if (tokens.size() < 2) return Invalid("line ends: expected f32, f16 or bf16");
+  if (tokens.size() < 2) return Invalid("line ends: expected {}", kDTypes);
   draft.outline.dtype = ParseDType(tokens[1].text);
-  if (!IsFloat(draft.outline.dtype)) {
-    return Expected(tokens[1], "f32, f16 or bf16");
+  if (!IsFloat(draft.outline.dtype) && draft.outline.dtype != DType::kI8) {
+    return Expected(tokens[1], kDTypes);
   }
   return {};
 }
@@ -379,7 +381,7 @@ Status Complete(Draft& draft) {
     return Contradiction("start: given without alibi");
   }
   outline.score.scale = draft.scale.value_or(UsualScale(outline.qk_dim));
-  outline.out_dtype = draft.out.value_or(outline.dtype);
+  outline.out_dtype = draft.out.value_or(UsualFloat(outline.dtype));
   return {};
 }
 

@@ -27,6 +27,17 @@ Needs NeedsOf(const AttentionProblem& problem) {
 }
 
 // Extents and strides a tensor may have at all, whatever its slot.
+Status Required(const AttentionProblem& problem, Slot slot, bool required) {
+  if (problem.has(slot) || !required) return {};
+  return NullArgument("{}: missing", Name(slot));
+}
+
+Status Forbidden(const AttentionProblem& problem, Slot slot, bool forbidden,
+                 std::string_view why) {
+  if (!problem.has(slot) || !forbidden) return {};
+  return Contradiction("{}: given, but {}", Name(slot), why);
+}
+
 Status CheckSpec(Slot slot, const TensorSpec& spec) {
   if (spec.placement == Placement::kBlocks) return {};
   int64_t last = 0;

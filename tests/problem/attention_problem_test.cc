@@ -25,6 +25,7 @@ struct Breach {
 
 constexpr char kDense[] = "fwd f16 h=4/2 d=8+2/6 q=3,4 k=5,6 stats";
 constexpr char kPages[] = "fwd f16 h=4/2 d=8 q=3,4 k=5,6 paged:4 int8:channel";
+constexpr char kInt8[] = "fwd i8 h=4/2 d=8 q=3,4 k=5,6 int8:tensor+offset";
 constexpr char kLists[] = "fwd f16 h=4/2 d=8 q=3,4 k=5,6 list";
 constexpr char kTopK[] = "bwd f16 h=4/2 d=8 q=3,4 k=5,6 topk:2 shared sink";
 constexpr char kScores[] = "fwd f16 h=4/2 d=8 q=3,4 k=5,6 mask bias keep:0.5";
@@ -88,7 +89,21 @@ const Breach kBreaches[] = {
     {kDense, [](auto& p) { p[Slot::kKey].dims[2] = 4; }, Code::kInvalidArgument,
      "key: third extent is 4, expected 2"},
     {kDense, [](auto& p) { p[Slot::kQuery].dtype = DType::kI8; },
-     Code::kInvalidArgument, "query: dtype i8 is not one this tensor may have"},
+     Code::kNullArgument, "weight scale: missing"},
+    {kDense, [](auto& p) { p[Slot::kQuery].dtype = DType::kU8; },
+     Code::kInvalidArgument, "query: dtype u8 is not one this tensor may have"},
+    {kInt8, [](auto& p) { p[Slot::kWeightScale] = {}; }, Code::kNullArgument,
+     "weight scale: missing"},
+    {kInt8, [](auto& p) { p[Slot::kWeightScale].dtype = DType::kI8; },
+     Code::kInvalidArgument, "weight scale: dtype i8 is not one"},
+    {kInt8, [](auto& p) { p[Slot::kKeyScale] = {}; }, Code::kNullArgument,
+     "key scale: missing"},
+    {kInt8, [](auto& p) { p[Slot::kKeyOffset].dtype = DType::kU64; },
+     Code::kInvalidArgument, "key offset: dtype u64 is not one"},
+    {kPages, [](auto& p) { p[Slot::kWeightScale] = p[Slot::kKeyScale]; },
+     Code::kContradiction, "weight scale: given, but the query is not i8"},
+    {kPages, [](auto& p) { p[Slot::kKeyScale].dtype = DType::kU64; },
+     Code::kInvalidArgument, "key scale: dtype u64 is not one"},
     {kDense, [](auto& p) { p[Slot::kKey].dtype = DType::kBf16; },
      Code::kInvalidArgument,
      "key: dtype bf16, expected f16 as the query or i8"},

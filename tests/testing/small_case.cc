@@ -39,7 +39,7 @@ void PutIn(const TensorSpec& spec, std::byte* base, int64_t offset,
   if (spec.dtype == DType::kI32) {
     const auto integer = static_cast<int32_t>(value);
     std::memcpy(base + offset * 4, &integer, 4);
-  } else if (spec.dtype == DType::kI64) {
+  } else if (spec.dtype == DType::kI64 || spec.dtype == DType::kU64) {
     const auto integer = static_cast<int64_t>(value);
     std::memcpy(base + offset * 8, &integer, 8);
   } else if (IsByte(spec.dtype)) {
