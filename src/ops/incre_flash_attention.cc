@@ -202,7 +202,8 @@ Status ReadKeys(Call& call) {
 Status ReadSequences(Call& call) {
   const size_t count = call.cache.columns.size();
   Result<std::vector<int64_t>> lengths =
-      ReadLengths(call.args.actualSeqLengths, static_cast<int64_t>(count));
+      ReadLengths("actualSeqLengths", call.args.actualSeqLengths,
+                  static_cast<int64_t>(count));
   if (!lengths.ok()) return lengths.status();
   const bool given = !lengths->empty();
   if (!given && call.paged()) {
@@ -260,28 +261,10 @@ Result<TensorSpec> MaskGrid(const Call& call) {
                  {sequences, call.args.numHeads, 1, 1});
 }
 
-// A scale and its offset, which must be alike. Either may be absent.
-Status CheckPair(const Call& call, int scale, int offset, bool same_shape) {
-  if (!call.has(offset)) return {};
-  if (!call.has(scale)) {
-    return Contradiction("{}: given without {}", call.name(offset),
-                         call.name(scale));
-  }
-  const bool alike = same_shape
-                         ? SameShape(call[scale], call[offset])
-                         : call[scale].elements() == call[offset].elements();
-  if (alike && call[scale].dtype() == call[offset].dtype()) return {};
-  return Contradiction("{}: {} of shape {} does not match {}: {} of shape {}",
-                       call.name(offset), acl::TypeText(call[offset].acl_dtype),
-                       ShapeText(call[offset]), call.name(scale),
-                       acl::TypeText(call[scale].acl_dtype),
-                       ShapeText(call[scale]));
-}
-
 Status CheckKeyScales(const Call& call) {
   const bool int8 = call.key_type() == DType::kI8;
   FLASHACL_RETURN_IF_ERROR(
-      CheckPair(call, kAntiquantScale, kAntiquantOffset, false));
+      CheckPair(call.arguments, kAntiquantScale, kAntiquantOffset, false));
   if (int8 != call.has(kAntiquantScale)) {
     return int8 ? Contradiction("antiquantScale: absent, but key is INT8")
                 : Contradiction("antiquantScale: given, but key is not INT8");
@@ -300,24 +283,15 @@ Status CheckKeyScales(const Call& call) {
   return {};
 }
 
-Status CheckOutScales(const Call& call) {
+Status CheckQuantisation(const Call& call) {
   for (const int row : {kDequantScale1, kQuantScale1, kDequantScale2}) {
     if (!call.has(row)) continue;
     return Contradiction("{}: given, but query is not INT8", call.name(row));
   }
-  const bool int8 = call[kOut].dtype() == DType::kI8;
-  FLASHACL_RETURN_IF_ERROR(CheckPair(call, kQuantScale2, kQuantOffset2, true));
-  if (int8 != call.has(kQuantScale2)) {
-    return int8 ? Contradiction("quantScale2: absent, but attentionOut is INT8")
-                : Contradiction(
-                      "quantScale2: given, but attentionOut is not INT8");
-  }
-  if (int8 && call[kQuantScale2].dtype() == DType::kBf16 &&
-      call[kQuery].dtype() != DType::kBf16) {
-    return Contradiction("quantScale2: data type BFLOAT16, but query is {}",
-                         acl::TypeText(call[kQuery].acl_dtype));
-  }
-  return {};
+  return CheckOutScales(call.arguments, {.scale = kQuantScale2,
+                                         .offset = kQuantOffset2,
+                                         .query = kQuery,
+                                         .out = kOut});
 }
 
 // Where a factor's first element is in its tensor: index 0 of an antiquant
@@ -427,7 +401,7 @@ Result<Lowered> Lower(const Arguments& arguments, const Args& args) {
   FLASHACL_RETURN_IF_ERROR(ReadKeys(call));
   FLASHACL_RETURN_IF_ERROR(ReadSequences(call));
   FLASHACL_RETURN_IF_ERROR(CheckKeyScales(call));
-  FLASHACL_RETURN_IF_ERROR(CheckOutScales(call));
+  FLASHACL_RETURN_IF_ERROR(CheckQuantisation(call));
   return LowerChecked(call);
 }
 

@@ -7,6 +7,7 @@ namespace flashacl::ops {
 std::span<const acl::Operator* const> AllOperators() {
   static constexpr const acl::Operator* kAll[] = {
       &kFlashAttentionVarLenScore, &kPromptFlashAttention,
+      &kPromptFlashAttentionV2,    &kPromptFlashAttentionV3,
       &kIncreFlashAttentionV4,     &kFlashAttentionUnpaddingScoreGradV5,
       &kSparseFlashAttentionGrad,
   };

@@ -11,6 +11,8 @@ namespace flashacl::ops {
 extern const acl::Operator kFlashAttentionVarLenScore;
 extern const acl::Operator kFlashAttentionUnpaddingScoreGradV5;
 extern const acl::Operator kPromptFlashAttention;
+extern const acl::Operator kPromptFlashAttentionV2;
+extern const acl::Operator kPromptFlashAttentionV3;
 extern const acl::Operator kIncreFlashAttentionV4;
 extern const acl::Operator kSparseFlashAttentionGrad;
 

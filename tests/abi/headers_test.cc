@@ -17,6 +17,8 @@
 #include "aclnnop/aclnn_flash_attention_score_grad.h"
 #include "aclnnop/aclnn_incre_flash_attention_v4.h"
 #include "aclnnop/aclnn_prompt_flash_attention.h"
+#include "aclnnop/aclnn_prompt_flash_attention_v2.h"
+#include "aclnnop/aclnn_prompt_flash_attention_v3.h"
 #include "aclnnop/aclnn_sparse_flash_attention_grad.h"
 #include "securec.h"
 
@@ -287,6 +289,8 @@ static_assert(kSame<aclrtStream, void*> && kSame<aclrtContext, void*> &&
 using Launch = aclnnStatus (*)(void*, uint64_t, aclOpExecutor*, aclrtStream);
 static_assert(kSame<decltype(&aclnnFlashAttentionVarLenScore), Launch>);
 static_assert(kSame<decltype(&aclnnPromptFlashAttention), Launch>);
+static_assert(kSame<decltype(&aclnnPromptFlashAttentionV2), Launch>);
+static_assert(kSame<decltype(&aclnnPromptFlashAttentionV3), Launch>);
 static_assert(kSame<decltype(&aclnnIncreFlashAttentionV4), Launch>);
 static_assert(
     kSame<decltype(&aclnnFlashAttentionUnpaddingScoreGradV5), Launch>);
@@ -307,6 +311,12 @@ static_assert(kSame<decltype(&aclnnFlashAttentionVarLenScoreGetWorkspaceSize),
 static_assert(
     kSame<decltype(&aclnnPromptFlashAttentionGetWorkspaceSize),
           aclnnStatus (*)(T, T, T, T, T, A, I, D, I, I, S, I, T, W, E)>);
+static_assert(kSame<decltype(&aclnnPromptFlashAttentionV2GetWorkspaceSize),
+                    aclnnStatus (*)(T, T, T, T, T, A, A, T, T, T, T, T, I, D, I,
+                                    I, S, I, I, T, W, E)>);
+static_assert(kSame<decltype(&aclnnPromptFlashAttentionV3GetWorkspaceSize),
+                    aclnnStatus (*)(T, T, T, T, T, A, A, T, T, T, T, T, I, D, I,
+                                    I, S, I, I, I, T, W, E)>);
 static_assert(kSame<decltype(&aclnnIncreFlashAttentionV4GetWorkspaceSize),
                     aclnnStatus (*)(T, L, L, T, T, A, T, T, T, T, T, T, T, T, T,
                                     I, D, S, I, I, I, T, W, E)>);

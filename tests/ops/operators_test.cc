@@ -10,13 +10,13 @@
 namespace flashacl::ops {
 namespace {
 
-TEST(Operators, AreFiveAndDistinct) {
+TEST(Operators, HaveDistinctNames) {
   std::set<std::string_view> names;
   for (const acl::Operator* op : AllOperators()) {
     EXPECT_TRUE(op->name.starts_with("aclnn")) << op->name;
     EXPECT_TRUE(names.insert(op->name).second) << op->name;
   }
-  EXPECT_EQ(names.size(), 5u);
+  EXPECT_EQ(names.size(), AllOperators().size());
 }
 
 TEST(Operators, TablesNameEveryArgumentOnceInputsFirst) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The five operators' calls.
+// The operators' calls.
 #include "tests/testing/operator_call.h"
 
 #include <algorithm>
@@ -9,6 +9,8 @@
 #include "aclnnop/aclnn_flash_attention_score_grad.h"
 #include "aclnnop/aclnn_incre_flash_attention_v4.h"
 #include "aclnnop/aclnn_prompt_flash_attention.h"
+#include "aclnnop/aclnn_prompt_flash_attention_v2.h"
+#include "aclnnop/aclnn_prompt_flash_attention_v3.h"
 #include "aclnnop/aclnn_sparse_flash_attention_grad.h"
 
 namespace flashacl::testing {
@@ -151,23 +153,32 @@ OperatorCall VarLenBackward() {
   };
 }
 
+// What a version lacks is absent.
+std::vector<TensorArgument> PrefillTensors(bool scales) {
+  return {
+      {{2, 4, 3, 8}, ACL_FLOAT16},                      // query
+      {{2, 2, 5, 8}, ACL_FLOAT16},                      // key
+      {{2, 2, 5, 8}, ACL_FLOAT16},                      // value
+      {{2, 4, 3, 5}, ACL_FLOAT16},                      // pseShift
+      {{2, 1, 3, 5}, ACL_BOOL},                         // attenMask
+      {{1}, ACL_FLOAT, false},                          // deqScale1
+      {{1}, ACL_FLOAT, false},                          // quantScale1
+      {{1}, ACL_FLOAT, false},                          // deqScale2
+      {{1}, ACL_FLOAT, scales},                         // quantScale2
+      {{1}, ACL_FLOAT, scales},                         // quantOffset2
+      {{2, 4, 3, 8}, scales ? ACL_INT8 : ACL_FLOAT16},  // attentionOut
+  };
+}
+
 OperatorCall Prefill() {
   return {
       .name = "aclnnPromptFlashAttention",
-      .tensors =
-          {
-              {{2, 4, 3, 8}, ACL_FLOAT16},  // query
-              {{2, 2, 5, 8}, ACL_FLOAT16},  // key
-              {{2, 2, 5, 8}, ACL_FLOAT16},  // value
-              {{2, 4, 3, 5}, ACL_FLOAT16},  // pseShift, ignored
-              {{2, 1, 3, 5}, ACL_BOOL},     // attenMask
-              {{2, 4, 3, 8}, ACL_FLOAT16},  // attentionOut
-          },
+      .tensors = PrefillTensors(false),
       .arrays = {{{2, 3}}},
       .reals = {0.5},
       .integers = {4, 5, 5, 2},
       .texts = {"BNSD"},
-      .first_output = 5,
+      .first_output = 10,
       .prepare =
           [](const OperatorCall& c, const CallHandles& h, uint64_t* size,
              aclOpExecutor** executor) {
@@ -175,9 +186,55 @@ OperatorCall Prefill() {
             return aclnnPromptFlashAttentionGetWorkspaceSize(
                 t[0], t[1], t[2], t[3], t[4], h.arrays[0], c.integers[0],
                 c.reals[0], c.integers[1], c.integers[2], h.Text(0),
-                c.integers[3], t[5], size, executor);
+                c.integers[3], t[10], size, executor);
           },
       .launch = aclnnPromptFlashAttention,
+  };
+}
+
+OperatorCall PrefillV2() {
+  return {
+      .name = "aclnnPromptFlashAttentionV2",
+      .tensors = PrefillTensors(true),
+      .arrays = {{{2, 3}}, {{5, 4}}},
+      .reals = {0.5},
+      .integers = {4, 5, 5, 2, 0},
+      .texts = {"BNSD"},
+      .first_output = 10,
+      .prepare =
+          [](const OperatorCall& c, const CallHandles& h, uint64_t* size,
+             aclOpExecutor** executor) {
+            const auto& t = h.tensors;
+            return aclnnPromptFlashAttentionV2GetWorkspaceSize(
+                t[0], t[1], t[2], t[3], t[4], h.arrays[0], h.arrays[1], t[5],
+                t[6], t[7], t[8], t[9], c.integers[0], c.reals[0],
+                c.integers[1], c.integers[2], h.Text(0), c.integers[3],
+                c.integers[4], t[10], size, executor);
+          },
+      .launch = aclnnPromptFlashAttentionV2,
+  };
+}
+
+OperatorCall PrefillV3() {
+  return {
+      .name = "aclnnPromptFlashAttentionV3",
+      .tensors = PrefillTensors(true),
+      .arrays = {{{2, 3}}, {{5, 4}}},
+      .reals = {0.5},
+      .integers = {4, 5, 5, 2, 0, 1},
+      .texts = {"BNSD"},
+      .first_output = 10,
+      .prepare =
+          [](const OperatorCall& c, const CallHandles& h, uint64_t* size,
+             aclOpExecutor** executor) {
+            const auto& t = h.tensors;
+            return aclnnPromptFlashAttentionV3GetWorkspaceSize(
+                t[0], t[1], t[2], t[3], t[4], h.arrays[0], h.arrays[1], t[5],
+                t[6], t[7], t[8], t[9], c.integers[0], c.reals[0],
+                c.integers[1], c.integers[2], h.Text(0), c.integers[3],
+                c.integers[4], c.integers[5], t[10], size, executor);
+          },
+      .launch = aclnnPromptFlashAttentionV3,
   };
 }
 
@@ -302,8 +359,8 @@ aclnnStatus StandingCall::Prepare(uint64_t* workspace_size,
 }
 
 std::vector<OperatorCall> AllOperatorCalls() {
-  return {VarLenForward(), VarLenBackward(), Prefill(), Decode(),
-          SparseBackward()};
+  return {VarLenForward(),  VarLenBackward(), Prefill(),  Decode(),
+          SparseBackward(), PrefillV2(),      PrefillV3()};
 }
 
 }  // namespace flashacl::testing
