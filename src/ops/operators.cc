@@ -6,9 +6,15 @@ namespace flashacl::ops {
 
 std::span<const acl::Operator* const> AllOperators() {
   static constexpr const acl::Operator* kAll[] = {
-      &kFlashAttentionVarLenScore, &kPromptFlashAttention,
-      &kPromptFlashAttentionV2,    &kPromptFlashAttentionV3,
-      &kIncreFlashAttentionV4,     &kFlashAttentionUnpaddingScoreGradV5,
+      &kFlashAttentionVarLenScore,
+      &kPromptFlashAttention,
+      &kPromptFlashAttentionV2,
+      &kPromptFlashAttentionV3,
+      &kIncreFlashAttention,
+      &kIncreFlashAttentionV2,
+      &kIncreFlashAttentionV3,
+      &kIncreFlashAttentionV4,
+      &kFlashAttentionUnpaddingScoreGradV5,
       &kSparseFlashAttentionGrad,
   };
   return kAll;

@@ -15,6 +15,9 @@
 #include "aclnn/opdev/op_errno.h"
 #include "aclnnop/aclnn_flash_attention_score.h"
 #include "aclnnop/aclnn_flash_attention_score_grad.h"
+#include "aclnnop/aclnn_incre_flash_attention.h"
+#include "aclnnop/aclnn_incre_flash_attention_v2.h"
+#include "aclnnop/aclnn_incre_flash_attention_v3.h"
 #include "aclnnop/aclnn_incre_flash_attention_v4.h"
 #include "aclnnop/aclnn_prompt_flash_attention.h"
 #include "aclnnop/aclnn_prompt_flash_attention_v2.h"
@@ -291,6 +294,9 @@ static_assert(kSame<decltype(&aclnnFlashAttentionVarLenScore), Launch>);
 static_assert(kSame<decltype(&aclnnPromptFlashAttention), Launch>);
 static_assert(kSame<decltype(&aclnnPromptFlashAttentionV2), Launch>);
 static_assert(kSame<decltype(&aclnnPromptFlashAttentionV3), Launch>);
+static_assert(kSame<decltype(&aclnnIncreFlashAttention), Launch>);
+static_assert(kSame<decltype(&aclnnIncreFlashAttentionV2), Launch>);
+static_assert(kSame<decltype(&aclnnIncreFlashAttentionV3), Launch>);
 static_assert(kSame<decltype(&aclnnIncreFlashAttentionV4), Launch>);
 static_assert(
     kSame<decltype(&aclnnFlashAttentionUnpaddingScoreGradV5), Launch>);
@@ -317,6 +323,14 @@ static_assert(kSame<decltype(&aclnnPromptFlashAttentionV2GetWorkspaceSize),
 static_assert(kSame<decltype(&aclnnPromptFlashAttentionV3GetWorkspaceSize),
                     aclnnStatus (*)(T, T, T, T, T, A, A, T, T, T, T, T, I, D, I,
                                     I, S, I, I, I, T, W, E)>);
+static_assert(kSame<decltype(&aclnnIncreFlashAttentionGetWorkspaceSize),
+                    aclnnStatus (*)(T, L, L, T, T, A, I, D, S, I, T, W, E)>);
+static_assert(kSame<decltype(&aclnnIncreFlashAttentionV2GetWorkspaceSize),
+                    aclnnStatus (*)(T, L, L, T, T, A, T, T, T, T, T, I, D, S, I,
+                                    T, W, E)>);
+static_assert(kSame<decltype(&aclnnIncreFlashAttentionV3GetWorkspaceSize),
+                    aclnnStatus (*)(T, L, L, T, T, A, T, T, T, T, T, T, T, T, I,
+                                    D, S, I, I, I, T, W, E)>);
 static_assert(kSame<decltype(&aclnnIncreFlashAttentionV4GetWorkspaceSize),
                     aclnnStatus (*)(T, L, L, T, T, A, T, T, T, T, T, T, T, T, T,
                                     I, D, S, I, I, I, T, W, E)>);

@@ -2,66 +2,14 @@
 // The operators' calls.
 #include "tests/testing/operator_call.h"
 
-#include <algorithm>
-#include <map>
+#include <utility>
 
 #include "aclnnop/aclnn_flash_attention_score.h"
 #include "aclnnop/aclnn_flash_attention_score_grad.h"
-#include "aclnnop/aclnn_incre_flash_attention_v4.h"
-#include "aclnnop/aclnn_prompt_flash_attention.h"
-#include "aclnnop/aclnn_prompt_flash_attention_v2.h"
-#include "aclnnop/aclnn_prompt_flash_attention_v3.h"
 #include "aclnnop/aclnn_sparse_flash_attention_grad.h"
+#include "tests/testing/call_handles.h"
 
 namespace flashacl::testing {
-
-// The C side of one call; destroys what it made.
-struct CallHandles {
-  explicit CallHandles(const OperatorCall& call) : texts(call.texts) {
-    for (const TensorArgument& of : call.tensors) {
-      tensors.push_back(
-          !of.present
-              ? nullptr
-              : aclCreateTensor(
-                    of.dims.data(), of.dims.size(), of.type,
-                    of.strides.empty() ? nullptr : of.strides.data(), of.offset,
-                    of.format, of.dims.data(), of.dims.size(), of.data));
-    }
-    for (const auto& values : call.arrays) {
-      arrays.push_back(values.has_value()
-                           ? aclCreateIntArray(values->data(), values->size())
-                           : nullptr);
-    }
-  }
-
-  CallHandles(const CallHandles&) = delete;
-  CallHandles& operator=(const CallHandles&) = delete;
-
-  ~CallHandles() {
-    for (const auto& [index, list] : lists) aclDestroyTensorList(list);
-    for (const aclTensor* tensor : tensors) aclDestroyTensor(tensor);
-    for (const aclIntArray* array : arrays) aclDestroyIntArray(array);
-  }
-
-  // The tensor at `index` as a list of one; null if it is absent.
-  const aclTensorList* List(size_t index) const {
-    if (tensors[index] == nullptr) return nullptr;
-    const aclTensorList*& list = lists[index];
-    const aclTensor* const members[] = {tensors[index]};
-    if (list == nullptr) list = aclCreateTensorList(members, 1);
-    return list;
-  }
-
-  char* Text(size_t index) const {
-    return texts[index].has_value() ? texts[index]->data() : nullptr;
-  }
-
-  std::vector<aclTensor*> tensors;
-  std::vector<aclIntArray*> arrays;
-  mutable std::vector<std::optional<std::string>> texts;
-  mutable std::map<size_t, const aclTensorList*> lists;
-};
-
 namespace {
 
 constexpr int64_t kAllTokens = 2147483647;
@@ -153,131 +101,6 @@ OperatorCall VarLenBackward() {
   };
 }
 
-// What a version lacks is absent.
-std::vector<TensorArgument> PrefillTensors(bool scales) {
-  return {
-      {{2, 4, 3, 8}, ACL_FLOAT16},                      // query
-      {{2, 2, 5, 8}, ACL_FLOAT16},                      // key
-      {{2, 2, 5, 8}, ACL_FLOAT16},                      // value
-      {{2, 4, 3, 5}, ACL_FLOAT16},                      // pseShift
-      {{2, 1, 3, 5}, ACL_BOOL},                         // attenMask
-      {{1}, ACL_FLOAT, false},                          // deqScale1
-      {{1}, ACL_FLOAT, false},                          // quantScale1
-      {{1}, ACL_FLOAT, false},                          // deqScale2
-      {{1}, ACL_FLOAT, scales},                         // quantScale2
-      {{1}, ACL_FLOAT, scales},                         // quantOffset2
-      {{2, 4, 3, 8}, scales ? ACL_INT8 : ACL_FLOAT16},  // attentionOut
-  };
-}
-
-OperatorCall Prefill() {
-  return {
-      .name = "aclnnPromptFlashAttention",
-      .tensors = PrefillTensors(false),
-      .arrays = {{{2, 3}}},
-      .reals = {0.5},
-      .integers = {4, 5, 5, 2},
-      .texts = {"BNSD"},
-      .first_output = 10,
-      .prepare =
-          [](const OperatorCall& c, const CallHandles& h, uint64_t* size,
-             aclOpExecutor** executor) {
-            const auto& t = h.tensors;
-            return aclnnPromptFlashAttentionGetWorkspaceSize(
-                t[0], t[1], t[2], t[3], t[4], h.arrays[0], c.integers[0],
-                c.reals[0], c.integers[1], c.integers[2], h.Text(0),
-                c.integers[3], t[10], size, executor);
-          },
-      .launch = aclnnPromptFlashAttention,
-  };
-}
-
-OperatorCall PrefillV2() {
-  return {
-      .name = "aclnnPromptFlashAttentionV2",
-      .tensors = PrefillTensors(true),
-      .arrays = {{{2, 3}}, {{5, 4}}},
-      .reals = {0.5},
-      .integers = {4, 5, 5, 2, 0},
-      .texts = {"BNSD"},
-      .first_output = 10,
-      .prepare =
-          [](const OperatorCall& c, const CallHandles& h, uint64_t* size,
-             aclOpExecutor** executor) {
-            const auto& t = h.tensors;
-            return aclnnPromptFlashAttentionV2GetWorkspaceSize(
-                t[0], t[1], t[2], t[3], t[4], h.arrays[0], h.arrays[1], t[5],
-                t[6], t[7], t[8], t[9], c.integers[0], c.reals[0],
-                c.integers[1], c.integers[2], h.Text(0), c.integers[3],
-                c.integers[4], t[10], size, executor);
-          },
-      .launch = aclnnPromptFlashAttentionV2,
-  };
-}
-
-OperatorCall PrefillV3() {
-  return {
-      .name = "aclnnPromptFlashAttentionV3",
-      .tensors = PrefillTensors(true),
-      .arrays = {{{2, 3}}, {{5, 4}}},
-      .reals = {0.5},
-      .integers = {4, 5, 5, 2, 0, 1},
-      .texts = {"BNSD"},
-      .first_output = 10,
-      .prepare =
-          [](const OperatorCall& c, const CallHandles& h, uint64_t* size,
-             aclOpExecutor** executor) {
-            const auto& t = h.tensors;
-            return aclnnPromptFlashAttentionV3GetWorkspaceSize(
-                t[0], t[1], t[2], t[3], t[4], h.arrays[0], h.arrays[1], t[5],
-                t[6], t[7], t[8], t[9], c.integers[0], c.reals[0],
-                c.integers[1], c.integers[2], h.Text(0), c.integers[3],
-                c.integers[4], c.integers[5], t[10], size, executor);
-          },
-      .launch = aclnnPromptFlashAttentionV3,
-  };
-}
-
-OperatorCall Decode() {
-  return {
-      .name = "aclnnIncreFlashAttentionV4",
-      .tensors =
-          {
-              {{2, 4, 1, 8}, ACL_FLOAT16},    // query
-              {{4, 16, 2 * 8}, ACL_FLOAT16},  // key, in pages
-              {{4, 16, 2 * 8}, ACL_FLOAT16},  // value, in pages
-              {{2, 4, 1, 32}, ACL_FLOAT16},   // pseShift
-              {{2, 32}, ACL_INT8},            // attenMask
-              {{1}, ACL_FLOAT, false},        // dequantScale1
-              {{1}, ACL_FLOAT, false},        // quantScale1
-              {{1}, ACL_FLOAT, false},        // dequantScale2
-              {{32}, ACL_FLOAT},              // quantScale2
-              {{32}, ACL_FLOAT},              // quantOffset2
-              {{2, 16}, ACL_FLOAT16, false},  // antiquantScale
-              {{2, 16}, ACL_FLOAT16, false},  // antiquantOffset
-              {{2, 2}, ACL_INT32},            // blocktable
-              {{1}, ACL_INT64},               // kvPaddingSize
-              {{2, 4, 1, 8}, ACL_INT8},       // attentionOut
-          },
-      .arrays = {{{20, 32}}},
-      .reals = {0.5},
-      .integers = {4, 2, 16, 1},
-      .texts = {"BNSD"},
-      .first_output = 14,
-      .prepare =
-          [](const OperatorCall& c, const CallHandles& h, uint64_t* size,
-             aclOpExecutor** executor) {
-            const auto& t = h.tensors;
-            return aclnnIncreFlashAttentionV4GetWorkspaceSize(
-                t[0], h.List(1), h.List(2), t[3], t[4], h.arrays[0], t[5], t[6],
-                t[7], t[8], t[9], t[10], t[11], t[12], t[13], c.integers[0],
-                c.reals[0], h.Text(0), c.integers[1], c.integers[2],
-                c.integers[3], t[14], size, executor);
-          },
-      .launch = aclnnIncreFlashAttentionV4,
-  };
-}
-
 OperatorCall SparseBackward() {
   const TensorArgument query{{6, 4, 8}, ACL_FLOAT16};
   const TensorArgument key{{9, 1, 8}, ACL_FLOAT16};
@@ -359,8 +182,12 @@ aclnnStatus StandingCall::Prepare(uint64_t* workspace_size,
 }
 
 std::vector<OperatorCall> AllOperatorCalls() {
-  return {VarLenForward(),  VarLenBackward(), Prefill(),  Decode(),
-          SparseBackward(), PrefillV2(),      PrefillV3()};
+  std::vector<OperatorCall> calls{VarLenForward(), VarLenBackward(), Prefill(),
+                                  Decode(), SparseBackward()};
+  for (OperatorCall& call : OtherInferenceCalls()) {
+    calls.push_back(std::move(call));
+  }
+  return calls;
 }
 
 }  // namespace flashacl::testing
