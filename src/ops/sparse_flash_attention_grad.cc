@@ -412,7 +412,7 @@ Lowered LowerChecked(const Call& call) {
   problem.qk_dim = call[kQuery].dims[channel];
   problem.rope_dim = call.rope ? call[kQueryRope].dims[channel] : 0;
   problem.v_dim = call[kOut].dims[channel];
-  problem.kv.rows = KvSource::Rows::kGathered;
+  problem.kv.selection = KvSource::Selection::kTopK;
   // A block of more rows than there are is all of them.
   problem.kv.gather_rows =
       std::min(call.args.sparseBlockSize,

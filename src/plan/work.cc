@@ -73,7 +73,7 @@ Counts CountSequences(const AttentionProblem& problem) {
     counts.all_pairs +=
         static_cast<double>(rows) * static_cast<double>(columns);
   }
-  if (problem.kv.rows != KvSource::Rows::kGathered) return counts;
+  if (!problem.kv.gathers()) return counts;
   const double listed = counts.rows *
                         static_cast<double>(problem[Slot::kTopK].dims[3]) *
                         static_cast<double>(problem.kv.gather_rows);
@@ -146,8 +146,7 @@ Work CountWork(const AttentionProblem& problem) {
       work.pairs * (problem.direction == Direction::kForward ? 2 * qk + 2 * v
                                                              : 6 * qk + 4 * v);
   work.upper_bound = problem.lengths.device != Lengths::Device::kNone ||
-                     problem.has(Slot::kMask) ||
-                     problem.kv.rows == KvSource::Rows::kGathered;
+                     problem.has(Slot::kMask) || problem.kv.gathers();
   CountBytes(problem, counts, work);
   return work;
 }

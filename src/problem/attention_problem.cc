@@ -205,7 +205,7 @@ Status CheckPages(const AttentionProblem& problem, const Needs& needs) {
 }
 
 Status CheckTopK(const AttentionProblem& problem, const Needs& needs) {
-  const bool gathered = problem.kv.rows == Rows::kGathered;
+  const bool gathered = problem.kv.gathers();
   const TensorSpec& list = problem[Slot::kTopK];
   FLASHACL_RETURN_IF_ERROR(Required(problem, Slot::kTopK, gathered));
   FLASHACL_RETURN_IF_ERROR(
@@ -373,7 +373,7 @@ Status CheckGradients(const AttentionProblem& problem, const Needs& needs) {
 
 Status CheckBackward(const AttentionProblem& problem, const Needs& needs) {
   if (problem.kv.rows == Rows::kPaged || problem.kv.rows == Rows::kList) {
-    return Invalid("keys: backward takes strided or gathered rows only");
+    return Invalid("keys: backward takes rows of one tensor only");
   }
   for (Slot slot : {Slot::kKey, Slot::kOut}) {
     if (problem[slot].dtype == DType::kI8) {

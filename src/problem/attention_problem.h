@@ -25,8 +25,8 @@ enum class Direction : uint8_t { kForward, kBackward };
 //
 // A row that sees no key: output 0, gradients 0. Its row max and row sum are
 // -FLT_MAX and FLT_MAX; with a sink they are the sink and 1; where the sequence
-// has no keys at all, or kGathered lists none and there is no sink, they are 0
-// and 0. A row whose scores are all -inf counts as one that sees no key; one
+// has no keys at all, or a top-k list names none and there is no sink, they are
+// 0 and 0. A row whose scores are all -inf counts as one that sees no key; one
 // with a NaN or +inf score is NaN. Rows of outputs that belong to no sequence
 // are 0.
 //

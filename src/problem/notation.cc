@@ -51,7 +51,8 @@ void WriteKeys(const Outline& outline, Line& line) {
     line.Add(Str("paged:{}", outline.page_rows));
   } else if (outline.source == Rows::kList) {
     line.Add("list");
-  } else if (outline.source == Rows::kGathered) {
+  }
+  if (outline.selection == KvSource::Selection::kTopK) {
     std::string list = Str("topk:{}", outline.top_k);
     if (outline.gather_rows != 1) list += Str(":{}", outline.gather_rows);
     line.Add(list);

@@ -14,6 +14,7 @@ using Device = Lengths::Device;
 using Encoding = Outline::Encoding;
 using Rows = KvSource::Rows;
 using Scales = Outline::Scales;
+using Selection = KvSource::Selection;
 
 int64_t Count(const Outline& outline) {
   return static_cast<int64_t>(outline.rows.size());
@@ -70,7 +71,7 @@ void NormaliseLengths(Outline& outline) {
 Outline Normal(Outline outline) {
   NormaliseLengths(outline);
   if (outline.source != Rows::kPaged) outline.page_rows = 0;
-  if (outline.source != Rows::kGathered) {
+  if (outline.selection != Selection::kTopK) {
     outline.top_k = 0;
     outline.gather_rows = 1;
   }
@@ -183,6 +184,7 @@ void BuildKeys(const Outline& outline, AttentionProblem& problem) {
   const DType dtype = int8 ? DType::kI8 : outline.dtype;
   KvSource& kv = problem.kv;
   kv.rows = outline.source;
+  kv.selection = outline.selection;
   kv.page_rows = outline.page_rows;
   kv.gather_rows = outline.gather_rows;
   kv.value_is_key = outline.value_is_key;
@@ -201,7 +203,7 @@ void BuildKeys(const Outline& outline, AttentionProblem& problem) {
     problem[Slot::kBlockTable] =
         DenseSpec(DType::kI32, {Count(outline), pages, 1, 1});
   }
-  if (outline.source == Rows::kGathered) {
+  if (outline.selection == Selection::kTopK) {
     const int64_t rows = problem[Slot::kQuery].dims[1];
     problem[Slot::kTopK] = Packed(
         DType::kI32, {Count(outline), rows, outline.kv_heads, outline.top_k});
@@ -337,6 +339,7 @@ Encoding EncodingOf(const AttentionProblem& problem, Slot scale, Slot offset) {
 void OutlineKeys(const AttentionProblem& problem, Outline& outline) {
   const KvSource& kv = problem.kv;
   outline.source = kv.rows;
+  outline.selection = kv.selection;
   outline.page_rows = kv.page_rows;
   outline.gather_rows = kv.gather_rows;
   outline.value_is_key = kv.value_is_key;

@@ -61,9 +61,10 @@ struct Outline {
   bool key_padding = false;
 
   KvSource::Rows source = KvSource::Rows::kStrided;
-  int64_t page_rows = 0;    // kPaged
-  int64_t top_k = 0;        // kGathered: places in the list of a row
-  int64_t gather_rows = 1;  // kGathered
+  int64_t page_rows = 0;  // kPaged
+  KvSource::Selection selection = KvSource::Selection::kAll;
+  int64_t top_k = 0;        // kTopK: places in the list of a row
+  int64_t gather_rows = 1;  // kTopK
   bool value_is_key = false;
   Encoding keys;  // and values
 

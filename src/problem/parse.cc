@@ -86,7 +86,7 @@ bool ReadTopK(std::string_view value, Draft& draft) {
   const auto count = ReadWhole(parts[0], 0);
   const auto rows = parts.size() == 2 ? ReadWhole(parts[1], 1) : 1;
   if (!count || !rows || parts.size() > 2) return false;
-  draft.outline.source = Rows::kGathered;
+  draft.outline.selection = KvSource::Selection::kTopK;
   draft.outline.top_k = *count;
   draft.outline.gather_rows = *rows;
   return true;
@@ -240,7 +240,7 @@ constexpr Field kFields[] = {
     {"k", "k", ReadColumns, "k=N, k=COUNTxN, or several joined by commas"},
     {"paged", "where keys are", ReadPaged, "paged:ROWS"},
     {"list", "where keys are", ReadListed, "list"},
-    {"topk", "where keys are", ReadTopK, "topk:N[:ROWS]"},
+    {"topk", "topk", ReadTopK, "topk:N[:ROWS]"},
     {"shared", "shared", ReadShared, "shared"},
     {"int8", "int8", ReadInt8, "int8:tensor or int8:channel, with +offset"},
     {"out", "out", ReadOut,

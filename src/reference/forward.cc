@@ -85,7 +85,7 @@ RowResult Attend(const Operands& operands, const Row& row,
 
   std::fill(out.begin(), out.end(), 0.0);
   if (sum == 0) {
-    const bool gathered = operands.problem.kv.rows == KvSource::Rows::kGathered;
+    const bool gathered = operands.problem.kv.gathers();
     return gathered ? RowResult{0, 0} : RowResult{-FLT_MAX, FLT_MAX};
   }
   const GridPlane keep = operands.keep.present()

@@ -68,7 +68,7 @@ TEST(Contents, ListsNameEachColumnOnceAndEndOnce) {
   AttentionProblem problem;
   problem.heads = problem.kv_heads = 1;
   problem.lengths.sequences = {{{0, 1}, {0, 9}}};
-  problem.kv.rows = KvSource::Rows::kGathered;
+  problem.kv.selection = KvSource::Selection::kTopK;
   problem.kv.gather_rows = 4;
   problem[Slot::kTopK] = DenseSpec(DType::kI64, {1, 1, 1, 4});
   std::vector<int64_t> list{2, 0, -1, -1};

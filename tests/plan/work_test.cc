@@ -115,7 +115,7 @@ TEST(Work, ListsAndLengthsOfTheDeviceAreUpperBounds) {
   EXPECT_TRUE(CountWork(lengths).upper_bound);
 
   AttentionProblem listed = Small();
-  listed.kv.rows = KvSource::Rows::kGathered;
+  listed.kv.selection = KvSource::Selection::kTopK;
   listed[Slot::kTopK] = DenseSpec(DType::kI32, {1, 3, 1, 2});
   const Work work = CountWork(listed);
   EXPECT_TRUE(work.upper_bound);

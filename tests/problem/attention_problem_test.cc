@@ -248,7 +248,7 @@ const Breach kBreaches[] = {
     {kDense, [](auto& p) { p[Slot::kGradOut] = p[Slot::kOut]; },
      Code::kContradiction, "grad out: given, but the direction is forward"},
     {kLists, [](auto& p) { p.direction = Direction::kBackward; },
-     Code::kInvalidArgument, "keys: backward takes strided or gathered"},
+     Code::kInvalidArgument, "keys: backward takes rows of one tensor"},
     {kBackward, [](auto& p) { p[Slot::kRowSum] = {}; }, Code::kNullArgument,
      "row sum: missing"},
     {kBackward, [](auto& p) { p[Slot::kGradOut] = {}; }, Code::kNullArgument,

@@ -70,7 +70,7 @@ constexpr Wrong kWrong[] = {
     {"bwd i8 h=1 d=1 q=1 k=1 int8:tensor", "key: dtype i8 has no gradient"},
     {"fwd f32 h=3/2 d=1 q=1 k=1", "heads: 3 query heads cannot share 2"},
     {"fwd f32 h=1 d=1/2 q=1 k=1 shared", "value is key: 2 channels of value"},
-    {"bwd f32 h=1 d=1 q=1 k=1 paged:2", "keys: backward takes strided"},
+    {"bwd f32 h=1 d=1 q=1 k=1 paged:2", "keys: backward takes rows"},
     {"fwd f32 h=1 d=1+1 q=1 k=1 list", "key rope: given, but"},
     {"fwd f32 h=1048576 d=1048576 q=1099511627775 k=1",
      "query: extents and strides span"},

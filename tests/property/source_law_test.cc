@@ -53,17 +53,21 @@ TEST(Sources, PagesListsAndTheWholeTopKAreStridedRows) {
         SmallCase strided(InDoubles(Build(outline)));
         strided.FillInputs(random);
         strided.Run();
-        for (const Rows source : {Rows::kPaged, Rows::kList, Rows::kGathered}) {
-          SCOPED_TRACE(static_cast<int>(source));
+        for (const auto& [source, gathers] :
+             {std::pair{Rows::kPaged, false}, std::pair{Rows::kList, false},
+              std::pair{Rows::kStrided, true}, std::pair{Rows::kPaged, true},
+              std::pair{Rows::kList, true}}) {
+          SCOPED_TRACE(Str("{} {}", static_cast<int>(source), gathers));
           Outline other = outline;
           other.source = source;
+          if (gathers) other.selection = KvSource::Selection::kTopK;
           other.page_rows = random.Within(1, 5);
           other.top_k = 12;
           SmallCase moved(InDoubles(Build(other)));
           moved.FillInputs(random);
           CopyTheRest(strided, moved);
           CopyKeys(strided, moved);
-          if (source == Rows::kGathered) {
+          if (gathers) {
             for (int64_t n = 0; n < moved.count(Slot::kTopK); ++n) {
               moved.Put(Slot::kTopK, n, static_cast<double>(n % 12));
             }

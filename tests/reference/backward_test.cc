@@ -105,7 +105,7 @@ const Feature kFeatures[] = {
      }},
     {"Gathered",
      [](Outline& o) {
-       o.source = KvSource::Rows::kGathered;
+       o.selection = KvSource::Selection::kTopK;
        o.top_k = 3;
        o.gather_rows = 2;
      }},
@@ -227,7 +227,7 @@ TEST(Backward, TinyGradientsRoundToZeroInHalfPrecision) {
     outline.dtype = outline.out_dtype = half ? DType::kF16 : DType::kF32;
     outline.heads = 16;
     outline.qk_dim = outline.v_dim = 4;
-    outline.source = KvSource::Rows::kGathered;
+    outline.selection = KvSource::Selection::kTopK;
     outline.top_k = 8;
     SmallCase sample(Build(outline));
     for (const Slot slot :
@@ -308,7 +308,7 @@ TEST(Backward, ASumOfZeroMeansNoWeight) {
 
 TEST(Backward, AColumnListedTwiceCountsTwice) {
   Outline outline = Backward(1, 2);
-  outline.source = KvSource::Rows::kGathered;
+  outline.selection = KvSource::Selection::kTopK;
   outline.top_k = 3;
   SmallCase example(Build(outline));
   example.Set(Slot::kTopK, {1, 1, -1});

@@ -208,7 +208,7 @@ TEST(Forward, SequencesWithoutKeysAndEmptyListsAreZeroThroughout) {
   ExpectNear(example, Slot::kRowSum, {0, 0, 2}, 1e-6);
 
   Outline gathered = OneHead(2, 3);
-  gathered.source = KvSource::Rows::kGathered;
+  gathered.selection = KvSource::Selection::kTopK;
   gathered.top_k = 2;
   SmallCase lists(Build(gathered));
   lists.Set(Slot::kTopK, {-1, 0, 1, -1});

@@ -21,6 +21,7 @@ using Bias = Score::Bias;
 using Device = Lengths::Device;
 using Rows = KvSource::Rows;
 using Scales = Outline::Scales;
+using Selection = KvSource::Selection;
 
 void DrawShape(Random& random, const Space& space, Outline& outline) {
   outline.kv_heads = Sized(random, 1, std::min<int64_t>(3, space.most_heads));
@@ -48,9 +49,11 @@ void DrawShape(Random& random, const Space& space, Outline& outline) {
 void DrawSource(Random& random, const Space& space, Outline& outline) {
   const bool forward = outline.direction == Direction::kForward;
   if (space.sources && random.OneIn(2)) {
-    outline.source = forward ? OneOf(random, {Rows::kList, Rows::kPaged,
-                                              Rows::kPaged, Rows::kGathered})
-                             : Rows::kGathered;
+    if (!forward || random.OneIn(3)) outline.selection = Selection::kTopK;
+    if (forward) {
+      outline.source =
+          OneOf(random, {Rows::kList, Rows::kPaged, Rows::kStrided});
+    }
   }
   outline.page_rows = Sized(random, 1, 16);
   outline.top_k = random.Within(0, space.most_columns / 2);
@@ -213,8 +216,7 @@ void Unpack(const Slot (&slots)[N], Range Sequence::*side, int64_t room,
 
 void DisturbRows(Random& random, AttentionProblem& problem) {
   const bool ends = problem.lengths.device == Device::kEnds;
-  const bool strided =
-      problem.kv.rows == Rows::kStrided || problem.kv.rows == Rows::kGathered;
+  const bool strided = problem.kv.rows == Rows::kStrided;
   const bool keys_packed = strided && problem[Slot::kKey].strides[0] == 0;
   if (random.OneIn(2) && !(ends && problem.has(Slot::kQueryLengths))) {
     Unpack(kQueryRows, &Sequence::queries, random.Within(0, 3), problem);
