@@ -301,7 +301,6 @@ Status CheckHardwareLimits(const Call& call) {
   const int64_t most =
       call.packed() ? 0 : std::max(call[kQuery].dims[1], call[kKey].dims[1]);
   constexpr std::array<int64_t, 5> kBlocks{1, 8, 16, 32, 64};
-  const bool power = heads > 0 && (heads & (heads - 1)) == 0;
   const struct {
     bool fits;
     std::string_view name;
@@ -310,8 +309,8 @@ Status CheckHardwareLimits(const Call& call) {
   } limits[] = {
       {sequences <= 256, "query", sequences, "sequences", "up to 256"},
       {most <= 128 * 1024, "query or key", most, "rows", "up to 131072"},
-      {power && heads <= 128, "query", heads, "heads",
-       "powers of two up to 128"},
+      {heads > 0 && (heads & (heads - 1)) == 0 && heads <= 128, "query", heads,
+       "heads", "powers of two up to 128"},
       {dim == 512, "query", dim, "channels", "512"},
       {rope == 64, "queryRopeOptional", rope, "channels", "64"},
       {std::ranges::count(kBlocks, block) > 0, "sparseBlockSize", block, "rows",
@@ -353,7 +352,8 @@ void PlaceLengths(const Call& call, Lowered& lowered) {
   for (const auto& [row, slot] : {std::pair{kQueryLengths, Slot::kQueryLengths},
                                   std::pair{kKeyLengths, Slot::kKeyLengths}}) {
     if (!call.arguments.has(row)) continue;
-    problem.lengths.device =
+    Lengths& lengths = problem.lengths;
+    (slot == Slot::kQueryLengths ? lengths.queries : lengths.keys) =
         call.packed() ? Lengths::Device::kEnds : Lengths::Device::kCounts;
     problem[slot] =
         Strided(call[row], {0, kOne, kOne, kOne}, {SequencesOf(call), 1, 1, 1});
@@ -387,7 +387,7 @@ void PlaceTensors(const Call& call, Lowered& lowered) {
 // rows that no sequence has. If it has no heads, a head of no rows writes them.
 void LowerNoQueries(AttentionProblem& problem) {
   for (Sequence& sequence : problem.lengths.sequences) sequence = {};
-  problem.lengths.device = Lengths::Device::kNone;
+  problem.lengths.queries = problem.lengths.keys = Lengths::Device::kNone;
   problem[Slot::kQueryLengths] = {};
   problem[Slot::kKeyLengths] = {};
   if (problem.heads > 0) return;

@@ -35,8 +35,9 @@ class Filler {
       : problem_(problem), bindings_(bindings), seed_(seed) {}
 
   void All() {
-    FillLengths(Slot::kQueryLengths, &Sequence::queries);
-    FillLengths(Slot::kKeyLengths, &Sequence::keys);
+    FillLengths(Slot::kQueryLengths, &Sequence::queries,
+                problem_.lengths.queries);
+    FillLengths(Slot::kKeyLengths, &Sequence::keys, problem_.lengths.keys);
     FillPadding();
     sequences_ = ResolveSequences(problem_, bindings_);
     FillBlockTable();
@@ -76,14 +77,11 @@ class Filler {
   }
 
   // Counts up to what is allowed, or ends that ascend; often the most.
-  void FillLengths(Slot slot, Range Sequence::*side) const {
+  void FillLengths(Slot slot, Range Sequence::*side,
+                   Lengths::Device device) const {
     if (!problem_.has(slot)) return;
     Random random = RandomOf(slot);
-    const bool keys_alone =
-        slot == Slot::kKeyLengths &&
-        (problem_.kv.rows == Rows::kPaged || problem_.kv.rows == Rows::kList);
-    const bool counts =
-        problem_.lengths.device == Lengths::Device::kCounts || keys_alone;
+    const bool counts = device == Lengths::Device::kCounts;
     const int64_t sequences = problem_.lengths.count();
     int64_t end = 0;
     for (int64_t b = 0; b < sequences; ++b) {

@@ -145,8 +145,8 @@ Work CountWork(const AttentionProblem& problem) {
   work.flops =
       work.pairs * (problem.direction == Direction::kForward ? 2 * qk + 2 * v
                                                              : 6 * qk + 4 * v);
-  work.upper_bound = problem.lengths.device != Lengths::Device::kNone ||
-                     problem.has(Slot::kMask) || problem.kv.gathers();
+  work.upper_bound = !problem.lengths.known() || problem.has(Slot::kMask) ||
+                     problem.kv.gathers();
   CountBytes(problem, counts, work);
   return work;
 }

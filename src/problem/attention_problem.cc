@@ -12,6 +12,7 @@
 namespace flashacl {
 namespace {
 
+using Device = Lengths::Device;
 using Rows = KvSource::Rows;
 
 Status CheckHeads(const AttentionProblem& problem) {
@@ -37,12 +38,12 @@ bool Inside(Range range) {
 // Sequences that share a tensor axis must own rows of their own where rows are
 // written. With ends on the device, the stream says where they are.
 Status CheckLengths(const AttentionProblem& problem) {
-  const bool apart = problem.lengths.device != Lengths::Device::kEnds;
   const bool backward = problem.direction == Direction::kBackward;
   const TensorSpec& written = problem[backward ? Slot::kGradQuery : Slot::kOut];
-  const bool rows_apart = apart && written.present() && written.strides[0] == 0;
-  const bool keys_apart =
-      apart && backward && problem[Slot::kKey].strides[0] == 0;
+  const bool rows_apart = problem.lengths.queries != Device::kEnds &&
+                          written.present() && written.strides[0] == 0;
+  const bool keys_apart = problem.lengths.keys != Device::kEnds && backward &&
+                          problem[Slot::kKey].strides[0] == 0;
   int64_t rows_end = 0;
   int64_t keys_end = 0;
   int64_t b = 0;
@@ -302,8 +303,11 @@ Status CheckScore(const AttentionProblem& problem, const Needs& needs) {
 }
 
 Status CheckLengthTensors(const AttentionProblem& problem, const Needs& needs) {
-  const bool host = problem.lengths.device == Lengths::Device::kNone;
-  for (Slot slot : {Slot::kQueryLengths, Slot::kKeyLengths}) {
+  for (const auto& [slot, device] :
+       {std::pair{Slot::kQueryLengths, problem.lengths.queries},
+        std::pair{Slot::kKeyLengths, problem.lengths.keys}}) {
+    const bool host = device == Device::kNone;
+    FLASHACL_RETURN_IF_ERROR(Required(problem, slot, !host));
     FLASHACL_RETURN_IF_ERROR(
         Forbidden(problem, slot, host, "lengths are known when planning"));
     if (!problem.has(slot)) continue;
@@ -311,6 +315,11 @@ Status CheckLengthTensors(const AttentionProblem& problem, const Needs& needs) {
         CheckDType(slot, problem[slot], {DType::kI32, DType::kI64}));
     FLASHACL_RETURN_IF_ERROR(CheckStrided(slot, problem[slot]));
     FLASHACL_RETURN_IF_ERROR(Reaches(slot, problem[slot], 0, needs.sequences));
+  }
+  if (problem.lengths.keys == Device::kEnds &&
+      problem.kv.rows != Rows::kStrided) {
+    return Contradiction(
+        "key lengths: ends of keys that share no axis of rows");
   }
   if (!problem.has(Slot::kKeyPadding)) return {};
   FLASHACL_RETURN_IF_ERROR(Forbidden(problem, Slot::kKeyPadding,

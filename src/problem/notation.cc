@@ -104,10 +104,12 @@ void WriteScore(const Outline& outline, Line& line) {
 }
 
 void WriteRest(const Outline& outline, Line& line) {
-  if (outline.device != Device::kNone) {
-    line.Add(
-        Str("{}:{}{}", outline.device == Device::kCounts ? "counts" : "ends",
-            outline.query_lengths ? "q" : "", outline.key_lengths ? "k" : ""));
+  for (const auto& [device, name] : {std::pair{Device::kCounts, "counts"},
+                                     std::pair{Device::kEnds, "ends"}}) {
+    const bool queries = outline.query_lengths == device;
+    const bool keys = outline.key_lengths == device;
+    line.AddIf(queries || keys,
+               Str("{}:{}{}", name, queries ? "q" : "", keys ? "k" : ""));
   }
   line.AddIf(outline.key_padding, "padding");
   const bool forward = outline.direction == Direction::kForward;

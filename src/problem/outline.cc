@@ -49,20 +49,12 @@ Outline::Gradients Wanted(const Outline& outline) {
   return wanted;
 }
 
+// Wherever a sequence ends, it may begin at row 0 and have all rows.
 void NormaliseLengths(Outline& outline) {
-  if (!outline.query_lengths && !outline.key_lengths) {
-    outline.device = Device::kNone;
-  }
-  if (outline.device == Device::kNone) {
-    outline.query_lengths = false;
-    outline.key_lengths = false;
-  }
-  if (outline.device != Device::kEnds) return;
-  // Wherever a sequence ends, it may begin at row 0 and have all rows.
-  if (outline.query_lengths) {
+  if (outline.query_lengths == Device::kEnds) {
     outline.rows.assign(outline.rows.size(), Most(outline.rows));
   }
-  if (outline.key_lengths && !Addressed(outline.source)) {
+  if (outline.key_lengths == Device::kEnds) {
     outline.columns.assign(outline.columns.size(), Most(outline.columns));
   }
 }
@@ -110,22 +102,26 @@ Range Taken(int64_t& end, int64_t length) {
 }
 
 void BuildLengths(const Outline& outline, AttentionProblem& problem) {
-  const bool ends = outline.device == Device::kEnds;
   const bool alone = Addressed(outline.source) || outline.key_padding ||
-                     (ends && outline.key_lengths);
+                     outline.key_lengths == Device::kEnds;
   int64_t row_end = 0;
   int64_t key_end = 0;
-  problem.lengths.device = outline.device;
+  problem.lengths.queries = outline.query_lengths;
+  problem.lengths.keys = outline.key_lengths;
   problem.lengths.sequences.reserve(outline.rows.size());
   for (size_t b = 0; b < outline.rows.size(); ++b) {
-    if (ends && outline.query_lengths) row_end = 0;
+    if (outline.query_lengths == Device::kEnds) row_end = 0;
     if (alone) key_end = 0;
     problem.lengths.sequences.push_back(
         {Taken(row_end, outline.rows[b]), Taken(key_end, outline.columns[b])});
   }
   const TensorSpec lengths = DenseSpec(DType::kI64, {Count(outline), 1, 1, 1});
-  if (outline.query_lengths) problem[Slot::kQueryLengths] = lengths;
-  if (outline.key_lengths) problem[Slot::kKeyLengths] = lengths;
+  if (outline.query_lengths != Device::kNone) {
+    problem[Slot::kQueryLengths] = lengths;
+  }
+  if (outline.key_lengths != Device::kNone) {
+    problem[Slot::kKeyLengths] = lengths;
+  }
   if (outline.key_padding) {
     problem[Slot::kKeyPadding] = DenseSpec(DType::kI64, {1, 1, 1, 1});
   }
@@ -133,7 +129,7 @@ void BuildLengths(const Outline& outline, AttentionProblem& problem) {
 
 // A tensor with a row per query.
 TensorSpec QueryRows(const Outline& outline, DType dtype, int64_t dim) {
-  const bool ends = outline.device == Device::kEnds && outline.query_lengths;
+  const bool ends = outline.query_lengths == Device::kEnds;
   const int64_t rows = ends ? Most(outline.rows) : Total(outline.rows);
   return Packed(dtype, {Count(outline), rows, outline.heads, dim});
 }
@@ -154,7 +150,7 @@ TensorSpec KeyRows(const Outline& outline, DType dtype, int64_t dim) {
   if (outline.key_padding) {
     return DenseSpec(dtype, {Count(outline), most, outline.kv_heads, dim});
   }
-  const bool ends = outline.device == Device::kEnds && outline.key_lengths;
+  const bool ends = outline.key_lengths == Device::kEnds;
   const int64_t rows = ends ? most : Total(outline.columns);
   return Packed(dtype, {Count(outline), rows, outline.kv_heads, dim});
 }
@@ -252,7 +248,9 @@ void BuildQueries(const Outline& outline, AttentionProblem& problem) {
 // have their own and their lengths are known, else planes of the widest.
 TensorSpec GridSpec(const Outline& outline, DType dtype, const Axes& axes) {
   const int64_t heads = axes.head ? outline.heads : 1;
-  if (axes.sequence && outline.device == Device::kNone) {
+  const bool known = outline.query_lengths == Device::kNone &&
+                     outline.key_lengths == Device::kNone;
+  if (axes.sequence && known) {
     TensorSpec blocks{.dtype = dtype, .placement = Placement::kBlocks};
     blocks.dims = {Count(outline), heads,
                    axes.row ? TensorSpec::kPerSequence : 1,
@@ -407,9 +405,8 @@ Outline OutlineOf(const AttentionProblem& problem) {
     outline.rows.push_back(sequence.rows());
     outline.columns.push_back(sequence.columns());
   }
-  outline.device = problem.lengths.device;
-  outline.query_lengths = problem.has(Slot::kQueryLengths);
-  outline.key_lengths = problem.has(Slot::kKeyLengths);
+  outline.query_lengths = problem.lengths.queries;
+  outline.key_lengths = problem.lengths.keys;
   outline.key_padding = problem.has(Slot::kKeyPadding);
   OutlineKeys(problem, outline);
   outline.out = EncodingOf(problem, Slot::kOutScale, Slot::kOutOffset);

@@ -55,9 +55,8 @@ struct Outline {
 
   std::vector<int64_t> rows;  // per sequence
   std::vector<int64_t> columns;
-  Lengths::Device device = Lengths::Device::kNone;
-  bool query_lengths = false;
-  bool key_lengths = false;
+  Lengths::Device query_lengths = Lengths::Device::kNone;
+  Lengths::Device key_lengths = Lengths::Device::kNone;
   bool key_padding = false;
 
   KvSource::Rows source = KvSource::Rows::kStrided;

@@ -192,10 +192,15 @@ bool ReadScale(std::string_view value, Draft& draft) {
 }
 
 bool ReadSides(std::string_view value, Device device, Draft& draft) {
-  draft.outline.device = device;
-  draft.outline.query_lengths = value == "q" || value == "qk";
-  draft.outline.key_lengths = value == "k" || value == "qk";
-  return draft.outline.query_lengths || draft.outline.key_lengths;
+  const bool queries = value == "q" || value == "qk";
+  const bool keys = value == "k" || value == "qk";
+  Outline& outline = draft.outline;
+  // A side is of one kind.
+  if (queries && outline.query_lengths != Device::kNone) return false;
+  if (keys && outline.key_lengths != Device::kNone) return false;
+  if (queries) outline.query_lengths = device;
+  if (keys) outline.key_lengths = device;
+  return queries || keys;
 }
 
 bool ReadCounts(std::string_view value, Draft& draft) {
@@ -254,8 +259,10 @@ constexpr Field kFields[] = {
     {"sink", "sink", ReadSink, "sink"},
     {"keep", "keep", ReadKeep, "keep:P, more than 0 and at most 1"},
     {"scale", "scale", ReadScale, "scale:X"},
-    {"counts", "lengths", ReadCounts, "counts:q, counts:k or counts:qk"},
-    {"ends", "lengths", ReadEnds, "ends:q, ends:k or ends:qk"},
+    {"counts", "counts", ReadCounts,
+     "counts:q, counts:k or counts:qk, of sides without ends"},
+    {"ends", "ends", ReadEnds,
+     "ends:q, ends:k or ends:qk, of sides without counts"},
     {"padding", "padding", ReadPadding, "padding"},
     {"stats", "stats", ReadStats, "stats"},
     {"grad", "grad", ReadGradients, "in bwd grad:none, or letters of qkvbs"},

@@ -23,7 +23,7 @@ enum class Slot : uint8_t {
   kKeep,          // grid of bits, low bit first; 1: kept by dropout
   kBlockTable,    // [sequence, index], i32: the page of rows index * page_rows
   kTopK,          // [sequence, row, kv_head, place], i32 or i64; -1 ends
-  kQueryLengths,  // [sequence], i32 or i64; see Lengths::device
+  kQueryLengths,  // [sequence], i32 or i64; see Lengths::Device
   kKeyLengths,    // [sequence], i32 or i64
   kKeyPadding,    // [1], i64: unused rows at the end of every sequence's keys
   kKeyScale,      // [kv_head, qk_dim]

@@ -181,7 +181,7 @@ Status CheckDiagonal(const AttentionProblem& problem, const Needs& needs,
     if (sequence.rows() == 0 || sequence.columns() == 0) continue;
     // The shorter a sequence turns out to be, the farther right its bottom
     // right corner is from its rows.
-    const bool known = problem.lengths.device == Lengths::Device::kNone;
+    const bool known = problem.lengths.known();
     const Band band =
         problem.mask.BandOf(b, known ? sequence.rows() : 1, sequence.columns());
     const int64_t ahead =

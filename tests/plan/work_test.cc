@@ -111,7 +111,7 @@ TEST(Work, KeepBitsAreBits) {
 
 TEST(Work, ListsAndLengthsOfTheDeviceAreUpperBounds) {
   AttentionProblem lengths = Small();
-  lengths.lengths.device = Lengths::Device::kCounts;
+  lengths.lengths.keys = Lengths::Device::kCounts;
   EXPECT_TRUE(CountWork(lengths).upper_bound);
 
   AttentionProblem listed = Small();

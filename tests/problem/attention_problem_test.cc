@@ -236,8 +236,16 @@ const Breach kBreaches[] = {
     {kTopK, [](auto& p) { p[Slot::kSink].dtype = DType::kF16; },
      Code::kInvalidArgument, "sink: dtype f16 is not one"},
     // Lengths on the device.
-    {kCounts, [](auto& p) { p.lengths.device = Lengths::Device::kNone; },
+    {kCounts, [](auto& p) { p.lengths.queries = Lengths::Device::kNone; },
      Code::kContradiction, "query lengths: given, but lengths are known"},
+    {kCounts, [](auto& p) { p[Slot::kKeyLengths] = {}; }, Code::kNullArgument,
+     "key lengths: missing"},
+    {kPages,
+     [](auto& p) {
+       p.lengths.keys = Lengths::Device::kEnds;
+       p[Slot::kKeyLengths] = DenseSpec(DType::kI32, {2, 1, 1, 1});
+     },
+     Code::kContradiction, "key lengths: ends of keys that share no axis"},
     {kCounts, [](auto& p) { p[Slot::kKeyLengths].dtype = DType::kF32; },
      Code::kInvalidArgument, "key lengths: dtype f32 is not one"},
     {kCounts, [](auto& p) { p[Slot::kKeyLengths].dims[0] = 0; },

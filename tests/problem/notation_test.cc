@@ -42,6 +42,8 @@ constexpr const char* kCanonical[] = {
     "fwd i8 h=2 d=8 q=4 k=4 int8:channel+offset out:bf16",
     "fwd i8 h=2 d=8 q=4 k=4 int8:tensor out:int8:tensor",
     "fwd f16 h=2 d=8 q=2x4 k=2x4 counts:k",
+    "fwd f16 h=2 d=8 q=2x4 k=4,9 paged:4 topk:3 counts:k ends:q",
+    "fwd f16 h=2 d=8 q=3,4 k=2x4 counts:q ends:k",
     "bwd f16 h=2 d=8 q=2x4 k=2x4 topk:3:16 bias sink ends:qk grad:qb",
     "bwd f16 h=2 d=8 q=4 k=4 grad:none",
     "fwd f32 h=1 d=8 q=0x0 k=0x0",

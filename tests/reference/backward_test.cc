@@ -111,13 +111,11 @@ const Feature kFeatures[] = {
      }},
     {"CountsOnDevice",
      [](Outline& o) {
-       o.device = Lengths::Device::kCounts;
-       o.query_lengths = o.key_lengths = true;
+       o.query_lengths = o.key_lengths = Lengths::Device::kCounts;
      }},
     {"EndsOnDevice",
      [](Outline& o) {
-       o.device = Lengths::Device::kEnds;
-       o.query_lengths = o.key_lengths = true;
+       o.query_lengths = o.key_lengths = Lengths::Device::kEnds;
      }},
     {"Everything",
      [](Outline& o) {

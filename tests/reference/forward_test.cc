@@ -370,8 +370,8 @@ TEST(Forward, PagedKeys) {
 // 8 rows, 1 of padding and 3 keys: rows 4, 5, 6.
 TEST(Forward, LeftPadding) {
   Outline outline = OneHead(1, 8);
-  outline.key_padding = outline.key_lengths = true;
-  outline.device = Lengths::Device::kCounts;
+  outline.key_padding = true;
+  outline.key_lengths = Lengths::Device::kCounts;
   SmallCase example(Build(outline));
   example.Set(Slot::kKeyLengths, {3});
   example.Set(Slot::kValue, {0, 0, 0, 0, 1, 20, 300, 4000});

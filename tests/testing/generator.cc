@@ -138,12 +138,16 @@ void DrawScore(Random& random, const Space& space, Outline& outline) {
 void DrawLengths(Random& random, const Space& space, Outline& outline) {
   if (!space.device_lengths) return;
   if (random.OneIn(5)) {
-    outline.device = OneOf(random, {Device::kCounts, Device::kEnds});
-    outline.query_lengths = random.OneIn(2);
-    outline.key_lengths = random.OneIn(2);
+    const auto draw = [&] {
+      return OneOf(random, {Device::kNone, Device::kCounts, Device::kEnds});
+    };
+    outline.query_lengths = draw();
+    outline.key_lengths =
+        outline.source == Rows::kStrided ? draw() : Device::kCounts;
   }
   outline.key_padding = outline.source == Rows::kStrided &&
-                        outline.device != Device::kEnds && random.OneIn(12);
+                        outline.key_lengths != Device::kEnds &&
+                        random.OneIn(12);
 }
 
 Outline DrawOutline(Random& random, const Space& space) {
@@ -215,14 +219,12 @@ void Unpack(const Slot (&slots)[N], Range Sequence::*side, int64_t room,
 }
 
 void DisturbRows(Random& random, AttentionProblem& problem) {
-  const bool ends = problem.lengths.device == Device::kEnds;
   const bool strided = problem.kv.rows == Rows::kStrided;
   const bool keys_packed = strided && problem[Slot::kKey].strides[0] == 0;
-  if (random.OneIn(2) && !(ends && problem.has(Slot::kQueryLengths))) {
+  if (random.OneIn(2) && problem.lengths.queries != Device::kEnds) {
     Unpack(kQueryRows, &Sequence::queries, random.Within(0, 3), problem);
   }
-  if (random.OneIn(2) && keys_packed &&
-      !(ends && problem.has(Slot::kKeyLengths))) {
+  if (random.OneIn(2) && keys_packed && problem.lengths.keys != Device::kEnds) {
     Unpack(kKeyRows, &Sequence::keys, random.Within(0, 3), problem);
   }
   const int64_t tail = random.OneIn(3) ? random.Within(1, 4) : 0;

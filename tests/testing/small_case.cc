@@ -330,7 +330,10 @@ void SmallCase::FillTopK(Random& random) {
 }
 
 void SmallCase::FillLengths(Slot slot, Random& random) {
-  const bool ends = problem_.lengths.device == Lengths::Device::kEnds;
+  const Lengths::Device device = slot == Slot::kQueryLengths
+                                     ? problem_.lengths.queries
+                                     : problem_.lengths.keys;
+  const bool ends = device == Lengths::Device::kEnds;
   int64_t end = 0;
   for (int64_t b = 0; b < problem_.lengths.count(); ++b) {
     const Sequence& sequence =
