@@ -15,6 +15,8 @@ std::span<const acl::Operator* const> AllOperators() {
       &kIncreFlashAttentionV3,
       &kIncreFlashAttentionV4,
       &kFlashAttentionUnpaddingScoreGradV5,
+      &kSparseFlashAttention,
+      &kSparseFlashAttentionV2,
       &kSparseFlashAttentionGrad,
   };
   return kAll;

@@ -17,6 +17,8 @@ extern const acl::Operator kIncreFlashAttention;
 extern const acl::Operator kIncreFlashAttentionV2;
 extern const acl::Operator kIncreFlashAttentionV3;
 extern const acl::Operator kIncreFlashAttentionV4;
+extern const acl::Operator kSparseFlashAttention;
+extern const acl::Operator kSparseFlashAttentionV2;
 extern const acl::Operator kSparseFlashAttentionGrad;
 
 std::span<const acl::Operator* const> AllOperators();

@@ -22,7 +22,9 @@
 #include "aclnnop/aclnn_prompt_flash_attention.h"
 #include "aclnnop/aclnn_prompt_flash_attention_v2.h"
 #include "aclnnop/aclnn_prompt_flash_attention_v3.h"
+#include "aclnnop/aclnn_sparse_flash_attention.h"
 #include "aclnnop/aclnn_sparse_flash_attention_grad.h"
+#include "aclnnop/aclnn_sparse_flash_attention_v2.h"
 #include "securec.h"
 
 namespace {
@@ -300,6 +302,8 @@ static_assert(kSame<decltype(&aclnnIncreFlashAttentionV3), Launch>);
 static_assert(kSame<decltype(&aclnnIncreFlashAttentionV4), Launch>);
 static_assert(
     kSame<decltype(&aclnnFlashAttentionUnpaddingScoreGradV5), Launch>);
+static_assert(kSame<decltype(&aclnnSparseFlashAttention), Launch>);
+static_assert(kSame<decltype(&aclnnSparseFlashAttentionV2), Launch>);
 static_assert(kSame<decltype(&aclnnSparseFlashAttentionGrad), Launch>);
 
 // The first phases, by the letters T, L and A for tensors, lists and arrays.
@@ -344,6 +348,12 @@ static_assert(
 static_assert(
     kSame<decltype(&aclnnFlashAttentionUnpaddingScoreGradV5GetMaxWorkspaceSize),
           UnpaddingScoreGradV5>);
+static_assert(kSame<decltype(&aclnnSparseFlashAttentionGetWorkspaceSize),
+                    aclnnStatus (*)(T, T, T, T, T, T, T, T, T, D, I, S, S, I, I,
+                                    I, I, bool, T, T, T, W, E)>);
+static_assert(kSame<decltype(&aclnnSparseFlashAttentionV2GetWorkspaceSize),
+                    aclnnStatus (*)(T, T, T, T, T, T, T, T, T, T, D, I, S, S, I,
+                                    I, I, I, bool, T, T, T, W, E)>);
 static_assert(kSame<decltype(&aclnnSparseFlashAttentionGradGetWorkspaceSize),
                     aclnnStatus (*)(T, T, T, T, T, T, T, T, T, T, T, T, D, I, S,
                                     I, I, I, bool, T, T, T, T, T, W, E)>);

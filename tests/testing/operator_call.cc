@@ -6,7 +6,9 @@
 
 #include "aclnnop/aclnn_flash_attention_score.h"
 #include "aclnnop/aclnn_flash_attention_score_grad.h"
+#include "aclnnop/aclnn_sparse_flash_attention.h"
 #include "aclnnop/aclnn_sparse_flash_attention_grad.h"
+#include "aclnnop/aclnn_sparse_flash_attention_v2.h"
 #include "tests/testing/call_handles.h"
 
 namespace flashacl::testing {
@@ -147,6 +149,82 @@ OperatorCall SparseBackward() {
   };
 }
 
+OperatorCall SparsePaged() {
+  return {
+      .name = "aclnnSparseFlashAttention",
+      .tensors =
+          {
+              {{6, 4, 8}, ACL_FLOAT16},      // query
+              {{5, 16, 1, 8}, ACL_FLOAT16},  // key, in pages
+              {{5, 16, 1, 8}, ACL_FLOAT16},  // value, in pages
+              {{6, 1, 3}, ACL_INT32},        // sparseIndices
+              {{2, 2}, ACL_INT32},           // blockTable
+              {{2}, ACL_INT32},              // actualSeqLengthsQuery
+              {{2}, ACL_INT32},              // actualSeqLengthsKv
+              {{6, 4, 4}, ACL_FLOAT16},      // queryRope
+              {{5, 16, 1, 4}, ACL_FLOAT16},  // keyRope
+              {{4}, ACL_FLOAT, false},       // sinks
+              {{6, 4, 8}, ACL_FLOAT16},      // attentionOut
+              {{0}, ACL_FLOAT, false},       // softmaxMax
+              {{0}, ACL_FLOAT, false},       // softmaxSum
+          },
+      .arrays = {},
+      .reals = {0.5},
+      .integers = {2, 3, kAllTokens, kAllTokens, 2, 0},
+      .texts = {"TND", "PA_BSND"},
+      .first_output = 10,
+      .prepare =
+          [](const OperatorCall& c, const CallHandles& h, uint64_t* size,
+             aclOpExecutor** executor) {
+            const auto& t = h.tensors;
+            return aclnnSparseFlashAttentionGetWorkspaceSize(
+                t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8],
+                c.reals[0], c.integers[0], h.Text(0), h.Text(1), c.integers[1],
+                c.integers[2], c.integers[3], c.integers[4], c.integers[5] != 0,
+                t[10], t[11], t[12], size, executor);
+          },
+      .launch = aclnnSparseFlashAttention,
+  };
+}
+
+OperatorCall SparsePacked() {
+  return {
+      .name = "aclnnSparseFlashAttentionV2",
+      .tensors =
+          {
+              {{6, 4, 8}, ACL_FLOAT16},  // query
+              {{9, 1, 8}, ACL_FLOAT16},  // key
+              {{9, 1, 8}, ACL_FLOAT16},  // value
+              {{6, 1, 3}, ACL_INT32},    // sparseIndices
+              {{1}, ACL_INT32, false},   // blockTable
+              {{2}, ACL_INT32},          // actualSeqLengthsQuery
+              {{2}, ACL_INT32},          // actualSeqLengthsKv
+              {{6, 4, 4}, ACL_FLOAT16},  // queryRope
+              {{9, 1, 4}, ACL_FLOAT16},  // keyRope
+              {{4}, ACL_FLOAT},          // sinks
+              {{6, 4, 8}, ACL_FLOAT16},  // attentionOut
+              {{1, 6, 4}, ACL_FLOAT},    // softmaxMax
+              {{1, 6, 4}, ACL_FLOAT},    // softmaxSum
+          },
+      .arrays = {},
+      .reals = {0.5},
+      .integers = {2, 3, kAllTokens, kAllTokens, 2, 1},
+      .texts = {"TND", "TND"},
+      .first_output = 10,
+      .prepare =
+          [](const OperatorCall& c, const CallHandles& h, uint64_t* size,
+             aclOpExecutor** executor) {
+            const auto& t = h.tensors;
+            return aclnnSparseFlashAttentionV2GetWorkspaceSize(
+                t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8], t[9],
+                c.reals[0], c.integers[0], h.Text(0), h.Text(1), c.integers[1],
+                c.integers[2], c.integers[3], c.integers[4], c.integers[5] != 0,
+                t[10], t[11], t[12], size, executor);
+          },
+      .launch = aclnnSparseFlashAttentionV2,
+  };
+}
+
 }  // namespace
 
 int64_t TensorArgument::ExtentBytes() const {
@@ -187,6 +265,8 @@ std::vector<OperatorCall> AllOperatorCalls() {
   for (OperatorCall& call : OtherInferenceCalls()) {
     calls.push_back(std::move(call));
   }
+  calls.push_back(SparsePaged());
+  calls.push_back(SparsePacked());
   return calls;
 }
 
