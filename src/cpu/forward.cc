@@ -22,8 +22,11 @@ Status Supports(const AttentionProblem& problem, const DeviceInfo&) {
   if (problem.direction != Direction::kForward) {
     return Unsupported("computes the forward direction only");
   }
-  if (problem.kv.rows == KvSource::Rows::kGathered) {
+  if (problem.kv.gathers()) {
     return Unsupported("keys listed for every row are not for tiles");
+  }
+  if (problem.has(Slot::kWeightScale)) {
+    return Unsupported("8-bit weights need the greatest score beforehand");
   }
   constexpr int64_t kMostChannels = 4096;
   if (problem.qk_dim + problem.rope_dim > kMostChannels ||

@@ -31,6 +31,7 @@ inline constexpr Layout kBsnd{"BSND", 4, {0, 1, 2, 3}, false};
 inline constexpr Layout kBnsd{"BNSD", 4, {0, 2, 1, 3}, false};
 inline constexpr Layout kNsd{"NSD", 3, {kOne, 1, 0, 2}, false};
 inline constexpr Layout kTnd{"TND", 3, {kOne, 0, 1, 2}, false};
+inline constexpr Layout kNtd{"NTD", 3, {kOne, 1, 0, 2}, false};
 inline constexpr Layout kSh{"SH", 2, {kOne, 0, 1, 1}, true};
 
 // Extents and strides of a tensor in canonical order. With folded heads the

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of one new token per sequence: aclnnIncreFlashAttentionV4.
+// Attention of one new token per sequence: aclnnIncreFlashAttention, V2 to V4.
 //   out = softmax(scale * q k^T + pse where the mask lets see) v
 // over the valid keys of a cache, which may be INT8: scale * (key + offset).
 // docs/operators/incre_flash_attention.md has the arguments and the limits.
@@ -8,11 +8,15 @@
 #include <utility>
 #include <vector>
 
+#include "aclnnop/aclnn_incre_flash_attention.h"
+#include "aclnnop/aclnn_incre_flash_attention_v2.h"
+#include "aclnnop/aclnn_incre_flash_attention_v3.h"
 #include "aclnnop/aclnn_incre_flash_attention_v4.h"
 #include "ops/canonical.h"
+#include "ops/incre.h"
+#include "ops/incre_scales.h"
 #include "ops/inference.h"
 #include "ops/inference_cache.h"
-#include "ops/inference_factors.h"
 #include "ops/operators.h"
 
 namespace flashacl::ops {
@@ -25,225 +29,186 @@ using acl::Lowered;
 using acl::Need;
 using acl::Tensor;
 
-enum Row {
-  kQuery,
-  kKey,
-  kValue,
-  kPse,
-  kMask,
-  kDequantScale1,
-  kQuantScale1,
-  kDequantScale2,
-  kQuantScale2,
-  kQuantOffset2,
-  kAntiquantScale,
-  kAntiquantOffset,
-  kBlockTable,
-  kKvPadding,
-  kOut,
-};
-
 constexpr acl::DTypeSet kRows = acl::kHalves | Bit(DType::kI8);
 constexpr acl::DTypeSet kWhole = Bit(DType::kU64) | Bit(DType::kF32);
 constexpr acl::DTypeSet kScales = Bit(DType::kF32) | Bit(DType::kBf16);
 
-constexpr Argument kArguments[] = {
-    {.name = "query", .need = Need::kRequired, .dtypes = acl::kHalves},
-    {.name = "key", .need = Need::kRequired, .dtypes = kRows, .list = true},
-    {.name = "value", .need = Need::kRequired, .dtypes = kRows, .list = true},
-    {.name = "pseShift", .dtypes = acl::kHalves},
-    {.name = "attenMask", .dtypes = acl::kMaskBytes},
-    {.name = "dequantScale1", .dtypes = kWhole},
-    {.name = "quantScale1", .dtypes = kScales},
-    {.name = "dequantScale2", .dtypes = kWhole},
-    {.name = "quantScale2", .dtypes = kScales},
-    {.name = "quantOffset2", .dtypes = kScales},
-    {.name = "antiquantScale", .dtypes = acl::kFloats},
-    {.name = "antiquantOffset", .dtypes = acl::kFloats},
-    {.name = "blocktable", .dtypes = Bit(DType::kI32)},
-    {.name = "kvPaddingSize", .dtypes = Bit(DType::kI64)},
-    {.name = "attentionOut",
-     .need = Need::kRequired,
-     .dtypes = kRows,
-     .output = true},
-};
-
-struct Args {
-  const aclIntArray* actualSeqLengths;
-  int64_t numHeads;
-  double scaleValue;
-  const char* inputLayout;
-  int64_t numKeyValueHeads;
-  int64_t blockSize;
-  int64_t innerPrecise;
-};
-
-// What is known of a call while it is being lowered.
-struct Call {
-  const Arguments& arguments;
-  const Args& args;
-  Layout layout = kBsh;
-  int64_t kv_heads = 0;
-  TensorSpec query = {};
-  Cache cache = {};
-  std::vector<Sequence> sequences = {};
-  int64_t most_keys = 0;     // valid ones, of the longest sequence
-  bool left_padded = false;  // keys stand before kvPaddingSize unused rows
-
-  const Tensor& operator[](int row) const { return arguments[row]; }
-  bool has(int row) const { return arguments.has(row); }
-  std::string_view name(int row) const { return arguments.name(row); }
-  bool paged() const { return cache.source.rows == KvSource::Rows::kPaged; }
-  DType key_type() const { return arguments.list(kKey)[0]->dtype(); }
-};
+// What a version lacks is never passed; pseShift is, and ignored before V3.
+using Table = std::array<Argument, Incre::kRowCount>;
+constexpr Table TableWith(Need pse) {
+  return {{
+      {.name = "query", .need = Need::kRequired, .dtypes = acl::kHalves},
+      {.name = "key", .need = Need::kRequired, .dtypes = kRows, .list = true},
+      {.name = "value", .need = Need::kRequired, .dtypes = kRows, .list = true},
+      {.name = "pseShift", .need = pse, .dtypes = acl::kHalves},
+      {.name = "attenMask", .dtypes = acl::kMaskBytes},
+      {.name = "dequantScale1", .dtypes = kWhole},
+      {.name = "quantScale1", .dtypes = kScales},
+      {.name = "dequantScale2", .dtypes = kWhole},
+      {.name = "quantScale2", .dtypes = kScales},
+      {.name = "quantOffset2", .dtypes = kScales},
+      {.name = "antiquantScale", .dtypes = acl::kFloats},
+      {.name = "antiquantOffset", .dtypes = acl::kFloats},
+      {.name = "blocktable", .dtypes = Bit(DType::kI32)},
+      {.name = "kvPaddingSize", .dtypes = Bit(DType::kI64)},
+      {.name = "attentionOut",
+       .need = Need::kRequired,
+       .dtypes = kRows,
+       .output = true},
+  }};
+}
+constexpr Table kWithoutPse = TableWith(Need::kIgnored);
+constexpr Table kWithPse = TableWith(Need::kOptional);
 
 // Types that may stand together, beyond what the table says of each.
-Status CheckTypes(const Call& call) {
-  FLASHACL_RETURN_IF_ERROR(call.arguments.CheckTypes());
-  const Tensor& query = call[kQuery];
+Status CheckTypes(const Incre& incre) {
+  FLASHACL_RETURN_IF_ERROR(incre.arguments.CheckTypes());
+  const Tensor& query = incre[Incre::kQuery];
   const auto differs = [&](std::string_view name, const Tensor& tensor) {
     return Invalid("{}: data type {} does not go with query's {}", name,
                    acl::TypeText(tensor.acl_dtype),
                    acl::TypeText(query.acl_dtype));
   };
-  const std::span<const acl::Entry> keys = call.arguments.list(kKey);
-  for (const int row : {kKey, kValue}) {
-    for (const acl::Entry& entry : call.arguments.list(row)) {
+  const std::span<const acl::Entry> keys = incre.arguments.list(Incre::kKey);
+  for (const int row : {Incre::kKey, Incre::kValue}) {
+    for (const acl::Entry& entry : incre.arguments.list(row)) {
       const DType type = entry->dtype();
       if (type != query.dtype() && type != DType::kI8) {
-        return differs(call.name(row), *entry.tensor);
+        return differs(incre.name(row), *entry.tensor);
       }
       if (keys.empty() || type == keys[0]->dtype()) continue;
-      return Invalid("{}: data type {} does not match key's {}", call.name(row),
-                     acl::TypeText(entry->acl_dtype),
+      return Invalid("{}: data type {} does not match key's {}",
+                     incre.name(row), acl::TypeText(entry->acl_dtype),
                      acl::TypeText(keys[0]->acl_dtype));
     }
   }
-  const DType out = call[kOut].dtype();
+  const DType out = incre[Incre::kOut].dtype();
   if (out != query.dtype() && out != DType::kI8) {
-    return differs(call.name(kOut), call[kOut]);
+    return differs(incre.name(Incre::kOut), incre[Incre::kOut]);
   }
-  if (call.has(kPse) && call[kPse].dtype() != query.dtype()) {
-    return differs(call.name(kPse), call[kPse]);
+  if (incre.has(Incre::kPse) && incre[Incre::kPse].dtype() != query.dtype()) {
+    return differs(incre.name(Incre::kPse), incre[Incre::kPse]);
   }
   return {};
 }
 
-Status ReadLayout(Call& call) {
+Status ReadLayout(Incre& incre) {
   for (const Layout& layout : {kBsh, kBsnd, kBnsd}) {
-    if (!Equals(call.args.inputLayout, layout.name)) continue;
-    call.layout = layout;
+    if (!Equals(incre.args.inputLayout, layout.name)) continue;
+    incre.layout = layout;
     return {};
   }
   return Contradiction("inputLayout: \"{}\", expected BSH, BSND or BNSD",
-                       acl::ReadText(call.args.inputLayout));
+                       acl::ReadText(incre.args.inputLayout));
 }
 
-Status CheckScalars(const Call& call) {
-  if (call.args.numHeads <= 0) {
+Status CheckScalars(const Incre& incre) {
+  if (incre.args.numHeads <= 0) {
     return Contradiction("numHeads: {}, expected at least 1",
-                         call.args.numHeads);
+                         incre.args.numHeads);
   }
-  if (call.args.innerPrecise != 0 && call.args.innerPrecise != 1) {
+  if (incre.args.innerPrecise != 0 && incre.args.innerPrecise != 1) {
     return Contradiction("innerPrecise: {}, expected 0 or 1",
-                         call.args.innerPrecise);
+                         incre.args.innerPrecise);
   }
   return {};
 }
 
-Status ReadQuery(Call& call) {
-  const Tensor& query = call[kQuery];
-  const int64_t heads = call.args.numHeads;
-  Result<int64_t> kv_heads = KeyHeads(heads, call.args.numKeyValueHeads);
+Status ReadQuery(Incre& incre) {
+  const Tensor& query = incre[Incre::kQuery];
+  const int64_t heads = incre.args.numHeads;
+  Result<int64_t> kv_heads = KeyHeads(heads, incre.args.numKeyValueHeads);
   if (!kv_heads.ok()) return kv_heads.status();
-  call.kv_heads = *kv_heads;
-  if (Status rank = CheckRank("query", query, call.layout, heads); !rank.ok()) {
+  incre.kv_heads = *kv_heads;
+  if (Status rank = CheckRank("query", query, incre.layout, heads);
+      !rank.ok()) {
     return Contradiction("{}", rank.message());
   }
-  call.query = Canonical(query, call.layout, heads, 1);
+  incre.query = Canonical(query, incre.layout, heads, 1);
   if (query.empty()) {
     return Contradiction("query: shape {} has no elements", ShapeText(query));
   }
   FLASHACL_RETURN_IF_ERROR(
-      CheckExtents("query", call.query, {.rows = 1, .heads = heads}));
-  const int64_t dim = call.query.dims[3];
-  if (call.query.dims[0] > kMostSequences || dim > kMostDim) {
+      CheckExtents("query", incre.query, {.rows = 1, .heads = heads}));
+  const int64_t dim = incre.query.dims[3];
+  if (incre.query.dims[0] > kMostSequences || dim > kMostDim) {
     return Contradiction(
         "query: {} sequences with head dim {}, expected at most {} and {}",
-        call.query.dims[0], dim, kMostSequences, kMostDim);
+        incre.query.dims[0], dim, kMostSequences, kMostDim);
   }
-  if (SameShape(call[kOut], query)) return {};
+  if (SameShape(incre[Incre::kOut], query)) return {};
   return Contradiction("attentionOut: shape {} does not match query's {}",
-                       ShapeText(call[kOut]), ShapeText(query));
+                       ShapeText(incre[Incre::kOut]), ShapeText(query));
 }
 
 // A table of shape [0] is none; one with empty axes lists no blocks, which no
 // call with pages can mean.
 const Tensor* BlockTable(const Arguments& arguments) {
-  const Tensor* table = arguments.list(kBlockTable)[0].tensor.get();
+  const Tensor* table = arguments.list(Incre::kBlockTable)[0].tensor.get();
   if (table == nullptr || table->rank == 0) return nullptr;
   return table->rank == 1 && table->empty() ? nullptr : table;
 }
 
-Status ReadKeys(Call& call) {
-  const CacheTerms terms{.layout = call.layout,
-                         .sequences = call.query.dims[0],
-                         .kv_heads = call.kv_heads,
-                         .dim = call.query.dims[3],
-                         .block_table = BlockTable(call.arguments),
-                         .block_size = call.args.blockSize};
-  Result<Cache> cache =
-      ReadCache(call.arguments.list(kKey), call.arguments.list(kValue), terms);
+Status ReadKeys(Incre& incre) {
+  const CacheTerms terms{.layout = incre.layout,
+                         .sequences = incre.query.dims[0],
+                         .kv_heads = incre.kv_heads,
+                         .dim = incre.query.dims[3],
+                         .block_table = BlockTable(incre.arguments),
+                         .block_size = incre.args.blockSize};
+  Result<Cache> cache = ReadCache(incre.arguments.list(Incre::kKey),
+                                  incre.arguments.list(Incre::kValue), terms);
   if (!cache.ok()) return cache.status();
-  call.cache = *std::move(cache);
+  incre.cache = *std::move(cache);
   return {};
 }
 
-Status ReadSequences(Call& call) {
-  const size_t count = call.cache.columns.size();
+Status ReadSequences(Incre& incre) {
+  const size_t count = incre.cache.columns.size();
   Result<std::vector<int64_t>> lengths =
-      ReadLengths(call.args.actualSeqLengths, static_cast<int64_t>(count));
+      ReadLengths("actualSeqLengths", incre.args.actualSeqLengths,
+                  static_cast<int64_t>(count));
   if (!lengths.ok()) return lengths.status();
   const bool given = !lengths->empty();
-  if (!given && call.paged()) {
+  if (!given && incre.paged()) {
     return Contradiction("actualSeqLengths: absent, but needed with pages");
   }
   for (size_t b = 0; b < count; ++b) {
-    const int64_t room = call.cache.columns[b];
+    const int64_t room = incre.cache.columns[b];
     const int64_t length = given ? (*lengths)[b] : room;
     if (length < 0 || length > room) {
       return Contradiction(
           "actualSeqLengths: {} for sequence {}, expected 0 to {}", length, b,
           room);
     }
-    call.sequences.push_back({{0, 1}, {0, length}});
-    call.most_keys = std::max(call.most_keys, length);
+    incre.sequences.push_back({{0, 1}, {0, length}});
+    incre.most_keys = std::max(incre.most_keys, length);
   }
-  call.left_padded = call.has(kKvPadding) && given &&
-                     call.cache.source.rows == KvSource::Rows::kStrided;
+  incre.left_padded = incre.has(Incre::kKvPadding) && given &&
+                      incre.cache.source.rows == KvSource::Rows::kStrided;
   return {};
 }
 
 // One element per head and column of the cache.
-Result<TensorSpec> BiasGrid(const Call& call) {
-  const Tensor& pse = call[kPse];
-  const int64_t sequences = call.query.dims[0];
+Result<TensorSpec> BiasGrid(const Incre& incre) {
+  const Tensor& pse = incre[Incre::kPse];
+  const int64_t sequences = incre.query.dims[0];
   if (pse.rank != 4 || (pse.dims[0] != 1 && pse.dims[0] != sequences) ||
-      pse.dims[1] != call.args.numHeads || pse.dims[2] != 1 ||
-      pse.dims[3] < call.cache.most_columns) {
+      pse.dims[1] != incre.args.numHeads || pse.dims[2] != 1 ||
+      pse.dims[3] < incre.cache.most_columns) {
     return Contradiction("pseShift: shape {}, expected [{} or 1, {}, 1, {}]",
-                         ShapeText(pse), sequences, call.args.numHeads,
-                         call.cache.most_columns);
+                         ShapeText(pse), sequences, incre.args.numHeads,
+                         incre.cache.most_columns);
   }
   return Strided(pse, {0, 1, 2, 3}, {sequences, 1, 1, 1});
 }
 
 // [B, S], [B, 1, S] or [B, 1, 1, S].
-Result<TensorSpec> MaskGrid(const Call& call) {
-  const Tensor& mask = call[kMask];
-  const int64_t sequences = call.query.dims[0];
-  const bool all = call.paged() || call.left_padded;
-  const int64_t columns = all ? call.cache.most_columns : call.most_keys;
+Result<TensorSpec> MaskGrid(const Incre& incre) {
+  const Tensor& mask = incre[Incre::kMask];
+  const int64_t sequences = incre.query.dims[0];
+  const bool all = incre.paged() || incre.left_padded;
+  const int64_t columns = all ? incre.cache.most_columns : incre.most_keys;
   bool fits = mask.rank >= 2 && mask.rank <= 4 && mask.dims[0] == sequences &&
               mask.dims[mask.rank - 1] >= columns;
   for (size_t axis = 1; fits && axis + 1 < mask.rank; ++axis) {
@@ -257,186 +222,167 @@ Result<TensorSpec> MaskGrid(const Call& call) {
   }
   const int last = static_cast<int>(mask.rank) - 1;
   return Strided(mask, {0, kOne, kOne, last},
-                 {sequences, call.args.numHeads, 1, 1});
+                 {sequences, incre.args.numHeads, 1, 1});
 }
 
-// A scale and its offset, which must be alike. Either may be absent.
-Status CheckPair(const Call& call, int scale, int offset, bool same_shape) {
-  if (!call.has(offset)) return {};
-  if (!call.has(scale)) {
-    return Contradiction("{}: given without {}", call.name(offset),
-                         call.name(scale));
-  }
-  const bool alike = same_shape
-                         ? SameShape(call[scale], call[offset])
-                         : call[scale].elements() == call[offset].elements();
-  if (alike && call[scale].dtype() == call[offset].dtype()) return {};
-  return Contradiction("{}: {} of shape {} does not match {}: {} of shape {}",
-                       call.name(offset), acl::TypeText(call[offset].acl_dtype),
-                       ShapeText(call[offset]), call.name(scale),
-                       acl::TypeText(call[scale].acl_dtype),
-                       ShapeText(call[scale]));
-}
-
-Status CheckKeyScales(const Call& call) {
-  const bool int8 = call.key_type() == DType::kI8;
-  FLASHACL_RETURN_IF_ERROR(
-      CheckPair(call, kAntiquantScale, kAntiquantOffset, false));
-  if (int8 != call.has(kAntiquantScale)) {
-    return int8 ? Contradiction("antiquantScale: absent, but key is INT8")
-                : Contradiction("antiquantScale: given, but key is not INT8");
-  }
-  if (!int8) return {};
-  if (call[kAntiquantScale].dtype() != call[kQuery].dtype()) {
-    return Contradiction("antiquantScale: data type {}, expected query's {}",
-                         acl::TypeText(call[kAntiquantScale].acl_dtype),
-                         acl::TypeText(call[kQuery].acl_dtype));
-  }
-  for (const int row : {kAntiquantScale, kAntiquantOffset}) {
-    if (!call.has(row) || call[row].dims[0] == 2) continue;
-    return Contradiction("{}: shape {}, expected a first axis of 2",
-                         call.name(row), ShapeText(call[row]));
-  }
-  return {};
-}
-
-Status CheckOutScales(const Call& call) {
-  for (const int row : {kDequantScale1, kQuantScale1, kDequantScale2}) {
-    if (!call.has(row)) continue;
-    return Contradiction("{}: given, but query is not INT8", call.name(row));
-  }
-  const bool int8 = call[kOut].dtype() == DType::kI8;
-  FLASHACL_RETURN_IF_ERROR(CheckPair(call, kQuantScale2, kQuantOffset2, true));
-  if (int8 != call.has(kQuantScale2)) {
-    return int8 ? Contradiction("quantScale2: absent, but attentionOut is INT8")
-                : Contradiction(
-                      "quantScale2: given, but attentionOut is not INT8");
-  }
-  if (int8 && call[kQuantScale2].dtype() == DType::kBf16 &&
-      call[kQuery].dtype() != DType::kBf16) {
-    return Contradiction("quantScale2: data type BFLOAT16, but query is {}",
-                         acl::TypeText(call[kQuery].acl_dtype));
-  }
-  return {};
-}
-
-// Where a factor's first element is in its tensor: index 0 of an antiquant
-// tensor is the keys', index 1 the values'.
-struct Factor {
-  int row;
-  Slot slot;
-  int64_t index;  // -1: the tensor has no such axis
-};
-
-Status PlaceFactors(const Call& call, Lowered& lowered) {
-  static constexpr Factor kFactors[] = {
-      {kAntiquantScale, Slot::kKeyScale, 0},
-      {kAntiquantScale, Slot::kValueScale, 1},
-      {kAntiquantOffset, Slot::kKeyOffset, 0},
-      {kAntiquantOffset, Slot::kValueOffset, 1},
-      {kQuantScale2, Slot::kOutScale, -1},
-      {kQuantOffset2, Slot::kOutOffset, -1},
-  };
-  for (const Factor& factor : kFactors) {
-    if (!call.has(factor.row)) continue;
-    const Tensor& tensor = call[factor.row];
-    const bool of_keys = factor.index >= 0;
-    Result<TensorSpec> spec =
-        FactorSpec(call.name(factor.row), tensor,
-                   {.first_axis = of_keys ? size_t{1} : size_t{0},
-                    .heads = of_keys ? call.kv_heads : call.args.numHeads,
-                    .dim = call.query.dims[3]});
-    if (!spec.ok()) return spec.status();
-    lowered.problem[factor.slot] = *spec;
-    lowered.Bind(call.arguments, factor.row, factor.slot,
-                 of_keys ? factor.index * tensor.strides[0] : 0);
-  }
-  return {};
-}
-
-void PlaceKeys(const Call& call, Lowered& lowered) {
+void PlaceKeys(const Incre& incre, Lowered& lowered) {
   AttentionProblem& problem = lowered.problem;
-  problem.kv = call.cache.source;
-  problem[Slot::kKey] = call.cache.key;
-  problem[Slot::kValue] = call.cache.value;
+  problem.kv = incre.cache.source;
+  problem[Slot::kKey] = incre.cache.key;
+  problem[Slot::kValue] = incre.cache.value;
   if (problem.kv.rows == KvSource::Rows::kList) {
-    lowered.BindList(call.arguments, kKey, Slot::kKey);
-    lowered.BindList(call.arguments, kValue, Slot::kValue);
+    lowered.BindList(incre.arguments, Incre::kKey, Slot::kKey);
+    lowered.BindList(incre.arguments, Incre::kValue, Slot::kValue);
     return;
   }
-  for (const auto& [row, slot] :
-       {std::pair{kKey, Slot::kKey}, std::pair{kValue, Slot::kValue}}) {
-    const Tensor& tensor = *call.arguments.list(row)[0].tensor;
+  for (const auto& [row, slot] : {std::pair{Incre::kKey, Slot::kKey},
+                                  std::pair{Incre::kValue, Slot::kValue}}) {
+    const Tensor& tensor = *incre.arguments.list(row)[0].tensor;
     lowered.uses.push_back({row, 0, slot, false, tensor.offset_bytes()});
   }
-  if (call.paged()) {
-    problem[Slot::kBlockTable] = call.cache.block_table;
-    lowered.Bind(call.arguments, kBlockTable, Slot::kBlockTable);
+  if (incre.paged()) {
+    problem[Slot::kBlockTable] = incre.cache.block_table;
+    lowered.Bind(incre.arguments, Incre::kBlockTable, Slot::kBlockTable);
   }
-  if (call.left_padded) {
+  if (incre.left_padded) {
     problem[Slot::kKeyPadding] = DenseSpec(DType::kI64, {1, 1, 1, 1});
-    lowered.Bind(call.arguments, kKvPadding, Slot::kKeyPadding);
+    lowered.Bind(incre.arguments, Incre::kKvPadding, Slot::kKeyPadding);
   }
 }
 
 // Grids have a column per row of the cache, so left padding shifts nothing.
-Status PlaceGrids(const Call& call, Lowered& lowered) {
+Status PlaceGrids(const Incre& incre, Lowered& lowered) {
   AttentionProblem& problem = lowered.problem;
   const auto place = [&](int row, Slot slot, Result<TensorSpec> grid) {
     if (!grid.ok()) return grid.status();
-    if (call.left_padded) grid->placement = Placement::kTensorScores;
+    if (incre.left_padded) grid->placement = Placement::kTensorScores;
     problem[slot] = *grid;
-    lowered.Bind(call.arguments, row, slot);
+    lowered.Bind(incre.arguments, row, slot);
     return Status();
   };
-  if (call.has(kMask)) {
-    FLASHACL_RETURN_IF_ERROR(place(kMask, Slot::kMask, MaskGrid(call)));
+  if (incre.has(Incre::kMask)) {
+    FLASHACL_RETURN_IF_ERROR(place(Incre::kMask, Slot::kMask, MaskGrid(incre)));
   }
-  if (!call.has(kPse)) return {};
+  if (!incre.has(Incre::kPse)) return {};
   problem.score.bias = Score::Bias::kAfterScale;
-  return place(kPse, Slot::kBias, BiasGrid(call));
+  return place(Incre::kPse, Slot::kBias, BiasGrid(incre));
 }
 
-Result<Lowered> LowerChecked(const Call& call) {
+Result<Lowered> LowerChecked(const Incre& incre) {
   Lowered lowered;
   AttentionProblem& problem = lowered.problem;
-  problem.heads = call.args.numHeads;
-  problem.kv_heads = call.kv_heads;
-  problem.qk_dim = problem.v_dim = call.query.dims[3];
-  problem.lengths.sequences = call.sequences;
-  problem.score.scale = static_cast<float>(call.args.scaleValue);
-  problem[Slot::kQuery] = call.query;
-  problem[Slot::kOut] = Canonical(call[kOut], call.layout, problem.heads, 1);
-  lowered.Bind(call.arguments, kQuery, Slot::kQuery);
-  lowered.Bind(call.arguments, kOut, Slot::kOut);
-  PlaceKeys(call, lowered);
-  FLASHACL_RETURN_IF_ERROR(PlaceGrids(call, lowered));
-  FLASHACL_RETURN_IF_ERROR(PlaceFactors(call, lowered));
+  problem.heads = incre.args.numHeads;
+  problem.kv_heads = incre.kv_heads;
+  problem.qk_dim = problem.v_dim = incre.query.dims[3];
+  problem.lengths.sequences = incre.sequences;
+  problem.score.scale = static_cast<float>(incre.args.scaleValue);
+  problem[Slot::kQuery] = incre.query;
+  problem[Slot::kOut] =
+      Canonical(incre[Incre::kOut], incre.layout, problem.heads, 1);
+  lowered.Bind(incre.arguments, Incre::kQuery, Slot::kQuery);
+  lowered.Bind(incre.arguments, Incre::kOut, Slot::kOut);
+  PlaceKeys(incre, lowered);
+  FLASHACL_RETURN_IF_ERROR(PlaceGrids(incre, lowered));
+  FLASHACL_RETURN_IF_ERROR(PlaceScales(incre, lowered));
   return lowered;
 }
 
-Result<Lowered> Lower(const Arguments& arguments, const Args& args) {
-  Call call{arguments, args};
+Result<Lowered> Lower(const Arguments& arguments, const IncreArgs& args) {
+  Incre incre{arguments, args};
   if (args.inputLayout == nullptr) {
     return NullArgument("The inputLayout cannot be nullptr.");
   }
-  FLASHACL_RETURN_IF_ERROR(CheckTypes(call));
-  FLASHACL_RETURN_IF_ERROR(ReadLayout(call));
-  FLASHACL_RETURN_IF_ERROR(CheckScalars(call));
-  FLASHACL_RETURN_IF_ERROR(ReadQuery(call));
-  FLASHACL_RETURN_IF_ERROR(ReadKeys(call));
-  FLASHACL_RETURN_IF_ERROR(ReadSequences(call));
-  FLASHACL_RETURN_IF_ERROR(CheckKeyScales(call));
-  FLASHACL_RETURN_IF_ERROR(CheckOutScales(call));
-  return LowerChecked(call);
+  FLASHACL_RETURN_IF_ERROR(CheckTypes(incre));
+  FLASHACL_RETURN_IF_ERROR(ReadLayout(incre));
+  FLASHACL_RETURN_IF_ERROR(CheckScalars(incre));
+  FLASHACL_RETURN_IF_ERROR(ReadQuery(incre));
+  FLASHACL_RETURN_IF_ERROR(ReadKeys(incre));
+  FLASHACL_RETURN_IF_ERROR(ReadSequences(incre));
+  FLASHACL_RETURN_IF_ERROR(CheckScales(incre));
+  return LowerChecked(incre);
 }
 
 }  // namespace
 
+const acl::Operator kIncreFlashAttention{"aclnnIncreFlashAttention",
+                                         kWithoutPse, 561002};
+const acl::Operator kIncreFlashAttentionV2{"aclnnIncreFlashAttentionV2",
+                                           kWithoutPse, 561002};
+const acl::Operator kIncreFlashAttentionV3{"aclnnIncreFlashAttentionV3",
+                                           kWithPse, 561002};
 const acl::Operator kIncreFlashAttentionV4{"aclnnIncreFlashAttentionV4",
-                                           kArguments, 561002};
+                                           kWithPse, 561002};
 
+namespace {
+
+aclnnStatus Prepare(const acl::Operator& op,
+                    const std::array<acl::Passed, Incre::kRowCount>& passed,
+                    const IncreArgs& args, acl::PhaseOne answer) {
+  return acl::Prepare(
+      op, passed, [&](const Arguments& a) { return Lower(a, args); }, answer);
+}
+
+const aclTensor* const kNone = nullptr;
+
+}  // namespace
 }  // namespace flashacl::ops
+
+using flashacl::ops::kNone;
+
+extern "C" aclnnStatus aclnnIncreFlashAttentionGetWorkspaceSize(
+    const aclTensor* query, const aclTensorList* key,
+    const aclTensorList* value, const aclTensor* pseShift,
+    const aclTensor* attenMask, const aclIntArray* actualSeqLengths,
+    int64_t numHeads, double scaleValue, char* inputLayout,
+    int64_t numKeyValueHeads, const aclTensor* attentionOut,
+    uint64_t* workspaceSize, aclOpExecutor** executor) {
+  return flashacl::ops::Prepare(
+      flashacl::ops::kIncreFlashAttention,
+      {query, key, value, pseShift, attenMask, kNone, kNone, kNone, kNone,
+       kNone, kNone, kNone, kNone, kNone, attentionOut},
+      {actualSeqLengths, numHeads, scaleValue, inputLayout, numKeyValueHeads},
+      {workspaceSize, executor});
+}
+
+extern "C" aclnnStatus aclnnIncreFlashAttentionV2GetWorkspaceSize(
+    const aclTensor* query, const aclTensorList* key,
+    const aclTensorList* value, const aclTensor* pseShift,
+    const aclTensor* attenMask, const aclIntArray* actualSeqLengths,
+    const aclTensor* dequantScale1, const aclTensor* quantScale1,
+    const aclTensor* dequantScale2, const aclTensor* quantScale2,
+    const aclTensor* quantOffset2, int64_t numHeads, double scaleValue,
+    char* inputLayout, int64_t numKeyValueHeads, const aclTensor* attentionOut,
+    uint64_t* workspaceSize, aclOpExecutor** executor) {
+  return flashacl::ops::Prepare(
+      flashacl::ops::kIncreFlashAttentionV2,
+      {query, key, value, pseShift, attenMask, dequantScale1, quantScale1,
+       dequantScale2, quantScale2, quantOffset2, kNone, kNone, kNone, kNone,
+       attentionOut},
+      {actualSeqLengths, numHeads, scaleValue, inputLayout, numKeyValueHeads},
+      {workspaceSize, executor});
+}
+
+extern "C" aclnnStatus aclnnIncreFlashAttentionV3GetWorkspaceSize(
+    const aclTensor* query, const aclTensorList* key,
+    const aclTensorList* value, const aclTensor* pseShift,
+    const aclTensor* attenMask, const aclIntArray* actualSeqLengths,
+    const aclTensor* dequantScale1, const aclTensor* quantScale1,
+    const aclTensor* dequantScale2, const aclTensor* quantScale2,
+    const aclTensor* quantOffset2, const aclTensor* antiquantScale,
+    const aclTensor* antiquantOffset, const aclTensor* blocktable,
+    int64_t numHeads, double scaleValue, char* inputLayout,
+    int64_t numKeyValueHeads, int64_t blockSize, int64_t innerPrecise,
+    const aclTensor* attentionOut, uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
+  return flashacl::ops::Prepare(
+      flashacl::ops::kIncreFlashAttentionV3,
+      {query, key, value, pseShift, attenMask, dequantScale1, quantScale1,
+       dequantScale2, quantScale2, quantOffset2, antiquantScale,
+       antiquantOffset, blocktable, kNone, attentionOut},
+      {actualSeqLengths, numHeads, scaleValue, inputLayout, numKeyValueHeads,
+       blockSize, innerPrecise},
+      {workspaceSize, executor});
+}
 
 extern "C" aclnnStatus aclnnIncreFlashAttentionV4GetWorkspaceSize(
     const aclTensor* query, const aclTensorList* key,
@@ -450,19 +396,35 @@ extern "C" aclnnStatus aclnnIncreFlashAttentionV4GetWorkspaceSize(
     char* inputLayout, int64_t numKeyValueHeads, int64_t blockSize,
     int64_t innerPrecise, const aclTensor* attentionOut,
     uint64_t* workspaceSize, aclOpExecutor** executor) {
-  using namespace flashacl;
-  const ops::Args args{actualSeqLengths, numHeads,  scaleValue,  inputLayout,
-                       numKeyValueHeads, blockSize, innerPrecise};
-  const std::array<acl::Passed, 15> passed{
-      query,       key,           value,          pseShift,
-      attenMask,   dequantScale1, quantScale1,    dequantScale2,
-      quantScale2, quantOffset2,  antiquantScale, antiquantOffset,
-      blocktable,  kvPaddingSize, attentionOut,
-  };
-  return acl::Prepare(
-      ops::kIncreFlashAttentionV4, passed,
-      [&](const acl::Arguments& a) { return ops::Lower(a, args); },
+  return flashacl::ops::Prepare(
+      flashacl::ops::kIncreFlashAttentionV4,
+      {query, key, value, pseShift, attenMask, dequantScale1, quantScale1,
+       dequantScale2, quantScale2, quantOffset2, antiquantScale,
+       antiquantOffset, blocktable, kvPaddingSize, attentionOut},
+      {actualSeqLengths, numHeads, scaleValue, inputLayout, numKeyValueHeads,
+       blockSize, innerPrecise},
       {workspaceSize, executor});
+}
+
+extern "C" aclnnStatus aclnnIncreFlashAttention(void* workspace,
+                                                uint64_t workspaceSize,
+                                                aclOpExecutor* executor,
+                                                const aclrtStream stream) {
+  return flashacl::acl::Launch(workspace, workspaceSize, executor, stream);
+}
+
+extern "C" aclnnStatus aclnnIncreFlashAttentionV2(void* workspace,
+                                                  uint64_t workspaceSize,
+                                                  aclOpExecutor* executor,
+                                                  const aclrtStream stream) {
+  return flashacl::acl::Launch(workspace, workspaceSize, executor, stream);
+}
+
+extern "C" aclnnStatus aclnnIncreFlashAttentionV3(void* workspace,
+                                                  uint64_t workspaceSize,
+                                                  aclOpExecutor* executor,
+                                                  const aclrtStream stream) {
+  return flashacl::acl::Launch(workspace, workspaceSize, executor, stream);
 }
 
 extern "C" aclnnStatus aclnnIncreFlashAttentionV4(void* workspace,

@@ -40,16 +40,15 @@ Result<int64_t> KeyHeads(int64_t num_heads, int64_t num_key_value_heads) {
   return kv_heads;
 }
 
-Result<std::vector<int64_t>> ReadLengths(const aclIntArray* array,
+Result<std::vector<int64_t>> ReadLengths(std::string_view name,
+                                         const aclIntArray* array,
                                          int64_t sequences) {
-  Result<std::vector<int64_t>> lengths =
-      acl::ReadArray("actualSeqLengths", array);
+  Result<std::vector<int64_t>> lengths = acl::ReadArray(name, array);
   if (!lengths.ok() || lengths->empty()) return lengths;
   const auto given = static_cast<int64_t>(lengths->size());
   if (given != 1 && given < sequences) {
-    return Contradiction(
-        "actualSeqLengths: {} numbers for {} sequences, expected 1 or {}",
-        given, sequences, sequences);
+    return Contradiction("{}: {} numbers for {} sequences, expected 1 or {}",
+                         name, given, sequences, sequences);
   }
   lengths->resize(static_cast<size_t>(sequences), lengths->front());
   return lengths;

@@ -29,9 +29,10 @@ bool Equals(const char* text, std::string_view whole);
 // numHeads is positive.
 Result<int64_t> KeyHeads(int64_t num_heads, int64_t num_key_value_heads);
 
-// actualSeqLengths with one number per sequence: one is everybody's, more than
-// there are sequences are ignored. Empty if the caller passed none.
-Result<std::vector<int64_t>> ReadLengths(const aclIntArray* array,
+// An array of lengths with one number per sequence: one is everybody's, more
+// than there are sequences are ignored. Empty if the caller passed none.
+Result<std::vector<int64_t>> ReadLengths(std::string_view name,
+                                         const aclIntArray* array,
                                          int64_t sequences);
 
 // The shape a tensor must have where it has `heads` heads of `dim` channels;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "acl/arguments.h"
 #include "acl/tensor.h"
 #include "base/status.h"
 #include "problem/tensor_spec.h"
@@ -23,5 +24,22 @@ struct Channels {
 };
 Result<TensorSpec> FactorSpec(std::string_view name, const acl::Tensor& tensor,
                               const Channels& channels);
+
+// Rows `scale` and `offset` of a table: an offset needs a scale of its type and
+// shape, or at least of as many elements.
+Status CheckPair(const acl::Arguments& arguments, int scale, int offset,
+                 bool same_shape);
+
+// Rows of a table: what makes the output one of 8 bits.
+struct OutScales {
+  int scale;
+  int offset;
+  int query;
+  int out;
+};
+
+// kContradiction unless there is a scale just where the output is INT8, of
+// BFLOAT16 only beside such a query.
+Status CheckOutScales(const acl::Arguments& arguments, const OutScales& rows);
 
 }  // namespace flashacl::ops

@@ -15,6 +15,11 @@ std::span<const acl::Operator* const> AllOperators() {
       &kFlashAttentionVarLenScoreV4,
       &kFlashAttentionVarLenScoreV5,
       &kPromptFlashAttention,
+      &kPromptFlashAttentionV2,
+      &kPromptFlashAttentionV3,
+      &kIncreFlashAttention,
+      &kIncreFlashAttentionV2,
+      &kIncreFlashAttentionV3,
       &kIncreFlashAttentionV4,
       &kFlashAttentionScoreGrad,
       &kFlashAttentionScoreGradV2,
@@ -24,6 +29,8 @@ std::span<const acl::Operator* const> AllOperators() {
       &kFlashAttentionUnpaddingScoreGradV3,
       &kFlashAttentionUnpaddingScoreGradV4,
       &kFlashAttentionUnpaddingScoreGradV5,
+      &kSparseFlashAttention,
+      &kSparseFlashAttentionV2,
       &kSparseFlashAttentionGrad,
   };
   return kAll;

@@ -25,7 +25,14 @@ extern const acl::Operator kFlashAttentionUnpaddingScoreGradV3;
 extern const acl::Operator kFlashAttentionUnpaddingScoreGradV4;
 extern const acl::Operator kFlashAttentionUnpaddingScoreGradV5;
 extern const acl::Operator kPromptFlashAttention;
+extern const acl::Operator kPromptFlashAttentionV2;
+extern const acl::Operator kPromptFlashAttentionV3;
+extern const acl::Operator kIncreFlashAttention;
+extern const acl::Operator kIncreFlashAttentionV2;
+extern const acl::Operator kIncreFlashAttentionV3;
 extern const acl::Operator kIncreFlashAttentionV4;
+extern const acl::Operator kSparseFlashAttention;
+extern const acl::Operator kSparseFlashAttentionV2;
 extern const acl::Operator kSparseFlashAttentionGrad;
 
 std::span<const acl::Operator* const> AllOperators();

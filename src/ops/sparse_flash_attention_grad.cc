@@ -4,16 +4,15 @@
 // docs/operators/sparse_flash_attention_grad.md.
 #include <algorithm>
 #include <array>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "acl/environment.h"
 #include "aclnnop/aclnn_sparse_flash_attention_grad.h"
-#include "base/str.h"
 #include "ops/canonical.h"
 #include "ops/operators.h"
+#include "ops/sparse.h"
 
 namespace flashacl::ops {
 namespace {
@@ -86,19 +85,13 @@ struct Call {
   bool merged = false;  // value is key
   bool rope = false;
 
-  const Tensor& operator[](int row) const {
-    return *arguments.list(row)[0].tensor;
-  }
+  const Tensor& operator[](int row) const { return TensorAt(arguments, row); }
   bool packed() const { return layout.rank == 3; }
   // Axes of the caller's tensors.
   size_t row_axis() const { return packed() ? 0 : 1; }
   size_t head_axis() const { return row_axis() + 1; }
   size_t channel_axis() const { return row_axis() + 2; }
 };
-
-bool Given(const Arguments& arguments, int row) {
-  return arguments.list(row)[0].tensor != nullptr;
-}
 
 Status CheckValues(Call& call) {
   const Args& args = call.args;
@@ -175,22 +168,6 @@ Status CheckOneType(const Call& call) {
   return {};
 }
 
-// `row` has the shape of `like`, but for its last axis if `channels` is not
-// negative.
-Status CheckLike(const Call& call, int row, int like, int64_t channels = -1) {
-  const Tensor& tensor = call[row];
-  const Tensor& model = call[like];
-  bool same = tensor.rank == model.rank;
-  for (size_t axis = 0; same && axis < tensor.rank; ++axis) {
-    const bool last = axis + 1 == tensor.rank && channels >= 0;
-    same = tensor.dims[axis] == (last ? channels : model.dims[axis]);
-  }
-  if (same) return {};
-  return Invalid("{}: shape {} does not match {}'s {}{}", kArguments[row].name,
-                 ShapeText(tensor), kArguments[like].name, ShapeText(model),
-                 channels < 0 ? "" : Str(" with last axis {}", channels));
-}
-
 Status CheckShapes(const Call& call) {
   for (const int row : {kQuery, kKey}) {
     FLASHACL_RETURN_IF_ERROR(
@@ -211,17 +188,17 @@ Status CheckShapes(const Call& call) {
     return Invalid("key: batch size {} does not match query's {}", key.dims[0],
                    query.dims[0]);
   }
-  FLASHACL_RETURN_IF_ERROR(CheckLike(call, kGradQuery, kQuery));
-  FLASHACL_RETURN_IF_ERROR(CheckLike(call, kGradKey, kKey));
+  FLASHACL_RETURN_IF_ERROR(CheckLike(call.arguments, kGradQuery, kQuery));
+  FLASHACL_RETURN_IF_ERROR(CheckLike(call.arguments, kGradKey, kKey));
   int64_t v_dim = key.dims[channel];
   if (!call.merged) {
     const Tensor& value = call[kValue];
     if (value.rank == key.rank) v_dim = value.dims[channel];
-    FLASHACL_RETURN_IF_ERROR(CheckLike(call, kValue, kKey, v_dim));
-    FLASHACL_RETURN_IF_ERROR(CheckLike(call, kGradValue, kValue));
+    FLASHACL_RETURN_IF_ERROR(CheckLike(call.arguments, kValue, kKey, v_dim));
+    FLASHACL_RETURN_IF_ERROR(CheckLike(call.arguments, kGradValue, kValue));
   }
-  FLASHACL_RETURN_IF_ERROR(CheckLike(call, kGradOut, kQuery, v_dim));
-  return CheckLike(call, kOut, kGradOut);
+  FLASHACL_RETURN_IF_ERROR(CheckLike(call.arguments, kGradOut, kQuery, v_dim));
+  return CheckLike(call.arguments, kOut, kGradOut);
 }
 
 Status CheckRope(const Call& call) {
@@ -229,38 +206,17 @@ Status CheckRope(const Call& call) {
   const Tensor& rope = call[kQueryRope];
   const bool axes = rope.rank == call[kQuery].rank;
   const int64_t dim = axes ? rope.dims[call.channel_axis()] : -1;
-  FLASHACL_RETURN_IF_ERROR(CheckLike(call, kQueryRope, kQuery, dim));
-  FLASHACL_RETURN_IF_ERROR(CheckLike(call, kKeyRope, kKey, dim));
-  FLASHACL_RETURN_IF_ERROR(CheckLike(call, kGradQueryRope, kQueryRope));
-  return CheckLike(call, kGradKeyRope, kKeyRope);
+  FLASHACL_RETURN_IF_ERROR(CheckLike(call.arguments, kQueryRope, kQuery, dim));
+  FLASHACL_RETURN_IF_ERROR(CheckLike(call.arguments, kKeyRope, kKey, dim));
+  FLASHACL_RETURN_IF_ERROR(
+      CheckLike(call.arguments, kGradQueryRope, kQueryRope));
+  return CheckLike(call.arguments, kGradKeyRope, kKeyRope);
 }
 
-// Index lists are [.., row, 1, K]; row max and row sum [.., 1, row, head]
-// dense and [1, row, head] packed.
 Status CheckLists(const Call& call) {
-  const Tensor& query = call[kQuery];
-  const Tensor& indices = call[kIndices];
-  bool fits = indices.rank == query.rank;
-  for (size_t axis = 0; fits && axis <= call.row_axis(); ++axis) {
-    fits = indices.dims[axis] == query.dims[axis];
-  }
-  if (!fits || indices.dims[call.head_axis()] != 1 ||
-      indices.dims[call.channel_axis()] < 1) {
-    return Invalid("sparseIndices: shape {}, expected query's rows {}, 1, K",
-                   ShapeText(indices), ShapeText(query));
-  }
-  const int64_t rows = query.dims[call.row_axis()];
-  const int64_t heads = query.dims[call.head_axis()];
-  const std::array<int64_t, 4> dense{query.dims[0], 1, rows, heads};
+  FLASHACL_RETURN_IF_ERROR(CheckIndices(call.arguments, kIndices, kQuery));
   for (const int row : {kSoftmaxMax, kSoftmaxSum}) {
-    if (std::ranges::equal(call[row].shape(),
-                           std::span(dense).subspan(call.packed() ? 1 : 0))) {
-      continue;
-    }
-    return Invalid("{}: shape {}, expected [{}1, {}, {}]", kArguments[row].name,
-                   ShapeText(call[row]),
-                   call.packed() ? "" : Str("{}, ", query.dims[0]), rows,
-                   heads);
+    FLASHACL_RETURN_IF_ERROR(CheckStatistics(call.arguments, row, kQuery));
   }
   return {};
 }
@@ -276,13 +232,10 @@ Status CheckLengths(const Call& call) {
       call.packed() ? call[kQueryLengths].elements() : call[kQuery].dims[0];
   for (const int row : {kQueryLengths, kKeyLengths}) {
     if (!call.packed() && !call.arguments.has(row)) continue;
-    if (call[row].rank != 1 || call[row].dims[0] != sequences) {
-      return Invalid("{}: shape {}, expected [{}]", kArguments[row].name,
-                     ShapeText(call[row]), sequences);
-    }
+    FLASHACL_RETURN_IF_ERROR(CheckOneEach(call.arguments, row, sequences));
   }
   const bool none = call.packed() && sequences == 0 && !call[kQuery].empty();
-  if (!none && sequences <= 1 << 20) return {};  // a plan has room for each
+  if (!none && sequences <= kMostPlanned) return {};
   return Invalid("{}: {} sequences, expected 1 to 2^20",
                  kArguments[call.packed() ? kQueryLengths : kQuery].name,
                  sequences);
@@ -301,7 +254,6 @@ Status CheckHardwareLimits(const Call& call) {
   const int64_t most =
       call.packed() ? 0 : std::max(call[kQuery].dims[1], call[kKey].dims[1]);
   constexpr std::array<int64_t, 5> kBlocks{1, 8, 16, 32, 64};
-  const bool power = heads > 0 && (heads & (heads - 1)) == 0;
   const struct {
     bool fits;
     std::string_view name;
@@ -310,7 +262,7 @@ Status CheckHardwareLimits(const Call& call) {
   } limits[] = {
       {sequences <= 256, "query", sequences, "sequences", "up to 256"},
       {most <= 128 * 1024, "query or key", most, "rows", "up to 131072"},
-      {power && heads <= 128, "query", heads, "heads",
+      {IsPowerOfTwo(heads) && heads <= 128, "query", heads, "heads",
        "powers of two up to 128"},
       {dim == 512, "query", dim, "channels", "512"},
       {rope == 64, "queryRopeOptional", rope, "channels", "64"},
@@ -333,15 +285,8 @@ void Place(const Call& call, Lowered& lowered, int row, Slot slot) {
 }
 
 void PlaceStatistics(const Call& call, Lowered& lowered, int row, Slot slot) {
-  const Tensor& tensor = call[row];
-  TensorSpec spec{.dtype = DType::kF32};
-  const size_t axis = call.packed() ? 1 : 2;  // of rows
-  spec.dims = {SequencesOf(call), tensor.dims[axis + 1], tensor.dims[axis], 1};
-  spec.strides = {call.packed() ? 0 : tensor.strides[0],
-                  tensor.strides[axis + 1], tensor.strides[axis], 0};
-  if (call.packed()) spec.placement = Placement::kTensorRows;
-  lowered.problem[slot] = spec;
-  lowered.uses.push_back({row, 0, slot, false, tensor.offset_bytes()});
+  lowered.problem[slot] = StatisticsSpec(call[row], SequencesOf(call));
+  lowered.uses.push_back({row, 0, slot, false, call[row].offset_bytes()});
 }
 
 void PlaceLengths(const Call& call, Lowered& lowered) {
@@ -353,7 +298,8 @@ void PlaceLengths(const Call& call, Lowered& lowered) {
   for (const auto& [row, slot] : {std::pair{kQueryLengths, Slot::kQueryLengths},
                                   std::pair{kKeyLengths, Slot::kKeyLengths}}) {
     if (!call.arguments.has(row)) continue;
-    problem.lengths.device =
+    Lengths& lengths = problem.lengths;
+    (slot == Slot::kQueryLengths ? lengths.queries : lengths.keys) =
         call.packed() ? Lengths::Device::kEnds : Lengths::Device::kCounts;
     problem[slot] =
         Strided(call[row], {0, kOne, kOne, kOne}, {SequencesOf(call), 1, 1, 1});
@@ -387,7 +333,7 @@ void PlaceTensors(const Call& call, Lowered& lowered) {
 // rows that no sequence has. If it has no heads, a head of no rows writes them.
 void LowerNoQueries(AttentionProblem& problem) {
   for (Sequence& sequence : problem.lengths.sequences) sequence = {};
-  problem.lengths.device = Lengths::Device::kNone;
+  problem.lengths.queries = problem.lengths.keys = Lengths::Device::kNone;
   problem[Slot::kQueryLengths] = {};
   problem[Slot::kKeyLengths] = {};
   if (problem.heads > 0) return;
@@ -412,7 +358,7 @@ Lowered LowerChecked(const Call& call) {
   problem.qk_dim = call[kQuery].dims[channel];
   problem.rope_dim = call.rope ? call[kQueryRope].dims[channel] : 0;
   problem.v_dim = call[kOut].dims[channel];
-  problem.kv.rows = KvSource::Rows::kGathered;
+  problem.kv.selection = KvSource::Selection::kTopK;
   // A block of more rows than there are is all of them.
   problem.kv.gather_rows =
       std::min(call.args.sparseBlockSize,

@@ -20,6 +20,7 @@ double Roundoff(DType dtype) {
     case DType::kF16:
       return 0x1p-11;
     case DType::kBf16:
+    case DType::kI8:  // of weights, beside 8-bit queries
       return 0x1p-8;
     default:
       return kRoundoff;

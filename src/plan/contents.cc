@@ -28,7 +28,10 @@ int64_t IntegerAt(const AttentionProblem& problem, const Bindings& bindings,
 Status CheckLengths(const AttentionProblem& problem, const Bindings& bindings,
                     Slot slot, Range Sequence::*side) {
   if (!problem.has(slot)) return {};
-  const bool ends = problem.lengths.device == Lengths::Device::kEnds;
+  const Lengths::Device device = slot == Slot::kQueryLengths
+                                     ? problem.lengths.queries
+                                     : problem.lengths.keys;
+  const bool ends = device == Lengths::Device::kEnds;
   int64_t before = 0;
   for (int64_t b = 0; b < problem.lengths.count(); ++b) {
     const Range widest =

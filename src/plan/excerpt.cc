@@ -193,11 +193,12 @@ Result<Excerpt> TakeColumns(const AttentionProblem& problem,
                             const Bindings& bindings, int64_t sequence,
                             Range columns) {
   const Rows source = problem.kv.rows;
-  const bool gathered = source == Rows::kGathered;
-  if (gathered ? columns.first != 0 : source != Rows::kStrided) {
-    return Unsupported("columns of {} keys cannot be taken{}",
-                       gathered ? "gathered" : "paged or listed",
-                       gathered ? " but from 0 on" : "");
+  if (source != Rows::kStrided) {
+    return Unsupported("columns of paged or listed keys cannot be taken");
+  }
+  if (problem.kv.gathers() && columns.first != 0) {
+    return Unsupported(
+        "columns of gathered keys cannot be taken but from 0 on");
   }
   Cutter cutter(problem, bindings);
   cutter.Drop({Slot::kGradQuery, Slot::kGradQueryRope});

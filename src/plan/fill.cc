@@ -35,8 +35,9 @@ class Filler {
       : problem_(problem), bindings_(bindings), seed_(seed) {}
 
   void All() {
-    FillLengths(Slot::kQueryLengths, &Sequence::queries);
-    FillLengths(Slot::kKeyLengths, &Sequence::keys);
+    FillLengths(Slot::kQueryLengths, &Sequence::queries,
+                problem_.lengths.queries);
+    FillLengths(Slot::kKeyLengths, &Sequence::keys, problem_.lengths.keys);
     FillPadding();
     sequences_ = ResolveSequences(problem_, bindings_);
     FillBlockTable();
@@ -76,14 +77,11 @@ class Filler {
   }
 
   // Counts up to what is allowed, or ends that ascend; often the most.
-  void FillLengths(Slot slot, Range Sequence::*side) const {
+  void FillLengths(Slot slot, Range Sequence::*side,
+                   Lengths::Device device) const {
     if (!problem_.has(slot)) return;
     Random random = RandomOf(slot);
-    const bool keys_alone =
-        slot == Slot::kKeyLengths &&
-        (problem_.kv.rows == Rows::kPaged || problem_.kv.rows == Rows::kList);
-    const bool counts =
-        problem_.lengths.device == Lengths::Device::kCounts || keys_alone;
+    const bool counts = device == Lengths::Device::kCounts;
     const int64_t sequences = problem_.lengths.count();
     int64_t end = 0;
     for (int64_t b = 0; b < sequences; ++b) {
@@ -254,8 +252,13 @@ class Filler {
     for (Slot slot : {Slot::kKeyScale, Slot::kValueScale}) {
       if (!problem_.has(slot)) continue;
       Random random = RandomOf(slot);
+      // 8-bit queries have no scale of their own: the keys' is for both.
+      const bool both =
+          slot == Slot::kKeyScale && problem_.has(Slot::kWeightScale);
       FillDense(slot, [&] {
-        return 1.0 / static_cast<double>(int64_t{32} << random.Within(0, 2));
+        const double scale =
+            1.0 / static_cast<double>(int64_t{32} << random.Within(0, 2));
+        return both ? scale / 64 : scale;
       });
     }
     for (Slot slot : {Slot::kKeyOffset, Slot::kValueOffset}) {
@@ -263,6 +266,9 @@ class Filler {
       Random random = RandomOf(slot);
       FillDense(slot,
                 [&] { return static_cast<double>(random.Within(-4, 4)); });
+    }
+    if (problem_.has(Slot::kWeightScale)) {
+      FillDense(Slot::kWeightScale, [] { return 127.0; });
     }
     if (problem_.has(Slot::kOutScale)) {
       Random random = RandomOf(Slot::kOutScale);
@@ -337,6 +343,7 @@ class Filler {
 size_t AxisCount(const AttentionProblem& problem, Slot slot) {
   switch (slot) {
     case Slot::kSink:
+    case Slot::kWeightScale:
     case Slot::kGradSink:
     case Slot::kQueryLengths:
     case Slot::kKeyLengths:

@@ -21,23 +21,23 @@ int64_t IntegerAt(const TensorSpec& spec, const std::byte* base,
   return value;
 }
 
-// Narrows one side of all sequences by the tensor in `slot`.
+// The slot that says the lengths of one side, and how.
+struct Side {
+  Slot slot;
+  Range Sequence::*rows;
+  Lengths::Device device;
+};
+
+// Narrows one side of all sequences by its tensor, if it has one.
 void Narrow(const AttentionProblem& problem, const Bindings& bindings,
-            Slot slot, Range Sequence::*side,
-            std::vector<Sequence>& sequences) {
-  if (!problem.has(slot)) return;
-  const KvSource::Rows rows_of_keys = problem.kv.rows;
-  const bool own_rows =
-      slot == Slot::kKeyLengths && (rows_of_keys == KvSource::Rows::kPaged ||
-                                    rows_of_keys == KvSource::Rows::kList);
-  const bool counts =
-      own_rows || problem.lengths.device == Lengths::Device::kCounts;
+            const Side& side, std::vector<Sequence>& sequences) {
+  if (side.device == Lengths::Device::kNone) return;
   int64_t end_before = 0;
   for (size_t b = 0; b < sequences.size(); ++b) {
-    Range& rows = sequences[b].*side;
-    const int64_t value =
-        IntegerAt(problem[slot], bindings[slot], static_cast<int64_t>(b));
-    if (counts) {
+    Range& rows = sequences[b].*side.rows;
+    const int64_t value = IntegerAt(problem[side.slot], bindings[side.slot],
+                                    static_cast<int64_t>(b));
+    if (side.device == Lengths::Device::kCounts) {
       rows.last = rows.first + std::clamp<int64_t>(value, 0, rows.size());
       continue;
     }
@@ -66,8 +66,11 @@ void ShiftBeforePadding(const AttentionProblem& problem,
 std::vector<Sequence> ResolveSequences(const AttentionProblem& problem,
                                        const Bindings& bindings) {
   std::vector<Sequence> sequences = problem.lengths.sequences;
-  Narrow(problem, bindings, Slot::kQueryLengths, &Sequence::queries, sequences);
-  Narrow(problem, bindings, Slot::kKeyLengths, &Sequence::keys, sequences);
+  const Lengths& lengths = problem.lengths;
+  Narrow(problem, bindings,
+         {Slot::kQueryLengths, &Sequence::queries, lengths.queries}, sequences);
+  Narrow(problem, bindings, {Slot::kKeyLengths, &Sequence::keys, lengths.keys},
+         sequences);
   if (problem.has(Slot::kKeyPadding)) {
     ShiftBeforePadding(problem, bindings, sequences);
   }

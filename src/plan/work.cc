@@ -73,7 +73,7 @@ Counts CountSequences(const AttentionProblem& problem) {
     counts.all_pairs +=
         static_cast<double>(rows) * static_cast<double>(columns);
   }
-  if (problem.kv.rows != KvSource::Rows::kGathered) return counts;
+  if (!problem.kv.gathers()) return counts;
   const double listed = counts.rows *
                         static_cast<double>(problem[Slot::kTopK].dims[3]) *
                         static_cast<double>(problem.kv.gather_rows);
@@ -145,9 +145,8 @@ Work CountWork(const AttentionProblem& problem) {
   work.flops =
       work.pairs * (problem.direction == Direction::kForward ? 2 * qk + 2 * v
                                                              : 6 * qk + 4 * v);
-  work.upper_bound = problem.lengths.device != Lengths::Device::kNone ||
-                     problem.has(Slot::kMask) ||
-                     problem.kv.rows == KvSource::Rows::kGathered;
+  work.upper_bound = !problem.lengths.known() || problem.has(Slot::kMask) ||
+                     problem.kv.gathers();
   CountBytes(problem, counts, work);
   return work;
 }

@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "problem/encoding_laws.h"
 #include "problem/tensor_laws.h"
 
 namespace flashacl {
 namespace {
 
+using Device = Lengths::Device;
 using Rows = KvSource::Rows;
 
 Status CheckHeads(const AttentionProblem& problem) {
@@ -36,12 +38,12 @@ bool Inside(Range range) {
 // Sequences that share a tensor axis must own rows of their own where rows are
 // written. With ends on the device, the stream says where they are.
 Status CheckLengths(const AttentionProblem& problem) {
-  const bool apart = problem.lengths.device != Lengths::Device::kEnds;
   const bool backward = problem.direction == Direction::kBackward;
   const TensorSpec& written = problem[backward ? Slot::kGradQuery : Slot::kOut];
-  const bool rows_apart = apart && written.present() && written.strides[0] == 0;
-  const bool keys_apart =
-      apart && backward && problem[Slot::kKey].strides[0] == 0;
+  const bool rows_apart = problem.lengths.queries != Device::kEnds &&
+                          written.present() && written.strides[0] == 0;
+  const bool keys_apart = problem.lengths.keys != Device::kEnds && backward &&
+                          problem[Slot::kKey].strides[0] == 0;
   int64_t rows_end = 0;
   int64_t keys_end = 0;
   int64_t b = 0;
@@ -91,7 +93,10 @@ Status CheckQueryLike(const AttentionProblem& problem, const Needs& needs,
                       Slot slot, int64_t dim) {
   const TensorSpec& spec = problem[slot];
   if (!spec.present()) return {};
-  if (slot != Slot::kOut) FLASHACL_RETURN_IF_ERROR(CheckFloat(slot, spec));
+  const bool int8 = slot == Slot::kQuery && spec.dtype == DType::kI8;
+  if (slot != Slot::kOut && !int8) {
+    FLASHACL_RETURN_IF_ERROR(CheckFloat(slot, spec));
+  }
   return CheckRows(slot, spec,
                    {needs.sequences, needs.row_end, problem.heads, dim});
 }
@@ -130,17 +135,6 @@ Status CheckList(const AttentionProblem& problem, Slot slot,
                    problem[slot].dims[3]}));
   }
   return {};
-}
-
-Status Required(const AttentionProblem& problem, Slot slot, bool required) {
-  if (problem.has(slot) || !required) return {};
-  return NullArgument("{}: missing", Name(slot));
-}
-
-Status Forbidden(const AttentionProblem& problem, Slot slot, bool forbidden,
-                 std::string_view why) {
-  if (!problem.has(slot) || !forbidden) return {};
-  return Contradiction("{}: given, but {}", Name(slot), why);
 }
 
 Status CheckQueries(const AttentionProblem& problem, const Needs& needs) {
@@ -212,7 +206,7 @@ Status CheckPages(const AttentionProblem& problem, const Needs& needs) {
 }
 
 Status CheckTopK(const AttentionProblem& problem, const Needs& needs) {
-  const bool gathered = problem.kv.rows == Rows::kGathered;
+  const bool gathered = problem.kv.gathers();
   const TensorSpec& list = problem[Slot::kTopK];
   FLASHACL_RETURN_IF_ERROR(Required(problem, Slot::kTopK, gathered));
   FLASHACL_RETURN_IF_ERROR(
@@ -228,62 +222,6 @@ Status CheckTopK(const AttentionProblem& problem, const Needs& needs) {
   FLASHACL_RETURN_IF_ERROR(Reaches(Slot::kTopK, list, 0, needs.sequences));
   FLASHACL_RETURN_IF_ERROR(Reaches(Slot::kTopK, list, 1, needs.row_end));
   return Reaches(Slot::kTopK, list, 2, problem.kv_heads);
-}
-
-// A scale or an offset: [heads, channels], either of which may repeat.
-Status CheckFactor(const AttentionProblem& problem, Slot slot, int64_t heads,
-                   int64_t dim) {
-  const TensorSpec& spec = problem[slot];
-  if (!spec.present()) return {};
-  FLASHACL_RETURN_IF_ERROR(CheckFloat(slot, spec));
-  FLASHACL_RETURN_IF_ERROR(CheckStrided(slot, spec));
-  FLASHACL_RETURN_IF_ERROR(Reaches(slot, spec, 0, heads));
-  return Reaches(slot, spec, 1, dim);
-}
-
-struct Encoded {
-  Slot rows, scale, offset;
-  int64_t heads, dim;
-};
-
-// 8-bit rows have a scale and may have an offset; others have neither.
-Status CheckEncoding(const AttentionProblem& problem, const Encoded& encoded) {
-  const bool int8 = problem[encoded.rows].dtype == DType::kI8;
-  FLASHACL_RETURN_IF_ERROR(Required(problem, encoded.scale, int8));
-  for (Slot slot : {encoded.scale, encoded.offset}) {
-    FLASHACL_RETURN_IF_ERROR(
-        Forbidden(problem, slot, !int8, "what it scales is not i8"));
-    FLASHACL_RETURN_IF_ERROR(
-        CheckFactor(problem, slot, encoded.heads, encoded.dim));
-  }
-  return {};
-}
-
-Status CheckDTypes(const AttentionProblem& problem) {
-  const DType query = problem[Slot::kQuery].dtype;
-  const DType key = problem[Slot::kKey].dtype;
-  if (key != query && key != DType::kI8) {
-    return Invalid("key: dtype {}, expected {} as the query or i8", Name(key),
-                   Name(query));
-  }
-  if (problem.has(Slot::kValue) && problem[Slot::kValue].dtype != key) {
-    return Invalid("value: dtype {}, expected {} as the key",
-                   Name(problem[Slot::kValue].dtype), Name(key));
-  }
-  for (Slot slot : {Slot::kQueryRope, Slot::kKeyRope}) {
-    if (problem.has(slot) && problem[slot].dtype != query) {
-      return Invalid("{}: dtype {}, expected {} as the query", Name(slot),
-                     Name(problem[slot].dtype), Name(query));
-    }
-  }
-  FLASHACL_RETURN_IF_ERROR(
-      CheckEncoding(problem, {Slot::kKey, Slot::kKeyScale, Slot::kKeyOffset,
-                              problem.kv_heads, problem.qk_dim}));
-  FLASHACL_RETURN_IF_ERROR(CheckEncoding(
-      problem, {Slot::kValue, Slot::kValueScale, Slot::kValueOffset,
-                problem.kv_heads, problem.v_dim}));
-  return CheckEncoding(problem, {Slot::kOut, Slot::kOutScale, Slot::kOutOffset,
-                                 problem.heads, problem.v_dim});
 }
 
 Status CheckMask(const AttentionProblem& problem, const Needs& needs) {
@@ -365,8 +303,11 @@ Status CheckScore(const AttentionProblem& problem, const Needs& needs) {
 }
 
 Status CheckLengthTensors(const AttentionProblem& problem, const Needs& needs) {
-  const bool host = problem.lengths.device == Lengths::Device::kNone;
-  for (Slot slot : {Slot::kQueryLengths, Slot::kKeyLengths}) {
+  for (const auto& [slot, device] :
+       {std::pair{Slot::kQueryLengths, problem.lengths.queries},
+        std::pair{Slot::kKeyLengths, problem.lengths.keys}}) {
+    const bool host = device == Device::kNone;
+    FLASHACL_RETURN_IF_ERROR(Required(problem, slot, !host));
     FLASHACL_RETURN_IF_ERROR(
         Forbidden(problem, slot, host, "lengths are known when planning"));
     if (!problem.has(slot)) continue;
@@ -374,6 +315,11 @@ Status CheckLengthTensors(const AttentionProblem& problem, const Needs& needs) {
         CheckDType(slot, problem[slot], {DType::kI32, DType::kI64}));
     FLASHACL_RETURN_IF_ERROR(CheckStrided(slot, problem[slot]));
     FLASHACL_RETURN_IF_ERROR(Reaches(slot, problem[slot], 0, needs.sequences));
+  }
+  if (problem.lengths.keys == Device::kEnds &&
+      problem.kv.rows != Rows::kStrided) {
+    return Contradiction(
+        "key lengths: ends of keys that share no axis of rows");
   }
   if (!problem.has(Slot::kKeyPadding)) return {};
   FLASHACL_RETURN_IF_ERROR(Forbidden(problem, Slot::kKeyPadding,
@@ -436,7 +382,7 @@ Status CheckGradients(const AttentionProblem& problem, const Needs& needs) {
 
 Status CheckBackward(const AttentionProblem& problem, const Needs& needs) {
   if (problem.kv.rows == Rows::kPaged || problem.kv.rows == Rows::kList) {
-    return Invalid("keys: backward takes strided or gathered rows only");
+    return Invalid("keys: backward takes rows of one tensor only");
   }
   for (Slot slot : {Slot::kKey, Slot::kOut}) {
     if (problem[slot].dtype == DType::kI8) {

@@ -25,10 +25,16 @@ enum class Direction : uint8_t { kForward, kBackward };
 //
 // A row that sees no key: output 0, gradients 0. Its row max and row sum are
 // -FLT_MAX and FLT_MAX; with a sink they are the sink and 1; where the sequence
-// has no keys at all, or kGathered lists none and there is no sink, they are 0
-// and 0. A row whose scores are all -inf counts as one that sees no key; one
+// has no keys at all, or a top-k list names none and there is no sink, they are
+// 0 and 0. A row whose scores are all -inf counts as one that sees no key; one
 // with a NaN or +inf score is NaN. Rows of outputs that belong to no sequence
 // are 0.
+//
+// An i8 query asks for products of integers throughout: keys and values are i8,
+// kKeyScale brings q.k and kValueScale brings p.v back to numbers, and the
+// weights between are rounded to i8, where out is still divided by the sum of
+// what they were before:
+//   out = sum_j clamp(rint(p_j * weight scale)) v_j / sum_j p_j
 //
 // Backward takes kRowMax and kRowSum as they are, without renormalising:
 //   p = exp(score - max) / sum, 0 where unseen and where sum is 0.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the row of key j lives, and how its bytes become numbers. The two are
-// independent: any addressing works with any encoding.
+// Where the row of key j lives, which keys a row of queries may see at all, and
+// how bytes become numbers. The three are independent: any addressing works
+// with any selection and any encoding.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +16,16 @@ struct KvSource {
     kStrided,  // row keys.first + j of the sequence's part of the tensor
     kList,     // the same, in a tensor of the sequence's own
     kPaged,    // row j % page_rows of page block_table[sequence][j / page_rows]
-    kGathered,  // slot kTopK lists, for each query row, which columns exist
+  };
+  enum class Selection : uint8_t {
+    kAll,
+    kTopK,  // slot kTopK lists, for each query row, which columns exist
   };
 
   Rows rows = Rows::kStrided;
+  Selection selection = Selection::kAll;
   int64_t page_rows = 0;    // kPaged: rows in one page
-  int64_t gather_rows = 1;  // kGathered: columns one index stands for
+  int64_t gather_rows = 1;  // kTopK: columns one index stands for
   bool value_is_key =
       false;  // v is the leading v_dim channels of k; kValue and
               // kGradValue are absent, kGradKey gets both parts
@@ -29,6 +34,8 @@ struct KvSource {
   // the specs in kKey and kValue then hold dtype and the widest extents.
   std::vector<TensorSpec> key_list;
   std::vector<TensorSpec> value_list;
+
+  bool gathers() const { return selection == Selection::kTopK; }
 
   bool operator==(const KvSource&) const = default;
 };

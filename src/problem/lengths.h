@@ -21,20 +21,26 @@ struct Sequence {
 };
 
 // Known when planning, or in part only on the stream. Then `sequences` holds
-// the widest each may be, and the slots kQueryLengths, kKeyLengths (each may
-// be absent: then what is here holds) and kKeyPadding say the rest.
+// the widest each may be; kKeyPadding may also move keys.
 struct Lengths {
+  // What the tensor in kQueryLengths or kKeyLengths says, one number per
+  // sequence, of its side.
   enum class Device : uint8_t {
-    kNone,
+    kNone,    // there is no tensor: what is here holds
     kCounts,  // rows per sequence, from the start of its part of the tensor
-    kEnds,    // where each sequence of a packed tensor ends; cumulative. Keys
-              // in pages or lists are not packed: theirs are counts
+    kEnds,    // where each sequence of a packed tensor ends; cumulative. Not of
+              // keys in pages or lists, which have no common axis to end on
   };
 
   std::vector<Sequence> sequences;
-  Device device = Device::kNone;
+  Device queries = Device::kNone;
+  Device keys = Device::kNone;
 
   int64_t count() const { return static_cast<int64_t>(sequences.size()); }
+  // Whether all lengths are here.
+  bool known() const {
+    return queries == Device::kNone && keys == Device::kNone;
+  }
   bool operator==(const Lengths&) const = default;
 };
 

@@ -51,7 +51,8 @@ void WriteKeys(const Outline& outline, Line& line) {
     line.Add(Str("paged:{}", outline.page_rows));
   } else if (outline.source == Rows::kList) {
     line.Add("list");
-  } else if (outline.source == Rows::kGathered) {
+  }
+  if (outline.selection == KvSource::Selection::kTopK) {
     std::string list = Str("topk:{}", outline.top_k);
     if (outline.gather_rows != 1) list += Str(":{}", outline.gather_rows);
     line.Add(list);
@@ -62,7 +63,7 @@ void WriteKeys(const Outline& outline, Line& line) {
   }
   if (outline.out.scales != Scales::kNone) {
     line.Add("out:int8:" + words::WriteEncoding(outline.out));
-  } else if (outline.out_dtype != outline.dtype) {
+  } else if (outline.out_dtype != UsualFloat(outline.dtype)) {
     line.Add(Str("out:{}", Name(outline.out_dtype)));
   }
 }
@@ -103,10 +104,12 @@ void WriteScore(const Outline& outline, Line& line) {
 }
 
 void WriteRest(const Outline& outline, Line& line) {
-  if (outline.device != Device::kNone) {
-    line.Add(
-        Str("{}:{}{}", outline.device == Device::kCounts ? "counts" : "ends",
-            outline.query_lengths ? "q" : "", outline.key_lengths ? "k" : ""));
+  for (const auto& [device, name] : {std::pair{Device::kCounts, "counts"},
+                                     std::pair{Device::kEnds, "ends"}}) {
+    const bool queries = outline.query_lengths == device;
+    const bool keys = outline.key_lengths == device;
+    line.AddIf(queries || keys,
+               Str("{}:{}{}", name, queries ? "q" : "", keys ? "k" : ""));
   }
   line.AddIf(outline.key_padding, "padding");
   const bool forward = outline.direction == Direction::kForward;

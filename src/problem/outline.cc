@@ -14,6 +14,7 @@ using Device = Lengths::Device;
 using Encoding = Outline::Encoding;
 using Rows = KvSource::Rows;
 using Scales = Outline::Scales;
+using Selection = KvSource::Selection;
 
 int64_t Count(const Outline& outline) {
   return static_cast<int64_t>(outline.rows.size());
@@ -48,20 +49,12 @@ Outline::Gradients Wanted(const Outline& outline) {
   return wanted;
 }
 
+// Wherever a sequence ends, it may begin at row 0 and have all rows.
 void NormaliseLengths(Outline& outline) {
-  if (!outline.query_lengths && !outline.key_lengths) {
-    outline.device = Device::kNone;
-  }
-  if (outline.device == Device::kNone) {
-    outline.query_lengths = false;
-    outline.key_lengths = false;
-  }
-  if (outline.device != Device::kEnds) return;
-  // Wherever a sequence ends, it may begin at row 0 and have all rows.
-  if (outline.query_lengths) {
+  if (outline.query_lengths == Device::kEnds) {
     outline.rows.assign(outline.rows.size(), Most(outline.rows));
   }
-  if (outline.key_lengths && !Addressed(outline.source)) {
+  if (outline.key_lengths == Device::kEnds) {
     outline.columns.assign(outline.columns.size(), Most(outline.columns));
   }
 }
@@ -70,7 +63,7 @@ void NormaliseLengths(Outline& outline) {
 Outline Normal(Outline outline) {
   NormaliseLengths(outline);
   if (outline.source != Rows::kPaged) outline.page_rows = 0;
-  if (outline.source != Rows::kGathered) {
+  if (outline.selection != Selection::kTopK) {
     outline.top_k = 0;
     outline.gather_rows = 1;
   }
@@ -109,22 +102,26 @@ Range Taken(int64_t& end, int64_t length) {
 }
 
 void BuildLengths(const Outline& outline, AttentionProblem& problem) {
-  const bool ends = outline.device == Device::kEnds;
   const bool alone = Addressed(outline.source) || outline.key_padding ||
-                     (ends && outline.key_lengths);
+                     outline.key_lengths == Device::kEnds;
   int64_t row_end = 0;
   int64_t key_end = 0;
-  problem.lengths.device = outline.device;
+  problem.lengths.queries = outline.query_lengths;
+  problem.lengths.keys = outline.key_lengths;
   problem.lengths.sequences.reserve(outline.rows.size());
   for (size_t b = 0; b < outline.rows.size(); ++b) {
-    if (ends && outline.query_lengths) row_end = 0;
+    if (outline.query_lengths == Device::kEnds) row_end = 0;
     if (alone) key_end = 0;
     problem.lengths.sequences.push_back(
         {Taken(row_end, outline.rows[b]), Taken(key_end, outline.columns[b])});
   }
   const TensorSpec lengths = DenseSpec(DType::kI64, {Count(outline), 1, 1, 1});
-  if (outline.query_lengths) problem[Slot::kQueryLengths] = lengths;
-  if (outline.key_lengths) problem[Slot::kKeyLengths] = lengths;
+  if (outline.query_lengths != Device::kNone) {
+    problem[Slot::kQueryLengths] = lengths;
+  }
+  if (outline.key_lengths != Device::kNone) {
+    problem[Slot::kKeyLengths] = lengths;
+  }
   if (outline.key_padding) {
     problem[Slot::kKeyPadding] = DenseSpec(DType::kI64, {1, 1, 1, 1});
   }
@@ -132,7 +129,7 @@ void BuildLengths(const Outline& outline, AttentionProblem& problem) {
 
 // A tensor with a row per query.
 TensorSpec QueryRows(const Outline& outline, DType dtype, int64_t dim) {
-  const bool ends = outline.device == Device::kEnds && outline.query_lengths;
+  const bool ends = outline.query_lengths == Device::kEnds;
   const int64_t rows = ends ? Most(outline.rows) : Total(outline.rows);
   return Packed(dtype, {Count(outline), rows, outline.heads, dim});
 }
@@ -153,7 +150,7 @@ TensorSpec KeyRows(const Outline& outline, DType dtype, int64_t dim) {
   if (outline.key_padding) {
     return DenseSpec(dtype, {Count(outline), most, outline.kv_heads, dim});
   }
-  const bool ends = outline.device == Device::kEnds && outline.key_lengths;
+  const bool ends = outline.key_lengths == Device::kEnds;
   const int64_t rows = ends ? most : Total(outline.columns);
   return Packed(dtype, {Count(outline), rows, outline.kv_heads, dim});
 }
@@ -183,6 +180,7 @@ void BuildKeys(const Outline& outline, AttentionProblem& problem) {
   const DType dtype = int8 ? DType::kI8 : outline.dtype;
   KvSource& kv = problem.kv;
   kv.rows = outline.source;
+  kv.selection = outline.selection;
   kv.page_rows = outline.page_rows;
   kv.gather_rows = outline.gather_rows;
   kv.value_is_key = outline.value_is_key;
@@ -201,7 +199,7 @@ void BuildKeys(const Outline& outline, AttentionProblem& problem) {
     problem[Slot::kBlockTable] =
         DenseSpec(DType::kI32, {Count(outline), pages, 1, 1});
   }
-  if (outline.source == Rows::kGathered) {
+  if (outline.selection == Selection::kTopK) {
     const int64_t rows = problem[Slot::kQuery].dims[1];
     problem[Slot::kTopK] = Packed(
         DType::kI32, {Count(outline), rows, outline.kv_heads, outline.top_k});
@@ -233,6 +231,9 @@ void BuildQueries(const Outline& outline, AttentionProblem& problem) {
     problem[Slot::kOutScale] = factor;
     if (outline.out.offset) problem[Slot::kOutOffset] = factor;
   }
+  if (outline.dtype == DType::kI8) {
+    problem[Slot::kWeightScale] = DenseSpec(DType::kF32, {1, 1, 1, 1});
+  }
   if (!outline.row_stats) return;
   const int64_t rows = problem[Slot::kQuery].dims[1];
   TensorSpec stats =
@@ -247,7 +248,9 @@ void BuildQueries(const Outline& outline, AttentionProblem& problem) {
 // have their own and their lengths are known, else planes of the widest.
 TensorSpec GridSpec(const Outline& outline, DType dtype, const Axes& axes) {
   const int64_t heads = axes.head ? outline.heads : 1;
-  if (axes.sequence && outline.device == Device::kNone) {
+  const bool known = outline.query_lengths == Device::kNone &&
+                     outline.key_lengths == Device::kNone;
+  if (axes.sequence && known) {
     TensorSpec blocks{.dtype = dtype, .placement = Placement::kBlocks};
     blocks.dims = {Count(outline), heads,
                    axes.row ? TensorSpec::kPerSequence : 1,
@@ -266,12 +269,12 @@ TensorSpec GridSpec(const Outline& outline, DType dtype, const Axes& axes) {
 TensorSpec BiasSpec(const Outline& outline) {
   const Axes& axes = outline.bias;
   if (!IsAlibi(outline.score.bias) && outline.diagonal_rows == 0) {
-    return GridSpec(outline, outline.dtype, axes);
+    return GridSpec(outline, UsualFloat(outline.dtype), axes);
   }
   const int64_t side = std::max(Most(outline.rows), Most(outline.columns));
   const bool slopes = IsAlibi(outline.score.bias);
   TensorSpec spec = DenseSpec(
-      slopes ? DType::kF32 : outline.dtype,
+      slopes ? DType::kF32 : UsualFloat(outline.dtype),
       {axes.sequence ? Count(outline) : 1, axes.head ? outline.heads : 1,
        slopes ? 1 : outline.diagonal_rows, slopes ? 1 : side});
   if (!slopes) spec.placement = Placement::kDiagonal;
@@ -334,6 +337,7 @@ Encoding EncodingOf(const AttentionProblem& problem, Slot scale, Slot offset) {
 void OutlineKeys(const AttentionProblem& problem, Outline& outline) {
   const KvSource& kv = problem.kv;
   outline.source = kv.rows;
+  outline.selection = kv.selection;
   outline.page_rows = kv.page_rows;
   outline.gather_rows = kv.gather_rows;
   outline.value_is_key = kv.value_is_key;
@@ -359,6 +363,10 @@ void OutlineScore(const AttentionProblem& problem, Outline& outline) {
 float UsualScale(int64_t qk_dim) {
   const auto dim = static_cast<double>(std::max<int64_t>(qk_dim, 1));
   return static_cast<float>(1.0 / std::sqrt(dim));
+}
+
+DType UsualFloat(DType query) {
+  return query == DType::kI8 ? DType::kF16 : query;
 }
 
 Axes UsualMaskAxes() { return {.sequence = false, .head = false}; }
@@ -397,14 +405,14 @@ Outline OutlineOf(const AttentionProblem& problem) {
     outline.rows.push_back(sequence.rows());
     outline.columns.push_back(sequence.columns());
   }
-  outline.device = problem.lengths.device;
-  outline.query_lengths = problem.has(Slot::kQueryLengths);
-  outline.key_lengths = problem.has(Slot::kKeyLengths);
+  outline.query_lengths = problem.lengths.queries;
+  outline.key_lengths = problem.lengths.keys;
   outline.key_padding = problem.has(Slot::kKeyPadding);
   OutlineKeys(problem, outline);
   outline.out = EncodingOf(problem, Slot::kOutScale, Slot::kOutOffset);
   const bool int8 = outline.out.scales != Scales::kNone;
-  outline.out_dtype = int8 ? outline.dtype : problem[Slot::kOut].dtype;
+  outline.out_dtype =
+      int8 ? UsualFloat(outline.dtype) : problem[Slot::kOut].dtype;
   outline.row_stats = problem.has(Slot::kRowMax) || problem.has(Slot::kRowSum);
   OutlineScore(problem, outline);
   outline.gradients = {

@@ -45,7 +45,8 @@ struct Outline {
   };
 
   Direction direction = Direction::kForward;
-  DType dtype = DType::kF32;  // of the query, and of what does not say else
+  DType dtype = DType::kF32;  // of the query, and of what does not say else;
+                              // i8: weights are rounded to i8 too
   int64_t heads = 1;
   int64_t kv_heads = 1;
   int64_t qk_dim = 1;
@@ -54,15 +55,15 @@ struct Outline {
 
   std::vector<int64_t> rows;  // per sequence
   std::vector<int64_t> columns;
-  Lengths::Device device = Lengths::Device::kNone;
-  bool query_lengths = false;
-  bool key_lengths = false;
+  Lengths::Device query_lengths = Lengths::Device::kNone;
+  Lengths::Device key_lengths = Lengths::Device::kNone;
   bool key_padding = false;
 
   KvSource::Rows source = KvSource::Rows::kStrided;
-  int64_t page_rows = 0;    // kPaged
-  int64_t top_k = 0;        // kGathered: places in the list of a row
-  int64_t gather_rows = 1;  // kGathered
+  int64_t page_rows = 0;  // kPaged
+  KvSource::Selection selection = KvSource::Selection::kAll;
+  int64_t top_k = 0;        // kTopK: places in the list of a row
+  int64_t gather_rows = 1;  // kTopK
   bool value_is_key = false;
   Encoding keys;  // and values
 
@@ -84,6 +85,9 @@ struct Outline {
 
 // 1 / sqrt(qk_dim): the scale a line of notation need not state.
 float UsualScale(int64_t qk_dim);
+
+// Of results and biases unless a line says else: the query's, or f16 for i8.
+DType UsualFloat(DType query);
 
 // The axes a mask and a bias have unless a line says else: one plane for all,
 // one per sequence and head, one slope per head.

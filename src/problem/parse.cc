@@ -86,7 +86,7 @@ bool ReadTopK(std::string_view value, Draft& draft) {
   const auto count = ReadWhole(parts[0], 0);
   const auto rows = parts.size() == 2 ? ReadWhole(parts[1], 1) : 1;
   if (!count || !rows || parts.size() > 2) return false;
-  draft.outline.source = Rows::kGathered;
+  draft.outline.selection = KvSource::Selection::kTopK;
   draft.outline.top_k = *count;
   draft.outline.gather_rows = *rows;
   return true;
@@ -192,10 +192,15 @@ bool ReadScale(std::string_view value, Draft& draft) {
 }
 
 bool ReadSides(std::string_view value, Device device, Draft& draft) {
-  draft.outline.device = device;
-  draft.outline.query_lengths = value == "q" || value == "qk";
-  draft.outline.key_lengths = value == "k" || value == "qk";
-  return draft.outline.query_lengths || draft.outline.key_lengths;
+  const bool queries = value == "q" || value == "qk";
+  const bool keys = value == "k" || value == "qk";
+  Outline& outline = draft.outline;
+  // A side is of one kind.
+  if (queries && outline.query_lengths != Device::kNone) return false;
+  if (keys && outline.key_lengths != Device::kNone) return false;
+  if (queries) outline.query_lengths = device;
+  if (keys) outline.key_lengths = device;
+  return queries || keys;
 }
 
 bool ReadCounts(std::string_view value, Draft& draft) {
@@ -240,7 +245,7 @@ constexpr Field kFields[] = {
     {"k", "k", ReadColumns, "k=N, k=COUNTxN, or several joined by commas"},
     {"paged", "where keys are", ReadPaged, "paged:ROWS"},
     {"list", "where keys are", ReadListed, "list"},
-    {"topk", "where keys are", ReadTopK, "topk:N[:ROWS]"},
+    {"topk", "topk", ReadTopK, "topk:N[:ROWS]"},
     {"shared", "shared", ReadShared, "shared"},
     {"int8", "int8", ReadInt8, "int8:tensor or int8:channel, with +offset"},
     {"out", "out", ReadOut,
@@ -254,8 +259,10 @@ constexpr Field kFields[] = {
     {"sink", "sink", ReadSink, "sink"},
     {"keep", "keep", ReadKeep, "keep:P, more than 0 and at most 1"},
     {"scale", "scale", ReadScale, "scale:X"},
-    {"counts", "lengths", ReadCounts, "counts:q, counts:k or counts:qk"},
-    {"ends", "lengths", ReadEnds, "ends:q, ends:k or ends:qk"},
+    {"counts", "counts", ReadCounts,
+     "counts:q, counts:k or counts:qk, of sides without ends"},
+    {"ends", "ends", ReadEnds,
+     "ends:q, ends:k or ends:qk, of sides without counts"},
     {"padding", "padding", ReadPadding, "padding"},
     {"stats", "stats", ReadStats, "stats"},
     {"grad", "grad", ReadGradients, "in bwd grad:none, or letters of qkvbs"},
@@ -327,6 +334,8 @@ Result<std::string_view> ReadField(const Token& token, Draft& draft) {
   return Expected(token, FieldNames());
 }
 
+constexpr std::string_view kDTypes = "f32, f16, bf16 or i8";
+
 Status ReadHead(const std::vector<Token>& tokens, Draft& draft) {
   if (tokens.empty()) return Invalid("empty line: expected fwd or bwd");
   const bool forward = tokens[0].text == "fwd";
@@ -335,10 +344,10 @@ Status ReadHead(const std::vector<Token>& tokens, Draft& draft) {
   }
   draft.outline.direction =
       forward ? Direction::kForward : Direction::kBackward;
-  if (tokens.size() < 2) return Invalid("line ends: expected f32, f16 or bf16");
+  if (tokens.size() < 2) return Invalid("line ends: expected {}", kDTypes);
   draft.outline.dtype = ParseDType(tokens[1].text);
-  if (!IsFloat(draft.outline.dtype)) {
-    return Expected(tokens[1], "f32, f16 or bf16");
+  if (!IsFloat(draft.outline.dtype) && draft.outline.dtype != DType::kI8) {
+    return Expected(tokens[1], kDTypes);
   }
   return {};
 }
@@ -379,7 +388,7 @@ Status Complete(Draft& draft) {
     return Contradiction("start: given without alibi");
   }
   outline.score.scale = draft.scale.value_or(UsualScale(outline.qk_dim));
-  outline.out_dtype = draft.out.value_or(outline.dtype);
+  outline.out_dtype = draft.out.value_or(UsualFloat(outline.dtype));
   return {};
 }
 

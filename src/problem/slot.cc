@@ -12,22 +12,17 @@ namespace flashacl {
 namespace {
 
 constexpr std::string_view kNames[] = {
-    "query",       "query rope",
-    "key",         "key rope",
-    "value",       "mask",
-    "bias",        "sink",
-    "keep",        "block table",
-    "top-k",       "query lengths",
-    "key lengths", "key padding",
-    "key scale",   "key offset",
-    "value scale", "value offset",
-    "out scale",   "out offset",
-    "out",         "row max",
-    "row sum",     "grad out",
-    "grad query",  "grad query rope",
-    "grad key",    "grad key rope",
-    "grad value",  "grad bias",
-    "grad sink",
+    "query",       "query rope",    "key",
+    "key rope",    "value",         "mask",
+    "bias",        "sink",          "keep",
+    "block table", "top-k",         "query lengths",
+    "key lengths", "key padding",   "key scale",
+    "key offset",  "value scale",   "value offset",
+    "out scale",   "out offset",    "weight scale",
+    "out",         "row max",       "row sum",
+    "grad out",    "grad query",    "grad query rope",
+    "grad key",    "grad key rope", "grad value",
+    "grad bias",   "grad sink",
 };
 static_assert(std::size(kNames) == kSlots);
 

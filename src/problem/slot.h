@@ -12,31 +12,32 @@ namespace flashacl {
 // asks for attention brings its layout into this order with strides; stride 0
 // repeats (packed tensors repeat over sequence, shared masks over head).
 enum class Slot : uint8_t {
-  kQuery,          // [sequence, row, head, qk_dim]
-  kQueryRope,      // [sequence, row, head, rope_dim]
-  kKey,            // [sequence or page, row, kv_head, qk_dim]
-  kKeyRope,        // [sequence or page, row, kv_head, rope_dim]
-  kValue,          // [sequence or page, row, kv_head, v_dim]
-  kMask,           // grid; not 0: unseen
-  kBias,           // grid; or slopes [sequence, head, 1, 1] for alibi
-  kSink,           // [head], f32
-  kKeep,           // grid of bits, low bit first; 1: kept by dropout
-  kBlockTable,     // [sequence, index], i32: the page of rows index * page_rows
-  kTopK,           // [sequence, row, kv_head, place], i32 or i64; -1 ends
-  kQueryLengths,   // [sequence], i32 or i64; see Lengths::device
-  kKeyLengths,     // [sequence], i32 or i64
-  kKeyPadding,     // [1], i64: unused rows at the end of every sequence's keys
-  kKeyScale,       // [kv_head, qk_dim]
-  kKeyOffset,      // [kv_head, qk_dim]
-  kValueScale,     // [kv_head, v_dim]
-  kValueOffset,    // [kv_head, v_dim]
-  kOutScale,       // [head, v_dim]
-  kOutOffset,      // [head, v_dim]
-  kOut,            // [sequence, row, head, v_dim]; an input of backward
-  kRowMax,         // grid [sequence, head, row, lane], f32; input of backward
-  kRowSum,         // grid [sequence, head, row, lane], f32; input of backward
-  kGradOut,        // as kOut
-  kGradQuery,      // as kQuery
+  kQuery,         // [sequence, row, head, qk_dim]
+  kQueryRope,     // [sequence, row, head, rope_dim]
+  kKey,           // [sequence or page, row, kv_head, qk_dim]
+  kKeyRope,       // [sequence or page, row, kv_head, rope_dim]
+  kValue,         // [sequence or page, row, kv_head, v_dim]
+  kMask,          // grid; not 0: unseen
+  kBias,          // grid; or slopes [sequence, head, 1, 1] for alibi
+  kSink,          // [head], f32
+  kKeep,          // grid of bits, low bit first; 1: kept by dropout
+  kBlockTable,    // [sequence, index], i32: the page of rows index * page_rows
+  kTopK,          // [sequence, row, kv_head, place], i32 or i64; -1 ends
+  kQueryLengths,  // [sequence], i32 or i64; see Lengths::Device
+  kKeyLengths,    // [sequence], i32 or i64
+  kKeyPadding,    // [1], i64: unused rows at the end of every sequence's keys
+  kKeyScale,      // [kv_head, qk_dim]
+  kKeyOffset,     // [kv_head, qk_dim]
+  kValueScale,    // [kv_head, v_dim]
+  kValueOffset,   // [kv_head, v_dim]
+  kOutScale,      // [head, v_dim]
+  kOutOffset,     // [head, v_dim]
+  kWeightScale,   // [1]; i8 queries: weights become i8 after it multiplied them
+  kOut,           // [sequence, row, head, v_dim]; an input of backward
+  kRowMax,        // grid [sequence, head, row, lane], f32; input of backward
+  kRowSum,        // grid [sequence, head, row, lane], f32; input of backward
+  kGradOut,       // as kOut
+  kGradQuery,     // as kQuery
   kGradQueryRope,  // as kQueryRope
   kGradKey,        // as kKey
   kGradKeyRope,    // as kKeyRope

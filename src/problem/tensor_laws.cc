@@ -27,6 +27,17 @@ Needs NeedsOf(const AttentionProblem& problem) {
 }
 
 // Extents and strides a tensor may have at all, whatever its slot.
+Status Required(const AttentionProblem& problem, Slot slot, bool required) {
+  if (problem.has(slot) || !required) return {};
+  return NullArgument("{}: missing", Name(slot));
+}
+
+Status Forbidden(const AttentionProblem& problem, Slot slot, bool forbidden,
+                 std::string_view why) {
+  if (!problem.has(slot) || !forbidden) return {};
+  return Contradiction("{}: given, but {}", Name(slot), why);
+}
+
 Status CheckSpec(Slot slot, const TensorSpec& spec) {
   if (spec.placement == Placement::kBlocks) return {};
   int64_t last = 0;
@@ -170,7 +181,7 @@ Status CheckDiagonal(const AttentionProblem& problem, const Needs& needs,
     if (sequence.rows() == 0 || sequence.columns() == 0) continue;
     // The shorter a sequence turns out to be, the farther right its bottom
     // right corner is from its rows.
-    const bool known = problem.lengths.device == Lengths::Device::kNone;
+    const bool known = problem.lengths.known();
     const Band band =
         problem.mask.BandOf(b, known ? sequence.rows() : 1, sequence.columns());
     const int64_t ahead =

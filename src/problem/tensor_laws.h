@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <string_view>
 
 #include "base/status.h"
 #include "problem/attention_problem.h"
@@ -22,6 +23,11 @@ struct Needs {
 };
 
 Needs NeedsOf(const AttentionProblem& problem);
+
+// Whether the slot is in use, where it has to be or must not be.
+Status Required(const AttentionProblem& problem, Slot slot, bool required);
+Status Forbidden(const AttentionProblem& problem, Slot slot, bool forbidden,
+                 std::string_view why);
 
 // Extents and strides any tensor may have.
 Status CheckSpec(Slot slot, const TensorSpec& spec);

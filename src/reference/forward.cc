@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // out(i) = sum_j exp(s_ij - m_i) v_j / l_i over the columns row i sees, with
 // m_i = max_j s_ij and l_i = sum_j exp(s_ij - m_i); a sink is one more column
-// whose value is zero; dropout scales the weights in out, not in l.
+// whose value is zero; dropout scales the weights in out, not in l, and 8-bit
+// queries have them rounded to 8 bits there.
 #include "reference/forward.h"
 
 #include <algorithm>
@@ -59,6 +60,12 @@ double SinkOf(const Operands& operands, int64_t head) {
                         : -std::numeric_limits<double>::infinity();
 }
 
+// The weight as it meets the value.
+double Rounded(const Tensor& scale, double weight) {
+  if (!scale.present()) return weight;
+  return std::clamp(std::rint(weight * scale.Load(0)), -128.0, 127.0);
+}
+
 // Turns the scores of a row into its output.
 RowResult Attend(const Operands& operands, const Row& row,
                  const KeyValues& key_values, std::span<const int64_t> columns,
@@ -78,15 +85,17 @@ RowResult Attend(const Operands& operands, const Row& row,
 
   std::fill(out.begin(), out.end(), 0.0);
   if (sum == 0) {
-    const bool gathered = operands.problem.kv.rows == KvSource::Rows::kGathered;
+    const bool gathered = operands.problem.kv.gathers();
     return gathered ? RowResult{0, 0} : RowResult{-FLT_MAX, FLT_MAX};
   }
   const GridPlane keep = operands.keep.present()
                              ? operands.keep.Plane(row.sequence, row.head)
                              : GridPlane{};
+  const Tensor weight_scale = operands.tensor(Slot::kWeightScale);
   for (size_t n = 0; n < columns.size(); ++n) {
     const double kept = Kept(operands, keep, row.i, columns[n]);
-    Add(scores[n] * kept, key_values.value(columns[n]), out);
+    Add(Rounded(weight_scale, scores[n]) * kept, key_values.value(columns[n]),
+        out);
   }
   for (double& element : out) element /= sum;
   return {max, sum};

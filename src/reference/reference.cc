@@ -16,7 +16,7 @@ Status Supports(const AttentionProblem& problem, const DeviceInfo&) {
   constexpr double kMostElements = 0x1p50;
   const reference::Widest widest = reference::WidestOf(problem);
   const auto columns = static_cast<double>(widest.columns);
-  const bool gathered = problem.kv.rows == KvSource::Rows::kGathered;
+  const bool gathered = problem.kv.gathers();
   const double listed =
       gathered ? columns * static_cast<double>(problem[Slot::kTopK].dims[3])
                : columns;

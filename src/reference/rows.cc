@@ -3,6 +3,7 @@
 #include "reference/rows.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <optional>
 
@@ -42,6 +43,12 @@ void WithDecoder(DType dtype, Body body) {
     case DType::kI8:
       return body(
           [](const std::byte* at) -> double { return ReadAs<int8_t>(at); });
+    case DType::kU64:
+      // The pattern of an f32 in the low half, of which 19 bits count.
+      return body([](const std::byte* at) -> double {
+        const auto bits = static_cast<uint32_t>(ReadAs<uint64_t>(at));
+        return std::bit_cast<float>(bits & 0xFFFFE000u);
+      });
     case DType::kF64:
       return body([](const std::byte* at) { return ReadAs<double>(at); });
     default:

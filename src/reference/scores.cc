@@ -59,7 +59,7 @@ double Bias(const Operands& operands, const Row& row, const Tensor& bias,
 }  // namespace
 
 int64_t MostVisible(const AttentionProblem& problem) {
-  if (problem.kv.rows == KvSource::Rows::kGathered) {
+  if (problem.kv.gathers()) {
     return problem[Slot::kTopK].dims[3] *
            std::min(problem.kv.gather_rows, WidestOf(problem).columns);
   }
@@ -78,7 +78,7 @@ int64_t VisibleColumns(const Operands& operands, const Row& row,
       if (visibility.Sees(j)) columns[count++] = j;
     }
   };
-  if (kv.rows != KvSource::Rows::kGathered) {
+  if (!kv.gathers()) {
     list_seen({0, extent.columns()});
     return static_cast<int64_t>(count);
   }

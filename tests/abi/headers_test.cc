@@ -13,9 +13,16 @@
 #include "acl/acl_rt_api.h"
 #include "aclnn/acl_meta.h"
 #include "aclnn/opdev/op_errno.h"
+#include "aclnnop/aclnn_incre_flash_attention.h"
+#include "aclnnop/aclnn_incre_flash_attention_v2.h"
+#include "aclnnop/aclnn_incre_flash_attention_v3.h"
 #include "aclnnop/aclnn_incre_flash_attention_v4.h"
 #include "aclnnop/aclnn_prompt_flash_attention.h"
+#include "aclnnop/aclnn_prompt_flash_attention_v2.h"
+#include "aclnnop/aclnn_prompt_flash_attention_v3.h"
+#include "aclnnop/aclnn_sparse_flash_attention.h"
 #include "aclnnop/aclnn_sparse_flash_attention_grad.h"
+#include "aclnnop/aclnn_sparse_flash_attention_v2.h"
 #include "securec.h"
 
 namespace {
@@ -284,7 +291,14 @@ static_assert(kSame<aclrtStream, void*> && kSame<aclrtContext, void*> &&
 // The second phase has one type for all operators.
 using Launch = aclnnStatus (*)(void*, uint64_t, aclOpExecutor*, aclrtStream);
 static_assert(kSame<decltype(&aclnnPromptFlashAttention), Launch>);
+static_assert(kSame<decltype(&aclnnPromptFlashAttentionV2), Launch>);
+static_assert(kSame<decltype(&aclnnPromptFlashAttentionV3), Launch>);
+static_assert(kSame<decltype(&aclnnIncreFlashAttention), Launch>);
+static_assert(kSame<decltype(&aclnnIncreFlashAttentionV2), Launch>);
+static_assert(kSame<decltype(&aclnnIncreFlashAttentionV3), Launch>);
 static_assert(kSame<decltype(&aclnnIncreFlashAttentionV4), Launch>);
+static_assert(kSame<decltype(&aclnnSparseFlashAttention), Launch>);
+static_assert(kSame<decltype(&aclnnSparseFlashAttentionV2), Launch>);
 static_assert(kSame<decltype(&aclnnSparseFlashAttentionGrad), Launch>);
 
 // The first phases, by the letters T, L and A for tensors, lists and arrays.
@@ -299,9 +313,29 @@ using E = aclOpExecutor**;
 static_assert(
     kSame<decltype(&aclnnPromptFlashAttentionGetWorkspaceSize),
           aclnnStatus (*)(T, T, T, T, T, A, I, D, I, I, S, I, T, W, E)>);
+static_assert(kSame<decltype(&aclnnPromptFlashAttentionV2GetWorkspaceSize),
+                    aclnnStatus (*)(T, T, T, T, T, A, A, T, T, T, T, T, I, D, I,
+                                    I, S, I, I, T, W, E)>);
+static_assert(kSame<decltype(&aclnnPromptFlashAttentionV3GetWorkspaceSize),
+                    aclnnStatus (*)(T, T, T, T, T, A, A, T, T, T, T, T, I, D, I,
+                                    I, S, I, I, I, T, W, E)>);
+static_assert(kSame<decltype(&aclnnIncreFlashAttentionGetWorkspaceSize),
+                    aclnnStatus (*)(T, L, L, T, T, A, I, D, S, I, T, W, E)>);
+static_assert(kSame<decltype(&aclnnIncreFlashAttentionV2GetWorkspaceSize),
+                    aclnnStatus (*)(T, L, L, T, T, A, T, T, T, T, T, I, D, S, I,
+                                    T, W, E)>);
+static_assert(kSame<decltype(&aclnnIncreFlashAttentionV3GetWorkspaceSize),
+                    aclnnStatus (*)(T, L, L, T, T, A, T, T, T, T, T, T, T, T, I,
+                                    D, S, I, I, I, T, W, E)>);
 static_assert(kSame<decltype(&aclnnIncreFlashAttentionV4GetWorkspaceSize),
                     aclnnStatus (*)(T, L, L, T, T, A, T, T, T, T, T, T, T, T, T,
                                     I, D, S, I, I, I, T, W, E)>);
+static_assert(kSame<decltype(&aclnnSparseFlashAttentionGetWorkspaceSize),
+                    aclnnStatus (*)(T, T, T, T, T, T, T, T, T, D, I, S, S, I, I,
+                                    I, I, bool, T, T, T, W, E)>);
+static_assert(kSame<decltype(&aclnnSparseFlashAttentionV2GetWorkspaceSize),
+                    aclnnStatus (*)(T, T, T, T, T, T, T, T, T, T, D, I, S, S, I,
+                                    I, I, I, bool, T, T, T, W, E)>);
 static_assert(kSame<decltype(&aclnnSparseFlashAttentionGradGetWorkspaceSize),
                     aclnnStatus (*)(T, T, T, T, T, T, T, T, T, T, T, T, D, I, S,
                                     I, I, I, bool, T, T, T, T, T, W, E)>);

@@ -19,6 +19,16 @@ TEST(DecodeConformance, RandomCallsAnswerTheFormula) {
   }
 }
 
+TEST(DecodeConformance, RandomCallsOfEarlierVersions) {
+  for (uint64_t seed = 1; seed <= 400; ++seed) {
+    Random random(seed);
+    const DecodeCase c = RandomEarlierDecodeCase(random);
+    SCOPED_TRACE("seed " + std::to_string(seed) + ": " + ToString(c));
+    DecodeCall(c, seed).ExpectAsDocumented();
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
 // Scores that differ by hundreds leave one key with all the weight.
 TEST(DecodeConformance, LargeScoresDoNotOverflow) {
   for (const aclDataType type : {ACL_FLOAT16, ACL_BF16}) {

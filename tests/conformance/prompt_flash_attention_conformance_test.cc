@@ -17,6 +17,16 @@ TEST(PromptConformance, RandomCallsAnswerTheFormula) {
   }
 }
 
+TEST(PromptConformance, RandomCallsOfLaterVersions) {
+  for (uint64_t seed = 1; seed <= 600; ++seed) {
+    Random random(seed);
+    const PromptCase c = RandomLaterPromptCase(random);
+    SCOPED_TRACE("seed " + std::to_string(seed) + ": " + ToString(c));
+    PromptCall(c, seed).ExpectAsDocumented();
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
 // Scores that differ by hundreds leave one key with all the weight.
 TEST(PromptConformance, LargeScoresDoNotOverflow) {
   for (const aclDataType type : {ACL_FLOAT16, ACL_BF16}) {

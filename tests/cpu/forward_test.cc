@@ -52,7 +52,7 @@ void ExpectRight(const AttentionProblem& problem, uint64_t seed) {
                                [](std::string_view) {});
   ASSERT_TRUE(verdicts.ok()) << verdicts.status().message();
   const Verdict& verdict = verdicts->front();
-  if (problem.kv.rows == KvSource::Rows::kGathered) {
+  if (problem.kv.gathers()) {
     EXPECT_NE(verdict.refusal, "");
     return;
   }

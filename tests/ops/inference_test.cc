@@ -44,13 +44,16 @@ class Array {
 using Lengths = std::vector<int64_t>;
 
 TEST(Inference, LengthsAreOnePerSequence) {
-  EXPECT_EQ(*ReadLengths(nullptr, 3), Lengths());
-  EXPECT_EQ(*ReadLengths(Array({}), 3), Lengths());
-  EXPECT_EQ(*ReadLengths(Array({4}), 3), (Lengths{4, 4, 4}));
-  EXPECT_EQ(*ReadLengths(Array({1, 2, 3}), 3), (Lengths{1, 2, 3}));
-  EXPECT_EQ(*ReadLengths(Array({1, 2, 3, 9}), 3), (Lengths{1, 2, 3}));
-  EXPECT_EQ(ReadLengths(Array({1, 2}), 3).status().code(),
-            Code::kContradiction);
+  EXPECT_EQ(*ReadLengths("lengths", nullptr, 3), Lengths());
+  EXPECT_EQ(*ReadLengths("lengths", Array({}), 3), Lengths());
+  EXPECT_EQ(*ReadLengths("lengths", Array({4}), 3), (Lengths{4, 4, 4}));
+  EXPECT_EQ(*ReadLengths("lengths", Array({1, 2, 3}), 3), (Lengths{1, 2, 3}));
+  EXPECT_EQ(*ReadLengths("lengths", Array({1, 2, 3, 9}), 3),
+            (Lengths{1, 2, 3}));
+  const Status few = ReadLengths("lengths", Array({1, 2}), 3).status();
+  EXPECT_EQ(few.code(), Code::kContradiction);
+  EXPECT_EQ(few.message(),
+            "lengths: 2 numbers for 3 sequences, expected 1 or 3");
 }
 
 TEST(Inference, ExtentsAreNamed) {

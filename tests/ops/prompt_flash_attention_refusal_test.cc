@@ -372,10 +372,17 @@ TEST(PromptRefusals, StrictModeNamesHardwareLimits) {
                         .columns = 1,
                         .dim = 256,
                         .v_dim = 1};
+  const PromptCase packed{.layout = "TND",
+                          .sequences = 1,
+                          .lengths = {3},
+                          .version = 3,
+                          .kv_lengths = {5}};
   EXPECT_EXIT(
       {
         setenv("FLASHACL_STRICT", "1", 1);
         PromptCall(wide).ExpectFailure(kContradiction, "query: 65536 channels");
+        PromptCall(packed).ExpectFailure(kContradiction,
+                                         "inputLayout: TND, with which");
         PromptCall fine;
         EXPECT_TRUE(fine.Run());
         std::exit(::testing::Test::HasFailure() ? 1 : 0);
@@ -383,6 +390,8 @@ TEST(PromptRefusals, StrictModeNamesHardwareLimits) {
       ::testing::ExitedWithCode(0), "");
   PromptCall call(wide);
   EXPECT_TRUE(call.Run());
+  PromptCall half(packed);
+  EXPECT_TRUE(half.Run());
 }
 
 }  // namespace

@@ -4,8 +4,10 @@
 // once.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/testing/child.h"
@@ -33,8 +35,17 @@ int RunWith(OperatorCall call, std::vector<std::vector<uint8_t>>& bytes) {
   return aclrtSynchronizeStream(nullptr);
 }
 
-// The forward call with a compressed causal mask, all zeros but for the upper
-// triangle if `canonical`.
+// A compressed causal mask, all zeros but for the upper triangle if
+// `canonical`.
+std::vector<uint8_t> Triangle(bool canonical) {
+  std::vector<uint8_t> mask(2048 * 2048);
+  for (size_t i = 0; canonical && i < 2048; ++i) {
+    for (size_t j = i + 1; j < 2048; ++j) mask[i * 2048 + j] = 1;
+  }
+  return mask;
+}
+
+// The forward call with such a mask.
 int ForwardWithMask(bool canonical) {
   OperatorCall call = AllOperatorCalls()[kForward];
   constexpr size_t kMask = 6, kSparseMode = 4;
@@ -42,10 +53,21 @@ int ForwardWithMask(bool canonical) {
   call.tensors[kMask].dims = {2048, 2048};
   call.integers[kSparseMode] = 3;
   std::vector<std::vector<uint8_t>> bytes(call.tensors.size());
-  bytes[kMask].resize(2048 * 2048);
-  for (size_t i = 0; canonical && i < 2048; ++i) {
-    for (size_t j = i + 1; j < 2048; ++j) bytes[kMask][i * 2048 + j] = 1;
-  }
+  bytes[kMask] = Triangle(canonical);
+  return RunWith(call, bytes);
+}
+
+// The same of the third version of prefill.
+int PrefillWithMask(bool canonical) {
+  std::vector<OperatorCall> calls = AllOperatorCalls();
+  OperatorCall& call = *std::ranges::find_if(calls, [](const OperatorCall& c) {
+    return std::string_view(c.name) == "aclnnPromptFlashAttentionV3";
+  });
+  constexpr size_t kMask = 4, kSparseMode = 4;
+  call.tensors[kMask].dims = {2048, 2048};
+  call.integers[kSparseMode] = 3;
+  std::vector<std::vector<uint8_t>> bytes(call.tensors.size());
+  bytes[kMask] = Triangle(canonical);
   return RunWith(call, bytes);
 }
 
@@ -76,6 +98,9 @@ TEST(StrictChild, DISABLED_Mask) {
   EXPECT_TRUE(Succeeds(ForwardWithMask(true)));
   EXPECT_TRUE(FailsWith(kKernelFailed, ForwardWithMask(false),
                         "attenMaskOptional[0][1]: 0, expected 1"));
+  EXPECT_TRUE(Succeeds(PrefillWithMask(true)));
+  EXPECT_TRUE(FailsWith(kKernelFailed, PrefillWithMask(false),
+                        "attenMask[0][1]: 0, expected 1"));
 }
 
 TEST(StrictChild, DISABLED_Tables) {
@@ -85,6 +110,7 @@ TEST(StrictChild, DISABLED_Tables) {
 
 TEST(Lenient, ComputesWhateverTheContents) {
   EXPECT_TRUE(Succeeds(ForwardWithMask(false)));
+  EXPECT_TRUE(Succeeds(PrefillWithMask(false)));
   EXPECT_TRUE(Succeeds(DecodeWithTable({0, 4, -7, 1 << 30})));
   EXPECT_TRUE(Succeeds(SparseWithEnds({-5, 1 << 30})));
 }

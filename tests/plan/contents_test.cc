@@ -18,7 +18,8 @@ std::byte* Bytes(std::vector<T>& values) {
 TEST(Contents, EndsMustNotDecreaseNorPassTheTensor) {
   AttentionProblem problem;
   problem.lengths = {{{{0, 9}, {0, 20}}, {{0, 9}, {0, 20}}},
-                     Lengths::Device::kEnds};
+                     Lengths::Device::kEnds,
+                     Lengths::Device::kNone};
   problem[Slot::kQueryLengths] = DenseSpec(DType::kI32, {2, 1, 1, 1});
   std::vector<int32_t> ends{4, 9};
   Bindings bindings;
@@ -35,6 +36,7 @@ TEST(Contents, EndsMustNotDecreaseNorPassTheTensor) {
 TEST(Contents, CountsAreEachTheirOwn) {
   AttentionProblem problem;
   problem.lengths = {{{{0, 9}, {0, 20}}, {{0, 9}, {0, 20}}},
+                     Lengths::Device::kNone,
                      Lengths::Device::kCounts};
   problem[Slot::kKeyLengths] = DenseSpec(DType::kI64, {2, 1, 1, 1});
   std::vector<int64_t> counts{20, 3};
@@ -68,7 +70,7 @@ TEST(Contents, ListsNameEachColumnOnceAndEndOnce) {
   AttentionProblem problem;
   problem.heads = problem.kv_heads = 1;
   problem.lengths.sequences = {{{0, 1}, {0, 9}}};
-  problem.kv.rows = KvSource::Rows::kGathered;
+  problem.kv.selection = KvSource::Selection::kTopK;
   problem.kv.gather_rows = 4;
   problem[Slot::kTopK] = DenseSpec(DType::kI64, {1, 1, 1, 4});
   std::vector<int64_t> list{2, 0, -1, -1};

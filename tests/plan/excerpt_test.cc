@@ -81,7 +81,7 @@ void CheckExcerpts(const AttentionProblem& problem, Random& random,
     return;
   }
   Range columns = Some(random, sequence.columns());
-  if (problem.kv.rows == KvSource::Rows::kGathered) columns.first = 0;
+  if (problem.kv.gathers()) columns.first = 0;
   const auto part = TakeColumns(problem, sample->bindings(), b, columns);
   if (part.ok()) ExpectSame(*part);
   ++taken[part.ok() ? 1 : 2];

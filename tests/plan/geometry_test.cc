@@ -69,9 +69,9 @@ TEST(ResolveSequences, EndsFollowOneAnother) {
   EXPECT_EQ(geometry.Resolve(), expected);
 }
 
-// Pages and lists have no common row axis that could end anywhere.
-TEST(ResolveSequences, KeysInPagesAreCounted) {
-  Geometry geometry("fwd f32 h=1 d=1 q=2x9 k=20,30 paged:8 ends:qk");
+// Packed queries over pages, which have no common row axis to end on.
+TEST(ResolveSequences, EachSideInItsWay) {
+  Geometry geometry("fwd f32 h=1 d=1 q=2x9 k=20,30 paged:8 counts:k ends:q");
   geometry.With(Slot::kQueryLengths, {4, 9});
   geometry.With(Slot::kKeyLengths, {7, 20});
   const std::vector<Sequence> expected = {{{0, 4}, {0, 7}}, {{4, 9}, {0, 20}}};
@@ -102,9 +102,10 @@ TEST(ResolveSequences, NeverLeavesTheTensor) {
     return random.OneIn(3) ? static_cast<int64_t>(random.Bits())
                            : random.Within(-5, 40);
   };
-  for (const char* line : {"fwd f32 h=1 d=1 q=3x9 k=3x20 ends:qk",
-                           "fwd f32 h=1 d=1 q=3,4,5 k=5,6,7 counts:qk padding",
-                           "fwd f32 h=1 d=1 q=3,4,5 k=5,6,7 paged:4 ends:qk"}) {
+  for (const char* line :
+       {"fwd f32 h=1 d=1 q=3x9 k=3x20 ends:qk",
+        "fwd f32 h=1 d=1 q=3,4,5 k=5,6,7 counts:qk padding",
+        "fwd f32 h=1 d=1 q=3,4,5 k=5,6,7 paged:4 counts:k ends:q"}) {
     SCOPED_TRACE(line);
     for (int round = 0; round < 2000; ++round) {
       Geometry geometry(line);

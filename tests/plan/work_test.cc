@@ -111,11 +111,11 @@ TEST(Work, KeepBitsAreBits) {
 
 TEST(Work, ListsAndLengthsOfTheDeviceAreUpperBounds) {
   AttentionProblem lengths = Small();
-  lengths.lengths.device = Lengths::Device::kCounts;
+  lengths.lengths.keys = Lengths::Device::kCounts;
   EXPECT_TRUE(CountWork(lengths).upper_bound);
 
   AttentionProblem listed = Small();
-  listed.kv.rows = KvSource::Rows::kGathered;
+  listed.kv.selection = KvSource::Selection::kTopK;
   listed[Slot::kTopK] = DenseSpec(DType::kI32, {1, 3, 1, 2});
   const Work work = CountWork(listed);
   EXPECT_TRUE(work.upper_bound);

@@ -25,6 +25,7 @@ struct Breach {
 
 constexpr char kDense[] = "fwd f16 h=4/2 d=8+2/6 q=3,4 k=5,6 stats";
 constexpr char kPages[] = "fwd f16 h=4/2 d=8 q=3,4 k=5,6 paged:4 int8:channel";
+constexpr char kInt8[] = "fwd i8 h=4/2 d=8 q=3,4 k=5,6 int8:tensor+offset";
 constexpr char kLists[] = "fwd f16 h=4/2 d=8 q=3,4 k=5,6 list";
 constexpr char kTopK[] = "bwd f16 h=4/2 d=8 q=3,4 k=5,6 topk:2 shared sink";
 constexpr char kScores[] = "fwd f16 h=4/2 d=8 q=3,4 k=5,6 mask bias keep:0.5";
@@ -88,7 +89,21 @@ const Breach kBreaches[] = {
     {kDense, [](auto& p) { p[Slot::kKey].dims[2] = 4; }, Code::kInvalidArgument,
      "key: third extent is 4, expected 2"},
     {kDense, [](auto& p) { p[Slot::kQuery].dtype = DType::kI8; },
-     Code::kInvalidArgument, "query: dtype i8 is not one this tensor may have"},
+     Code::kNullArgument, "weight scale: missing"},
+    {kDense, [](auto& p) { p[Slot::kQuery].dtype = DType::kU8; },
+     Code::kInvalidArgument, "query: dtype u8 is not one this tensor may have"},
+    {kInt8, [](auto& p) { p[Slot::kWeightScale] = {}; }, Code::kNullArgument,
+     "weight scale: missing"},
+    {kInt8, [](auto& p) { p[Slot::kWeightScale].dtype = DType::kI8; },
+     Code::kInvalidArgument, "weight scale: dtype i8 is not one"},
+    {kInt8, [](auto& p) { p[Slot::kKeyScale] = {}; }, Code::kNullArgument,
+     "key scale: missing"},
+    {kInt8, [](auto& p) { p[Slot::kKeyOffset].dtype = DType::kU64; },
+     Code::kInvalidArgument, "key offset: dtype u64 is not one"},
+    {kPages, [](auto& p) { p[Slot::kWeightScale] = p[Slot::kKeyScale]; },
+     Code::kContradiction, "weight scale: given, but the query is not i8"},
+    {kPages, [](auto& p) { p[Slot::kKeyScale].dtype = DType::kU64; },
+     Code::kInvalidArgument, "key scale: dtype u64 is not one"},
     {kDense, [](auto& p) { p[Slot::kKey].dtype = DType::kBf16; },
      Code::kInvalidArgument,
      "key: dtype bf16, expected f16 as the query or i8"},
@@ -221,8 +236,16 @@ const Breach kBreaches[] = {
     {kTopK, [](auto& p) { p[Slot::kSink].dtype = DType::kF16; },
      Code::kInvalidArgument, "sink: dtype f16 is not one"},
     // Lengths on the device.
-    {kCounts, [](auto& p) { p.lengths.device = Lengths::Device::kNone; },
+    {kCounts, [](auto& p) { p.lengths.queries = Lengths::Device::kNone; },
      Code::kContradiction, "query lengths: given, but lengths are known"},
+    {kCounts, [](auto& p) { p[Slot::kKeyLengths] = {}; }, Code::kNullArgument,
+     "key lengths: missing"},
+    {kPages,
+     [](auto& p) {
+       p.lengths.keys = Lengths::Device::kEnds;
+       p[Slot::kKeyLengths] = DenseSpec(DType::kI32, {2, 1, 1, 1});
+     },
+     Code::kContradiction, "key lengths: ends of keys that share no axis"},
     {kCounts, [](auto& p) { p[Slot::kKeyLengths].dtype = DType::kF32; },
      Code::kInvalidArgument, "key lengths: dtype f32 is not one"},
     {kCounts, [](auto& p) { p[Slot::kKeyLengths].dims[0] = 0; },
@@ -233,7 +256,7 @@ const Breach kBreaches[] = {
     {kDense, [](auto& p) { p[Slot::kGradOut] = p[Slot::kOut]; },
      Code::kContradiction, "grad out: given, but the direction is forward"},
     {kLists, [](auto& p) { p.direction = Direction::kBackward; },
-     Code::kInvalidArgument, "keys: backward takes strided or gathered"},
+     Code::kInvalidArgument, "keys: backward takes rows of one tensor"},
     {kBackward, [](auto& p) { p[Slot::kRowSum] = {}; }, Code::kNullArgument,
      "row sum: missing"},
     {kBackward, [](auto& p) { p[Slot::kGradOut] = {}; }, Code::kNullArgument,

@@ -35,8 +35,15 @@ constexpr const char* kCanonical[] = {
     "fwd f32 h=2 d=8 q=2x4 k=2x4 alibi:sqrt:bh start:-2:3:first sink",
     "fwd f32 h=2 d=8 q=4 k=4 alibi:1 keep:0.5 scale:0.1",
     "fwd f16 h=2 d=8 q=4 k=4 list int8:tensor+offset out:int8:channel+offset",
+    "fwd f16 h=2 d=8 q=4 k=4 paged:2 topk:3:2 shared",
+    "fwd f16 h=2 d=8 q=4 k=4 list topk:3",
     "fwd f16 h=2 d=8 q=4 k=4 out:f32 padding",
+    "fwd i8 h=2 d=8 q=4 k=4 int8:tensor causal bias",
+    "fwd i8 h=2 d=8 q=4 k=4 int8:channel+offset out:bf16",
+    "fwd i8 h=2 d=8 q=4 k=4 int8:tensor out:int8:tensor",
     "fwd f16 h=2 d=8 q=2x4 k=2x4 counts:k",
+    "fwd f16 h=2 d=8 q=2x4 k=4,9 paged:4 topk:3 counts:k ends:q",
+    "fwd f16 h=2 d=8 q=3,4 k=2x4 counts:q ends:k",
     "bwd f16 h=2 d=8 q=2x4 k=2x4 topk:3:16 bias sink ends:qk grad:qb",
     "bwd f16 h=2 d=8 q=4 k=4 grad:none",
     "fwd f32 h=1 d=8 q=0x0 k=0x0",
@@ -64,6 +71,8 @@ TEST(Notation, LeavesOutWhatIsUsual) {
             "fwd f32 h=2 d=4 q=7 k=7 topk:4 bias");
   EXPECT_EQ(canonical("bwd f32 h=2 d=4 q=7 k=7 stats grad:vkq"),
             "bwd f32 h=2 d=4 q=7 k=7");
+  EXPECT_EQ(canonical("fwd i8 h=1 d=4 q=7 k=7 out:f16 int8:tensor"),
+            "fwd i8 h=1 d=4 q=7 k=7 int8:tensor");
   EXPECT_EQ(canonical("fwd f32 h=1 d=4 q=7 k=7 band:*:0 "),
             "fwd f32 h=1 d=4 q=7 k=7 causal-left");
   EXPECT_EQ(canonical("fwd f32 h=1 d=4 q=7 k=7 window:*:0:2"),

@@ -56,8 +56,7 @@ TEST(Outline, SequencesWithEndsOnTheDeviceShareAllRows) {
   Outline outline;
   outline.rows = {3, 9};
   outline.columns = {4, 4};
-  outline.device = Lengths::Device::kEnds;
-  outline.query_lengths = true;
+  outline.query_lengths = Lengths::Device::kEnds;
   const AttentionProblem problem = Build(outline);
   EXPECT_EQ(problem.lengths.sequences[0].queries, (Range{0, 9}));
   EXPECT_EQ(problem.lengths.sequences[1].queries, (Range{0, 9}));

@@ -43,9 +43,7 @@ TEST(Attention, PermutingKeysChangesNothing) {
           outline.score.bias = Score::Bias::kAfterScale;
           outline.bias = {};
         }
-        if (outline.source == KvSource::Rows::kGathered) {
-          outline.source = KvSource::Rows::kStrided;
-        }
+        outline.selection = KvSource::Selection::kAll;
         const AttentionProblem problem = InDoubles(Build(outline));
         SmallCase plain(problem);
         plain.FillInputs(random);

@@ -53,17 +53,21 @@ TEST(Sources, PagesListsAndTheWholeTopKAreStridedRows) {
         SmallCase strided(InDoubles(Build(outline)));
         strided.FillInputs(random);
         strided.Run();
-        for (const Rows source : {Rows::kPaged, Rows::kList, Rows::kGathered}) {
-          SCOPED_TRACE(static_cast<int>(source));
+        for (const auto& [source, gathers] :
+             {std::pair{Rows::kPaged, false}, std::pair{Rows::kList, false},
+              std::pair{Rows::kStrided, true}, std::pair{Rows::kPaged, true},
+              std::pair{Rows::kList, true}}) {
+          SCOPED_TRACE(Str("{} {}", static_cast<int>(source), gathers));
           Outline other = outline;
           other.source = source;
+          if (gathers) other.selection = KvSource::Selection::kTopK;
           other.page_rows = random.Within(1, 5);
           other.top_k = 12;
           SmallCase moved(InDoubles(Build(other)));
           moved.FillInputs(random);
           CopyTheRest(strided, moved);
           CopyKeys(strided, moved);
-          if (source == Rows::kGathered) {
+          if (gathers) {
             for (int64_t n = 0; n < moved.count(Slot::kTopK); ++n) {
               moved.Put(Slot::kTopK, n, static_cast<double>(n % 12));
             }
@@ -332,7 +336,11 @@ TEST(Sources, LengthsOnTheDeviceAreLengths) {
   int64_t compared = 0;
   ForRandomProblems(
       8 * kProblems, space, [&](const AttentionProblem& p, Random& random) {
-        if (p.lengths.device != Lengths::Device::kCounts) return;
+        const Lengths& lengths = p.lengths;
+        if (lengths.known() || lengths.queries == Lengths::Device::kEnds ||
+            lengths.keys == Lengths::Device::kEnds) {
+          return;
+        }
         SmallCase device(InDoubles(p));
         device.FillInputs(random);
         device.Run();
@@ -348,7 +356,7 @@ TEST(Sources, LengthsOnTheDeviceAreLengths) {
           }
           known[slot] = {};
         }
-        known.lengths.device = Lengths::Device::kNone;
+        known.lengths.queries = known.lengths.keys = Lengths::Device::kNone;
         for (const Slot slot : {Slot::kMask, Slot::kBias, Slot::kKeep,
                                 Slot::kRowMax, Slot::kRowSum}) {
           // Blocks would be as long as each sequence is.

@@ -105,19 +105,17 @@ const Feature kFeatures[] = {
      }},
     {"Gathered",
      [](Outline& o) {
-       o.source = KvSource::Rows::kGathered;
+       o.selection = KvSource::Selection::kTopK;
        o.top_k = 3;
        o.gather_rows = 2;
      }},
     {"CountsOnDevice",
      [](Outline& o) {
-       o.device = Lengths::Device::kCounts;
-       o.query_lengths = o.key_lengths = true;
+       o.query_lengths = o.key_lengths = Lengths::Device::kCounts;
      }},
     {"EndsOnDevice",
      [](Outline& o) {
-       o.device = Lengths::Device::kEnds;
-       o.query_lengths = o.key_lengths = true;
+       o.query_lengths = o.key_lengths = Lengths::Device::kEnds;
      }},
     {"Everything",
      [](Outline& o) {
@@ -227,7 +225,7 @@ TEST(Backward, TinyGradientsRoundToZeroInHalfPrecision) {
     outline.dtype = outline.out_dtype = half ? DType::kF16 : DType::kF32;
     outline.heads = 16;
     outline.qk_dim = outline.v_dim = 4;
-    outline.source = KvSource::Rows::kGathered;
+    outline.selection = KvSource::Selection::kTopK;
     outline.top_k = 8;
     SmallCase sample(Build(outline));
     for (const Slot slot :
@@ -308,7 +306,7 @@ TEST(Backward, ASumOfZeroMeansNoWeight) {
 
 TEST(Backward, AColumnListedTwiceCountsTwice) {
   Outline outline = Backward(1, 2);
-  outline.source = KvSource::Rows::kGathered;
+  outline.selection = KvSource::Selection::kTopK;
   outline.top_k = 3;
   SmallCase example(Build(outline));
   example.Set(Slot::kTopK, {1, 1, -1});

@@ -127,6 +127,53 @@ TEST(Forward, InferenceExample) {
   }
 }
 
+// One query of 2 against keys 1 and 3 with values 4 and -8. Scores are 1 and 3
+// with key scale 0.5, weights exp(-2) and 1, as integers 1 and 10.
+TEST(Forward, EightBitQueriesRoundTheWeights) {
+  Outline outline = OneHead(1, 2);
+  outline.dtype = DType::kI8;
+  outline.keys.scales = Outline::Scales::kTensor;
+  outline.out_dtype = DType::kF32;
+  SmallCase example(Build(outline));
+  ASSERT_TRUE(CheckProblem(example.problem()).ok());
+  example.Set(Slot::kQuery, {2});
+  example.Set(Slot::kKey, {1, 3});
+  example.Set(Slot::kValue, {4, -8});
+  example.Set(Slot::kKeyScale, {0.5});
+  example.Set(Slot::kValueScale, {0.1});
+  example.Set(Slot::kWeightScale, {10});
+  example.Run();
+  ExpectNear(example, Slot::kRowMax, {3}, 0);
+  ExpectNear(example, Slot::kRowSum, {1.135335}, 1e-6);
+  ExpectNear(example, Slot::kOut, {(4 - 80) * 0.1 / 1.135335}, 1e-5);
+  // Weights beyond 8 bits end at 127: 68 and 127.
+  example.Set(Slot::kWeightScale, {500});
+  example.Run();
+  ExpectNear(example, Slot::kOut, {(4 * 68 - 8 * 127) * 0.1 / 1.135335}, 1e-4);
+}
+
+// 0.1 as the hardware takes it: the pattern of an f32 without 13 of its bits.
+TEST(Forward, ScalesInTheHardwaresDress) {
+  Outline outline = OneHead(1, 1);
+  outline.dtype = DType::kI8;
+  outline.keys.scales = Outline::Scales::kTensor;
+  outline.out_dtype = DType::kF32;
+  AttentionProblem problem = Build(outline);
+  problem[Slot::kKeyScale].dtype = DType::kU64;
+  problem[Slot::kValueScale].dtype = DType::kU64;
+  ASSERT_TRUE(CheckProblem(problem).ok());
+  SmallCase example(problem);
+  example.Set(Slot::kQuery, {1});
+  example.Set(Slot::kKey, {1});
+  example.Set(Slot::kValue, {1});
+  example.Set(Slot::kKeyScale, {0x3DCCCCCD});
+  example.Set(Slot::kValueScale, {0x3DCCCCCD});
+  example.Set(Slot::kWeightScale, {1});
+  example.Run();
+  ExpectNear(example, Slot::kRowMax, {0.0999755859375}, 0);
+  ExpectNear(example, Slot::kOut, {0.0999755859375}, 0);
+}
+
 TEST(Forward, RowsThatSeeNothing) {
   Outline outline = OneHead(5, 3);
   outline.rules = {Causal()};  // rows 0 and 1 are above every key
@@ -161,7 +208,7 @@ TEST(Forward, SequencesWithoutKeysAndEmptyListsAreZeroThroughout) {
   ExpectNear(example, Slot::kRowSum, {0, 0, 2}, 1e-6);
 
   Outline gathered = OneHead(2, 3);
-  gathered.source = KvSource::Rows::kGathered;
+  gathered.selection = KvSource::Selection::kTopK;
   gathered.top_k = 2;
   SmallCase lists(Build(gathered));
   lists.Set(Slot::kTopK, {-1, 0, 1, -1});
@@ -323,8 +370,8 @@ TEST(Forward, PagedKeys) {
 // 8 rows, 1 of padding and 3 keys: rows 4, 5, 6.
 TEST(Forward, LeftPadding) {
   Outline outline = OneHead(1, 8);
-  outline.key_padding = outline.key_lengths = true;
-  outline.device = Lengths::Device::kCounts;
+  outline.key_padding = true;
+  outline.key_lengths = Lengths::Device::kCounts;
   SmallCase example(Build(outline));
   example.Set(Slot::kKeyLengths, {3});
   example.Set(Slot::kValue, {0, 0, 0, 0, 1, 20, 300, 4000});

@@ -148,8 +148,7 @@ TEST_P(Sources, GiveTheSameRows) {
 INSTANTIATE_TEST_SUITE_P(All, Sources,
                          testing::Values(KvSource::Rows::kStrided,
                                          KvSource::Rows::kList,
-                                         KvSource::Rows::kPaged,
-                                         KvSource::Rows::kGathered));
+                                         KvSource::Rows::kPaged));
 
 }  // namespace
 }  // namespace flashacl

@@ -107,7 +107,7 @@ TEST(Visible, TopKListsEndAtTheFirstNegativeAndMayRepeat) {
   outline.rows = {3};
   outline.columns = {7};
   outline.rules = {Causal()};  // row i sees columns 0 .. i + 4
-  outline.source = KvSource::Rows::kGathered;
+  outline.selection = KvSource::Selection::kTopK;
   outline.top_k = 4;
   outline.gather_rows = 2;
   SmallCase example(Build(outline));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The handles that a call as data becomes.
+// What the calls of operator_call.h are made of, for the files that list them.
 #pragma once
 
 #include <map>
@@ -57,5 +57,10 @@ struct CallHandles {
   mutable std::vector<std::optional<std::string>> texts;
   mutable std::map<size_t, const aclTensorList*> lists;
 };
+
+// Of prefill and decode: the versions tests know by place, and the others.
+OperatorCall Prefill();
+OperatorCall Decode();
+std::vector<OperatorCall> OtherInferenceCalls();
 
 }  // namespace flashacl::testing

@@ -71,14 +71,14 @@ std::string ToString(const DecodeCase& c) {
   return Str(
       "type {} {} keys {} B {} N {}/{} S {} D {} block {} lengths{} mask rank "
       "{} type {} pse {} +{} antiquant {}{} quant {}{} type {} padding {} "
-      "spread {}",
+      "spread {} V{}",
       static_cast<int>(c.type), c.layout, static_cast<int>(c.keys), c.sequences,
       c.heads, c.kv_heads, c.columns, c.dim, c.block_size, lengths, c.mask_rank,
       static_cast<int>(c.mask_type), c.pse_sequences, c.more_columns,
       static_cast<int>(c.key_scales), c.key_offset ? "+offset" : "",
       static_cast<int>(c.out_scales), c.out_offset ? "+offset" : "",
       static_cast<int>(c.out_scale_type),
-      c.padding ? std::to_string(*c.padding) : "none", c.spread);
+      c.padding ? std::to_string(*c.padding) : "none", c.spread, c.version);
 }
 
 DecodeCase RandomDecodeCase(Random& random) {
@@ -133,7 +133,30 @@ DecodeCase RandomDecodeCase(Random& random) {
   return c;
 }
 
-DecodeCall::DecodeCall(const DecodeCase& c, uint64_t seed) : asked(c) {
+DecodeCase RandomEarlierDecodeCase(Random& random) {
+  DecodeCase c = RandomDecodeCase(random);
+  c.version = static_cast<int>(random.Within(1, 3));
+  c.padding.reset();
+  if (c.version == 3) return c;
+  c.key_scales = Scales::kNone;
+  if (c.version == 1) c.out_scales = Scales::kNone;
+  if (c.paged()) c.keys = DecodeKeys::kSingle;
+  return c;
+}
+
+namespace {
+
+Caller::PhaseTwo PhaseTwoOf(int version) {
+  constexpr Caller::PhaseTwo kAll[] = {
+      aclnnIncreFlashAttention, aclnnIncreFlashAttentionV2,
+      aclnnIncreFlashAttentionV3, aclnnIncreFlashAttentionV4};
+  return kAll[version - 1];
+}
+
+}  // namespace
+
+DecodeCall::DecodeCall(const DecodeCase& c, uint64_t seed)
+    : asked(c), caller(PhaseTwoOf(c.version)) {
   Random random(seed);
   const std::vector<int64_t> rows =
       Dims(c.layout, c.sequences, 1, c.heads, c.dim);
@@ -252,6 +275,30 @@ void DecodeCall::MakeScales(Random& random) {
 aclnnStatus DecodeCall::PhaseOne(uint64_t* size, aclOpExecutor** executor) {
   const aclTensorList* key_list = null_keys ? nullptr : caller.List(keys);
   const aclTensorList* value_list = null_values ? nullptr : caller.List(values);
+  if (asked.version == 1) {
+    return aclnnIncreFlashAttentionGetWorkspaceSize(
+        HandleOf(query), key_list, value_list, HandleOf(pse), HandleOf(mask),
+        lengths, heads, asked.scale, layout, kv_heads, HandleOf(out), size,
+        executor);
+  }
+  if (asked.version == 2) {
+    return aclnnIncreFlashAttentionV2GetWorkspaceSize(
+        HandleOf(query), key_list, value_list, HandleOf(pse), HandleOf(mask),
+        lengths, HandleOf(dequant_scale1), HandleOf(quant_scale1),
+        HandleOf(dequant_scale2), HandleOf(quant_scale2),
+        HandleOf(quant_offset2), heads, asked.scale, layout, kv_heads,
+        HandleOf(out), size, executor);
+  }
+  if (asked.version == 3) {
+    return aclnnIncreFlashAttentionV3GetWorkspaceSize(
+        HandleOf(query), key_list, value_list, HandleOf(pse), HandleOf(mask),
+        lengths, HandleOf(dequant_scale1), HandleOf(quant_scale1),
+        HandleOf(dequant_scale2), HandleOf(quant_scale2),
+        HandleOf(quant_offset2), HandleOf(antiquant_scale),
+        HandleOf(antiquant_offset), HandleOf(block_table), heads, asked.scale,
+        layout, kv_heads, block_size, inner_precise, HandleOf(out), size,
+        executor);
+  }
   return aclnnIncreFlashAttentionV4GetWorkspaceSize(
       HandleOf(query), key_list, value_list, HandleOf(pse), HandleOf(mask),
       lengths, HandleOf(dequant_scale1), HandleOf(quant_scale1),
@@ -338,7 +385,7 @@ std::vector<double> DecodeCall::Attend(int64_t b, int64_t h) const {
           Element(query, c.layout, b, 0, h, d, c.dim) * decoded(keys, 0, j, d);
     }
     double score = dot * static_cast<float>(c.scale);
-    if (pse != nullptr) {
+    if (pse != nullptr && c.version >= 3) {
       score += pse->Get({c.pse_sequences == 1 ? 0 : b, h, 0, j});
     }
     seen.push_back(j);

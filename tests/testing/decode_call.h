@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of aclnnIncreFlashAttentionV4 from a few words, and what the document
-// says the answer is: plain loops over the caller's layout, in fp64.
+// Calls of aclnnIncreFlashAttention, V2, V3 and V4 from a few words, and what
+// the document says the answer is: plain loops over the caller's layout, in
+// fp64.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "aclnnop/aclnn_incre_flash_attention.h"
+#include "aclnnop/aclnn_incre_flash_attention_v2.h"
+#include "aclnnop/aclnn_incre_flash_attention_v3.h"
 #include "aclnnop/aclnn_incre_flash_attention_v4.h"
 #include "base/random.h"
 #include "tests/testing/call.h"
@@ -52,12 +56,14 @@ struct DecodeCase {
   aclDataType out_scale_type = ACL_FLOAT;
   std::optional<int64_t> padding = {};
   bool spread = false;  // rows, keys and grids in memory with gaps
+  int version = 4;      // what it lacks must be absent, or is ignored: pse
 
   bool paged() const { return keys >= DecodeKeys::kBlocksOfRows; }
 };
 
 std::string ToString(const DecodeCase& c);
-DecodeCase RandomDecodeCase(Random& random);
+DecodeCase RandomDecodeCase(Random& random);  // of the last version
+DecodeCase RandomEarlierDecodeCase(Random& random);
 
 // Tensors full of numbers and the arguments that go with them, any of which a
 // test may replace before it calls.
@@ -75,7 +81,7 @@ class DecodeCall {
   std::vector<double> Expected() const;
 
   DecodeCase asked;
-  Caller caller{aclnnIncreFlashAttentionV4};
+  Caller caller;
   DeviceTensor* query = nullptr;
   std::vector<DeviceTensor*> keys;
   std::vector<DeviceTensor*> values;

@@ -21,6 +21,7 @@ using Bias = Score::Bias;
 using Device = Lengths::Device;
 using Rows = KvSource::Rows;
 using Scales = Outline::Scales;
+using Selection = KvSource::Selection;
 
 void DrawShape(Random& random, const Space& space, Outline& outline) {
   outline.kv_heads = Sized(random, 1, std::min<int64_t>(3, space.most_heads));
@@ -48,9 +49,11 @@ void DrawShape(Random& random, const Space& space, Outline& outline) {
 void DrawSource(Random& random, const Space& space, Outline& outline) {
   const bool forward = outline.direction == Direction::kForward;
   if (space.sources && random.OneIn(2)) {
-    outline.source = forward ? OneOf(random, {Rows::kList, Rows::kPaged,
-                                              Rows::kPaged, Rows::kGathered})
-                             : Rows::kGathered;
+    if (!forward || random.OneIn(3)) outline.selection = Selection::kTopK;
+    if (forward) {
+      outline.source =
+          OneOf(random, {Rows::kList, Rows::kPaged, Rows::kStrided});
+    }
   }
   outline.page_rows = Sized(random, 1, 16);
   outline.top_k = random.Within(0, space.most_columns / 2);
@@ -135,12 +138,16 @@ void DrawScore(Random& random, const Space& space, Outline& outline) {
 void DrawLengths(Random& random, const Space& space, Outline& outline) {
   if (!space.device_lengths) return;
   if (random.OneIn(5)) {
-    outline.device = OneOf(random, {Device::kCounts, Device::kEnds});
-    outline.query_lengths = random.OneIn(2);
-    outline.key_lengths = random.OneIn(2);
+    const auto draw = [&] {
+      return OneOf(random, {Device::kNone, Device::kCounts, Device::kEnds});
+    };
+    outline.query_lengths = draw();
+    outline.key_lengths =
+        outline.source == Rows::kStrided ? draw() : Device::kCounts;
   }
   outline.key_padding = outline.source == Rows::kStrided &&
-                        outline.device != Device::kEnds && random.OneIn(12);
+                        outline.key_lengths != Device::kEnds &&
+                        random.OneIn(12);
 }
 
 Outline DrawOutline(Random& random, const Space& space) {
@@ -212,15 +219,12 @@ void Unpack(const Slot (&slots)[N], Range Sequence::*side, int64_t room,
 }
 
 void DisturbRows(Random& random, AttentionProblem& problem) {
-  const bool ends = problem.lengths.device == Device::kEnds;
-  const bool strided =
-      problem.kv.rows == Rows::kStrided || problem.kv.rows == Rows::kGathered;
+  const bool strided = problem.kv.rows == Rows::kStrided;
   const bool keys_packed = strided && problem[Slot::kKey].strides[0] == 0;
-  if (random.OneIn(2) && !(ends && problem.has(Slot::kQueryLengths))) {
+  if (random.OneIn(2) && problem.lengths.queries != Device::kEnds) {
     Unpack(kQueryRows, &Sequence::queries, random.Within(0, 3), problem);
   }
-  if (random.OneIn(2) && keys_packed &&
-      !(ends && problem.has(Slot::kKeyLengths))) {
+  if (random.OneIn(2) && keys_packed && problem.lengths.keys != Device::kEnds) {
     Unpack(kKeyRows, &Sequence::keys, random.Within(0, 3), problem);
   }
   const int64_t tail = random.OneIn(3) ? random.Within(1, 4) : 0;

@@ -2,88 +2,17 @@
 // The operators' calls.
 #include "tests/testing/operator_call.h"
 
-#include <algorithm>
+#include <utility>
 
-#include "aclnnop/aclnn_incre_flash_attention_v4.h"
-#include "aclnnop/aclnn_prompt_flash_attention.h"
+#include "aclnnop/aclnn_sparse_flash_attention.h"
 #include "aclnnop/aclnn_sparse_flash_attention_grad.h"
+#include "aclnnop/aclnn_sparse_flash_attention_v2.h"
 #include "tests/testing/call_handles.h"
 
 namespace flashacl::testing {
-
 namespace {
 
 constexpr int64_t kAllTokens = 2147483647;
-
-OperatorCall Prefill() {
-  return {
-      .name = "aclnnPromptFlashAttention",
-      .tensors =
-          {
-              {{2, 4, 3, 8}, ACL_FLOAT16},  // query
-              {{2, 2, 5, 8}, ACL_FLOAT16},  // key
-              {{2, 2, 5, 8}, ACL_FLOAT16},  // value
-              {{2, 4, 3, 5}, ACL_FLOAT16},  // pseShift, ignored
-              {{2, 1, 3, 5}, ACL_BOOL},     // attenMask
-              {{2, 4, 3, 8}, ACL_FLOAT16},  // attentionOut
-          },
-      .arrays = {{{2, 3}}},
-      .reals = {0.5},
-      .integers = {4, 5, 5, 2},
-      .texts = {"BNSD"},
-      .first_output = 5,
-      .prepare =
-          [](const OperatorCall& c, const CallHandles& h, uint64_t* size,
-             aclOpExecutor** executor) {
-            const auto& t = h.tensors;
-            return aclnnPromptFlashAttentionGetWorkspaceSize(
-                t[0], t[1], t[2], t[3], t[4], h.arrays[0], c.integers[0],
-                c.reals[0], c.integers[1], c.integers[2], h.Text(0),
-                c.integers[3], t[5], size, executor);
-          },
-      .launch = aclnnPromptFlashAttention,
-  };
-}
-
-OperatorCall Decode() {
-  return {
-      .name = "aclnnIncreFlashAttentionV4",
-      .tensors =
-          {
-              {{2, 4, 1, 8}, ACL_FLOAT16},    // query
-              {{4, 16, 2 * 8}, ACL_FLOAT16},  // key, in pages
-              {{4, 16, 2 * 8}, ACL_FLOAT16},  // value, in pages
-              {{2, 4, 1, 32}, ACL_FLOAT16},   // pseShift
-              {{2, 32}, ACL_INT8},            // attenMask
-              {{1}, ACL_FLOAT, false},        // dequantScale1
-              {{1}, ACL_FLOAT, false},        // quantScale1
-              {{1}, ACL_FLOAT, false},        // dequantScale2
-              {{32}, ACL_FLOAT},              // quantScale2
-              {{32}, ACL_FLOAT},              // quantOffset2
-              {{2, 16}, ACL_FLOAT16, false},  // antiquantScale
-              {{2, 16}, ACL_FLOAT16, false},  // antiquantOffset
-              {{2, 2}, ACL_INT32},            // blocktable
-              {{1}, ACL_INT64},               // kvPaddingSize
-              {{2, 4, 1, 8}, ACL_INT8},       // attentionOut
-          },
-      .arrays = {{{20, 32}}},
-      .reals = {0.5},
-      .integers = {4, 2, 16, 1},
-      .texts = {"BNSD"},
-      .first_output = 14,
-      .prepare =
-          [](const OperatorCall& c, const CallHandles& h, uint64_t* size,
-             aclOpExecutor** executor) {
-            const auto& t = h.tensors;
-            return aclnnIncreFlashAttentionV4GetWorkspaceSize(
-                t[0], h.List(1), h.List(2), t[3], t[4], h.arrays[0], t[5], t[6],
-                t[7], t[8], t[9], t[10], t[11], t[12], t[13], c.integers[0],
-                c.reals[0], h.Text(0), c.integers[1], c.integers[2],
-                c.integers[3], t[14], size, executor);
-          },
-      .launch = aclnnIncreFlashAttentionV4,
-  };
-}
 
 OperatorCall SparseBackward() {
   const TensorArgument query{{6, 4, 8}, ACL_FLOAT16};
@@ -131,6 +60,82 @@ OperatorCall SparseBackward() {
   };
 }
 
+OperatorCall SparsePaged() {
+  return {
+      .name = "aclnnSparseFlashAttention",
+      .tensors =
+          {
+              {{6, 4, 8}, ACL_FLOAT16},      // query
+              {{5, 16, 1, 8}, ACL_FLOAT16},  // key, in pages
+              {{5, 16, 1, 8}, ACL_FLOAT16},  // value, in pages
+              {{6, 1, 3}, ACL_INT32},        // sparseIndices
+              {{2, 2}, ACL_INT32},           // blockTable
+              {{2}, ACL_INT32},              // actualSeqLengthsQuery
+              {{2}, ACL_INT32},              // actualSeqLengthsKv
+              {{6, 4, 4}, ACL_FLOAT16},      // queryRope
+              {{5, 16, 1, 4}, ACL_FLOAT16},  // keyRope
+              {{4}, ACL_FLOAT, false},       // sinks
+              {{6, 4, 8}, ACL_FLOAT16},      // attentionOut
+              {{0}, ACL_FLOAT, false},       // softmaxMax
+              {{0}, ACL_FLOAT, false},       // softmaxSum
+          },
+      .arrays = {},
+      .reals = {0.5},
+      .integers = {2, 3, kAllTokens, kAllTokens, 2, 0},
+      .texts = {"TND", "PA_BSND"},
+      .first_output = 10,
+      .prepare =
+          [](const OperatorCall& c, const CallHandles& h, uint64_t* size,
+             aclOpExecutor** executor) {
+            const auto& t = h.tensors;
+            return aclnnSparseFlashAttentionGetWorkspaceSize(
+                t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8],
+                c.reals[0], c.integers[0], h.Text(0), h.Text(1), c.integers[1],
+                c.integers[2], c.integers[3], c.integers[4], c.integers[5] != 0,
+                t[10], t[11], t[12], size, executor);
+          },
+      .launch = aclnnSparseFlashAttention,
+  };
+}
+
+OperatorCall SparsePacked() {
+  return {
+      .name = "aclnnSparseFlashAttentionV2",
+      .tensors =
+          {
+              {{6, 4, 8}, ACL_FLOAT16},  // query
+              {{9, 1, 8}, ACL_FLOAT16},  // key
+              {{9, 1, 8}, ACL_FLOAT16},  // value
+              {{6, 1, 3}, ACL_INT32},    // sparseIndices
+              {{1}, ACL_INT32, false},   // blockTable
+              {{2}, ACL_INT32},          // actualSeqLengthsQuery
+              {{2}, ACL_INT32},          // actualSeqLengthsKv
+              {{6, 4, 4}, ACL_FLOAT16},  // queryRope
+              {{9, 1, 4}, ACL_FLOAT16},  // keyRope
+              {{4}, ACL_FLOAT},          // sinks
+              {{6, 4, 8}, ACL_FLOAT16},  // attentionOut
+              {{1, 6, 4}, ACL_FLOAT},    // softmaxMax
+              {{1, 6, 4}, ACL_FLOAT},    // softmaxSum
+          },
+      .arrays = {},
+      .reals = {0.5},
+      .integers = {2, 3, kAllTokens, kAllTokens, 2, 1},
+      .texts = {"TND", "TND"},
+      .first_output = 10,
+      .prepare =
+          [](const OperatorCall& c, const CallHandles& h, uint64_t* size,
+             aclOpExecutor** executor) {
+            const auto& t = h.tensors;
+            return aclnnSparseFlashAttentionV2GetWorkspaceSize(
+                t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8], t[9],
+                c.reals[0], c.integers[0], h.Text(0), h.Text(1), c.integers[1],
+                c.integers[2], c.integers[3], c.integers[4], c.integers[5] != 0,
+                t[10], t[11], t[12], size, executor);
+          },
+      .launch = aclnnSparseFlashAttentionV2,
+  };
+}
+
 }  // namespace
 
 int64_t TensorArgument::ExtentBytes() const {
@@ -166,12 +171,17 @@ aclnnStatus StandingCall::Prepare(uint64_t* workspace_size,
 }
 
 std::vector<OperatorCall> AllOperatorCalls() {
-  // First one of each kind, then the other versions of those for training.
+  // First one of each kind, which tests know by place, then the others.
   std::vector<OperatorCall> training = TrainingOperatorCalls();
-  std::vector<OperatorCall> all = {training[0], training[1], Prefill(),
-                                   Decode(), SparseBackward()};
-  all.insert(all.end(), training.begin() + 2, training.end());
-  return all;
+  std::vector<OperatorCall> calls{training[0], training[1], Prefill(), Decode(),
+                                  SparseBackward()};
+  for (OperatorCall& call : OtherInferenceCalls()) {
+    calls.push_back(std::move(call));
+  }
+  calls.push_back(SparsePaged());
+  calls.push_back(SparsePacked());
+  calls.insert(calls.end(), training.begin() + 2, training.end());
+  return calls;
 }
 
 }  // namespace flashacl::testing

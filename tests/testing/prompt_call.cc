@@ -5,10 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
-
-#include "base/str.h"
 
 namespace flashacl::testing {
 namespace {
@@ -22,6 +21,8 @@ std::vector<int64_t> Dims(std::string_view layout, const Rows& r) {
   if (layout == "BSND") return {r.sequences, r.rows, r.heads, r.dim};
   if (layout == "NSD") return {r.heads, r.rows, r.dim};
   if (layout == "SH") return {r.rows, r.heads * r.dim};
+  if (layout == "TND") return {r.rows, r.heads, r.dim};
+  if (layout == "NTD") return {r.heads, r.rows, r.dim};
   return {r.sequences, r.heads, r.rows, r.dim};
 }
 
@@ -33,7 +34,7 @@ std::string_view OutLayout(std::string_view layout) {
   return layout == "BNSD_BSND" ? "BSND" : layout;
 }
 
-// Row s of sequence b; with SH, of all rows.
+// Row s of sequence b; in packed layouts, of all rows.
 struct At {
   int64_t b, s, n, d, dim;
 };
@@ -47,19 +48,30 @@ int64_t NumberOf(std::string_view layout, const std::vector<int64_t>& dims,
   if (layout == "BSND") {
     return ((at.b * dims[1] + at.s) * dims[2] + at.n) * dims[3] + at.d;
   }
-  if (layout == "NSD") return (at.n * dims[1] + at.s) * dims[2] + at.d;
+  if (layout == "NSD" || layout == "NTD") {
+    return (at.n * dims[1] + at.s) * dims[2] + at.d;
+  }
+  if (layout == "TND") return (at.s * dims[1] + at.n) * dims[2] + at.d;
   if (layout == "SH") return at.s * dims[1] + at.n * at.dim + at.d;
   return ((at.b * dims[1] + at.n) * dims[2] + at.s) * dims[3] + at.d;
 }
 
+int64_t MostOf(const PromptCase& c, const std::vector<int64_t>& lengths,
+               int64_t all) {
+  if (!c.packed() || lengths.empty()) return all;
+  const std::vector<int64_t> each = c.ends() ? LengthsOf(lengths) : lengths;
+  return *std::ranges::max_element(each);
+}
+
+// What masks and biases cover.
+int64_t RowsOf(const PromptCase& c) { return MostOf(c, c.lengths, c.rows); }
+int64_t ColumnsOf(const PromptCase& c) {
+  return MostOf(c, c.ends() ? c.kv_lengths : c.lengths, c.columns);
+}
+
 std::vector<int64_t> MaskDims(const PromptCase& c) {
-  int64_t rows = c.rows;
-  int64_t columns = c.columns;
-  if (c.layout == "SH" && !c.lengths.empty()) {
-    rows = columns = *std::ranges::max_element(c.lengths);
-  }
-  const int64_t s1 = rows + c.more_rows;
-  const int64_t s2 = columns + c.more_columns;
+  const int64_t s1 = RowsOf(c) + c.more_rows;
+  const int64_t s2 = ColumnsOf(c) + c.more_columns;
   switch (c.mask) {
     case PromptMask::k13:
       return {1, s1, s2};
@@ -87,102 +99,121 @@ Form FormOf(const PromptCase& c, aclDataType type, std::vector<int64_t> dims) {
   }
 }
 
+Caller::PhaseTwo PhaseTwoOf(int version) {
+  return version == 1   ? aclnnPromptFlashAttention
+         : version == 2 ? aclnnPromptFlashAttentionV2
+                        : aclnnPromptFlashAttentionV3;
+}
+
 }  // namespace
 
-std::string ToString(const PromptCase& c) {
-  return Str(
-      "type {} {} B {} N {}/{} S {}/{} D {}/{} mask {} of type {} +{}+{} "
-      "tokens "
-      "{} {} lengths [{}] spread {}",
-      static_cast<int>(c.type), c.layout, c.sequences, c.heads, c.kv_heads,
-      c.rows, c.columns, c.dim, c.v_dim, static_cast<int>(c.mask),
-      static_cast<int>(c.mask_type), c.more_rows, c.more_columns, c.pre_tokens,
-      c.next_tokens, Join(c.lengths, ", "), c.spread);
+std::vector<int64_t> LengthsOf(const std::vector<int64_t>& ends) {
+  std::vector<int64_t> lengths;
+  for (size_t b = 0; b < ends.size(); ++b) {
+    lengths.push_back(ends[b] - (b == 0 ? 0 : ends[b - 1]));
+  }
+  return lengths;
 }
 
-PromptCase RandomPromptCase(Random& random) {
-  static constexpr const char* kLayouts[] = {"BSH",       "BSND", "BNSD",
-                                             "BNSD_BSND", "NSD",  "SH"};
-  static constexpr aclDataType kMasks[] = {ACL_BOOL, ACL_INT8, ACL_UINT8};
-  PromptCase c;
-  c.type = random.OneIn(2) ? ACL_FLOAT16 : ACL_BF16;
-  c.layout = kLayouts[random.Within(0, 5)];
-  c.sequences = c.layout == "NSD" ? 1 : random.Within(1, 4);
-  c.kv_heads = random.Within(1, 3);
-  c.heads = c.kv_heads * random.Within(1, 4);
-  c.rows = random.Within(1, 9);
-  c.columns = random.OneIn(12) ? 0 : random.Within(1, 20);
-  c.dim = random.OneIn(2) ? random.Within(1, 40) : 16 * random.Within(1, 4);
-  c.v_dim = random.OneIn(2) ? c.dim : random.Within(1, 40);
-  c.scale = random.OneIn(8) ? -0.5 : 0.2;
-  c.spread = random.OneIn(3);
-  const bool packed = c.layout == "SH";
-  if (packed || random.OneIn(2)) {
-    for (int64_t b = 0; b < c.sequences; ++b) {
-      c.lengths.push_back(random.OneIn(5) ? 0 : random.Within(0, c.rows));
-    }
-    if (!packed && random.OneIn(4)) c.lengths.resize(1);
-    if (!packed && c.lengths.size() > 1 && random.OneIn(4)) {
-      c.lengths.push_back(99);  // surplus
-    }
-  }
-  if (packed) {
-    c.lengths.back() += 1;
-    c.rows = 0;
-    for (const int64_t length : c.lengths) c.rows += length;
-    c.columns = c.rows;
-    if (c.sequences == 1 && random.OneIn(3)) c.lengths.clear();
-  }
-  if (random.OneIn(4)) return c;
-  c.mask = static_cast<PromptMask>(random.Within(1, 5));
-  c.mask_type = kMasks[random.Within(0, 2)];
-  c.more_rows = random.OneIn(3) ? random.Within(1, 4) : 0;
-  c.more_columns = random.OneIn(3) ? random.Within(1, 12) : 0;
-  c.next_tokens = random.OneIn(2) ? 2147483647 : random.Within(0, 4);
-  c.pre_tokens = random.OneIn(2) ? 2147483647 : random.Within(0, 6);
-  if (c.lengths.empty() && c.columns > 3 && c.rows > 2 && random.OneIn(3)) {
-    const bool next = random.OneIn(2);
-    c.pre_tokens = next ? 7 : -random.Within(1, 2);
-    c.next_tokens = next ? -random.Within(1, 2) : 5;
-  }
-  return c;
-}
-
-PromptCall::PromptCall(const PromptCase& c, uint64_t seed) : asked(c) {
+PromptCall::PromptCall(const PromptCase& c, uint64_t seed)
+    : asked(c), caller(PhaseTwoOf(c.version)) {
   Random random(seed);
   const std::string_view in = InLayout(c.layout);
   const auto input = [&](const Rows& rows) {
-    DeviceTensor* tensor = caller.Input(FormOf(c, c.type, Dims(in, rows)));
-    tensor->Fill(random, -2, 2);
+    DeviceTensor* tensor =
+        caller.Input(FormOf(c, c.int8 ? ACL_INT8 : c.type, Dims(in, rows)));
+    if (c.int8) {
+      tensor->FillIntegers(random, -128, 127);
+    } else {
+      tensor->Fill(random, -2, 2);
+    }
     return tensor;
   };
   query = input({c.sequences, c.rows, c.heads, c.dim});
   key = input({c.sequences, c.columns, c.kv_heads, c.dim});
   value = input({c.sequences, c.columns, c.kv_heads, c.v_dim});
   out = caller.Output(FormOf(
-      c, c.type,
+      c, c.out_scales > 0 ? ACL_INT8 : c.type,
       Dims(OutLayout(c.layout), {c.sequences, c.rows, c.heads, c.v_dim})));
-  if (c.mask != PromptMask::kNone) {
+  if (c.mask == PromptMask::kSquare) {
+    // Nobody reads it, so one element will do.
+    mask = caller.Input(
+        {.type = c.mask_type, .dims = {2048, 2048}, .strides = {0, 0}});
+  } else if (c.mask != PromptMask::kNone) {
     mask = caller.Input(FormOf(c, c.mask_type, MaskDims(c)));
     for (int64_t n = 0; n < mask->elements(); ++n) {
       mask->SetNth(n, random.OneIn(3) ? 1 : 0);
     }
   }
+  if (c.pse_sequences > 0) {
+    pse = caller.Input(FormOf(c, c.type,
+                              {c.pse_sequences, c.heads, RowsOf(c) + 1,
+                               ColumnsOf(c) + c.more_columns}));
+    pse->Fill(random, -1, 1);
+  }
+  MakeScales(random);
   if (!c.lengths.empty()) lengths = caller.Array(c.lengths);
+  if (!c.kv_lengths.empty()) kv_lengths = caller.Array(c.kv_lengths);
   heads = c.heads;
   kv_heads = c.kv_heads == c.heads ? 0 : c.kv_heads;
   pre_tokens = c.pre_tokens;
   next_tokens = c.next_tokens;
+  sparse_mode = c.sparse_mode;
+  inner_precise = c.inner_precise;
   layout_text_.assign(c.layout.begin(), c.layout.end());
   layout_text_.push_back('\0');
   layout = layout_text_.data();
 }
 
+void PromptCall::MakeScales(Random& random) {
+  const PromptCase& c = asked;
+  const auto make = [&](aclDataType type, std::vector<int64_t> dims, double low,
+                        double high) {
+    DeviceTensor* tensor = caller.Input({.type = type, .dims = dims});
+    tensor->Fill(random, low, high);
+    return tensor;
+  };
+  if (c.int8) {
+    const aclDataType type = c.whole_scales ? ACL_UINT64 : ACL_FLOAT;
+    deq_scale1 = make(type, {1}, 0.0002, 0.0005);
+    quant_scale1 = make(ACL_FLOAT, {1}, 100, 130);
+    deq_scale2 = make(type, {1}, 0.00005, 0.0002);
+    if (c.whole_scales) {
+      deq_scale1->SetNth(0, 0x39CCCCCD);  // 0.00039062... and 13 bits more
+      deq_scale2->SetNth(0, 0x38D1B717);  // 0.0001
+    }
+  }
+  if (c.out_scales == 0) return;
+  const aclDataType type = c.type == ACL_BF16 ? ACL_BF16 : ACL_FLOAT;
+  const std::vector<int64_t> dims =
+      c.out_scales == 1 ? std::vector<int64_t>{1}
+                        : std::vector<int64_t>{1, c.heads, 1, c.v_dim};
+  quant_scale2 = make(type, dims, 20, 90);
+  if (c.out_offset) quant_offset2 = make(type, dims, -9, 9);
+}
+
 aclnnStatus PromptCall::PhaseOne(uint64_t* size, aclOpExecutor** executor) {
-  return aclnnPromptFlashAttentionGetWorkspaceSize(
+  if (asked.version == 1) {
+    return aclnnPromptFlashAttentionGetWorkspaceSize(
+        HandleOf(query), HandleOf(key), HandleOf(value), HandleOf(pse),
+        HandleOf(mask), lengths, heads, asked.scale, pre_tokens, next_tokens,
+        layout, kv_heads, HandleOf(out), size, executor);
+  }
+  if (asked.version == 2) {
+    return aclnnPromptFlashAttentionV2GetWorkspaceSize(
+        HandleOf(query), HandleOf(key), HandleOf(value), HandleOf(pse),
+        HandleOf(mask), lengths, kv_lengths, HandleOf(deq_scale1),
+        HandleOf(quant_scale1), HandleOf(deq_scale2), HandleOf(quant_scale2),
+        HandleOf(quant_offset2), heads, asked.scale, pre_tokens, next_tokens,
+        layout, kv_heads, sparse_mode, HandleOf(out), size, executor);
+  }
+  return aclnnPromptFlashAttentionV3GetWorkspaceSize(
       HandleOf(query), HandleOf(key), HandleOf(value), HandleOf(pse),
-      HandleOf(mask), lengths, heads, asked.scale, pre_tokens, next_tokens,
-      layout, kv_heads, HandleOf(out), size, executor);
+      HandleOf(mask), lengths, kv_lengths, HandleOf(deq_scale1),
+      HandleOf(quant_scale1), HandleOf(deq_scale2), HandleOf(quant_scale2),
+      HandleOf(quant_offset2), heads, asked.scale, pre_tokens, next_tokens,
+      layout, kv_heads, sparse_mode, inner_precise, HandleOf(out), size,
+      executor);
 }
 
 bool PromptCall::Run() {
@@ -203,63 +234,128 @@ void PromptCall::ExpectAsDocumented() {
   if (Run()) ExpectNear(*out, Expected(), 4.0);
 }
 
-// Without a mask everything; with one, what is 0 in it inside of the band that
-// is measured from the top left corner.
-bool PromptCall::Sees(int64_t b, int64_t i, int64_t j) const {
+PromptCall::Extent PromptCall::ExtentOf(int64_t b) const {
+  const PromptCase& c = asked;
+  const auto at = [b](const std::vector<int64_t>& values, int64_t whole) {
+    const size_t own = values.size() == 1 ? 0 : static_cast<size_t>(b);
+    return values.empty() ? whole : values[own];
+  };
+  if (!c.packed()) {
+    return {0, at(c.lengths, c.rows), 0, at(c.kv_lengths, c.columns)};
+  }
+  const auto n = static_cast<size_t>(b);
+  if (c.ends()) {
+    const int64_t row = b == 0 ? 0 : c.lengths[n - 1];
+    const int64_t column = b == 0 ? 0 : c.kv_lengths[n - 1];
+    return {row, c.lengths[n] - row, column, c.kv_lengths[n] - column};
+  }
+  int64_t start = 0;
+  for (size_t before = 0; before < n; ++before) start += c.lengths[before];
+  const int64_t rows = c.lengths.empty() ? c.rows : c.lengths[n];
+  return {start, rows, start, rows};
+}
+
+bool PromptCall::Sees(int64_t b, const Extent& extent, int64_t i,
+                      int64_t j) const {
+  const int64_t pre = pre_tokens;
+  const int64_t next = next_tokens;
+  const int64_t shift = extent.columns - extent.rows;
+  if (sparse_mode == 2) return j <= i;
+  if (sparse_mode == 3) return j <= i + shift;
+  if (sparse_mode == 4) return i + shift - pre <= j && j <= i + shift + next;
   if (mask == nullptr) return true;
   const std::vector<int64_t>& dims = mask->form().dims;
   const size_t rank = dims.size();
   const int64_t plane = rank == 2 || dims[0] == 1 ? 0 : b;
   const int64_t n = (plane * dims[rank - 2] + i) * dims[rank - 1] + j;
-  return mask->Nth(n) == 0 && i - pre_tokens <= j && j <= i + next_tokens;
+  if (mask->Nth(n) != 0) return false;
+  return sparse_mode == 1 || (i - pre <= j && j <= i + next);
 }
 
+namespace {
+
+// What a scale of either type says.
+double ScaleOf(const DeviceTensor* tensor) {
+  if (tensor->form().type == ACL_FLOAT) return tensor->Nth(0);
+  const auto bits = static_cast<uint32_t>(tensor->Nth(0)) & 0xFFFFE000u;
+  return std::bit_cast<float>(bits);
+}
+
+}  // namespace
+
+// One row of one head before it becomes INT8; empty if it sees no key.
+std::vector<double> PromptCall::Attend(int64_t b, const Extent& extent,
+                                       int64_t h, int64_t i) const {
+  const PromptCase& c = asked;
+  const int64_t g = h / (c.heads / c.kv_heads);
+  const auto number = [&](const DeviceTensor* tensor, const At& at) {
+    return tensor->Nth(NumberOf(InLayout(c.layout), tensor->form().dims, at));
+  };
+  std::vector<double> weights;
+  std::vector<int64_t> seen;
+  double max = -std::numeric_limits<double>::infinity();
+  for (int64_t j = 0; j < extent.columns; ++j) {
+    if (!Sees(b, extent, i, j)) continue;
+    double dot = 0;
+    for (int64_t e = 0; e < c.dim; ++e) {
+      dot += number(query, {b, extent.row + i, h, e, c.dim}) *
+             number(key, {b, extent.column + j, g, e, c.dim});
+    }
+    if (c.int8) dot *= ScaleOf(deq_scale1);
+    double score = dot * static_cast<float>(c.scale);
+    if (pse != nullptr && c.version == 3) {
+      score += pse->Get({c.pse_sequences == 1 ? 0 : b, h, i, j});
+    }
+    weights.push_back(score);
+    seen.push_back(j);
+    max = std::max(max, score);
+  }
+  if (seen.empty()) return {};
+  double sum = 0;
+  std::vector<double> row(static_cast<size_t>(c.v_dim));
+  for (size_t n = 0; n < seen.size(); ++n) {
+    double weight = std::exp(weights[n] - max);
+    sum += weight;
+    if (c.int8) {
+      weight = std::min(std::rint(weight * quant_scale1->Nth(0)), 127.0) *
+               ScaleOf(deq_scale2);
+    }
+    for (int64_t e = 0; e < c.v_dim; ++e) {
+      row[static_cast<size_t>(e)] +=
+          weight * number(value, {b, extent.column + seen[n], g, e, c.v_dim});
+    }
+  }
+  for (double& x : row) x /= sum;
+  return row;
+}
+
+double PromptCall::Quantised(double x, int64_t channel) const {
+  if (asked.out_scales == 0) return x;
+  const int64_t n = asked.out_scales == 1 ? 0 : channel;
+  x *= quant_scale2->Nth(n);
+  return quant_offset2 == nullptr ? x : x + quant_offset2->Nth(n);
+}
+
+// Rows behind a sequence's end and those of sequences without keys are zeros,
+// whatever the offset; what a mask hides of others is what 0 becomes.
 std::vector<double> PromptCall::Expected() const {
   const PromptCase& c = asked;
-  const std::string_view in = InLayout(c.layout);
-  const bool packed = c.layout == "SH";
   std::vector<double> expected(static_cast<size_t>(out->elements()), 0.0);
-  int64_t start = 0;  // of the sequence, for SH
   for (int64_t b = 0; b < c.sequences; ++b) {
-    const size_t own = c.lengths.size() == 1 ? 0 : static_cast<size_t>(b);
-    const int64_t rows = c.lengths.empty() ? c.rows : c.lengths[own];
-    const int64_t columns = packed ? rows : c.columns;
-    for (int64_t n = 0; n < c.heads * rows; ++n) {
-      const int64_t h = n / rows;
-      const int64_t i = n % rows;
-      const int64_t g = h / (c.heads / c.kv_heads);
-      const auto number = [&](const DeviceTensor* tensor, int64_t s, int64_t e,
-                              int64_t head, int64_t dim) {
-        return tensor->Nth(
-            NumberOf(in, tensor->form().dims, {b, start + s, head, e, dim}));
-      };
-      std::vector<double> scores(static_cast<size_t>(columns));
-      double max = -std::numeric_limits<double>::infinity();
-      for (int64_t j = 0; j < columns; ++j) {
-        double dot = 0;
-        for (int64_t e = 0; e < c.dim; ++e) {
-          dot += number(query, i, e, h, c.dim) * number(key, j, e, g, c.dim);
-        }
-        double& score = scores[static_cast<size_t>(j)];
-        score = Sees(b, i, j) ? dot * static_cast<float>(c.scale)
-                              : -std::numeric_limits<double>::infinity();
-        max = std::max(max, score);
-      }
-      if (std::isinf(max)) continue;  // sees nothing: 0
-      double sum = 0;
-      for (const double score : scores) sum += std::exp(score - max);
+    const Extent extent = ExtentOf(b);
+    if (extent.columns == 0) continue;
+    for (int64_t n = 0; n < c.heads * extent.rows; ++n) {
+      const int64_t h = n / extent.rows;
+      const int64_t i = n % extent.rows;
+      std::vector<double> row = Attend(b, extent, h, i);
+      row.resize(static_cast<size_t>(c.v_dim), 0.0);
       for (int64_t e = 0; e < c.v_dim; ++e) {
-        double total = 0;
-        for (int64_t j = 0; j < columns; ++j) {
-          total += std::exp(scores[static_cast<size_t>(j)] - max) *
-                   number(value, j, e, g, c.v_dim);
-        }
         expected[static_cast<size_t>(
             NumberOf(OutLayout(c.layout), out->form().dims,
-                     {b, start + i, h, e, c.v_dim}))] = total / sum;
+                     {b, extent.row + i, h, e, c.v_dim}))] =
+            Quantised(row[static_cast<size_t>(e)], h * c.v_dim + e);
       }
     }
-    if (packed) start += rows;
   }
   return expected;
 }

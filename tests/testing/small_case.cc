@@ -39,7 +39,7 @@ void PutIn(const TensorSpec& spec, std::byte* base, int64_t offset,
   if (spec.dtype == DType::kI32) {
     const auto integer = static_cast<int32_t>(value);
     std::memcpy(base + offset * 4, &integer, 4);
-  } else if (spec.dtype == DType::kI64) {
+  } else if (spec.dtype == DType::kI64 || spec.dtype == DType::kU64) {
     const auto integer = static_cast<int64_t>(value);
     std::memcpy(base + offset * 8, &integer, 8);
   } else if (IsByte(spec.dtype)) {
@@ -330,7 +330,10 @@ void SmallCase::FillTopK(Random& random) {
 }
 
 void SmallCase::FillLengths(Slot slot, Random& random) {
-  const bool ends = problem_.lengths.device == Lengths::Device::kEnds;
+  const Lengths::Device device = slot == Slot::kQueryLengths
+                                     ? problem_.lengths.queries
+                                     : problem_.lengths.keys;
+  const bool ends = device == Lengths::Device::kEnds;
   int64_t end = 0;
   for (int64_t b = 0; b < problem_.lengths.count(); ++b) {
     const Sequence& sequence =

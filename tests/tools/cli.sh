@@ -100,7 +100,7 @@ run 2 explain "$line" --implementation cpu/backward
 run 2 explain "fwd bf16 h=32/5 d=128 q=1 k=1"
 complains "32"
 run 2 explain "fwd bf17 h=1 d=1 q=1 k=1"
-complains "f32, f16 or bf16"
+complains "f32, f16, bf16 or i8"
 run 2 explain
 
 run 0 mask "fwd f32 h=1 d=64 q=8 k=12 band:-4:0:2" --tile=4x4

@@ -115,7 +115,7 @@ TEST(OurWorkloads, CoverWhatOperatorsHave) {
     const AttentionProblem& problem = workload.problem;
     backward = backward || problem.direction == Direction::kBackward;
     paged = paged || problem.kv.rows == KvSource::Rows::kPaged;
-    gathered = gathered || problem.kv.rows == KvSource::Rows::kGathered;
+    gathered = gathered || problem.kv.gathers();
     int8 = int8 || problem.has(Slot::kKeyScale);
     sink = sink || problem.has(Slot::kSink);
     keep = keep || problem.has(Slot::kKeep);

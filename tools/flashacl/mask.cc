@@ -49,7 +49,7 @@ Result<Masks> FromLine(const std::string& line) {
     besides = "besides, the mask tensor hides what it hides";
   } else if (problem->has(Slot::kTopK)) {
     besides = "of these, a row sees only what its top-k list names";
-  } else if (problem->lengths.device != Lengths::Device::kNone) {
+  } else if (!problem->lengths.known()) {
     besides = "lengths come with the run: this is the longest they may be";
   }
   return Masks{std::move(problem->lengths.sequences), std::move(problem->mask),

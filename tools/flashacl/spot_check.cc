@@ -187,7 +187,7 @@ Result<Checked> CheckAnswer(const Backend& backend, const Sample& sample,
       check.Check(&Sequence::queries, TakeRows, kMostExcerpts, checked.rows);
   if (same.ok() && problem.direction == Direction::kBackward) {
     // Of gathered columns only the first ones can be taken.
-    const bool gathered = problem.kv.rows == KvSource::Rows::kGathered;
+    const bool gathered = problem.kv.gathers();
     same = check.Check(&Sequence::keys, TakeColumns,
                        gathered ? 1 : kMostExcerpts, checked.columns);
   }
