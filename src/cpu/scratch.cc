@@ -26,13 +26,20 @@ int64_t QueryChannels(const AttentionProblem& problem) {
   return problem.qk_dim + problem.rope_dim;
 }
 
-// How many tiles of so many rows the problem has.
-int64_t TilesOf(const AttentionProblem& problem, int64_t rows) {
-  int64_t tiles = 0;
+// Packed rows of all sequences and kv heads, and of the longest sequence.
+struct PackedRows {
+  int64_t all = 0;
+  int64_t most = 0;
+};
+
+PackedRows PackedRowsOf(const AttentionProblem& problem) {
+  PackedRows rows;
   for (const Sequence& sequence : problem.lengths.sequences) {
-    tiles += CeilDiv(sequence.rows() * problem.group(), rows);
+    const int64_t packed = sequence.rows() * problem.group();
+    rows.all += packed * problem.kv_heads;
+    rows.most = std::max(rows.most, packed);
   }
-  return tiles * problem.kv_heads;
+  return rows;
 }
 
 }  // namespace
@@ -50,22 +57,33 @@ TileShape ForwardTileShape(const AttentionProblem& problem,
   shape.row_unit = kRowUnit;
   shape.rows =
       fitting(std::min(kRowShare * cache, kMostRowBytes), kMostRows, kRowUnit);
-  while (shape.rows > 4 * kRowUnit &&
-         TilesOf(problem, shape.rows) < kLeastTiles) {
+  const PackedRows packed = PackedRowsOf(problem);
+  while (shape.rows > kLeastRows && packed.all / shape.rows < kLeastTiles) {
     shape.rows /= 2;
   }
+  shape.rows = std::max(kRowUnit, RoundUp(shape.rows, kRowUnit));
+  shape.rows =
+      std::min(shape.rows, std::max(kRowUnit, RoundUp(packed.most, kRowUnit)));
   shape.cols = fitting(kColumnShare * cache, kMostColumns, kColumnUnit);
   shape.part_cols = kPartColumns;
+  shape.part_rows = kPartRows;
   return shape;
 }
 
 int64_t MostPartRows(const AttentionProblem& problem, const TileShape& shape) {
+  const int64_t most = std::min(shape.rows, shape.part_rows);
+  if (problem.lengths.keys == Lengths::Device::kEnds) {
+    // All sequences share one axis of keys. One that is split has more than
+    // part_cols of them, so there are few, and each has a part of less than
+    // part_cols at the end.
+    const int64_t keys = problem[Slot::kKey].dims[1];
+    return 2 * CeilDiv(keys, shape.part_cols) * most * problem.kv_heads;
+  }
   int64_t part_rows = 0;
   for (const Sequence& sequence : problem.lengths.sequences) {
     const int64_t parts = CeilDiv(sequence.columns(), shape.part_cols);
     if (parts <= 1) continue;
-    const int64_t rows =
-        std::min(sequence.rows() * problem.group(), shape.rows);
+    const int64_t rows = std::min(sequence.rows() * problem.group(), most);
     part_rows += rows * parts * problem.kv_heads;
   }
   return part_rows;

@@ -10,9 +10,10 @@ namespace flashacl::cpu {
 // tile, so their cost falls with its rows: from 256 to 512 to 1024 rows,
 // attention at 64 channels went from 0.78 to 0.80 to 0.81 of the FMA peak
 // (docs/notes/0012). A problem with fewer than kLeastTiles tiles of that size
-// gets smaller ones.
+// gets smaller ones, down to kLeastRows.
 inline constexpr int64_t kMostRows = 1024;
 inline constexpr int64_t kLeastTiles = 64;
+inline constexpr int64_t kLeastRows = 128;
 
 // Rows of tiles are multiples of this: whole panels of every instruction set.
 inline constexpr int64_t kRowUnit = 32;
@@ -35,6 +36,10 @@ inline constexpr int64_t kDepth = 256;
 
 // Columns of one part of rows that are split over several tiles, at least.
 inline constexpr int64_t kPartColumns = 1024;
+
+// Only so many packed rows are split: more of them keep a worker busy, and the
+// memory of their parts stays small.
+inline constexpr int64_t kPartRows = 64;
 
 // Rows asked for ahead of their use, besides what is asked for a step ahead:
 // rows that lie a power of two apart share a few sets of every cache, and push

@@ -10,8 +10,9 @@
 namespace flashacl::ops {
 namespace {
 
-// The most any lengths ask for: one sequence of all rows, which sees all. What
-// is as large as the lengths say is not there.
+// The most any lengths ask for: one sequence of all rows, which sees all, with
+// lengths that nobody knows before it runs. What is as large as the lengths say
+// is not there.
 AttentionProblem Widest(AttentionProblem problem) {
   const int64_t rows = problem[Slot::kQuery].dims[1];
   const int64_t columns = problem[Slot::kKey].dims[1];
@@ -19,6 +20,9 @@ AttentionProblem Widest(AttentionProblem problem) {
     sequence = {{rows, rows}, {columns, columns}};
   }
   problem.lengths.sequences.front() = {{0, rows}, {0, columns}};
+  problem.lengths.queries = problem.lengths.keys = Lengths::Device::kEnds;
+  problem[Slot::kQueryLengths] = problem[Slot::kKeyLengths] =
+      DenseSpec(DType::kI64, {problem.lengths.count(), 1, 1, 1});
   problem.mask = {};
   problem.score.bias = Score::Bias::kNone;
   problem.score.keep_probability = 1;

@@ -90,7 +90,8 @@ Schedule BuildSchedule(const Extent& extent, const TileShape& shape) {
     cut.tiles = CeilDiv(cut.packed_rows, cut.rows);
     cut.last_rows_first = cut.band.lower <= -Band::kOpen / 2;
     const Range seen = SeenColumns(cut.band, {0, rows}, cut.columns);
-    if (cut.tiles == 1 && !seen.empty()) {
+    const bool few = cut.tiles == 1 && cut.packed_rows <= shape.part_rows;
+    if (few && !seen.empty()) {
       cut.first_part = seen.first / shape.part_cols;
       cut.parts = CeilDiv(seen.last, shape.part_cols) - cut.first_part;
     }

@@ -30,8 +30,9 @@ struct TileShape {
   int64_t rows = 64;         // most packed rows of one tile
   int64_t row_unit = 1;      // tiles have a multiple of it, but for the last
   int64_t cols = 64;         // columns of one step inside a tile
-  int64_t part_cols = 4096;  // the only tile of a sequence is cut where its
-                             // columns pass a multiple of this
+  int64_t part_cols = 4096;  // a sequence of few rows is cut where its columns
+                             // pass a multiple of this
+  int64_t part_rows = 64;    // few are at most so many, in one tile
 };
 
 // What is cut: every sequence for every kv head.

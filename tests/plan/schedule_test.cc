@@ -90,7 +90,8 @@ Case RandomCase(Dice& dice) {
   for (size_t n = 0; n < rules; ++n) one.mask.rules.push_back(RandomRule(dice));
   one.kv_heads = dice.In(1, 3);
   one.group = dice.In(1, 5);
-  one.shape = {dice.In(1, 16), dice.In(1, 4), dice.In(1, 16), dice.In(1, 24)};
+  one.shape = {dice.In(1, 16), dice.In(1, 4), dice.In(1, 16), dice.In(1, 24),
+               dice.In(0, 20)};
   return one;
 }
 
@@ -259,7 +260,7 @@ TEST(Schedule, PartsLieOnAGrid) {
 
 TEST(Schedule, RowsAreCutAsEvenlyAsTheUnitAllows) {
   Case one = One(300, 64, Causal());
-  one.shape = {.rows = 256, .row_unit = 32, .cols = 64, .part_cols = 4096};
+  one.shape = {256, 32, 64, 4096, 64};
   const Schedule schedule = one.Build();
   ASSERT_EQ(schedule.count(), 2);
   // The rows that see most come first.
