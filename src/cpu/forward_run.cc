@@ -197,11 +197,18 @@ void ForwardRun::FillLanes(const Tile& cut, std::span<Lane> lanes) const {
   const int64_t group = problem_.group();
   const int64_t b = cut.sequence;
   const int64_t first_row = sequences_[static_cast<size_t>(b)].queries.first;
-  const auto row_of = [&](Slot slot, int64_t i, int64_t head) {
+  // Addresses of a head's rows lie evenly; these are of its row 0.
+  const auto row_of = [&](Slot slot, int64_t head) {
     const TensorSpec& spec = problem_[slot];
-    return bindings_[slot] +
-           spec.At(b, first_row + i, head) * SizeOf(spec.dtype);
+    return bindings_[slot] + spec.At(b, first_row, head) * SizeOf(spec.dtype);
   };
+  const auto step_of = [&](Slot slot) {
+    return problem_[slot].strides[1] * SizeOf(problem_[slot].dtype);
+  };
+  const int64_t query_step = step_of(Slot::kQuery);
+  const int64_t rope_step = step_of(Slot::kQueryRope);
+  const int64_t out_step = step_of(Slot::kOut);
+  const bool roped = problem_.rope_dim > 0;
   for (int64_t h = 0; h < group; ++h) {
     const int64_t head = cut.kv_head * group + h;
     const Plane mask(mask_, bindings_[Slot::kMask], b, head);
@@ -209,17 +216,19 @@ void ForwardRun::FillLanes(const Tile& cut, std::span<Lane> lanes) const {
     const Plane row_max(row_max_, bindings_[Slot::kRowMax], b, head);
     const Plane row_sum(row_sum_, bindings_[Slot::kRowSum], b, head);
     const GridPlane keep = keep_.present() ? keep_.Plane(b, head) : GridPlane{};
+    const std::byte* const query = row_of(Slot::kQuery, head);
+    const std::byte* const rope =
+        roped ? row_of(Slot::kQueryRope, head) : nullptr;
+    std::byte* const out = row_of(Slot::kOut, head);
     Lane lane = LaneOf(cut, head);
     // The first packed row of this head at or behind the tile's first.
     const int64_t ahead = ((h - cut.rows.first) % group + group) % group;
     for (int64_t n = ahead; n < cut.rows.size(); n += group) {
       const int64_t i = (cut.rows.first + n) / group;
       lane.position = i;
-      lane.query = row_of(Slot::kQuery, i, head);
-      if (problem_.rope_dim > 0) {
-        lane.query_rope = row_of(Slot::kQueryRope, i, head);
-      }
-      lane.out = row_of(Slot::kOut, i, head);
+      lane.query = query + i * query_step;
+      lane.query_rope = roped ? rope + i * rope_step : nullptr;
+      lane.out = out + i * out_step;
       lane.mask = mask.Row(i);
       lane.bias = bias.Row(i);
       lane.keep = keep_.present() ? keep.At(i, 0) : 0;

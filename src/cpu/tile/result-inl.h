@@ -92,22 +92,35 @@ inline bool StoresDirectly(const ForwardTile& tile) {
           out.dtype == DType::kBf16);
 }
 
-// Four channels of a row, from channel k on; fewer at the end of the row.
-HWY_INLINE void StoreQuad(DType dtype, const QuadVector& quad, int64_t k,
-                          int64_t count, std::byte* row) {
-  if (k + 4 > count) {
-    HWY_ALIGN float lanes[4];
-    hn::Store(quad, kQ, lanes);
-    const int64_t bytes = dtype == DType::kF32 ? 4 : 2;
-    for (int64_t n = 0; k + n < count; ++n) {
-      StoreElement(dtype, lanes[n], row + (k + n) * bytes);
-    }
-  } else if (dtype == DType::kF32) {
+// Four channels of a row, from channel k on.
+template <DType kType>
+HWY_INLINE void StoreQuad(const QuadVector& quad, int64_t k, std::byte* row) {
+  if constexpr (kType == DType::kF32) {
     hn::StoreU(quad, kQ, reinterpret_cast<float*>(row) + k);
-  } else if (dtype == DType::kF16) {
+  } else if constexpr (kType == DType::kF16) {
     StoreF16(kQ, quad, reinterpret_cast<uint16_t*>(row) + k);
   } else {
     StoreBf16(kQ, quad, reinterpret_cast<uint16_t*>(row) + k);
+  }
+}
+
+// Channels [0, v_dim) of `count` <= 4 rows from their panel to their place.
+template <DType kType>
+HWY_INLINE void StoreRows(const float* HWY_RESTRICT panel, int64_t v_dim,
+                          const Lane* lanes, int64_t count) {
+  // Rows that do not exist repeat the last one that does.
+  std::byte* to[4];
+  for (int64_t r = 0; r < 4; ++r) to[r] = lanes[std::min(r, count - 1)].out;
+  const int64_t whole = v_dim / 4 * 4;
+  PanelToRows(panel, whole, [&](int64_t k, const Quads& quads) HWY_ATTR {
+    HWY_UNROLL_ALL
+    for (int r = 3; r >= 0; --r) StoreQuad<kType>(quads.at[r], k, to[r]);
+  });
+  constexpr int64_t kBytes = kType == DType::kF32 ? 4 : 2;
+  for (int64_t r = 0; r < count; ++r) {
+    for (int64_t d = whole; d < v_dim; ++d) {
+      StoreElement(kType, panel[d * Width() + r], to[r] + d * kBytes);
+    }
   }
 }
 
@@ -148,13 +161,14 @@ inline void StoreFour(const ForwardTile& tile, int64_t first) {
   const int64_t count = std::min<int64_t>(4, tile.rows - first);
   const Lane* const lanes = scratch.lanes + first;
   if (StoresDirectly(tile)) {
-    const DType dtype = shape.out.dtype;
-    PanelToRows(from, v_dim, [&](int64_t k, const Quads& quads) HWY_ATTR {
-      for (int64_t r = 0; r < count; ++r) {
-        StoreQuad(dtype, quads.at[r], k, v_dim, lanes[r].out);
-      }
-    });
-    return;
+    switch (shape.out.dtype) {
+      case DType::kF32:
+        return StoreRows<DType::kF32>(from, v_dim, lanes, count);
+      case DType::kF16:
+        return StoreRows<DType::kF16>(from, v_dim, lanes, count);
+      default:
+        return StoreRows<DType::kBf16>(from, v_dim, lanes, count);
+    }
   }
   const FourRows stage{scratch.stage, scratch.stage_stride};
   PanelToRows(from, v_dim, [&](int64_t k, const Quads& quads) HWY_ATTR {
