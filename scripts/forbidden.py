@@ -27,8 +27,8 @@ WORDS = [
      "the environment is read in one place"),
     ("#if 0", r"^\s*#\s*if\s+0\b", {"src", "include", "tools", "tests",
      "bench", "examples"}, set(), "delete it; history keeps it"),
-    ("Highway", r"\bhwy\b|\bHWY_", {"src", "tools", "include"}, {"src/cpu/"},
-     "vector code lives in src/cpu"),
+    ("Highway", r"\bhwy\b|\bHWY_", {"src", "tools", "include", "tests"},
+     {"src/cpu/", "tests/cpu/"}, "vector code lives in src/cpu"),
 ]
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 # CANN's prefix, below the folders that speak CANN.

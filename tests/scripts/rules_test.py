@@ -96,6 +96,10 @@ class Rules(unittest.TestCase):
             self.source("src/base/bad.h", "#pragma once\n" + code + "\n")
             self.expect_one(forbidden.check(self.root), "src/base/bad.h:3")
 
+    def test_vector_words_are_for_tests_of_vector_code(self):
+        self.source("tests/base/bad_test.cc", "hwy::Add();\n")
+        self.expect_one(forbidden.check(self.root), "tests/base/bad_test.cc")
+
     def test_words_in_comments_and_texts_are_not_code(self):
         self.source("src/base/good.h", '#pragma once\n// never throw here\n'
                     'const char* kText = "throw // abort()"; /* printf( */\n')
@@ -104,6 +108,7 @@ class Rules(unittest.TestCase):
     def test_words_are_right_in_their_place(self):
         self.source("src/acl/environment.cc", 'auto* v = getenv("X");\n')
         self.source("src/cpu/tile/dot-inl.h", "using hwy::float16_t;\n")
+        self.source("tests/cpu/dot_test.cc", "using hwy::float16_t;\n")
         self.source("src/ops/x.h", "#pragma once\naclTensor* tensor;\n")
         self.assertEqual(forbidden.check(self.root), [])
 
