@@ -228,7 +228,7 @@ inline Range NextStep(const ForwardTile& tile, int64_t size, int64_t from) {
 // Memory is asked for early, a share with every panel: the keys of the next
 // step while this one is computed, and of the tile behind this one during the
 // last. Short sequences spend a third of their time waiting otherwise.
-void AttendTile(const ForwardTile& tile, const ForwardTile* behind) {
+inline void AttendTile(const ForwardTile& tile, const ForwardTile* behind) {
   const int64_t size = StepOf(tile);
   LoadedKeys loaded;
   KeyAddresses at[2];
