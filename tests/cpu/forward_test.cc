@@ -5,47 +5,28 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
 #include <string>
 #include <vector>
 
 #include "backends.h"
 #include "base/str.h"
 #include "cpu/forward_kernel.h"
-#include "hwy/targets.h"
 #include "plan/plan.h"
 #include "plan/sample.h"
 #include "plan/verify.h"
 #include "problem/notation.h"
+#include "tests/cpu/targets.h"
 #include "tests/testing/generator.h"
 
 namespace flashacl {
 namespace {
 
 using testing::ForRandomProblems;
+using testing::OnTarget;
 using testing::Space;
+using testing::TargetsHere;
 
-// While it lives, vector code runs on `target`.
-class OnTarget {
- public:
-  explicit OnTarget(int64_t target) {
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  }
-  ~OnTarget() {
-    hwy::SetSupportedTargetsForTest(0);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  }
-};
-
-std::vector<int64_t> Targets() {
-  const int64_t compiled = cpu::ForwardTargets() & hwy::SupportedTargets();
-  std::vector<int64_t> targets;
-  for (int64_t rest = compiled; rest != 0; rest &= rest - 1) {
-    targets.push_back(rest & -rest);
-  }
-  return targets;
-}
+std::vector<int64_t> Targets() { return TargetsHere(cpu::ForwardTargets()); }
 
 void ExpectRight(const AttentionProblem& problem, uint64_t seed) {
   const auto verdicts = Verify(CpuBackend(), problem, seed, "cpu/forward",
@@ -103,19 +84,8 @@ TEST_P(Forward, IsRightOnWideProblems) {
   }
 }
 
-TEST(ForwardTargets, HaveCodeOfTheirOwn) {
-  std::set<void (*)(const cpu::ForwardTile&, const cpu::ForwardTile*)> found;
-  for (const int64_t target : Targets()) {
-    const OnTarget on(target);
-    EXPECT_TRUE(found.insert(cpu::Forward().attend).second)
-        << hwy::TargetName(target);
-  }
-}
-
 INSTANTIATE_TEST_SUITE_P(EveryTarget, Forward, ::testing::ValuesIn(Targets()),
-                         [](const auto& one) {
-                           return std::string(hwy::TargetName(one.param));
-                         });
+                         testing::TargetTestName);
 
 }  // namespace
 }  // namespace flashacl

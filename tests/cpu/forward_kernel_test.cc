@@ -1,0 +1,523 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the tiles are built of, one by one and on every instruction set: exp,
+// conversions of elements, bits of masks, panels. forward_test.cc has the
+// whole.
+#include "cpu/forward_kernel.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <set>
+#include <vector>
+
+#include "base/half.h"
+#include "base/random.h"
+#include "tests/cpu/targets.h"
+#include "tests/testing/fenced.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "tests/cpu/forward_kernel_test.cc"
+#include "cpu/targets.h"
+#include "hwy/foreach_target.h"
+// After foreach_target.h.
+#include "cpu/forward-inl.h"
+
+// Vector code behind plain functions.
+#ifndef FLASHACL_TESTS_CPU_PIECES
+#define FLASHACL_TESTS_CPU_PIECES
+namespace flashacl::cpu {
+struct Pieces {
+  int64_t width;  // rows of a panel
+  void (*exp)(const float* from, int64_t count, float* to);
+  void (*load_row)(const RowFormat&, const std::byte*, int64_t count, float*);
+  void (*store_row)(const RowFormat&, const float*, int64_t count, std::byte*);
+  // Four elements in a register.
+  void (*store_quad)(DType dtype, const float* from, std::byte* to);
+  uint32_t (*zero_bits)(const std::byte*, int64_t step, int64_t count);
+  uint32_t (*bits_at)(const std::byte*, int64_t bit, int64_t step,
+                      int64_t count);
+  uint32_t (*band_bits)(const Band&, int64_t i, int64_t col);
+  // Returns the greatest score of each lane in `top`.
+  void (*hide)(float* scores, const uint32_t* words, int64_t count, float* top);
+  void (*drop)(float* weights, const uint32_t* words, int64_t count);
+  void (*rows_to_panel)(float* rows, int64_t stride, int64_t count,
+                        float* panel);
+  void (*panel_to_rows)(const float* panel, int64_t count, float* rows,
+                        int64_t stride);
+  bool (*all_finite)(const float* from, int64_t rows, int64_t channels,
+                     int64_t stride);
+  Range (*seen_by)(const Band&, const Lane* lanes, int64_t count, Range cols);
+};
+}  // namespace flashacl::cpu
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+
+void ExpOf(const float* from, int64_t count, float* to) {
+  for (int64_t n = 0; n < count; n += Lanes()) {
+    hn::StoreU(Exp(hn::LoadU(kF, from + n)), kF, to + n);
+  }
+}
+
+void StoreFourOf(DType dtype, const float* from, std::byte* to) {
+  StoreQuad(dtype, hn::LoadU(kQ, from), 0, 4, to);
+}
+
+void HideOf(float* scores, const uint32_t* words, int64_t count, float* top) {
+  const PanelPair greatest = HideScores(scores, words, count);
+  hn::StoreU(greatest.low, kF, top);
+  hn::StoreU(greatest.high, kF, top + Lanes());
+}
+
+void RowsToPanelOf(float* rows, int64_t stride, int64_t count, float* panel) {
+  RowsToPanel({rows, stride}, count, panel);
+}
+
+void PanelToRowsOf(const float* panel, int64_t count, float* rows,
+                   int64_t stride) {
+  const FourRows to{rows, stride};
+  PanelToRows(panel, count, [&](int64_t k, const Quads& quads) HWY_ATTR {
+    to.Store(quads, k);
+  });
+}
+
+Range SeenByOf(const Band& band, const Lane* lanes, int64_t count, Range cols) {
+  Panel panel{};
+  panel.lanes = lanes;
+  panel.count = count;
+  return SeenBy(band, panel, cols);
+}
+
+Pieces PieceTable() {
+  return {Width(),       ExpOf,         LoadRow,   StoreRow, StoreFourOf,
+          ZeroBits,      BitsAt,        BandBits,  HideOf,   DropWeights,
+          RowsToPanelOf, PanelToRowsOf, AllFinite, SeenByOf};
+}
+
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace flashacl::cpu {
+namespace {
+
+HWY_EXPORT(PieceTable);
+
+using testing::FencedBytes;
+using testing::OnTarget;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr int64_t kMostKeys = 144;
+
+std::vector<int64_t> Targets() {
+  return testing::TargetsHere(ForwardTargets());
+}
+
+class Piece : public ::testing::TestWithParam<int64_t> {
+ protected:
+  const OnTarget target_{GetParam()};
+  const Pieces pieces_ = HWY_DYNAMIC_DISPATCH(PieceTable)();
+  Random random_{7};
+
+  std::vector<float> Exp(std::vector<float> from) const {
+    const size_t count = from.size();
+    from.resize(count + 64, 0.0f);
+    std::vector<float> to(from.size());
+    pieces_.exp(from.data(), static_cast<int64_t>(count), to.data());
+    to.resize(count);
+    return to;
+  }
+
+  float AnyFloat() {
+    return std::bit_cast<float>(static_cast<uint32_t>(random_.Bits()));
+  }
+};
+
+TEST(ForwardTargets, HaveCodeOfTheirOwn) {
+  std::set<void (*)(const ForwardTile&, const ForwardTile*)> attends;
+  std::set<void (*)(const ForwardTile&, int64_t)> merges;
+  for (const int64_t target : Targets()) {
+    const OnTarget on(target);
+    EXPECT_TRUE(attends.insert(Forward().attend).second)
+        << hwy::TargetName(target);
+    EXPECT_TRUE(merges.insert(Forward().merge).second)
+        << hwy::TargetName(target);
+  }
+  EXPECT_FALSE(attends.empty());
+}
+
+TEST_P(Piece, ExpIsWithinItsBound) {
+  // Every 61st float from -0 to -88.
+  const auto last = std::bit_cast<uint32_t>(-88.0f);
+  double worst = 0;  // share of what is allowed
+  float worst_at = 0;
+  std::vector<float> block;
+  const auto check = [&] {
+    const std::vector<float> found = Exp(block);
+    for (size_t n = 0; n < block.size(); ++n) {
+      if (block[n] < -87.3f) {
+        EXPECT_EQ(found[n], 0.0f) << block[n];
+        continue;
+      }
+      const double truth = std::exp(double{block[n]});
+      const double error = std::fabs(double{found[n]} - truth) / truth;
+      const double share = error / (2.1e-7 - 2.8e-9 * double{block[n]});
+      if (share > worst) {
+        worst = share;
+        worst_at = block[n];
+      }
+    }
+    block.clear();
+  };
+  for (uint32_t bits = 0x80000000u; bits <= last; bits += 61) {
+    block.push_back(std::bit_cast<float>(bits));
+    if (block.size() == 4096) check();
+  }
+  check();
+  EXPECT_LE(worst, 1) << "at " << worst_at;
+}
+
+TEST_P(Piece, ExpOfNothingIsZeroAndOfNaNIsNaN) {
+  EXPECT_EQ(Exp({0.0f}), std::vector<float>{1.0f});
+  EXPECT_EQ(Exp({-0.0f}), std::vector<float>{1.0f});
+  for (const float t : {-kInfinity, -FLT_MAX, -1e10f, -88.0f, -87.31f}) {
+    EXPECT_EQ(Exp({t}), std::vector<float>{0.0f}) << t;
+  }
+  for (int n = 0; n < 100000; ++n) {
+    const auto payload = static_cast<uint32_t>(random_.Within(1, 0x7FFFFF));
+    const uint32_t sign = random_.OneIn(2) ? 0x80000000u : 0;
+    const float nan = std::bit_cast<float>(sign | 0x7F800000u | payload);
+    ASSERT_TRUE(std::isnan(Exp({nan})[0])) << std::hex << payload;
+  }
+}
+
+// Same number, same infinity, or NaN both.
+void ExpectSame(float found, float expected, uint32_t from) {
+  if (std::isnan(expected)) {
+    EXPECT_TRUE(std::isnan(found)) << std::hex << from;
+  } else {
+    EXPECT_EQ(std::bit_cast<uint32_t>(found), std::bit_cast<uint32_t>(expected))
+        << std::hex << from;
+  }
+}
+
+RowFormat FormatOf(DType dtype, int64_t step = 1) {
+  RowFormat format;
+  format.dtype = dtype;
+  format.step = step;
+  format.element_bytes = SizeOf(dtype);
+  return format;
+}
+
+TEST_P(Piece, LoadsEvery16BitFloat) {
+  std::vector<uint16_t> all(0x10000);
+  for (uint32_t n = 0; n < all.size(); ++n) all[n] = static_cast<uint16_t>(n);
+  std::vector<float> found(all.size());
+  for (const DType dtype : {DType::kF16, DType::kBf16}) {
+    pieces_.load_row(FormatOf(dtype), reinterpret_cast<std::byte*>(all.data()),
+                     static_cast<int64_t>(all.size()), found.data());
+    for (uint32_t n = 0; n < all.size(); ++n) {
+      const float expected =
+          dtype == DType::kF16 ? F32FromF16(all[n]) : F32FromBf16(all[n]);
+      ExpectSame(found[n], expected, n);
+    }
+  }
+}
+
+TEST_P(Piece, LoadsEveryByte) {
+  std::vector<int8_t> all(256);
+  std::vector<float> found(all.size());
+  for (int n = 0; n < 256; ++n) {
+    all[static_cast<size_t>(n)] = static_cast<int8_t>(n - 128);
+  }
+  pieces_.load_row(FormatOf(DType::kI8),
+                   reinterpret_cast<std::byte*>(all.data()), 256, found.data());
+  for (int n = 0; n < 256; ++n) {
+    EXPECT_EQ(found[static_cast<size_t>(n)], static_cast<float>(n - 128));
+  }
+}
+
+// Rows of any length and step, read to their last element and no further.
+TEST_P(Piece, LoadsAndStoresRowsExactly) {
+  for (const DType dtype :
+       {DType::kF32, DType::kF16, DType::kBf16, DType::kI8}) {
+    for (int64_t count = 0; count < 70; ++count) {
+      for (const int64_t step : {1, 2, 5}) {
+        const RowFormat format = FormatOf(dtype, step);
+        const int64_t size = format.element_bytes;
+        const int64_t elements = count == 0 ? 0 : (count - 1) * step + 1;
+        std::vector<float> row(static_cast<size_t>(count)), back(row);
+        for (float& x : row) x = static_cast<float>(random_.Within(-9, 9));
+        const FencedBytes memory(elements * size);
+        pieces_.store_row(format, row.data(), count, memory.data());
+        pieces_.load_row(format, memory.data(), count, back.data());
+        EXPECT_EQ(back, row) << Name(dtype) << " * " << count << " by " << step;
+        for (int64_t n = 0; n < elements * size; ++n) {
+          if (n / size % step == 0) continue;
+          EXPECT_EQ(memory.data()[n], std::byte{0xFF}) << "between elements";
+        }
+      }
+    }
+  }
+}
+
+// Every 16-bit number, the ties between neighbours and what is next to them;
+// then numbers of any size, infinities and NaNs of any payload.
+TEST_P(Piece, StoresWithOneRoundingToEven) {
+  std::vector<float> from;
+  for (uint32_t bits = 0; bits < 0xFFFF; ++bits) {
+    const auto low = static_cast<uint16_t>(bits);
+    const auto high = static_cast<uint16_t>(bits + 1);
+    for (const auto& [a, b] :
+         {std::pair(F32FromF16(low), F32FromF16(high)),
+          std::pair(F32FromBf16(low), F32FromBf16(high))}) {
+      const float tie = a / 2 + b / 2;
+      from.insert(from.end(), {a, tie, std::nextafter(tie, kInfinity),
+                               std::nextafter(tie, -kInfinity)});
+    }
+  }
+  for (const float x : {65504.0f, 65519.996f, 65520.0f, 65536.0f, FLT_MAX,
+                        0x1.FEp127f, 0x1.FFp127f, 0x1.FEFFFEp127f, kInfinity,
+                        FLT_MIN, 0x1p-149f, 0x1p-24f, 0x1p-25f, 0x1.8p-25f}) {
+    from.insert(from.end(), {x, -x});
+  }
+  for (int n = 0; n < 500000; ++n) from.push_back(AnyFloat());
+  while (from.size() % 4 != 0) from.push_back(0);
+
+  for (const DType dtype : {DType::kF16, DType::kBf16}) {
+    std::vector<uint16_t> quads(from.size()), rows(from.size());
+    for (size_t n = 0; n < from.size(); n += 4) {
+      pieces_.store_quad(dtype, &from[n],
+                         reinterpret_cast<std::byte*>(&quads[n]));
+    }
+    pieces_.store_row(FormatOf(dtype), from.data(),
+                      static_cast<int64_t>(from.size()),
+                      reinterpret_cast<std::byte*>(rows.data()));
+    const auto wide = [dtype](uint16_t bits) {
+      return dtype == DType::kF16 ? F32FromF16(bits) : F32FromBf16(bits);
+    };
+    for (size_t n = 0; n < from.size(); ++n) {
+      const float expected = wide(dtype == DType::kF16 ? F16FromF32(from[n])
+                                                       : Bf16FromF32(from[n]));
+      ExpectSame(wide(quads[n]), expected, std::bit_cast<uint32_t>(from[n]));
+      ExpectSame(wide(rows[n]), expected, std::bit_cast<uint32_t>(from[n]));
+    }
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(Piece, MaskBytesBecomeBits) {
+  for (int rounds = 0; rounds < 3000; ++rounds) {
+    const int64_t count = random_.Within(1, 32);
+    const int64_t step = random_.OneIn(2) ? 1 : random_.Within(0, 4);
+    const FencedBytes memory((count - 1) * step + 1);
+    for (std::byte& one : memory.span()) {
+      one = static_cast<std::byte>(random_.OneIn(2)   ? 0
+                                   : random_.OneIn(2) ? 1
+                                                      : random_.Bits() & 0xFF);
+    }
+    uint32_t expected = 0;
+    for (int64_t n = 0; n < count; ++n) {
+      if (memory.data()[n * step] == std::byte{0}) expected |= 1u << n;
+    }
+    EXPECT_EQ(pieces_.zero_bits(memory.data(), step, count), expected);
+  }
+}
+
+TEST_P(Piece, KeepBitsAreReadWhereTheyAre) {
+  for (int rounds = 0; rounds < 3000; ++rounds) {
+    const int64_t bit = random_.Within(0, 100);
+    const int64_t count = random_.Within(1, 32);
+    const int64_t step = random_.OneIn(2) ? 1 : random_.Within(0, 9);
+    const FencedBytes memory(CeilDiv(bit + (count - 1) * step + 1, 8));
+    for (std::byte& one : memory.span()) {
+      one = static_cast<std::byte>(random_.Bits() & 0xFF);
+    }
+    uint32_t expected = 0;
+    for (int64_t n = 0; n < count; ++n) {
+      const int64_t at = bit + n * step;
+      const auto byte = std::to_integer<uint32_t>(memory.data()[at / 8]);
+      expected |= ((byte >> (at % 8)) & 1u) << n;
+    }
+    EXPECT_EQ(pieces_.bits_at(memory.data(), bit, step, count), expected);
+  }
+}
+
+Band AnyBand(Random& random) {
+  Band band;
+  if (random.OneIn(2)) band.lower = random.Within(-200, 100);
+  if (random.OneIn(2)) band.upper = random.Within(-100, 200);
+  if (random.OneIn(3)) band.prefix = random.Within(0, 200);
+  return band;
+}
+
+TEST_P(Piece, BandBitsAreWhatTheBandSees) {
+  for (int rounds = 0; rounds < 20000; ++rounds) {
+    const Band band = AnyBand(random_);
+    const int64_t i = random_.Within(0, 200);
+    const int64_t col = random_.Within(0, 300);
+    uint32_t expected = 0;
+    for (int64_t n = 0; n < 32; ++n) {
+      if (band.Sees(i, col + n)) expected |= 1u << n;
+    }
+    ASSERT_EQ(pieces_.band_bits(band, i, col), expected)
+        << band.lower << " " << band.upper << " " << band.prefix << ", " << i
+        << ", " << col;
+  }
+}
+
+// The columns a panel takes in hold all that its rows see, and no row sees the
+// last it leaves out on either side.
+TEST_P(Piece, PanelsTakeInWhatTheirRowsSee) {
+  for (int rounds = 0; rounds < 20000; ++rounds) {
+    const Band band = AnyBand(random_);
+    const int64_t group = random_.Within(1, 5);
+    const int64_t packed = random_.Within(0, 500);
+    std::vector<Lane> lanes(
+        static_cast<size_t>(random_.Within(1, pieces_.width)));
+    for (size_t r = 0; r < lanes.size(); ++r) {
+      lanes[r].position = (packed + static_cast<int64_t>(r)) / group;
+    }
+    const int64_t first = random_.Within(0, 300);
+    const Range cols{first, first + random_.Within(1, 144)};
+    const Range found = pieces_.seen_by(
+        band, lanes.data(), static_cast<int64_t>(lanes.size()), cols);
+    for (int64_t j = cols.first; j < cols.last; ++j) {
+      const bool inside = found.first <= j && j < found.last;
+      for (const Lane& lane : lanes) {
+        ASSERT_TRUE(inside || !band.Sees(lane.position, j))
+            << band.lower << " " << band.upper << " " << band.prefix << ", "
+            << lane.position << ", " << j;
+      }
+    }
+    if (found.empty()) continue;
+    EXPECT_GE(found.first, cols.first);
+    EXPECT_LE(found.last, cols.last);
+  }
+}
+
+// Numbers for a panel of `count` keys, and a bit for each.
+struct MarkedPanel {
+  std::vector<float> memory;
+  std::vector<uint32_t> words;
+  float* scores;
+  uint32_t* bits;
+  int64_t width;
+
+  MarkedPanel(int64_t count, int64_t lanes, Random& random)
+      : memory(static_cast<size_t>(count * lanes + 16)),
+        words(static_cast<size_t>(CeilDiv(count, 32) * lanes + 16)),
+        scores(Aligned(memory.data())),
+        bits(Aligned(words.data())),
+        width(lanes) {
+    for (float& x : memory) x = random.OneIn(50) ? NAN : random.Bell();
+    for (uint32_t& word : words) word = static_cast<uint32_t>(random.Bits());
+  }
+
+  template <typename T>
+  static T* Aligned(T* at) {
+    const auto address = reinterpret_cast<uintptr_t>(at);
+    return at + (64 - address % 64) % 64 / sizeof(T);
+  }
+  bool marked(int64_t j, int64_t lane) const {
+    return (bits[j / 32 * width + lane] >> (j % 32) & 1u) != 0;
+  }
+};
+
+TEST_P(Piece, HiddenScoresBecomeMinusInfinity) {
+  for (int64_t count = 1; count <= kMostKeys; ++count) {
+    const MarkedPanel panel(count, pieces_.width, random_);
+    const std::vector<float> before(panel.scores,
+                                    panel.scores + count * pieces_.width);
+    std::vector<float> top(static_cast<size_t>(pieces_.width));
+    pieces_.hide(panel.scores, panel.bits, count, top.data());
+    std::vector<float> greatest(top.size(), -kInfinity);
+    for (int64_t j = 0; j < count; ++j) {
+      for (int64_t lane = 0; lane < pieces_.width; ++lane) {
+        const auto n = static_cast<size_t>(j * pieces_.width + lane);
+        const float expected = panel.marked(j, lane) ? before[n] : -kInfinity;
+        ExpectSame(panel.scores[n], expected, static_cast<uint32_t>(n));
+        float& most = greatest[static_cast<size_t>(lane)];
+        most = std::fmax(most, expected);
+      }
+    }
+    EXPECT_EQ(top, greatest);
+  }
+}
+
+TEST_P(Piece, DroppedWeightsBecomeZero) {
+  for (int64_t count = 1; count <= kMostKeys; ++count) {
+    const MarkedPanel panel(count, pieces_.width, random_);
+    const std::vector<float> before(panel.scores,
+                                    panel.scores + count * pieces_.width);
+    pieces_.drop(panel.scores, panel.bits, count);
+    for (int64_t j = 0; j < count; ++j) {
+      for (int64_t lane = 0; lane < pieces_.width; ++lane) {
+        const auto n = static_cast<size_t>(j * pieces_.width + lane);
+        ExpectSame(panel.scores[n], panel.marked(j, lane) ? before[n] : 0.0f,
+                   static_cast<uint32_t>(n));
+      }
+    }
+  }
+}
+
+// Element k of row r is lane r of element k of the panel, there and back.
+TEST_P(Piece, RowsBecomePanelsAndBack) {
+  constexpr int64_t kStride = 80;
+  std::vector<float> rows(4 * kStride), back(rows.size());
+  for (float& x : rows) x = random_.Bell();
+  for (int64_t count = 1; count <= 70; ++count) {
+    std::vector<float> panel(
+        static_cast<size_t>(RoundUp(count, 4) * pieces_.width), 7.0f);
+    pieces_.rows_to_panel(rows.data(), kStride, count, panel.data());
+    pieces_.panel_to_rows(panel.data(), count, back.data(), kStride);
+    for (int64_t k = 0; k < count; ++k) {
+      for (int64_t lane = 0; lane < pieces_.width; ++lane) {
+        const float found =
+            panel[static_cast<size_t>(k * pieces_.width + lane)];
+        if (lane >= 4) {
+          ASSERT_EQ(found, 7.0f) << "lanes of others";
+          continue;
+        }
+        const auto n = static_cast<size_t>(lane * kStride + k);
+        ASSERT_EQ(found, rows[n]) << k << " of " << count;
+        ASSERT_EQ(back[n], rows[n]) << k << " of " << count;
+      }
+    }
+  }
+}
+
+TEST_P(Piece, OneNumberThatIsNotFiniteIsFound) {
+  for (int rounds = 0; rounds < 3000; ++rounds) {
+    const int64_t rows = random_.Within(1, 9);
+    const int64_t channels = random_.Within(1, 70);
+    const int64_t stride = channels + random_.Within(0, 20);
+    std::vector<float> numbers(static_cast<size_t>(rows * stride), NAN);
+    const auto at = [&](int64_t row, int64_t d) -> float& {
+      return numbers[static_cast<size_t>(row * stride + d)];
+    };
+    for (int64_t row = 0; row < rows; ++row) {
+      for (int64_t d = 0; d < channels; ++d) {
+        at(row, d) = random_.OneIn(9) ? FLT_MAX : random_.Bell();
+      }
+    }
+    EXPECT_TRUE(pieces_.all_finite(numbers.data(), rows, channels, stride));
+    at(random_.Within(0, rows - 1), random_.Within(0, channels - 1)) =
+        random_.OneIn(3)   ? kInfinity
+        : random_.OneIn(2) ? -kInfinity
+                           : NAN;
+    EXPECT_FALSE(pieces_.all_finite(numbers.data(), rows, channels, stride));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryTarget, Piece, ::testing::ValuesIn(Targets()),
+                         testing::TargetTestName);
+
+}  // namespace
+}  // namespace flashacl::cpu
+#endif  // HWY_ONCE
