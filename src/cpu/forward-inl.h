@@ -85,7 +85,8 @@ inline PanelPair ScoreKeys(const ForwardTile& tile, const Panel& panel,
   const ForwardScratch& scratch = tile.scratch;
   const int64_t channels = tile.shape->qk_dim + tile.shape->rope_dim;
   PanelPair top = PanelPair::Of(kMinusInfinity);
-  for (int64_t d = 0; d < channels; d += kDepth) {
+  // Also without channels: then every score is 0.
+  for (int64_t d = 0; d == 0 || d < channels; d += kDepth) {
     const Range slice{d, std::min(d + kDepth, channels)};
     const float* const last = slice.last == channels ? &factor : nullptr;
     ForBlocks(local.size(), [&](int64_t j, auto size) HWY_ATTR {

@@ -84,6 +84,21 @@ TEST_P(Forward, IsRightOnWideProblems) {
   }
 }
 
+// Scores without channels are all 0, or their biases.
+TEST_P(Forward, IsRightWithoutChannels) {
+  const OnTarget target(GetParam());
+  for (const char* line :
+       {"fwd f32 h=2 d=0/4 q=20 k=50", "fwd f16 h=2/1 d=0/9 q=3 k=30 bias",
+        "fwd bf16 h=1 d=0/5 q=40 k=40 causal stats sink",
+        "fwd f32 h=1 d=4/0 q=3 k=5 stats", "fwd f32 h=1 d=0 q=3 k=5 stats",
+        "fwd f32 h=1 d=0+3/4 q=3 k=5"}) {
+    SCOPED_TRACE(line);
+    const Result<AttentionProblem> problem = Parse(line);
+    ASSERT_TRUE(problem.ok()) << problem.status().message();
+    ExpectRight(*problem, 3);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(EveryTarget, Forward, ::testing::ValuesIn(Targets()),
                          testing::TargetTestName);
 
