@@ -106,6 +106,9 @@ ForwardRun::ForwardRun(const AttentionProblem& problem,
   shape_.keep_step = ColumnStep(keep_);
   shape_.bias = RowFormat(problem[Slot::kBias]);
   shape_.bias.step = ColumnStep(bias_);
+  if (bias_.spec().placement == Placement::kDiagonal) {
+    shape_.bias_ahead = bias_.spec().dims[2];
+  }
   const Grid& result = row_max_.present() ? row_max_ : row_sum_;
   shape_.result_lanes = result.present() ? result.spec().dims[3] : 0;
   shape_.result_step = ColumnStep(result);

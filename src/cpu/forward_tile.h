@@ -66,6 +66,9 @@ struct ForwardShape {
   float keep_probability = 1;
   bool masked = false, biased = false, dropped = false;
   RowFormat query, query_rope, bias, out;
+  // Row i has a bias for columns below i + bias_ahead; it sees none of the
+  // rest.
+  int64_t bias_ahead = Band::kOpen;
   int64_t mask_step = 0;     // bytes from column to column
   int64_t keep_step = 0;     // bits
   int64_t result_lanes = 0;  // copies of a row max and a row sum

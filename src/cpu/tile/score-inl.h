@@ -33,7 +33,10 @@ inline void AddBias(const ForwardTile& tile, const Lane* lanes, int64_t count,
     for (int64_t r = 0; r < 4; ++r) {
       // Lanes without a row repeat the last: what they get is never used.
       const Lane& lane = lanes[std::min(first + r, count - 1)];
-      LoadRow(shape.bias, lane.bias + offset, cols.size(), stage + r * stride);
+      const int64_t last =
+          std::min(cols.last, lane.position + shape.bias_ahead);
+      LoadRow(shape.bias, lane.bias + offset, last - cols.first,
+              stage + r * stride);
     }
     AddRowsToPanel({stage, stride}, cols.size(), factor, scores + first);
   }
