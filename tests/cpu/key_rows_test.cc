@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where keys and values are, against the definition: tensors by their strides,
+// pages by the block table.
+#include "cpu/key_rows.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <vector>
+
+#include "plan/geometry.h"
+#include "problem/notation.h"
+#include "tests/testing/generator.h"
+#include "tests/testing/random.h"
+#include "tests/testing/small_case.h"
+
+namespace flashacl::cpu {
+namespace {
+
+using Rows = KvSource::Rows;
+using testing::ForRandomProblems;
+using testing::OneOf;
+using testing::Space;
+
+Space ForwardSpace() {
+  Space space;
+  space.backward = false;
+  space.most_dim = 20;
+  return space;
+}
+
+// Page numbers that are none, here and there.
+void SpoilTable(SmallCase& small, Random& random) {
+  const auto pages = static_cast<double>(small.problem()[Slot::kKey].dims[0]);
+  for (int64_t n = 0; n < small.count(Slot::kBlockTable); ++n) {
+    if (!random.OneIn(5)) continue;
+    small.Put(Slot::kBlockTable, n,
+              OneOf<double>(random, {-1, pages, pages + 1,
+                                     std::numeric_limits<int32_t>::max(),
+                                     std::numeric_limits<int32_t>::min()}));
+  }
+}
+
+// The keys of one sequence and kv head of a case.
+struct Keys {
+  const SmallCase& small;
+  Sequence extent;
+  int64_t sequence;
+  int64_t kv_head;
+
+  const AttentionProblem& problem() const { return small.problem(); }
+
+  // Negative: there is none.
+  int64_t PageOf(int64_t j) const {
+    const TensorSpec& table = problem()[Slot::kBlockTable];
+    const auto page = static_cast<int64_t>(small.Get(
+        Slot::kBlockTable, table.At(sequence, j / problem().kv.page_rows)));
+    return page < problem()[Slot::kKey].dims[0] ? page : -1;
+  }
+
+  const std::byte* At(Slot slot, int64_t j) const {
+    const KvSource& kv = problem().kv;
+    const auto b = static_cast<size_t>(sequence);
+    TensorSpec spec = problem()[slot];
+    const std::byte* base = small.bindings()[slot];
+    int64_t outer = sequence;
+    int64_t row = extent.keys.first + j;
+    if (kv.rows == Rows::kPaged) {
+      outer = PageOf(j);
+      row = j % kv.page_rows;
+    } else if (kv.rows == Rows::kList && slot != Slot::kKeyRope) {
+      const bool key = slot == Slot::kKey;
+      spec = key ? kv.key_list[b] : kv.value_list[b];
+      base =
+          key ? small.bindings().key_list[b] : small.bindings().value_list[b];
+      outer = 0;
+    }
+    if (outer < 0) return nullptr;
+    return base + spec.At(outer, row, kv_head) * SizeOf(spec.dtype);
+  }
+
+  void ExpectLocated(const KeyRows& rows, Range cols) const {
+    const auto count = static_cast<size_t>(cols.size());
+    const std::byte* const canary = &reinterpret_cast<const std::byte&>(*this);
+    std::vector<const std::byte*> key(count + 1, canary), rope(key), value(key);
+    const bool absent =
+        rows.Locate(cols, key.data(), rope.data(), value.data());
+    bool missing = false;
+    for (int64_t j = cols.first; j < cols.last; ++j) {
+      const auto n = static_cast<size_t>(j - cols.first);
+      const bool paged = problem().kv.rows == Rows::kPaged;
+      if (paged && PageOf(j) < 0) {
+        missing = true;
+        EXPECT_EQ(key[n], nullptr) << j;
+        EXPECT_EQ(rope[n], nullptr) << j;
+        EXPECT_EQ(value[n], nullptr) << j;
+        continue;
+      }
+      EXPECT_EQ(key[n], At(Slot::kKey, j)) << j;
+      EXPECT_EQ(rope[n],
+                problem().rope_dim > 0 ? At(Slot::kKeyRope, j) : nullptr)
+          << j;
+      EXPECT_EQ(value[n],
+                problem().kv.value_is_key ? nullptr : At(Slot::kValue, j))
+          << j;
+    }
+    EXPECT_EQ(absent, missing);
+    for (const auto* at : {&key, &rope, &value}) {
+      EXPECT_EQ((*at)[count], canary) << "written behind the last";
+    }
+  }
+};
+
+TEST(KeyRows, LocateIsTheDefinition) {
+  int64_t paged = 0, listed = 0;
+  ForRandomProblems(
+      2000, ForwardSpace(), [&](const AttentionProblem& p, Random& random) {
+        if (p.kv.rows == Rows::kGathered) return;
+        SmallCase small(p);
+        small.FillInputs(random);
+        if (p.kv.rows == Rows::kPaged) SpoilTable(small, random);
+        const auto sequences = ResolveSequences(p, small.bindings());
+        for (size_t b = 0; b < sequences.size(); ++b) {
+          const int64_t columns = sequences[b].columns();
+          for (int64_t g = 0; g < p.kv_heads; ++g) {
+            const Keys keys{small, sequences[b], static_cast<int64_t>(b), g};
+            const KeyRows rows(p, small.bindings(), sequences[b],
+                               static_cast<int64_t>(b), g);
+            keys.ExpectLocated(rows, {0, columns});
+            keys.ExpectLocated(rows, {columns, columns});
+            if (columns == 0) continue;
+            const int64_t first = random.Within(0, columns - 1);
+            keys.ExpectLocated(rows, {first, random.Within(first, columns)});
+          }
+        }
+        paged += p.kv.rows == Rows::kPaged;
+        listed += p.kv.rows == Rows::kList;
+      });
+  EXPECT_GT(paged, 100);
+  EXPECT_GT(listed, 50);
+}
+
+TEST(KeyRows, SourcesHaveTheProblemsChannelsAndFormats) {
+  ForRandomProblems(
+      300, ForwardSpace(), [](const AttentionProblem& p, Random&) {
+        if (p.kv.rows == Rows::kGathered) return;
+        const SmallCase small(p);
+        const KeyRows rows(p, small.bindings(), p.lengths.sequences[0], 0, 0);
+        EXPECT_EQ(rows.key.channels, p.qk_dim);
+        EXPECT_EQ(rows.rope.channels, p.rope_dim);
+        EXPECT_EQ(rows.value.channels, p.v_dim);
+        if (rows.key.base != nullptr) {
+          EXPECT_EQ(rows.key.format.dtype, p[Slot::kKey].dtype);
+        }
+        EXPECT_TRUE(p.rope_dim > 0 || rows.rope.base == nullptr);
+        EXPECT_TRUE(!p.kv.value_is_key || rows.value.base == nullptr);
+      });
+}
+
+// Offsets of large caches do not fit 32 bits, neither in bytes nor in rows.
+TEST(KeyRows, OffsetsPassThirtyTwoBits) {
+  const auto problem = Parse("fwd f32 h=4 d=128 q=1 k=64 paged:16");
+  ASSERT_TRUE(problem.ok());
+  AttentionProblem large = *problem;
+  large[Slot::kKey] = DenseSpec(DType::kF32, {int64_t{1} << 24, 16, 4, 128});
+  large[Slot::kValue] = large[Slot::kKey];
+  const int32_t last = (1 << 24) - 1;
+  std::vector<int32_t> table(4, last);
+  // Nothing is read there; only the distance counts.
+  std::vector<std::byte> anchor(1);
+  Bindings bindings;
+  bindings[Slot::kKey] = bindings[Slot::kValue] = anchor.data();
+  bindings[Slot::kBlockTable] = reinterpret_cast<std::byte*>(table.data());
+  const KeyRows rows(large, bindings, large.lengths.sequences[0], 0, 3);
+  const std::byte *key, *rope, *value;
+  EXPECT_FALSE(rows.Locate({63, 64}, &key, &rope, &value));
+  const int64_t expected = large[Slot::kKey].At(last, 15, 3) * 4;
+  EXPECT_GT(expected, int64_t{1} << 36);
+  EXPECT_EQ(reinterpret_cast<intptr_t>(key) -
+                reinterpret_cast<intptr_t>(anchor.data()),
+            expected);
+  EXPECT_EQ(value, key);
+}
+
+}  // namespace
+}  // namespace flashacl::cpu

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scratch memory is as large as kernels of any width need, nobody shares it,
+// and it does not grow with sequences.
+#include "cpu/scratch.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "cpu/forward.h"
+#include "cpu/forward_run.h"
+#include "cpu/tuning.h"
+#include "plan/geometry.h"
+#include "problem/notation.h"
+#include "tests/testing/generator.h"
+#include "tests/testing/random.h"
+#include "tests/testing/small_case.h"
+
+namespace flashacl::cpu {
+namespace {
+
+using testing::ForRandomProblems;
+using testing::OneOf;
+using testing::Space;
+
+Plan PlanOf(const AttentionProblem& problem, const DeviceInfo& device) {
+  Plan plan;
+  plan.problem = problem;
+  kCpuForward.prepare(device, plan);
+  return plan;
+}
+
+AttentionProblem ProblemOf(const std::string& line) {
+  const Result<AttentionProblem> problem = Parse(line);
+  EXPECT_TRUE(problem.ok()) << line << ": " << problem.status().message();
+  return *problem;
+}
+
+DeviceInfo AnyDevice(Random& random) {
+  DeviceInfo device;
+  device.l2_bytes = OneOf<int64_t>(
+      random, {0, 1 << 14, 256 << 10, 512 << 10, 2 << 20, 64 << 20});
+  device.workers = random.Within(1, 5);
+  return device;
+}
+
+// A vector's lanes and the unit of blocks that goes with its registers.
+struct Machine {
+  int64_t lanes;
+  int64_t unit;
+
+  int64_t width() const { return 2 * lanes; }
+  // Blocks have 3 units or 2, at least 2 in all.
+  int64_t BlockEnd(int64_t count) const {
+    return std::max(RoundUp(count, unit), count == 0 ? 0 : 2 * unit);
+  }
+};
+constexpr Machine kMachines[] = {{4, 2}, {4, 4}, {8, 2}, {16, 4}};
+
+struct Piece {
+  const char* name;
+  const std::byte* first;
+  const std::byte* last;
+};
+
+template <typename T>
+Piece PieceOf(const char* name, const T* at, int64_t count) {
+  const auto* first = reinterpret_cast<const std::byte*>(at);
+  return {name, first, first + count * static_cast<int64_t>(sizeof(T))};
+}
+
+// What a kernel touches of a slot's scratch.
+std::vector<Piece> Touched(const Plan& plan, const ForwardScratch& scratch,
+                           const Machine& machine) {
+  const AttentionProblem& p = plan.problem;
+  const int64_t channels = p.qk_dim + p.rope_dim;
+  const int64_t width = machine.width();
+  // Tiles have whole units of rows, but for the last of a sequence.
+  const int64_t rows = RoundUp(RoundUp(plan.shape.rows, kRowUnit), width);
+  const int64_t cols = plan.shape.cols;
+  const int64_t words = CeilDiv(cols, 32) * width;
+  const auto rows_of = [](int64_t count, int64_t stride, int64_t last) {
+    return count == 0 ? 0 : (count - 1) * stride + last;
+  };
+  std::vector<Piece> pieces = {
+      PieceOf("query", scratch.query, rows * channels + 3 * width),
+      PieceOf("out", scratch.out, rows * machine.BlockEnd(p.v_dim)),
+      PieceOf("max", scratch.max, rows),
+      PieceOf("sum", scratch.sum, rows),
+      PieceOf("keys", scratch.keys,
+              rows_of(machine.BlockEnd(cols), scratch.key_stride, channels)),
+      PieceOf("scores", scratch.scores,
+              std::max(machine.BlockEnd(cols), RoundUp(cols, 4)) * width),
+      PieceOf("stage", scratch.stage,
+              rows_of(4, scratch.stage_stride,
+                      RoundUp(std::max({channels, p.v_dim, cols}), 4))),
+      PieceOf("codec", scratch.codec, 2 * (p.qk_dim + p.v_dim)),
+      PieceOf("other codec", scratch.other_codec, 2 * (p.qk_dim + p.v_dim)),
+      PieceOf("visible", scratch.visible, words),
+      PieceOf("kept", scratch.kept, words),
+      PieceOf("lanes", scratch.lanes, rows),
+      PieceOf("other lanes", scratch.other_lanes, rows)};
+  const int64_t values =
+      rows_of(cols, scratch.value_stride, machine.BlockEnd(p.v_dim));
+  if (p.kv.value_is_key) {
+    EXPECT_EQ(scratch.values, scratch.keys);
+    pieces[4].last =
+        std::max(pieces[4].last, PieceOf("", scratch.values, values).last);
+  } else {
+    pieces.push_back(PieceOf("values", scratch.values, values));
+  }
+  return pieces;
+}
+
+TEST(Scratch, NobodySharesAndEverybodyHasEnough) {
+  Space space;
+  space.backward = false;
+  space.most_dim = 600;
+  space.most_rows = 300;
+  space.most_columns = 3000;
+  ForRandomProblems(600, space, [](const AttentionProblem& p, Random& random) {
+    const DeviceInfo device = AnyDevice(random);
+    if (!kCpuForward.supports(p, device).ok()) return;
+    const Plan plan = PlanOf(p, device);
+    WorkspaceLayout layout;
+    const ForwardPlace place = ForwardLayout(plan, layout);
+    EXPECT_EQ(layout, plan.workspace) << "what was planned is what is found";
+    // Never touched, so it may be anywhere.
+    auto* const workspace = reinterpret_cast<std::byte*>(uintptr_t{1} << 32);
+    for (const Machine& machine : kMachines) {
+      std::vector<Piece> all;
+      for (int64_t slot = 0; slot < place.slots; ++slot) {
+        const auto pieces =
+            Touched(plan, place.Scratch(workspace, slot), machine);
+        all.insert(all.end(), pieces.begin(), pieces.end());
+      }
+      const auto parts = place.parts.In(workspace);
+      all.push_back(PieceOf("parts", parts.data(),
+                            plan.schedule.part_rows() * (p.v_dim + 2)));
+      std::ranges::stable_sort(all, {}, &Piece::first);
+      const std::byte* end = workspace;
+      const char* before = "the workspace's start";
+      for (const Piece& piece : all) {
+        if (piece.first == piece.last) continue;
+        EXPECT_GE(piece.first, end) << before << " meets " << piece.name;
+        end = piece.last;
+        before = piece.name;
+      }
+      EXPECT_LE(end, workspace + layout.bytes()) << before;
+    }
+  });
+}
+
+// Kernels load and store whole vectors of the widest instruction set there.
+TEST(Scratch, PanelsAreAlignedToCacheLines) {
+  Space space;
+  space.backward = false;
+  ForRandomProblems(300, space, [](const AttentionProblem& p, Random& random) {
+    const DeviceInfo device = AnyDevice(random);
+    if (!kCpuForward.supports(p, device).ok()) return;
+    const Plan plan = PlanOf(p, device);
+    WorkspaceLayout layout;
+    const ForwardPlace place = ForwardLayout(plan, layout);
+    auto* const workspace = reinterpret_cast<std::byte*>(uintptr_t{1} << 32);
+    for (int64_t slot = 0; slot < place.slots; ++slot) {
+      const ForwardScratch scratch = place.Scratch(workspace, slot);
+      for (const void* at :
+           {static_cast<void*>(scratch.query), static_cast<void*>(scratch.out),
+            static_cast<void*>(scratch.max), static_cast<void*>(scratch.sum),
+            static_cast<void*>(scratch.scores),
+            static_cast<void*>(scratch.visible),
+            static_cast<void*>(scratch.kept)}) {
+        EXPECT_EQ(reinterpret_cast<uintptr_t>(at) % 64, 0u);
+      }
+      EXPECT_EQ(
+          reinterpret_cast<uintptr_t>(scratch.other_lanes) % alignof(Lane), 0u);
+    }
+  });
+}
+
+// Lengths on the device may be any that are no longer; a plan has room for the
+// parts of all of them.
+TEST(Scratch, PartsOfAnyLengthsHaveRoom) {
+  Space space;
+  space.backward = false;
+  space.most_dim = 4;
+  space.most_columns = 500;
+  int64_t narrowed = 0, split = 0;
+  ForRandomProblems(
+      4000, space, [&](const AttentionProblem& p, Random& random) {
+        TileShape shape;
+        shape.row_unit = 32;
+        shape.rows = 32 * random.Within(1, 4);
+        shape.part_cols = OneOf<int64_t>(random, {1, 7, 16, 64, 128});
+        SmallCase small(p);
+        for (int tries = 0; tries < 4; ++tries) {
+          small.FillInputs(random);
+          const auto sequences = ResolveSequences(p, small.bindings());
+          const Schedule schedule =
+              BuildSchedule(ExtentOf(p, sequences), shape);
+          EXPECT_LE(schedule.part_rows(), MostPartRows(p, shape));
+          narrowed += sequences != p.lengths.sequences;
+          split += schedule.parts() > 1;
+        }
+      });
+  EXPECT_GT(narrowed, 200);
+  EXPECT_GT(split, 1000);
+}
+
+TEST(Scratch, PartsOfKnownLengthsAreCountedExactly) {
+  const AttentionProblem problem =
+      ProblemOf("fwd f32 h=8/2 d=8 q=3,40,0,7 k=5000,3000,9000,1024");
+  TileShape shape;
+  shape.rows = 128;
+  shape.row_unit = 32;
+  shape.part_cols = 1024;
+  // 12 rows in 5 parts; 160 rows are two tiles; 0 rows; one part.
+  EXPECT_EQ(BuildSchedule(ExtentOf(problem, problem.lengths.sequences), shape)
+                .part_rows(),
+            12 * 5 * 2);
+  EXPECT_GE(MostPartRows(problem, shape), 12 * 5 * 2);
+}
+
+int64_t BytesPerSlot(const Plan& plan) {
+  int64_t bytes = 0;
+  for (const WorkspaceLayout::Entry& entry : plan.workspace.entries()) {
+    if (entry.name != "parts") bytes += entry.bytes;
+  }
+  return bytes / plan.slots;
+}
+
+TEST(Scratch, SlotsStayBelowFourMebibytesHoweverLongSequencesAre) {
+  for (const char* dims : {"d=1", "d=64", "d=128", "d=192/128", "d=256",
+                           "d=512", "d=512+64/512"}) {
+    for (const int64_t l2 : {0, 64 << 10, 512 << 10, 2 << 20, 256 << 20}) {
+      DeviceInfo device;
+      device.l2_bytes = l2;
+      device.workers = 3;
+      for (const char* heads : {"h=1", "h=128/1", "h=64/8"}) {
+        int64_t most = 0;
+        for (const char* lengths : {"q=1 k=1", "q=1 k=1000000", "q=4096 k=4096",
+                                    "q=1000000 k=1000000"}) {
+          const std::string line = std::string("fwd bf16 ") + heads + " " +
+                                   dims + " " + lengths + " causal";
+          SCOPED_TRACE(line);
+          most = std::max(most, BytesPerSlot(PlanOf(ProblemOf(line), device)));
+        }
+        EXPECT_LT(most, 4 << 20);
+      }
+    }
+  }
+}
+
+// From the length at which no more tiles are needed, nothing grows.
+TEST(Scratch, LongSequencesTakeNoMoreThanOthers) {
+  const auto bytes = [](const std::string& line) {
+    return PlanOf(ProblemOf(line), DeviceInfo{}).workspace.bytes();
+  };
+  EXPECT_EQ(bytes("fwd f16 h=32/8 d=128 q=1000000 k=1000000 causal"),
+            bytes("fwd f16 h=32/8 d=128 q=16384 k=16384 causal"));
+}
+
+TEST(Scratch, TilesAreWholeUnitsOfTheProblemAlone) {
+  Space space;
+  space.backward = false;
+  space.most_dim = 1500;
+  space.most_rows = 3000;
+  ForRandomProblems(500, space, [](const AttentionProblem& p, Random& random) {
+    DeviceInfo device = AnyDevice(random);
+    const TileShape shape = ForwardTileShape(p, device);
+    EXPECT_EQ(shape.rows % kRowUnit, 0) << shape.rows;
+    EXPECT_EQ(shape.cols % kColumnUnit, 0) << shape.cols;
+    EXPECT_GE(shape.rows, kRowUnit);
+    EXPECT_LE(shape.rows, kMostRows);
+    EXPECT_GE(shape.cols, kColumnUnit);
+    EXPECT_LE(shape.cols, kMostColumns);
+    device.workers += 9;
+    const TileShape again = ForwardTileShape(p, device);
+    EXPECT_EQ(again.rows, shape.rows);
+    EXPECT_EQ(again.cols, shape.cols);
+    EXPECT_EQ(again.part_cols, shape.part_cols);
+  });
+}
+
+}  // namespace
+}  // namespace flashacl::cpu
