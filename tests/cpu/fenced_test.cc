@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels read and write their tensors and their scratch memory, and not one
+// byte more: on every instruction set, between pages that nobody may touch.
+#include "tests/testing/fenced.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "base/str.h"
+#include "cpu/forward.h"
+#include "cpu/forward_kernel.h"
+#include "cpu/forward_run.h"
+#include "cpu/scratch.h"
+#include "plan/fill.h"
+#include "plan/geometry.h"
+#include "problem/notation.h"
+#include "tests/cpu/targets.h"
+#include "tests/testing/generator.h"
+#include "tests/testing/shuffled_workers.h"
+#include "tests/testing/small_case.h"
+
+namespace flashacl::cpu {
+namespace {
+
+using testing::FencedBytes;
+using testing::ForRandomProblems;
+using testing::OnTarget;
+using testing::Space;
+
+// Copies of all tensors of a case.
+class FencedTensors {
+ public:
+  FencedTensors(const SmallCase& small, FencedBytes::Side side) : side_(side) {
+    const AttentionProblem& problem = small.problem();
+    for (size_t n = 0; n < kSlots; ++n) {
+      const Slot slot = static_cast<Slot>(n);
+      const auto& bytes = small.bytes(slot);
+      if (!problem.has(slot)) continue;
+      bindings_[slot] = Copy(bytes.data(), static_cast<int64_t>(bytes.size()));
+    }
+    for (size_t b = 0; b < problem.kv.key_list.size(); ++b) {
+      bindings_.key_list.push_back(
+          Copy(small.bindings().key_list[b], BytesOf(problem.kv.key_list[b])));
+    }
+    for (size_t b = 0; b < problem.kv.value_list.size(); ++b) {
+      bindings_.value_list.push_back(Copy(small.bindings().value_list[b],
+                                          BytesOf(problem.kv.value_list[b])));
+    }
+  }
+
+  const Bindings& bindings() const { return bindings_; }
+
+ private:
+  std::byte* Copy(const std::byte* from, int64_t bytes) {
+    memory_.emplace_back(bytes, side_);
+    std::byte* const to = memory_.back().data();
+    if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
+    return to;
+  }
+
+  FencedBytes::Side side_;
+  std::vector<FencedBytes> memory_;
+  Bindings bindings_;
+};
+
+// One slot's scratch memory, every region by itself.
+class FencedScratch {
+ public:
+  explicit FencedScratch(const ForwardPlace& place) : place_(place) {
+    scratch_.query = Own(place.query, 1);
+    scratch_.out = Own(place.out, 1);
+    scratch_.max = Own(place.states, 2);
+    scratch_.sum = Own(place.states, 2);
+    scratch_.keys = Own(place.keys, 1);
+    scratch_.values = place.value_is_key ? scratch_.keys : Own(place.values, 1);
+    scratch_.scores = Own(place.scores, 1);
+    scratch_.stage = Own(place.stage, 1);
+    scratch_.codec = Own(place.codec, 2);
+    scratch_.other_codec = Own(place.codec, 2);
+    scratch_.visible = Own(place.bits, 2);
+    scratch_.kept = Own(place.bits, 2);
+    scratch_.lanes = Own(place.lanes, 2);
+    scratch_.other_lanes = Own(place.lanes, 2);
+    scratch_.key_stride = place.key_stride;
+    scratch_.value_stride =
+        place.value_is_key ? place.key_stride : place.value_stride;
+    scratch_.stage_stride = place.stage_stride;
+    parts_ = Own(place.parts, 1, 1);
+  }
+
+  const ForwardScratch& scratch() const { return scratch_; }
+  float* parts() const { return parts_; }
+
+ private:
+  // One of `shares` of a slot's region.
+  template <typename T>
+  T* Own(const Region<T>& region, int64_t shares) {
+    return Own(region, shares, place_.slots);
+  }
+  template <typename T>
+  T* Own(const Region<T>& region, int64_t shares, int64_t slots) {
+    const int64_t count = region.count / slots / shares;
+    memory_.emplace_back(count * static_cast<int64_t>(sizeof(T)));
+    return memory_.back().template as<T>();
+  }
+
+  const ForwardPlace& place_;
+  std::vector<FencedBytes> memory_;
+  ForwardScratch scratch_{};
+  float* parts_ = nullptr;
+};
+
+Plan PlanOf(const AttentionProblem& problem) {
+  Plan plan;
+  plan.problem = problem;
+  DeviceInfo device;
+  device.workers = 2;
+  kCpuForward.prepare(device, plan);
+  return plan;
+}
+
+void Launch(const Plan& plan, const Bindings& bindings) {
+  const FencedBytes workspace(
+      RoundUp(plan.workspace.bytes(), WorkspaceLayout::kAlignmentBytes));
+  ShuffledWorkers alone(1);
+  const Status status =
+      kCpuForward.launch(plan, bindings, workspace.data(), alone);
+  EXPECT_TRUE(status.ok()) << status.message();
+}
+
+// What launch does, one tile after another in scratch memory of its own.
+void LaunchTileByTile(const Plan& plan, const Bindings& bindings) {
+  WorkspaceLayout layout;
+  const ForwardPlace place = ForwardLayout(plan, layout);
+  const FencedScratch fenced(place);
+  const ForwardRun run(plan.problem, bindings, plan.shape);
+  run.ClearRowsOfNobody();
+  const Schedule schedule =
+      BuildSchedule(ExtentOf(plan.problem, run.sequences()), plan.shape);
+  const ForwardKernels kernels = Forward();
+  const auto tile_of = [&](int64_t n) {
+    ForwardTile tile = run.TileOf(schedule.At(n), fenced.scratch());
+    if (schedule.At(n).parts > 1) {
+      tile.part =
+          fenced.parts() + schedule.PartRow(n) * (plan.problem.v_dim + 2);
+    }
+    return tile;
+  };
+  for (int64_t n = 0; n < schedule.count(); ++n) {
+    kernels.attend(tile_of(n), nullptr);
+  }
+  for (int64_t n = 0; n < schedule.count(); ++n) {
+    const Tile cut = schedule.At(n);
+    if (cut.parts > 1 && cut.part == 0) kernels.merge(tile_of(n), cut.parts);
+  }
+}
+
+void ExpectSameResults(const SmallCase& small, const Bindings& bindings) {
+  for (const Slot slot : {Slot::kOut, Slot::kRowMax, Slot::kRowSum}) {
+    const auto& expected = small.bytes(slot);
+    if (expected.empty()) continue;
+    EXPECT_EQ(std::memcmp(expected.data(), bindings[slot], expected.size()), 0)
+        << Name(slot);
+  }
+}
+
+class Fenced : public ::testing::TestWithParam<int64_t> {
+ protected:
+  static void Check(const AttentionProblem& p, Random& random) {
+    if (!kCpuForward.supports(p, {}).ok()) return;
+    SmallCase small(p);
+    small.FillInputs(random);
+    const FencedTensors ends(small, FencedBytes::Side::kEnd);
+    const FencedTensors starts(small, FencedBytes::Side::kStart);
+    const FencedTensors tiles(small, FencedBytes::Side::kEnd);
+    const Plan plan = PlanOf(p);
+    Launch(plan, small.bindings());
+    Launch(plan, ends.bindings());
+    Launch(plan, starts.bindings());
+    LaunchTileByTile(plan, tiles.bindings());
+    ExpectSameResults(small, ends.bindings());
+    ExpectSameResults(small, starts.bindings());
+    ExpectSameResults(small, tiles.bindings());
+  }
+};
+
+TEST_P(Fenced, SmallProblemsStayInside) {
+  const OnTarget target(GetParam());
+  Space space;
+  space.backward = false;
+  ForRandomProblems(500, space, [](const AttentionProblem& p, Random& random) {
+    Check(p, random);
+  });
+}
+
+TEST_P(Fenced, LongProblemsStayInside) {
+  const OnTarget target(GetParam());
+  Space space;
+  space.backward = false;
+  space.most_sequences = 2;
+  space.most_rows = 300;
+  space.most_columns = 2500;
+  space.most_heads = 3;
+  space.most_dim = 40;
+  ForRandomProblems(50, space, [](const AttentionProblem& p, Random& random) {
+    Check(p, random);
+  });
+}
+
+// Channels and keys around every size of a block.
+TEST_P(Fenced, EverySizeOfABlockStaysInside) {
+  const OnTarget target(GetParam());
+  Random random(3);
+  for (int64_t size = 0; size <= 40; ++size) {
+    for (const char* rest : {"q=5 k=150", "q=40 k=13 causal"}) {
+      for (const char* dtype : {"f32", "f16", "bf16"}) {
+        const std::string line = Str("fwd {} h=1 d={} {}", dtype, size, rest);
+        SCOPED_TRACE(line);
+        const Result<AttentionProblem> problem = Parse(line);
+        ASSERT_TRUE(problem.ok()) << problem.status().message();
+        Check(*problem, random);
+      }
+    }
+  }
+}
+
+// A bias stored along its diagonals has none where nobody sees.
+TEST_P(Fenced, FewRowsOfADiagonalBiasStayInside) {
+  const OnTarget target(GetParam());
+  Random random(4);
+  for (const char* line :
+       {"fwd f32 h=1 d=4 q=40 k=40 causal bias:diagonal:1",
+        "fwd f32 h=2/1 d=4 q=100 k=100 causal-left bias:before:diagonal:2",
+        "fwd f16 h=1 d=4 q=50 k=50 window:5:0 bias:diagonal:1"}) {
+    SCOPED_TRACE(line);
+    const Result<AttentionProblem> problem = Parse(line);
+    ASSERT_TRUE(problem.ok()) << problem.status().message();
+    Check(*problem, random);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    EveryTarget, Fenced,
+    ::testing::ValuesIn(testing::TargetsHere(ForwardTargets())),
+    testing::TargetTestName);
+
+}  // namespace
+}  // namespace flashacl::cpu
