@@ -110,14 +110,14 @@ HWY_NOINLINE void OutBlock(const float* HWY_RESTRICT values,
   sums.Store(out);
 }
 
-// The same where values may be infinite: a weight of 0 is of a key the row does
-// not see, and 0 * inf would be NaN.
+// The same where values may be infinite: those of hidden keys, which
+// MarkHidden marked, must not be multiplied, as 0 * inf would be NaN. It is
+// where a row sees the key, if only with a weight that has become 0.
 template <int kRows>
 HWY_NOINLINE void OutBlockCarefully(const float* HWY_RESTRICT values,
                                     const float* HWY_RESTRICT weights,
                                     int64_t count, const PanelPair& shrink,
                                     float* HWY_RESTRICT out) {
-  const Vector zero = hn::Zero(kF);
   for (int r = 0; r < kRows; ++r) {
     PanelPair sum = PanelPair::Load(out + r * Width());
     sum.low = hn::Mul(sum.low, shrink.low);
@@ -125,10 +125,8 @@ HWY_NOINLINE void OutBlockCarefully(const float* HWY_RESTRICT values,
     for (int64_t j = 0; j < count; ++j) {
       const PanelPair p = PanelPair::Load(weights + j * Width());
       const Vector v = hn::Set(kF, values[j * kRows + r]);
-      sum.low = hn::Add(
-          sum.low, hn::IfThenZeroElse(hn::Eq(p.low, zero), hn::Mul(p.low, v)));
-      sum.high = hn::Add(sum.high, hn::IfThenZeroElse(hn::Eq(p.high, zero),
-                                                      hn::Mul(p.high, v)));
+      sum.low = hn::Add(sum.low, MulSeen(p.low, v));
+      sum.high = hn::Add(sum.high, MulSeen(p.high, v));
     }
     sum.Store(out + r * Width());
   }
@@ -199,6 +197,9 @@ inline void AttendStep(const ForwardTile& tile, const LoadedKeys& loaded,
   if (shape.dropped) {
     FillKept(tile, panel.lanes, panel.count, cols, scratch.kept);
     DropWeights(scratch.scores, scratch.kept, local.size());
+  }
+  if (!loaded.finite && !visible.all) {
+    MarkHidden(scratch.scores, scratch.visible, local.size());
   }
   AddOut(tile, panel, loaded.finite, local, shrink);
 }

@@ -168,17 +168,37 @@ inline PanelPair HideScores(float* HWY_RESTRICT scores,
   return top;
 }
 
+// Weights whose bit is not set become `other`.
+HWY_INLINE void ReplaceWeights(float* HWY_RESTRICT weights,
+                               const uint32_t* HWY_RESTRICT bits, int64_t count,
+                               float other) {
+  const Vector replaced = hn::Set(kF, other);
+  ForBits(weights, bits, count,
+          [&](float* at, const Vector& low, const Vector& high) HWY_ATTR {
+            PanelPair p = PanelPair::Load(at);
+            p.low = hn::IfNegativeThenElse(low, p.low, replaced);
+            p.high = hn::IfNegativeThenElse(high, p.high, replaced);
+            p.Store(at);
+          });
+}
+
 // Weights that dropout drops become 0.
 inline void DropWeights(float* HWY_RESTRICT weights,
                         const uint32_t* HWY_RESTRICT kept, int64_t count) {
-  const Vector zero = hn::Zero(kF);
-  ForBits(weights, kept, count,
-          [&](float* at, const Vector& low, const Vector& high) HWY_ATTR {
-            PanelPair p = PanelPair::Load(at);
-            p.low = hn::IfNegativeThenElse(low, p.low, zero);
-            p.high = hn::IfNegativeThenElse(high, p.high, zero);
-            p.Store(at);
-          });
+  ReplaceWeights(weights, kept, count, 0.0f);
+}
+
+// Weights of keys that a row does not see become -0, which no other weight is.
+inline void MarkHidden(float* HWY_RESTRICT weights,
+                       const uint32_t* HWY_RESTRICT visible, int64_t count) {
+  ReplaceWeights(weights, visible, count, -0.0f);
+}
+
+// 0 where MarkHidden was, else weight * value.
+HWY_INLINE Vector MulSeen(const Vector& weight, const Vector& value) {
+  const auto hidden =
+      hn::Eq(hn::BitCast(kW, weight), hn::BitCast(kW, hn::Set(kF, -0.0f)));
+  return hn::IfThenZeroElse(hn::RebindMask(kF, hidden), hn::Mul(weight, value));
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE
