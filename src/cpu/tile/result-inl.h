@@ -34,8 +34,10 @@ inline void StartRows(const ForwardTile& tile) {
   std::fill_n(scratch.out, rows * BlockEnd(tile.shape->v_dim), 0.0f);
   for (int64_t r = 0; r < rows; ++r) {
     const Lane& lane = scratch.lanes[std::min(r, tile.rows - 1)];
+    const bool none = lane.sink == kMinusInfinity;
     scratch.max[r] = lane.sink;
-    scratch.sum[r] = std::isinf(lane.sink) && lane.sink < 0 ? 0.0f : 1.0f;
+    // Of a sink that is no number the row becomes NaN, as of any such score.
+    scratch.sum[r] = none ? 0.0f : std::isfinite(lane.sink) ? 1.0f : NAN;
   }
 }
 
@@ -142,10 +144,14 @@ inline void FinishPanel(const ForwardTile& tile, int64_t first) {
     inverse[r] = InverseOf(tile, scratch.sum[first + r]);
   }
   const PanelPair factor = PanelPair::Load(inverse);
+  // A row that saw only scores of -inf is 0, whatever their values were.
+  const auto none_low = hn::Eq(factor.low, hn::Zero(kF));
+  const auto none_high = hn::Eq(factor.high, hn::Zero(kF));
   for (int64_t d = 0; d < tile.shape->v_dim; ++d) {
     PanelPair value = PanelPair::Load(out + d * Width());
-    value.low = hn::Mul(value.low, factor.low);
-    value.high = hn::Mul(value.high, factor.high);
+    value.low = hn::IfThenZeroElse(none_low, hn::Mul(value.low, factor.low));
+    value.high =
+        hn::IfThenZeroElse(none_high, hn::Mul(value.high, factor.high));
     value.Store(out + d * Width());
   }
 }
@@ -226,10 +232,9 @@ inline void MergeParts(const ForwardTile& tile, int64_t parts) {
       const float* const part = first + p * part_floats;
       const float shrink = hn::GetLane(Exp(hn::Set(kF, part[v_dim] - from)));
       sum += shrink * part[v_dim + 1];
-      // A part that has seen nothing adds nothing, whatever its sums.
-      if (part[v_dim + 1] == 0) continue;
       for (int64_t d = 0; d < v_dim; ++d) out[d] += shrink * part[d];
     }
+    if (sum == 0) std::fill_n(out, v_dim, 0.0f);
     const float inverse = InverseOf(tile, sum);
     for (int64_t d = 0; d < v_dim; ++d) out[d] *= inverse;
     StoreOut(tile, tile.scratch.lanes[row], out);
