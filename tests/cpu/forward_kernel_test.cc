@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the tiles are built of, one by one and on every instruction set: exp,
-// conversions of elements, bits of masks, panels. forward_test.cc has the
-// whole.
+// conversions of elements, panels. forward_test.cc has the whole.
 #include "cpu/forward_kernel.h"
 
 #include <gtest/gtest.h>
@@ -37,20 +36,12 @@ struct Pieces {
   void (*store_row)(const RowFormat&, const float*, int64_t count, std::byte*);
   // Four elements in a register.
   void (*store_quad)(DType dtype, const float* from, std::byte* to);
-  uint32_t (*zero_bits)(const std::byte*, int64_t step, int64_t count);
-  uint32_t (*bits_at)(const std::byte*, int64_t bit, int64_t step,
-                      int64_t count);
-  uint32_t (*band_bits)(const Band&, int64_t i, int64_t col);
-  // Returns the greatest score of each lane in `top`.
-  void (*hide)(float* scores, const uint32_t* words, int64_t count, float* top);
-  void (*drop)(float* weights, const uint32_t* words, int64_t count);
   void (*rows_to_panel)(float* rows, int64_t stride, int64_t count,
                         float* panel);
   void (*panel_to_rows)(const float* panel, int64_t count, float* rows,
                         int64_t stride);
   bool (*all_finite)(const float* from, int64_t rows, int64_t channels,
                      int64_t stride);
-  Range (*seen_by)(const Band&, const Lane* lanes, int64_t count, Range cols);
 };
 }  // namespace flashacl::cpu
 #endif
@@ -68,12 +59,6 @@ void StoreFourOf(DType dtype, const float* from, std::byte* to) {
   StoreQuad(dtype, hn::LoadU(kQ, from), 0, 4, to);
 }
 
-void HideOf(float* scores, const uint32_t* words, int64_t count, float* top) {
-  const PanelPair greatest = HideScores(scores, words, count);
-  hn::StoreU(greatest.low, kF, top);
-  hn::StoreU(greatest.high, kF, top + Lanes());
-}
-
 void RowsToPanelOf(float* rows, int64_t stride, int64_t count, float* panel) {
   RowsToPanel({rows, stride}, count, panel);
 }
@@ -86,17 +71,9 @@ void PanelToRowsOf(const float* panel, int64_t count, float* rows,
   });
 }
 
-Range SeenByOf(const Band& band, const Lane* lanes, int64_t count, Range cols) {
-  Panel panel{};
-  panel.lanes = lanes;
-  panel.count = count;
-  return SeenBy(band, panel, cols);
-}
-
 Pieces PieceTable() {
-  return {Width(),       ExpOf,         LoadRow,   StoreRow, StoreFourOf,
-          ZeroBits,      BitsAt,        BandBits,  HideOf,   DropWeights,
-          RowsToPanelOf, PanelToRowsOf, AllFinite, SeenByOf};
+  return {Width(),     ExpOf,         LoadRow,       StoreRow,
+          StoreFourOf, RowsToPanelOf, PanelToRowsOf, AllFinite};
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE
@@ -112,7 +89,6 @@ using testing::FencedBytes;
 using testing::OnTarget;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr int64_t kMostKeys = 144;
 
 std::vector<int64_t> Targets() {
   return testing::TargetsHere(ForwardTargets());
@@ -308,161 +284,6 @@ TEST_P(Piece, StoresWithOneRoundingToEven) {
       ExpectSame(wide(rows[n]), expected, std::bit_cast<uint32_t>(from[n]));
     }
     if (HasFailure()) return;
-  }
-}
-
-TEST_P(Piece, MaskBytesBecomeBits) {
-  for (int rounds = 0; rounds < 3000; ++rounds) {
-    const int64_t count = random_.Within(1, 32);
-    const int64_t step = random_.OneIn(2) ? 1 : random_.Within(0, 4);
-    const FencedBytes memory((count - 1) * step + 1);
-    for (std::byte& one : memory.span()) {
-      one = static_cast<std::byte>(random_.OneIn(2)   ? 0
-                                   : random_.OneIn(2) ? 1
-                                                      : random_.Bits() & 0xFF);
-    }
-    uint32_t expected = 0;
-    for (int64_t n = 0; n < count; ++n) {
-      if (memory.data()[n * step] == std::byte{0}) expected |= 1u << n;
-    }
-    EXPECT_EQ(pieces_.zero_bits(memory.data(), step, count), expected);
-  }
-}
-
-TEST_P(Piece, KeepBitsAreReadWhereTheyAre) {
-  for (int rounds = 0; rounds < 3000; ++rounds) {
-    const int64_t bit = random_.Within(0, 100);
-    const int64_t count = random_.Within(1, 32);
-    const int64_t step = random_.OneIn(2) ? 1 : random_.Within(0, 9);
-    const FencedBytes memory(CeilDiv(bit + (count - 1) * step + 1, 8));
-    for (std::byte& one : memory.span()) {
-      one = static_cast<std::byte>(random_.Bits() & 0xFF);
-    }
-    uint32_t expected = 0;
-    for (int64_t n = 0; n < count; ++n) {
-      const int64_t at = bit + n * step;
-      const auto byte = std::to_integer<uint32_t>(memory.data()[at / 8]);
-      expected |= ((byte >> (at % 8)) & 1u) << n;
-    }
-    EXPECT_EQ(pieces_.bits_at(memory.data(), bit, step, count), expected);
-  }
-}
-
-Band AnyBand(Random& random) {
-  Band band;
-  if (random.OneIn(2)) band.lower = random.Within(-200, 100);
-  if (random.OneIn(2)) band.upper = random.Within(-100, 200);
-  if (random.OneIn(3)) band.prefix = random.Within(0, 200);
-  return band;
-}
-
-TEST_P(Piece, BandBitsAreWhatTheBandSees) {
-  for (int rounds = 0; rounds < 20000; ++rounds) {
-    const Band band = AnyBand(random_);
-    const int64_t i = random_.Within(0, 200);
-    const int64_t col = random_.Within(0, 300);
-    uint32_t expected = 0;
-    for (int64_t n = 0; n < 32; ++n) {
-      if (band.Sees(i, col + n)) expected |= 1u << n;
-    }
-    ASSERT_EQ(pieces_.band_bits(band, i, col), expected)
-        << band.lower << " " << band.upper << " " << band.prefix << ", " << i
-        << ", " << col;
-  }
-}
-
-// The columns a panel takes in hold all that its rows see, and no row sees the
-// last it leaves out on either side.
-TEST_P(Piece, PanelsTakeInWhatTheirRowsSee) {
-  for (int rounds = 0; rounds < 20000; ++rounds) {
-    const Band band = AnyBand(random_);
-    const int64_t group = random_.Within(1, 5);
-    const int64_t packed = random_.Within(0, 500);
-    std::vector<Lane> lanes(
-        static_cast<size_t>(random_.Within(1, pieces_.width)));
-    for (size_t r = 0; r < lanes.size(); ++r) {
-      lanes[r].position = (packed + static_cast<int64_t>(r)) / group;
-    }
-    const int64_t first = random_.Within(0, 300);
-    const Range cols{first, first + random_.Within(1, 144)};
-    const Range found = pieces_.seen_by(
-        band, lanes.data(), static_cast<int64_t>(lanes.size()), cols);
-    for (int64_t j = cols.first; j < cols.last; ++j) {
-      const bool inside = found.first <= j && j < found.last;
-      for (const Lane& lane : lanes) {
-        ASSERT_TRUE(inside || !band.Sees(lane.position, j))
-            << band.lower << " " << band.upper << " " << band.prefix << ", "
-            << lane.position << ", " << j;
-      }
-    }
-    if (found.empty()) continue;
-    EXPECT_GE(found.first, cols.first);
-    EXPECT_LE(found.last, cols.last);
-  }
-}
-
-// Numbers for a panel of `count` keys, and a bit for each.
-struct MarkedPanel {
-  std::vector<float> memory;
-  std::vector<uint32_t> words;
-  float* scores;
-  uint32_t* bits;
-  int64_t width;
-
-  MarkedPanel(int64_t count, int64_t lanes, Random& random)
-      : memory(static_cast<size_t>(count * lanes + 16)),
-        words(static_cast<size_t>(CeilDiv(count, 32) * lanes + 16)),
-        scores(Aligned(memory.data())),
-        bits(Aligned(words.data())),
-        width(lanes) {
-    for (float& x : memory) x = random.OneIn(50) ? NAN : random.Bell();
-    for (uint32_t& word : words) word = static_cast<uint32_t>(random.Bits());
-  }
-
-  template <typename T>
-  static T* Aligned(T* at) {
-    const auto address = reinterpret_cast<uintptr_t>(at);
-    return at + (64 - address % 64) % 64 / sizeof(T);
-  }
-  bool marked(int64_t j, int64_t lane) const {
-    return (bits[j / 32 * width + lane] >> (j % 32) & 1u) != 0;
-  }
-};
-
-TEST_P(Piece, HiddenScoresBecomeMinusInfinity) {
-  for (int64_t count = 1; count <= kMostKeys; ++count) {
-    const MarkedPanel panel(count, pieces_.width, random_);
-    const std::vector<float> before(panel.scores,
-                                    panel.scores + count * pieces_.width);
-    std::vector<float> top(static_cast<size_t>(pieces_.width));
-    pieces_.hide(panel.scores, panel.bits, count, top.data());
-    std::vector<float> greatest(top.size(), -kInfinity);
-    for (int64_t j = 0; j < count; ++j) {
-      for (int64_t lane = 0; lane < pieces_.width; ++lane) {
-        const auto n = static_cast<size_t>(j * pieces_.width + lane);
-        const float expected = panel.marked(j, lane) ? before[n] : -kInfinity;
-        ExpectSame(panel.scores[n], expected, static_cast<uint32_t>(n));
-        float& most = greatest[static_cast<size_t>(lane)];
-        most = std::fmax(most, expected);
-      }
-    }
-    EXPECT_EQ(top, greatest);
-  }
-}
-
-TEST_P(Piece, DroppedWeightsBecomeZero) {
-  for (int64_t count = 1; count <= kMostKeys; ++count) {
-    const MarkedPanel panel(count, pieces_.width, random_);
-    const std::vector<float> before(panel.scores,
-                                    panel.scores + count * pieces_.width);
-    pieces_.drop(panel.scores, panel.bits, count);
-    for (int64_t j = 0; j < count; ++j) {
-      for (int64_t lane = 0; lane < pieces_.width; ++lane) {
-        const auto n = static_cast<size_t>(j * pieces_.width + lane);
-        ExpectSame(panel.scores[n], panel.marked(j, lane) ? before[n] : 0.0f,
-                   static_cast<uint32_t>(n));
-      }
-    }
   }
 }
 
