@@ -4,8 +4,6 @@
 // values need no packing, and maxima and sums no look across lanes.
 
 #include <algorithm>
-#include <cfloat>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 

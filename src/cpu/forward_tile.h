@@ -58,7 +58,6 @@ struct ForwardShape {
   int64_t rope_dim = 0;
   int64_t v_dim = 0;
   int64_t column_step = 0;  // keys of one step
-  bool value_is_key = false;
   float scale = 1;
   bool bias_before_scale = false;
   bool alibi = false;
@@ -74,7 +73,6 @@ struct ForwardShape {
   int64_t result_lanes = 0;  // copies of a row max and a row sum
   int64_t result_step = 0;   // elements from copy to copy
   const std::byte* keep = nullptr;
-  bool gathered = false;
 };
 
 // out = x * scale + offset; by head, and where one is null, without.

@@ -3,7 +3,6 @@
 // 32 keys to a word, whatever hides them.
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

@@ -47,8 +47,8 @@ inline void StoreRowResult(const ForwardTile& tile, const Lane& lane, float max,
   const ForwardShape& shape = *tile.shape;
   if (sum == 0) {
     // The row has seen nothing, or only scores of -inf.
-    max = shape.gathered ? 0.0f : -FLT_MAX;
-    sum = shape.gathered ? 0.0f : FLT_MAX;
+    max = -FLT_MAX;
+    sum = FLT_MAX;
   }
   if (tile.columns == 0) max = sum = 0;
   for (int64_t n = 0; n < shape.result_lanes; ++n) {
