@@ -154,24 +154,53 @@ inline Range SeenBy(const Band& band, const Panel& panel, Range cols) {
   return {std::max(cols.first, low), std::min(cols.last, high)};
 }
 
-// One step of one panel: the rows take in the keys `step` that are loaded.
-inline void AttendStep(const ForwardTile& tile, const LoadedKeys& loaded,
-                       Range step, const Panel& panel) {
+// Asks for what masks and biases have for the panel behind this one.
+inline void PrefetchGrids(const ForwardTile& tile, const Panel& panel,
+                          Range cols) {
+  const ForwardShape& shape = *tile.shape;
+  if (!shape.masked && !shape.biased) return;
+  const Lane* const end = tile.scratch.lanes + tile.rows;
+  const Lane* const first = std::min(panel.lanes + panel.count, end);
+  const Lane* const last = std::min(first + Width(), end);
+  const int64_t bias_step = shape.bias.step * shape.bias.element_bytes;
+  for (const Lane* lane = first; lane < last; ++lane) {
+    if (shape.masked) {
+      PrefetchRow(lane->mask + cols.first * shape.mask_step,
+                  cols.size() * shape.mask_step);
+    }
+    if (shape.biased) {
+      PrefetchRow(lane->bias + cols.first * bias_step, cols.size() * bias_step);
+    }
+  }
+}
+
+// What a step of a panel's scores turned out to be.
+struct Scored {
+  Range cols;        // the keys they are of; empty if no row sees any
+  bool all = false;  // every row sees all of these
+  PanelPair top;     // the greatest that rows see
+};
+
+// The scores of one step of one panel, -inf where a row does not see the key.
+inline Scored ScorePanel(const ForwardTile& tile, const LoadedKeys& loaded,
+                         Range step, const Panel& panel) {
   const ForwardShape& shape = *tile.shape;
   const ForwardScratch& scratch = tile.scratch;
   const Range rows{panel.lanes[0].position,
                    panel.lanes[panel.count - 1].position + 1};
+  const Scored none{Range{}, false, PanelPair::Of(kMinusInfinity)};
   const Range cols = SeenBy(tile.band, panel, step);
-  if (cols.empty()) return;
+  if (cols.empty()) return none;
   const TileKind kind = tile.band.Classify(rows, cols);
-  if (kind == TileKind::kEmpty) return;
+  if (kind == TileKind::kEmpty) return none;
   const Range local{cols.first - step.first, cols.last - step.first};
+  PrefetchGrids(tile, panel, cols);
 
   Visible visible{true, true};
   if (kind == TileKind::kPartial || shape.masked || loaded.absent) {
     visible = FillVisible(tile, panel.lanes, panel.count, cols,
                           loaded.ExistsFrom(local.first), scratch.visible);
-    if (!visible.any) return;
+    if (!visible.any) return none;
   }
 
   const bool late_scale = shape.biased && shape.bias_before_scale;
@@ -189,17 +218,31 @@ inline void AttendStep(const ForwardTile& tile, const LoadedKeys& loaded,
   } else if (shape.biased || shape.alibi) {
     top = Top(scratch.scores, local.size());
   }
+  return {cols, visible.all, top};
+}
 
+// One step of one panel: the rows take in the keys `step` that are loaded.
+inline void AttendStep(const ForwardTile& tile, const LoadedKeys& loaded,
+                       Range step, const Panel& panel) {
+  const ForwardShape& shape = *tile.shape;
+  const ForwardScratch& scratch = tile.scratch;
+  const Scored scored = ScorePanel(tile, loaded, step, panel);
+  if (scored.cols.empty()) return;
+  const int64_t count = scored.cols.size();
   const PanelPair shrink =
-      panel.state.TakeIn(scratch.scores, local.size(), top);
+      panel.state.TakeIn(scratch.scores, count, scored.top);
+  if (shape.weight_scale != 0) {
+    RoundWeights(scratch.scores, count, shape.weight_scale);
+  }
   if (shape.dropped) {
-    FillKept(tile, panel.lanes, panel.count, cols, scratch.kept);
-    DropWeights(scratch.scores, scratch.kept, local.size());
+    FillKept(tile, panel.lanes, panel.count, scored.cols, scratch.kept);
+    DropWeights(scratch.scores, scratch.kept, count);
   }
-  if (!loaded.finite && !visible.all) {
-    MarkHidden(scratch.scores, scratch.visible, local.size());
+  if (!loaded.finite && !scored.all) {
+    MarkHidden(scratch.scores, scratch.visible, count);
   }
-  AddOut(tile, panel, loaded.finite, local, shrink);
+  const int64_t first = scored.cols.first - step.first;
+  AddOut(tile, panel, loaded.finite, {first, first + count}, shrink);
 }
 
 // Keys of one step: as even as the unit of keys allows, since a short step
@@ -222,6 +265,22 @@ inline Range NextStep(const ForwardTile& tile, int64_t size, int64_t from) {
   return {};
 }
 
+// Weights that are rounded must not shrink afterwards: a sweep of its own
+// raises every row's max to the greatest of all its scores.
+inline void FindTops(const ForwardTile& tile, int64_t size) {
+  LoadedKeys loaded;
+  KeyAddresses at;
+  for (Range step = NextStep(tile, size, tile.cols.first); !step.empty();
+       step = NextStep(tile, size, step.last)) {
+    at.Locate(tile.keys, step);
+    LoadKeys(tile, at, loaded);
+    for (int64_t first = 0; first < tile.rows; first += Width()) {
+      const Panel panel = PanelOf(tile, first);
+      panel.state.Raise(ScorePanel(tile, loaded, step, panel).top);
+    }
+  }
+}
+
 // Invariant of every row, over the keys seen so far, with max the greatest
 // score: sum = sum exp(s_j - max), out = sum exp(s_j - max) v_j.
 //
@@ -235,6 +294,7 @@ inline void AttendTile(const ForwardTile& tile, const ForwardTile* behind) {
   at[0].Locate(tile.keys, NextStep(tile, size, tile.cols.first));
   LoadQueries(tile);
   StartRows(tile);
+  if (tile.shape->weight_scale != 0) FindTops(tile, size);
   const int64_t panels = (tile.rows + Width() - 1) / Width();
   for (int n = 0; !at[n].step.empty(); n ^= 1) {
     LoadKeys(tile, at[n], loaded);

@@ -25,9 +25,6 @@ Status Supports(const AttentionProblem& problem, const DeviceInfo&) {
   if (problem.kv.gathers()) {
     return Unsupported("keys listed for every row are not for tiles");
   }
-  if (problem.has(Slot::kWeightScale)) {
-    return Unsupported("8-bit weights need the greatest score beforehand");
-  }
   constexpr int64_t kMostChannels = 4096;
   if (problem.qk_dim + problem.rope_dim > kMostChannels ||
       problem.v_dim > kMostChannels) {

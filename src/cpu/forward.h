@@ -7,7 +7,7 @@
 
 namespace flashacl {
 
-// "cpu/forward": every forward problem but gathered keys. The same bits for any
+// "cpu/forward": every forward problem but those of top-k lists. The same bits for any
 // number of workers.
 extern const Implementation kCpuForward;
 

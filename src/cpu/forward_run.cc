@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <limits>
 
@@ -14,6 +15,12 @@ namespace flashacl::cpu {
 namespace {
 
 float ElementOf(DType dtype, const std::byte* at) {
+  if (dtype == DType::kU64) {
+    // The pattern of an f32 in the low half, of which 19 bits count.
+    uint64_t bits;
+    std::memcpy(&bits, at, sizeof(bits));
+    return std::bit_cast<float>(static_cast<uint32_t>(bits) & 0xFFFFE000u);
+  }
   if (dtype == DType::kF32) {
     float value;
     std::memcpy(&value, at, sizeof(value));
@@ -60,7 +67,6 @@ ForwardShape ShapeOf(const AttentionProblem& problem,
   shape.qk_dim = problem.qk_dim;
   shape.rope_dim = problem.rope_dim;
   shape.v_dim = problem.v_dim;
-  shape.value_is_key = problem.kv.value_is_key;
   shape.scale = score.scale;
   shape.alibi = IsAlibi(score.bias);
   shape.alibi_root = score.bias == Score::Bias::kAlibiSqrt;
@@ -69,6 +75,10 @@ ForwardShape ShapeOf(const AttentionProblem& problem,
   shape.masked = problem.has(Slot::kMask);
   shape.dropped = problem.has(Slot::kKeep);
   if (shape.dropped) shape.keep_probability = score.keep_probability;
+  if (problem.has(Slot::kWeightScale)) {
+    shape.weight_scale = ElementOf(problem[Slot::kWeightScale].dtype,
+                                   bindings[Slot::kWeightScale]);
+  }
   shape.query = RowFormat(problem[Slot::kQuery]);
   shape.query_rope = RowFormat(problem[Slot::kQueryRope]);
   shape.out = RowFormat(problem[Slot::kOut]);

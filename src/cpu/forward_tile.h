@@ -63,6 +63,7 @@ struct ForwardShape {
   bool alibi = false;
   bool alibi_root = false;
   float keep_probability = 1;
+  float weight_scale = 0;  // 0: weights are not rounded
   bool masked = false, biased = false, dropped = false;
   RowFormat query, query_rope, bias, out;
   // Row i has a bias for columns below i + bias_ahead; it sees none of the

@@ -66,7 +66,8 @@ TileShape ForwardTileShape(const AttentionProblem& problem,
       std::min(shape.rows, std::max(kRowUnit, RoundUp(packed.most, kRowUnit)));
   shape.cols = fitting(kColumnShare * cache, kMostColumns, kColumnUnit);
   shape.part_cols = kPartColumns;
-  shape.part_rows = kPartRows;
+  // Weights that are rounded cannot be merged.
+  shape.part_rows = problem.has(Slot::kWeightScale) ? 0 : kPartRows;
   return shape;
 }
 

@@ -99,6 +99,20 @@ TEST_P(Forward, IsRightWithoutChannels) {
   }
 }
 
+// Weights are rounded with the greatest score of the whole row.
+TEST_P(Forward, IsRightOn8BitQueries) {
+  const OnTarget target(GetParam());
+  for (const char* line :
+       {"fwd i8 h=4/2 d=64 q=100 k=330 int8:tensor causal",
+        "fwd i8 h=2 d=16 q=3 k=2000 int8:tensor",
+        "fwd i8 h=8/1 d=33/20 q=17,0,40 k=50,9,0 int8:tensor mask"}) {
+    SCOPED_TRACE(line);
+    const Result<AttentionProblem> problem = Parse(line);
+    ASSERT_TRUE(problem.ok()) << problem.status().message();
+    ExpectRight(*problem, 5);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(EveryTarget, Forward, ::testing::ValuesIn(Targets()),
                          testing::TargetTestName);
 

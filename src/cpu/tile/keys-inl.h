@@ -173,7 +173,7 @@ inline void LoadKeys(const ForwardTile& tile, const KeyAddresses& at,
           uint32_t{at.key[j] != nullptr} << (j % 32);
     }
   }
-  const bool shared = tile.shape->value_is_key;
+  const bool shared = rows.value.base == nullptr;  // values are keys
   loaded.finite = true;
   for (int64_t j = 0; j < count; ++j) {
     float* const key = scratch.keys + j * scratch.key_stride;

@@ -111,27 +111,52 @@ HWY_INLINE PanelPair Weigh(float* HWY_RESTRICT scores, int64_t count,
   return sum;
 }
 
+// Weights become the integers that 8 bits hold, to nearest, ties to even.
+inline void RoundWeights(float* HWY_RESTRICT weights, int64_t count,
+                         float scale) {
+  const Vector factor = hn::Set(kF, scale);
+  const Vector least = hn::Set(kF, -128.0f);
+  const Vector most = hn::Set(kF, 127.0f);
+  for (int64_t n = 0; n < count * Width(); n += Lanes()) {
+    const Vector rounded =
+        hn::Round(hn::Mul(hn::Load(kF, weights + n), factor));
+    hn::Store(hn::Min(hn::Max(least, rounded), most), kF, weights + n);
+  }
+}
+
 // Softmax over the keys seen so far: max is the greatest score, sum is
 // sum exp(s_j - max); Width() floats each.
 struct PanelState {
   float* max;
   float* sum;
 
-  // Takes in the scores of `count` keys whose greatest is `top` and turns them
-  // into weights. Returns the factor by which everything summed before shrinks.
-  HWY_INLINE PanelPair TakeIn(float* HWY_RESTRICT scores, int64_t count,
-                              const PanelPair& top) const {
+  // Raises max to `top`; returns the factor by which everything summed before
+  // shrinks, the sum included.
+  HWY_INLINE PanelPair Raise(const PanelPair& top) const {
     const PanelPair was = PanelPair::Load(max);
     const PanelPair now{hn::Max(top.low, was.low), hn::Max(top.high, was.high)};
-    const PanelPair from{Finite(now.low), Finite(now.high)};
-    const PanelPair shrink{Exp(hn::Sub(was.low, from.low)),
-                           Exp(hn::Sub(was.high, from.high))};
-    PanelPair added = Weigh(scores, count, from);
-    const PanelPair before = PanelPair::Load(sum);
-    added.low = hn::MulAdd(before.low, shrink.low, added.low);
-    added.high = hn::MulAdd(before.high, shrink.high, added.high);
+    const PanelPair shrink{Exp(hn::Sub(was.low, Finite(now.low))),
+                           Exp(hn::Sub(was.high, Finite(now.high)))};
+    PanelPair total = PanelPair::Load(sum);
+    total.low = hn::Mul(total.low, shrink.low);
+    total.high = hn::Mul(total.high, shrink.high);
     now.Store(max);
-    added.Store(sum);
+    total.Store(sum);
+    return shrink;
+  }
+
+  // Takes in the scores of `count` keys whose greatest is `top` and turns them
+  // into weights. Returns what Raise does.
+  HWY_INLINE PanelPair TakeIn(float* HWY_RESTRICT scores, int64_t count,
+                              const PanelPair& top) const {
+    const PanelPair shrink = Raise(top);
+    const PanelPair now = PanelPair::Load(max);
+    const PanelPair added =
+        Weigh(scores, count, {Finite(now.low), Finite(now.high)});
+    PanelPair total = PanelPair::Load(sum);
+    total.low = hn::Add(total.low, added.low);
+    total.high = hn::Add(total.high, added.high);
+    total.Store(sum);
     return shrink;
   }
 
