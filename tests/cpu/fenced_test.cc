@@ -76,7 +76,7 @@ class FencedScratch {
     scratch_.max = Own(place.states, 2);
     scratch_.sum = Own(place.states, 2);
     scratch_.keys = Own(place.keys, 1);
-    scratch_.values = place.value_is_key ? scratch_.keys : Own(place.values, 1);
+    scratch_.values = Own(place.values, 1);
     scratch_.scores = Own(place.scores, 1);
     scratch_.stage = Own(place.stage, 1);
     scratch_.codec = Own(place.codec, 2);
@@ -86,8 +86,7 @@ class FencedScratch {
     scratch_.lanes = Own(place.lanes, 2);
     scratch_.other_lanes = Own(place.lanes, 2);
     scratch_.key_stride = place.key_stride;
-    scratch_.value_stride =
-        place.value_is_key ? place.key_stride : place.value_stride;
+    scratch_.value_keys = place.value_keys;
     scratch_.stage_stride = place.stage_stride;
     parts_ = Own(place.parts, 1, 1);
   }

@@ -40,8 +40,7 @@ struct Pieces {
                         float* panel);
   void (*panel_to_rows)(const float* panel, int64_t count, float* rows,
                         int64_t stride);
-  bool (*all_finite)(const float* from, int64_t rows, int64_t channels,
-                     int64_t stride);
+  bool (*all_finite)(const float* row, int64_t channels);
 };
 }  // namespace flashacl::cpu
 #endif
@@ -56,7 +55,12 @@ void ExpOf(const float* from, int64_t count, float* to) {
 }
 
 void StoreFourOf(DType dtype, const float* from, std::byte* to) {
-  StoreQuad(dtype, hn::LoadU(kQ, from), 0, 4, to);
+  const auto quad = hn::LoadU(kQ, from);
+  if (dtype == DType::kF16) {
+    StoreQuad<DType::kF16>(quad, 0, to);
+  } else {
+    StoreQuad<DType::kBf16>(quad, 0, to);
+  }
 }
 
 void RowsToPanelOf(float* rows, int64_t stride, int64_t count, float* panel) {
@@ -136,13 +140,17 @@ TEST_P(Piece, ExpIsWithinItsBound) {
   const auto check = [&] {
     const std::vector<float> found = Exp(block);
     for (size_t n = 0; n < block.size(); ++n) {
-      if (block[n] < -87.3f) {
+      if (block[n] < -87.69f) {
         EXPECT_EQ(found[n], 0.0f) << block[n];
         continue;
       }
+      // -126.5 ln 2 is where rounding leaves what floats hold normally.
+      if (block[n] < -87.68f) continue;
+      // Subnormals, at the end, are as far apart as the smallest of them.
       const double truth = std::exp(double{block[n]});
-      const double error = std::fabs(double{found[n]} - truth) / truth;
-      const double share = error / (2.1e-7 - 2.8e-9 * double{block[n]});
+      const double error = std::fabs(double{found[n]} - truth);
+      const double share =
+          error / (truth * (2.1e-7 - 2.8e-9 * double{block[n]}) + 0x1p-149);
       if (share > worst) {
         worst = share;
         worst_at = block[n];
@@ -161,7 +169,7 @@ TEST_P(Piece, ExpIsWithinItsBound) {
 TEST_P(Piece, ExpOfNothingIsZeroAndOfNaNIsNaN) {
   EXPECT_EQ(Exp({0.0f}), std::vector<float>{1.0f});
   EXPECT_EQ(Exp({-0.0f}), std::vector<float>{1.0f});
-  for (const float t : {-kInfinity, -FLT_MAX, -1e10f, -88.0f, -87.31f}) {
+  for (const float t : {-kInfinity, -FLT_MAX, -1e10f, -88.0f, -87.71f}) {
     EXPECT_EQ(Exp({t}), std::vector<float>{0.0f}) << t;
   }
   for (int n = 0; n < 100000; ++n) {
@@ -314,25 +322,19 @@ TEST_P(Piece, RowsBecomePanelsAndBack) {
 }
 
 TEST_P(Piece, OneNumberThatIsNotFiniteIsFound) {
-  for (int rounds = 0; rounds < 3000; ++rounds) {
-    const int64_t rows = random_.Within(1, 9);
-    const int64_t channels = random_.Within(1, 70);
-    const int64_t stride = channels + random_.Within(0, 20);
-    std::vector<float> numbers(static_cast<size_t>(rows * stride), NAN);
-    const auto at = [&](int64_t row, int64_t d) -> float& {
-      return numbers[static_cast<size_t>(row * stride + d)];
-    };
-    for (int64_t row = 0; row < rows; ++row) {
-      for (int64_t d = 0; d < channels; ++d) {
-        at(row, d) = random_.OneIn(9) ? FLT_MAX : random_.Bell();
+  for (int64_t channels = 1; channels < 70; ++channels) {
+    std::vector<float> row(static_cast<size_t>(channels + 64), NAN);
+    for (int64_t d = 0; d < channels; ++d) {
+      row[static_cast<size_t>(d)] = random_.OneIn(9) ? FLT_MAX : random_.Bell();
+    }
+    EXPECT_TRUE(pieces_.all_finite(row.data(), channels));
+    for (int64_t d = 0; d < channels; ++d) {
+      for (const float special : {kInfinity, -kInfinity, NAN}) {
+        std::vector<float> spoilt = row;
+        spoilt[static_cast<size_t>(d)] = special;
+        EXPECT_FALSE(pieces_.all_finite(spoilt.data(), channels)) << d;
       }
     }
-    EXPECT_TRUE(pieces_.all_finite(numbers.data(), rows, channels, stride));
-    at(random_.Within(0, rows - 1), random_.Within(0, channels - 1)) =
-        random_.OneIn(3)   ? kInfinity
-        : random_.OneIn(2) ? -kInfinity
-                           : NAN;
-    EXPECT_FALSE(pieces_.all_finite(numbers.data(), rows, channels, stride));
   }
 }
 

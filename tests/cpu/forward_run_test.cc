@@ -183,7 +183,7 @@ struct Checked {
 TEST(ForwardRun, TilesPointWhereSpecsSay) {
   ForRandomProblems(
       1500, ForwardSpace(), [](const AttentionProblem& p, Random& random) {
-        if (p.kv.rows == KvSource::Rows::kGathered) return;
+        if (p.kv.gathers()) return;
         SmallCase small(p);
         small.FillInputs(random);
         const TileShape shape = SmallTiles(random);
@@ -206,7 +206,7 @@ TEST(ForwardRun, OutputFactorsAreTheHeads) {
   int64_t encoded = 0;
   ForRandomProblems(
       1500, space, [&](const AttentionProblem& p, Random& random) {
-        if (p.kv.rows == KvSource::Rows::kGathered) return;
+        if (p.kv.gathers()) return;
         if (p[Slot::kOut].dtype != DType::kI8) return;
         SmallCase small(p);
         small.FillInputs(random);
@@ -309,7 +309,7 @@ TEST(ForwardRun, RowsOfNobodyBecomeZeroAndNothingElseIsWritten) {
   int64_t cleared = 0, kept = 0;
   ForRandomProblems(
       3000, ForwardSpace(), [&](const AttentionProblem& p, Random& random) {
-        if (p.kv.rows == KvSource::Rows::kGathered) return;
+        if (p.kv.gathers()) return;
         SmallCase small(p);
         small.FillInputs(random);
         const ForwardRun run(p, small.bindings(), {});
@@ -342,7 +342,7 @@ TEST(ForwardRun, NothingIsClearedWhereEveryRowHasAnOwner) {
   Space space = ForwardSpace();
   space.device_lengths = space.strides = false;
   ForRandomProblems(300, space, [](const AttentionProblem& p, Random& random) {
-    if (p.kv.rows == KvSource::Rows::kGathered) return;
+    if (p.kv.gathers()) return;
     SmallCase small(p);
     small.FillInputs(random);
     ForwardRun(p, small.bindings(), {}).ClearRowsOfNobody();

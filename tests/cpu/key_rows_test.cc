@@ -115,7 +115,7 @@ TEST(KeyRows, LocateIsTheDefinition) {
   int64_t paged = 0, listed = 0;
   ForRandomProblems(
       2000, ForwardSpace(), [&](const AttentionProblem& p, Random& random) {
-        if (p.kv.rows == Rows::kGathered) return;
+        if (p.kv.gathers()) return;
         SmallCase small(p);
         small.FillInputs(random);
         if (p.kv.rows == Rows::kPaged) SpoilTable(small, random);
@@ -143,7 +143,7 @@ TEST(KeyRows, LocateIsTheDefinition) {
 TEST(KeyRows, SourcesHaveTheProblemsChannelsAndFormats) {
   ForRandomProblems(
       300, ForwardSpace(), [](const AttentionProblem& p, Random&) {
-        if (p.kv.rows == Rows::kGathered) return;
+        if (p.kv.gathers()) return;
         const SmallCase small(p);
         const KeyRows rows(p, small.bindings(), p.lengths.sequences[0], 0, 0);
         EXPECT_EQ(rows.key.channels, p.qk_dim);

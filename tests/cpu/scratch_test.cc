@@ -91,6 +91,8 @@ std::vector<Piece> Touched(const Plan& plan, const ForwardScratch& scratch,
       PieceOf("sum", scratch.sum, rows),
       PieceOf("keys", scratch.keys,
               rows_of(machine.BlockEnd(cols), scratch.key_stride, channels)),
+      PieceOf("values", scratch.values,
+              machine.BlockEnd(p.v_dim) * scratch.value_keys),
       PieceOf("scores", scratch.scores,
               std::max(machine.BlockEnd(cols), RoundUp(cols, 4)) * width),
       PieceOf("stage", scratch.stage,
@@ -102,15 +104,6 @@ std::vector<Piece> Touched(const Plan& plan, const ForwardScratch& scratch,
       PieceOf("kept", scratch.kept, words),
       PieceOf("lanes", scratch.lanes, rows),
       PieceOf("other lanes", scratch.other_lanes, rows)};
-  const int64_t values =
-      rows_of(cols, scratch.value_stride, machine.BlockEnd(p.v_dim));
-  if (p.kv.value_is_key) {
-    EXPECT_EQ(scratch.values, scratch.keys);
-    pieces[4].last =
-        std::max(pieces[4].last, PieceOf("", scratch.values, values).last);
-  } else {
-    pieces.push_back(PieceOf("values", scratch.values, values));
-  }
   return pieces;
 }
 

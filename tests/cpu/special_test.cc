@@ -170,7 +170,7 @@ class Results {
 };
 
 bool Fits(const AttentionProblem& p) {
-  return p.kv.rows != Rows::kGathered && p[Slot::kOut].dtype != DType::kI8;
+  return !p.kv.gathers() && p[Slot::kOut].dtype != DType::kI8;
 }
 
 class Special : public ::testing::TestWithParam<int64_t> {
