@@ -43,7 +43,7 @@ struct Options {
 // "12.3 GFLOP/s, 0.456 of the FMA peak".
 void PrintRate(const char* unit, const char* roof, double per_second,
                const Summary& ratio) {
-  fmt::print("    {:.4g} {}, {:.3f} of the {} +-{:.1f} %\n", per_second / 1e9,
+  fmt::print("    {:#.4g} {}, {:.3f} of the {} +-{:.1f} %\n", per_second / 1e9,
              unit, ratio.median, roof, 100 * ratio.spread());
 }
 
@@ -51,13 +51,15 @@ void Print(const Timing& timing) {
   const Measurement& measurement = timing.measurement;
   const Work& work = timing.work;
   const Summary seconds = Summarise(measurement.Seconds());
-  fmt::print("  {} {}, {} thread{}, {}\n", timing.backend,
+  // "cpu/forward" says it itself, "reference/fp64" does not.
+  const bool named = timing.implementation.starts_with(timing.backend + "/");
+  fmt::print("  {}{}, {} thread{}, {}\n", named ? "" : timing.backend + " ",
              timing.implementation, timing.threads,
              timing.threads == 1 ? "" : "s", Describe(timing.checked));
   if (timing.implementation.starts_with("reference/")) {
     fmt::print("    *** the fp64 reference: right and slow ***\n");
   }
-  fmt::print("    {:.4g} ms +-{:.1f} %, {} repetition{} of {} run{}{}\n",
+  fmt::print("    {:#.4g} ms +-{:.1f} %, {} repetition{} of {} run{}{}\n",
              1e3 * seconds.median, 100 * seconds.spread(),
              measurement.repetitions.size(),
              measurement.repetitions.size() == 1 ? "" : "s", measurement.runs,

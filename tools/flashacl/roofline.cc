@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "backends.h"
 #include "base/str.h"
@@ -142,8 +144,26 @@ class Drawing {
     const double from =
         std::max(x_.least(), y_.least() / roofline_.bandwidth_roof);
     Line(x_.At(from), y_.At(roofline_.Roof(from)), ridge, top, kStyle);
-    Text(ridge - 10, top - 6, "end",
+    // On the right of the slope's middle: above it there may be no room.
+    Text((x_.At(from) + ridge) / 2 + 12,
+         (y_.At(roofline_.Roof(from)) + top) / 2 + 12, "start",
          Str("read bandwidth {:.1f} GB/s", roofline_.bandwidth_roof / 1e9));
+  }
+
+  // Where a number at (x, y) or below it covers no other: points of problems
+  // that are much alike lie in one spot.
+  double FreeBelow(double x, double y) const {
+    constexpr double kAcross = 18, kDown = 11;
+    for (bool free = false; !free;) {
+      free = true;
+      for (const auto& [other_x, other_y] : numbers_) {
+        if (std::abs(x - other_x) < kAcross && std::abs(y - other_y) < kDown) {
+          y = other_y + kDown;
+          free = false;
+        }
+      }
+    }
+    return y;
   }
 
   void DrawPoints() {
@@ -158,9 +178,11 @@ class Drawing {
           Str("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" fill=\"#1f5aa6\">"
               "<title>{}</title></circle>\n",
               x, y, Escaped(point.label));
-      Text(x + 6, y - 4, "start", Str("{}", number));
+      const double below = FreeBelow(x + 6, y - 4);
+      Text(x + 6, below, "start", Str("{}", number));
+      numbers_.emplace_back(x + 6, below);
       Text(kLegendLeft, line, "start",
-           Str("{}  {}: {:.4g} GFLOP/s, {:.2f} of the roof", number,
+           Str("{}  {}: {:#.4g} GFLOP/s, {:.2f} of the roof", number,
                point.label, point.flops / 1e9,
                point.flops / roofline_.Roof(point.intensity)));
       line += kLegendLine;
@@ -168,6 +190,7 @@ class Drawing {
   }
 
   const Roofline& roofline_;
+  std::vector<std::pair<double, double>> numbers_;  // where they are drawn
   const double ridge_;  // intensity from which on bandwidth suffices
   const Axis x_, y_;
   std::string svg_;
