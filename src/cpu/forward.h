@@ -7,8 +7,8 @@
 
 namespace flashacl {
 
-// "cpu/forward": every forward problem but those of top-k lists. The same bits for any
-// number of workers.
+// "cpu/forward": every forward problem but those of top-k lists. The same bits
+// for any number of workers.
 extern const Implementation kCpuForward;
 
 }  // namespace flashacl

@@ -22,7 +22,8 @@ inline constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 // exp(t) for t <= 0, in two halves: Start finds n = round(t / ln 2) and what is
 // left of t, Finish computes 2^n exp(rest). Within 2.1e-7 - 2.8e-9 t of its
-// value; 0 below -87.7, where it would be subnormal, and for -inf; NaN for NaN.
+// value; 0 below -87.69, where it would be subnormal, and for -inf; NaN for
+// NaN.
 struct Exponent {
   Vector rest;   // t - n ln 2
   Vector power;  // 2^n
