@@ -42,9 +42,15 @@ HWY_INLINE Vector WithoutLn2s(const Vector& t, const Vector& n) {
 }
 
 HWY_INLINE Exponent StartExp(const Vector& t) {
-  // At -88, n is -127, for which power comes out as 0. NaN passes: of two
-  // operands, x86 answers the second if one is NaN, NEON answers NaN.
-  const Vector cut = hn::Max(hn::Set(kF, -88.0f), t);
+  // At -88, n is -127, for which power comes out as 0.
+  const Vector least = hn::Set(kF, -88.0f);
+#if HWY_ARCH_X86
+  // Of two operands, x86 answers the second if one is NaN, so NaN passes.
+  const Vector cut = hn::Max(least, t);
+#else
+  // The greatest of NaN and a number is the number elsewhere.
+  const Vector cut = hn::IfThenElse(hn::Lt(t, least), least, t);
+#endif
   // Adding 1.5 * 2^23 rounds; 127 more leave 2^n's exponent in the low bits.
   const Vector magic = hn::Set(kF, 0x1.8p23f + 127.0f);
   const Vector z = hn::MulAdd(cut, hn::Set(kF, 0x1.715476p0f), magic);
