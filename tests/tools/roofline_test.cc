@@ -64,7 +64,7 @@ TEST(Roofline, SvgIsWellFormedAndHasEveryPoint) {
       svg.find("1  prefill &lt;a &amp; b&gt;: 150.0 GFLOP/s, 0.75 of the"),
       std::string::npos)
       << svg;
-  EXPECT_NE(svg.find("2  decode: 80.0 GFLOP/s, 0.80 of the roof"),
+  EXPECT_NE(svg.find("2  decode: 80.00 GFLOP/s, 0.80 of the roof"),
             std::string::npos);
   EXPECT_NE(svg.find("FMA peak 200.0 GFLOP/s"), std::string::npos);
   EXPECT_NE(svg.find("read bandwidth 25.0 GB/s"), std::string::npos);
