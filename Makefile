@@ -3,7 +3,7 @@
 # scripts/setup.sh first installs what the machine lacks.
 PREFIX ?= /usr/local/Ascend/flashacl
 
-.PHONY: help run test check format dev clang asan ubsan tsan fuzz coverage \
+.PHONY: help run test check format dev clang asan ubsan asubsan tsan fuzz coverage \
         bench install clean setup
 
 help:
@@ -12,7 +12,8 @@ help:
 	@echo "make check     only the scripts that check the sources"
 	@echo "make format    rewrite the sources in the project's format"
 	@echo "make dev       debug build and its tests; also: clang"
-	@echo "make asan      fast tests under a sanitizer; also: ubsan, tsan"
+	@echo "make asan      fast tests under a sanitizer; also: ubsan, tsan,"
+	@echo "               asubsan (both of the first)"
 	@echo "make fuzz      each fuzz target for SECONDS=60"
 	@echo "make bench     build and run the benchmarks"
 	@echo "make coverage  which lines the tests run"
@@ -37,7 +38,7 @@ check: setup
 format: setup
 	@python3 scripts/format.py --update
 
-dev clang asan ubsan tsan: setup
+dev clang asan ubsan asubsan tsan: setup
 	@scripts/build.sh $@
 	@ctest --preset $@
 
