@@ -231,7 +231,7 @@ inline void AttendStep(const ForwardTile& tile, const LoadedKeys& loaded,
   const int64_t count = scored.cols.size();
   const PanelPair shrink =
       panel.state.TakeIn(scratch.scores, count, scored.top);
-  if (shape.weight_scale != 0) {
+  if (shape.rounds_weights) {
     RoundWeights(scratch.scores, count, shape.weight_scale);
   }
   if (shape.dropped) {
@@ -294,7 +294,7 @@ inline void AttendTile(const ForwardTile& tile, const ForwardTile* behind) {
   at[0].Locate(tile.keys, NextStep(tile, size, tile.cols.first));
   LoadQueries(tile);
   StartRows(tile);
-  if (tile.shape->weight_scale != 0) FindTops(tile, size);
+  if (tile.shape->rounds_weights) FindTops(tile, size);
   const int64_t panels = (tile.rows + Width() - 1) / Width();
   for (int n = 0; !at[n].step.empty(); n ^= 1) {
     LoadKeys(tile, at[n], loaded);

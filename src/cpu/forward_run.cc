@@ -75,7 +75,8 @@ ForwardShape ShapeOf(const AttentionProblem& problem,
   shape.masked = problem.has(Slot::kMask);
   shape.dropped = problem.has(Slot::kKeep);
   if (shape.dropped) shape.keep_probability = score.keep_probability;
-  if (problem.has(Slot::kWeightScale)) {
+  shape.rounds_weights = problem.has(Slot::kWeightScale);
+  if (shape.rounds_weights) {
     shape.weight_scale = ElementOf(problem[Slot::kWeightScale].dtype,
                                    bindings[Slot::kWeightScale]);
   }

@@ -63,7 +63,8 @@ struct ForwardShape {
   bool alibi = false;
   bool alibi_root = false;
   float keep_probability = 1;
-  float weight_scale = 0;  // 0: weights are not rounded
+  bool rounds_weights = false;  // to 8 bits, after weight_scale met them
+  float weight_scale = 1;
   bool masked = false, biased = false, dropped = false;
   RowFormat query, query_rope, bias, out;
   // Row i has a bias for columns below i + bias_ahead; it sees none of the

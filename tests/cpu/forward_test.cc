@@ -5,6 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -110,6 +113,35 @@ TEST_P(Forward, IsRightOn8BitQueries) {
     const Result<AttentionProblem> problem = Parse(line);
     ASSERT_TRUE(problem.ok()) << problem.status().message();
     ExpectRight(*problem, 5);
+  }
+}
+
+// A scale of 0 is a scale: every weight becomes 0, and so does the output.
+TEST_P(Forward, RoundsWeightsWithAScaleOfZero) {
+  const OnTarget target(GetParam());
+  const Result<AttentionProblem> problem =
+      Parse("fwd i8 h=2 d=16 q=5 k=40 int8:tensor");
+  ASSERT_TRUE(problem.ok()) << problem.status().message();
+  const Result<Sample> sample = Sample::Make(*problem, 1, CpuBackend());
+  ASSERT_TRUE(sample.ok()) << sample.status().message();
+  for (std::byte& byte : sample->bytes(Slot::kWeightScale)) byte = {};
+  const Result<Plan> plan =
+      MakePlan(CpuBackend(), *problem, {.only = "cpu/forward", .without = {}});
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  std::vector<std::byte> memory(static_cast<size_t>(plan->workspace.bytes()) +
+                                64);
+  void* at = memory.data();
+  size_t room = memory.size();
+  std::align(64, room - 64, at, room);
+  ASSERT_TRUE(flashacl::Run(CpuBackend(), *plan, sample->bindings(),
+                            static_cast<std::byte*>(at))
+                  .ok());
+  const TensorSpec& out = (*problem)[Slot::kOut];
+  ASSERT_EQ(out.dtype, DType::kF16);
+  const std::span<std::byte> bytes = sample->bytes(Slot::kOut);
+  for (size_t n = 0; n < bytes.size(); ++n) {
+    // 0 or -0.
+    ASSERT_EQ(std::to_integer<int>(bytes[n]) & (n % 2 == 1 ? 0x7F : 0xFF), 0);
   }
 }
 
