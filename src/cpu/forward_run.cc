@@ -234,11 +234,15 @@ void ForwardRun::FillLanes(const Tile& cut, std::span<Lane> lanes) const {
     const std::byte* const rope =
         roped ? row_of(Slot::kQueryRope, head) : nullptr;
     std::byte* const out = row_of(Slot::kOut, head);
-    Lane lane = LaneOf(cut, head);
+    const Lane shared = LaneOf(cut, head);
     // The first packed row of this head at or behind the tile's first.
     const int64_t ahead = ((h - cut.rows.first) % group + group) % group;
     for (int64_t n = ahead; n < cut.rows.size(); n += group) {
       const int64_t i = (cut.rows.first + n) / group;
+      // Written in place: a copy of what was just written in pieces waits for
+      // the pieces.
+      Lane& lane = lanes[static_cast<size_t>(n)];
+      lane = shared;
       lane.position = i;
       lane.query = query + i * query_step;
       lane.query_rope = roped ? rope + i * rope_step : nullptr;
@@ -248,7 +252,6 @@ void ForwardRun::FillLanes(const Tile& cut, std::span<Lane> lanes) const {
       lane.keep = keep_.present() ? keep.At(i, 0) : 0;
       lane.max = reinterpret_cast<float*>(row_max.Row(i));
       lane.sum = reinterpret_cast<float*>(row_sum.Row(i));
-      lanes[static_cast<size_t>(n)] = lane;
     }
   }
 }
