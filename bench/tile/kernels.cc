@@ -71,9 +71,10 @@ void AddRowsToPanel(const FourLanes& at) {
 
 void PanelToRows(const FourLanes& at) {
   const tile::FourRows rows{at.rows, at.stride};
-  tile::PanelToRows(at.panel, at.count,
-                    [&](int64_t k, const tile::Quads& quads)
-                        HWY_ATTR { rows.Store(quads, k); });
+  tile::PanelToRows(
+      at.panel, at.count, [](tile::Quads&) {},
+      [&](int64_t k, const tile::Quads& quads)
+          HWY_ATTR { rows.Store(quads, k); });
 }
 
 TileKernels TileTable() {

@@ -17,6 +17,7 @@
 #define FLASHACL_CPU_FORWARD_INL_H_
 #endif
 
+#include "cpu/tile/ahead-inl.h"
 #include "cpu/tile/keys-inl.h"
 #include "cpu/tile/mask-inl.h"
 #include "cpu/tile/matmul-inl.h"
@@ -63,7 +64,8 @@ struct Panel {
   float* out;          // [channel, lane]
   PanelState state;
   const Lane* lanes;
-  int64_t count;  // rows in it
+  int64_t count;       // rows in it
+  bool fresh = false;  // its outputs are 0, and not yet written
 };
 
 HWY_INLINE Panel PanelOf(const ForwardTile& tile, int64_t first) {
@@ -74,12 +76,13 @@ HWY_INLINE Panel PanelOf(const ForwardTile& tile, int64_t first) {
           scratch.out + first * BlockEnd(shape.v_dim),
           {scratch.max + first, scratch.sum + first},
           scratch.lanes + first,
-          std::min<int64_t>(Width(), tile.rows - first)};
+          std::min<int64_t>(Width(), tile.rows - first),
+          false};
 }
 
 // Scores of the keys `local` of this step; returns the greatest.
 inline PanelPair ScoreKeys(const ForwardTile& tile, const Panel& panel,
-                           Range local, float factor) {
+                           Range local, float factor, Ahead& ahead) {
   const ForwardScratch& scratch = tile.scratch;
   const int64_t channels = tile.shape->qk_dim + tile.shape->rope_dim;
   PanelPair top = PanelPair::Of(kMinusInfinity);
@@ -91,6 +94,7 @@ inline PanelPair ScoreKeys(const ForwardTile& tile, const Panel& panel,
       ScoreBlock<size()>(scratch.keys + (local.first + j) * scratch.key_stride,
                          scratch.key_stride, panel.query, slice, last,
                          scratch.scores + j * Width(), top);
+      ahead.Ask();
     });
   }
   const bool exact = BlockEnd(local.size()) == local.size();
@@ -100,10 +104,14 @@ inline PanelPair ScoreKeys(const ForwardTile& tile, const Panel& panel,
 template <int kRows>
 HWY_NOINLINE void OutBlock(const float* HWY_RESTRICT values,
                            const float* HWY_RESTRICT weights, int64_t count,
-                           const PanelPair& shrink, float* HWY_RESTRICT out) {
+                           const PanelPair* shrink, float* HWY_RESTRICT out) {
   Sums<kRows> sums;
-  sums.Load(out);
-  sums.Scale(shrink.low, shrink.high);
+  if (shrink == nullptr) {
+    sums.Clear();
+  } else {
+    sums.Load(out);
+    sums.Scale(shrink->low, shrink->high);
+  }
   AddColumns(values, weights, count, sums);
   sums.Store(out);
 }
@@ -114,12 +122,15 @@ HWY_NOINLINE void OutBlock(const float* HWY_RESTRICT values,
 template <int kRows>
 HWY_NOINLINE void OutBlockCarefully(const float* HWY_RESTRICT values,
                                     const float* HWY_RESTRICT weights,
-                                    int64_t count, const PanelPair& shrink,
+                                    int64_t count, const PanelPair* shrink,
                                     float* HWY_RESTRICT out) {
   for (int r = 0; r < kRows; ++r) {
-    PanelPair sum = PanelPair::Load(out + r * Width());
-    sum.low = hn::Mul(sum.low, shrink.low);
-    sum.high = hn::Mul(sum.high, shrink.high);
+    PanelPair sum = PanelPair::Of(0.0f);
+    if (shrink != nullptr) {
+      sum = PanelPair::Load(out + r * Width());
+      sum.low = hn::Mul(sum.low, shrink->low);
+      sum.high = hn::Mul(sum.high, shrink->high);
+    }
     for (int64_t j = 0; j < count; ++j) {
       const PanelPair p = PanelPair::Load(weights + j * Width());
       const Vector v = hn::Set(kF, values[j * kRows + r]);
@@ -132,12 +143,14 @@ HWY_NOINLINE void OutBlockCarefully(const float* HWY_RESTRICT values,
 
 // out = out * shrink + weights * values
 inline void AddOut(const ForwardTile& tile, const Panel& panel, bool finite,
-                   Range local, const PanelPair& shrink) {
+                   Range local, const PanelPair& shrink, Ahead& ahead) {
   const ForwardScratch& scratch = tile.scratch;
+  const PanelPair* const before = panel.fresh ? nullptr : &shrink;
   ForBlocks(tile.shape->v_dim, [&](int64_t d, auto size) HWY_ATTR {
     const auto block = finite ? OutBlock<size()> : OutBlockCarefully<size()>;
     block(scratch.values + d * scratch.value_keys + local.first * size(),
-          scratch.scores, local.size(), shrink, panel.out + d * Width());
+          scratch.scores, local.size(), before, panel.out + d * Width());
+    ahead.Ask();
   });
 }
 
@@ -154,22 +167,22 @@ inline Range SeenBy(const Band& band, const Panel& panel, Range cols) {
   return {std::max(cols.first, low), std::min(cols.last, high)};
 }
 
-// Asks for what masks and biases have for the panel behind this one.
-inline void PrefetchGrids(const ForwardTile& tile, const Panel& panel,
-                          Range cols) {
+// What masks and biases have for the panel that begins with row `first` will be
+// needed.
+inline void ExpectGrids(const ForwardTile& tile, int64_t first, Range cols,
+                        Ahead& ahead) {
   const ForwardShape& shape = *tile.shape;
   if (!shape.masked && !shape.biased) return;
-  const Lane* const end = tile.scratch.lanes + tile.rows;
-  const Lane* const first = std::min(panel.lanes + panel.count, end);
-  const Lane* const last = std::min(first + Width(), end);
+  const int64_t last = std::min<int64_t>(first + Width(), tile.rows);
   const int64_t bias_step = shape.bias.step * shape.bias.element_bytes;
-  for (const Lane* lane = first; lane < last; ++lane) {
+  for (int64_t r = first; r < last; ++r) {
+    const Lane& lane = tile.scratch.lanes[r];
     if (shape.masked) {
-      PrefetchRow(lane->mask + cols.first * shape.mask_step,
-                  cols.size() * shape.mask_step);
+      ahead.Add(lane.mask + cols.first * shape.mask_step,
+                cols.size() * shape.mask_step);
     }
     if (shape.biased) {
-      PrefetchRow(lane->bias + cols.first * bias_step, cols.size() * bias_step);
+      ahead.Add(lane.bias + cols.first * bias_step, cols.size() * bias_step);
     }
   }
 }
@@ -183,7 +196,7 @@ struct Scored {
 
 // The scores of one step of one panel, -inf where a row does not see the key.
 inline Scored ScorePanel(const ForwardTile& tile, const LoadedKeys& loaded,
-                         Range step, const Panel& panel) {
+                         Range step, const Panel& panel, Ahead& ahead) {
   const ForwardShape& shape = *tile.shape;
   const ForwardScratch& scratch = tile.scratch;
   const Range rows{panel.lanes[0].position,
@@ -194,7 +207,6 @@ inline Scored ScorePanel(const ForwardTile& tile, const LoadedKeys& loaded,
   const TileKind kind = tile.band.Classify(rows, cols);
   if (kind == TileKind::kEmpty) return none;
   const Range local{cols.first - step.first, cols.last - step.first};
-  PrefetchGrids(tile, panel, cols);
 
   Visible visible{true, true};
   if (kind == TileKind::kPartial || shape.masked || loaded.absent) {
@@ -205,7 +217,7 @@ inline Scored ScorePanel(const ForwardTile& tile, const LoadedKeys& loaded,
 
   const bool late_scale = shape.biased && shape.bias_before_scale;
   PanelPair top =
-      ScoreKeys(tile, panel, local, late_scale ? 1.0f : shape.scale);
+      ScoreKeys(tile, panel, local, late_scale ? 1.0f : shape.scale, ahead);
   if (shape.biased) {
     AddBias(tile, panel.lanes, panel.count, cols,
             late_scale ? shape.scale : 1.0f, scratch.scores);
@@ -221,13 +233,20 @@ inline Scored ScorePanel(const ForwardTile& tile, const LoadedKeys& loaded,
   return {cols, visible.all, top};
 }
 
+inline void ClearOut(const ForwardTile& tile, const Panel& panel) {
+  std::fill_n(panel.out, BlockEnd(tile.shape->v_dim) * Width(), 0.0f);
+}
+
 // One step of one panel: the rows take in the keys `step` that are loaded.
 inline void AttendStep(const ForwardTile& tile, const LoadedKeys& loaded,
-                       Range step, const Panel& panel) {
+                       Range step, const Panel& panel, Ahead& ahead) {
   const ForwardShape& shape = *tile.shape;
   const ForwardScratch& scratch = tile.scratch;
-  const Scored scored = ScorePanel(tile, loaded, step, panel);
-  if (scored.cols.empty()) return;
+  const Scored scored = ScorePanel(tile, loaded, step, panel, ahead);
+  if (scored.cols.empty()) {
+    if (panel.fresh) ClearOut(tile, panel);
+    return;
+  }
   const int64_t count = scored.cols.size();
   const PanelPair shrink =
       panel.state.TakeIn(scratch.scores, count, scored.top);
@@ -242,7 +261,7 @@ inline void AttendStep(const ForwardTile& tile, const LoadedKeys& loaded,
     MarkHidden(scratch.scores, scratch.visible, count);
   }
   const int64_t first = scored.cols.first - step.first;
-  AddOut(tile, panel, loaded.finite, {first, first + count}, shrink);
+  AddOut(tile, panel, loaded.finite, {first, first + count}, shrink, ahead);
 }
 
 // Keys of one step: as even as the unit of keys allows, since a short step
@@ -270,15 +289,21 @@ inline Range NextStep(const ForwardTile& tile, int64_t size, int64_t from) {
 inline void FindTops(const ForwardTile& tile, int64_t size) {
   LoadedKeys loaded;
   KeyAddresses at;
+  Ahead nothing;
   for (Range step = NextStep(tile, size, tile.cols.first); !step.empty();
        step = NextStep(tile, size, step.last)) {
     at.Locate(tile.keys, step);
     LoadKeys(tile, at, loaded);
     for (int64_t first = 0; first < tile.rows; first += Width()) {
       const Panel panel = PanelOf(tile, first);
-      panel.state.Raise(ScorePanel(tile, loaded, step, panel).top);
+      panel.state.Raise(ScorePanel(tile, loaded, step, panel, nothing).top);
     }
   }
+}
+
+inline void StartPanel(const ForwardTile& tile, int64_t first) {
+  LoadQueries(tile, first);
+  StartRows(tile, first);
 }
 
 // Invariant of every row, over the keys seen so far, with max the greatest
@@ -286,16 +311,28 @@ inline void FindTops(const ForwardTile& tile, int64_t size) {
 //
 // Memory is asked for early, a share with every panel: the keys of the next
 // step while this one is computed, and of the tile behind this one during the
-// last. Short sequences spend a third of their time waiting otherwise.
+// last; queries and results a panel ahead. Rows of many heads lie a power of
+// two apart and push each other out of a few sets of every cache, so a panel's
+// queries are loaded just before its first step and its results are stored just
+// behind its last, never those of a whole tile at a time.
 inline void AttendTile(const ForwardTile& tile, const ForwardTile* behind) {
   const int64_t size = StepOf(tile);
   LoadedKeys loaded;
   KeyAddresses at[2];
+  Ahead ahead;
   at[0].Locate(tile.keys, NextStep(tile, size, tile.cols.first));
-  LoadQueries(tile);
-  StartRows(tile);
+  bool first = true;
+  const auto start_all = [&] {
+    for (int64_t r = 0; r < tile.rows; r += Width()) {
+      StartPanel(tile, r);
+      ClearOut(tile, PanelOf(tile, r));
+    }
+    first = false;
+  };
+  if (tile.shape->rounds_weights || at[0].step.empty()) start_all();
   if (tile.shape->rounds_weights) FindTops(tile, size);
   const int64_t panels = (tile.rows + Width() - 1) / Width();
+  const int64_t blocks = CeilDiv(size, kBig) + CeilDiv(tile.shape->v_dim, kBig);
   for (int n = 0; !at[n].step.empty(); n ^= 1) {
     LoadKeys(tile, at[n], loaded);
     KeyAddresses& next = at[n ^ 1];
@@ -307,14 +344,26 @@ inline void AttendTile(const ForwardTile& tile, const ForwardTile* behind) {
     }
     const KeyRows& next_keys = last && behind ? behind->keys : tile.keys;
     for (int64_t p = 0; p < panels; ++p) {
-      PrefetchKeys(next_keys, next, p, panels);
-      if (last && behind != nullptr) PrefetchQueries(*behind, p, panels);
-      if (last) PrefetchResults(tile, p * Width());
-      AttendStep(tile, loaded, at[n].step, PanelOf(tile, p * Width()));
+      const int64_t row = p * Width();
+      if (first) StartPanel(tile, row);
+      ahead.Clear();
+      if (last) ExpectResults(tile, row, ahead);
+      if (first) ExpectQueries(tile, row + Width(), ahead);
+      ExpectGrids(tile, row + Width(), at[n].step, ahead);
+      ExpectKeys(next_keys, next, p, panels, ahead);
+      if (last && behind != nullptr && p + 1 == panels) {
+        ExpectQueries(*behind, 0, ahead);
+      }
+      ahead.Divide(blocks);
+      Panel panel = PanelOf(tile, row);
+      panel.fresh = first;
+      AttendStep(tile, loaded, at[n].step, panel, ahead);
+      if (last) StorePanel(tile, row);
     }
-    if (last) break;
+    if (last) return;
+    first = false;
   }
-  for (int64_t p = 0; p < panels; ++p) StorePanel(tile, p * Width());
+  for (int64_t r = 0; r < tile.rows; r += Width()) StorePanel(tile, r);
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

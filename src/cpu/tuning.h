@@ -46,4 +46,9 @@ inline constexpr int64_t kPartRows = 64;
 // each other out before their step comes.
 inline constexpr int64_t kPrefetchRows = 6;
 
+// Lines asked for at a time, at most: Zen 3 drops what passes about twenty
+// under way (docs/notes/0012). And rows that can wait to be asked for.
+inline constexpr int64_t kMostLines = 16;
+inline constexpr int64_t kMostAhead = 512;
+
 }  // namespace flashacl::cpu

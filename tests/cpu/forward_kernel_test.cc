@@ -70,9 +70,13 @@ void RowsToPanelOf(float* rows, int64_t stride, int64_t count, float* panel) {
 void PanelToRowsOf(const float* panel, int64_t count, float* rows,
                    int64_t stride) {
   const FourRows to{rows, stride};
-  PanelToRows(panel, count, [&](int64_t k, const Quads& quads) HWY_ATTR {
-    to.Store(quads, k);
-  });
+  PanelToRows(
+      panel, count, [](Quads&) {},
+      [&](int64_t k, const Quads& quads) HWY_ATTR { to.Store(quads, k); });
+}
+
+bool AllFinite(const float* row, int64_t channels) {
+  return IsFinite(GreatestPattern(row, channels, hn::Zero(kW)));
 }
 
 Pieces PieceTable() {

@@ -16,6 +16,7 @@
 #define FLASHACL_CPU_TILE_KEYS_INL_H_
 #endif
 
+#include "cpu/tile/ahead-inl.h"
 #include "cpu/tile/load-inl.h"
 #include "cpu/tile/matmul-inl.h"
 #include "cpu/tile/transpose-inl.h"
@@ -24,33 +25,29 @@
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
-// All queries of the tile as panels; lanes without a row get the last row's.
-inline void LoadQueries(const ForwardTile& tile) {
+// The queries of the panel that begins with row `first`; lanes without a row
+// get the last row's.
+inline void LoadQueries(const ForwardTile& tile, int64_t first) {
   const ForwardShape& shape = *tile.shape;
   const ForwardScratch& scratch = tile.scratch;
   const int64_t channels = shape.qk_dim + shape.rope_dim;
   const int64_t stride = scratch.stage_stride;
-  const int64_t bytes = shape.qk_dim * shape.query.element_bytes;
-  for (int64_t first = 0; first < tile.rows; first += Width()) {
-    for (int64_t lane = 0; lane < Width(); lane += 4) {
-      for (int64_t r = 0; r < 4; ++r) {
-        const int64_t ahead = first + lane + r + kPrefetchRows;
-        if (ahead < tile.rows) PrefetchRow(scratch.lanes[ahead].query, bytes);
-
-        const Lane& row =
-            scratch.lanes[std::min(first + lane + r, tile.rows - 1)];
-        float* const to = scratch.stage + r * stride;
-        LoadRow(shape.query, row.query, shape.qk_dim, to);
-        if (shape.rope_dim > 0) {
-          LoadRow(shape.query_rope, row.query_rope, shape.rope_dim,
-                  to + shape.qk_dim);
-        }
+  for (int64_t lane = 0; lane < Width(); lane += 4) {
+    for (int64_t r = 0; r < 4; ++r) {
+      const Lane& row =
+          scratch.lanes[std::min(first + lane + r, tile.rows - 1)];
+      float* const to = scratch.stage + r * stride;
+      LoadRow(shape.query, row.query, shape.qk_dim, to);
+      if (shape.rope_dim > 0) {
+        LoadRow(shape.query_rope, row.query_rope, shape.rope_dim,
+                to + shape.qk_dim);
       }
-      // The last block of four channels may pass the panel's end by three;
-      // the next panel overwrites them, and behind the last is room.
-      RowsToPanel({scratch.stage, stride}, channels,
-                  scratch.query + first * channels + lane);
     }
+    // The last block of four channels may pass the panel's end by three; the
+    // next panel, which is loaded later, overwrites them, and behind the last
+    // is room.
+    RowsToPanel({scratch.stage, stride}, channels,
+                scratch.query + first * channels + lane);
   }
 }
 
@@ -68,28 +65,36 @@ struct KeyAddresses {
   }
 };
 
-// Asks for share `n` of `count` of a step's rows.
-inline void PrefetchKeys(const KeyRows& rows, const KeyAddresses& at, int64_t n,
-                         int64_t count) {
-  const Range share{n * at.step.size() / count,
-                    (n + 1) * at.step.size() / count};
-  const int64_t key_bytes = rows.key.channels * rows.key.format.element_bytes;
-  const int64_t value_bytes =
-      rows.value.channels * rows.value.format.element_bytes;
-  for (int64_t j = share.first; j < share.last; ++j) {
-    if (at.key[j] != nullptr) PrefetchRow(at.key[j], key_bytes);
-    if (at.value[j] != nullptr) PrefetchRow(at.value[j], value_bytes);
+// Share `n` of `count` of a step's rows will be needed.
+inline void ExpectKeys(const KeyRows& rows, const KeyAddresses& at, int64_t n,
+                       int64_t count, Ahead& ahead) {
+  const auto expect = [&](const RowSource& source,
+                          const std::byte* const* address) {
+    if (source.base == nullptr) return;
+    const int64_t bytes = source.channels * source.format.element_bytes;
+    const int64_t last = (n + 1) * at.step.size() / count;
+    for (int64_t j = n * at.step.size() / count; j < last; ++j) {
+      ahead.Add(address[j], bytes);
+    }
+  };
+  expect(rows.key, at.key);
+  expect(rows.rope, at.rope);
+  expect(rows.value, at.value);
+}
+
+// The queries of the panel that begins with row `first` will be needed.
+inline void ExpectQueries(const ForwardTile& tile, int64_t first,
+                          Ahead& ahead) {
+  const ForwardShape& shape = *tile.shape;
+  const int64_t last = std::min<int64_t>(first + Width(), tile.rows);
+  for (int64_t r = first; r < last; ++r) {
+    const Lane& row = tile.scratch.lanes[r];
+    ahead.Add(row.query, shape.qk_dim * shape.query.element_bytes);
+    ahead.Add(row.query_rope, shape.rope_dim * shape.query_rope.element_bytes);
   }
 }
 
-// Asks for share `n` of `count` of a tile's queries.
-inline void PrefetchQueries(const ForwardTile& tile, int64_t n, int64_t count) {
-  const int64_t bytes = tile.shape->qk_dim * tile.shape->query.element_bytes;
-  const int64_t last = (n + 1) * tile.rows / count;
-  for (int64_t r = n * tile.rows / count; r < last; ++r) {
-    PrefetchRow(tile.scratch.lanes[r].query, bytes);
-  }
-}
+using Patterns = hn::Vec<Words>;
 
 // What a step's keys turned out to be.
 struct LoadedKeys {
@@ -129,28 +134,34 @@ inline void LoadOne(const RowSource& source, const std::byte* const* at,
   }
 }
 
-// Whether all numbers are: neither infinite nor NaN.
-inline bool AllFinite(const float* HWY_RESTRICT row, int64_t channels) {
-  // x * 0 is 0 for finite x alone, and NaN stays in a sum.
-  const Vector zero = hn::Zero(kF);
-  Vector sum = zero;
+// The greatest pattern of a row's numbers without their signs, raised to what
+// it was before: infinities and NaNs are above all others.
+HWY_INLINE Patterns GreatestPattern(const float* HWY_RESTRICT row,
+                                    int64_t channels, Patterns greatest) {
   int64_t d = 0;
   for (; d + Lanes() <= channels; d += Lanes()) {
-    sum = hn::MulAdd(hn::LoadU(kF, row + d), zero, sum);
+    const auto bits = hn::BitCast(kW, hn::Abs(hn::LoadU(kF, row + d)));
+    greatest = hn::Max(bits, greatest);
   }
-  float rest = 0;
-  for (; d < channels; ++d) rest += row[d] * 0.0f;
-  return hn::AllTrue(kF, hn::Eq(sum, zero)) && rest == 0.0f;
+  for (; d < channels; ++d) {
+    const auto bits = hn::BitCast(kW, hn::Abs(hn::Set(kF, row[d])));
+    greatest = hn::Max(bits, greatest);
+  }
+  return greatest;
+}
+
+HWY_INLINE bool IsFinite(const Patterns& greatest) {
+  return hn::AllTrue(kW, hn::Lt(greatest, hn::Set(kW, 0x7F800000)));
 }
 
 // Values by blocks of channels, [block][key][channel of the block]: what a
 // block's sums need next is what lies next. The block that begins at channel d
-// starts at d * value_keys.
-inline void PackValues(const ForwardTile& tile, const float* HWY_RESTRICT row,
-                       int64_t j) {
-  const ForwardScratch& scratch = tile.scratch;
-  ForBlocks(tile.shape->v_dim, [&](int64_t d, auto size) HWY_ATTR {
-    float* const to = scratch.values + d * scratch.value_keys + j * size();
+// starts at d * keys; this is key `j`.
+HWY_INLINE void PackValues(const float* HWY_RESTRICT row, int64_t v_dim,
+                           int64_t j, int64_t keys,
+                           float* HWY_RESTRICT values) {
+  ForBlocks(v_dim, [&](int64_t d, auto size) HWY_ATTR {
+    float* const to = values + d * keys + j * size();
     // Whole vectors: what passes the end is overwritten by the next key, and
     // behind the last key of a block is room.
     for (ptrdiff_t c = 0; c < size(); c += Lanes()) {
@@ -162,7 +173,9 @@ inline void PackValues(const ForwardTile& tile, const float* HWY_RESTRICT row,
 // The keys of one step as rows of floats, the values by blocks of channels.
 inline void LoadKeys(const ForwardTile& tile, const KeyAddresses& at,
                      LoadedKeys& loaded) {
-  const ForwardScratch& scratch = tile.scratch;
+  // Copies: whatever is stored might otherwise change them.
+  const ForwardScratch scratch = tile.scratch;
+  const int64_t v_dim = tile.shape->v_dim;
   const KeyRows& rows = tile.keys;
   const int64_t count = at.step.size();
   loaded.absent = at.absent;
@@ -174,7 +187,7 @@ inline void LoadKeys(const ForwardTile& tile, const KeyAddresses& at,
     }
   }
   const bool shared = rows.value.base == nullptr;  // values are keys
-  loaded.finite = true;
+  Patterns greatest = hn::Zero(kW);
   for (int64_t j = 0; j < count; ++j) {
     float* const key = scratch.keys + j * scratch.key_stride;
     LoadOne(rows.key, at.key, j, count, key);
@@ -183,9 +196,10 @@ inline void LoadKeys(const ForwardTile& tile, const KeyAddresses& at,
     }
     float* const value = shared ? key : scratch.stage;
     if (!shared) LoadOne(rows.value, at.value, j, count, value);
-    loaded.finite &= AllFinite(value, tile.shape->v_dim);
-    PackValues(tile, value, j);
+    greatest = GreatestPattern(value, v_dim, greatest);
+    PackValues(value, v_dim, j, scratch.value_keys, scratch.values);
   }
+  loaded.finite = IsFinite(greatest);
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

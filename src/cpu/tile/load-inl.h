@@ -134,22 +134,6 @@ inline void LoadRow(const RowFormat& format, const std::byte* from,
   for (; d < count; ++d) to[d] = FloatOf(format.dtype, from + d * bytes);
 }
 
-// Asks for the lines of a row, for reading; rows are too short for a processor
-// to see what comes next.
-HWY_INLINE void PrefetchRow(const std::byte* from, int64_t bytes) {
-  constexpr int64_t kLineBytes = 64;
-  for (int64_t n = 0; n < bytes; n += kLineBytes) {
-    __builtin_prefetch(from + n, 0, 3);
-  }
-}
-
-HWY_INLINE void PrefetchRowToWrite(std::byte* to, int64_t bytes) {
-  constexpr int64_t kLineBytes = 64;
-  for (int64_t n = 0; n < bytes; n += kLineBytes) {
-    __builtin_prefetch(to + n, 1, 2);
-  }
-}
-
 // x becomes scale * (x + offset), channel by channel; `offset` may be null.
 inline void Dequantise(const float* HWY_RESTRICT scale,
                        const float* HWY_RESTRICT offset, int64_t count,

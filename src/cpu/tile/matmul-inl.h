@@ -2,6 +2,7 @@
 // Products of small matrices out of registers: a few rows of scalars times a
 // panel of two vectors. Everything heavy in attention is one of these two.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -35,16 +36,16 @@ inline constexpr int kSmall = 2 * kUnit;
 // body's second argument is an integral_constant.
 template <typename Body>
 HWY_INLINE void ForBlocks(int64_t count, Body body) {
+  const int64_t units = (count + kUnit - 1) / kUnit;
+  // Two small blocks are 4 units, one is 2; a unit alone is one, too.
+  const int64_t smalls = units == 1 ? 1 : (3 - units % 3) % 3;
+  const int64_t bigs = std::max<int64_t>(units - 2 * smalls, 0) / 3;
   int64_t first = 0;
-  while (first < count) {
-    const int64_t units = (count - first + kUnit - 1) / kUnit;
-    if (units == 1 || units == 2 || units == 4) {
-      body(first, std::integral_constant<int, kSmall>());
-      first += kSmall;
-    } else {
-      body(first, std::integral_constant<int, kBig>());
-      first += kBig;
-    }
+  for (int64_t n = 0; n < bigs; ++n, first += kBig) {
+    body(first, std::integral_constant<int, kBig>());
+  }
+  for (int64_t n = 0; n < smalls; ++n, first += kSmall) {
+    body(first, std::integral_constant<int, kSmall>());
   }
 }
 

@@ -18,6 +18,7 @@
 #define FLASHACL_CPU_TILE_RESULT_INL_H_
 #endif
 
+#include "cpu/tile/ahead-inl.h"
 #include "cpu/tile/load-inl.h"
 #include "cpu/tile/matmul-inl.h"
 #include "cpu/tile/softmax-inl.h"
@@ -27,12 +28,11 @@
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
-// A sink is a key whose value is zero: where the row starts.
-inline void StartRows(const ForwardTile& tile) {
+// The rows of the panel that begins with row `first`, before any key. A sink is
+// a key whose value is zero: where the row starts.
+inline void StartRows(const ForwardTile& tile, int64_t first) {
   const ForwardScratch& scratch = tile.scratch;
-  const int64_t rows = (tile.rows + Width() - 1) / Width() * Width();
-  std::fill_n(scratch.out, rows * BlockEnd(tile.shape->v_dim), 0.0f);
-  for (int64_t r = 0; r < rows; ++r) {
+  for (int64_t r = first; r < first + Width(); ++r) {
     const Lane& lane = scratch.lanes[std::min(r, tile.rows - 1)];
     const bool none = lane.sink == kMinusInfinity;
     scratch.max[r] = lane.sink;
@@ -106,53 +106,55 @@ HWY_INLINE void StoreQuad(const QuadVector& quad, int64_t k, std::byte* row) {
   }
 }
 
+// What the outputs of four rows are multiplied by, lane by lane. A row that saw
+// only scores of -inf is 0, whatever their values were.
+struct QuadFactor {
+  QuadVector by;
+
+  HWY_INLINE void operator()(Quads& quads) const {
+    const auto none = hn::Eq(by, hn::Zero(kQ));
+    HWY_UNROLL_ALL
+    for (int n = 0; n < 4; ++n) {
+      quads.at[n] = hn::IfThenZeroElse(none, hn::Mul(quads.at[n], by));
+    }
+  }
+};
+
 // Channels [0, v_dim) of `count` <= 4 rows from their panel to their place.
 template <DType kType>
 HWY_INLINE void StoreRows(const float* HWY_RESTRICT panel, int64_t v_dim,
-                          const Lane* lanes, int64_t count) {
+                          const QuadFactor& factor, const Lane* lanes,
+                          int64_t count) {
   // Rows that do not exist repeat the last one that does.
   std::byte* to[4];
   for (int64_t r = 0; r < 4; ++r) to[r] = lanes[std::min(r, count - 1)].out;
-  const int64_t whole = v_dim / 4 * 4;
-  PanelToRows(panel, whole, [&](int64_t k, const Quads& quads) HWY_ATTR {
+  const auto store = [&](int64_t k, const Quads& quads) HWY_ATTR {
     HWY_UNROLL_ALL
     for (int r = 3; r >= 0; --r) StoreQuad<kType>(quads.at[r], k, to[r]);
-  });
-  constexpr int64_t kBytes = kType == DType::kF32 ? 4 : 2;
-  for (int64_t r = 0; r < count; ++r) {
-    for (int64_t d = whole; d < v_dim; ++d) {
-      StoreElement(kType, panel[d * Width() + r], to[r] + d * kBytes);
-    }
-  }
+  };
+  const int64_t whole = v_dim / 4 * 4;
+  PanelToRows(panel, whole, factor, store);
+  if (whole == v_dim) return;
+  PanelToRows(panel + whole * Width(), 1, factor,
+              [&](int64_t, const Quads& quads) HWY_ATTR {
+                constexpr int64_t kBytes = kType == DType::kF32 ? 4 : 2;
+                for (int64_t r = 0; r < count; ++r) {
+                  HWY_ALIGN float rest[4];
+                  hn::Store(quads.at[r], kQ, rest);
+                  for (int64_t d = whole; d < v_dim; ++d) {
+                    StoreElement(kType, rest[d - whole], to[r] + d * kBytes);
+                  }
+                }
+              });
 }
 
-// Asks for the lines that the results of a panel go to.
-inline void PrefetchResults(const ForwardTile& tile, int64_t first) {
+// The lines that the results of a panel go to will be needed.
+inline void ExpectResults(const ForwardTile& tile, int64_t first,
+                          Ahead& ahead) {
   const int64_t bytes = tile.shape->v_dim * tile.shape->out.element_bytes;
   const int64_t last = std::min<int64_t>(first + Width(), tile.rows);
   for (int64_t r = first; r < last; ++r) {
-    PrefetchRowToWrite(tile.scratch.lanes[r].out, bytes);
-  }
-}
-
-// Divides a panel's outputs by what its rows' weights sum to.
-inline void FinishPanel(const ForwardTile& tile, int64_t first) {
-  const ForwardScratch& scratch = tile.scratch;
-  float* const out = scratch.out + first * BlockEnd(tile.shape->v_dim);
-  HWY_ALIGN float inverse[Width()];
-  for (int64_t r = 0; r < Width(); ++r) {
-    inverse[r] = InverseOf(tile, scratch.sum[first + r]);
-  }
-  const PanelPair factor = PanelPair::Load(inverse);
-  // A row that saw only scores of -inf is 0, whatever their values were.
-  const auto none_low = hn::Eq(factor.low, hn::Zero(kF));
-  const auto none_high = hn::Eq(factor.high, hn::Zero(kF));
-  for (int64_t d = 0; d < tile.shape->v_dim; ++d) {
-    PanelPair value = PanelPair::Load(out + d * Width());
-    value.low = hn::IfThenZeroElse(none_low, hn::Mul(value.low, factor.low));
-    value.high =
-        hn::IfThenZeroElse(none_high, hn::Mul(value.high, factor.high));
-    value.Store(out + d * Width());
+    ahead.Add(tile.scratch.lanes[r].out, bytes);
   }
 }
 
@@ -166,18 +168,24 @@ inline void StoreFour(const ForwardTile& tile, int64_t first) {
       scratch.out + panel * BlockEnd(v_dim) + (first - panel);
   const int64_t count = std::min<int64_t>(4, tile.rows - first);
   const Lane* const lanes = scratch.lanes + first;
+  HWY_ALIGN float inverse[4];
+  for (int64_t r = 0; r < 4; ++r) {
+    inverse[r] =
+        tile.part == nullptr ? InverseOf(tile, scratch.sum[first + r]) : 1.0f;
+  }
+  const QuadFactor factor{hn::Load(kQ, inverse)};
   if (StoresDirectly(tile)) {
     switch (shape.out.dtype) {
       case DType::kF32:
-        return StoreRows<DType::kF32>(from, v_dim, lanes, count);
+        return StoreRows<DType::kF32>(from, v_dim, factor, lanes, count);
       case DType::kF16:
-        return StoreRows<DType::kF16>(from, v_dim, lanes, count);
+        return StoreRows<DType::kF16>(from, v_dim, factor, lanes, count);
       default:
-        return StoreRows<DType::kBf16>(from, v_dim, lanes, count);
+        return StoreRows<DType::kBf16>(from, v_dim, factor, lanes, count);
     }
   }
   const FourRows stage{scratch.stage, scratch.stage_stride};
-  PanelToRows(from, v_dim, [&](int64_t k, const Quads& quads) HWY_ATTR {
+  PanelToRows(from, v_dim, factor, [&](int64_t k, const Quads& quads) HWY_ATTR {
     stage.Store(quads, k);
   });
   for (int64_t r = 0; r < count; ++r) {
@@ -195,16 +203,8 @@ inline void StoreFour(const ForwardTile& tile, int64_t first) {
 
 inline void StorePanel(const ForwardTile& tile, int64_t first) {
   const ForwardScratch& scratch = tile.scratch;
-  if (tile.part == nullptr) FinishPanel(tile, first);
   const int64_t last = std::min<int64_t>(first + Width(), tile.rows);
-  const int64_t bytes = tile.shape->v_dim * tile.shape->out.element_bytes;
-  for (int64_t row = first; row < last; row += 4) {
-    const int64_t ahead = std::min(row + 4 + kPrefetchRows, tile.rows);
-    for (int64_t r = row + kPrefetchRows; r < ahead; ++r) {
-      PrefetchRowToWrite(scratch.lanes[r].out, bytes);
-    }
-    StoreFour(tile, row);
-  }
+  for (int64_t row = first; row < last; row += 4) StoreFour(tile, row);
   if (tile.part != nullptr) return;
   for (int64_t row = first; row < last; ++row) {
     StoreRowResult(tile, scratch.lanes[row], scratch.max[row],

@@ -65,13 +65,15 @@ HWY_INLINE void RowsToPanel(const FourRows& rows, int64_t count,
 }
 
 // The other way round: calls store(k, quads) with elements k to k + 3 of lanes
-// 0 to 3, for every fourth k below `count`.
-template <typename Store>
+// 0 to 3, for every fourth k below `count`. Before, finish(quads) gets them
+// lane by lane.
+template <typename Finish, typename Store>
 HWY_INLINE void PanelToRows(const float* HWY_RESTRICT panel, int64_t count,
-                            Store store) {
+                            Finish finish, Store store) {
   for (int64_t k = 0; k < count; k += 4) {
     Quads quads =
         FourRows{const_cast<float*>(panel) + k * Width(), Width()}.Load(0);
+    finish(quads);
     quads.Transpose();
     store(k, quads);
   }
