@@ -41,7 +41,8 @@ AttentionProblem RandomProblem(Random& random, const Space& space);
 // Calls `body` with `count` problems, each with a generator of its own, until
 // one fails. On failure, prints the problem's line and how to repeat it:
 // the environment variable FLASHACL_TEST_SEED runs that one alone, and
-// FLASHACL_TEST_ROUNDS multiplies the count.
+// FLASHACL_TEST_ROUNDS multiplies the count, FLASHACL_TEST_PERCENT takes a part
+// of it, as the slow builds of sanitizers do.
 void ForRandomProblems(
     int64_t count, const Space& space,
     FunctionRef<void(const AttentionProblem&, Random&)> body);
