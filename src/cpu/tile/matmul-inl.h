@@ -60,6 +60,9 @@ template <int kRows>
 struct Sums {
   Vector at[kRows][2];
 
+  // Nothing; said so that it is compiled for the target, too.
+  HWY_INLINE Sums() {}
+
   HWY_INLINE void Clear() {
     HWY_UNROLL_ALL
     for (int r = 0; r < kRows; ++r) at[r][0] = at[r][1] = hn::Zero(kF);
