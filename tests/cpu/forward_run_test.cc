@@ -239,7 +239,7 @@ TEST(ForwardRun, OutputFactorsAreTheHeads) {
               codec.offset_head_bytes);
         ++encoded;
       });
-  EXPECT_GT(encoded, 50);
+  EXPECT_GT(encoded, 5);
 }
 
 // Elements of a result: 0 are those of nobody, 1 those of a sequence's row.
