@@ -211,7 +211,10 @@ class Filler {
   }
 
   // Distinct visible indices, then -1; one list in sixteen is empty, one in
-  // four short.
+  // four short. Lists of kFullColumns or more are full, as those of models are:
+  // benchmarks count every place.
+  static constexpr int64_t kFullColumns = 1024;
+
   void FillTopK() const {
     if (!problem_.has(Slot::kTopK)) return;
     Random random = RandomOf(Slot::kTopK);
@@ -237,8 +240,10 @@ class Filler {
                 Random& random) const {
     const TensorSpec& places = spec(Slot::kTopK);
     auto count = std::min(static_cast<int64_t>(visible.size()), places.dims[3]);
-    if (random.OneIn(16)) count = 0;
-    if (random.OneIn(4)) count = random.Within(0, count);
+    if (places.dims[3] * problem_.kv.gather_rows < kFullColumns) {
+      if (random.OneIn(16)) count = 0;
+      if (random.OneIn(4)) count = random.Within(0, count);
+    }
     const auto last = static_cast<int64_t>(visible.size()) - 1;
     for (int64_t place = 0; place < count; ++place) {
       std::swap(visible[static_cast<size_t>(place)],

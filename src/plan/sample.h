@@ -54,7 +54,7 @@ class GuardedBytes {
 //  - rows outside of every sequence, unused page rows and unused page ids hold
 //    what must not be read: NaN, or -1;
 //  - masks hide a quarter, some rows whole; top-k lists are distinct, visible,
-//    end in -1, and some are empty; pages are shuffled;
+//    end in -1, and some short ones are empty; pages are shuffled;
 //  - 8-bit rows have powers of two for scales and integers for offsets, so
 //    that they decode exactly;
 //  - lengths on the device are anything they may be, 0 included;
