@@ -4,6 +4,7 @@
 
 #include "cpu/cpu.h"
 #include "cpu/forward.h"
+#include "cpu/gathered_forward.h"
 #include "cpu/pool.h"
 #include "cpu/roof.h"
 #include "reference/reference.h"
@@ -21,8 +22,8 @@ cpu::Pool& CpuPool() {
 std::span<const Backend> AllBackends() {
   // A copy of the rows rather than references to them: a plan points into the
   // table.
-  static const auto* const cpu_rows =
-      new std::vector<Implementation>{kCpuForward, kReference};
+  static const auto* const cpu_rows = new std::vector<Implementation>{
+      kCpuForward, kCpuGatheredForward, kReference};
   static const auto* const backends = new std::vector<Backend>{
       {"cpu",
        cpu::DescribeThisCpu(),

@@ -84,6 +84,7 @@ ForwardShape ShapeOf(const AttentionProblem& problem,
   shape.query_rope = RowFormat(problem[Slot::kQueryRope]);
   shape.out = RowFormat(problem[Slot::kOut]);
   shape.keep = bindings[Slot::kKeep];
+  if (problem.kv.gathers()) shape.unseen_max = shape.unseen_sum = 0;
   return shape;
 }
 
@@ -93,6 +94,10 @@ int64_t ColumnStep(const Grid& grid) {
 }
 
 }  // namespace
+
+void ClearTensor(const TensorSpec& spec, std::byte* base) {
+  Clear(spec, base, Whole(spec));
+}
 
 Extent ExtentOf(const AttentionProblem& problem,
                 std::span<const Sequence> sequences) {
@@ -156,7 +161,7 @@ void ForwardRun::ClearRowsOfNobody() const {
     if (!spec.present()) return;
     std::byte* const base = bindings_[slot];
     if (spec.placement != Placement::kBlocks) {
-      Clear(spec, base, Whole(spec));
+      ClearTensor(spec, base);
       return;
     }
     const int64_t end = RowBlockElements(problem_, slot);

@@ -45,6 +45,9 @@ class ForwardRun {
   bool encoded_ = false;
 };
 
+// Every element that dims and strides name becomes 0.
+void ClearTensor(const TensorSpec& spec, std::byte* base);
+
 Extent ExtentOf(const AttentionProblem& problem,
                 std::span<const Sequence> sequences);
 

@@ -3,6 +3,7 @@
 // code gets.
 #pragma once
 
+#include <cfloat>
 #include <cstddef>
 #include <cstdint>
 
@@ -75,6 +76,9 @@ struct ForwardShape {
   int64_t result_lanes = 0;  // copies of a row max and a row sum
   int64_t result_step = 0;   // elements from copy to copy
   const std::byte* keep = nullptr;
+  // Row max and row sum where nothing is seen.
+  float unseen_max = -FLT_MAX;
+  float unseen_sum = FLT_MAX;
 };
 
 // out = x * scale + offset; by head, and where one is null, without.

@@ -60,6 +60,39 @@ KeyRows::KeyRows(const AttentionProblem& problem, const Bindings& bindings,
   pages_ = problem[Slot::kKey].dims[0];
 }
 
+int64_t KeyRows::PageOf(int64_t column) const {
+  if (table_ == nullptr) return 0;
+  const std::byte* const entry =
+      table_ + (column / page_rows_) * table_step_bytes_;
+  int64_t page;
+  if (table_type_ == DType::kI32) {
+    int32_t value32;
+    std::memcpy(&value32, entry, sizeof(value32));
+    page = value32;
+  } else {
+    std::memcpy(&page, entry, sizeof(page));
+  }
+  return page < pages_ ? page : -1;
+}
+
+void KeyRows::LocateListed(std::span<const int64_t> columns,
+                           const std::byte** key_at, const std::byte** rope_at,
+                           const std::byte** value_at) const {
+  for (size_t n = 0; n < columns.size(); ++n) {
+    const int64_t page = PageOf(columns[n]);
+    const int64_t row =
+        table_ == nullptr ? columns[n] : columns[n] % page_rows_;
+    const auto locate = [&](const RowSource& source, const std::byte** at) {
+      at[n] = source.base == nullptr ? nullptr
+                                     : source.base + page * source.outer_bytes +
+                                           row * source.row_bytes;
+    };
+    locate(key, key_at);
+    locate(rope, rope_at);
+    locate(value, value_at);
+  }
+}
+
 bool KeyRows::Locate(Range cols, const std::byte** key_at,
                      const std::byte** rope_at,
                      const std::byte** value_at) const {
@@ -69,18 +102,7 @@ bool KeyRows::Locate(Range cols, const std::byte** key_at,
     int64_t row = j;
     if (table_ != nullptr) {
       row = j % page_rows_;
-      if (row == 0 || j == cols.first) {
-        const std::byte* const entry =
-            table_ + (j / page_rows_) * table_step_bytes_;
-        if (table_type_ == DType::kI32) {
-          int32_t value32;
-          std::memcpy(&value32, entry, sizeof(value32));
-          page = value32;
-        } else {
-          std::memcpy(&page, entry, sizeof(page));
-        }
-        if (page >= pages_) page = -1;
-      }
+      if (row == 0 || j == cols.first) page = PageOf(j);
     }
     const int64_t n = j - cols.first;
     const auto locate = [&](const RowSource& source, const std::byte** at) {

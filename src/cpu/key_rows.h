@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "base/range.h"
 #include "cpu/row.h"
@@ -42,9 +43,18 @@ class KeyRows {
   bool Locate(Range cols, const std::byte** key, const std::byte** rope,
               const std::byte** value) const;
 
+  // The same for columns that all exist, in any order.
+  void LocateListed(std::span<const int64_t> columns, const std::byte** key,
+                    const std::byte** rope, const std::byte** value) const;
+
+  // Whether a page holds the column; of other rows, true.
+  bool Exists(int64_t column) const { return PageOf(column) >= 0; }
+
   RowSource key, rope, value;
 
  private:
+  int64_t PageOf(int64_t column) const;  // negative: there is none
+
   const std::byte* table_ = nullptr;  // the sequence's row of the block table
   DType table_type_ = DType::kNone;
   int64_t table_step_bytes_ = 0;

@@ -51,4 +51,26 @@ inline constexpr int64_t kPrefetchRows = 6;
 inline constexpr int64_t kMostLines = 16;
 inline constexpr int64_t kMostAhead = 512;
 
+// Gathered keys: heads of one item at most, the part of a second cache that a
+// step's keys may fill, and how far lists are split: positions of fewer than
+// kLeastGatheredItems items, into parts of at least kGatheredPartEntries
+// entries.
+inline constexpr int64_t kMostGatheredRows = 256;
+inline constexpr double kGatheredShare = 0.4;
+inline constexpr int64_t kLeastGatheredItems = 16;
+inline constexpr int64_t kGatheredPartEntries = 256;
+
+// Gradients over gathered keys. The records of a chunk of positions are written
+// by one round and read by the next, and take kRecordBytes twice. A bucket has
+// as many rows as make a position list kBucketEntries of them, and a slice as
+// many channels as make both kSliceBytes. Sequences of few keys share
+// kSumBytes.
+inline constexpr int64_t kRecordBytes = 32 << 20;
+inline constexpr int64_t kLeastChunk = 2;
+inline constexpr int64_t kMostChunk = 256;
+inline constexpr int64_t kMostRecordEntries = 4096;
+inline constexpr int64_t kBucketEntries = 64;
+inline constexpr int64_t kSliceBytes = 128 << 10;
+inline constexpr int64_t kSumBytes = 64 << 20;
+
 }  // namespace flashacl::cpu

@@ -140,6 +140,23 @@ HWY_INLINE void AddColumns(const float* HWY_RESTRICT columns,
   }
 }
 
+// The same where columns lie `stride` floats apart: channels of rows that were
+// not packed.
+template <int kRows>
+HWY_INLINE void AddColumnsApart(const float* HWY_RESTRICT columns,
+                                ptrdiff_t stride,
+                                const float* HWY_RESTRICT panel, int64_t depth,
+                                Sums<kRows>& sums) {
+  for (int64_t k = 0; k < depth; ++k) {
+    const Vector low = hn::Load(kF, panel);
+    const Vector high = hn::Load(kF, panel + Lanes());
+    HWY_UNROLL_ALL
+    for (int r = 0; r < kRows; ++r) sums.Add(r, columns[r], low, high);
+    panel += Width();
+    columns += stride;
+  }
+}
+
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

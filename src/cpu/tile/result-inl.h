@@ -3,7 +3,6 @@
 // a part to be merged.
 
 #include <algorithm>
-#include <cfloat>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -47,8 +46,8 @@ inline void StoreRowResult(const ForwardTile& tile, const Lane& lane, float max,
   const ForwardShape& shape = *tile.shape;
   if (sum == 0) {
     // The row has seen nothing, or only scores of -inf.
-    max = -FLT_MAX;
-    sum = FLT_MAX;
+    max = shape.unseen_max;
+    sum = shape.unseen_sum;
   }
   if (tile.columns == 0) max = sum = 0;
   for (int64_t n = 0; n < shape.result_lanes; ++n) {

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scalar code: an entry costs some instructions, against at least 64
+// multiply-adds per query row.
+#include "cpu/gathered_columns.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace flashacl::cpu {
+namespace {
+
+// An index of more columns than any sequence has names no more than those.
+int64_t EntriesOfIndex(const AttentionProblem& problem) {
+  int64_t widest = 1;
+  for (const Sequence& sequence : problem.lengths.sequences) {
+    widest = std::max(widest, sequence.columns());
+  }
+  return std::min(problem.kv.gather_rows, widest);
+}
+
+}  // namespace
+
+int64_t MostListed(const AttentionProblem& problem) {
+  return problem[Slot::kTopK].dims[3] * EntriesOfIndex(problem);
+}
+
+ColumnLists::ColumnLists(const AttentionProblem& problem,
+                         const Bindings& bindings)
+    : spec_(problem[Slot::kTopK]),
+      base_(bindings[Slot::kTopK]),
+      gather_rows_(problem.kv.gather_rows),
+      index_entries_(EntriesOfIndex(problem)) {}
+
+int64_t ColumnLists::IndexAt(int64_t offset) const {
+  const std::byte* const at = base_ + offset * SizeOf(spec_.dtype);
+  if (spec_.dtype == DType::kI32) {
+    int32_t value;
+    std::memcpy(&value, at, sizeof(value));
+    return value;
+  }
+  int64_t value;
+  std::memcpy(&value, at, sizeof(value));
+  return value;
+}
+
+int64_t ColumnLists::Fill(const ListOwner& owner, const Sequence& extent,
+                          const Band& band, const KeyRows& keys, Range entries,
+                          int64_t* columns) const {
+  const int64_t list = spec_.At(
+      owner.sequence, extent.queries.first + owner.position, owner.kv_head);
+  const int64_t width = extent.columns();
+  const int64_t indices = CeilDiv(width, gather_rows_);
+  const auto seen = band.Row(owner.position, width);
+  const int64_t places = CeilDiv(entries.last, index_entries_);
+  int64_t count = 0;
+  for (int64_t place = 0; place < places; ++place) {
+    const int64_t u = IndexAt(list + place * spec_.strides[3]);
+    if (u < 0) break;
+    if (u >= indices) continue;
+    // The part of the index's columns that the entries cover.
+    const int64_t from = u * gather_rows_ - place * index_entries_;
+    const Range named{std::max(u * gather_rows_, from + entries.first),
+                      std::min((u + 1) * gather_rows_, from + entries.last)};
+    for (const Range& range : seen) {
+      const int64_t last = std::min(named.last, range.last);
+      for (int64_t j = std::max(named.first, range.first); j < last; ++j) {
+        if (keys.Exists(j)) columns[count++] = j;
+      }
+    }
+  }
+  return count;
+}
+
+}  // namespace flashacl::cpu

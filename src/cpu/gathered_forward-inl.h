@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// The forward loop over listed keys. Rows of a tile are heads of one position,
+// so they see the same keys, and nothing is masked.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "cpu/gathered_tile.h"
+#include "cpu/tuning.h"
+
+#if defined(FLASHACL_CPU_GATHERED_FORWARD_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_GATHERED_FORWARD_INL_H_
+#undef FLASHACL_CPU_GATHERED_FORWARD_INL_H_
+#else
+#define FLASHACL_CPU_GATHERED_FORWARD_INL_H_
+#endif
+
+#include "cpu/forward-inl.h"
+#include "cpu/tile/ahead-inl.h"
+#include "cpu/tile/gathered-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+
+template <int kRows>
+HWY_NOINLINE void GatheredOutBlock(const float* HWY_RESTRICT values,
+                                   int64_t stride,
+                                   const float* HWY_RESTRICT weights,
+                                   int64_t count, const PanelPair& shrink,
+                                   float* HWY_RESTRICT out) {
+  Sums<kRows> sums;
+  sums.Load(out);
+  sums.Scale(shrink.low, shrink.high);
+  AddColumnsApart(values, stride, weights, count, sums);
+  sums.Store(out);
+}
+
+// The rows of one panel take in the `count` keys that are loaded.
+inline void AttendGatheredKeys(const GatheredTile& gathered, int64_t count,
+                               const Panel& panel, Ahead& ahead) {
+  const ForwardTile& tile = gathered.tile;
+  float* const scores = tile.scratch.scores;
+  const PanelPair top =
+      ScoreKeys(tile, panel, {0, count}, tile.shape->scale, ahead);
+  const PanelPair shrink = panel.state.TakeIn(scores, count, top);
+  ForBlocks(tile.shape->v_dim, [&](int64_t d, auto size) HWY_ATTR {
+    ahead.Ask();
+    GatheredOutBlock<size()>(gathered.values + d, gathered.value_stride, scores,
+                             count, shrink, panel.out + d * Width());
+  });
+}
+
+// As AttendTile. A listed row is read from memory once, for all heads; those of
+// the next step are asked for while this one is computed.
+inline void AttendGathered(const GatheredTile& gathered) {
+  const ForwardTile& tile = gathered.tile;
+  const ForwardScratch& scratch = tile.scratch;
+  const int64_t step = tile.shape->column_step;
+  const GatheredKeys keys{&tile.keys, gathered.columns, tile.cols.size(), step};
+  const GatheredRooms rooms{scratch.keys, scratch.key_stride,
+                            const_cast<float*>(gathered.values),
+                            gathered.value_stride};
+  const int64_t panels = (tile.rows + Width() - 1) / Width();
+  const int64_t blocks =
+      panels * BlocksOf(step, tile.shape->qk_dim + tile.shape->rope_dim,
+                        tile.shape->v_dim);
+  KeyAddresses at[2];
+  Ahead ahead;
+  keys.Locate(0, at[0]);
+  for (int64_t p = 0; p < panels; ++p) {
+    LoadQueries(tile, p * Width());
+    StartRows(tile, p * Width());
+    ClearOut(tile, PanelOf(tile, p * Width()));
+  }
+  for (int n = 0; !at[n].step.empty(); n ^= 1) {
+    keys.Load(at[n], rooms);
+    keys.Locate(at[n].step.last, at[n ^ 1]);
+    keys.Expect(at[n ^ 1], blocks, ahead);
+    for (int64_t p = 0; p < panels; ++p) {
+      AttendGatheredKeys(gathered, at[n].step.size(),
+                         PanelOf(tile, p * Width()), ahead);
+    }
+  }
+  for (int64_t p = 0; p < panels; ++p) StorePanel(tile, p * Width());
+}
+
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FLASHACL_CPU_GATHERED_FORWARD_INL_H_

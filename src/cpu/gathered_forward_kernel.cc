@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The forward direction over listed keys, compiled for every instruction set.
+#include "cpu/gathered_forward_kernel.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/gathered_forward_kernel.cc"
+#include "cpu/targets.h"
+#include "hwy/foreach_target.h"
+// After foreach_target.h.
+#include "cpu/gathered_forward-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+GatheredForwardKernels GatheredForwardTable() {
+  return {AttendGathered, MergeParts};
+}
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace flashacl::cpu {
+HWY_EXPORT(GatheredForwardTable);
+
+GatheredForwardKernels GatheredForward() {
+  return HWY_DYNAMIC_DISPATCH(GatheredForwardTable)();
+}
+
+}  // namespace flashacl::cpu
+#endif  // HWY_ONCE

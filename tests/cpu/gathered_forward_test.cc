@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Forward over gathered keys against the reference, on every instruction set
+// that this processor has.
+#include "cpu/gathered_forward.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "backends.h"
+#include "cpu/forward_kernel.h"
+#include "cpu/gathered_items.h"
+#include "plan/verify.h"
+#include "problem/notation.h"
+#include "tests/cpu/targets.h"
+#include "tests/testing/generator.h"
+
+namespace flashacl {
+namespace {
+
+using testing::ForRandomProblems;
+using testing::OnTarget;
+using testing::Space;
+
+void ExpectRight(const AttentionProblem& problem, uint64_t seed) {
+  const auto verdicts = Verify(CpuBackend(), problem, seed,
+                               "cpu/forward/gathered", [](std::string_view) {});
+  ASSERT_TRUE(verdicts.ok()) << verdicts.status().message();
+  const Verdict& verdict = verdicts->front();
+  const bool taken = problem.kv.gathers() && cpu::SupportsLists(problem).ok();
+  EXPECT_EQ(verdict.refusal.empty(), taken) << verdict.refusal;
+  for (const std::string& fault : verdict.faults) ADD_FAILURE() << fault;
+}
+
+void ExpectRight(const std::string& line, uint64_t seed) {
+  SCOPED_TRACE(line);
+  const Result<AttentionProblem> problem = Parse(line);
+  ASSERT_TRUE(problem.ok()) << problem.status().message();
+  ExpectRight(*problem, seed);
+}
+
+class GatheredForward : public ::testing::TestWithParam<int64_t> {};
+
+// Small ones: every combination of what a problem may have.
+TEST_P(GatheredForward, IsRightOnRandomProblems) {
+  const OnTarget target(GetParam());
+  Space space;
+  space.backward = false;
+  space.bias = space.dropout = false;
+  int64_t taken = 0;
+  ForRandomProblems(3000, space,
+                    [&](const AttentionProblem& p, Random& random) {
+                      if (!p.kv.gathers()) return;
+                      ExpectRight(p, random.Bits());
+                      taken += cpu::SupportsLists(p).ok();
+                    });
+  EXPECT_GT(taken, 250);
+}
+
+// Long lists and many heads: several steps, panels and parts.
+TEST_P(GatheredForward, IsRightOnLongLists) {
+  const OnTarget target(GetParam());
+  Space space;
+  space.backward = false;
+  space.bias = space.dropout = false;
+  space.most_sequences = 2;
+  space.most_rows = 6;
+  space.most_columns = 1500;
+  space.most_heads = 40;
+  space.most_dim = 40;
+  ForRandomProblems(500, space, [](const AttentionProblem& p, Random& random) {
+    if (p.kv.gathers()) ExpectRight(p, random.Bits());
+  });
+}
+
+// The shapes of DeepSeek-V3.2, and channels beyond.
+TEST_P(GatheredForward, IsRightOnWideProblems) {
+  const OnTarget target(GetParam());
+  for (const char* line :
+       {"fwd bf16 h=128/1 d=512+64/512 q=2 k=300 topk:200 shared causal stats",
+        "fwd f16 h=16/1 d=512+64/512 q=3,4 k=70,300 topk:150 causal stats",
+        "fwd bf16 h=64/1 d=512+64/512 q=1 k=900 topk:13:64 shared sink stats",
+        "fwd bf16 h=128/1 d=512+64/512 q=2x1 k=2x300 paged:16 topk:100 shared",
+        "fwd f16 h=3/1 d=700+100/650 q=3 k=90 topk:40:8",
+        "fwd f32 h=300/1 d=576/512 q=1 k=64 topk:64 stats",
+        "fwd f32 h=2/1 d=0/5 q=3 k=9 topk:4 stats",
+        "fwd f32 h=2/1 d=5/0 q=3 k=9 topk:4 stats",
+        "fwd bf16 h=16/1 d=512+64/512 q=1 k=5000 topk:5000 shared stats",
+        "fwd f32 h=2 d=8 q=3 k=9 topk:0 sink stats"}) {
+    ExpectRight(line, 3);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    EveryTarget, GatheredForward,
+    ::testing::ValuesIn(testing::TargetsHere(cpu::ForwardTargets())),
+    testing::TargetTestName);
+
+}  // namespace
+}  // namespace flashacl
