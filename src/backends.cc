@@ -4,6 +4,7 @@
 
 #include "cpu/cpu.h"
 #include "cpu/forward.h"
+#include "cpu/gathered_backward.h"
 #include "cpu/gathered_forward.h"
 #include "cpu/pool.h"
 #include "cpu/roof.h"
@@ -23,7 +24,7 @@ std::span<const Backend> AllBackends() {
   // A copy of the rows rather than references to them: a plan points into the
   // table.
   static const auto* const cpu_rows = new std::vector<Implementation>{
-      kCpuForward, kCpuGatheredForward, kReference};
+      kCpuForward, kCpuGatheredForward, kCpuGatheredBackward, kReference};
   static const auto* const backends = new std::vector<Backend>{
       {"cpu",
        cpu::DescribeThisCpu(),

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gradients over gathered keys, in two phases. The first has heads in lanes, as
+// the forward direction does, and finds for one position
+//   p = exp(scale s - max) / sum,  ds = p (dp - delta),  dq = scale sum ds k
+// The second has channels in lanes and adds scale ds q and p do, summed over
+// the heads, to the rows of the listed keys.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "cpu/gathered_grad_tile.h"
+#include "cpu/tuning.h"
+
+#if defined(FLASHACL_CPU_GATHERED_BACKWARD_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_GATHERED_BACKWARD_INL_H_
+#undef FLASHACL_CPU_GATHERED_BACKWARD_INL_H_
+#else
+#define FLASHACL_CPU_GATHERED_BACKWARD_INL_H_
+#endif
+
+#include "cpu/tile/gathered-inl.h"
+#include "cpu/tile/gradient-inl.h"
+#include "cpu/tile/load-inl.h"
+#include "cpu/tile/matmul-inl.h"
+#include "cpu/tile/transpose-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+
+// A head's row as a column of every block of channels.
+inline void RowToBlocks(const float* HWY_RESTRICT row, int64_t channels,
+                        int64_t heads, float* HWY_RESTRICT block) {
+  for (int64_t d = 0; d < channels; d += Width()) {
+    PanelPair{hn::LoadU(kF, row + d), hn::LoadU(kF, row + d + Lanes())}.Store(
+        block);
+    block += heads * Width();
+  }
+}
+
+inline float DotOfRows(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
+                       int64_t channels) {
+  // Rows are 0 behind their channels.
+  Vector low = hn::Zero(kF), high = hn::Zero(kF);
+  for (int64_t d = 0; d < channels; d += Width()) {
+    low = hn::MulAdd(hn::LoadU(kF, a + d), hn::LoadU(kF, b + d), low);
+    high = hn::MulAdd(hn::LoadU(kF, a + d + Lanes()),
+                      hn::LoadU(kF, b + d + Lanes()), high);
+  }
+  return hn::GetLane(hn::SumOfLanes(kF, hn::Add(low, high)));
+}
+
+// Operands of four heads from `first` on, of which lanes without a head repeat
+// the last.
+inline void LoadFourHeads(const GradItem& item, int64_t first) {
+  const GradShape& shape = *item.shape;
+  const GradScratch& scratch = item.scratch;
+  const int64_t channels = shape.channels();
+  const int64_t stride = scratch.stage_stride;
+  float* const queries = scratch.stage;
+  float* const grads = scratch.stage + 4 * stride;
+  for (int64_t r = 0; r < 4; ++r) {
+    const int64_t head = std::min(first + r, shape.heads - 1);
+    const GradLane& lane = scratch.lanes[head];
+    float* const query = queries + r * stride;
+    float* const grad = grads + r * stride;
+    std::fill_n(query, stride, 0.0f);
+    std::fill_n(grad, stride, 0.0f);
+    // The output is needed for delta alone; the query's place is still free.
+    LoadRow(shape.out, lane.out, shape.v_dim, query);
+    LoadRow(shape.grad_out, lane.grad_out, shape.v_dim, grad);
+    scratch.rows[2 * shape.head_stride + first + r] =
+        DotOfRows(query, grad, shape.v_dim);
+    std::fill_n(query, shape.v_dim, 0.0f);
+    LoadRow(shape.query, lane.query, shape.qk_dim, query);
+    if (shape.rope_dim > 0) {
+      LoadRow(shape.query_rope, lane.query_rope, shape.rope_dim,
+              query + shape.qk_dim);
+    }
+    scratch.rows[first + r] = lane.max;
+    scratch.rows[shape.head_stride + first + r] =
+        lane.sum == 0 ? 0.0f : 1.0f / lane.sum;
+    if (first + r >= shape.heads || !shape.wants_keys) continue;
+    RowToBlocks(query, channels, shape.heads,
+                item.record.query + head * Width());
+    RowToBlocks(grad, shape.v_dim, shape.heads,
+                item.record.grad_out + head * Width());
+  }
+  const int64_t panel = first / Width() * Width();
+  const int64_t lane = first - panel;
+  RowsToPanel({queries, stride}, channels,
+              scratch.query + panel * channels + lane);
+  RowsToPanel({grads, stride}, shape.v_dim,
+              scratch.grad_out + panel * shape.v_dim + lane);
+}
+
+// All products of one panel with the keys of one step, which are entries
+// `entries` of the list.
+inline void DifferentiatePanel(const GradItem& item, Range entries,
+                               int64_t panel, Ahead& ahead) {
+  const GradShape& shape = *item.shape;
+  const GradScratch& scratch = item.scratch;
+  const int64_t channels = shape.channels();
+  const int64_t first = panel * Width();
+  const int64_t count = entries.size();
+  RowProducts({scratch.keys, scratch.key_stride, count},
+              scratch.query + first * channels, channels, scratch.scores,
+              ahead);
+  RowProducts({scratch.values, scratch.value_stride, count},
+              scratch.grad_out + first * shape.v_dim, shape.v_dim,
+              scratch.grads, ahead);
+  const float* const rows = scratch.rows + first;
+  const int64_t at = entries.first * shape.head_stride + first;
+  const GradRows to{shape.wants_keys ? item.record.weights + at : nullptr,
+                    shape.wants_keys ? item.record.grad_scores + at : nullptr,
+                    shape.head_stride};
+  GradScores({rows, rows + shape.head_stride, rows + 2 * shape.head_stride},
+             shape.scale, count, to, scratch.scores, scratch.grads);
+  if (!shape.wants_query) return;
+  float* const grad_query = item.grad_query + first * BlockEnd(channels);
+  ForBlocks(channels, [&](int64_t d, auto size) HWY_ATTR {
+    ahead.Ask();
+    AddToQuery<size()>(scratch.keys + d, scratch.key_stride, scratch.grads,
+                       count, grad_query + d * Width());
+  });
+}
+
+// The gradients of a position's queries, from panels to their place.
+inline void StoreGradQueries(const GradItem& item) {
+  const GradShape& shape = *item.shape;
+  const GradScratch& scratch = item.scratch;
+  const int64_t channels = shape.channels();
+  const FourRows stage{scratch.stage, scratch.stage_stride};
+  for (int64_t first = 0; first < shape.heads; first += 4) {
+    const int64_t panel = first / Width() * Width();
+    PanelToRows(
+        item.grad_query + panel * BlockEnd(channels) + (first - panel),
+        channels, [](Quads&) {},
+        [&](int64_t k, const Quads& quads) HWY_ATTR { stage.Store(quads, k); });
+    const int64_t last = std::min(first + 4, shape.heads);
+    for (int64_t head = first; head < last; ++head) {
+      const float* const row =
+          scratch.stage + (head - first) * scratch.stage_stride;
+      const GradLane& lane = scratch.lanes[head];
+      if (lane.grad_query != nullptr) {
+        StoreVectors(shape.grad_query, row, shape.qk_dim, lane.grad_query);
+      }
+      if (lane.grad_query_rope != nullptr) {
+        StoreVectors(shape.grad_query_rope, row + shape.qk_dim, shape.rope_dim,
+                     lane.grad_query_rope);
+      }
+    }
+  }
+}
+
+// The first phase: the record of a position, and the gradient of its queries.
+inline void DifferentiatePosition(const GradItem& item) {
+  const GradShape& shape = *item.shape;
+  const GradScratch& scratch = item.scratch;
+  const GatheredKeys keys{&item.keys, item.record.columns, item.count,
+                          shape.step};
+  const GatheredRooms rooms{scratch.keys, scratch.key_stride, scratch.values,
+                            scratch.value_stride};
+  const int64_t panels = (shape.heads + Width() - 1) / Width();
+  // Of a panel and a whole step.
+  const int64_t blocks = BlocksOf(shape.step, shape.channels(), 0) +
+                         BlocksOf(shape.step, shape.v_dim, shape.channels());
+  KeyAddresses at[2];
+  Ahead ahead;
+  keys.Locate(0, at[0]);
+  for (int64_t head = 0; head < panels * Width(); head += 4) {
+    LoadFourHeads(item, head);
+  }
+  if (item.starts && shape.wants_query) {
+    std::fill_n(item.grad_query, panels * Width() * BlockEnd(shape.channels()),
+                0.0f);
+  }
+  for (int n = 0; !at[n].step.empty(); n ^= 1) {
+    keys.Load(at[n], rooms);
+    keys.Locate(at[n].step.last, at[n ^ 1]);
+    keys.Expect(at[n ^ 1], panels * blocks, ahead);
+    for (int64_t p = 0; p < panels; ++p) {
+      DifferentiatePanel(item, at[n].step, p, ahead);
+    }
+  }
+  if (item.ends && shape.wants_query) StoreGradQueries(item);
+}
+
+// The second phase: sums of a slice += what a position's columns add. A key
+// that is listed twice gets both, one after the other.
+inline void AddKeyGradients(const KeyGradItem& item) {
+  const int64_t block_floats = item.heads * Width();
+  const int64_t blocks = std::max(item.query_blocks, item.grad_out_blocks);
+  for (int64_t n = 0; n < blocks; ++n) {
+    const float* const query =
+        n < item.query_blocks ? item.query + n * block_floats : nullptr;
+    const float* const grad_out =
+        n < item.grad_out_blocks ? item.grad_out + n * block_floats : nullptr;
+    ForBlocks(item.count, [&](int64_t j, auto size) HWY_ATTR {
+      AddToKeys<size()>(item, j, query, grad_out, n * Width());
+    });
+  }
+}
+
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FLASHACL_CPU_GATHERED_BACKWARD_INL_H_

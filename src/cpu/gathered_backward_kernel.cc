@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The backward direction over gathered keys, compiled for every instruction
+// set.
+#include "cpu/gathered_backward_kernel.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/gathered_backward_kernel.cc"
+#include "cpu/targets.h"
+#include "hwy/foreach_target.h"
+// After foreach_target.h.
+#include "cpu/gathered_backward-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+GatheredBackwardKernels GatheredBackwardTable() {
+  return {DifferentiatePosition, AddKeyGradients, StoreVectors, Width()};
+}
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace flashacl::cpu {
+HWY_EXPORT(GatheredBackwardTable);
+
+GatheredBackwardKernels GatheredBackward() {
+  return HWY_DYNAMIC_DISPATCH(GatheredBackwardTable)();
+}
+
+}  // namespace flashacl::cpu
+#endif  // HWY_ONCE

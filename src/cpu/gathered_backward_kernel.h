@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// The vector code of the backward direction over gathered keys, for the best
+// instruction set that this processor has.
+#pragma once
+
+#include <cstdint>
+
+#include "cpu/gathered_grad_tile.h"
+
+namespace flashacl::cpu {
+
+struct GatheredBackwardKernels {
+  // Makes the record of a position and finds the gradient of its queries.
+  void (*differentiate)(const GradItem& item) = nullptr;
+
+  // Adds a position's columns to the sums of a slice.
+  void (*add_to_keys)(const KeyGradItem& item) = nullptr;
+
+  // A row of floats as elements, rounded once.
+  void (*store_row)(const RowFormat& format, const float* from, int64_t count,
+                    std::byte* to) = nullptr;
+
+  int64_t width = 0;  // channels of one block, lanes of one panel
+};
+
+GatheredBackwardKernels GatheredBackward();
+
+}  // namespace flashacl::cpu

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// The products of the gradients over gathered keys, and the exponential
+// between.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "cpu/gathered_grad_tile.h"
+#include "cpu/tuning.h"
+
+#if defined(FLASHACL_CPU_TILE_GRADIENT_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_TILE_GRADIENT_INL_H_
+#undef FLASHACL_CPU_TILE_GRADIENT_INL_H_
+#else
+#define FLASHACL_CPU_TILE_GRADIENT_INL_H_
+#endif
+
+#include "cpu/tile/gathered-inl.h"
+#include "cpu/tile/load-inl.h"
+#include "cpu/tile/matmul-inl.h"
+#include "cpu/tile/softmax-inl.h"
+#include "cpu/tile/vector-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+
+// Rows of floats, `stride` apart. Blocks may read some rows behind the last.
+struct FloatRows {
+  const float* first;
+  int64_t stride;
+  int64_t count;
+};
+
+template <int kRows>
+HWY_NOINLINE void RowProductBlock(const float* HWY_RESTRICT rows,
+                                  int64_t stride,
+                                  const float* HWY_RESTRICT panel, Range slice,
+                                  float* HWY_RESTRICT products) {
+  Sums<kRows> sums;
+  if (slice.first == 0) {
+    sums.Clear();
+  } else {
+    sums.Load(products);
+  }
+  AddRows(rows + slice.first, stride, panel + slice.first * Width(),
+          slice.size(), sums);
+  sums.Store(products);
+}
+
+// products[row, lane] = sum over channels of row * panel, also without any.
+// Asks for some of the next step's keys with every block.
+inline void RowProducts(const FloatRows& rows, const float* panel,
+                        int64_t channels, float* products, Ahead& ahead) {
+  for (int64_t d = 0; d == 0 || d < channels; d += kDepth) {
+    const Range slice{d, std::min(d + kDepth, channels)};
+    ForBlocks(rows.count, [&](int64_t j, auto size) HWY_ATTR {
+      ahead.Ask();
+      RowProductBlock<size()>(rows.first + j * rows.stride, rows.stride, panel,
+                              slice, products + j * Width());
+    });
+  }
+}
+
+// exp(t) for any t: beyond what fits it is +inf, and 0 below -87. Statistics
+// are the caller's, so scores may pass their max by far.
+HWY_INLINE Vector ExpOfAny(const Vector& t) {
+  // The square of exp(t / 2) where exp itself has no power of two in fp32; a
+  // NaN is not greater, and passes.
+  const Vector most = hn::Set(kF, 88.0f);
+  const auto large = hn::Gt(t, most);
+  const Vector half = hn::Min(hn::Mul(t, hn::Set(kF, 0.5f)), most);
+  const Vector e = Exp(hn::IfThenElse(large, half, t));
+  return hn::IfThenElse(large, hn::Mul(e, e), e);
+}
+
+// Rows that GradScores writes, one per key: null if nobody asks.
+struct GradRows {
+  float* weights;
+  float* grad_scores;
+  int64_t stride;
+};
+
+// Per lane.
+struct RowStatistics {
+  const float* max;
+  const float* inverse;  // 1 / sum; 0: the row has seen nothing
+  const float* delta;
+};
+
+// For one panel and `count` keys, with s = scale * products:
+//   p = exp(s - max) / sum,  grads = scale * p * (grads - delta)
+inline void GradScores(const RowStatistics& rows, float factor, int64_t count,
+                       const GradRows& to, const float* HWY_RESTRICT products,
+                       float* HWY_RESTRICT grads) {
+  const Vector scale = hn::Set(kF, factor);
+  for (ptrdiff_t half = 0; half < Width(); half += Lanes()) {
+    const Vector max = hn::LoadU(kF, rows.max + half);
+    const Vector inverse = hn::LoadU(kF, rows.inverse + half);
+    const Vector delta = hn::LoadU(kF, rows.delta + half);
+    const auto unseen = hn::Eq(inverse, hn::Zero(kF));
+    for (int64_t j = 0; j < count; ++j) {
+      const Vector s = hn::Load(kF, products + j * Width() + half);
+      const Vector e = ExpOfAny(hn::Sub(hn::Mul(s, scale), max));
+      const Vector p = hn::IfThenZeroElse(unseen, hn::Mul(e, inverse));
+      float* const grad = grads + j * Width() + half;
+      const Vector ds =
+          hn::Mul(hn::Mul(p, hn::Sub(hn::Load(kF, grad), delta)), scale);
+      hn::Store(ds, kF, grad);
+      if (to.weights == nullptr) continue;
+      hn::Store(p, kF, to.weights + j * to.stride + half);
+      hn::Store(ds, kF, to.grad_scores + j * to.stride + half);
+    }
+  }
+}
+
+// grad_query += grads * keys for a block of channels.
+template <int kRows>
+HWY_NOINLINE void AddToQuery(const float* HWY_RESTRICT keys, int64_t stride,
+                             const float* HWY_RESTRICT grads, int64_t count,
+                             float* HWY_RESTRICT grad_query) {
+  Sums<kRows> sums;
+  sums.Load(grad_query);
+  AddColumnsApart(keys, stride, grads, count, sums);
+  sums.Store(grad_query);
+}
+
+// What kRows columns from `first` on get for one block of channels, `channel`
+// channels into the slice; `query` and `grad_out` may be null. Columns behind
+// the last are computed and dropped.
+template <int kRows>
+HWY_NOINLINE void AddToKeys(const KeyGradItem& item, int64_t first,
+                            const float* HWY_RESTRICT query,
+                            const float* HWY_RESTRICT grad_out,
+                            int64_t channel) {
+  // Rows are anywhere: asked for now, they are there when the sums are.
+  const int64_t count = std::min<int64_t>(kRows, item.count - first);
+  float* to[kRows];
+  HWY_UNROLL_ALL
+  for (int r = 0; r < kRows; ++r) {
+    const int64_t last = std::min<int64_t>(r, count - 1);
+    to[r] = item.sums + item.columns[first + last] * item.sum_stride + channel;
+    __builtin_prefetch(to[r], 1, 3);
+  }
+  const int64_t at = first * item.head_stride;
+  Sums<kRows> sums;
+  sums.Clear();
+  if (query != nullptr) {
+    AddRows(item.grad_scores + at, item.head_stride, query, item.heads, sums);
+  }
+  if (grad_out != nullptr) {
+    AddRows(item.weights + at, item.head_stride, grad_out, item.heads, sums);
+  }
+  HWY_UNROLL_ALL
+  for (int r = 0; r < kRows; ++r) {
+    if (r >= count) return;
+    hn::Store(hn::Add(hn::Load(kF, to[r]), sums.at[r][0]), kF, to[r]);
+    hn::Store(hn::Add(hn::Load(kF, to[r] + Lanes()), sums.at[r][1]), kF,
+              to[r] + Lanes());
+  }
+}
+
+// Floats as elements of a row, rounded once.
+inline void StoreVectors(const RowFormat& format,
+                         const float* HWY_RESTRICT from, int64_t count,
+                         std::byte* to) {
+  int64_t d = 0;
+  if (format.step == 1) {
+    for (; d + Lanes() <= count; d += Lanes()) {
+      const Vector value = hn::LoadU(kF, from + d);
+      if (format.dtype == DType::kF32) {
+        hn::StoreU(value, kF, reinterpret_cast<float*>(to) + d);
+      } else if (format.dtype == DType::kBf16) {
+        StoreBf16(kF, value, reinterpret_cast<uint16_t*>(to) + d);
+      } else if (format.dtype == DType::kF16) {
+        StoreF16(kF, value, reinterpret_cast<uint16_t*>(to) + d);
+      } else {
+        break;
+      }
+    }
+  }
+  const int64_t bytes = format.step * format.element_bytes;
+  StoreRow(format, from + d, count - d, to + d * bytes);
+}
+
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FLASHACL_CPU_TILE_GRADIENT_INL_H_

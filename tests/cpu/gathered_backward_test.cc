@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gradients over gathered keys against the reference, on every instruction set
+// that this processor has.
+#include "cpu/gathered_backward.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "backends.h"
+#include "cpu/forward_kernel.h"
+#include "cpu/gathered_items.h"
+#include "plan/verify.h"
+#include "problem/notation.h"
+#include "tests/cpu/targets.h"
+#include "tests/testing/generator.h"
+
+namespace flashacl {
+namespace {
+
+using testing::ForRandomProblems;
+using testing::OnTarget;
+using testing::Space;
+
+bool Taken(const AttentionProblem& problem) {
+  return problem.kv.gathers() && cpu::SupportsLists(problem).ok() &&
+         !problem.has(Slot::kGradSink);
+}
+
+void ExpectRight(const AttentionProblem& problem, uint64_t seed) {
+  const auto verdicts =
+      Verify(CpuBackend(), problem, seed, "cpu/backward/gathered",
+             [](std::string_view) {});
+  ASSERT_TRUE(verdicts.ok()) << verdicts.status().message();
+  const Verdict& verdict = verdicts->front();
+  EXPECT_EQ(verdict.refusal.empty(), Taken(problem)) << verdict.refusal;
+  for (const std::string& fault : verdict.faults) ADD_FAILURE() << fault;
+}
+
+void ExpectRight(const std::string& line, uint64_t seed) {
+  SCOPED_TRACE(line);
+  const Result<AttentionProblem> problem = Parse(line);
+  ASSERT_TRUE(problem.ok()) << problem.status().message();
+  ExpectRight(*problem, seed);
+}
+
+Space GatheredSpace() {
+  Space space;
+  space.forward = false;
+  space.bias = space.dropout = false;
+  return space;
+}
+
+class GatheredBackward : public ::testing::TestWithParam<int64_t> {};
+
+// Small ones: every combination of what a problem may have.
+TEST_P(GatheredBackward, IsRightOnRandomProblems) {
+  const OnTarget target(GetParam());
+  int64_t taken = 0;
+  ForRandomProblems(1500, GatheredSpace(),
+                    [&](const AttentionProblem& p, Random& random) {
+                      if (!p.kv.gathers()) return;
+                      ExpectRight(p, random.Bits());
+                      taken += Taken(p);
+                    });
+  EXPECT_GT(taken, 300);
+}
+
+// Long lists and many heads: several steps, panels, buckets and rounds.
+TEST_P(GatheredBackward, IsRightOnLongLists) {
+  const OnTarget target(GetParam());
+  Space space = GatheredSpace();
+  space.most_sequences = 2;
+  space.most_rows = 30;
+  space.most_columns = 900;
+  space.most_heads = 40;
+  space.most_dim = 40;
+  ForRandomProblems(100, space, [](const AttentionProblem& p, Random& random) {
+    if (p.kv.gathers()) ExpectRight(p, random.Bits());
+  });
+}
+
+// The shapes of DeepSeek-V3.2, and others: channels beyond, lists of several
+// rounds, indices of more columns than there are.
+TEST_P(GatheredBackward, IsRightOnWideProblems) {
+  const OnTarget target(GetParam());
+  for (const char* line :
+       {"bwd bf16 h=128/1 d=512+64/512 q=2 k=300 topk:200 shared causal",
+        "bwd f16 h=16/1 d=512+64/512 q=3,4 k=70,300 topk:150 causal",
+        "bwd bf16 h=64/1 d=512+64/512 q=3 k=900 topk:13:64",
+        "bwd f16 h=3/1 d=700+100/650 q=3 k=90 topk:40:8",
+        "bwd f32 h=300/1 d=576/512 q=1 k=64 topk:64",
+        "bwd f32 h=2/1 d=0/5 q=3 k=9 topk:4",
+        "bwd f32 h=2/1 d=5/0 q=3 k=9 topk:4",
+        "bwd f32 h=2/1 d=16 q=9 k=5000 topk:5000 shared causal",
+        "bwd f32 h=6/2 d=16 q=3 k=20 topk:2:1000",
+        "bwd f32 h=2 d=8 q=3 k=9 topk:0"}) {
+    ExpectRight(line, 3);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    EveryTarget, GatheredBackward,
+    ::testing::ValuesIn(testing::TargetsHere(cpu::ForwardTargets())),
+    testing::TargetTestName);
+
+}  // namespace
+}  // namespace flashacl
