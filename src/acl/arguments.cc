@@ -48,6 +48,11 @@ Result<Entry> ReadTensor(const Argument& row, const aclTensor* handle) {
   return entry;
 }
 
+// Whether passing this is another way to pass nothing.
+bool MeansAbsent(const Argument& row, const Tensor& tensor) {
+  return row.need == Need::kOptional && (tensor.rank == 0 || tensor.empty());
+}
+
 // Kernels step forward only and count in int64_t, and results that lie on one
 // another cannot all be kept.
 Status CheckStrides(const Argument& row, const Tensor& tensor) {
@@ -138,7 +143,7 @@ Status Arguments::CheckTypes() const {
   for (const Entry& entry : entries_) {
     const Argument& row = table_[static_cast<size_t>(entry.argument)];
     if (entry.tensor == nullptr) continue;
-    if (row.need == Need::kOptional && entry.tensor->empty()) continue;
+    if (MeansAbsent(row, *entry.tensor)) continue;
     const DType dtype = entry.tensor->dtype();
     const bool fits = row.dtypes == kAnyType ||
                       (dtype != DType::kNone && (row.dtypes & Bit(dtype)) != 0);
@@ -164,9 +169,7 @@ const Tensor* Arguments::at(int argument) const {
     return nullptr;
   }
   const Tensor* tensor = entries_[first].tensor.get();
-  if (tensor == nullptr) return nullptr;
-  const bool absent = tensor->rank == 0 || tensor->empty();
-  return row.need == Need::kOptional && absent ? nullptr : tensor;
+  return tensor == nullptr || MeansAbsent(row, *tensor) ? nullptr : tensor;
 }
 
 std::span<const Entry> Arguments::list(int argument) const {

@@ -100,6 +100,13 @@ TEST_F(ArgumentsTest, AnEmptyOptionalTensorIsAbsentWhateverItsType) {
   EXPECT_FALSE(arguments->has(2));
 }
 
+TEST_F(ArgumentsTest, AnOptionalTensorOfRankZeroIsAbsentWhateverItsType) {
+  mask_ = Create({}, ACL_FLOAT, ACL_FORMAT_FRACTAL_NZ);
+  Result<Arguments> arguments = Read();
+  EXPECT_TRUE(arguments->CheckTypes().ok());
+  EXPECT_FALSE(arguments->has(2));
+}
+
 TEST_F(ArgumentsTest, RefusesPrivateFormats) {
   mask_ = Create({2}, ACL_BOOL, ACL_FORMAT_FRACTAL_NZ);
   EXPECT_EQ(Read()->CheckTypes().message(),
