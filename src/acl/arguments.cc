@@ -50,6 +50,7 @@ Result<Entry> ReadTensor(const Argument& row, const aclTensor* handle) {
 
 // Whether passing this is another way to pass nothing.
 bool MeansAbsent(const Argument& row, const Tensor& tensor) {
+  if (row.need == Need::kMayBeEmpty) return tensor.empty();
   return row.need == Need::kOptional && (tensor.rank == 0 || tensor.empty());
 }
 

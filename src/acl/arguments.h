@@ -32,10 +32,11 @@ inline constexpr DTypeSet kIndices = Bit(DType::kI32) | Bit(DType::kI64);
 inline constexpr DTypeSet kAnyType = ~DTypeSet{0};
 
 enum class Need : uint8_t {
-  kRequired,  // null is 161001
-  kOptional,  // null, rank 0 and no elements all mean absent
-  kIgnored,   // may be anything; never looked at
-  kAbsent,    // other versions of the operator have it, this one does not
+  kRequired,    // null is 161001
+  kOptional,    // null, rank 0 and no elements all mean absent
+  kMayBeEmpty,  // null and no elements do; rank 0 is one element
+  kIgnored,     // may be anything; never looked at
+  kAbsent,      // other versions of the operator have it, this one does not
 };
 
 // One row of an operator's argument table.

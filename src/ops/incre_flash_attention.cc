@@ -33,6 +33,10 @@ constexpr acl::DTypeSet kRows = acl::kHalves | Bit(DType::kI8);
 constexpr acl::DTypeSet kWhole = Bit(DType::kU64) | Bit(DType::kF32);
 constexpr acl::DTypeSet kScales = Bit(DType::kF32) | Bit(DType::kBf16);
 
+constexpr Argument MayBeEmpty(std::string_view name, acl::DTypeSet dtypes) {
+  return {.name = name, .need = Need::kMayBeEmpty, .dtypes = dtypes};
+}
+
 // What a version lacks is never passed; pseShift is, and ignored before V3.
 using Table = std::array<Argument, Incre::kRowCount>;
 constexpr Table TableWith(Need pse) {
@@ -41,16 +45,16 @@ constexpr Table TableWith(Need pse) {
       {.name = "key", .need = Need::kRequired, .dtypes = kRows, .list = true},
       {.name = "value", .need = Need::kRequired, .dtypes = kRows, .list = true},
       {.name = "pseShift", .need = pse, .dtypes = acl::kHalves},
-      {.name = "attenMask", .dtypes = acl::kMaskBytes},
-      {.name = "dequantScale1", .dtypes = kWhole},
-      {.name = "quantScale1", .dtypes = kScales},
-      {.name = "dequantScale2", .dtypes = kWhole},
-      {.name = "quantScale2", .dtypes = kScales},
-      {.name = "quantOffset2", .dtypes = kScales},
-      {.name = "antiquantScale", .dtypes = acl::kFloats},
-      {.name = "antiquantOffset", .dtypes = acl::kFloats},
-      {.name = "blocktable", .dtypes = Bit(DType::kI32)},
-      {.name = "kvPaddingSize", .dtypes = Bit(DType::kI64)},
+      MayBeEmpty("attenMask", acl::kMaskBytes),
+      MayBeEmpty("dequantScale1", kWhole),
+      MayBeEmpty("quantScale1", kScales),
+      MayBeEmpty("dequantScale2", kWhole),
+      MayBeEmpty("quantScale2", kScales),
+      MayBeEmpty("quantOffset2", kScales),
+      MayBeEmpty("antiquantScale", acl::kFloats),
+      MayBeEmpty("antiquantOffset", acl::kFloats),
+      MayBeEmpty("blocktable", Bit(DType::kI32)),
+      MayBeEmpty("kvPaddingSize", Bit(DType::kI64)),
       {.name = "attentionOut",
        .need = Need::kRequired,
        .dtypes = kRows,
@@ -58,7 +62,7 @@ constexpr Table TableWith(Need pse) {
   }};
 }
 constexpr Table kWithoutPse = TableWith(Need::kIgnored);
-constexpr Table kWithPse = TableWith(Need::kOptional);
+constexpr Table kWithPse = TableWith(Need::kMayBeEmpty);
 
 // Types that may stand together, beyond what the table says of each.
 Status CheckTypes(const Incre& incre) {
@@ -145,7 +149,7 @@ Status ReadQuery(Incre& incre) {
 // call with pages can mean.
 const Tensor* BlockTable(const Arguments& arguments) {
   const Tensor* table = arguments.list(Incre::kBlockTable)[0].tensor.get();
-  if (table == nullptr || table->rank == 0) return nullptr;
+  if (table == nullptr) return nullptr;
   return table->rank == 1 && table->empty() ? nullptr : table;
 }
 

@@ -34,6 +34,10 @@ constexpr acl::DTypeSet kRows = acl::kHalves | Bit(DType::kI8);
 constexpr acl::DTypeSet kWhole = Bit(DType::kU64) | Bit(DType::kF32);
 constexpr acl::DTypeSet kScales = Bit(DType::kF32) | Bit(DType::kBf16);
 
+constexpr Argument MayBeEmpty(std::string_view name, acl::DTypeSet dtypes) {
+  return {.name = name, .need = Need::kMayBeEmpty, .dtypes = dtypes};
+}
+
 // What a version lacks is never passed; pseShift is, and ignored before V3.
 using Table = std::array<Argument, Prompt::kRows>;
 constexpr Table TableWith(Need pse) {
@@ -43,12 +47,12 @@ constexpr Table TableWith(Need pse) {
       {.name = "value", .need = Need::kRequired, .dtypes = kRows},
       {.name = "pseShift", .need = pse, .dtypes = acl::kHalves},
       // FLOAT16 passes the type check and is refused later, as on the device.
-      {.name = "attenMask", .dtypes = acl::kMaskBytes | Bit(DType::kF16)},
-      {.name = "deqScale1", .dtypes = kWhole},
-      {.name = "quantScale1", .dtypes = acl::kF32Only},
-      {.name = "deqScale2", .dtypes = kWhole},
-      {.name = "quantScale2", .dtypes = kScales},
-      {.name = "quantOffset2", .dtypes = kScales},
+      MayBeEmpty("attenMask", acl::kMaskBytes | Bit(DType::kF16)),
+      MayBeEmpty("deqScale1", kWhole),
+      MayBeEmpty("quantScale1", acl::kF32Only),
+      MayBeEmpty("deqScale2", kWhole),
+      MayBeEmpty("quantScale2", kScales),
+      MayBeEmpty("quantOffset2", kScales),
       {.name = "attentionOut",
        .need = Need::kRequired,
        .dtypes = kRows,
@@ -56,7 +60,7 @@ constexpr Table TableWith(Need pse) {
   }};
 }
 constexpr Table kWithoutPse = TableWith(Need::kIgnored);
-constexpr Table kWithPse = TableWith(Need::kOptional);
+constexpr Table kWithPse = TableWith(Need::kMayBeEmpty);
 
 // A type that passes here has a meaning in some version of this operator.
 Status CheckTypes(const Prompt& prompt) {

@@ -107,6 +107,27 @@ TEST_F(ArgumentsTest, AnOptionalTensorOfRankZeroIsAbsentWhateverItsType) {
   EXPECT_FALSE(arguments->has(2));
 }
 
+// Where a number is asked for, rank 0 is one.
+TEST_F(ArgumentsTest, WhatMayBeEmptyIsPresentWithoutAxes) {
+  std::vector<Argument> table(std::begin(kTable), std::end(kTable));
+  table[2].need = Need::kMayBeEmpty;
+  const auto read = [&] {
+    const std::vector<Passed> passed{query_, key_, mask_, padding_, out_};
+    return Arguments::Read(table, passed);
+  };
+  EXPECT_FALSE(read()->has(2));
+  mask_ = Create({0}, ACL_FLOAT);
+  EXPECT_FALSE(read()->has(2));
+  EXPECT_TRUE(read()->CheckTypes().ok());
+  aclDestroyTensor(mask_);
+  mask_ = Create({}, ACL_BOOL);
+  EXPECT_TRUE(read()->has(2));
+  EXPECT_TRUE(read()->CheckTypes().ok());
+  aclDestroyTensor(mask_);
+  mask_ = Create({}, ACL_FLOAT);
+  EXPECT_FALSE(read()->CheckTypes().ok());
+}
+
 TEST_F(ArgumentsTest, RefusesPrivateFormats) {
   mask_ = Create({2}, ACL_BOOL, ACL_FORMAT_FRACTAL_NZ);
   EXPECT_EQ(Read()->CheckTypes().message(),

@@ -318,6 +318,24 @@ TEST(IncreFlashAttention, EmptyOptionalTensorsAreAbsent) {
   ExpectNear(*call.out, call.Expected(), 4.0);
 }
 
+// A tensor of one element is a number, whatever its axes.
+TEST(IncreFlashAttention, NumbersMayHaveNoAxes) {
+  DecodeCall call({.columns = 8,
+                   .lengths = {3, 6},
+                   .out_scales = Scales::kTensor,
+                   .out_offset = true,
+                   .padding = 2});
+  for (auto member : {&DecodeCall::quant_scale2, &DecodeCall::quant_offset2,
+                      &DecodeCall::padding}) {
+    const double number = (call.*member)->Nth(0);
+    const aclDataType type =
+        member == &DecodeCall::padding ? ACL_INT64 : ACL_FLOAT;
+    call.*member = call.caller.Input({.type = type, .dims = {}});
+    (call.*member)->SetNth(0, number);
+  }
+  call.ExpectAsDocumented();
+}
+
 TEST(IncreFlashAttention, LargestHeadsGroupsAndDims) {
   ExpectAsDocumented({.heads = 64, .kv_heads = 1, .dim = 512, .scale = 0.01});
   ExpectAsDocumented({.sequences = 1, .heads = 256, .kv_heads = 256});

@@ -322,6 +322,7 @@ TEST(PromptRefusals, Masks) {
     };
   };
   const Refusal refusals[] = {
+      {"rank 0", mask({}), kContradiction, "attenMask: shape []"},
       {"rank 1", mask({15}), kContradiction, "attenMask: shape [15]"},
       {"rank 1, fp16", mask({15}, ACL_FLOAT16), kContradiction, "attenMask"},
       {"rank 5", mask({1, 1, 1, 3, 5}), kContradiction, "attenMask: shape"},

@@ -219,6 +219,7 @@ TEST(PromptMask, BiasesAreChecked) {
   ExpectRefusal(c, pse({2, 2, 3, 5}), "pseShift: shape");
   ExpectRefusal(c, pse({3, 4, 3, 5}), "pseShift: shape");
   ExpectRefusal(c, pse({4, 3, 5}), "pseShift: shape");
+  ExpectRefusal(c, pse({}), "pseShift: shape []");
   ExpectRefusal(c, pse({2, 4, 3, 5}, ACL_BF16), "pseShift: data type",
                 kInvalid);
 }

@@ -31,6 +31,24 @@ TEST(PromptScales, InputsOfEightBits) {
   }
 }
 
+// A tensor of one element is a number, whatever its axes.
+TEST(PromptScales, NumbersMayHaveNoAxes) {
+  PromptCall call({.dim = 32,
+                   .v_dim = 32,
+                   .version = 3,
+                   .int8 = true,
+                   .out_scales = 1,
+                   .out_offset = true});
+  for (auto member : {&PromptCall::deq_scale1, &PromptCall::quant_scale1,
+                      &PromptCall::deq_scale2, &PromptCall::quant_scale2,
+                      &PromptCall::quant_offset2}) {
+    const double number = (call.*member)->Nth(0);
+    call.*member = call.caller.Input({.type = ACL_FLOAT, .dims = {}});
+    (call.*member)->SetNth(0, number);
+  }
+  call.ExpectAsDocumented();
+}
+
 // Two keys, scores 0 and -1: weights 1 and exp(-1) are 100 and 37.
 TEST(PromptScales, WeightsAreRounded) {
   PromptCall call({.sequences = 1,
@@ -146,8 +164,10 @@ TEST(PromptScales, OfInputsAreChecked) {
   ExpectRefusal(
       keyless, [](PromptCall&) {}, "key: shape [2, 2, 0, 32]");
   const PromptCase halves{.version = 2};
-  ExpectRefusal(halves, spoil(&PromptCall::deq_scale1, ACL_FLOAT, {1}),
-                "deqScale1: given, but query is not INT8");
+  for (const std::vector<int64_t>& dims : {std::vector<int64_t>{1}, {}}) {
+    ExpectRefusal(halves, spoil(&PromptCall::deq_scale1, ACL_FLOAT, dims),
+                  "deqScale1: given, but query is not INT8");
+  }
 }
 
 TEST(PromptScales, OfResultsAreChecked) {
