@@ -190,7 +190,9 @@ Status ReadSequences(Incre& incre) {
   }
   incre.left_padded = incre.has(Incre::kKvPadding) && given &&
                       incre.cache.source.rows == KvSource::Rows::kStrided;
-  return {};
+  if (!incre.left_padded || incre[Incre::kKvPadding].elements() == 1) return {};
+  return Contradiction("kvPaddingSize: shape {}, expected one number",
+                       ShapeText(incre[Incre::kKvPadding]));
 }
 
 // One element per head and column of the cache.

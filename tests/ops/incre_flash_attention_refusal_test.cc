@@ -376,6 +376,14 @@ TEST(DecodeRefusals, CachesOfPages) {
   }
 }
 
+TEST(DecodeRefusals, LeftPaddingOfEachSequence) {
+  DecodeCall call({.lengths = {3, 6}, .padding = 1});
+  call.padding = call.caller.Input({.type = ACL_INT64, .dims = {2}});
+  call.ExpectFailure(kContradiction, "kvPaddingSize: shape [2], expected one");
+  call.lengths = nullptr;  // without which it is ignored
+  EXPECT_TRUE(call.Run());
+}
+
 TEST(DecodeRefusals, KeyScales) {
   const auto scale = [](std::vector<int64_t> dims,
                         aclDataType type = ACL_FLOAT16) {
