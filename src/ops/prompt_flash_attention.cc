@@ -203,10 +203,11 @@ Status CheckPackedLimits(const Prompt& prompt) {
 Status CheckHardwareLimits(const Prompt& prompt) {
   if (!acl::TheEnvironment().strict) return {};
   constexpr int64_t kMostRows = 20971520;
-  for (const int64_t rows : {prompt.query.dims[1], prompt.key.dims[1]}) {
+  for (const auto& [name, rows] : {std::pair{"query", prompt.query.dims[1]},
+                                   std::pair{"key", prompt.key.dims[1]}}) {
     if (rows <= kMostRows) continue;
-    return Contradiction("query: {} rows of queries or keys, the NPU takes {}",
-                         rows, kMostRows);
+    return Contradiction("{}: {} rows, the NPU takes at most {}", name, rows,
+                         kMostRows);
   }
   if (prompt.Is(kTnd) || prompt.Is(kNtd)) return CheckPackedLimits(prompt);
   const int64_t width = prompt.args.numHeads * prompt.query.dims[3];

@@ -378,12 +378,20 @@ TEST(PromptRefusals, StrictModeNamesHardwareLimits) {
                           .lengths = {3},
                           .version = 3,
                           .kv_lengths = {5}};
+  const PromptCase one{
+      .sequences = 1, .heads = 1, .kv_heads = 1, .dim = 1, .v_dim = 1};
   EXPECT_EXIT(
       {
         setenv("FLASHACL_STRICT", "1", 1);
         PromptCall(wide).ExpectFailure(kContradiction, "query: 65536 channels");
         PromptCall(packed).ExpectFailure(kContradiction,
                                          "inputLayout: TND, with which");
+        PromptCall endless(one);
+        for (DeviceTensor** keys : {&endless.key, &endless.value}) {
+          Replace(endless, *keys,
+                  {.dims = {1, 1, 20971521, 1}, .strides = {0, 0, 0, 0}});
+        }
+        endless.ExpectFailure(kContradiction, "key: 20971521 rows");
         PromptCall fine;
         EXPECT_TRUE(fine.Run());
         std::exit(::testing::Test::HasFailure() ? 1 : 0);
