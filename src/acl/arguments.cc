@@ -44,7 +44,13 @@ Result<Entry> ReadTensor(const Argument& row, const aclTensor* handle) {
         row.name);
   }
   // A copy: the caller may change or destroy the tensor after phase 1.
-  entry.tensor = std::make_shared<const Tensor>(*live);
+  const auto copy = std::make_shared<Tensor>(*live);
+  if (copy->empty()) {
+    // Where elements would be that are not there must not overflow a sum.
+    copy->strides.fill(1);
+    copy->offset = 0;
+  }
+  entry.tensor = copy;
   return entry;
 }
 

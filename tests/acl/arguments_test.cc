@@ -178,6 +178,19 @@ TEST_F(ArgumentsTest, RefusesStridesAndOffsetsNobodyCanFollow) {
   }
 }
 
+// Where elements would be that there are none of is nobody's concern.
+TEST_F(ArgumentsTest, EmptyTensorsAreNowhere) {
+  aclDestroyTensor(query_);
+  const int64_t dims[] = {0, 8};
+  const int64_t strides[] = {INT64_MAX, INT64_MAX};
+  query_ = aclCreateTensor(dims, 2, ACL_FLOAT16, strides, INT64_MAX,
+                           ACL_FORMAT_ND, dims, 2, nullptr);
+  Result<Arguments> arguments = Read();
+  EXPECT_TRUE(arguments->CheckTypes().ok());
+  EXPECT_EQ((*arguments)[0].offset_bytes(), 0);
+  EXPECT_EQ((*arguments)[0].strides[1], 1);
+}
+
 TEST_F(ArgumentsTest, InputsMayRepeatAndOutputsMayNot) {
   aclDestroyTensor(query_);
   query_ = View({0, 0}, 5);
