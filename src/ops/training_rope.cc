@@ -20,13 +20,19 @@ bool IsRope(const Arguments& args, int row) {
   return args.has(row) || (tensor->rank == 3 && tensor->dims[2] > 0);
 }
 
+// A mask of sequences without queries or keys has no elements, but axes.
+bool IsMask(const Arguments& args, int row) {
+  const Tensor* tensor = PassedIn(args, row);
+  return args.has(row) || (tensor != nullptr && tensor->rank >= 2);
+}
+
 // The tensors rope cannot be without.
 Status CheckCompanions(const Arguments& args, const RopeRows& rows) {
   for (const int row : {rows.query_rope, rows.key_rope, rows.atten_mask,
                         rows.query_rope_gradient, rows.key_rope_gradient}) {
     if (row < 0) continue;
-    const bool given = row == rows.atten_mask ? PassedIn(args, row) != nullptr
-                                              : IsRope(args, row);
+    const bool given =
+        row == rows.atten_mask ? IsMask(args, row) : IsRope(args, row);
     if (given) continue;
     return NullArgument("The {} cannot be nullptr when rope is given.",
                         args.name(row));

@@ -90,6 +90,13 @@ TEST(CheckRope, NamesWhatIsMissing) {
   call.Give(3, {6, 1, 4});
   EXPECT_EQ(call.Check().message(),
             "The mask cannot be nullptr when rope is given.");
+  for (const std::vector<int64_t>& none : {std::vector<int64_t>{}, {0}}) {
+    call.Give(6, none, ACL_BOOL);
+    EXPECT_EQ(call.Check().message(),
+              "The mask cannot be nullptr when rope is given.");
+  }
+  call.Give(6, {0, 4}, ACL_BOOL);  // of sequences without queries
+  EXPECT_TRUE(call.Check().ok());
   call.Rope();
   EXPECT_TRUE(call.Check().ok());
 }
