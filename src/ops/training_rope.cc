@@ -98,7 +98,7 @@ Status CheckRope(const Arguments& args, const RopeRows& rows,
     if (!args.has(row)) continue;
     return Invalid("{}: given, but there is none with rope", args.name(row));
   }
-  if (scalars.keep_prob != 1.0) {
+  if (static_cast<float>(scalars.keep_prob) != 1.0f) {
     return Invalid("{}: {}, expected 1 with rope", scalars.names.keep_prob,
                    scalars.keep_prob);
   }

@@ -267,7 +267,7 @@ Status LowerPse(const Training& training, AttentionProblem& problem) {
 
 Status CheckKeepProb(const Training& training) {
   const float keep = static_cast<float>(training.keep_prob);
-  if (keep > 0.0f && training.keep_prob <= 1.0) return {};
+  if (keep > 0.0f && keep <= 1.0f) return {};
   return Contradiction("{}: {}, expected more than 0 and at most 1",
                        training.names->keep_prob, training.keep_prob);
 }

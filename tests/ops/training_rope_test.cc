@@ -105,6 +105,7 @@ TEST(CheckRope, NamesWhatDoesNotGoWithIt) {
   Call call;
   call.Rope();
   EXPECT_EQ(call.Check(0.5).message(), "keepProb: 0.5, expected 1 with rope");
+  EXPECT_TRUE(call.Check(1 - 1e-12).ok());  // a float of 1
   EXPECT_EQ(call.Check(1, 6).code(), Code::kInvalidArgument);
   call.Give(4, {4});
   EXPECT_EQ(call.Check().message(), "pse: given, but there is none with rope");

@@ -212,7 +212,7 @@ TEST(ReadStart, IsTheFirstElementOrZero) {
 
 TEST(CheckKeepProb, IsAProbabilityThatKeepsSomething) {
   Training call = Call(nullptr, 1);
-  for (const double keep : {1.0, 0.5, 1e-30}) {
+  for (const double keep : {1.0, 0.5, 1e-30, 1 + 1e-12}) {
     call.keep_prob = keep;
     EXPECT_TRUE(CheckKeepProb(call).ok()) << keep;
   }
