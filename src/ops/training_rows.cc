@@ -12,9 +12,9 @@ namespace {
 // The ranges of the documents' tables.
 constexpr int64_t kMostTokens = int64_t{1} << 20;
 constexpr int64_t kMostHeads = 256;
-constexpr int64_t kMostSequences = 2048;
-constexpr int64_t kMostSequencesWithPrefix = 1024;
-constexpr int64_t kMostDense = int64_t{2} << 20;
+constexpr int64_t kMostPackedForward = 2048;
+constexpr int64_t kMostPackedWithPrefix = 1024;
+constexpr int64_t kMostSequences = int64_t{2} << 20;
 constexpr int64_t kMostDenseWithPrefix = 2048;
 constexpr int64_t kMostForwardDim = 512;
 constexpr int64_t kMostBackwardDim = 768;
@@ -25,6 +25,14 @@ struct Limit {
   int64_t value;
   int64_t most;
 };
+
+int64_t MostSequences(const Training& training) {
+  if (!training.prefix.empty()) {
+    return training.packed() ? kMostPackedWithPrefix : kMostDenseWithPrefix;
+  }
+  const bool forward = training.packed() && !training.backward;
+  return forward ? kMostPackedForward : kMostSequences;
+}
 
 Status CheckSequences(const TrainingRows& rows, const Training& training) {
   for (int64_t b = 0; b < training.batch.count(); ++b) {
@@ -188,9 +196,9 @@ Result<Batch> ReadBatch(const TrainingRows& rows, const aclIntArray* query_ends,
         ReadPacked(query_ends, key_ends, {query.rows, rows.of_key.rows});
     if (!packed.ok()) return packed.status();
     batch = *std::move(packed);
-  } else if (query.sequences > kMostDense) {
+  } else if (query.sequences > kMostSequences) {
     return Contradiction("query: {} sequences, expected at most {}",
-                         query.sequences, kMostDense);
+                         query.sequences, kMostSequences);
   } else {
     batch = DenseBatch(query.sequences, query.rows, rows.of_key.rows);
   }
@@ -210,10 +218,6 @@ void StateRows(const TrainingRows& rows, const Training& training,
 }
 
 Status CheckHardwareLimits(const TrainingRows& rows, const Training& training) {
-  const bool prefix = !training.prefix.empty();
-  const int64_t most_sequences =
-      training.packed() ? (prefix ? kMostSequencesWithPrefix : kMostSequences)
-                        : (prefix ? kMostDenseWithPrefix : kMostDense);
   const Limit limits[] = {
       {"query", "head dim", rows.of_query.dim,
        training.backward ? kMostBackwardDim : kMostForwardDim},
@@ -221,7 +225,7 @@ Status CheckHardwareLimits(const TrainingRows& rows, const Training& training) {
       {rows.key_name, "rows", rows.of_key.rows, kMostTokens},
       {"headNum", "heads", training.head_num, kMostHeads},
       {training.packed() ? "actualSeqQLenOptional" : "query", "sequences",
-       training.batch.count(), most_sequences},
+       training.batch.count(), MostSequences(training)},
   };
   for (const Limit& limit : limits) {
     if (limit.value <= limit.most) continue;

@@ -248,6 +248,14 @@ TEST(CheckHardwareLimits, BackwardHasWiderOnes) {
   call.query = Dense({5, 4, 768});
   call.key = Dense({7, 2, 768});
   EXPECT_TRUE(CheckHardwareLimits(call.rows(), call.training).ok());
+  call.training.batch.sequences.resize(size_t{2} << 20);
+  EXPECT_TRUE(CheckHardwareLimits(call.rows(), call.training).ok());
+  call.training.prefix.resize(1025);
+  EXPECT_FALSE(CheckHardwareLimits(call.rows(), call.training).ok());
+  call.training.prefix.clear();
+  call.training.batch.sequences.resize((size_t{2} << 20) + 1);
+  EXPECT_FALSE(CheckHardwareLimits(call.rows(), call.training).ok());
+  call.training.batch.sequences.resize(1);
   call.query = Dense({5, 4, 769});
   call.key = Dense({7, 2, 769});
   EXPECT_FALSE(CheckHardwareLimits(call.rows(), call.training).ok());
