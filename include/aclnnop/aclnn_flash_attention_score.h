@@ -116,13 +116,18 @@ __attribute__((visibility("default"))) aclnnStatus aclnnFlashAttentionScoreV3(
 // sequences of different length packed one after the other: layout "TND".
 //   query                     [Tq, N, D]; FLOAT16, BF16 or FLOAT, as the next
 //                             four and attentionOutOut
-//   key, value                [Tkv, Nkv, D], [Tkv, Nkv, Dv]; Nkv divides N
-//   realShiftOptional         pse: Sq x Skv per sequence and head packed, or
-//                             its last 1024 rows, [B|1, N, 1024, Skv]
-//   dropMaskOptional          UINT8: one bit per score, 1 keeps
+//   key, value                [Tkv, Nkv, D], [Tkv, Nkv, Dv]; Nkv divides N, Dv
+//                             is at most D, D at most 768
+//   realShiftOptional         pse: one [N, Sq, Skv] or [N, 1, Skv] for each
+//                             sequence, all in one dimension; or the last 1024
+//                             rows of the longest, [B|1, N, 1024, maxSkv]
+//   dropMaskOptional          UINT8: one bit per score, sequence by sequence in
+//                             the order [N, Sq, Skv], 1 keeps
 //   paddingMaskOptional       reserved, ignored
-//   attenMaskOptional         BOOL or UINT8, 1 hides: [maxSq, maxSkv], or
-//                             2048 x 2048 for compressed modes
+//   attenMaskOptional         BOOL or UINT8, 1 hides: [maxSq, maxSkv], [1, 1,
+//                             maxSq, maxSkv], [B, N|1, maxSq, maxSkv] or [sum
+//                             of Sq, sum of Skv]; 2048 x 2048 for sparse modes
+//                             2, 3, 4, 7, 8; 3072 x 2048 for 6
 //   prefixOptional            sparse mode 6: keys every row sees, per sequence
 //   actualSeqQLenOptional     required, where sequences end: [2, 2, 0, 2] is
 //   actualSeqKvLenOptional    passed as [2, 4, 4, 6]; both of one size
@@ -131,6 +136,7 @@ __attribute__((visibility("default"))) aclnnStatus aclnnFlashAttentionScoreV3(
 //   preTokensOptional,        the band's reach to the left and to the right;
 //   nextTokensOptional        sparse modes 0, 4, 7, 8
 //   headNum                   N
+//   inputLayout               "TND"
 //   innerPreciseOptional      0, 1 or 2; no effect on results here
 //   sparseModeOptional        0 to 4, 6, 7, 8; only with a mask
 //   softmaxMaxOut,            FLOAT, [Tq, N, 8]: greatest score and sum of

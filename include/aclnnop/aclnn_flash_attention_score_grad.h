@@ -15,9 +15,8 @@ extern "C" {
 //                             tensors for which nothing else is said
 //   keyIn, value              [B, Nkv, Skv, D], [B, Nkv, Skv, Dv]; Nkv divides
 //                             N, Dv is at most D
-//   dy, attentionInOptional   [B, N, Sq, Dv]: the output's gradient, the
-//   output;
-//                             both required
+//   dy, attentionInOptional   [B, N, Sq, Dv]: the output's gradient, and the
+//                             output; both required
 //   pseShiftOptional          [B|1, N, Sq|1, Skv], or its last 1024 rows
 //   dropMaskOptional          UINT8: one bit per score in the order [B, N, Sq,
 //                             Skv], 1 keeps; required with keepProb below 1
@@ -36,7 +35,8 @@ extern "C" {
 //                             "SBH" [S, B, N * D]
 //   sparseMode                0 to 6; only with a mask
 //   dqOut, dkOut, dvOut       gradients, each shaped like its operand
-//   dpseOut                   may be null, else written
+//   dpseOut                   may be null; written if it has pseShift's shape
+//                             and type, else left alone
 // *workspaceSize is in bytes. The executor is the second phase's; it keeps
 // nothing of the arguments but the addresses of device memory.
 // 161001: a required argument is null; 161002: type, shape, layout or value.
@@ -124,14 +124,19 @@ aclnnFlashAttentionScoreGradV3(void* workspace, uint64_t workspaceSize,
 //                             is at most D
 //   dy, attentionInOptional   [Tq, N, Dv]: the output's gradient, the output;
 //                             both required
-//   pseShiftOptional          Sq x Skv per sequence and head packed, or its
-//                             last 1024 rows, [B|1, N, 1024, Skv]
-//   dropMaskOptional          UINT8: one bit per score, 1 keeps; required with
+//   pseShiftOptional          one [N, Sq, Skv] or [N, 1, Skv] per sequence, all
+//                             in one dimension; or the last 1024 rows of the
+//                             longest, [B|1, N, 1024, maxSkv]
+//   dropMaskOptional          UINT8: one bit per score, sequence by sequence in
+//                             the order [N, Sq, Skv], 1 keeps; required with
 //                             keepProb below 1
 //   paddingMaskOptional,      reserved, ignored
 //   softmaxInOptional
-//   attenMaskOptional         BOOL or UINT8, 1 hides: Sq x Skv with leading
-//                             dimensions B and N or 1, or compressed 2048^2
+//   attenMaskOptional         BOOL or UINT8, 1 hides: [maxSq, maxSkv], [1, 1,
+//                             maxSq, maxSkv], [B, N|1, maxSq, maxSkv] whose
+//                             memory is one block per sequence, or [sum of Sq,
+//                             sum of Skv]; 2048 x 2048 for sparse modes 2, 3,
+//                             4, 7, 8; 3072 x 2048 for 6
 //   softmaxMaxOptional,       FLOAT, [Tq, N, 8], as the forward wrote them,
 //   softmaxSumOptional        sequence by sequence in the order [N, Sq, 8];
 //                             required
@@ -141,9 +146,11 @@ aclnnFlashAttentionScoreGradV3(void* workspace, uint64_t workspaceSize,
 //   scaleValue, keepProb      usually 1 / sqrt(D); in (0, 1]
 //   preTokens, nextTokens     the band's reach to the left and to the right
 //   headNum, innerPrecise     N; no effect
-//   sparseMode                0 to 8 but 5
+//   inputLayout               "TND"
+//   sparseMode                0 to 8 but 5; only with a mask
 //   dqOut, dkOut, dvOut       gradients, each shaped like its operand
-//   dpseOut                   may be null, else written
+//   dpseOut                   may be null; written if it has pseShift's shape
+//                             and type, else left alone
 // *workspaceSize is in bytes. The executor is the second phase's; it keeps
 // nothing of the arguments but the addresses of device memory.
 // 161001: a required argument is null; 161002: type, shape, layout or value.

@@ -11,16 +11,17 @@ extern "C" {
 // Plans attentionOut = softmax(mask(scale * q k^T)) v.
 //   query, key, value  FLOAT16 or BF16, shaped as inputLayout says
 //   pseShift           reserved, ignored
-//   attenMask          BOOL, INT8 or UINT8, 1 hides: [Sq, Skv] with leading
-//                      dimensions of 1, or of B
-//   actualSeqLengths   valid query tokens of each sequence; null: all
+//   attenMask          BOOL, INT8 or UINT8, 1 hides: [Sq, Skv] or larger with
+//                      leading dimensions of 1, or of B
+//   actualSeqLengths   valid query tokens of each sequence; null: all. For SH:
+//                      how long sequences are that lie one behind the other
 //   numHeads           query heads
 //   scaleValue         usually 1 / sqrt(D)
 //   preTokens,         the band's reach to the left and to the right, may be
-//   nextTokens         negative; 2147483647 and 0 are usual
-//   inputLayout        "BSH", "BSND", "BNSD", "BNSD_BSND" or "NSD"
+//   nextTokens         negative; only with a mask; 2147483647 and 0 are usual
+//   inputLayout        "BSH", "BSND", "BNSD", "BNSD_BSND", "NSD" or "SH"
 //   numKeyValueHeads   key heads, a divisor of numHeads; 0: numHeads
-//   attentionOut       as query
+//   attentionOut       as query with value's D
 // *workspaceSize is in bytes. The executor is the second phase's; it keeps
 // nothing of the arguments but the addresses of device memory.
 // 161001: a required argument is null; 161002: type, layout or heads; 561103:
