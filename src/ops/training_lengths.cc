@@ -38,18 +38,24 @@ Status ReadEnds(std::string_view name, const std::vector<int64_t>& ends,
   return {};
 }
 
+// a + b for numbers of at least 0, as Product.
+int64_t Sum(int64_t a, int64_t b) {
+  int64_t sum;
+  return __builtin_add_overflow(a, b, &sum)
+             ? std::numeric_limits<int64_t>::max()
+             : sum;
+}
+
 // Adds what follows from the sequences.
 Batch Measured(std::vector<Sequence> sequences) {
   Batch batch{.sequences = std::move(sequences)};
   for (const Sequence& sequence : batch.sequences) {
-    batch.rows += sequence.rows();
-    batch.columns += sequence.columns();
+    batch.rows = Sum(batch.rows, sequence.rows());
+    batch.columns = Sum(batch.columns, sequence.columns());
     batch.most_rows = std::max(batch.most_rows, sequence.rows());
     batch.most_columns = std::max(batch.most_columns, sequence.columns());
-    const int64_t scores = Product(sequence.rows(), sequence.columns());
-    if (__builtin_add_overflow(batch.scores, scores, &batch.scores)) {
-      batch.scores = std::numeric_limits<int64_t>::max();
-    }
+    batch.scores =
+        Sum(batch.scores, Product(sequence.rows(), sequence.columns()));
   }
   return batch;
 }

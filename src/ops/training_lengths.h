@@ -19,7 +19,7 @@ namespace flashacl::ops {
 // The sequences of one call and the sizes other shapes are measured by.
 struct Batch {
   std::vector<Sequence> sequences;
-  int64_t rows = 0;     // of all sequences together
+  int64_t rows = 0;     // of all sequences together; saturates
   int64_t columns = 0;  // the same
   int64_t most_rows = 0;
   int64_t most_columns = 0;

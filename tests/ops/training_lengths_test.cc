@@ -101,6 +101,13 @@ TEST(DenseBatch, CountsRowsFromEachSequencesOwnStart) {
   EXPECT_EQ(batch.scores, 60);
 }
 
+TEST(DenseBatch, SaturatesInsteadOfOverflowing) {
+  const Batch batch = DenseBatch(3, kMost, kMost);
+  EXPECT_EQ(batch.rows, kMost);
+  EXPECT_EQ(batch.columns, kMost);
+  EXPECT_EQ(batch.scores, kMost);
+}
+
 TEST(ForgetKeys, LeavesQueriesAlone) {
   auto packed = ReadPacked(Array({2, 4}), Array({3, 5}), {4, 5});
   ASSERT_TRUE(packed.ok());
