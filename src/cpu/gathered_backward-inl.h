@@ -186,19 +186,34 @@ inline void DifferentiatePosition(const GradItem& item) {
   if (item.ends && shape.wants_query) StoreGradQueries(item);
 }
 
+// One block of the second phase; `query` and `grad_out` may be null.
+inline void AddKeyBlock(const KeyGradItem& item, const float* query,
+                        const float* grad_out, int64_t channel,
+                        int64_t channels) {
+  ForBlocks(item.count, [&](int64_t j, auto size) HWY_ATTR {
+    AddToKeys<size()>(item, j, query, grad_out, channel, channels);
+  });
+}
+
 // The second phase: sums of a slice += what a position's columns add. A key
 // that is listed twice gets both, one after the other.
 inline void AddKeyGradients(const KeyGradItem& item) {
   const int64_t block_floats = item.heads * Width();
-  const int64_t blocks = std::max(item.query_blocks, item.grad_out_blocks);
-  for (int64_t n = 0; n < blocks; ++n) {
+  for (int64_t n = 0; n * Width() < item.channels; ++n) {
+    const int64_t channel = n * Width();
+    // Of values that are keys; values of their own have nothing behind.
+    const int64_t values = item.value_channels - channel;
     const float* const query =
-        n < item.query_blocks ? item.query + n * block_floats : nullptr;
+        item.query == nullptr ? nullptr : item.query + n * block_floats;
     const float* const grad_out =
-        n < item.grad_out_blocks ? item.grad_out + n * block_floats : nullptr;
-    ForBlocks(item.count, [&](int64_t j, auto size) HWY_ATTR {
-      AddToKeys<size()>(item, j, query, grad_out, n * Width());
-    });
+        values <= 0 ? nullptr : item.grad_out + n * block_floats;
+    if (query == nullptr || values <= 0 || values >= Width()) {
+      AddKeyBlock(item, query, grad_out, channel, Width());
+      continue;
+    }
+    // Behind the values, weights must not meet the zeros: inf * 0 is NaN.
+    AddKeyBlock(item, query, nullptr, channel, Width());
+    AddKeyBlock(item, nullptr, grad_out, channel, values);
   }
 }
 

@@ -205,19 +205,14 @@ void Backward::Add(const Round& round, const Share& share,
   const bool shared = place_.value_stride == 0;
   const int64_t first = (values ? share.slice - cut_.key_slices : share.slice) *
                         cut_.slice_channels;
-  // Blocks of the slice that have channels of the queries and of the outputs.
-  const auto blocks = [&](int64_t channels) {
-    const int64_t left =
-        std::clamp<int64_t>(channels - first, 0, cut_.slice_channels);
-    return CeilDiv(left, kernels_.width);
-  };
   KeyGradItem item;
   item.heads = shape.heads;
   item.head_stride = shape.head_stride;
   item.sum_stride = cut_.slice_channels;
   item.sums = SumsOf({share.unit, 0, share.slice});
-  if (!values) item.query_blocks = blocks(shape.channels());
-  if (values || shared) item.grad_out_blocks = blocks(shape.v_dim);
+  item.channels = std::min(cut_.slice_channels,
+                           (values ? shape.v_dim : shape.channels()) - first);
+  item.value_channels = values || shared ? shape.v_dim - first : 0;
   const Range positions{
       std::max(share.unit->positions.first, round.positions.first),
       std::min(share.unit->positions.last, round.positions.last)};
@@ -236,7 +231,7 @@ void Backward::Add(const Round& round, const Share& share,
     item.columns = record.columns + from;
     item.weights = record.weights + from * shape.head_stride;
     item.grad_scores = record.grad_scores + from * shape.head_stride;
-    item.query = record.query + first * shape.heads;
+    item.query = values ? nullptr : record.query + first * shape.heads;
     item.grad_out = record.grad_out + first * shape.heads;
     kernels_.add_to_keys(item);
   }

@@ -86,6 +86,11 @@ GatheredTile GatheredRun::TileOf(int64_t number, int64_t slot) const {
   ForwardTile& tile = gathered.tile;
   const ForwardScratch scratch = tile.scratch;
   tile = run_.TileOf(cut, scratch);
+  if (tile.keys.ValuesAreKeys()) {
+    tile.keys.value.base = nullptr;
+    gathered.values = scratch.keys;
+    gathered.value_stride = scratch.key_stride;
+  }
   const Range entries{part * plan_.shape.part_cols,
                       std::min((part + 1) * plan_.shape.part_cols, entries_)};
   int64_t* const columns = place_.ColumnsOf(workspace_, slot);

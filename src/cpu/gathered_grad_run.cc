@@ -139,6 +139,11 @@ GradItem GradRun::ItemOf(const GradUnit& unit, int64_t position,
   item.shape = &shape_;
   item.keys = KeyRows(problem_, bindings_, extent, unit.sequence, unit.kv_head);
   item.scratch = scratch;
+  if (item.keys.ValuesAreKeys()) {
+    item.keys.value.base = nullptr;
+    item.scratch.values = scratch.keys;
+    item.scratch.value_stride = scratch.key_stride;
+  }
   return item;
 }
 

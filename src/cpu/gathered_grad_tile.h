@@ -79,18 +79,17 @@ struct GradItem {
   bool ends = true;             // it is to be stored
 };
 
-// Some columns of a position, and a few blocks of channels: what it adds to the
-// sums of a slice. Blocks are those of the slice; products without blocks do
-// not take part.
+// Some columns of a position and the channels of a slice: what it adds to the
+// slice's sums. Keys get query, values grad_out; both if values are keys.
 struct KeyGradItem {
   const int64_t* columns;
   const float* weights;
   const float* grad_scores;
-  const float* query;     // the slice's first block
-  const float* grad_out;  // the same
-  int64_t query_blocks = 0;
-  int64_t grad_out_blocks = 0;
-  int64_t count = 0;  // columns
+  const float* query;          // the slice's first block; null: no keys
+  const float* grad_out;       // the same
+  int64_t channels = 0;        // of the slice
+  int64_t value_channels = 0;  // that are values; none if 0 or less
+  int64_t count = 0;           // columns
   int64_t heads = 0;
   int64_t head_stride = 0;
   float* sums = nullptr;  // of column 0

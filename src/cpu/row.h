@@ -20,6 +20,8 @@ struct RowFormat {
       : dtype(spec.dtype),
         step(spec.strides[3]),
         element_bytes(SizeOf(spec.dtype)) {}
+
+  bool operator==(const RowFormat&) const = default;
 };
 
 }  // namespace flashacl::cpu

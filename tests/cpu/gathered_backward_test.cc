@@ -57,13 +57,13 @@ class GatheredBackward : public ::testing::TestWithParam<int64_t> {};
 TEST_P(GatheredBackward, IsRightOnRandomProblems) {
   const OnTarget target(GetParam());
   int64_t taken = 0;
-  ForRandomProblems(1500, GatheredSpace(),
+  ForRandomProblems(600, GatheredSpace(),
                     [&](const AttentionProblem& p, Random& random) {
                       if (!p.kv.gathers()) return;
                       ExpectRight(p, random.Bits());
                       taken += Taken(p);
                     });
-  EXPECT_GT(taken, 300);
+  EXPECT_GT(taken, 100);
 }
 
 // Long lists and many heads: several steps, panels, buckets and rounds.
@@ -75,7 +75,7 @@ TEST_P(GatheredBackward, IsRightOnLongLists) {
   space.most_columns = 900;
   space.most_heads = 40;
   space.most_dim = 40;
-  ForRandomProblems(100, space, [](const AttentionProblem& p, Random& random) {
+  ForRandomProblems(60, space, [](const AttentionProblem& p, Random& random) {
     if (p.kv.gathers()) ExpectRight(p, random.Bits());
   });
 }
@@ -85,9 +85,9 @@ TEST_P(GatheredBackward, IsRightOnLongLists) {
 TEST_P(GatheredBackward, IsRightOnWideProblems) {
   const OnTarget target(GetParam());
   for (const char* line :
-       {"bwd bf16 h=128/1 d=512+64/512 q=2 k=300 topk:200 shared causal",
+       {"bwd bf16 h=128/1 d=512+64/512 q=2 k=90 topk:70 shared causal",
         "bwd f16 h=16/1 d=512+64/512 q=3,4 k=70,300 topk:150 causal",
-        "bwd bf16 h=64/1 d=512+64/512 q=3 k=900 topk:13:64",
+        "bwd bf16 h=64/1 d=512+64/512 q=2 k=500 topk:7:64",
         "bwd f16 h=3/1 d=700+100/650 q=3 k=90 topk:40:8",
         "bwd f32 h=300/1 d=576/512 q=1 k=64 topk:64",
         "bwd f32 h=2/1 d=0/5 q=3 k=9 topk:4",

@@ -49,13 +49,13 @@ TEST_P(GatheredForward, IsRightOnRandomProblems) {
   space.backward = false;
   space.bias = space.dropout = false;
   int64_t taken = 0;
-  ForRandomProblems(3000, space,
+  ForRandomProblems(1500, space,
                     [&](const AttentionProblem& p, Random& random) {
                       if (!p.kv.gathers()) return;
                       ExpectRight(p, random.Bits());
                       taken += cpu::SupportsLists(p).ok();
                     });
-  EXPECT_GT(taken, 250);
+  EXPECT_GT(taken, 100);
 }
 
 // Long lists and many heads: several steps, panels and parts.
@@ -69,7 +69,7 @@ TEST_P(GatheredForward, IsRightOnLongLists) {
   space.most_columns = 1500;
   space.most_heads = 40;
   space.most_dim = 40;
-  ForRandomProblems(500, space, [](const AttentionProblem& p, Random& random) {
+  ForRandomProblems(200, space, [](const AttentionProblem& p, Random& random) {
     if (p.kv.gathers()) ExpectRight(p, random.Bits());
   });
 }

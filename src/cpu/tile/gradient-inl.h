@@ -127,12 +127,12 @@ HWY_NOINLINE void AddToQuery(const float* HWY_RESTRICT keys, int64_t stride,
 
 // What kRows columns from `first` on get for one block of channels, `channel`
 // channels into the slice; `query` and `grad_out` may be null. Columns behind
-// the last are computed and dropped.
+// the last are computed and dropped, and so are channels from `channels` on.
 template <int kRows>
 HWY_NOINLINE void AddToKeys(const KeyGradItem& item, int64_t first,
                             const float* HWY_RESTRICT query,
-                            const float* HWY_RESTRICT grad_out,
-                            int64_t channel) {
+                            const float* HWY_RESTRICT grad_out, int64_t channel,
+                            int64_t channels) {
   // Rows are anywhere: asked for now, they are there when the sums are.
   const int64_t count = std::min<int64_t>(kRows, item.count - first);
   float* to[kRows];
@@ -150,6 +150,17 @@ HWY_NOINLINE void AddToKeys(const KeyGradItem& item, int64_t first,
   }
   if (grad_out != nullptr) {
     AddRows(item.weights + at, item.head_stride, grad_out, item.heads, sums);
+  }
+  if (channels < Width()) {
+    const auto low = hn::FirstN(
+        kF, static_cast<size_t>(std::min<int64_t>(channels, Lanes())));
+    const auto high = hn::FirstN(
+        kF, static_cast<size_t>(std::max<int64_t>(channels - Lanes(), 0)));
+    HWY_UNROLL_ALL
+    for (int r = 0; r < kRows; ++r) {
+      sums.at[r][0] = hn::IfThenElseZero(low, sums.at[r][0]);
+      sums.at[r][1] = hn::IfThenElseZero(high, sums.at[r][1]);
+    }
   }
   HWY_UNROLL_ALL
   for (int r = 0; r < kRows; ++r) {

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels read and write their tensors and their scratch memory, and not
+// one byte more: on every instruction set, between pages that nobody may touch.
+#include "cpu/gathered_forward_kernel.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "cpu/forward_kernel.h"
+#include "cpu/forward_run.h"
+#include "cpu/gathered_columns.h"
+#include "cpu/gathered_forward.h"
+#include "cpu/gathered_items.h"
+#include "cpu/gathered_scratch.h"
+#include "tests/cpu/gathered.h"
+#include "tests/cpu/targets.h"
+#include "tests/testing/fenced_tensors.h"
+
+namespace flashacl::cpu {
+namespace {
+
+using testing::FencedBytes;
+using testing::FencedTensors;
+using testing::ForRandomProblems;
+using testing::GatheredSpace;
+using testing::OnTarget;
+using testing::PlanOn;
+using testing::Space;
+
+// One slot's memory, every region by itself.
+class FencedTile {
+ public:
+  explicit FencedTile(const GatheredPlace& place) : place_(place) {
+    ForwardScratch& scratch = tile_.tile.scratch;
+    scratch.query = Own(place.query);
+    scratch.out = Own(place.out);
+    scratch.max = Own(place.states, 2);
+    scratch.sum = Own(place.states, 2);
+    scratch.keys = Own(place.keys);
+    scratch.scores = Own(place.scores);
+    scratch.stage = Own(place.stage);
+    scratch.codec = Own(place.codec);
+    scratch.lanes = Own(place.lanes);
+    scratch.key_stride = place.key_stride;
+    scratch.stage_stride = place.stage_stride;
+    const bool shared = place.value_stride == 0;
+    tile_.values = shared ? scratch.keys : Own(place.values);
+    tile_.value_stride = shared ? place.key_stride : place.value_stride;
+  }
+
+  const GatheredTile& tile() const { return tile_; }
+
+ private:
+  template <typename T>
+  T* Own(const Region<T>& region, int64_t shares = 1) {
+    const int64_t count = region.count / place_.slots / shares;
+    memory_.emplace_back(count * static_cast<int64_t>(sizeof(T)));
+    return memory_.back().template as<T>();
+  }
+
+  const GatheredPlace& place_;
+  std::vector<FencedBytes> memory_;
+  GatheredTile tile_{};
+};
+
+// What launch does with whole lists, item by item.
+void LaunchByItems(const Plan& plan, const Bindings& bindings) {
+  WorkspaceLayout layout;
+  const GatheredPlace place = GatheredLayout(plan, layout);
+  const FencedTile fenced(place);
+  const ForwardRun run(plan.problem, bindings, plan.shape);
+  run.ClearRowsOfNobody();
+  const GatheredItems items(plan.problem, run.sequences(), plan.shape.rows);
+  const ColumnLists lists(plan.problem, bindings);
+  const FencedBytes columns(plan.shape.part_cols * 8);
+  for (int64_t n = 0; n < items.count(); ++n) {
+    const GatheredItem item = items.At(n);
+    GatheredTile gathered = fenced.tile();
+    ForwardTile& tile = gathered.tile;
+    tile = run.TileOf(
+        {item.owner.sequence, item.owner.kv_head, item.rows, Range{}, 0, 1},
+        fenced.tile().tile.scratch);
+    const int64_t count = lists.Fill(
+        item.owner, run.sequences()[static_cast<size_t>(item.owner.sequence)],
+        tile.band, tile.keys, {0, MostListed(plan.problem)},
+        columns.as<int64_t>());
+    tile.cols = {0, count};
+    gathered.columns = columns.as<int64_t>();
+    GatheredForward().attend(gathered);
+  }
+}
+
+class GatheredFences : public ::testing::TestWithParam<int64_t> {
+ protected:
+  static void Check(const AttentionProblem& p, Random& random) {
+    if (!kCpuGatheredForward.supports(p, {}).ok()) return;
+    SmallCase small(p);
+    small.FillInputs(random);
+    testing::SpoilLists(small, random);
+    const Plan plan = PlanOn(kCpuGatheredForward, p);
+    testing::RunOn(kCpuGatheredForward, small);
+    for (const auto side :
+         {FencedBytes::Side::kEnd, FencedBytes::Side::kStart}) {
+      const FencedTensors tensors(small, side);
+      const FencedBytes workspace(
+          RoundUp(plan.workspace.bytes(), WorkspaceLayout::kAlignmentBytes));
+      ShuffledWorkers alone(1);
+      ASSERT_TRUE(kCpuGatheredForward
+                      .launch(plan, tensors.bindings(), workspace.data(), alone)
+                      .ok());
+      ExpectSameResults(small, tensors.bindings());
+    }
+    if (plan.shape.part_cols < MostListed(p)) return;
+    const FencedTensors tensors(small, FencedBytes::Side::kEnd);
+    LaunchByItems(plan, tensors.bindings());
+    ExpectSameResults(small, tensors.bindings());
+  }
+
+  static void ExpectSameResults(const SmallCase& small,
+                                const Bindings& bindings) {
+    for (const Slot slot : testing::ResultsOf(small.problem())) {
+      const auto& expected = small.bytes(slot);
+      EXPECT_EQ(std::memcmp(expected.data(), bindings[slot], expected.size()),
+                0)
+          << Name(slot);
+    }
+  }
+};
+
+TEST_P(GatheredFences, SmallProblemsStayInside) {
+  const OnTarget target(GetParam());
+  ForRandomProblems(
+      1200, GatheredSpace(Direction::kForward),
+      [](const AttentionProblem& p, Random& random) { Check(p, random); });
+}
+
+TEST_P(GatheredFences, LongListsStayInside) {
+  const OnTarget target(GetParam());
+  Space space = GatheredSpace(Direction::kForward);
+  space.most_sequences = 2;
+  space.most_rows = 5;
+  space.most_columns = 1500;
+  space.most_heads = 40;
+  space.most_dim = 40;
+  ForRandomProblems(100, space, [](const AttentionProblem& p, Random& random) {
+    Check(p, random);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    EveryTarget, GatheredFences,
+    ::testing::ValuesIn(testing::TargetsHere(ForwardTargets())),
+    testing::TargetTestName);
+
+}  // namespace
+}  // namespace flashacl::cpu

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// How gradients over gathered keys are cut, and that memory is bounded.
+#include "cpu/gathered_grad_place.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "cpu/gathered_backward.h"
+#include "cpu/gathered_columns.h"
+#include "cpu/tuning.h"
+#include "problem/notation.h"
+#include "tests/cpu/gathered.h"
+
+namespace flashacl::cpu {
+namespace {
+
+using testing::ForRandomProblems;
+using testing::GatheredSpace;
+
+AttentionProblem ProblemOf(const std::string& line) {
+  const Result<AttentionProblem> problem = Parse(line);
+  EXPECT_TRUE(problem.ok()) << line;
+  return *problem;
+}
+
+int64_t BytesOf(const std::string& line) {
+  return testing::PlanOn(kCpuGatheredBackward, ProblemOf(line), 2)
+      .workspace.bytes();
+}
+
+// What the header of the row promises: sums, twice the records, and a little.
+TEST(GradPlace, MemoryIsWhatIsPromised) {
+  constexpr int64_t kMiB = 1 << 20;
+  for (const char* heads : {"128/1", "64/1", "16/1"}) {
+    const std::string start =
+        Str("bwd bf16 h={} d=512+64/512 topk:2048 ", heads);
+    const int64_t sums = int64_t{32768} * 1088 * 4;
+    EXPECT_LT(BytesOf(start + "q=4096 k=32768"), sums + 130 * kMiB) << heads;
+    EXPECT_EQ(BytesOf(start + "q=4096 k=32768"),
+              BytesOf(start + "q=9000 k=32768"));
+    // Many sequences take turns.
+    EXPECT_EQ(BytesOf(start + "q=16x4096 k=16x32768"),
+              BytesOf(start + "q=4096 k=32768"));
+  }
+}
+
+TEST(GradPlace, CutsHoldWhatTheyMust) {
+  ForRandomProblems(
+      500, GatheredSpace(Direction::kBackward),
+      [](const AttentionProblem& p, Random&) {
+        if (!p.kv.gathers()) return;
+        const GradCut cut = CutGradients(p, {});
+        int64_t longest = 0;
+        for (const Sequence& sequence : p.lengths.sequences) {
+          longest = std::max(longest, sequence.columns());
+        }
+        EXPECT_GE(cut.rows, longest);
+        EXPECT_GE(cut.entries * cut.parts, MostListed(p));
+        EXPECT_LE(cut.entries, kMostRecordEntries);
+        EXPECT_GE(cut.buckets * cut.bucket_rows, longest);
+        EXPECT_GE(cut.heads, p.group());
+        if (p.has(Slot::kGradKey)) {
+          EXPECT_GE(cut.key_slices * cut.slice_channels, p.qk_dim + p.rope_dim);
+        }
+        if (p.has(Slot::kGradValue)) {
+          EXPECT_GE(cut.value_slices * cut.slice_channels, p.v_dim);
+        }
+      });
+}
+
+TEST(GradPlace, WhoWorksShareNothing) {
+  const AttentionProblem p =
+      ProblemOf("bwd f32 h=6/2 d=20+4/16 q=9 k=50 topk:20");
+  const GradCut cut = CutGradients(p, {});
+  WorkspaceLayout layout;
+  const GradPlace place = GradLayout(p, cut, 3, layout);
+  std::vector<std::byte> memory(static_cast<size_t>(layout.bytes()));
+  const GradScratch a = place.Scratch(memory.data(), 1);
+  const GradScratch b = place.Scratch(memory.data(), 2);
+  EXPECT_LE(a.query + cut.heads * 24, b.query);
+  EXPECT_LE(a.grad_out + cut.heads * 16, b.grad_out);
+  EXPECT_LE(a.rows + 3 * cut.heads, b.rows);
+  EXPECT_LE(a.keys + cut.step * a.key_stride, b.keys);
+  EXPECT_LE(a.values + cut.step * a.value_stride, b.values);
+  EXPECT_LE(a.lanes + 3, b.lanes);
+  const GradRecord c = place.Record(memory.data(), 0);
+  const GradRecord d = place.Record(memory.data(), 1);
+  EXPECT_LE(c.columns + cut.entries, d.columns);
+  EXPECT_LE(c.weights + cut.entries * cut.heads, d.weights);
+  EXPECT_LE(c.grad_scores + cut.entries * cut.heads, d.grad_scores);
+  EXPECT_LE(c.query + 3 * 32, d.query);
+  EXPECT_LE(c.grad_out + 3 * 32, d.grad_out);
+  EXPECT_LE(place.Sums(memory.data(), 0) + cut.rows * cut.slice_channels,
+            place.Sums(memory.data(), 1));
+  EXPECT_LE(place.BucketEnds(memory.data(), 0) + cut.buckets,
+            place.BucketEnds(memory.data(), 1));
+}
+
+}  // namespace
+}  // namespace flashacl::cpu
