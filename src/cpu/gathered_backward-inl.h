@@ -69,7 +69,7 @@ inline void LoadFourHeads(const GradItem& item, int64_t first) {
     // The output is needed for delta alone; the query's place is still free.
     LoadRow(shape.out, lane.out, shape.v_dim, query);
     LoadRow(shape.grad_out, lane.grad_out, shape.v_dim, grad);
-    scratch.rows[2 * shape.head_stride + first + r] =
+    scratch.rows[2 * shape.lanes + first + r] =
         DotOfRows(query, grad, shape.v_dim);
     std::fill_n(query, shape.v_dim, 0.0f);
     LoadRow(shape.query, lane.query, shape.qk_dim, query);
@@ -78,7 +78,7 @@ inline void LoadFourHeads(const GradItem& item, int64_t first) {
               query + shape.qk_dim);
     }
     scratch.rows[first + r] = lane.max;
-    scratch.rows[shape.head_stride + first + r] =
+    scratch.rows[shape.lanes + first + r] =
         lane.sum == 0 ? 0.0f : 1.0f / lane.sum;
     if (first + r >= shape.heads || !shape.wants_keys) continue;
     RowToBlocks(query, channels, shape.heads,
@@ -113,9 +113,9 @@ inline void DifferentiatePanel(const GradItem& item, Range entries,
   const int64_t at = entries.first * shape.head_stride + first;
   const GradRows to{shape.wants_keys ? item.record.weights + at : nullptr,
                     shape.wants_keys ? item.record.grad_scores + at : nullptr,
-                    shape.head_stride};
-  GradScores({rows, rows + shape.head_stride, rows + 2 * shape.head_stride},
-             shape.scale, count, to, scratch.scores, scratch.grads);
+                    shape.head_stride, shape.head_stride - first};
+  GradScores({rows, rows + shape.lanes, rows + 2 * shape.lanes}, shape.scale,
+             count, to, scratch.scores, scratch.grads);
   if (!shape.wants_query) return;
   float* const grad_query = item.grad_query + first * BlockEnd(channels);
   ForBlocks(channels, [&](int64_t d, auto size) HWY_ATTR {

@@ -68,8 +68,8 @@ class Backward {
            Workers& workers)
       : cut_(CutOf(plan)),
         place_(PlaceOf(plan, cut_)),
+        run_(plan.problem, bindings, cut_),
         kernels_(GatheredBackward()),
-        run_(plan.problem, bindings, cut_, kernels_.width),
         workspace_(workspace),
         workers_(workers) {}
 
@@ -115,8 +115,8 @@ class Backward {
 
   const GradCut cut_;
   const GradPlace place_;
-  const GatheredBackwardKernels kernels_;
   const GradRun run_;
+  const GatheredBackwardKernels kernels_;
   std::byte* const workspace_;
   Workers& workers_;
 };

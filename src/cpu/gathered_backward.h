@@ -10,8 +10,8 @@ namespace flashacl {
 // mask tensor, bias, dropout or the gradient of a sink, which no operator has
 // together with lists. The same bits for any number of workers. Scratch memory:
 // an fp32 sum for every element of the gradients of keys and values of the
-// longest sequence, or 64 MiB of them if that is more; about 48 MiB of records,
-// or four positions' if that is more; and some 2 MiB per worker.
+// longest sequence, or 64 MiB of them if that is more; 64 MiB of records, or
+// four positions' if that is more; and some 2 MiB per worker.
 extern const Implementation kCpuGatheredBackward;
 
 }  // namespace flashacl

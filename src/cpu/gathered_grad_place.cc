@@ -12,7 +12,8 @@ namespace flashacl::cpu {
 namespace {
 
 constexpr int64_t kWidestPanel = 32;  // lanes, on any instruction set
-constexpr int64_t kLine = 16;         // floats of a cache line
+constexpr int64_t kWidestVector = 16;
+constexpr int64_t kLine = 16;  // floats of a cache line
 // Rows that a block of keys may read behind the last.
 constexpr int64_t kRowsBehind = 16;
 
@@ -33,10 +34,8 @@ int64_t BlockFloats(const AttentionProblem& problem, int64_t channels) {
   return RoundUp(channels, kWidestPanel) * problem.group();
 }
 
-// That are written: wide panels have room for more.
 int64_t RecordFloats(const AttentionProblem& problem, const GradCut& cut) {
-  constexpr int64_t kUsualPanel = 16;
-  return 2 * cut.entries * RoundUp(problem.group(), kUsualPanel) +
+  return 2 * cut.entries * cut.head_stride +
          BlockFloats(problem, QueryChannels(problem)) +
          BlockFloats(problem, problem.v_dim);
 }
@@ -100,6 +99,7 @@ GradCut CutGradients(const AttentionProblem& problem,
   cut.parts = CeilDiv(entries, kMostRecordEntries);
   cut.entries = CeilDiv(entries, cut.parts);
   cut.heads = RoundUp(problem.group(), kWidestPanel);
+  cut.head_stride = RoundUp(problem.group(), kWidestVector);
   CutPositions(problem, cut);
   CutRows(problem, cut);
   return cut;
@@ -136,7 +136,7 @@ GradPlace GradLayout(const AttentionProblem& problem, const GradCut& cut,
   place.lanes = layout.Reserve<GradLane>("rows", slots * problem.group());
 
   const int64_t records = 2 * cut.positions;
-  const int64_t weights = (cut.entries + kRowsBehind) * heads;
+  const int64_t weights = (cut.entries + kRowsBehind) * cut.head_stride;
   place.weights = floats("records: weights", records, weights);
   place.grad_scores = floats("records: gradients of scores", records, weights);
   place.query_blocks =

@@ -32,6 +32,7 @@ struct GradCut {
   int64_t key_slices = 0;      // slices of keys and their ropes
   int64_t value_slices = 0;    // of values of their own
   int64_t heads = 0;           // of a position, in whole panels of any width
+  int64_t head_stride = 0;     // floats of a key's weights, in whole vectors
 
   int64_t slices() const { return key_slices + value_slices; }
 };

@@ -11,14 +11,14 @@
 namespace flashacl::cpu {
 namespace {
 
-GradShape ShapeOf(const AttentionProblem& problem, const GradCut& cut,
-                  int64_t lanes) {
+GradShape ShapeOf(const AttentionProblem& problem, const GradCut& cut) {
   GradShape shape;
   shape.qk_dim = problem.qk_dim;
   shape.rope_dim = problem.rope_dim;
   shape.v_dim = problem.v_dim;
   shape.heads = problem.group();
-  shape.head_stride = RoundUp(shape.heads, lanes);
+  shape.lanes = cut.heads;
+  shape.head_stride = cut.head_stride;
   shape.step = cut.step;
   shape.scale = problem.score.scale;
   shape.wants_query =
@@ -43,7 +43,7 @@ const GradUnit& GradWave::UnitOf(int64_t position) const {
 }
 
 GradRun::GradRun(const AttentionProblem& problem, const Bindings& bindings,
-                 const GradCut& cut, int64_t lanes)
+                 const GradCut& cut)
     : problem_(problem),
       bindings_(bindings),
       cut_(cut),
@@ -51,7 +51,7 @@ GradRun::GradRun(const AttentionProblem& problem, const Bindings& bindings,
       row_max_(problem[Slot::kRowMax], sequences_),
       row_sum_(problem[Slot::kRowSum], sequences_),
       lists_(problem, bindings),
-      shape_(ShapeOf(problem, cut, lanes)) {}
+      shape_(ShapeOf(problem, cut)) {}
 
 std::vector<GradWave> GradRun::Waves() const {
   std::vector<GradWave> waves;

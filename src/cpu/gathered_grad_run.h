@@ -44,9 +44,9 @@ using StorePiece =
 
 class GradRun {
  public:
-  // For panels of `lanes` heads. All must outlive the run.
+  // All must outlive the run.
   GradRun(const AttentionProblem& problem, const Bindings& bindings,
-          const GradCut& cut, int64_t lanes);
+          const GradCut& cut);
 
   const GradShape& shape() const { return shape_; }
 

@@ -31,7 +31,8 @@ struct GradShape {
   int64_t rope_dim = 0;
   int64_t v_dim = 0;
   int64_t heads = 0;        // of a position
-  int64_t head_stride = 0;  // floats of a key's weights; a multiple of a panel
+  int64_t lanes = 0;        // of all their panels, at least
+  int64_t head_stride = 0;  // floats of a key's weights, in whole vectors
   int64_t step = 0;         // keys of one step
   float scale = 1;
   bool wants_query = true;  // any gradient of queries
@@ -45,7 +46,7 @@ struct GradShape {
 struct GradScratch {
   float* query;      // [panel, query channel, lane]
   float* grad_out;   // [panel, value channel, lane]
-  float* rows;       // [3, head_stride]: of every head max, 1 / sum and delta
+  float* rows;       // [3, lanes]: of every head max, 1 / sum and delta
   float* keys;       // [key, key_stride]
   float* values;     // [key, value_stride]; the keys where values are keys
   float* scores;     // [key, lane] of one panel

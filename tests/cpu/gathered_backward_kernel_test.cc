@@ -83,7 +83,7 @@ void DifferentiateFenced(const AttentionProblem& p, const Bindings& bindings) {
   const GradCut cut = CutGradients(p, {});
   const GradPlace place = GradLayout(p, cut, 1, layout);
   const GatheredBackwardKernels kernels = GatheredBackward();
-  const GradRun run(p, bindings, cut, kernels.width);
+  const GradRun run(p, bindings, cut);
   const FencedItem fenced(place);
   const FencedBytes sums(cut.rows * cut.slice_channels * 4);
   std::memset(sums.data(), 0, sums.span().size());

@@ -60,6 +60,7 @@ TEST(GradPlace, CutsHoldWhatTheyMust) {
         EXPECT_LE(cut.entries, kMostRecordEntries);
         EXPECT_GE(cut.buckets * cut.bucket_rows, longest);
         EXPECT_GE(cut.heads, p.group());
+        EXPECT_GE(cut.head_stride, p.group());
         if (p.has(Slot::kGradKey)) {
           EXPECT_GE(cut.key_slices * cut.slice_channels, p.qk_dim + p.rope_dim);
         }
@@ -87,8 +88,8 @@ TEST(GradPlace, WhoWorksShareNothing) {
   const GradRecord c = place.Record(memory.data(), 0);
   const GradRecord d = place.Record(memory.data(), 1);
   EXPECT_LE(c.columns + cut.entries, d.columns);
-  EXPECT_LE(c.weights + cut.entries * cut.heads, d.weights);
-  EXPECT_LE(c.grad_scores + cut.entries * cut.heads, d.grad_scores);
+  EXPECT_LE(c.weights + cut.entries * cut.head_stride, d.weights);
+  EXPECT_LE(c.grad_scores + cut.entries * cut.head_stride, d.grad_scores);
   EXPECT_LE(c.query + 3 * 32, d.query);
   EXPECT_LE(c.grad_out + 3 * 32, d.grad_out);
   EXPECT_LE(place.Sums(memory.data(), 0) + cut.rows * cut.slice_channels,

@@ -16,8 +16,6 @@ namespace {
 using testing::ForRandomProblems;
 using testing::GatheredSpace;
 
-constexpr int64_t kLanes = 16;
-
 // Calls body(small, run, cut) for random problems.
 template <typename Body>
 void ForRuns(int64_t count, Body body) {
@@ -29,7 +27,7 @@ void ForRuns(int64_t count, Body body) {
                       GradCut cut = CutGradients(p, {});
                       cut.bucket_rows = random.Within(1, 8);
                       cut.buckets = 40;
-                      const GradRun run(p, small.bindings(), cut, kLanes);
+                      const GradRun run(p, small.bindings(), cut);
                       body(small, run, cut);
                     });
 }

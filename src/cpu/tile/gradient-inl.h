@@ -79,6 +79,7 @@ struct GradRows {
   float* weights;
   float* grad_scores;
   int64_t stride;
+  int64_t lanes;  // of the panel that there is room for: all, or one vector
 };
 
 // Per lane.
@@ -107,7 +108,7 @@ inline void GradScores(const RowStatistics& rows, float factor, int64_t count,
       const Vector ds =
           hn::Mul(hn::Mul(p, hn::Sub(hn::Load(kF, grad), delta)), scale);
       hn::Store(ds, kF, grad);
-      if (to.weights == nullptr) continue;
+      if (to.weights == nullptr || half >= to.lanes) continue;
       hn::Store(p, kF, to.weights + j * to.stride + half);
       hn::Store(ds, kF, to.grad_scores + j * to.stride + half);
     }
