@@ -3,6 +3,7 @@
 // multiply-adds per key and query row.
 #include "cpu/key_rows.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace flashacl::cpu {
@@ -97,24 +98,33 @@ bool KeyRows::Locate(Range cols, const std::byte** key_at,
                      const std::byte** rope_at,
                      const std::byte** value_at) const {
   bool absent = false;
-  int64_t page = 0;  // negative: does not exist
-  for (int64_t j = cols.first; j < cols.last; ++j) {
-    int64_t row = j;
+  // Columns whose rows lie evenly: all of them, or those of a page.
+  for (int64_t j = cols.first; j < cols.last;) {
+    int64_t page = 0, row = j, last = cols.last;
     if (table_ != nullptr) {
-      row = j % page_rows_;
-      if (row == 0 || j == cols.first) page = PageOf(j);
+      const int64_t index = j / page_rows_;
+      page = PageOf(j);
+      row = j - index * page_rows_;
+      last = std::min(last, (index + 1) * page_rows_);
     }
-    const int64_t n = j - cols.first;
     const auto locate = [&](const RowSource& source, const std::byte** at) {
-      at[n] = page < 0 || source.base == nullptr
-                  ? nullptr
-                  : source.base + page * source.outer_bytes +
-                        row * source.row_bytes;
+      at += j - cols.first;
+      if (page < 0 || source.base == nullptr) {
+        std::fill_n(at, last - j, nullptr);
+        return;
+      }
+      const std::byte* next =
+          source.base + page * source.outer_bytes + row * source.row_bytes;
+      for (int64_t n = 0; n < last - j; ++n) {
+        at[n] = next;
+        next += source.row_bytes;
+      }
     };
     locate(key, key_at);
     locate(rope, rope_at);
     locate(value, value_at);
     absent |= page < 0;
+    j = last;
   }
   return absent;
 }
