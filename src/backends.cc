@@ -3,6 +3,7 @@
 #include "backends.h"
 
 #include "cpu/cpu.h"
+#include "cpu/decode.h"
 #include "cpu/forward.h"
 #include "cpu/gathered_backward.h"
 #include "cpu/gathered_forward.h"
@@ -24,7 +25,8 @@ std::span<const Backend> AllBackends() {
   // A copy of the rows rather than references to them: a plan points into the
   // table.
   static const auto* const cpu_rows = new std::vector<Implementation>{
-      kCpuForward, kCpuGatheredForward, kCpuGatheredBackward, kReference};
+      kCpuDecode, kCpuForward, kCpuGatheredForward, kCpuGatheredBackward,
+      kReference};
   static const auto* const backends = new std::vector<Backend>{
       {"cpu",
        cpu::DescribeThisCpu(),

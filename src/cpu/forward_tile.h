@@ -41,6 +41,7 @@ struct ForwardScratch {
   float* values;      // [block of channels, key, channel of the block]
   float* scores;      // [key, lane] of one panel
   float* stage;       // [4, stage_stride]
+  float* key_offset;  // [row]; of few rows alone
   float* codec;       // scales and offsets of keys, then of values
   uint32_t* visible;  // [32 keys, lane] of one panel
   uint32_t* kept;     // [32 keys, lane] of one panel

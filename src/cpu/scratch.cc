@@ -141,6 +141,7 @@ ForwardScratch ForwardPlace::Scratch(std::byte* workspace, int64_t slot) const {
   scratch.values = own(values);
   scratch.scores = own(scores);
   scratch.stage = own(stage);
+  scratch.key_offset = own(key_offsets);
   scratch.codec = own(codec);
   scratch.other_codec = scratch.codec + codec.count / slots / 2;
   scratch.visible = own(bits);

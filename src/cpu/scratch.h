@@ -22,6 +22,7 @@ TileShape ForwardTileShape(const AttentionProblem& problem,
 struct ForwardPlace {
   int64_t slots = 0;
   Region<float> query, out, states, keys, values, scores, stage, codec;
+  Region<float> key_offsets;  // of few rows alone
   Region<uint32_t> bits;
   Region<Lane> lanes;
   Region<float> parts;

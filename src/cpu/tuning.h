@@ -41,6 +41,26 @@ inline constexpr int64_t kPartColumns = 1024;
 // memory of their parts stays small.
 inline constexpr int64_t kPartRows = 64;
 
+// The most packed rows per kv head whose keys are streamed rather than
+// converted once per tile.
+inline constexpr int64_t kDecodeRows = 64;
+
+// Keys of one step of few rows: 48 rows of 256 bytes stay in a first cache
+// while all their channels are summed; a multiple of all the numbers of keys
+// that are computed at a time.
+inline constexpr int64_t kDecodeColumns = 48;
+
+// Columns of one part of few rows.
+inline constexpr int64_t kDecodePartColumns = 32 * kDecodeColumns;
+
+// The most kv heads whose tiles go side by side, and the most bytes of a key
+// and a value of all of them: two steps of these stay in a second cache.
+inline constexpr int64_t kDecodeBundle = 16;
+inline constexpr int64_t kDecodeBundleBytes = 4096;
+
+// Scores of a row of one step, with room for what passes their end.
+inline constexpr int64_t kDecodeScores = kDecodeColumns + 16;
+
 // Rows asked for ahead of their use, besides what is asked for a step ahead:
 // rows that lie a power of two apart share a few sets of every cache, and push
 // each other out before their step comes.

@@ -10,10 +10,12 @@
 #include <limits>
 #include <ostream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/number.h"
 #include "base/str.h"
+#include "cpu/decode.h"
 #include "cpu/forward.h"
 #include "cpu/forward_kernel.h"
 #include "plan/plan.h"
@@ -175,16 +177,17 @@ void Fill(const Kind& kind, Random& random, SmallCase& small) {
   }
 }
 
-void RunTiles(SmallCase& small) {
+void RunTiles(const Implementation& implementation, SmallCase& small) {
   Plan plan;
   plan.problem = small.problem();
   DeviceInfo device;
-  kCpuForward.prepare(device, plan);
+  ASSERT_TRUE(implementation.supports(plan.problem, device).ok());
+  implementation.prepare(device, plan);
   std::vector<std::byte> workspace(static_cast<size_t>(plan.workspace.bytes()) +
                                    64);
   const size_t past = reinterpret_cast<uintptr_t>(workspace.data()) % 64;
   ShuffledWorkers alone(1);
-  ASSERT_TRUE(kCpuForward
+  ASSERT_TRUE(implementation
                   .launch(plan, small.bindings(),
                           workspace.data() + (64 - past) % 64, alone)
                   .ok());
@@ -246,9 +249,12 @@ void ExpectNoWorse(const Pair& pair, const char* what) {
 struct Setting {
   int64_t target;
   Kind kind;
+  const Implementation* implementation;
 
   std::string name() const {
-    return Str("{}_{}", hwy::TargetName(target), kind.name);
+    const std::string_view full = implementation->name;
+    return Str("{}_{}_{}", full.substr(full.rfind('/') + 1),
+               hwy::TargetName(target), kind.name);
   }
   friend void PrintTo(const Setting& setting, std::ostream* stream) {
     *stream << setting.name();
@@ -258,7 +264,12 @@ struct Setting {
 std::vector<Setting> Settings() {
   std::vector<Setting> settings;
   for (const int64_t target : testing::TargetsHere(ForwardTargets())) {
-    for (const Kind& kind : kKinds) settings.push_back({target, kind});
+    for (const Kind& kind : kKinds) {
+      settings.push_back({target, kind, &kCpuForward});
+      Kind few = kind;
+      few.rows = std::min<int64_t>(few.rows, 60);
+      settings.push_back({target, few, &kCpuDecode});
+    }
   }
   return settings;
 }
@@ -266,7 +277,7 @@ std::vector<Setting> Settings() {
 class Accuracy : public ::testing::TestWithParam<Setting> {};
 
 TEST_P(Accuracy, IsThatOfPlainSums) {
-  const auto& [target, kind] = GetParam();
+  const auto& [target, kind, implementation] = GetParam();
   const OnTarget on(target);
   for (const char* dtype : {"f32", "f16", "bf16"}) {
     const std::string line =
@@ -275,12 +286,18 @@ TEST_P(Accuracy, IsThatOfPlainSums) {
     SCOPED_TRACE(line);
     const Result<AttentionProblem> problem = Parse(line);
     ASSERT_TRUE(problem.ok()) << problem.status().message();
-    Random random(11);
-    SmallCase small(*problem);
-    Fill(kind, random, small);
-    RunTiles(small);
     Findings findings;
-    Compare(small, findings);
+    // Sums in another order err elsewhere, which few outliers show as chance
+    // has it.
+    const bool chance = kind.outliers > 0 || kind.equal_keys;
+    const int times = chance && implementation == &kCpuDecode ? 6 : 1;
+    for (int seed = 0; seed < times; ++seed) {
+      Random random(11 + static_cast<uint64_t>(seed));
+      SmallCase small(*problem);
+      Fill(kind, random, small);
+      RunTiles(*implementation, small);
+      Compare(small, findings);
+    }
     ExpectNoWorse(findings.out, "out");
     ExpectNoWorse(findings.max, "row max");
     ExpectNoWorse(findings.sum, "row sum");

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/str.h"
+#include "cpu/decode.h"
 #include "cpu/forward.h"
 #include "cpu/forward_kernel.h"
 #include "cpu/forward_run.h"
@@ -79,12 +80,14 @@ class FencedScratch {
   float* parts_ = nullptr;
 };
 
-Plan PlanOf(const AttentionProblem& problem) {
+Plan PlanOf(const Implementation& implementation,
+            const AttentionProblem& problem) {
   Plan plan;
   plan.problem = problem;
   DeviceInfo device;
   device.workers = 2;
-  kCpuForward.prepare(device, plan);
+  plan.implementation = &implementation;
+  implementation.prepare(device, plan);
   return plan;
 }
 
@@ -93,7 +96,7 @@ void Launch(const Plan& plan, const Bindings& bindings) {
       RoundUp(plan.workspace.bytes(), WorkspaceLayout::kAlignmentBytes));
   ShuffledWorkers alone(1);
   const Status status =
-      kCpuForward.launch(plan, bindings, workspace.data(), alone);
+      plan.implementation->launch(plan, bindings, workspace.data(), alone);
   EXPECT_TRUE(status.ok()) << status.message();
 }
 
@@ -135,6 +138,17 @@ void ExpectSameResults(const SmallCase& small, const Bindings& bindings) {
 
 class Fenced : public ::testing::TestWithParam<int64_t> {
  protected:
+  static void CheckDecode(const AttentionProblem& p, const SmallCase& small,
+                          const Bindings& ends, const Bindings& starts) {
+    if (!kCpuDecode.supports(p, {}).ok()) return;
+    const Plan plan = PlanOf(kCpuDecode, p);
+    Launch(plan, small.bindings());
+    Launch(plan, ends);
+    Launch(plan, starts);
+    ExpectSameResults(small, ends);
+    ExpectSameResults(small, starts);
+  }
+
   static void Check(const AttentionProblem& p, Random& random) {
     if (!kCpuForward.supports(p, {}).ok()) return;
     SmallCase small(p);
@@ -142,7 +156,8 @@ class Fenced : public ::testing::TestWithParam<int64_t> {
     const FencedTensors ends(small, FencedBytes::Side::kEnd);
     const FencedTensors starts(small, FencedBytes::Side::kStart);
     const FencedTensors tiles(small, FencedBytes::Side::kEnd);
-    const Plan plan = PlanOf(p);
+    CheckDecode(p, small, ends.bindings(), starts.bindings());
+    const Plan plan = PlanOf(kCpuForward, p);
     Launch(plan, small.bindings());
     Launch(plan, ends.bindings());
     Launch(plan, starts.bindings());

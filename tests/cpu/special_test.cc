@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cpu/decode.h"
 #include "cpu/forward.h"
 #include "cpu/forward_kernel.h"
 #include "plan/geometry.h"
@@ -27,6 +28,7 @@ using Rows = KvSource::Rows;
 using testing::ForRandomProblems;
 using testing::OneOf;
 using testing::OnTarget;
+using testing::Setting;
 using testing::Space;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -169,23 +171,26 @@ class Results {
   std::vector<Sequence> sequences_;
 };
 
-bool Fits(const AttentionProblem& p) {
-  return !p.kv.gathers() && p[Slot::kOut].dtype != DType::kI8;
+bool Fits(const Implementation& implementation, const AttentionProblem& p) {
+  return implementation.supports(p, {}).ok() &&
+         p[Slot::kOut].dtype != DType::kI8;
 }
 
-class Special : public ::testing::TestWithParam<int64_t> {
+class Special : public ::testing::TestWithParam<Setting> {
  protected:
-  const OnTarget target_{GetParam()};
+  const OnTarget target_{GetParam().target};
+  const Implementation& implementation = *GetParam().implementation;
 };
 
 // Rows whose first number is one in the reference, and rows where it is not.
 struct Reach {
+  const Implementation& implementation;
   int64_t spared = 0;
   int64_t reached = 0;
 
   // Whatever is special: keys, values, queries, biases, sinks, a few of each.
   void Check(const AttentionProblem& p, Random& random) {
-    if (!Fits(p)) return;
+    if (!Fits(implementation, p)) return;
     SmallCase small(p);
     small.FillInputs(random);
     for (const Slot slot :
@@ -201,7 +206,7 @@ struct Reach {
     SmallCase expected(p);
     expected.CopyInputs(small);
     expected.Run();
-    RunOn(kCpuForward, small);
+    RunOn(implementation, small);
     const Results results(small, expected);
     const Seen seen(small);
     seen.ForEachRow([&](int64_t b, int64_t head, int64_t i) {
@@ -216,7 +221,7 @@ struct Reach {
 };
 
 TEST_P(Special, ReachesWhomTheReferenceSays) {
-  Reach rows;
+  Reach rows{implementation};
   ForRandomProblems(3000, SpecialSpace(),
                     [&](const AttentionProblem& p, Random& random) {
                       rows.Check(p, random);
@@ -231,7 +236,7 @@ TEST_P(Special, ReachesAsFarThroughStepsAndParts) {
   space.most_columns = 2500;
   space.most_rows = 10;
   space.most_dim = 8;
-  Reach rows;
+  Reach rows{implementation};
   ForRandomProblems(200, space, [&](const AttentionProblem& p, Random& random) {
     rows.Check(p, random);
   });
@@ -242,8 +247,8 @@ TEST_P(Special, ReachesAsFarThroughStepsAndParts) {
 // What no sequence, page or length holds may be anything.
 TEST_P(Special, BeyondLengthsAndPagesReachesNobody) {
   ForRandomProblems(
-      2000, SpecialSpace(), [](const AttentionProblem& p, Random& random) {
-        if (!Fits(p) || p.kv.rows == Rows::kList) return;
+      2000, SpecialSpace(), [&](const AttentionProblem& p, Random& random) {
+        if (!Fits(implementation, p) || p.kv.rows == Rows::kList) return;
         SmallCase small(p);
         small.FillInputs(random);
         for (int64_t n = 0; n < small.count(Slot::kBlockTable); ++n) {
@@ -271,8 +276,8 @@ TEST_P(Special, BeyondLengthsAndPagesReachesNobody) {
             }
           }
         }
-        RunOn(kCpuForward, small);
-        RunOn(kCpuForward, clean);
+        RunOn(implementation, small);
+        RunOn(implementation, clean);
         for (const Slot slot : {Slot::kOut, Slot::kRowMax, Slot::kRowSum}) {
           EXPECT_EQ(small.bytes(slot), clean.bytes(slot)) << Name(slot);
         }
@@ -284,7 +289,7 @@ TEST_P(Special, BeyondLengthsAndPagesReachesNobody) {
 TEST_P(Special, HiddenKeysReachNobody) {
   int64_t spared = 0;
   const auto check = [&](const AttentionProblem& p, Random& random) {
-    if (!Fits(p) || p.kv.rows == Rows::kList) return;
+    if (!Fits(implementation, p) || p.kv.rows == Rows::kList) return;
     if (!IsFloat(p[Slot::kKey].dtype)) return;
     SmallCase small(p);
     small.FillInputs(random);
@@ -310,8 +315,8 @@ TEST_P(Special, HiddenKeysReachNobody) {
         }
       }
     }
-    RunOn(kCpuForward, small);
-    RunOn(kCpuForward, clean);
+    RunOn(implementation, small);
+    RunOn(implementation, clean);
     const Results results(small, clean);
     seen.ForEachRow([&](int64_t b, int64_t head, int64_t i) {
       const auto& columns = special[static_cast<size_t>(b)];
@@ -333,8 +338,8 @@ TEST_P(Special, HiddenKeysReachNobody) {
 // Scales that are nothing, negative or huge.
 TEST_P(Special, AnyScaleIsTheReferences) {
   ForRandomProblems(
-      1000, SpecialSpace(), [](const AttentionProblem& p, Random& random) {
-        if (!Fits(p)) return;
+      1000, SpecialSpace(), [&](const AttentionProblem& p, Random& random) {
+        if (!Fits(implementation, p)) return;
         AttentionProblem scaled = p;
         scaled.score.scale =
             OneOf<float>(random, {0.0f, -0.0f, -p.score.scale, 1e-30f});
@@ -343,7 +348,7 @@ TEST_P(Special, AnyScaleIsTheReferences) {
         SmallCase expected(scaled);
         expected.CopyInputs(small);
         expected.Run();
-        RunOn(kCpuForward, small);
+        RunOn(implementation, small);
         const Results results(small, expected);
         Seen(small).ForEachRow([&](int64_t b, int64_t head, int64_t i) {
           results.ExpectSameRow(b, head, i);
@@ -351,10 +356,10 @@ TEST_P(Special, AnyScaleIsTheReferences) {
       });
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    EveryTarget, Special,
-    ::testing::ValuesIn(testing::TargetsHere(ForwardTargets())),
-    testing::TargetTestName);
+INSTANTIATE_TEST_SUITE_P(EveryTarget, Special,
+                         ::testing::ValuesIn(testing::Settings(
+                             ForwardTargets(), {&kCpuForward, &kCpuDecode})),
+                         testing::SettingTestName);
 
 }  // namespace
 }  // namespace flashacl::cpu

@@ -6,12 +6,15 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <initializer_list>
+#include <ostream>
 #include <string>
 #include <vector>
 
 // First of what is Highway's.
 #include "cpu/targets.h"
 #include "hwy/targets.h"
+#include "plan/implementation.h"
 
 namespace flashacl::testing {
 
@@ -38,6 +41,34 @@ inline std::vector<int64_t> TargetsHere(int64_t compiled) {
     targets.push_back(rest & -rest);
   }
   return targets;
+}
+
+// An implementation on a target.
+struct Setting {
+  int64_t target;
+  const Implementation* implementation;
+
+  friend void PrintTo(const Setting& setting, std::ostream* stream) {
+    *stream << setting.implementation->name << " on "
+            << hwy::TargetName(setting.target);
+  }
+};
+
+inline std::string SettingTestName(
+    const ::testing::TestParamInfo<Setting>& one) {
+  const std::string name(one.param.implementation->name);
+  return name.substr(name.rfind('/') + 1) + "_" +
+         hwy::TargetName(one.param.target);
+}
+
+// Every implementation on every target here.
+inline std::vector<Setting> Settings(
+    int64_t compiled, std::initializer_list<const Implementation*> all) {
+  std::vector<Setting> settings;
+  for (const int64_t target : TargetsHere(compiled)) {
+    for (const Implementation* one : all) settings.push_back({target, one});
+  }
+  return settings;
 }
 
 inline std::string TargetTestName(

@@ -82,7 +82,7 @@ says "reference/fp64"
 line="fwd bf16 h=32/8 d=128 q=64x1 k=64x4096 causal paged:128"
 run 0 explain "$line"
 says "problem       fwd bf16 h=32/8 d=128 q=64x1 k=64x4096 paged:128 causal"
-says "cpu/forward"
+says "cpu/decode"
 says "tiles         "
 says "scores        8388608 of 8388608, 0.0 % skipped"
 says "arithmetic    4.29 GFLOP"
@@ -94,7 +94,7 @@ says "at most"
 run 0 explain "$line" --implementation reference/fp64
 says "the fp64 reference: right and slow"
 says "tiles         none: it goes row by row"
-run 0 explain "$line" --without cpu/forward
+run 0 explain "$line" --without cpu/decode
 says "excluded by the caller"
 run 2 explain "$line" --implementation cpu/backward
 run 2 explain "fwd bf16 h=32/5 d=128 q=1 k=1"

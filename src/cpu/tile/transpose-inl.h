@@ -79,14 +79,15 @@ HWY_INLINE void PanelToRows(const float* HWY_RESTRICT panel, int64_t count,
   }
 }
 
-// Lanes 0 to 3 become (lane + row) * factor.
+// Lanes 0 to 3 of elements `width` floats apart become (lane + row) * factor.
 HWY_INLINE void AddRowsToPanel(const FourRows& rows, int64_t count,
-                               float factor, float* HWY_RESTRICT panel) {
+                               float factor, float* HWY_RESTRICT panel,
+                               ptrdiff_t width = Width()) {
   const QuadVector scale = hn::Set(kQ, factor);
   for (int64_t k = 0; k < count; k += 4) {
     Quads added = rows.Load(k);
     added.Transpose();
-    const FourRows lanes{panel + k * Width(), Width()};
+    const FourRows lanes{panel + k * width, width};
     Quads sums = lanes.Load(0);
     HWY_UNROLL_ALL
     for (int n = 0; n < 4; ++n) {

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+// The decode loop over tiles of few rows: a stream of keys and values, each
+// read once and met by all rows. Channels lie in lanes, and elements become
+// floats in registers; what registers cannot take - odd channels, strided
+// elements - becomes floats in scratch memory first, a few keys at a time.
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include "cpu/forward_tile.h"
+#include "cpu/tuning.h"
+
+#if defined(FLASHACL_CPU_DECODE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_DECODE_INL_H_
+#undef FLASHACL_CPU_DECODE_INL_H_
+#else
+#define FLASHACL_CPU_DECODE_INL_H_
+#endif
+
+#include "cpu/decode_tile-inl.h"
+#include "cpu/tile/quartet-inl.h"
+#include "cpu/tile/quartet_score-inl.h"
+#include "cpu/tile/result-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+
+// The scores of a step, for all quartets; meanwhile asks for the rows at
+// `ahead`, if any.
+inline void ScoreStep(const DecodeTile& decode, const StepRows& at,
+                      const std::byte* const* ahead) {
+  const ForwardTile& tile = *decode.tile;
+  const ForwardShape& shape = *tile.shape;
+  const KeyRows& rows = tile.keys;
+  Dotting work;
+  work.keys = at.key;
+  work.ropes = rows.rope.base == nullptr ? nullptr : at.rope;
+  if (ahead != nullptr) work.ahead = {ahead, decode.keys.bytes, 0};
+  work.count = at.step.size();
+  work.key_channels = rows.key.channels;
+  work.rope_channels = rows.rope.channels;
+  work.factor = shape.biased && shape.bias_before_scale ? 1.0f : shape.scale;
+  if (decode.keys.staged) {
+    Stage(decode, at, true);
+    work.keys = decode.buffer;
+    work.ropes = nullptr;
+    work.key_channels = decode.channels;
+  } else if (decode.quartets() > 1) {
+    CopyRows(decode, at.key, work.count, decode.keys.bytes);
+    work.keys = decode.buffer;
+  }
+  for (int64_t n = 0; n < decode.quartets(); ++n) {
+    const Quartet quartet = decode.At(n);
+    work.query = quartet.query;
+    work.offset = quartet.offset;
+    work.scores = quartet.scores;
+    decode.keys.products->dot[quartet.rows - 1](work);
+    work.ahead = {};
+  }
+}
+
+// out += weights * values where hidden values may be infinite: they must not
+// be multiplied, as 0 * inf would be NaN.
+inline void AddSeen(const DecodeTile& decode, const Quartet& quartet,
+                    const StepRows& at) {
+  const RowSource& source = ValuesOf(decode.tile->keys);
+  const int64_t v_dim = decode.tile->shape->v_dim;
+  float* const value = decode.tile->scratch.stage;
+  for (int64_t j = 0; j < at.step.size(); ++j) {
+    if (at.value[j] == ZeroRow(decode.tile->scratch)) continue;
+    LoadRow(source.format, at.value[j], v_dim, value);
+    std::fill(value + v_dim, value + RoundUp(v_dim, Lanes()), 0.0f);
+    for (int r = 0; r < quartet.rows; ++r) {
+      const uint32_t word = quartet.visible[r * quartet.word_stride + j / 32];
+      if (((word >> (j % 32)) & 1u) == 0) continue;
+      const Vector weight = hn::Set(kF, quartet.scores[j * quartet.width + r]);
+      for (int64_t v = 0; v < decode.values.vectors; ++v) {
+        float* const out = quartet.out + (v * quartet.rows + r) * Lanes();
+        hn::Store(hn::MulAdd(hn::LoadU(kF, value + v * Lanes()), weight,
+                             hn::Load(kF, out)),
+                  kF, out);
+      }
+    }
+  }
+}
+
+// The values of a step, for all quartets; meanwhile asks for the rows at
+// `ahead`, if any.
+inline void AddStep(const DecodeTile& decode, const StepRows& at,
+                    const std::byte* const* ahead) {
+  if (decode.careful) {
+    for (int64_t n = 0; n < decode.quartets(); ++n) {
+      AddSeen(decode, decode.At(n), at);
+    }
+    return;
+  }
+  Adding work;
+  work.values = at.value;
+  if (ahead != nullptr) work.ahead = {ahead, decode.values.bytes, 0};
+  work.count = at.step.size();
+  work.vectors = decode.values.vectors;
+  if (decode.values.staged) {
+    Stage(decode, at, false);
+    work.values = decode.buffer;
+  } else if (decode.quartets() > 1) {
+    CopyRows(decode, at.value, work.count, decode.values.bytes);
+    work.values = decode.buffer;
+  }
+  for (int64_t n = 0; n < decode.quartets(); ++n) {
+    const Quartet quartet = decode.At(n);
+    work.weights = quartet.scores;
+    work.out = quartet.out;
+    decode.values.products->add[quartet.rows - 1](work);
+    work.ahead = {};
+  }
+}
+
+inline void ShrinkOut(const DecodeTile& decode, const Quartet& quartet,
+                      const float* HWY_RESTRICT shrink) {
+  float* HWY_RESTRICT out = quartet.out;
+  for (int64_t v = 0; v < decode.values.vectors; ++v) {
+    for (int r = 0; r < quartet.rows; ++r) {
+      hn::Store(hn::Mul(hn::Load(kF, out), hn::Set(kF, shrink[r])), kF, out);
+      out += Lanes();
+    }
+  }
+}
+
+// Scores of a step become weights.
+inline void WeighStep(DecodeTile& decode, const StepRows& at,
+                      const Quartet& quartet) {
+  const ForwardTile& tile = *decode.tile;
+  const ForwardShape& shape = *tile.shape;
+  const Range cols = at.step;
+  if (shape.biased) {
+    AddQuartetBias(tile, quartet, cols,
+                   shape.bias_before_scale ? shape.scale : 1.0f);
+  }
+  if (shape.alibi) AddQuartetAlibi(tile, quartet, cols);
+  const Range rows{quartet.lanes[0].position,
+                   quartet.lanes[quartet.rows - 1].position + 1};
+  const bool full = tile.band.Classify(rows, cols) == TileKind::kFull &&
+                    !shape.masked && !at.absent;
+  if (!full || decode.careful) {
+    const Visible visible = FillQuartetVisible(
+        tile, quartet, cols, at.absent ? at.exists.data() : nullptr);
+    if (!visible.all) {
+      decode.hides = true;
+      ReplaceUnset(quartet, quartet.visible, cols.size(), kMinusInfinity);
+    }
+  }
+  const int64_t count = cols.size() * quartet.width;
+  std::fill(quartet.scores + count, quartet.scores + RoundUp(count, Width()),
+            kMinusInfinity);
+  float shrink[4];
+  if (QuartetState{quartet}.TakeIn(cols.size(), shrink)) {
+    ShrinkOut(decode, quartet, shrink);
+  }
+  if (shape.dropped) {
+    FillQuartetKept(tile, quartet, cols);
+    ReplaceUnset(quartet, quartet.kept, cols.size(), 0.0f);
+  }
+}
+
+// What to ask for during a step: a row for each of its keys and values.
+struct RowsAhead {
+  const std::byte* const* key = nullptr;  // null: nothing
+  const std::byte* const* value = nullptr;
+};
+
+// One step of one tile.
+inline void AttendStep(DecodeTile& decode, const StepRows& at,
+                       const RowsAhead& ahead) {
+  ScoreStep(decode, at, ahead.key);
+  for (int64_t n = 0; n < decode.quartets(); ++n) {
+    WeighStep(decode, at, decode.At(n));
+  }
+  AddStep(decode, at, ahead.value);
+}
+
+// The next step at or behind `from` that some row sees; empty behind the last.
+inline Range NextDecodeStep(const ForwardTile& tile, int64_t from) {
+  const Range rows{tile.scratch.lanes[0].position,
+                   tile.scratch.lanes[tile.rows - 1].position + 1};
+  for (int64_t j = from; j < tile.cols.last; j += kDecodeColumns) {
+    const Range step{j, std::min(j + kDecodeColumns, tile.cols.last)};
+    if (tile.band.Classify(rows, step) != TileKind::kEmpty) return step;
+  }
+  return {};
+}
+
+// The tiles of neighbouring kv heads, whose keys lie side by side: all of them
+// take in a step before the next.
+class Bundle {
+ public:
+  Bundle(DecodeTile* tiles, int64_t count) : tiles_(tiles), count_(count) {
+    const KeyRows& first = tiles[0].tile->keys;
+    for (int64_t n = 0; n < count; ++n) {
+      const KeyRows& rows = tiles[n].tile->keys;
+      key_shift_[n] = rows.key.base - first.key.base;
+      value_shift_[n] = ValuesOf(rows).base - ValuesOf(first).base;
+    }
+  }
+
+  void Attend() {
+    const ForwardTile& tile = *tiles_[0].tile;
+    for (int64_t t = 0; t < count_; ++t) LoadQuartets(tiles_[t]);
+    StepRows first[2], other;
+    first[0].Locate(tile, NextDecodeStep(tile, tile.cols.first));
+    for (int s = 0; !first[s].step.empty(); s ^= 1) {
+      StepRows& next = first[s ^ 1];
+      next.Locate(tile, NextDecodeStep(tile, first[s].step.last));
+      AttendStep(tiles_[0], first[s], AheadOf(next, 0));
+      for (int64_t t = 1; t < count_; ++t) {
+        Locate(first[s], t, other);
+        AttendStep(tiles_[t], other, AheadOf(next, t));
+      }
+    }
+  }
+
+ private:
+  // The addresses of tile `n` where the first has those of `first`.
+  void Locate(const StepRows& first, int64_t n, StepRows& at) const {
+    const KeyRows& rows = tiles_[n].tile->keys;
+    if (first.absent || rows.rope.base != nullptr) {
+      at.Locate(*tiles_[n].tile, first.step);
+      return;
+    }
+    at.step = first.step;
+    at.absent = false;
+    for (int64_t j = 0; j < first.step.size(); ++j) {
+      at.key[j] = first.key[j] + key_shift_[n];
+      at.value[j] = first.value[j] + value_shift_[n];
+    }
+  }
+
+  // Share `n` of the rows of the next step: rows of all tiles in the order in
+  // which they lie, as many as a tile has.
+  RowsAhead AheadOf(const StepRows& next, int64_t n) {
+    if (next.step.empty()) return {};
+    const int64_t size = next.step.size();
+    if (count_ == 1 && size == kDecodeColumns) return {next.key, next.value};
+    int64_t j = n * kDecodeColumns / count_;
+    int64_t tile = n * kDecodeColumns % count_;
+    for (int64_t k = 0; k < kDecodeColumns; ++k) {
+      const int64_t row = std::min(j, size - 1);
+      key_[k] = next.key[row] + key_shift_[tile];
+      value_[k] = next.value[row] + value_shift_[tile];
+      if (++tile == count_) {
+        tile = 0;
+        ++j;
+      }
+    }
+    return {key_, value_};
+  }
+
+  DecodeTile* tiles_;
+  int64_t count_;
+  int64_t key_shift_[kDecodeBundle];
+  int64_t value_shift_[kDecodeBundle];
+  const std::byte* key_[kDecodeColumns];
+  const std::byte* value_[kDecodeColumns];
+};
+
+// Whether all sums are: neither infinite nor NaN.
+inline bool OutIsFinite(const DecodeTile& decode) {
+  const Vector zero = hn::Zero(kF);
+  Vector sum = zero;
+  for (int64_t n = 0; n < decode.quartets(); ++n) {
+    const Quartet quartet = decode.At(n);
+    const int64_t count = decode.values.vectors * quartet.rows * Lanes();
+    for (int64_t d = 0; d < count; d += Lanes()) {
+      sum = hn::MulAdd(hn::Load(kF, quartet.out + d), zero, sum);
+    }
+  }
+  return hn::AllTrue(kF, hn::Eq(sum, zero));
+}
+
+// The sums of one row as it lies in memory: 8-bit values are
+// scale * (x + offset) by channel, which weights let wait until here.
+inline void GatherRow(const DecodeTile& decode, const Quartet& quartet, int r,
+                      float* HWY_RESTRICT row) {
+  for (int64_t v = 0; v < decode.values.vectors; ++v) {
+    hn::StoreU(hn::Load(kF, quartet.out + (v * quartet.rows + r) * Lanes()), kF,
+               row + v * Lanes());
+  }
+  const ChannelCodec& codec = ValuesOf(decode.tile->keys).codec;
+  if (codec.scale == nullptr) return;
+  const int64_t v_dim = decode.tile->shape->v_dim;
+  const float sum = quartet.sum[r];
+  for (int64_t d = 0; d < v_dim; ++d) {
+    const float offset = codec.offset == nullptr ? 0.0f : codec.offset[d];
+    row[d] = codec.scale[d] * (row[d] + offset * sum);
+  }
+}
+
+inline void StoreQuartet(const DecodeTile& decode, int64_t n) {
+  const ForwardTile& tile = *decode.tile;
+  const Quartet quartet = decode.At(n);
+  const int64_t v_dim = tile.shape->v_dim;
+  float* const row = tile.scratch.stage;
+  for (int r = 0; r < quartet.rows; ++r) {
+    const Lane& lane = quartet.lanes[r];
+    GatherRow(decode, quartet, r, row);
+    const float max = quartet.max[r];
+    float sum = quartet.sum[r];
+    if (lane.sink != kMinusInfinity) {
+      // Of a sink that is no number the row becomes NaN, as of any such score.
+      sum += std::isfinite(lane.sink)
+                 ? hn::GetLane(Exp(hn::Set(kF, lane.sink - max)))
+                 : NAN;
+    }
+    if (tile.part != nullptr) {
+      float* const part = tile.part + (4 * n + r) * (v_dim + 2);
+      std::copy_n(row, v_dim, part);
+      part[v_dim] = max;
+      part[v_dim + 1] = sum;
+      continue;
+    }
+    // A row that saw only scores of -inf is 0, whatever their values were.
+    if (sum == 0) std::fill_n(row, v_dim, 0.0f);
+    const float inverse = InverseOf(tile, sum);
+    for (int64_t d = 0; d < v_dim; ++d) row[d] *= inverse;
+    StoreOut(tile, lane, row);
+    StoreRowResult(tile, lane, max, sum);
+  }
+}
+
+// Invariant of every row, over the keys seen so far, with max the greatest
+// score or the sink: sum = sum exp(s_j - max), out = sum exp(s_j - max) v_j.
+inline void AttendFew(const ForwardTile* tiles, int64_t count) {
+  DecodeTile decode[kDecodeBundle];
+  for (int64_t n = 0; n < count; ++n) decode[n].Init(tiles[n]);
+  Bundle(decode, count).Attend();
+  for (int64_t n = 0; n < count; ++n) {
+    // Weights of hidden keys are 0, and 0 * inf is NaN. Values are not
+    // inspected while they stream by: where the sums show that some were
+    // infinite, the tile starts anew.
+    if (decode[n].hides && !OutIsFinite(decode[n])) {
+      decode[n].careful = true;
+      Bundle(decode + n, 1).Attend();
+    }
+    for (int64_t q = 0; q < decode[n].quartets(); ++q) {
+      StoreQuartet(decode[n], q);
+    }
+  }
+}
+
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FLASHACL_CPU_DECODE_INL_H_

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tiles of few rows, compiled for every instruction set.
+#include "cpu/decode_kernel.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/decode_kernel.cc"
+#include "cpu/targets.h"
+#include "hwy/foreach_target.h"
+// After foreach_target.h.
+#include "cpu/decode-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+DecodeKernels DecodeTable() { return {AttendFew, MergeParts}; }
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace flashacl::cpu {
+HWY_EXPORT(DecodeTable);
+
+DecodeKernels Decode() { return HWY_DYNAMIC_DISPATCH(DecodeTable)(); }
+
+int64_t DecodeTargets() { return HWY_TARGETS; }
+
+}  // namespace flashacl::cpu
+#endif  // HWY_ONCE

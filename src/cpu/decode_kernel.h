@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The vector code of tiles of few rows, for the best instruction set that this
+// processor has.
+#pragma once
+
+#include <cstdint>
+
+#include "cpu/forward_tile.h"
+
+namespace flashacl::cpu {
+
+// Of tiles whose scratch memory DecodeLayout reserved.
+struct DecodeKernels {
+  // Computes the tiles of some kv heads and of the same rows and columns. They
+  // share scratch memory, but for queries, outputs, states, lanes and codecs.
+  void (*attend)(const ForwardTile* tiles, int64_t count) = nullptr;
+
+  // As of ForwardKernels.
+  void (*merge)(const ForwardTile& tile, int64_t parts) = nullptr;
+};
+
+DecodeKernels Decode();
+
+// The instruction sets it is compiled for, as Highway's bits.
+int64_t DecodeTargets();
+
+}  // namespace flashacl::cpu

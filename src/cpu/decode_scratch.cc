@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything of a tile but its parts is a few dozen KiB.
+#include "cpu/decode_scratch.h"
+
+#include <algorithm>
+
+#include "cpu/tuning.h"
+#include "plan/geometry.h"
+
+namespace flashacl::cpu {
+namespace {
+
+constexpr int64_t kMostLanes = 16;  // floats of a vector, on any processor
+
+int64_t WholeVectors(int64_t channels) { return RoundUp(channels, kMostLanes); }
+
+// An odd number of cache lines: rows then spread over all sets of a cache.
+int64_t OddLines(int64_t floats) {
+  return (CeilDiv(floats, kMostLanes) | 1) * kMostLanes;
+}
+
+}  // namespace
+
+int64_t MostPackedRows(const AttentionProblem& problem) {
+  int64_t most = 0;
+  for (const Sequence& sequence : problem.lengths.sequences) {
+    most = std::max(most, sequence.rows() * problem.group());
+  }
+  return most;
+}
+
+TileShape DecodeTileShape(const AttentionProblem& problem) {
+  TileShape shape;
+  shape.rows = std::max<int64_t>(MostPackedRows(problem), 1);
+  shape.row_unit = 1;
+  shape.cols = kDecodeColumns;
+  shape.part_cols = kDecodePartColumns;
+  shape.part_rows = shape.rows;
+  return shape;
+}
+
+int64_t BundleOf(const AttentionProblem& problem) {
+  const bool listed = problem.kv.rows == KvSource::Rows::kList;
+  const TensorSpec& key = listed && !problem.kv.key_list.empty()
+                              ? problem.kv.key_list[0]
+                              : problem[Slot::kKey];
+  if (key.strides[1] <= problem.qk_dim) return 1;
+  const int64_t bytes = (problem.qk_dim + problem.v_dim) * SizeOf(key.dtype);
+  const int64_t fitting = kDecodeBundleBytes / std::max<int64_t>(bytes, 1);
+  int64_t tiles = 0;
+  for (const Sequence& sequence : problem.lengths.sequences) {
+    tiles += problem.kv_heads * CeilDiv(sequence.columns(), kDecodePartColumns);
+  }
+  // Every worker should have some to do.
+  const int64_t most =
+      std::min({fitting, kDecodeBundle, problem.kv_heads, tiles / 8});
+  return std::max<int64_t>(most, 1);
+}
+
+ForwardPlace DecodeLayout(const Plan& plan, WorkspaceLayout& layout) {
+  const AttentionProblem& problem = plan.problem;
+  const int64_t channels = problem.qk_dim + problem.rope_dim;
+  const int64_t v_dim = problem.v_dim;
+  const int64_t rows = RoundUp(plan.shape.rows, 4);
+  ForwardPlace place;
+  place.slots = plan.slots;
+  place.key_stride = OddLines(std::max(WholeVectors(channels), v_dim));
+  place.stage_stride =
+      OddLines(std::max({channels, v_dim, kDecodeColumns}) + kMostLanes);
+  const auto floats = [&](std::string_view name, int64_t count) {
+    return layout.Reserve<float>(name,
+                                 place.slots * RoundUp(count, kMostLanes));
+  };
+  place.query = floats("queries", rows * WholeVectors(channels));
+  place.out = floats("outputs", rows * WholeVectors(v_dim));
+  place.states = floats("row max and row sum", 2 * RoundUp(rows, kMostLanes));
+  place.key_offsets = floats("key offsets", rows);
+  place.keys = floats("keys", (kDecodeColumns + 1) * place.key_stride);
+  place.scores = floats("scores", rows * kDecodeScores);
+  place.stage = floats("rows between layouts", 4 * place.stage_stride);
+  place.codec = floats("channel factors", 4 * (channels + v_dim));
+  place.bits = layout.Reserve<uint32_t>(
+      "visible and kept keys",
+      place.slots * 2 * rows * (kDecodeColumns / 32 + 1));
+  place.lanes = layout.Reserve<Lane>("rows", place.slots * 2 * rows);
+  const int64_t part_rows = SequencesAreKnown(problem)
+                                ? plan.schedule.part_rows()
+                                : MostPartRows(problem, plan.shape);
+  place.parts = layout.Reserve<float>("parts", part_rows * (v_dim + 2));
+  return place;
+}
+
+}  // namespace flashacl::cpu

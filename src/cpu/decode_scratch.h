@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tiles and the scratch memory of few rows.
+#pragma once
+
+#include <cstdint>
+
+#include "cpu/scratch.h"
+#include "plan/plan.h"
+
+namespace flashacl::cpu {
+
+// All packed rows of a sequence and kv head in one tile.
+TileShape DecodeTileShape(const AttentionProblem& problem);
+
+// The most packed rows that a sequence may have.
+int64_t MostPackedRows(const AttentionProblem& problem);
+
+// How many kv heads' tiles go side by side: 1 where every head's keys lie by
+// themselves, more where those of all heads of a position do. Reading a head
+// at a time then fetches little of every page, and neighbours that nobody
+// waits for. The answer does not depend on it.
+int64_t BundleOf(const AttentionProblem& problem);
+
+// Reserves what the plan's schedule and tile shape take. Of the scratch memory,
+// queries and outputs are [quartet][vector of channels, row, lane], scores
+// [quartet][key, row], bits [row, 32 keys], and keys is where rows of either
+// kind become floats, with one row of zeros behind.
+ForwardPlace DecodeLayout(const Plan& plan, WorkspaceLayout& layout);
+
+}  // namespace flashacl::cpu

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// A tile of few rows: where its keys and values are, how they are read, and its
+// queries.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "cpu/forward_tile.h"
+#include "cpu/tuning.h"
+
+#if defined(FLASHACL_CPU_DECODE_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_DECODE_TILE_INL_H_
+#undef FLASHACL_CPU_DECODE_TILE_INL_H_
+#else
+#define FLASHACL_CPU_DECODE_TILE_INL_H_
+#endif
+
+#include "cpu/tile/ahead-inl.h"
+#include "cpu/tile/quartet-inl.h"
+#include "cpu/tile/quartet_score-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+
+// Where there is nothing but zeros.
+HWY_INLINE std::byte* ZeroRow(const ForwardScratch& scratch) {
+  return reinterpret_cast<std::byte*>(scratch.keys +
+                                      kDecodeColumns * scratch.key_stride);
+}
+
+// Addresses of the rows of one step.
+struct StepRows {
+  Range step;
+  bool absent = false;  // some key does not exist
+  std::array<uint32_t, kDecodeColumns / 32 + 1> exists;
+  const std::byte* key[kDecodeColumns];
+  const std::byte* rope[kDecodeColumns];
+  const std::byte* value[kDecodeColumns];
+
+  // Keys that do not exist are where there is nothing but zeros.
+  void Locate(const ForwardTile& tile, Range cols) {
+    step = cols;
+    absent = false;
+    if (cols.empty()) return;
+    absent = tile.keys.Locate(cols, key, rope, value);
+    if (absent) ReplaceAbsent(tile.scratch);
+    if (tile.keys.value.base == nullptr) {  // values are keys
+      std::copy_n(key, cols.size(), value);
+    }
+  }
+
+  void ReplaceAbsent(const ForwardScratch& scratch) {
+    std::byte* const zeros = ZeroRow(scratch);
+    std::fill_n(zeros, 4 * scratch.key_stride, std::byte{0});
+    exists.fill(0);
+    for (int64_t j = 0; j < step.size(); ++j) {
+      if (key[j] != nullptr) {
+        exists[static_cast<size_t>(j / 32)] |= 1u << (j % 32);
+      } else {
+        key[j] = rope[j] = value[j] = zeros;
+      }
+    }
+  }
+};
+
+// How the rows of one kind are read.
+struct Reading {
+  const Products* products;
+  bool staged;      // as floats, in scratch memory
+  int64_t vectors;  // of channels
+  int64_t bytes;    // of a row where it lies
+};
+
+HWY_INLINE bool IsForRegisters(const RowSource& source, int64_t channels) {
+  return ProductsOf(source.format.dtype) != nullptr &&
+         source.format.step == 1 && channels % Lanes() == 0;
+}
+
+inline Reading ReadingOfKeys(const ForwardTile& tile) {
+  const KeyRows& rows = tile.keys;
+  const int64_t channels = rows.key.channels + rows.rope.channels;
+  const bool roped = rows.rope.base != nullptr;
+  const bool direct =
+      IsForRegisters(rows.key, rows.key.channels) &&
+      (!roped || (IsForRegisters(rows.rope, rows.rope.channels) &&
+                  rows.rope.format.dtype == rows.key.format.dtype));
+  const DType dtype = direct ? rows.key.format.dtype : DType::kF32;
+  return {ProductsOf(dtype), !direct, CeilDiv(channels, Lanes()),
+          rows.key.channels * rows.key.format.element_bytes};
+}
+
+// Values may be the first channels of keys.
+HWY_INLINE const RowSource& ValuesOf(const KeyRows& rows) {
+  return rows.value.base == nullptr ? rows.key : rows.value;
+}
+
+inline Reading ReadingOfValues(const ForwardTile& tile) {
+  const RowSource& source = ValuesOf(tile.keys);
+  const int64_t channels = tile.shape->v_dim;
+  const bool direct = IsForRegisters(source, channels);
+  return {ProductsOf(direct ? source.format.dtype : DType::kF32), !direct,
+          CeilDiv(channels, Lanes()), channels * source.format.element_bytes};
+}
+
+// What of a tile does not change from step to step.
+struct DecodeTile {
+  const ForwardTile* tile;
+  Reading keys, values;
+  int64_t channels;  // of queries and keys, whole vectors
+  bool unfolds;      // keys become numbers before they meet a query
+  bool careful;      // hidden values may be infinite
+  bool hides;        // some row does not see some key
+  std::byte* buffer[kDecodeColumns];  // a step's rows in scratch memory
+
+  void Init(const ForwardTile& of) {
+    tile = &of;
+    keys = ReadingOfKeys(of);
+    values = ReadingOfValues(of);
+    channels = keys.vectors * Lanes();
+    unfolds = careful = hides = false;
+    for (int64_t n = 0; n < kDecodeColumns; ++n) {
+      float* const row = of.scratch.keys + n * of.scratch.key_stride;
+      buffer[n] = reinterpret_cast<std::byte*>(row);
+    }
+  }
+
+  int64_t quartets() const { return CeilDiv(tile->rows, 4); }
+
+  Quartet At(int64_t n) const {
+    const ForwardScratch& scratch = tile->scratch;
+    const int64_t first = 4 * n;
+    Quartet quartet;
+    quartet.lanes = scratch.lanes + first;
+    quartet.rows = static_cast<int>(std::min<int64_t>(4, tile->rows - first));
+    quartet.width = quartet.rows == 1 ? 1 : 4;
+    quartet.query = scratch.query + first * channels;
+    quartet.offset = scratch.key_offset + first;
+    quartet.out = scratch.out + first * values.vectors * Lanes();
+    quartet.max = scratch.max + first;
+    quartet.sum = scratch.sum + first;
+    quartet.scores = scratch.scores + first * kDecodeScores;
+    quartet.word_stride = kDecodeColumns / 32 + 1;
+    quartet.visible = scratch.visible + first * quartet.word_stride;
+    quartet.kept = scratch.kept + first * quartet.word_stride;
+    return quartet;
+  }
+};
+
+// Queries as the products read them. Returns whether all is finite that offsets
+// add. 8-bit keys are scale * (x + offset) by
+// channel: the scale goes into the query, and what the offset adds to every
+// score of a row is one dot product.
+inline bool LoadQuartet(const DecodeTile& decode, int64_t n) {
+  const ForwardTile& tile = *decode.tile;
+  const ForwardShape& shape = *tile.shape;
+  const Quartet quartet = decode.At(n);
+  float* const query = tile.scratch.query + 4 * n * decode.channels;
+  float* const row = tile.scratch.stage;
+  const ChannelCodec codec =
+      decode.unfolds ? ChannelCodec{} : tile.keys.key.codec;
+  bool finite = true;
+  const int64_t used = shape.qk_dim + shape.rope_dim;
+  for (int r = 0; r < quartet.rows; ++r) {
+    const Lane& lane = quartet.lanes[r];
+    LoadRow(shape.query, lane.query, shape.qk_dim, row);
+    if (shape.rope_dim > 0) {
+      LoadRow(shape.query_rope, lane.query_rope, shape.rope_dim,
+              row + shape.qk_dim);
+    }
+    std::fill(row + used, row + decode.channels, 0.0f);
+    double offset = 0;
+    if (codec.scale != nullptr) {
+      for (int64_t d = 0; d < shape.qk_dim; ++d) row[d] *= codec.scale[d];
+    }
+    if (codec.offset != nullptr) {
+      for (int64_t d = 0; d < shape.qk_dim; ++d) {
+        offset += static_cast<double>(row[d]) * codec.offset[d];
+      }
+    }
+    finite = finite && std::isfinite(offset);
+    tile.scratch.key_offset[4 * n + r] = static_cast<float>(offset);
+    for (int64_t d = 0; d < decode.channels; d += Lanes()) {
+      hn::Store(hn::LoadU(kF, row + d), kF,
+                query + d * quartet.rows + r * Lanes());
+    }
+  }
+  std::fill_n(quartet.out, decode.values.vectors * quartet.rows * Lanes(),
+              0.0f);
+  for (int r = 0; r < 4; ++r) {
+    if (r >= quartet.rows) tile.scratch.key_offset[4 * n + r] = 0;
+    // A sink joins at the end, but no row's maximum is below it.
+    quartet.max[r] = r < quartet.rows ? quartet.lanes[r].sink : kMinusInfinity;
+    quartet.sum[r] = 0;
+  }
+  return finite;
+}
+
+inline void LoadQuartets(DecodeTile& decode) {
+  bool finite = true;
+  for (int64_t n = 0; n < decode.quartets(); ++n) {
+    finite = LoadQuartet(decode, n) && finite;
+  }
+  if (finite) return;
+  // inf * x and inf * offset may cancel where inf * (x + offset) is one.
+  decode.unfolds = decode.keys.staged = true;
+  decode.keys.products = ProductsOf(DType::kF32);
+  for (int64_t n = 0; n < decode.quartets(); ++n) LoadQuartet(decode, n);
+}
+
+// Makes rows of floats of keys or values, in the first buffer.
+inline void Stage(const DecodeTile& decode, const StepRows& at, bool keys) {
+  const ForwardTile& tile = *decode.tile;
+  const RowSource& source = keys ? tile.keys.key : ValuesOf(tile.keys);
+  const std::byte* const* const rows = keys ? at.key : at.value;
+  const int64_t channels = keys ? source.channels : tile.shape->v_dim;
+  const bool roped = keys && tile.keys.rope.base != nullptr;
+  const int64_t bytes = channels * source.format.element_bytes;
+  const int64_t count = at.step.size();
+  for (int64_t j = 0; j < count; ++j) {
+    float* const to = reinterpret_cast<float*>(decode.buffer[j]);
+    if (rows[j] == ZeroRow(tile.scratch)) {
+      std::fill_n(to, tile.scratch.key_stride, 0.0f);
+      continue;
+    }
+    if (j + kPrefetchRows < count) PrefetchRow(rows[j + kPrefetchRows], bytes);
+    LoadRow(source.format, rows[j], channels, to);
+    if (keys && decode.unfolds) {
+      Dequantise(source.codec.scale, source.codec.offset, channels, to);
+    }
+    int64_t used = channels;
+    if (roped) {
+      LoadRow(tile.keys.rope.format, at.rope[j], tile.keys.rope.channels,
+              to + used);
+      used += tile.keys.rope.channels;
+    }
+    std::fill(to + used, to + RoundUp(used, Lanes()), 0.0f);
+  }
+}
+
+// The rows of a step, where they lie close.
+inline void CopyRows(const DecodeTile& decode, const std::byte* const* rows,
+                     int64_t count, int64_t bytes) {
+  for (int64_t j = 0; j < count; ++j) {
+    std::memcpy(decode.buffer[j], rows[j], static_cast<size_t>(bytes));
+  }
+}
+
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FLASHACL_CPU_DECODE_TILE_INL_H_

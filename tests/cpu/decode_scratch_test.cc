@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The workspace of few rows stays small, and whose tiles go side by side
+// depends on how keys lie.
+#include "cpu/decode_scratch.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "cpu/decode.h"
+#include "cpu/tuning.h"
+#include "problem/notation.h"
+
+namespace flashacl::cpu {
+namespace {
+
+AttentionProblem ProblemOf(const std::string& line) {
+  const Result<AttentionProblem> problem = Parse(line);
+  EXPECT_TRUE(problem.ok()) << line << ": " << problem.status().message();
+  return *problem;
+}
+
+int64_t WorkspaceOf(const std::string& line) {
+  Plan plan;
+  plan.problem = ProblemOf(line);
+  DeviceInfo device;
+  device.workers = 2;
+  kCpuDecode.prepare(device, plan);
+  return plan.workspace.bytes();
+}
+
+TEST(DecodeScratch, OnlyPartsGrowWithKeys) {
+  const int64_t brief = WorkspaceOf("fwd f16 h=32/8 d=128 q=8x1 k=8x1024");
+  EXPECT_EQ(brief, WorkspaceOf("fwd f16 h=32/8 d=128 q=8x1 k=8x1536"));
+  const int64_t parts = 1000000 / kDecodePartColumns + 1;
+  EXPECT_LE(WorkspaceOf("fwd f16 h=32/8 d=128 q=1 k=1000000"),
+            brief + parts * 32 * (128 + 2) * 4 + 64);
+  EXPECT_LT(brief, 2 << 20);
+}
+
+TEST(DecodeScratch, TilesHaveAllRowsOfASequence) {
+  EXPECT_EQ(MostPackedRows(ProblemOf("fwd f16 h=8/2 d=8 q=3,5,1 k=9,9,9")), 20);
+  const TileShape shape =
+      DecodeTileShape(ProblemOf("fwd f16 h=8/2 d=8 q=3,5,1 k=9,9,9"));
+  EXPECT_EQ(shape.rows, 20);
+  EXPECT_EQ(shape.part_rows, 20);
+  EXPECT_EQ(shape.part_cols % shape.cols, 0);
+}
+
+TEST(DecodeScratch, HeadsGoSideBySideWhereTheirKeysLieSo) {
+  EXPECT_EQ(BundleOf(ProblemOf("fwd f16 h=32/8 d=128 q=8x1 k=8x8192")), 8);
+  EXPECT_EQ(BundleOf(ProblemOf("fwd f16 h=32 d=128 q=8x1 k=8x8192")), 8);
+  EXPECT_EQ(BundleOf(ProblemOf("fwd f16 h=64/1 d=128 q=8x1 k=8x8192")), 1);
+  AttentionProblem problem = ProblemOf("fwd f16 h=32/8 d=128 q=8x1 k=8x8192");
+  TensorSpec& key = problem[Slot::kKey];
+  key.strides = {0, 128, 65536 * 128, 1};
+  EXPECT_EQ(BundleOf(problem), 1);
+  // A short call is better shared among workers.
+  EXPECT_EQ(BundleOf(ProblemOf("fwd f16 h=32/8 d=128 q=1 k=512")), 1);
+}
+
+}  // namespace
+}  // namespace flashacl::cpu

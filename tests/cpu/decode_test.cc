@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tiles of few rows against the reference, on every instruction set that this
+// processor has and they are compiled for; and the same bits however keys lie,
+// workers share and sequences are batched.
+#include "cpu/decode.h"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends.h"
+#include "cpu/decode_kernel.h"
+#include "plan/plan.h"
+#include "plan/sample.h"
+#include "plan/verify.h"
+#include "problem/notation.h"
+#include "tests/cpu/targets.h"
+#include "tests/testing/generator.h"
+#include "tests/testing/shuffled_workers.h"
+#include "tests/testing/small_case.h"
+
+namespace flashacl {
+namespace {
+
+using testing::ForRandomProblems;
+using testing::OnTarget;
+using testing::Space;
+
+int64_t Verified(const AttentionProblem& problem, uint64_t seed) {
+  const auto verdicts = Verify(CpuBackend(), problem, seed, "cpu/decode",
+                               [](std::string_view) {});
+  EXPECT_TRUE(verdicts.ok()) << verdicts.status().message();
+  if (!verdicts.ok()) return 0;
+  const Verdict& verdict = verdicts->front();
+  for (const std::string& fault : verdict.faults) ADD_FAILURE() << fault;
+  return verdict.refusal.empty() ? 1 : 0;
+}
+
+AttentionProblem ProblemOf(const std::string& line) {
+  const Result<AttentionProblem> problem = Parse(line);
+  EXPECT_TRUE(problem.ok()) << line << ": " << problem.status().message();
+  return *problem;
+}
+
+class Decode : public ::testing::TestWithParam<int64_t> {
+ protected:
+  const OnTarget target_{GetParam()};
+};
+
+// Small ones: every combination of what a problem may have.
+TEST_P(Decode, IsRightOnRandomProblems) {
+  Space space;
+  space.backward = false;
+  space.most_rows = 6;
+  space.most_columns = 130;
+  int64_t taken = 0;
+  ForRandomProblems(2000, space,
+                    [&](const AttentionProblem& p, Random& random) {
+                      taken += Verified(p, random.Bits());
+                    });
+  EXPECT_GT(taken, 1000);
+}
+
+// Many steps, several parts.
+TEST_P(Decode, IsRightOnLongProblems) {
+  Space space;
+  space.backward = false;
+  space.most_sequences = 3;
+  space.most_rows = 4;
+  space.most_columns = 4000;
+  space.most_heads = 4;
+  space.most_dim = 40;
+  int64_t taken = 0;
+  ForRandomProblems(100, space, [&](const AttentionProblem& p, Random& random) {
+    taken += Verified(p, random.Bits());
+  });
+  EXPECT_GT(taken, 50);
+}
+
+// Channels that fill vectors go through registers, in every type.
+TEST_P(Decode, IsRightOnChannelsOfWholeVectors) {
+  for (const char* line :
+       {"fwd f16 h=8/2 d=128 q=3x1 k=100,5000,48",
+        "fwd bf16 h=4 d=64 q=1 k=500",
+        "fwd f32 h=6/3 d=80 q=2x3 k=60,300 causal stats",
+        "fwd f16 h=7/1 d=256/64 q=1 k=200 mask",
+        "fwd bf16 h=64/1 d=128 q=1 k=400",
+        "fwd f16 h=12/4 d=128 q=2x1 k=2x333 int8:channel+offset paged:16",
+        "fwd bf16 h=32/8 d=64 q=16x1 k=16x70 int8:tensor list",
+        "fwd bf16 h=16/1 d=512+64/512 q=1 k=300 shared paged:128",
+        "fwd f16 h=4/1 d=128 q=16 k=900 window:99:0 sink bias",
+        "fwd f16 h=9/3 d=32 q=5x1 k=5x100 counts:k"}) {
+    SCOPED_TRACE(line);
+    EXPECT_EQ(Verified(ProblemOf(line), 3), 1);
+  }
+}
+
+TEST_P(Decode, LeavesOtherProblemsAlone) {
+  for (const char* line :
+       {"fwd f16 h=8/1 d=64 q=9 k=100", "fwd i8 h=2 d=16 q=1 k=40 int8:tensor",
+        "fwd f16 h=1 d=8 q=1 k=40 topk:8"}) {
+    SCOPED_TRACE(line);
+    EXPECT_FALSE(kCpuDecode.supports(ProblemOf(line), {}).ok());
+  }
+}
+
+// Runs with `workers` workers and guarded scratch memory.
+void RunOn(int workers, const SmallCase& small) {
+  Plan plan;
+  plan.problem = small.problem();
+  DeviceInfo device;
+  device.workers = workers;
+  kCpuDecode.prepare(device, plan);
+  std::vector<std::byte> memory(
+      static_cast<size_t>(plan.workspace.bytes()) + 64, std::byte{0xFF});
+  void* at = memory.data();
+  size_t room = memory.size();
+  std::align(64, room - 64, at, room);
+  ShuffledWorkers pool(workers);
+  ASSERT_TRUE(
+      kCpuDecode
+          .launch(plan, small.bindings(), static_cast<std::byte*>(at), pool)
+          .ok());
+}
+
+TEST_P(Decode, HasTheSameBitsForAnyWorkerCount) {
+  for (const char* line :
+       {"fwd f16 h=8/2 d=64 q=3x1 k=4000,50,1600",
+        "fwd bf16 h=6/6 d=40 q=2x2 k=3200,17 causal sink stats",
+        "fwd f16 h=16/16 d=32 q=4x1 k=4x1700 int8:channel paged:32"}) {
+    SCOPED_TRACE(line);
+    SmallCase alone(ProblemOf(line));
+    Random random(5);
+    alone.FillInputs(random);
+    RunOn(1, alone);
+    for (const int workers : {2, 3, 5}) {
+      SmallCase shared(alone.problem());
+      shared.CopyInputs(alone);
+      RunOn(workers, shared);
+      EXPECT_EQ(shared.bytes(Slot::kOut), alone.bytes(Slot::kOut));
+    }
+  }
+}
+
+// Keys of one head after the other instead of all heads' side by side, and one
+// sequence alone instead of three.
+TEST_P(Decode, HasTheSameBitsHoweverKeysLie) {
+  const AttentionProblem problem =
+      ProblemOf("fwd f16 h=32/16 d=32 q=3x1 k=3x2000");
+  AttentionProblem apart = problem;
+  constexpr int64_t kRows = 3 * 2000, kDim = 32, kHeads = 16;
+  for (const Slot slot : {Slot::kKey, Slot::kValue}) {
+    apart[slot].strides = {0, kDim, kRows * kDim, 1};
+  }
+  SmallCase side_by_side(problem), one_by_one(apart);
+  Random random(6);
+  side_by_side.FillInputs(random);
+  one_by_one.Set(Slot::kQuery, side_by_side.Get(Slot::kQuery));
+  for (const Slot slot : {Slot::kKey, Slot::kValue}) {
+    for (int64_t j = 0; j < kRows; ++j) {
+      for (int64_t h = 0; h < kHeads; ++h) {
+        for (int64_t d = 0; d < kDim; ++d) {
+          one_by_one.Put(slot, apart[slot].At(0, j, h, d),
+                         side_by_side.Get(slot, problem[slot].At(0, j, h, d)));
+        }
+      }
+    }
+  }
+  AttentionProblem last = problem;
+  last.lengths.sequences.erase(last.lengths.sequences.begin(),
+                               last.lengths.sequences.begin() + 2);
+  SmallCase alone(last);
+  alone.CopyInputs(side_by_side);
+  RunOn(2, side_by_side);
+  RunOn(2, one_by_one);
+  RunOn(2, alone);
+  EXPECT_EQ(one_by_one.bytes(Slot::kOut), side_by_side.bytes(Slot::kOut));
+  const std::vector<double> all = side_by_side.Get(Slot::kOut);
+  const std::vector<double> own = alone.Get(Slot::kOut);
+  const size_t row = 32 * kDim;
+  for (size_t n = 0; n < row; ++n) {
+    ASSERT_EQ(own[2 * row + n], all[2 * row + n]) << n;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    EveryTarget, Decode,
+    ::testing::ValuesIn(testing::TargetsHere(cpu::DecodeTargets())),
+    testing::TargetTestName);
+
+}  // namespace
+}  // namespace flashacl
