@@ -207,9 +207,26 @@ inline void StoreElement(DType dtype, float value, std::byte* at) {
 inline void StoreRow(const RowFormat& format, const float* HWY_RESTRICT from,
                      int64_t count, std::byte* to) {
   const int64_t bytes = format.step * format.element_bytes;
-  for (int64_t d = 0; d < count; ++d) {
-    StoreElement(format.dtype, from[d], to + d * bytes);
+  int64_t d = 0;
+  const auto store = [&](auto each) HWY_ATTR {
+    for (; d + Lanes() <= count; d += Lanes()) {
+      each(hn::LoadU(kF, from + d), to + d * format.element_bytes);
+    }
+  };
+  if (format.step == 1 && format.dtype == DType::kF32) {
+    store([](const Vector& value, std::byte* at) HWY_ATTR {
+      hn::StoreU(value, kF, reinterpret_cast<float*>(at));
+    });
+  } else if (format.step == 1 && format.dtype == DType::kF16) {
+    store([](const Vector& value, std::byte* at) HWY_ATTR {
+      StoreF16(kF, value, reinterpret_cast<uint16_t*>(at));
+    });
+  } else if (format.step == 1 && format.dtype == DType::kBf16) {
+    store([](const Vector& value, std::byte* at) HWY_ATTR {
+      StoreBf16(kF, value, reinterpret_cast<uint16_t*>(at));
+    });
   }
+  for (; d < count; ++d) StoreElement(format.dtype, from[d], to + d * bytes);
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE
