@@ -38,16 +38,20 @@ inline void RowToBlocks(const float* HWY_RESTRICT row, int64_t channels,
   }
 }
 
-inline float DotOfRows(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
-                       int64_t channels) {
-  // Rows are 0 behind their channels.
-  Vector low = hn::Zero(kF), high = hn::Zero(kF);
-  for (int64_t d = 0; d < channels; d += Width()) {
-    low = hn::MulAdd(hn::LoadU(kF, a + d), hn::LoadU(kF, b + d), low);
-    high = hn::MulAdd(hn::LoadU(kF, a + d + Lanes()),
-                      hn::LoadU(kF, b + d + Lanes()), high);
+// Dot products of four rows with four others, which are 0 behind their
+// channels. Summed in the order of the products of keys: where the output of a
+// row is a value, dp - delta is 0 as it should be.
+inline void DotsOfFour(const FourRows& a, const FourRows& b, int64_t channels,
+                       float* HWY_RESTRICT dots) {
+  QuadVector sum = hn::Zero(kQ);
+  for (int64_t k = 0; k < channels; k += 4) {
+    Quads x = a.Load(k), y = b.Load(k);
+    x.Transpose();
+    y.Transpose();
+    HWY_UNROLL_ALL
+    for (int n = 0; n < 4; ++n) sum = hn::MulAdd(x.at[n], y.at[n], sum);
   }
-  return hn::GetLane(hn::SumOfLanes(kF, hn::Add(low, high)));
+  hn::StoreU(sum, kQ, dots);
 }
 
 // Operands of four heads from `first` on, of which lanes without a head repeat
@@ -57,20 +61,23 @@ inline void LoadFourHeads(const GradItem& item, int64_t first) {
   const GradScratch& scratch = item.scratch;
   const int64_t channels = shape.channels();
   const int64_t stride = scratch.stage_stride;
-  float* const queries = scratch.stage;
-  float* const grads = scratch.stage + 4 * stride;
+  const FourRows queries{scratch.stage, stride};
+  const FourRows grads{scratch.stage + 4 * stride, stride};
+  std::fill_n(scratch.stage, 8 * stride, 0.0f);
+  const auto lane_of = [&](int64_t r) -> const GradLane& {
+    return scratch.lanes[std::min(first + r, shape.heads - 1)];
+  };
+  // Outputs are needed for delta alone; the queries' place is still free.
   for (int64_t r = 0; r < 4; ++r) {
-    const int64_t head = std::min(first + r, shape.heads - 1);
-    const GradLane& lane = scratch.lanes[head];
-    float* const query = queries + r * stride;
-    float* const grad = grads + r * stride;
-    std::fill_n(query, stride, 0.0f);
-    std::fill_n(grad, stride, 0.0f);
-    // The output is needed for delta alone; the query's place is still free.
-    LoadRow(shape.out, lane.out, shape.v_dim, query);
-    LoadRow(shape.grad_out, lane.grad_out, shape.v_dim, grad);
-    scratch.rows[2 * shape.lanes + first + r] =
-        DotOfRows(query, grad, shape.v_dim);
+    LoadRow(shape.out, lane_of(r).out, shape.v_dim, queries.first + r * stride);
+    LoadRow(shape.grad_out, lane_of(r).grad_out, shape.v_dim,
+            grads.first + r * stride);
+  }
+  DotsOfFour(queries, grads, shape.v_dim,
+             scratch.rows + 2 * shape.lanes + first);
+  for (int64_t r = 0; r < 4; ++r) {
+    const GradLane& lane = lane_of(r);
+    float* const query = queries.first + r * stride;
     std::fill_n(query, shape.v_dim, 0.0f);
     LoadRow(shape.query, lane.query, shape.qk_dim, query);
     if (shape.rope_dim > 0) {
@@ -80,17 +87,17 @@ inline void LoadFourHeads(const GradItem& item, int64_t first) {
     scratch.rows[first + r] = lane.max;
     scratch.rows[shape.lanes + first + r] =
         lane.sum == 0 ? 0.0f : 1.0f / lane.sum;
-    if (first + r >= shape.heads || !shape.wants_keys) continue;
+    const int64_t head = first + r;
+    if (head >= shape.heads || !shape.wants_keys) continue;
     RowToBlocks(query, channels, shape.heads,
                 item.record.query + head * Width());
-    RowToBlocks(grad, shape.v_dim, shape.heads,
+    RowToBlocks(grads.first + r * stride, shape.v_dim, shape.heads,
                 item.record.grad_out + head * Width());
   }
   const int64_t panel = first / Width() * Width();
   const int64_t lane = first - panel;
-  RowsToPanel({queries, stride}, channels,
-              scratch.query + panel * channels + lane);
-  RowsToPanel({grads, stride}, shape.v_dim,
+  RowsToPanel(queries, channels, scratch.query + panel * channels + lane);
+  RowsToPanel(grads, shape.v_dim,
               scratch.grad_out + panel * shape.v_dim + lane);
 }
 
