@@ -2,6 +2,7 @@
 // Tables of implementations, best first; the last row of each is the reference.
 #include "backends.h"
 
+#include "cpu/backward.h"
 #include "cpu/cpu.h"
 #include "cpu/decode.h"
 #include "cpu/forward.h"
@@ -25,8 +26,8 @@ std::span<const Backend> AllBackends() {
   // A copy of the rows rather than references to them: a plan points into the
   // table.
   static const auto* const cpu_rows = new std::vector<Implementation>{
-      kCpuDecode, kCpuForward, kCpuGatheredForward, kCpuGatheredBackward,
-      kReference};
+      kCpuDecode,          kCpuForward,          kCpuBackward,
+      kCpuGatheredForward, kCpuGatheredBackward, kReference};
   static const auto* const backends = new std::vector<Backend>{
       {"cpu",
        cpu::DescribeThisCpu(),

@@ -31,35 +31,6 @@ float ElementOf(DType dtype, const std::byte* at) {
   return dtype == DType::kF16 ? F32FromF16(bits) : F32FromBf16(bits);
 }
 
-// Sets every element that dims and strides name to 0.
-void Clear(const TensorSpec& spec, std::byte* base, std::array<Range, 4> part) {
-  const int64_t bytes = SizeOf(spec.dtype);
-  for (size_t axis = 0; axis < 4; ++axis) {
-    if (spec.strides[axis] == 0) part[axis] = {0, part[axis].empty() ? 0 : 1};
-  }
-  const auto& [a, b, c, e] = part;
-  for (int64_t x = a.first; x < a.last; ++x) {
-    for (int64_t y = b.first; y < b.last; ++y) {
-      for (int64_t z = c.first; z < c.last; ++z) {
-        if (spec.strides[3] == 1) {
-          std::memset(base + spec.At(x, y, z, e.first) * bytes, 0,
-                      static_cast<size_t>(e.size() * bytes));
-          continue;
-        }
-        for (int64_t d = e.first; d < e.last; ++d) {
-          std::memset(base + spec.At(x, y, z, d) * bytes, 0,
-                      static_cast<size_t>(bytes));
-        }
-      }
-    }
-  }
-}
-
-std::array<Range, 4> Whole(const TensorSpec& spec) {
-  return {Range{0, spec.dims[0]}, Range{0, spec.dims[1]},
-          Range{0, spec.dims[2]}, Range{0, spec.dims[3]}};
-}
-
 ForwardShape ShapeOf(const AttentionProblem& problem,
                      const Bindings& bindings) {
   const Score& score = problem.score;
@@ -95,8 +66,25 @@ int64_t ColumnStep(const Grid& grid) {
 
 }  // namespace
 
-void ClearTensor(const TensorSpec& spec, std::byte* base) {
-  Clear(spec, base, Whole(spec));
+void ClearElements(const TensorSpec& spec, std::byte* base) {
+  const int64_t bytes = SizeOf(spec.dtype);
+  std::array<int64_t, 4> count = spec.dims;
+  for (size_t axis = 0; axis < 4; ++axis) {
+    if (spec.strides[axis] == 0) count[axis] = count[axis] > 0 ? 1 : 0;
+  }
+  const bool dense = spec.strides[3] == 1;
+  const int64_t steps = dense ? std::min<int64_t>(count[3], 1) : count[3];
+  const int64_t length = dense ? count[3] : 1;
+  for (int64_t x = 0; x < count[0]; ++x) {
+    for (int64_t y = 0; y < count[1]; ++y) {
+      for (int64_t z = 0; z < count[2]; ++z) {
+        for (int64_t d = 0; d < steps; ++d) {
+          std::memset(base + spec.At(x, y, z, d) * bytes, 0,
+                      static_cast<size_t>(length * bytes));
+        }
+      }
+    }
+  }
 }
 
 Extent ExtentOf(const AttentionProblem& problem,
@@ -161,7 +149,7 @@ void ForwardRun::ClearRowsOfNobody() const {
     if (!spec.present()) return;
     std::byte* const base = bindings_[slot];
     if (spec.placement != Placement::kBlocks) {
-      ClearTensor(spec, base);
+      ClearElements(spec, base);
       return;
     }
     const int64_t end = RowBlockElements(problem_, slot);

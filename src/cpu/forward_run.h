@@ -45,8 +45,8 @@ class ForwardRun {
   bool encoded_ = false;
 };
 
-// Every element that dims and strides name becomes 0.
-void ClearTensor(const TensorSpec& spec, std::byte* base);
+// Sets every element that dims and strides name to 0.
+void ClearElements(const TensorSpec& spec, std::byte* base);
 
 Extent ExtentOf(const AttentionProblem& problem,
                 std::span<const Sequence> sequences);

@@ -90,7 +90,7 @@ bool GradRun::EveryRowIsSomebodys(Slot slot, Range Sequence::*side) const {
 void GradRun::ClearRowsOfNobody() const {
   const auto clear = [&](Slot slot, Range Sequence::*side) {
     if (!problem_.has(slot) || EveryRowIsSomebodys(slot, side)) return;
-    ClearTensor(problem_[slot], bindings_[slot]);
+    ClearElements(problem_[slot], bindings_[slot]);
   };
   clear(Slot::kGradQuery, &Sequence::queries);
   clear(Slot::kGradQueryRope, &Sequence::queries);

@@ -93,4 +93,18 @@ inline constexpr int64_t kBucketEntries = 64;
 inline constexpr int64_t kSliceBytes = 128 << 10;
 inline constexpr int64_t kSumBytes = 64 << 20;
 
+// Backward: the most packed rows of one tile, and of those whose weights are
+// kept at a time while a step of keys takes them in; the most keys of one step.
+inline constexpr int64_t kMostGradRows = 1024;
+inline constexpr int64_t kGradRowBlock = 128;
+inline constexpr int64_t kMostGradColumns = 96;
+
+// What the rows of a tile may take: five arrays of them are streamed once per
+// step.
+inline constexpr double kMostGradRowBytes = 4 << 20;
+
+// The part of a second cache that a step's keys, values and their gradients may
+// fill.
+inline constexpr double kGradColumnShare = 0.45;
+
 }  // namespace flashacl::cpu

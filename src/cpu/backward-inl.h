@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: Apache-2.0
+// The backward loop over tiles. Scores are the forward's, with query rows in
+// the lanes, and so are the products with values. Gradients have channels in
+// their lanes: weights then are scalars, and queries, keys and their gradients
+// rows as they lie in memory.
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include "cpu/backward_tile.h"
+#include "cpu/tuning.h"
+
+#if defined(FLASHACL_CPU_BACKWARD_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_BACKWARD_INL_H_
+#undef FLASHACL_CPU_BACKWARD_INL_H_
+#else
+#define FLASHACL_CPU_BACKWARD_INL_H_
+#endif
+
+#include "cpu/forward-inl.h"
+#include "cpu/tile/grad-inl.h"
+#include "cpu/tile/store-inl.h"
+#include "cpu/tile/weigh-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+
+inline int64_t QueryChannels(const BackwardTile& tile) {
+  return tile.scores.shape->qk_dim + tile.scores.shape->rope_dim;
+}
+
+// Channels from the last one to a whole panel become 0, and so does what a
+// transposition takes with them.
+HWY_INLINE void ClearBehind(float* row, int64_t channels) {
+  std::fill(row + channels, row + RoundUp(channels, Width()), 0.0f);
+}
+
+inline bool AllFinite(const float* HWY_RESTRICT row, int64_t channels) {
+  return IsFinite(GreatestPattern(row, channels, hn::Zero(kW)));
+}
+
+inline float Dot(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
+                 int64_t count) {
+  Vector sum[2] = {hn::Zero(kF), hn::Zero(kF)};
+  int64_t d = 0;
+  for (; d + Width() <= count; d += Width()) {
+    sum[0] = hn::MulAdd(hn::LoadU(kF, a + d), hn::LoadU(kF, b + d), sum[0]);
+    sum[1] = hn::MulAdd(hn::LoadU(kF, a + d + Lanes()),
+                        hn::LoadU(kF, b + d + Lanes()), sum[1]);
+  }
+  float rest = 0;
+  for (; d < count; ++d) rest += a[d] * b[d];
+  return hn::GetLane(hn::SumOfLanes(kF, hn::Add(sum[0], sum[1]))) + rest;
+}
+
+// One row's operands, and what of it every key needs: max, 1 / sum and delta.
+inline void LoadBackwardRow(BackwardTile& tile, int64_t r) {
+  const ForwardShape& shape = *tile.scores.shape;
+  const BackwardScratch& scratch = tile.scratch;
+  const Lane& lane = tile.scores.scratch.lanes[r];
+  float* const query = scratch.query_rows + r * tile.scores.scratch.key_stride;
+  float* const grad = scratch.grad_out_rows + r * tile.shape->value_stride;
+  float* const out = tile.scores.scratch.stage;
+  LoadRow(shape.query, lane.query, shape.qk_dim, query);
+  if (shape.rope_dim > 0) {
+    LoadRow(shape.query_rope, lane.query_rope, shape.rope_dim,
+            query + shape.qk_dim);
+  }
+  LoadRow(tile.shape->grad_out, scratch.lanes[r].grad_out, shape.v_dim, grad);
+  LoadRow(shape.out, lane.out, shape.v_dim, out);
+  ClearBehind(query, QueryChannels(tile));
+  ClearBehind(grad, shape.v_dim);
+  tile.rows_finite &= AllFinite(query, QueryChannels(tile));
+  tile.grad_out_finite &= AllFinite(grad, shape.v_dim);
+
+  const float sum = *lane.sum;
+  // Rows that see nothing have the greatest sum there is; 1 over it would be
+  // subnormal.
+  const bool counts = sum != 0 && sum != FLT_MAX;
+  scratch.max[r] = *lane.max;
+  scratch.inverse[r] = counts ? 1.0f / sum : 0.0f;
+  scratch.delta[r] = Dot(grad, out, shape.v_dim);
+  const bool usable =
+      lane.max[0] > kMinusInfinity && std::isfinite(scratch.inverse[r]);
+  scratch.odd[r / Width()] |= usable ? 0 : 1;
+}
+
+// Lanes without a row: zeros, whose weights are 0.
+inline void LoadNoRow(const BackwardTile& tile, int64_t r) {
+  const BackwardScratch& scratch = tile.scratch;
+  const int64_t key_stride = tile.scores.scratch.key_stride;
+  std::fill_n(scratch.query_rows + r * key_stride, key_stride, 0.0f);
+  std::fill_n(scratch.grad_out_rows + r * tile.shape->value_stride,
+              tile.shape->value_stride, 0.0f);
+  scratch.max[r] = -kMinusInfinity;
+  scratch.inverse[r] = scratch.delta[r] = 0;
+}
+
+// All rows of a tile: queries and gradients of outputs as rows and as panels.
+inline void StartTile(BackwardTile& tile) {
+  const BackwardScratch& scratch = tile.scratch;
+  const int64_t key_stride = tile.scores.scratch.key_stride;
+  const int64_t value_stride = tile.shape->value_stride;
+  const int64_t channels = QueryChannels(tile);
+  const int64_t v_dim = tile.scores.shape->v_dim;
+  const int64_t rows = RoundUp(tile.scores.rows, Width());
+  tile.rows_finite = tile.grad_out_finite = true;
+  std::fill_n(scratch.odd, rows / Width(), uint8_t{0});
+  std::fill_n(scratch.inner, rows, 0.0f);
+  for (int64_t first = 0; first < rows; first += 4) {
+    for (int64_t r = first; r < first + 4; ++r) {
+      if (r < tile.scores.rows) {
+        LoadBackwardRow(tile, r);
+      } else {
+        LoadNoRow(tile, r);
+      }
+    }
+    // Blocks of four channels may pass a panel's end by three; the next panel
+    // overwrites them, and behind the last is room.
+    const int64_t panel = first / Width() * Width();
+    RowsToPanel({scratch.query_rows + first * key_stride, key_stride}, channels,
+                tile.scores.scratch.query + panel * channels + first - panel);
+    RowsToPanel({scratch.grad_out_rows + first * value_stride, value_stride},
+                v_dim, scratch.grad_out + panel * v_dim + first - panel);
+  }
+  if (tile.shape->wants_query) {
+    std::fill_n(scratch.grad_query, rows * key_stride, 0.0f);
+  }
+}
+
+// The keys and values of a step as rows.
+inline void LoadStep(const BackwardTile& tile, KeyStep& step) {
+  const KeyRows& rows = tile.scores.keys;
+  const int64_t key_stride = tile.scores.scratch.key_stride;
+  const int64_t value_stride = tile.shape->value_stride;
+  const int64_t channels = QueryChannels(tile);
+  const int64_t v_dim = tile.scores.shape->v_dim;
+  KeyAddresses at;
+  at.Locate(rows, step.cols);
+  const int64_t count = step.cols.size();
+  step.keys_finite = true;
+  for (int64_t j = 0; j < count; ++j) {
+    float* const key = tile.scores.scratch.keys + j * key_stride;
+    LoadOne(rows.key, at.key, j, count, key);
+    if (rows.rope.base != nullptr) {
+      LoadOne(rows.rope, at.rope, j, count, key + rows.key.channels);
+    }
+    ClearBehind(key, channels);
+    step.keys_finite &= AllFinite(key, channels);
+    float* const value = tile.scratch.values + j * value_stride;
+    if (tile.shape->value_is_key) {
+      std::copy_n(key, v_dim, value);
+    } else {
+      LoadOne(rows.value, at.value, j, count, value);
+    }
+    ClearBehind(value, v_dim);
+  }
+}
+
+// dp of the keys `local` of this step, without dropout.
+inline void GradWeights(const BackwardTile& tile, int64_t first, Range local,
+                        float* grads) {
+  const int64_t v_dim = tile.scores.shape->v_dim;
+  const int64_t stride = tile.shape->value_stride;
+  PanelPair top = PanelPair::Of(0);
+  for (int64_t d = 0; d == 0 || d < v_dim; d += kDepth) {
+    const Range slice{d, std::min(d + kDepth, v_dim)};
+    ForBlocks(local.size(), [&](int64_t j, auto size) HWY_ATTR {
+      ScoreBlock<size()>(tile.scratch.values + (local.first + j) * stride,
+                         stride, tile.scratch.grad_out + first * v_dim, slice,
+                         nullptr, grads + j * Width(), top);
+    });
+  }
+}
+
+// Whether no score is so far above its row's max that its weight overflows;
+// false if that cannot be told.
+HWY_INLINE bool NearMax(const PanelPair& top, const float* max) {
+  const PanelPair from = PanelPair::Load(max);
+  const Vector most = hn::Set(kF, 80.0f);
+  return hn::AllTrue(kF, hn::Le(hn::Sub(top.low, from.low), most)) &&
+         hn::AllTrue(kF, hn::Le(hn::Sub(top.high, from.high), most));
+}
+
+// A panel of the block whose weights are computed, by its first row.
+struct BlockPanel {
+  int64_t first;       // row of the tile
+  int64_t place;       // in the block
+  float* weights;      // [key of the step, lane]
+  float* grad_scores;  // likewise
+};
+
+// Weights and gradients of scores of the keys that ScorePanel scored.
+inline void Weigh(const BackwardTile& tile, const Panel& rows,
+                  const BlockPanel& panel, const Scored& scored, Range local) {
+  const ForwardShape& shape = *tile.scores.shape;
+  const ForwardScratch& scratch = tile.scores.scratch;
+  const BackwardScratch& grad = tile.scratch;
+  const int64_t count = local.size();
+  float* const weights = panel.weights + local.first * Width();
+  float* const grads = panel.grad_scores + local.first * Width();
+  const float factor = 1.0f / shape.keep_probability;
+  const uint32_t* const visible = scored.all ? nullptr : scratch.visible;
+  const RowFacts facts{grad.max + panel.first, grad.inverse + panel.first,
+                       grad.delta + panel.first, grad.inner + panel.first};
+  if (shape.dropped) {
+    FillKept(tile.scores, rows.lanes, rows.count, scored.cols, scratch.kept);
+    DropScaled(grads, scratch.kept, count, factor);
+  }
+  if (grad.odd[panel.first / Width()] == 0 && NearMax(scored.top, facts.max)) {
+    if (visible != nullptr && tile.shape->wants_sink) {
+      ReplaceWeights(grads, visible, count, 0.0f);
+    }
+    WeighAndGrade(weights, grads, count, facts);
+    // What is hidden has a weight of 0, which times infinity is not 0.
+    if (visible != nullptr) ReplaceWeights(grads, visible, count, 0.0f);
+  } else {
+    WeighByDefinition({weights, grads, count, visible}, rows.lanes, rows.count,
+                      facts);
+  }
+  if (shape.dropped) DropScaled(weights, scratch.kept, count, factor);
+}
+
+// Whether products with rows or keys must leave out what is hidden.
+inline bool IsCareful(const BackwardTile& tile, const KeyStep& step) {
+  return !(tile.rows_finite && tile.grad_out_finite && step.keys_finite);
+}
+
+// What lies around a panel's own keys is 0 as far as blocks of keys reach, and
+// where care is asked for, marked as hidden: as all that a row does not see.
+inline void EndWeights(const BlockPanel& panel, Range local,
+                       const uint32_t* visible, bool careful) {
+  const int64_t before = std::max<int64_t>(0, local.first - kBig);
+  const float nothing = careful ? -0.0f : 0.0f;
+  for (float* const values : {panel.weights, panel.grad_scores}) {
+    if (careful) {
+      WithoutMinusZeros(values + local.first * Width(), local.size());
+      if (visible != nullptr) {
+        MarkHidden(values + local.first * Width(), visible, local.size());
+      }
+    }
+    std::fill(values + before * Width(), values + local.first * Width(),
+              nothing);
+    std::fill_n(values + local.last * Width(), kBig * Width(), nothing);
+  }
+}
+
+// Gradients of a panel's queries: += what the keys `local` add.
+inline void AddGradQuery(const BackwardTile& tile, const Panel& rows,
+                         const BlockPanel& panel, Range local, bool careful) {
+  const ForwardScratch& scratch = tile.scores.scratch;
+  const int64_t stride = scratch.key_stride;
+  const float* const grads = panel.grad_scores + local.first * Width();
+  const float* const keys = scratch.keys + local.first * stride;
+  float* const out = tile.scratch.grad_query + panel.first * stride;
+  for (int64_t c = 0; c < QueryChannels(tile); c += Width()) {
+    ForBlocks(rows.count, [&](int64_t r, auto size) HWY_ATTR {
+      const auto block = careful ? GradQueryBlock<size(), true>
+                                 : GradQueryBlock<size(), false>;
+      block(grads + r, {keys + c, stride}, local.size(),
+            {out + r * stride + c, stride});
+    });
+  }
+}
+
+// One panel and one step: weights, gradients of scores, and what they add to
+// the gradients of queries.
+inline void WeighPanel(BackwardTile& tile, const KeyStep& step,
+                       const BlockPanel& panel) {
+  ForwardTile& scores = tile.scores;
+  Range& seen = tile.scratch.seen[panel.place];
+  seen = {};
+  const Panel rows = PanelOf(scores, panel.first);
+  const Range cols = SeenBy(scores.band, rows, step.cols);
+  if (cols.empty()) return;
+  const Range local{cols.first - step.cols.first, cols.last - step.cols.first};
+  scores.scratch.scores = panel.weights + local.first * Width();
+  const LoadedKeys loaded{};
+  Ahead nothing;
+  const Scored scored = ScorePanel(scores, loaded, step.cols, rows, nothing);
+  if (scored.cols.empty()) return;
+  seen = local;
+  GradWeights(tile, panel.first, local,
+              panel.grad_scores + local.first * Width());
+  Weigh(tile, rows, panel, scored, local);
+  const bool careful = IsCareful(tile, step);
+  EndWeights(panel, local, scored.all ? nullptr : scores.scratch.visible,
+             careful);
+  if (tile.shape->wants_query) {
+    AddGradQuery(tile, rows, panel, local, careful);
+  }
+}
+
+// Rows [first, last) of a tile, at most a block of them, and one step.
+inline void WeighBlock(BackwardTile& tile, const KeyStep& step, Range block) {
+  const int64_t panel_floats = tile.scratch.panel_keys * Width();
+  for (int64_t first = block.first; first < block.last; first += Width()) {
+    const int64_t place = (first - block.first) / Width();
+    WeighPanel(tile, step,
+               {first, place, tile.scratch.weights + place * panel_floats,
+                tile.scratch.grad_scores + place * panel_floats});
+  }
+}
+
+// sums += weights times rows, for the keys of a step; rows have `channels`.
+inline void AddKeys(const BlockOfRows& block, const KeyStep& step,
+                    const ChannelRows& rows, int64_t channels, bool careful,
+                    float* sums) {
+  for (int64_t c = 0; c < channels; c += Width()) {
+    ForBlocks(step.cols.size(), [&](int64_t j, auto size) HWY_ATTR {
+      const auto add =
+          careful ? GradKeyBlock<size(), true> : GradKeyBlock<size(), false>;
+      add(block, j, {rows.at + c, rows.stride},
+          {sums + j * rows.stride + c, rows.stride});
+    });
+  }
+}
+
+// What a block of rows adds to the gradients of a step's keys and values.
+inline void AddBlock(const BackwardTile& tile, const KeyStep& step,
+                     Range block) {
+  const BackwardScratch& scratch = tile.scratch;
+  const ptrdiff_t panel_floats = scratch.panel_keys * Width();
+  const int64_t key_stride = tile.scores.scratch.key_stride;
+  const int64_t value_stride = tile.shape->value_stride;
+  const bool careful = IsCareful(tile, step);
+  if (tile.shape->wants_value) {
+    AddKeys({scratch.weights, panel_floats, scratch.seen, block.size()}, step,
+            {scratch.grad_out_rows + block.first * value_stride, value_stride},
+            tile.scores.shape->v_dim, careful, step.grad_values);
+  }
+  if (tile.shape->wants_key) {
+    AddKeys({scratch.grad_scores, panel_floats, scratch.seen, block.size()},
+            step, {scratch.query_rows + block.first * key_stride, key_stride},
+            QueryChannels(tile), careful, step.grad_keys);
+  }
+}
+
+// Finished sums of a step's keys, to where the caller wants them.
+inline void StoreStep(const BackwardTile& tile, const KeyStep& step) {
+  const ForwardShape& shape = *tile.scores.shape;
+  const int64_t key_stride = tile.scores.scratch.key_stride;
+  for (int64_t j = 0; j < step.cols.size(); ++j) {
+    float* const key = step.grad_keys + j * key_stride;
+    const float* const value = step.grad_values + j * tile.shape->value_stride;
+    const int64_t row = step.cols.first + j;
+    const auto at = [&](const KeyGradRows& rows) {
+      return rows.base + row * rows.row_bytes;
+    };
+    if (tile.shape->wants_key) {
+      for (int64_t d = 0; d < QueryChannels(tile); ++d) key[d] *= shape.scale;
+      if (tile.shape->value_is_key) {
+        for (int64_t d = 0; d < shape.v_dim; ++d) key[d] += value[d];
+      }
+    }
+    if (tile.grad_key.base != nullptr) {
+      StoreChannels(tile.shape->grad_key, key, shape.qk_dim, at(tile.grad_key));
+    }
+    if (tile.grad_key_rope.base != nullptr) {
+      StoreChannels(tile.shape->grad_key_rope, key + shape.qk_dim,
+                    shape.rope_dim, at(tile.grad_key_rope));
+    }
+    if (tile.grad_value.base != nullptr) {
+      StoreChannels(tile.shape->grad_value, value, shape.v_dim,
+                    at(tile.grad_value));
+    }
+  }
+}
+
+// The gradients of all queries of a tile, which has seen all its keys.
+inline void FinishTile(const BackwardTile& tile) {
+  const ForwardShape& shape = *tile.scores.shape;
+  if (!tile.shape->wants_query) return;
+  for (int64_t r = 0; r < tile.scores.rows; ++r) {
+    float* const row =
+        tile.scratch.grad_query + r * tile.scores.scratch.key_stride;
+    const BackwardLane& lane = tile.scratch.lanes[r];
+    for (int64_t d = 0; d < QueryChannels(tile); ++d) row[d] *= shape.scale;
+    if (lane.grad_query != nullptr) {
+      StoreChannels(tile.shape->grad_query, row, shape.qk_dim, lane.grad_query);
+    }
+    if (lane.grad_query_rope != nullptr) {
+      StoreChannels(tile.shape->grad_query_rope, row + shape.qk_dim,
+                    shape.rope_dim, lane.grad_query_rope);
+    }
+  }
+}
+
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FLASHACL_CPU_BACKWARD_INL_H_

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cuts a backward problem into tiles of rows, gives each its scratch memory and
+// addresses, and leaves the arithmetic to the vector code. A tile owns the
+// gradients of its queries; tiles of one kv head add to those of its keys in
+// turn.
+#include "cpu/backward.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <optional>
+#include <vector>
+
+#include "base/number.h"
+#include "cpu/backward_kernel.h"
+#include "cpu/backward_run.h"
+#include "cpu/backward_scratch.h"
+#include "cpu/bias_gradient.h"
+#include "cpu/turns.h"
+#include "plan/geometry.h"
+#include "plan/plan.h"
+
+namespace flashacl {
+namespace cpu {
+namespace {
+
+Status Supports(const AttentionProblem& problem, const DeviceInfo&) {
+  if (problem.direction != Direction::kBackward) {
+    return Unsupported("computes the backward direction only");
+  }
+  if (problem.kv.gathers()) {
+    return Unsupported("keys listed for every row are not for tiles");
+  }
+  constexpr int64_t kMostChannels = 4096;
+  if (problem.qk_dim + problem.rope_dim > kMostChannels ||
+      problem.v_dim > kMostChannels) {
+    return Unsupported("{} + {} query and {} value channels are more than {}",
+                       problem.qk_dim, problem.rope_dim, problem.v_dim,
+                       kMostChannels);
+  }
+  return {};
+}
+
+void Prepare(const DeviceInfo& device, Plan& plan) {
+  const AttentionProblem& problem = plan.problem;
+  plan.shape = BackwardTileShape(problem, device);
+  plan.slots = device.workers;
+  if (SequencesAreKnown(problem)) {
+    plan.schedule =
+        BuildSchedule(ExtentOf(problem, problem.lengths.sequences), plan.shape);
+  }
+  BackwardLayout(plan, plan.workspace);
+}
+
+// One launch of a plan.
+class Launcher {
+ public:
+  Launcher(const Plan& plan, const Bindings& bindings, std::byte* workspace);
+
+  void Run(Workers& workers);
+
+ private:
+  void Compute(int64_t number, BackwardTile& tile);
+  void ComputeStep(const Tile& cut, BackwardTile& tile, KeyStep& step,
+                   FunctionRef<void()> wait);
+  void AddToSinks(const Tile& cut, const BackwardTile& tile, int64_t number);
+  void StoreSinks();
+
+  const Plan& plan_;
+  const AttentionProblem& problem_;
+  const Bindings& bindings_;
+  std::byte* workspace_;
+  BackwardPlace place_;
+  BackwardRun run_;
+  const BackwardKernels kernels_ = Backward();
+  Schedule own_;  // where only the stream knows the lengths
+  const Schedule& schedule_;
+  Turns turns_;
+  BiasGradient bias_;
+  std::vector<double> sinks_;  // [tile, head of the group]
+};
+
+BackwardPlace PlaceOf(const Plan& plan) {
+  WorkspaceLayout layout;
+  return BackwardLayout(plan, layout);
+}
+
+Launcher::Launcher(const Plan& plan, const Bindings& bindings,
+                   std::byte* workspace)
+    : plan_(plan),
+      problem_(plan.problem),
+      bindings_(bindings),
+      workspace_(workspace),
+      place_(PlaceOf(plan)),
+      run_(plan.problem, bindings, plan.shape),
+      own_(SequencesAreKnown(problem_)
+               ? Schedule()
+               : BuildSchedule(ExtentOf(problem_, run_.sequences()),
+                               plan.shape)),
+      schedule_(SequencesAreKnown(problem_) ? plan.schedule : own_),
+      turns_(problem_, run_.sequences(), schedule_, plan.shape.cols,
+             place_.sums),
+      bias_(problem_, bindings, run_.sequences(),
+            place_.bias_sums.In(workspace)) {
+  run_.shape().row_block = place_.row_block;
+  run_.shape().value_stride = place_.value_stride;
+  run_.shape().panel_rows = kernels_.panel_rows;
+  if (problem_.has(Slot::kGradSink)) {
+    sinks_.resize(static_cast<size_t>(schedule_.count() * problem_.group()));
+  }
+}
+
+void Launcher::Run(Workers& workers) {
+  run_.ClearRowsOfNobody(turns_.SomeKeysAreUnseen());
+  bias_.Clear();
+  // Who adds to an element of a shared bias first must not depend on who works.
+  const int64_t slots = bias_.shared() ? 1 : place_.slots;
+  const int64_t count = schedule_.count();
+  std::atomic<int64_t> next{0};
+  workers.ForEach(std::min(slots, count), [&](int64_t slot) {
+    BackwardTile tile;
+    place_.Fill(workspace_, slot, tile);
+    for (int64_t n = next++; n < count; n = next++) Compute(n, tile);
+  });
+  bias_.Store();
+  StoreSinks();
+}
+
+void Launcher::Compute(int64_t number, BackwardTile& tile) {
+  const Tile cut = schedule_.At(number);
+  const TileGroup& group = turns_.GroupOf(number);
+  const std::vector<Turn> turns = turns_.Of(number);
+  const bool summed = group.summed();
+  run_.FillTile(cut, tile);
+  kernels_.start(tile);
+  if (summed) turns_.WaitForSums(group);
+  for (int64_t s = 0; s < group.steps; ++s) {
+    const Turn& turn = turns[static_cast<size_t>(s)];
+    if (turn.cols.empty()) continue;
+    KeyStep step;
+    step.cols = turn.cols;
+    step.grad_keys = tile.scratch.grad_keys;
+    step.grad_values = tile.scratch.grad_values;
+    if (summed) {
+      step.grad_keys = place_.KeySums(workspace_, group.sums) +
+                       turn.cols.first * place_.key_stride;
+      step.grad_values = place_.ValueSums(workspace_, group.sums) +
+                         turn.cols.first * place_.value_stride;
+    }
+    ComputeStep(cut, tile, step, [&] {
+      if (summed) turns_.Wait(group, s, turn);
+      if (turn.before > 0) return;
+      const int64_t keys = turn.cols.size();
+      std::fill_n(step.grad_keys, keys * place_.key_stride, 0.0f);
+      std::fill_n(step.grad_values, keys * place_.value_stride, 0.0f);
+    });
+    if (turn.last) kernels_.store(tile, step);
+    if (summed) turns_.Pass(group, s, turn);
+  }
+  kernels_.finish(tile);
+  AddToSinks(cut, tile, number);
+  if (summed) turns_.Finish(group);
+}
+
+// `wait` returns when it is the tile's turn to add to the step's sums.
+void Launcher::ComputeStep(const Tile& cut, BackwardTile& tile, KeyStep& step,
+                           FunctionRef<void()> wait) {
+  kernels_.load(tile, step);
+  const int64_t size = RoundUp(place_.row_block, kernels_.panel_rows);
+  const int64_t rows = cut.rows.size();
+  for (int64_t first = 0; first < rows; first += size) {
+    const Range block{first, std::min(first + size, rows)};
+    kernels_.weigh(tile, step, block);
+    if (bias_.wanted()) bias_.Add(cut, tile, step, block);
+    if (first == 0) wait();
+    kernels_.add(tile, step, block);
+  }
+}
+
+// dsink = -sum over rows of psink sum_j p dp; a row that sees nothing adds
+// nothing.
+void Launcher::AddToSinks(const Tile& cut, const BackwardTile& tile,
+                          int64_t number) {
+  if (sinks_.empty()) return;
+  const int64_t group = problem_.group();
+  for (int64_t r = 0; r < cut.rows.size(); ++r) {
+    const double inner = double{tile.scratch.inner[r]};
+    if (inner == 0) continue;
+    const Lane& lane = tile.scores.scratch.lanes[r];
+    const double sum = double{*lane.sum};
+    const double weight =
+        sum == 0 ? 0 : std::exp(double{lane.sink} - double{*lane.max}) / sum;
+    sinks_[static_cast<size_t>(number * group + lane.head % group)] -=
+        weight * inner;
+  }
+}
+
+void Launcher::StoreSinks() {
+  if (!problem_.has(Slot::kGradSink)) return;
+  const TensorSpec& spec = problem_[Slot::kGradSink];
+  const int64_t group = problem_.group();
+  std::vector<double> sums(static_cast<size_t>(problem_.heads));
+  for (int64_t n = 0; n < schedule_.count(); ++n) {
+    const int64_t first = schedule_.At(n).kv_head * group;
+    for (int64_t h = 0; h < group; ++h) {
+      sums[static_cast<size_t>(first + h)] +=
+          sinks_[static_cast<size_t>(n * group + h)];
+    }
+  }
+  for (int64_t head = 0; head < problem_.heads; ++head) {
+    WriteNumber(spec.dtype,
+                bindings_[Slot::kGradSink] + spec.At(head) * SizeOf(spec.dtype),
+                sums[static_cast<size_t>(head)]);
+  }
+}
+
+Status Launch(const Plan& plan, const Bindings& bindings, std::byte* workspace,
+              Workers& workers) {
+  Launcher(plan, bindings, workspace).Run(workers);
+  return {};
+}
+
+}  // namespace
+}  // namespace cpu
+
+const Implementation kCpuBackward{.name = "cpu/backward",
+                                  .supports = cpu::Supports,
+                                  .prepare = cpu::Prepare,
+                                  .launch = cpu::Launch};
+
+}  // namespace flashacl

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The backward direction, compiled for every instruction set.
+#include "cpu/backward_kernel.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/backward_kernel.cc"
+#include "cpu/targets.h"
+#include "hwy/foreach_target.h"
+// After foreach_target.h.
+#include "cpu/backward-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+BackwardKernels BackwardTable() {
+  return {StartTile, LoadStep,   WeighBlock, AddBlock,
+          StoreStep, FinishTile, Width()};
+}
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace flashacl::cpu {
+HWY_EXPORT(BackwardTable);
+
+BackwardKernels Backward() { return HWY_DYNAMIC_DISPATCH(BackwardTable)(); }
+
+int64_t BackwardTargets() { return HWY_TARGETS; }
+
+}  // namespace flashacl::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// One run of a backward problem: its addresses, and the tiles as the vector
+// code wants them.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "cpu/backward_tile.h"
+#include "cpu/forward_run.h"
+#include "plan/bindings.h"
+#include "plan/schedule.h"
+#include "problem/attention_problem.h"
+
+namespace flashacl::cpu {
+
+class BackwardRun {
+ public:
+  // Both must outlive the run.
+  BackwardRun(const AttentionProblem& problem, const Bindings& bindings,
+              const TileShape& tiles);
+
+  const std::vector<Sequence>& sequences() const {
+    return forward_.sequences();
+  }
+  BackwardShape& shape() { return shape_; }
+
+  // Gradients of queries that belong to no sequence become 0; those of keys
+  // too, and where `unseen`, of all keys, as some are in no tile.
+  void ClearRowsOfNobody(bool unseen) const;
+
+  // Everything but scratch memory, which is there already and is filled with
+  // rows.
+  void FillTile(const Tile& cut, BackwardTile& tile) const;
+
+ private:
+  void FillLanes(const Tile& cut, std::span<BackwardLane> lanes) const;
+  KeyGradRows RowsOf(Slot slot, const Tile& cut) const;
+  bool AllRowsAreSomebodys(Slot slot, Range Sequence::*side) const;
+
+  const AttentionProblem& problem_;
+  const Bindings& bindings_;
+  ForwardRun forward_;
+  BackwardShape shape_;
+};
+
+}  // namespace flashacl::cpu

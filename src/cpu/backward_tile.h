@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// One item of backward work as plain numbers and addresses: all that the vector
+// code gets.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/range.h"
+#include "cpu/forward_tile.h"
+#include "cpu/row.h"
+
+namespace flashacl::cpu {
+
+// What a packed row has besides its Lane. Null: nobody asks.
+struct BackwardLane {
+  const std::byte* grad_out = nullptr;
+  std::byte* grad_query = nullptr;
+  std::byte* grad_query_rope = nullptr;
+};
+
+// A run's scratch memory for one tile at a time, besides ForwardScratch; sizes
+// in backward_scratch.h. Rows, keys and their gradients lie as [row, stride],
+// with the channels from the last one to a whole panel of them being 0.
+struct BackwardScratch {
+  float* query_rows;       // [row, key_stride], rope behind the rest
+  float* grad_query;       // [row, key_stride]
+  float* grad_out_rows;    // [row, value_stride]
+  float* grad_out;         // [panel, value channel, lane]
+  float* values;           // [key, value_stride]
+  float* max;              // [row]
+  float* inverse;          // [row], of row sums; 0 where nothing counts
+  float* delta;            // [row], sum of grad out times out
+  float* inner;            // [row], sum of p dp
+  float* weights;          // [panel of the block, key, lane]
+  float* grad_scores;      // [panel of the block, key, lane]
+  Range* seen;             // [panel of the block], of the step's keys
+  uint8_t* odd;            // [panel]: some max or inverse is no number to use
+  BackwardLane* lanes;     // [row]
+  float* grad_keys;        // [key, key_stride] of one step
+  float* grad_values;      // [key, value_stride] of one step
+  int64_t panel_keys = 0;  // that a panel of weights has room for
+};
+
+// What of a problem a tile needs besides ForwardShape.
+struct BackwardShape {
+  RowFormat grad_out, grad_query, grad_query_rope;
+  RowFormat grad_key, grad_key_rope, grad_value;
+  bool wants_query = false;  // gradients of queries or their ropes
+  bool wants_key = false;
+  bool wants_value = false;
+  bool wants_sink = false;
+  bool value_is_key = false;
+  int64_t row_block = 0;   // rows whose weights are kept at a time
+  int64_t panel_rows = 0;  // of the vectors it is run with
+  int64_t value_stride = 0;
+};
+
+// Where the gradients of the keys of a sequence and kv head go. Null: nobody
+// asks.
+struct KeyGradRows {
+  std::byte* base = nullptr;  // of key 0
+  int64_t row_bytes = 0;
+};
+
+struct BackwardTile {
+  ForwardTile scores;  // how scores come about; its scratch included
+  const BackwardShape* shape = nullptr;
+  BackwardScratch scratch;
+  KeyGradRows grad_key, grad_key_rope, grad_value;
+  bool rows_finite = true;      // every query is; found while loading
+  bool grad_out_finite = true;  // every gradient of an output is
+};
+
+// The keys of one step, and the sums of their gradients over rows.
+struct KeyStep {
+  Range cols;
+  float* grad_keys = nullptr;    // [key, key_stride]
+  float* grad_values = nullptr;  // [key, value_stride]
+  bool keys_finite = true;       // every key is; found while loading
+};
+
+}  // namespace flashacl::cpu

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weights of a panel whose row max and row sum are known, and the gradients of
+// its scores:
+//   p = exp(s - max) / sum      ds = p (dp - delta)
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include "cpu/forward_tile.h"
+
+#if defined(FLASHACL_CPU_TILE_WEIGH_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_TILE_WEIGH_INL_H_
+#undef FLASHACL_CPU_TILE_WEIGH_INL_H_
+#else
+#define FLASHACL_CPU_TILE_WEIGH_INL_H_
+#endif
+
+#include "cpu/tile/mask-inl.h"
+#include "cpu/tile/softmax-inl.h"
+#include "cpu/tile/vector-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+
+// What is known of the rows of a panel; Width() floats each.
+struct RowFacts {
+  const float* max;
+  const float* inverse;  // of the sum
+  const float* delta;
+  float* inner;  // sum of p dp so far
+};
+
+// Scores and dp of a panel, [key, lane], for `count` keys. `visible` has the
+// bits of mask-inl.h, or is null where rows see all keys.
+struct BlockOfScores {
+  float* scores;
+  float* grads;
+  int64_t count;
+  const uint32_t* visible;
+};
+
+// Scores become weights, dp becomes ds, for `count` keys.
+HWY_INLINE void WeighAndGrade(float* HWY_RESTRICT scores,
+                              float* HWY_RESTRICT grads, int64_t count,
+                              const RowFacts& rows) {
+  constexpr int64_t kKeys = 8;
+  HWY_ALIGN float rest[kKeys * Width()];
+  HWY_ALIGN float power[kKeys * Width()];
+  const PanelPair max = PanelPair::Load(rows.max);
+  const PanelPair inverse = PanelPair::Load(rows.inverse);
+  const PanelPair delta = PanelPair::Load(rows.delta);
+  PanelPair inner = PanelPair::Load(rows.inner);
+  for (int64_t first = 0; first < count; first += kKeys) {
+    float* const at = scores + first * Width();
+    float* const grad = grads + first * Width();
+    const int64_t keys = std::min(kKeys, count - first);
+    for (int64_t j = 0; j < keys; ++j) {
+      const PanelPair s = PanelPair::Load(at + j * Width());
+      const Exponent low = StartExp(hn::Sub(s.low, max.low));
+      const Exponent high = StartExp(hn::Sub(s.high, max.high));
+      PanelPair{low.rest, high.rest}.Store(rest + j * Width());
+      PanelPair{low.power, high.power}.Store(power + j * Width());
+    }
+    for (int64_t j = 0; j < keys; ++j) {
+      const PanelPair r = PanelPair::Load(rest + j * Width());
+      const PanelPair n = PanelPair::Load(power + j * Width());
+      const PanelPair p{hn::Mul(FinishExp({r.low, n.low}), inverse.low),
+                        hn::Mul(FinishExp({r.high, n.high}), inverse.high)};
+      p.Store(at + j * Width());
+      const PanelPair dp = PanelPair::Load(grad + j * Width());
+      inner.low = hn::MulAdd(p.low, dp.low, inner.low);
+      inner.high = hn::MulAdd(p.high, dp.high, inner.high);
+      PanelPair{hn::Mul(p.low, hn::Sub(dp.low, delta.low)),
+                hn::Mul(p.high, hn::Sub(dp.high, delta.high))}
+          .Store(grad + j * Width());
+    }
+  }
+  inner.Store(rows.inner);
+}
+
+// The same for a panel where some max or sum is no number to use, or some score
+// is far above its max: element by element, by the definition. There are
+// `count` rows.
+inline void WeighByDefinition(const BlockOfScores& block, const Lane* lanes,
+                              int64_t count, const RowFacts& rows) {
+  for (int64_t r = 0; r < count; ++r) {
+    const float sum = *lanes[r].sum;
+    for (int64_t j = 0; j < block.count; ++j) {
+      float& s = block.scores[j * Width() + r];
+      float& dp = block.grads[j * Width() + r];
+      const bool seen =
+          block.visible == nullptr ||
+          ((block.visible[j / 32 * Width() + r] >> (j % 32)) & 1u) != 0;
+      s = seen && sum != 0 ? std::exp(s - rows.max[r]) / sum : 0.0f;
+      if (seen) rows.inner[r] += s * dp;
+      dp = seen ? s * (dp - rows.delta[r]) : 0.0f;
+    }
+  }
+}
+
+// What dropout leaves: x * factor where the bit is set, x * 0 where it is not.
+inline void DropScaled(float* HWY_RESTRICT values,
+                       const uint32_t* HWY_RESTRICT kept, int64_t count,
+                       float factor) {
+  const Vector scale = hn::Set(kF, factor);
+  const Vector none = hn::Zero(kF);
+  ForBits(values, kept, count,
+          [&](float* at, const Vector& low, const Vector& high) HWY_ATTR {
+            PanelPair p = PanelPair::Load(at);
+            p.low = hn::Mul(p.low, hn::IfNegativeThenElse(low, scale, none));
+            p.high = hn::Mul(p.high, hn::IfNegativeThenElse(high, scale, none));
+            p.Store(at);
+          });
+}
+
+// -0 becomes 0, so that it can stand for something else.
+inline void WithoutMinusZeros(float* HWY_RESTRICT values, int64_t count) {
+  const Vector zero = hn::Zero(kF);
+  for (int64_t n = 0; n < count * Width(); n += Lanes()) {
+    hn::Store(hn::Add(hn::Load(kF, values + n), zero), kF, values + n);
+  }
+}
+
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FLASHACL_CPU_TILE_WEIGH_INL_H_

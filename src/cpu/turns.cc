@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counters, one per step of keys.
+#include "cpu/turns.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "base/check.h"
+#include "cpu/tuning.h"
+
+namespace flashacl::cpu {
+namespace {
+
+// Spins for a while, as turns are short, then lets others run.
+template <typename Ready>
+void Await(Ready ready) {
+  for (int spins = 0; !ready(); ++spins) {
+    if (spins > 64) std::this_thread::yield();
+  }
+}
+
+// As even as the unit of keys allows: a short step costs almost as much as a
+// long one.
+int64_t StepColumns(int64_t columns, int64_t most) {
+  const int64_t steps = std::max<int64_t>(1, CeilDiv(columns, most));
+  return std::max(kColumnUnit, RoundUp(CeilDiv(columns, steps), kColumnUnit));
+}
+
+}  // namespace
+
+Turns::Turns(const AttentionProblem& problem,
+             std::span<const Sequence> sequences, const Schedule& schedule,
+             int64_t step_columns, int64_t live)
+    : problem_(problem),
+      sequences_(sequences),
+      schedule_(schedule),
+      live_(live) {
+  int64_t steps = 0;
+  Tile before;
+  for (int64_t n = 0; n < schedule.count(); ++n) {
+    const Tile tile = schedule.At(n);
+    const bool same = n > 0 && tile.sequence == before.sequence &&
+                      tile.kv_head == before.kv_head;
+    before = tile;
+    if (same) {
+      TileGroup& group = groups_.back();
+      if (++group.tiles == 2 && group.steps > 0) {
+        group.sums = static_cast<int64_t>(summed_.size());
+        summed_.push_back(static_cast<int64_t>(groups_.size()) - 1);
+      }
+      continue;
+    }
+    const int64_t columns =
+        sequences[static_cast<size_t>(tile.sequence)].columns();
+    const int64_t size = StepColumns(columns, step_columns);
+    groups_.push_back({.first = n,
+                       .tiles = 1,
+                       .first_turn = steps,
+                       .steps = CeilDiv(columns, size),
+                       .step_columns = size});
+    steps += groups_.back().steps;
+  }
+  turns_ = std::make_unique<std::atomic<int32_t>[]>(static_cast<size_t>(steps));
+  finished_ = std::make_unique<std::atomic<int64_t>[]>(groups_.size());
+  for (const TileGroup& group : groups_) {
+    if (unseen_) break;
+    std::vector<bool> seen(static_cast<size_t>(group.steps));
+    for (int64_t n = 0; n < group.tiles; ++n) {
+      const Tile tile = schedule.At(group.first + n);
+      for (int64_t s = 0; s < group.steps; ++s) {
+        const int64_t first = s * group.step_columns;
+        if (Sees(tile, {first, first + group.step_columns})) {
+          seen[static_cast<size_t>(s)] = true;
+        }
+      }
+    }
+    unseen_ = std::find(seen.begin(), seen.end(), false) != seen.end();
+  }
+  // Keys of sequences without queries are in no tile.
+  for (const Sequence& sequence : sequences) {
+    unseen_ |= sequence.rows() == 0 && sequence.columns() > 0;
+  }
+}
+
+const TileGroup& Turns::GroupOf(int64_t tile) const {
+  const auto behind = std::upper_bound(
+      groups_.begin(), groups_.end(), tile,
+      [](int64_t n, const TileGroup& group) { return n < group.first; });
+  return *(behind - 1);
+}
+
+bool Turns::Sees(const Tile& tile, Range cols) const {
+  const Sequence& extent = sequences_[static_cast<size_t>(tile.sequence)];
+  const Band band =
+      problem_.mask.BandOf(tile.sequence, extent.rows(), extent.columns());
+  const Range all{std::min(cols.first, extent.columns()),
+                  std::min(cols.last, extent.columns())};
+  const int64_t group = problem_.group();
+  const Range positions{tile.rows.first / group,
+                        CeilDiv(tile.rows.last, group)};
+  return !all.empty() && band.Classify(positions, all) != TileKind::kEmpty;
+}
+
+std::vector<Turn> Turns::Of(int64_t tile) const {
+  const TileGroup& group = GroupOf(tile);
+  const int64_t columns =
+      sequences_[static_cast<size_t>(schedule_.At(tile).sequence)].columns();
+  std::vector<Turn> turns(static_cast<size_t>(group.steps));
+  for (int64_t n = 0; n < group.tiles; ++n) {
+    const int64_t number = group.first + n;
+    const Tile other = schedule_.At(number);
+    for (int64_t s = 0; s < group.steps; ++s) {
+      Turn& turn = turns[static_cast<size_t>(s)];
+      const int64_t first = s * group.step_columns;
+      const Range cols{first, std::min(first + group.step_columns, columns)};
+      if (!Sees(other, cols)) continue;
+      turn.before += number < tile ? 1 : 0;
+      if (number == tile) {
+        turn.cols = cols;
+        turn.last = true;
+      }
+      if (number > tile) turn.last = false;
+    }
+  }
+  return turns;
+}
+
+void Turns::WaitForSums(const TileGroup& group) const {
+  if (group.sums < live_) return;
+  const int64_t number = summed_[static_cast<size_t>(group.sums - live_)];
+  const int64_t tiles = groups_[static_cast<size_t>(number)].tiles;
+  const auto& finished = finished_[static_cast<size_t>(number)];
+  Await([&] { return finished.load(std::memory_order_acquire) == tiles; });
+}
+
+void Turns::Wait(const TileGroup& group, int64_t step, const Turn& turn) const {
+  const auto& now = turns_[static_cast<size_t>(group.first_turn + step)];
+  Await([&] { return now.load(std::memory_order_acquire) == turn.before; });
+}
+
+void Turns::Pass(const TileGroup& group, int64_t step, const Turn& turn) {
+  turns_[static_cast<size_t>(group.first_turn + step)].store(
+      turn.before + 1, std::memory_order_release);
+}
+
+void Turns::Finish(const TileGroup& group) {
+  const auto number = static_cast<size_t>(&group - groups_.data());
+  finished_[number].fetch_add(1, std::memory_order_release);
+}
+
+}  // namespace flashacl::cpu

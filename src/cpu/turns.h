@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sums that several tiles add to, each in its turn: the order of additions, and
+// so every bit, is the schedule's, whoever works.
+//
+// The tiles of one sequence and kv head add to the same keys, step by step, in
+// the order of their numbers. Workers take tiles in that order too and wait for
+// tiles that were taken before alone, so somebody always goes on.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "plan/schedule.h"
+#include "problem/attention_problem.h"
+
+namespace flashacl::cpu {
+
+// The tiles of one sequence and kv head.
+struct TileGroup {
+  int64_t first = 0;  // number of its first tile
+  int64_t tiles = 0;
+  int64_t first_turn = 0;  // of its first step
+  int64_t steps = 0;       // of keys
+  int64_t step_columns = 1;
+  // Its number among the groups whose keys several tiles add to; -1: it is none
+  // of them.
+  int64_t sums = -1;
+
+  bool summed() const { return sums >= 0; }
+};
+
+// A tile's turn at a step of keys.
+struct Turn {
+  Range cols;          // the step's; empty: the tile does not see it
+  int32_t before = 0;  // tiles of the group that add before it
+  bool last = false;   // nobody adds behind it
+};
+
+class Turns {
+ public:
+  // `live` sets of sums exist: a group may begin when the one `live` groups
+  // before is done.
+  Turns(const AttentionProblem& problem, std::span<const Sequence> sequences,
+        const Schedule& schedule, int64_t step_columns, int64_t live);
+
+  const TileGroup& GroupOf(int64_t tile) const;
+
+  // Whether some key of some sequence is in no tile's step.
+  bool SomeKeysAreUnseen() const { return unseen_; }
+
+  // By step of the tile's group.
+  std::vector<Turn> Of(int64_t tile) const;
+
+  void WaitForSums(const TileGroup& group) const;
+  void Wait(const TileGroup& group, int64_t step, const Turn& turn) const;
+  void Pass(const TileGroup& group, int64_t step, const Turn& turn);
+  void Finish(const TileGroup& group);
+
+ private:
+  bool Sees(const Tile& tile, Range cols) const;
+
+  const AttentionProblem& problem_;
+  std::span<const Sequence> sequences_;
+  const Schedule& schedule_;
+  int64_t live_;
+  bool unseen_ = false;
+  std::vector<TileGroup> groups_;
+  std::vector<int64_t> summed_;  // groups of several tiles, by their number
+  std::unique_ptr<std::atomic<int32_t>[]> turns_;     // by step
+  std::unique_ptr<std::atomic<int64_t>[]> finished_;  // tiles, by group
+};
+
+}  // namespace flashacl::cpu

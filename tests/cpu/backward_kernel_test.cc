@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the backward tiles are built of, one by one and on every instruction
+// set, against scalar loops. backward_test.cc has the whole.
+#include "cpu/backward_kernel.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "base/half.h"
+#include "base/random.h"
+#include "tests/cpu/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "tests/cpu/backward_kernel_test.cc"
+#include "cpu/targets.h"
+#include "hwy/foreach_target.h"
+// After foreach_target.h.
+#include "cpu/backward-inl.h"
+
+// Vector code behind plain functions.
+#ifndef FLASHACL_TESTS_CPU_GRAD_PIECES
+#define FLASHACL_TESTS_CPU_GRAD_PIECES
+namespace flashacl::cpu {
+// Operands of a product: rows of one panel of channels.
+struct GradProduct {
+  const float* scalars;
+  const float* rows;
+  int64_t stride;
+  int64_t depth;
+  float* sums;
+};
+struct GradPieces {
+  int64_t width;  // channels of a panel
+  int64_t rows;   // of the products
+  // scalars [row of rows][sum], sums += over rows.
+  void (*query_block)(const GradProduct& product, bool careful);
+  // scalars [sum][row of rows]: one panel of weights.
+  void (*key_block)(const GradProduct& product, bool careful);
+  void (*store)(const RowFormat&, const float*, int64_t count, std::byte*);
+  float (*dot)(const float* a, const float* b, int64_t count);
+  void (*weigh)(float* scores, float* grads, int64_t count, float* facts);
+};
+}  // namespace flashacl::cpu
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+
+void QueryBlockOf(const GradProduct& p, bool careful) {
+  const auto block =
+      careful ? GradQueryBlock<kBig, true> : GradQueryBlock<kBig, false>;
+  block(p.scalars, {p.rows, p.stride}, p.depth, {p.sums, p.stride});
+}
+
+void KeyBlockOf(const GradProduct& p, bool careful) {
+  const Range all{0, kBig};
+  const auto block =
+      careful ? GradKeyBlock<kBig, true> : GradKeyBlock<kBig, false>;
+  block({p.scalars, 0, &all, p.depth}, 0, {p.rows, p.stride},
+        {p.sums, p.stride});
+}
+
+void WeighOf(float* scores, float* grads, int64_t count, float* facts) {
+  WeighAndGrade(
+      scores, grads, count,
+      {facts, facts + Width(), facts + 2 * Width(), facts + 3 * Width()});
+}
+
+GradPieces GradPieceTable() {
+  return {Width(), kBig, QueryBlockOf, KeyBlockOf, StoreChannels, Dot, WeighOf};
+}
+
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace flashacl::cpu {
+namespace {
+
+HWY_EXPORT(GradPieceTable);
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// Floats that vectors may load, 64 bytes apart from anything else.
+struct Floats {
+  std::vector<float> memory;
+  float* at;
+
+  explicit Floats(int64_t count) : memory(static_cast<size_t>(count) + 16) {
+    const size_t past = reinterpret_cast<uintptr_t>(memory.data()) / 4 % 16;
+    at = memory.data() + (16 - past) % 16;
+  }
+  Floats(int64_t count, Random& random) : Floats(count) {
+    for (int64_t n = 0; n < count; ++n) at[n] = random.Bell();
+  }
+  Floats(const Floats&) = delete;
+};
+
+class GradPiece : public ::testing::TestWithParam<int64_t> {
+ protected:
+  const testing::OnTarget target_{GetParam()};
+  const GradPieces pieces_ = HWY_DYNAMIC_DISPATCH(GradPieceTable)();
+  Random random_{7};
+
+  // scalars(k, r) times row k, summed over k, by definition.
+  template <typename At>
+  void ExpectProduct(const GradProduct& p, const Floats& before, At scalar) {
+    for (int64_t r = 0; r < pieces_.rows; ++r) {
+      for (int64_t c = 0; c < pieces_.width; ++c) {
+        double sum = double{before.at[r * p.stride + c]};
+        for (int64_t k = 0; k < p.depth; ++k) {
+          const float x = scalar(k, r);
+          if (x == 0 && std::signbit(x)) continue;
+          sum += double{x} * double{p.rows[k * p.stride + c]};
+        }
+        EXPECT_NEAR(p.sums[r * p.stride + c], sum, 1e-4);
+      }
+    }
+  }
+};
+
+TEST_P(GradPiece, QueryBlocksAreProducts) {
+  const int64_t stride = 2 * pieces_.width + 16;
+  for (const int64_t depth : {0, 1, 2, 13, 96}) {
+    for (const bool careful : {false, true}) {
+      const Floats scalars(depth * pieces_.width + 64, random_);
+      const Floats rows(depth * stride + 64, random_);
+      const Floats before(12 * stride, random_);
+      Floats sums(12 * stride);
+      std::memcpy(sums.at, before.at,
+                  sizeof(float) * static_cast<size_t>(12 * stride));
+      const GradProduct p{scalars.at, rows.at, stride, depth, sums.at};
+      pieces_.query_block(p, careful);
+      ExpectProduct(p, before, [&](int64_t k, int64_t r) {
+        return scalars.at[k * pieces_.width + r];
+      });
+    }
+  }
+}
+
+TEST_P(GradPiece, KeyBlocksAreProductsOfAsManyRowsAsThereAre) {
+  const int64_t stride = pieces_.width + 16;
+  for (int64_t depth = 0; depth <= pieces_.width; ++depth) {
+    for (const bool careful : {false, true}) {
+      const Floats scalars(12 * pieces_.width, random_);
+      Floats rows(pieces_.width * stride + 64, random_);
+      // Behind the last row anything may be.
+      for (int64_t n = depth * stride; n < pieces_.width * stride; ++n) {
+        rows.at[n] = kInfinity;
+      }
+      const Floats before(12 * stride, random_);
+      Floats sums(12 * stride);
+      std::memcpy(sums.at, before.at,
+                  sizeof(float) * static_cast<size_t>(12 * stride));
+      const GradProduct p{scalars.at, rows.at, stride, depth, sums.at};
+      pieces_.key_block(p, careful);
+      ExpectProduct(p, before, [&](int64_t k, int64_t r) {
+        return scalars.at[r * pieces_.width + k];
+      });
+    }
+  }
+}
+
+// A weight of -0 says that nobody looks; one of 0, that somebody does.
+TEST_P(GradPiece, CarefulBlocksLeaveOutWhatIsMarked) {
+  const int64_t stride = pieces_.width;
+  for (const bool marked : {false, true}) {
+    Floats scalars(12 * pieces_.width);
+    Floats rows(pieces_.width * stride, random_);
+    for (int64_t c = 0; c < stride; ++c) rows.at[stride + c] = kInfinity;
+    for (int64_t n = 0; n < 12 * pieces_.width; ++n) {
+      scalars.at[n] = marked ? -0.0f : 0.0f;
+    }
+    for (const auto block : {pieces_.query_block, pieces_.key_block}) {
+      Floats sums(12 * stride);
+      block({scalars.at, rows.at, stride, 2, sums.at}, true);
+      EXPECT_EQ(std::isnan(sums.at[0]), !marked);
+    }
+  }
+}
+
+TEST_P(GradPiece, RowsAreStoredAsElementsRoundedOnce) {
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBf16}) {
+    for (const int64_t step : {1, 3}) {
+      for (int64_t count = 0; count < 40; ++count) {
+        Floats from(64, random_);
+        from.at[3] = kInfinity;
+        from.at[5] = std::numeric_limits<float>::quiet_NaN();
+        RowFormat format;
+        format.dtype = dtype;
+        format.step = step;
+        format.element_bytes = SizeOf(dtype);
+        std::vector<std::byte> to(40 * 3 * 4 + 8, std::byte{0x55});
+        pieces_.store(format, from.at, count, to.data());
+        const auto bytes = static_cast<size_t>(format.element_bytes);
+        for (int64_t n = 0; n < 40 * 3; ++n) {
+          const std::byte* const at =
+              to.data() + static_cast<size_t>(n) * bytes;
+          const int64_t d = n / step;
+          if (n % step != 0 || d >= count) {
+            EXPECT_EQ(at[0], std::byte{0x55});
+            continue;
+          }
+          uint32_t found = 0;
+          std::memcpy(&found, at, bytes);
+          uint32_t expected = 0;
+          std::memcpy(&expected, from.at + d, 4);
+          if (dtype == DType::kF16) expected = F16FromF32(from.at[d]);
+          if (dtype == DType::kBf16) expected = Bf16FromF32(from.at[d]);
+          if (!std::isnan(from.at[d])) {
+            EXPECT_EQ(found, expected);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(GradPiece, DotsAreSumsOfProducts) {
+  const Floats a(100, random_);
+  const Floats b(100, random_);
+  for (int64_t count = 0; count <= 100; ++count) {
+    double sum = 0;
+    for (int64_t d = 0; d < count; ++d)
+      sum += double{a.at[d]} * double{b.at[d]};
+    EXPECT_NEAR(pieces_.dot(a.at, b.at, count), sum, 1e-4);
+  }
+}
+
+TEST_P(GradPiece, WeightsAndGradientsAreTheFormulas) {
+  const int64_t width = pieces_.width;
+  for (const int64_t count : {1, 7, 8, 9, 40}) {
+    const Floats scores(count * width, random_);
+    const Floats grads(count * width, random_);
+    Floats facts(4 * width, random_);
+    for (int64_t r = 0; r < width; ++r) {
+      facts.at[r] = 3;
+      facts.at[width + r] = 0.25f;
+    }
+    std::vector<float> inner(facts.at + 3 * width, facts.at + 4 * width);
+    Floats weights(count * width);
+    Floats ds(count * width);
+    std::copy_n(scores.at, count * width, weights.at);
+    std::copy_n(grads.at, count * width, ds.at);
+    pieces_.weigh(weights.at, ds.at, count, facts.at);
+    for (int64_t r = 0; r < width; ++r) {
+      double sum = double{inner[static_cast<size_t>(r)]};
+      for (int64_t j = 0; j < count; ++j) {
+        const int64_t n = j * width + r;
+        const double p = std::exp(double{scores.at[n]} - 3) / 4;
+        const double delta = double{facts.at[2 * width + r]};
+        EXPECT_NEAR(weights.at[n], p, 4e-7 * p);
+        EXPECT_NEAR(ds.at[n], p * (double{grads.at[n]} - delta), 1e-6 * p);
+        sum += p * double{grads.at[n]};
+      }
+      EXPECT_NEAR(facts.at[3 * width + r], sum, 1e-5);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    EveryTarget, GradPiece,
+    ::testing::ValuesIn(testing::TargetsHere(BackwardTargets())),
+    testing::TargetTestName);
+
+}  // namespace
+}  // namespace flashacl::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scratch memory: nobody shares it, and it grows with sequences only by one
+// fp32 copy of the gradients of keys and values per kv head that is computed at
+// a time.
+#include "cpu/backward_scratch.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "cpu/backward.h"
+#include "problem/notation.h"
+#include "tests/testing/generator.h"
+#include "tests/testing/random.h"
+
+namespace flashacl::cpu {
+namespace {
+
+using testing::ForRandomProblems;
+using testing::OneOf;
+using testing::Space;
+
+Plan PlanOf(const AttentionProblem& problem, const DeviceInfo& device) {
+  Plan plan;
+  plan.problem = problem;
+  kCpuBackward.prepare(device, plan);
+  return plan;
+}
+
+Plan PlanOf(const std::string& line, int64_t workers) {
+  const Result<AttentionProblem> problem = Parse(line);
+  EXPECT_TRUE(problem.ok()) << line << ": " << problem.status().message();
+  DeviceInfo device;
+  device.workers = workers;
+  return PlanOf(*problem, device);
+}
+
+DeviceInfo AnyDevice(Random& random) {
+  DeviceInfo device;
+  device.l2_bytes = OneOf<int64_t>(
+      random, {0, 1 << 14, 256 << 10, 512 << 10, 2 << 20, 64 << 20});
+  device.workers = random.Within(1, 5);
+  return device;
+}
+
+struct Piece {
+  std::string name;
+  const std::byte* first;
+  const std::byte* last;
+};
+
+// What a slot's tile is given, each as long as kernels of any width may touch.
+std::vector<Piece> Touched(const Plan& plan, const BackwardPlace& place,
+                           const BackwardTile& tile) {
+  const AttentionProblem& p = plan.problem;
+  const int64_t channels = p.qk_dim + p.rope_dim;
+  const int64_t rows = RoundUp(plan.shape.rows, 32);
+  const int64_t cols = plan.shape.cols;
+  const int64_t keys = cols + 7;  // blocks pass the last
+  const ForwardScratch& scores = tile.scores.scratch;
+  const BackwardScratch& grad = tile.scratch;
+  std::vector<Piece> pieces;
+  const auto add = [&](const char* name, const auto* at, int64_t count) {
+    const auto* first = reinterpret_cast<const std::byte*>(at);
+    pieces.push_back(
+        {name, first, first + count * static_cast<int64_t>(sizeof(*at))});
+  };
+  add("query", scores.query, rows * channels + 96);
+  add("keys", scores.keys, keys * place.key_stride);
+  add("stage", scores.stage,
+      3 * place.stage_stride + std::max({channels, p.v_dim, cols + 3}));
+  add("visible", scores.visible, CeilDiv(cols, 32) * 32);
+  add("kept", scores.kept, CeilDiv(cols, 32) * 32);
+  add("lanes", scores.lanes, plan.shape.rows);
+  add("query rows", grad.query_rows, rows * place.key_stride);
+  add("grad query", grad.grad_query, rows * place.key_stride);
+  add("grad out rows", grad.grad_out_rows, rows * place.value_stride);
+  add("grad out", grad.grad_out, rows * p.v_dim + 96);
+  add("values", grad.values, keys * place.value_stride);
+  add("max", grad.max, rows);
+  add("inverse", grad.inverse, rows);
+  add("delta", grad.delta, rows);
+  add("inner", grad.inner, rows);
+  const int64_t weights = place.row_block * place.panel_keys;
+  add("weights", grad.weights, weights);
+  add("grad scores", grad.grad_scores, weights);
+  add("seen", grad.seen, place.row_block / 8);
+  add("odd", grad.odd, rows / 8);
+  add("grad lanes", grad.lanes, plan.shape.rows);
+  add("grad keys", grad.grad_keys, keys * place.key_stride);
+  add("grad values", grad.grad_values, keys * place.value_stride);
+  return pieces;
+}
+
+TEST(BackwardScratch, NobodySharesAndEverybodyHasEnough) {
+  Space space;
+  space.forward = false;
+  ForRandomProblems(300, space, [](const AttentionProblem& p, Random& random) {
+    if (p.kv.gathers()) return;
+    const Plan plan = PlanOf(p, AnyDevice(random));
+    WorkspaceLayout layout;
+    const BackwardPlace place = BackwardLayout(plan, layout);
+    EXPECT_EQ(layout, plan.workspace);
+    // Blocks of keys may pass the end of a panel's weights by 12 and start as
+    // far before.
+    EXPECT_GE(place.panel_keys, plan.shape.cols + 12);
+    std::vector<std::byte> memory(static_cast<size_t>(layout.bytes()));
+    std::vector<Piece> pieces;
+    for (int64_t slot = 0; slot < place.slots; ++slot) {
+      BackwardTile tile;
+      place.Fill(memory.data(), slot, tile);
+      const std::vector<Piece> own = Touched(plan, place, tile);
+      pieces.insert(pieces.end(), own.begin(), own.end());
+    }
+    std::sort(pieces.begin(), pieces.end(),
+              [](const Piece& a, const Piece& b) { return a.first < b.first; });
+    for (size_t n = 1; n < pieces.size(); ++n) {
+      EXPECT_LE(pieces[n - 1].last, pieces[n].first)
+          << pieces[n - 1].name << " reaches into " << pieces[n].name;
+    }
+    EXPECT_GE(pieces.front().first, memory.data());
+    EXPECT_LE(pieces.back().last, memory.data() + memory.size());
+  });
+}
+
+int64_t BytesOf(const Plan& plan, std::string_view name) {
+  for (const WorkspaceLayout::Entry& entry : plan.workspace.entries()) {
+    if (entry.name == name) return entry.bytes;
+  }
+  return 0;
+}
+
+// One fp32 copy of dk and dv, with rows a quarter longer, for every kv head in
+// work; nothing for queries.
+TEST(BackwardScratch, GrowsWithKeysOfTheHeadsInWorkAlone) {
+  for (const int64_t workers : {1, 2, 7}) {
+    const Plan once = PlanOf("bwd bf16 h=16 d=128 q=4096 k=4096", workers);
+    const Plan twice = PlanOf("bwd bf16 h=16 d=128 q=4096 k=8192", workers);
+    const Plan rows = PlanOf("bwd bf16 h=16 d=128 q=8192 k=4096", workers);
+    EXPECT_EQ(rows.workspace.bytes(), once.workspace.bytes());
+    const int64_t sums = BytesOf(once, "sums of grad keys");
+    EXPECT_GT(sums, 0);
+    EXPECT_LE(sums, (workers + 1) * (4096 + 12) * 160 * 4);
+    EXPECT_LE(BytesOf(twice, "sums of grad keys"), 2 * sums);
+  }
+  const Plan one = PlanOf("bwd bf16 h=1 d=128 q=4096 k=4096", 7);
+  EXPECT_LE(BytesOf(one, "sums of grad keys"), (4096 + 12) * 160 * 4);
+}
+
+// Tiles follow from the shape alone.
+TEST(BackwardScratch, TilesAreThoseOfAnyNumberOfWorkers) {
+  Space space;
+  space.forward = false;
+  space.device_lengths = false;
+  ForRandomProblems(300, space, [](const AttentionProblem& p, Random&) {
+    if (p.kv.gathers()) return;
+    DeviceInfo device;
+    const Plan alone = PlanOf(p, device);
+    device.workers = 13;
+    EXPECT_EQ(PlanOf(p, device).schedule, alone.schedule);
+  });
+}
+
+}  // namespace
+}  // namespace flashacl::cpu
