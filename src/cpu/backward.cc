@@ -98,8 +98,10 @@ Launcher::Launcher(const Plan& plan, const Bindings& bindings,
                : BuildSchedule(ExtentOf(problem_, run_.sequences()),
                                plan.shape)),
       schedule_(SequencesAreKnown(problem_) ? plan.schedule : own_),
-      turns_(problem_, run_.sequences(), schedule_, plan.shape.cols,
-             place_.sums),
+      turns_(problem_, run_.sequences(), schedule_,
+             {.step_columns = plan.shape.cols,
+              .mixed = place_.mixed,
+              .live = place_.sums}),
       bias_(problem_, bindings, run_.sequences(),
             place_.bias_sums.In(workspace)) {
   run_.shape().row_block = place_.row_block;
@@ -120,7 +122,9 @@ void Launcher::Run(Workers& workers) {
   workers.ForEach(std::min(slots, count), [&](int64_t slot) {
     BackwardTile tile;
     place_.Fill(workspace_, slot, tile);
-    for (int64_t n = next++; n < count; n = next++) Compute(n, tile);
+    for (int64_t n = next++; n < count; n = next++) {
+      Compute(turns_.order()[static_cast<size_t>(n)], tile);
+    }
   });
   bias_.Store();
   StoreSinks();

@@ -6,6 +6,7 @@
 
 #include "cpu/bias_gradient.h"
 #include "cpu/tuning.h"
+#include "plan/geometry.h"
 
 namespace flashacl::cpu {
 namespace {
@@ -114,10 +115,13 @@ BackwardPlace BackwardLayout(const Plan& plan, WorkspaceLayout& layout) {
       layout.Reserve<BackwardLane>("rows of gradients", place.slots * rows);
   place.seen = layout.Reserve<Range>("seen keys", place.slots * rows);
   place.odd = layout.Reserve<uint8_t>("odd panels", place.slots * rows);
-  const Extents extents = ExtentsOf(problem, shape.rows);
+  // Lengths that only the stream knows may cut rows in any way.
+  const Extents extents =
+      ExtentsOf(problem, SequencesAreKnown(problem) ? shape.rows : 0);
   if (extents.most_columns > 0) {
-    place.sums =
-        std::min(place.slots + 1, problem.lengths.count() * problem.kv_heads);
+    place.mixed = std::min(place.slots, kMostMixed);
+    const int64_t groups = problem.lengths.count() * problem.kv_heads;
+    place.sums = std::min(place.mixed + place.mixed / 2 + 1, groups);
     const int64_t columns = extents.most_columns + kWidestBlock;
     place.key_sums = layout.Reserve<float>(
         "sums of grad keys", place.sums * columns * place.key_stride);

@@ -34,6 +34,7 @@ struct BackwardPlace {
   // Sums of the keys of whole sequences: `sums` sets of them, one for every kv
   // head that is computed at a time by several tiles.
   int64_t sums = 0;
+  int64_t mixed = 1;  // groups of tiles that are computed at a time
   Region<float> key_sums, value_sums;
   Region<double> bias_sums;  // as the tensor, where elements belong to many
 

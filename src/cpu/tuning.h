@@ -103,6 +103,10 @@ inline constexpr int64_t kMostGradColumns = 96;
 // step.
 inline constexpr double kMostGradRowBytes = 4 << 20;
 
+// Sequences and kv heads that are computed at a time, at most: each has a copy
+// of the gradients of its keys.
+inline constexpr int64_t kMostMixed = 16;
+
 // The part of a second cache that a step's keys, values and their gradients may
 // fill.
 inline constexpr double kGradColumnShare = 0.45;

@@ -30,15 +30,21 @@ int64_t StepColumns(int64_t columns, int64_t most) {
 
 Turns::Turns(const AttentionProblem& problem,
              std::span<const Sequence> sequences, const Schedule& schedule,
-             int64_t step_columns, int64_t live)
+             const Limits& limits)
     : problem_(problem),
       sequences_(sequences),
       schedule_(schedule),
-      live_(live) {
+      limits_(limits) {
+  FindGroups(sequences);
+  FindUnseen();
+  Mix();
+}
+
+void Turns::FindGroups(std::span<const Sequence> sequences) {
   int64_t steps = 0;
   Tile before;
-  for (int64_t n = 0; n < schedule.count(); ++n) {
-    const Tile tile = schedule.At(n);
+  for (int64_t n = 0; n < schedule_.count(); ++n) {
+    const Tile tile = schedule_.At(n);
     const bool same = n > 0 && tile.sequence == before.sequence &&
                       tile.kv_head == before.kv_head;
     before = tile;
@@ -52,7 +58,7 @@ Turns::Turns(const AttentionProblem& problem,
     }
     const int64_t columns =
         sequences[static_cast<size_t>(tile.sequence)].columns();
-    const int64_t size = StepColumns(columns, step_columns);
+    const int64_t size = StepColumns(columns, limits_.step_columns);
     groups_.push_back({.first = n,
                        .tiles = 1,
                        .first_turn = steps,
@@ -62,11 +68,18 @@ Turns::Turns(const AttentionProblem& problem,
   }
   turns_ = std::make_unique<std::atomic<int32_t>[]>(static_cast<size_t>(steps));
   finished_ = std::make_unique<std::atomic<int64_t>[]>(groups_.size());
+}
+
+void Turns::FindUnseen() {
+  // Keys of sequences without queries are in no tile.
+  for (const Sequence& sequence : sequences_) {
+    unseen_ |= sequence.rows() == 0 && sequence.columns() > 0;
+  }
   for (const TileGroup& group : groups_) {
-    if (unseen_) break;
+    if (unseen_) return;
     std::vector<bool> seen(static_cast<size_t>(group.steps));
     for (int64_t n = 0; n < group.tiles; ++n) {
-      const Tile tile = schedule.At(group.first + n);
+      const Tile tile = schedule_.At(group.first + n);
       for (int64_t s = 0; s < group.steps; ++s) {
         const int64_t first = s * group.step_columns;
         if (Sees(tile, {first, first + group.step_columns})) {
@@ -76,9 +89,23 @@ Turns::Turns(const AttentionProblem& problem,
     }
     unseen_ = std::find(seen.begin(), seen.end(), false) != seen.end();
   }
-  // Keys of sequences without queries are in no tile.
-  for (const Sequence& sequence : sequences) {
-    unseen_ |= sequence.rows() == 0 && sequence.columns() > 0;
+}
+
+// One tile of each of `mixed` groups, then the next of each, until they have no
+// more; then the groups behind them.
+void Turns::Mix() {
+  order_.reserve(static_cast<size_t>(schedule_.count()));
+  const auto count = static_cast<int64_t>(groups_.size());
+  for (int64_t first = 0; first < count; first += limits_.mixed) {
+    const int64_t last = std::min(first + limits_.mixed, count);
+    for (int64_t n = 0;; ++n) {
+      const size_t was = order_.size();
+      for (int64_t g = first; g < last; ++g) {
+        const TileGroup& group = groups_[static_cast<size_t>(g)];
+        if (n < group.tiles) order_.push_back(group.first + n);
+      }
+      if (order_.size() == was) break;
+    }
   }
 }
 
@@ -126,8 +153,9 @@ std::vector<Turn> Turns::Of(int64_t tile) const {
 }
 
 void Turns::WaitForSums(const TileGroup& group) const {
-  if (group.sums < live_) return;
-  const int64_t number = summed_[static_cast<size_t>(group.sums - live_)];
+  if (group.sums < limits_.live) return;
+  const int64_t number =
+      summed_[static_cast<size_t>(group.sums - limits_.live)];
   const int64_t tiles = groups_[static_cast<size_t>(number)].tiles;
   const auto& finished = finished_[static_cast<size_t>(number)];
   Await([&] { return finished.load(std::memory_order_acquire) == tiles; });

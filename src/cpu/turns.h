@@ -2,9 +2,11 @@
 // Sums that several tiles add to, each in its turn: the order of additions, and
 // so every bit, is the schedule's, whoever works.
 //
-// The tiles of one sequence and kv head add to the same keys, step by step, in
-// the order of their numbers. Workers take tiles in that order too and wait for
-// tiles that were taken before alone, so somebody always goes on.
+// The tiles of one sequence and kv head are a group: they add to the same keys,
+// step by step, in the order of their numbers. Workers take them in that order
+// and wait for tiles that were taken before alone, so somebody always goes on.
+// As neighbours would wait for each other at every step, tiles of several
+// groups are taken in turn.
 #pragma once
 
 #include <atomic>
@@ -41,10 +43,19 @@ struct Turn {
 
 class Turns {
  public:
-  // `live` sets of sums exist: a group may begin when the one `live` groups
-  // before is done.
+  // Tiles of `mixed` groups are taken in turn. `live` sets of sums exist: a
+  // group may begin when the one `live` groups before is done.
+  struct Limits {
+    int64_t step_columns = 1;
+    int64_t mixed = 1;
+    int64_t live = 1;
+  };
+
   Turns(const AttentionProblem& problem, std::span<const Sequence> sequences,
-        const Schedule& schedule, int64_t step_columns, int64_t live);
+        const Schedule& schedule, const Limits& limits);
+
+  // The tiles' numbers, in the order in which they must be taken.
+  std::span<const int64_t> order() const { return order_; }
 
   const TileGroup& GroupOf(int64_t tile) const;
 
@@ -60,14 +71,18 @@ class Turns {
   void Finish(const TileGroup& group);
 
  private:
+  void FindGroups(std::span<const Sequence> sequences);
+  void FindUnseen();
+  void Mix();
   bool Sees(const Tile& tile, Range cols) const;
 
   const AttentionProblem& problem_;
   std::span<const Sequence> sequences_;
   const Schedule& schedule_;
-  int64_t live_;
+  Limits limits_;
   bool unseen_ = false;
   std::vector<TileGroup> groups_;
+  std::vector<int64_t> order_;
   std::vector<int64_t> summed_;  // groups of several tiles, by their number
   std::unique_ptr<std::atomic<int32_t>[]> turns_;     // by step
   std::unique_ptr<std::atomic<int64_t>[]> finished_;  // tiles, by group

@@ -39,8 +39,8 @@ struct Cut {
     shape.part_rows = 0;
     schedule = BuildSchedule(ExtentOf(p, p.lengths.sequences), shape);
   }
-  Turns MakeTurns(int64_t columns, int64_t live) const {
-    return {problem, problem.lengths.sequences, schedule, columns, live};
+  Turns MakeTurns(const Turns::Limits& limits) const {
+    return {problem, problem.lengths.sequences, schedule, limits};
   }
   const Sequence& extent(const Tile& tile) const {
     return problem.lengths.sequences[static_cast<size_t>(tile.sequence)];
@@ -60,7 +60,8 @@ TEST(Turns, AreThoseOfTheTilesThatSeeAStep) {
   ForRandomProblems(
       500, TurnSpace(), [](const AttentionProblem& p, Random& random) {
         const Cut cut(p, random);
-        const Turns turns = cut.MakeTurns(random.Within(1, 40), 1);
+        const Turns turns =
+            cut.MakeTurns({.step_columns = random.Within(1, 40)});
         for (int64_t n = 0; n < cut.schedule.count(); ++n) {
           const Tile tile = cut.schedule.At(n);
           const TileGroup& group = turns.GroupOf(n);
@@ -83,7 +84,8 @@ TEST(Turns, AreCountedInTheOrderOfTiles) {
   ForRandomProblems(
       500, TurnSpace(), [&](const AttentionProblem& p, Random& random) {
         const Cut cut(p, random);
-        const Turns turns = cut.MakeTurns(random.Within(1, 40), 1);
+        const Turns turns =
+            cut.MakeTurns({.step_columns = random.Within(1, 40)});
         for (int64_t n = 0; n < cut.schedule.count();) {
           const TileGroup group = turns.GroupOf(n);
           std::vector<int32_t> next(static_cast<size_t>(group.steps));
@@ -106,12 +108,39 @@ TEST(Turns, AreCountedInTheOrderOfTiles) {
   EXPECT_GT(shared, 1000);
 }
 
+// Tiles of a group come in their order, and a group begins only when all but a
+// few before it are over.
+TEST(Turns, TakeTilesOfAFewGroupsAtATime) {
+  ForRandomProblems(
+      500, TurnSpace(), [&](const AttentionProblem& p, Random& random) {
+        const Cut cut(p, random);
+        const int64_t mixed = random.Within(1, 5);
+        const Turns turns = cut.MakeTurns({.step_columns = 40, .mixed = mixed});
+        std::vector<bool> taken(static_cast<size_t>(cut.schedule.count()));
+        ASSERT_EQ(turns.order().size(), taken.size());
+        for (const int64_t n : turns.order()) {
+          const TileGroup& group = turns.GroupOf(n);
+          EXPECT_FALSE(taken[static_cast<size_t>(n)]);
+          EXPECT_TRUE(n == group.first || taken[static_cast<size_t>(n - 1)]);
+          taken[static_cast<size_t>(n)] = true;
+          int64_t open = 0;
+          for (int64_t m = 0; m < group.first;) {
+            const TileGroup& other = turns.GroupOf(m);
+            m += other.tiles;
+            open += taken[static_cast<size_t>(m - 1)] ? 0 : 1;
+          }
+          EXPECT_LT(open, mixed);
+        }
+      });
+}
+
 TEST(Turns, TellOfKeysThatNobodySees) {
   int64_t unseen = 0;
   ForRandomProblems(
       500, TurnSpace(), [&](const AttentionProblem& p, Random& random) {
         const Cut cut(p, random);
-        const Turns turns = cut.MakeTurns(random.Within(1, 40), 1);
+        const Turns turns =
+            cut.MakeTurns({.step_columns = random.Within(1, 40)});
         bool all = true;
         for (const Sequence& sequence : p.lengths.sequences) {
           all &= sequence.rows() > 0 || sequence.columns() == 0;
@@ -140,7 +169,9 @@ TEST(Turns, ComeOneByOneForAnyNumberOfWorkers) {
       100, TurnSpace(), [](const AttentionProblem& p, Random& random) {
         const Cut cut(p, random);
         const int64_t live = random.Within(1, 3);
-        Turns turns = cut.MakeTurns(random.Within(1, 20), live);
+        Turns turns = cut.MakeTurns({.step_columns = random.Within(1, 20),
+                                     .mixed = random.Within(1, live),
+                                     .live = live});
         // By set of sums: which group adds to it.
         std::vector<std::atomic<int64_t>> owner(static_cast<size_t>(live));
         for (auto& one : owner) one = -1;
@@ -149,7 +180,8 @@ TEST(Turns, ComeOneByOneForAnyNumberOfWorkers) {
         std::atomic<int64_t> next{0};
         ShuffledWorkers workers(4, random.Bits());
         workers.ForEach(5, [&](int64_t) {
-          for (int64_t n = next++; n < cut.schedule.count(); n = next++) {
+          for (int64_t k = next++; k < cut.schedule.count(); k = next++) {
+            const int64_t n = turns.order()[static_cast<size_t>(k)];
             const TileGroup& group = turns.GroupOf(n);
             if (!group.summed()) continue;
             turns.WaitForSums(group);
