@@ -60,7 +60,15 @@ class Launcher {
   void Run(Workers& workers);
 
  private:
+  // Calls work(n, tile) for all n in [0, count), in this order, with scratch
+  // memory for a tile.
+  template <typename Work>
+  void ForEach(Workers& workers, int64_t count, Work work);
+
   void Compute(int64_t number, BackwardTile& tile);
+  void ComputeQueries(int64_t number, BackwardTile& tile);
+  void ComputeKeys(const TileGroup& group, Range steps, BackwardTile& tile);
+  void SweepKeys(Workers& workers);
   void ComputeStep(const Tile& cut, BackwardTile& tile, KeyStep& step,
                    FunctionRef<void()> wait);
   void AddToSinks(const Tile& cut, const BackwardTile& tile, int64_t number);
@@ -77,6 +85,7 @@ class Launcher {
   const Schedule& schedule_;
   Turns turns_;
   BiasGradient bias_;
+  bool adds_to_bias_;
   std::vector<double> sinks_;  // [tile, head of the group]
 };
 
@@ -103,7 +112,8 @@ Launcher::Launcher(const Plan& plan, const Bindings& bindings,
               .mixed = place_.mixed,
               .live = place_.sums}),
       bias_(problem_, bindings, run_.sequences(),
-            place_.bias_sums.In(workspace)) {
+            place_.bias_sums.In(workspace)),
+      adds_to_bias_(bias_.wanted()) {
   run_.shape().row_block = place_.row_block;
   run_.shape().value_stride = place_.value_stride;
   run_.shape().panel_rows = kernels_.panel_rows;
@@ -115,19 +125,35 @@ Launcher::Launcher(const Plan& plan, const Bindings& bindings,
 void Launcher::Run(Workers& workers) {
   run_.ClearRowsOfNobody(turns_.SomeKeysAreUnseen());
   bias_.Clear();
-  // Who adds to an element of a shared bias first must not depend on who works.
-  const int64_t slots = bias_.shared() ? 1 : place_.slots;
-  const int64_t count = schedule_.count();
-  std::atomic<int64_t> next{0};
-  workers.ForEach(std::min(slots, count), [&](int64_t slot) {
-    BackwardTile tile;
-    place_.Fill(workspace_, slot, tile);
-    for (int64_t n = next++; n < count; n = next++) {
-      Compute(turns_.order()[static_cast<size_t>(n)], tile);
+  BackwardShape& shape = run_.shape();
+  const BackwardShape whole = shape;
+  if (place_.sweeps_twice) shape.wants_key = shape.wants_value = false;
+  ForEach(workers, schedule_.count(), [&](int64_t n, BackwardTile& tile) {
+    const int64_t number = turns_.order()[static_cast<size_t>(n)];
+    if (place_.sweeps_twice) {
+      ComputeQueries(number, tile);
+    } else {
+      Compute(number, tile);
     }
   });
   bias_.Store();
   StoreSinks();
+  if (!place_.sweeps_twice || !(whole.wants_key || whole.wants_value)) return;
+  shape = whole;
+  shape.wants_query = shape.wants_sink = adds_to_bias_ = false;
+  SweepKeys(workers);
+}
+
+template <typename Work>
+void Launcher::ForEach(Workers& workers, int64_t count, Work work) {
+  // Who adds to an element of a shared bias first must not depend on who works.
+  const int64_t slots = bias_.shared() ? 1 : place_.slots;
+  std::atomic<int64_t> next{0};
+  workers.ForEach(std::min(slots, count), [&](int64_t slot) {
+    BackwardTile tile;
+    place_.Fill(workspace_, slot, tile);
+    for (int64_t n = next++; n < count; n = next++) work(n, tile);
+  });
 }
 
 void Launcher::Compute(int64_t number, BackwardTile& tile) {
@@ -166,6 +192,72 @@ void Launcher::Compute(int64_t number, BackwardTile& tile) {
   if (summed) turns_.Finish(group);
 }
 
+// Gradients of queries alone.
+void Launcher::ComputeQueries(int64_t number, BackwardTile& tile) {
+  const Tile cut = schedule_.At(number);
+  run_.FillTile(cut, tile);
+  kernels_.start(tile);
+  for (int64_t s = 0; s < turns_.GroupOf(number).steps; ++s) {
+    KeyStep step;
+    step.cols = turns_.StepOf(number, s);
+    if (step.cols.empty()) continue;
+    ComputeStep(cut, tile, step, [] {});
+  }
+  kernels_.finish(tile);
+  AddToSinks(cut, tile, number);
+}
+
+void Launcher::SweepKeys(Workers& workers) {
+  struct Item {
+    const TileGroup& group;
+    Range steps;
+  };
+  std::vector<Item> items;
+  for (const TileGroup& group : turns_.groups()) {
+    for (int64_t s = 0; s < group.steps; s += place_.swept_steps) {
+      items.push_back(
+          {group, {s, std::min(s + place_.swept_steps, group.steps)}});
+    }
+  }
+  ForEach(workers, static_cast<int64_t>(items.size()),
+          [&](int64_t n, BackwardTile& tile) {
+            const Item& item = items[static_cast<size_t>(n)];
+            ComputeKeys(item.group, item.steps, tile);
+          });
+}
+
+// Gradients of the keys of some steps alone, from all tiles that see them.
+void Launcher::ComputeKeys(const TileGroup& group, Range steps,
+                           BackwardTile& tile) {
+  const int64_t most = steps.size() * group.step_columns;
+  std::fill_n(tile.scratch.grad_keys, most * place_.key_stride, 0.0f);
+  std::fill_n(tile.scratch.grad_values, most * place_.value_stride, 0.0f);
+  std::vector<KeyStep> sums(static_cast<size_t>(steps.size()));
+  for (int64_t n = group.first; n < group.first + group.tiles; ++n) {
+    bool started = false;
+    for (int64_t s = steps.first; s < steps.last; ++s) {
+      const Range cols = turns_.StepOf(n, s);
+      if (cols.empty()) continue;
+      const Tile cut = schedule_.At(n);
+      if (!started) {
+        run_.FillTile(cut, tile);
+        kernels_.start(tile);
+      }
+      started = true;
+      KeyStep& step = sums[static_cast<size_t>(s - steps.first)];
+      const int64_t key = (s - steps.first) * group.step_columns;
+      step.cols = cols;
+      step.grad_keys = tile.scratch.grad_keys + key * place_.key_stride;
+      step.grad_values = tile.scratch.grad_values + key * place_.value_stride;
+      ComputeStep(cut, tile, step, [] {});
+    }
+  }
+  // Keys that nobody sees are 0 already.
+  for (const KeyStep& step : sums) {
+    if (!step.cols.empty()) kernels_.store(tile, step);
+  }
+}
+
 // `wait` returns when it is the tile's turn to add to the step's sums.
 void Launcher::ComputeStep(const Tile& cut, BackwardTile& tile, KeyStep& step,
                            FunctionRef<void()> wait) {
@@ -175,7 +267,7 @@ void Launcher::ComputeStep(const Tile& cut, BackwardTile& tile, KeyStep& step,
   for (int64_t first = 0; first < rows; first += size) {
     const Range block{first, std::min(first + size, rows)};
     kernels_.weigh(tile, step, block);
-    if (bias_.wanted()) bias_.Add(cut, tile, step, block);
+    if (adds_to_bias_) bias_.Add(cut, tile, step, block);
     if (first == 0) wait();
     kernels_.add(tile, step, block);
   }

@@ -45,6 +45,41 @@ Extents ExtentsOf(const AttentionProblem& problem, int64_t tile_rows) {
   return extents;
 }
 
+// What sums may take at most.
+double SumBytes(const AttentionProblem& problem, int64_t all_rows) {
+  const double grad_query = 4 * static_cast<double>(all_rows) *
+                            static_cast<double>(QueryChannels(problem));
+  return std::clamp(4 * grad_query, kLeastSumBytes, kMostSumBytes);
+}
+
+// As many sets of sums as may be of use and are not too large.
+void LayOutSums(const Plan& plan, BackwardPlace& place,
+                WorkspaceLayout& layout) {
+  const AttentionProblem& problem = plan.problem;
+  // Lengths that only the stream knows may cut rows in any way.
+  const bool known = SequencesAreKnown(problem);
+  const Extents extents = ExtentsOf(problem, known ? plan.shape.rows : 0);
+  if (extents.most_columns == 0) return;
+  const int64_t columns = extents.most_columns + kWidestBlock;
+  const double each =
+      4 * static_cast<double>(columns) *
+      static_cast<double>(place.key_stride + place.value_stride);
+  const auto fitting =
+      static_cast<int64_t>(SumBytes(problem, extents.all_rows) / each);
+  if (fitting == 0) {
+    place.sweeps_twice = true;
+    place.swept_steps = kSweptSteps;
+    return;
+  }
+  place.mixed = std::min({place.slots, kMostMixed, fitting});
+  const int64_t groups = problem.lengths.count() * problem.kv_heads;
+  place.sums = std::min({place.mixed + place.mixed / 2 + 1, groups, fitting});
+  place.key_sums = layout.Reserve<float>(
+      "sums of grad keys", place.sums * columns * place.key_stride);
+  place.value_sums = layout.Reserve<float>(
+      "sums of grad values", place.sums * columns * place.value_stride);
+}
+
 }  // namespace
 
 TileShape BackwardTileShape(const AttentionProblem& problem,
@@ -102,8 +137,10 @@ BackwardPlace BackwardLayout(const Plan& plan, WorkspaceLayout& layout) {
   place.row_facts = floats("row max, row sum, delta, inner", 4 * rows);
   place.keys = floats("keys", keys * place.key_stride);
   place.values = floats("values", keys * place.value_stride);
-  place.grad_keys = floats("grad keys", keys * place.key_stride);
-  place.grad_values = floats("grad values", keys * place.value_stride);
+  LayOutSums(plan, place, layout);
+  const int64_t swept = place.swept_steps * shape.cols + kWidestBlock;
+  place.grad_keys = floats("grad keys", swept * place.key_stride);
+  place.grad_values = floats("grad values", swept * place.value_stride);
   place.weights =
       floats("weights and grad scores", 2 * place.row_block * place.panel_keys);
   place.stage = floats("rows between layouts", 4 * place.stage_stride);
@@ -115,19 +152,6 @@ BackwardPlace BackwardLayout(const Plan& plan, WorkspaceLayout& layout) {
       layout.Reserve<BackwardLane>("rows of gradients", place.slots * rows);
   place.seen = layout.Reserve<Range>("seen keys", place.slots * rows);
   place.odd = layout.Reserve<uint8_t>("odd panels", place.slots * rows);
-  // Lengths that only the stream knows may cut rows in any way.
-  const Extents extents =
-      ExtentsOf(problem, SequencesAreKnown(problem) ? shape.rows : 0);
-  if (extents.most_columns > 0) {
-    place.mixed = std::min(place.slots, kMostMixed);
-    const int64_t groups = problem.lengths.count() * problem.kv_heads;
-    place.sums = std::min(place.mixed + place.mixed / 2 + 1, groups);
-    const int64_t columns = extents.most_columns + kWidestBlock;
-    place.key_sums = layout.Reserve<float>(
-        "sums of grad keys", place.sums * columns * place.key_stride);
-    place.value_sums = layout.Reserve<float>(
-        "sums of grad values", place.sums * columns * place.value_stride);
-  }
   place.bias_sums =
       layout.Reserve<double>("grad bias", BiasGradient::SumsOf(problem));
   return place;

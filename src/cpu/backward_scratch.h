@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The scratch memory of the backward direction: one slot for every tile that is
-// computed at a time, and sums of gradients that several tiles add to.
+// computed at a time, and sums of gradients that several tiles add to, which
+// are bounded (tuning.h, kMostSumBytes).
 #pragma once
 
 #include <cstddef>
@@ -36,6 +37,10 @@ struct BackwardPlace {
   int64_t sums = 0;
   int64_t mixed = 1;  // groups of tiles that are computed at a time
   Region<float> key_sums, value_sums;
+  // One set of sums would be too large: gradients of queries are computed in
+  // one sweep, those of keys in another, `swept_steps` steps of keys at a time.
+  bool sweeps_twice = false;
+  int64_t swept_steps = 1;
   Region<double> bias_sums;  // as the tensor, where elements belong to many
 
   void Fill(std::byte* workspace, int64_t slot, BackwardTile& tile) const;

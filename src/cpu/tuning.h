@@ -107,6 +107,14 @@ inline constexpr double kMostGradRowBytes = 4 << 20;
 // of the gradients of its keys.
 inline constexpr int64_t kMostMixed = 16;
 
+// What sums of gradients of keys that several tiles add to may take: four times
+// the gradients of queries in fp32, but at least and at most so much. Where one
+// kv head needs more, its keys are swept twice, and steps of keys are computed
+// so many at a time.
+inline constexpr double kLeastSumBytes = 16 << 20;
+inline constexpr double kMostSumBytes = 1 << 30;
+inline constexpr int64_t kSweptSteps = 8;
+
 // The part of a second cache that a step's keys, values and their gradients may
 // fill.
 inline constexpr double kGradColumnShare = 0.45;

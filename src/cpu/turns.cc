@@ -76,18 +76,13 @@ void Turns::FindUnseen() {
     unseen_ |= sequence.rows() == 0 && sequence.columns() > 0;
   }
   for (const TileGroup& group : groups_) {
-    if (unseen_) return;
-    std::vector<bool> seen(static_cast<size_t>(group.steps));
-    for (int64_t n = 0; n < group.tiles; ++n) {
-      const Tile tile = schedule_.At(group.first + n);
-      for (int64_t s = 0; s < group.steps; ++s) {
-        const int64_t first = s * group.step_columns;
-        if (Sees(tile, {first, first + group.step_columns})) {
-          seen[static_cast<size_t>(s)] = true;
-        }
+    for (int64_t s = 0; s < group.steps && !unseen_; ++s) {
+      bool seen = false;
+      for (int64_t n = 0; n < group.tiles && !seen; ++n) {
+        seen = !StepOf(group.first + n, s).empty();
       }
+      unseen_ = !seen;
     }
-    unseen_ = std::find(seen.begin(), seen.end(), false) != seen.end();
   }
 }
 
@@ -128,25 +123,27 @@ bool Turns::Sees(const Tile& tile, Range cols) const {
   return !all.empty() && band.Classify(positions, all) != TileKind::kEmpty;
 }
 
+Range Turns::StepOf(int64_t tile, int64_t step) const {
+  const Tile cut = schedule_.At(tile);
+  const int64_t columns =
+      sequences_[static_cast<size_t>(cut.sequence)].columns();
+  const int64_t size = GroupOf(tile).step_columns;
+  const Range cols{step * size, std::min((step + 1) * size, columns)};
+  return Sees(cut, cols) ? cols : Range{};
+}
+
 std::vector<Turn> Turns::Of(int64_t tile) const {
   const TileGroup& group = GroupOf(tile);
-  const int64_t columns =
-      sequences_[static_cast<size_t>(schedule_.At(tile).sequence)].columns();
   std::vector<Turn> turns(static_cast<size_t>(group.steps));
-  for (int64_t n = 0; n < group.tiles; ++n) {
-    const int64_t number = group.first + n;
-    const Tile other = schedule_.At(number);
-    for (int64_t s = 0; s < group.steps; ++s) {
-      Turn& turn = turns[static_cast<size_t>(s)];
-      const int64_t first = s * group.step_columns;
-      const Range cols{first, std::min(first + group.step_columns, columns)};
-      if (!Sees(other, cols)) continue;
-      turn.before += number < tile ? 1 : 0;
-      if (number == tile) {
-        turn.cols = cols;
-        turn.last = true;
-      }
-      if (number > tile) turn.last = false;
+  for (int64_t s = 0; s < group.steps; ++s) {
+    Turn& turn = turns[static_cast<size_t>(s)];
+    turn.cols = StepOf(tile, s);
+    if (turn.cols.empty()) continue;
+    turn.last = true;
+    for (int64_t n = group.first; n < group.first + group.tiles; ++n) {
+      if (n == tile || StepOf(n, s).empty()) continue;
+      turn.before += n < tile ? 1 : 0;
+      turn.last &= n < tile;
     }
   }
   return turns;

@@ -57,6 +57,7 @@ class Turns {
   // The tiles' numbers, in the order in which they must be taken.
   std::span<const int64_t> order() const { return order_; }
 
+  std::span<const TileGroup> groups() const { return groups_; }
   const TileGroup& GroupOf(int64_t tile) const;
 
   // Whether some key of some sequence is in no tile's step.
@@ -64,6 +65,9 @@ class Turns {
 
   // By step of the tile's group.
   std::vector<Turn> Of(int64_t tile) const;
+
+  // The keys of a step of the tile's group; empty if the tile sees none.
+  Range StepOf(int64_t tile, int64_t step) const;
 
   void WaitForSums(const TileGroup& group) const;
   void Wait(const TileGroup& group, int64_t step, const Turn& turn) const;

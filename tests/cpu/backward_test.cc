@@ -83,6 +83,12 @@ TEST_P(Backward, IsRightWhereTilesShareKeys) {
   ExpectRight("bwd f32 h=2 d=8 q=900 k=30 mask");
 }
 
+// Keys so many, and queries so few, that sums of their gradients would be much
+// larger than the queries: backward_scratch_test.cc has the bound.
+TEST_P(Backward, IsRightWhereKeysAreSweptTwice) {
+  ExpectRight("bwd bf16 h=2/1 d=1+1 q=65 k=44500 window:40000:9 sink");
+}
+
 // Channels beyond one slice of a score's sum.
 TEST_P(Backward, IsRightOnWideProblems) {
   ExpectRight("bwd f32 h=2/1 d=576/512 q=40 k=50 causal");

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// The law of accuracy: against fp64, gradients of tiles err no more than those
+// of a plain fp32 computation with the same storage types, whatever the numbers
+// are like. The plain one sums in order and rounds results once.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "base/number.h"
+#include "base/str.h"
+#include "cpu/backward.h"
+#include "cpu/backward_kernel.h"
+#include "plan/plan.h"
+#include "problem/notation.h"
+#include "tests/cpu/targets.h"
+#include "tests/testing/shuffled_workers.h"
+#include "tests/testing/small_case.h"
+
+namespace flashacl::cpu {
+namespace {
+
+using testing::OnTarget;
+
+constexpr int64_t kDim = 64;
+
+// What numbers and masks are like.
+struct Kind {
+  const char* name;
+  const char* rule;
+  double scale;          // of scores
+  int64_t outliers = 0;  // one element in so many is 100 times larger
+  double values = 1;     // magnitude of values and gradients of outputs
+  int64_t rows = 150;
+  int64_t columns = 300;
+};
+
+constexpr Kind kKinds[] = {
+    {"normal", "", 0.125},
+    {"outliers", "", 0.125, 500},
+    {"large_scale", "", 2},
+    {"tiny_scale", "", 1e-5},
+    {"negative_scale", "", -0.125},
+    {"large_values", "", 0.125, 0, 100},
+    {"tiny_values", "", 0.125, 0, 1e-2},
+    {"few_keys", " window:3:0", 0.125},
+    {"causal", " causal", 0.125},
+    {"many_rows", "", 0.125, 0, 1, 700, 60},
+};
+
+struct Operands {
+  int64_t rows, columns;
+  Band band;
+  double scale;
+  std::vector<float> q, k, v, out, grad_out, max, sum;  // [row, channel]
+};
+
+template <typename T>
+struct Gradients {
+  std::vector<T> q, k, v;
+};
+
+template <typename T>
+T DotOf(const float* a, const float* b) {
+  T sum = 0;
+  for (int64_t d = 0; d < kDim; ++d) {
+    sum += static_cast<T>(a[d]) * static_cast<T>(b[d]);
+  }
+  return sum;
+}
+
+// The formulas, in T, summed in order.
+template <typename T>
+Gradients<T> Plain(const Operands& o) {
+  Gradients<T> grads;
+  grads.q.resize(o.q.size());
+  grads.k.resize(o.k.size());
+  grads.v.resize(o.v.size());
+  const T scale = static_cast<T>(static_cast<float>(o.scale));
+  for (int64_t i = 0; i < o.rows; ++i) {
+    const size_t row = static_cast<size_t>(i * kDim);
+    const T max = static_cast<T>(o.max[static_cast<size_t>(i)]);
+    const T sum = static_cast<T>(o.sum[static_cast<size_t>(i)]);
+    const T delta = DotOf<T>(&o.grad_out[row], &o.out[row]);
+    for (int64_t j = 0; j < o.columns; ++j) {
+      if (!o.band.Sees(i, j)) continue;
+      const size_t key = static_cast<size_t>(j * kDim);
+      const T score = DotOf<T>(&o.q[row], &o.k[key]) * scale;
+      const T p = std::exp(score - max) / sum;
+      const T dp = DotOf<T>(&o.grad_out[row], &o.v[key]);
+      const T ds = p * (dp - delta);
+      for (size_t d = 0; d < kDim; ++d) {
+        grads.v[key + d] += p * static_cast<T>(o.grad_out[row + d]);
+        grads.q[row + d] += ds * static_cast<T>(o.k[key + d]);
+        grads.k[key + d] += ds * static_cast<T>(o.q[row + d]);
+      }
+    }
+  }
+  for (T& x : grads.q) x *= scale;
+  for (T& x : grads.k) x *= scale;
+  return grads;
+}
+
+double Rounded(DType dtype, double value) {
+  std::byte bytes[8];
+  WriteNumber(dtype, bytes, value);
+  return ReadNumber(dtype, bytes);
+}
+
+struct Errors {
+  double squares = 0;
+  double greatest = 0;
+
+  void Add(double error) {
+    squares += error * error;
+    greatest = std::max(greatest, std::fabs(error));
+  }
+};
+
+void Fill(const Kind& kind, Random& random, SmallCase& small) {
+  for (const Slot slot :
+       {Slot::kQuery, Slot::kKey, Slot::kValue, Slot::kGradOut}) {
+    for (int64_t n = 0; n < small.count(slot); ++n) {
+      double x = double{random.Bell()};
+      if (kind.outliers > 0 && random.OneIn(kind.outliers)) x *= 100;
+      if (slot == Slot::kValue || slot == Slot::kGradOut) x *= kind.values;
+      small.Put(slot, n, x);
+    }
+  }
+  RunForwardTwin(small);
+}
+
+void RunTiles(const SmallCase& small) {
+  Plan plan;
+  plan.problem = small.problem();
+  kCpuBackward.prepare(DeviceInfo{}, plan);
+  std::vector<std::byte> workspace(static_cast<size_t>(plan.workspace.bytes()) +
+                                   64);
+  const size_t past = reinterpret_cast<uintptr_t>(workspace.data()) % 64;
+  ShuffledWorkers alone(1);
+  ASSERT_TRUE(kCpuBackward
+                  .launch(plan, small.bindings(),
+                          workspace.data() + (64 - past) % 64, alone)
+                  .ok());
+}
+
+std::vector<float> FloatsOf(const SmallCase& small, Slot slot) {
+  std::vector<float> values;
+  for (const double x : small.Get(slot)) {
+    values.push_back(static_cast<float>(x));
+  }
+  return values;
+}
+
+Operands OperandsOf(const SmallCase& small) {
+  const AttentionProblem& p = small.problem();
+  const Sequence& extent = p.lengths.sequences[0];
+  Operands o{.rows = extent.rows(),
+             .columns = extent.columns(),
+             .band = p.mask.BandOf(0, extent.rows(), extent.columns()),
+             .scale = double{p.score.scale},
+             .q = FloatsOf(small, Slot::kQuery),
+             .k = FloatsOf(small, Slot::kKey),
+             .v = FloatsOf(small, Slot::kValue),
+             .out = FloatsOf(small, Slot::kOut),
+             .grad_out = FloatsOf(small, Slot::kGradOut),
+             .max = {},
+             .sum = {}};
+  for (int64_t i = 0; i < o.rows; ++i) {
+    const SmallCase::Cell cell{0, 0, i, 0};
+    o.max.push_back(static_cast<float>(small.GetCell(Slot::kRowMax, cell)));
+    o.sum.push_back(static_cast<float>(small.GetCell(Slot::kRowSum, cell)));
+  }
+  return o;
+}
+
+// Both are random variables; what differs in their favour or not is that tiles
+// multiply by a reciprocal and that their exp errs by a bit more than the C
+// library's.
+constexpr double kMostRms = 1.1;
+constexpr double kMostGreatest = 1.5;
+
+struct Compared {
+  const SmallCase& small;
+  Slot slot;
+};
+
+void ExpectNoWorse(const Compared& compared, const std::vector<float>& plain,
+                   const std::vector<double>& truth) {
+  const DType dtype = compared.small.problem()[compared.slot].dtype;
+  Errors of_tiles, of_plain;
+  for (size_t n = 0; n < truth.size(); ++n) {
+    const double got =
+        compared.small.Get(compared.slot, static_cast<int64_t>(n));
+    of_tiles.Add(got - truth[n]);
+    of_plain.Add(Rounded(dtype, double{plain[n]}) - truth[n]);
+  }
+  EXPECT_LE(std::sqrt(of_tiles.squares), kMostRms * std::sqrt(of_plain.squares))
+      << Name(compared.slot) << ", "
+      << std::sqrt(of_tiles.squares / of_plain.squares);
+  EXPECT_LE(of_tiles.greatest, kMostGreatest * of_plain.greatest)
+      << Name(compared.slot) << ", " << of_tiles.greatest / of_plain.greatest;
+}
+
+struct Setting {
+  int64_t target;
+  Kind kind;
+
+  std::string name() const {
+    return Str("{}_{}", hwy::TargetName(target), kind.name);
+  }
+  friend void PrintTo(const Setting& setting, std::ostream* stream) {
+    *stream << setting.name();
+  }
+};
+
+std::vector<Setting> Settings() {
+  std::vector<Setting> settings;
+  for (const int64_t target : testing::TargetsHere(BackwardTargets())) {
+    for (const Kind& kind : kKinds) settings.push_back({target, kind});
+  }
+  return settings;
+}
+
+class BackwardAccuracy : public ::testing::TestWithParam<Setting> {};
+
+TEST_P(BackwardAccuracy, IsThatOfPlainSums) {
+  const auto& [target, kind] = GetParam();
+  const OnTarget on(target);
+  for (const char* dtype : {"f32", "f16", "bf16"}) {
+    const std::string line =
+        Str("bwd {} h=1 d={} q={} k={}{} scale:{}", dtype, kDim, kind.rows,
+            kind.columns, kind.rule, kind.scale);
+    SCOPED_TRACE(line);
+    const Result<AttentionProblem> problem = Parse(line);
+    ASSERT_TRUE(problem.ok()) << problem.status().message();
+    Random random(11);
+    SmallCase small(*problem);
+    Fill(kind, random, small);
+    RunTiles(small);
+    const Operands operands = OperandsOf(small);
+    const Gradients<double> truth = Plain<double>(operands);
+    const Gradients<float> plain = Plain<float>(operands);
+    ExpectNoWorse({small, Slot::kGradQuery}, plain.q, truth.q);
+    ExpectNoWorse({small, Slot::kGradKey}, plain.k, truth.k);
+    ExpectNoWorse({small, Slot::kGradValue}, plain.v, truth.v);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, BackwardAccuracy,
+                         ::testing::ValuesIn(Settings()),
+                         [](const auto& one) { return one.param.name(); });
+
+}  // namespace
+}  // namespace flashacl::cpu
