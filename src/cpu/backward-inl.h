@@ -56,6 +56,17 @@ inline float Dot(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
   return hn::GetLane(hn::SumOfLanes(kF, hn::Add(sum[0], sum[1]))) + rest;
 }
 
+// Asks for the operands of a row that is loaded soon.
+inline void PrefetchBackwardRow(const BackwardTile& tile, int64_t r) {
+  if (r >= tile.scores.rows) return;
+  const ForwardShape& shape = *tile.scores.shape;
+  const Lane& lane = tile.scores.scratch.lanes[r];
+  PrefetchRow(lane.query, shape.qk_dim * shape.query.element_bytes);
+  PrefetchRow(lane.out, shape.v_dim * shape.out.element_bytes);
+  PrefetchRow(tile.scratch.lanes[r].grad_out,
+              shape.v_dim * tile.shape->grad_out.element_bytes);
+}
+
 // One row's operands, and what of it every key needs: max, 1 / sum and delta.
 inline void LoadBackwardRow(BackwardTile& tile, int64_t r) {
   const ForwardShape& shape = *tile.scores.shape;
@@ -112,6 +123,7 @@ inline void StartTile(BackwardTile& tile) {
   std::fill_n(scratch.inner, rows, 0.0f);
   for (int64_t first = 0; first < rows; first += 4) {
     for (int64_t r = first; r < first + 4; ++r) {
+      PrefetchBackwardRow(tile, r + kPrefetchRows);
       if (r < tile.scores.rows) {
         LoadBackwardRow(tile, r);
       } else {
@@ -339,11 +351,28 @@ inline void AddBlock(const BackwardTile& tile, const KeyStep& step,
   }
 }
 
+// Asks for the lines that the gradients of key `j` of a step go to.
+inline void PrefetchGradRows(const BackwardTile& tile, const KeyStep& step,
+                             int64_t j) {
+  if (j >= step.cols.size()) return;
+  const int64_t row = step.cols.first + j;
+  if (tile.grad_key.base != nullptr) {
+    PrefetchRow(tile.grad_key.base + row * tile.grad_key.row_bytes,
+                tile.scores.shape->qk_dim * tile.shape->grad_key.element_bytes);
+  }
+  if (tile.grad_value.base != nullptr) {
+    PrefetchRow(
+        tile.grad_value.base + row * tile.grad_value.row_bytes,
+        tile.scores.shape->v_dim * tile.shape->grad_value.element_bytes);
+  }
+}
+
 // Finished sums of a step's keys, to where the caller wants them.
 inline void StoreStep(const BackwardTile& tile, const KeyStep& step) {
   const ForwardShape& shape = *tile.scores.shape;
   const int64_t key_stride = tile.scores.scratch.key_stride;
   for (int64_t j = 0; j < step.cols.size(); ++j) {
+    PrefetchGradRows(tile, step, j + kPrefetchRows);
     float* const key = step.grad_keys + j * key_stride;
     const float* const value = step.grad_values + j * tile.shape->value_stride;
     const int64_t row = step.cols.first + j;
@@ -375,6 +404,12 @@ inline void FinishTile(const BackwardTile& tile) {
   const ForwardShape& shape = *tile.scores.shape;
   if (!tile.shape->wants_query) return;
   for (int64_t r = 0; r < tile.scores.rows; ++r) {
+    const int64_t ahead = r + kPrefetchRows;
+    if (ahead < tile.scores.rows &&
+        tile.scratch.lanes[ahead].grad_query != nullptr) {
+      PrefetchRow(tile.scratch.lanes[ahead].grad_query,
+                  shape.qk_dim * tile.shape->grad_query.element_bytes);
+    }
     float* const row =
         tile.scratch.grad_query + r * tile.scores.scratch.key_stride;
     const BackwardLane& lane = tile.scratch.lanes[r];

@@ -60,15 +60,23 @@ class Launcher {
   void Run(Workers& workers);
 
  private:
-  // Calls work(n, tile) for all n in [0, count), in this order, with scratch
-  // memory for a tile.
+  // One of those that work at the same time.
+  struct Worker {
+    int64_t slot;
+    BackwardTile tile;
+  };
+
+  // Calls work(n, worker) for all n in [0, count), begun in this order.
   template <typename Work>
   void ForEach(Workers& workers, int64_t count, Work work);
 
-  void Compute(int64_t number, BackwardTile& tile);
+  void ComputeTiles(Workers& workers);
+  void SweepKeys(Workers& workers);
+
+  // `alone`: no other worker computes tiles of the same kv head.
+  void Compute(int64_t number, bool alone, Worker& worker);
   void ComputeQueries(int64_t number, BackwardTile& tile);
   void ComputeKeys(const TileGroup& group, Range steps, BackwardTile& tile);
-  void SweepKeys(Workers& workers);
   void ComputeStep(const Tile& cut, BackwardTile& tile, KeyStep& step,
                    FunctionRef<void()> wait);
   void AddToSinks(const Tile& cut, const BackwardTile& tile, int64_t number);
@@ -128,15 +136,8 @@ void Launcher::Run(Workers& workers) {
   BackwardShape& shape = run_.shape();
   const BackwardShape whole = shape;
   if (place_.sweeps_twice) shape.wants_key = shape.wants_value = false;
-  ForEach(workers, schedule_.count(), [&](int64_t n, BackwardTile& tile) {
-    const int64_t number = turns_.order()[static_cast<size_t>(n)];
-    if (place_.sweeps_twice) {
-      ComputeQueries(number, tile);
-    } else {
-      Compute(number, tile);
-    }
-  });
-  bias_.Store();
+  ComputeTiles(workers);
+  bias_.Store(workers);
   StoreSinks();
   if (!place_.sweeps_twice || !(whole.wants_key || whole.wants_value)) return;
   shape = whole;
@@ -146,24 +147,57 @@ void Launcher::Run(Workers& workers) {
 
 template <typename Work>
 void Launcher::ForEach(Workers& workers, int64_t count, Work work) {
-  // Who adds to an element of a shared bias first must not depend on who works.
-  const int64_t slots = bias_.shared() ? 1 : place_.slots;
   std::atomic<int64_t> next{0};
+  // Who computes a kv head alone needs a set of sums.
+  const int64_t slots = bias_.shared() && place_.sums > 0
+                            ? std::min(place_.slots, place_.sums)
+                            : place_.slots;
   workers.ForEach(std::min(slots, count), [&](int64_t slot) {
-    BackwardTile tile;
-    place_.Fill(workspace_, slot, tile);
-    for (int64_t n = next++; n < count; n = next++) work(n, tile);
+    Worker worker{slot, {}};
+    place_.Fill(workspace_, slot, worker.tile);
+    for (int64_t n = next++; n < count; n = next++) work(n, worker);
   });
 }
 
-void Launcher::Compute(int64_t number, BackwardTile& tile) {
+void Launcher::ComputeTiles(Workers& workers) {
+  const auto compute = [&](int64_t number, Worker& worker) {
+    if (place_.sweeps_twice) {
+      ComputeQueries(number, worker.tile);
+    } else {
+      Compute(number, bias_.shared(), worker);
+    }
+  };
+  if (!bias_.shared()) {
+    const std::span<const int64_t> order = turns_.order();
+    return ForEach(workers, schedule_.count(), [&](int64_t n, Worker& worker) {
+      compute(order[static_cast<size_t>(n)], worker);
+    });
+  }
+  // Who adds to an element of a bias first must not depend on who works.
+  std::vector<std::vector<int64_t>> classes(
+      static_cast<size_t>(bias_.classes()));
+  for (int64_t n = 0; n < schedule_.count(); ++n) {
+    const int64_t own = bias_.ClassOf(schedule_.At(n));
+    classes[static_cast<size_t>(own)].push_back(n);
+  }
+  ForEach(workers, bias_.classes(), [&](int64_t own, Worker& worker) {
+    for (const int64_t n : classes[static_cast<size_t>(own)]) {
+      compute(n, worker);
+    }
+  });
+}
+
+void Launcher::Compute(int64_t number, bool alone, Worker& worker) {
+  BackwardTile& tile = worker.tile;
   const Tile cut = schedule_.At(number);
   const TileGroup& group = turns_.GroupOf(number);
   const std::vector<Turn> turns = turns_.Of(number);
   const bool summed = group.summed();
+  const bool waits = summed && !alone;
+  const int64_t set = alone ? worker.slot : group.sums;
   run_.FillTile(cut, tile);
   kernels_.start(tile);
-  if (summed) turns_.WaitForSums(group);
+  if (waits) turns_.WaitForSums(group);
   for (int64_t s = 0; s < group.steps; ++s) {
     const Turn& turn = turns[static_cast<size_t>(s)];
     if (turn.cols.empty()) continue;
@@ -172,24 +206,24 @@ void Launcher::Compute(int64_t number, BackwardTile& tile) {
     step.grad_keys = tile.scratch.grad_keys;
     step.grad_values = tile.scratch.grad_values;
     if (summed) {
-      step.grad_keys = place_.KeySums(workspace_, group.sums) +
-                       turn.cols.first * place_.key_stride;
-      step.grad_values = place_.ValueSums(workspace_, group.sums) +
+      step.grad_keys =
+          place_.KeySums(workspace_, set) + turn.cols.first * place_.key_stride;
+      step.grad_values = place_.ValueSums(workspace_, set) +
                          turn.cols.first * place_.value_stride;
     }
     ComputeStep(cut, tile, step, [&] {
-      if (summed) turns_.Wait(group, s, turn);
+      if (waits) turns_.Wait(group, s, turn);
       if (turn.before > 0) return;
       const int64_t keys = turn.cols.size();
       std::fill_n(step.grad_keys, keys * place_.key_stride, 0.0f);
       std::fill_n(step.grad_values, keys * place_.value_stride, 0.0f);
     });
     if (turn.last) kernels_.store(tile, step);
-    if (summed) turns_.Pass(group, s, turn);
+    if (waits) turns_.Pass(group, s, turn);
   }
   kernels_.finish(tile);
   AddToSinks(cut, tile, number);
-  if (summed) turns_.Finish(group);
+  if (waits) turns_.Finish(group);
 }
 
 // Gradients of queries alone.
@@ -220,9 +254,9 @@ void Launcher::SweepKeys(Workers& workers) {
     }
   }
   ForEach(workers, static_cast<int64_t>(items.size()),
-          [&](int64_t n, BackwardTile& tile) {
+          [&](int64_t n, Worker& worker) {
             const Item& item = items[static_cast<size_t>(n)];
-            ComputeKeys(item.group, item.steps, tile);
+            ComputeKeys(item.group, item.steps, worker.tile);
           });
 }
 

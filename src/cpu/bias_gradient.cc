@@ -19,6 +19,19 @@ TensorSpec SpecOf(const AttentionProblem& problem) {
   return spec;
 }
 
+void WriteFloat(DType dtype, std::byte* at, float value) {
+  switch (dtype) {
+    case DType::kF32:
+      return flashacl::Store(at, value);
+    case DType::kF16:
+      return flashacl::Store(at, F16FromF32(value));
+    case DType::kBf16:
+      return flashacl::Store(at, Bf16FromF32(value));
+    default:
+      return WriteNumber(dtype, at, double{value});
+  }
+}
+
 // Whether two scores of the widest lengths there may be share an element.
 bool IsShared(const AttentionProblem& problem) {
   const TensorSpec& spec = problem[Slot::kGradBias];
@@ -61,6 +74,28 @@ BiasGradient::BiasGradient(const AttentionProblem& problem,
       sums_(sums),
       shared_(IsShared(problem)) {}
 
+bool BiasGradient::SequencesAreApart() const {
+  const TensorSpec& spec = grid_.spec();
+  return spec.placement == Placement::kBlocks || spec.strides[0] != 0;
+}
+
+bool BiasGradient::HeadsAreApart() const {
+  const TensorSpec& spec = grid_.spec();
+  return spec.placement == Placement::kBlocks ? spec.dims[1] != 1
+                                              : spec.strides[1] != 0;
+}
+
+int64_t BiasGradient::classes() const {
+  return (SequencesAreApart() ? problem_.lengths.count() : 1) *
+         (HeadsAreApart() ? problem_.kv_heads : 1);
+}
+
+int64_t BiasGradient::ClassOf(const Tile& cut) const {
+  const int64_t of_head = HeadsAreApart() ? cut.kv_head : 0;
+  if (!SequencesAreApart()) return of_head;
+  return cut.sequence * (HeadsAreApart() ? problem_.kv_heads : 1) + of_head;
+}
+
 // Elements of scores that nobody sees are 0.
 void BiasGradient::Clear() const {
   if (!wanted()) return;
@@ -70,34 +105,40 @@ void BiasGradient::Clear() const {
   // All there is room for, though sequences may be shorter in this run.
   const int64_t end = Grid(spec, problem_.lengths.sequences).ElementsNeeded();
   for (int64_t n = 0; n < end; n += spec.block_step()) {
-    WriteNumber(spec.dtype, base_ + n * SizeOf(spec.dtype), 0);
+    WriteFloat(spec.dtype, base_ + n * SizeOf(spec.dtype), 0);
   }
 }
 
-void BiasGradient::Store() const {
+void BiasGradient::Store(Workers& workers) const {
   if (!shared_) return;
   const TensorSpec& spec = grid_.spec();
   const auto store = [&](int64_t offset) {
-    WriteNumber(spec.dtype, base_ + offset * SizeOf(spec.dtype),
-                sums_[static_cast<size_t>(offset)]);
+    WriteFloat(spec.dtype, base_ + offset * SizeOf(spec.dtype),
+               static_cast<float>(sums_[static_cast<size_t>(offset)]));
   };
   if (spec.placement == Placement::kBlocks) {
+    constexpr int64_t kPiece = 1 << 14;
     const auto end = static_cast<int64_t>(sums_.size());
-    for (int64_t n = 0; n < end; n += spec.block_step()) store(n);
+    const int64_t step = spec.block_step();
+    workers.ForEach(CeilDiv(end, kPiece * step), [&](int64_t piece) {
+      const int64_t last = std::min(end, (piece + 1) * kPiece * step);
+      for (int64_t n = piece * kPiece * step; n < last; n += step) store(n);
+    });
     return;
   }
   std::array<int64_t, 4> count = spec.dims;
   for (size_t axis = 0; axis < 4; ++axis) {
-    if (spec.strides[axis] == 0)
+    if (spec.strides[axis] == 0) {
       count[axis] = std::min<int64_t>(count[axis], 1);
-  }
-  for (int64_t x = 0; x < count[0]; ++x) {
-    for (int64_t y = 0; y < count[1]; ++y) {
-      for (int64_t z = 0; z < count[2]; ++z) {
-        for (int64_t d = 0; d < count[3]; ++d) store(spec.At(x, y, z, d));
-      }
     }
   }
+  workers.ForEach(count[0] * count[1], [&](int64_t plane) {
+    for (int64_t z = 0; z < count[2]; ++z) {
+      for (int64_t d = 0; d < count[3]; ++d) {
+        store(spec.At(plane / count[1], plane % count[1], z, d));
+      }
+    }
+  });
 }
 
 double BiasGradient::AlibiDistance(int64_t sequence, int64_t i,
@@ -109,32 +150,49 @@ double BiasGradient::AlibiDistance(int64_t sequence, int64_t i,
   return score.bias == Score::Bias::kAlibiSqrt ? std::sqrt(distance) : distance;
 }
 
+// Calls add(n, ds) for the keys of the step that the row may see. A gradient of
+// 0 is also that of what is hidden, which may have no element.
+template <typename AddOne>
+void BiasGradient::ForEachScore(const Row& row, AddOne add) {
+  for (int64_t n = row.seen.first; n < row.seen.last; ++n) {
+    const float ds = row.grad_scores[n * row.step];
+    if (ds != 0.0f) add(n, ds);
+  }
+}
+
 void BiasGradient::AddRow(const Tile& cut, const Row& row,
                           int64_t first_column) const {
   const Score::Bias kind = problem_.score.bias;
   const TensorSpec& spec = grid_.spec();
-  const bool alibi = IsAlibi(kind);
-  const GridPlane plane =
-      alibi ? GridPlane{} : grid_.Plane(cut.sequence, row.head);
+  if (IsAlibi(kind)) {
+    double sum = 0;
+    ForEachScore(row, [&](int64_t n, float ds) {
+      sum += double{ds} * AlibiDistance(cut.sequence, row.i, first_column + n);
+    });
+    sums_[static_cast<size_t>(spec.At(cut.sequence, row.head))] -= sum;
+    return;
+  }
+  const GridPlane plane = grid_.Plane(cut.sequence, row.head);
   const float factor =
       kind == Score::Bias::kBeforeScale ? problem_.score.scale : 1.0f;
-  for (int64_t n = row.seen.first; n < row.seen.last; ++n) {
-    const float ds = row.grad_scores[n * row.step];
-    // Also what is hidden, which may have no element.
-    if (ds == 0.0f) continue;
-    const int64_t j = first_column + n;
-    if (alibi) {
-      sums_[static_cast<size_t>(spec.At(cut.sequence, row.head))] -=
-          double{ds} * AlibiDistance(cut.sequence, row.i, j);
-      continue;
-    }
-    const int64_t offset = plane.At(row.i, j);
-    if (shared_) {
-      sums_[static_cast<size_t>(offset)] += double{factor * ds};
-    } else {
-      WriteNumber(spec.dtype, base_ + offset * SizeOf(spec.dtype),
-                  double{factor * ds});
-    }
+  if (!shared_) {
+    std::byte* const base =
+        base_ + plane.At(row.i, first_column) * SizeOf(spec.dtype);
+    const int64_t bytes = plane.column_stride * SizeOf(spec.dtype);
+    ForEachScore(row, [&](int64_t n, float ds) {
+      WriteFloat(spec.dtype, base + n * bytes, factor * ds);
+    });
+  } else if (plane.missing_rows < 0) {
+    double* const base = sums_.data() + plane.At(row.i, first_column);
+    const int64_t stride = plane.column_stride;
+    ForEachScore(row, [&](int64_t n, float ds) {
+      base[n * stride] += double{factor * ds};
+    });
+  } else {
+    ForEachScore(row, [&](int64_t n, float ds) {
+      sums_[static_cast<size_t>(plane.At(row.i, first_column + n))] +=
+          double{factor * ds};
+    });
   }
 }
 

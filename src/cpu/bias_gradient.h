@@ -9,6 +9,7 @@
 #include <span>
 
 #include "cpu/backward_tile.h"
+#include "plan/backend.h"
 #include "plan/bindings.h"
 #include "plan/schedule.h"
 #include "problem/attention_problem.h"
@@ -32,9 +33,13 @@ class BiasGradient {
   // of Add, decides on the last bits.
   bool shared() const { return shared_; }
 
+  // Tiles of different classes have no element in common.
+  int64_t classes() const;
+  int64_t ClassOf(const Tile& cut) const;
+
   // Before the first call of Add, and behind the last.
   void Clear() const;
-  void Store() const;
+  void Store(Workers& workers) const;
 
   // What a block of rows adds: the gradients of its scores are in the tile's
   // scratch memory.
@@ -52,7 +57,11 @@ class BiasGradient {
     Range seen;
   };
 
+  template <typename AddOne>
+  static void ForEachScore(const Row& row, AddOne add);
   void AddRow(const Tile& cut, const Row& row, int64_t first_column) const;
+  bool SequencesAreApart() const;
+  bool HeadsAreApart() const;
   double AlibiDistance(int64_t sequence, int64_t i, int64_t j) const;
 
   const AttentionProblem& problem_;

@@ -5,10 +5,12 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 #include <vector>
 
 #include "tests/testing/generator.h"
+#include "tests/testing/shuffled_workers.h"
 #include "tests/testing/small_case.h"
 
 namespace flashacl::cpu {
@@ -73,6 +75,46 @@ TEST(BiasGradient, SumsWhereScoresShareAnElement) {
   EXPECT_GT(together, 50);
 }
 
+// By looking at all scores of every kv head of every sequence.
+TEST(BiasGradient, ClassesHaveNoElementInCommon) {
+  int64_t many = 0;
+  ForBiases([&](const AttentionProblem& p, Random&) {
+    const SmallCase small(p);
+    std::vector<double> sums(static_cast<size_t>(BiasGradient::SumsOf(p)));
+    const BiasGradient gradient(p, small.bindings(), p.lengths.sequences, sums);
+    const Grid grid(p[Slot::kGradBias], p.lengths.sequences);
+    std::map<int64_t, int64_t> owner;  // by offset
+    for (int64_t b = 0; b < p.lengths.count(); ++b) {
+      const Sequence& extent = p.lengths.sequences[static_cast<size_t>(b)];
+      for (int64_t head = 0; head < p.heads; ++head) {
+        Tile cut;
+        cut.sequence = b;
+        cut.kv_head = head / p.group();
+        const int64_t own = gradient.ClassOf(cut);
+        ASSERT_GE(own, 0);
+        ASSERT_LT(own, gradient.classes());
+        const auto expect_own = [&](int64_t offset) {
+          EXPECT_EQ(owner.emplace(offset, own).first->second, own);
+        };
+        if (IsAlibi(p.score.bias)) {
+          expect_own(p[Slot::kGradBias].At(b, head));
+          continue;
+        }
+        for (int64_t i = 0; i < extent.rows(); ++i) {
+          for (int64_t j = 0; j < extent.columns(); ++j) {
+            const GridPlane plane = grid.Plane(b, head);
+            // Stored diagonals have none where nobody sees.
+            if (plane.missing_rows >= 0 && j > i) continue;
+            expect_own(plane.At(i, j));
+          }
+        }
+      }
+    }
+    many += gradient.classes() > 1 ? 1 : 0;
+  });
+  EXPECT_GT(many, 100);
+}
+
 TEST(BiasGradient, OfScoresThatNobodySeesIsZero) {
   ForBiases([](const AttentionProblem& p, Random&) {
     const SmallCase small(p);
@@ -83,7 +125,8 @@ TEST(BiasGradient, OfScoresThatNobodySeesIsZero) {
       EXPECT_TRUE(gradient.shared());
     }
     gradient.Clear();
-    gradient.Store();
+    ShuffledWorkers workers(2);
+    gradient.Store(workers);
     const Grid grid(p[Slot::kGradBias], p.lengths.sequences);
     for (int64_t b = 0; b < p.lengths.count(); ++b) {
       const Sequence& extent = p.lengths.sequences[static_cast<size_t>(b)];
@@ -108,7 +151,8 @@ TEST(BiasGradient, OfNobodyNeedsNothing) {
     EXPECT_FALSE(gradient.wanted());
     EXPECT_FALSE(gradient.shared());
     gradient.Clear();
-    gradient.Store();
+    ShuffledWorkers workers(2);
+    gradient.Store(workers);
   });
 }
 
