@@ -179,9 +179,9 @@ Operands OperandsOf(const SmallCase& small) {
 
 // Both are random variables; what differs in their favour or not is that tiles
 // multiply by a reciprocal and that their exp errs by a bit more than the C
-// library's.
+// library's. The greatest of some thousand errors is a single one.
 constexpr double kMostRms = 1.1;
-constexpr double kMostGreatest = 1.5;
+constexpr double kMostGreatest = 1.75;
 
 struct Compared {
   const SmallCase& small;
