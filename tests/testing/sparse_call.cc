@@ -302,18 +302,22 @@ void SparseCall::AddGradients(const Row& row, SparseGradients& sums) const {
   const double sum = row_sum->Nth(at);
   const double delta = Dot(*grad_out, at, *out, at);
   const DeviceTensor& v = asked.merged ? *key : *value;
+  // Weights err by as much as scores do, which is some units of fp32: 2^-22 is
+  // a quarter of the 1e-6 that scale is multiplied by.
+  double doubt = 1;
   const auto add = [&](std::vector<double>& to, int64_t to_row, double factor,
                        const DeviceTensor& from, int64_t from_row) {
     const int64_t channels = Channels(from);
     for (int64_t d = 0; d < channels; ++d) {
       const double term = factor * from.Nth(from_row * channels + d);
       to[static_cast<size_t>(to_row * channels + d)] += term;
-      sums.scale = std::max(sums.scale, std::fabs(term));
+      sums.scale = std::max(sums.scale, doubt * std::fabs(term));
     }
   };
   for (size_t n = 0; n < row.keys.size(); ++n) {
     const int64_t j = row.keys[n];
     const double p = sum == 0 ? 0 : std::exp(row.scores[n] - max) / sum;
+    doubt = 1 + std::fabs(row.scores[n]) / 4;
     const double ds = p * (Dot(*grad_out, at, v, j) - delta);
     add(sums.query, at, scale * ds, *key, j);
     add(sums.key, j, scale * ds, *query, at);
