@@ -42,20 +42,6 @@ inline bool AllFinite(const float* HWY_RESTRICT row, int64_t channels) {
   return IsFinite(GreatestPattern(row, channels, hn::Zero(kW)));
 }
 
-inline float Dot(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
-                 int64_t count) {
-  Vector sum[2] = {hn::Zero(kF), hn::Zero(kF)};
-  int64_t d = 0;
-  for (; d + Width() <= count; d += Width()) {
-    sum[0] = hn::MulAdd(hn::LoadU(kF, a + d), hn::LoadU(kF, b + d), sum[0]);
-    sum[1] = hn::MulAdd(hn::LoadU(kF, a + d + Lanes()),
-                        hn::LoadU(kF, b + d + Lanes()), sum[1]);
-  }
-  float rest = 0;
-  for (; d < count; ++d) rest += a[d] * b[d];
-  return hn::GetLane(hn::SumOfLanes(kF, hn::Add(sum[0], sum[1]))) + rest;
-}
-
 // Asks for the operands of a row that is loaded soon.
 inline void PrefetchBackwardRow(const BackwardTile& tile, int64_t r) {
   if (r >= tile.scores.rows) return;
@@ -67,14 +53,16 @@ inline void PrefetchBackwardRow(const BackwardTile& tile, int64_t r) {
               shape.v_dim * tile.shape->grad_out.element_bytes);
 }
 
-// One row's operands, and what of it every key needs: max, 1 / sum and delta.
+// One row's operands, and what of it every key needs: max and 1 / sum. Its
+// output is left in a row of the stage.
 inline void LoadBackwardRow(BackwardTile& tile, int64_t r) {
   const ForwardShape& shape = *tile.scores.shape;
   const BackwardScratch& scratch = tile.scratch;
   const Lane& lane = tile.scores.scratch.lanes[r];
   float* const query = scratch.query_rows + r * tile.scores.scratch.key_stride;
   float* const grad = scratch.grad_out_rows + r * tile.shape->value_stride;
-  float* const out = tile.scores.scratch.stage;
+  float* const out =
+      tile.scores.scratch.stage + r % 4 * tile.scores.scratch.stage_stride;
   LoadRow(shape.query, lane.query, shape.qk_dim, query);
   if (shape.rope_dim > 0) {
     LoadRow(shape.query_rope, lane.query_rope, shape.rope_dim,
@@ -84,6 +72,7 @@ inline void LoadBackwardRow(BackwardTile& tile, int64_t r) {
   LoadRow(shape.out, lane.out, shape.v_dim, out);
   ClearBehind(query, QueryChannels(tile));
   ClearBehind(grad, shape.v_dim);
+  ClearBehind(out, shape.v_dim);
   tile.rows_finite &= AllFinite(query, QueryChannels(tile));
   tile.grad_out_finite &= AllFinite(grad, shape.v_dim);
 
@@ -93,7 +82,6 @@ inline void LoadBackwardRow(BackwardTile& tile, int64_t r) {
   const bool counts = sum != 0 && sum != FLT_MAX;
   scratch.max[r] = *lane.max;
   scratch.inverse[r] = counts ? 1.0f / sum : 0.0f;
-  scratch.delta[r] = Dot(grad, out, shape.v_dim);
   const bool usable =
       lane.max[0] > kMinusInfinity && std::isfinite(scratch.inverse[r]);
   scratch.odd[r / Width()] |= usable ? 0 : 1;
@@ -103,11 +91,14 @@ inline void LoadBackwardRow(BackwardTile& tile, int64_t r) {
 inline void LoadNoRow(const BackwardTile& tile, int64_t r) {
   const BackwardScratch& scratch = tile.scratch;
   const int64_t key_stride = tile.scores.scratch.key_stride;
+  const int64_t stage_stride = tile.scores.scratch.stage_stride;
+  std::fill_n(tile.scores.scratch.stage + r % 4 * stage_stride, stage_stride,
+              0.0f);
   std::fill_n(scratch.query_rows + r * key_stride, key_stride, 0.0f);
   std::fill_n(scratch.grad_out_rows + r * tile.shape->value_stride,
               tile.shape->value_stride, 0.0f);
   scratch.max[r] = -kMinusInfinity;
-  scratch.inverse[r] = scratch.delta[r] = 0;
+  scratch.inverse[r] = 0;
 }
 
 // All rows of a tile: queries and gradients of outputs as rows and as panels.
@@ -130,13 +121,18 @@ inline void StartTile(BackwardTile& tile) {
         LoadNoRow(tile, r);
       }
     }
+    // Where a row's output is one value, its dp and delta are the same number.
+    const FourRows grads{scratch.grad_out_rows + first * value_stride,
+                         value_stride};
+    DotsOfFour(grads,
+               {tile.scores.scratch.stage, tile.scores.scratch.stage_stride},
+               v_dim, scratch.delta + first);
     // Blocks of four channels may pass a panel's end by three; the next panel
     // overwrites them, and behind the last is room.
     const int64_t panel = first / Width() * Width();
     RowsToPanel({scratch.query_rows + first * key_stride, key_stride}, channels,
                 tile.scores.scratch.query + panel * channels + first - panel);
-    RowsToPanel({scratch.grad_out_rows + first * value_stride, value_stride},
-                v_dim, scratch.grad_out + panel * v_dim + first - panel);
+    RowsToPanel(grads, v_dim, scratch.grad_out + panel * v_dim + first - panel);
   }
   if (tile.shape->wants_query) {
     std::fill_n(scratch.grad_query, rows * key_stride, 0.0f);

@@ -38,22 +38,6 @@ inline void RowToBlocks(const float* HWY_RESTRICT row, int64_t channels,
   }
 }
 
-// Dot products of four rows with four others, which are 0 behind their
-// channels. Summed in the order of the products of keys: where the output of a
-// row is a value, dp - delta is 0 as it should be.
-inline void DotsOfFour(const FourRows& a, const FourRows& b, int64_t channels,
-                       float* HWY_RESTRICT dots) {
-  QuadVector sum = hn::Zero(kQ);
-  for (int64_t k = 0; k < channels; k += 4) {
-    Quads x = a.Load(k), y = b.Load(k);
-    x.Transpose();
-    y.Transpose();
-    HWY_UNROLL_ALL
-    for (int n = 0; n < 4; ++n) sum = hn::MulAdd(x.at[n], y.at[n], sum);
-  }
-  hn::StoreU(sum, kQ, dots);
-}
-
 // Operands of four heads from `first` on, of which lanes without a head repeat
 // the last.
 inline void LoadFourHeads(const GradItem& item, int64_t first) {

@@ -41,7 +41,8 @@ struct GradPieces {
   // scalars [sum][row of rows]: one panel of weights.
   void (*key_block)(const GradProduct& product, bool careful);
   void (*store)(const RowFormat&, const float*, int64_t count, std::byte*);
-  float (*dot)(const float* a, const float* b, int64_t count);
+  // Of four rows with four others, `stride` floats apart.
+  void (*dots)(float* a, float* b, int64_t stride, int64_t count, float* dots);
   void (*weigh)(float* scores, float* grads, int64_t count, float* facts);
 };
 }  // namespace flashacl::cpu
@@ -49,6 +50,10 @@ struct GradPieces {
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
+
+void DotsOf(float* a, float* b, int64_t stride, int64_t count, float* dots) {
+  DotsOfFour({a, stride}, {b, stride}, count, dots);
+}
 
 void QueryBlockOf(const GradProduct& p, bool careful) {
   const auto block =
@@ -71,7 +76,8 @@ void WeighOf(float* scores, float* grads, int64_t count, float* facts) {
 }
 
 GradPieces GradPieceTable() {
-  return {Width(), kBig, QueryBlockOf, KeyBlockOf, StoreChannels, Dot, WeighOf};
+  return {Width(),       kBig,   QueryBlockOf, KeyBlockOf,
+          StoreChannels, DotsOf, WeighOf};
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE
@@ -220,14 +226,28 @@ TEST_P(GradPiece, RowsAreStoredAsElementsRoundedOnce) {
   }
 }
 
-TEST_P(GradPiece, DotsAreSumsOfProducts) {
-  const Floats a(100, random_);
-  const Floats b(100, random_);
+TEST_P(GradPiece, DotsAreSumsOfProductsInOrder) {
+  constexpr int64_t kStride = 104;
+  const bool fused = GetParam() != HWY_SSE4;
   for (int64_t count = 0; count <= 100; ++count) {
-    double sum = 0;
-    for (int64_t d = 0; d < count; ++d)
-      sum += double{a.at[d]} * double{b.at[d]};
-    EXPECT_NEAR(pieces_.dot(a.at, b.at, count), sum, 1e-4);
+    const Floats a(4 * kStride, random_);
+    const Floats b(4 * kStride, random_);
+    float dots[4], ordered[4] = {};
+    for (int64_t r = 0; r < 4; ++r) {
+      std::fill_n(a.at + r * kStride + count, 4, 0.0f);
+      std::fill_n(b.at + r * kStride + count, 4, 0.0f);
+    }
+    pieces_.dots(a.at, b.at, kStride, count, dots);
+    for (int64_t r = 0; r < 4; ++r) {
+      double sum = 0;
+      for (int64_t d = 0; d < count; ++d) {
+        const float x = a.at[r * kStride + d], y = b.at[r * kStride + d];
+        sum += double{x} * double{y};
+        ordered[r] = fused ? std::fma(x, y, ordered[r]) : ordered[r] + x * y;
+      }
+      EXPECT_NEAR(dots[r], sum, 1e-4);
+      EXPECT_EQ(dots[r], ordered[r]);
+    }
   }
 }
 

@@ -79,6 +79,22 @@ HWY_INLINE void PanelToRows(const float* HWY_RESTRICT panel, int64_t count,
   }
 }
 
+// Dot products of four rows with four others, which are 0 from `count` to the
+// next multiple of 4. Summed in the order of products with keys, so what should
+// cancel one of those does.
+inline void DotsOfFour(const FourRows& a, const FourRows& b, int64_t count,
+                       float* HWY_RESTRICT dots) {
+  QuadVector sum = hn::Zero(kQ);
+  for (int64_t k = 0; k < count; k += 4) {
+    Quads x = a.Load(k), y = b.Load(k);
+    x.Transpose();
+    y.Transpose();
+    HWY_UNROLL_ALL
+    for (int n = 0; n < 4; ++n) sum = hn::MulAdd(x.at[n], y.at[n], sum);
+  }
+  hn::StoreU(sum, kQ, dots);
+}
+
 // Lanes 0 to 3 of elements `width` floats apart become (lane + row) * factor.
 HWY_INLINE void AddRowsToPanel(const FourRows& rows, int64_t count,
                                float factor, float* HWY_RESTRICT panel,
