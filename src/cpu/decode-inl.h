@@ -37,7 +37,9 @@ inline void ScoreStep(const DecodeTile& decode, const StepRows& at,
   Dotting work;
   work.keys = at.key;
   work.ropes = rows.rope.base == nullptr ? nullptr : at.rope;
-  if (ahead != nullptr) work.ahead = {ahead, decode.keys.bytes, 0};
+  if (ahead != nullptr) {
+    work.ahead = {ahead, ahead + kDecodeColumns, decode.keys.bytes};
+  }
   work.count = at.step.size();
   work.key_channels = rows.key.channels;
   work.rope_channels = rows.rope.channels;
@@ -98,7 +100,9 @@ inline void AddStep(const DecodeTile& decode, const StepRows& at,
   }
   Adding work;
   work.values = at.value;
-  if (ahead != nullptr) work.ahead = {ahead, decode.values.bytes, 0};
+  if (ahead != nullptr) {
+    work.ahead = {ahead, ahead + kDecodeColumns, decode.values.bytes};
+  }
   work.count = at.step.size();
   work.vectors = decode.values.vectors;
   if (decode.values.staged) {

@@ -59,10 +59,13 @@ struct I8Elements {
 // cache, as rows a power of two apart push each other out of the first.
 struct LinesAhead {
   const std::byte* const* row = nullptr;  // null: none
+  const std::byte* const* last = nullptr;
   int64_t row_bytes = 0;
   int64_t at = 0;
 
+  // Of what is copied first there is more to read than to ask for.
   HWY_INLINE void Next() {
+    if (row == last) return;
     __builtin_prefetch(*row + at, 0, 2);
     at += kLineBytes;
     if (at >= row_bytes) {
