@@ -126,8 +126,8 @@ TEST_P(BackwardSpecial, ReachesWhomTheReferenceSays) {
         }
         ExpectTheReferences(small, seen);
       });
-  EXPECT_GT(seen.finite, 100000);
-  EXPECT_GT(seen.special, 100000);
+  EXPECT_GT(seen.finite, 10000);
+  EXPECT_GT(seen.special, 10000);
 }
 
 // A row max and a row sum are taken as they are; what is hidden from a row
@@ -153,7 +153,7 @@ TEST_P(BackwardSpecial, TakesAnyRowMaxAndRowSum) {
         }
         ExpectTheReferences(small, seen);
       });
-  EXPECT_GT(seen.finite, 100000);
+  EXPECT_GT(seen.finite, 10000);
   EXPECT_GT(seen.special, 10000);
 }
 
@@ -169,7 +169,7 @@ TEST_P(BackwardSpecial, AnyScaleIsTheReferences) {
         SmallCase small = CaseOf(scaled, random);
         ExpectTheReferences(small, seen);
       });
-  EXPECT_GT(seen.finite, 100000);
+  EXPECT_GT(seen.finite, 10000);
 }
 
 INSTANTIATE_TEST_SUITE_P(
