@@ -71,8 +71,8 @@ TEST(BiasGradient, SumsWhereScoresShareAnElement) {
       ++apart;
     }
   });
-  EXPECT_GT(apart, 10);
-  EXPECT_GT(together, 10);
+  EXPECT_GT(apart, testing::PartOf(50));
+  EXPECT_GT(together, testing::PartOf(50));
 }
 
 // By looking at all scores of every kv head of every sequence.
@@ -112,7 +112,7 @@ TEST(BiasGradient, ClassesHaveNoElementInCommon) {
     }
     many += gradient.classes() > 1 ? 1 : 0;
   });
-  EXPECT_GT(many, 30);
+  EXPECT_GT(many, testing::PartOf(100));
 }
 
 TEST(BiasGradient, OfScoresThatNobodySeesIsZero) {

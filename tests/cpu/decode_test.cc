@@ -61,7 +61,7 @@ TEST_P(Decode, IsRightOnRandomProblems) {
                     [&](const AttentionProblem& p, Random& random) {
                       taken += Verified(p, random.Bits());
                     });
-  EXPECT_GT(taken, 200);
+  EXPECT_GT(taken, testing::PartOf(1000));
 }
 
 // Many steps, several parts.
@@ -77,7 +77,7 @@ TEST_P(Decode, IsRightOnLongProblems) {
   ForRandomProblems(100, space, [&](const AttentionProblem& p, Random& random) {
     taken += Verified(p, random.Bits());
   });
-  EXPECT_GT(taken, 10);
+  EXPECT_GT(taken, testing::PartOf(50));
 }
 
 // Channels that fill vectors go through registers, in every type.

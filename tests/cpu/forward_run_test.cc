@@ -239,7 +239,7 @@ TEST(ForwardRun, OutputFactorsAreTheHeads) {
               codec.offset_head_bytes);
         ++encoded;
       });
-  EXPECT_GT(encoded, 5);
+  EXPECT_GT(encoded, testing::PartOf(50));
 }
 
 // Elements of a result: 0 are those of nobody, 1 those of a sequence's row.
@@ -332,8 +332,8 @@ TEST(ForwardRun, RowsOfNobodyBecomeZeroAndNothingElseIsWritten) {
           }
         }
       });
-  EXPECT_GT(cleared, 1000);
-  EXPECT_GT(kept, 1000);
+  EXPECT_GT(cleared, testing::PartOf(1000));
+  EXPECT_GT(kept, testing::PartOf(1000));
 }
 
 // What every row's owner writes needs no clearing first: it would cost a pass

@@ -226,8 +226,8 @@ TEST_P(Special, ReachesWhomTheReferenceSays) {
                     [&](const AttentionProblem& p, Random& random) {
                       rows.Check(p, random);
                     });
-  EXPECT_GT(rows.reached, 500);
-  EXPECT_GT(rows.spared, 500);
+  EXPECT_GT(rows.reached, testing::PartOf(5000));
+  EXPECT_GT(rows.spared, testing::PartOf(5000));
 }
 
 // The same through several steps of keys and several parts of rows.
@@ -240,8 +240,8 @@ TEST_P(Special, ReachesAsFarThroughStepsAndParts) {
   ForRandomProblems(200, space, [&](const AttentionProblem& p, Random& random) {
     rows.Check(p, random);
   });
-  EXPECT_GT(rows.reached, 30);
-  EXPECT_GT(rows.spared, 30);
+  EXPECT_GT(rows.reached, testing::PartOf(300));
+  EXPECT_GT(rows.spared, testing::PartOf(300));
 }
 
 // What no sequence, page or length holds may be anything.

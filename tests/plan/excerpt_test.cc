@@ -95,8 +95,8 @@ TEST(Excerpt, IsWhatTheWholeSaysThere) {
         if (problem.lengths.count() == 0) return;
         CheckExcerpts(problem, random, taken);
       });
-  EXPECT_GT(taken[0], 60);
-  EXPECT_GT(taken[1], 10);
+  EXPECT_GT(taken[0], testing::PartOf(600));
+  EXPECT_GT(taken[1], testing::PartOf(100));
   EXPECT_LT(taken[2], taken[0]);
 }
 

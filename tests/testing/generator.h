@@ -47,4 +47,8 @@ void ForRandomProblems(
     int64_t count, const Space& space,
     FunctionRef<void(const AttentionProblem&, Random&)> body);
 
+// The part of `cases` that FLASHACL_TEST_PERCENT leaves: how many of a kind a
+// test must have met that would meet so many in all its problems.
+int64_t PartOf(int64_t cases);
+
 }  // namespace flashacl::testing
