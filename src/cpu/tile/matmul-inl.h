@@ -111,6 +111,7 @@ HWY_INLINE void AddRows(const float* HWY_RESTRICT rows, ptrdiff_t stride,
   const float* base[kBases];
   HWY_UNROLL_ALL
   for (int n = 0; n < kBases; ++n) base[n] = rows + 3 * n * stride;
+  FLASHACL_UNROLL_8
   for (int64_t k = 0; k < depth; ++k) {
     const Vector low = hn::Load(kF, panel);
     const Vector high = hn::Load(kF, panel + Lanes());
@@ -130,6 +131,7 @@ template <int kRows>
 HWY_INLINE void AddColumns(const float* HWY_RESTRICT columns,
                            const float* HWY_RESTRICT panel, int64_t depth,
                            Sums<kRows>& sums) {
+  FLASHACL_UNROLL_8
   for (int64_t k = 0; k < depth; ++k) {
     const Vector low = hn::Load(kF, panel);
     const Vector high = hn::Load(kF, panel + Lanes());
