@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #if defined(FLASHACL_CPU_TILE_SOFTMAX_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FLASHACL_CPU_TILE_SOFTMAX_INL_H_
@@ -20,15 +21,6 @@ namespace flashacl::cpu::HWY_NAMESPACE {
 
 inline constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-// exp(t) for t <= 0, in two halves: Start finds n = round(t / ln 2) and what is
-// left of t, Finish computes 2^n exp(rest). Within 2.1e-7 - 2.8e-9 t of its
-// value; 0 below -87.69, where it would be subnormal, and for -inf; NaN for
-// NaN.
-struct Exponent {
-  Vector rest;   // t - n ln 2
-  Vector power;  // 2^n
-};
-
 // t - n ln 2 for whole n of at most 127, and small results.
 HWY_INLINE Vector WithoutLn2s(const Vector& t, const Vector& n) {
 #if HWY_NATIVE_FMA
@@ -41,40 +33,67 @@ HWY_INLINE Vector WithoutLn2s(const Vector& t, const Vector& n) {
 #endif
 }
 
-HWY_INLINE Exponent StartExp(const Vector& t) {
-  // At -88, n is -127, for which power comes out as 0.
-  const Vector least = hn::Set(kF, -88.0f);
+// The greater of a bound and t; NaN for NaN.
+HWY_INLINE Vector AtLeast(const Vector& least, const Vector& t) {
 #if HWY_ARCH_X86
   // Of two operands, x86 answers the second if one is NaN, so NaN passes.
-  const Vector cut = hn::Max(least, t);
+  return hn::Max(least, t);
 #else
   // The greatest of NaN and a number is the number elsewhere.
-  const Vector cut = hn::IfThenElse(hn::Lt(t, least), least, t);
+  return hn::IfThenElse(hn::Lt(t, least), least, t);
 #endif
+}
+
+// exp(t) for t <= 0 of several vectors, in place: 2^n exp(r) with n = round(t /
+// ln 2). Within 2.1e-7 - 2.8e-9 t of its value; 0 below -87.69, where it would
+// be subnormal, and for -inf; NaN for NaN. Each step is done for all vectors
+// before the next one: the chain of one is longer than the processor looks
+// ahead.
+template <int kCount>
+HWY_INLINE void ExpAll(Vector (&t)[kCount]) {
+  // At -88, n is -127, for which 2^n comes out as 0.
+  const Vector least = hn::Set(kF, -88.0f);
   // Adding 1.5 * 2^23 rounds; 127 more leave 2^n's exponent in the low bits.
   const Vector magic = hn::Set(kF, 0x1.8p23f + 127.0f);
-  const Vector z = hn::MulAdd(cut, hn::Set(kF, 0x1.715476p0f), magic);
-  const Vector n = hn::Sub(z, magic);
-  return {WithoutLn2s(cut, n),
-          hn::BitCast(kF, hn::ShiftLeft<23>(hn::BitCast(kW, z)))};
-}
-
-HWY_INLINE Vector FinishExp(const Exponent& half) {
-  // (1 + r) + r^2 q(r) with q of degree 3 for |r| <= ln 2 / 2: 1.1e-7. Summed
-  // in pairs: a chain of five would be longer than the processor looks ahead.
-  const Vector r = half.rest;
-  const Vector r2 = hn::Mul(r, r);
-  const Vector high = hn::MulAdd(hn::Set(kF, 0.00831250287592411f), r,
-                                 hn::Set(kF, 0.04189033806324005f));
-  const Vector low = hn::MulAdd(hn::Set(kF, 0.16667115688323975f), r,
-                                hn::Set(kF, 0.499992311000824f));
-  const Vector q = hn::MulAdd(high, r2, low);
-  const Vector p = hn::MulAdd(q, r2, hn::Add(r, hn::Set(kF, 1.0f)));
+  Vector z[kCount], p[kCount];
+  HWY_UNROLL_ALL
+  for (int v = 0; v < kCount; ++v) t[v] = AtLeast(least, t[v]);
+  HWY_UNROLL_ALL
+  for (int v = 0; v < kCount; ++v) {
+    z[v] = hn::MulAdd(t[v], hn::Set(kF, 0x1.715476p0f), magic);
+  }
+  HWY_UNROLL_ALL
+  for (int v = 0; v < kCount; ++v) {
+    t[v] = WithoutLn2s(t[v], hn::Sub(z[v], magic));
+  }
+  // 1 + r (1 + r q(r)) with q of degree 3 for |r| <= ln 2 / 2: 1.1e-7.
+  HWY_UNROLL_ALL
+  for (int v = 0; v < kCount; ++v) {
+    p[v] = hn::MulAdd(t[v], hn::Set(kF, 0.00831250287592411f),
+                      hn::Set(kF, 0.04189033806324005f));
+  }
+  const float factors[] = {0.16667115688323975f, 0.499992311000824f, 1.0f,
+                           1.0f};
+  HWY_UNROLL_ALL
+  for (const float factor : factors) {
+    HWY_UNROLL_ALL
+    for (int v = 0; v < kCount; ++v) {
+      p[v] = hn::MulAdd(p[v], t[v], hn::Set(kF, factor));
+    }
+  }
   // A product, not a sum of exponents: a NaN stays one whatever its bits.
-  return hn::Mul(p, half.power);
+  HWY_UNROLL_ALL
+  for (int v = 0; v < kCount; ++v) {
+    t[v] = hn::Mul(p[v],
+                   hn::BitCast(kF, hn::ShiftLeft<23>(hn::BitCast(kW, z[v]))));
+  }
 }
 
-HWY_INLINE Vector Exp(const Vector& t) { return FinishExp(StartExp(t)); }
+HWY_INLINE Vector Exp(const Vector& t) {
+  Vector all[1] = {t};
+  ExpAll(all);
+  return all[0];
+}
 
 // The greatest of `count` scores, lane by lane; ignores NaN.
 HWY_INLINE PanelPair Top(const float* HWY_RESTRICT scores, int64_t count) {
@@ -87,34 +106,43 @@ HWY_INLINE PanelPair Top(const float* HWY_RESTRICT scores, int64_t count) {
   return top;
 }
 
+// Calls body(first, keys) for all keys of [0, count) in order, so many at a
+// time as their exponentials fit the registers; keys is an integral_constant.
+template <typename Body>
+HWY_INLINE void ForKeys(int64_t count, Body body) {
+  constexpr int64_t kKeys = 2;
+  int64_t j = 0;
+  for (; j + kKeys <= count; j += kKeys) {
+    body(j, std::integral_constant<int, kKeys>());
+  }
+  for (; j < count; ++j) body(j, std::integral_constant<int, 1>());
+}
+
 // Turns the scores of a panel into weights exp(s - from) and returns their
-// sums. Both halves of the exponential go over some keys before the next: the
-// whole chain of one is longer than the processor looks ahead.
+// sums.
 HWY_INLINE PanelPair Weigh(float* HWY_RESTRICT scores, int64_t count,
                            const PanelPair& from) {
-  constexpr int64_t kKeys = 8;
-  HWY_ALIGN float rest[kKeys * Width()];
-  HWY_ALIGN float power[kKeys * Width()];
+  // Sums of what is in memory cost one instruction, differences two.
+  const PanelPair less{hn::Neg(from.low), hn::Neg(from.high)};
   PanelPair sum = PanelPair::Of(0.0f);
-  for (int64_t first = 0; first < count; first += kKeys) {
+  ForKeys(count, [&](int64_t first, auto keys) HWY_ATTR {
+    constexpr int kKeys = keys();
     float* const at = scores + first * Width();
-    const int64_t keys = std::min(kKeys, count - first);
-    for (int64_t j = 0; j < keys; ++j) {
+    Vector p[2 * kKeys];
+    HWY_UNROLL_ALL
+    for (int j = 0; j < kKeys; ++j) {
       const PanelPair s = PanelPair::Load(at + j * Width());
-      const Exponent low = StartExp(hn::Sub(s.low, from.low));
-      const Exponent high = StartExp(hn::Sub(s.high, from.high));
-      PanelPair{low.rest, high.rest}.Store(rest + j * Width());
-      PanelPair{low.power, high.power}.Store(power + j * Width());
+      p[2 * j] = hn::Add(s.low, less.low);
+      p[2 * j + 1] = hn::Add(s.high, less.high);
     }
-    for (int64_t j = 0; j < keys; ++j) {
-      const PanelPair r = PanelPair::Load(rest + j * Width());
-      const PanelPair n = PanelPair::Load(power + j * Width());
-      const PanelPair p{FinishExp({r.low, n.low}), FinishExp({r.high, n.high})};
-      sum.low = hn::Add(sum.low, p.low);
-      sum.high = hn::Add(sum.high, p.high);
-      p.Store(at + j * Width());
+    ExpAll(p);
+    HWY_UNROLL_ALL
+    for (int j = 0; j < kKeys; ++j) {
+      sum.low = hn::Add(sum.low, p[2 * j]);
+      sum.high = hn::Add(sum.high, p[2 * j + 1]);
+      PanelPair{p[2 * j], p[2 * j + 1]}.Store(at + j * Width());
     }
-  }
+  });
   return sum;
 }
 

@@ -44,29 +44,26 @@ struct BlockOfScores {
 HWY_INLINE void WeighAndGrade(float* HWY_RESTRICT scores,
                               float* HWY_RESTRICT grads, int64_t count,
                               const RowFacts& rows) {
-  constexpr int64_t kKeys = 8;
-  HWY_ALIGN float rest[kKeys * Width()];
-  HWY_ALIGN float power[kKeys * Width()];
   const PanelPair max = PanelPair::Load(rows.max);
   const PanelPair inverse = PanelPair::Load(rows.inverse);
   const PanelPair delta = PanelPair::Load(rows.delta);
   PanelPair inner = PanelPair::Load(rows.inner);
-  for (int64_t first = 0; first < count; first += kKeys) {
+  ForKeys(count, [&](int64_t first, auto keys) HWY_ATTR {
+    constexpr int kKeys = keys();
     float* const at = scores + first * Width();
     float* const grad = grads + first * Width();
-    const int64_t keys = std::min(kKeys, count - first);
-    for (int64_t j = 0; j < keys; ++j) {
+    Vector e[2 * kKeys];
+    HWY_UNROLL_ALL
+    for (int j = 0; j < kKeys; ++j) {
       const PanelPair s = PanelPair::Load(at + j * Width());
-      const Exponent low = StartExp(hn::Sub(s.low, max.low));
-      const Exponent high = StartExp(hn::Sub(s.high, max.high));
-      PanelPair{low.rest, high.rest}.Store(rest + j * Width());
-      PanelPair{low.power, high.power}.Store(power + j * Width());
+      e[2 * j] = hn::Sub(s.low, max.low);
+      e[2 * j + 1] = hn::Sub(s.high, max.high);
     }
-    for (int64_t j = 0; j < keys; ++j) {
-      const PanelPair r = PanelPair::Load(rest + j * Width());
-      const PanelPair n = PanelPair::Load(power + j * Width());
-      const PanelPair p{hn::Mul(FinishExp({r.low, n.low}), inverse.low),
-                        hn::Mul(FinishExp({r.high, n.high}), inverse.high)};
+    ExpAll(e);
+    HWY_UNROLL_ALL
+    for (int j = 0; j < kKeys; ++j) {
+      const PanelPair p{hn::Mul(e[2 * j], inverse.low),
+                        hn::Mul(e[2 * j + 1], inverse.high)};
       p.Store(at + j * Width());
       const PanelPair dp = PanelPair::Load(grad + j * Width());
       inner.low = hn::MulAdd(p.low, dp.low, inner.low);
@@ -75,7 +72,7 @@ HWY_INLINE void WeighAndGrade(float* HWY_RESTRICT scores,
                 hn::Mul(p.high, hn::Sub(dp.high, delta.high))}
           .Store(grad + j * Width());
     }
-  }
+  });
   inner.Store(rows.inner);
 }
 
