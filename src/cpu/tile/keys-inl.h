@@ -25,9 +25,56 @@
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
+// Elements of a dense row from number `d` on.
+template <DType kType, class D>
+HWY_INLINE hn::Vec<D> FloatsAt(D to, const std::byte* row, int64_t d) {
+  if constexpr (kType == DType::kF32) {
+    return hn::LoadU(to, reinterpret_cast<const float*>(row) + d);
+  } else if constexpr (kType == DType::kF16) {
+    return FloatsFromF16(to, reinterpret_cast<const uint16_t*>(row) + d);
+  } else {
+    return FloatsFromBf16(to, reinterpret_cast<const uint16_t*>(row) + d);
+  }
+}
+
+// Channels [0, channels) of rows that are dense.
+template <DType kType>
+void LoadPanel(const std::byte* const* rows, int64_t channels,
+               float* HWY_RESTRICT panel) {
+  PanelFromRows(channels, panel, [&](int64_t r, int64_t k) HWY_ATTR {
+    return FloatsAt<kType>(kQ, rows[r], k);
+  });
+}
+
+// For rows of this format; null if it takes them one by one.
+inline decltype(&LoadPanel<DType::kF32>) PanelLoaderOf(const RowFormat& format,
+                                                       int64_t channels) {
+  if (format.step != 1 || channels % 4 != 0) return nullptr;
+  switch (format.dtype) {
+    case DType::kF32:
+      return LoadPanel<DType::kF32>;
+    case DType::kF16:
+      return LoadPanel<DType::kF16>;
+    case DType::kBf16:
+      return LoadPanel<DType::kBf16>;
+    default:
+      return nullptr;
+  }
+}
+
 // The queries of the panel that begins with row `first`; lanes without a row
 // get the last row's.
 inline void LoadQueries(const ForwardTile& tile, int64_t first) {
+  const auto load = PanelLoaderOf(tile.shape->query, tile.shape->qk_dim);
+  if (load != nullptr && tile.shape->rope_dim == 0) {
+    const std::byte* rows[Width()];
+    for (int64_t r = 0; r < Width(); ++r) {
+      rows[r] = tile.scratch.lanes[std::min(first + r, tile.rows - 1)].query;
+    }
+    load(rows, tile.shape->qk_dim,
+         tile.scratch.query + first * tile.shape->qk_dim);
+    return;
+  }
   const ForwardShape& shape = *tile.shape;
   const ForwardScratch& scratch = tile.scratch;
   const int64_t channels = shape.qk_dim + shape.rope_dim;

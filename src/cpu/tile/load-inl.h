@@ -23,10 +23,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
-using Halves = hn::Rebind<uint16_t, Floats>;
-using UnsignedWords = hn::RebindToUnsigned<Floats>;
-inline constexpr UnsignedWords kU;
-
 // Whether Highway's conversions from and to float16 are the processor's, which
 // keep subnormals, infinities and NaNs and round to even.
 #undef FLASHACL_HAS_F16
@@ -36,28 +32,34 @@ inline constexpr UnsignedWords kU;
 #define FLASHACL_HAS_F16 0
 #endif
 
-HWY_INLINE Vector FloatsFromBf16(const uint16_t* HWY_RESTRICT from) {
-  const auto bits = hn::PromoteTo(kU, hn::LoadU(Halves(), from));
-  return hn::BitCast(kF, hn::ShiftLeft<16>(bits));
+template <class D>
+HWY_INLINE hn::Vec<D> FloatsFromBf16(D d, const uint16_t* HWY_RESTRICT from) {
+  const hn::RebindToUnsigned<D> u;
+  const hn::Rebind<uint16_t, D> halves;
+  const auto bits = hn::PromoteTo(u, hn::LoadU(halves, from));
+  return hn::BitCast(d, hn::ShiftLeft<16>(bits));
 }
 
-HWY_INLINE Vector FloatsFromF16(const uint16_t* HWY_RESTRICT from) {
+template <class D>
+HWY_INLINE hn::Vec<D> FloatsFromF16(D d, const uint16_t* HWY_RESTRICT from) {
 #if FLASHACL_HAS_F16
-  const hn::Rebind<hwy::float16_t, Floats> halves;
+  const hn::Rebind<hwy::float16_t, D> halves;
   return hn::PromoteTo(
-      kF, hn::LoadU(halves, reinterpret_cast<const hwy::float16_t*>(from)));
+      d, hn::LoadU(halves, reinterpret_cast<const hwy::float16_t*>(from)));
 #else
-  const auto bits = hn::PromoteTo(kU, hn::LoadU(Halves(), from));
-  const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(kU, 0x8000u)));
-  const auto rest = hn::ShiftLeft<13>(hn::And(bits, hn::Set(kU, 0x7FFFu)));
+  const hn::RebindToUnsigned<D> u;
+  const hn::Rebind<uint16_t, D> halves;
+  const auto bits = hn::PromoteTo(u, hn::LoadU(halves, from));
+  const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(u, 0x8000u)));
+  const auto rest = hn::ShiftLeft<13>(hn::And(bits, hn::Set(u, 0x7FFFu)));
   // The exponent's bias grows by 112; as a product it also mends subnormals.
-  const Vector scaled = hn::Mul(hn::BitCast(kF, rest), hn::Set(kF, 0x1p112f));
+  const auto scaled = hn::Mul(hn::BitCast(d, rest), hn::Set(d, 0x1p112f));
   const auto special =
-      hn::Ge(hn::BitCast(kF, rest), hn::BitCast(kF, hn::Set(kU, 0x0F800000u)));
-  const Vector infinite =
-      hn::Or(hn::BitCast(kF, rest), hn::BitCast(kF, hn::Set(kU, 0x7F800000u)));
+      hn::Ge(hn::BitCast(d, rest), hn::BitCast(d, hn::Set(u, 0x0F800000u)));
+  const auto infinite =
+      hn::Or(hn::BitCast(d, rest), hn::BitCast(d, hn::Set(u, 0x7F800000u)));
   return hn::Or(hn::IfThenElse(special, infinite, scaled),
-                hn::BitCast(kF, sign));
+                hn::BitCast(d, sign));
 #endif
 }
 
@@ -112,14 +114,14 @@ inline void LoadRow(const RowFormat& format, const std::byte* from,
         });
         break;
       case DType::kF16:
-        d = LoadVectors<uint16_t>(from, count, to,
-                                  [](const uint16_t* at)
-                                      HWY_ATTR { return FloatsFromF16(at); });
+        d = LoadVectors<uint16_t>(
+            from, count, to,
+            [](const uint16_t* at) HWY_ATTR { return FloatsFromF16(kF, at); });
         break;
       case DType::kBf16:
-        d = LoadVectors<uint16_t>(from, count, to,
-                                  [](const uint16_t* at)
-                                      HWY_ATTR { return FloatsFromBf16(at); });
+        d = LoadVectors<uint16_t>(
+            from, count, to,
+            [](const uint16_t* at) HWY_ATTR { return FloatsFromBf16(kF, at); });
         break;
       case DType::kI8:
         d = LoadVectors<int8_t>(from, count, to, [](const int8_t* at) HWY_ATTR {

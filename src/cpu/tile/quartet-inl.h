@@ -36,14 +36,14 @@ struct F32Elements {
 struct F16Elements {
   static constexpr int64_t kBytes = 2;
   static HWY_INLINE Vector Load(const std::byte* at) {
-    return FloatsFromF16(reinterpret_cast<const uint16_t*>(at));
+    return FloatsFromF16(kF, reinterpret_cast<const uint16_t*>(at));
   }
 };
 
 struct Bf16Elements {
   static constexpr int64_t kBytes = 2;
   static HWY_INLINE Vector Load(const std::byte* at) {
-    return FloatsFromBf16(reinterpret_cast<const uint16_t*>(at));
+    return FloatsFromBf16(kF, reinterpret_cast<const uint16_t*>(at));
   }
 };
 

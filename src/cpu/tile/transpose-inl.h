@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows into panels and back: four rows at a time, by blocks of 4 x 4.
+// Rows into panels and back by blocks of 4 x 4: four rows at a time, or as many
+// as a vector has lanes.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,20 +21,59 @@ using Quad = hn::FixedTag<float, 4>;
 using QuadVector = hn::Vec<Quad>;
 inline constexpr Quad kQ;
 
-struct Quads {
-  QuadVector at[4];
+// Blocks of 4 x 4, as many side by side as a vector has.
+template <class D>
+struct QuadsOf {
+  hn::Vec<D> at[4];
 
   HWY_INLINE void Transpose() {
-    const QuadVector low02 = hn::InterleaveLower(kQ, at[0], at[2]);
-    const QuadVector high02 = hn::InterleaveUpper(kQ, at[0], at[2]);
-    const QuadVector low13 = hn::InterleaveLower(kQ, at[1], at[3]);
-    const QuadVector high13 = hn::InterleaveUpper(kQ, at[1], at[3]);
-    at[0] = hn::InterleaveLower(kQ, low02, low13);
-    at[1] = hn::InterleaveUpper(kQ, low02, low13);
-    at[2] = hn::InterleaveLower(kQ, high02, high13);
-    at[3] = hn::InterleaveUpper(kQ, high02, high13);
+    const D d;
+    const auto low02 = hn::InterleaveLower(d, at[0], at[2]);
+    const auto high02 = hn::InterleaveUpper(d, at[0], at[2]);
+    const auto low13 = hn::InterleaveLower(d, at[1], at[3]);
+    const auto high13 = hn::InterleaveUpper(d, at[1], at[3]);
+    at[0] = hn::InterleaveLower(d, low02, low13);
+    at[1] = hn::InterleaveUpper(d, low02, low13);
+    at[2] = hn::InterleaveLower(d, high02, high13);
+    at[3] = hn::InterleaveUpper(d, high02, high13);
   }
 };
+
+using Quads = QuadsOf<Quad>;
+
+// A vector of quads: quad(first), quad(first + 1) and so on.
+template <class D, typename Of>
+HWY_INLINE hn::Vec<D> JoinQuads(D d, int first, Of quad) {
+  if constexpr (hn::MaxLanes(d) == 4) {
+    return quad(first);
+  } else {
+    const hn::Half<D> half;
+    constexpr int kQuads = hn::MaxLanes(half) / 4;
+    return hn::Combine(d, JoinQuads(half, first + kQuads, quad),
+                       JoinQuads(half, first, quad));
+  }
+}
+
+// A panel's rows become its lanes, `count` elements of each from `panel` on, a
+// multiple of 4; at(r, k) is the quad of elements k to k + 3 of row r.
+template <typename At>
+HWY_INLINE void PanelFromRows(int64_t count, float* HWY_RESTRICT panel, At at) {
+  for (ptrdiff_t lane = 0; lane < Width(); lane += Lanes()) {
+    for (int64_t k = 0; k < count; k += 4) {
+      QuadsOf<Floats> quads;
+      HWY_UNROLL_ALL
+      for (int r = 0; r < 4; ++r) {
+        quads.at[r] = JoinQuads(
+            kF, 0, [&](int n) HWY_ATTR { return at(lane + 4 * n + r, k); });
+      }
+      quads.Transpose();
+      HWY_UNROLL_ALL
+      for (int n = 0; n < 4; ++n) {
+        hn::Store(quads.at[n], kF, panel + (k + n) * Width() + lane);
+      }
+    }
+  }
+}
 
 // Four rows, `stride` floats apart.
 struct FourRows {
