@@ -11,6 +11,7 @@ namespace {
 
 using ::flashacl::testing::RunChild;
 
+// A child, which Output starts.
 TEST(AppLogChild, DISABLED_Logs) {
   aclAppLog(ACL_INFO, "func", "file.cc", 12, "info %d", 1);
   aclAppLog(ACL_ERROR, "func", "file.cc", 34, "error %s", "two");

@@ -136,6 +136,7 @@ uint32_t Count() {
   return count;
 }
 
+// Children, which Device.CountFollowsTheVisibleOnes starts.
 TEST(DeviceChild, DISABLED_One) { EXPECT_EQ(Count(), 1u); }
 TEST(DeviceChild, DISABLED_Three) {
   EXPECT_EQ(Count(), 3u);

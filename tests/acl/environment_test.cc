@@ -12,6 +12,7 @@ namespace {
 
 using ::flashacl::testing::RunChild;
 
+// A child, which Environment.IsReadOnce starts.
 TEST(EnvironmentChild, DISABLED_Set) {
   const Environment& e = TheEnvironment();
   EXPECT_EQ(e.trace_path, "/tmp/trace");
@@ -39,6 +40,7 @@ TEST(Environment, IsReadOnce) {
   EXPECT_TRUE(child.ok()) << child.output;
 }
 
+// A child, which Environment.IgnoresNonsense starts.
 TEST(EnvironmentChild, DISABLED_Nonsense) {
   const Environment& e = TheEnvironment();
   EXPECT_FALSE(e.strict);

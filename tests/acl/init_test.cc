@@ -40,6 +40,8 @@ class File {
   const std::string path_;
 };
 
+// A test, and its body behind this: a disabled one, which the first runs in a
+// child.
 #define IN_CHILD(name, ...)                                                \
   TEST(Init, name) {                                                       \
     const auto child = RunChild("InitChild.DISABLED_" #name, __VA_ARGS__); \

@@ -217,6 +217,7 @@ TEST_F(MallocTest, FreeingEarlyDoesNotHurtQueuedWork) {
   EXPECT_TRUE(Succeeds(aclrtFreeHost(to)));
 }
 
+// A child, which Malloc.StrictModeTellsLeaksAtFinalize starts.
 TEST(MallocChild, DISABLED_LeaksAreToldAtFinalize) {
   ASSERT_TRUE(Succeeds(aclInit(nullptr)));
   ASSERT_TRUE(Succeeds(aclrtSetDevice(0)));

@@ -331,6 +331,7 @@ TEST_F(MemcpyTest, RectanglesPastTheEndReadZeros) {
   }
 }
 
+// A child, which Memcpy.StrictModeRefusesWhatTheDeviceWould starts.
 TEST(MemcpyChild, DISABLED_Strict) {
   ASSERT_TRUE(Succeeds(aclrtSetDevice(0)));
   void* device = nullptr;

@@ -199,6 +199,7 @@ TEST(Memory, LeaksAreCountedByKind) {
   FreeBlock(host, BlockKind::kHost);
 }
 
+// A child, which Memory.StrictModeRefusesToFreeWhatIsUsed starts.
 TEST(MemoryChild, DISABLED_StrictModeRefusesToFreeWhatIsUsed) {
   std::byte* const base = Device(10);
   const void* const address = base;

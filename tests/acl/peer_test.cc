@@ -58,6 +58,7 @@ TEST_F(PeerTest, OneDeviceIsNumberZeroEverywhere) {
   }
 }
 
+// A child, which Peer.SeveralDevicesReachEachOther starts.
 TEST(PeerChild, DISABLED_Several) {
   const int32_t from[] = {1, 5, 5, 5, 1, 5};
   const int32_t to[] = {5, 1, 5, 5, 5, 1};

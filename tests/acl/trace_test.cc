@@ -66,11 +66,13 @@ class TemporaryFile {
   char path_[32] = "/tmp/flashacl_trace_XXXXXX";
 };
 
+// A child, which tests of written traces start.
 TEST(TraceChild, DISABLED_Asked) {
   EXPECT_TRUE(Tracing());
   PlanAndLaunch();
 }
 
+// A child, which Trace.IsOffWhereItCannotBeWritten starts.
 TEST(TraceChild, DISABLED_NotAsked) {
   EXPECT_FALSE(Tracing());
   PlanAndLaunch();

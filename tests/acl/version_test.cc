@@ -61,6 +61,7 @@ TEST(Version, AsANumber) {
   EXPECT_EQ(VersionNumber(""), 0);
 }
 
+// A child, which Version.ComesFromTheInstallation starts.
 TEST(VersionChild, DISABLED_Installed) {
   char runtime[] = "runtime";
   char text[ACL_PKG_VERSION_MAX_SIZE] = "";

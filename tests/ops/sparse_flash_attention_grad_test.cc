@@ -380,6 +380,7 @@ TEST(SparseGrad, OneKeyByHand) {
   EXPECT_EQ(call.grad_key->Nth(0), 1);      // scale p (10 - 8) q
 }
 
+// A child, which SparseGrad.StrictModeKnowsTheHardware starts.
 TEST(SparseGradChild, DISABLED_Strict) {
   const auto refuse = [](const SparseCase& c, const char* words) {
     SparseCall(c).ExpectFailure(161002, words);
@@ -431,6 +432,7 @@ aclError RunAndSynchronise(SparseCall& call) {
   return aclrtSynchronizeStream(nullptr);
 }
 
+// A child, which SparseGrad.StrictModeLooksAtContents starts.
 TEST(SparseGradChild, DISABLED_StrictContents) {
   constexpr aclError kKernelFailed = 507015;
   const auto expect = [](std::vector<double> list, double key_end,

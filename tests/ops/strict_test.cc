@@ -94,6 +94,7 @@ int SparseWithEnds(const std::vector<int32_t>& key_ends) {
   return RunWith(call, bytes);
 }
 
+// A child, which Strict.TellsOfContents starts.
 TEST(StrictChild, DISABLED_Mask) {
   EXPECT_TRUE(Succeeds(ForwardWithMask(true)));
   EXPECT_TRUE(FailsWith(kKernelFailed, ForwardWithMask(false),
@@ -103,6 +104,7 @@ TEST(StrictChild, DISABLED_Mask) {
                         "attenMask[0][1]: 0, expected 1"));
 }
 
+// A child, which Strict.TellsOfContents starts.
 TEST(StrictChild, DISABLED_Tables) {
   EXPECT_TRUE(FailsWith(kKernelFailed, DecodeWithTable({0, 4, 1, 2}),
                         "block table[0][1]: page 4"));
