@@ -33,7 +33,8 @@ struct BackwardPlace {
   int64_t panel_keys = 0, row_block = 0;
 
   // Sums of the keys of whole sequences: `sums` sets of them, one for every kv
-  // head that is computed at a time by several tiles.
+  // head that is computed at a time by several tiles, and half as many more, so
+  // that heads may begin before the slowest is done.
   int64_t sums = 0;
   int64_t mixed = 1;  // groups of tiles that are computed at a time
   Region<float> key_sums, value_sums;
