@@ -18,10 +18,8 @@
 #include "cpu/decode.h"
 #include "cpu/forward.h"
 #include "cpu/forward_kernel.h"
-#include "plan/plan.h"
-#include "problem/notation.h"
+#include "tests/cpu/runs.h"
 #include "tests/cpu/targets.h"
-#include "tests/testing/shuffled_workers.h"
 #include "tests/testing/small_case.h"
 
 namespace flashacl::cpu {
@@ -177,22 +175,6 @@ void Fill(const Kind& kind, Random& random, SmallCase& small) {
   }
 }
 
-void RunTiles(const Implementation& implementation, SmallCase& small) {
-  Plan plan;
-  plan.problem = small.problem();
-  DeviceInfo device;
-  ASSERT_TRUE(implementation.supports(plan.problem, device).ok());
-  implementation.prepare(device, plan);
-  std::vector<std::byte> workspace(static_cast<size_t>(plan.workspace.bytes()) +
-                                   64);
-  const size_t past = reinterpret_cast<uintptr_t>(workspace.data()) % 64;
-  ShuffledWorkers alone(1);
-  ASSERT_TRUE(implementation
-                  .launch(plan, small.bindings(),
-                          workspace.data() + (64 - past) % 64, alone)
-                  .ok());
-}
-
 struct Findings {
   Pair out, max, sum;
 };
@@ -284,8 +266,8 @@ TEST_P(Accuracy, IsThatOfPlainSums) {
         Str("fwd {} h={} d={} q={} k={}{} stats scale:{}", dtype, kHeads, kDim,
             kind.rows, kind.columns, kind.rule, kind.scale);
     SCOPED_TRACE(line);
-    const Result<AttentionProblem> problem = Parse(line);
-    ASSERT_TRUE(problem.ok()) << problem.status().message();
+    const AttentionProblem problem = testing::ProblemOf(line);
+    ASSERT_TRUE(implementation->supports(problem, {}).ok());
     Findings findings;
     // Sums in another order err elsewhere, which few outliers show as chance
     // has it.
@@ -293,9 +275,9 @@ TEST_P(Accuracy, IsThatOfPlainSums) {
     const int times = chance && implementation == &kCpuDecode ? 6 : 1;
     for (int seed = 0; seed < times; ++seed) {
       Random random(11 + static_cast<uint64_t>(seed));
-      SmallCase small(*problem);
+      SmallCase small(problem);
       Fill(kind, random, small);
-      RunTiles(*implementation, small);
+      testing::RunOn(*implementation, small);
       Compare(small, findings);
     }
     ExpectNoWorse(findings.out, "out");

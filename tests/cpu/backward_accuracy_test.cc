@@ -14,10 +14,8 @@
 #include "base/str.h"
 #include "cpu/backward.h"
 #include "cpu/backward_kernel.h"
-#include "plan/plan.h"
-#include "problem/notation.h"
+#include "tests/cpu/runs.h"
 #include "tests/cpu/targets.h"
-#include "tests/testing/shuffled_workers.h"
 #include "tests/testing/small_case.h"
 
 namespace flashacl::cpu {
@@ -133,20 +131,6 @@ void Fill(const Kind& kind, Random& random, SmallCase& small) {
   RunForwardTwin(small);
 }
 
-void RunTiles(const SmallCase& small) {
-  Plan plan;
-  plan.problem = small.problem();
-  kCpuBackward.prepare(DeviceInfo{}, plan);
-  std::vector<std::byte> workspace(static_cast<size_t>(plan.workspace.bytes()) +
-                                   64);
-  const size_t past = reinterpret_cast<uintptr_t>(workspace.data()) % 64;
-  ShuffledWorkers alone(1);
-  ASSERT_TRUE(kCpuBackward
-                  .launch(plan, small.bindings(),
-                          workspace.data() + (64 - past) % 64, alone)
-                  .ok());
-}
-
 std::vector<float> FloatsOf(const SmallCase& small, Slot slot) {
   std::vector<float> values;
   for (const double x : small.Get(slot)) {
@@ -240,15 +224,14 @@ TEST_P(BackwardAccuracy, IsThatOfPlainSums) {
         Str("bwd {} h=1 d={} q={} k={}{} scale:{}", dtype, kDim, kind.rows,
             kind.columns, kind.rule, kind.scale);
     SCOPED_TRACE(line);
-    const Result<AttentionProblem> problem = Parse(line);
-    ASSERT_TRUE(problem.ok()) << problem.status().message();
+    const AttentionProblem problem = testing::ProblemOf(line);
     // The greatest error of one set of operands is chance; its mean is not.
     Pair query, key, value;
     for (uint64_t seed = 11; seed < 17; ++seed) {
       Random random(seed);
-      SmallCase small(*problem);
+      SmallCase small(problem);
       Fill(kind, random, small);
-      RunTiles(small);
+      testing::RunOn(kCpuBackward, small);
       const Operands operands = OperandsOf(small);
       const Gradients<double> truth = Plain<double>(operands);
       const Gradients<float> plain = Plain<float>(operands);

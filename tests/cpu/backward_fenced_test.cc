@@ -4,65 +4,23 @@
 // bits, whoever works.
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <string>
-#include <vector>
 
 #include "base/str.h"
 #include "cpu/backward.h"
 #include "cpu/backward_kernel.h"
-#include "plan/plan.h"
-#include "problem/notation.h"
+#include "tests/cpu/fences.h"
 #include "tests/cpu/targets.h"
-#include "tests/testing/fenced.h"
 #include "tests/testing/generator.h"
-#include "tests/testing/shuffled_workers.h"
-#include "tests/testing/small_case.h"
 
 namespace flashacl::cpu {
 namespace {
 
-using testing::FencedBytes;
+using testing::ExpectStaysInside;
 using testing::ForRandomProblems;
 using testing::OnTarget;
+using testing::ProblemOf;
 using testing::Space;
-
-// Copies of all tensors of a case.
-class FencedTensors {
- public:
-  FencedTensors(const SmallCase& small, FencedBytes::Side side) {
-    for (size_t n = 0; n < kSlots; ++n) {
-      const Slot slot = static_cast<Slot>(n);
-      if (!small.problem().has(slot)) continue;
-      const auto& bytes = small.bytes(slot);
-      memory_.emplace_back(static_cast<int64_t>(bytes.size()), side);
-      bindings_[slot] = memory_.back().data();
-      if (!bytes.empty()) {
-        std::memcpy(bindings_[slot], bytes.data(), bytes.size());
-      }
-    }
-  }
-  const Bindings& bindings() const { return bindings_; }
-
- private:
-  std::vector<FencedBytes> memory_;
-  Bindings bindings_;
-};
-
-void Launch(const AttentionProblem& problem, const Bindings& bindings,
-            int workers) {
-  Plan plan;
-  plan.problem = problem;
-  DeviceInfo device;
-  device.workers = workers;
-  kCpuBackward.prepare(device, plan);
-  const FencedBytes workspace(
-      RoundUp(plan.workspace.bytes(), WorkspaceLayout::kAlignmentBytes));
-  ShuffledWorkers shuffled(workers, static_cast<uint64_t>(workers));
-  const Status status =
-      kCpuBackward.launch(plan, bindings, workspace.data(), shuffled);
-  EXPECT_TRUE(status.ok()) << status.message();
-}
 
 class BackwardFenced : public ::testing::TestWithParam<int64_t> {
  protected:
@@ -71,33 +29,12 @@ class BackwardFenced : public ::testing::TestWithParam<int64_t> {
     SmallCase small(p);
     small.FillInputs(random);
     RunForwardTwin(small);
-    const FencedTensors ends(small, FencedBytes::Side::kEnd);
-    const FencedTensors starts(small, FencedBytes::Side::kStart);
-    const FencedTensors many(small, FencedBytes::Side::kEnd);
-    Launch(p, small.bindings(), 1);
-    Launch(p, ends.bindings(), 2);
-    Launch(p, starts.bindings(), 3);
-    Launch(p, many.bindings(), 5);
-    for (const Slot slot :
-         {Slot::kGradQuery, Slot::kGradQueryRope, Slot::kGradKey,
-          Slot::kGradKeyRope, Slot::kGradValue, Slot::kGradBias,
-          Slot::kGradSink}) {
-      const auto& expected = small.bytes(slot);
-      if (expected.empty()) continue;
-      for (const FencedTensors* other : {&ends, &starts, &many}) {
-        EXPECT_EQ(std::memcmp(expected.data(), other->bindings()[slot],
-                              expected.size()),
-                  0)
-            << Name(slot);
-      }
-    }
+    ExpectStaysInside(kCpuBackward, small, {2, 3, 5});
   }
 
   static void Check(const std::string& line, Random& random) {
     SCOPED_TRACE(line);
-    const Result<AttentionProblem> problem = Parse(line);
-    ASSERT_TRUE(problem.ok()) << problem.status().message();
-    Check(*problem, random);
+    Check(ProblemOf(line), random);
   }
 
   const OnTarget target_{GetParam()};

@@ -13,11 +13,9 @@
 #include "cpu/backward.h"
 #include "cpu/backward_kernel.h"
 #include "cpu/forward.h"
-#include "plan/plan.h"
-#include "problem/notation.h"
+#include "tests/cpu/runs.h"
 #include "tests/cpu/targets.h"
 #include "tests/testing/generator.h"
-#include "tests/testing/shuffled_workers.h"
 #include "tests/testing/small_case.h"
 
 namespace flashacl::cpu {
@@ -25,20 +23,8 @@ namespace {
 
 using testing::ForRandomProblems;
 using testing::OnTarget;
+using testing::RunOn;
 using testing::Space;
-
-void RunOn(const Implementation& implementation, const SmallCase& small) {
-  Plan plan;
-  plan.problem = small.problem();
-  implementation.prepare(DeviceInfo{}, plan);
-  std::vector<std::byte> workspace(
-      static_cast<size_t>(plan.workspace.bytes()) + 64, std::byte{0xFF});
-  const size_t past = reinterpret_cast<uintptr_t>(workspace.data()) % 64;
-  ShuffledWorkers alone(1);
-  const Status status = implementation.launch(
-      plan, small.bindings(), workspace.data() + (64 - past) % 64, alone);
-  ASSERT_TRUE(status.ok()) << status.message();
-}
 
 // Forward tiles, then backward tiles on what they made.
 void RunBoth(SmallCase& forward, SmallCase& backward) {
@@ -143,9 +129,7 @@ TEST_P(BackwardForward, WeightsAreTheSameNumbers) {
       const std::string line =
           std::string("bwd f32 ") + dims + " q=48 k=48" + rest;
       SCOPED_TRACE(line);
-      const Result<AttentionProblem> problem = Parse(line);
-      ASSERT_TRUE(problem.ok()) << problem.status().message();
-      const AttentionProblem& p = *problem;
+      const AttentionProblem p = testing::ProblemOf(line);
       Random random(9);
       SmallCase backward(p);
       backward.FillInputs(random);

@@ -11,38 +11,20 @@
 #include <vector>
 
 #include "cpu/backward.h"
-#include "problem/notation.h"
+#include "tests/cpu/runs.h"
 #include "tests/testing/generator.h"
-#include "tests/testing/random.h"
 
 namespace flashacl::cpu {
 namespace {
 
+using testing::AnyDevice;
 using testing::ForRandomProblems;
-using testing::OneOf;
+using testing::PlanOn;
+using testing::ProblemOf;
 using testing::Space;
 
-Plan PlanOf(const AttentionProblem& problem, const DeviceInfo& device) {
-  Plan plan;
-  plan.problem = problem;
-  kCpuBackward.prepare(device, plan);
-  return plan;
-}
-
 Plan PlanOf(const std::string& line, int64_t workers) {
-  const Result<AttentionProblem> problem = Parse(line);
-  EXPECT_TRUE(problem.ok()) << line << ": " << problem.status().message();
-  DeviceInfo device;
-  device.workers = workers;
-  return PlanOf(*problem, device);
-}
-
-DeviceInfo AnyDevice(Random& random) {
-  DeviceInfo device;
-  device.l2_bytes = OneOf<int64_t>(
-      random, {0, 1 << 14, 256 << 10, 512 << 10, 2 << 20, 64 << 20});
-  device.workers = random.Within(1, 5);
-  return device;
+  return PlanOn(kCpuBackward, ProblemOf(line), workers);
 }
 
 struct Piece {
@@ -100,7 +82,7 @@ TEST(BackwardScratch, NobodySharesAndEverybodyHasEnough) {
   space.forward = false;
   ForRandomProblems(300, space, [](const AttentionProblem& p, Random& random) {
     if (p.kv.gathers()) return;
-    const Plan plan = PlanOf(p, AnyDevice(random));
+    const Plan plan = PlanOn(kCpuBackward, p, AnyDevice(random));
     WorkspaceLayout layout;
     const BackwardPlace place = BackwardLayout(plan, layout);
     EXPECT_EQ(layout, plan.workspace);
@@ -190,10 +172,8 @@ TEST(BackwardScratch, TilesAreThoseOfAnyNumberOfWorkers) {
   space.device_lengths = false;
   ForRandomProblems(300, space, [](const AttentionProblem& p, Random&) {
     if (p.kv.gathers()) return;
-    DeviceInfo device;
-    const Plan alone = PlanOf(p, device);
-    device.workers = 13;
-    EXPECT_EQ(PlanOf(p, device).schedule, alone.schedule);
+    EXPECT_EQ(PlanOn(kCpuBackward, p, 13).schedule,
+              PlanOn(kCpuBackward, p, 1).schedule);
   });
 }
 

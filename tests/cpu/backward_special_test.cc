@@ -11,11 +11,10 @@
 
 #include "cpu/backward.h"
 #include "cpu/backward_kernel.h"
-#include "plan/plan.h"
+#include "tests/cpu/runs.h"
 #include "tests/cpu/targets.h"
 #include "tests/testing/generator.h"
 #include "tests/testing/random.h"
-#include "tests/testing/shuffled_workers.h"
 #include "tests/testing/small_case.h"
 
 namespace flashacl::cpu {
@@ -24,14 +23,11 @@ namespace {
 using testing::ForRandomProblems;
 using testing::OneOf;
 using testing::OnTarget;
+using testing::RunOn;
 using testing::Space;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
-constexpr Slot kGradients[] = {
-    Slot::kGradQuery, Slot::kGradQueryRope, Slot::kGradKey, Slot::kGradKeyRope,
-    Slot::kGradValue, Slot::kGradBias,      Slot::kGradSink};
 
 Space SpecialSpace() {
   Space space;
@@ -46,20 +42,6 @@ double AnySpecial(Random& random) {
   return OneOf(random, {kNaN, kInfinity, -kInfinity});
 }
 
-void RunTiles(const SmallCase& small) {
-  Plan plan;
-  plan.problem = small.problem();
-  kCpuBackward.prepare(DeviceInfo{}, plan);
-  // What a workspace held before is nobody's business.
-  std::vector<std::byte> workspace(
-      static_cast<size_t>(plan.workspace.bytes()) + 64, std::byte{0xFF});
-  const size_t past = reinterpret_cast<uintptr_t>(workspace.data()) % 64;
-  ShuffledWorkers alone(1);
-  const Status status = kCpuBackward.launch(
-      plan, small.bindings(), workspace.data() + (64 - past) % 64, alone);
-  ASSERT_TRUE(status.ok()) << status.message();
-}
-
 // How many elements were compared: finite ones, and others.
 struct Seen {
   int64_t finite = 0;
@@ -71,9 +53,8 @@ void ExpectTheReferences(SmallCase& small, Seen& seen) {
   SmallCase expected(small.problem());
   expected.CopyInputs(small);
   expected.Run();
-  RunTiles(small);
-  for (const Slot slot : kGradients) {
-    if (!small.problem().has(slot)) continue;
+  RunOn(kCpuBackward, small);
+  for (const Slot slot : testing::ResultsOf(small.problem())) {
     const std::vector<double> want = expected.Get(slot);
     double unit = 0.01;
     for (const double x : want) {

@@ -5,21 +5,18 @@
 
 #include <gtest/gtest.h>
 
-#include <string>
 #include <string_view>
 #include <vector>
 
-#include "backends.h"
 #include "cpu/backward_kernel.h"
-#include "plan/plan.h"
-#include "plan/verify.h"
-#include "problem/notation.h"
+#include "tests/cpu/runs.h"
 #include "tests/cpu/targets.h"
 #include "tests/testing/generator.h"
 
 namespace flashacl {
 namespace {
 
+using testing::ExpectRight;
 using testing::ForRandomProblems;
 using testing::OnTarget;
 using testing::Space;
@@ -27,25 +24,11 @@ using testing::TargetsHere;
 
 std::vector<int64_t> Targets() { return TargetsHere(cpu::BackwardTargets()); }
 
-void ExpectRight(const AttentionProblem& problem, uint64_t seed) {
-  const auto verdicts = Verify(CpuBackend(), problem, seed, "cpu/backward",
-                               [](std::string_view) {});
-  ASSERT_TRUE(verdicts.ok()) << verdicts.status().message();
-  const Verdict& verdict = verdicts->front();
-  if (problem.kv.gathers()) {
-    EXPECT_NE(verdict.refusal, "");
-    return;
-  }
-  EXPECT_EQ(verdict.refusal, "");
-  for (const std::string& fault : verdict.faults) ADD_FAILURE() << fault;
+void Check(const AttentionProblem& problem, uint64_t seed) {
+  EXPECT_EQ(ExpectRight(problem, seed, "cpu/backward"), !problem.kv.gathers());
 }
 
-void ExpectRight(std::string_view line) {
-  SCOPED_TRACE(line);
-  const Result<AttentionProblem> problem = Parse(line);
-  ASSERT_TRUE(problem.ok()) << problem.status().message();
-  ExpectRight(*problem, 3);
-}
+void Check(std::string_view line) { ExpectRight(line, "cpu/backward"); }
 
 class Backward : public ::testing::TestWithParam<int64_t> {
  protected:
@@ -57,7 +40,7 @@ TEST_P(Backward, IsRightOnRandomProblems) {
   Space space;
   space.forward = false;
   ForRandomProblems(1500, space, [](const AttentionProblem& p, Random& random) {
-    ExpectRight(p, random.Bits());
+    Check(p, random.Bits());
   });
 }
 
@@ -71,42 +54,42 @@ TEST_P(Backward, IsRightOnLongProblems) {
   space.most_heads = 4;
   space.most_dim = 70;
   ForRandomProblems(100, space, [](const AttentionProblem& p, Random& random) {
-    ExpectRight(p, random.Bits());
+    Check(p, random.Bits());
   });
 }
 
 // Sums that several tiles add to, for more kv heads than are computed at once.
 TEST_P(Backward, IsRightWhereTilesShareKeys) {
-  ExpectRight("bwd f32 h=12/6 d=16 q=700 k=300");
-  ExpectRight("bwd bf16 h=7 d=24/16 q=300,600,9 k=400,500,90 causal sink");
-  ExpectRight("bwd f16 h=4/1 d=8 q=500 k=500 window:100:3 bias keep:0.5");
-  ExpectRight("bwd f32 h=2 d=8 q=900 k=30 mask");
+  Check("bwd f32 h=12/6 d=16 q=700 k=300");
+  Check("bwd bf16 h=7 d=24/16 q=300,600,9 k=400,500,90 causal sink");
+  Check("bwd f16 h=4/1 d=8 q=500 k=500 window:100:3 bias keep:0.5");
+  Check("bwd f32 h=2 d=8 q=900 k=30 mask");
 }
 
 // Keys so many, and queries so few, that sums of their gradients would be much
 // larger than the queries: backward_scratch_test.cc has the bound.
 TEST_P(Backward, IsRightWhereKeysAreSweptTwice) {
-  ExpectRight("bwd bf16 h=2/1 d=1+1 q=65 k=44500 window:40000:9 sink");
+  Check("bwd bf16 h=2/1 d=1+1 q=65 k=44500 window:40000:9 sink");
 }
 
 // Channels beyond one slice of a score's sum.
 TEST_P(Backward, IsRightOnWideProblems) {
-  ExpectRight("bwd f32 h=2/1 d=576/512 q=40 k=50 causal");
-  ExpectRight("bwd bf16 h=4/1 d=192/128 q=150 k=200");
-  ExpectRight("bwd f16 h=1 d=768 q=33 k=65");
-  ExpectRight("bwd f32 h=1 d=1025/3 q=5 k=7");
-  ExpectRight("bwd f16 h=1 d=1/1000 q=20 k=31 mask");
-  ExpectRight("bwd bf16 h=2 d=128+64/128 q=90 k=200 causal");
+  Check("bwd f32 h=2/1 d=576/512 q=40 k=50 causal");
+  Check("bwd bf16 h=4/1 d=192/128 q=150 k=200");
+  Check("bwd f16 h=1 d=768 q=33 k=65");
+  Check("bwd f32 h=1 d=1025/3 q=5 k=7");
+  Check("bwd f16 h=1 d=1/1000 q=20 k=31 mask");
+  Check("bwd bf16 h=2 d=128+64/128 q=90 k=200 causal");
 }
 
 // Scores without channels are all 0, or their biases.
 TEST_P(Backward, IsRightWithoutChannels) {
-  ExpectRight("bwd f32 h=2 d=0/4 q=20 k=50");
-  ExpectRight("bwd f16 h=2/1 d=0/9 q=3 k=30 bias");
-  ExpectRight("bwd bf16 h=1 d=0/5 q=40 k=40 causal sink");
-  ExpectRight("bwd f32 h=1 d=4/0 q=3 k=5");
-  ExpectRight("bwd f32 h=1 d=0 q=3 k=5");
-  ExpectRight("bwd f32 h=1 d=0+3/4 q=3 k=5");
+  Check("bwd f32 h=2 d=0/4 q=20 k=50");
+  Check("bwd f16 h=2/1 d=0/9 q=3 k=30 bias");
+  Check("bwd bf16 h=1 d=0/5 q=40 k=40 causal sink");
+  Check("bwd f32 h=1 d=4/0 q=3 k=5");
+  Check("bwd f32 h=1 d=0 q=3 k=5");
+  Check("bwd f32 h=1 d=0+3/4 q=3 k=5");
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryTarget, Backward, ::testing::ValuesIn(Targets()),

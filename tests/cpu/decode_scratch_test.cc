@@ -9,24 +9,16 @@
 
 #include "cpu/decode.h"
 #include "cpu/tuning.h"
-#include "problem/notation.h"
+#include "tests/cpu/runs.h"
 
 namespace flashacl::cpu {
 namespace {
 
-AttentionProblem ProblemOf(const std::string& line) {
-  const Result<AttentionProblem> problem = Parse(line);
-  EXPECT_TRUE(problem.ok()) << line << ": " << problem.status().message();
-  return *problem;
-}
+using testing::PlanOn;
+using testing::ProblemOf;
 
 int64_t WorkspaceOf(const std::string& line) {
-  Plan plan;
-  plan.problem = ProblemOf(line);
-  DeviceInfo device;
-  device.workers = 2;
-  kCpuDecode.prepare(device, plan);
-  return plan.workspace.bytes();
+  return PlanOn(kCpuDecode, ProblemOf(line), 2).workspace.bytes();
 }
 
 TEST(DecodeScratch, OnlyPartsGrowWithKeys) {

@@ -6,44 +6,22 @@
 
 #include <gtest/gtest.h>
 
-#include <cstddef>
-#include <memory>
-#include <string>
 #include <vector>
 
-#include "backends.h"
 #include "cpu/decode_kernel.h"
-#include "plan/plan.h"
-#include "plan/sample.h"
-#include "plan/verify.h"
-#include "problem/notation.h"
+#include "tests/cpu/runs.h"
 #include "tests/cpu/targets.h"
 #include "tests/testing/generator.h"
-#include "tests/testing/shuffled_workers.h"
-#include "tests/testing/small_case.h"
 
 namespace flashacl {
 namespace {
 
+using testing::ExpectRight;
 using testing::ForRandomProblems;
 using testing::OnTarget;
+using testing::ProblemOf;
+using testing::RunOn;
 using testing::Space;
-
-int64_t Verified(const AttentionProblem& problem, uint64_t seed) {
-  const auto verdicts = Verify(CpuBackend(), problem, seed, "cpu/decode",
-                               [](std::string_view) {});
-  EXPECT_TRUE(verdicts.ok()) << verdicts.status().message();
-  if (!verdicts.ok()) return 0;
-  const Verdict& verdict = verdicts->front();
-  for (const std::string& fault : verdict.faults) ADD_FAILURE() << fault;
-  return verdict.refusal.empty() ? 1 : 0;
-}
-
-AttentionProblem ProblemOf(const std::string& line) {
-  const Result<AttentionProblem> problem = Parse(line);
-  EXPECT_TRUE(problem.ok()) << line << ": " << problem.status().message();
-  return *problem;
-}
 
 class Decode : public ::testing::TestWithParam<int64_t> {
  protected:
@@ -59,7 +37,7 @@ TEST_P(Decode, IsRightOnRandomProblems) {
   int64_t taken = 0;
   ForRandomProblems(2000, space,
                     [&](const AttentionProblem& p, Random& random) {
-                      taken += Verified(p, random.Bits());
+                      taken += ExpectRight(p, random.Bits(), "cpu/decode");
                     });
   EXPECT_GT(taken, testing::PartOf(1000));
 }
@@ -75,7 +53,7 @@ TEST_P(Decode, IsRightOnLongProblems) {
   space.most_dim = 40;
   int64_t taken = 0;
   ForRandomProblems(100, space, [&](const AttentionProblem& p, Random& random) {
-    taken += Verified(p, random.Bits());
+    taken += ExpectRight(p, random.Bits(), "cpu/decode");
   });
   EXPECT_GT(taken, testing::PartOf(50));
 }
@@ -93,8 +71,7 @@ TEST_P(Decode, IsRightOnChannelsOfWholeVectors) {
         "fwd bf16 h=16/1 d=512+64/512 q=1 k=300 shared paged:128",
         "fwd f16 h=4/1 d=128 q=16 k=900 window:99:0 sink bias",
         "fwd f16 h=9/3 d=32 q=5x1 k=5x100 counts:k"}) {
-    SCOPED_TRACE(line);
-    EXPECT_EQ(Verified(ProblemOf(line), 3), 1);
+    ExpectRight(line, "cpu/decode");
   }
 }
 
@@ -107,25 +84,6 @@ TEST_P(Decode, LeavesOtherProblemsAlone) {
   }
 }
 
-// Runs with `workers` workers and guarded scratch memory.
-void RunOn(int workers, const SmallCase& small) {
-  Plan plan;
-  plan.problem = small.problem();
-  DeviceInfo device;
-  device.workers = workers;
-  kCpuDecode.prepare(device, plan);
-  std::vector<std::byte> memory(
-      static_cast<size_t>(plan.workspace.bytes()) + 64, std::byte{0xFF});
-  void* at = memory.data();
-  size_t room = memory.size();
-  std::align(64, room - 64, at, room);
-  ShuffledWorkers pool(workers);
-  ASSERT_TRUE(
-      kCpuDecode
-          .launch(plan, small.bindings(), static_cast<std::byte*>(at), pool)
-          .ok());
-}
-
 TEST_P(Decode, HasTheSameBitsForAnyWorkerCount) {
   for (const char* line :
        {"fwd f16 h=8/2 d=64 q=3x1 k=4000,50,1600",
@@ -135,11 +93,11 @@ TEST_P(Decode, HasTheSameBitsForAnyWorkerCount) {
     SmallCase alone(ProblemOf(line));
     Random random(5);
     alone.FillInputs(random);
-    RunOn(1, alone);
+    RunOn(kCpuDecode, alone);
     for (const int workers : {2, 3, 5}) {
       SmallCase shared(alone.problem());
       shared.CopyInputs(alone);
-      RunOn(workers, shared);
+      RunOn(kCpuDecode, shared, workers);
       EXPECT_EQ(shared.bytes(Slot::kOut), alone.bytes(Slot::kOut));
     }
   }
@@ -174,9 +132,9 @@ TEST_P(Decode, HasTheSameBitsHoweverKeysLie) {
                                last.lengths.sequences.begin() + 2);
   SmallCase alone(last);
   alone.CopyInputs(side_by_side);
-  RunOn(2, side_by_side);
-  RunOn(2, one_by_one);
-  RunOn(2, alone);
+  RunOn(kCpuDecode, side_by_side, 2);
+  RunOn(kCpuDecode, one_by_one, 2);
+  RunOn(kCpuDecode, alone, 2);
   EXPECT_EQ(one_by_one.bytes(Slot::kOut), side_by_side.bytes(Slot::kOut));
   const std::vector<double> all = side_by_side.Get(Slot::kOut);
   const std::vector<double> own = alone.Get(Slot::kOut);

@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -16,22 +15,23 @@
 #include "cpu/forward_kernel.h"
 #include "cpu/forward_run.h"
 #include "cpu/scratch.h"
-#include "plan/fill.h"
 #include "plan/geometry.h"
-#include "problem/notation.h"
+#include "tests/cpu/fences.h"
 #include "tests/cpu/targets.h"
-#include "tests/testing/fenced_tensors.h"
 #include "tests/testing/generator.h"
-#include "tests/testing/shuffled_workers.h"
-#include "tests/testing/small_case.h"
 
 namespace flashacl::cpu {
 namespace {
 
+using testing::ExpectSameBits;
+using testing::ExpectStaysInside;
 using testing::FencedBytes;
 using testing::FencedTensors;
 using testing::ForRandomProblems;
 using testing::OnTarget;
+using testing::PlanOn;
+using testing::ProblemOf;
+using testing::ResultsOf;
 using testing::Space;
 
 // One slot's scratch memory, every region by itself.
@@ -80,26 +80,6 @@ class FencedScratch {
   float* parts_ = nullptr;
 };
 
-Plan PlanOf(const Implementation& implementation,
-            const AttentionProblem& problem) {
-  Plan plan;
-  plan.problem = problem;
-  DeviceInfo device;
-  device.workers = 2;
-  plan.implementation = &implementation;
-  implementation.prepare(device, plan);
-  return plan;
-}
-
-void Launch(const Plan& plan, const Bindings& bindings) {
-  const FencedBytes workspace(
-      RoundUp(plan.workspace.bytes(), WorkspaceLayout::kAlignmentBytes));
-  ShuffledWorkers alone(1);
-  const Status status =
-      plan.implementation->launch(plan, bindings, workspace.data(), alone);
-  EXPECT_TRUE(status.ok()) << status.message();
-}
-
 // What launch does, one tile after another in scratch memory of its own.
 void LaunchTileByTile(const Plan& plan, const Bindings& bindings) {
   WorkspaceLayout layout;
@@ -127,44 +107,19 @@ void LaunchTileByTile(const Plan& plan, const Bindings& bindings) {
   }
 }
 
-void ExpectSameResults(const SmallCase& small, const Bindings& bindings) {
-  for (const Slot slot : {Slot::kOut, Slot::kRowMax, Slot::kRowSum}) {
-    const auto& expected = small.bytes(slot);
-    if (expected.empty()) continue;
-    EXPECT_EQ(std::memcmp(expected.data(), bindings[slot], expected.size()), 0)
-        << Name(slot);
-  }
-}
-
 class Fenced : public ::testing::TestWithParam<int64_t> {
  protected:
-  static void CheckDecode(const AttentionProblem& p, const SmallCase& small,
-                          const Bindings& ends, const Bindings& starts) {
-    if (!kCpuDecode.supports(p, {}).ok()) return;
-    const Plan plan = PlanOf(kCpuDecode, p);
-    Launch(plan, small.bindings());
-    Launch(plan, ends);
-    Launch(plan, starts);
-    ExpectSameResults(small, ends);
-    ExpectSameResults(small, starts);
-  }
-
   static void Check(const AttentionProblem& p, Random& random) {
     if (!kCpuForward.supports(p, {}).ok()) return;
     SmallCase small(p);
     small.FillInputs(random);
-    const FencedTensors ends(small, FencedBytes::Side::kEnd);
-    const FencedTensors starts(small, FencedBytes::Side::kStart);
+    if (kCpuDecode.supports(p, {}).ok()) {
+      ExpectStaysInside(kCpuDecode, small, {2, 3});
+    }
     const FencedTensors tiles(small, FencedBytes::Side::kEnd);
-    CheckDecode(p, small, ends.bindings(), starts.bindings());
-    const Plan plan = PlanOf(kCpuForward, p);
-    Launch(plan, small.bindings());
-    Launch(plan, ends.bindings());
-    Launch(plan, starts.bindings());
-    LaunchTileByTile(plan, tiles.bindings());
-    ExpectSameResults(small, ends.bindings());
-    ExpectSameResults(small, starts.bindings());
-    ExpectSameResults(small, tiles.bindings());
+    ExpectStaysInside(kCpuForward, small, {2, 3});
+    LaunchTileByTile(PlanOn(kCpuForward, p, 2), tiles.bindings());
+    ExpectSameBits(small, tiles.bindings(), ResultsOf(p));
   }
 };
 
@@ -200,9 +155,7 @@ TEST_P(Fenced, EverySizeOfABlockStaysInside) {
       for (const char* dtype : {"f32", "f16", "bf16"}) {
         const std::string line = Str("fwd {} h=1 d={} {}", dtype, size, rest);
         SCOPED_TRACE(line);
-        const Result<AttentionProblem> problem = Parse(line);
-        ASSERT_TRUE(problem.ok()) << problem.status().message();
-        Check(*problem, random);
+        Check(ProblemOf(line), random);
       }
     }
   }
@@ -217,9 +170,7 @@ TEST_P(Fenced, FewRowsOfADiagonalBiasStayInside) {
         "fwd f32 h=2/1 d=4 q=100 k=100 causal-left bias:before:diagonal:2",
         "fwd f16 h=1 d=4 q=50 k=50 window:5:0 bias:diagonal:1"}) {
     SCOPED_TRACE(line);
-    const Result<AttentionProblem> problem = Parse(line);
-    ASSERT_TRUE(problem.ok()) << problem.status().message();
-    Check(*problem, random);
+    Check(ProblemOf(line), random);
   }
 }
 

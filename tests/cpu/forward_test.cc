@@ -5,43 +5,29 @@
 
 #include <gtest/gtest.h>
 
-#include <cstddef>
-#include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "backends.h"
-#include "base/str.h"
 #include "cpu/forward_kernel.h"
-#include "plan/plan.h"
-#include "plan/sample.h"
-#include "plan/verify.h"
-#include "problem/notation.h"
+#include "tests/cpu/runs.h"
 #include "tests/cpu/targets.h"
 #include "tests/testing/generator.h"
 
 namespace flashacl {
 namespace {
 
+using testing::ExpectRight;
 using testing::ForRandomProblems;
 using testing::OnTarget;
+using testing::ProblemOf;
+using testing::RunOn;
 using testing::Space;
 using testing::TargetsHere;
 
 std::vector<int64_t> Targets() { return TargetsHere(cpu::ForwardTargets()); }
 
-void ExpectRight(const AttentionProblem& problem, uint64_t seed) {
-  const auto verdicts = Verify(CpuBackend(), problem, seed, "cpu/forward",
-                               [](std::string_view) {});
-  ASSERT_TRUE(verdicts.ok()) << verdicts.status().message();
-  const Verdict& verdict = verdicts->front();
-  if (problem.kv.gathers()) {
-    EXPECT_NE(verdict.refusal, "");
-    return;
-  }
-  EXPECT_EQ(verdict.refusal, "");
-  for (const std::string& fault : verdict.faults) ADD_FAILURE() << fault;
+void Check(const AttentionProblem& problem, uint64_t seed) {
+  EXPECT_EQ(ExpectRight(problem, seed, "cpu/forward"), !problem.kv.gathers());
 }
 
 class Forward : public ::testing::TestWithParam<int64_t> {};
@@ -52,7 +38,7 @@ TEST_P(Forward, IsRightOnRandomProblems) {
   Space space;
   space.backward = false;
   ForRandomProblems(2000, space, [](const AttentionProblem& p, Random& random) {
-    ExpectRight(p, random.Bits());
+    Check(p, random.Bits());
   });
 }
 
@@ -67,7 +53,7 @@ TEST_P(Forward, IsRightOnLongProblems) {
   space.most_heads = 3;
   space.most_dim = 70;
   ForRandomProblems(200, space, [](const AttentionProblem& p, Random& random) {
-    ExpectRight(p, random.Bits());
+    Check(p, random.Bits());
   });
 }
 
@@ -80,10 +66,7 @@ TEST_P(Forward, IsRightOnWideProblems) {
         "fwd f16 h=1 d=768 q=33 k=65", "fwd f32 h=1 d=1025/3 q=5 k=7",
         "fwd f16 h=1 d=1/1000 q=20 k=31 mask",
         "fwd bf16 h=8/1 d=128 q=1 k=9000 window:4999:0 sink stats"}) {
-    SCOPED_TRACE(line);
-    const Result<AttentionProblem> problem = Parse(line);
-    ASSERT_TRUE(problem.ok()) << problem.status().message();
-    ExpectRight(*problem, 3);
+    ExpectRight(line, "cpu/forward");
   }
 }
 
@@ -95,10 +78,7 @@ TEST_P(Forward, IsRightWithoutChannels) {
         "fwd bf16 h=1 d=0/5 q=40 k=40 causal stats sink",
         "fwd f32 h=1 d=4/0 q=3 k=5 stats", "fwd f32 h=1 d=0 q=3 k=5 stats",
         "fwd f32 h=1 d=0+3/4 q=3 k=5"}) {
-    SCOPED_TRACE(line);
-    const Result<AttentionProblem> problem = Parse(line);
-    ASSERT_TRUE(problem.ok()) << problem.status().message();
-    ExpectRight(*problem, 3);
+    ExpectRight(line, "cpu/forward");
   }
 }
 
@@ -109,40 +89,21 @@ TEST_P(Forward, IsRightOn8BitQueries) {
        {"fwd i8 h=4/2 d=64 q=100 k=330 int8:tensor causal",
         "fwd i8 h=2 d=16 q=3 k=2000 int8:tensor",
         "fwd i8 h=8/1 d=33/20 q=17,0,40 k=50,9,0 int8:tensor mask"}) {
-    SCOPED_TRACE(line);
-    const Result<AttentionProblem> problem = Parse(line);
-    ASSERT_TRUE(problem.ok()) << problem.status().message();
-    ExpectRight(*problem, 5);
+    ExpectRight(line, "cpu/forward", 5);
   }
 }
 
 // A scale of 0 is a scale: every weight becomes 0, and so does the output.
 TEST_P(Forward, RoundsWeightsWithAScaleOfZero) {
   const OnTarget target(GetParam());
-  const Result<AttentionProblem> problem =
-      Parse("fwd i8 h=2 d=16 q=5 k=40 int8:tensor");
-  ASSERT_TRUE(problem.ok()) << problem.status().message();
-  const Result<Sample> sample = Sample::Make(*problem, 1, CpuBackend());
-  ASSERT_TRUE(sample.ok()) << sample.status().message();
-  for (std::byte& byte : sample->bytes(Slot::kWeightScale)) byte = {};
-  const Result<Plan> plan =
-      MakePlan(CpuBackend(), *problem, {.only = "cpu/forward", .without = {}});
-  ASSERT_TRUE(plan.ok()) << plan.status().message();
-  std::vector<std::byte> memory(static_cast<size_t>(plan->workspace.bytes()) +
-                                64);
-  void* at = memory.data();
-  size_t room = memory.size();
-  std::align(64, room - 64, at, room);
-  ASSERT_TRUE(flashacl::Run(CpuBackend(), *plan, sample->bindings(),
-                            static_cast<std::byte*>(at))
-                  .ok());
-  const TensorSpec& out = (*problem)[Slot::kOut];
-  ASSERT_EQ(out.dtype, DType::kF16);
-  const std::span<std::byte> bytes = sample->bytes(Slot::kOut);
-  for (size_t n = 0; n < bytes.size(); ++n) {
-    // 0 or -0.
-    ASSERT_EQ(std::to_integer<int>(bytes[n]) & (n % 2 == 1 ? 0x7F : 0xFF), 0);
+  SmallCase small(ProblemOf("fwd i8 h=2 d=16 q=5 k=40 int8:tensor"));
+  Random random(1);
+  small.FillInputs(random);
+  for (int64_t n = 0; n < small.count(Slot::kWeightScale); ++n) {
+    small.Put(Slot::kWeightScale, n, 0);
   }
+  RunOn(kCpuForward, small);
+  for (const double x : small.Get(Slot::kOut)) ASSERT_EQ(x, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryTarget, Forward, ::testing::ValuesIn(Targets()),

@@ -16,7 +16,6 @@
 #include "cpu/forward_kernel.h"
 #include "cpu/gathered_backward.h"
 #include "cpu/gathered_forward.h"
-#include "problem/notation.h"
 #include "tests/cpu/gathered.h"
 #include "tests/cpu/targets.h"
 
@@ -176,10 +175,8 @@ TEST_P(GatheredAccuracy, IsThatOfPlainSums) {
           Str("{} h={}/1 d={} q={} k={} topk:200 scale:{}", start, kHeads, kDim,
               kRows, kColumns, kind.scale);
       SCOPED_TRACE(Str("{} {}", kind.name, line));
-      const Result<AttentionProblem> problem = Parse(line);
-      ASSERT_TRUE(problem.ok()) << problem.status().message();
       Random random(11);
-      SmallCase small(*problem);
+      SmallCase small(testing::ProblemOf(line));
       small.FillInputs(random);
       for (const Slot slot : {Slot::kQuery, Slot::kKey, Slot::kGradOut}) {
         for (int64_t n = 0; n < small.count(slot); ++n) {
@@ -193,7 +190,7 @@ TEST_P(GatheredAccuracy, IsThatOfPlainSums) {
           small.Put(slot, n, x);
         }
       }
-      if (problem->direction == Direction::kBackward) {
+      if (small.problem().direction == Direction::kBackward) {
         RunForwardTwin(small);
         testing::RunOn(kCpuGatheredBackward, small);
       } else {

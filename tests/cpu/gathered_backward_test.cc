@@ -5,20 +5,17 @@
 
 #include <gtest/gtest.h>
 
-#include <string>
-
-#include "backends.h"
 #include "cpu/forward_kernel.h"
 #include "cpu/gathered_items.h"
-#include "plan/verify.h"
-#include "problem/notation.h"
+#include "tests/cpu/gathered.h"
 #include "tests/cpu/targets.h"
-#include "tests/testing/generator.h"
 
 namespace flashacl {
 namespace {
 
+using testing::ExpectRight;
 using testing::ForRandomProblems;
+using testing::GatheredSpace;
 using testing::OnTarget;
 using testing::Space;
 
@@ -27,28 +24,9 @@ bool Taken(const AttentionProblem& problem) {
          !problem.has(Slot::kGradSink);
 }
 
-void ExpectRight(const AttentionProblem& problem, uint64_t seed) {
-  const auto verdicts =
-      Verify(CpuBackend(), problem, seed, "cpu/backward/gathered",
-             [](std::string_view) {});
-  ASSERT_TRUE(verdicts.ok()) << verdicts.status().message();
-  const Verdict& verdict = verdicts->front();
-  EXPECT_EQ(verdict.refusal.empty(), Taken(problem)) << verdict.refusal;
-  for (const std::string& fault : verdict.faults) ADD_FAILURE() << fault;
-}
-
-void ExpectRight(const std::string& line, uint64_t seed) {
-  SCOPED_TRACE(line);
-  const Result<AttentionProblem> problem = Parse(line);
-  ASSERT_TRUE(problem.ok()) << problem.status().message();
-  ExpectRight(*problem, seed);
-}
-
-Space GatheredSpace() {
-  Space space;
-  space.forward = false;
-  space.bias = space.dropout = false;
-  return space;
+void Check(const AttentionProblem& problem, uint64_t seed) {
+  EXPECT_EQ(ExpectRight(problem, seed, "cpu/backward/gathered"),
+            Taken(problem));
 }
 
 class GatheredBackward : public ::testing::TestWithParam<int64_t> {};
@@ -57,10 +35,10 @@ class GatheredBackward : public ::testing::TestWithParam<int64_t> {};
 TEST_P(GatheredBackward, IsRightOnRandomProblems) {
   const OnTarget target(GetParam());
   int64_t taken = 0;
-  ForRandomProblems(600, GatheredSpace(),
+  ForRandomProblems(600, GatheredSpace(Direction::kBackward),
                     [&](const AttentionProblem& p, Random& random) {
                       if (!p.kv.gathers()) return;
-                      ExpectRight(p, random.Bits());
+                      Check(p, random.Bits());
                       taken += Taken(p);
                     });
   EXPECT_GT(taken, testing::PartOf(100));
@@ -69,14 +47,14 @@ TEST_P(GatheredBackward, IsRightOnRandomProblems) {
 // Long lists and many heads: several steps, panels, buckets and rounds.
 TEST_P(GatheredBackward, IsRightOnLongLists) {
   const OnTarget target(GetParam());
-  Space space = GatheredSpace();
+  Space space = GatheredSpace(Direction::kBackward);
   space.most_sequences = 2;
   space.most_rows = 30;
   space.most_columns = 900;
   space.most_heads = 40;
   space.most_dim = 40;
   ForRandomProblems(60, space, [](const AttentionProblem& p, Random& random) {
-    if (p.kv.gathers()) ExpectRight(p, random.Bits());
+    if (p.kv.gathers()) Check(p, random.Bits());
   });
 }
 
@@ -95,7 +73,7 @@ TEST_P(GatheredBackward, IsRightOnWideProblems) {
         "bwd f32 h=2/1 d=16 q=9 k=5000 topk:5000 shared causal",
         "bwd f32 h=6/2 d=16 q=3 k=20 topk:2:1000",
         "bwd f32 h=2 d=8 q=3 k=9 topk:0"}) {
-    ExpectRight(line, 3);
+    ExpectRight(line, "cpu/backward/gathered");
   }
 }
 

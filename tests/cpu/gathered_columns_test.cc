@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "plan/geometry.h"
 #include "problem/notation.h"
 #include "tests/cpu/gathered.h"
 

@@ -13,13 +13,15 @@
 #include "cpu/gathered_forward.h"
 #include "cpu/gathered_items.h"
 #include "cpu/gathered_scratch.h"
+#include "tests/cpu/fences.h"
 #include "tests/cpu/gathered.h"
 #include "tests/cpu/targets.h"
-#include "tests/testing/fenced_tensors.h"
 
 namespace flashacl::cpu {
 namespace {
 
+using testing::ExpectSameBits;
+using testing::ExpectStaysInside;
 using testing::FencedBytes;
 using testing::FencedTensors;
 using testing::ForRandomProblems;
@@ -98,33 +100,12 @@ class GatheredFences : public ::testing::TestWithParam<int64_t> {
     SmallCase small(p);
     small.FillInputs(random);
     testing::SpoilLists(small, random);
+    const FencedTensors items(small, FencedBytes::Side::kEnd);
+    ExpectStaysInside(kCpuGatheredForward, small, {2, 3});
     const Plan plan = PlanOn(kCpuGatheredForward, p);
-    testing::RunOn(kCpuGatheredForward, small);
-    for (const auto side :
-         {FencedBytes::Side::kEnd, FencedBytes::Side::kStart}) {
-      const FencedTensors tensors(small, side);
-      const FencedBytes workspace(
-          RoundUp(plan.workspace.bytes(), WorkspaceLayout::kAlignmentBytes));
-      ShuffledWorkers alone(1);
-      ASSERT_TRUE(kCpuGatheredForward
-                      .launch(plan, tensors.bindings(), workspace.data(), alone)
-                      .ok());
-      ExpectSameResults(small, tensors.bindings());
-    }
     if (plan.shape.part_cols < MostListed(p)) return;
-    const FencedTensors tensors(small, FencedBytes::Side::kEnd);
-    LaunchByItems(plan, tensors.bindings());
-    ExpectSameResults(small, tensors.bindings());
-  }
-
-  static void ExpectSameResults(const SmallCase& small,
-                                const Bindings& bindings) {
-    for (const Slot slot : testing::ResultsOf(small.problem())) {
-      const auto& expected = small.bytes(slot);
-      EXPECT_EQ(std::memcmp(expected.data(), bindings[slot], expected.size()),
-                0)
-          << Name(slot);
-    }
+    LaunchByItems(plan, items.bindings());
+    ExpectSameBits(small, items.bindings(), testing::ResultsOf(p));
   }
 };
 

@@ -5,39 +5,26 @@
 
 #include <gtest/gtest.h>
 
-#include <string>
-#include <vector>
-
-#include "backends.h"
 #include "cpu/forward_kernel.h"
 #include "cpu/gathered_items.h"
-#include "plan/verify.h"
-#include "problem/notation.h"
+#include "tests/cpu/gathered.h"
 #include "tests/cpu/targets.h"
-#include "tests/testing/generator.h"
 
 namespace flashacl {
 namespace {
 
+using testing::ExpectRight;
 using testing::ForRandomProblems;
+using testing::GatheredSpace;
 using testing::OnTarget;
 using testing::Space;
 
-void ExpectRight(const AttentionProblem& problem, uint64_t seed) {
-  const auto verdicts = Verify(CpuBackend(), problem, seed,
-                               "cpu/forward/gathered", [](std::string_view) {});
-  ASSERT_TRUE(verdicts.ok()) << verdicts.status().message();
-  const Verdict& verdict = verdicts->front();
-  const bool taken = problem.kv.gathers() && cpu::SupportsLists(problem).ok();
-  EXPECT_EQ(verdict.refusal.empty(), taken) << verdict.refusal;
-  for (const std::string& fault : verdict.faults) ADD_FAILURE() << fault;
+bool Taken(const AttentionProblem& problem) {
+  return problem.kv.gathers() && cpu::SupportsLists(problem).ok();
 }
 
-void ExpectRight(const std::string& line, uint64_t seed) {
-  SCOPED_TRACE(line);
-  const Result<AttentionProblem> problem = Parse(line);
-  ASSERT_TRUE(problem.ok()) << problem.status().message();
-  ExpectRight(*problem, seed);
+void Check(const AttentionProblem& problem, uint64_t seed) {
+  EXPECT_EQ(ExpectRight(problem, seed, "cpu/forward/gathered"), Taken(problem));
 }
 
 class GatheredForward : public ::testing::TestWithParam<int64_t> {};
@@ -45,15 +32,13 @@ class GatheredForward : public ::testing::TestWithParam<int64_t> {};
 // Small ones: every combination of what a problem may have.
 TEST_P(GatheredForward, IsRightOnRandomProblems) {
   const OnTarget target(GetParam());
-  Space space;
-  space.backward = false;
-  space.bias = space.dropout = false;
+  Space space = GatheredSpace(Direction::kForward);
   int64_t taken = 0;
   ForRandomProblems(1500, space,
                     [&](const AttentionProblem& p, Random& random) {
                       if (!p.kv.gathers()) return;
-                      ExpectRight(p, random.Bits());
-                      taken += cpu::SupportsLists(p).ok();
+                      Check(p, random.Bits());
+                      taken += Taken(p);
                     });
   EXPECT_GT(taken, testing::PartOf(100));
 }
@@ -61,16 +46,14 @@ TEST_P(GatheredForward, IsRightOnRandomProblems) {
 // Long lists and many heads: several steps, panels and parts.
 TEST_P(GatheredForward, IsRightOnLongLists) {
   const OnTarget target(GetParam());
-  Space space;
-  space.backward = false;
-  space.bias = space.dropout = false;
+  Space space = GatheredSpace(Direction::kForward);
   space.most_sequences = 2;
   space.most_rows = 6;
   space.most_columns = 1500;
   space.most_heads = 40;
   space.most_dim = 40;
   ForRandomProblems(200, space, [](const AttentionProblem& p, Random& random) {
-    if (p.kv.gathers()) ExpectRight(p, random.Bits());
+    if (p.kv.gathers()) Check(p, random.Bits());
   });
 }
 
@@ -88,7 +71,7 @@ TEST_P(GatheredForward, IsRightOnWideProblems) {
         "fwd f32 h=2/1 d=5/0 q=3 k=9 topk:4 stats",
         "fwd bf16 h=16/1 d=512+64/512 q=1 k=5000 topk:5000 shared stats",
         "fwd f32 h=2 d=8 q=3 k=9 topk:0 sink stats"}) {
-    ExpectRight(line, 3);
+    ExpectRight(line, "cpu/forward/gathered");
   }
 }
 

@@ -9,7 +9,6 @@
 #include "cpu/gathered_backward.h"
 #include "cpu/gathered_columns.h"
 #include "cpu/tuning.h"
-#include "problem/notation.h"
 #include "tests/cpu/gathered.h"
 
 namespace flashacl::cpu {
@@ -18,14 +17,8 @@ namespace {
 using testing::ForRandomProblems;
 using testing::GatheredSpace;
 
-AttentionProblem ProblemOf(const std::string& line) {
-  const Result<AttentionProblem> problem = Parse(line);
-  EXPECT_TRUE(problem.ok()) << line;
-  return *problem;
-}
-
 int64_t BytesOf(const std::string& line) {
-  return testing::PlanOn(kCpuGatheredBackward, ProblemOf(line), 2)
+  return testing::PlanOn(kCpuGatheredBackward, testing::ProblemOf(line), 2)
       .workspace.bytes();
 }
 
@@ -72,7 +65,7 @@ TEST(GradPlace, CutsHoldWhatTheyMust) {
 
 TEST(GradPlace, WhoWorksShareNothing) {
   const AttentionProblem p =
-      ProblemOf("bwd f32 h=6/2 d=20+4/16 q=9 k=50 topk:20");
+      testing::ProblemOf("bwd f32 h=6/2 d=20+4/16 q=9 k=50 topk:20");
   const GradCut cut = CutGradients(p, {});
   WorkspaceLayout layout;
   const GradPlace place = GradLayout(p, cut, 3, layout);

@@ -13,7 +13,6 @@
 #include "cpu/forward_kernel.h"
 #include "cpu/gathered_backward.h"
 #include "cpu/gathered_forward.h"
-#include "problem/notation.h"
 #include "tests/cpu/gathered.h"
 #include "tests/cpu/targets.h"
 #include "tests/testing/fenced.h"
@@ -28,6 +27,7 @@ using testing::GatheredSpace;
 using testing::OneOf;
 using testing::OnTarget;
 using testing::PlanOn;
+using testing::ProblemOf;
 using testing::RunOn;
 using testing::SpoilLists;
 
@@ -44,12 +44,6 @@ struct Setting {
     return implementation().supports(p, {}).ok();
   }
 };
-
-AttentionProblem ProblemOf(const std::string& line) {
-  const Result<AttentionProblem> problem = Parse(line);
-  EXPECT_TRUE(problem.ok()) << line << ": " << problem.status().message();
-  return *problem;
-}
 
 // What backward takes from the forward direction, which is the same for all
 // lists then.

@@ -8,7 +8,6 @@
 
 #include "cpu/gathered_columns.h"
 #include "cpu/gathered_forward.h"
-#include "problem/notation.h"
 #include "tests/cpu/gathered.h"
 
 namespace flashacl::cpu {
@@ -17,11 +16,11 @@ namespace {
 using testing::ForRandomProblems;
 using testing::GatheredSpace;
 using testing::PlanOn;
+using testing::ProblemOf;
 
 int64_t BytesOf(const std::string& line, int64_t workers = 2) {
-  const Result<AttentionProblem> problem = Parse(line);
-  EXPECT_TRUE(problem.ok()) << line;
-  return PlanOn(kCpuGatheredForward, *problem, workers).workspace.bytes();
+  return PlanOn(kCpuGatheredForward, ProblemOf(line), workers)
+      .workspace.bytes();
 }
 
 TEST(GatheredScratch, DoesNotGrowWithSequences) {
@@ -41,10 +40,9 @@ TEST(GatheredScratch, GrowsWithWorkers) {
 // Few positions split their lists; then nobody waits for one worker.
 TEST(GatheredScratch, FewPositionsHaveParts) {
   const auto parts = [](const std::string& line) {
-    const Result<AttentionProblem> problem = Parse(line);
-    EXPECT_TRUE(problem.ok()) << line;
-    const TileShape shape = GatheredTileShape(*problem, {});
-    return CeilDiv(MostListed(*problem), shape.part_cols);
+    const AttentionProblem problem = ProblemOf(line);
+    const TileShape shape = GatheredTileShape(problem, {});
+    return CeilDiv(MostListed(problem), shape.part_cols);
   };
   EXPECT_EQ(parts("fwd f32 h=4/1 d=8 q=1 k=9000 topk:2048"), 8);
   EXPECT_EQ(parts("fwd f32 h=4/1 d=8 q=8 k=9000 topk:2048"), 2);

@@ -13,38 +13,19 @@
 #include "cpu/forward_run.h"
 #include "cpu/tuning.h"
 #include "plan/geometry.h"
-#include "problem/notation.h"
+#include "tests/cpu/runs.h"
 #include "tests/testing/generator.h"
 #include "tests/testing/random.h"
-#include "tests/testing/small_case.h"
 
 namespace flashacl::cpu {
 namespace {
 
+using testing::AnyDevice;
 using testing::ForRandomProblems;
 using testing::OneOf;
+using testing::PlanOn;
+using testing::ProblemOf;
 using testing::Space;
-
-Plan PlanOf(const AttentionProblem& problem, const DeviceInfo& device) {
-  Plan plan;
-  plan.problem = problem;
-  kCpuForward.prepare(device, plan);
-  return plan;
-}
-
-AttentionProblem ProblemOf(const std::string& line) {
-  const Result<AttentionProblem> problem = Parse(line);
-  EXPECT_TRUE(problem.ok()) << line << ": " << problem.status().message();
-  return *problem;
-}
-
-DeviceInfo AnyDevice(Random& random) {
-  DeviceInfo device;
-  device.l2_bytes = OneOf<int64_t>(
-      random, {0, 1 << 14, 256 << 10, 512 << 10, 2 << 20, 64 << 20});
-  device.workers = random.Within(1, 5);
-  return device;
-}
 
 // A vector's lanes and the unit of blocks that goes with its registers.
 struct Machine {
@@ -116,7 +97,7 @@ TEST(Scratch, NobodySharesAndEverybodyHasEnough) {
   ForRandomProblems(600, space, [](const AttentionProblem& p, Random& random) {
     const DeviceInfo device = AnyDevice(random);
     if (!kCpuForward.supports(p, device).ok()) return;
-    const Plan plan = PlanOf(p, device);
+    const Plan plan = PlanOn(kCpuForward, p, device);
     WorkspaceLayout layout;
     const ForwardPlace place = ForwardLayout(plan, layout);
     EXPECT_EQ(layout, plan.workspace) << "what was planned is what is found";
@@ -153,7 +134,7 @@ TEST(Scratch, PanelsAreAlignedToCacheLines) {
   ForRandomProblems(300, space, [](const AttentionProblem& p, Random& random) {
     const DeviceInfo device = AnyDevice(random);
     if (!kCpuForward.supports(p, device).ok()) return;
-    const Plan plan = PlanOf(p, device);
+    const Plan plan = PlanOn(kCpuForward, p, device);
     WorkspaceLayout layout;
     const ForwardPlace place = ForwardLayout(plan, layout);
     auto* const workspace = reinterpret_cast<std::byte*>(uintptr_t{1} << 32);
@@ -238,7 +219,8 @@ TEST(Scratch, SlotsStayBelowFourMebibytesHoweverLongSequencesAre) {
           const std::string line = std::string("fwd bf16 ") + heads + " " +
                                    dims + " " + lengths + " causal";
           SCOPED_TRACE(line);
-          most = std::max(most, BytesPerSlot(PlanOf(ProblemOf(line), device)));
+          most = std::max(
+              most, BytesPerSlot(PlanOn(kCpuForward, ProblemOf(line), device)));
         }
         EXPECT_LT(most, 4 << 20);
       }
@@ -249,7 +231,7 @@ TEST(Scratch, SlotsStayBelowFourMebibytesHoweverLongSequencesAre) {
 // From the length at which no more tiles are needed, nothing grows.
 TEST(Scratch, LongSequencesTakeNoMoreThanOthers) {
   const auto bytes = [](const std::string& line) {
-    return PlanOf(ProblemOf(line), DeviceInfo{}).workspace.bytes();
+    return PlanOn(kCpuForward, ProblemOf(line)).workspace.bytes();
   };
   EXPECT_EQ(bytes("fwd f16 h=32/8 d=128 q=1000000 k=1000000 causal"),
             bytes("fwd f16 h=32/8 d=128 q=16384 k=16384 causal"));

@@ -13,12 +13,11 @@
 #include "cpu/forward.h"
 #include "cpu/forward_kernel.h"
 #include "plan/geometry.h"
-#include "plan/plan.h"
 #include "problem/grid.h"
+#include "tests/cpu/runs.h"
 #include "tests/cpu/targets.h"
 #include "tests/testing/generator.h"
 #include "tests/testing/random.h"
-#include "tests/testing/shuffled_workers.h"
 #include "tests/testing/small_case.h"
 
 namespace flashacl::cpu {
@@ -28,6 +27,7 @@ using Rows = KvSource::Rows;
 using testing::ForRandomProblems;
 using testing::OneOf;
 using testing::OnTarget;
+using testing::RunOn;
 using testing::Setting;
 using testing::Space;
 
@@ -101,20 +101,6 @@ class Seen {
   std::vector<Sequence> sequences_;
   Grid mask_;
 };
-
-void RunOn(const Implementation& implementation, const SmallCase& small) {
-  Plan plan;
-  plan.problem = small.problem();
-  implementation.prepare(DeviceInfo{}, plan);
-  // What a workspace held before is nobody's business.
-  std::vector<std::byte> workspace(
-      static_cast<size_t>(plan.workspace.bytes()) + 64, std::byte{0xFF});
-  const size_t past = reinterpret_cast<uintptr_t>(workspace.data()) % 64;
-  ShuffledWorkers alone(1);
-  const Status status = implementation.launch(
-      plan, small.bindings(), workspace.data() + (64 - past) % 64, alone);
-  ASSERT_TRUE(status.ok()) << status.message();
-}
 
 enum class Kind : uint8_t { kFinite, kNaN, kPlus, kMinus };
 
