@@ -6,9 +6,7 @@
 #include "cpu/backward.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <optional>
 #include <vector>
 
 #include "base/number.h"
@@ -16,6 +14,8 @@
 #include "cpu/backward_run.h"
 #include "cpu/backward_scratch.h"
 #include "cpu/bias_gradient.h"
+#include "cpu/refusals.h"
+#include "cpu/slots.h"
 #include "cpu/turns.h"
 #include "plan/geometry.h"
 #include "plan/plan.h"
@@ -25,20 +25,7 @@ namespace cpu {
 namespace {
 
 Status Supports(const AttentionProblem& problem, const DeviceInfo&) {
-  if (problem.direction != Direction::kBackward) {
-    return Unsupported("computes the backward direction only");
-  }
-  if (problem.kv.gathers()) {
-    return Unsupported("keys listed for every row are not for tiles");
-  }
-  constexpr int64_t kMostChannels = 4096;
-  if (problem.qk_dim + problem.rope_dim > kMostChannels ||
-      problem.v_dim > kMostChannels) {
-    return Unsupported("{} + {} query and {} value channels are more than {}",
-                       problem.qk_dim, problem.rope_dim, problem.v_dim,
-                       kMostChannels);
-  }
-  return {};
+  return SupportsTiles(problem, Direction::kBackward);
 }
 
 void Prepare(const DeviceInfo& device, Plan& plan) {
@@ -147,15 +134,14 @@ void Launcher::Run(Workers& workers) {
 
 template <typename Work>
 void Launcher::ForEach(Workers& workers, int64_t count, Work work) {
-  std::atomic<int64_t> next{0};
   // Who computes a kv head alone needs a set of sums.
   const int64_t slots = bias_.shared() && place_.sums > 0
                             ? std::min(place_.slots, place_.sums)
                             : place_.slots;
-  workers.ForEach(std::min(slots, count), [&](int64_t slot) {
+  ForEachSlot(workers, slots, count, [&](int64_t slot, auto take) {
     Worker worker{slot, {}};
     place_.Fill(workspace_, slot, worker.tile);
-    for (int64_t n = next++; n < count; n = next++) work(n, worker);
+    for (int64_t n = take(); n < count; n = take()) work(n, worker);
   });
 }
 

@@ -3,14 +3,14 @@
 // addresses, and leaves the arithmetic to the vector code.
 #include "cpu/forward.h"
 
-#include <algorithm>
-#include <atomic>
 #include <optional>
 #include <utility>
 
 #include "cpu/forward_kernel.h"
 #include "cpu/forward_run.h"
+#include "cpu/refusals.h"
 #include "cpu/scratch.h"
+#include "cpu/slots.h"
 #include "plan/geometry.h"
 #include "plan/plan.h"
 
@@ -19,20 +19,7 @@ namespace cpu {
 namespace {
 
 Status Supports(const AttentionProblem& problem, const DeviceInfo&) {
-  if (problem.direction != Direction::kForward) {
-    return Unsupported("computes the forward direction only");
-  }
-  if (problem.kv.gathers()) {
-    return Unsupported("keys listed for every row are not for tiles");
-  }
-  constexpr int64_t kMostChannels = 4096;
-  if (problem.qk_dim + problem.rope_dim > kMostChannels ||
-      problem.v_dim > kMostChannels) {
-    return Unsupported("{} + {} query and {} value channels are more than {}",
-                       problem.qk_dim, problem.rope_dim, problem.v_dim,
-                       kMostChannels);
-  }
-  return {};
+  return SupportsTiles(problem, Direction::kForward);
 }
 
 void Prepare(const DeviceInfo& device, Plan& plan) {
@@ -44,16 +31,6 @@ void Prepare(const DeviceInfo& device, Plan& plan) {
         BuildSchedule(ExtentOf(problem, problem.lengths.sequences), plan.shape);
   }
   ForwardLayout(plan, plan.workspace);
-}
-
-// Calls work(take) on as many workers as there are slots; take() hands out the
-// numbers in [0, count), then `count`.
-template <typename Work>
-void ForEachSlot(Workers& workers, int64_t slots, int64_t count, Work work) {
-  std::atomic<int64_t> next{0};
-  workers.ForEach(std::min(slots, count), [&](int64_t slot) {
-    work(slot, [&] { return std::min(next++, count); });
-  });
 }
 
 Status Launch(const Plan& plan, const Bindings& bindings, std::byte* workspace,

@@ -10,7 +10,8 @@
 #include "cpu/gathered_backward_kernel.h"
 #include "cpu/gathered_grad_place.h"
 #include "cpu/gathered_grad_run.h"
-#include "cpu/gathered_items.h"
+#include "cpu/refusals.h"
+#include "cpu/slots.h"
 #include "plan/plan.h"
 
 namespace flashacl {
@@ -18,17 +19,7 @@ namespace cpu {
 namespace {
 
 Status Supports(const AttentionProblem& problem, const DeviceInfo&) {
-  if (problem.direction != Direction::kBackward) {
-    return Unsupported("computes the backward direction only");
-  }
-  if (!problem.kv.gathers()) {
-    return Unsupported("computes with keys that are listed for every row only");
-  }
-  if (problem.has(Slot::kGradSink)) {
-    return Unsupported("{}: not together with listed keys",
-                       Name(Slot::kGradSink));
-  }
-  return SupportsLists(problem);
+  return SupportsLists(problem, Direction::kBackward);
 }
 
 // Caches decide how work is cut. A launch must cut as planning did and does not

@@ -4,7 +4,6 @@
 #include "cpu/gathered_forward.h"
 
 #include <algorithm>
-#include <atomic>
 #include <vector>
 
 #include "cpu/forward_run.h"
@@ -12,6 +11,8 @@
 #include "cpu/gathered_forward_kernel.h"
 #include "cpu/gathered_items.h"
 #include "cpu/gathered_scratch.h"
+#include "cpu/refusals.h"
+#include "cpu/slots.h"
 #include "plan/plan.h"
 
 namespace flashacl {
@@ -19,13 +20,7 @@ namespace cpu {
 namespace {
 
 Status Supports(const AttentionProblem& problem, const DeviceInfo&) {
-  if (problem.direction != Direction::kForward) {
-    return Unsupported("computes the forward direction only");
-  }
-  if (!problem.kv.gathers()) {
-    return Unsupported("computes with keys that are listed for every row only");
-  }
-  return SupportsLists(problem);
+  return SupportsLists(problem, Direction::kForward);
 }
 
 void Prepare(const DeviceInfo& device, Plan& plan) {

@@ -2,23 +2,9 @@
 // Numbers to positions.
 #include "cpu/gathered_items.h"
 
-namespace flashacl::cpu {
+#include <algorithm>
 
-Status SupportsLists(const AttentionProblem& problem) {
-  for (const Slot slot :
-       {Slot::kMask, Slot::kBias, Slot::kKeep, Slot::kWeightScale}) {
-    if (!problem.has(slot)) continue;
-    return Unsupported("{}: not together with listed keys", Name(slot));
-  }
-  constexpr int64_t kMostChannels = 4096;
-  if (problem.qk_dim + problem.rope_dim > kMostChannels ||
-      problem.v_dim > kMostChannels) {
-    return Unsupported("{} + {} query and {} value channels are more than {}",
-                       problem.qk_dim, problem.rope_dim, problem.v_dim,
-                       kMostChannels);
-  }
-  return {};
-}
+namespace flashacl::cpu {
 
 GatheredItems::GatheredItems(const AttentionProblem& problem,
                              std::span<const Sequence> sequences, int64_t rows)

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "cpu/forward_kernel.h"
-#include "cpu/gathered_items.h"
+#include "cpu/refusals.h"
 #include "tests/cpu/gathered.h"
 #include "tests/cpu/targets.h"
 
@@ -20,7 +20,7 @@ using testing::OnTarget;
 using testing::Space;
 
 bool Taken(const AttentionProblem& problem) {
-  return problem.kv.gathers() && cpu::SupportsLists(problem).ok();
+  return cpu::SupportsLists(problem, Direction::kForward).ok();
 }
 
 void Check(const AttentionProblem& problem, uint64_t seed) {

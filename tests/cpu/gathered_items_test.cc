@@ -4,12 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <set>
-#include <string>
 #include <tuple>
 
-#include "problem/notation.h"
 #include "tests/cpu/gathered.h"
 
 namespace flashacl::cpu {
@@ -42,39 +39,6 @@ TEST(GatheredItems, HaveEveryRowOnce) {
         }
         EXPECT_EQ(seen.size(), rows);
       });
-}
-
-TEST(GatheredItems, RefuseWhatNoOperatorHasWithLists) {
-  const auto refusal = [](const std::string& line) {
-    const Result<AttentionProblem> problem = Parse(line);
-    EXPECT_TRUE(problem.ok()) << line;
-    return SupportsLists(*problem).message();
-  };
-  EXPECT_EQ(refusal("fwd f32 h=1 d=4 q=2 k=9 topk:3 causal sink"), "");
-  EXPECT_NE(refusal("fwd f32 h=1 d=4 q=2 k=9 topk:3 mask").find("mask"),
-            std::string::npos);
-  EXPECT_NE(refusal("fwd f32 h=1 d=4 q=2 k=9 topk:3 bias").find("bias"),
-            std::string::npos);
-  EXPECT_NE(refusal("fwd f32 h=1 d=4 q=2 k=9 topk:3 keep:0.5").find("keep"),
-            std::string::npos);
-  EXPECT_NE(refusal("fwd f32 h=1 d=4097 q=2 k=9 topk:3").find("4097"),
-            std::string::npos);
-}
-
-TEST(GatheredItems, AreHandedOutOnce) {
-  for (const int workers : {1, 3}) {
-    ShuffledWorkers some(workers);
-    std::vector<std::atomic<int>> times(50);
-    ForEachSlot(some, 4, 50, [&](int64_t slot, auto take) {
-      EXPECT_LT(slot, 4);
-      for (int64_t n = take(); n < 50; n = take()) {
-        ++times[static_cast<size_t>(n)];
-      }
-      EXPECT_EQ(take(), 50);
-    });
-    EXPECT_TRUE(std::all_of(times.begin(), times.end(),
-                            [](const auto& one) { return one == 1; }));
-  }
 }
 
 }  // namespace

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sentences for people who ask why a problem went elsewhere.
+#include "cpu/refusals.h"
+
+#include "problem/slot.h"
+
+namespace flashacl::cpu {
+namespace {
+
+Status Computes(const AttentionProblem& problem, Direction direction) {
+  if (problem.direction == direction) return {};
+  return Unsupported("computes the {} direction only",
+                     direction == Direction::kForward ? "forward" : "backward");
+}
+
+// Scratch memory holds whole rows, so it must end somewhere: CANN's rows have
+// 768 channels at most, and the reference takes any.
+Status FitsScratch(const AttentionProblem& problem) {
+  constexpr int64_t kMostChannels = 4096;
+  if (problem.qk_dim + problem.rope_dim <= kMostChannels &&
+      problem.v_dim <= kMostChannels) {
+    return {};
+  }
+  return Unsupported("{} + {} query and {} value channels are more than {}",
+                     problem.qk_dim, problem.rope_dim, problem.v_dim,
+                     kMostChannels);
+}
+
+}  // namespace
+
+Status SupportsTiles(const AttentionProblem& problem, Direction direction) {
+  FLASHACL_RETURN_IF_ERROR(Computes(problem, direction));
+  if (problem.kv.gathers()) {
+    return Unsupported("keys listed for every row are not for tiles");
+  }
+  return FitsScratch(problem);
+}
+
+Status SupportsLists(const AttentionProblem& problem, Direction direction) {
+  FLASHACL_RETURN_IF_ERROR(Computes(problem, direction));
+  if (!problem.kv.gathers()) {
+    return Unsupported("computes with keys that are listed for every row only");
+  }
+  for (const Slot slot : {Slot::kMask, Slot::kBias, Slot::kKeep,
+                          Slot::kWeightScale, Slot::kGradSink}) {
+    if (!problem.has(slot)) continue;
+    return Unsupported("{}: not together with listed keys", Name(slot));
+  }
+  return FitsScratch(problem);
+}
+
+}  // namespace flashacl::cpu
