@@ -52,6 +52,11 @@ inline double ReadNumber(DType dtype, const std::byte* at) {
   return 0;
 }
 
+// A length, page or column: kI32, or else kI64, exactly.
+inline int64_t ReadIndex(DType dtype, const std::byte* at) {
+  return dtype == DType::kI32 ? Load<int32_t>(at) : Load<int64_t>(at);
+}
+
 // Rounds once, to nearest even; integers must be within their type.
 inline void WriteNumber(DType dtype, std::byte* at, double value) {
   switch (dtype) {

@@ -4,7 +4,8 @@
 #include "cpu/gathered_columns.h"
 
 #include <algorithm>
-#include <cstring>
+
+#include "base/number.h"
 
 namespace flashacl::cpu {
 namespace {
@@ -32,15 +33,7 @@ ColumnLists::ColumnLists(const AttentionProblem& problem,
       index_entries_(EntriesOfIndex(problem)) {}
 
 int64_t ColumnLists::IndexAt(int64_t offset) const {
-  const std::byte* const at = base_ + offset * SizeOf(spec_.dtype);
-  if (spec_.dtype == DType::kI32) {
-    int32_t value;
-    std::memcpy(&value, at, sizeof(value));
-    return value;
-  }
-  int64_t value;
-  std::memcpy(&value, at, sizeof(value));
-  return value;
+  return ReadIndex(spec_.dtype, base_ + offset * SizeOf(spec_.dtype));
 }
 
 int64_t ColumnLists::Fill(const ListOwner& owner, const Sequence& extent,

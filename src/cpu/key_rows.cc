@@ -4,7 +4,8 @@
 #include "cpu/key_rows.h"
 
 #include <algorithm>
-#include <cstring>
+
+#include "base/number.h"
 
 namespace flashacl::cpu {
 namespace {
@@ -65,14 +66,7 @@ int64_t KeyRows::PageOf(int64_t column) const {
   if (table_ == nullptr) return 0;
   const std::byte* const entry =
       table_ + (column / page_rows_) * table_step_bytes_;
-  int64_t page;
-  if (table_type_ == DType::kI32) {
-    int32_t value32;
-    std::memcpy(&value32, entry, sizeof(value32));
-    page = value32;
-  } else {
-    std::memcpy(&page, entry, sizeof(page));
-  }
+  const int64_t page = ReadIndex(table_type_, entry);
   return page < pages_ ? page : -1;
 }
 

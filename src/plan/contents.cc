@@ -2,10 +2,10 @@
 // Walking tables, lists and masks the way a run would.
 #include "plan/contents.h"
 
-#include <cstring>
 #include <set>
 #include <vector>
 
+#include "base/number.h"
 #include "plan/geometry.h"
 
 namespace flashacl {
@@ -14,15 +14,7 @@ namespace {
 int64_t IntegerAt(const AttentionProblem& problem, const Bindings& bindings,
                   Slot slot, int64_t offset) {
   const TensorSpec& spec = problem[slot];
-  const std::byte* at = bindings[slot] + offset * SizeOf(spec.dtype);
-  if (spec.dtype == DType::kI32) {
-    int32_t value;
-    std::memcpy(&value, at, sizeof(value));
-    return value;
-  }
-  int64_t value;
-  std::memcpy(&value, at, sizeof(value));
-  return value;
+  return ReadIndex(spec.dtype, bindings[slot] + offset * SizeOf(spec.dtype));
 }
 
 Status CheckLengths(const AttentionProblem& problem, const Bindings& bindings,

@@ -3,22 +3,15 @@
 #include "plan/geometry.h"
 
 #include <algorithm>
-#include <cstring>
+
+#include "base/number.h"
 
 namespace flashacl {
 namespace {
 
 int64_t IntegerAt(const TensorSpec& spec, const std::byte* base,
                   int64_t index) {
-  const std::byte* at = base + spec.At(index) * SizeOf(spec.dtype);
-  if (spec.dtype == DType::kI32) {
-    int32_t value;
-    std::memcpy(&value, at, sizeof(value));
-    return value;
-  }
-  int64_t value;
-  std::memcpy(&value, at, sizeof(value));
-  return value;
+  return ReadIndex(spec.dtype, base + spec.At(index) * SizeOf(spec.dtype));
 }
 
 // The slot that says the lengths of one side, and how.
