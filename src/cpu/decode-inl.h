@@ -27,31 +27,32 @@
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
-// The scores of a step, for all quartets; meanwhile asks for the rows at
-// `ahead`, if any.
-inline void ScoreStep(const DecodeTile& decode, const StepRows& at,
-                      const std::byte* const* ahead) {
+// The scores of a step, for all quartets; meanwhile asks for `ahead`.
+inline void ScoreStep(const DecodeTile& decode, const StepPlace& at,
+                      const LinesAhead& ahead) {
   const ForwardTile& tile = *decode.tile;
   const ForwardShape& shape = *tile.shape;
   const KeyRows& rows = tile.keys;
   Dotting work;
-  work.keys = at.key;
-  work.ropes = rows.rope.base == nullptr ? nullptr : at.rope;
-  if (ahead != nullptr) {
-    work.ahead = {ahead, ahead + kDecodeColumns, decode.keys.bytes};
-  }
-  work.count = at.step.size();
+  work.keys = at.rows.key;
+  work.key_shift = at.key_shift;
+  work.ropes = rows.rope.base == nullptr ? nullptr : at.rows.rope;
+  work.rope_shift = at.rope_shift;
+  work.ahead = ahead;
+  work.count = at.count();
   work.key_channels = rows.key.channels;
   work.rope_channels = rows.rope.channels;
   work.factor = shape.biased && shape.bias_before_scale ? 1.0f : shape.scale;
   if (decode.keys.staged) {
     Stage(decode, at, true);
-    work.keys = decode.buffer;
     work.ropes = nullptr;
     work.key_channels = decode.channels;
   } else if (decode.quartets() > 1) {
-    CopyRows(decode, at.key, work.count, decode.keys.bytes);
+    CopyRows(decode, at, true);
+  }
+  if (decode.keys.staged || decode.quartets() > 1) {
     work.keys = decode.buffer;
+    work.key_shift = 0;
   }
   for (int64_t n = 0; n < decode.quartets(); ++n) {
     const Quartet quartet = decode.At(n);
@@ -66,13 +67,13 @@ inline void ScoreStep(const DecodeTile& decode, const StepRows& at,
 // out += weights * values where hidden values may be infinite: they must not
 // be multiplied, as 0 * inf would be NaN.
 inline void AddSeen(const DecodeTile& decode, const Quartet& quartet,
-                    const StepRows& at) {
+                    const StepPlace& at) {
   const RowSource& source = ValuesOf(decode.tile->keys);
   const int64_t v_dim = decode.tile->shape->v_dim;
   float* const value = decode.tile->scratch.stage;
-  for (int64_t j = 0; j < at.step.size(); ++j) {
-    if (at.value[j] == ZeroRow(decode.tile->scratch)) continue;
-    LoadRow(source.format, at.value[j], v_dim, value);
+  for (int64_t j = 0; j < at.count(); ++j) {
+    if (at.Value(j) == ZeroRow(decode.tile->scratch)) continue;
+    LoadRow(source.format, at.Value(j), v_dim, value);
     std::fill(value + v_dim, value + RoundUp(v_dim, Lanes()), 0.0f);
     for (int r = 0; r < quartet.rows; ++r) {
       const uint32_t word = quartet.visible[r * quartet.word_stride + j / 32];
@@ -88,10 +89,9 @@ inline void AddSeen(const DecodeTile& decode, const Quartet& quartet,
   }
 }
 
-// The values of a step, for all quartets; meanwhile asks for the rows at
-// `ahead`, if any.
-inline void AddStep(const DecodeTile& decode, const StepRows& at,
-                    const std::byte* const* ahead) {
+// The values of a step, for all quartets; meanwhile asks for `ahead`.
+inline void AddStep(const DecodeTile& decode, const StepPlace& at,
+                    const LinesAhead& ahead) {
   if (decode.careful) {
     for (int64_t n = 0; n < decode.quartets(); ++n) {
       AddSeen(decode, decode.At(n), at);
@@ -99,18 +99,19 @@ inline void AddStep(const DecodeTile& decode, const StepRows& at,
     return;
   }
   Adding work;
-  work.values = at.value;
-  if (ahead != nullptr) {
-    work.ahead = {ahead, ahead + kDecodeColumns, decode.values.bytes};
-  }
-  work.count = at.step.size();
+  work.values = at.rows.value;
+  work.shift = at.value_shift;
+  work.ahead = ahead;
+  work.count = at.count();
   work.vectors = decode.values.vectors;
   if (decode.values.staged) {
     Stage(decode, at, false);
-    work.values = decode.buffer;
   } else if (decode.quartets() > 1) {
-    CopyRows(decode, at.value, work.count, decode.values.bytes);
+    CopyRows(decode, at, false);
+  }
+  if (decode.values.staged || decode.quartets() > 1) {
     work.values = decode.buffer;
+    work.shift = 0;
   }
   for (int64_t n = 0; n < decode.quartets(); ++n) {
     const Quartet quartet = decode.At(n);
@@ -168,22 +169,6 @@ inline void WeighStep(DecodeTile& decode, const StepRows& at,
   }
 }
 
-// What to ask for during a step: a row for each of its keys and values.
-struct RowsAhead {
-  const std::byte* const* key = nullptr;  // null: nothing
-  const std::byte* const* value = nullptr;
-};
-
-// One step of one tile.
-inline void AttendStep(DecodeTile& decode, const StepRows& at,
-                       const RowsAhead& ahead) {
-  ScoreStep(decode, at, ahead.key);
-  for (int64_t n = 0; n < decode.quartets(); ++n) {
-    WeighStep(decode, at, decode.At(n));
-  }
-  AddStep(decode, at, ahead.value);
-}
-
 // The next step at or behind `from` that some row sees; empty behind the last.
 inline Range NextDecodeStep(const ForwardTile& tile, int64_t from) {
   const Range rows{tile.scratch.lanes[0].position,
@@ -196,7 +181,7 @@ inline Range NextDecodeStep(const ForwardTile& tile, int64_t from) {
 }
 
 // The tiles of neighbouring kv heads, whose keys lie side by side: all of them
-// take in a step before the next.
+// take in the keys of a step, then all of them its values.
 class Bundle {
  public:
   Bundle(DecodeTile* tiles, int64_t count) : tiles_(tiles), count_(count) {
@@ -204,6 +189,7 @@ class Bundle {
     for (int64_t n = 0; n < count; ++n) {
       const KeyRows& rows = tiles[n].tile->keys;
       key_shift_[n] = rows.key.base - first.key.base;
+      rope_shift_[n] = rows.rope.base - first.rope.base;
       value_shift_[n] = ValuesOf(rows).base - ValuesOf(first).base;
     }
   }
@@ -211,61 +197,79 @@ class Bundle {
   void Attend() {
     const ForwardTile& tile = *tiles_[0].tile;
     for (int64_t t = 0; t < count_; ++t) LoadQuartets(tiles_[t]);
-    StepRows first[2], other;
+    StepRows first[2];
     first[0].Locate(tile, NextDecodeStep(tile, tile.cols.first));
     for (int s = 0; !first[s].step.empty(); s ^= 1) {
       StepRows& next = first[s ^ 1];
       next.Locate(tile, NextDecodeStep(tile, first[s].step.last));
-      AttendStep(tiles_[0], first[s], AheadOf(next, 0));
-      for (int64_t t = 1; t < count_; ++t) {
-        Locate(first[s], t, other);
-        AttendStep(tiles_[t], other, AheadOf(next, t));
-      }
+      AttendStep(first[s], next);
     }
   }
 
  private:
-  // The addresses of tile `n` where the first has those of `first`.
-  void Locate(const StepRows& first, int64_t n, StepRows& at) const {
-    const KeyRows& rows = tiles_[n].tile->keys;
-    if (first.absent || rows.rope.base != nullptr) {
-      at.Locate(*tiles_[n].tile, first.step);
-      return;
+  // With keys it asks for the values of the same step, with values for the next
+  // keys: no more than two steps' keys or values need to stay in a cache.
+  void AttendStep(const StepRows& now, const StepRows& next) {
+    for (int64_t t = 0; t < count_; ++t) {
+      DecodeTile& decode = tiles_[t];
+      ForStep(now, t, [&](const StepPlace& at) {
+        ScoreStep(decode, at, AheadOfScores(now, next, t));
+        for (int64_t n = 0; n < decode.quartets(); ++n) {
+          WeighStep(decode, at.rows, decode.At(n));
+        }
+      });
     }
-    at.step = first.step;
-    at.absent = false;
-    for (int64_t j = 0; j < first.step.size(); ++j) {
-      at.key[j] = first.key[j] + key_shift_[n];
-      at.value[j] = first.value[j] + value_shift_[n];
+    for (int64_t t = 0; t < count_; ++t) {
+      ForStep(now, t, [&](const StepPlace& at) {
+        AddStep(tiles_[t], at, AheadOfValues(next, t));
+      });
     }
   }
 
-  // Share `n` of the rows of the next step: rows of all tiles in the order in
-  // which they lie, as many as a tile has.
-  RowsAhead AheadOf(const StepRows& next, int64_t n) {
-    if (next.step.empty()) return {};
-    const int64_t size = next.step.size();
-    if (count_ == 1 && size == kDecodeColumns) return {next.key, next.value};
-    int64_t j = n * kDecodeColumns / count_;
-    int64_t tile = n * kDecodeColumns % count_;
-    for (int64_t k = 0; k < kDecodeColumns; ++k) {
-      const int64_t row = std::min(j, size - 1);
-      key_[k] = next.key[row] + key_shift_[tile];
-      value_[k] = next.value[row] + value_shift_[tile];
-      if (++tile == count_) {
-        tile = 0;
-        ++j;
-      }
+  // Calls work(where the rows of tile `n` are).
+  template <typename Work>
+  void ForStep(const StepRows& first, int64_t n, const Work& work) const {
+    if (n == 0 || !first.absent) {
+      work(StepPlace{first, key_shift_[n], rope_shift_[n], value_shift_[n]});
+      return;
     }
-    return {key_, value_};
+    StepRows own;
+    own.Locate(*tiles_[n].tile, first.step);
+    work(StepPlace{own});
+  }
+
+  bool HasValues() const { return tiles_[0].tile->keys.value.base != nullptr; }
+
+  LinesAhead AheadOfScores(const StepRows& now, const StepRows& next,
+                           int64_t n) const {
+    return HasValues() ? Values(now, n, count_) : Keys(next, n, 2 * count_);
+  }
+
+  LinesAhead AheadOfValues(const StepRows& next, int64_t n) const {
+    return HasValues() ? Keys(next, n, count_)
+                       : Keys(next, count_ + n, 2 * count_);
+  }
+
+  // Share `n` of so many of the rows of all tiles, in the order in which they
+  // lie.
+  LinesAhead Keys(const StepRows& rows, int64_t n, int64_t shares) const {
+    const int64_t size = rows.step.size();
+    return {rows.key + n * size / shares, rows.key + (n + 1) * size / shares,
+            key_shift_[count_ - 1] + tiles_[0].keys.bytes};
+  }
+
+  LinesAhead Values(const StepRows& rows, int64_t n, int64_t shares) const {
+    const int64_t size = rows.step.size();
+    return {rows.value + n * size / shares,
+            rows.value + (n + 1) * size / shares,
+            value_shift_[count_ - 1] + tiles_[0].values.bytes};
   }
 
   DecodeTile* tiles_;
   int64_t count_;
   int64_t key_shift_[kDecodeBundle];
+  int64_t rope_shift_[kDecodeBundle];
   int64_t value_shift_[kDecodeBundle];
-  const std::byte* key_[kDecodeColumns];
-  const std::byte* value_[kDecodeColumns];
 };
 
 // Whether all sums are: neither infinite nor NaN.

@@ -78,7 +78,6 @@ struct DecodeRun {
     for (int64_t i = 0; i < count; ++i) {
       ForwardScratch scratch = place.Scratch(workspace, slot * bundle + i);
       scratch.keys = shared.keys;
-      scratch.scores = shared.scores;
       scratch.stage = shared.stage;
       scratch.visible = shared.visible;
       scratch.kept = shared.kept;

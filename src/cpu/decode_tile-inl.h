@@ -67,6 +67,22 @@ struct StepRows {
   }
 };
 
+// Where the rows of one tile's step are: so many bytes behind where those of
+// the first tile of its bundle are.
+struct StepPlace {
+  const StepRows& rows;
+  int64_t key_shift = 0;
+  int64_t rope_shift = 0;
+  int64_t value_shift = 0;
+
+  int64_t count() const { return rows.step.size(); }
+  const std::byte* Key(int64_t j) const { return rows.key[j] + key_shift; }
+  const std::byte* Rope(int64_t j) const { return rows.rope[j] + rope_shift; }
+  const std::byte* Value(int64_t j) const {
+    return rows.value[j] + value_shift;
+  }
+};
+
 // How the rows of one kind are read.
 struct Reading {
   const Products* products;
@@ -212,28 +228,30 @@ inline void LoadQuartets(DecodeTile& decode) {
 }
 
 // Makes rows of floats of keys or values, in the first buffer.
-inline void Stage(const DecodeTile& decode, const StepRows& at, bool keys) {
+inline void Stage(const DecodeTile& decode, const StepPlace& at, bool keys) {
   const ForwardTile& tile = *decode.tile;
   const RowSource& source = keys ? tile.keys.key : ValuesOf(tile.keys);
-  const std::byte* const* const rows = keys ? at.key : at.value;
+  const auto row_at = [&](int64_t j) { return keys ? at.Key(j) : at.Value(j); };
   const int64_t channels = keys ? source.channels : tile.shape->v_dim;
   const bool roped = keys && tile.keys.rope.base != nullptr;
   const int64_t bytes = channels * source.format.element_bytes;
-  const int64_t count = at.step.size();
+  const int64_t count = at.count();
   for (int64_t j = 0; j < count; ++j) {
     float* const to = reinterpret_cast<float*>(decode.buffer[j]);
-    if (rows[j] == ZeroRow(tile.scratch)) {
+    const std::byte* const row = row_at(j);
+    if (row == ZeroRow(tile.scratch)) {
       std::fill_n(to, tile.scratch.key_stride, 0.0f);
       continue;
     }
-    if (j + kPrefetchRows < count) PrefetchRow(rows[j + kPrefetchRows], bytes);
-    LoadRow(source.format, rows[j], channels, to);
+    if (j + kPrefetchRows < count)
+      PrefetchRow(row_at(j + kPrefetchRows), bytes);
+    LoadRow(source.format, row, channels, to);
     if (keys && decode.unfolds) {
       Dequantise(source.codec.scale, source.codec.offset, channels, to);
     }
     int64_t used = channels;
     if (roped) {
-      LoadRow(tile.keys.rope.format, at.rope[j], tile.keys.rope.channels,
+      LoadRow(tile.keys.rope.format, at.Rope(j), tile.keys.rope.channels,
               to + used);
       used += tile.keys.rope.channels;
     }
@@ -242,10 +260,11 @@ inline void Stage(const DecodeTile& decode, const StepRows& at, bool keys) {
 }
 
 // The rows of a step, where they lie close.
-inline void CopyRows(const DecodeTile& decode, const std::byte* const* rows,
-                     int64_t count, int64_t bytes) {
-  for (int64_t j = 0; j < count; ++j) {
-    std::memcpy(decode.buffer[j], rows[j], static_cast<size_t>(bytes));
+inline void CopyRows(const DecodeTile& decode, const StepPlace& at, bool keys) {
+  const int64_t bytes = keys ? decode.keys.bytes : decode.values.bytes;
+  for (int64_t j = 0; j < at.count(); ++j) {
+    std::memcpy(decode.buffer[j], keys ? at.Key(j) : at.Value(j),
+                static_cast<size_t>(bytes));
   }
 }
 

@@ -54,9 +54,9 @@ inline constexpr int64_t kDecodeColumns = 48;
 inline constexpr int64_t kDecodePartColumns = 32 * kDecodeColumns;
 
 // The most kv heads whose tiles go side by side, and the most bytes of a key
-// and a value of all of them: two steps of these stay in a second cache.
+// and a value of all of them: two steps' keys or values stay in a second cache.
 inline constexpr int64_t kDecodeBundle = 16;
-inline constexpr int64_t kDecodeBundleBytes = 4096;
+inline constexpr int64_t kDecodeBundleBytes = 8192;
 
 // Scores of a row of one step, with room for what passes their end.
 inline constexpr int64_t kDecodeScores = kDecodeColumns + 16;

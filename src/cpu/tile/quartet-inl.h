@@ -54,25 +54,56 @@ struct I8Elements {
   }
 };
 
-// Lines to ask for, one at a time and evenly: a processor waits for so many at
-// most, and more of them would hold up everything else. They go into the second
-// cache, as rows a power of two apart push each other out of the first.
-struct LinesAhead {
-  const std::byte* const* row = nullptr;  // null: none
-  const std::byte* const* last = nullptr;
-  int64_t row_bytes = 0;
-  int64_t at = 0;
+// Lines to ask for while others are read: one at a time and evenly, as a
+// processor waits for so many at most, and more would hold up everything else;
+// and in the order in which they lie, in which memory is fastest. They go into
+// the second cache, as rows a power of two apart push each other out of the
+// first.
+class LinesAhead {
+ public:
+  // Nothing: asks for some line that is there already.
+  LinesAhead() = default;
 
-  // Of what is copied first there is more to read than to ask for.
-  HWY_INLINE void Next() {
-    if (row == last) return;
-    __builtin_prefetch(*row + at, 0, 2);
-    at += kLineBytes;
-    if (at >= row_bytes) {
-      at = 0;
-      ++row;
+  // The first `bytes` of each of the rows [first, last).
+  LinesAhead(const std::byte* const* first, const std::byte* const* last,
+             int64_t bytes)
+      : next_(first), last_(last), bytes_(bytes) {
+    if (first == last) return;
+    NextRow();
+    // Rows that touch are one.
+    const int64_t others = last - first - 1;
+    if (last[-1] - first[0] == others * bytes) {
+      end_ += others * bytes;
+      next_ = last;
     }
   }
+
+  bool any() const { return line_ != kNowhere; }
+
+  // Behind the last line it asks for that again, as what is read may be more
+  // than what there is to ask for.
+  HWY_INLINE void Ask() {
+    __builtin_prefetch(line_, 0, 2);
+    line_ += kLineBytes;
+    if (HWY_UNLIKELY(line_ >= end_)) NextRow();
+  }
+
+ private:
+  HWY_INLINE void NextRow() {
+    if (next_ == last_) {
+      line_ = end_ - 1;
+      return;
+    }
+    line_ = *next_++;
+    end_ = line_ + bytes_;
+  }
+
+  static constexpr std::byte kNowhere[1]{};
+  const std::byte* line_ = kNowhere;
+  const std::byte* end_ = kNowhere + 1;  // of its row
+  const std::byte* const* next_ = nullptr;
+  const std::byte* const* last_ = nullptr;
+  int64_t bytes_ = 0;
 };
 
 // The sum of all lanes of each of four vectors. What one becomes does not
@@ -102,13 +133,20 @@ HWY_INLINE QuadVector SumsOfLanes(const Vector& a, const Vector& b,
   return SumOfBlocks(kF, hn::Add(hn::BitCast(kF, low), hn::BitCast(kF, high)));
 }
 
+// Vectors of elements in a line of a cache.
+template <class Elements>
+constexpr int kVectorsOfLine =
+    std::max(static_cast<int>(kLineBytes / (Lanes() * Elements::kBytes)), 1);
+
 // What turns dot products into scores: (dot + offset) * factor.
 struct Dotting {
   const std::byte* const* keys;
   const std::byte* const* ropes;  // null: none
-  LinesAhead ahead;               // a row for each key
-  int64_t count;                  // of keys
-  int64_t key_channels;           // whole vectors, as are those of the rope
+  LinesAhead ahead;               // as many lines as keys have, or fewer
+  int64_t key_shift;              // of keys, from where `keys` says
+  int64_t rope_shift;
+  int64_t count;         // of keys
+  int64_t key_channels;  // whole vectors, as are those of the rope
   int64_t rope_channels;
   const float* query;   // [vector of channels, row, lane]
   const float* offset;  // [row], four of them
@@ -116,14 +154,23 @@ struct Dotting {
   float* scores;  // [key, row]
 };
 
-// sums[k][r] += rows[k] . query[r] over one vector of channels.
+// sums[k][r] += rows[k] . query[r] over one vector of channels, `from` bytes
+// behind where the rows begin.
 template <class Elements, int kKeys, int kRows>
-HWY_INLINE void AddDotsOfVector(const std::byte* const (&at)[kKeys],
-                                const float* HWY_RESTRICT query,
+HWY_INLINE void AddDotsOfVector(const std::byte* const (&rows)[kKeys],
+                                int64_t from, const float* HWY_RESTRICT query,
                                 Vector (&sums)[kKeys][kRows]) {
+  if constexpr (kRows == 1) {
+    const Vector q = hn::Load(kF, query);
+    HWY_UNROLL_ALL
+    for (int k = 0; k < kKeys; ++k) {
+      sums[k][0] = hn::MulAdd(Elements::Load(rows[k] + from), q, sums[k][0]);
+    }
+    return;
+  }
   Vector key[kKeys];
   HWY_UNROLL_ALL
-  for (int k = 0; k < kKeys; ++k) key[k] = Elements::Load(at[k]);
+  for (int k = 0; k < kKeys; ++k) key[k] = Elements::Load(rows[k] + from);
   HWY_UNROLL_ALL
   for (int r = 0; r < kRows; ++r) {
     const Vector q = hn::Load(kF, query + r * Lanes());
@@ -134,44 +181,38 @@ HWY_INLINE void AddDotsOfVector(const std::byte* const (&at)[kKeys],
   }
 }
 
-// The same over all channels; returns where the query's next are.
-template <class Elements, int kKeys, int kRows>
-HWY_INLINE const float* AddDots(const std::byte* const* rows, LinesAhead& ahead,
-                                int64_t channels,
+// The same over rows of so many bytes; returns where the query's next are.
+template <class Elements, int kKeys, int kRows, bool kAsks>
+HWY_INLINE const float* AddDots(const std::byte* const (&rows)[kKeys],
+                                LinesAhead& ahead, int64_t bytes,
                                 const float* HWY_RESTRICT query,
                                 Vector (&sums)[kKeys][kRows]) {
   constexpr int64_t kVectorBytes = Lanes() * Elements::kBytes;
-  constexpr int kOfLine = kVectorBytes < kLineBytes
-                              ? static_cast<int>(kLineBytes / kVectorBytes)
-                              : 1;
-  const std::byte* at[kKeys];
-  HWY_UNROLL_ALL
-  for (int k = 0; k < kKeys; ++k) at[k] = rows[k];
-  int64_t n = 0;
-  const auto next = [&]() HWY_ATTR {
-    AddDotsOfVector<Elements, kKeys, kRows>(at, query, sums);
-    query += kRows * Lanes();
-    HWY_UNROLL_ALL
-    for (int k = 0; k < kKeys; ++k) at[k] += kVectorBytes;
-  };
-  if (ahead.row != nullptr) {
-    for (; n + kOfLine * Lanes() <= channels; n += kOfLine * Lanes()) {
-      HWY_UNROLL_ALL
-      for (int v = 0; v < kOfLine; ++v) {
-        HWY_UNROLL_ALL
-        for (int k = v; k < kKeys; k += kOfLine) {
-          ahead.Next();
-        }
-        next();
+  constexpr int kOfLine = kVectorsOfLine<Elements>;
+  int64_t at = 0;
+  for (; at + kOfLine * kVectorBytes <= bytes; at += kOfLine * kVectorBytes) {
+    for (int v = 0; v < kOfLine; ++v) {
+      if constexpr (kAsks) {
+        for (int k = v; k < kKeys; k += kOfLine) ahead.Ask();
       }
+      AddDotsOfVector<Elements, kKeys, kRows>(
+          rows, at + v * kVectorBytes, query + v * kRows * Lanes(), sums);
     }
+    query += kOfLine * kRows * Lanes();
   }
-  for (; n < channels; n += Lanes()) next();
+  if (HWY_LIKELY(at == bytes)) return query;
+  if constexpr (kAsks) {
+    for (int k = 0; k < kKeys; ++k) ahead.Ask();
+  }
+  for (; at < bytes; at += kVectorBytes) {
+    AddDotsOfVector<Elements, kKeys, kRows>(rows, at, query, sums);
+    query += kRows * Lanes();
+  }
   return query;
 }
 
 // Scores of kKeys keys from number `j` on; one row's go four keys at a time.
-template <class Elements, int kKeys, int kRows>
+template <class Elements, int kKeys, int kRows, bool kAsks>
 HWY_INLINE void DotKeys(const Dotting& work, LinesAhead& ahead, int64_t j) {
   Vector sums[kKeys][kRows];
   HWY_UNROLL_ALL
@@ -179,12 +220,18 @@ HWY_INLINE void DotKeys(const Dotting& work, LinesAhead& ahead, int64_t j) {
     HWY_UNROLL_ALL
     for (int r = 0; r < kRows; ++r) sums[k][r] = hn::Zero(kF);
   }
-  const float* const rest = AddDots<Elements, kKeys, kRows>(
-      work.keys + j, ahead, work.key_channels, work.query, sums);
+  const std::byte* rows[kKeys];
+  HWY_UNROLL_ALL
+  for (int k = 0; k < kKeys; ++k) rows[k] = work.keys[j + k] + work.key_shift;
+  const float* const rest = AddDots<Elements, kKeys, kRows, kAsks>(
+      rows, ahead, work.key_channels * Elements::kBytes, work.query, sums);
   if (work.ropes != nullptr) {
-    LinesAhead none_ahead;
-    AddDots<Elements, kKeys, kRows>(work.ropes + j, none_ahead,
-                                    work.rope_channels, rest, sums);
+    HWY_UNROLL_ALL
+    for (int k = 0; k < kKeys; ++k) {
+      rows[k] = work.ropes[j + k] + work.rope_shift;
+    }
+    AddDots<Elements, kKeys, kRows, false>(
+        rows, ahead, work.rope_channels * Elements::kBytes, rest, sums);
   }
   const QuadVector factor = hn::Set(kQ, work.factor);
   const Vector none = hn::Zero(kF);
@@ -224,34 +271,48 @@ constexpr int KeysOf(int rows) {
 #endif
 }
 
-template <class Elements, int kRows>
-HWY_NOINLINE void DotAll(const Dotting& work) {
+template <class Elements, int kRows, bool kAsks>
+HWY_INLINE void DotAllKeys(const Dotting& work) {
   constexpr int kKeys = KeysOf(kRows);
   LinesAhead ahead = work.ahead;
   int64_t j = 0;
   for (; j + kKeys <= work.count; j += kKeys) {
-    DotKeys<Elements, kKeys, kRows>(work, ahead, j);
+    DotKeys<Elements, kKeys, kRows, kAsks>(work, ahead, j);
   }
   for (; j + 2 <= work.count; j += 2) {
-    DotKeys<Elements, 2, kRows>(work, ahead, j);
+    DotKeys<Elements, 2, kRows, kAsks>(work, ahead, j);
   }
-  if (j < work.count) DotKeys<Elements, 1, kRows>(work, ahead, j);
+  if (j < work.count) DotKeys<Elements, 1, kRows, kAsks>(work, ahead, j);
+}
+
+template <class Elements, int kRows>
+HWY_NOINLINE void DotAll(const Dotting& work) {
+  // Of several quartets, all but one have nothing to ask for.
+  if (kRows < 4 || work.ahead.any()) {
+    DotAllKeys<Elements, kRows, true>(work);
+  } else {
+    DotAllKeys<Elements, 4, false>(work);
+  }
 }
 
 // out += weights * values
 struct Adding {
   const std::byte* const* values;
-  LinesAhead ahead;  // a row for each value
+  LinesAhead ahead;  // as many lines as values have, or fewer
+  int64_t shift;     // of values, from where `values` says
   int64_t count;
   int64_t vectors;       // of channels
   const float* weights;  // [key, row]
   float* out;            // [vector of channels, row, lane]
 };
 
-template <class Elements, int kVectors, int kRows, bool kAhead>
+// Of kVectors vectors of channels from number `vector` on. Asks for as many
+// lines as it reads, if it does.
+template <class Elements, int kVectors, int kRows, bool kAsks>
 HWY_INLINE void AddVectors(const Adding& work, int64_t vector,
                            LinesAhead& ahead) {
   constexpr int64_t kWidth = kRows == 1 ? 1 : 4;
+  constexpr int64_t kBytes = Lanes() * Elements::kBytes;
   float* const out = work.out + vector * kRows * Lanes();
   Vector sums[kVectors][kRows];
   HWY_UNROLL_ALL
@@ -261,14 +322,14 @@ HWY_INLINE void AddVectors(const Adding& work, int64_t vector,
       sums[v][r] = hn::Load(kF, out + (v * kRows + r) * Lanes());
     }
   }
-  const int64_t first = vector * Lanes() * Elements::kBytes;
+  const int64_t from = work.shift + vector * kBytes;
   const float* HWY_RESTRICT weights = work.weights;
   const auto add = [&](int64_t j) HWY_ATTR {
-    const std::byte* const at = work.values[j] + first;
+    const std::byte* const at = work.values[j] + from;
     Vector value[kVectors];
     HWY_UNROLL_ALL
     for (int v = 0; v < kVectors; ++v) {
-      value[v] = Elements::Load(at + v * Lanes() * Elements::kBytes);
+      value[v] = Elements::Load(at + v * kBytes);
     }
     HWY_UNROLL_ALL
     for (int r = 0; r < kRows; ++r) {
@@ -281,15 +342,17 @@ HWY_INLINE void AddVectors(const Adding& work, int64_t vector,
     weights += kWidth;
   };
   int64_t j = 0;
-  if constexpr (kAhead) {
-    // As many lines as are read.
-    constexpr int64_t kReadBytes = kVectors * Lanes() * Elements::kBytes;
-    constexpr int64_t kLines = std::max<int64_t>(kReadBytes / kLineBytes, 1);
-    constexpr int64_t kKeys = std::max<int64_t>(kLineBytes / kReadBytes, 1);
+  if constexpr (kAsks) {
+    constexpr int kKeys = kVectorsOfLine<Elements>;
     for (; j + kKeys <= work.count; j += kKeys) {
-      for (int64_t n = 0; n < kLines; ++n) ahead.Next();
       HWY_UNROLL_ALL
-      for (int k = 0; k < kKeys; ++k) add(j + k);
+      for (int k = 0; k < kKeys; ++k) {
+        for (int v = CeilDiv(k * kVectors, kKeys);
+             v < CeilDiv((k + 1) * kVectors, kKeys); ++v) {
+          ahead.Ask();
+        }
+        add(j + k);
+      }
     }
   }
   for (; j < work.count; ++j) add(j);
@@ -302,43 +365,47 @@ HWY_INLINE void AddVectors(const Adding& work, int64_t vector,
   }
 }
 
+// Vectors that are summed at a time, at most: with their values and a weight
+// they fill the registers. Fewer than ten sums would be slower than the
+// products they wait for.
 constexpr int VectorsOf(int rows) {
 #if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86 || HWY_ARCH_ARM_A64
   return rows == 4 ? 4 : 8;
 #else
-  return rows == 1 ? 8 : rows == 2 ? 4 : 2;
+  return rows == 1 ? 8 : rows == 2 ? 4 : 3;
 #endif
+}
+
+template <class Elements, int kRows, bool kAsks>
+HWY_INLINE void AddAllVectors(const Adding& work) {
+  constexpr int kVectors = VectorsOf(kRows);
+  LinesAhead ahead = work.ahead;
+  int64_t v = 0;
+  // Four are two times two, as a single one would wait for itself.
+  for (;
+       v + kVectors <= work.vectors && (kVectors != 3 || v + 4 != work.vectors);
+       v += kVectors) {
+    AddVectors<Elements, kVectors, kRows, kAsks>(work, v, ahead);
+  }
+  for (; v + 2 <= work.vectors; v += 2) {
+    AddVectors<Elements, 2, kRows, kAsks>(work, v, ahead);
+  }
+  if (v < work.vectors) AddVectors<Elements, 1, kRows, kAsks>(work, v, ahead);
 }
 
 template <class Elements, int kRows>
 HWY_NOINLINE void AddAll(const Adding& work) {
-  constexpr int kVectors = VectorsOf(kRows);
-  int64_t v = 0;
-  LinesAhead ahead = work.ahead;
-  const bool asks = ahead.row != nullptr;
-  for (; v + kVectors <= work.vectors; v += kVectors) {
-    if (asks) {
-      AddVectors<Elements, kVectors, kRows, true>(work, v, ahead);
-    } else {
-      AddVectors<Elements, kVectors, kRows, false>(work, v, ahead);
-    }
+  if (kRows < 4 || work.ahead.any()) {
+    AddAllVectors<Elements, kRows, true>(work);
+  } else {
+    AddAllVectors<Elements, 4, false>(work);
   }
-  for (; v < work.vectors; ++v) {
-    AddVectors<Elements, 1, kRows, false>(work, v, ahead);
-  }
-}
-
-// Whether values are read line by line, so that no line is met twice.
-template <class Elements>
-constexpr bool ReadsLinesOnce(int rows) {
-  return VectorsOf(rows) * Lanes() * Elements::kBytes >= kLineBytes;
 }
 
 // Both products by the number of rows, less one.
 struct Products {
   void (*dot[4])(const Dotting& work);
   void (*add[4])(const Adding& work);
-  bool reads_lines_once[4];  // no value is met twice
 };
 
 template <class Elements>
@@ -346,9 +413,7 @@ inline constexpr Products kProducts = {
     {DotAll<Elements, 1>, DotAll<Elements, 2>, DotAll<Elements, 3>,
      DotAll<Elements, 4>},
     {AddAll<Elements, 1>, AddAll<Elements, 2>, AddAll<Elements, 3>,
-     AddAll<Elements, 4>},
-    {ReadsLinesOnce<Elements>(1), ReadsLinesOnce<Elements>(2),
-     ReadsLinesOnce<Elements>(3), ReadsLinesOnce<Elements>(4)}};
+     AddAll<Elements, 4>}};
 
 // Null for types that are converted beforehand.
 inline const Products* ProductsOf(DType dtype) {
