@@ -177,34 +177,23 @@ inline void DifferentiatePosition(const GradItem& item) {
   if (item.ends && shape.wants_query) StoreGradQueries(item);
 }
 
-// One block of the second phase; `query` and `grad_out` may be null.
-inline void AddKeyBlock(const KeyGradItem& item, const float* query,
-                        const float* grad_out, int64_t channel,
-                        int64_t channels) {
-  ForBlocks(item.count, [&](int64_t j, auto size) HWY_ATTR {
-    AddToKeys<size()>(item, j, query, grad_out, channel, channels);
-  });
-}
-
 // The second phase: sums of a slice += what a position's columns add. A key
 // that is listed twice gets both, one after the other.
+//
+// Some keys take all channels of the slice before the next keys do, if the rows
+// of all heads stay in a first cache meanwhile: weights are then read once, and
+// addresses found once. Otherwise one block of channels goes over all keys.
 inline void AddKeyGradients(const KeyGradItem& item) {
-  const int64_t block_floats = item.heads * Width();
-  for (int64_t n = 0; n * Width() < item.channels; ++n) {
-    const int64_t channel = n * Width();
-    // Of values that are keys; values of their own have nothing behind.
-    const int64_t values = item.value_channels - channel;
-    const float* const query =
-        item.query == nullptr ? nullptr : item.query + n * block_floats;
-    const float* const grad_out =
-        values <= 0 ? nullptr : item.grad_out + n * block_floats;
-    if (query == nullptr || values <= 0 || values >= Width()) {
-      AddKeyBlock(item, query, grad_out, channel, Width());
-      continue;
-    }
-    // Behind the values, weights must not meet the zeros: inf * 0 is NaN.
-    AddKeyBlock(item, query, nullptr, channel, Width());
-    AddKeyBlock(item, nullptr, grad_out, channel, values);
+  const int64_t operands =
+      item.query != nullptr && item.value_channels > 0 ? 2 : 1;
+  const int64_t blocks = CeilDiv(item.channels, int64_t{Width()});
+  const int64_t bytes = 4 * operands * item.heads * Width();
+  const int64_t at_once =
+      std::clamp<int64_t>(kSliceOperandBytes / bytes, 1, blocks);
+  for (int64_t n = 0; n < blocks; n += at_once) {
+    const Range some{n, std::min(n + at_once, blocks)};
+    ForBlocks(item.count, [&](int64_t j, auto size)
+                              HWY_ATTR { AddToKeys<size()>(item, j, some); });
   }
 }
 

@@ -83,14 +83,17 @@ inline constexpr int64_t kGatheredPartEntries = 256;
 // Gradients over gathered keys. The records of a chunk of positions are written
 // by one round and read by the next, and take kRecordBytes twice. A bucket has
 // as many rows as make a position list kBucketEntries of them, and a slice as
-// many channels as make both kSliceBytes. Sequences of few keys share
+// many channels as make both kSliceBytes: half of that would read weights twice
+// as often. Some keys take as many channels at a time as keep the rows of all
+// heads in kSliceOperandBytes (docs/notes/0015). Sequences of few keys share
 // kSumBytes.
 inline constexpr int64_t kRecordBytes = 32 << 20;
 inline constexpr int64_t kLeastChunk = 2;
 inline constexpr int64_t kMostChunk = 256;
 inline constexpr int64_t kMostRecordEntries = 4096;
 inline constexpr int64_t kBucketEntries = 64;
-inline constexpr int64_t kSliceBytes = 128 << 10;
+inline constexpr int64_t kSliceBytes = 256 << 10;
+inline constexpr int64_t kSliceOperandBytes = 32 << 10;
 inline constexpr int64_t kSumBytes = 64 << 20;
 
 // Backward: the most packed rows of one tile, and of those whose weights are

@@ -126,49 +126,81 @@ HWY_NOINLINE void AddToQuery(const float* HWY_RESTRICT keys, int64_t stride,
   sums.Store(grad_query);
 }
 
-// What kRows columns from `first` on get for one block of channels, `channel`
-// channels into the slice; `query` and `grad_out` may be null. Columns behind
-// the last are computed and dropped, and so are channels from `channels` on.
+// Rows of sums that some columns add to; columns behind the last repeat it.
 template <int kRows>
-HWY_NOINLINE void AddToKeys(const KeyGradItem& item, int64_t first,
-                            const float* HWY_RESTRICT query,
-                            const float* HWY_RESTRICT grad_out, int64_t channel,
-                            int64_t channels) {
-  // Rows are anywhere: asked for now, they are there when the sums are.
-  const int64_t count = std::min<int64_t>(kRows, item.count - first);
-  float* to[kRows];
-  HWY_UNROLL_ALL
-  for (int r = 0; r < kRows; ++r) {
-    const int64_t last = std::min<int64_t>(r, count - 1);
-    to[r] = item.sums + item.columns[first + last] * item.sum_stride + channel;
-    __builtin_prefetch(to[r], 1, 3);
-  }
-  const int64_t at = first * item.head_stride;
-  Sums<kRows> sums;
-  sums.Clear();
-  if (query != nullptr) {
-    AddRows(item.grad_scores + at, item.head_stride, query, item.heads, sums);
-  }
-  if (grad_out != nullptr) {
-    AddRows(item.weights + at, item.head_stride, grad_out, item.heads, sums);
-  }
-  if (channels < Width()) {
-    const auto low = hn::FirstN(
-        kF, static_cast<size_t>(std::min<int64_t>(channels, Lanes())));
-    const auto high = hn::FirstN(
-        kF, static_cast<size_t>(std::max<int64_t>(channels - Lanes(), 0)));
+struct SumRows {
+  float* at[kRows];
+  int64_t count;
+
+  HWY_INLINE SumRows(const KeyGradItem& item, int64_t first)
+      : count(std::min<int64_t>(kRows, item.count - first)) {
     HWY_UNROLL_ALL
     for (int r = 0; r < kRows; ++r) {
-      sums.at[r][0] = hn::IfThenElseZero(low, sums.at[r][0]);
-      sums.at[r][1] = hn::IfThenElseZero(high, sums.at[r][1]);
+      const int64_t column = first + std::min<int64_t>(r, count - 1);
+      at[r] = item.sums + item.columns[column] * item.sum_stride;
     }
   }
+
+  // Rows are anywhere: asked for now, they are there when the sums are.
+  HWY_INLINE void Expect(int64_t channel) const {
+    HWY_UNROLL_ALL
+    for (int r = 0; r < kRows; ++r) __builtin_prefetch(at[r] + channel, 1, 3);
+  }
+
+  HWY_INLINE void Add(const Sums<kRows>& sums, int64_t channel) const {
+    HWY_UNROLL_ALL
+    for (int r = 0; r < kRows; ++r) {
+      if (r >= count) return;
+      float* const to = at[r] + channel;
+      hn::Store(hn::Add(hn::Load(kF, to), sums.at[r][0]), kF, to);
+      hn::Store(hn::Add(hn::Load(kF, to + Lanes()), sums.at[r][1]), kF,
+                to + Lanes());
+    }
+  }
+};
+
+// Channels from `channels` on become 0.
+template <int kRows>
+HWY_INLINE void CutChannels(int64_t channels, Sums<kRows>& sums) {
+  const auto low =
+      hn::FirstN(kF, static_cast<size_t>(std::min<int64_t>(channels, Lanes())));
+  const auto high = hn::FirstN(
+      kF, static_cast<size_t>(std::max<int64_t>(channels - Lanes(), 0)));
   HWY_UNROLL_ALL
   for (int r = 0; r < kRows; ++r) {
-    if (r >= count) return;
-    hn::Store(hn::Add(hn::Load(kF, to[r]), sums.at[r][0]), kF, to[r]);
-    hn::Store(hn::Add(hn::Load(kF, to[r] + Lanes()), sums.at[r][1]), kF,
-              to[r] + Lanes());
+    sums.at[r][0] = hn::IfThenElseZero(low, sums.at[r][0]);
+    sums.at[r][1] = hn::IfThenElseZero(high, sums.at[r][1]);
+  }
+}
+
+// What kRows columns from `first` on get for the blocks of channels `blocks` of
+// a slice.
+template <int kRows>
+HWY_NOINLINE void AddToKeys(const KeyGradItem& item, int64_t first,
+                            Range blocks) {
+  const int64_t block_floats = item.heads * Width();
+  const float* const grad_scores = item.grad_scores + first * item.head_stride;
+  const float* const weights = item.weights + first * item.head_stride;
+  const SumRows<kRows> to(item, first);
+  for (int64_t n = blocks.first; n < blocks.last; ++n) {
+    const int64_t channel = n * Width();
+    to.Expect(channel);
+    // Of values that are keys; values of their own have nothing behind.
+    const int64_t values = item.value_channels - channel;
+    Sums<kRows> sums;
+    sums.Clear();
+    // Behind the values, weights must not meet the zeros: inf * 0 is NaN. Sums
+    // of values come first then, so that the rest of them can be dropped.
+    if (values > 0) {
+      AddRows(weights, item.head_stride, item.grad_out + n * block_floats,
+              item.heads, sums);
+      if (values < Width()) CutChannels(values, sums);
+    }
+    if (item.query != nullptr) {
+      AddRows(grad_scores, item.head_stride, item.query + n * block_floats,
+              item.heads, sums);
+    }
+    to.Add(sums, channel);
   }
 }
 
