@@ -198,7 +198,7 @@ struct QuartetState {
     hn::Store(from, kQ, lanes);
     const Vector each =
         single ? hn::Set(kF, lanes[0]) : hn::LoadDup128(kF, lanes);
-    const PanelPair added = WeighFew(quartet.scores, pairs, each);
+    const PanelPair added = Weigh(quartet.scores, pairs, {each, each});
     QuadVector sum = SumOfBlocks(kF, hn::Add(added.low, added.high));
     if (single) sum = hn::SumOfLanes(kQ, sum);
     const QuadVector total = hn::LoadU(kQ, quartet.sum);
@@ -217,22 +217,6 @@ struct QuartetState {
   }
 
  private:
-  // What Weigh does, with whole exponentials: of so few scores the processor
-  // sees the next ones in time.
-  static HWY_INLINE PanelPair WeighFew(float* HWY_RESTRICT scores,
-                                       int64_t count, const Vector& from) {
-    PanelPair sum = PanelPair::Of(0.0f);
-    for (int64_t j = 0; j < count; ++j) {
-      float* const at = scores + j * Width();
-      const PanelPair s = PanelPair::Load(at);
-      const PanelPair p{Exp(hn::Sub(s.low, from)), Exp(hn::Sub(s.high, from))};
-      sum.low = hn::Add(sum.low, p.low);
-      sum.high = hn::Add(sum.high, p.high);
-      p.Store(at);
-    }
-    return sum;
-  }
-
   template <class D>
   static HWY_INLINE QuadVector GreatestOfBlocks(D d, const hn::Vec<D>& v) {
     if constexpr (hn::MaxLanes(d) == 4) {
