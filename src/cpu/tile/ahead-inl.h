@@ -91,6 +91,75 @@ class Ahead {
   int64_t at_once_ = 0;
 };
 
+// Lines of rows in the order in which they lie, in which memory is fastest, to
+// be asked for evenly while others are read. They go into the second cache, as
+// rows a power of two apart push each other out of the first.
+//
+// Whoever reads takes some at a time and asks for them between its arithmetic:
+// a look at the end of the row with every line would take as long as a tenth of
+// the arithmetic.
+class LinesAhead {
+ public:
+  // Nothing: some line that is there already.
+  LinesAhead() = default;
+
+  // The first `bytes` of each of the rows [first, last).
+  LinesAhead(const std::byte* const* first, const std::byte* const* last,
+             int64_t bytes)
+      : next_(first), last_(last), bytes_(bytes) {
+    if (first != last) NextRow();
+  }
+
+  bool any() const { return at_ != kNowhere; }
+
+  // The next lines, which may pass the end of the row. Behind the last row they
+  // begin with its last one, as what is read may be more than what there is to
+  // ask for.
+  HWY_INLINE const std::byte* Take(int64_t lines) {
+    const std::byte* const taken = at_;
+    at_ += lines * kLineBytes;
+    if (HWY_UNLIKELY(at_ >= end_)) NextRow();
+    return taken;
+  }
+
+ private:
+  HWY_INLINE void NextRow() {
+    if (next_ == last_) {
+      at_ = end_ - 1;
+      return;
+    }
+    at_ = *next_++;
+    end_ = at_ + bytes_;
+    // Rows that touch are one.
+    const int64_t others = last_ - next_;
+    if (last_[-1] - at_ == others * bytes_) {
+      end_ += others * bytes_;
+      next_ = last_;
+    }
+    for (; next_ != last_ && *next_ == end_; ++next_) end_ += bytes_;
+  }
+
+  static constexpr std::byte kNowhere[1]{};
+  const std::byte* at_ = kNowhere;
+  const std::byte* end_ = kNowhere + 1;  // of its row
+  const std::byte* const* next_ = nullptr;
+  const std::byte* const* last_ = nullptr;
+  int64_t bytes_ = 0;
+};
+
+// Asks for share `n` of kShares of the next kLines lines; `taken` is where
+// those are that were taken last.
+template <int kLines, int kShares>
+HWY_INLINE void AskForShare(int n, const std::byte*& taken, LinesAhead& ahead) {
+  constexpr int kTaken = kLines % 4 == 0 ? 4 : kLines % 3 == 0 ? 3 : kLines;
+  HWY_UNROLL_ALL
+  for (int line = 0; line < kLines; ++line) {
+    if (line * kShares / kLines != n) continue;
+    if (line % kTaken == 0) taken = ahead.Take(kTaken);
+    __builtin_prefetch(taken + line % kTaken * kLineBytes, 0, 2);
+  }
+}
+
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

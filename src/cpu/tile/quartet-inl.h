@@ -20,6 +20,7 @@
 #include "cpu/tile/ahead-inl.h"
 #include "cpu/tile/load-inl.h"
 #include "cpu/tile/transpose-inl.h"
+#include "cpu/tile/twelve-inl.h"
 #include "cpu/tile/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -52,58 +53,6 @@ struct I8Elements {
   static HWY_INLINE Vector Load(const std::byte* at) {
     return FloatsFromI8(reinterpret_cast<const int8_t*>(at));
   }
-};
-
-// Lines to ask for while others are read: one at a time and evenly, as a
-// processor waits for so many at most, and more would hold up everything else;
-// and in the order in which they lie, in which memory is fastest. They go into
-// the second cache, as rows a power of two apart push each other out of the
-// first.
-class LinesAhead {
- public:
-  // Nothing: asks for some line that is there already.
-  LinesAhead() = default;
-
-  // The first `bytes` of each of the rows [first, last).
-  LinesAhead(const std::byte* const* first, const std::byte* const* last,
-             int64_t bytes)
-      : next_(first), last_(last), bytes_(bytes) {
-    if (first == last) return;
-    NextRow();
-    // Rows that touch are one.
-    const int64_t others = last - first - 1;
-    if (last[-1] - first[0] == others * bytes) {
-      end_ += others * bytes;
-      next_ = last;
-    }
-  }
-
-  bool any() const { return line_ != kNowhere; }
-
-  // Behind the last line it asks for that again, as what is read may be more
-  // than what there is to ask for.
-  HWY_INLINE void Ask() {
-    __builtin_prefetch(line_, 0, 2);
-    line_ += kLineBytes;
-    if (HWY_UNLIKELY(line_ >= end_)) NextRow();
-  }
-
- private:
-  HWY_INLINE void NextRow() {
-    if (next_ == last_) {
-      line_ = end_ - 1;
-      return;
-    }
-    line_ = *next_++;
-    end_ = line_ + bytes_;
-  }
-
-  static constexpr std::byte kNowhere[1]{};
-  const std::byte* line_ = kNowhere;
-  const std::byte* end_ = kNowhere + 1;  // of its row
-  const std::byte* const* next_ = nullptr;
-  const std::byte* const* last_ = nullptr;
-  int64_t bytes_ = 0;
 };
 
 // The sum of all lanes of each of four vectors. What one becomes does not
@@ -171,6 +120,10 @@ HWY_INLINE void AddDotsOfVector(const std::byte* const (&rows)[kKeys],
   Vector key[kKeys];
   HWY_UNROLL_ALL
   for (int k = 0; k < kKeys; ++k) key[k] = Elements::Load(rows[k] + from);
+  if constexpr (kKeys == 3 && kRows == 4) {
+    AddTimesVectors(key, query, sums);
+    return;
+  }
   HWY_UNROLL_ALL
   for (int r = 0; r < kRows; ++r) {
     const Vector q = hn::Load(kF, query + r * Lanes());
@@ -181,29 +134,31 @@ HWY_INLINE void AddDotsOfVector(const std::byte* const (&rows)[kKeys],
   }
 }
 
-// The same over rows of so many bytes; returns where the query's next are.
-template <class Elements, int kKeys, int kRows, bool kAsks>
+// The same over rows of so many bytes, whole lines if they are plain; returns
+// where the query's next are. Asks for as many lines as it reads, if it does.
+template <class Elements, int kKeys, int kRows, bool kAsks, bool kPlain>
 HWY_INLINE const float* AddDots(const std::byte* const (&rows)[kKeys],
                                 LinesAhead& ahead, int64_t bytes,
                                 const float* HWY_RESTRICT query,
                                 Vector (&sums)[kKeys][kRows]) {
   constexpr int64_t kVectorBytes = Lanes() * Elements::kBytes;
   constexpr int kOfLine = kVectorsOfLine<Elements>;
+  constexpr int64_t kBytes = kOfLine * kVectorBytes;
+  const std::byte* asked = nullptr;
   int64_t at = 0;
-  for (; at + kOfLine * kVectorBytes <= bytes; at += kOfLine * kVectorBytes) {
+  while (kPlain || at + kBytes <= bytes) {
+    HWY_UNROLL_ALL
     for (int v = 0; v < kOfLine; ++v) {
-      if constexpr (kAsks) {
-        for (int k = v; k < kKeys; k += kOfLine) ahead.Ask();
-      }
+      if constexpr (kAsks) AskForShare<kKeys, kOfLine>(v, asked, ahead);
       AddDotsOfVector<Elements, kKeys, kRows>(
           rows, at + v * kVectorBytes, query + v * kRows * Lanes(), sums);
     }
     query += kOfLine * kRows * Lanes();
+    at += kBytes;
+    if (kPlain && at >= bytes) return query;
   }
   if (HWY_LIKELY(at == bytes)) return query;
-  if constexpr (kAsks) {
-    for (int k = 0; k < kKeys; ++k) ahead.Ask();
-  }
+  if constexpr (kAsks) AskForShare<kKeys, 1>(0, asked, ahead);
   for (; at < bytes; at += kVectorBytes) {
     AddDotsOfVector<Elements, kKeys, kRows>(rows, at, query, sums);
     query += kRows * Lanes();
@@ -212,7 +167,7 @@ HWY_INLINE const float* AddDots(const std::byte* const (&rows)[kKeys],
 }
 
 // Scores of kKeys keys from number `j` on; one row's go four keys at a time.
-template <class Elements, int kKeys, int kRows, bool kAsks>
+template <class Elements, int kKeys, int kRows, bool kAsks, bool kPlain>
 HWY_INLINE void DotKeys(const Dotting& work, LinesAhead& ahead, int64_t j) {
   Vector sums[kKeys][kRows];
   HWY_UNROLL_ALL
@@ -223,18 +178,19 @@ HWY_INLINE void DotKeys(const Dotting& work, LinesAhead& ahead, int64_t j) {
   const std::byte* rows[kKeys];
   HWY_UNROLL_ALL
   for (int k = 0; k < kKeys; ++k) rows[k] = work.keys[j + k] + work.key_shift;
-  const float* const rest = AddDots<Elements, kKeys, kRows, kAsks>(
+  const float* const rest = AddDots<Elements, kKeys, kRows, kAsks, kPlain>(
       rows, ahead, work.key_channels * Elements::kBytes, work.query, sums);
-  if (work.ropes != nullptr) {
+  if (!kPlain && work.ropes != nullptr) {
     HWY_UNROLL_ALL
     for (int k = 0; k < kKeys; ++k) {
       rows[k] = work.ropes[j + k] + work.rope_shift;
     }
-    AddDots<Elements, kKeys, kRows, false>(
+    AddDots<Elements, kKeys, kRows, false, false>(
         rows, ahead, work.rope_channels * Elements::kBytes, rest, sums);
   }
   const QuadVector factor = hn::Set(kQ, work.factor);
   const Vector none = hn::Zero(kF);
+  float* HWY_RESTRICT const scores = work.scores + j * (kRows == 1 ? 1 : 4);
   const auto finish =
       [&](const QuadVector& dots, const QuadVector& offset)
           HWY_ATTR { return hn::Mul(hn::Add(dots, offset), factor); };
@@ -245,7 +201,7 @@ HWY_INLINE void DotKeys(const Dotting& work, LinesAhead& ahead, int64_t j) {
       const QuadVector dots = SumsOfLanes(
           sums[k][0], sums[k][1], kRows > 2 ? sums[k][2 % kRows] : none,
           kRows > 3 ? sums[k][3 % kRows] : none);
-      hn::StoreU(finish(dots, offset), kQ, work.scores + (j + k) * 4);
+      hn::StoreU(finish(dots, offset), kQ, scores + k * 4);
     }
   } else {
     const QuadVector offset = hn::Set(kQ, work.offset[0]);
@@ -256,7 +212,7 @@ HWY_INLINE void DotKeys(const Dotting& work, LinesAhead& ahead, int64_t j) {
       };
       const QuadVector dots = SumsOfLanes(at(0), at(1), at(2), at(3));
       // Of fewer keys it passes their end, where the next ones' go.
-      hn::StoreU(finish(dots, offset), kQ, work.scores + j + k);
+      hn::StoreU(finish(dots, offset), kQ, scores + k);
     }
   }
 }
@@ -271,27 +227,34 @@ constexpr int KeysOf(int rows) {
 #endif
 }
 
-template <class Elements, int kRows, bool kAsks>
-HWY_INLINE void DotAllKeys(const Dotting& work) {
+template <class Elements, int kRows, bool kAsks, bool kPlain>
+HWY_INLINE void DotAllKeys(const Dotting& given) {
   constexpr int kKeys = KeysOf(kRows);
+  const Dotting work = given;  // which nothing that is stored can change
   LinesAhead ahead = work.ahead;
   int64_t j = 0;
   for (; j + kKeys <= work.count; j += kKeys) {
-    DotKeys<Elements, kKeys, kRows, kAsks>(work, ahead, j);
+    DotKeys<Elements, kKeys, kRows, kAsks, kPlain>(work, ahead, j);
   }
   for (; j + 2 <= work.count; j += 2) {
-    DotKeys<Elements, 2, kRows, kAsks>(work, ahead, j);
+    DotKeys<Elements, 2, kRows, kAsks, kPlain>(work, ahead, j);
   }
-  if (j < work.count) DotKeys<Elements, 1, kRows, kAsks>(work, ahead, j);
+  if (j < work.count) {
+    DotKeys<Elements, 1, kRows, kAsks, kPlain>(work, ahead, j);
+  }
 }
 
+// Keys are plain that are whole lines and have no rope elsewhere. Of several
+// quartets, all but one have nothing to ask for.
 template <class Elements, int kRows>
 HWY_NOINLINE void DotAll(const Dotting& work) {
-  // Of several quartets, all but one have nothing to ask for.
-  if (kRows < 4 || work.ahead.any()) {
-    DotAllKeys<Elements, kRows, true>(work);
+  if (work.key_channels % (kVectorsOfLine<Elements> * Lanes()) != 0 ||
+      work.ropes != nullptr) {
+    DotAllKeys<Elements, kRows, true, false>(work);
+  } else if (kRows < 4 || work.ahead.any()) {
+    DotAllKeys<Elements, kRows, true, true>(work);
   } else {
-    DotAllKeys<Elements, 4, false>(work);
+    DotAllKeys<Elements, 4, false, true>(work);
   }
 }
 
@@ -306,13 +269,46 @@ struct Adding {
   float* out;            // [vector of channels, row, lane]
 };
 
+// sums[v][r] += value[v] * weights[r] for kVectors vectors of channels.
+template <class Elements, int kVectors, int kRows>
+HWY_INLINE void AddValue(const std::byte* value,
+                         const float* HWY_RESTRICT weights,
+                         Vector (&sums)[kVectors][kRows]) {
+  constexpr int64_t kBytes = Lanes() * Elements::kBytes;
+  if constexpr (kRows == 1) {
+    const Vector weight = hn::Set(kF, *weights);
+    HWY_UNROLL_ALL
+    for (int v = 0; v < kVectors; ++v) {
+      sums[v][0] =
+          hn::MulAdd(Elements::Load(value + v * kBytes), weight, sums[v][0]);
+    }
+    return;
+  }
+  Vector channels[kVectors];
+  HWY_UNROLL_ALL
+  for (int v = 0; v < kVectors; ++v) {
+    channels[v] = Elements::Load(value + v * kBytes);
+  }
+  if constexpr (kVectors == 3 && kRows == 4) {
+    AddTimesNumbers(channels, weights, sums);
+    return;
+  }
+  HWY_UNROLL_ALL
+  for (int r = 0; r < kRows; ++r) {
+    const Vector weight = hn::Set(kF, weights[r]);
+    HWY_UNROLL_ALL
+    for (int v = 0; v < kVectors; ++v) {
+      sums[v][r] = hn::MulAdd(channels[v], weight, sums[v][r]);
+    }
+  }
+}
+
 // Of kVectors vectors of channels from number `vector` on. Asks for as many
 // lines as it reads, if it does.
 template <class Elements, int kVectors, int kRows, bool kAsks>
 HWY_INLINE void AddVectors(const Adding& work, int64_t vector,
                            LinesAhead& ahead) {
   constexpr int64_t kWidth = kRows == 1 ? 1 : 4;
-  constexpr int64_t kBytes = Lanes() * Elements::kBytes;
   float* const out = work.out + vector * kRows * Lanes();
   Vector sums[kVectors][kRows];
   HWY_UNROLL_ALL
@@ -322,40 +318,28 @@ HWY_INLINE void AddVectors(const Adding& work, int64_t vector,
       sums[v][r] = hn::Load(kF, out + (v * kRows + r) * Lanes());
     }
   }
-  const int64_t from = work.shift + vector * kBytes;
+  const int64_t from = work.shift + vector * Lanes() * Elements::kBytes;
+  const std::byte* const* value = work.values;
   const float* HWY_RESTRICT weights = work.weights;
-  const auto add = [&](int64_t j) HWY_ATTR {
-    const std::byte* const at = work.values[j] + from;
-    Vector value[kVectors];
-    HWY_UNROLL_ALL
-    for (int v = 0; v < kVectors; ++v) {
-      value[v] = Elements::Load(at + v * kBytes);
-    }
-    HWY_UNROLL_ALL
-    for (int r = 0; r < kRows; ++r) {
-      const Vector weight = hn::Set(kF, weights[r]);
-      HWY_UNROLL_ALL
-      for (int v = 0; v < kVectors; ++v) {
-        sums[v][r] = hn::MulAdd(value[v], weight, sums[v][r]);
-      }
-    }
-    weights += kWidth;
-  };
   int64_t j = 0;
   if constexpr (kAsks) {
+    // So many keys have a line of every vector.
     constexpr int kKeys = kVectorsOfLine<Elements>;
+    const std::byte* asked = nullptr;
     for (; j + kKeys <= work.count; j += kKeys) {
       HWY_UNROLL_ALL
       for (int k = 0; k < kKeys; ++k) {
-        for (int v = CeilDiv(k * kVectors, kKeys);
-             v < CeilDiv((k + 1) * kVectors, kKeys); ++v) {
-          ahead.Ask();
-        }
-        add(j + k);
+        AskForShare<kVectors, kKeys>(k, asked, ahead);
+        AddValue<Elements>(value[k] + from, weights + k * kWidth, sums);
       }
+      value += kKeys;
+      weights += kKeys * kWidth;
     }
   }
-  for (; j < work.count; ++j) add(j);
+  for (; j < work.count; ++j) {
+    AddValue<Elements>(*value++ + from, weights, sums);
+    weights += kWidth;
+  }
   HWY_UNROLL_ALL
   for (int v = 0; v < kVectors; ++v) {
     HWY_UNROLL_ALL
