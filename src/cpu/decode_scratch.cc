@@ -46,7 +46,9 @@ int64_t BundleOf(const AttentionProblem& problem) {
                               : problem[Slot::kKey];
   if (key.strides[1] <= problem.qk_dim) return 1;
   const int64_t bytes = (problem.qk_dim + problem.v_dim) * SizeOf(key.dtype);
-  const int64_t fitting = kDecodeBundleBytes / std::max<int64_t>(bytes, 1);
+  const int64_t room =
+      SizeOf(key.dtype) == 1 ? kDecodeBundleBytes8 : kDecodeBundleBytes;
+  const int64_t fitting = room / std::max<int64_t>(bytes, 1);
   int64_t tiles = 0;
   for (const Sequence& sequence : problem.lengths.sequences) {
     tiles += problem.kv_heads * CeilDiv(sequence.columns(), kDecodePartColumns);

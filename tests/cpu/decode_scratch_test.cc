@@ -41,7 +41,10 @@ TEST(DecodeScratch, TilesHaveAllRowsOfASequence) {
 
 TEST(DecodeScratch, HeadsGoSideBySideWhereTheirKeysLieSo) {
   EXPECT_EQ(BundleOf(ProblemOf("fwd f16 h=32/8 d=128 q=8x1 k=8x8192")), 8);
-  EXPECT_EQ(BundleOf(ProblemOf("fwd f16 h=32 d=128 q=8x1 k=8x8192")), 16);
+  EXPECT_EQ(BundleOf(ProblemOf("fwd f16 h=32 d=128 q=8x1 k=8x8192")), 32);
+  EXPECT_EQ(
+      BundleOf(ProblemOf("fwd f16 h=32 d=128 q=8x1 k=8x8192 int8:channel")),
+      16);
   EXPECT_EQ(BundleOf(ProblemOf("fwd f16 h=64/1 d=128 q=8x1 k=8x8192")), 1);
   AttentionProblem problem = ProblemOf("fwd f16 h=32/8 d=128 q=8x1 k=8x8192");
   TensorSpec& key = problem[Slot::kKey];
