@@ -42,8 +42,9 @@ inline constexpr int64_t kPartColumns = 1024;
 inline constexpr int64_t kPartRows = 64;
 
 // The most packed rows per kv head whose keys are streamed rather than
-// converted once per tile.
-inline constexpr int64_t kDecodeRows = 64;
+// converted once per tile. Tiles of 48 rows, three panels, were faster by 7 %
+// where those of 40, which leave half a panel empty, were slower by 8 %.
+inline constexpr int64_t kDecodeRows = 40;
 
 // Keys of one step of few rows: 48 rows of 256 bytes stay in a first cache
 // while all their channels are summed; a multiple of all the numbers of keys

@@ -18,6 +18,7 @@
 #include "cpu/decode.h"
 #include "cpu/forward.h"
 #include "cpu/forward_kernel.h"
+#include "cpu/tuning.h"
 #include "tests/cpu/runs.h"
 #include "tests/cpu/targets.h"
 #include "tests/testing/small_case.h"
@@ -249,7 +250,7 @@ std::vector<Setting> Settings() {
     for (const Kind& kind : kKinds) {
       settings.push_back({target, kind, &kCpuForward});
       Kind few = kind;
-      few.rows = std::min<int64_t>(few.rows, 60);
+      few.rows = std::min(few.rows, kDecodeRows);
       settings.push_back({target, few, &kCpuDecode});
     }
   }
