@@ -19,8 +19,8 @@
 
 #include "cpu/tile/ahead-inl.h"
 #include "cpu/tile/load-inl.h"
+#include "cpu/tile/outer_product-inl.h"
 #include "cpu/tile/transpose-inl.h"
-#include "cpu/tile/twelve-inl.h"
 #include "cpu/tile/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -91,7 +91,7 @@ constexpr int kVectorsOfLine =
 struct Dotting {
   const std::byte* const* keys;
   const std::byte* const* ropes;  // null: none
-  LinesAhead ahead;               // as many lines as keys have, or fewer
+  LinesAhead ahead;               // about as many lines as keys have
   int64_t key_shift;              // of keys, from where `keys` says
   int64_t rope_shift;
   int64_t count;         // of keys
@@ -120,10 +120,12 @@ HWY_INLINE void AddDotsOfVector(const std::byte* const (&rows)[kKeys],
   Vector key[kKeys];
   HWY_UNROLL_ALL
   for (int k = 0; k < kKeys; ++k) key[k] = Elements::Load(rows[k] + from);
+#if HWY_TARGET == HWY_AVX2
   if constexpr (kKeys == 3 && kRows == 4) {
-    AddTimesVectors(key, query, sums);
+    AddOuterProduct(key, query, sums);
     return;
   }
+#endif
   HWY_UNROLL_ALL
   for (int r = 0; r < kRows; ++r) {
     const Vector q = hn::Load(kF, query + r * Lanes());
@@ -244,11 +246,11 @@ HWY_INLINE void DotAllKeys(const Dotting& given) {
   }
 }
 
-// Keys are plain that are whole lines and have no rope elsewhere. Of several
-// quartets, all but one have nothing to ask for.
+// Keys are plain that are whole lines and have no rope elsewhere. Of several quartets, all but one have nothing to ask for.
 template <class Elements, int kRows>
 HWY_NOINLINE void DotAll(const Dotting& work) {
-  if (work.key_channels % (kVectorsOfLine<Elements> * Lanes()) != 0 ||
+  constexpr int64_t kChannels = kVectorsOfLine<Elements> * Lanes();
+  if (work.key_channels % kChannels != 0 ||
       work.ropes != nullptr) {
     DotAllKeys<Elements, kRows, true, false>(work);
   } else if (kRows < 4 || work.ahead.any()) {
@@ -261,7 +263,7 @@ HWY_NOINLINE void DotAll(const Dotting& work) {
 // out += weights * values
 struct Adding {
   const std::byte* const* values;
-  LinesAhead ahead;  // as many lines as values have, or fewer
+  LinesAhead ahead;  // about as many lines as values have
   int64_t shift;     // of values, from where `values` says
   int64_t count;
   int64_t vectors;       // of channels
@@ -289,10 +291,12 @@ HWY_INLINE void AddValue(const std::byte* value,
   for (int v = 0; v < kVectors; ++v) {
     channels[v] = Elements::Load(value + v * kBytes);
   }
+#if HWY_TARGET == HWY_AVX2
   if constexpr (kVectors == 3 && kRows == 4) {
-    AddTimesNumbers(channels, weights, sums);
+    AddBroadcastOuterProduct(channels, weights, sums);
     return;
   }
+#endif
   HWY_UNROLL_ALL
   for (int r = 0; r < kRows; ++r) {
     const Vector weight = hn::Set(kF, weights[r]);
