@@ -75,6 +75,15 @@ TEST_P(Decode, IsRightOnChannelsOfWholeVectors) {
   }
 }
 
+// Every score is 0 then, or its bias.
+TEST_P(Decode, IsRightWithoutChannels) {
+  for (const char* line :
+       {"fwd f32 h=2 d=0/4 q=1 k=50", "fwd f16 h=2/1 d=0/16 q=3 k=130 bias",
+        "fwd f32 h=1 d=4/0 q=3 k=5 stats", "fwd f32 h=1 d=0+8/8 q=3 k=5"}) {
+    ExpectRight(line, "cpu/decode");
+  }
+}
+
 TEST_P(Decode, LeavesOtherProblemsAlone) {
   for (const char* line :
        {"fwd f16 h=41/1 d=64 q=1 k=100", "fwd i8 h=2 d=16 q=1 k=40 int8:tensor",

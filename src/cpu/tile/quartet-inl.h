@@ -246,11 +246,12 @@ HWY_INLINE void DotAllKeys(const Dotting& given) {
   }
 }
 
-// Keys are plain that are whole lines and have no rope elsewhere. Of several quartets, all but one have nothing to ask for.
+// Keys are plain that are whole lines, at least one, and have no rope
+// elsewhere. Of several quartets, all but one have nothing to ask for.
 template <class Elements, int kRows>
 HWY_NOINLINE void DotAll(const Dotting& work) {
   constexpr int64_t kChannels = kVectorsOfLine<Elements> * Lanes();
-  if (work.key_channels % kChannels != 0 ||
+  if (work.key_channels == 0 || work.key_channels % kChannels != 0 ||
       work.ropes != nullptr) {
     DotAllKeys<Elements, kRows, true, false>(work);
   } else if (kRows < 4 || work.ahead.any()) {
