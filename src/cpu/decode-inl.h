@@ -253,16 +253,18 @@ class Bundle {
   // Share `n` of so many of the rows of all tiles, in the order in which they
   // lie.
   LinesAhead Keys(const StepRows& rows, int64_t n, int64_t shares) const {
-    const int64_t size = rows.step.size();
-    return {rows.key + n * size / shares, rows.key + (n + 1) * size / shares,
-            key_shift_[count_ - 1] + tiles_[0].keys.bytes};
+    return ShareOf(rows.key, rows.step.size(), n, shares,
+                   key_shift_[count_ - 1] + tiles_[0].keys.bytes);
   }
 
   LinesAhead Values(const StepRows& rows, int64_t n, int64_t shares) const {
-    const int64_t size = rows.step.size();
-    return {rows.value + n * size / shares,
-            rows.value + (n + 1) * size / shares,
-            value_shift_[count_ - 1] + tiles_[0].values.bytes};
+    return ShareOf(rows.value, rows.step.size(), n, shares,
+                   value_shift_[count_ - 1] + tiles_[0].values.bytes);
+  }
+
+  static LinesAhead ShareOf(const std::byte* const* rows, int64_t count,
+                            int64_t n, int64_t shares, int64_t bytes) {
+    return {rows + n * count / shares, rows + (n + 1) * count / shares, bytes};
   }
 
   DecodeTile* tiles_;

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <optional>
 
 #include "cpu/decode_kernel.h"
 #include "cpu/decode_scratch.h"
 #include "cpu/forward.h"
 #include "cpu/forward_run.h"
+#include "cpu/slots.h"
 #include "cpu/tuning.h"
 #include "plan/geometry.h"
 #include "plan/plan.h"
@@ -74,14 +74,9 @@ struct DecodeRun {
     if (cut.kv_head % bundle != 0) return;
     const int64_t count = std::min(bundle, plan.problem.kv_heads - cut.kv_head);
     std::array<ForwardTile, kDecodeBundle> tiles;
-    const ForwardScratch shared = place.Scratch(workspace, slot * bundle);
     for (int64_t i = 0; i < count; ++i) {
-      ForwardScratch scratch = place.Scratch(workspace, slot * bundle + i);
-      scratch.keys = shared.keys;
-      scratch.stage = shared.stage;
-      scratch.visible = shared.visible;
-      scratch.kept = shared.kept;
-      tiles[static_cast<size_t>(i)] = TileOf(n + i * cut.parts, scratch);
+      tiles[static_cast<size_t>(i)] = TileOf(
+          n + i * cut.parts, place.Scratch(workspace, slot * bundle + i));
     }
     kernels.attend(tiles.data(), count);
   }
@@ -115,17 +110,15 @@ Status Launch(const Plan& plan, const Bindings& bindings, std::byte* workspace,
                          place.parts.In(workspace).data()};
   const DecodeKernels kernels = Decode();
   const int64_t count = schedule.count();
-  const int64_t slots = std::min(place.slots / bundle, count);
-  std::atomic<int64_t> next{0};
-  workers.ForEach(slots, [&](int64_t slot) {
-    for (int64_t n = next++; n < count; n = next++) {
+  const int64_t slots = place.slots / bundle;
+  ForEachSlot(workers, slots, count, [&](int64_t slot, auto take) {
+    for (int64_t n = take(); n < count; n = take()) {
       decode.AttendBundle(n, slot, kernels);
     }
   });
   if (schedule.parts() == 1) return {};
-  next = 0;
-  workers.ForEach(slots, [&](int64_t slot) {
-    for (int64_t n = next++; n < count; n = next++) {
+  ForEachSlot(workers, slots, count, [&](int64_t slot, auto take) {
+    for (int64_t n = take(); n < count; n = take()) {
       decode.Merge(n, slot, kernels);
     }
   });

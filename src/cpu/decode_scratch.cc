@@ -66,25 +66,28 @@ ForwardPlace DecodeLayout(const Plan& plan, WorkspaceLayout& layout) {
   const int64_t rows = RoundUp(plan.shape.rows, 4);
   ForwardPlace place;
   place.slots = plan.slots;
+  place.sharers = BundleOf(problem);
+  const int64_t turns = place.slots / place.sharers;
   place.key_stride = OddLines(std::max(WholeVectors(channels), v_dim));
   place.stage_stride =
       OddLines(std::max({channels, v_dim, kDecodeColumns}) + kMostLanes);
-  const auto floats = [&](std::string_view name, int64_t count) {
-    return layout.Reserve<float>(name,
-                                 place.slots * RoundUp(count, kMostLanes));
+  const auto floats = [&](std::string_view name, int64_t slots, int64_t count) {
+    return layout.Reserve<float>(name, slots * RoundUp(count, kMostLanes));
   };
-  place.query = floats("queries", rows * WholeVectors(channels));
-  place.out = floats("outputs", rows * WholeVectors(v_dim));
-  place.states = floats("row max and row sum", 2 * RoundUp(rows, kMostLanes));
-  place.key_offsets = floats("key offsets", rows);
-  place.keys = floats("keys", (kDecodeColumns + 1) * place.key_stride);
-  place.scores = floats("scores", rows * kDecodeScores);
-  place.stage = floats("rows between layouts", 4 * place.stage_stride);
-  place.codec = floats("channel factors", 4 * (channels + v_dim));
-  place.bits = layout.Reserve<uint32_t>(
-      "visible and kept keys",
-      place.slots * 2 * rows * (kDecodeColumns / 32 + 1));
+  const auto own = [&](std::string_view name, int64_t count) {
+    return floats(name, place.slots, count);
+  };
+  place.query = own("queries", rows * WholeVectors(channels));
+  place.out = own("outputs", rows * WholeVectors(v_dim));
+  place.states = own("row max and row sum", 2 * RoundUp(rows, kMostLanes));
+  place.key_offsets = own("key offsets", rows);
+  place.scores = own("scores", rows * kDecodeScores);
+  place.codec = own("channel factors", 4 * (channels + v_dim));
   place.lanes = layout.Reserve<Lane>("rows", place.slots * 2 * rows);
+  place.keys = floats("keys", turns, (kDecodeColumns + 1) * place.key_stride);
+  place.stage = floats("rows between layouts", turns, 4 * place.stage_stride);
+  place.bits = layout.Reserve<uint32_t>(
+      "visible and kept keys", turns * 2 * rows * (kDecodeColumns / 32 + 1));
   const int64_t part_rows = SequencesAreKnown(problem)
                                 ? plan.schedule.part_rows()
                                 : MostPartRows(problem, plan.shape);

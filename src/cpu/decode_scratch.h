@@ -16,9 +16,9 @@ TileShape DecodeTileShape(const AttentionProblem& problem);
 int64_t MostPackedRows(const AttentionProblem& problem);
 
 // How many kv heads' tiles go side by side: 1 where every head's keys lie by
-// themselves, more where those of all heads of a position do. Reading a head
-// at a time then fetches little of every page, and neighbours that nobody
-// waits for. The answer does not depend on it.
+// themselves, more where those of all heads of a position do, as memory is
+// fastest where rows of all heads are read together. The answer does not depend
+// on it.
 int64_t BundleOf(const AttentionProblem& problem);
 
 // Reserves what the plan's schedule and tile shape take. Of the scratch memory,

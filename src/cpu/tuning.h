@@ -56,9 +56,9 @@ inline constexpr int64_t kDecodePartColumns = 32 * kDecodeColumns;
 
 // The most kv heads whose tiles go side by side, and the most bytes of a key
 // and a value of all of them. Memory is fastest where rows of all heads touch:
-// 32 heads of 256 bytes reached 18.7 GB/s, 16 of them 17.3. 8-bit rows take
+// 32 heads of 256 bytes reached 20.2 GB/s, 16 of them 18.4. 8-bit rows take
 // longer to convert than to fetch, and the sums of fewer tiles stay closer: 16
-// heads of 128 bytes reached 12.9, 32 of them 12.2 (docs/notes/0013).
+// heads of 128 bytes reached 12.2, 32 of them 11.9 (docs/notes/0013).
 inline constexpr int64_t kDecodeBundle = 32;
 inline constexpr int64_t kDecodeBundleBytes = 16384;
 inline constexpr int64_t kDecodeBundleBytes8 = 4096;
