@@ -43,6 +43,16 @@ TEST(Number, IsWrittenAndReadBack) {
   }
 }
 
+TEST(Number, IndicesAreExactWhereverTheyLie) {
+  std::byte bytes[16];
+  for (const int64_t offset : {0, 3}) {
+    Store(bytes + offset, int32_t{-7});
+    EXPECT_EQ(ReadIndex(DType::kI32, bytes + offset), -7);
+    Store(bytes + offset, (int64_t{1} << 53) + 1);
+    EXPECT_EQ(ReadIndex(DType::kI64, bytes + offset), (int64_t{1} << 53) + 1);
+  }
+}
+
 TEST(Number, RoundsToNearestEven) {
   const auto rounded = [](DType dtype, double value) {
     std::byte bytes[8];

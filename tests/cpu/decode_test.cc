@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "cpu/decode_kernel.h"
+#include "cpu/decode_scratch.h"
+#include "tests/cpu/fences.h"
 #include "tests/cpu/runs.h"
 #include "tests/cpu/targets.h"
 #include "tests/testing/generator.h"
@@ -17,6 +19,7 @@ namespace flashacl {
 namespace {
 
 using testing::ExpectRight;
+using testing::ExpectStaysInside;
 using testing::ForRandomProblems;
 using testing::OnTarget;
 using testing::ProblemOf;
@@ -72,6 +75,26 @@ TEST_P(Decode, IsRightOnChannelsOfWholeVectors) {
         "fwd f16 h=4/1 d=128 q=10 k=900 window:99:0 sink bias",
         "fwd f16 h=9/3 d=32 q=5x1 k=5x100 counts:k"}) {
     ExpectRight(line, "cpu/decode");
+  }
+}
+
+// Heads side by side: four at a time, of the last line three.
+TEST_P(Decode, IsRightOnBundles) {
+  for (const char* line :
+       {"fwd bf16 h=16/8 d=64+32/64 q=4x1 k=4x100",
+        "fwd f16 h=8 d=64 q=4x1 k=4x130 causal stats",
+        "fwd bf16 h=16/8 d=64+32/64 q=4x1 k=4x100 shared",
+        "fwd f16 h=16/8 d=64 q=4x2 k=4x100 paged:16 causal sink",
+        "fwd f16 h=8 d=128 q=4x1 k=4x100 int8:channel+offset",
+        "fwd bf16 h=32/8 d=40 q=4x1 k=100,3,0,49 mask bias"}) {
+    SCOPED_TRACE(line);
+    const AttentionProblem problem = ProblemOf(line);
+    EXPECT_GE(cpu::BundleOf(problem), 3);
+    ExpectRight(line, "cpu/decode");
+    SmallCase small(problem);
+    Random random(7);
+    small.FillInputs(random);
+    ExpectStaysInside(kCpuDecode, small, {2, 3});
   }
 }
 

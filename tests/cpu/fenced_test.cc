@@ -114,7 +114,9 @@ class Fenced : public ::testing::TestWithParam<int64_t> {
     SmallCase small(p);
     small.FillInputs(random);
     if (kCpuDecode.supports(p, {}).ok()) {
-      ExpectStaysInside(kCpuDecode, small, {2, 3});
+      SmallCase few(p);
+      few.CopyInputs(small);
+      ExpectStaysInside(kCpuDecode, few, {2, 3});
     }
     const FencedTensors tiles(small, FencedBytes::Side::kEnd);
     ExpectStaysInside(kCpuForward, small, {2, 3});

@@ -44,7 +44,7 @@ inline bool ExpectRight(const AttentionProblem& problem, uint64_t seed,
 inline void ExpectRight(std::string_view line, std::string_view name,
                         uint64_t seed = 3) {
   SCOPED_TRACE(line);
-  EXPECT_TRUE(ExpectRight(ProblemOf(line), seed, name));
+  EXPECT_TRUE(ExpectRight(ProblemOf(line), seed, name)) << name << " refuses";
 }
 
 inline Plan PlanOn(const Implementation& implementation,
