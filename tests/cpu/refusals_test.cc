@@ -55,6 +55,7 @@ TEST(Refusals, OfLists) {
            {"fwd f32 h=1 d=4 q=2 k=9 topk:3 mask", "mask"},
            {"fwd f32 h=1 d=4 q=2 k=9 topk:3 bias", "bias"},
            {"fwd f32 h=1 d=4 q=2 k=9 topk:3 keep:0.5", "keep"},
+           {"fwd i8 h=1 d=4 q=2 k=9 topk:3 int8:tensor", "weight scale"},
            {"fwd f32 h=1 d=4097 q=2 k=9 topk:3", "4097"},
        }) {
     ExpectSaid(SupportsLists, Direction::kForward, one);
