@@ -100,7 +100,7 @@ Status Launch(const Plan& plan, const Bindings& bindings, std::byte* workspace,
     own = BuildSchedule(ExtentOf(plan.problem, run.sequences()), plan.shape);
   }
   const Schedule& schedule = own ? *own : plan.schedule;
-  const int64_t bundle = BundleOf(plan.problem);
+  const int64_t bundle = place.sharers;
   const DecodeRun decode{plan,
                          place,
                          workspace,

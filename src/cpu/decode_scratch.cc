@@ -67,7 +67,7 @@ ForwardPlace DecodeLayout(const Plan& plan, WorkspaceLayout& layout) {
   ForwardPlace place;
   place.slots = plan.slots;
   place.sharers = BundleOf(problem);
-  const int64_t turns = place.slots / place.sharers;
+  const int64_t workers = place.slots / place.sharers;
   place.key_stride = OddLines(std::max(WholeVectors(channels), v_dim));
   place.stage_stride =
       OddLines(std::max({channels, v_dim, kDecodeColumns}) + kMostLanes);
@@ -84,10 +84,10 @@ ForwardPlace DecodeLayout(const Plan& plan, WorkspaceLayout& layout) {
   place.scores = own("scores", rows * kDecodeScores);
   place.codec = own("channel factors", 4 * (channels + v_dim));
   place.lanes = layout.Reserve<Lane>("rows", place.slots * 2 * rows);
-  place.keys = floats("keys", turns, (kDecodeColumns + 1) * place.key_stride);
-  place.stage = floats("rows between layouts", turns, 4 * place.stage_stride);
+  place.keys = floats("keys", workers, (kDecodeColumns + 1) * place.key_stride);
+  place.stage = floats("rows between layouts", workers, 4 * place.stage_stride);
   place.bits = layout.Reserve<uint32_t>(
-      "visible and kept keys", turns * 2 * rows * (kDecodeColumns / 32 + 1));
+      "visible and kept keys", workers * 2 * rows * (kDecodeColumns / 32 + 1));
   const int64_t part_rows = SequencesAreKnown(problem)
                                 ? plan.schedule.part_rows()
                                 : MostPartRows(problem, plan.shape);

@@ -132,9 +132,9 @@ ForwardScratch ForwardPlace::Scratch(std::byte* workspace, int64_t slot) const {
     const int64_t size = region.count / slots;
     return region.In(workspace).data() + slot * size;
   };
-  const int64_t turns = slots / sharers;
+  const int64_t workers = slots / sharers;
   const auto shared = [&](const auto& region) {
-    const int64_t size = region.count / turns;
+    const int64_t size = region.count / workers;
     return region.In(workspace).data() + slot / sharers * size;
   };
   ForwardScratch scratch;
@@ -150,7 +150,7 @@ ForwardScratch ForwardPlace::Scratch(std::byte* workspace, int64_t slot) const {
   scratch.codec = own(codec);
   scratch.other_codec = scratch.codec + codec.count / slots / 2;
   scratch.visible = shared(bits);
-  scratch.kept = scratch.visible + bits.count / turns / 2;
+  scratch.kept = scratch.visible + bits.count / workers / 2;
   scratch.lanes = own(lanes);
   scratch.other_lanes = scratch.lanes + lanes.count / slots / 2;
   scratch.key_stride = key_stride;

@@ -21,7 +21,7 @@ TileShape ForwardTileShape(const AttentionProblem& problem,
 
 struct ForwardPlace {
   int64_t slots = 0;
-  int64_t sharers = 1;  // slots that take turns with keys, stage and bits
+  int64_t sharers = 1;  // slots of one worker: they share keys, stage and bits
   Region<float> query, out, states, keys, values, scores, stage, codec;
   Region<float> key_offsets;  // of few rows alone
   Region<uint32_t> bits;

@@ -10,6 +10,7 @@
 #include "cpu/decode.h"
 #include "cpu/tuning.h"
 #include "tests/cpu/runs.h"
+#include "tests/testing/fenced_tensors.h"
 
 namespace flashacl::cpu {
 namespace {
@@ -37,6 +38,40 @@ TEST(DecodeScratch, TilesHaveAllRowsOfASequence) {
   EXPECT_EQ(shape.rows, 20);
   EXPECT_EQ(shape.part_rows, 20);
   EXPECT_EQ(shape.part_cols % shape.cols, 0);
+}
+
+// The eight tiles of a worker share what one uses at a time, and nothing else;
+// workers share nothing.
+TEST(DecodeScratch, OnlyTilesOfOneWorkerShare) {
+  const Plan plan =
+      PlanOn(kCpuDecode, ProblemOf("fwd f16 h=32/8 d=128 q=8x1 k=8x8192"), 2);
+  WorkspaceLayout layout;
+  const ForwardPlace place = DecodeLayout(plan, layout);
+  ASSERT_EQ(place.slots, 16);
+  ASSERT_EQ(place.sharers, 8);
+  const testing::FencedBytes memory(
+      RoundUp(layout.bytes(), WorkspaceLayout::kAlignmentBytes));
+  for (int64_t a = 0; a < place.slots; ++a) {
+    for (int64_t b = 0; b < a; ++b) {
+      const ForwardScratch one = place.Scratch(memory.data(), a);
+      const ForwardScratch other = place.Scratch(memory.data(), b);
+      const bool same = a / 8 == b / 8;
+      EXPECT_EQ(one.keys == other.keys, same) << a << " " << b;
+      EXPECT_EQ(one.stage == other.stage, same) << a << " " << b;
+      EXPECT_EQ(one.visible == other.visible, same) << a << " " << b;
+      EXPECT_EQ(one.kept == other.kept, same) << a << " " << b;
+      EXPECT_NE(one.query, other.query);
+      EXPECT_NE(one.out, other.out);
+      EXPECT_NE(one.scores, other.scores);
+      EXPECT_NE(one.max, other.max);
+      EXPECT_NE(one.lanes, other.lanes);
+    }
+  }
+  // The rows of the last worker, and the zeros behind them, end in time.
+  const ForwardScratch last = place.Scratch(memory.data(), place.slots - 1);
+  const float* const first = place.Scratch(memory.data(), 0).keys;
+  EXPECT_GE(place.keys.count - (last.keys - first),
+            (kDecodeColumns + 1) * place.key_stride);
 }
 
 TEST(DecodeScratch, HeadsGoSideBySideWhereTheirKeysLieSo) {
