@@ -60,12 +60,12 @@ template <typename At>
 HWY_INLINE void PanelFromRows(int64_t count, float* HWY_RESTRICT panel, At at) {
   for (ptrdiff_t lane = 0; lane < Width(); lane += Lanes()) {
     for (int64_t k = 0; k < count; k += 4) {
-      QuadsOf<Floats> quads;
-      HWY_UNROLL_ALL
-      for (int r = 0; r < 4; ++r) {
-        quads.at[r] = JoinQuads(
+      const auto rows = [&](int r) HWY_ATTR {
+        return JoinQuads(
             kF, 0, [&](int n) HWY_ATTR { return at(lane + 4 * n + r, k); });
-      }
+      };
+      // All at once: GCC has no constructor for this on NEON.
+      QuadsOf<Floats> quads{{rows(0), rows(1), rows(2), rows(3)}};
       quads.Transpose();
       HWY_UNROLL_ALL
       for (int n = 0; n < 4; ++n) {
