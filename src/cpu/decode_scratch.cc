@@ -44,7 +44,8 @@ int64_t BundleOf(const AttentionProblem& problem) {
   const TensorSpec& key = listed && !problem.kv.key_list.empty()
                               ? problem.kv.key_list[0]
                               : problem[Slot::kKey];
-  if (key.strides[1] <= problem.qk_dim) return 1;
+  // Together are heads whose keys of one position lie within one row.
+  if (key.strides[2] * problem.kv_heads > key.strides[1]) return 1;
   const int64_t bytes = (problem.qk_dim + problem.v_dim) * SizeOf(key.dtype);
   const int64_t room =
       SizeOf(key.dtype) == 1 ? kDecodeBundleBytes8 : kDecodeBundleBytes;
