@@ -29,16 +29,17 @@ namespace flashacl::cpu::HWY_NAMESPACE {
 
 // The scores of a step, for all quartets; meanwhile asks for `ahead`.
 inline void ScoreStep(const DecodeTile& decode, const StepPlace& at,
-                      const LinesAhead& ahead) {
+                      LinesAhead& ahead) {
   const ForwardTile& tile = *decode.tile;
   const ForwardShape& shape = *tile.shape;
   const KeyRows& rows = tile.keys;
+  LinesAhead nothing;
   Dotting work;
   work.keys = at.rows.key;
   work.key_shift = at.key_shift;
   work.ropes = rows.rope.base == nullptr ? nullptr : at.rows.rope;
   work.rope_shift = at.rope_shift;
-  work.ahead = ahead;
+  work.ahead = &ahead;
   work.count = at.count();
   work.key_channels = rows.key.channels;
   work.rope_channels = rows.rope.channels;
@@ -60,7 +61,7 @@ inline void ScoreStep(const DecodeTile& decode, const StepPlace& at,
     work.offset = quartet.offset;
     work.scores = quartet.scores;
     decode.keys.products->dot[quartet.rows - 1](work);
-    work.ahead = {};
+    work.ahead = &nothing;
   }
 }
 
@@ -91,17 +92,18 @@ inline void AddSeen(const DecodeTile& decode, const Quartet& quartet,
 
 // The values of a step, for all quartets; meanwhile asks for `ahead`.
 inline void AddStep(const DecodeTile& decode, const StepPlace& at,
-                    const LinesAhead& ahead) {
+                    LinesAhead& ahead) {
   if (decode.careful) {
     for (int64_t n = 0; n < decode.quartets(); ++n) {
       AddSeen(decode, decode.At(n), at);
     }
     return;
   }
+  LinesAhead nothing;
   Adding work;
   work.values = at.rows.value;
   work.shift = at.value_shift;
-  work.ahead = ahead;
+  work.ahead = &ahead;
   work.count = at.count();
   work.vectors = decode.values.vectors;
   if (decode.values.staged) {
@@ -118,7 +120,7 @@ inline void AddStep(const DecodeTile& decode, const StepPlace& at,
     work.weights = quartet.scores;
     work.out = quartet.out;
     decode.values.products->add[quartet.rows - 1](work);
-    work.ahead = {};
+    work.ahead = &nothing;
   }
 }
 
@@ -210,19 +212,22 @@ class Bundle {
   // With keys it asks for the values of the same step, with values for the next
   // keys: no more than two steps' keys or values need to stay in a cache.
   void AttendStep(const StepRows& now, const StepRows& next) {
+    const bool has_values = tiles_[0].tile->keys.value.base != nullptr;
+    const int64_t half = next.step.size() / 2;
+    LinesAhead ahead = has_values ? AllValues(now) : AllKeys(next, {0, half});
     for (int64_t t = 0; t < count_; ++t) {
       DecodeTile& decode = tiles_[t];
       ForStep(now, t, [&](const StepPlace& at) {
-        ScoreStep(decode, at, AheadOfScores(now, next, t));
+        ScoreStep(decode, at, ahead);
         for (int64_t n = 0; n < decode.quartets(); ++n) {
           WeighStep(decode, at.rows, decode.At(n));
         }
       });
     }
+    ahead = AllKeys(next, {has_values ? 0 : half, next.step.size()});
     for (int64_t t = 0; t < count_; ++t) {
-      ForStep(now, t, [&](const StepPlace& at) {
-        AddStep(tiles_[t], at, AheadOfValues(next, t));
-      });
+      ForStep(now, t,
+              [&](const StepPlace& at) { AddStep(tiles_[t], at, ahead); });
     }
   }
 
@@ -238,33 +243,16 @@ class Bundle {
     work(StepPlace{own});
   }
 
-  bool HasValues() const { return tiles_[0].tile->keys.value.base != nullptr; }
-
-  LinesAhead AheadOfScores(const StepRows& now, const StepRows& next,
-                           int64_t n) const {
-    return HasValues() ? Values(now, n, count_) : Keys(next, n, 2 * count_);
+  // Rows of all tiles, which go through them together: shares of whole rows
+  // would leave some tile with more to ask for than it reads.
+  LinesAhead AllKeys(const StepRows& rows, Range which) const {
+    return {rows.key + which.first, rows.key + which.last,
+            key_shift_[count_ - 1] + tiles_[0].keys.bytes};
   }
 
-  LinesAhead AheadOfValues(const StepRows& next, int64_t n) const {
-    return HasValues() ? Keys(next, n, count_)
-                       : Keys(next, count_ + n, 2 * count_);
-  }
-
-  // Share `n` of so many of the rows of all tiles, in the order in which they
-  // lie.
-  LinesAhead Keys(const StepRows& rows, int64_t n, int64_t shares) const {
-    return ShareOf(rows.key, rows.step.size(), n, shares,
-                   key_shift_[count_ - 1] + tiles_[0].keys.bytes);
-  }
-
-  LinesAhead Values(const StepRows& rows, int64_t n, int64_t shares) const {
-    return ShareOf(rows.value, rows.step.size(), n, shares,
-                   value_shift_[count_ - 1] + tiles_[0].values.bytes);
-  }
-
-  static LinesAhead ShareOf(const std::byte* const* rows, int64_t count,
-                            int64_t n, int64_t shares, int64_t bytes) {
-    return {rows + n * count / shares, rows + (n + 1) * count / shares, bytes};
+  LinesAhead AllValues(const StepRows& rows) const {
+    return {rows.value, rows.value + rows.step.size(),
+            value_shift_[count_ - 1] + tiles_[0].values.bytes};
   }
 
   DecodeTile* tiles_;

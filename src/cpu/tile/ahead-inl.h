@@ -95,13 +95,12 @@ class Ahead {
 // be asked for evenly while others are read. They go into the second cache, as
 // rows a power of two apart push each other out of the first.
 //
-// Whoever reads takes some at a time and asks for them between its arithmetic:
-// a look at the end of the row with every line would take as long as a tenth of
-// the arithmetic.
+// Whoever reads takes about as many as it reads, some at a time, and asks for
+// them between its arithmetic: a look at the end of the row with every line
+// would take as long as a tenth of the arithmetic.
 class LinesAhead {
  public:
-  // Nothing: some line that is there already.
-  LinesAhead() = default;
+  LinesAhead() = default;  // nothing
 
   // The first `bytes` of each of the rows [first, last).
   LinesAhead(const std::byte* const* first, const std::byte* const* last,
@@ -110,26 +109,42 @@ class LinesAhead {
     if (first != last) NextRow();
   }
 
-  bool any() const { return at_ != kNowhere; }
+  bool any() const { return at_ < end_ || next_ != last_; }
 
-  // The next lines, which may pass the end of the row: of three at a time, one
-  // in 40 does where rows are of many heads, and two of six where they are of
-  // four lines and touch nothing, so that a third of those is never asked for.
-  // Behind the last row they begin with its last byte, as what is read may be
-  // more than what there is to ask for.
+  // The next lines, at most kMostTaken, for the caller to ask for. Those that
+  // are not of one row are asked for here, all at once; what is returned then,
+  // as behind the last row, are always the same lines, which stay in a cache.
   HWY_INLINE const std::byte* Take(int64_t lines) {
     const std::byte* const taken = at_;
     at_ += lines * kLineBytes;
-    if (HWY_UNLIKELY(at_ >= end_)) NextRow();
-    return taken;
+    if (HWY_LIKELY(at_ <= end_)) return taken;
+    at_ = taken;
+    if (!any()) return kNothing;
+    LinesAhead copy = *this;  // or *this would have to be in memory
+    copy.Ask(lines);
+    *this = copy;
+    return kNothing;
   }
 
+  static constexpr int64_t kMostTaken = 120;
+
  private:
-  HWY_INLINE void NextRow() {
-    if (next_ == last_) {
-      at_ = end_ - 1;
-      return;
+  // Asks for the next lines at once.
+  HWY_NOINLINE void Ask(int64_t lines) {
+    while (lines > 0) {
+      if (at_ >= end_) {
+        if (next_ == last_) return;
+        NextRow();
+      }
+      const std::byte* const stop = std::min(end_, at_ + lines * kLineBytes);
+      for (; at_ < stop; at_ += kLineBytes) {
+        __builtin_prefetch(at_, 0, 2);
+        --lines;
+      }
     }
+  }
+
+  void NextRow() {
     at_ = *next_++;
     end_ = at_ + bytes_;
     // Rows that touch are one.
@@ -141,9 +156,9 @@ class LinesAhead {
     for (; next_ != last_ && *next_ == end_; ++next_) end_ += bytes_;
   }
 
-  static constexpr std::byte kNowhere[1]{};
-  const std::byte* at_ = kNowhere;
-  const std::byte* end_ = kNowhere + 1;  // of its row
+  static constexpr std::byte kNothing[kMostTaken * kLineBytes]{};
+  const std::byte* at_ = kNothing;
+  const std::byte* end_ = kNothing;  // of its row
   const std::byte* const* next_ = nullptr;
   const std::byte* const* last_ = nullptr;
   int64_t bytes_ = 0;

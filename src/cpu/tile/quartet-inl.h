@@ -19,7 +19,7 @@
 
 #include "cpu/tile/ahead-inl.h"
 #include "cpu/tile/load-inl.h"
-#include "cpu/tile/outer_product-inl.h"
+#include "cpu/tile/quartet_avx2-inl.h"
 #include "cpu/tile/transpose-inl.h"
 #include "cpu/tile/vector-inl.h"
 
@@ -28,6 +28,7 @@ namespace flashacl::cpu::HWY_NAMESPACE {
 
 // A vector of elements as floats.
 struct F32Elements {
+  static constexpr DType kType = DType::kF32;
   static constexpr int64_t kBytes = 4;
   static HWY_INLINE Vector Load(const std::byte* at) {
     return hn::LoadU(kF, reinterpret_cast<const float*>(at));
@@ -35,6 +36,7 @@ struct F32Elements {
 };
 
 struct F16Elements {
+  static constexpr DType kType = DType::kF16;
   static constexpr int64_t kBytes = 2;
   static HWY_INLINE Vector Load(const std::byte* at) {
     return FloatsFromF16(kF, reinterpret_cast<const uint16_t*>(at));
@@ -42,6 +44,7 @@ struct F16Elements {
 };
 
 struct Bf16Elements {
+  static constexpr DType kType = DType::kBf16;
   static constexpr int64_t kBytes = 2;
   static HWY_INLINE Vector Load(const std::byte* at) {
     return FloatsFromBf16(kF, reinterpret_cast<const uint16_t*>(at));
@@ -49,6 +52,7 @@ struct Bf16Elements {
 };
 
 struct I8Elements {
+  static constexpr DType kType = DType::kI8;
   static constexpr int64_t kBytes = 1;
   static HWY_INLINE Vector Load(const std::byte* at) {
     return FloatsFromI8(reinterpret_cast<const int8_t*>(at));
@@ -91,7 +95,7 @@ constexpr int kVectorsOfLine =
 struct Dotting {
   const std::byte* const* keys;
   const std::byte* const* ropes;  // null: none
-  LinesAhead ahead;               // about as many lines as keys have
+  LinesAhead* ahead;              // what to ask for meanwhile
   int64_t key_shift;              // of keys, from where `keys` says
   int64_t rope_shift;
   int64_t count;         // of keys
@@ -120,12 +124,6 @@ HWY_INLINE void AddDotsOfVector(const std::byte* const (&rows)[kKeys],
   Vector key[kKeys];
   HWY_UNROLL_ALL
   for (int k = 0; k < kKeys; ++k) key[k] = Elements::Load(rows[k] + from);
-#if HWY_TARGET == HWY_AVX2
-  if constexpr (kKeys == 3 && kRows == 4) {
-    AddOuterProduct(key, query, sums);
-    return;
-  }
-#endif
   HWY_UNROLL_ALL
   for (int r = 0; r < kRows; ++r) {
     const Vector q = hn::Load(kF, query + r * Lanes());
@@ -168,19 +166,53 @@ HWY_INLINE const float* AddDots(const std::byte* const (&rows)[kKeys],
   return query;
 }
 
-// Scores of kKeys keys from number `j` on; one row's go four keys at a time.
+// Whether the products of so many rows with so many keys, or vectors of
+// channels, have loops by hand. Fewer rows than four wait for memory.
+// Sanitizers see nothing of such loops, so they get the others.
+template <int kCount, int kRows>
+constexpr bool IsByHand() {
+  return HWY_TARGET == HWY_AVX2 && !HWY_IS_ASAN && !HWY_IS_MSAN &&
+         !HWY_IS_TSAN && kRows == 4 && (kCount == 2 || kCount == 3);
+}
+
+// sums[k][r] = rows[k] . query[r], by lanes, as AddDots adds them; returns
+// where the query's next are, or nothing if keys are plain. Rows may move on.
 template <class Elements, int kKeys, int kRows, bool kAsks, bool kPlain>
-HWY_INLINE void DotKeys(const Dotting& work, LinesAhead& ahead, int64_t j) {
-  Vector sums[kKeys][kRows];
+HWY_INLINE const float* StartDots(const std::byte* (&rows)[kKeys],
+                                  LinesAhead& ahead, int64_t bytes,
+                                  const float* HWY_RESTRICT query,
+                                  Vector (&sums)[kKeys][kRows]) {
+  if constexpr (kKeys == 3 && IsByHand<kKeys, kRows>()) {
+    const int64_t lines =
+        std::min(bytes / kLineBytes, LinesAhead::kMostTaken / kKeys);
+    if (kPlain || lines > 0) {
+      const std::byte* asked = nullptr;
+      if constexpr (kAsks) asked = ahead.Take(kKeys * lines);
+      DotLines<Elements, kAsks>(rows, lines * kLineBytes, query, asked, sums);
+      if constexpr (kPlain) return nullptr;
+      for (const std::byte*& row : rows) row += lines * kLineBytes;
+      return AddDots<Elements, kKeys, kRows, kAsks, false>(
+          rows, ahead, bytes - lines * kLineBytes,
+          query + lines * kLineBytes / Elements::kBytes * kRows, sums);
+    }
+  }
   HWY_UNROLL_ALL
   for (int k = 0; k < kKeys; ++k) {
     HWY_UNROLL_ALL
     for (int r = 0; r < kRows; ++r) sums[k][r] = hn::Zero(kF);
   }
+  return AddDots<Elements, kKeys, kRows, kAsks, kPlain>(rows, ahead, bytes,
+                                                        query, sums);
+}
+
+// Scores of kKeys keys from number `j` on; one row's go four keys at a time.
+template <class Elements, int kKeys, int kRows, bool kAsks, bool kPlain>
+HWY_INLINE void DotKeys(const Dotting& work, LinesAhead& ahead, int64_t j) {
+  Vector sums[kKeys][kRows];
   const std::byte* rows[kKeys];
   HWY_UNROLL_ALL
   for (int k = 0; k < kKeys; ++k) rows[k] = work.keys[j + k] + work.key_shift;
-  const float* const rest = AddDots<Elements, kKeys, kRows, kAsks, kPlain>(
+  const float* const rest = StartDots<Elements, kKeys, kRows, kAsks, kPlain>(
       rows, ahead, work.key_channels * Elements::kBytes, work.query, sums);
   if (!kPlain && work.ropes != nullptr) {
     HWY_UNROLL_ALL
@@ -232,8 +264,9 @@ constexpr int KeysOf(int rows) {
 template <class Elements, int kRows, bool kAsks, bool kPlain>
 HWY_INLINE void DotAllKeys(const Dotting& given) {
   constexpr int kKeys = KeysOf(kRows);
-  const Dotting work = given;  // which nothing that is stored can change
-  LinesAhead ahead = work.ahead;
+  // Copies, which nothing that is stored can change.
+  const Dotting work = given;
+  LinesAhead ahead = *given.ahead;
   int64_t j = 0;
   for (; j + kKeys <= work.count; j += kKeys) {
     DotKeys<Elements, kKeys, kRows, kAsks, kPlain>(work, ahead, j);
@@ -244,17 +277,22 @@ HWY_INLINE void DotAllKeys(const Dotting& given) {
   if (j < work.count) {
     DotKeys<Elements, 1, kRows, kAsks, kPlain>(work, ahead, j);
   }
+  *given.ahead = ahead;
 }
 
-// Keys are plain that are whole lines, at least one, and have no rope
-// elsewhere. Of several quartets, all but one have nothing to ask for.
+// Keys are plain that are whole lines, some but not too many for a loop by hand
+// to ask for, and have no rope elsewhere. Of several quartets, all but one have
+// nothing to ask for.
 template <class Elements, int kRows>
 HWY_NOINLINE void DotAll(const Dotting& work) {
   constexpr int64_t kChannels = kVectorsOfLine<Elements> * Lanes();
+  constexpr bool kHand = IsByHand<KeysOf(kRows), kRows>();
   if (work.key_channels == 0 || work.key_channels % kChannels != 0 ||
+      (kHand && work.key_channels >
+                    LinesAhead::kMostTaken / KeysOf(kRows) * kChannels) ||
       work.ropes != nullptr) {
     DotAllKeys<Elements, kRows, true, false>(work);
-  } else if (kRows < 4 || work.ahead.any()) {
+  } else if (kRows < 4 || work.ahead->any()) {
     DotAllKeys<Elements, kRows, true, true>(work);
   } else {
     DotAllKeys<Elements, 4, false, true>(work);
@@ -264,8 +302,8 @@ HWY_NOINLINE void DotAll(const Dotting& work) {
 // out += weights * values
 struct Adding {
   const std::byte* const* values;
-  LinesAhead ahead;  // about as many lines as values have
-  int64_t shift;     // of values, from where `values` says
+  LinesAhead* ahead;  // what to ask for meanwhile
+  int64_t shift;      // of values, from where `values` says
   int64_t count;
   int64_t vectors;       // of channels
   const float* weights;  // [key, row]
@@ -292,12 +330,6 @@ HWY_INLINE void AddValue(const std::byte* value,
   for (int v = 0; v < kVectors; ++v) {
     channels[v] = Elements::Load(value + v * kBytes);
   }
-#if HWY_TARGET == HWY_AVX2
-  if constexpr (kVectors == 3 && kRows == 4) {
-    AddBroadcastOuterProduct(channels, weights, sums);
-    return;
-  }
-#endif
   HWY_UNROLL_ALL
   for (int r = 0; r < kRows; ++r) {
     const Vector weight = hn::Set(kF, weights[r]);
@@ -308,8 +340,42 @@ HWY_INLINE void AddValue(const std::byte* value,
   }
 }
 
-// Of kVectors vectors of channels from number `vector` on. Asks for as many
-// lines as it reads, if it does.
+// sums[v][r] += values * weights of keys by as many as a line has vectors, from
+// `from` bytes behind where each begins on; returns how many that were, none
+// where there is nothing to ask for and no loop by hand. Asks for as many lines
+// as it reads, if it does.
+template <class Elements, int kVectors, int kRows, bool kAsks>
+HWY_INLINE int64_t AddLines(const Adding& work, int64_t from, LinesAhead& ahead,
+                            Vector (&sums)[kVectors][kRows]) {
+  constexpr int64_t kWidth = kRows == 1 ? 1 : 4;
+  constexpr int kKeys = kVectorsOfLine<Elements>;
+  const std::byte* asked = nullptr;
+  int64_t j = 0;
+  if constexpr (IsByHand<kVectors, kRows>()) {
+    for (; j + kKeys <= work.count; j += kKeys) {
+      if constexpr (kAsks) asked = ahead.Take(kVectors);
+      AddLine<Elements, kAsks>(work.values, work.weights, 8 * j, from, asked,
+                               sums);
+    }
+  } else if constexpr (kAsks) {
+    const std::byte* const* values = work.values;
+    const float* HWY_RESTRICT weights = work.weights;
+    for (; j + kKeys <= work.count; j += kKeys) {
+      HWY_UNROLL_ALL
+      for (int k = 0; k < kKeys; ++k) {
+        AskForShare<kVectors, kKeys>(k, asked, ahead);
+        const std::byte* value = values[k] + from;
+        asm("" : "+r"(value));  // or GCC keeps an offset for every vector
+        AddValue<Elements>(value, weights + k * kWidth, sums);
+      }
+      values += kKeys;
+      weights += kKeys * kWidth;
+    }
+  }
+  return j;
+}
+
+// Of kVectors vectors of channels from number `vector` on.
 template <class Elements, int kVectors, int kRows, bool kAsks>
 HWY_INLINE void AddVectors(const Adding& work, int64_t vector,
                            LinesAhead& ahead) {
@@ -324,26 +390,10 @@ HWY_INLINE void AddVectors(const Adding& work, int64_t vector,
     }
   }
   const int64_t from = work.shift + vector * Lanes() * Elements::kBytes;
-  const std::byte* const* value = work.values;
-  const float* HWY_RESTRICT weights = work.weights;
-  int64_t j = 0;
-  if constexpr (kAsks) {
-    // So many keys have a line of every vector.
-    constexpr int kKeys = kVectorsOfLine<Elements>;
-    const std::byte* asked = nullptr;
-    for (; j + kKeys <= work.count; j += kKeys) {
-      HWY_UNROLL_ALL
-      for (int k = 0; k < kKeys; ++k) {
-        AskForShare<kVectors, kKeys>(k, asked, ahead);
-        AddValue<Elements>(value[k] + from, weights + k * kWidth, sums);
-      }
-      value += kKeys;
-      weights += kKeys * kWidth;
-    }
-  }
+  int64_t j =
+      AddLines<Elements, kVectors, kRows, kAsks>(work, from, ahead, sums);
   for (; j < work.count; ++j) {
-    AddValue<Elements>(*value++ + from, weights, sums);
-    weights += kWidth;
+    AddValue<Elements>(work.values[j] + from, work.weights + j * kWidth, sums);
   }
   HWY_UNROLL_ALL
   for (int v = 0; v < kVectors; ++v) {
@@ -366,9 +416,10 @@ constexpr int VectorsOf(int rows) {
 }
 
 template <class Elements, int kRows, bool kAsks>
-HWY_INLINE void AddAllVectors(const Adding& work) {
+HWY_INLINE void AddAllVectors(const Adding& given) {
   constexpr int kVectors = VectorsOf(kRows);
-  LinesAhead ahead = work.ahead;
+  const Adding work = given;
+  LinesAhead ahead = *given.ahead;
   int64_t v = 0;
   // Four are two times two, as a single one would wait for itself.
   for (;
@@ -380,11 +431,12 @@ HWY_INLINE void AddAllVectors(const Adding& work) {
     AddVectors<Elements, 2, kRows, kAsks>(work, v, ahead);
   }
   if (v < work.vectors) AddVectors<Elements, 1, kRows, kAsks>(work, v, ahead);
+  *given.ahead = ahead;
 }
 
 template <class Elements, int kRows>
 HWY_NOINLINE void AddAll(const Adding& work) {
-  if (kRows < 4 || work.ahead.any()) {
+  if (kRows < 4 || work.ahead->any()) {
     AddAllVectors<Elements, kRows, true>(work);
   } else {
     AddAllVectors<Elements, 4, false>(work);
