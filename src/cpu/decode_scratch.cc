@@ -40,12 +40,17 @@ TileShape DecodeTileShape(const AttentionProblem& problem) {
 }
 
 int64_t BundleOf(const AttentionProblem& problem) {
-  const bool listed = problem.kv.rows == KvSource::Rows::kList;
-  const TensorSpec& key = listed && !problem.kv.key_list.empty()
-                              ? problem.kv.key_list[0]
-                              : problem[Slot::kKey];
-  // Together are heads whose keys of one position lie within one row.
-  if (key.strides[2] * problem.kv_heads > key.strides[1]) return 1;
+  const bool listed =
+      problem.kv.rows == KvSource::Rows::kList && !problem.kv.key_list.empty();
+  const TensorSpec& key = listed ? problem.kv.key_list[0] : problem[Slot::kKey];
+  const TensorSpec& value = problem.kv.value_is_key ? key
+                            : listed                ? problem.kv.value_list[0]
+                                                    : problem[Slot::kValue];
+  // Those of all heads at one position lie within one row.
+  const auto together = [&](const TensorSpec& spec) {
+    return spec.strides[2] * problem.kv_heads <= spec.strides[1];
+  };
+  if (!together(key) || !together(value)) return 1;
   const int64_t bytes = (problem.qk_dim + problem.v_dim) * SizeOf(key.dtype);
   const int64_t room =
       SizeOf(key.dtype) == 1 ? kDecodeBundleBytes8 : kDecodeBundleBytes;

@@ -89,6 +89,8 @@ TEST(DecodeScratch, HeadsGoSideBySideWhereTheirKeysLieSo) {
   EXPECT_EQ(BundleOf(problem), 1);
   key.strides = {0, 8 * 160, 160, 1};
   EXPECT_EQ(BundleOf(problem), 8);
+  problem[Slot::kValue].strides = {0, 128, 65536 * 128, 1};
+  EXPECT_EQ(BundleOf(problem), 1);
   // A short call is better shared among workers.
   EXPECT_EQ(BundleOf(ProblemOf("fwd f16 h=32/8 d=128 q=1 k=512")), 1);
 }

@@ -126,6 +126,7 @@ class LinesAhead {
     return kNothing;
   }
 
+  // Three keys of 40 lines: 640 floats, as latent keys with their ropes have.
   static constexpr int64_t kMostTaken = 120;
 
  private:
