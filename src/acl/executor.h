@@ -18,7 +18,7 @@
 #include "aclnn/acl_meta.h"
 #include "base/function_ref.h"
 #include "plan/bindings.h"
-#include "plan/contents.h"
+#include "plan/device_checks.h"
 #include "plan/plan.h"
 #include "problem/attention_problem.h"
 

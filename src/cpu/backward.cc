@@ -17,8 +17,8 @@
 #include "cpu/refusals.h"
 #include "cpu/slots.h"
 #include "cpu/turns.h"
-#include "plan/geometry.h"
 #include "plan/plan.h"
+#include "plan/sequences.h"
 
 namespace flashacl {
 namespace cpu {

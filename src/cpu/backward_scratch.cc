@@ -6,7 +6,7 @@
 
 #include "cpu/bias_gradient.h"
 #include "cpu/tuning.h"
-#include "plan/geometry.h"
+#include "plan/sequences.h"
 
 namespace flashacl::cpu {
 namespace {

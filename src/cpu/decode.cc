@@ -12,8 +12,8 @@
 #include "cpu/forward_run.h"
 #include "cpu/slots.h"
 #include "cpu/tuning.h"
-#include "plan/geometry.h"
 #include "plan/plan.h"
+#include "plan/sequences.h"
 
 namespace flashacl {
 namespace cpu {

@@ -11,8 +11,8 @@
 #include "cpu/refusals.h"
 #include "cpu/scratch.h"
 #include "cpu/slots.h"
-#include "plan/geometry.h"
 #include "plan/plan.h"
+#include "plan/sequences.h"
 
 namespace flashacl {
 namespace cpu {

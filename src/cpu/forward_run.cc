@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "base/half.h"
-#include "plan/geometry.h"
+#include "plan/sequences.h"
 
 namespace flashacl::cpu {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "cpu/forward_run.h"
-#include "plan/geometry.h"
+#include "plan/sequences.h"
 
 namespace flashacl::cpu {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "cpu/tuning.h"
-#include "plan/geometry.h"
+#include "plan/sequences.h"
 
 namespace flashacl::cpu {
 namespace {

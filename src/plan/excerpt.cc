@@ -7,7 +7,7 @@
 #include <initializer_list>
 #include <vector>
 
-#include "plan/geometry.h"
+#include "plan/sequences.h"
 #include "problem/grid.h"
 
 namespace flashacl {

@@ -11,7 +11,7 @@
 
 #include "base/number.h"
 #include "base/random.h"
-#include "plan/geometry.h"
+#include "plan/sequences.h"
 #include "problem/grid.h"
 
 namespace flashacl {

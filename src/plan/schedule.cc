@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "plan/work.h"
+#include "plan/cost.h"
 
 namespace flashacl {
 namespace {

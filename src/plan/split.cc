@@ -10,8 +10,8 @@
 
 #include "base/random.h"
 #include "plan/fill.h"
-#include "plan/geometry.h"
 #include "plan/plan.h"
+#include "plan/sequences.h"
 #include "problem/grid.h"
 
 namespace flashacl {

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "base/half.h"
-#include "plan/geometry.h"
+#include "plan/sequences.h"
 
 namespace flashacl::reference {
 namespace {

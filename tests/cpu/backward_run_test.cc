@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "plan/geometry.h"
+#include "plan/sequences.h"
 #include "tests/testing/generator.h"
 #include "tests/testing/small_case.h"
 

@@ -15,7 +15,7 @@
 #include "cpu/forward_kernel.h"
 #include "cpu/forward_run.h"
 #include "cpu/scratch.h"
-#include "plan/geometry.h"
+#include "plan/sequences.h"
 #include "tests/cpu/fences.h"
 #include "tests/cpu/targets.h"
 #include "tests/testing/generator.h"

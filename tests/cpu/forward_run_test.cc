@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "plan/fill.h"
-#include "plan/geometry.h"
+#include "plan/sequences.h"
 #include "tests/testing/generator.h"
 #include "tests/testing/random.h"
 #include "tests/testing/small_case.h"

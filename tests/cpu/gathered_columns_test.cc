@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "plan/geometry.h"
+#include "plan/sequences.h"
 #include "problem/notation.h"
 #include "tests/cpu/gathered.h"
 

@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "plan/geometry.h"
+#include "plan/sequences.h"
 #include "tests/cpu/gathered.h"
 
 namespace flashacl::cpu {

@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "plan/geometry.h"
+#include "plan/sequences.h"
 #include "problem/notation.h"
 #include "tests/testing/generator.h"
 #include "tests/testing/random.h"

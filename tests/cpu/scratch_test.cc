@@ -12,7 +12,7 @@
 #include "cpu/forward.h"
 #include "cpu/forward_run.h"
 #include "cpu/tuning.h"
-#include "plan/geometry.h"
+#include "plan/sequences.h"
 #include "tests/cpu/runs.h"
 #include "tests/testing/generator.h"
 #include "tests/testing/random.h"

@@ -12,7 +12,7 @@
 #include "cpu/decode.h"
 #include "cpu/forward.h"
 #include "cpu/forward_kernel.h"
-#include "plan/geometry.h"
+#include "plan/sequences.h"
 #include "problem/grid.h"
 #include "tests/cpu/runs.h"
 #include "tests/cpu/targets.h"

@@ -10,9 +10,9 @@
 #include "backends.h"
 #include "plan/compare.h"
 #include "plan/fill.h"
-#include "plan/geometry.h"
 #include "plan/plan.h"
 #include "plan/sample.h"
+#include "plan/sequences.h"
 #include "problem/notation.h"
 #include "tests/testing/generator.h"
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/number.h"
-#include "plan/geometry.h"
 #include "plan/sample.h"
+#include "plan/sequences.h"
 #include "problem/notation.h"
 #include "reference/reference.h"
 #include "tests/testing/generator.h"

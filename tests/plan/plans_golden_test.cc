@@ -11,8 +11,8 @@
 
 #include "backends.h"
 #include "base/str.h"
+#include "plan/cost.h"
 #include "plan/plan.h"
-#include "plan/work.h"
 #include "problem/notation.h"
 
 namespace flashacl {

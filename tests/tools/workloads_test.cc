@@ -10,9 +10,9 @@
 #include <set>
 
 #include "backends.h"
+#include "plan/cost.h"
 #include "plan/fill.h"
 #include "plan/plan.h"
-#include "plan/work.h"
 #include "problem/notation.h"
 
 namespace flashacl::tool {

@@ -6,8 +6,8 @@
 
 #include "backends.h"
 #include "base/str.h"
+#include "plan/cost.h"
 #include "plan/plan.h"
-#include "plan/work.h"
 #include "problem/notation.h"
 #include "tools/flashacl/amounts.h"
 #include "tools/flashacl/command.h"

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "plan/backend.h"
+#include "plan/cost.h"
 #include "plan/plan.h"
 #include "plan/sample.h"
-#include "plan/work.h"
 
 namespace flashacl::tool {
 

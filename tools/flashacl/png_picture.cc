@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/range.h"
-#include "plan/work.h"
+#include "plan/cost.h"
 #include "tools/flashacl/picture.h"
 
 namespace flashacl::tool {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "plan/work.h"
+#include "plan/cost.h"
 #include "tools/flashacl/measure.h"
 #include "tools/flashacl/spot_check.h"
 #include "tools/flashacl/workloads.h"

@@ -12,8 +12,8 @@
 #include "plan/compare.h"
 #include "plan/excerpt.h"
 #include "plan/fill.h"
-#include "plan/geometry.h"
 #include "plan/plan.h"
+#include "plan/sequences.h"
 
 namespace flashacl::tool {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lengths and padding from device tensors.
-#include "plan/geometry.h"
+#include "plan/sequences.h"
 
 #include <algorithm>
 

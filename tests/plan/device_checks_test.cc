@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Contents that point outside are named with their place.
-#include "plan/contents.h"
+#include "plan/device_checks.h"
 
 #include <gtest/gtest.h>
 

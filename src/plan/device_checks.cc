@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Walking tables, lists and masks the way a run would.
-#include "plan/contents.h"
+#include "plan/device_checks.h"
 
 #include <set>
 #include <vector>
 
 #include "base/number.h"
-#include "plan/geometry.h"
+#include "plan/sequences.h"
 
 namespace flashacl {
 namespace {

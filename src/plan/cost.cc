@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counting without looking at a single score.
-#include "plan/work.h"
+#include "plan/cost.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counted work against counting one by one, and against numbers by hand.
-#include "plan/work.h"
+#include "plan/cost.h"
 
 #include <gtest/gtest.h>
 

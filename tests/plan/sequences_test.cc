@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lengths from the stream narrow sequences, and wrong ones cannot leave them.
-#include "plan/geometry.h"
+#include "plan/sequences.h"
 
 #include <gtest/gtest.h>
 
