@@ -10,11 +10,11 @@
 #include <string_view>
 #include <vector>
 
-#include "plan/fill.h"
 #include "plan/sequences.h"
 #include "tests/testing/generator.h"
 #include "tests/testing/random.h"
 #include "tests/testing/small_case.h"
+#include "verify/fill.h"
 
 namespace flashacl::cpu {
 namespace {

@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "backends.h"
-#include "plan/fill.h"
 #include "plan/plan.h"
-#include "plan/verify.h"
 #include "problem/notation.h"
 #include "tests/testing/random.h"
 #include "tests/testing/shuffled_workers.h"
 #include "tests/testing/small_case.h"
+#include "verify/fill.h"
+#include "verify/verify.h"
 
 namespace flashacl::testing {
 

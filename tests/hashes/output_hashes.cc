@@ -21,7 +21,7 @@
 #if __has_include("verify/sample.h")
 #include "verify/sample.h"
 #else
-#include "plan/sample.h"
+#include "verify/sample.h"
 #endif
 
 namespace flashacl::testing {

@@ -7,9 +7,9 @@
 #include <cstring>
 #include <vector>
 
-#include "plan/fill.h"
 #include "tests/testing/fenced.h"
 #include "tests/testing/small_case.h"
+#include "verify/fill.h"
 
 namespace flashacl::testing {
 

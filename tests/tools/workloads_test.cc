@@ -11,9 +11,9 @@
 
 #include "backends.h"
 #include "plan/cost.h"
-#include "plan/fill.h"
 #include "plan/plan.h"
 #include "problem/notation.h"
+#include "verify/fill.h"
 
 namespace flashacl::tool {
 namespace {

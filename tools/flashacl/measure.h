@@ -10,7 +10,7 @@
 #include "plan/backend.h"
 #include "plan/cost.h"
 #include "plan/plan.h"
-#include "plan/sample.h"
+#include "verify/sample.h"
 
 namespace flashacl::tool {
 

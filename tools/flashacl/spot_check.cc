@@ -9,11 +9,11 @@
 
 #include "base/random.h"
 #include "base/str.h"
-#include "plan/compare.h"
-#include "plan/excerpt.h"
-#include "plan/fill.h"
 #include "plan/plan.h"
 #include "plan/sequences.h"
+#include "verify/compare.h"
+#include "verify/fill.h"
+#include "verify/subproblem.h"
 
 namespace flashacl::tool {
 namespace {

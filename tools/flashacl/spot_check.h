@@ -8,7 +8,7 @@
 
 #include "base/status.h"
 #include "plan/backend.h"
-#include "plan/sample.h"
+#include "verify/sample.h"
 
 namespace flashacl::tool {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // flashacl verify: whether implementations compute what problems ask.
-#include "plan/verify.h"
+#include "verify/verify.h"
 
 #include <memory>
 

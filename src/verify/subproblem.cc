@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Moves addresses and narrows extents, slot by slot.
-#include "plan/excerpt.h"
+#include "verify/subproblem.h"
 
 #include <algorithm>
 #include <cstdlib>

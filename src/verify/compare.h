@@ -23,8 +23,8 @@
 #include <string>
 #include <vector>
 
-#include "plan/sample.h"
 #include "problem/attention_problem.h"
+#include "verify/sample.h"
 
 namespace flashacl {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tolerance lets correct roundings pass and catches what is wrong.
-#include "plan/compare.h"
+#include "verify/compare.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory of samples, and what may have been written in it.
-#include "plan/sample.h"
+#include "verify/sample.h"
 
 #include <sys/mman.h>
 
@@ -9,8 +9,8 @@
 #include <new>
 #include <utility>
 
-#include "plan/fill.h"
 #include "plan/plan.h"
+#include "verify/fill.h"
 
 namespace flashacl {
 namespace {

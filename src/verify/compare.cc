@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Walks two results element by element.
-#include "plan/compare.h"
+#include "verify/compare.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/number.h"
 #include "base/str.h"
-#include "plan/fill.h"
 #include "problem/tensor_laws.h"
+#include "verify/fill.h"
 
 namespace flashacl {
 namespace {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs implementations in several ways and compares.
-#include "plan/verify.h"
+#include "verify/verify.h"
 
 #include <utility>
 
 #include "base/str.h"
 #include "plan/plan.h"
-#include "plan/sample.h"
-#include "plan/split.h"
+#include "verify/kv_split_check.h"
+#include "verify/sample.h"
 
 namespace flashacl {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Contents of inputs, slot by slot. Every slot draws from a generator of its
 // own, so that adding a tensor changes no other.
-#include "plan/fill.h"
+#include "verify/fill.h"
 
 #include <algorithm>
 #include <numeric>

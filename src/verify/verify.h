@@ -11,8 +11,8 @@
 #include "base/function_ref.h"
 #include "base/status.h"
 #include "plan/backend.h"
-#include "plan/compare.h"
 #include "problem/attention_problem.h"
+#include "verify/compare.h"
 
 namespace flashacl {
 

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the reference says of an excerpt is what it says of those rows and
 // columns in the whole, to the last bit.
-#include "plan/excerpt.h"
+#include "verify/subproblem.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
 
 #include "backends.h"
-#include "plan/compare.h"
-#include "plan/fill.h"
 #include "plan/plan.h"
-#include "plan/sample.h"
 #include "plan/sequences.h"
 #include "problem/notation.h"
 #include "tests/testing/generator.h"
+#include "verify/compare.h"
+#include "verify/fill.h"
+#include "verify/sample.h"
 
 namespace flashacl {
 namespace {

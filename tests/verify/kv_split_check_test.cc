@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The law of halves holds for the reference, and catches who breaks it.
-#include "plan/split.h"
+#include "verify/kv_split_check.h"
 
 #include <gtest/gtest.h>
 

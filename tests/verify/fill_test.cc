@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Contents are valid and varied: what a comment of sample.h promises is there.
-#include "plan/fill.h"
+#include "verify/fill.h"
 
 #include <gtest/gtest.h>
 
@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "base/number.h"
-#include "plan/sample.h"
 #include "plan/sequences.h"
 #include "problem/notation.h"
 #include "reference/reference.h"
 #include "tests/testing/generator.h"
 #include "tests/testing/shuffled_workers.h"
+#include "verify/sample.h"
 
 namespace flashacl {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "plan/backend.h"
 #include "plan/implementation.h"
-#include "plan/sample.h"
+#include "verify/sample.h"
 
 namespace flashacl {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Samples repeat, guard their memory, and are what their comment promises.
-#include "plan/sample.h"
+#include "verify/sample.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Verify accepts the reference, and finds each way to be wrong.
-#include "plan/verify.h"
+#include "verify/verify.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Halves of keys, merged in fp64.
-#include "plan/split.h"
+#include "verify/kv_split_check.h"
 
 #include <algorithm>
 #include <cfloat>
@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "base/random.h"
-#include "plan/fill.h"
 #include "plan/plan.h"
 #include "plan/sequences.h"
 #include "problem/grid.h"
+#include "verify/fill.h"
 
 namespace flashacl {
 namespace {
