@@ -3,13 +3,13 @@
 #include "backends.h"
 
 #include "cpu/backward.h"
-#include "cpu/cpu.h"
+#include "cpu/cpu_info.h"
 #include "cpu/decode.h"
 #include "cpu/forward.h"
 #include "cpu/gathered_backward.h"
 #include "cpu/gathered_forward.h"
-#include "cpu/pool.h"
 #include "cpu/roof.h"
+#include "cpu/thread_pool.h"
 #include "reference/reference.h"
 
 namespace flashacl {

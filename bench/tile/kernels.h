@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cpu/row.h"
+#include "cpu/element_format.h"
 
 namespace flashacl::bench {
 

@@ -14,9 +14,9 @@
 #include "cpu/backward_run.h"
 #include "cpu/backward_scratch.h"
 #include "cpu/bias_gradient.h"
-#include "cpu/refusals.h"
-#include "cpu/slots.h"
+#include "cpu/support.h"
 #include "cpu/turns.h"
+#include "cpu/work_loop.h"
 #include "plan/plan.h"
 #include "plan/sequences.h"
 

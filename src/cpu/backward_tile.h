@@ -7,8 +7,8 @@
 #include <cstdint>
 
 #include "base/range.h"
+#include "cpu/element_format.h"
 #include "cpu/forward_tile.h"
-#include "cpu/row.h"
 
 namespace flashacl::cpu {
 

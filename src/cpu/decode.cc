@@ -10,8 +10,8 @@
 #include "cpu/decode_scratch.h"
 #include "cpu/forward.h"
 #include "cpu/forward_run.h"
-#include "cpu/slots.h"
 #include "cpu/tuning.h"
+#include "cpu/work_loop.h"
 #include "plan/plan.h"
 #include "plan/sequences.h"
 

@@ -8,9 +8,9 @@
 
 #include "cpu/forward_kernel.h"
 #include "cpu/forward_run.h"
-#include "cpu/refusals.h"
 #include "cpu/scratch.h"
-#include "cpu/slots.h"
+#include "cpu/support.h"
+#include "cpu/work_loop.h"
 #include "plan/plan.h"
 #include "plan/sequences.h"
 

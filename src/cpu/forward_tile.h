@@ -8,8 +8,8 @@
 #include <cstdint>
 
 #include "base/range.h"
-#include "cpu/key_rows.h"
-#include "cpu/row.h"
+#include "cpu/element_format.h"
+#include "cpu/kv_rows.h"
 #include "problem/band.h"
 
 namespace flashacl::cpu {

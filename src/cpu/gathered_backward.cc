@@ -10,8 +10,8 @@
 #include "cpu/gathered_backward_kernel.h"
 #include "cpu/gathered_grad_place.h"
 #include "cpu/gathered_grad_run.h"
-#include "cpu/refusals.h"
-#include "cpu/slots.h"
+#include "cpu/support.h"
+#include "cpu/work_loop.h"
 #include "plan/plan.h"
 
 namespace flashacl {

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "base/range.h"
-#include "cpu/key_rows.h"
+#include "cpu/kv_rows.h"
 #include "plan/bindings.h"
 #include "problem/attention_problem.h"
 #include "problem/band.h"

@@ -11,8 +11,8 @@
 #include "cpu/gathered_forward_kernel.h"
 #include "cpu/gathered_items.h"
 #include "cpu/gathered_scratch.h"
-#include "cpu/refusals.h"
-#include "cpu/slots.h"
+#include "cpu/support.h"
+#include "cpu/work_loop.h"
 #include "plan/plan.h"
 
 namespace flashacl {

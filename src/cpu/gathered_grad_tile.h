@@ -7,8 +7,8 @@
 #include <cstdint>
 
 #include "base/range.h"
-#include "cpu/key_rows.h"
-#include "cpu/row.h"
+#include "cpu/element_format.h"
+#include "cpu/kv_rows.h"
 
 namespace flashacl::cpu {
 

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <mutex>
 
-#include "cpu/cpu.h"
+#include "cpu/cpu_info.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/roof.cc"

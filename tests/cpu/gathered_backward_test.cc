@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "cpu/forward_kernel.h"
-#include "cpu/refusals.h"
+#include "cpu/support.h"
 #include "tests/cpu/gathered.h"
 #include "tests/cpu/targets.h"
 

@@ -5,8 +5,8 @@
 
 #include <string_view>
 
-#include "cpu/cpu.h"
-#include "cpu/pool.h"
+#include "cpu/cpu_info.h"
+#include "cpu/thread_pool.h"
 
 namespace flashacl::cpu {
 namespace {

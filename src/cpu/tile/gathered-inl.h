@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cpu/key_rows.h"
+#include "cpu/kv_rows.h"
 #include "cpu/tuning.h"
 
 #if defined(FLASHACL_CPU_TILE_GATHERED_INL_H_) == defined(HWY_TARGET_TOGGLE)

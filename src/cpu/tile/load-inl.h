@@ -9,7 +9,7 @@
 
 #include "base/dtype.h"
 #include "base/half.h"
-#include "cpu/row.h"
+#include "cpu/element_format.h"
 
 #if defined(FLASHACL_CPU_TILE_LOAD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FLASHACL_CPU_TILE_LOAD_INL_H_

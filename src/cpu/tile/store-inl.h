@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cpu/row.h"
+#include "cpu/element_format.h"
 
 #if defined(FLASHACL_CPU_TILE_STORE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FLASHACL_CPU_TILE_STORE_INL_H_

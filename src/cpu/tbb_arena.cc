@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // oneTBB, and nothing else. Compiled without ThreadSanitizer, which cannot look
 // into TBB's library and takes the memory of TBB's tasks for raced.
-#include "cpu/arena.h"
+#include "cpu/tbb_arena.h"
 
 #include <oneapi/tbb/global_control.h>
 #include <oneapi/tbb/info.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sentences for people who ask why a problem went elsewhere.
-#include "cpu/refusals.h"
+#include "cpu/support.h"
 
 #include "problem/slot.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Slots share out numbers: each goes to one of them, whoever works.
-#include "cpu/slots.h"
+#include "cpu/work_loop.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads what Linux tells about processor 0, for all of them.
-#include "cpu/cpu.h"
+#include "cpu/cpu_info.h"
 
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -12,8 +12,8 @@
 #include <sstream>
 
 #include "base/str.h"
-#include "cpu/arena.h"
 #include "cpu/targets.h"
+#include "cpu/tbb_arena.h"
 #include "hwy/highway.h"
 
 namespace flashacl::cpu {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every refusal names what is too much, and nothing else is refused.
-#include "cpu/refusals.h"
+#include "cpu/support.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scalar code: a step of keys costs one address each, against at least 64
 // multiply-adds per key and query row.
-#include "cpu/key_rows.h"
+#include "cpu/kv_rows.h"
 
 #include <algorithm>
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <mutex>
 
-#include "cpu/arena.h"
+#include "cpu/tbb_arena.h"
 #include "plan/backend.h"
 
 namespace flashacl::cpu {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where keys and values are, against the definition: tensors by their strides,
 // pages by the block table.
-#include "cpu/key_rows.h"
+#include "cpu/kv_rows.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <span>
 
 #include "base/range.h"
-#include "cpu/row.h"
+#include "cpu/element_format.h"
 #include "plan/bindings.h"
 #include "problem/attention_problem.h"
 

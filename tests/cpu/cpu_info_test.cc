@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the kernel's texts say, as device facts.
-#include "cpu/cpu.h"
+#include "cpu/cpu_info.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

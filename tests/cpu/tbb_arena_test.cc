@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The threads under the pool.
-#include "cpu/arena.h"
+#include "cpu/tbb_arena.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every number once, for any number of workers, callers and nested loops.
-#include "cpu/pool.h"
+#include "cpu/thread_pool.h"
 
 #include <gtest/gtest.h>
 

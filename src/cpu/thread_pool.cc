@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A loop whose numbers are handed out one by one from a counter.
-#include "cpu/pool.h"
+#include "cpu/thread_pool.h"
 
 #include <algorithm>
 #include <atomic>
