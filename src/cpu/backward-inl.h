@@ -20,7 +20,7 @@
 #define FLASHACL_CPU_BACKWARD_INL_H_
 #endif
 
-#include "cpu/forward-inl.h"
+#include "cpu/forward/forward-inl.h"
 #include "cpu/tile/grad-inl.h"
 #include "cpu/tile/store-inl.h"
 #include "cpu/tile/weigh-inl.h"

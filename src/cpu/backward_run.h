@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cpu/backward_tile.h"
-#include "cpu/forward_run.h"
+#include "cpu/forward/forward_operands.h"
 #include "plan/bindings.h"
 #include "plan/schedule.h"
 #include "problem/attention_problem.h"

@@ -8,7 +8,7 @@
 
 #include "base/range.h"
 #include "cpu/element_format.h"
-#include "cpu/forward_tile.h"
+#include "cpu/tile/attention_params.h"
 
 namespace flashacl::cpu {
 

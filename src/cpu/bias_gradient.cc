@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "base/number.h"
-#include "cpu/forward_run.h"
+#include "cpu/forward/forward_operands.h"
 
 namespace flashacl::cpu {
 namespace {

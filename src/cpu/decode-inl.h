@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cpu/forward_tile.h"
+#include "cpu/tile/attention_params.h"
 #include "cpu/tuning.h"
 
 #if defined(FLASHACL_CPU_DECODE_INL_H_) == defined(HWY_TARGET_TOGGLE)

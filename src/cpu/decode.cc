@@ -8,8 +8,8 @@
 
 #include "cpu/decode_kernel.h"
 #include "cpu/decode_scratch.h"
-#include "cpu/forward.h"
-#include "cpu/forward_run.h"
+#include "cpu/forward/forward.h"
+#include "cpu/forward/forward_operands.h"
 #include "cpu/tuning.h"
 #include "cpu/work_loop.h"
 #include "plan/plan.h"

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "cpu/scratch.h"
+#include "cpu/forward/forward_workspace.h"
 #include "plan/plan.h"
 
 namespace flashacl::cpu {

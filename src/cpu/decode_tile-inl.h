@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "cpu/forward_tile.h"
+#include "cpu/tile/attention_params.h"
 #include "cpu/tuning.h"
 
 #if defined(FLASHACL_CPU_DECODE_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -19,7 +19,7 @@
 #define FLASHACL_CPU_DECODE_TILE_INL_H_
 #endif
 
-#include "cpu/tile/ahead-inl.h"
+#include "cpu/tile/prefetch-inl.h"
 #include "cpu/tile/quartet-inl.h"
 #include "cpu/tile/quartet_score-inl.h"
 

@@ -16,9 +16,9 @@
 #define FLASHACL_CPU_GATHERED_FORWARD_INL_H_
 #endif
 
-#include "cpu/forward-inl.h"
-#include "cpu/tile/ahead-inl.h"
+#include "cpu/forward/forward-inl.h"
 #include "cpu/tile/gathered-inl.h"
+#include "cpu/tile/prefetch-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {

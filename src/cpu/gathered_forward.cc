@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "cpu/forward_run.h"
+#include "cpu/forward/forward_operands.h"
 #include "cpu/gathered_columns.h"
 #include "cpu/gathered_forward_kernel.h"
 #include "cpu/gathered_items.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "cpu/forward_run.h"
+#include "cpu/forward/forward_operands.h"
 #include "plan/sequences.h"
 
 namespace flashacl::cpu {

@@ -11,7 +11,7 @@
 #include "cpu/targets.h"
 #include "hwy/highway.h"
 // After highway.h.
-#include "cpu/tile/ahead-inl.h"
+#include "cpu/tile/prefetch-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {

@@ -12,7 +12,7 @@
 
 #include "cpu/backward.h"
 #include "cpu/backward_kernel.h"
-#include "cpu/forward.h"
+#include "cpu/forward/forward.h"
 #include "tests/cpu/runs.h"
 #include "tests/cpu/targets.h"
 #include "tests/testing/generator.h"

@@ -13,7 +13,7 @@
 
 #include "base/number.h"
 #include "base/str.h"
-#include "cpu/forward_kernel.h"
+#include "cpu/forward/forward_kernel.h"
 #include "cpu/gathered_backward.h"
 #include "cpu/gathered_forward.h"
 #include "tests/cpu/gathered.h"

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <vector>
 
-#include "cpu/forward_kernel.h"
+#include "cpu/forward/forward_kernel.h"
 #include "cpu/gathered_backward.h"
 #include "cpu/gathered_grad_place.h"
 #include "cpu/gathered_grad_run.h"

@@ -7,8 +7,8 @@
 
 #include <vector>
 
-#include "cpu/forward_kernel.h"
-#include "cpu/forward_run.h"
+#include "cpu/forward/forward_kernel.h"
+#include "cpu/forward/forward_operands.h"
 #include "cpu/gathered_columns.h"
 #include "cpu/gathered_forward.h"
 #include "cpu/gathered_items.h"

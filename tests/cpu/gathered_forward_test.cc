@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "cpu/forward_kernel.h"
+#include "cpu/forward/forward_kernel.h"
 #include "cpu/support.h"
 #include "tests/cpu/gathered.h"
 #include "tests/cpu/targets.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/str.h"
-#include "cpu/forward_kernel.h"
+#include "cpu/forward/forward_kernel.h"
 #include "cpu/gathered_backward.h"
 #include "cpu/gathered_forward.h"
 #include "tests/cpu/gathered.h"

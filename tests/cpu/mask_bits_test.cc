@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "cpu/forward_kernel.h"
+#include "cpu/forward/forward_kernel.h"
 #include "tests/cpu/targets.h"
 #include "tests/testing/fenced.h"
 
@@ -19,7 +19,7 @@
 #include "cpu/targets.h"
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
-#include "cpu/forward-inl.h"
+#include "cpu/forward/forward-inl.h"
 
 // Vector code behind plain functions.
 #ifndef FLASHACL_TESTS_CPU_MASK_PIECES

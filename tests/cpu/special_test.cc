@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "cpu/decode.h"
-#include "cpu/forward.h"
-#include "cpu/forward_kernel.h"
+#include "cpu/forward/forward.h"
+#include "cpu/forward/forward_kernel.h"
 #include "plan/sequences.h"
 #include "problem/grid.h"
 #include "tests/cpu/runs.h"

@@ -9,7 +9,7 @@
 #include <atomic>
 #include <vector>
 
-#include "cpu/forward_run.h"
+#include "cpu/forward/forward_operands.h"
 #include "tests/testing/generator.h"
 #include "tests/testing/shuffled_workers.h"
 

@@ -15,10 +15,10 @@
 #define FLASHACL_CPU_TILE_GATHERED_INL_H_
 #endif
 
-#include "cpu/tile/ahead-inl.h"
 #include "cpu/tile/keys-inl.h"
 #include "cpu/tile/load-inl.h"
 #include "cpu/tile/matmul-inl.h"
+#include "cpu/tile/prefetch-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {

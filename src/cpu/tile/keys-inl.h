@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cpu/forward_tile.h"
+#include "cpu/tile/attention_params.h"
 #include "cpu/tuning.h"
 
 #if defined(FLASHACL_CPU_TILE_KEYS_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -16,9 +16,9 @@
 #define FLASHACL_CPU_TILE_KEYS_INL_H_
 #endif
 
-#include "cpu/tile/ahead-inl.h"
 #include "cpu/tile/load-inl.h"
 #include "cpu/tile/matmul-inl.h"
+#include "cpu/tile/prefetch-inl.h"
 #include "cpu/tile/transpose-inl.h"
 #include "cpu/tile/vector-inl.h"
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "cpu/forward_tile.h"
+#include "cpu/tile/attention_params.h"
 
 #if defined(FLASHACL_CPU_TILE_MASK_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FLASHACL_CPU_TILE_MASK_INL_H_

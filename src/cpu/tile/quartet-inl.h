@@ -17,8 +17,8 @@
 #define FLASHACL_CPU_TILE_QUARTET_INL_H_
 #endif
 
-#include "cpu/tile/ahead-inl.h"
 #include "cpu/tile/load-inl.h"
+#include "cpu/tile/prefetch-inl.h"
 #include "cpu/tile/quartet_avx2-inl.h"
 #include "cpu/tile/transpose-inl.h"
 #include "cpu/tile/vector-inl.h"

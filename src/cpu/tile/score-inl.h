@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cpu/forward_tile.h"
+#include "cpu/tile/attention_params.h"
 
 #if defined(FLASHACL_CPU_TILE_SCORE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FLASHACL_CPU_TILE_SCORE_INL_H_

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cpu/forward_tile.h"
+#include "cpu/tile/attention_params.h"
 
 #if defined(FLASHACL_CPU_TILE_WEIGH_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FLASHACL_CPU_TILE_WEIGH_INL_H_

@@ -7,20 +7,20 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cpu/forward_tile.h"
+#include "cpu/tile/attention_params.h"
 #include "cpu/tuning.h"
 
-#if defined(FLASHACL_CPU_FORWARD_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef FLASHACL_CPU_FORWARD_INL_H_
-#undef FLASHACL_CPU_FORWARD_INL_H_
+#if defined(FLASHACL_CPU_FORWARD_FORWARD_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_FORWARD_FORWARD_INL_H_
+#undef FLASHACL_CPU_FORWARD_FORWARD_INL_H_
 #else
-#define FLASHACL_CPU_FORWARD_INL_H_
+#define FLASHACL_CPU_FORWARD_FORWARD_INL_H_
 #endif
 
-#include "cpu/tile/ahead-inl.h"
 #include "cpu/tile/keys-inl.h"
 #include "cpu/tile/mask-inl.h"
 #include "cpu/tile/matmul-inl.h"
+#include "cpu/tile/prefetch-inl.h"
 #include "cpu/tile/result-inl.h"
 #include "cpu/tile/score-inl.h"
 #include "cpu/tile/softmax-inl.h"
@@ -369,4 +369,4 @@ inline void AttendTile(const ForwardTile& tile, const ForwardTile* behind) {
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#endif  // FLASHACL_CPU_FORWARD_INL_H_
+#endif  // FLASHACL_CPU_FORWARD_FORWARD_INL_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scratch memory is as large as kernels of any width need, nobody shares it,
 // and it does not grow with sequences.
-#include "cpu/scratch.h"
+#include "cpu/forward/forward_workspace.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "cpu/forward.h"
-#include "cpu/forward_run.h"
+#include "cpu/forward/forward.h"
+#include "cpu/forward/forward_operands.h"
 #include "cpu/tuning.h"
 #include "plan/sequences.h"
 #include "tests/cpu/runs.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sizes of tiles from sizes of caches, and of scratch memory from both.
-#include "cpu/scratch.h"
+#include "cpu/forward/forward_workspace.h"
 
 #include <algorithm>
 

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cpu/forward_tile.h"
+#include "cpu/tile/attention_params.h"
 #include "plan/backend.h"
 #include "plan/plan.h"
 #include "plan/workspace.h"

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cuts a forward problem into tiles, gives each its scratch memory and
 // addresses, and leaves the arithmetic to the vector code.
-#include "cpu/forward.h"
+#include "cpu/forward/forward.h"
 
 #include <optional>
 #include <utility>
 
-#include "cpu/forward_kernel.h"
-#include "cpu/forward_run.h"
-#include "cpu/scratch.h"
+#include "cpu/forward/forward_kernel.h"
+#include "cpu/forward/forward_operands.h"
+#include "cpu/forward/forward_workspace.h"
 #include "cpu/support.h"
 #include "cpu/work_loop.h"
 #include "plan/plan.h"

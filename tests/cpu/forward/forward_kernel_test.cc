@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the tiles are built of, one by one and on every instruction set: exp,
 // conversions of elements, panels. forward_test.cc has the whole.
-#include "cpu/forward_kernel.h"
+#include "cpu/forward/forward_kernel.h"
 
 #include <gtest/gtest.h>
 
@@ -19,11 +19,11 @@
 #include "tests/testing/fenced.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "tests/cpu/forward_kernel_test.cc"
+#define HWY_TARGET_INCLUDE "tests/cpu/forward/forward_kernel_test.cc"
 #include "cpu/targets.h"
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
-#include "cpu/forward-inl.h"
+#include "cpu/forward/forward-inl.h"
 
 // Vector code behind plain functions.
 #ifndef FLASHACL_TESTS_CPU_PIECES

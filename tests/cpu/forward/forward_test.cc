@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The forward tiles against the reference, on every instruction set that this
 // processor has and the kernels are compiled for.
-#include "cpu/forward.h"
+#include "cpu/forward/forward.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "cpu/forward_kernel.h"
+#include "cpu/forward/forward_kernel.h"
 #include "tests/cpu/runs.h"
 #include "tests/cpu/targets.h"
 #include "tests/testing/generator.h"

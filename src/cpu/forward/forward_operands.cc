@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From tensors to addresses.
-#include "cpu/forward_run.h"
+#include "cpu/forward/forward_operands.h"
 
 #include <algorithm>
 #include <array>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The forward direction, compiled for every instruction set.
-#include "cpu/forward_kernel.h"
+#include "cpu/forward/forward_kernel.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "cpu/forward_kernel.cc"
+#define HWY_TARGET_INCLUDE "cpu/forward/forward_kernel.cc"
 #include "cpu/targets.h"
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
-#include "cpu/forward-inl.h"
+#include "cpu/forward/forward-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {

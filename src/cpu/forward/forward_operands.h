@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "cpu/forward_tile.h"
+#include "cpu/tile/attention_params.h"
 #include "plan/bindings.h"
 #include "plan/schedule.h"
 #include "problem/attention_problem.h"

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "cpu/forward_tile.h"
+#include "cpu/tile/attention_params.h"
 
 namespace flashacl::cpu {
 

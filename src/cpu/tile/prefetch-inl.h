@@ -7,11 +7,11 @@
 
 #include "cpu/tuning.h"
 
-#if defined(FLASHACL_CPU_TILE_AHEAD_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef FLASHACL_CPU_TILE_AHEAD_INL_H_
-#undef FLASHACL_CPU_TILE_AHEAD_INL_H_
+#if defined(FLASHACL_CPU_TILE_PREFETCH_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_TILE_PREFETCH_INL_H_
+#undef FLASHACL_CPU_TILE_PREFETCH_INL_H_
 #else
-#define FLASHACL_CPU_TILE_AHEAD_INL_H_
+#define FLASHACL_CPU_TILE_PREFETCH_INL_H_
 #endif
 
 #include "cpu/tile/vector-inl.h"
@@ -181,4 +181,4 @@ HWY_INLINE void AskForShare(int n, const std::byte*& taken, LinesAhead& ahead) {
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#endif  // FLASHACL_CPU_TILE_AHEAD_INL_H_
+#endif  // FLASHACL_CPU_TILE_PREFETCH_INL_H_
