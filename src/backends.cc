@@ -4,7 +4,7 @@
 
 #include "cpu/backward.h"
 #include "cpu/cpu_info.h"
-#include "cpu/decode.h"
+#include "cpu/decode/decode.h"
 #include "cpu/forward/forward.h"
 #include "cpu/gathered_backward.h"
 #include "cpu/gathered_forward.h"

@@ -15,7 +15,7 @@
 
 #include "base/number.h"
 #include "base/str.h"
-#include "cpu/decode.h"
+#include "cpu/decode/decode.h"
 #include "cpu/forward/forward.h"
 #include "cpu/forward/forward_kernel.h"
 #include "cpu/tuning.h"

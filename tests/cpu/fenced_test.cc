@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/str.h"
-#include "cpu/decode.h"
+#include "cpu/decode/decode.h"
 #include "cpu/forward/forward.h"
 #include "cpu/forward/forward_kernel.h"
 #include "cpu/forward/forward_operands.h"

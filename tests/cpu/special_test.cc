@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cpu/decode.h"
+#include "cpu/decode/decode.h"
 #include "cpu/forward/forward.h"
 #include "cpu/forward/forward_kernel.h"
 #include "plan/sequences.h"

@@ -8,17 +8,16 @@
 
 #include "cpu/tile/attention_params.h"
 
-#if defined(FLASHACL_CPU_TILE_QUARTET_SCORE_INL_H_) == \
-    defined(HWY_TARGET_TOGGLE)
-#ifdef FLASHACL_CPU_TILE_QUARTET_SCORE_INL_H_
-#undef FLASHACL_CPU_TILE_QUARTET_SCORE_INL_H_
+#if defined(FLASHACL_CPU_DECODE_SCORE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_DECODE_SCORE_INL_H_
+#undef FLASHACL_CPU_DECODE_SCORE_INL_H_
 #else
-#define FLASHACL_CPU_TILE_QUARTET_SCORE_INL_H_
+#define FLASHACL_CPU_DECODE_SCORE_INL_H_
 #endif
 
+#include "cpu/decode/gemv-inl.h"
 #include "cpu/tile/load-inl.h"
 #include "cpu/tile/mask-inl.h"
-#include "cpu/tile/quartet-inl.h"
 #include "cpu/tile/softmax-inl.h"
 #include "cpu/tile/transpose-inl.h"
 #include "cpu/tile/vector-inl.h"
@@ -232,4 +231,4 @@ struct QuartetState {
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#endif  // FLASHACL_CPU_TILE_QUARTET_SCORE_INL_H_
+#endif  // FLASHACL_CPU_DECODE_SCORE_INL_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Everything of a tile but its parts is a few dozen KiB.
-#include "cpu/decode_scratch.h"
+#include "cpu/decode/decode_workspace.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The products of few rows, whichever keys and rows they take together: each
 // number has the bits that it has by itself. decode_test.cc has the whole.
-#include "cpu/decode_kernel.h"
+#include "cpu/decode/decode_kernel.h"
 
 #include <gtest/gtest.h>
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tiles of few rows, compiled for every instruction set.
-#include "cpu/decode_kernel.h"
+#include "cpu/decode/decode_kernel.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "cpu/decode_kernel.cc"
+#define HWY_TARGET_INCLUDE "cpu/decode/decode_kernel.cc"
 #include "cpu/targets.h"
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
-#include "cpu/decode-inl.h"
+#include "cpu/decode/decode-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {

@@ -10,16 +10,16 @@
 #include <cstdint>
 #include <cstring>
 
-#if defined(FLASHACL_CPU_TILE_QUARTET_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef FLASHACL_CPU_TILE_QUARTET_INL_H_
-#undef FLASHACL_CPU_TILE_QUARTET_INL_H_
+#if defined(FLASHACL_CPU_DECODE_GEMV_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_DECODE_GEMV_INL_H_
+#undef FLASHACL_CPU_DECODE_GEMV_INL_H_
 #else
-#define FLASHACL_CPU_TILE_QUARTET_INL_H_
+#define FLASHACL_CPU_DECODE_GEMV_INL_H_
 #endif
 
+#include "cpu/decode/gemv_avx2-inl.h"
 #include "cpu/tile/load-inl.h"
 #include "cpu/tile/prefetch-inl.h"
-#include "cpu/tile/quartet_avx2-inl.h"
 #include "cpu/tile/transpose-inl.h"
 #include "cpu/tile/vector-inl.h"
 
@@ -475,4 +475,4 @@ inline const Products* ProductsOf(DType dtype) {
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#endif  // FLASHACL_CPU_TILE_QUARTET_INL_H_
+#endif  // FLASHACL_CPU_DECODE_GEMV_INL_H_

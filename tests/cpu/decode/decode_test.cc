@@ -2,14 +2,14 @@
 // Tiles of few rows against the reference, on every instruction set that this
 // processor has and they are compiled for; and the same bits however keys lie,
 // workers share and sequences are batched.
-#include "cpu/decode.h"
+#include "cpu/decode/decode.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "cpu/decode_kernel.h"
-#include "cpu/decode_scratch.h"
+#include "cpu/decode/decode_kernel.h"
+#include "cpu/decode/decode_workspace.h"
 #include "tests/cpu/fences.h"
 #include "tests/cpu/runs.h"
 #include "tests/cpu/targets.h"

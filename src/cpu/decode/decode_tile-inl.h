@@ -12,16 +12,17 @@
 #include "cpu/tile/attention_params.h"
 #include "cpu/tuning.h"
 
-#if defined(FLASHACL_CPU_DECODE_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef FLASHACL_CPU_DECODE_TILE_INL_H_
-#undef FLASHACL_CPU_DECODE_TILE_INL_H_
+#if defined(FLASHACL_CPU_DECODE_DECODE_TILE_INL_H_) == \
+    defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_DECODE_DECODE_TILE_INL_H_
+#undef FLASHACL_CPU_DECODE_DECODE_TILE_INL_H_
 #else
-#define FLASHACL_CPU_DECODE_TILE_INL_H_
+#define FLASHACL_CPU_DECODE_DECODE_TILE_INL_H_
 #endif
 
+#include "cpu/decode/gemv-inl.h"
+#include "cpu/decode/score-inl.h"
 #include "cpu/tile/prefetch-inl.h"
-#include "cpu/tile/quartet-inl.h"
-#include "cpu/tile/quartet_score-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
@@ -271,4 +272,4 @@ inline void CopyRows(const DecodeTile& decode, const StepPlace& at, bool keys) {
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#endif  // FLASHACL_CPU_DECODE_TILE_INL_H_
+#endif  // FLASHACL_CPU_DECODE_DECODE_TILE_INL_H_

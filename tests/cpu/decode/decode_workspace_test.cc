@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The workspace of few rows stays small, and whose tiles go side by side
 // depends on how keys lie.
-#include "cpu/decode_scratch.h"
+#include "cpu/decode/decode_workspace.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "cpu/decode.h"
+#include "cpu/decode/decode.h"
 #include "cpu/tuning.h"
 #include "tests/cpu/runs.h"
 #include "tests/testing/fenced_tensors.h"

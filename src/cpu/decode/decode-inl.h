@@ -12,16 +12,16 @@
 #include "cpu/tile/attention_params.h"
 #include "cpu/tuning.h"
 
-#if defined(FLASHACL_CPU_DECODE_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef FLASHACL_CPU_DECODE_INL_H_
-#undef FLASHACL_CPU_DECODE_INL_H_
+#if defined(FLASHACL_CPU_DECODE_DECODE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_DECODE_DECODE_INL_H_
+#undef FLASHACL_CPU_DECODE_DECODE_INL_H_
 #else
-#define FLASHACL_CPU_DECODE_INL_H_
+#define FLASHACL_CPU_DECODE_DECODE_INL_H_
 #endif
 
-#include "cpu/decode_tile-inl.h"
-#include "cpu/tile/quartet-inl.h"
-#include "cpu/tile/quartet_score-inl.h"
+#include "cpu/decode/decode_tile-inl.h"
+#include "cpu/decode/gemv-inl.h"
+#include "cpu/decode/score-inl.h"
 #include "cpu/tile/result-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -349,4 +349,4 @@ inline void AttendFew(const ForwardTile* tiles, int64_t count) {
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#endif  // FLASHACL_CPU_DECODE_INL_H_
+#endif  // FLASHACL_CPU_DECODE_DECODE_INL_H_
