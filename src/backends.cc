@@ -2,7 +2,7 @@
 // Tables of implementations, best first; the last row of each is the reference.
 #include "backends.h"
 
-#include "cpu/backward.h"
+#include "cpu/backward/backward.h"
 #include "cpu/cpu_info.h"
 #include "cpu/decode/decode.h"
 #include "cpu/forward/forward.h"

@@ -12,8 +12,8 @@
 
 #include "base/number.h"
 #include "base/str.h"
-#include "cpu/backward.h"
-#include "cpu/backward_kernel.h"
+#include "cpu/backward/backward.h"
+#include "cpu/backward/backward_kernel.h"
 #include "tests/cpu/runs.h"
 #include "tests/cpu/targets.h"
 #include "tests/testing/small_case.h"

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "base/str.h"
-#include "cpu/backward.h"
-#include "cpu/backward_kernel.h"
+#include "cpu/backward/backward.h"
+#include "cpu/backward/backward_kernel.h"
 #include "tests/cpu/fences.h"
 #include "tests/cpu/targets.h"
 #include "tests/testing/generator.h"

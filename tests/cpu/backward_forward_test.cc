@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "cpu/backward.h"
-#include "cpu/backward_kernel.h"
+#include "cpu/backward/backward.h"
+#include "cpu/backward/backward_kernel.h"
 #include "cpu/forward/forward.h"
 #include "tests/cpu/runs.h"
 #include "tests/cpu/targets.h"

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "cpu/backward.h"
-#include "cpu/backward_kernel.h"
+#include "cpu/backward/backward.h"
+#include "cpu/backward/backward_kernel.h"
 #include "tests/cpu/runs.h"
 #include "tests/cpu/targets.h"
 #include "tests/testing/generator.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which scores share an element of a bias, and that elements nobody adds to
 // become 0. backward_test.cc has the sums themselves.
-#include "cpu/bias_gradient.h"
+#include "cpu/backward/bias_gradient.h"
 
 #include <gtest/gtest.h>
 

@@ -10,20 +10,20 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cpu/backward_tile.h"
+#include "cpu/backward/backward_params.h"
 #include "cpu/tuning.h"
 
-#if defined(FLASHACL_CPU_BACKWARD_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef FLASHACL_CPU_BACKWARD_INL_H_
-#undef FLASHACL_CPU_BACKWARD_INL_H_
+#if defined(FLASHACL_CPU_BACKWARD_BACKWARD_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_BACKWARD_BACKWARD_INL_H_
+#undef FLASHACL_CPU_BACKWARD_BACKWARD_INL_H_
 #else
-#define FLASHACL_CPU_BACKWARD_INL_H_
+#define FLASHACL_CPU_BACKWARD_BACKWARD_INL_H_
 #endif
 
+#include "cpu/backward/dq_dk-inl.h"
+#include "cpu/backward/softmax_backward-inl.h"
 #include "cpu/forward/forward-inl.h"
-#include "cpu/tile/grad-inl.h"
 #include "cpu/tile/store-inl.h"
-#include "cpu/tile/weigh-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
@@ -423,4 +423,4 @@ inline void FinishTile(const BackwardTile& tile) {
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#endif  // FLASHACL_CPU_BACKWARD_INL_H_
+#endif  // FLASHACL_CPU_BACKWARD_BACKWARD_INL_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the backward tiles are built of, one by one and on every instruction
 // set, against scalar loops. backward_test.cc has the whole.
-#include "cpu/backward_kernel.h"
+#include "cpu/backward/backward_kernel.h"
 
 #include <gtest/gtest.h>
 
@@ -15,11 +15,11 @@
 #include "tests/cpu/targets.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "tests/cpu/backward_kernel_test.cc"
+#define HWY_TARGET_INCLUDE "tests/cpu/backward/backward_kernel_test.cc"
 #include "cpu/targets.h"
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
-#include "cpu/backward-inl.h"
+#include "cpu/backward/backward-inl.h"
 
 // Vector code behind plain functions.
 #ifndef FLASHACL_TESTS_CPU_GRAD_PIECES

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The backward tiles against the reference, on every instruction set that this
 // processor has and the kernels are compiled for.
-#include "cpu/backward.h"
+#include "cpu/backward/backward.h"
 
 #include <gtest/gtest.h>
 
 #include <string_view>
 #include <vector>
 
-#include "cpu/backward_kernel.h"
+#include "cpu/backward/backward_kernel.h"
 #include "tests/cpu/runs.h"
 #include "tests/cpu/targets.h"
 #include "tests/testing/generator.h"

@@ -2,7 +2,7 @@
 // Scratch memory: nobody shares it, and it grows with sequences only by one
 // fp32 copy of the gradients of keys and values per kv head that is computed at
 // a time.
-#include "cpu/backward_scratch.h"
+#include "cpu/backward/backward_workspace.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "cpu/backward.h"
+#include "cpu/backward/backward.h"
 #include "tests/cpu/runs.h"
 #include "tests/testing/generator.h"
 

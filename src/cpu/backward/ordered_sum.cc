@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counters, one per step of keys.
-#include "cpu/turns.h"
+#include "cpu/backward/ordered_sum.h"
 
 #include <algorithm>
 #include <thread>

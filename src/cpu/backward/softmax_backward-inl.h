@@ -9,11 +9,12 @@
 
 #include "cpu/tile/attention_params.h"
 
-#if defined(FLASHACL_CPU_TILE_WEIGH_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef FLASHACL_CPU_TILE_WEIGH_INL_H_
-#undef FLASHACL_CPU_TILE_WEIGH_INL_H_
+#if defined(FLASHACL_CPU_BACKWARD_SOFTMAX_BACKWARD_INL_H_) == \
+    defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_BACKWARD_SOFTMAX_BACKWARD_INL_H_
+#undef FLASHACL_CPU_BACKWARD_SOFTMAX_BACKWARD_INL_H_
 #else
-#define FLASHACL_CPU_TILE_WEIGH_INL_H_
+#define FLASHACL_CPU_BACKWARD_SOFTMAX_BACKWARD_INL_H_
 #endif
 
 #include "cpu/tile/mask-inl.h"
@@ -122,4 +123,4 @@ inline void WithoutMinusZeros(float* HWY_RESTRICT values, int64_t count) {
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#endif  // FLASHACL_CPU_TILE_WEIGH_INL_H_
+#endif  // FLASHACL_CPU_BACKWARD_SOFTMAX_BACKWARD_INL_H_

@@ -7,11 +7,11 @@
 
 #include "base/range.h"
 
-#if defined(FLASHACL_CPU_TILE_GRAD_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef FLASHACL_CPU_TILE_GRAD_INL_H_
-#undef FLASHACL_CPU_TILE_GRAD_INL_H_
+#if defined(FLASHACL_CPU_BACKWARD_DQ_DK_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_BACKWARD_DQ_DK_INL_H_
+#undef FLASHACL_CPU_BACKWARD_DQ_DK_INL_H_
 #else
-#define FLASHACL_CPU_TILE_GRAD_INL_H_
+#define FLASHACL_CPU_BACKWARD_DQ_DK_INL_H_
 #endif
 
 #include "cpu/tile/matmul-inl.h"
@@ -138,4 +138,4 @@ HWY_NOINLINE void GradKeyBlock(const BlockOfRows& block, int64_t key,
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#endif  // FLASHACL_CPU_TILE_GRAD_INL_H_
+#endif  // FLASHACL_CPU_BACKWARD_DQ_DK_INL_H_

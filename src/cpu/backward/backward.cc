@@ -3,19 +3,19 @@
 // addresses, and leaves the arithmetic to the vector code. A tile owns the
 // gradients of its queries; tiles of one kv head add to those of its keys in
 // turn.
-#include "cpu/backward.h"
+#include "cpu/backward/backward.h"
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "base/number.h"
-#include "cpu/backward_kernel.h"
-#include "cpu/backward_run.h"
-#include "cpu/backward_scratch.h"
-#include "cpu/bias_gradient.h"
+#include "cpu/backward/backward_kernel.h"
+#include "cpu/backward/backward_operands.h"
+#include "cpu/backward/backward_workspace.h"
+#include "cpu/backward/bias_gradient.h"
+#include "cpu/backward/ordered_sum.h"
 #include "cpu/support.h"
-#include "cpu/turns.h"
 #include "cpu/work_loop.h"
 #include "plan/plan.h"
 #include "plan/sequences.h"

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-#include "cpu/backward_tile.h"
+#include "cpu/backward/backward_params.h"
 #include "plan/backend.h"
 #include "plan/bindings.h"
 #include "plan/schedule.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Turns follow the schedule: everybody who sees a step has one, in the order of
 // tiles, and nobody has it while another does.
-#include "cpu/turns.h"
+#include "cpu/backward/ordered_sum.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sums by offset into the tensor, or one store per score.
-#include "cpu/bias_gradient.h"
+#include "cpu/backward/bias_gradient.h"
 
 #include <algorithm>
 #include <array>

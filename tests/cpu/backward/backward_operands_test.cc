@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tiles point where specs say, and rows of nobody become 0 while nothing else
 // is written.
-#include "cpu/backward_run.h"
+#include "cpu/backward/backward_operands.h"
 
 #include <gtest/gtest.h>
 

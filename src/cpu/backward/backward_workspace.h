@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cpu/backward_tile.h"
+#include "cpu/backward/backward_params.h"
 #include "plan/backend.h"
 #include "plan/plan.h"
 #include "plan/workspace.h"

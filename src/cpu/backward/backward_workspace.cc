@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sizes of tiles from sizes of caches, and of scratch memory from both.
-#include "cpu/backward_scratch.h"
+#include "cpu/backward/backward_workspace.h"
 
 #include <algorithm>
 
-#include "cpu/bias_gradient.h"
+#include "cpu/backward/bias_gradient.h"
 #include "cpu/tuning.h"
 #include "plan/sequences.h"
 

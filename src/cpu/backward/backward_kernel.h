@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "cpu/backward_tile.h"
+#include "cpu/backward/backward_params.h"
 
 namespace flashacl::cpu {
 

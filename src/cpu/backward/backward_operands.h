@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "cpu/backward_tile.h"
+#include "cpu/backward/backward_params.h"
 #include "cpu/forward/forward_operands.h"
 #include "plan/bindings.h"
 #include "plan/schedule.h"

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The backward direction, compiled for every instruction set.
-#include "cpu/backward_kernel.h"
+#include "cpu/backward/backward_kernel.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "cpu/backward_kernel.cc"
+#define HWY_TARGET_INCLUDE "cpu/backward/backward_kernel.cc"
 #include "cpu/targets.h"
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
-#include "cpu/backward-inl.h"
+#include "cpu/backward/backward-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From tensors to addresses.
-#include "cpu/backward_run.h"
+#include "cpu/backward/backward_operands.h"
 
 #include <algorithm>
 
