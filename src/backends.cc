@@ -6,10 +6,10 @@
 #include "cpu/cpu_info.h"
 #include "cpu/decode/decode.h"
 #include "cpu/forward/forward.h"
-#include "cpu/gathered_backward.h"
-#include "cpu/gathered_forward.h"
 #include "cpu/roof.h"
 #include "cpu/thread_pool.h"
+#include "cpu/topk/topk_backward.h"
+#include "cpu/topk/topk_forward.h"
 #include "reference/reference.h"
 
 namespace flashacl {

@@ -11,8 +11,8 @@
 
 #include "base/str.h"
 #include "cpu/forward/forward_kernel.h"
-#include "cpu/gathered_backward.h"
-#include "cpu/gathered_forward.h"
+#include "cpu/topk/topk_backward.h"
+#include "cpu/topk/topk_forward.h"
 #include "tests/cpu/gathered.h"
 #include "tests/cpu/targets.h"
 #include "tests/testing/fenced.h"

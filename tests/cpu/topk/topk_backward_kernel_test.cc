@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels of gradients read and write their tensors and their workspace,
 // and not one byte more; and one region of a worker does not reach another's.
-#include "cpu/gathered_backward_kernel.h"
+#include "cpu/topk/topk_backward_kernel.h"
 
 #include <gtest/gtest.h>
 
@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "cpu/forward/forward_kernel.h"
-#include "cpu/gathered_backward.h"
-#include "cpu/gathered_grad_place.h"
-#include "cpu/gathered_grad_run.h"
+#include "cpu/topk/topk_backward.h"
+#include "cpu/topk/topk_backward_operands.h"
+#include "cpu/topk/topk_backward_workspace.h"
 #include "tests/cpu/fences.h"
 #include "tests/cpu/gathered.h"
 #include "tests/cpu/targets.h"

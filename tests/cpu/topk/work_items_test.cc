@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Items are positions, every head of each in one item.
-#include "cpu/gathered_items.h"
+#include "cpu/topk/work_items.h"
 
 #include <gtest/gtest.h>
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scratch memory over gathered keys: as large as a list, whatever the keys.
-#include "cpu/gathered_scratch.h"
+#include "cpu/topk/topk_forward_workspace.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "cpu/gathered_columns.h"
-#include "cpu/gathered_forward.h"
+#include "cpu/topk/index_lists.h"
+#include "cpu/topk/topk_forward.h"
 #include "tests/cpu/gathered.h"
 
 namespace flashacl::cpu {

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "cpu/gathered_grad_tile.h"
+#include "cpu/topk/topk_backward_params.h"
 
 namespace flashacl::cpu {
 

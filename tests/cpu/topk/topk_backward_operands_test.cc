@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Waves, lists by buckets, and where gradients of keys go.
-#include "cpu/gathered_grad_run.h"
+#include "cpu/topk/topk_backward_operands.h"
 
 #include <gtest/gtest.h>
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The backward direction over gathered keys, compiled for every instruction
 // set.
-#include "cpu/gathered_backward_kernel.h"
+#include "cpu/topk/topk_backward_kernel.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "cpu/gathered_backward_kernel.cc"
+#define HWY_TARGET_INCLUDE "cpu/topk/topk_backward_kernel.cc"
 #include "cpu/targets.h"
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
-#include "cpu/gathered_backward-inl.h"
+#include "cpu/topk/topk_backward-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Forward over gathered keys against the reference, on every instruction set
 // that this processor has.
-#include "cpu/gathered_forward.h"
+#include "cpu/topk/topk_forward.h"
 
 #include <gtest/gtest.h>
 

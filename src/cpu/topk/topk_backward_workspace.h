@@ -12,7 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cpu/gathered_grad_tile.h"
+#include "cpu/topk/topk_backward_params.h"
 #include "plan/backend.h"
 #include "plan/workspace.h"
 #include "problem/attention_problem.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers to positions.
-#include "cpu/gathered_items.h"
+#include "cpu/topk/work_items.h"
 
 #include <algorithm>
 

@@ -6,19 +6,19 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cpu/gathered_tile.h"
+#include "cpu/topk/topk_forward_params.h"
 #include "cpu/tuning.h"
 
-#if defined(FLASHACL_CPU_GATHERED_FORWARD_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef FLASHACL_CPU_GATHERED_FORWARD_INL_H_
-#undef FLASHACL_CPU_GATHERED_FORWARD_INL_H_
+#if defined(FLASHACL_CPU_TOPK_TOPK_FORWARD_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_TOPK_TOPK_FORWARD_INL_H_
+#undef FLASHACL_CPU_TOPK_TOPK_FORWARD_INL_H_
 #else
-#define FLASHACL_CPU_GATHERED_FORWARD_INL_H_
+#define FLASHACL_CPU_TOPK_TOPK_FORWARD_INL_H_
 #endif
 
 #include "cpu/forward/forward-inl.h"
-#include "cpu/tile/gathered-inl.h"
 #include "cpu/tile/prefetch-inl.h"
+#include "cpu/topk/gather-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
@@ -88,4 +88,4 @@ inline void AttendGathered(const GatheredTile& gathered) {
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#endif  // FLASHACL_CPU_GATHERED_FORWARD_INL_H_
+#endif  // FLASHACL_CPU_TOPK_TOPK_FORWARD_INL_H_

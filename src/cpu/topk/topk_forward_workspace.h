@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cpu/gathered_tile.h"
+#include "cpu/topk/topk_forward_params.h"
 #include "plan/plan.h"
 #include "plan/workspace.h"
 

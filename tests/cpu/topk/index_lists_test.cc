@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What lists name, against the definition.
-#include "cpu/gathered_columns.h"
+#include "cpu/topk/index_lists.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "cpu/gathered_columns.h"
+#include "cpu/topk/index_lists.h"
 #include "problem/attention_problem.h"
 
 namespace flashacl::cpu {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From tensors to addresses.
-#include "cpu/gathered_grad_run.h"
+#include "cpu/topk/topk_backward_operands.h"
 
 #include <algorithm>
 #include <cstring>

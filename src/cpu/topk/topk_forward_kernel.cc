@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The forward direction over listed keys, compiled for every instruction set.
-#include "cpu/gathered_forward_kernel.h"
+#include "cpu/topk/topk_forward_kernel.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "cpu/gathered_forward_kernel.cc"
+#define HWY_TARGET_INCLUDE "cpu/topk/topk_forward_kernel.cc"
 #include "cpu/targets.h"
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
-#include "cpu/gathered_forward-inl.h"
+#include "cpu/topk/topk_forward-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // How gradients over gathered keys are cut, and that memory is bounded.
-#include "cpu/gathered_grad_place.h"
+#include "cpu/topk/topk_backward_workspace.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "cpu/gathered_backward.h"
-#include "cpu/gathered_columns.h"
+#include "cpu/topk/index_lists.h"
+#include "cpu/topk/topk_backward.h"
 #include "cpu/tuning.h"
 #include "tests/cpu/gathered.h"
 

@@ -6,21 +6,21 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cpu/gathered_grad_tile.h"
+#include "cpu/topk/topk_backward_params.h"
 #include "cpu/tuning.h"
 
-#if defined(FLASHACL_CPU_TILE_GRADIENT_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef FLASHACL_CPU_TILE_GRADIENT_INL_H_
-#undef FLASHACL_CPU_TILE_GRADIENT_INL_H_
+#if defined(FLASHACL_CPU_TOPK_TOPK_GRAD_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_TOPK_TOPK_GRAD_INL_H_
+#undef FLASHACL_CPU_TOPK_TOPK_GRAD_INL_H_
 #else
-#define FLASHACL_CPU_TILE_GRADIENT_INL_H_
+#define FLASHACL_CPU_TOPK_TOPK_GRAD_INL_H_
 #endif
 
-#include "cpu/tile/gathered-inl.h"
 #include "cpu/tile/load-inl.h"
 #include "cpu/tile/matmul-inl.h"
 #include "cpu/tile/softmax-inl.h"
 #include "cpu/tile/vector-inl.h"
+#include "cpu/topk/gather-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
@@ -230,4 +230,4 @@ inline void StoreVectors(const RowFormat& format,
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#endif  // FLASHACL_CPU_TILE_GRADIENT_INL_H_
+#endif  // FLASHACL_CPU_TOPK_TOPK_GRAD_INL_H_

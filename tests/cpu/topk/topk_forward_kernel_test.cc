@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels read and write their tensors and their scratch memory, and not
 // one byte more: on every instruction set, between pages that nobody may touch.
-#include "cpu/gathered_forward_kernel.h"
+#include "cpu/topk/topk_forward_kernel.h"
 
 #include <gtest/gtest.h>
 
@@ -9,10 +9,10 @@
 
 #include "cpu/forward/forward_kernel.h"
 #include "cpu/forward/forward_operands.h"
-#include "cpu/gathered_columns.h"
-#include "cpu/gathered_forward.h"
-#include "cpu/gathered_items.h"
-#include "cpu/gathered_scratch.h"
+#include "cpu/topk/index_lists.h"
+#include "cpu/topk/topk_forward.h"
+#include "cpu/topk/topk_forward_workspace.h"
+#include "cpu/topk/work_items.h"
 #include "tests/cpu/fences.h"
 #include "tests/cpu/gathered.h"
 #include "tests/cpu/targets.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scalar code: an entry costs some instructions, against at least 64
 // multiply-adds per query row.
-#include "cpu/gathered_columns.h"
+#include "cpu/topk/index_lists.h"
 
 #include <algorithm>
 

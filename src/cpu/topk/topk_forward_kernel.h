@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "cpu/gathered_tile.h"
+#include "cpu/topk/topk_forward_params.h"
 
 namespace flashacl::cpu {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients over gathered keys against the reference, on every instruction set
 // that this processor has.
-#include "cpu/gathered_backward.h"
+#include "cpu/topk/topk_backward.h"
 
 #include <gtest/gtest.h>
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Wave by wave of sequences, round by round of positions: workers make the
 // records of one chunk while they add those of the chunk before to the sums.
-#include "cpu/gathered_backward.h"
+#include "cpu/topk/topk_backward.h"
 
 #include <algorithm>
 #include <cstring>
 #include <vector>
 
-#include "cpu/gathered_backward_kernel.h"
-#include "cpu/gathered_grad_place.h"
-#include "cpu/gathered_grad_run.h"
 #include "cpu/support.h"
+#include "cpu/topk/topk_backward_kernel.h"
+#include "cpu/topk/topk_backward_operands.h"
+#include "cpu/topk/topk_backward_workspace.h"
 #include "cpu/work_loop.h"
 #include "plan/plan.h"
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sizes from heads, channels, lists and caches.
-#include "cpu/gathered_scratch.h"
+#include "cpu/topk/topk_forward_workspace.h"
 
 #include <algorithm>
 
-#include "cpu/gathered_columns.h"
+#include "cpu/topk/index_lists.h"
 #include "cpu/tuning.h"
 
 namespace flashacl::cpu {

@@ -9,21 +9,22 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cpu/gathered_grad_tile.h"
+#include "cpu/topk/topk_backward_params.h"
 #include "cpu/tuning.h"
 
-#if defined(FLASHACL_CPU_GATHERED_BACKWARD_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef FLASHACL_CPU_GATHERED_BACKWARD_INL_H_
-#undef FLASHACL_CPU_GATHERED_BACKWARD_INL_H_
+#if defined(FLASHACL_CPU_TOPK_TOPK_BACKWARD_INL_H_) == \
+    defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_TOPK_TOPK_BACKWARD_INL_H_
+#undef FLASHACL_CPU_TOPK_TOPK_BACKWARD_INL_H_
 #else
-#define FLASHACL_CPU_GATHERED_BACKWARD_INL_H_
+#define FLASHACL_CPU_TOPK_TOPK_BACKWARD_INL_H_
 #endif
 
-#include "cpu/tile/gathered-inl.h"
-#include "cpu/tile/gradient-inl.h"
 #include "cpu/tile/load-inl.h"
 #include "cpu/tile/matmul-inl.h"
 #include "cpu/tile/transpose-inl.h"
+#include "cpu/topk/gather-inl.h"
+#include "cpu/topk/topk_grad-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
@@ -200,4 +201,4 @@ inline void AddKeyGradients(const KeyGradItem& item) {
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#endif  // FLASHACL_CPU_GATHERED_BACKWARD_INL_H_
+#endif  // FLASHACL_CPU_TOPK_TOPK_BACKWARD_INL_H_

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/function_ref.h"
-#include "cpu/gathered_columns.h"
-#include "cpu/gathered_grad_place.h"
-#include "cpu/gathered_grad_tile.h"
+#include "cpu/topk/index_lists.h"
+#include "cpu/topk/topk_backward_params.h"
+#include "cpu/topk/topk_backward_workspace.h"
 #include "plan/bindings.h"
 #include "problem/attention_problem.h"
 #include "problem/grid.h"

@@ -8,11 +8,11 @@
 #include "cpu/kv_rows.h"
 #include "cpu/tuning.h"
 
-#if defined(FLASHACL_CPU_TILE_GATHERED_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef FLASHACL_CPU_TILE_GATHERED_INL_H_
-#undef FLASHACL_CPU_TILE_GATHERED_INL_H_
+#if defined(FLASHACL_CPU_TOPK_GATHER_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_TOPK_GATHER_INL_H_
+#undef FLASHACL_CPU_TOPK_GATHER_INL_H_
 #else
-#define FLASHACL_CPU_TILE_GATHERED_INL_H_
+#define FLASHACL_CPU_TOPK_GATHER_INL_H_
 #endif
 
 #include "cpu/tile/keys-inl.h"
@@ -81,4 +81,4 @@ inline int64_t BlocksOf(int64_t keys, int64_t channels, int64_t sums) {
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#endif  // FLASHACL_CPU_TILE_GATHERED_INL_H_
+#endif  // FLASHACL_CPU_TOPK_GATHER_INL_H_

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hands out positions, reads their lists, and leaves the arithmetic to the
 // vector code.
-#include "cpu/gathered_forward.h"
+#include "cpu/topk/topk_forward.h"
 
 #include <algorithm>
 #include <vector>
 
 #include "cpu/forward/forward_operands.h"
-#include "cpu/gathered_columns.h"
-#include "cpu/gathered_forward_kernel.h"
-#include "cpu/gathered_items.h"
-#include "cpu/gathered_scratch.h"
 #include "cpu/support.h"
+#include "cpu/topk/index_lists.h"
+#include "cpu/topk/topk_forward_kernel.h"
+#include "cpu/topk/topk_forward_workspace.h"
+#include "cpu/topk/work_items.h"
 #include "cpu/work_loop.h"
 #include "plan/plan.h"
 
