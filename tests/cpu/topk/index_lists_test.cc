@@ -9,7 +9,7 @@
 
 #include "plan/sequences.h"
 #include "problem/notation.h"
-#include "tests/cpu/gathered.h"
+#include "tests/cpu/topk/topk.h"
 
 namespace flashacl::cpu {
 namespace {

@@ -14,8 +14,8 @@
 #include "cpu/topk/topk_backward_operands.h"
 #include "cpu/topk/topk_backward_workspace.h"
 #include "tests/cpu/fences.h"
-#include "tests/cpu/gathered.h"
 #include "tests/cpu/targets.h"
+#include "tests/cpu/topk/topk.h"
 
 namespace flashacl::cpu {
 namespace {

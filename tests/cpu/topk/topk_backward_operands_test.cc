@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "plan/sequences.h"
-#include "tests/cpu/gathered.h"
+#include "tests/cpu/topk/topk.h"
 
 namespace flashacl::cpu {
 namespace {

@@ -9,7 +9,7 @@
 #include "cpu/topk/index_lists.h"
 #include "cpu/topk/topk_backward.h"
 #include "cpu/tuning.h"
-#include "tests/cpu/gathered.h"
+#include "tests/cpu/topk/topk.h"
 
 namespace flashacl::cpu {
 namespace {

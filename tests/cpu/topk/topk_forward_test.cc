@@ -7,8 +7,8 @@
 
 #include "cpu/forward/forward_kernel.h"
 #include "cpu/support.h"
-#include "tests/cpu/gathered.h"
 #include "tests/cpu/targets.h"
+#include "tests/cpu/topk/topk.h"
 
 namespace flashacl {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "cpu/topk/index_lists.h"
 #include "cpu/topk/topk_forward.h"
-#include "tests/cpu/gathered.h"
+#include "tests/cpu/topk/topk.h"
 
 namespace flashacl::cpu {
 namespace {

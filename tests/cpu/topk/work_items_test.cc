@@ -7,7 +7,7 @@
 #include <set>
 #include <tuple>
 
-#include "tests/cpu/gathered.h"
+#include "tests/cpu/topk/topk.h"
 
 namespace flashacl::cpu {
 namespace {

@@ -13,8 +13,8 @@
 #include "cpu/forward/forward_kernel.h"
 #include "cpu/topk/topk_backward.h"
 #include "cpu/topk/topk_forward.h"
-#include "tests/cpu/gathered.h"
 #include "tests/cpu/targets.h"
+#include "tests/cpu/topk/topk.h"
 #include "tests/testing/fenced.h"
 
 namespace flashacl::cpu {

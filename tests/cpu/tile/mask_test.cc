@@ -15,7 +15,7 @@
 #include "tests/testing/fenced.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "tests/cpu/mask_bits_test.cc"
+#define HWY_TARGET_INCLUDE "tests/cpu/tile/mask_test.cc"
 #include "cpu/targets.h"
 #include "hwy/foreach_target.h"
 // After foreach_target.h.

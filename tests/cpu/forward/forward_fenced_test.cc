@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels read and write their tensors and their scratch memory, and not one
 // byte more: on every instruction set, between pages that nobody may touch.
-#include "tests/testing/fenced.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,6 +16,7 @@
 #include "plan/sequences.h"
 #include "tests/cpu/fences.h"
 #include "tests/cpu/targets.h"
+#include "tests/testing/fenced.h"
 #include "tests/testing/generator.h"
 
 namespace flashacl::cpu {
