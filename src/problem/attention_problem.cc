@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <initializer_list>
 
-#include "problem/encoding_laws.h"
-#include "problem/tensor_laws.h"
+#include "problem/encoding_checks.h"
+#include "problem/tensor_checks.h"
 
 namespace flashacl {
 namespace {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/str.h"
-#include "problem/outline.h"
-#include "problem/words.h"
+#include "problem/notation_fields.h"
+#include "problem/problem_spec.h"
 
 namespace flashacl {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "base/str.h"
 #include "problem/notation.h"
-#include "problem/words.h"
+#include "problem/notation_fields.h"
 
 namespace flashacl {
 namespace {

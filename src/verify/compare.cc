@@ -7,7 +7,7 @@
 
 #include "base/number.h"
 #include "base/str.h"
-#include "problem/tensor_laws.h"
+#include "problem/tensor_checks.h"
 #include "verify/fill.h"
 
 namespace flashacl {

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "problem/outline.h"
+#include "problem/problem_spec.h"
 #include "tests/testing/generator.h"
 
 namespace flashacl {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/function_ref.h"
-#include "problem/outline.h"
+#include "problem/problem_spec.h"
 #include "tests/testing/generator.h"
 #include "tests/testing/small_case.h"
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "problem/outline.h"
+#include "problem/problem_spec.h"
 #include "tests/testing/finite_differences.h"
 #include "tests/testing/small_case.h"
 

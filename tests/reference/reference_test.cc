@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "plan/plan.h"
-#include "problem/outline.h"
+#include "problem/problem_spec.h"
 #include "tests/testing/shuffled_workers.h"
 #include "tests/testing/small_case.h"
 

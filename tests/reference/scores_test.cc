@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "problem/outline.h"
+#include "problem/problem_spec.h"
 #include "tests/testing/shuffled_workers.h"
 #include "tests/testing/small_case.h"
 

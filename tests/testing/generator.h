@@ -8,7 +8,7 @@
 #include "base/function_ref.h"
 #include "base/random.h"
 #include "problem/attention_problem.h"
-#include "problem/outline.h"
+#include "problem/problem_spec.h"
 
 namespace flashacl::testing {
 

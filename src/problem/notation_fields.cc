@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Readers take the whole of a text or nothing.
-#include "problem/words.h"
+#include "problem/notation_fields.h"
 
 #include <charconv>
 #include <cmath>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Element types that go together, and the scales of those of 8 bits.
-#include "problem/encoding_laws.h"
+#include "problem/encoding_checks.h"
 
-#include "problem/tensor_laws.h"
+#include "problem/tensor_checks.h"
 
 namespace flashacl {
 namespace {

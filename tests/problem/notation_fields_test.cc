@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Words are read whole or not at all, and written as they are read.
-#include "problem/words.h"
+#include "problem/notation_fields.h"
 
 #include <gtest/gtest.h>
 

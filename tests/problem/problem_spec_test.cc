@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Building an outline and taking it again changes nothing that a line can say.
-#include "problem/outline.h"
+#include "problem/problem_spec.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The laws of single tensors, with the messages that say which one breaks them.
-#include "problem/tensor_laws.h"
+#include "problem/tensor_checks.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Element types and scales: what passes, and what does not.
-#include "problem/encoding_laws.h"
+#include "problem/encoding_checks.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From outline to canonical problem, and back.
-#include "problem/outline.h"
+#include "problem/problem_spec.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Laws of single tensors: what passes, and what does not.
-#include "problem/tensor_laws.h"
+#include "problem/tensor_checks.h"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "problem/mask.h"
-#include "problem/outline.h"
+#include "problem/problem_spec.h"
 
 namespace flashacl::words {
 
