@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes notation: what is as usual is left out.
+// Writes notation: what is as is_default is left out.
 #include "problem/notation.h"
 
 #include <utility>
@@ -14,7 +14,7 @@ namespace {
 using Bias = Score::Bias;
 using Device = Lengths::Device;
 using Rows = KvSource::Rows;
-using Scales = Outline::Scales;
+using Scales = ProblemSpec::Scales;
 
 // Appends fields, separated by spaces.
 class Line {
@@ -32,54 +32,57 @@ class Line {
   std::string text_;
 };
 
-void WriteSizes(const Outline& outline, Line& line) {
-  std::string heads = Str("h={}", outline.heads);
-  if (outline.kv_heads != outline.heads) {
-    heads += Str("/{}", outline.kv_heads);
+void WriteSizes(const ProblemSpec& problem_spec, Line& line) {
+  std::string heads = Str("h={}", problem_spec.heads);
+  if (problem_spec.kv_heads != problem_spec.heads) {
+    heads += Str("/{}", problem_spec.kv_heads);
   }
   line.Add(heads);
-  std::string dims = Str("d={}", outline.qk_dim);
-  if (outline.rope_dim > 0) dims += Str("+{}", outline.rope_dim);
-  if (outline.v_dim != outline.qk_dim) dims += Str("/{}", outline.v_dim);
+  std::string dims = Str("d={}", problem_spec.qk_dim);
+  if (problem_spec.rope_dim > 0) dims += Str("+{}", problem_spec.rope_dim);
+  if (problem_spec.v_dim != problem_spec.qk_dim)
+    dims += Str("/{}", problem_spec.v_dim);
   line.Add(dims);
-  line.Add("q=" + words::WriteLengths(outline.rows));
-  line.Add("k=" + words::WriteLengths(outline.columns));
+  line.Add("q=" + notation_fields::WriteLengths(problem_spec.rows));
+  line.Add("k=" + notation_fields::WriteLengths(problem_spec.columns));
 }
 
-void WriteKeys(const Outline& outline, Line& line) {
-  if (outline.source == Rows::kPaged) {
-    line.Add(Str("paged:{}", outline.page_rows));
-  } else if (outline.source == Rows::kList) {
+void WriteKeys(const ProblemSpec& problem_spec, Line& line) {
+  if (problem_spec.source == Rows::kPaged) {
+    line.Add(Str("paged:{}", problem_spec.page_rows));
+  } else if (problem_spec.source == Rows::kList) {
     line.Add("list");
   }
-  if (outline.selection == KvSource::Selection::kTopK) {
-    std::string list = Str("topk:{}", outline.top_k);
-    if (outline.gather_rows != 1) list += Str(":{}", outline.gather_rows);
+  if (problem_spec.selection == KvSource::Selection::kTopK) {
+    std::string list = Str("topk:{}", problem_spec.top_k);
+    if (problem_spec.gather_rows != 1)
+      list += Str(":{}", problem_spec.gather_rows);
     line.Add(list);
   }
-  line.AddIf(outline.value_is_key, "shared");
-  if (outline.keys.scales != Scales::kNone) {
-    line.Add("int8:" + words::WriteEncoding(outline.keys));
+  line.AddIf(problem_spec.value_is_key, "shared");
+  if (problem_spec.keys.scales != Scales::kNone) {
+    line.Add("int8:" + notation_fields::WriteEncoding(problem_spec.keys));
   }
-  if (outline.out.scales != Scales::kNone) {
-    line.Add("out:int8:" + words::WriteEncoding(outline.out));
-  } else if (outline.out_dtype != UsualFloat(outline.dtype)) {
-    line.Add(Str("out:{}", Name(outline.out_dtype)));
+  if (problem_spec.out.scales != Scales::kNone) {
+    line.Add("out:int8:" + notation_fields::WriteEncoding(problem_spec.out));
+  } else if (problem_spec.out_dtype != DefaultFloat(problem_spec.dtype)) {
+    line.Add(Str("out:{}", Name(problem_spec.out_dtype)));
   }
 }
 
-void WriteBias(const Outline& outline, Line& line) {
-  const Score& score = outline.score;
+void WriteBias(const ProblemSpec& problem_spec, Line& line) {
+  const Score& score = problem_spec.score;
   if (score.bias == Bias::kNone) return;
   const bool alibi = IsAlibi(score.bias);
   std::string text = alibi ? "alibi" : "bias";
   if (score.bias == Bias::kBeforeScale) text += ":before";
   if (score.bias == Bias::kAlibiSqrt) text += ":sqrt";
-  if (outline.bias != UsualBiasAxes(score.bias)) {
-    text += ":" + words::WriteAxes(outline.bias, alibi ? "" : "j");
+  if (problem_spec.bias != DefaultBiasAxes(score.bias)) {
+    text +=
+        ":" + notation_fields::WriteAxes(problem_spec.bias, alibi ? "" : "j");
   }
-  if (outline.diagonal_rows > 0) {
-    text += Str(":diagonal:{}", outline.diagonal_rows);
+  if (problem_spec.diagonal_rows > 0) {
+    text += Str(":diagonal:{}", problem_spec.diagonal_rows);
   }
   line.Add(text);
   if (score.query_start == 0 && score.key_start == 0) return;
@@ -87,53 +90,57 @@ void WriteBias(const Outline& outline, Line& line) {
                score.starts_only_first ? ":first" : ""));
 }
 
-void WriteScore(const Outline& outline, Line& line) {
-  line.AddIf(!outline.rules.empty(), words::WriteRules(outline.rules));
-  if (outline.mask) {
-    const bool usual = *outline.mask == UsualMaskAxes();
-    line.Add(usual ? "mask" : "mask:" + words::WriteAxes(*outline.mask, "j"));
+void WriteScore(const ProblemSpec& problem_spec, Line& line) {
+  line.AddIf(!problem_spec.rules.empty(),
+             notation_fields::WriteRules(problem_spec.rules));
+  if (problem_spec.mask) {
+    const bool is_default = *problem_spec.mask == DefaultMaskAxes();
+    line.Add(is_default ? "mask"
+                        : "mask:" + notation_fields::WriteAxes(
+                                        *problem_spec.mask, "j"));
   }
-  WriteBias(outline, line);
-  line.AddIf(outline.sink, "sink");
-  if (outline.keep) {
-    line.Add("keep:" + words::WriteFloat(outline.score.keep_probability));
+  WriteBias(problem_spec, line);
+  line.AddIf(problem_spec.sink, "sink");
+  if (problem_spec.keep) {
+    line.Add("keep:" +
+             notation_fields::WriteFloat(problem_spec.score.keep_probability));
   }
-  if (outline.score.scale != UsualScale(outline.qk_dim)) {
-    line.Add("scale:" + words::WriteFloat(outline.score.scale));
+  if (problem_spec.score.scale != DefaultScale(problem_spec.qk_dim)) {
+    line.Add("scale:" + notation_fields::WriteFloat(problem_spec.score.scale));
   }
 }
 
-void WriteRest(const Outline& outline, Line& line) {
+void WriteRest(const ProblemSpec& problem_spec, Line& line) {
   for (const auto& [device, name] : {std::pair{Device::kCounts, "counts"},
                                      std::pair{Device::kEnds, "ends"}}) {
-    const bool queries = outline.query_lengths == device;
-    const bool keys = outline.key_lengths == device;
+    const bool queries = problem_spec.query_lengths == device;
+    const bool keys = problem_spec.key_lengths == device;
     line.AddIf(queries || keys,
                Str("{}:{}{}", name, queries ? "q" : "", keys ? "k" : ""));
   }
-  line.AddIf(outline.key_padding, "padding");
-  const bool forward = outline.direction == Direction::kForward;
-  line.AddIf(forward && outline.row_stats, "stats");
-  const Outline::Gradients& wanted = outline.gradients;
-  if (forward || wanted == Outline::Gradients()) return;
+  line.AddIf(problem_spec.key_padding, "padding");
+  const bool forward = problem_spec.direction == Direction::kForward;
+  line.AddIf(forward && problem_spec.row_stats, "stats");
+  const ProblemSpec::Gradients& wanted = problem_spec.gradients;
+  if (forward || wanted == ProblemSpec::Gradients()) return;
   const std::string letters =
       Str("{}{}{}{}{}", wanted.query ? "q" : "", wanted.key ? "k" : "",
-          wanted.value && !outline.value_is_key ? "v" : "",
-          wanted.bias ? "b" : "", wanted.sink && outline.sink ? "s" : "");
+          wanted.value && !problem_spec.value_is_key ? "v" : "",
+          wanted.bias ? "b" : "", wanted.sink && problem_spec.sink ? "s" : "");
   line.Add("grad:" + (letters.empty() ? "none" : letters));
 }
 
 }  // namespace
 
 std::string ToString(const AttentionProblem& problem) {
-  const Outline outline = OutlineOf(problem);
+  const ProblemSpec problem_spec = SpecOf(problem);
   Line line;
-  line.Add(outline.direction == Direction::kForward ? "fwd" : "bwd");
-  line.Add(Name(outline.dtype));
-  WriteSizes(outline, line);
-  WriteKeys(outline, line);
-  WriteScore(outline, line);
-  WriteRest(outline, line);
+  line.Add(problem_spec.direction == Direction::kForward ? "fwd" : "bwd");
+  line.Add(Name(problem_spec.dtype));
+  WriteSizes(problem_spec, line);
+  WriteKeys(problem_spec, line);
+  WriteScore(problem_spec, line);
+  WriteRest(problem_spec, line);
   return line.Take();
 }
 

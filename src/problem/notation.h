@@ -57,7 +57,7 @@ namespace flashacl {
 Result<AttentionProblem> Parse(std::string_view line);
 
 // The canonical line, without defaults, whose problem is
-// Build(OutlineOf(problem)).
+// Build(SpecOf(problem)).
 std::string ToString(const AttentionProblem& problem);
 
 }  // namespace flashacl

@@ -7,7 +7,7 @@
 
 #include "base/str.h"
 
-namespace flashacl::words {
+namespace flashacl::notation_fields {
 namespace {
 
 constexpr int64_t kOpen = Band::kOpen;
@@ -163,14 +163,14 @@ std::string WriteRules(const std::vector<MaskRule>& rules) {
   return WriteList(rules, WriteRule);
 }
 
-std::optional<Outline::Axes> ReadAxes(std::string_view text,
-                                      std::string_view last) {
+std::optional<ProblemSpec::Axes> ReadAxes(std::string_view text,
+                                          std::string_view last) {
   const auto take = [&text](std::string_view letter) {
     const bool there = text.substr(0, letter.size()) == letter;
     if (there) text.remove_prefix(letter.size());
     return there;
   };
-  Outline::Axes axes;
+  ProblemSpec::Axes axes;
   if (last.empty() && text == "1") text = "";
   axes.sequence = take("b");
   axes.head = take("h");
@@ -179,20 +179,20 @@ std::optional<Outline::Axes> ReadAxes(std::string_view text,
   return axes;
 }
 
-std::string WriteAxes(const Outline::Axes& axes, std::string_view last) {
+std::string WriteAxes(const ProblemSpec::Axes& axes, std::string_view last) {
   const std::string text =
       Str("{}{}{}{}", axes.sequence ? "b" : "", axes.head ? "h" : "",
           axes.row && !last.empty() ? "i" : "", last);
   return text.empty() ? "1" : text;
 }
 
-std::optional<Outline::Encoding> ReadEncoding(std::string_view text) {
+std::optional<ProblemSpec::Encoding> ReadEncoding(std::string_view text) {
   const std::vector<std::string_view> parts = Split(text, '+');
-  Outline::Encoding encoding;
+  ProblemSpec::Encoding encoding;
   if (parts[0] == "tensor") {
-    encoding.scales = Outline::Scales::kTensor;
+    encoding.scales = ProblemSpec::Scales::kTensor;
   } else if (parts[0] == "channel") {
-    encoding.scales = Outline::Scales::kChannel;
+    encoding.scales = ProblemSpec::Scales::kChannel;
   } else {
     return std::nullopt;
   }
@@ -202,10 +202,11 @@ std::optional<Outline::Encoding> ReadEncoding(std::string_view text) {
   return encoding;
 }
 
-std::string WriteEncoding(const Outline::Encoding& encoding) {
-  return Str("{}{}",
-             encoding.scales == Outline::Scales::kTensor ? "tensor" : "channel",
-             encoding.offset ? "+offset" : "");
+std::string WriteEncoding(const ProblemSpec::Encoding& encoding) {
+  return Str(
+      "{}{}",
+      encoding.scales == ProblemSpec::Scales::kTensor ? "tensor" : "channel",
+      encoding.offset ? "+offset" : "");
 }
 
-}  // namespace flashacl::words
+}  // namespace flashacl::notation_fields

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words of the notation that are more than a name: numbers, lengths, mask
-// rules, axes, encodings. Each is read and written here, side by side.
+// The notation_fields of the notation that are more than a name: numbers,
+// lengths, mask rules, axes, encodings. Each is read and written here, side by
+// side.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 #include "problem/mask.h"
 #include "problem/problem_spec.h"
 
-namespace flashacl::words {
+namespace flashacl::notation_fields {
 
 // Parts of `text` between separators: one more than there are separators.
 std::vector<std::string_view> Split(std::string_view text, char separator);
@@ -34,12 +35,12 @@ std::string WriteRules(const std::vector<MaskRule>& rules);
 
 // b (sequence), h (head), i (row), in this order, then `last`: "j", or "" for
 // slopes, which have no rows and are "1" where nothing varies.
-std::optional<Outline::Axes> ReadAxes(std::string_view text,
-                                      std::string_view last);
-std::string WriteAxes(const Outline::Axes& axes, std::string_view last);
+std::optional<ProblemSpec::Axes> ReadAxes(std::string_view text,
+                                          std::string_view last);
+std::string WriteAxes(const ProblemSpec::Axes& axes, std::string_view last);
 
 // tensor | channel, with +offset.
-std::optional<Outline::Encoding> ReadEncoding(std::string_view text);
-std::string WriteEncoding(const Outline::Encoding& encoding);
+std::optional<ProblemSpec::Encoding> ReadEncoding(std::string_view text);
+std::string WriteEncoding(const ProblemSpec::Encoding& encoding);
 
-}  // namespace flashacl::words
+}  // namespace flashacl::notation_fields

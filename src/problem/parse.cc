@@ -15,13 +15,13 @@ namespace {
 using Bias = Score::Bias;
 using Device = Lengths::Device;
 using Rows = KvSource::Rows;
-using Scales = Outline::Scales;
-using words::ReadWhole;
-using words::Split;
+using Scales = ProblemSpec::Scales;
+using notation_fields::ReadWhole;
+using notation_fields::Split;
 
 // What a line says while it is read: the scale's default depends on d.
 struct Draft {
-  Outline outline;
+  ProblemSpec problem_spec;
   std::optional<float> scale;
   std::optional<DType> out;
 };
@@ -38,8 +38,8 @@ bool ReadHeads(std::string_view value, Draft& draft) {
   const auto heads = ReadWhole(parts[0], 1);
   const auto kv_heads = ReadWhole(parts.back(), 1);
   if (!heads || !kv_heads || parts.size() > 2) return false;
-  draft.outline.heads = *heads;
-  draft.outline.kv_heads = *kv_heads;
+  draft.problem_spec.heads = *heads;
+  draft.problem_spec.kv_heads = *kv_heads;
   return true;
 }
 
@@ -51,33 +51,33 @@ bool ReadDims(std::string_view value, Draft& draft) {
   const auto rope = score.size() == 2 ? ReadWhole(score[1], 1) : 0;
   const auto v = parts.size() == 2 ? ReadWhole(parts[1], 0) : qk;
   if (!qk || !rope || !v) return false;
-  draft.outline.qk_dim = *qk;
-  draft.outline.rope_dim = *rope;
-  draft.outline.v_dim = *v;
+  draft.problem_spec.qk_dim = *qk;
+  draft.problem_spec.rope_dim = *rope;
+  draft.problem_spec.v_dim = *v;
   return true;
 }
 
 bool ReadRows(std::string_view value, Draft& draft) {
-  auto lengths = words::ReadLengths(value);
-  if (lengths) draft.outline.rows = std::move(*lengths);
+  auto lengths = notation_fields::ReadLengths(value);
+  if (lengths) draft.problem_spec.rows = std::move(*lengths);
   return lengths.has_value();
 }
 
 bool ReadColumns(std::string_view value, Draft& draft) {
-  auto lengths = words::ReadLengths(value);
-  if (lengths) draft.outline.columns = std::move(*lengths);
+  auto lengths = notation_fields::ReadLengths(value);
+  if (lengths) draft.problem_spec.columns = std::move(*lengths);
   return lengths.has_value();
 }
 
 bool ReadPaged(std::string_view value, Draft& draft) {
   const auto rows = ReadWhole(value, 1);
-  draft.outline.source = Rows::kPaged;
-  draft.outline.page_rows = rows.value_or(0);
+  draft.problem_spec.source = Rows::kPaged;
+  draft.problem_spec.page_rows = rows.value_or(0);
   return rows.has_value();
 }
 
 bool ReadListed(std::string_view value, Draft& draft) {
-  draft.outline.source = Rows::kList;
+  draft.problem_spec.source = Rows::kList;
   return value.empty();
 }
 
@@ -86,28 +86,29 @@ bool ReadTopK(std::string_view value, Draft& draft) {
   const auto count = ReadWhole(parts[0], 0);
   const auto rows = parts.size() == 2 ? ReadWhole(parts[1], 1) : 1;
   if (!count || !rows || parts.size() > 2) return false;
-  draft.outline.selection = KvSource::Selection::kTopK;
-  draft.outline.top_k = *count;
-  draft.outline.gather_rows = *rows;
+  draft.problem_spec.selection = KvSource::Selection::kTopK;
+  draft.problem_spec.top_k = *count;
+  draft.problem_spec.gather_rows = *rows;
   return true;
 }
 
 bool ReadShared(std::string_view value, Draft& draft) {
-  draft.outline.value_is_key = true;
+  draft.problem_spec.value_is_key = true;
   return value.empty();
 }
 
 bool ReadInt8(std::string_view value, Draft& draft) {
-  const auto encoding = words::ReadEncoding(value);
-  if (encoding) draft.outline.keys = *encoding;
+  const auto encoding = notation_fields::ReadEncoding(value);
+  if (encoding) draft.problem_spec.keys = *encoding;
   return encoding.has_value();
 }
 
 bool ReadOut(std::string_view value, Draft& draft) {
   constexpr std::string_view kInt8 = "int8:";
   if (value.substr(0, kInt8.size()) == kInt8) {
-    const auto encoding = words::ReadEncoding(value.substr(kInt8.size()));
-    if (encoding) draft.outline.out = *encoding;
+    const auto encoding =
+        notation_fields::ReadEncoding(value.substr(kInt8.size()));
+    if (encoding) draft.problem_spec.out = *encoding;
     return encoding.has_value();
   }
   draft.out = ParseDType(value);
@@ -115,49 +116,49 @@ bool ReadOut(std::string_view value, Draft& draft) {
 }
 
 bool ReadMask(std::string_view value, Draft& draft) {
-  draft.outline.mask =
-      value.empty() ? UsualMaskAxes() : words::ReadAxes(value, "j");
-  return draft.outline.mask.has_value();
+  draft.problem_spec.mask =
+      value.empty() ? DefaultMaskAxes() : notation_fields::ReadAxes(value, "j");
+  return draft.problem_spec.mask.has_value();
 }
 
 bool ReadBias(std::string_view value, Draft& draft) {
-  Outline& outline = draft.outline;
-  outline.score.bias = Bias::kAfterScale;
-  outline.bias = UsualBiasAxes(outline.score.bias);
+  ProblemSpec& problem_spec = draft.problem_spec;
+  problem_spec.score.bias = Bias::kAfterScale;
+  problem_spec.bias = DefaultBiasAxes(problem_spec.score.bias);
   if (value.empty()) return true;
   const auto parts = Split(value, ':');
   size_t at = 0;
   if (parts[at] == "before") {
-    outline.score.bias = Bias::kBeforeScale;
+    problem_spec.score.bias = Bias::kBeforeScale;
     ++at;
   }
   if (at < parts.size() && parts[at] != "diagonal") {
-    const auto axes = words::ReadAxes(parts[at++], "j");
+    const auto axes = notation_fields::ReadAxes(parts[at++], "j");
     if (!axes) return false;
-    outline.bias = *axes;
+    problem_spec.bias = *axes;
   }
   if (at == parts.size()) return true;
   if (parts.size() - at != 2 || parts[at] != "diagonal") return false;
   const auto rows = ReadWhole(parts[at + 1], 1);
-  outline.diagonal_rows = rows.value_or(0);
-  return rows.has_value() && outline.bias.row;
+  problem_spec.diagonal_rows = rows.value_or(0);
+  return rows.has_value() && problem_spec.bias.row;
 }
 
 bool ReadAlibi(std::string_view value, Draft& draft) {
-  Outline& outline = draft.outline;
-  outline.score.bias = Bias::kAlibi;
-  outline.bias = UsualBiasAxes(outline.score.bias);
+  ProblemSpec& problem_spec = draft.problem_spec;
+  problem_spec.score.bias = Bias::kAlibi;
+  problem_spec.bias = DefaultBiasAxes(problem_spec.score.bias);
   if (value.empty()) return true;
   const auto parts = Split(value, ':');
   size_t at = 0;
   if (parts[at] == "sqrt") {
-    outline.score.bias = Bias::kAlibiSqrt;
+    problem_spec.score.bias = Bias::kAlibiSqrt;
     ++at;
   }
   if (at == parts.size()) return true;
-  const auto axes = words::ReadAxes(parts[at], "");
+  const auto axes = notation_fields::ReadAxes(parts[at], "");
   if (!axes || parts[at].empty() || at + 1 != parts.size()) return false;
-  outline.bias = *axes;
+  problem_spec.bias = *axes;
   return true;
 }
 
@@ -168,38 +169,38 @@ bool ReadStart(std::string_view value, Draft& draft) {
   const auto key = ReadWhole(parts[1], -Band::kOpen);
   const bool first = parts.size() == 3;
   if (!query || !key || (first && parts[2] != "first")) return false;
-  draft.outline.score.query_start = *query;
-  draft.outline.score.key_start = *key;
-  draft.outline.score.starts_only_first = first;
+  draft.problem_spec.score.query_start = *query;
+  draft.problem_spec.score.key_start = *key;
+  draft.problem_spec.score.starts_only_first = first;
   return true;
 }
 
 bool ReadSink(std::string_view value, Draft& draft) {
-  draft.outline.sink = true;
+  draft.problem_spec.sink = true;
   return value.empty();
 }
 
 bool ReadKeep(std::string_view value, Draft& draft) {
-  const auto keep = words::ReadFloat(value);
-  draft.outline.keep = true;
-  draft.outline.score.keep_probability = keep.value_or(0.0f);
+  const auto keep = notation_fields::ReadFloat(value);
+  draft.problem_spec.keep = true;
+  draft.problem_spec.score.keep_probability = keep.value_or(0.0f);
   return keep && *keep > 0.0f && *keep <= 1.0f;
 }
 
 bool ReadScale(std::string_view value, Draft& draft) {
-  draft.scale = words::ReadFloat(value);
+  draft.scale = notation_fields::ReadFloat(value);
   return draft.scale.has_value();
 }
 
 bool ReadSides(std::string_view value, Device device, Draft& draft) {
   const bool queries = value == "q" || value == "qk";
   const bool keys = value == "k" || value == "qk";
-  Outline& outline = draft.outline;
+  ProblemSpec& problem_spec = draft.problem_spec;
   // A side is of one kind.
-  if (queries && outline.query_lengths != Device::kNone) return false;
-  if (keys && outline.key_lengths != Device::kNone) return false;
-  if (queries) outline.query_lengths = device;
-  if (keys) outline.key_lengths = device;
+  if (queries && problem_spec.query_lengths != Device::kNone) return false;
+  if (keys && problem_spec.key_lengths != Device::kNone) return false;
+  if (queries) problem_spec.query_lengths = device;
+  if (keys) problem_spec.key_lengths = device;
   return queries || keys;
 }
 
@@ -212,17 +213,17 @@ bool ReadEnds(std::string_view value, Draft& draft) {
 }
 
 bool ReadPadding(std::string_view value, Draft& draft) {
-  draft.outline.key_padding = true;
+  draft.problem_spec.key_padding = true;
   return value.empty();
 }
 
 bool ReadStats(std::string_view value, Draft& draft) {
-  draft.outline.row_stats = true;
+  draft.problem_spec.row_stats = true;
   return value.empty();
 }
 
 bool ReadGradients(std::string_view value, Draft& draft) {
-  if (draft.outline.direction != Direction::kBackward) return false;
+  if (draft.problem_spec.direction != Direction::kBackward) return false;
   const bool none = value == "none";
   if (!none && value.find_first_not_of("qkvbs") != std::string_view::npos) {
     return false;
@@ -230,11 +231,11 @@ bool ReadGradients(std::string_view value, Draft& draft) {
   const auto wants = [value, none](char letter) {
     return !none && value.find(letter) != std::string_view::npos;
   };
-  draft.outline.gradients = {.query = wants('q'),
-                             .key = wants('k'),
-                             .value = wants('v'),
-                             .bias = wants('b'),
-                             .sink = wants('s')};
+  draft.problem_spec.gradients = {.query = wants('q'),
+                                  .key = wants('k'),
+                                  .value = wants('v'),
+                                  .bias = wants('b'),
+                                  .sink = wants('s')};
   return true;
 }
 
@@ -313,9 +314,9 @@ std::string FieldNames() {
 Result<std::string_view> ReadField(const Token& token, Draft& draft) {
   const std::string_view text = token.text;
   if (IsRules(text)) {
-    auto rules = words::ReadRules(text);
+    auto rules = notation_fields::ReadRules(text);
     if (!rules) return Expected(token, kRulesAccepted);
-    draft.outline.rules = std::move(*rules);
+    draft.problem_spec.rules = std::move(*rules);
     return std::string_view("mask rules");
   }
   const size_t end = text.find_first_of("=:");
@@ -342,11 +343,12 @@ Status ReadHead(const std::vector<Token>& tokens, Draft& draft) {
   if (!forward && tokens[0].text != "bwd") {
     return Expected(tokens[0], "fwd or bwd");
   }
-  draft.outline.direction =
+  draft.problem_spec.direction =
       forward ? Direction::kForward : Direction::kBackward;
   if (tokens.size() < 2) return Invalid("line ends: expected {}", kDTypes);
-  draft.outline.dtype = ParseDType(tokens[1].text);
-  if (!IsFloat(draft.outline.dtype) && draft.outline.dtype != DType::kI8) {
+  draft.problem_spec.dtype = ParseDType(tokens[1].text);
+  if (!IsFloat(draft.problem_spec.dtype) &&
+      draft.problem_spec.dtype != DType::kI8) {
     return Expected(tokens[1], kDTypes);
   }
   return {};
@@ -372,23 +374,24 @@ Status ReadFields(const std::vector<Token>& tokens, Draft& draft) {
 }
 
 Status Complete(Draft& draft) {
-  Outline& outline = draft.outline;
-  if (outline.rows.size() != outline.columns.size()) {
+  ProblemSpec& problem_spec = draft.problem_spec;
+  if (problem_spec.rows.size() != problem_spec.columns.size()) {
     return Contradiction("lengths: q names {} sequences, k names {}",
-                         outline.rows.size(), outline.columns.size());
+                         problem_spec.rows.size(), problem_spec.columns.size());
   }
-  const bool one = outline.rules.size() <= 1;
-  if (!one && outline.rules.size() != outline.rows.size()) {
+  const bool one = problem_spec.rules.size() <= 1;
+  if (!one && problem_spec.rules.size() != problem_spec.rows.size()) {
     return Contradiction("mask: {} rules for {} sequences",
-                         outline.rules.size(), outline.rows.size());
+                         problem_spec.rules.size(), problem_spec.rows.size());
   }
-  const Score& score = outline.score;
+  const Score& score = problem_spec.score;
   const bool starts = score.query_start != 0 || score.key_start != 0;
   if (starts && !IsAlibi(score.bias)) {
     return Contradiction("start: given without alibi");
   }
-  outline.score.scale = draft.scale.value_or(UsualScale(outline.qk_dim));
-  outline.out_dtype = draft.out.value_or(UsualFloat(outline.dtype));
+  problem_spec.score.scale =
+      draft.scale.value_or(DefaultScale(problem_spec.qk_dim));
+  problem_spec.out_dtype = draft.out.value_or(DefaultFloat(problem_spec.dtype));
   return {};
 }
 
@@ -400,7 +403,7 @@ Result<AttentionProblem> Parse(std::string_view line) {
   FLASHACL_RETURN_IF_ERROR(ReadHead(tokens, draft));
   FLASHACL_RETURN_IF_ERROR(ReadFields(tokens, draft));
   FLASHACL_RETURN_IF_ERROR(Complete(draft));
-  AttentionProblem problem = Build(draft.outline);
+  AttentionProblem problem = Build(draft.problem_spec);
   FLASHACL_RETURN_IF_ERROR(CheckProblem(problem));
   return problem;
 }

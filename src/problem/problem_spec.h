@@ -12,7 +12,7 @@
 
 namespace flashacl {
 
-struct Outline {
+struct ProblemSpec {
   // One scale for a tensor, or one per head and channel.
   enum class Scales : uint8_t { kNone, kTensor, kChannel };
 
@@ -80,28 +80,28 @@ struct Outline {
   bool keep = false;
   Gradients gradients;
 
-  bool operator==(const Outline&) const = default;
+  bool operator==(const ProblemSpec&) const = default;
 };
 
 // 1 / sqrt(qk_dim): the scale a line of notation need not state.
-float UsualScale(int64_t qk_dim);
+float DefaultScale(int64_t qk_dim);
 
 // Of results and biases unless a line says else: the query's, or f16 for i8.
-DType UsualFloat(DType query);
+DType DefaultFloat(DType query);
 
 // The axes a mask and a bias have unless a line says else: one plane for all,
 // one per sequence and head, one slope per head.
-Outline::Axes UsualMaskAxes();
-Outline::Axes UsualBiasAxes(Score::Bias bias);
+ProblemSpec::Axes DefaultMaskAxes();
+ProblemSpec::Axes DefaultBiasAxes(Score::Bias bias);
 
 // The canonical problem: sequences packed one behind the other, dense tensors,
 // lists and pages of just the rows needed, i64 lengths, i32 lists, f32 scales,
 // bool masks, row max and sum as [row, head] with one lane. Needs as many rows
 // as columns; CheckProblem judges the rest.
-AttentionProblem Build(const Outline& outline);
+AttentionProblem Build(const ProblemSpec& problem_spec);
 
-// Forgets strides, and what no line can say: equal outlines build equal
-// problems. Build(OutlineOf(problem)) is the canonical form of a problem.
-Outline OutlineOf(const AttentionProblem& problem);
+// Forgets strides, and what no line can say: equal problem_specs build equal
+// problems. Build(SpecOf(problem)) is the canonical form of a problem.
+ProblemSpec SpecOf(const AttentionProblem& problem);
 
 }  // namespace flashacl

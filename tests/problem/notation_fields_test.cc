@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words are read whole or not at all, and written as they are read.
+// NotationFields are read whole or not at all, and written as they are read.
 #include "problem/notation_fields.h"
 
 #include <gtest/gtest.h>
@@ -9,16 +9,16 @@
 
 #include "base/random.h"
 
-namespace flashacl::words {
+namespace flashacl::notation_fields {
 namespace {
 
-TEST(Words, SplitKeepsEmptyParts) {
+TEST(NotationFields, SplitKeepsEmptyParts) {
   EXPECT_EQ(Split("a::b:", ':'),
             (std::vector<std::string_view>{"a", "", "b", ""}));
   EXPECT_EQ(Split("", ':'), (std::vector<std::string_view>{""}));
 }
 
-TEST(Words, WholeNumbersAreWhole) {
+TEST(NotationFields, WholeNumbersAreWhole) {
   EXPECT_EQ(ReadWhole("0", 0), 0);
   EXPECT_EQ(ReadWhole("-7", -9), -7);
   EXPECT_EQ(ReadWhole("1099511627776", 0), Band::kOpen);
@@ -28,7 +28,7 @@ TEST(Words, WholeNumbersAreWhole) {
   }
 }
 
-TEST(Words, FloatsComeBackTheSame) {
+TEST(NotationFields, FloatsComeBackTheSame) {
   Random random(1);
   for (int round = 0; round < 10000; ++round) {
     const auto value = static_cast<float>(
@@ -42,7 +42,7 @@ TEST(Words, FloatsComeBackTheSame) {
   }
 }
 
-TEST(Words, LengthsRunTogether) {
+TEST(NotationFields, LengthsRunTogether) {
   using Lengths = std::vector<int64_t>;
   EXPECT_EQ(ReadLengths("3,2x5,0x9,1"), (Lengths{3, 5, 5, 1}));
   EXPECT_EQ(WriteLengths({3, 5, 5, 1}), "3,2x5,1");
@@ -54,7 +54,7 @@ TEST(Words, LengthsRunTogether) {
   }
 }
 
-TEST(Words, RulesHaveTheirNames) {
+TEST(NotationFields, RulesHaveTheirNames) {
   const auto same = [](const char* text, const MaskRule& rule) {
     const auto rules = ReadRules(text);
     ASSERT_TRUE(rules && rules->size() == 1) << text;
@@ -79,7 +79,7 @@ TEST(Words, RulesHaveTheirNames) {
   }
 }
 
-TEST(Words, AxesHaveAnOrder) {
+TEST(NotationFields, AxesHaveAnOrder) {
   for (const char* text :
        {"j", "ij", "hj", "hij", "bj", "bij", "bhj", "bhij"}) {
     const auto axes = ReadAxes(text, "j");
@@ -96,7 +96,7 @@ TEST(Words, AxesHaveAnOrder) {
   }
 }
 
-TEST(Words, EncodingsMayHaveOffsets) {
+TEST(NotationFields, EncodingsMayHaveOffsets) {
   for (const char* text :
        {"tensor", "channel", "tensor+offset", "channel+offset"}) {
     const auto encoding = ReadEncoding(text);
@@ -109,4 +109,4 @@ TEST(Words, EncodingsMayHaveOffsets) {
 }
 
 }  // namespace
-}  // namespace flashacl::words
+}  // namespace flashacl::notation_fields

@@ -18,7 +18,7 @@ TEST(Notation, ParsingWhatWasWrittenIsTheCanonicalProblem) {
         const std::string line = ToString(problem);
         const Result<AttentionProblem> parsed = Parse(line);
         ASSERT_TRUE(parsed.ok()) << parsed.status().message();
-        EXPECT_TRUE(*parsed == Build(OutlineOf(problem)));
+        EXPECT_TRUE(*parsed == Build(SpecOf(problem)));
         EXPECT_EQ(ToString(*parsed), line);
       });
 }
@@ -58,7 +58,7 @@ TEST(Notation, CanonicalLinesStayAsTheyAre) {
   }
 }
 
-TEST(Notation, LeavesOutWhatIsUsual) {
+TEST(Notation, LeavesOutDefaults) {
   const auto canonical = [](const char* line) {
     const Result<AttentionProblem> problem = Parse(line);
     return problem.ok() ? ToString(*problem) : problem.status().message();

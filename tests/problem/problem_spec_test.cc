@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Building an outline and taking it again changes nothing that a line can say.
+// Building an problem_spec and taking it again changes nothing that a line can
+// say.
 #include "problem/problem_spec.h"
 
 #include <gtest/gtest.h>
@@ -10,27 +11,27 @@
 namespace flashacl {
 namespace {
 
-TEST(Outline, BuildIsStable) {
+TEST(ProblemSpec, BuildIsStable) {
   testing::ForRandomProblems(
       20000, {}, [](const AttentionProblem& problem, Random&) {
-        const Outline outline = OutlineOf(problem);
-        const AttentionProblem canonical = Build(outline);
+        const ProblemSpec problem_spec = SpecOf(problem);
+        const AttentionProblem canonical = Build(problem_spec);
         ASSERT_TRUE(CheckProblem(canonical).ok())
             << CheckProblem(canonical).message();
-        EXPECT_TRUE(OutlineOf(canonical) == outline);
-        EXPECT_TRUE(Build(OutlineOf(canonical)) == canonical);
+        EXPECT_TRUE(SpecOf(canonical) == problem_spec);
+        EXPECT_TRUE(Build(SpecOf(canonical)) == canonical);
       });
 }
 
-TEST(Outline, PacksSequences) {
-  Outline outline;
-  outline.heads = 4;
-  outline.kv_heads = 2;
-  outline.qk_dim = 8;
-  outline.v_dim = 6;
-  outline.rows = {3, 0, 5};
-  outline.columns = {2, 7, 0};
-  const AttentionProblem problem = Build(outline);
+TEST(ProblemSpec, PacksSequences) {
+  ProblemSpec problem_spec;
+  problem_spec.heads = 4;
+  problem_spec.kv_heads = 2;
+  problem_spec.qk_dim = 8;
+  problem_spec.v_dim = 6;
+  problem_spec.rows = {3, 0, 5};
+  problem_spec.columns = {2, 7, 0};
+  const AttentionProblem problem = Build(problem_spec);
   EXPECT_EQ(problem.lengths.sequences[2].queries, (Range{3, 8}));
   EXPECT_EQ(problem.lengths.sequences[1].keys, (Range{2, 9}));
   const TensorSpec& query = problem[Slot::kQuery];
@@ -40,33 +41,33 @@ TEST(Outline, PacksSequences) {
   EXPECT_FALSE(problem.has(Slot::kRowMax));
 }
 
-TEST(Outline, HasJustEnoughPages) {
-  Outline outline;
-  outline.rows = {1, 1, 1};
-  outline.columns = {17, 0, 16};
-  outline.source = KvSource::Rows::kPaged;
-  outline.page_rows = 16;
-  const AttentionProblem problem = Build(outline);
+TEST(ProblemSpec, HasJustEnoughPages) {
+  ProblemSpec problem_spec;
+  problem_spec.rows = {1, 1, 1};
+  problem_spec.columns = {17, 0, 16};
+  problem_spec.source = KvSource::Rows::kPaged;
+  problem_spec.page_rows = 16;
+  const AttentionProblem problem = Build(problem_spec);
   EXPECT_EQ(problem[Slot::kKey].dims, (std::array<int64_t, 4>{3, 16, 1, 1}));
   EXPECT_EQ(problem[Slot::kBlockTable].dims[1], 2);
   EXPECT_TRUE(CheckProblem(problem).ok());
 }
 
-TEST(Outline, SequencesWithEndsOnTheDeviceShareAllRows) {
-  Outline outline;
-  outline.rows = {3, 9};
-  outline.columns = {4, 4};
-  outline.query_lengths = Lengths::Device::kEnds;
-  const AttentionProblem problem = Build(outline);
+TEST(ProblemSpec, SequencesWithEndsOnTheDeviceShareAllRows) {
+  ProblemSpec problem_spec;
+  problem_spec.rows = {3, 9};
+  problem_spec.columns = {4, 4};
+  problem_spec.query_lengths = Lengths::Device::kEnds;
+  const AttentionProblem problem = Build(problem_spec);
   EXPECT_EQ(problem.lengths.sequences[0].queries, (Range{0, 9}));
   EXPECT_EQ(problem.lengths.sequences[1].queries, (Range{0, 9}));
   EXPECT_EQ(problem.lengths.sequences[1].keys, (Range{4, 8}));
   EXPECT_EQ(problem[Slot::kQuery].dims[1], 9);
 }
 
-TEST(Outline, UsualScaleIsOneOverTheRoot) {
-  EXPECT_EQ(UsualScale(64), 0.125f);
-  EXPECT_EQ(UsualScale(0), 1.0f);
+TEST(ProblemSpec, DefaultScaleIsOneOverTheRoot) {
+  EXPECT_EQ(DefaultScale(64), 0.125f);
+  EXPECT_EQ(DefaultScale(0), 1.0f);
 }
 
 }  // namespace

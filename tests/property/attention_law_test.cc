@@ -33,18 +33,18 @@ TEST(Attention, PermutingKeysChangesNothing) {
   ForRandomProblems(
       kProblems, space, [](const AttentionProblem& p, Random& random) {
         // What tells columns apart by their number is said by tensors.
-        Outline outline = OutlineOf(p);
-        outline.rules.clear();
-        outline.mask = Outline::Axes{};
-        outline.diagonal_rows = 0;
-        outline.out = {};
-        outline.row_stats = true;
-        if (outline.score.bias != Score::Bias::kNone) {
-          outline.score.bias = Score::Bias::kAfterScale;
-          outline.bias = {};
+        ProblemSpec problem_spec = SpecOf(p);
+        problem_spec.rules.clear();
+        problem_spec.mask = ProblemSpec::Axes{};
+        problem_spec.diagonal_rows = 0;
+        problem_spec.out = {};
+        problem_spec.row_stats = true;
+        if (problem_spec.score.bias != Score::Bias::kNone) {
+          problem_spec.score.bias = Score::Bias::kAfterScale;
+          problem_spec.bias = {};
         }
-        outline.selection = KvSource::Selection::kAll;
-        const AttentionProblem problem = InDoubles(Build(outline));
+        problem_spec.selection = KvSource::Selection::kAll;
+        const AttentionProblem problem = InDoubles(Build(problem_spec));
         SmallCase plain(problem);
         plain.FillInputs(random);
         SmallCase permuted(problem);
@@ -87,13 +87,13 @@ TEST(Attention, AConstantAddedToAllScoresOfARowChangesOnlyTheMax) {
   space.sink = false;
   ForRandomProblems(
       kProblems, space, [](const AttentionProblem& p, Random& random) {
-        Outline outline = OutlineOf(p);
-        outline.score.bias = Score::Bias::kAfterScale;
-        outline.bias = {};
-        outline.diagonal_rows = 0;
-        outline.out = {};
-        outline.row_stats = true;
-        const AttentionProblem problem = InDoubles(Build(outline));
+        ProblemSpec problem_spec = SpecOf(p);
+        problem_spec.score.bias = Score::Bias::kAfterScale;
+        problem_spec.bias = {};
+        problem_spec.diagonal_rows = 0;
+        problem_spec.out = {};
+        problem_spec.row_stats = true;
+        const AttentionProblem problem = InDoubles(Build(problem_spec));
         SmallCase plain(problem);
         plain.FillInputs(random);
         SmallCase raised(problem);
@@ -129,9 +129,9 @@ TEST(Attention, ConstantValuesComeBack) {
   space.sink = space.dropout = space.shared_value = space.int8 = false;
   ForRandomProblems(
       kProblems, space, [](const AttentionProblem& p, Random& random) {
-        Outline outline = OutlineOf(p);
-        outline.row_stats = true;
-        const AttentionProblem problem = InDoubles(Build(outline));
+        ProblemSpec problem_spec = SpecOf(p);
+        problem_spec.row_stats = true;
+        const AttentionProblem problem = InDoubles(Build(problem_spec));
         SmallCase example(problem);
         example.FillInputs(random);
         const auto value = [](int64_t b, int64_t g, int64_t d) {

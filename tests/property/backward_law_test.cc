@@ -43,12 +43,12 @@ TEST(Gradients, OfTheScoresOfARowSumToZero) {
   space.sink = false;
   ForRandomProblems(
       kProblems, space, [](const AttentionProblem& p, Random& random) {
-        Outline outline = OutlineOf(p);
-        outline.score.bias = Score::Bias::kAfterScale;
-        outline.bias = {};
-        outline.diagonal_rows = 0;
-        outline.gradients.bias = true;
-        const SmallCase backward = RunBackward(Build(outline), random);
+        ProblemSpec problem_spec = SpecOf(p);
+        problem_spec.score.bias = Score::Bias::kAfterScale;
+        problem_spec.bias = {};
+        problem_spec.diagonal_rows = 0;
+        problem_spec.gradients.bias = true;
+        const SmallCase backward = RunBackward(Build(problem_spec), random);
         ForEachRow(backward.problem(), [&](const RowAt& row) {
           double sum = 0;
           for (int64_t j = 0; j < ColumnsOf(p, row.sequence); ++j) {
@@ -66,10 +66,10 @@ TEST(Gradients, OfHiddenKeysAreZero) {
   Space space = BackwardSpace();
   ForRandomProblems(
       kProblems, space, [](const AttentionProblem& p, Random& random) {
-        Outline outline = OutlineOf(p);
-        outline.mask = Outline::Axes{};
-        outline.gradients = {};
-        SmallCase backward(InDoubles(Build(outline)));
+        ProblemSpec problem_spec = SpecOf(p);
+        problem_spec.mask = ProblemSpec::Axes{};
+        problem_spec.gradients = {};
+        SmallCase backward(InDoubles(Build(problem_spec)));
         const AttentionProblem& problem = backward.problem();
         backward.FillInputs(random);
         std::vector<int64_t> hidden;
@@ -117,13 +117,13 @@ TEST(Gradients, OfAKeyThatIsTheValueAddUp) {
   Space space = BackwardSpace();
   ForRandomProblems(
       kProblems, space, [](const AttentionProblem& p, Random& random) {
-        Outline outline = OutlineOf(p);
-        outline.gradients = {};
-        outline.value_is_key = true;
-        outline.v_dim = std::min(outline.v_dim, outline.qk_dim);
-        const SmallCase shared = RunBackward(Build(outline), random);
-        outline.value_is_key = false;
-        SmallCase apart(InDoubles(Build(outline)));
+        ProblemSpec problem_spec = SpecOf(p);
+        problem_spec.gradients = {};
+        problem_spec.value_is_key = true;
+        problem_spec.v_dim = std::min(problem_spec.v_dim, problem_spec.qk_dim);
+        const SmallCase shared = RunBackward(Build(problem_spec), random);
+        problem_spec.value_is_key = false;
+        SmallCase apart(InDoubles(Build(problem_spec)));
         apart.CopyInputs(shared);
         const AttentionProblem& problem = apart.problem();
         const auto for_each_key = [&](auto body) {
@@ -160,9 +160,9 @@ TEST(Gradients, AreLinearInTheGradientOfTheOutput) {
   ForRandomProblems(
       kProblems, BackwardSpace(),
       [](const AttentionProblem& p, Random& random) {
-        Outline outline = OutlineOf(p);
-        outline.gradients = {};
-        const AttentionProblem problem = Build(outline);
+        ProblemSpec problem_spec = SpecOf(p);
+        problem_spec.gradients = {};
+        const AttentionProblem problem = Build(problem_spec);
         const SmallCase once = RunBackward(problem, random);
         SmallCase twice(InDoubles(problem));
         twice.CopyInputs(once);

@@ -48,9 +48,9 @@ TEST(Sources, PagesListsAndTheWholeTopKAreStridedRows) {
   space.sources = space.rope = false;
   ForRandomProblems(
       kProblems, space, [](const AttentionProblem& p, Random& random) {
-        Outline outline = OutlineOf(p);
-        outline.row_stats = true;
-        SmallCase strided(InDoubles(Build(outline)));
+        ProblemSpec problem_spec = SpecOf(p);
+        problem_spec.row_stats = true;
+        SmallCase strided(InDoubles(Build(problem_spec)));
         strided.FillInputs(random);
         strided.Run();
         for (const auto& [source, gathers] :
@@ -58,7 +58,7 @@ TEST(Sources, PagesListsAndTheWholeTopKAreStridedRows) {
               std::pair{Rows::kStrided, true}, std::pair{Rows::kPaged, true},
               std::pair{Rows::kList, true}}) {
           SCOPED_TRACE(Str("{} {}", static_cast<int>(source), gathers));
-          Outline other = outline;
+          ProblemSpec other = problem_spec;
           other.source = source;
           if (gathers) other.selection = KvSource::Selection::kTopK;
           other.page_rows = random.Within(1, 5);
@@ -92,13 +92,13 @@ TEST(Sources, Int8RowsAreTheNumbersTheyStandFor) {
   space.shared_value = false;
   ForRandomProblems(
       kProblems, space, [](const AttentionProblem& p, Random& random) {
-        Outline outline = OutlineOf(p);
-        outline.row_stats = true;
-        outline.keys = {};
-        SmallCase dense(InDoubles(Build(outline)));
+        ProblemSpec problem_spec = SpecOf(p);
+        problem_spec.row_stats = true;
+        problem_spec.keys = {};
+        SmallCase dense(InDoubles(Build(problem_spec)));
         dense.FillInputs(random);
-        outline.keys = {Outline::Scales::kChannel, random.OneIn(2)};
-        SmallCase int8(InDoubles(Build(outline)));
+        problem_spec.keys = {ProblemSpec::Scales::kChannel, random.OneIn(2)};
+        SmallCase int8(InDoubles(Build(problem_spec)));
         int8.FillInputs(random);
         CopyTheRest(dense, int8);
         int8.Copy(Slot::kBlockTable, dense);
@@ -136,13 +136,13 @@ TEST(Sources, Int8RowsAreTheNumbersTheyStandFor) {
       });
 }
 
-// The outline of sequence `b` alone.
-Outline Alone(const Outline& outline, size_t b) {
-  Outline alone = outline;
-  alone.rows = {outline.rows[b]};
-  alone.columns = {outline.columns[b]};
-  if (outline.rules.size() > 1) alone.rules = {outline.rules[b]};
-  if (b > 0 && outline.score.starts_only_first) {
+// The problem_spec of sequence `b` alone.
+ProblemSpec Alone(const ProblemSpec& problem_spec, size_t b) {
+  ProblemSpec alone = problem_spec;
+  alone.rows = {problem_spec.rows[b]};
+  alone.columns = {problem_spec.columns[b]};
+  if (problem_spec.rules.size() > 1) alone.rules = {problem_spec.rules[b]};
+  if (b > 0 && problem_spec.score.starts_only_first) {
     alone.score.query_start = alone.score.key_start = 0;
   }
   return alone;
@@ -203,23 +203,23 @@ void CopyFactors(const SmallCase& from, SmallCase& to) {
 }
 
 // A grid over (sequence, head, row, column) that varies along all of them.
-void Spread(Outline& outline) {
-  outline.diagonal_rows = 0;
-  if (outline.mask) outline.mask = Outline::Axes{};
-  outline.bias = {};
+void Spread(ProblemSpec& problem_spec) {
+  problem_spec.diagonal_rows = 0;
+  if (problem_spec.mask) problem_spec.mask = ProblemSpec::Axes{};
+  problem_spec.bias = {};
 }
 
 TEST(Sources, PackedSequencesAreOneProblemEach) {
   ForRandomProblems(
       kProblems, LawSpace(), [](const AttentionProblem& p, Random& random) {
-        Outline outline = OutlineOf(p);
-        outline.row_stats = true;
-        Spread(outline);
-        SmallCase all(InDoubles(Build(outline)));
+        ProblemSpec problem_spec = SpecOf(p);
+        problem_spec.row_stats = true;
+        Spread(problem_spec);
+        SmallCase all(InDoubles(Build(problem_spec)));
         all.FillInputs(random);
         all.Run();
-        for (size_t b = 0; b < outline.rows.size(); ++b) {
-          SmallCase alone(InDoubles(Build(Alone(outline, b))));
+        for (size_t b = 0; b < problem_spec.rows.size(); ++b) {
+          SmallCase alone(InDoubles(Build(Alone(problem_spec, b))));
           alone.FillInputs(random);  // its pages
           CopyFactors(all, alone);
           TakeSequence(all, static_cast<int64_t>(b), alone);
@@ -244,17 +244,17 @@ TEST(Sources, GradientsOfPackedSequencesAreThoseOfEach) {
   space.forward = false;
   ForRandomProblems(
       kProblems, space, [](const AttentionProblem& p, Random& random) {
-        Outline outline = OutlineOf(p);
-        outline.gradients = {};
-        Spread(outline);
-        SmallCase all(InDoubles(Build(outline)));
+        ProblemSpec problem_spec = SpecOf(p);
+        problem_spec.gradients = {};
+        Spread(problem_spec);
+        SmallCase all(InDoubles(Build(problem_spec)));
         all.FillInputs(random);
         RunForwardTwin(all);
         all.Run();
         std::vector<double> sinks(
             static_cast<size_t>(all.count(Slot::kGradSink)));
-        for (size_t b = 0; b < outline.rows.size(); ++b) {
-          SmallCase alone(InDoubles(Build(Alone(outline, b))));
+        for (size_t b = 0; b < problem_spec.rows.size(); ++b) {
+          SmallCase alone(InDoubles(Build(Alone(problem_spec, b))));
           CopyFactors(all, alone);
           TakeSequence(all, static_cast<int64_t>(b), alone);
           RunForwardTwin(alone);
@@ -268,8 +268,8 @@ TEST(Sources, GradientsOfPackedSequencesAreThoseOfEach) {
             }
           });
           const SmallCase::Column first{static_cast<int64_t>(b), 0, 0};
-          for (int64_t j = 0; j < outline.columns[b]; ++j) {
-            for (int64_t g = 0; g < outline.kv_heads; ++g) {
+          for (int64_t j = 0; j < problem_spec.columns[b]; ++j) {
+            for (int64_t g = 0; g < problem_spec.kv_heads; ++g) {
               for (const Slot slot :
                    {Slot::kGradKey, Slot::kGradKeyRope, Slot::kGradValue}) {
                 const int64_t dim = alone.problem().has(slot)
@@ -298,13 +298,13 @@ TEST(Sources, AGroupIsHeadsWithEqualKeys) {
   space.sources = space.int8 = false;
   ForRandomProblems(
       kProblems, space, [](const AttentionProblem& p, Random& random) {
-        Outline outline = OutlineOf(p);
-        outline.row_stats = true;
-        SmallCase shared(InDoubles(Build(outline)));
+        ProblemSpec problem_spec = SpecOf(p);
+        problem_spec.row_stats = true;
+        SmallCase shared(InDoubles(Build(problem_spec)));
         shared.FillInputs(random);
-        const int64_t group = outline.heads / outline.kv_heads;
-        outline.kv_heads = outline.heads;
-        SmallCase own(InDoubles(Build(outline)));
+        const int64_t group = problem_spec.heads / problem_spec.kv_heads;
+        problem_spec.kv_heads = problem_spec.heads;
+        SmallCase own(InDoubles(Build(problem_spec)));
         CopyTheRest(shared, own);
         const AttentionProblem& problem = own.problem();
         for (int64_t b = 0; b < problem.lengths.count(); ++b) {

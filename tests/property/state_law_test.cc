@@ -54,18 +54,18 @@ TEST(State, MergingPartsInAnyGroupingEqualsAttendingAtOnce) {
   constexpr int64_t kParts = 3;
   ForRandomProblems(
       kProblems, LawSpace(), [](const AttentionProblem& p, Random& random) {
-        Outline outline = OutlineOf(p);
-        outline.mask = Outline::Axes{};
-        outline.row_stats = true;
-        outline.out = {};
-        const AttentionProblem problem = InDoubles(Build(outline));
+        ProblemSpec problem_spec = SpecOf(p);
+        problem_spec.mask = ProblemSpec::Axes{};
+        problem_spec.row_stats = true;
+        problem_spec.out = {};
+        const AttentionProblem problem = InDoubles(Build(problem_spec));
         SmallCase whole(problem);
         whole.FillInputs(random);
         std::vector<SmallCase> parts;
         for (int64_t part = 0; part < kParts; ++part) {
           // A sink is one column, so it is in one part.
-          Outline partial = outline;
-          partial.sink = outline.sink && part == 1;
+          ProblemSpec partial = problem_spec;
+          partial.sink = problem_spec.sink && part == 1;
           parts.emplace_back(InDoubles(Build(partial)));
           parts.back().CopyInputs(whole);
         }
@@ -101,21 +101,21 @@ TEST(State, ASinkIsAKeyWhoseValueIsZero) {
   space.sources = space.int8 = space.shared_value = false;
   ForRandomProblems(
       kProblems, space, [](const AttentionProblem& p, Random& random) {
-        Outline outline = OutlineOf(p);
-        for (int64_t& columns : outline.columns) {
+        ProblemSpec problem_spec = SpecOf(p);
+        for (int64_t& columns : problem_spec.columns) {
           if (columns == 0) columns = 1;
         }
-        outline.rules.clear();
-        outline.mask = Outline::Axes{};
-        outline.score.bias = Score::Bias::kAfterScale;
-        outline.bias = {};
-        outline.diagonal_rows = 0;
-        outline.row_stats = true;
-        Outline longer = outline;
+        problem_spec.rules.clear();
+        problem_spec.mask = ProblemSpec::Axes{};
+        problem_spec.score.bias = Score::Bias::kAfterScale;
+        problem_spec.bias = {};
+        problem_spec.diagonal_rows = 0;
+        problem_spec.row_stats = true;
+        ProblemSpec longer = problem_spec;
         for (int64_t& columns : longer.columns) ++columns;
-        outline.sink = true;
+        problem_spec.sink = true;
         longer.sink = false;
-        SmallCase sink(InDoubles(Build(outline)));
+        SmallCase sink(InDoubles(Build(problem_spec)));
         SmallCase key(InDoubles(Build(longer)));
         const AttentionProblem& problem = sink.problem();
         sink.FillInputs(random);

@@ -21,108 +21,108 @@ using Numbers = std::vector<double>;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-Outline Backward(int64_t rows, int64_t columns) {
-  Outline outline;
-  outline.direction = Direction::kBackward;
-  outline.rows = {rows};
-  outline.columns = {columns};
-  outline.gradients.bias = true;
-  return outline;
+ProblemSpec Backward(int64_t rows, int64_t columns) {
+  ProblemSpec problem_spec;
+  problem_spec.direction = Direction::kBackward;
+  problem_spec.rows = {rows};
+  problem_spec.columns = {columns};
+  problem_spec.gradients.bias = true;
+  return problem_spec;
 }
 
 // Several heads and sequences, one of them without keys, one without queries.
-Outline Several() {
-  Outline outline = Backward(0, 0);
-  outline.heads = 4;
-  outline.kv_heads = 2;
-  outline.qk_dim = 3;
-  outline.v_dim = 2;
-  outline.rows = {3, 2, 0, 4};
-  outline.columns = {4, 0, 2, 3};
-  outline.rules = {Causal()};
-  outline.score.scale = 0.6f;
-  return outline;
+ProblemSpec Several() {
+  ProblemSpec problem_spec = Backward(0, 0);
+  problem_spec.heads = 4;
+  problem_spec.kv_heads = 2;
+  problem_spec.qk_dim = 3;
+  problem_spec.v_dim = 2;
+  problem_spec.rows = {3, 2, 0, 4};
+  problem_spec.columns = {4, 0, 2, 3};
+  problem_spec.rules = {Causal()};
+  problem_spec.score.scale = 0.6f;
+  return problem_spec;
 }
 
 struct Feature {
   std::string name;
-  void (*add)(Outline&);
+  void (*add)(ProblemSpec&);
 };
 
-void Use(Outline& outline, Score::Bias bias, Outline::Axes axes) {
-  outline.score.bias = bias;
-  outline.bias = axes;
+void Use(ProblemSpec& problem_spec, Score::Bias bias, ProblemSpec::Axes axes) {
+  problem_spec.score.bias = bias;
+  problem_spec.bias = axes;
 }
 
 const Feature kFeatures[] = {
-    {"Plain", [](Outline&) {}},
-    {"NoMask", [](Outline& o) { o.rules.clear(); }},
-    {"MaskTensor", [](Outline& o) { o.mask = Outline::Axes{}; }},
-    {"Rope", [](Outline& o) { o.rope_dim = 2; }},
-    {"Sink", [](Outline& o) { o.sink = true; }},
+    {"Plain", [](ProblemSpec&) {}},
+    {"NoMask", [](ProblemSpec& o) { o.rules.clear(); }},
+    {"MaskTensor", [](ProblemSpec& o) { o.mask = ProblemSpec::Axes{}; }},
+    {"Rope", [](ProblemSpec& o) { o.rope_dim = 2; }},
+    {"Sink", [](ProblemSpec& o) { o.sink = true; }},
     {"Dropout",
-     [](Outline& o) {
+     [](ProblemSpec& o) {
        o.keep = true;
        o.score.keep_probability = 0.7f;
      }},
     {"ValueIsKey",
-     [](Outline& o) {
+     [](ProblemSpec& o) {
        o.value_is_key = true;
        o.rope_dim = 1;
      }},
     {"BiasBeforeScale",
-     [](Outline& o) { Use(o, Score::Bias::kBeforeScale, {}); }},
+     [](ProblemSpec& o) { Use(o, Score::Bias::kBeforeScale, {}); }},
     {"BiasAfterScale",
-     [](Outline& o) { Use(o, Score::Bias::kAfterScale, {}); }},
+     [](ProblemSpec& o) { Use(o, Score::Bias::kAfterScale, {}); }},
     {"BiasOfOneRow",
-     [](Outline& o) {
+     [](ProblemSpec& o) {
        Use(o, Score::Bias::kAfterScale, {true, true, false});
      }},
     {"BiasOfAllSequences",
-     [](Outline& o) {
+     [](ProblemSpec& o) {
        Use(o, Score::Bias::kBeforeScale, {false, true, true});
      }},
     {"BiasOfAllHeads",
-     [](Outline& o) {
+     [](ProblemSpec& o) {
        Use(o, Score::Bias::kAfterScale, {true, false, true});
      }},
     {"BiasAlongDiagonals",
-     [](Outline& o) {
+     [](ProblemSpec& o) {
        o.rules = {CausalTopLeft()};
        Use(o, Score::Bias::kAfterScale, {false, true, true});
        o.diagonal_rows = 2;
      }},
     {"Alibi",
-     [](Outline& o) {
+     [](ProblemSpec& o) {
        Use(o, Score::Bias::kAlibi, {false, true, true});
      }},
     {"AlibiSqrtWithStarts",
-     [](Outline& o) {
+     [](ProblemSpec& o) {
        Use(o, Score::Bias::kAlibiSqrt, {true, true, true});
        o.score.query_start = 2;
        o.score.key_start = -3;
        o.score.starts_only_first = true;
      }},
     {"Gathered",
-     [](Outline& o) {
+     [](ProblemSpec& o) {
        o.selection = KvSource::Selection::kTopK;
        o.top_k = 3;
        o.gather_rows = 2;
      }},
     {"CountsOnDevice",
-     [](Outline& o) {
+     [](ProblemSpec& o) {
        o.query_lengths = o.key_lengths = Lengths::Device::kCounts;
      }},
     {"EndsOnDevice",
-     [](Outline& o) {
+     [](ProblemSpec& o) {
        o.query_lengths = o.key_lengths = Lengths::Device::kEnds;
      }},
     {"Everything",
-     [](Outline& o) {
+     [](ProblemSpec& o) {
        Use(o, Score::Bias::kBeforeScale, {});
        o.rope_dim = 1;
        o.sink = o.keep = true;
-       o.mask = UsualMaskAxes();
+       o.mask = DefaultMaskAxes();
        o.score.keep_probability = 0.5f;
      }},
 };
@@ -130,9 +130,9 @@ const Feature kFeatures[] = {
 class Slopes : public testing::TestWithParam<Feature> {};
 
 TEST_P(Slopes, AreTheGradients) {
-  Outline outline = Several();
-  GetParam().add(outline);
-  const AttentionProblem problem = Build(outline);
+  ProblemSpec problem_spec = Several();
+  GetParam().add(problem_spec);
+  const AttentionProblem problem = Build(problem_spec);
   ASSERT_TRUE(CheckProblem(problem).ok()) << CheckProblem(problem).message();
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     Random random(seed);
@@ -143,22 +143,22 @@ TEST_P(Slopes, AreTheGradients) {
 
 // More rows than one chunk, more columns than one slice.
 TEST(Backward, IsTheSlopeForLongSequences) {
-  Outline outline = Several();
-  outline.rows = {90, 3};
-  outline.columns = {100, 40};
-  outline.sink = true;
-  outline.score.bias = Score::Bias::kAfterScale;
-  outline.bias = {.sequence = false, .head = true, .row = false};
+  ProblemSpec problem_spec = Several();
+  problem_spec.rows = {90, 3};
+  problem_spec.columns = {100, 40};
+  problem_spec.sink = true;
+  problem_spec.score.bias = Score::Bias::kAfterScale;
+  problem_spec.bias = {.sequence = false, .head = true, .row = false};
   Random random(6);
-  const SmallCase backward = RunBackward(Build(outline), random);
+  const SmallCase backward = RunBackward(Build(problem_spec), random);
   ExpectSlopes(backward, 40, random);
 }
 
 // The same with f32 tensors, whose results are rounded once.
 TEST_P(Slopes, AreTheGradientsOfFloats) {
-  Outline outline = Several();
-  GetParam().add(outline);
-  const AttentionProblem problem = Build(outline);
+  ProblemSpec problem_spec = Several();
+  GetParam().add(problem_spec);
+  const AttentionProblem problem = Build(problem_spec);
   Random random(9);
   Random again(9);
   const SmallCase doubles = RunBackward(problem, random);
@@ -192,12 +192,12 @@ void ExpectAll(const SmallCase& example, Slot slot, double value) {
 // p = exp(225 / sqrt(128) - 3) / 3, ds = 0 and
 // dsink = -256 * 256 * exp(-3) / 3 * p * 225.
 TEST(Backward, TakesRowMaxAndSumAsTheyAre) {
-  Outline outline = Backward(256, 256);
-  outline.dtype = outline.out_dtype = DType::kF16;
-  outline.qk_dim = outline.v_dim = 128;
-  outline.score.scale = 1 / std::sqrt(128.0f);
-  outline.sink = true;
-  SmallCase sample(Build(outline));
+  ProblemSpec problem_spec = Backward(256, 256);
+  problem_spec.dtype = problem_spec.out_dtype = DType::kF16;
+  problem_spec.qk_dim = problem_spec.v_dim = 128;
+  problem_spec.score.scale = 1 / std::sqrt(128.0f);
+  problem_spec.sink = true;
+  SmallCase sample(Build(problem_spec));
   for (const Slot slot :
        {Slot::kQuery, Slot::kKey, Slot::kValue, Slot::kOut, Slot::kGradOut}) {
     for (int64_t n = 1; n < sample.count(slot); n += 2) {
@@ -209,7 +209,7 @@ TEST(Backward, TakesRowMaxAndSumAsTheyAre) {
   sample.Run();
   ExpectAll(sample, Slot::kGradQuery, 0);
   ExpectAll(sample, Slot::kGradKey, 0);
-  const double scale = outline.score.scale;
+  const double scale = problem_spec.score.scale;
   const double p = std::exp(scale * 225 - 3) / 3;
   const double expected = -65536 * std::exp(-3.0) / 3 * p * 225;
   EXPECT_NEAR(expected, -1.76e12, 0.01e12);
@@ -221,13 +221,14 @@ TEST(Backward, TakesRowMaxAndSumAsTheyAre) {
 // least f16, which rounds to 0 but is there in f32.
 TEST(Backward, TinyGradientsRoundToZeroInHalfPrecision) {
   for (const bool half : {true, false}) {
-    Outline outline = Backward(1, 8);
-    outline.dtype = outline.out_dtype = half ? DType::kF16 : DType::kF32;
-    outline.heads = 16;
-    outline.qk_dim = outline.v_dim = 4;
-    outline.selection = KvSource::Selection::kTopK;
-    outline.top_k = 8;
-    SmallCase sample(Build(outline));
+    ProblemSpec problem_spec = Backward(1, 8);
+    problem_spec.dtype = problem_spec.out_dtype =
+        half ? DType::kF16 : DType::kF32;
+    problem_spec.heads = 16;
+    problem_spec.qk_dim = problem_spec.v_dim = 4;
+    problem_spec.selection = KvSource::Selection::kTopK;
+    problem_spec.top_k = 8;
+    SmallCase sample(Build(problem_spec));
     for (const Slot slot :
          {Slot::kQuery, Slot::kKey, Slot::kValue, Slot::kOut, Slot::kGradOut}) {
       sample.Set(slot,
@@ -246,9 +247,9 @@ TEST(Backward, TinyGradientsRoundToZeroInHalfPrecision) {
 }
 
 TEST(Backward, DeltaComesFromTheOutputGiven) {
-  Outline outline = Backward(1, 1);
-  outline.score.scale = 0.5f;
-  SmallCase example(Build(outline));
+  ProblemSpec problem_spec = Backward(1, 1);
+  problem_spec.score.scale = 0.5f;
+  SmallCase example(Build(problem_spec));
   example.Set(Slot::kQuery, {3});
   example.Set(Slot::kKey, {4});
   example.Set(Slot::kValue, {5});
@@ -269,10 +270,10 @@ TEST(Backward, WhatIsNotSeenHasNoGradient) {
   for (const auto& [max, sum] :
        {std::pair{-FLT_MAX, FLT_MAX}, std::pair{0.0f, 0.0f},
         std::pair{-INFINITY, 0.0f}}) {
-    Outline outline = Backward(3, 3);
-    outline.sink = true;
-    outline.mask = UsualMaskAxes();
-    SmallCase example(Build(outline));
+    ProblemSpec problem_spec = Backward(3, 3);
+    problem_spec.sink = true;
+    problem_spec.mask = DefaultMaskAxes();
+    SmallCase example(Build(problem_spec));
     example.Set(Slot::kMask, {1, 1, 1, 0, 0, 1, 0, 0, 1});
     example.Set(Slot::kQuery, {kNan, 1, 1});
     example.Set(Slot::kKey, {1, 1, kNan});
@@ -305,10 +306,10 @@ TEST(Backward, ASumOfZeroMeansNoWeight) {
 }
 
 TEST(Backward, AColumnListedTwiceCountsTwice) {
-  Outline outline = Backward(1, 2);
-  outline.selection = KvSource::Selection::kTopK;
-  outline.top_k = 3;
-  SmallCase example(Build(outline));
+  ProblemSpec problem_spec = Backward(1, 2);
+  problem_spec.selection = KvSource::Selection::kTopK;
+  problem_spec.top_k = 3;
+  SmallCase example(Build(problem_spec));
   example.Set(Slot::kTopK, {1, 1, -1});
   example.Set(Slot::kGradOut, {1});
   example.Set(Slot::kRowSum, {2});
@@ -317,25 +318,25 @@ TEST(Backward, AColumnListedTwiceCountsTwice) {
 }
 
 TEST(Backward, WritesOnlyTheGradientsWanted) {
-  Outline outline = Several();
-  outline.sink = true;
-  outline.gradients = {.query = false,
-                       .key = true,
-                       .value = false,
-                       .bias = false,
-                       .sink = false};
+  ProblemSpec problem_spec = Several();
+  problem_spec.sink = true;
+  problem_spec.gradients = {.query = false,
+                            .key = true,
+                            .value = false,
+                            .bias = false,
+                            .sink = false};
   Random random(3);
   Random again(3);
-  const SmallCase some = RunBackward(Build(outline), random);
-  outline.gradients = {};
-  const SmallCase all = RunBackward(Build(outline), again);
+  const SmallCase some = RunBackward(Build(problem_spec), random);
+  problem_spec.gradients = {};
+  const SmallCase all = RunBackward(Build(problem_spec), again);
   EXPECT_EQ(some.Get(Slot::kGradKey), all.Get(Slot::kGradKey));
   EXPECT_EQ(some.count(Slot::kGradQuery), 0);
 }
 
 TEST(Backward, RowsWithoutASequenceAreZero) {
-  Outline outline = Backward(2, 2);
-  AttentionProblem problem = Build(outline);
+  ProblemSpec problem_spec = Backward(2, 2);
+  AttentionProblem problem = Build(problem_spec);
   for (TensorSpec& spec : problem.tensors) {
     if (spec.placement == Placement::kStrided && spec.dims[1] == 2) {
       spec.dims[1] = 4;

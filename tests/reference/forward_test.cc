@@ -31,12 +31,12 @@ void ExpectNear(const SmallCase& at, Slot slot, const Numbers& expected,
 }
 
 // One head, one channel, `rows` queries and `columns` keys of one sequence.
-Outline OneHead(int64_t rows, int64_t columns) {
-  Outline outline;
-  outline.rows = {rows};
-  outline.columns = {columns};
-  outline.row_stats = true;
-  return outline;
+ProblemSpec OneHead(int64_t rows, int64_t columns) {
+  ProblemSpec problem_spec;
+  problem_spec.rows = {rows};
+  problem_spec.columns = {columns};
+  problem_spec.row_stats = true;
+  return problem_spec;
 }
 
 // The specification's example: q = [1, 2], k = [1, 2, 3], v = [1, 10, 100],
@@ -53,14 +53,14 @@ class WorkedExample : public testing::TestWithParam<Variant> {};
 
 TEST_P(WorkedExample, GivesTheNumbersOfTheSpecification) {
   const Variant& variant = GetParam();
-  Outline outline = OneHead(2, 3);
-  outline.rules = {Causal()};
-  outline.score.scale = 0.5f;
-  outline.score.bias = variant.bias;
-  outline.sink = variant.sink;
-  outline.keep = variant.dropout;
-  outline.score.keep_probability = variant.dropout ? 0.5f : 1.0f;
-  SmallCase example(Build(outline));
+  ProblemSpec problem_spec = OneHead(2, 3);
+  problem_spec.rules = {Causal()};
+  problem_spec.score.scale = 0.5f;
+  problem_spec.score.bias = variant.bias;
+  problem_spec.sink = variant.sink;
+  problem_spec.keep = variant.dropout;
+  problem_spec.score.keep_probability = variant.dropout ? 0.5f : 1.0f;
+  SmallCase example(Build(problem_spec));
   example.Set(Slot::kQuery, {1, 2});
   example.Set(Slot::kKey, {1, 2, 3});
   example.Set(Slot::kValue, {1, 10, 100});
@@ -109,11 +109,11 @@ TEST(Forward, InferenceExample) {
        {std::tuple{false, false, 1.861995, Numbers{1.26696, 1.0}},
         std::tuple{true, false, 1.313262, Numbers{.73106, .26894}},
         std::tuple{true, true, 1.680270, Numbers{.50648, .18632}}}) {
-    Outline outline = OneHead(1, 3);
-    outline.qk_dim = outline.v_dim = 2;
-    outline.sink = sink;
-    if (masked) outline.mask = UsualMaskAxes();
-    SmallCase example(Build(outline));
+    ProblemSpec problem_spec = OneHead(1, 3);
+    problem_spec.qk_dim = problem_spec.v_dim = 2;
+    problem_spec.sink = sink;
+    if (masked) problem_spec.mask = DefaultMaskAxes();
+    SmallCase example(Build(problem_spec));
     example.Set(Slot::kQuery, {1, 0});
     example.Set(Slot::kKey, {1, 0, 0, 1, 1, 1});
     example.Set(Slot::kValue, {1, 0, 0, 1, 2, 2});
@@ -130,11 +130,11 @@ TEST(Forward, InferenceExample) {
 // One query of 2 against keys 1 and 3 with values 4 and -8. Scores are 1 and 3
 // with key scale 0.5, weights exp(-2) and 1, as integers 1 and 10.
 TEST(Forward, EightBitQueriesRoundTheWeights) {
-  Outline outline = OneHead(1, 2);
-  outline.dtype = DType::kI8;
-  outline.keys.scales = Outline::Scales::kTensor;
-  outline.out_dtype = DType::kF32;
-  SmallCase example(Build(outline));
+  ProblemSpec problem_spec = OneHead(1, 2);
+  problem_spec.dtype = DType::kI8;
+  problem_spec.keys.scales = ProblemSpec::Scales::kTensor;
+  problem_spec.out_dtype = DType::kF32;
+  SmallCase example(Build(problem_spec));
   ASSERT_TRUE(CheckProblem(example.problem()).ok());
   example.Set(Slot::kQuery, {2});
   example.Set(Slot::kKey, {1, 3});
@@ -154,11 +154,11 @@ TEST(Forward, EightBitQueriesRoundTheWeights) {
 
 // 0.1 as the hardware takes it: the pattern of an f32 without 13 of its bits.
 TEST(Forward, ScalesInTheHardwaresDress) {
-  Outline outline = OneHead(1, 1);
-  outline.dtype = DType::kI8;
-  outline.keys.scales = Outline::Scales::kTensor;
-  outline.out_dtype = DType::kF32;
-  AttentionProblem problem = Build(outline);
+  ProblemSpec problem_spec = OneHead(1, 1);
+  problem_spec.dtype = DType::kI8;
+  problem_spec.keys.scales = ProblemSpec::Scales::kTensor;
+  problem_spec.out_dtype = DType::kF32;
+  AttentionProblem problem = Build(problem_spec);
   problem[Slot::kKeyScale].dtype = DType::kU64;
   problem[Slot::kValueScale].dtype = DType::kU64;
   ASSERT_TRUE(CheckProblem(problem).ok());
@@ -175,11 +175,11 @@ TEST(Forward, ScalesInTheHardwaresDress) {
 }
 
 TEST(Forward, RowsThatSeeNothing) {
-  Outline outline = OneHead(5, 3);
-  outline.rules = {Causal()};  // rows 0 and 1 are above every key
+  ProblemSpec problem_spec = OneHead(5, 3);
+  problem_spec.rules = {Causal()};  // rows 0 and 1 are above every key
   for (const bool sink : {false, true}) {
-    outline.sink = sink;
-    SmallCase example(Build(outline));
+    problem_spec.sink = sink;
+    SmallCase example(Build(problem_spec));
     example.Set(Slot::kQuery, {kNan, kInf, 1, 1, 1});
     example.Set(Slot::kKey, {1, 1, 1});
     example.Set(Slot::kValue, {1, 2, 3});
@@ -195,11 +195,11 @@ TEST(Forward, RowsThatSeeNothing) {
 }
 
 TEST(Forward, SequencesWithoutKeysAndEmptyListsAreZeroThroughout) {
-  Outline outline = OneHead(2, 0);
-  outline.rows = {2, 0, 1};
-  outline.columns = {0, 3, 2};
-  outline.sink = true;
-  SmallCase example(Build(outline));
+  ProblemSpec problem_spec = OneHead(2, 0);
+  problem_spec.rows = {2, 0, 1};
+  problem_spec.columns = {0, 3, 2};
+  problem_spec.sink = true;
+  SmallCase example(Build(problem_spec));
   example.Set(Slot::kValue, {1, 2, 3, 4, 4});
   example.Set(Slot::kSink, {-kInf});
   example.Run();
@@ -207,7 +207,7 @@ TEST(Forward, SequencesWithoutKeysAndEmptyListsAreZeroThroughout) {
   ExpectNear(example, Slot::kRowMax, {0, 0, 0}, 0);
   ExpectNear(example, Slot::kRowSum, {0, 0, 2}, 1e-6);
 
-  Outline gathered = OneHead(2, 3);
+  ProblemSpec gathered = OneHead(2, 3);
   gathered.selection = KvSource::Selection::kTopK;
   gathered.top_k = 2;
   SmallCase lists(Build(gathered));
@@ -219,10 +219,10 @@ TEST(Forward, SequencesWithoutKeysAndEmptyListsAreZeroThroughout) {
 }
 
 TEST(Forward, HiddenKeysAndValuesNeverLeak) {
-  Outline outline = OneHead(1, 4);
-  outline.rules = {TopLeftBand(1, 3)};
-  outline.mask = UsualMaskAxes();
-  SmallCase example(Build(outline));
+  ProblemSpec problem_spec = OneHead(1, 4);
+  problem_spec.rules = {TopLeftBand(1, 3)};
+  problem_spec.mask = DefaultMaskAxes();
+  SmallCase example(Build(problem_spec));
   example.Set(Slot::kQuery, {1});
   example.Set(Slot::kKey, {kNan, 0, kInf, 0});
   example.Set(Slot::kValue, {kInf, 3, kNan, 5});
@@ -250,10 +250,10 @@ TEST(Forward, InfinitiesFollowTheFormula) {
 
 // A third head of the query shares the first kv head of two, and so on.
 TEST(Forward, HeadsOfAGroupShareKeysAndLanesHoldCopies) {
-  Outline outline = OneHead(1, 1);
-  outline.heads = 4;
-  outline.kv_heads = 2;
-  AttentionProblem problem = Build(outline);
+  ProblemSpec problem_spec = OneHead(1, 1);
+  problem_spec.heads = 4;
+  problem_spec.kv_heads = 2;
+  AttentionProblem problem = Build(problem_spec);
   for (const Slot slot : {Slot::kRowMax, Slot::kRowSum}) {
     problem[slot] = DenseSpec(DType::kF32, {1, 4, 1, 8});
   }
@@ -270,10 +270,10 @@ TEST(Forward, HeadsOfAGroupShareKeysAndLanesHoldCopies) {
 
 TEST(Forward, PlacesRowStatisticsInBlocksOrTensorRows) {
   // Two heads, lengths 1 and 2, and one row that no sequence owns.
-  Outline outline = OneHead(1, 1);
-  outline.heads = outline.kv_heads = 2;
-  outline.rows = outline.columns = {1, 2};
-  AttentionProblem problem = Build(outline);
+  ProblemSpec problem_spec = OneHead(1, 1);
+  problem_spec.heads = problem_spec.kv_heads = 2;
+  problem_spec.rows = problem_spec.columns = {1, 2};
+  AttentionProblem problem = Build(problem_spec);
   for (const Slot slot : {Slot::kQuery, Slot::kOut}) problem[slot].dims[1] = 4;
   TensorSpec same{.dtype = DType::kF32,
                   .placement = Placement::kTensorRows,
@@ -294,10 +294,10 @@ TEST(Forward, PlacesRowStatisticsInBlocksOrTensorRows) {
 
 TEST(Forward, Int8RowsAndResults) {
   // x = 0.5 * (7 + 2) = 4.5; out 1.25 * 2 rounds to even, and clamps.
-  Outline outline = OneHead(1, 1);
-  outline.qk_dim = outline.v_dim = 3;
-  outline.keys = {Outline::Scales::kChannel, true};
-  SmallCase dense(Build(outline));
+  ProblemSpec problem_spec = OneHead(1, 1);
+  problem_spec.qk_dim = problem_spec.v_dim = 3;
+  problem_spec.keys = {ProblemSpec::Scales::kChannel, true};
+  SmallCase dense(Build(problem_spec));
   dense.Set(Slot::kQuery, {1, 1, 1});
   dense.Set(Slot::kKey, {7, 0, 0});
   dense.Set(Slot::kKeyScale, {0.5, 1, 1});
@@ -309,9 +309,9 @@ TEST(Forward, Int8RowsAndResults) {
   ExpectNear(dense, Slot::kRowMax, {4.5}, 0);
   ExpectNear(dense, Slot::kOut, {4.5, -256, 3}, 0);
 
-  Outline rounded = OneHead(1, 1);
+  ProblemSpec rounded = OneHead(1, 1);
   rounded.v_dim = 6;
-  rounded.out = {Outline::Scales::kChannel, true};
+  rounded.out = {ProblemSpec::Scales::kChannel, true};
   SmallCase bytes(Build(rounded));
   bytes.Set(Slot::kValue, {1.25, -100, 0, 1.75, 100, kNan});
   bytes.Set(Slot::kOutScale, {2, 2, 1, 2, 2, 1});
@@ -321,10 +321,10 @@ TEST(Forward, Int8RowsAndResults) {
 }
 
 TEST(Forward, Int8RowThatSeesNothingIsTheOffset) {
-  Outline outline = OneHead(2, 1);
-  outline.rules = {Causal()};
-  outline.out = {Outline::Scales::kTensor, true};
-  SmallCase example(Build(outline));
+  ProblemSpec problem_spec = OneHead(2, 1);
+  problem_spec.rules = {Causal()};
+  problem_spec.out = {ProblemSpec::Scales::kTensor, true};
+  SmallCase example(Build(problem_spec));
   example.Set(Slot::kOutScale, {2});
   example.Set(Slot::kOutOffset, {-7});
   example.Set(Slot::kValue, {5});
@@ -336,10 +336,10 @@ TEST(Forward, Int8RowThatSeesNothingIsTheOffset) {
 // block 5, keys 16..19 rows 0..3 of block 2. What else pages hold is never
 // read, and a page that does not exist holds no key.
 TEST(Forward, PagedKeys) {
-  Outline outline = OneHead(1, 20);
-  outline.source = KvSource::Rows::kPaged;
-  outline.page_rows = 16;
-  AttentionProblem problem = Build(outline);
+  ProblemSpec problem_spec = OneHead(1, 20);
+  problem_spec.source = KvSource::Rows::kPaged;
+  problem_spec.page_rows = 16;
+  AttentionProblem problem = Build(problem_spec);
   for (const Slot slot : {Slot::kKey, Slot::kValue}) problem[slot].dims[0] = 6;
   problem[Slot::kBlockTable] = DenseSpec(DType::kI32, {1, 3, 1, 1});
   SmallCase example(problem);
@@ -369,10 +369,10 @@ TEST(Forward, PagedKeys) {
 
 // 8 rows, 1 of padding and 3 keys: rows 4, 5, 6.
 TEST(Forward, LeftPadding) {
-  Outline outline = OneHead(1, 8);
-  outline.key_padding = true;
-  outline.key_lengths = Lengths::Device::kCounts;
-  SmallCase example(Build(outline));
+  ProblemSpec problem_spec = OneHead(1, 8);
+  problem_spec.key_padding = true;
+  problem_spec.key_lengths = Lengths::Device::kCounts;
+  SmallCase example(Build(problem_spec));
   example.Set(Slot::kKeyLengths, {3});
   example.Set(Slot::kValue, {0, 0, 0, 0, 1, 20, 300, 4000});
   for (const auto& [padding, out] :
@@ -386,9 +386,9 @@ TEST(Forward, LeftPadding) {
 
 TEST(Forward, WritesWhatItOwnsAndNothingBetween) {
   // Room for 4 rows of which 2 have an owner; channels 3 elements apart.
-  Outline outline = OneHead(2, 1);
-  outline.v_dim = 2;
-  AttentionProblem problem = Build(outline);
+  ProblemSpec problem_spec = OneHead(2, 1);
+  problem_spec.v_dim = 2;
+  AttentionProblem problem = Build(problem_spec);
   problem[Slot::kQuery].dims[1] = 4;
   problem[Slot::kOut] = {
       .dtype = DType::kF16, .dims = {1, 4, 1, 2}, .strides = {0, 6, 6, 3}};
@@ -411,12 +411,12 @@ TEST(Forward, WritesWhatItOwnsAndNothingBetween) {
 }
 
 TEST(Forward, ValueIsTheLeadingPartOfTheKey) {
-  Outline outline = OneHead(1, 2);
-  outline.qk_dim = 3;
-  outline.v_dim = 2;
-  outline.rope_dim = 1;
-  outline.value_is_key = true;
-  SmallCase example(Build(outline));
+  ProblemSpec problem_spec = OneHead(1, 2);
+  problem_spec.qk_dim = 3;
+  problem_spec.v_dim = 2;
+  problem_spec.rope_dim = 1;
+  problem_spec.value_is_key = true;
+  SmallCase example(Build(problem_spec));
   example.Set(Slot::kQuery, {1, 0, 0});
   example.Set(Slot::kQueryRope, {2});
   example.Set(Slot::kKey, {4, 5, 6, 8, 9, 10});

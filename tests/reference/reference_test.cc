@@ -17,26 +17,26 @@ namespace flashacl {
 namespace {
 
 // Long enough for several pieces of columns and chunks of rows.
-Outline Mixed(Direction direction) {
-  Outline outline;
-  outline.direction = direction;
-  outline.dtype = outline.out_dtype = DType::kBf16;
-  outline.heads = 4;
-  outline.kv_heads = 2;
-  outline.qk_dim = 9;
-  outline.rope_dim = 3;
-  outline.v_dim = 5;
-  outline.rows = {70, 0, 3};
-  outline.columns = {150, 4, 40};
-  outline.row_stats = true;
-  outline.rules = {Causal()};
-  outline.mask = UsualMaskAxes();
-  outline.score.bias = Score::Bias::kBeforeScale;
-  outline.bias = {.sequence = true, .head = false, .row = false};
-  outline.sink = outline.keep = true;
-  outline.score.keep_probability = 0.5f;
-  outline.gradients.bias = true;
-  return outline;
+ProblemSpec Mixed(Direction direction) {
+  ProblemSpec problem_spec;
+  problem_spec.direction = direction;
+  problem_spec.dtype = problem_spec.out_dtype = DType::kBf16;
+  problem_spec.heads = 4;
+  problem_spec.kv_heads = 2;
+  problem_spec.qk_dim = 9;
+  problem_spec.rope_dim = 3;
+  problem_spec.v_dim = 5;
+  problem_spec.rows = {70, 0, 3};
+  problem_spec.columns = {150, 4, 40};
+  problem_spec.row_stats = true;
+  problem_spec.rules = {Causal()};
+  problem_spec.mask = DefaultMaskAxes();
+  problem_spec.score.bias = Score::Bias::kBeforeScale;
+  problem_spec.bias = {.sequence = true, .head = false, .row = false};
+  problem_spec.sink = problem_spec.keep = true;
+  problem_spec.score.keep_probability = 0.5f;
+  problem_spec.gradients.bias = true;
+  return problem_spec;
 }
 
 class AnyWorkers : public testing::TestWithParam<Direction> {};
@@ -84,10 +84,10 @@ TEST(Reference, IsTheLastResortOfATable) {
 // Stride 0 makes tensors of any size from one element; the workspace has no
 // such trick.
 TEST(Reference, RefusesWhatNoWorkspaceHolds) {
-  Outline outline;
-  outline.rows = {1};
-  outline.columns = {1};
-  AttentionProblem problem = Build(outline);
+  ProblemSpec problem_spec;
+  problem_spec.rows = {1};
+  problem_spec.columns = {1};
+  AttentionProblem problem = Build(problem_spec);
   for (const Slot slot : {Slot::kKey, Slot::kValue}) {
     problem[slot].dims = {1, int64_t{1} << 39, 1, int64_t{1} << 20};
     problem[slot].strides = {};

@@ -109,19 +109,19 @@ TEST(RowOfGroup, NumbersPositionsFirstThenHeads) {
 class Sources : public testing::TestWithParam<KvSource::Rows> {};
 
 TEST_P(Sources, GiveTheSameRows) {
-  Outline outline;
-  outline.qk_dim = 2;
-  outline.rows = {1, 1};
-  outline.columns = {2, 3};
-  outline.source = GetParam();
-  outline.page_rows = 2;
-  outline.top_k = 1;
-  SmallCase example(Build(outline));
+  ProblemSpec problem_spec;
+  problem_spec.qk_dim = 2;
+  problem_spec.rows = {1, 1};
+  problem_spec.columns = {2, 3};
+  problem_spec.source = GetParam();
+  problem_spec.page_rows = 2;
+  problem_spec.top_k = 1;
+  SmallCase example(Build(problem_spec));
   const double none = std::numeric_limits<double>::quiet_NaN();
-  if (outline.source == KvSource::Rows::kList) {
+  if (problem_spec.source == KvSource::Rows::kList) {
     example.SetList(Slot::kKey, 1, {0, 1, 10, 11, 20, 21});
     example.SetList(Slot::kValue, 1, {5, 6, 7});
-  } else if (outline.source == KvSource::Rows::kPaged) {
+  } else if (problem_spec.source == KvSource::Rows::kPaged) {
     example.Set(Slot::kBlockTable, {1, -1, 2, 0});
     example.Set(Slot::kKey,
                 {20, 21, none, none, none, none, none, none, 0, 1, 10, 11});

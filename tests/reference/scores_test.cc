@@ -59,12 +59,12 @@ class Loaded {
   int64_t sequence_;
 };
 
-std::string Picture(const Outline& outline) {
-  const SmallCase example(Build(outline));
+std::string Picture(const ProblemSpec& problem_spec) {
+  const SmallCase example(Build(problem_spec));
   const Loaded loaded(example);
   std::string picture;
-  for (int64_t i = 0; i < outline.rows[0]; ++i) {
-    std::string row(static_cast<size_t>(outline.columns[0]), '.');
+  for (int64_t i = 0; i < problem_spec.rows[0]; ++i) {
+    std::string row(static_cast<size_t>(problem_spec.columns[0]), '.');
     for (const int64_t j : loaded.Columns(i)) row[static_cast<size_t>(j)] = '1';
     picture += (i == 0 ? "" : " / ") + row;
   }
@@ -72,11 +72,11 @@ std::string Picture(const Outline& outline) {
 }
 
 std::string Picture(int64_t rows, int64_t columns, const MaskRule& rule) {
-  Outline outline;
-  outline.rows = {rows};
-  outline.columns = {columns};
-  outline.rules = {rule};
-  return Picture(outline);
+  ProblemSpec problem_spec;
+  problem_spec.rows = {rows};
+  problem_spec.columns = {columns};
+  problem_spec.rules = {rule};
+  return Picture(problem_spec);
 }
 
 MaskRule CausalWithPrefix(int64_t prefix) {
@@ -103,14 +103,14 @@ TEST(Visible, PicturesOfTheSpecification) {
 }
 
 TEST(Visible, TopKListsEndAtTheFirstNegativeAndMayRepeat) {
-  Outline outline;
-  outline.rows = {3};
-  outline.columns = {7};
-  outline.rules = {Causal()};  // row i sees columns 0 .. i + 4
-  outline.selection = KvSource::Selection::kTopK;
-  outline.top_k = 4;
-  outline.gather_rows = 2;
-  SmallCase example(Build(outline));
+  ProblemSpec problem_spec;
+  problem_spec.rows = {3};
+  problem_spec.columns = {7};
+  problem_spec.rules = {Causal()};  // row i sees columns 0 .. i + 4
+  problem_spec.selection = KvSource::Selection::kTopK;
+  problem_spec.top_k = 4;
+  problem_spec.gather_rows = 2;
+  SmallCase example(Build(problem_spec));
   example.Set(Slot::kTopK, {3, 0, -1, 1,    // 6 and 7 are not seen
                             2, 2, 1e9, 0,   // twice, nowhere, 0 and 1
                             3, 9, -5, 0});  // 7 does not exist
@@ -122,10 +122,10 @@ TEST(Visible, TopKListsEndAtTheFirstNegativeAndMayRepeat) {
 
 TEST(Visible, MaskTensorsHideWhereTheyAreNotZero) {
   // Two sequences, 1 x 2 and 2 x 1, in one mask over packed rows and keys.
-  Outline outline;
-  outline.rows = {1, 2};
-  outline.columns = {2, 1};
-  AttentionProblem problem = Build(outline);
+  ProblemSpec problem_spec;
+  problem_spec.rows = {1, 2};
+  problem_spec.columns = {2, 1};
+  AttentionProblem problem = Build(problem_spec);
   problem[Slot::kMask] = {.dtype = DType::kU8,
                           .placement = Placement::kTensorScores,
                           .dims = {1, 1, 3, 3},
@@ -139,19 +139,19 @@ TEST(Visible, MaskTensorsHideWhereTheyAreNotZero) {
   EXPECT_EQ(Loaded(example, 1).Columns(1), (std::vector<int64_t>{0}));
 }
 
-Outline AlibiOutline(Score::Bias bias) {
-  Outline outline;
-  outline.rows = {4, 4};
-  outline.columns = {4, 4};
-  outline.score.bias = bias;
-  outline.bias = {.sequence = false};
-  return outline;
+ProblemSpec AlibiSpec(Score::Bias bias) {
+  ProblemSpec problem_spec;
+  problem_spec.rows = {4, 4};
+  problem_spec.columns = {4, 4};
+  problem_spec.score.bias = bias;
+  problem_spec.bias = {.sequence = false};
+  return problem_spec;
 }
 
 TEST(Scores, AlibiOfTheSpecification) {
-  Outline outline = AlibiOutline(Score::Bias::kAlibi);
+  ProblemSpec problem_spec = AlibiSpec(Score::Bias::kAlibi);
   const auto rows = [&](int64_t sequence, int64_t i) {
-    SmallCase example(Build(outline));
+    SmallCase example(Build(problem_spec));
     example.Set(Slot::kBias, {0.5});
     const Loaded loaded(example, sequence);
     std::vector<double> scores;
@@ -163,15 +163,15 @@ TEST(Scores, AlibiOfTheSpecification) {
     for (size_t n = 0; n < 4; ++n) EXPECT_NEAR(found[n], expected[n], 1e-4);
   };
   expect(rows(0, 0), {0, -0.5, -1, -1.5});
-  outline.score.key_start = 1;
-  outline.score.query_start = 3;
+  problem_spec.score.key_start = 1;
+  problem_spec.score.query_start = 3;
   expect(rows(0, 0), {-1, -0.5, 0, -0.5});
   expect(rows(0, 3), {-2.5, -2, -1.5, -1});
   expect(rows(1, 3), {-2.5, -2, -1.5, -1});
-  outline.score.bias = Score::Bias::kAlibiSqrt;
+  problem_spec.score.bias = Score::Bias::kAlibiSqrt;
   expect(rows(0, 0), {-0.7071, -0.5, 0, -0.5});
   expect(rows(0, 3), {-1.1180, -1, -0.8660, -0.7071});
-  outline.score.starts_only_first = true;
+  problem_spec.score.starts_only_first = true;
   expect(rows(0, 3), {-1.1180, -1, -0.8660, -0.7071});
   expect(rows(1, 0), {0, -0.5, -0.7071, -0.8660});
 }
@@ -181,13 +181,13 @@ TEST(Scores, AlibiOfTheSpecification) {
 TEST(Scores, CompressedBiasOfTheSpecification) {
   constexpr int64_t kSide = 1536;
   constexpr int64_t kMissing = 512;
-  Outline outline;
-  outline.rows = outline.columns = {1200, kSide};
-  outline.rules = {Causal()};
-  outline.score.bias = Score::Bias::kAfterScale;
-  outline.bias = {.sequence = false};
-  outline.diagonal_rows = 1024;
-  SmallCase example(Build(outline));
+  ProblemSpec problem_spec;
+  problem_spec.rows = problem_spec.columns = {1200, kSide};
+  problem_spec.rules = {Causal()};
+  problem_spec.score.bias = Score::Bias::kAfterScale;
+  problem_spec.bias = {.sequence = false};
+  problem_spec.diagonal_rows = 1024;
+  SmallCase example(Build(problem_spec));
   ASSERT_EQ(example.count(Slot::kBias), 1024 * kSide);
   const auto bias = [](int64_t distance) {
     return static_cast<double>(distance) * 0.25;
@@ -216,22 +216,23 @@ TEST(Scores, CompressedBiasOfTheSpecification) {
 // Bits run over heads, rows and columns of one sequence, then of the next,
 // without padding: lengths 2 x 3 and 1 x 2, two heads, 16 bits.
 TEST(Scores, DropoutBitsArePackedLowBitFirst) {
-  Outline outline;
-  outline.heads = outline.kv_heads = 2;
-  outline.rows = {2, 1};
-  outline.columns = {3, 2};
-  outline.keep = true;
-  outline.score.keep_probability = 0.25f;
+  ProblemSpec problem_spec;
+  problem_spec.heads = problem_spec.kv_heads = 2;
+  problem_spec.rows = {2, 1};
+  problem_spec.columns = {3, 2};
+  problem_spec.keep = true;
+  problem_spec.score.keep_probability = 0.25f;
   for (int64_t bit = 0; bit < 16; ++bit) {
-    SmallCase example(Build(outline));
+    SmallCase example(Build(problem_spec));
     example.Set(Slot::kKeep, {bit < 8 ? std::exp2(bit) : 0.0,
                               bit < 8 ? 0.0 : std::exp2(bit - 8)});
     const Operands operands(example.problem(), example.bindings());
     int64_t at = 0;
     for (int64_t b = 0; b < 2; ++b) {
       for (int64_t head = 0; head < 2; ++head) {
-        for (int64_t i = 0; i < outline.rows[static_cast<size_t>(b)]; ++i) {
-          for (int64_t j = 0; j < outline.columns[static_cast<size_t>(b)];
+        for (int64_t i = 0; i < problem_spec.rows[static_cast<size_t>(b)];
+             ++i) {
+          for (int64_t j = 0; j < problem_spec.columns[static_cast<size_t>(b)];
                ++j, ++at) {
             EXPECT_EQ(
                 reference::Kept(operands, operands.keep.Plane(b, head), i, j),

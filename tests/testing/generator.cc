@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Draws an outline, builds it, and then disturbs its layout.
+// Draws an problem_spec, builds it, and then disturbs its layout.
 #include "tests/testing/generator.h"
 
 #include <gtest/gtest.h>
@@ -20,17 +20,19 @@ namespace {
 using Bias = Score::Bias;
 using Device = Lengths::Device;
 using Rows = KvSource::Rows;
-using Scales = Outline::Scales;
+using Scales = ProblemSpec::Scales;
 using Selection = KvSource::Selection;
 
-void DrawShape(Random& random, const Space& space, Outline& outline) {
-  outline.kv_heads = Sized(random, 1, std::min<int64_t>(3, space.most_heads));
-  outline.heads = outline.kv_heads *
-                  random.Within(1, std::max<int64_t>(
-                                       1, space.most_heads / outline.kv_heads));
-  outline.qk_dim = Sized(random, 1, space.most_dim);
-  outline.v_dim =
-      random.OneIn(3) ? Sized(random, 1, space.most_dim) : outline.qk_dim;
+void DrawShape(Random& random, const Space& space, ProblemSpec& problem_spec) {
+  problem_spec.kv_heads =
+      Sized(random, 1, std::min<int64_t>(3, space.most_heads));
+  problem_spec.heads =
+      problem_spec.kv_heads *
+      random.Within(
+          1, std::max<int64_t>(1, space.most_heads / problem_spec.kv_heads));
+  problem_spec.qk_dim = Sized(random, 1, space.most_dim);
+  problem_spec.v_dim =
+      random.OneIn(3) ? Sized(random, 1, space.most_dim) : problem_spec.qk_dim;
   const int64_t sequences = random.Within(1, space.most_sequences);
   const int64_t shift = random.Within(-2, 2);
   const bool alike = random.OneIn(3);
@@ -41,37 +43,37 @@ void DrawShape(Random& random, const Space& space, Outline& outline) {
     if (random.OneIn(16)) columns = 0;
     if (alike)
       columns = std::clamp<int64_t>(rows + shift, 0, space.most_columns);
-    outline.rows.push_back(rows);
-    outline.columns.push_back(columns);
+    problem_spec.rows.push_back(rows);
+    problem_spec.columns.push_back(columns);
   }
 }
 
-void DrawSource(Random& random, const Space& space, Outline& outline) {
-  const bool forward = outline.direction == Direction::kForward;
+void DrawSource(Random& random, const Space& space, ProblemSpec& problem_spec) {
+  const bool forward = problem_spec.direction == Direction::kForward;
   if (space.sources && random.OneIn(2)) {
-    if (!forward || random.OneIn(3)) outline.selection = Selection::kTopK;
+    if (!forward || random.OneIn(3)) problem_spec.selection = Selection::kTopK;
     if (forward) {
-      outline.source =
+      problem_spec.source =
           OneOf(random, {Rows::kList, Rows::kPaged, Rows::kStrided});
     }
   }
-  outline.page_rows = Sized(random, 1, 16);
-  outline.top_k = random.Within(0, space.most_columns / 2);
-  outline.gather_rows = random.OneIn(3) ? random.Within(2, 5) : 1;
+  problem_spec.page_rows = Sized(random, 1, 16);
+  problem_spec.top_k = random.Within(0, space.most_columns / 2);
+  problem_spec.gather_rows = random.OneIn(3) ? random.Within(2, 5) : 1;
   if (space.shared_value && random.OneIn(6)) {
-    outline.value_is_key = true;
-    outline.v_dim = std::min(outline.v_dim, outline.qk_dim);
+    problem_spec.value_is_key = true;
+    problem_spec.v_dim = std::min(problem_spec.v_dim, problem_spec.qk_dim);
   }
-  if (space.rope && outline.source != Rows::kList && random.OneIn(5)) {
-    outline.rope_dim = Sized(random, 1, space.most_dim / 2);
+  if (space.rope && problem_spec.source != Rows::kList && random.OneIn(5)) {
+    problem_spec.rope_dim = Sized(random, 1, space.most_dim / 2);
   }
   if (space.int8 && forward && random.OneIn(4)) {
-    outline.keys = {OneOf(random, {Scales::kTensor, Scales::kChannel}),
-                    random.OneIn(2)};
+    problem_spec.keys = {OneOf(random, {Scales::kTensor, Scales::kChannel}),
+                         random.OneIn(2)};
   }
   if (space.int8 && forward && random.OneIn(8)) {
-    outline.out = {OneOf(random, {Scales::kTensor, Scales::kChannel}),
-                   random.OneIn(2)};
+    problem_spec.out = {OneOf(random, {Scales::kTensor, Scales::kChannel}),
+                        random.OneIn(2)};
   }
 }
 
@@ -99,79 +101,82 @@ MaskRule DrawRule(Random& random, const Space& space) {
   return rule;
 }
 
-Outline::Axes DrawAxes(Random& random) {
+ProblemSpec::Axes DrawAxes(Random& random) {
   return {random.OneIn(2), random.OneIn(2), !random.OneIn(4)};
 }
 
-void DrawMask(Random& random, const Space& space, Outline& outline) {
+void DrawMask(Random& random, const Space& space, ProblemSpec& problem_spec) {
   if (!space.masks) return;
   if (random.OneIn(3)) {
-    outline.rules = {DrawRule(random, space)};
+    problem_spec.rules = {DrawRule(random, space)};
   } else if (random.OneIn(3)) {
-    for (size_t b = 0; b < outline.rows.size(); ++b) {
-      outline.rules.push_back(DrawRule(random, space));
+    for (size_t b = 0; b < problem_spec.rows.size(); ++b) {
+      problem_spec.rules.push_back(DrawRule(random, space));
     }
   }
-  if (random.OneIn(4)) outline.mask = DrawAxes(random);
+  if (random.OneIn(4)) problem_spec.mask = DrawAxes(random);
 }
 
-void DrawScore(Random& random, const Space& space, Outline& outline) {
-  Score& score = outline.score;
-  score.scale = UsualScale(outline.qk_dim);
+void DrawScore(Random& random, const Space& space, ProblemSpec& problem_spec) {
+  Score& score = problem_spec.score;
+  score.scale = DefaultScale(problem_spec.qk_dim);
   if (random.OneIn(4)) score.scale *= 0.5f + 1.5f * random.Bell() / 3.0f;
   if (space.bias && random.OneIn(3)) {
     score.bias = OneOf(random, {Bias::kAfterScale, Bias::kBeforeScale,
                                 Bias::kAlibi, Bias::kAlibiSqrt});
-    outline.bias = DrawAxes(random);
-    if (random.OneIn(4)) outline.diagonal_rows = random.Within(1, 48);
+    problem_spec.bias = DrawAxes(random);
+    if (random.OneIn(4)) problem_spec.diagonal_rows = random.Within(1, 48);
     if (IsAlibi(score.bias) && random.OneIn(2)) {
       score.query_start = random.Within(-9, 9);
       score.key_start = random.Within(-9, 9);
       score.starts_only_first = random.OneIn(2);
     }
   }
-  outline.sink = space.sink && random.OneIn(4);
-  outline.keep = space.dropout && random.OneIn(5);
+  problem_spec.sink = space.sink && random.OneIn(4);
+  problem_spec.keep = space.dropout && random.OneIn(5);
   score.keep_probability = static_cast<float>(random.Within(1, 10)) / 10.0f;
 }
 
-void DrawLengths(Random& random, const Space& space, Outline& outline) {
+void DrawLengths(Random& random, const Space& space,
+                 ProblemSpec& problem_spec) {
   if (!space.device_lengths) return;
   if (random.OneIn(5)) {
     const auto draw = [&] {
       return OneOf(random, {Device::kNone, Device::kCounts, Device::kEnds});
     };
-    outline.query_lengths = draw();
-    outline.key_lengths =
-        outline.source == Rows::kStrided ? draw() : Device::kCounts;
+    problem_spec.query_lengths = draw();
+    problem_spec.key_lengths =
+        problem_spec.source == Rows::kStrided ? draw() : Device::kCounts;
   }
-  outline.key_padding = outline.source == Rows::kStrided &&
-                        outline.key_lengths != Device::kEnds &&
-                        random.OneIn(12);
+  problem_spec.key_padding = problem_spec.source == Rows::kStrided &&
+                             problem_spec.key_lengths != Device::kEnds &&
+                             random.OneIn(12);
 }
 
-Outline DrawOutline(Random& random, const Space& space) {
-  Outline outline;
+ProblemSpec DrawSpec(Random& random, const Space& space) {
+  ProblemSpec problem_spec;
   const bool backward = space.backward && (!space.forward || random.OneIn(3));
-  outline.direction = backward ? Direction::kBackward : Direction::kForward;
+  problem_spec.direction =
+      backward ? Direction::kBackward : Direction::kForward;
   if (space.half_types) {
-    outline.dtype = OneOf(random, {DType::kF32, DType::kF16, DType::kBf16});
+    problem_spec.dtype =
+        OneOf(random, {DType::kF32, DType::kF16, DType::kBf16});
   }
-  outline.out_dtype = outline.dtype;
+  problem_spec.out_dtype = problem_spec.dtype;
   if (space.half_types && !backward && random.OneIn(8)) {
-    outline.out_dtype = OneOf(random, {DType::kF32, DType::kBf16});
+    problem_spec.out_dtype = OneOf(random, {DType::kF32, DType::kBf16});
   }
-  DrawShape(random, space, outline);
-  DrawSource(random, space, outline);
-  DrawMask(random, space, outline);
-  DrawScore(random, space, outline);
-  DrawLengths(random, space, outline);
-  outline.row_stats = random.OneIn(2);
+  DrawShape(random, space, problem_spec);
+  DrawSource(random, space, problem_spec);
+  DrawMask(random, space, problem_spec);
+  DrawScore(random, space, problem_spec);
+  DrawLengths(random, space, problem_spec);
+  problem_spec.row_stats = random.OneIn(2);
   if (backward && random.OneIn(3)) {
-    outline.gradients = {random.OneIn(2), random.OneIn(2), random.OneIn(2),
-                         random.OneIn(2), random.OneIn(2)};
+    problem_spec.gradients = {random.OneIn(2), random.OneIn(2), random.OneIn(2),
+                              random.OneIn(2), random.OneIn(2)};
   }
-  return outline;
+  return problem_spec;
 }
 
 // Other strides for the same elements: the axes after the first in any order,
@@ -304,7 +309,7 @@ int64_t FromEnvironment(const char* name, int64_t otherwise) {
 
 AttentionProblem RandomProblem(Random& random, const Space& space) {
   for (int tries = 0; tries < 1000; ++tries) {
-    AttentionProblem problem = Build(DrawOutline(random, space));
+    AttentionProblem problem = Build(DrawSpec(random, space));
     if (space.strides && random.OneIn(2)) {
       DisturbRows(random, problem);
       DisturbStats(random, problem);
