@@ -158,7 +158,7 @@ struct Launched {
       FLASHACL_RETURN_IF_ERROR(
           executor->compressed_mask->Check(compressed_mask));
     }
-    return CheckContents(executor->plan->problem, bindings);
+    return CheckDeviceTensors(executor->plan->problem, bindings);
   }
 
   aclError operator()() const {

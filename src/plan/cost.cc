@@ -97,7 +97,7 @@ bool IsResult(Direction direction, Slot slot) {
 }
 
 void CountBytes(const AttentionProblem& problem, const Counts& counts,
-                Work& work) {
+                Cost& work) {
   for (size_t index = 0; index < kSlots; ++index) {
     const auto slot = static_cast<Slot>(index);
     const TensorSpec& spec = problem[slot];
@@ -133,12 +133,12 @@ double VisiblePairs(const Band& band, Range rows, Range cols) {
   return pairs;
 }
 
-Work CountWork(const AttentionProblem& problem) {
+Cost CountCost(const AttentionProblem& problem) {
   const Counts counts = CountSequences(problem);
   const auto heads = static_cast<double>(problem.heads);
   const auto qk = static_cast<double>(problem.qk_dim + problem.rope_dim);
   const auto v = static_cast<double>(problem.v_dim);
-  Work work;
+  Cost work;
   work.pairs = counts.pairs * heads;
   work.all_pairs = counts.all_pairs * heads;
   // Forward: q.k and p.v. Backward: q.k and do.v again, then dq, dk and dv.

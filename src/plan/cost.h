@@ -12,7 +12,7 @@ namespace flashacl {
 double VisiblePairs(const Band& band, Range rows, Range cols);
 
 // Counts are exact up to 2^53.
-struct Work {
+struct Cost {
   double pairs = 0;       // (row, column) that see each other, for all heads
   double all_pairs = 0;   // rows * columns, for all heads
   double flops = 0;       // of the matrix products alone, a multiply-add is two
@@ -26,6 +26,6 @@ struct Work {
   double skipped() const { return all_pairs > 0 ? 1 - pairs / all_pairs : 0.0; }
 };
 
-Work CountWork(const AttentionProblem& problem);
+Cost CountCost(const AttentionProblem& problem);
 
 }  // namespace flashacl

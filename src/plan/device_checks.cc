@@ -107,8 +107,8 @@ Status CheckTopK(const AttentionProblem& problem, const Bindings& bindings,
 
 }  // namespace
 
-Status CheckContents(const AttentionProblem& problem,
-                     const Bindings& bindings) {
+Status CheckDeviceTensors(const AttentionProblem& problem,
+                          const Bindings& bindings) {
   FLASHACL_RETURN_IF_ERROR(
       CheckLengths(problem, bindings, Slot::kQueryLengths, &Sequence::queries));
   FLASHACL_RETURN_IF_ERROR(

@@ -18,7 +18,8 @@ namespace flashacl {
 // the end of their tensor, a block table names a page that does not exist where
 // a sequence needs it, or a top-k list names a column outside of its sequence,
 // names one twice, or goes on behind a -1.
-Status CheckContents(const AttentionProblem& problem, const Bindings& bindings);
+Status CheckDeviceTensors(const AttentionProblem& problem,
+                          const Bindings& bindings);
 
 // A compressed mask, which is never read for the answer: [2048, 2048] with ones
 // strictly above the diagonal, or [3072, 2048] with 1024 more rows, half zeros

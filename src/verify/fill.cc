@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contents of inputs, slot by slot. Every slot draws from a generator of its
-// own, so that adding a tensor changes no other.
+// DeviceChecks of inputs, slot by slot. Every slot draws from a generator of
+// its own, so that adding a tensor changes no other.
 #include "verify/fill.h"
 
 #include <algorithm>

@@ -34,13 +34,13 @@ class Cutter {
   Cutter(const AttentionProblem& problem, const Bindings& bindings)
       : whole_(problem),
         sequences_(ResolveSequences(problem, bindings)),
-        excerpt_{problem, bindings} {}
+        subproblem_{problem, bindings} {}
 
   const Sequence& At(int64_t sequence) const {
     return sequences_[static_cast<size_t>(sequence)];
   }
 
-  Result<Excerpt> Take(const Window& window) {
+  Result<Subproblem> Take(const Window& window) {
     for (Slot slot : {Slot::kMask, Slot::kBias, Slot::kKeep, Slot::kRowMax,
                       Slot::kRowSum}) {
       FLASHACL_RETURN_IF_ERROR(TakePlane(slot, window));
@@ -54,29 +54,29 @@ class Cutter {
     TakeKeys(window);
     TakeMask(window);
     TakeScore(window);
-    AttentionProblem& problem = excerpt_.problem;
+    AttentionProblem& problem = subproblem_.problem;
     const Range keys = problem.kv.rows == Rows::kPaged
                            ? window.columns
                            : Range{0, window.columns.size()};
     problem.lengths = {{{{0, window.rows.size()}, keys}}};
     Drop({Slot::kQueryLengths, Slot::kKeyLengths, Slot::kKeyPadding,
           Slot::kGradBias, Slot::kGradSink});
-    return excerpt_;
+    return subproblem_;
   }
 
   void Drop(std::initializer_list<Slot> slots) {
     for (Slot slot : slots) {
-      excerpt_.problem[slot] = {};
-      excerpt_.bindings[slot] = nullptr;
+      subproblem_.problem[slot] = {};
+      subproblem_.bindings[slot] = nullptr;
     }
   }
 
  private:
-  TensorSpec& Spec(Slot slot) { return excerpt_.problem[slot]; }
+  TensorSpec& Spec(Slot slot) { return subproblem_.problem[slot]; }
 
   // `offset` elements; bits for keep bits.
   void Move(Slot slot, int64_t offset) {
-    excerpt_.bindings[slot] +=
+    subproblem_.bindings[slot] +=
         slot == Slot::kKeep ? offset / 8 : offset * SizeOf(Spec(slot).dtype);
   }
 
@@ -127,14 +127,14 @@ class Cutter {
   }
 
   void TakeKeys(const Window& window) {
-    KvSource& kv = excerpt_.problem.kv;
+    KvSource& kv = subproblem_.problem.kv;
     if (kv.rows == Rows::kPaged) {
       return TakeSequence(Slot::kBlockTable, window.sequence);
     }
     if (kv.rows == Rows::kList) {
       const auto b = static_cast<size_t>(window.sequence);
-      TakeOneOfList(kv.key_list, excerpt_.bindings.key_list, b);
-      TakeOneOfList(kv.value_list, excerpt_.bindings.value_list, b);
+      TakeOneOfList(kv.key_list, subproblem_.bindings.key_list, b);
+      TakeOneOfList(kv.value_list, subproblem_.bindings.value_list, b);
       return;
     }
     const int64_t first = At(window.sequence).keys.first;
@@ -160,11 +160,11 @@ class Cutter {
     band.lower = Moved(band.lower, by);
     band.upper = Moved(band.upper, by);
     band.prefix = std::max<int64_t>(band.prefix - window.columns.first, 0);
-    excerpt_.problem.mask.rules = {{MaskRule::Corner::kTopLeft, band}};
+    subproblem_.problem.mask.rules = {{MaskRule::Corner::kTopLeft, band}};
   }
 
   void TakeScore(const Window& window) {
-    Score& score = excerpt_.problem.score;
+    Score& score = subproblem_.problem.score;
     if (!IsAlibi(score.bias)) return;
     if (score.starts_only_first && window.sequence > 0) {
       score.query_start = score.key_start = 0;
@@ -176,22 +176,22 @@ class Cutter {
 
   const AttentionProblem& whole_;
   const std::vector<Sequence> sequences_;
-  Excerpt excerpt_;
+  Subproblem subproblem_;
 };
 
 }  // namespace
 
-Result<Excerpt> TakeRows(const AttentionProblem& problem,
-                         const Bindings& bindings, int64_t sequence,
-                         Range rows) {
+Result<Subproblem> TakeRows(const AttentionProblem& problem,
+                            const Bindings& bindings, int64_t sequence,
+                            Range rows) {
   Cutter cutter(problem, bindings);
   cutter.Drop({Slot::kGradKey, Slot::kGradKeyRope, Slot::kGradValue});
   return cutter.Take({sequence, rows, {0, cutter.At(sequence).columns()}});
 }
 
-Result<Excerpt> TakeColumns(const AttentionProblem& problem,
-                            const Bindings& bindings, int64_t sequence,
-                            Range columns) {
+Result<Subproblem> TakeColumns(const AttentionProblem& problem,
+                               const Bindings& bindings, int64_t sequence,
+                               Range columns) {
   const Rows source = problem.kv.rows;
   if (source != Rows::kStrided) {
     return Unsupported("columns of paged or listed keys cannot be taken");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A few rows or columns of a problem as a problem of its own on the same
 // memory: whoever computes it need not know that there are others. What of a
-// large problem can be checked against the reference is excerpts.
+// large problem can be checked against the reference is subproblems.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 namespace flashacl {
 
 // One sequence whose lengths are known; addresses point into the memory of the
-// whole. Outputs that are not the excerpt's alone are absent.
-struct Excerpt {
+// whole. Outputs that are not the subproblem's alone are absent.
+struct Subproblem {
   AttentionProblem problem;
   Bindings bindings;
 };
@@ -24,16 +24,16 @@ struct Excerpt {
 // gradients of queries. `bindings` hold what FillInputs makes; lengths in
 // tensors are read. kUnsupported for keep bits that start inside a byte and
 // for bias of stored diagonals.
-Result<Excerpt> TakeRows(const AttentionProblem& problem,
-                         const Bindings& bindings, int64_t sequence,
-                         Range rows);
+Result<Subproblem> TakeRows(const AttentionProblem& problem,
+                            const Bindings& bindings, int64_t sequence,
+                            Range rows);
 
 // Columns [first, last) of a sequence of a backward problem, against all its
 // rows: gradients of keys and values, which need no other column as row max
 // and row sum are given. kUnsupported as above, and for keys in pages or lists;
 // of gathered keys only columns from 0 on.
-Result<Excerpt> TakeColumns(const AttentionProblem& problem,
-                            const Bindings& bindings, int64_t sequence,
-                            Range columns);
+Result<Subproblem> TakeColumns(const AttentionProblem& problem,
+                               const Bindings& bindings, int64_t sequence,
+                               Range columns);
 
 }  // namespace flashacl

@@ -9,7 +9,7 @@
 namespace flashacl {
 namespace {
 
-TEST(Work, VisiblePairsAreWhatSeesCounts) {
+TEST(Cost, VisiblePairsAreWhatSeesCounts) {
   std::mt19937 engine(1);
   const auto in = [&](int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(engine);
@@ -36,7 +36,7 @@ TEST(Work, VisiblePairsAreWhatSeesCounts) {
   }
 }
 
-TEST(Work, VisiblePairsOfLongSequencesAreExact) {
+TEST(Cost, VisiblePairsOfLongSequencesAreExact) {
   const double n = 1 << 20;
   const Band causal = Causal().For(1 << 20, 1 << 20);
   EXPECT_EQ(VisiblePairs(causal, {0, 1 << 20}, {0, 1 << 20}), n * (n + 1) / 2);
@@ -60,8 +60,8 @@ AttentionProblem Small() {
   return problem;
 }
 
-TEST(Work, ForwardByHand) {
-  const Work work = CountWork(Small());
+TEST(Cost, ForwardByHand) {
+  const Cost work = CountCost(Small());
   EXPECT_EQ(work.pairs, 2 * 15);
   EXPECT_EQ(work.all_pairs, 2 * 15);
   EXPECT_EQ(work.skipped(), 0);
@@ -71,61 +71,61 @@ TEST(Work, ForwardByHand) {
   EXPECT_FALSE(work.upper_bound);
 }
 
-TEST(Work, WhatNobodySeesIsNotRead) {
+TEST(Cost, WhatNobodySeesIsNotRead) {
   AttentionProblem problem = Small();
   problem.mask.rules = {CausalTopLeft()};
-  const Work work = CountWork(problem);
+  const Cost work = CountCost(problem);
   EXPECT_EQ(work.pairs, 2 * (1 + 2 + 3));
   EXPECT_DOUBLE_EQ(work.skipped(), 0.6);
   EXPECT_EQ(work.bytes_read, 2 * (3 * 2 * 4 + 3 * 4 + 3 * 8));
 }
 
-TEST(Work, BackwardByHand) {
+TEST(Cost, BackwardByHand) {
   AttentionProblem problem = Small();
   problem.direction = Direction::kBackward;
   problem[Slot::kGradOut] = problem[Slot::kOut];
   problem[Slot::kGradQuery] = problem[Slot::kQuery];
   problem[Slot::kGradKey] = problem[Slot::kKey];
   problem[Slot::kGradValue] = problem[Slot::kValue];
-  const Work work = CountWork(problem);
+  const Cost work = CountCost(problem);
   EXPECT_EQ(work.flops, 30 * (6 * 4 + 4 * 8));
   const double qkv = 2 * (3 * 2 * 4 + 5 * 4 + 5 * 8);
   EXPECT_EQ(work.bytes_read, qkv + 2 * 2 * 3 * 2 * 8 + 2 * 4 * 6);
   EXPECT_EQ(work.bytes_written, qkv);
 }
 
-TEST(Work, WhatRepeatsIsReadOnce) {
+TEST(Cost, WhatRepeatsIsReadOnce) {
   AttentionProblem problem = Small();
   TensorSpec mask = DenseSpec(DType::kBool, {1, 2, 3, 5});
   mask.strides = {0, 0, 5, 1};
   problem[Slot::kMask] = mask;
-  EXPECT_EQ(CountWork(problem).bytes_read, CountWork(Small()).bytes_read + 15);
-  EXPECT_TRUE(CountWork(problem).upper_bound);
+  EXPECT_EQ(CountCost(problem).bytes_read, CountCost(Small()).bytes_read + 15);
+  EXPECT_TRUE(CountCost(problem).upper_bound);
 }
 
-TEST(Work, KeepBitsAreBits) {
+TEST(Cost, KeepBitsAreBits) {
   AttentionProblem problem = Small();
   problem[Slot::kKeep] = DenseSpec(DType::kU8, {1, 2, 3, 8});
-  EXPECT_EQ(CountWork(problem).bytes_read, CountWork(Small()).bytes_read + 6);
+  EXPECT_EQ(CountCost(problem).bytes_read, CountCost(Small()).bytes_read + 6);
 }
 
-TEST(Work, ListsAndLengthsOfTheDeviceAreUpperBounds) {
+TEST(Cost, ListsAndLengthsOfTheDeviceAreUpperBounds) {
   AttentionProblem lengths = Small();
   lengths.lengths.keys = Lengths::Device::kCounts;
-  EXPECT_TRUE(CountWork(lengths).upper_bound);
+  EXPECT_TRUE(CountCost(lengths).upper_bound);
 
   AttentionProblem listed = Small();
   listed.kv.selection = KvSource::Selection::kTopK;
   listed[Slot::kTopK] = DenseSpec(DType::kI32, {1, 3, 1, 2});
-  const Work work = CountWork(listed);
+  const Cost work = CountCost(listed);
   EXPECT_TRUE(work.upper_bound);
   EXPECT_EQ(work.pairs, 2 * 3 * 2);
 }
 
-TEST(Work, NothingCostsNothing) {
+TEST(Cost, NothingCostsNothing) {
   AttentionProblem problem = Small();
   problem.lengths.sequences = {{{0, 0}, {0, 5}}, {{0, 0}, {5, 5}}};
-  const Work work = CountWork(problem);
+  const Cost work = CountCost(problem);
   EXPECT_EQ(work.pairs, 0);
   EXPECT_EQ(work.skipped(), 0);
   EXPECT_EQ(work.bytes_read, 0);

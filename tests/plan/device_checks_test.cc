@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contents that point outside are named with their place.
+// DeviceChecks that point outside are named with their place.
 #include "plan/device_checks.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ std::byte* Bytes(std::vector<T>& values) {
   return reinterpret_cast<std::byte*>(values.data());
 }
 
-TEST(Contents, EndsMustNotDecreaseNorPassTheTensor) {
+TEST(DeviceChecks, EndsMustNotDecreaseNorPassTheTensor) {
   AttentionProblem problem;
   problem.lengths = {{{{0, 9}, {0, 20}}, {{0, 9}, {0, 20}}},
                      Lengths::Device::kEnds,
@@ -24,16 +24,16 @@ TEST(Contents, EndsMustNotDecreaseNorPassTheTensor) {
   std::vector<int32_t> ends{4, 9};
   Bindings bindings;
   bindings[Slot::kQueryLengths] = Bytes(ends);
-  EXPECT_TRUE(CheckContents(problem, bindings).ok());
+  EXPECT_TRUE(CheckDeviceTensors(problem, bindings).ok());
   ends = {4, 10};
-  EXPECT_EQ(CheckContents(problem, bindings).message(),
+  EXPECT_EQ(CheckDeviceTensors(problem, bindings).message(),
             "query lengths[1]: 10, expected 4 to 9");
   ends = {4, 3};
-  EXPECT_EQ(CheckContents(problem, bindings).message(),
+  EXPECT_EQ(CheckDeviceTensors(problem, bindings).message(),
             "query lengths[1]: 3, expected 4 to 9");
 }
 
-TEST(Contents, CountsAreEachTheirOwn) {
+TEST(DeviceChecks, CountsAreEachTheirOwn) {
   AttentionProblem problem;
   problem.lengths = {{{{0, 9}, {0, 20}}, {{0, 9}, {0, 20}}},
                      Lengths::Device::kNone,
@@ -42,13 +42,13 @@ TEST(Contents, CountsAreEachTheirOwn) {
   std::vector<int64_t> counts{20, 3};
   Bindings bindings;
   bindings[Slot::kKeyLengths] = Bytes(counts);
-  EXPECT_TRUE(CheckContents(problem, bindings).ok());
+  EXPECT_TRUE(CheckDeviceTensors(problem, bindings).ok());
   counts = {21, 3};
-  EXPECT_EQ(CheckContents(problem, bindings).message(),
+  EXPECT_EQ(CheckDeviceTensors(problem, bindings).message(),
             "key lengths[0]: 21, expected 0 to 20");
 }
 
-TEST(Contents, PagesAreCheckedAsFarAsTheyAreNeeded) {
+TEST(DeviceChecks, PagesAreCheckedAsFarAsTheyAreNeeded) {
   AttentionProblem problem;
   problem.lengths.sequences = {{{0, 1}, {0, 5}}};
   problem.kv.rows = KvSource::Rows::kPaged;
@@ -58,15 +58,15 @@ TEST(Contents, PagesAreCheckedAsFarAsTheyAreNeeded) {
   std::vector<int32_t> table{2, 0, -1};
   Bindings bindings;
   bindings[Slot::kBlockTable] = Bytes(table);
-  EXPECT_TRUE(CheckContents(problem, bindings).ok());
+  EXPECT_TRUE(CheckDeviceTensors(problem, bindings).ok());
   table[1] = 3;
-  EXPECT_EQ(CheckContents(problem, bindings).message(),
+  EXPECT_EQ(CheckDeviceTensors(problem, bindings).message(),
             "block table[0][1]: page 3, but there are 3 pages");
   table[1] = -1;
-  EXPECT_FALSE(CheckContents(problem, bindings).ok());
+  EXPECT_FALSE(CheckDeviceTensors(problem, bindings).ok());
 }
 
-TEST(Contents, ListsNameEachColumnOnceAndEndOnce) {
+TEST(DeviceChecks, ListsNameEachColumnOnceAndEndOnce) {
   AttentionProblem problem;
   problem.heads = problem.kv_heads = 1;
   problem.lengths.sequences = {{{0, 1}, {0, 9}}};
@@ -76,15 +76,15 @@ TEST(Contents, ListsNameEachColumnOnceAndEndOnce) {
   std::vector<int64_t> list{2, 0, -1, -1};
   Bindings bindings;
   bindings[Slot::kTopK] = Bytes(list);
-  EXPECT_TRUE(CheckContents(problem, bindings).ok());
+  EXPECT_TRUE(CheckDeviceTensors(problem, bindings).ok());
   list = {2, 3, -1, -1};
-  EXPECT_EQ(CheckContents(problem, bindings).message(),
+  EXPECT_EQ(CheckDeviceTensors(problem, bindings).message(),
             "top-k[sequence 0, row 0], place 1: block 3, but there are 3");
   list = {2, 0, 2, -1};
-  EXPECT_EQ(CheckContents(problem, bindings).message(),
+  EXPECT_EQ(CheckDeviceTensors(problem, bindings).message(),
             "top-k[sequence 0, row 0], place 2: block 2 for the second time");
   list = {2, -1, 0, -1};
-  EXPECT_EQ(CheckContents(problem, bindings).message(),
+  EXPECT_EQ(CheckDeviceTensors(problem, bindings).message(),
             "top-k[sequence 0, row 0], place 2: 0 behind the end (-1)");
 }
 

@@ -43,7 +43,7 @@ std::string Describe(const Backend& backend, const std::string& line) {
   if (!problem.ok()) return "parse: " + problem.status().message();
   const Result<Plan> plan = MakePlan(backend, *problem);
   if (!plan.ok()) return "plan: " + plan.status().message();
-  const Work work = CountWork(*problem);
+  const Cost work = CountCost(*problem);
   return Str(
       "{}; tiles {}; workspace {}; {}{:.4g} FLOP, {:.4g} bytes, {:.1f} % "
       "skipped",

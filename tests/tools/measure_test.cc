@@ -97,7 +97,7 @@ TEST(Measure, RefusesAnswersThatChange) {
 TEST(Measure, RatiosAreSharesOfTheRoofs) {
   Measurement measurement;
   measurement.repetitions = {{0.5, 100, 10}, {1, 50, 0}};
-  Work work;
+  Cost work;
   work.flops = 25;
   work.bytes_read = 3;
   work.bytes_written = 1;

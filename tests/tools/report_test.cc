@@ -21,7 +21,7 @@ Timing Some() {
   timing.implementation = "cpu/x";
   timing.threads = 3;
   timing.workspace_bytes = 64;
-  timing.work = CountWork(timing.workload.problem);
+  timing.work = CountCost(timing.workload.problem);
   timing.checked.rows = 5;
   timing.first = {0.25, 4096};
   timing.measurement.runs = 2;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Right answers pass and wrong ones do not, whole or in excerpts.
+// Right answers pass and wrong ones do not, whole or in subproblems.
 #include "tools/flashacl/spot_check.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace flashacl::tool {
 namespace {
 
 constexpr double kSmall = 1;
-constexpr double kLarge = 1e15;  // so excerpts are single rows
+constexpr double kLarge = 1e15;  // so subproblems are single rows
 
 // The reference's answer in the sample.
 Result<Sample> Answered(const char* line) {
@@ -51,7 +51,7 @@ TEST(SpotCheck, RightAnswersPass) {
   }
 }
 
-// Every output but those no excerpt has; each byte of it.
+// Every output but those no subproblem has; each byte of it.
 TEST(SpotCheck, WrongAnswersDoNot) {
   for (const char* line : kLines) {
     const Result<Sample> sample = Answered(line);

@@ -98,7 +98,7 @@ TEST(OurWorkloads, AreProblemsThatSomebodyPlans) {
 TEST(OurWorkloads, AreNotTooMuchForASmallMachine) {
   for (const Workload& workload : OurOwn()) {
     SCOPED_TRACE(workload.title);
-    EXPECT_LT(CountWork(workload.problem).flops, 1.5e11);
+    EXPECT_LT(CountCost(workload.problem).flops, 1.5e11);
     int64_t bytes = 0;
     for (size_t n = 0; n < kSlots; ++n) {
       bytes += BytesOf(workload.problem, static_cast<Slot>(n));

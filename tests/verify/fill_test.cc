@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contents are valid and varied: what a comment of sample.h promises is there.
+// DeviceChecks are valid and varied: what a comment of sample.h promises is
+// there.
 #include "verify/fill.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the reference says of an excerpt is what it says of those rows and
+// What the reference says of an subproblem is what it says of those rows and
 // columns in the whole, to the last bit.
 #include "verify/subproblem.h"
 
@@ -29,30 +29,31 @@ Status RunReference(const AttentionProblem& problem, const Bindings& bindings) {
   return Run(CpuBackend(), *plan, bindings, workspace.data());
 }
 
-// The excerpt, computed into memory of its own, against the whole's results.
-void ExpectSame(const Excerpt& excerpt) {
+// The subproblem, computed into memory of its own, against the whole's results.
+void ExpectSame(const Subproblem& subproblem) {
   std::array<GuardedBytes, kSlots> memory;
-  Bindings own = excerpt.bindings;
+  Bindings own = subproblem.bindings;
   int outputs = 0;
   for (size_t n = 0; n < kSlots; ++n) {
     const auto slot = static_cast<Slot>(n);
-    if (!excerpt.problem.has(slot) ||
-        !IsOutput(excerpt.problem.direction, slot)) {
+    if (!subproblem.problem.has(slot) ||
+        !IsOutput(subproblem.problem.direction, slot)) {
       continue;
     }
-    memory[n] = GuardedBytes::Allocate(BytesOf(excerpt.problem, slot));
+    memory[n] = GuardedBytes::Allocate(BytesOf(subproblem.problem, slot));
     own[slot] = memory[n].data();
     ++outputs;
   }
-  const Status ran = RunReference(excerpt.problem, own);
-  ASSERT_TRUE(ran.ok()) << ran.message() << "\n" << ToString(excerpt.problem);
-  const auto differences =
-      Compare({excerpt.problem, excerpt.bindings}, {excerpt.problem, own});
+  const Status ran = RunReference(subproblem.problem, own);
+  ASSERT_TRUE(ran.ok()) << ran.message() << "\n"
+                        << ToString(subproblem.problem);
+  const auto differences = Compare({subproblem.problem, subproblem.bindings},
+                                   {subproblem.problem, own});
   EXPECT_EQ(differences.size(), static_cast<size_t>(outputs));
   for (const Difference& difference : differences) {
     EXPECT_TRUE(difference.ok() && difference.max_error == 0)
         << Describe(difference) << "\n"
-        << ToString(excerpt.problem);
+        << ToString(subproblem.problem);
   }
 }
 
@@ -61,9 +62,9 @@ Range Some(Random& random, int64_t count) {
   return {first, random.Within(first + 1, count)};
 }
 
-// One random excerpt of each kind that the problem has; counts them.
-void CheckExcerpts(const AttentionProblem& problem, Random& random,
-                   std::array<int, 3>& taken) {
+// One random subproblem of each kind that the problem has; counts them.
+void CheckSubproblems(const AttentionProblem& problem, Random& random,
+                      std::array<int, 3>& taken) {
   const Result<Sample> sample =
       Sample::Make(problem, random.Bits(), CpuBackend());
   ASSERT_TRUE(sample.ok()) << sample.status().message();
@@ -87,20 +88,20 @@ void CheckExcerpts(const AttentionProblem& problem, Random& random,
   ++taken[part.ok() ? 1 : 2];
 }
 
-TEST(Excerpt, IsWhatTheWholeSaysThere) {
+TEST(Subproblem, IsWhatTheWholeSaysThere) {
   std::array<int, 3> taken{};  // rows, columns, neither
   testing::ForRandomProblems(
       1500, {.most_rows = 12, .most_columns = 20, .most_dim = 20},
       [&](const AttentionProblem& problem, Random& random) {
         if (problem.lengths.count() == 0) return;
-        CheckExcerpts(problem, random, taken);
+        CheckSubproblems(problem, random, taken);
       });
   EXPECT_GT(taken[0], testing::PartOf(600));
   EXPECT_GT(taken[1], testing::PartOf(100));
   EXPECT_LT(taken[2], taken[0]);
 }
 
-TEST(Excerpt, SaysWhatCannotBeTaken) {
+TEST(Subproblem, SaysWhatCannotBeTaken) {
   const Result<AttentionProblem> diagonal =
       Parse("fwd f32 h=1 d=8 q=8 k=8 causal bias:hij:diagonal:8");
   ASSERT_TRUE(diagonal.ok()) << diagonal.status().message();

@@ -49,7 +49,7 @@ void PrintRate(const char* unit, const char* roof, double per_second,
 
 void Print(const Timing& timing) {
   const Measurement& measurement = timing.measurement;
-  const Work& work = timing.work;
+  const Cost& work = timing.work;
   const Summary seconds = Summarise(measurement.Seconds());
   // "cpu/forward" says it itself, "reference/fp64" does not.
   const bool named = timing.implementation.starts_with(timing.backend + "/");
@@ -140,7 +140,7 @@ class Bench {
                   .implementation = name,
                   .threads = backend.workers->count(),
                   .workspace_bytes = plan.workspace.bytes(),
-                  .work = CountWork(workload.problem)};
+                  .work = CountCost(workload.problem)};
     FLASHACL_RETURN_IF_ERROR(CheckPatience(backend, plan, timing.work));
     progress_.Say(Str("{}: inputs", at_));
     Result<Sample> sample = MakeSample(backend, workload.problem, kSeed);
@@ -163,7 +163,7 @@ class Bench {
 
   // The reference may also be what a backward problem's inputs come from.
   Status CheckPatience(const Backend& backend, const Plan& plan,
-                       const Work& work) const {
+                       const Cost& work) const {
     const std::string_view reference = backend.implementations.back().name;
     const bool asked = std::find(options_.only.begin(), options_.only.end(),
                                  reference) != options_.only.end();

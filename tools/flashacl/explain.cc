@@ -22,7 +22,7 @@ struct Options {
 };
 
 void PrintWork(const AttentionProblem& problem) {
-  const Work work = CountWork(problem);
+  const Cost work = CountCost(problem);
   const char* bound = work.upper_bound ? "at most " : "";
   fmt::print("scores        {}{:.0f} of {:.0f}, {:.1f} % skipped\n", bound,
              work.pairs, work.all_pairs, 100 * work.skipped());

@@ -126,14 +126,14 @@ std::vector<double> Measurement::Seconds() const {
   return Each(repetitions, [](const Repetition& one) { return one.seconds; });
 }
 
-std::vector<double> Measurement::FlopsRatios(const Work& work) const {
+std::vector<double> Measurement::FlopsRatios(const Cost& work) const {
   return Each(repetitions, [&](const Repetition& one) {
     const double most = one.seconds * one.flops_roof;
     return most > 0 ? work.flops / most : 0;
   });
 }
 
-std::vector<double> Measurement::BandwidthRatios(const Work& work) const {
+std::vector<double> Measurement::BandwidthRatios(const Cost& work) const {
   return Each(repetitions, [&](const Repetition& one) {
     const double most = one.seconds * one.bandwidth_roof;
     return most > 0 ? (work.bytes_read + work.bytes_written) / most : 0;

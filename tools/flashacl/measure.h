@@ -32,8 +32,8 @@ struct Measurement {
   int64_t runs = 1;  // in each of them
 
   std::vector<double> Seconds() const;
-  std::vector<double> FlopsRatios(const Work& work) const;
-  std::vector<double> BandwidthRatios(const Work& work) const;
+  std::vector<double> FlopsRatios(const Cost& work) const;
+  std::vector<double> BandwidthRatios(const Cost& work) const;
 };
 
 // The first run of a plan on fresh outputs.

@@ -21,7 +21,7 @@ struct Timing {
   std::string implementation;
   int threads = 0;
   int64_t workspace_bytes = 0;
-  Work work;
+  Cost work;
   Checked checked = {};
   FirstRun first = {};
   Measurement measurement = {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reference on excerpts, until it has taken long enough.
+// The reference on subproblems, until it has taken long enough.
 #include "tools/flashacl/spot_check.h"
 
 #include <algorithm>
@@ -21,11 +21,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // The reference computes some GFLOP per second.
-constexpr double kFlopsOfWhole = 2e9;    // more are taken in excerpts
-constexpr double kFlopsOfExcerpt = 4e8;  // if that is a row
-constexpr int64_t kMostLines = 16;       // rows or columns of an excerpt
-constexpr int64_t kMostExcerpts = 8;     // at least two of them, then
-constexpr double kMostSeconds = 2;       // until these are over
+constexpr double kFlopsOfWhole = 2e9;       // more are taken in subproblems
+constexpr double kFlopsOfSubproblem = 4e8;  // if that is a row
+constexpr int64_t kMostLines = 16;          // rows or columns of an subproblem
+constexpr int64_t kMaxSubproblems = 8;      // at least two of them, then
+constexpr double kMostSeconds = 2;          // until these are over
 
 // Computes `problem` into memory of its own and compares.
 Status CompareWithReference(const Backend& backend,
@@ -59,13 +59,13 @@ Status CompareWithReference(const Backend& backend,
   return {};
 }
 
-// Excerpts along one side: from the start of the first sequence, to the end of
-// the last one, then from anywhere.
+// Subproblems along one side: from the start of the first sequence, to the end
+// of the last one, then from anywhere.
 class SpotCheck {
  public:
   using Side = Range Sequence::*;
-  using Take = Result<Excerpt> (*)(const AttentionProblem&, const Bindings&,
-                                   int64_t, Range);
+  using Take = Result<Subproblem> (*)(const AttentionProblem&, const Bindings&,
+                                      int64_t, Range);
 
   SpotCheck(const Backend& backend, const Sample& sample, double flops)
       : backend_(backend),
@@ -74,10 +74,10 @@ class SpotCheck {
         sequences_(ResolveSequences(sample.problem(), sample.bindings())) {}
 
   // Adds to `done` how many rows or columns were compared in at most `most`
-  // excerpts.
+  // subproblems.
   Status Check(Side side, Take take, int64_t most, int64_t& done) {
     const std::vector<size_t> filled = Filled(side);
-    const int64_t lines = LinesOfExcerpt(side);
+    const int64_t lines = LinesOfSubproblem(side);
     const Clock::time_point start = Clock::now();
     for (int64_t n = 0; n < most && !filled.empty(); ++n) {
       const std::chrono::duration<double> taken = Clock::now() - start;
@@ -104,11 +104,11 @@ class SpotCheck {
     return filled;
   }
 
-  int64_t LinesOfExcerpt(Side side) const {
+  int64_t LinesOfSubproblem(Side side) const {
     int64_t total = 0;
     for (const Sequence& one : sequences_) total += (one.*side).size();
     const double share =
-        kFlopsOfExcerpt / std::max(flops_, 1.0) * static_cast<double>(total);
+        kFlopsOfSubproblem / std::max(flops_, 1.0) * static_cast<double>(total);
     return std::clamp<int64_t>(static_cast<int64_t>(share), 1, kMostLines);
   }
 
@@ -120,11 +120,11 @@ class SpotCheck {
 
   Status CheckOne(Take take, size_t sequence, Range lines) const {
     const auto b = static_cast<int64_t>(sequence);
-    const Result<Excerpt> excerpt =
+    const Result<Subproblem> subproblem =
         take(sample_.problem(), sample_.bindings(), b, lines);
-    if (!excerpt.ok()) return excerpt.status();
-    const Status same =
-        CompareWithReference(backend_, excerpt->problem, excerpt->bindings);
+    if (!subproblem.ok()) return subproblem.status();
+    const Status same = CompareWithReference(backend_, subproblem->problem,
+                                             subproblem->bindings);
     if (same.code() != Code::kInternal) return same;
     return Internal("in [{},{}) of sequence {}: {}", lines.first, lines.last, b,
                     same.message());
@@ -137,7 +137,7 @@ class SpotCheck {
   Random random_{1};
 };
 
-// Outputs that no excerpt has.
+// Outputs that no subproblem has.
 std::string LeftOut(const AttentionProblem& problem) {
   std::string names;
   for (Slot slot : {Slot::kGradBias, Slot::kGradSink}) {
@@ -184,12 +184,12 @@ Result<Checked> CheckAnswer(const Backend& backend, const Sample& sample,
   checked.without = LeftOut(problem);
   SpotCheck check(backend, sample, flops);
   Status same =
-      check.Check(&Sequence::queries, TakeRows, kMostExcerpts, checked.rows);
+      check.Check(&Sequence::queries, TakeRows, kMaxSubproblems, checked.rows);
   if (same.ok() && problem.direction == Direction::kBackward) {
     // Of gathered columns only the first ones can be taken.
     const bool gathered = problem.kv.gathers();
     same = check.Check(&Sequence::keys, TakeColumns,
-                       gathered ? 1 : kMostExcerpts, checked.columns);
+                       gathered ? 1 : kMaxSubproblems, checked.columns);
   }
   if (same.code() == Code::kUnsupported) {
     checked.without = same.message();
