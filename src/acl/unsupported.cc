@@ -23,13 +23,13 @@ aclError NotOffered(const char* function) {
 }  // namespace flashacl::acl
 
 // One function: its name and the types of its parameters.
-#define FLASHACL_LATER(name, ...) \
+#define FLASHACL_UNSUPPORTED(name, ...) \
   aclError name(__VA_ARGS__) { return flashacl::acl::NotOffered(#name); }
 // The same for one that makes an object.
-#define FLASHACL_LATER_OBJECT(type, name, ...) \
-  type name(__VA_ARGS__) {                     \
-    flashacl::acl::NotOffered(#name);          \
-    return nullptr;                            \
+#define FLASHACL_UNSUPPORTED_OBJECT(type, name, ...) \
+  type name(__VA_ARGS__) {                           \
+    flashacl::acl::NotOffered(#name);                \
+    return nullptr;                                  \
   }
 #define FLASHACL_NO_OP(name, ...) \
   aclError name(__VA_ARGS__) { return ACL_SUCCESS; }
@@ -37,150 +37,157 @@ aclError NotOffered(const char* function) {
 extern "C" {
 
 // Graphs.
-FLASHACL_LATER(aclmdlRICaptureBegin, aclrtStream, aclmdlRICaptureMode)
-FLASHACL_LATER(aclmdlRICaptureGetInfo, aclrtStream, aclmdlRICaptureStatus*,
-               aclmdlRI*)
-FLASHACL_LATER(aclmdlRICaptureEnd, aclrtStream, aclmdlRI*)
-FLASHACL_LATER(aclmdlRICaptureThreadExchangeMode, aclmdlRICaptureMode*)
-FLASHACL_LATER(aclmdlRIExecute, aclmdlRI, int32_t)
-FLASHACL_LATER(aclmdlRIExecuteAsync, aclmdlRI, aclrtStream)
-FLASHACL_LATER(aclmdlRIAbort, aclmdlRI)
-FLASHACL_LATER(aclmdlRIDestroy, aclmdlRI)
-FLASHACL_LATER(aclmdlRIDebugPrint, aclmdlRI)
-FLASHACL_LATER(aclmdlRIDebugJsonPrint, aclmdlRI, const char*, uint32_t)
-FLASHACL_LATER(aclmdlRICaptureTaskGrpBegin, aclrtStream)
-FLASHACL_LATER(aclmdlRICaptureTaskGrpEnd, aclrtStream, aclrtTaskGrp*)
-FLASHACL_LATER(aclmdlRICaptureTaskUpdateBegin, aclrtStream, aclrtTaskGrp)
-FLASHACL_LATER(aclmdlRICaptureTaskUpdateEnd, aclrtStream)
-FLASHACL_LATER(aclmdlRIBuildBegin, aclmdlRI*, uint32_t)
-FLASHACL_LATER(aclmdlRIBuildEnd, aclmdlRI, void*)
-FLASHACL_LATER(aclmdlRIBindStream, aclmdlRI, aclrtStream, uint32_t)
-FLASHACL_LATER(aclmdlRIUnbindStream, aclmdlRI, aclrtStream)
-FLASHACL_LATER(aclmdlRIEndTask, aclmdlRI, aclrtStream)
-FLASHACL_LATER(aclmdlRISetName, aclmdlRI, const char*)
-FLASHACL_LATER(aclmdlRIGetName, aclmdlRI, uint32_t, char*)
+FLASHACL_UNSUPPORTED(aclmdlRICaptureBegin, aclrtStream, aclmdlRICaptureMode)
+FLASHACL_UNSUPPORTED(aclmdlRICaptureGetInfo, aclrtStream,
+                     aclmdlRICaptureStatus*, aclmdlRI*)
+FLASHACL_UNSUPPORTED(aclmdlRICaptureEnd, aclrtStream, aclmdlRI*)
+FLASHACL_UNSUPPORTED(aclmdlRICaptureThreadExchangeMode, aclmdlRICaptureMode*)
+FLASHACL_UNSUPPORTED(aclmdlRIExecute, aclmdlRI, int32_t)
+FLASHACL_UNSUPPORTED(aclmdlRIExecuteAsync, aclmdlRI, aclrtStream)
+FLASHACL_UNSUPPORTED(aclmdlRIAbort, aclmdlRI)
+FLASHACL_UNSUPPORTED(aclmdlRIDestroy, aclmdlRI)
+FLASHACL_UNSUPPORTED(aclmdlRIDebugPrint, aclmdlRI)
+FLASHACL_UNSUPPORTED(aclmdlRIDebugJsonPrint, aclmdlRI, const char*, uint32_t)
+FLASHACL_UNSUPPORTED(aclmdlRICaptureTaskGrpBegin, aclrtStream)
+FLASHACL_UNSUPPORTED(aclmdlRICaptureTaskGrpEnd, aclrtStream, aclrtTaskGrp*)
+FLASHACL_UNSUPPORTED(aclmdlRICaptureTaskUpdateBegin, aclrtStream, aclrtTaskGrp)
+FLASHACL_UNSUPPORTED(aclmdlRICaptureTaskUpdateEnd, aclrtStream)
+FLASHACL_UNSUPPORTED(aclmdlRIBuildBegin, aclmdlRI*, uint32_t)
+FLASHACL_UNSUPPORTED(aclmdlRIBuildEnd, aclmdlRI, void*)
+FLASHACL_UNSUPPORTED(aclmdlRIBindStream, aclmdlRI, aclrtStream, uint32_t)
+FLASHACL_UNSUPPORTED(aclmdlRIUnbindStream, aclmdlRI, aclrtStream)
+FLASHACL_UNSUPPORTED(aclmdlRIEndTask, aclmdlRI, aclrtStream)
+FLASHACL_UNSUPPORTED(aclmdlRISetName, aclmdlRI, const char*)
+FLASHACL_UNSUPPORTED(aclmdlRIGetName, aclmdlRI, uint32_t, char*)
 
 // Notifies, labels and groups.
-FLASHACL_LATER(aclrtCreateNotify, aclrtNotify*, uint64_t)
-FLASHACL_LATER(aclrtDestroyNotify, aclrtNotify)
-FLASHACL_LATER(aclrtRecordNotify, aclrtNotify, aclrtStream)
-FLASHACL_LATER(aclrtWaitAndResetNotify, aclrtNotify, aclrtStream, uint32_t)
-FLASHACL_LATER(aclrtGetNotifyId, aclrtNotify, uint32_t*)
-FLASHACL_LATER(aclrtNotifyBatchReset, aclrtNotify*, size_t)
-FLASHACL_LATER(aclrtNotifyGetExportKey, aclrtNotify, char*, size_t, uint64_t)
-FLASHACL_LATER(aclrtNotifyImportByKey, aclrtNotify*, const char*, uint64_t)
-FLASHACL_LATER(aclrtNotifySetImportPid, aclrtNotify, int32_t*, size_t)
-FLASHACL_LATER(aclrtCntNotifyCreate, aclrtCntNotify*, uint64_t)
-FLASHACL_LATER(aclrtCntNotifyDestroy, aclrtCntNotify)
-FLASHACL_LATER(aclrtCntNotifyReset, aclrtCntNotify, aclrtStream)
-FLASHACL_LATER(aclrtCntNotifyGetId, aclrtCntNotify, uint32_t*)
-FLASHACL_LATER(aclrtCreateLabel, aclrtLabel*)
-FLASHACL_LATER(aclrtSetLabel, aclrtLabel, aclrtStream)
-FLASHACL_LATER(aclrtDestroyLabel, aclrtLabel)
-FLASHACL_LATER(aclrtCreateLabelList, aclrtLabel*, size_t, aclrtLabelList*)
-FLASHACL_LATER(aclrtDestroyLabelList, aclrtLabelList)
-FLASHACL_LATER(aclrtSwitchLabelByIndex, void*, uint32_t, aclrtLabelList,
-               aclrtStream)
-FLASHACL_LATER(aclrtActiveStream, aclrtStream, aclrtStream)
-FLASHACL_LATER(aclrtSetGroup, int32_t)
-FLASHACL_LATER(aclrtGetGroupCount, uint32_t*)
-FLASHACL_LATER_OBJECT(aclrtGroupInfo*, aclrtCreateGroupInfo, void)
-FLASHACL_LATER(aclrtDestroyGroupInfo, aclrtGroupInfo*)
-FLASHACL_LATER(aclrtGetAllGroupInfo, aclrtGroupInfo*)
-FLASHACL_LATER(aclrtGetGroupInfoDetail, const aclrtGroupInfo*, int32_t,
-               aclrtGroupAttr, void*, size_t, size_t*)
+FLASHACL_UNSUPPORTED(aclrtCreateNotify, aclrtNotify*, uint64_t)
+FLASHACL_UNSUPPORTED(aclrtDestroyNotify, aclrtNotify)
+FLASHACL_UNSUPPORTED(aclrtRecordNotify, aclrtNotify, aclrtStream)
+FLASHACL_UNSUPPORTED(aclrtWaitAndResetNotify, aclrtNotify, aclrtStream,
+                     uint32_t)
+FLASHACL_UNSUPPORTED(aclrtGetNotifyId, aclrtNotify, uint32_t*)
+FLASHACL_UNSUPPORTED(aclrtNotifyBatchReset, aclrtNotify*, size_t)
+FLASHACL_UNSUPPORTED(aclrtNotifyGetExportKey, aclrtNotify, char*, size_t,
+                     uint64_t)
+FLASHACL_UNSUPPORTED(aclrtNotifyImportByKey, aclrtNotify*, const char*,
+                     uint64_t)
+FLASHACL_UNSUPPORTED(aclrtNotifySetImportPid, aclrtNotify, int32_t*, size_t)
+FLASHACL_UNSUPPORTED(aclrtCntNotifyCreate, aclrtCntNotify*, uint64_t)
+FLASHACL_UNSUPPORTED(aclrtCntNotifyDestroy, aclrtCntNotify)
+FLASHACL_UNSUPPORTED(aclrtCntNotifyReset, aclrtCntNotify, aclrtStream)
+FLASHACL_UNSUPPORTED(aclrtCntNotifyGetId, aclrtCntNotify, uint32_t*)
+FLASHACL_UNSUPPORTED(aclrtCreateLabel, aclrtLabel*)
+FLASHACL_UNSUPPORTED(aclrtSetLabel, aclrtLabel, aclrtStream)
+FLASHACL_UNSUPPORTED(aclrtDestroyLabel, aclrtLabel)
+FLASHACL_UNSUPPORTED(aclrtCreateLabelList, aclrtLabel*, size_t, aclrtLabelList*)
+FLASHACL_UNSUPPORTED(aclrtDestroyLabelList, aclrtLabelList)
+FLASHACL_UNSUPPORTED(aclrtSwitchLabelByIndex, void*, uint32_t, aclrtLabelList,
+                     aclrtStream)
+FLASHACL_UNSUPPORTED(aclrtActiveStream, aclrtStream, aclrtStream)
+FLASHACL_UNSUPPORTED(aclrtSetGroup, int32_t)
+FLASHACL_UNSUPPORTED(aclrtGetGroupCount, uint32_t*)
+FLASHACL_UNSUPPORTED_OBJECT(aclrtGroupInfo*, aclrtCreateGroupInfo, void)
+FLASHACL_UNSUPPORTED(aclrtDestroyGroupInfo, aclrtGroupInfo*)
+FLASHACL_UNSUPPORTED(aclrtGetAllGroupInfo, aclrtGroupInfo*)
+FLASHACL_UNSUPPORTED(aclrtGetGroupInfoDetail, const aclrtGroupInfo*, int32_t,
+                     aclrtGroupAttr, void*, size_t, size_t*)
 
 // Kernels of the program.
-FLASHACL_LATER_OBJECT(aclrtBinary, aclrtCreateBinary, const void*, size_t)
-FLASHACL_LATER(aclrtDestroyBinary, aclrtBinary)
-FLASHACL_LATER(aclrtBinaryLoad, const aclrtBinary, aclrtBinHandle*)
-FLASHACL_LATER(aclrtBinaryUnLoad, aclrtBinHandle)
-FLASHACL_LATER(aclrtBinaryGetFunction, const aclrtBinHandle, const char*,
-               aclrtFuncHandle*)
-FLASHACL_LATER(aclrtLaunchKernel, aclrtFuncHandle, uint32_t, const void*,
-               size_t, aclrtStream)
-FLASHACL_LATER(aclrtGetOverflowStatus, void*, size_t, aclrtStream)
-FLASHACL_LATER(aclrtResetOverflowStatus, aclrtStream)
+FLASHACL_UNSUPPORTED_OBJECT(aclrtBinary, aclrtCreateBinary, const void*, size_t)
+FLASHACL_UNSUPPORTED(aclrtDestroyBinary, aclrtBinary)
+FLASHACL_UNSUPPORTED(aclrtBinaryLoad, const aclrtBinary, aclrtBinHandle*)
+FLASHACL_UNSUPPORTED(aclrtBinaryUnLoad, aclrtBinHandle)
+FLASHACL_UNSUPPORTED(aclrtBinaryGetFunction, const aclrtBinHandle, const char*,
+                     aclrtFuncHandle*)
+FLASHACL_UNSUPPORTED(aclrtLaunchKernel, aclrtFuncHandle, uint32_t, const void*,
+                     size_t, aclrtStream)
+FLASHACL_UNSUPPORTED(aclrtGetOverflowStatus, void*, size_t, aclrtStream)
+FLASHACL_UNSUPPORTED(aclrtResetOverflowStatus, aclrtStream)
 
 // Memory.
-FLASHACL_LATER(aclrtGetMemUsageInfo, int32_t, aclrtMemUsageInfo*, size_t,
-               size_t*)
-FLASHACL_LATER(aclrtCmoAsync, void*, size_t, aclrtCmoType, aclrtStream)
-FLASHACL_LATER(aclrtReduceAsync, void*, const void*, uint64_t, aclrtReduceKind,
-               aclDataType, aclrtStream, void*)
-FLASHACL_LATER(aclrtValueWrite, void*, uint64_t, uint32_t, aclrtStream)
-FLASHACL_LATER(aclrtValueWait, void*, uint64_t, uint32_t, aclrtStream)
-FLASHACL_LATER(aclrtMemExportToShareableHandle, aclrtDrvMemHandle,
-               aclrtMemHandleType, uint64_t, uint64_t*)
-FLASHACL_LATER(aclrtMemImportFromShareableHandle, uint64_t, int32_t,
-               aclrtDrvMemHandle*)
-FLASHACL_LATER(aclrtMemSetPidToShareableHandle, uint64_t, int32_t*, size_t)
-FLASHACL_LATER(aclrtIpcMemGetExportKey, void*, size_t, char*, size_t, uint64_t)
-FLASHACL_LATER(aclrtIpcMemSetImportPid, const char*, int32_t*, size_t)
-FLASHACL_LATER(aclrtIpcMemImportByKey, void**, const char*, uint64_t)
-FLASHACL_LATER(aclrtIpcMemClose, const char*)
+FLASHACL_UNSUPPORTED(aclrtGetMemUsageInfo, int32_t, aclrtMemUsageInfo*, size_t,
+                     size_t*)
+FLASHACL_UNSUPPORTED(aclrtCmoAsync, void*, size_t, aclrtCmoType, aclrtStream)
+FLASHACL_UNSUPPORTED(aclrtReduceAsync, void*, const void*, uint64_t,
+                     aclrtReduceKind, aclDataType, aclrtStream, void*)
+FLASHACL_UNSUPPORTED(aclrtValueWrite, void*, uint64_t, uint32_t, aclrtStream)
+FLASHACL_UNSUPPORTED(aclrtValueWait, void*, uint64_t, uint32_t, aclrtStream)
+FLASHACL_UNSUPPORTED(aclrtMemExportToShareableHandle, aclrtDrvMemHandle,
+                     aclrtMemHandleType, uint64_t, uint64_t*)
+FLASHACL_UNSUPPORTED(aclrtMemImportFromShareableHandle, uint64_t, int32_t,
+                     aclrtDrvMemHandle*)
+FLASHACL_UNSUPPORTED(aclrtMemSetPidToShareableHandle, uint64_t, int32_t*,
+                     size_t)
+FLASHACL_UNSUPPORTED(aclrtIpcMemGetExportKey, void*, size_t, char*, size_t,
+                     uint64_t)
+FLASHACL_UNSUPPORTED(aclrtIpcMemSetImportPid, const char*, int32_t*, size_t)
+FLASHACL_UNSUPPORTED(aclrtIpcMemImportByKey, void**, const char*, uint64_t)
+FLASHACL_UNSUPPORTED(aclrtIpcMemClose, const char*)
 
 // Allocators of the program.
-FLASHACL_LATER_OBJECT(aclrtAllocatorDesc, aclrtAllocatorCreateDesc, void)
-FLASHACL_LATER(aclrtAllocatorDestroyDesc, aclrtAllocatorDesc)
-FLASHACL_LATER(aclrtAllocatorSetObjToDesc, aclrtAllocatorDesc, aclrtAllocator)
-FLASHACL_LATER(aclrtAllocatorSetAllocFuncToDesc, aclrtAllocatorDesc,
-               aclrtAllocatorAllocFunc)
-FLASHACL_LATER(aclrtAllocatorSetFreeFuncToDesc, aclrtAllocatorDesc,
-               aclrtAllocatorFreeFunc)
-FLASHACL_LATER(aclrtAllocatorSetAllocAdviseFuncToDesc, aclrtAllocatorDesc,
-               aclrtAllocatorAllocAdviseFunc)
-FLASHACL_LATER(aclrtAllocatorSetGetAddrFromBlockFuncToDesc, aclrtAllocatorDesc,
-               aclrtAllocatorGetAddrFromBlockFunc)
-FLASHACL_LATER(aclrtAllocatorRegister, aclrtStream, aclrtAllocatorDesc)
-FLASHACL_LATER(aclrtAllocatorUnregister, aclrtStream)
+FLASHACL_UNSUPPORTED_OBJECT(aclrtAllocatorDesc, aclrtAllocatorCreateDesc, void)
+FLASHACL_UNSUPPORTED(aclrtAllocatorDestroyDesc, aclrtAllocatorDesc)
+FLASHACL_UNSUPPORTED(aclrtAllocatorSetObjToDesc, aclrtAllocatorDesc,
+                     aclrtAllocator)
+FLASHACL_UNSUPPORTED(aclrtAllocatorSetAllocFuncToDesc, aclrtAllocatorDesc,
+                     aclrtAllocatorAllocFunc)
+FLASHACL_UNSUPPORTED(aclrtAllocatorSetFreeFuncToDesc, aclrtAllocatorDesc,
+                     aclrtAllocatorFreeFunc)
+FLASHACL_UNSUPPORTED(aclrtAllocatorSetAllocAdviseFuncToDesc, aclrtAllocatorDesc,
+                     aclrtAllocatorAllocAdviseFunc)
+FLASHACL_UNSUPPORTED(aclrtAllocatorSetGetAddrFromBlockFuncToDesc,
+                     aclrtAllocatorDesc, aclrtAllocatorGetAddrFromBlockFunc)
+FLASHACL_UNSUPPORTED(aclrtAllocatorRegister, aclrtStream, aclrtAllocatorDesc)
+FLASHACL_UNSUPPORTED(aclrtAllocatorUnregister, aclrtStream)
 
 // Devices and processes.
-FLASHACL_LATER(aclrtDeviceTaskAbort, int32_t, uint32_t)
-FLASHACL_LATER(aclrtDeviceGetUuid, int32_t, aclrtUuid*)
-FLASHACL_LATER(aclrtDeviceGetBareTgid, int32_t*)
-FLASHACL_LATER(aclrtSnapShotProcessLock, void)
-FLASHACL_LATER(aclrtSnapShotProcessUnlock, void)
-FLASHACL_LATER(aclrtSnapShotProcessBackup, void)
-FLASHACL_LATER(aclrtSnapShotProcessRestore, void)
+FLASHACL_UNSUPPORTED(aclrtDeviceTaskAbort, int32_t, uint32_t)
+FLASHACL_UNSUPPORTED(aclrtDeviceGetUuid, int32_t, aclrtUuid*)
+FLASHACL_UNSUPPORTED(aclrtDeviceGetBareTgid, int32_t*)
+FLASHACL_UNSUPPORTED(aclrtSnapShotProcessLock, void)
+FLASHACL_UNSUPPORTED(aclrtSnapShotProcessUnlock, void)
+FLASHACL_UNSUPPORTED(aclrtSnapShotProcessBackup, void)
+FLASHACL_UNSUPPORTED(aclrtSnapShotProcessRestore, void)
 
 // Models and single operators.
-FLASHACL_LATER(aclmdlLoadFromFile, const char*, uint32_t*)
-FLASHACL_LATER(aclmdlLoadFromMem, const void*, size_t, uint32_t*)
-FLASHACL_LATER(aclmdlUnload, uint32_t)
-FLASHACL_LATER(aclmdlQuerySize, const char*, size_t*, size_t*)
-FLASHACL_LATER(aclmdlExecute, uint32_t, const aclmdlDataset*, aclmdlDataset*)
-FLASHACL_LATER(aclmdlExecuteAsync, uint32_t, const aclmdlDataset*,
-               aclmdlDataset*, aclrtStream)
-FLASHACL_LATER_OBJECT(aclmdlDesc*, aclmdlCreateDesc, void)
-FLASHACL_LATER(aclmdlDestroyDesc, aclmdlDesc*)
-FLASHACL_LATER(aclmdlGetDesc, aclmdlDesc*, uint32_t)
+FLASHACL_UNSUPPORTED(aclmdlLoadFromFile, const char*, uint32_t*)
+FLASHACL_UNSUPPORTED(aclmdlLoadFromMem, const void*, size_t, uint32_t*)
+FLASHACL_UNSUPPORTED(aclmdlUnload, uint32_t)
+FLASHACL_UNSUPPORTED(aclmdlQuerySize, const char*, size_t*, size_t*)
+FLASHACL_UNSUPPORTED(aclmdlExecute, uint32_t, const aclmdlDataset*,
+                     aclmdlDataset*)
+FLASHACL_UNSUPPORTED(aclmdlExecuteAsync, uint32_t, const aclmdlDataset*,
+                     aclmdlDataset*, aclrtStream)
+FLASHACL_UNSUPPORTED_OBJECT(aclmdlDesc*, aclmdlCreateDesc, void)
+FLASHACL_UNSUPPORTED(aclmdlDestroyDesc, aclmdlDesc*)
+FLASHACL_UNSUPPORTED(aclmdlGetDesc, aclmdlDesc*, uint32_t)
 size_t aclmdlGetNumInputs(aclmdlDesc*) { return 0; }
 size_t aclmdlGetNumOutputs(aclmdlDesc*) { return 0; }
-FLASHACL_LATER_OBJECT(aclmdlDataset*, aclmdlCreateDataset, void)
-FLASHACL_LATER(aclmdlDestroyDataset, const aclmdlDataset*)
-FLASHACL_LATER(aclmdlAddDatasetBuffer, aclmdlDataset*, aclDataBuffer*)
+FLASHACL_UNSUPPORTED_OBJECT(aclmdlDataset*, aclmdlCreateDataset, void)
+FLASHACL_UNSUPPORTED(aclmdlDestroyDataset, const aclmdlDataset*)
+FLASHACL_UNSUPPORTED(aclmdlAddDatasetBuffer, aclmdlDataset*, aclDataBuffer*)
 size_t aclmdlGetDatasetNumBuffers(const aclmdlDataset*) { return 0; }
-FLASHACL_LATER_OBJECT(aclDataBuffer*, aclmdlGetDatasetBuffer,
-                      const aclmdlDataset*, size_t)
-FLASHACL_LATER(aclopSetModelDir, const char*)
-FLASHACL_LATER(aclopLoad, const void*, size_t)
-FLASHACL_LATER_OBJECT(aclopAttr*, aclopCreateAttr, void)
+FLASHACL_UNSUPPORTED_OBJECT(aclDataBuffer*, aclmdlGetDatasetBuffer,
+                            const aclmdlDataset*, size_t)
+FLASHACL_UNSUPPORTED(aclopSetModelDir, const char*)
+FLASHACL_UNSUPPORTED(aclopLoad, const void*, size_t)
+FLASHACL_UNSUPPORTED_OBJECT(aclopAttr*, aclopCreateAttr, void)
 void aclopDestroyAttr(const aclopAttr*) {}
-FLASHACL_LATER(aclopSetAttrBool, aclopAttr*, const char*, uint8_t)
-FLASHACL_LATER(aclopSetAttrInt, aclopAttr*, const char*, int64_t)
-FLASHACL_LATER(aclopSetAttrFloat, aclopAttr*, const char*, float)
-FLASHACL_LATER(aclopSetAttrString, aclopAttr*, const char*, const char*)
-FLASHACL_LATER(aclopExecuteV2, const char*, int, aclTensorDesc*[],
-               aclDataBuffer*[], int, aclTensorDesc*[], aclDataBuffer*[],
-               aclopAttr*, aclrtStream)
-FLASHACL_LATER(aclopCompileAndExecute, const char*, int,
-               const aclTensorDesc* const[], const aclDataBuffer* const[], int,
-               const aclTensorDesc* const[], aclDataBuffer* const[],
-               const aclopAttr*, aclopEngineType, aclopCompileType, const char*,
-               aclrtStream)
-FLASHACL_LATER_OBJECT(aclTensorDesc*, aclCreateTensorDesc, aclDataType, int,
-                      const int64_t*, aclFormat)
+FLASHACL_UNSUPPORTED(aclopSetAttrBool, aclopAttr*, const char*, uint8_t)
+FLASHACL_UNSUPPORTED(aclopSetAttrInt, aclopAttr*, const char*, int64_t)
+FLASHACL_UNSUPPORTED(aclopSetAttrFloat, aclopAttr*, const char*, float)
+FLASHACL_UNSUPPORTED(aclopSetAttrString, aclopAttr*, const char*, const char*)
+FLASHACL_UNSUPPORTED(aclopExecuteV2, const char*, int, aclTensorDesc*[],
+                     aclDataBuffer*[], int, aclTensorDesc*[], aclDataBuffer*[],
+                     aclopAttr*, aclrtStream)
+FLASHACL_UNSUPPORTED(aclopCompileAndExecute, const char*, int,
+                     const aclTensorDesc* const[], const aclDataBuffer* const[],
+                     int, const aclTensorDesc* const[], aclDataBuffer* const[],
+                     const aclopAttr*, aclopEngineType, aclopCompileType,
+                     const char*, aclrtStream)
+FLASHACL_UNSUPPORTED_OBJECT(aclTensorDesc*, aclCreateTensorDesc, aclDataType,
+                            int, const int64_t*, aclFormat)
 void aclDestroyTensorDesc(const aclTensorDesc*) {}
 aclDataType aclGetTensorDescType(const aclTensorDesc*) {
   return ACL_DT_UNDEFINED;
@@ -191,28 +198,31 @@ aclFormat aclGetTensorDescFormat(const aclTensorDesc*) {
 size_t aclGetTensorDescSize(const aclTensorDesc*) { return 0; }
 size_t aclGetTensorDescElementCount(const aclTensorDesc*) { return 0; }
 size_t aclGetTensorDescNumDims(const aclTensorDesc*) { return 0; }
-FLASHACL_LATER(aclGetTensorDescDimV2, const aclTensorDesc*, size_t, int64_t*)
+FLASHACL_UNSUPPORTED(aclGetTensorDescDimV2, const aclTensorDesc*, size_t,
+                     int64_t*)
 
 // Channels.
-FLASHACL_LATER_OBJECT(acltdtDataItem*, acltdtCreateDataItem, acltdtTensorType,
-                      const int64_t*, size_t, aclDataType, void*, size_t)
-FLASHACL_LATER(acltdtDestroyDataItem, acltdtDataItem*)
-FLASHACL_LATER_OBJECT(acltdtDataset*, acltdtCreateDataset, void)
-FLASHACL_LATER(acltdtDestroyDataset, acltdtDataset*)
-FLASHACL_LATER(acltdtAddDataItem, acltdtDataset*, acltdtDataItem*)
-FLASHACL_LATER_OBJECT(acltdtDataItem*, acltdtGetDataItem, const acltdtDataset*,
-                      size_t)
+FLASHACL_UNSUPPORTED_OBJECT(acltdtDataItem*, acltdtCreateDataItem,
+                            acltdtTensorType, const int64_t*, size_t,
+                            aclDataType, void*, size_t)
+FLASHACL_UNSUPPORTED(acltdtDestroyDataItem, acltdtDataItem*)
+FLASHACL_UNSUPPORTED_OBJECT(acltdtDataset*, acltdtCreateDataset, void)
+FLASHACL_UNSUPPORTED(acltdtDestroyDataset, acltdtDataset*)
+FLASHACL_UNSUPPORTED(acltdtAddDataItem, acltdtDataset*, acltdtDataItem*)
+FLASHACL_UNSUPPORTED_OBJECT(acltdtDataItem*, acltdtGetDataItem,
+                            const acltdtDataset*, size_t)
 size_t acltdtGetDatasetSize(const acltdtDataset*) { return 0; }
-FLASHACL_LATER_OBJECT(acltdtChannelHandle*, acltdtCreateChannel, uint32_t,
-                      const char*)
-FLASHACL_LATER_OBJECT(acltdtChannelHandle*, acltdtCreateChannelWithCapacity,
-                      uint32_t, const char*, size_t)
-FLASHACL_LATER(acltdtStopChannel, acltdtChannelHandle*)
-FLASHACL_LATER(acltdtDestroyChannel, acltdtChannelHandle*)
-FLASHACL_LATER(acltdtSendTensor, const acltdtChannelHandle*,
-               const acltdtDataset*, int32_t)
-FLASHACL_LATER(acltdtReceiveTensor, const acltdtChannelHandle*, acltdtDataset*,
-               int32_t)
+FLASHACL_UNSUPPORTED_OBJECT(acltdtChannelHandle*, acltdtCreateChannel, uint32_t,
+                            const char*)
+FLASHACL_UNSUPPORTED_OBJECT(acltdtChannelHandle*,
+                            acltdtCreateChannelWithCapacity, uint32_t,
+                            const char*, size_t)
+FLASHACL_UNSUPPORTED(acltdtStopChannel, acltdtChannelHandle*)
+FLASHACL_UNSUPPORTED(acltdtDestroyChannel, acltdtChannelHandle*)
+FLASHACL_UNSUPPORTED(acltdtSendTensor, const acltdtChannelHandle*,
+                     const acltdtDataset*, int32_t)
+FLASHACL_UNSUPPORTED(acltdtReceiveTensor, const acltdtChannelHandle*,
+                     acltdtDataset*, int32_t)
 
 // Profiling, dumping and compiling: nothing to do, and nothing to complain
 // about to frameworks that call these when they start.
@@ -240,6 +250,6 @@ FLASHACL_NO_OP(aclSetCompileopt, aclCompileOpt, const char*)
 
 }  // extern "C"
 
-#undef FLASHACL_LATER
-#undef FLASHACL_LATER_OBJECT
+#undef FLASHACL_UNSUPPORTED
+#undef FLASHACL_UNSUPPORTED_OBJECT
 #undef FLASHACL_NO_OP
