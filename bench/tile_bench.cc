@@ -234,15 +234,15 @@ void AddColumns(benchmark::State& state, const Case& of,
 
 // Whether weights are those of `scores`, [key, lane], and `sum` is `before` and
 // theirs.
-bool AreWeights(const Numbers& weights, const Numbers& scores,
-                const Numbers& sum, int64_t width, double before) {
+bool AreWeights(const Numbers& probs, const Numbers& scores, const Numbers& sum,
+                int64_t width, double before) {
   for (int64_t lane = 0; lane < width; ++lane) {
     double all = before;
     for (int64_t j = 0; j < kKeys; ++j) {
       const int64_t n = j * width + lane;
-      const double weight = std::exp(double{scores[n]} - 1);
-      if (!Near(weights[n], weight, 1)) return false;
-      all += weight;
+      const double prob = std::exp(double{scores[n]} - 1);
+      if (!Near(probs[n], prob, 1)) return false;
+      all += prob;
     }
     if (!Near(sum[lane], all, all)) return false;
   }
@@ -251,14 +251,14 @@ bool AreWeights(const Numbers& weights, const Numbers& scores,
 
 // Weights of weights of weights... stay between 0 and 1, and take no other
 // time.
-void Weigh(benchmark::State& state, const Case& of) {
+void ExpAndSum(benchmark::State& state, const Case& of) {
   const int64_t item = kKeys * of.width();
   const int64_t copies = of.Copies(4 * item);
   Numbers scores(copies * item), from(of.width()), sum(of.width());
   const Numbers untouched(copies * item);
   from.Fill(1);
   const auto run = [&](int64_t n) {
-    of.kernels.weigh(scores.at(n * item), kKeys, from.at(), sum.at());
+    of.kernels.softmax(scores.at(n * item), kKeys, from.at(), sum.at());
   };
   run(0);
   if (!AreWeights(scores, untouched, sum, of.width(), 0)) {
@@ -267,23 +267,23 @@ void Weigh(benchmark::State& state, const Case& of) {
   Meter(state, of).Elements(copies, 4 * item, item, run);
 }
 
-void TakeIn(benchmark::State& state, const Case& of) {
+void OnlineSoftmax(benchmark::State& state, const Case& of) {
   const int64_t item = kKeys * of.width();
   const int64_t copies = of.Copies(4 * item);
-  Numbers scores(copies * item), top(of.width());
+  Numbers scores(copies * item), block_max(of.width());
   const Numbers untouched(copies * item);
-  Numbers max(of.width()), sum(of.width()), shrink(of.width());
-  top.Fill(1);
+  Numbers max(of.width()), sum(of.width()), rescale(of.width());
+  block_max.Fill(1);
   max.Fill(0);
   sum.Fill(2);
   const auto run = [&](int64_t n) {
-    of.kernels.take_in(scores.at(n * item), kKeys, top.at(),
-                       {max.at(), sum.at(), shrink.at()});
+    of.kernels.take_in(scores.at(n * item), kKeys, block_max.at(),
+                       {max.at(), sum.at(), rescale.at()});
   };
   run(0);
   const double factor = std::exp(-1.0);
   if (!AreWeights(scores, untouched, sum, of.width(), 2 * factor) ||
-      !Near(shrink[0], factor, 1) || max[0] != 1) {
+      !Near(rescale[0], factor, 1) || max[0] != 1) {
     return state.SkipWithError("the weights are wrong");
   }
   Meter(state, of).Elements(copies, 4 * item, item, run);
@@ -292,14 +292,15 @@ void TakeIn(benchmark::State& state, const Case& of) {
 void HideScores(benchmark::State& state, const Case& of) {
   const int64_t item = kKeys * of.width();
   const int64_t copies = of.Copies(4 * item);
-  Numbers scores(copies * item), top(of.width());
+  Numbers scores(copies * item), block_max(of.width());
   const Numbers untouched(copies * item);
   const auto words = static_cast<size_t>((kKeys + 31) / 32 * of.width());
   const auto visible = hwy::AllocateAligned<uint32_t>(words);
   std::mt19937 random(2);
   std::generate(visible.get(), visible.get() + words, random);
   const auto run = [&](int64_t n) {
-    of.kernels.hide_scores(scores.at(n * item), visible.get(), kKeys, top.at());
+    of.kernels.hide_scores(scores.at(n * item), visible.get(), kKeys,
+                           block_max.at());
   };
   run(0);
   bool right = true;
@@ -313,7 +314,7 @@ void HideScores(benchmark::State& state, const Case& of) {
       right = right && scores[n] == expected;
       greatest = std::max(greatest, expected);
     }
-    right = right && top[lane] == greatest;
+    right = right && block_max[lane] == greatest;
   }
   if (!right) return state.SkipWithError("the scores are wrong");
   Meter(state, of).Elements(copies, 4 * item, item, run);
@@ -340,7 +341,7 @@ float PutElement(DType dtype, float value, std::byte* at) {
 }
 
 void LoadRow(benchmark::State& state, const Case& of) {
-  cpu::RowFormat format;
+  cpu::ElementFormat format;
   format.dtype = of.dtype;
   format.element_bytes = SizeOf(of.dtype);
   const int64_t bytes = of.channels * (format.element_bytes + 4);
@@ -464,8 +465,8 @@ const int kRegistered = [] {
     }
     RegisterProducts(of, of.kernels.big);
     RegisterProducts(of, of.kernels.small);
-    Register(of, Str("Weigh/keys:{}", kKeys), Weigh);
-    Register(of, Str("TakeIn/keys:{}", kKeys), TakeIn);
+    Register(of, Str("Weigh/keys:{}", kKeys), ExpAndSum);
+    Register(of, Str("TakeIn/keys:{}", kKeys), OnlineSoftmax);
     Register(of, Str("HideScores/keys:{}", kKeys), HideScores);
     RegisterRows(of);
   }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fails if a file includes a folder above its own. DEVELOPING.md shows the
-order; src/backends.cc alone knows every backend."""
+"""Fails if a file includes a folder above its own, or, inside src/cpu, one
+beside it that is not shared. DEVELOPING.md shows the order; src/backends.cc
+alone knows every backend."""
 
 import re
 import sys
@@ -8,21 +9,36 @@ import sys
 import tree
 
 BELOW_OPERATORS = {"base", "problem", "plan"}
+# Inside src/cpu: the files at its top know no implementation, but for the table
+# of them; implementations share tiles, not each other. Decode has the forward
+# direction's parameters and operands, and so have backward and top-k lists.
+CPU_MAY_INCLUDE = {
+    "": set(),
+    "tile": {""},
+    "forward": {"", "tile"},
+    "decode": {"", "tile", "forward"},
+    "backward": {"", "tile", "forward"},
+    "topk": {"", "tile", "forward"},
+}
+CPU_TABLE = "src/cpu/cpu_backend.cc"
 MAY_INCLUDE = {
     "base": set(),
     "problem": {"base"},
     "plan": {"base", "problem"},
     "reference": BELOW_OPERATORS,
+    "verify": BELOW_OPERATORS,
     "cpu": BELOW_OPERATORS,
     "cuda": BELOW_OPERATORS,
     "acl": BELOW_OPERATORS | {"backends.h"},
     "ops": {"base", "problem", "acl"},
 }
 CALLERS = {"tools", "python"}
-CALLERS_MAY_INCLUDE = BELOW_OPERATORS | {"backends.h"}
+CALLERS_MAY_INCLUDE = BELOW_OPERATORS | {"backends.h", "verify"}
+# Benchmarks time kernels, the runtime and the C API, too.
+BENCH_MAY_INCLUDE = CALLERS_MAY_INCLUDE | {"acl", "bench", "cpu", "tools"}
 # The public headers; only what implements them may know them.
 PUBLIC = {"aclnn", "aclnnop", "securec.h"}
-KNOW_PUBLIC = {"acl", "ops"}
+KNOW_PUBLIC = {"acl", "ops", "bench"}
 
 
 def folder_of(path):
@@ -32,17 +48,38 @@ def folder_of(path):
 
 
 def allowed(folder):
+    if folder == "bench":
+        return BENCH_MAY_INCLUDE
     if folder in CALLERS:
         return CALLERS_MAY_INCLUDE | {"tools"}
     return MAY_INCLUDE[folder] | {folder}
 
 
+def cpu_folder(path):
+    """The folder inside src/cpu of a path below it; empty at the top."""
+    parts = path.split("/")
+    return parts[0] if len(parts) > 1 else ""
+
+
+def wrong_in_cpu(path, name):
+    """Why a file in src/cpu may not include a header of src/cpu, or None."""
+    if path.as_posix() == CPU_TABLE:
+        return None
+    own = cpu_folder(path.relative_to("src/cpu").as_posix())
+    other = cpu_folder(name.removeprefix("cpu/"))
+    may = CPU_MAY_INCLUDE.get(own, set()) | {own}
+    if other in may:
+        return None
+    shown = ", ".join(sorted(f"cpu/{one}".rstrip("/") for one in may))
+    return f"{path}: may not include {name}; it sees only: {shown}"
+
+
 def check(root):
     """One sentence for each include that points the wrong way."""
     bad = []
-    for path in tree.files(root, tree.CODE, {"src", *CALLERS}):
+    for path in tree.files(root, tree.CODE, {"src", "bench", *CALLERS}):
         folder = folder_of(path)
-        if folder not in MAY_INCLUDE and folder not in CALLERS:
+        if folder not in MAY_INCLUDE and folder not in CALLERS | {"bench"}:
             continue
         text = (root / path).read_text()
         for name in re.findall(r'^#include "([^"]+)"', text, re.M):
@@ -56,6 +93,9 @@ def check(root):
                 may = ", ".join(sorted(allowed(folder)))
                 bad.append(f"{path}: may not include {name}; "
                            f"{folder} sees only: {may}")
+            elif folder == other == "cpu" and path.parts[0] == "src":
+                sentence = wrong_in_cpu(path, name)
+                bad += [sentence] if sentence else []
     return bad
 
 

@@ -26,8 +26,8 @@ std::span<const Backend> AllBackends() {
   // A copy of the rows rather than references to them: a plan points into the
   // table.
   static const auto* const cpu_rows = new std::vector<Implementation>{
-      kCpuDecode,          kCpuForward,          kCpuBackward,
-      kCpuGatheredForward, kCpuGatheredBackward, kReference};
+      kCpuDecode,      kCpuForward,      kCpuBackward,
+      kCpuTopKForward, kCpuTopKBackward, kReference};
   static const auto* const backends = new std::vector<Backend>{
       {"cpu",
        cpu::DescribeThisCpu(),

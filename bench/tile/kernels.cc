@@ -41,23 +41,24 @@ BlockKernels Block() {
   return {kRows, AddRows<kRows>, AddColumns<kRows>};
 }
 
-void Weigh(float* scores, int64_t count, const float* from, float* sum) {
-  tile::Weigh(scores, count, tile::PanelPair::Load(from)).Store(sum);
+void ExpAndSum(float* scores, int64_t count, const float* from, float* sum) {
+  tile::ExpAndSum(scores, count, tile::PanelPair::Load(from)).Store(sum);
 }
 
-void TakeIn(float* scores, int64_t count, const float* top,
-            const SoftmaxState& state) {
+void OnlineSoftmax(float* scores, int64_t count, const float* block_max,
+                   const SoftmaxState& state) {
   const tile::PanelState panel{state.max, state.sum};
-  panel.TakeIn(scores, count, tile::PanelPair::Load(top)).Store(state.shrink);
+  panel.OnlineSoftmax(scores, count, tile::PanelPair::Load(block_max))
+      .Store(state.rescale);
 }
 
 void HideScores(float* scores, const uint32_t* visible, int64_t count,
-                float* top) {
-  tile::HideScores(scores, visible, count).Store(top);
+                float* block_max) {
+  tile::HideScores(scores, visible, count).Store(block_max);
 }
 
-void LoadRow(const cpu::RowFormat& format, const std::byte* from, int64_t count,
-             float* to) {
+void LoadRow(const cpu::ElementFormat& format, const std::byte* from,
+             int64_t count, float* to) {
   tile::LoadRow(format, from, count, to);
 }
 
@@ -81,8 +82,8 @@ TileKernels TileTable() {
   return {.lanes = tile::Lanes(),
           .big = Block<tile::kBig>(),
           .small = Block<tile::kSmall>(),
-          .weigh = Weigh,
-          .take_in = TakeIn,
+          .softmax = ExpAndSum,
+          .take_in = OnlineSoftmax,
           .hide_scores = HideScores,
           .load_row = LoadRow,
           .rows_to_panel = RowsToPanel,

@@ -27,7 +27,7 @@ struct BlockKernels {
 struct SoftmaxState {
   float* max;
   float* sum;
-  float* shrink;
+  float* rescale;
 };
 
 // Four rows, `stride` floats apart, and the four lanes of a panel that begin at
@@ -46,16 +46,16 @@ struct TileKernels {
   int64_t lanes = 0;  // floats of a vector; a panel has twice as many lanes
   BlockKernels big, small;
   // Scores [key, lane] become weights exp(score - from), `sum` their sums.
-  void (*weigh)(float* scores, int64_t count, const float* from,
-                float* sum) = nullptr;
+  void (*softmax)(float* scores, int64_t count, const float* from,
+                  float* sum) = nullptr;
   // The same on top of what `state` has seen; `top` is the greatest score.
-  void (*take_in)(float* scores, int64_t count, const float* top,
+  void (*take_in)(float* scores, int64_t count, const float* block_max,
                   const SoftmaxState& state) = nullptr;
   // Scores whose bit in visible [32 keys, lane] is 0 become -inf; `top` is the
   // greatest of the others.
   void (*hide_scores)(float* scores, const uint32_t* visible, int64_t count,
-                      float* top) = nullptr;
-  void (*load_row)(const cpu::RowFormat& format, const std::byte* from,
+                      float* block_max) = nullptr;
+  void (*load_row)(const cpu::ElementFormat& format, const std::byte* from,
                    int64_t count, float* to) = nullptr;
   void (*rows_to_panel)(const FourLanes& at) = nullptr;
   void (*add_rows_to_panel)(const FourLanes& at) = nullptr;  // times kHalf

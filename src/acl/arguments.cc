@@ -63,10 +63,10 @@ bool MeansAbsent(const Argument& row, const Tensor& tensor) {
 // Kernels step forward only and count in int64_t, and results that lie on one
 // another cannot all be kept.
 Status CheckStrides(const Argument& row, const Tensor& tensor) {
-  constexpr int64_t kMostElements = int64_t{1} << 59;  // 2^62 bytes
+  constexpr int64_t kMaxElements = int64_t{1} << 59;  // 2^62 bytes
   const bool apart = row.output && row.dtypes != kAnyType;
   int64_t last = tensor.offset;
-  bool within = last < kMostElements;
+  bool within = last < kMaxElements;
   for (size_t axis = 0; axis < tensor.rank; ++axis) {
     const int64_t steps = tensor.dims[axis] - 1;
     const int64_t stride = tensor.strides[axis];
@@ -80,7 +80,7 @@ Status CheckStrides(const Argument& row, const Tensor& tensor) {
     }
     int64_t span;
     within = within && !__builtin_mul_overflow(steps, stride, &span) &&
-             !__builtin_add_overflow(last, span, &last) && last < kMostElements;
+             !__builtin_add_overflow(last, span, &last) && last < kMaxElements;
   }
   if (tensor.offset < 0) {
     return Invalid("{}: offset {}, expected at least 0", row.name,

@@ -13,7 +13,7 @@
 
 namespace {
 
-constexpr int kMostConversions = 32;
+constexpr int kMaxConversions = 32;
 constexpr size_t kWidest = 1 << 20;
 
 // One conversion that stores something.
@@ -27,7 +27,7 @@ struct Conversion {
 };
 
 struct Scan {
-  Conversion conversions[kMostConversions];
+  Conversion conversions[kMaxConversions];
   int count = 0;
 
   Scan() = default;
@@ -85,7 +85,7 @@ bool IsText(char letter) { return std::strchr("sc[", letter) != nullptr; }
 // reading from.
 bool Take(const Directive& directive, size_t longest, va_list* arguments,
           Scan* scan) {
-  if (scan->count == kMostConversions) return false;
+  if (scan->count == kMaxConversions) return false;
   Conversion& conversion = scan->conversions[scan->count];
   conversion.target = va_arg(*arguments, void*);
   if (conversion.target == nullptr) return false;
@@ -135,7 +135,7 @@ bool HandOver(const Conversion& conversion) {
 }
 
 int Run(const char* buffer, const char* format, const Scan& scan) {
-  void* to[kMostConversions] = {};
+  void* to[kMaxConversions] = {};
   for (int i = 0; i < scan.count; ++i) {
     const Conversion& conversion = scan.conversions[i];
     to[i] = conversion.copy != nullptr ? conversion.copy : conversion.target;

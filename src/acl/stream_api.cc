@@ -13,7 +13,7 @@
 namespace flashacl::acl {
 namespace {
 
-constexpr uint32_t kLeastPriority = 7;
+constexpr uint32_t kMinPriority = 7;
 constexpr uint32_t kNotOffered = ACL_STREAM_PERSISTENT |
                                  ACL_STREAM_CPU_SCHEDULE |
                                  ACL_STREAM_DEVICE_USE_ONLY;
@@ -35,7 +35,7 @@ aclError CreateStream(std::string_view function, aclrtStream* stream,
                 Str("{} failed because device {} has no streams left.",
                     function, context->device()));
   }
-  made->attributes.priority = std::min(priority, kLeastPriority);
+  made->attributes.priority = std::min(priority, kMinPriority);
   context->Adopt(made);
   *stream = made->handle();
   return ACL_SUCCESS;
@@ -122,7 +122,7 @@ aclError SetAttribute(Stream& stream, int type,
     case ACL_STREAM_ATTR_CACHE_OP_INFO:
       return SetSwitch(kName, stored.cache_op_info, value.cacheOpInfoSwitch);
     case ACL_STREAM_ATTR_PRIORITY:
-      stored.priority = std::min(value.streamPriority, kLeastPriority);
+      stored.priority = std::min(value.streamPriority, kMinPriority);
       return ACL_SUCCESS;
     default:
       return FailAttribute(kName, type);
@@ -265,7 +265,7 @@ aclError aclrtDeviceGetStreamPriorityRange(int32_t* leastPriority,
     if (greatestPriority == nullptr) {
       return a::FailNull(kName, "greatestPriority");
     }
-    *leastPriority = static_cast<int32_t>(a::kLeastPriority);
+    *leastPriority = static_cast<int32_t>(a::kMinPriority);
     *greatestPriority = 0;
     return ACL_SUCCESS;
   });

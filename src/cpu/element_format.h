@@ -10,18 +10,18 @@
 namespace flashacl::cpu {
 
 // The last axis of a tensor: elements `step` elements apart.
-struct RowFormat {
+struct ElementFormat {
   DType dtype = DType::kNone;
   int64_t step = 1;
   int64_t element_bytes = 0;
 
-  RowFormat() = default;
-  explicit RowFormat(const TensorSpec& spec)
+  ElementFormat() = default;
+  explicit ElementFormat(const TensorSpec& spec)
       : dtype(spec.dtype),
         step(spec.strides[3]),
         element_bytes(SizeOf(spec.dtype)) {}
 
-  bool operator==(const RowFormat&) const = default;
+  bool operator==(const ElementFormat&) const = default;
 };
 
 }  // namespace flashacl::cpu

@@ -16,7 +16,7 @@ RowSource SourceOf(const TensorSpec& spec, const std::byte* base, bool paged,
                    int64_t outer, const Sequence& extent, int64_t kv_head) {
   RowSource source;
   if (!spec.present() || base == nullptr) return source;
-  source.format = RowFormat(spec);
+  source.format = ElementFormat(spec);
   const int64_t bytes = source.format.element_bytes;
   const int64_t first = paged ? spec.At(0, 0, kv_head)
                               : spec.At(outer, extent.keys.first, kv_head);
@@ -29,8 +29,8 @@ RowSource SourceOf(const TensorSpec& spec, const std::byte* base, bool paged,
 
 }  // namespace
 
-KeyRows::KeyRows(const AttentionProblem& problem, const Bindings& bindings,
-                 const Sequence& extent, int64_t sequence, int64_t kv_head) {
+KvRows::KvRows(const AttentionProblem& problem, const Bindings& bindings,
+               const Sequence& extent, int64_t sequence, int64_t kv_head) {
   const KvSource& kv = problem.kv;
   const bool paged = kv.rows == KvSource::Rows::kPaged;
   const bool listed = kv.rows == KvSource::Rows::kList;
@@ -62,7 +62,7 @@ KeyRows::KeyRows(const AttentionProblem& problem, const Bindings& bindings,
   pages_ = problem[Slot::kKey].dims[0];
 }
 
-int64_t KeyRows::PageOf(int64_t column) const {
+int64_t KvRows::PageOf(int64_t column) const {
   if (table_ == nullptr) return 0;
   const std::byte* const entry =
       table_ + (column / page_rows_) * table_step_bytes_;
@@ -70,9 +70,9 @@ int64_t KeyRows::PageOf(int64_t column) const {
   return page < pages_ ? page : -1;
 }
 
-void KeyRows::LocateListed(std::span<const int64_t> columns,
-                           const std::byte** key_at, const std::byte** rope_at,
-                           const std::byte** value_at) const {
+void KvRows::LocateListed(std::span<const int64_t> columns,
+                          const std::byte** key_at, const std::byte** rope_at,
+                          const std::byte** value_at) const {
   for (size_t n = 0; n < columns.size(); ++n) {
     const int64_t page = PageOf(columns[n]);
     const int64_t row =
@@ -88,9 +88,9 @@ void KeyRows::LocateListed(std::span<const int64_t> columns,
   }
 }
 
-bool KeyRows::Locate(Range cols, const std::byte** key_at,
-                     const std::byte** rope_at,
-                     const std::byte** value_at) const {
+bool KvRows::Locate(Range cols, const std::byte** key_at,
+                    const std::byte** rope_at,
+                    const std::byte** value_at) const {
   bool absent = false;
   // Columns whose rows lie evenly: all of them, or those of a page.
   for (int64_t j = cols.first; j < cols.last;) {

@@ -16,7 +16,7 @@ namespace flashacl::cpu {
 
 // x_hat = scale * (x + offset) channel by channel; null: x_hat = x. An offset
 // alone may be null.
-struct ChannelCodec {
+struct QuantParams {
   const float* scale = nullptr;
   const float* offset = nullptr;
 };
@@ -24,18 +24,18 @@ struct ChannelCodec {
 // The rows of one kind (keys, their ropes, or values).
 struct RowSource {
   const std::byte* base = nullptr;  // null: there are none
-  RowFormat format;
+  ElementFormat format;
   int64_t outer_bytes = 0;  // from page to page
   int64_t row_bytes = 0;
   int64_t channels = 0;
-  ChannelCodec codec;
+  QuantParams quant;
 };
 
-class KeyRows {
+class KvRows {
  public:
-  KeyRows() = default;
-  KeyRows(const AttentionProblem& problem, const Bindings& bindings,
-          const Sequence& extent, int64_t sequence, int64_t kv_head);
+  KvRows() = default;
+  KvRows(const AttentionProblem& problem, const Bindings& bindings,
+         const Sequence& extent, int64_t sequence, int64_t kv_head);
 
   // Addresses of the rows of `cols`, of all three kinds where they exist; null
   // for a column that no page holds. Returns whether there is such a column.
@@ -55,8 +55,8 @@ class KeyRows {
   bool ValuesAreKeys() const {
     return value.base == key.base && value.row_bytes == key.row_bytes &&
            value.outer_bytes == key.outer_bytes && value.format == key.format &&
-           value.channels <= key.channels && key.codec.scale == nullptr &&
-           value.codec.scale == nullptr;
+           value.channels <= key.channels && key.quant.scale == nullptr &&
+           value.quant.scale == nullptr;
   }
 
   RowSource key, rope, value;

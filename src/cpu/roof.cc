@@ -37,8 +37,8 @@ constexpr int64_t kSharesPerWorker = 200;
 constexpr float kSeed = 1e-3f;  // sums stay ordinary numbers
 
 constexpr int64_t kPieceBytes = int64_t{1} << 20;  // of one read
-constexpr int64_t kLeastProbeBytes = int64_t{64} << 20;
-constexpr int64_t kMostProbeBytes = int64_t{1} << 30;
+constexpr int64_t kMinProbeBytes = int64_t{64} << 20;
+constexpr int64_t kMaxProbeBytes = int64_t{1} << 30;
 constexpr int64_t kProbeBytesPerWorker = int64_t{16} << 20;
 
 // Calls run() once to wake everybody up, then kRuns times; what it returns is
@@ -128,7 +128,7 @@ double MeasureReadBandwidth(Workers& workers) {
 
 int64_t ProbeBytes(int64_t l3_bytes, int workers) {
   const int64_t wanted = std::max(4 * l3_bytes, kProbeBytesPerWorker * workers);
-  return std::clamp(wanted, kLeastProbeBytes, kMostProbeBytes) / kPieceBytes *
+  return std::clamp(wanted, kMinProbeBytes, kMaxProbeBytes) / kPieceBytes *
          kPieceBytes;
 }
 

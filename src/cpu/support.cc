@@ -16,14 +16,14 @@ Status Computes(const AttentionProblem& problem, Direction direction) {
 // Scratch memory holds whole rows, so it must end somewhere: CANN's rows have
 // 768 channels at most, and the reference takes any.
 Status FitsScratch(const AttentionProblem& problem) {
-  constexpr int64_t kMostChannels = 4096;
-  if (problem.qk_dim + problem.rope_dim <= kMostChannels &&
-      problem.v_dim <= kMostChannels) {
+  constexpr int64_t kMaxChannels = 4096;
+  if (problem.qk_dim + problem.rope_dim <= kMaxChannels &&
+      problem.v_dim <= kMaxChannels) {
     return {};
   }
   return Unsupported("{} + {} query and {} value channels are more than {}",
                      problem.qk_dim, problem.rope_dim, problem.v_dim,
-                     kMostChannels);
+                     kMaxChannels);
 }
 
 }  // namespace

@@ -22,12 +22,12 @@ namespace flashacl::cpu {
 namespace {
 
 // What TBB guarantees, told to a checker that cannot see it: writes before
-// Tell(x) happen before reads after Heed(x).
-void Tell(void* context) {
+// Release(x) happen before reads after Acquire(x).
+void Release(void* context) {
   if (__tsan_release != nullptr) __tsan_release(context);
 }
 
-void Heed(void* context) {
+void Acquire(void* context) {
   if (__tsan_acquire != nullptr) __tsan_acquire(context);
 }
 
@@ -54,11 +54,11 @@ Arena::~Arena() = default;
 
 void Arena::Run(int times, void (*share)(void*), void* context) {
   const auto one_share = [=](int) {
-    Heed(context);
+    Acquire(context);
     share(context);
-    Tell(context);
+    Release(context);
   };
-  Tell(context);
+  Release(context);
   tbb_->arena.execute([&] {
     // Isolated: a thread that waits here must not pick up a share of somebody
     // else, whose scratch memory it may be in the middle of using.
@@ -66,7 +66,7 @@ void Arena::Run(int times, void (*share)(void*), void* context) {
       tbb::parallel_for(0, times, one_share, tbb::simple_partitioner());
     });
   });
-  Heed(context);
+  Acquire(context);
 }
 
 int Arena::DefaultThreads() { return tbb::info::default_concurrency(); }

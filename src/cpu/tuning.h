@@ -9,11 +9,11 @@ namespace flashacl::cpu {
 // The most packed rows of one tile. Keys and values are converted once per
 // tile, so their cost falls with its rows: from 256 to 512 to 1024 rows,
 // attention at 64 channels went from 0.78 to 0.80 to 0.81 of the FMA peak
-// (docs/notes/0012). A problem with fewer than kLeastTiles tiles of that size
-// gets smaller ones, down to kLeastRows.
-inline constexpr int64_t kMostRows = 1024;
-inline constexpr int64_t kLeastTiles = 64;
-inline constexpr int64_t kLeastRows = 128;
+// (docs/notes/0012). A problem with fewer than kMinTiles tiles of that size
+// gets smaller ones, down to kMinRows.
+inline constexpr int64_t kMaxRows = 1024;
+inline constexpr int64_t kMinTiles = 64;
+inline constexpr int64_t kMinRows = 128;
 
 // Rows of tiles are multiples of this: whole panels of every instruction set.
 inline constexpr int64_t kRowUnit = 32;
@@ -22,11 +22,11 @@ inline constexpr int64_t kRowUnit = 32;
 // are streamed, once per step; keys and values, which every panel reads, matter
 // more: at 512 channels 256 rows gave 0.85 of the peak, 64 gave 0.78.
 inline constexpr double kRowShare = 2.0;
-inline constexpr double kMostRowBytes = 2 << 20;
+inline constexpr double kMaxRowBytes = 2 << 20;
 
 // The most keys of one step, their unit, and the part of a second cache that a
 // step's keys and values may fill. 144 keys of 128 channels are 147 KiB.
-inline constexpr int64_t kMostColumns = 144;
+inline constexpr int64_t kMaxColumns = 144;
 inline constexpr int64_t kColumnUnit = 12;
 inline constexpr double kColumnShare = 0.3;
 
@@ -35,11 +35,11 @@ inline constexpr double kColumnShare = 0.3;
 inline constexpr int64_t kDepth = 256;
 
 // Columns of one part of rows that are split over several tiles, at least.
-inline constexpr int64_t kPartColumns = 1024;
+inline constexpr int64_t kSplitKeys = 1024;
 
 // Only so many packed rows are split: more of them keep a worker busy, and the
 // memory of their parts stays small.
-inline constexpr int64_t kPartRows = 64;
+inline constexpr int64_t kMaxSplitRows = 64;
 
 // The most packed rows per kv head whose keys are streamed rather than
 // converted once per tile. Tiles of 48 rows, three panels, were faster by 7 %
@@ -52,16 +52,16 @@ inline constexpr int64_t kDecodeRows = 40;
 inline constexpr int64_t kDecodeColumns = 48;
 
 // Columns of one part of few rows.
-inline constexpr int64_t kDecodePartColumns = 32 * kDecodeColumns;
+inline constexpr int64_t kDecodeSplitKeys = 32 * kDecodeColumns;
 
 // The most kv heads whose tiles go side by side, and the most bytes of a key
 // and a value of all of them. Memory is fastest where rows of all heads touch:
 // 32 heads of 256 bytes reached 20.2 GB/s, 16 of them 18.4. 8-bit rows take
 // longer to convert than to fetch, and the sums of fewer tiles stay closer: 16
 // heads of 128 bytes reached 12.2, 32 of them 11.9 (docs/notes/0013).
-inline constexpr int64_t kDecodeBundle = 32;
-inline constexpr int64_t kDecodeBundleBytes = 16384;
-inline constexpr int64_t kDecodeBundleBytes8 = 4096;
+inline constexpr int64_t kDecodeHeadBundle = 32;
+inline constexpr int64_t kDecodeHeadBundleBytes = 16384;
+inline constexpr int64_t kDecodeHeadBundleBytes8 = 4096;
 
 // Scores of a row of one step, with room for what passes their end.
 inline constexpr int64_t kDecodeScores = kDecodeColumns + 16;
@@ -73,54 +73,54 @@ inline constexpr int64_t kPrefetchRows = 6;
 
 // Lines asked for at a time, at most: Zen 3 drops what passes about twenty
 // under way (docs/notes/0012). And rows that can wait to be asked for.
-inline constexpr int64_t kMostLines = 16;
-inline constexpr int64_t kMostAhead = 512;
+inline constexpr int64_t kMaxPrefetchLines = 16;
+inline constexpr int64_t kMaxPrefetchRows = 512;
 
-// Gathered keys: heads of one item at most, the part of a second cache that a
+// TopK keys: heads of one item at most, the part of a second cache that a
 // step's keys may fill, and how far lists are split: positions of fewer than
-// kLeastGatheredItems items, into parts of at least kGatheredPartEntries
+// kMinTopKItems items, into parts of at least kMinTopKSplitKeys
 // entries.
-inline constexpr int64_t kMostGatheredRows = 256;
-inline constexpr double kGatheredShare = 0.4;
-inline constexpr int64_t kLeastGatheredItems = 16;
-inline constexpr int64_t kGatheredPartEntries = 256;
+inline constexpr int64_t kMaxTopKRows = 256;
+inline constexpr double kTopKCacheShare = 0.4;
+inline constexpr int64_t kMinTopKItems = 16;
+inline constexpr int64_t kMinTopKSplitKeys = 256;
 
-// Gradients over gathered keys. The records of a chunk of positions are written
-// by one round and read by the next, and take kRecordBytes twice. A bucket has
-// as many rows as make a position list kBucketEntries of them, and a slice as
-// many channels as make both kSliceBytes: half of that would read weights twice
-// as often. Some keys take as many channels at a time as keep the rows of all
-// heads in kSliceOperandBytes (docs/notes/0015). Sequences of few keys share
-// kSumBytes.
-inline constexpr int64_t kRecordBytes = 32 << 20;
-inline constexpr int64_t kLeastChunk = 2;
-inline constexpr int64_t kMostChunk = 256;
-inline constexpr int64_t kMostRecordEntries = 4096;
-inline constexpr int64_t kBucketEntries = 64;
-inline constexpr int64_t kSliceBytes = 256 << 10;
-inline constexpr int64_t kSliceOperandBytes = 32 << 10;
-inline constexpr int64_t kSumBytes = 64 << 20;
+// Gradients over listed keys. The records of a chunk of positions are written
+// by one round and read by the next, and take kSavedPdsBytes twice. A bucket
+// has as many rows as make a position list kKeysPerKvBlock of them, and a slice
+// as many channels as make both kDBlockBytes: half of that would read weights
+// twice as often. Some keys take as many channels at a time as keep the rows of
+// all heads in kDBlockOperandBytes (docs/notes/0015). Sequences of few keys
+// share kKvGradBytes.
+inline constexpr int64_t kSavedPdsBytes = 32 << 20;
+inline constexpr int64_t kMinChunk = 2;
+inline constexpr int64_t kMaxChunk = 256;
+inline constexpr int64_t kMaxStageKeys = 4096;
+inline constexpr int64_t kKeysPerKvBlock = 64;
+inline constexpr int64_t kDBlockBytes = 256 << 10;
+inline constexpr int64_t kDBlockOperandBytes = 32 << 10;
+inline constexpr int64_t kKvGradBytes = 64 << 20;
 
 // Backward: the most packed rows of one tile, and of those whose weights are
 // kept at a time while a step of keys takes them in; the most keys of one step.
-inline constexpr int64_t kMostGradRows = 1024;
+inline constexpr int64_t kMaxGradRows = 1024;
 inline constexpr int64_t kGradRowBlock = 128;
-inline constexpr int64_t kMostGradColumns = 96;
+inline constexpr int64_t kMaxGradColumns = 96;
 
 // What the rows of a tile may take: five arrays of them are streamed once per
 // step.
-inline constexpr double kMostGradRowBytes = 4 << 20;
+inline constexpr double kMaxGradRowBytes = 4 << 20;
 
 // Sequences and kv heads that are computed at a time, at most: each has a copy
 // of the gradients of its keys.
-inline constexpr int64_t kMostMixed = 16;
+inline constexpr int64_t kMaxInterleaved = 16;
 
 // What sums of gradients of keys that several tiles add to may take: four times
 // the gradients of queries in fp32, but at least and at most so much. Where one
 // kv head needs more, its keys are swept twice, and steps of keys are computed
 // so many at a time.
-inline constexpr double kLeastSumBytes = 16 << 20;
-inline constexpr double kMostSumBytes = 1 << 30;
+inline constexpr double kMinSumBytes = 16 << 20;
+inline constexpr double kMaxSumBytes = 1 << 30;
 inline constexpr int64_t kSweptSteps = 8;
 
 // The part of a second cache that a step's keys, values and their gradients may

@@ -14,7 +14,7 @@ namespace flashacl::cpu {
 // side by side; take() hands out the numbers in [0, count), each to one slot,
 // then `count`.
 template <typename Work>
-void ForEachSlot(Workers& workers, int64_t slots, int64_t count, Work work) {
+void ForEachWorker(Workers& workers, int64_t slots, int64_t count, Work work) {
   std::atomic<int64_t> next{0};
   workers.ForEach(std::min(slots, count), [&](int64_t slot) {
     work(slot, [&] { return std::min(next++, count); });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cuts score matrices into tiles: blocks of packed rows, each with the columns
-// that its rows see; few rows with many columns, into parts.
+// that its rows see; few rows with many columns, into splits.
 #include "plan/schedule.h"
 
 #include <algorithm>
@@ -40,34 +40,34 @@ const Schedule::Cut& Schedule::CutOf(int64_t number) const {
 
 Tile Schedule::At(int64_t number) const {
   const Cut& cut = CutOf(number);
-  const int64_t of_head = cut.tiles * cut.parts;
+  const int64_t of_head = cut.tiles * cut.num_splits;
   const int64_t local = number - cut.first;
   Tile tile;
   tile.sequence = cut.sequence;
   tile.kv_head = local / of_head;
-  tile.part = local % of_head % cut.parts;
-  tile.parts = cut.parts;
-  const int64_t place = local % of_head / cut.parts;
+  tile.split = local % of_head % cut.num_splits;
+  tile.num_splits = cut.num_splits;
+  const int64_t place = local % of_head / cut.num_splits;
   const int64_t block = cut.last_rows_first ? cut.tiles - 1 - place : place;
   tile.rows = {block * cut.rows,
                std::min((block + 1) * cut.rows, cut.packed_rows)};
   tile.cols =
       SeenColumns(cut.band, PositionsOf(tile.rows, group_), cut.columns);
-  if (cut.parts == 1) return tile;
-  const int64_t start = (cut.first_part + tile.part) * part_cols_;
+  if (cut.num_splits == 1) return tile;
+  const int64_t start = (cut.first_split + tile.split) * split_keys_;
   tile.cols = {std::max(tile.cols.first, start),
-               std::min(tile.cols.last, start + part_cols_)};
+               std::min(tile.cols.last, start + split_keys_)};
   return tile;
 }
 
-int64_t Schedule::PartRow(int64_t number) const {
+int64_t Schedule::SplitRow(int64_t number) const {
   const Cut& cut = CutOf(number);
   const int64_t local = number - cut.first;
-  return cut.first_part_row + local * cut.packed_rows;
+  return cut.first_split_row + local * cut.packed_rows;
 }
 
 Schedule BuildSchedule(const Extent& extent, const TileShape& shape) {
-  FLASHACL_DCHECK(shape.rows > 0 && shape.row_unit > 0 && shape.part_cols > 0);
+  FLASHACL_DCHECK(shape.rows > 0 && shape.row_unit > 0 && shape.split_keys > 0);
   struct Costed {
     double cost;
     Schedule::Cut cut;
@@ -90,10 +90,10 @@ Schedule BuildSchedule(const Extent& extent, const TileShape& shape) {
     cut.tiles = CeilDiv(cut.packed_rows, cut.rows);
     cut.last_rows_first = cut.band.lower <= -Band::kOpen / 2;
     const Range seen = SeenColumns(cut.band, {0, rows}, cut.columns);
-    const bool few = cut.tiles == 1 && cut.packed_rows <= shape.part_rows;
+    const bool few = cut.tiles == 1 && cut.packed_rows <= shape.split_rows;
     if (few && !seen.empty()) {
-      cut.first_part = seen.first / shape.part_cols;
-      cut.parts = CeilDiv(seen.last, shape.part_cols) - cut.first_part;
+      cut.first_split = seen.first / shape.split_keys;
+      cut.num_splits = CeilDiv(seen.last, shape.split_keys) - cut.first_split;
     }
     costed.push_back(
         {VisiblePairs(cut.band, {0, rows}, {0, cut.columns}), cut});
@@ -105,16 +105,17 @@ Schedule BuildSchedule(const Extent& extent, const TileShape& shape) {
   Schedule schedule;
   schedule.kv_heads_ = extent.kv_heads;
   schedule.group_ = extent.group;
-  schedule.part_cols_ = shape.part_cols;
+  schedule.split_keys_ = shape.split_keys;
   schedule.cuts_.reserve(costed.size());
   for (Costed& each : costed) {
     Schedule::Cut& cut = each.cut;
     cut.first = schedule.count_;
-    schedule.count_ += cut.tiles * cut.parts * extent.kv_heads;
-    schedule.parts_ = std::max(schedule.parts_, cut.parts);
-    if (cut.parts > 1) {
-      cut.first_part_row = schedule.part_rows_;
-      schedule.part_rows_ += cut.packed_rows * cut.parts * extent.kv_heads;
+    schedule.count_ += cut.tiles * cut.num_splits * extent.kv_heads;
+    schedule.num_splits_ = std::max(schedule.num_splits_, cut.num_splits);
+    if (cut.num_splits > 1) {
+      cut.first_split_row = schedule.split_rows_;
+      schedule.split_rows_ +=
+          cut.packed_rows * cut.num_splits * extent.kv_heads;
     }
     schedule.cuts_.push_back(cut);
   }

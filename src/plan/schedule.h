@@ -13,26 +13,26 @@
 
 namespace flashacl {
 
-// A block of work with one owner. `part` numbers the column parts of rows that
-// are split over several tiles and merged afterwards, in that order.
+// A block of work with one owner. `split` numbers the column splits of rows
+// that are split over several tiles and merged afterwards, in that order.
 struct Tile {
   int64_t sequence = 0;
   int64_t kv_head = 0;
   Range rows;  // packed: query position * heads per kv head + head within group
   Range cols;  // the first to the last that one of them sees; may be empty
-  int64_t part = 0;
-  int64_t parts = 1;
+  int64_t split = 0;
+  int64_t num_splits = 1;
 
   bool operator==(const Tile&) const = default;
 };
 
 struct TileShape {
-  int64_t rows = 64;         // most packed rows of one tile
-  int64_t row_unit = 1;      // tiles have a multiple of it, but for the last
-  int64_t cols = 64;         // columns of one step inside a tile
-  int64_t part_cols = 4096;  // a sequence of few rows is cut where its columns
-                             // pass a multiple of this
-  int64_t part_rows = 64;    // few are at most so many, in one tile
+  int64_t rows = 64;          // most packed rows of one tile
+  int64_t row_unit = 1;       // tiles have a multiple of it, but for the last
+  int64_t cols = 64;          // columns of one step inside a tile
+  int64_t split_keys = 4096;  // a sequence of few rows is cut where its columns
+                              // pass a multiple of this
+  int64_t split_rows = 64;    // few are at most so many, in one tile
 };
 
 // What is cut: every sequence for every kv head.
@@ -45,22 +45,24 @@ struct Extent {
 
 // The tiles of a problem, by number; none of them is stored, so that a plan
 // stays small and is quick to make. Every row is in one tile, or in one per
-// part; every visible (row, column) is in exactly one. Costliest sequences come
-// first, kv head by kv head, and of each the tiles that see most first. A long
-// list so ends with its smallest tiles, and workers end together.
+// split; every visible (row, column) is in exactly one. Costliest sequences
+// come first, kv head by kv head, and of each the tiles that see most first. A
+// long list so ends with its smallest tiles, and workers end together.
 class Schedule {
  public:
   int64_t count() const { return count_; }
-  int64_t parts() const { return parts_; }  // the most parts any row has
+  int64_t num_splits() const {
+    return num_splits_;
+  }  // the most splits any row has
 
-  // Rows that are in several parts, counted once for every part they are in.
-  int64_t part_rows() const { return part_rows_; }
+  // Rows that are in several splits, counted once for every split they are in.
+  int64_t split_rows() const { return split_rows_; }
 
   Tile At(int64_t number) const;
 
-  // Where the parts of a tile are among the part_rows(); those of its other
-  // parts follow, each with as many rows.
-  int64_t PartRow(int64_t number) const;
+  // Where the splits of a tile are among the split_rows(); those of its other
+  // splits follow, each with as many rows.
+  int64_t SplitRow(int64_t number) const;
 
   bool operator==(const Schedule&) const = default;
 
@@ -76,9 +78,9 @@ class Schedule {
     int64_t first = 0;  // number of its first tile
     int64_t tiles = 0;  // of one kv head
     int64_t rows = 0;   // of each tile
-    int64_t parts = 1;
-    int64_t first_part = 0;  // on the grid of parts
-    int64_t first_part_row = 0;
+    int64_t num_splits = 1;
+    int64_t first_split = 0;  // on the grid of splits
+    int64_t first_split_row = 0;
     bool last_rows_first = false;
 
     bool operator==(const Cut&) const = default;
@@ -89,10 +91,10 @@ class Schedule {
   std::vector<Cut> cuts_;
   int64_t kv_heads_ = 1;
   int64_t group_ = 1;
-  int64_t part_cols_ = 0;
+  int64_t split_keys_ = 0;
   int64_t count_ = 0;
-  int64_t parts_ = 1;
-  int64_t part_rows_ = 0;
+  int64_t num_splits_ = 1;
+  int64_t split_rows_ = 0;
 };
 
 Schedule BuildSchedule(const Extent& extent, const TileShape& shape);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes notation: what is as is_default is left out.
+// Writes notation: defaults are left out.
 #include "problem/notation.h"
 
 #include <utility>

@@ -11,7 +11,7 @@ namespace flashacl::notation_fields {
 namespace {
 
 constexpr int64_t kOpen = Band::kOpen;
-constexpr int64_t kMostRepeats = int64_t{1} << 20;
+constexpr int64_t kMaxRepeats = int64_t{1} << 20;
 
 // A distance: a whole number of either sign, or "*" for `open`.
 std::optional<int64_t> ReadDistance(std::string_view text, int64_t open) {
@@ -79,7 +79,7 @@ std::optional<Repeated> ReadRepeated(std::string_view text) {
     return Repeated{1, text};
   }
   const auto count = ReadWhole(text.substr(0, digits), 0);
-  if (!count || *count > kMostRepeats) return std::nullopt;
+  if (!count || *count > kMaxRepeats) return std::nullopt;
   return Repeated{*count, text.substr(digits + 1)};
 }
 
@@ -91,7 +91,7 @@ std::optional<std::vector<T>> ReadList(std::string_view text, Read read) {
     if (!repeated) return std::nullopt;
     const std::optional<T> one = read(repeated->rest);
     if (!one) return std::nullopt;
-    if (repeated->count + static_cast<int64_t>(all.size()) > kMostRepeats) {
+    if (repeated->count + static_cast<int64_t>(all.size()) > kMaxRepeats) {
       return std::nullopt;
     }
     all.insert(all.end(), static_cast<size_t>(repeated->count), *one);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From problem_spec to canonical problem, and back.
+// From a spec to its canonical problem, and back.
 #include "problem/problem_spec.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ bool Addressed(Rows rows) {
   return rows == Rows::kPaged || rows == Rows::kList;
 }
 
-// An axis of extent 1 neither varies nor repeats: call it as defaults.
+// An axis of extent 1 neither varies nor repeats: call it as the default.
 Axes CanonicalAxes(Axes axes, const Axes& defaults,
                    const ProblemSpec& problem_spec) {
   if (Count(problem_spec) <= 1) axes.sequence = defaults.sequence;
@@ -61,7 +61,7 @@ void NormaliseLengths(ProblemSpec& problem_spec) {
   }
 }
 
-// What has no meaning beside the rest takes its defaults value.
+// What has no meaning beside the rest takes its default.
 ProblemSpec Canonicalize(ProblemSpec problem_spec) {
   NormaliseLengths(problem_spec);
   if (problem_spec.source != Rows::kPaged) problem_spec.page_rows = 0;

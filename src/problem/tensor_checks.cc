@@ -9,7 +9,7 @@
 namespace flashacl {
 namespace {
 
-constexpr int64_t kMostElements = int64_t{1} << 59;  // 2^62 bytes of the widest
+constexpr int64_t kMaxElements = int64_t{1} << 59;  // 2^62 bytes of the widest
 constexpr std::string_view kAxisNames[] = {"first", "second", "third",
                                            "fourth"};
 
@@ -53,7 +53,7 @@ Status CheckSpec(Slot slot, const TensorSpec& spec) {
     const int64_t steps = std::max<int64_t>(spec.dims[axis] - 1, 0);
     int64_t span;
     if (__builtin_mul_overflow(steps, spec.strides[axis], &span) ||
-        __builtin_add_overflow(last, span, &last) || last >= kMostElements) {
+        __builtin_add_overflow(last, span, &last) || last >= kMaxElements) {
       return Invalid("{}: extents and strides span more than 2^59 elements",
                      Name(slot));
     }
@@ -142,7 +142,7 @@ Status CheckBlocks(const AttentionProblem& problem, Slot slot) {
         __builtin_mul_overflow(elements, spec.dims[1], &elements) ||
         __builtin_mul_overflow(elements, spec.block_step(), &elements) ||
         __builtin_add_overflow(total, elements, &total) ||
-        total >= kMostElements) {
+        total >= kMaxElements) {
       return NoRoom(slot);
     }
   }

@@ -19,10 +19,10 @@ namespace {
 // What one run needs besides its operands: keys and values of the sequence at
 // hand, and for every slice of rows the scores of one row.
 struct Workplace {
-  static constexpr int64_t kMostSlices = 64;
+  static constexpr int64_t kMaxSlices = 64;
 
   Workplace(const AttentionProblem& problem, WorkspaceLayout& layout)
-      : slices(std::min(kMostSlices, WidestOf(problem).rows * problem.group())),
+      : slices(std::min(kMaxSlices, WidestOf(problem).rows * problem.group())),
         width(MostVisible(problem)),
         query_dim(problem.qk_dim + problem.rope_dim),
         key_values(problem, layout),

@@ -13,7 +13,7 @@ namespace {
 // Everything but what no workspace could hold: tensors that repeat an element
 // may be larger than any memory.
 Status Supports(const AttentionProblem& problem, const DeviceInfo&) {
-  constexpr double kMostElements = 0x1p50;
+  constexpr double kMaxElements = 0x1p50;
   const reference::Widest widest = reference::WidestOf(problem);
   const auto columns = static_cast<double>(widest.columns);
   const bool gathered = problem.kv.gathers();
@@ -23,7 +23,7 @@ Status Supports(const AttentionProblem& problem, const DeviceInfo&) {
   const double channels = static_cast<double>(problem.qk_dim) +
                           static_cast<double>(problem.rope_dim) +
                           static_cast<double>(problem.v_dim);
-  if ((columns + 1) * (channels + 1) + listed < kMostElements) return {};
+  if ((columns + 1) * (channels + 1) + listed < kMaxElements) return {};
   return Unsupported("{} columns of {} channels take too much workspace",
                      widest.columns, channels);
 }

@@ -203,9 +203,9 @@ Widest WidestOf(const AttentionProblem& problem) {
 }
 
 void ForPieces(Workers& workers, int64_t count, FunctionRef<void(Range)> body) {
-  constexpr int64_t kMostPieces = 64;
-  constexpr int64_t kLeastSize = 16;  // less is not worth a worker's waking
-  const int64_t size = std::max(CeilDiv(count, kMostPieces), kLeastSize);
+  constexpr int64_t kMaxPieces = 64;
+  constexpr int64_t kMinSize = 16;  // less is not worth a worker's waking
+  const int64_t size = std::max(CeilDiv(count, kMaxPieces), kMinSize);
   workers.ForEach(CeilDiv(count, size), [&](int64_t n) {
     body({n * size, std::min(count, (n + 1) * size)});
   });

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kAlignment = 64;
 constexpr int64_t kGuardBytes = 64;  // on each side
-constexpr int64_t kMostBytes = int64_t{1} << 36;
+constexpr int64_t kMaxBytes = int64_t{1} << 36;
 
 // 0x7FFF in 16 bits, 0x7FFF7FFF in 32: NaN as f16, bf16 and f32.
 constexpr std::byte PatternAt(int64_t index) {
@@ -184,8 +184,8 @@ Status Sample::Allocate() {
     if (!problem_.tensors[index].present()) continue;
     const auto slot = static_cast<Slot>(index);
     const int64_t bytes = BytesOf(problem_, slot);
-    total += bytes < kMostBytes ? bytes : kMostBytes;
-    if (total < kMostBytes) memory_[index] = GuardedBytes::Allocate(bytes);
+    total += bytes < kMaxBytes ? bytes : kMaxBytes;
+    if (total < kMaxBytes) memory_[index] = GuardedBytes::Allocate(bytes);
     if (!memory_[index].present()) {
       return {Code::kOutOfMemory,
               Str("{}: no memory for {} bytes", Name(slot), bytes)};
@@ -204,7 +204,7 @@ Status Sample::AllocateList(const std::vector<TensorSpec>& specs,
   for (const TensorSpec& spec : specs) {
     const int64_t bytes = BytesOf(spec);
     GuardedBytes one;
-    if (bytes < kMostBytes) one = GuardedBytes::Allocate(bytes);
+    if (bytes < kMaxBytes) one = GuardedBytes::Allocate(bytes);
     if (!one.present()) {
       return {Code::kOutOfMemory,
               Str("list of keys: no memory for {} bytes", bytes)};

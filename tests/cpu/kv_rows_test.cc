@@ -79,7 +79,7 @@ struct Keys {
     return base + spec.At(outer, row, kv_head) * SizeOf(spec.dtype);
   }
 
-  void ExpectLocated(const KeyRows& rows, Range cols) const {
+  void ExpectLocated(const KvRows& rows, Range cols) const {
     const auto count = static_cast<size_t>(cols.size());
     const std::byte* const canary = &reinterpret_cast<const std::byte&>(*this);
     std::vector<const std::byte*> key(count + 1, canary), rope(key), value(key);
@@ -111,7 +111,7 @@ struct Keys {
   }
 };
 
-TEST(KeyRows, LocateIsTheDefinition) {
+TEST(KvRows, LocateIsTheDefinition) {
   int64_t paged = 0, listed = 0;
   ForRandomProblems(
       2000, ForwardSpace(), [&](const AttentionProblem& p, Random& random) {
@@ -124,8 +124,8 @@ TEST(KeyRows, LocateIsTheDefinition) {
           const int64_t columns = sequences[b].columns();
           for (int64_t g = 0; g < p.kv_heads; ++g) {
             const Keys keys{small, sequences[b], static_cast<int64_t>(b), g};
-            const KeyRows rows(p, small.bindings(), sequences[b],
-                               static_cast<int64_t>(b), g);
+            const KvRows rows(p, small.bindings(), sequences[b],
+                              static_cast<int64_t>(b), g);
             keys.ExpectLocated(rows, {0, columns});
             keys.ExpectLocated(rows, {columns, columns});
             if (columns == 0) continue;
@@ -140,12 +140,12 @@ TEST(KeyRows, LocateIsTheDefinition) {
   EXPECT_GT(listed, testing::PartOf(50));
 }
 
-TEST(KeyRows, SourcesHaveTheProblemsChannelsAndFormats) {
+TEST(KvRows, SourcesHaveTheProblemsChannelsAndFormats) {
   ForRandomProblems(
       300, ForwardSpace(), [](const AttentionProblem& p, Random&) {
         if (p.kv.gathers()) return;
         const SmallCase small(p);
-        const KeyRows rows(p, small.bindings(), p.lengths.sequences[0], 0, 0);
+        const KvRows rows(p, small.bindings(), p.lengths.sequences[0], 0, 0);
         EXPECT_EQ(rows.key.channels, p.qk_dim);
         EXPECT_EQ(rows.rope.channels, p.rope_dim);
         EXPECT_EQ(rows.value.channels, p.v_dim);
@@ -158,7 +158,7 @@ TEST(KeyRows, SourcesHaveTheProblemsChannelsAndFormats) {
 }
 
 // Offsets of large caches do not fit 32 bits, neither in bytes nor in rows.
-TEST(KeyRows, OffsetsPassThirtyTwoBits) {
+TEST(KvRows, OffsetsPassThirtyTwoBits) {
   const auto problem = Parse("fwd f32 h=4 d=128 q=1 k=64 paged:16");
   ASSERT_TRUE(problem.ok());
   AttentionProblem large = *problem;
@@ -171,7 +171,7 @@ TEST(KeyRows, OffsetsPassThirtyTwoBits) {
   Bindings bindings;
   bindings[Slot::kKey] = bindings[Slot::kValue] = anchor.data();
   bindings[Slot::kBlockTable] = reinterpret_cast<std::byte*>(table.data());
-  const KeyRows rows(large, bindings, large.lengths.sequences[0], 0, 3);
+  const KvRows rows(large, bindings, large.lengths.sequences[0], 0, 3);
   const std::byte *key, *rope, *value;
   EXPECT_FALSE(rows.Locate({63, 64}, &key, &rope, &value));
   const int64_t expected = large[Slot::kKey].At(last, 15, 3) * 4;

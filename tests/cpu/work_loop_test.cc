@@ -17,7 +17,7 @@ TEST(Slots, GetEveryNumberOnce) {
   for (const int workers : {1, 3}) {
     ShuffledWorkers some(workers);
     std::vector<std::atomic<int>> times(50);
-    ForEachSlot(some, 4, 50, [&](int64_t slot, auto take) {
+    ForEachWorker(some, 4, 50, [&](int64_t slot, auto take) {
       EXPECT_LT(slot, 4);
       for (int64_t n = take(); n < 50; n = take()) {
         ++times[static_cast<size_t>(n)];
@@ -34,7 +34,7 @@ TEST(Slots, AreNoMoreThanNumbers) {
   ShuffledWorkers some(3);
   for (const int64_t count : {0, 1, 2}) {
     std::atomic<int64_t> slots{0};
-    ForEachSlot(some, 4, count, [&](int64_t, auto) { ++slots; });
+    ForEachWorker(some, 4, count, [&](int64_t, auto) { ++slots; });
     EXPECT_EQ(slots, count);
   }
 }

@@ -32,9 +32,9 @@ std::string Tiles(const Plan& plan) {
   if (plan.schedule.count() == 0) {
     return Str("at most {} x {}", plan.shape.rows, plan.shape.cols);
   }
-  return Str("{} of {} x {} in {} part{}", plan.schedule.count(),
-             plan.shape.rows, plan.shape.cols, plan.schedule.parts(),
-             plan.schedule.parts() == 1 ? "" : "s");
+  return Str("{} of {} x {} in {} split{}", plan.schedule.count(),
+             plan.shape.rows, plan.shape.cols, plan.schedule.num_splits(),
+             plan.schedule.num_splits() == 1 ? "" : "s");
 }
 
 // What is worth a line in a review.

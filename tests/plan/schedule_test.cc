@@ -133,20 +133,21 @@ TEST(Schedule, CoversEveryVisiblePairExactlyOnce) {
 // Also rows that see nothing: somebody must say so in the results.
 TEST(Schedule, CoversEveryRowOncePerPart) {
   ForRandomCases([](const Case& one) {
-    std::map<std::tuple<int64_t, int64_t, int64_t>, std::vector<int64_t>> parts;
+    std::map<std::tuple<int64_t, int64_t, int64_t>, std::vector<int64_t>>
+        num_splits;
     std::map<std::tuple<int64_t, int64_t, int64_t>, int64_t> counts;
     for (const Tile& tile : TilesOf(one.Build())) {
       for (int64_t row = tile.rows.first; row < tile.rows.last; ++row) {
-        parts[{tile.sequence, tile.kv_head, row}].push_back(tile.part);
-        counts[{tile.sequence, tile.kv_head, row}] = tile.parts;
+        num_splits[{tile.sequence, tile.kv_head, row}].push_back(tile.split);
+        counts[{tile.sequence, tile.kv_head, row}] = tile.num_splits;
       }
     }
     int64_t rows = 0;
     for (const Sequence& sequence : one.sequences) {
       rows += sequence.rows() * one.group * one.kv_heads;
     }
-    EXPECT_EQ(static_cast<int64_t>(parts.size()), rows);
-    for (const auto& [row, numbers] : parts) {
+    EXPECT_EQ(static_cast<int64_t>(num_splits.size()), rows);
+    for (const auto& [row, numbers] : num_splits) {
       ASSERT_EQ(static_cast<int64_t>(numbers.size()), counts[row]);
       for (size_t n = 0; n < numbers.size(); ++n) {
         EXPECT_EQ(numbers[n], static_cast<int64_t>(n));
@@ -167,9 +168,9 @@ TEST(Schedule, TilesLieInsideAndAreOfTheShape) {
       EXPECT_LT(tile.rows.size(), one.shape.rows + one.shape.row_unit);
       EXPECT_GE(tile.cols.first, 0);
       EXPECT_LE(tile.cols.last, sequence.columns());
-      if (tile.parts > 1) {
+      if (tile.num_splits > 1) {
         EXPECT_FALSE(tile.cols.empty());
-        EXPECT_LE(tile.cols.size(), one.shape.part_cols);
+        EXPECT_LE(tile.cols.size(), one.shape.split_keys);
       }
     }
   });
@@ -192,31 +193,31 @@ TEST(Schedule, CostliestSequencesComeFirst) {
   });
 }
 
-// Where the parts of all tiles lie, they do not touch.
+// Where the splits of all tiles lie, they do not touch.
 TEST(Schedule, PartsHavePlacesOfTheirOwn) {
   ForRandomCases([](const Case& one) {
     const Schedule schedule = one.Build();
-    std::vector<bool> taken(static_cast<size_t>(schedule.part_rows()), false);
+    std::vector<bool> taken(static_cast<size_t>(schedule.split_rows()), false);
     int64_t most = 1;
     for (int64_t n = 0; n < schedule.count(); ++n) {
       const Tile tile = schedule.At(n);
-      most = std::max(most, tile.parts);
-      if (tile.parts == 1) continue;
+      most = std::max(most, tile.num_splits);
+      if (tile.num_splits == 1) continue;
       for (int64_t row = 0; row < tile.rows.size(); ++row) {
-        const auto place = static_cast<size_t>(schedule.PartRow(n) + row);
+        const auto place = static_cast<size_t>(schedule.SplitRow(n) + row);
         ASSERT_LT(place, taken.size());
         EXPECT_FALSE(taken[place]);
         taken[place] = true;
       }
-      // The next part of the same rows lies right behind.
-      if (tile.part + 1 < tile.parts) {
-        EXPECT_EQ(schedule.PartRow(n + 1),
-                  schedule.PartRow(n) + tile.rows.size());
+      // The next split of the same rows lies right behind.
+      if (tile.split + 1 < tile.num_splits) {
+        EXPECT_EQ(schedule.SplitRow(n + 1),
+                  schedule.SplitRow(n) + tile.rows.size());
       }
     }
     EXPECT_TRUE(
         std::all_of(taken.begin(), taken.end(), [](bool t) { return t; }));
-    EXPECT_EQ(schedule.parts(), most);
+    EXPECT_EQ(schedule.num_splits(), most);
   });
 }
 
@@ -239,15 +240,15 @@ TEST(Schedule, AGroupPacksItselfIntoOneTile) {
   ASSERT_EQ(schedule.count(), 1);
   EXPECT_EQ(schedule.At(0).rows, (Range{0, 8}));
   EXPECT_EQ(schedule.At(0).cols, (Range{0, 4096}));
-  EXPECT_EQ(schedule.parts(), 1);
+  EXPECT_EQ(schedule.num_splits(), 1);
 }
 
 TEST(Schedule, LongRowsAreCutIntoParts) {
   const Schedule schedule = One(1, 10000, Causal()).Build();
   ASSERT_EQ(schedule.count(), 3);
-  EXPECT_EQ(schedule.parts(), 3);
+  EXPECT_EQ(schedule.num_splits(), 3);
   EXPECT_EQ(schedule.At(2).cols, (Range{8192, 10000}));
-  EXPECT_EQ(schedule.part_rows(), 3);
+  EXPECT_EQ(schedule.split_rows(), 3);
 }
 
 // Parts begin at the same columns whatever sees them.
@@ -278,7 +279,7 @@ TEST(Schedule, RowsThatSeeNothingAreATileWithoutColumns) {
 
 TEST(Schedule, NoRowsMeanNoTile) {
   EXPECT_EQ(One(0, 100, Causal()).Build().count(), 0);
-  EXPECT_EQ(One(0, 100, Causal()).Build().parts(), 1);
+  EXPECT_EQ(One(0, 100, Causal()).Build().num_splits(), 1);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Building an problem_spec and taking it again changes nothing that a line can
+// Building a spec and taking it again changes nothing that a line can
 // say.
 #include "problem/problem_spec.h"
 

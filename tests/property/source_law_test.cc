@@ -136,7 +136,7 @@ TEST(Sources, Int8RowsAreTheNumbersTheyStandFor) {
       });
 }
 
-// The problem_spec of sequence `b` alone.
+// The spec of sequence `b` alone.
 ProblemSpec Alone(const ProblemSpec& problem_spec, size_t b) {
   ProblemSpec alone = problem_spec;
   alone.rows = {problem_spec.rows[b]};

@@ -61,32 +61,32 @@ TEST(State, MergingPartsInAnyGroupingEqualsAttendingAtOnce) {
         const AttentionProblem problem = InDoubles(Build(problem_spec));
         SmallCase whole(problem);
         whole.FillInputs(random);
-        std::vector<SmallCase> parts;
-        for (int64_t part = 0; part < kParts; ++part) {
+        std::vector<SmallCase> splits;
+        for (int64_t split = 0; split < kParts; ++split) {
           // A sink is one column, so it is in one part.
           ProblemSpec partial = problem_spec;
-          partial.sink = problem_spec.sink && part == 1;
-          parts.emplace_back(InDoubles(Build(partial)));
-          parts.back().CopyInputs(whole);
+          partial.sink = problem_spec.sink && split == 1;
+          splits.emplace_back(InDoubles(Build(partial)));
+          splits.back().CopyInputs(whole);
         }
         ForEachRow(problem, [&](const RowAt& row) {
           for (int64_t j = 0; j < ColumnsOf(problem, row.sequence); ++j) {
             const int64_t owner = random.Within(0, kParts - 1);
-            for (int64_t part = 0; part < kParts; ++part) {
-              if (part == owner) continue;
-              parts[static_cast<size_t>(part)].PutCell(
+            for (int64_t split = 0; split < kParts; ++split) {
+              if (split == owner) continue;
+              splits[static_cast<size_t>(split)].PutCell(
                   Slot::kMask, {row.sequence, row.head, row.i, j}, 1);
             }
           }
         });
         whole.Run();
-        for (SmallCase& part : parts) part.Run();
+        for (SmallCase& split : splits) split.Run();
         ForEachRow(problem, [&](const RowAt& row) {
           if (ColumnsOf(problem, row.sequence) == 0) return;  // not even a sink
           const State expected = StateOf(whole, row);
-          const State a = StateOf(parts[0], row);
-          const State b = StateOf(parts[1], row);
-          const State c = StateOf(parts[2], row);
+          const State a = StateOf(splits[0], row);
+          const State b = StateOf(splits[1], row);
+          const State c = StateOf(splits[2], row);
           ExpectSame(Merged(Merged(a, b), c), expected);
           ExpectSame(Merged(a, Merged(b, c)), expected);
           ExpectSame(Merged(Merged(c, a), b), expected);

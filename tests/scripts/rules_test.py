@@ -48,6 +48,24 @@ class Rules(unittest.TestCase):
         for rule in (layering, mirror, forbidden):
             self.assertEqual(rule.check(self.root), [], rule.__name__)
 
+    def test_implementations_do_not_see_each_other(self):
+        self.source("src/cpu/tile/mask-inl.h", '#include "cpu/tuning.h"\n')
+        self.source("src/cpu/decode/decode.h",
+                    '#include "cpu/forward/forward.h"\n')
+        self.assertEqual(layering.check(self.root), [])
+        self.source("src/cpu/forward/forward.h",
+                    '#include "cpu/decode/decode.h"\n')
+        self.expect_one(layering.check(self.root), "src/cpu/forward/forward.h",
+                        "cpu/decode/decode.h")
+
+    def test_shared_files_of_cpu_see_no_folder(self):
+        self.source("src/cpu/tuning.h", '#include "cpu/tile/mask-inl.h"\n')
+        self.expect_one(layering.check(self.root), "src/cpu/tuning.h")
+
+    def test_benchmarks_do_not_see_operators(self):
+        self.source("bench/x_bench.cc", '#include "ops/operators.h"\n')
+        self.expect_one(layering.check(self.root), "bench/x_bench.cc")
+
     def test_exit_status_tells(self):
         command = [sys.executable, str(SCRIPTS / "layering.py"), "--root",
                    str(self.root)]

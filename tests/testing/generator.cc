@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Draws an problem_spec, builds it, and then disturbs its layout.
+// Draws a spec, builds it, and then disturbs its layout.
 #include "tests/testing/generator.h"
 
 #include <gtest/gtest.h>

@@ -27,7 +27,7 @@ constexpr uint64_t kSeed = 1;
 
 // Larger problems run on the reference only if it is asked for by name: it
 // takes seconds for these.
-constexpr double kMostForReference = 5e9;  // FLOP
+constexpr double kMaxForReference = 5e9;  // FLOP
 
 struct Options {
   std::vector<std::string> sources;
@@ -167,7 +167,7 @@ class Bench {
     const std::string_view reference = backend.implementations.back().name;
     const bool asked = std::find(options_.only.begin(), options_.only.end(),
                                  reference) != options_.only.end();
-    if (work.flops <= kMostForReference || asked) return {};
+    if (work.flops <= kMaxForReference || asked) return {};
     const AttentionProblem& problem = plan.problem;
     bool slow = plan.implementation->name == reference;
     if (!slow && problem.direction == Direction::kBackward) {

@@ -39,8 +39,8 @@ void PrintWork(const AttentionProblem& problem) {
 }
 
 std::string Parts(const Schedule& schedule) {
-  if (schedule.parts() == 1) return "none split";
-  return Str("rows split into up to {} parts", schedule.parts());
+  if (schedule.num_splits() == 1) return "none split";
+  return Str("rows split into up to {} splits", schedule.num_splits());
 }
 
 void PrintTiles(const Plan& plan) {

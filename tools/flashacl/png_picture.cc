@@ -18,9 +18,9 @@ constexpr Color kSeen = {0x1f, 0x5a, 0xa6};
 constexpr Color kUnseen = {0xec, 0xee, 0xf1};
 constexpr Color kTileEdge = {0xe0, 0x7b, 0x1a};
 
-constexpr int64_t kMostPixels = 4096;  // of one side
+constexpr int64_t kMaxPixels = 4096;   // of one side
 constexpr int64_t kGoodPixels = 1024;  // cells grow until a side has these
-constexpr int64_t kMostPerScore = 24;
+constexpr int64_t kMaxPerScore = 24;
 constexpr int64_t kGridFrom = 6;  // smaller cells have no grid between
 
 // One axis: so many scores per pixel, or pixels per score.
@@ -31,9 +31,9 @@ struct Axis {
   int64_t pixels_per_score = 1;
 
   Axis(int64_t count, int64_t tile_size) : scores(count), tile(tile_size) {
-    scores_per_pixel = CeilDiv(scores, kMostPixels);
+    scores_per_pixel = CeilDiv(scores, kMaxPixels);
     pixels_per_score =
-        std::clamp<int64_t>(kGoodPixels / scores, 1, kMostPerScore);
+        std::clamp<int64_t>(kGoodPixels / scores, 1, kMaxPerScore);
   }
 
   int64_t pixels() const {

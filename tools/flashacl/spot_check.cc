@@ -23,9 +23,9 @@ using Clock = std::chrono::steady_clock;
 // The reference computes some GFLOP per second.
 constexpr double kFlopsOfWhole = 2e9;       // more are taken in subproblems
 constexpr double kFlopsOfSubproblem = 4e8;  // if that is a row
-constexpr int64_t kMostLines = 16;          // rows or columns of an subproblem
+constexpr int64_t kMaxLines = 16;           // rows or columns of an subproblem
 constexpr int64_t kMaxSubproblems = 8;      // at least two of them, then
-constexpr double kMostSeconds = 2;          // until these are over
+constexpr double kMaxSeconds = 2;           // until these are over
 
 // Computes `problem` into memory of its own and compares.
 Status CompareWithReference(const Backend& backend,
@@ -81,7 +81,7 @@ class SpotCheck {
     const Clock::time_point start = Clock::now();
     for (int64_t n = 0; n < most && !filled.empty(); ++n) {
       const std::chrono::duration<double> taken = Clock::now() - start;
-      if (n >= 2 && taken.count() > kMostSeconds) break;
+      if (n >= 2 && taken.count() > kMaxSeconds) break;
       const size_t b = filled[static_cast<size_t>(
           Pick(n, static_cast<int64_t>(filled.size()) - 1))];
       const int64_t size = (sequences_[b].*side).size();
@@ -109,7 +109,7 @@ class SpotCheck {
     for (const Sequence& one : sequences_) total += (one.*side).size();
     const double share =
         kFlopsOfSubproblem / std::max(flops_, 1.0) * static_cast<double>(total);
-    return std::clamp<int64_t>(static_cast<int64_t>(share), 1, kMostLines);
+    return std::clamp<int64_t>(static_cast<int64_t>(share), 1, kMaxLines);
   }
 
   // The first, the last, then any of [0, last].

@@ -12,8 +12,8 @@ namespace flashacl::tool {
 namespace {
 
 // What fits a terminal beside a sentence, and on its screen.
-constexpr int64_t kMostColumns = 64;
-constexpr int64_t kMostRows = 48;
+constexpr int64_t kMaxColumns = 64;
+constexpr int64_t kMaxRows = 48;
 
 std::string_view Name(TileKind kind) {
   if (kind == TileKind::kEmpty) return "empty";
@@ -103,8 +103,8 @@ std::string DrawExact(const Picture& picture) {
 }
 
 std::string DrawScaled(const Picture& picture) {
-  const int64_t high = CeilDiv(picture.rows, kMostRows);
-  const int64_t wide = CeilDiv(picture.columns, kMostColumns);
+  const int64_t high = CeilDiv(picture.rows, kMaxRows);
+  const int64_t wide = CeilDiv(picture.columns, kMaxColumns);
   std::string text;
   for (int64_t i = 0; i * high < picture.rows; ++i) {
     for (int64_t j = 0; j * wide < picture.columns; ++j) {
@@ -137,8 +137,7 @@ std::string RowSentence(const Picture& picture, int64_t i) {
 std::string DrawText(const Picture& picture) {
   if (picture.rows <= 0) return "no rows\n";
   if (picture.columns <= 0) return "no columns: no row sees anything\n";
-  const bool fits =
-      picture.rows <= kMostRows && picture.columns <= kMostColumns;
+  const bool fits = picture.rows <= kMaxRows && picture.columns <= kMaxColumns;
   return fits ? DrawExact(picture) : DrawScaled(picture);
 }
 

@@ -45,8 +45,8 @@ inline bool AllFinite(const float* HWY_RESTRICT row, int64_t channels) {
 // Asks for the operands of a row that is loaded soon.
 inline void PrefetchBackwardRow(const BackwardTile& tile, int64_t r) {
   if (r >= tile.scores.rows) return;
-  const ForwardShape& shape = *tile.scores.shape;
-  const Lane& lane = tile.scores.scratch.lanes[r];
+  const ForwardParams& shape = *tile.scores.shape;
+  const QueryRow& lane = tile.scores.scratch.lanes[r];
   PrefetchRow(lane.query, shape.qk_dim * shape.query.element_bytes);
   PrefetchRow(lane.out, shape.v_dim * shape.out.element_bytes);
   PrefetchRow(tile.scratch.lanes[r].grad_out,
@@ -56,13 +56,13 @@ inline void PrefetchBackwardRow(const BackwardTile& tile, int64_t r) {
 // One row's operands, and what of it every key needs: max and 1 / sum. Its
 // output is left in a row of the stage.
 inline void LoadBackwardRow(BackwardTile& tile, int64_t r) {
-  const ForwardShape& shape = *tile.scores.shape;
+  const ForwardParams& shape = *tile.scores.shape;
   const BackwardScratch& scratch = tile.scratch;
-  const Lane& lane = tile.scores.scratch.lanes[r];
+  const QueryRow& lane = tile.scores.scratch.lanes[r];
   float* const query = scratch.query_rows + r * tile.scores.scratch.key_stride;
   float* const grad = scratch.grad_out_rows + r * tile.shape->value_stride;
   float* const out =
-      tile.scores.scratch.stage + r % 4 * tile.scores.scratch.stage_stride;
+      tile.scores.scratch.staging + r % 4 * tile.scores.scratch.staging_stride;
   LoadRow(shape.query, lane.query, shape.qk_dim, query);
   if (shape.rope_dim > 0) {
     LoadRow(shape.query_rope, lane.query_rope, shape.rope_dim,
@@ -81,24 +81,24 @@ inline void LoadBackwardRow(BackwardTile& tile, int64_t r) {
   // subnormal.
   const bool counts = sum != 0 && sum != FLT_MAX;
   scratch.max[r] = *lane.max;
-  scratch.inverse[r] = counts ? 1.0f / sum : 0.0f;
+  scratch.inv_sum[r] = counts ? 1.0f / sum : 0.0f;
   const bool usable =
-      lane.max[0] > kMinusInfinity && std::isfinite(scratch.inverse[r]);
-  scratch.odd[r / Width()] |= usable ? 0 : 1;
+      lane.max[0] > kMinusInfinity && std::isfinite(scratch.inv_sum[r]);
+  scratch.has_nonfinite[r / Width()] |= usable ? 0 : 1;
 }
 
 // Lanes without a row: zeros, whose weights are 0.
 inline void LoadNoRow(const BackwardTile& tile, int64_t r) {
   const BackwardScratch& scratch = tile.scratch;
   const int64_t key_stride = tile.scores.scratch.key_stride;
-  const int64_t stage_stride = tile.scores.scratch.stage_stride;
-  std::fill_n(tile.scores.scratch.stage + r % 4 * stage_stride, stage_stride,
-              0.0f);
+  const int64_t staging_stride = tile.scores.scratch.staging_stride;
+  std::fill_n(tile.scores.scratch.staging + r % 4 * staging_stride,
+              staging_stride, 0.0f);
   std::fill_n(scratch.query_rows + r * key_stride, key_stride, 0.0f);
   std::fill_n(scratch.grad_out_rows + r * tile.shape->value_stride,
               tile.shape->value_stride, 0.0f);
   scratch.max[r] = -kMinusInfinity;
-  scratch.inverse[r] = 0;
+  scratch.inv_sum[r] = 0;
 }
 
 // All rows of a tile: queries and gradients of outputs as rows and as panels.
@@ -110,8 +110,8 @@ inline void StartTile(BackwardTile& tile) {
   const int64_t v_dim = tile.scores.shape->v_dim;
   const int64_t rows = RoundUp(tile.scores.rows, Width());
   tile.rows_finite = tile.grad_out_finite = true;
-  std::fill_n(scratch.odd, rows / Width(), uint8_t{0});
-  std::fill_n(scratch.inner, rows, 0.0f);
+  std::fill_n(scratch.has_nonfinite, rows / Width(), uint8_t{0});
+  std::fill_n(scratch.sum_p_dp, rows, 0.0f);
   for (int64_t first = 0; first < rows; first += 4) {
     for (int64_t r = first; r < first + 4; ++r) {
       PrefetchBackwardRow(tile, r + kPrefetchRows);
@@ -124,9 +124,10 @@ inline void StartTile(BackwardTile& tile) {
     // Where a row's output is one value, its dp and delta are the same number.
     const FourRows grads{scratch.grad_out_rows + first * value_stride,
                          value_stride};
-    DotsOfFour(grads,
-               {tile.scores.scratch.stage, tile.scores.scratch.stage_stride},
-               v_dim, scratch.delta + first);
+    DotsOfFour(
+        grads,
+        {tile.scores.scratch.staging, tile.scores.scratch.staging_stride},
+        v_dim, scratch.delta + first);
     // Blocks of four channels may pass a panel's end by three; the next panel
     // overwrites them, and behind the last is room.
     const int64_t panel = first / Width() * Width();
@@ -141,7 +142,7 @@ inline void StartTile(BackwardTile& tile) {
 
 // The keys and values of a step as rows.
 inline void LoadStep(const BackwardTile& tile, KeyStep& step) {
-  const KeyRows& rows = tile.scores.keys;
+  const KvRows& rows = tile.scores.keys;
   const int64_t key_stride = tile.scores.scratch.key_stride;
   const int64_t value_stride = tile.shape->value_stride;
   const int64_t channels = QueryChannels(tile);
@@ -169,82 +170,84 @@ inline void LoadStep(const BackwardTile& tile, KeyStep& step) {
 }
 
 // dp of the keys `local` of this step, without dropout.
-inline void GradWeights(const BackwardTile& tile, int64_t first, Range local,
-                        float* grads) {
+inline void Dp(const BackwardTile& tile, int64_t first, Range local,
+               float* grads) {
   const int64_t v_dim = tile.scores.shape->v_dim;
   const int64_t stride = tile.shape->value_stride;
-  PanelPair top = PanelPair::Of(0);
+  PanelPair block_max = PanelPair::Of(0);
   for (int64_t d = 0; d == 0 || d < v_dim; d += kDepth) {
     const Range slice{d, std::min(d + kDepth, v_dim)};
     ForBlocks(local.size(), [&](int64_t j, auto size) HWY_ATTR {
       ScoreBlock<size()>(tile.scratch.values + (local.first + j) * stride,
                          stride, tile.scratch.grad_out + first * v_dim, slice,
-                         nullptr, grads + j * Width(), top);
+                         nullptr, grads + j * Width(), block_max);
     });
   }
 }
 
 // Whether no score is so far above its row's max that its weight overflows;
 // false if that cannot be told.
-HWY_INLINE bool NearMax(const PanelPair& top, const float* max) {
+HWY_INLINE bool NearMax(const PanelPair& block_max, const float* max) {
   const PanelPair from = PanelPair::Load(max);
   const Vector most = hn::Set(kF, 80.0f);
-  return hn::AllTrue(kF, hn::Le(hn::Sub(top.low, from.low), most)) &&
-         hn::AllTrue(kF, hn::Le(hn::Sub(top.high, from.high), most));
+  return hn::AllTrue(kF, hn::Le(hn::Sub(block_max.low, from.low), most)) &&
+         hn::AllTrue(kF, hn::Le(hn::Sub(block_max.high, from.high), most));
 }
 
 // A panel of the block whose weights are computed, by its first row.
 struct BlockPanel {
   int64_t first;       // row of the tile
   int64_t place;       // in the block
-  float* weights;      // [key of the step, lane]
+  float* probs;        // [key of the step, lane]
   float* grad_scores;  // likewise
 };
 
 // Weights and gradients of scores of the keys that ScorePanel scored.
-inline void Weigh(const BackwardTile& tile, const Panel& rows,
-                  const BlockPanel& panel, const Scored& scored, Range local) {
-  const ForwardShape& shape = *tile.scores.shape;
+inline void ExpAndSum(const BackwardTile& tile, const Panel& rows,
+                      const BlockPanel& panel, const Scored& scored,
+                      Range local) {
+  const ForwardParams& shape = *tile.scores.shape;
   const ForwardScratch& scratch = tile.scores.scratch;
   const BackwardScratch& grad = tile.scratch;
   const int64_t count = local.size();
-  float* const weights = panel.weights + local.first * Width();
+  float* const probs = panel.probs + local.first * Width();
   float* const grads = panel.grad_scores + local.first * Width();
   const float factor = 1.0f / shape.keep_probability;
   const uint32_t* const visible = scored.all ? nullptr : scratch.visible;
-  const RowFacts facts{grad.max + panel.first, grad.inverse + panel.first,
-                       grad.delta + panel.first, grad.inner + panel.first};
+  const RowFacts facts{grad.max + panel.first, grad.inv_sum + panel.first,
+                       grad.delta + panel.first, grad.sum_p_dp + panel.first};
   if (shape.dropped) {
     FillKept(tile.scores, rows.lanes, rows.count, scored.cols, scratch.kept);
     DropScaled(grads, scratch.kept, count, factor);
   }
-  if (grad.odd[panel.first / Width()] == 0 && NearMax(scored.top, facts.max)) {
+  if (grad.has_nonfinite[panel.first / Width()] == 0 &&
+      NearMax(scored.block_max, facts.max)) {
     if (visible != nullptr && tile.shape->wants_sink) {
-      ReplaceWeights(grads, visible, count, 0.0f);
+      ReplaceProbs(grads, visible, count, 0.0f);
     }
-    WeighAndGrade(weights, grads, count, facts);
+    ProbsAndDs(probs, grads, count, facts);
     // What is hidden has a weight of 0, which times infinity is not 0.
-    if (visible != nullptr) ReplaceWeights(grads, visible, count, 0.0f);
+    if (visible != nullptr) ReplaceProbs(grads, visible, count, 0.0f);
   } else {
-    WeighByDefinition({weights, grads, count, visible}, rows.lanes, rows.count,
-                      facts);
+    ProbsAndDsByDefinition({probs, grads, count, visible}, rows.lanes,
+                           rows.count, facts);
   }
-  if (shape.dropped) DropScaled(weights, scratch.kept, count, factor);
+  if (shape.dropped) DropScaled(probs, scratch.kept, count, factor);
 }
 
 // Whether products with rows or keys must leave out what is hidden.
-inline bool IsCareful(const BackwardTile& tile, const KeyStep& step) {
+inline bool SkipsMasked(const BackwardTile& tile, const KeyStep& step) {
   return !(tile.rows_finite && tile.grad_out_finite && step.keys_finite);
 }
 
 // What lies around a panel's own keys is 0 as far as blocks of keys reach, and
 // where care is asked for, marked as hidden: as all that a row does not see.
-inline void EndWeights(const BlockPanel& panel, Range local,
-                       const uint32_t* visible, bool careful) {
+inline void FinishProbs(const BlockPanel& panel, Range local,
+                        const uint32_t* visible, bool skip_masked) {
   const int64_t before = std::max<int64_t>(0, local.first - kBig);
-  const float nothing = careful ? -0.0f : 0.0f;
-  for (float* const values : {panel.weights, panel.grad_scores}) {
-    if (careful) {
+  const float nothing = skip_masked ? -0.0f : 0.0f;
+  for (float* const values : {panel.probs, panel.grad_scores}) {
+    if (skip_masked) {
       WithoutMinusZeros(values + local.first * Width(), local.size());
       if (visible != nullptr) {
         MarkHidden(values + local.first * Width(), visible, local.size());
@@ -258,7 +261,8 @@ inline void EndWeights(const BlockPanel& panel, Range local,
 
 // Gradients of a panel's queries: += what the keys `local` add.
 inline void AddGradQuery(const BackwardTile& tile, const Panel& rows,
-                         const BlockPanel& panel, Range local, bool careful) {
+                         const BlockPanel& panel, Range local,
+                         bool skip_masked) {
   const ForwardScratch& scratch = tile.scores.scratch;
   const int64_t stride = scratch.key_stride;
   const float* const grads = panel.grad_scores + local.first * Width();
@@ -266,8 +270,8 @@ inline void AddGradQuery(const BackwardTile& tile, const Panel& rows,
   float* const out = tile.scratch.grad_query + panel.first * stride;
   for (int64_t c = 0; c < QueryChannels(tile); c += Width()) {
     ForBlocks(rows.count, [&](int64_t r, auto size) HWY_ATTR {
-      const auto block = careful ? GradQueryBlock<size(), true>
-                                 : GradQueryBlock<size(), false>;
+      const auto block = skip_masked ? GradQueryBlock<size(), true>
+                                     : GradQueryBlock<size(), false>;
       block(grads + r, {keys + c, stride}, local.size(),
             {out + r * stride + c, stride});
     });
@@ -276,8 +280,8 @@ inline void AddGradQuery(const BackwardTile& tile, const Panel& rows,
 
 // One panel and one step: weights, gradients of scores, and what they add to
 // the gradients of queries.
-inline void WeighPanel(BackwardTile& tile, const KeyStep& step,
-                       const BlockPanel& panel) {
+inline void SoftmaxPanel(BackwardTile& tile, const KeyStep& step,
+                         const BlockPanel& panel) {
   ForwardTile& scores = tile.scores;
   Range& seen = tile.scratch.seen[panel.place];
   seen = {};
@@ -285,42 +289,41 @@ inline void WeighPanel(BackwardTile& tile, const KeyStep& step,
   const Range cols = SeenBy(scores.band, rows, step.cols);
   if (cols.empty()) return;
   const Range local{cols.first - step.cols.first, cols.last - step.cols.first};
-  scores.scratch.scores = panel.weights + local.first * Width();
+  scores.scratch.scores = panel.probs + local.first * Width();
   const LoadedKeys loaded{};
-  Ahead nothing;
+  PrefetchQueue nothing;
   const Scored scored = ScorePanel(scores, loaded, step.cols, rows, nothing);
   if (scored.cols.empty()) return;
   seen = local;
-  GradWeights(tile, panel.first, local,
-              panel.grad_scores + local.first * Width());
-  Weigh(tile, rows, panel, scored, local);
-  const bool careful = IsCareful(tile, step);
-  EndWeights(panel, local, scored.all ? nullptr : scores.scratch.visible,
-             careful);
+  Dp(tile, panel.first, local, panel.grad_scores + local.first * Width());
+  ExpAndSum(tile, rows, panel, scored, local);
+  const bool skip_masked = SkipsMasked(tile, step);
+  FinishProbs(panel, local, scored.all ? nullptr : scores.scratch.visible,
+              skip_masked);
   if (tile.shape->wants_query) {
-    AddGradQuery(tile, rows, panel, local, careful);
+    AddGradQuery(tile, rows, panel, local, skip_masked);
   }
 }
 
 // Rows [first, last) of a tile, at most a block of them, and one step.
-inline void WeighBlock(BackwardTile& tile, const KeyStep& step, Range block) {
+inline void SoftmaxBlock(BackwardTile& tile, const KeyStep& step, Range block) {
   const int64_t panel_floats = tile.scratch.panel_keys * Width();
   for (int64_t first = block.first; first < block.last; first += Width()) {
     const int64_t place = (first - block.first) / Width();
-    WeighPanel(tile, step,
-               {first, place, tile.scratch.weights + place * panel_floats,
-                tile.scratch.grad_scores + place * panel_floats});
+    SoftmaxPanel(tile, step,
+                 {first, place, tile.scratch.probs + place * panel_floats,
+                  tile.scratch.grad_scores + place * panel_floats});
   }
 }
 
 // sums += weights times rows, for the keys of a step; rows have `channels`.
 inline void AddKeys(const BlockOfRows& block, const KeyStep& step,
-                    const ChannelRows& rows, int64_t channels, bool careful,
+                    const ChannelRows& rows, int64_t channels, bool skip_masked,
                     float* sums) {
   for (int64_t c = 0; c < channels; c += Width()) {
     ForBlocks(step.cols.size(), [&](int64_t j, auto size) HWY_ATTR {
-      const auto add =
-          careful ? GradKeyBlock<size(), true> : GradKeyBlock<size(), false>;
+      const auto add = skip_masked ? GradKeyBlock<size(), true>
+                                   : GradKeyBlock<size(), false>;
       add(block, j, {rows.at + c, rows.stride},
           {sums + j * rows.stride + c, rows.stride});
     });
@@ -334,16 +337,16 @@ inline void AddBlock(const BackwardTile& tile, const KeyStep& step,
   const ptrdiff_t panel_floats = scratch.panel_keys * Width();
   const int64_t key_stride = tile.scores.scratch.key_stride;
   const int64_t value_stride = tile.shape->value_stride;
-  const bool careful = IsCareful(tile, step);
+  const bool skip_masked = SkipsMasked(tile, step);
   if (tile.shape->wants_value) {
-    AddKeys({scratch.weights, panel_floats, scratch.seen, block.size()}, step,
+    AddKeys({scratch.probs, panel_floats, scratch.seen, block.size()}, step,
             {scratch.grad_out_rows + block.first * value_stride, value_stride},
-            tile.scores.shape->v_dim, careful, step.grad_values);
+            tile.scores.shape->v_dim, skip_masked, step.grad_values);
   }
   if (tile.shape->wants_key) {
     AddKeys({scratch.grad_scores, panel_floats, scratch.seen, block.size()},
             step, {scratch.query_rows + block.first * key_stride, key_stride},
-            QueryChannels(tile), careful, step.grad_keys);
+            QueryChannels(tile), skip_masked, step.grad_keys);
   }
 }
 
@@ -365,14 +368,14 @@ inline void PrefetchGradRows(const BackwardTile& tile, const KeyStep& step,
 
 // Finished sums of a step's keys, to where the caller wants them.
 inline void StoreStep(const BackwardTile& tile, const KeyStep& step) {
-  const ForwardShape& shape = *tile.scores.shape;
+  const ForwardParams& shape = *tile.scores.shape;
   const int64_t key_stride = tile.scores.scratch.key_stride;
   for (int64_t j = 0; j < step.cols.size(); ++j) {
     PrefetchGradRows(tile, step, j + kPrefetchRows);
     float* const key = step.grad_keys + j * key_stride;
     const float* const value = step.grad_values + j * tile.shape->value_stride;
     const int64_t row = step.cols.first + j;
-    const auto at = [&](const KeyGradRows& rows) {
+    const auto at = [&](const KvGradRows& rows) {
       return rows.base + row * rows.row_bytes;
     };
     if (tile.shape->wants_key) {
@@ -397,18 +400,18 @@ inline void StoreStep(const BackwardTile& tile, const KeyStep& step) {
 
 // The gradients of all queries of a tile, which has seen all its keys.
 inline void FinishTile(const BackwardTile& tile) {
-  const ForwardShape& shape = *tile.scores.shape;
+  const ForwardParams& shape = *tile.scores.shape;
   if (!tile.shape->wants_query) return;
   for (int64_t r = 0; r < tile.scores.rows; ++r) {
-    const int64_t ahead = r + kPrefetchRows;
-    if (ahead < tile.scores.rows &&
-        tile.scratch.lanes[ahead].grad_query != nullptr) {
-      PrefetchRow(tile.scratch.lanes[ahead].grad_query,
+    const int64_t prefetch = r + kPrefetchRows;
+    if (prefetch < tile.scores.rows &&
+        tile.scratch.lanes[prefetch].grad_query != nullptr) {
+      PrefetchRow(tile.scratch.lanes[prefetch].grad_query,
                   shape.qk_dim * tile.shape->grad_query.element_bytes);
     }
     float* const row =
         tile.scratch.grad_query + r * tile.scores.scratch.key_stride;
-    const BackwardLane& lane = tile.scratch.lanes[r];
+    const GradRow& lane = tile.scratch.lanes[r];
     for (int64_t d = 0; d < QueryChannels(tile); ++d) row[d] *= shape.scale;
     if (lane.grad_query != nullptr) {
       StoreChannels(tile.shape->grad_query, row, shape.qk_dim, lane.grad_query);

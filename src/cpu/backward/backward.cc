@@ -73,18 +73,18 @@ class Launcher {
   const AttentionProblem& problem_;
   const Bindings& bindings_;
   std::byte* workspace_;
-  BackwardPlace place_;
-  BackwardRun run_;
+  BackwardWorkspace place_;
+  BackwardOperands run_;
   const BackwardKernels kernels_ = Backward();
   Schedule own_;  // where only the stream knows the lengths
   const Schedule& schedule_;
-  Turns turns_;
+  OrderedSum ordered_sum_;
   BiasGradient bias_;
   bool adds_to_bias_;
   std::vector<double> sinks_;  // [tile, head of the group]
 };
 
-BackwardPlace PlaceOf(const Plan& plan) {
+BackwardWorkspace PlaceOf(const Plan& plan) {
   WorkspaceLayout layout;
   return BackwardLayout(plan, layout);
 }
@@ -102,10 +102,10 @@ Launcher::Launcher(const Plan& plan, const Bindings& bindings,
                : BuildSchedule(ExtentOf(problem_, run_.sequences()),
                                plan.shape)),
       schedule_(SequencesAreKnown(problem_) ? plan.schedule : own_),
-      turns_(problem_, run_.sequences(), schedule_,
-             {.step_columns = plan.shape.cols,
-              .mixed = place_.mixed,
-              .live = place_.sums}),
+      ordered_sum_(problem_, run_.sequences(), schedule_,
+                   {.step_columns = plan.shape.cols,
+                    .interleaved = place_.interleaved,
+                    .in_flight = place_.sums}),
       bias_(problem_, bindings, run_.sequences(),
             place_.bias_sums.In(workspace)),
       adds_to_bias_(bias_.wanted()) {
@@ -118,10 +118,10 @@ Launcher::Launcher(const Plan& plan, const Bindings& bindings,
 }
 
 void Launcher::Run(Workers& workers) {
-  run_.ClearRowsOfNobody(turns_.SomeKeysAreUnseen());
+  run_.ClearUnownedRows(ordered_sum_.SomeKeysAreUnseen());
   bias_.Clear();
-  BackwardShape& shape = run_.shape();
-  const BackwardShape whole = shape;
+  BackwardParams& shape = run_.shape();
+  const BackwardParams whole = shape;
   if (place_.sweeps_twice) shape.wants_key = shape.wants_value = false;
   ComputeTiles(workers);
   bias_.Store(workers);
@@ -138,7 +138,7 @@ void Launcher::ForEach(Workers& workers, int64_t count, Work work) {
   const int64_t slots = bias_.shared() && place_.sums > 0
                             ? std::min(place_.slots, place_.sums)
                             : place_.slots;
-  ForEachSlot(workers, slots, count, [&](int64_t slot, auto take) {
+  ForEachWorker(workers, slots, count, [&](int64_t slot, auto take) {
     Worker worker{slot, {}};
     place_.Fill(workspace_, slot, worker.tile);
     for (int64_t n = take(); n < count; n = take()) work(n, worker);
@@ -154,7 +154,7 @@ void Launcher::ComputeTiles(Workers& workers) {
     }
   };
   if (!bias_.shared()) {
-    const std::span<const int64_t> order = turns_.order();
+    const std::span<const int64_t> order = ordered_sum_.order();
     return ForEach(workers, schedule_.count(), [&](int64_t n, Worker& worker) {
       compute(order[static_cast<size_t>(n)], worker);
     });
@@ -176,40 +176,40 @@ void Launcher::ComputeTiles(Workers& workers) {
 void Launcher::Compute(int64_t number, bool alone, Worker& worker) {
   BackwardTile& tile = worker.tile;
   const Tile cut = schedule_.At(number);
-  const TileGroup& group = turns_.GroupOf(number);
-  const std::vector<Turn> turns = turns_.Of(number);
+  const TileGroup& group = ordered_sum_.GroupOf(number);
+  const std::vector<Ticket> tickets = ordered_sum_.Of(number);
   const bool summed = group.summed();
   const bool waits = summed && !alone;
   const int64_t set = alone ? worker.slot : group.sums;
   run_.FillTile(cut, tile);
   kernels_.start(tile);
-  if (waits) turns_.WaitForSums(group);
+  if (waits) ordered_sum_.WaitForSums(group);
   for (int64_t s = 0; s < group.steps; ++s) {
-    const Turn& turn = turns[static_cast<size_t>(s)];
-    if (turn.cols.empty()) continue;
+    const Ticket& ticket = tickets[static_cast<size_t>(s)];
+    if (ticket.cols.empty()) continue;
     KeyStep step;
-    step.cols = turn.cols;
+    step.cols = ticket.cols;
     step.grad_keys = tile.scratch.grad_keys;
     step.grad_values = tile.scratch.grad_values;
     if (summed) {
-      step.grad_keys =
-          place_.KeySums(workspace_, set) + turn.cols.first * place_.key_stride;
+      step.grad_keys = place_.KeySums(workspace_, set) +
+                       ticket.cols.first * place_.key_stride;
       step.grad_values = place_.ValueSums(workspace_, set) +
-                         turn.cols.first * place_.value_stride;
+                         ticket.cols.first * place_.value_stride;
     }
     ComputeStep(cut, tile, step, [&] {
-      if (waits) turns_.Wait(group, s, turn);
-      if (turn.before > 0) return;
-      const int64_t keys = turn.cols.size();
+      if (waits) ordered_sum_.Wait(group, s, ticket);
+      if (ticket.before > 0) return;
+      const int64_t keys = ticket.cols.size();
       std::fill_n(step.grad_keys, keys * place_.key_stride, 0.0f);
       std::fill_n(step.grad_values, keys * place_.value_stride, 0.0f);
     });
-    if (turn.last) kernels_.store(tile, step);
-    if (waits) turns_.Pass(group, s, turn);
+    if (ticket.last) kernels_.store(tile, step);
+    if (waits) ordered_sum_.Pass(group, s, ticket);
   }
   kernels_.finish(tile);
   AddToSinks(cut, tile, number);
-  if (waits) turns_.Finish(group);
+  if (waits) ordered_sum_.Finish(group);
 }
 
 // Gradients of queries alone.
@@ -217,9 +217,9 @@ void Launcher::ComputeQueries(int64_t number, BackwardTile& tile) {
   const Tile cut = schedule_.At(number);
   run_.FillTile(cut, tile);
   kernels_.start(tile);
-  for (int64_t s = 0; s < turns_.GroupOf(number).steps; ++s) {
+  for (int64_t s = 0; s < ordered_sum_.GroupOf(number).steps; ++s) {
     KeyStep step;
-    step.cols = turns_.StepOf(number, s);
+    step.cols = ordered_sum_.StepOf(number, s);
     if (step.cols.empty()) continue;
     ComputeStep(cut, tile, step, [] {});
   }
@@ -233,7 +233,7 @@ void Launcher::SweepKeys(Workers& workers) {
     Range steps;
   };
   std::vector<Item> items;
-  for (const TileGroup& group : turns_.groups()) {
+  for (const TileGroup& group : ordered_sum_.groups()) {
     for (int64_t s = 0; s < group.steps; s += place_.swept_steps) {
       items.push_back(
           {group, {s, std::min(s + place_.swept_steps, group.steps)}});
@@ -256,7 +256,7 @@ void Launcher::ComputeKeys(const TileGroup& group, Range steps,
   for (int64_t n = group.first; n < group.first + group.tiles; ++n) {
     bool started = false;
     for (int64_t s = steps.first; s < steps.last; ++s) {
-      const Range cols = turns_.StepOf(n, s);
+      const Range cols = ordered_sum_.StepOf(n, s);
       if (cols.empty()) continue;
       const Tile cut = schedule_.At(n);
       if (!started) {
@@ -286,7 +286,7 @@ void Launcher::ComputeStep(const Tile& cut, BackwardTile& tile, KeyStep& step,
   const int64_t rows = cut.rows.size();
   for (int64_t first = 0; first < rows; first += size) {
     const Range block{first, std::min(first + size, rows)};
-    kernels_.weigh(tile, step, block);
+    kernels_.softmax(tile, step, block);
     if (adds_to_bias_) bias_.Add(cut, tile, step, block);
     if (first == 0) wait();
     kernels_.add(tile, step, block);
@@ -300,14 +300,14 @@ void Launcher::AddToSinks(const Tile& cut, const BackwardTile& tile,
   if (sinks_.empty()) return;
   const int64_t group = problem_.group();
   for (int64_t r = 0; r < cut.rows.size(); ++r) {
-    const double inner = double{tile.scratch.inner[r]};
-    if (inner == 0) continue;
-    const Lane& lane = tile.scores.scratch.lanes[r];
+    const double sum_p_dp = double{tile.scratch.sum_p_dp[r]};
+    if (sum_p_dp == 0) continue;
+    const QueryRow& lane = tile.scores.scratch.lanes[r];
     const double sum = double{*lane.sum};
-    const double weight =
+    const double prob =
         sum == 0 ? 0 : std::exp(double{lane.sink} - double{*lane.max}) / sum;
     sinks_[static_cast<size_t>(number * group + lane.head % group)] -=
-        weight * inner;
+        prob * sum_p_dp;
   }
 }
 

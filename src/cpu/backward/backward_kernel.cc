@@ -12,7 +12,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 BackwardKernels BackwardTable() {
-  return {StartTile, LoadStep,   WeighBlock, AddBlock,
+  return {StartTile, LoadStep,   SoftmaxBlock, AddBlock,
           StoreStep, FinishTile, Width()};
 }
 }  // namespace flashacl::cpu::HWY_NAMESPACE

@@ -18,7 +18,8 @@ struct BackwardKernels {
   void (*load)(const BackwardTile& tile, KeyStep& step) = nullptr;
   // Weights and gradients of scores of a block of rows, which stay in scratch
   // memory, and what they add to gradients of queries.
-  void (*weigh)(BackwardTile& tile, const KeyStep& step, Range block) = nullptr;
+  void (*softmax)(BackwardTile& tile, const KeyStep& step,
+                  Range block) = nullptr;
   // What they add to gradients of keys and values: to the sums of the step.
   void (*add)(const BackwardTile& tile, const KeyStep& step,
               Range block) = nullptr;

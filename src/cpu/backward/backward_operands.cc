@@ -6,17 +6,18 @@
 
 namespace flashacl::cpu {
 
-BackwardRun::BackwardRun(const AttentionProblem& problem,
-                         const Bindings& bindings, const TileShape& tiles)
+BackwardOperands::BackwardOperands(const AttentionProblem& problem,
+                                   const Bindings& bindings,
+                                   const TileShape& tiles)
     : problem_(problem),
       bindings_(bindings),
       forward_(problem, bindings, tiles) {
-  shape_.grad_out = RowFormat(problem[Slot::kGradOut]);
-  shape_.grad_query = RowFormat(problem[Slot::kGradQuery]);
-  shape_.grad_query_rope = RowFormat(problem[Slot::kGradQueryRope]);
-  shape_.grad_key = RowFormat(problem[Slot::kGradKey]);
-  shape_.grad_key_rope = RowFormat(problem[Slot::kGradKeyRope]);
-  shape_.grad_value = RowFormat(problem[Slot::kGradValue]);
+  shape_.grad_out = ElementFormat(problem[Slot::kGradOut]);
+  shape_.grad_query = ElementFormat(problem[Slot::kGradQuery]);
+  shape_.grad_query_rope = ElementFormat(problem[Slot::kGradQueryRope]);
+  shape_.grad_key = ElementFormat(problem[Slot::kGradKey]);
+  shape_.grad_key_rope = ElementFormat(problem[Slot::kGradKeyRope]);
+  shape_.grad_value = ElementFormat(problem[Slot::kGradValue]);
   shape_.value_is_key = problem.kv.value_is_key;
   shape_.wants_query =
       problem.has(Slot::kGradQuery) || problem.has(Slot::kGradQueryRope);
@@ -27,7 +28,7 @@ BackwardRun::BackwardRun(const AttentionProblem& problem,
   shape_.wants_sink = problem.has(Slot::kGradSink);
 }
 
-bool BackwardRun::AllRowsAreSomebodys(Slot slot, Range Sequence::*side) const {
+bool BackwardOperands::AllRowsOwned(Slot slot, Range Sequence::*side) const {
   const TensorSpec& spec = problem_[slot];
   if (spec.strides[0] != 0) {
     return static_cast<int64_t>(sequences().size()) == spec.dims[0] &&
@@ -43,10 +44,10 @@ bool BackwardRun::AllRowsAreSomebodys(Slot slot, Range Sequence::*side) const {
   return rows == spec.dims[1];
 }
 
-void BackwardRun::ClearRowsOfNobody(bool unseen) const {
+void BackwardOperands::ClearUnownedRows(bool unseen) const {
   const auto clear = [&](Slot slot, Range Sequence::*side, bool all) {
     if (!problem_.has(slot)) return;
-    if (!all && AllRowsAreSomebodys(slot, side)) return;
+    if (!all && AllRowsOwned(slot, side)) return;
     ClearElements(problem_[slot], bindings_[slot]);
   };
   for (const Slot slot : {Slot::kGradQuery, Slot::kGradQueryRope}) {
@@ -58,8 +59,8 @@ void BackwardRun::ClearRowsOfNobody(bool unseen) const {
   }
 }
 
-void BackwardRun::FillLanes(const Tile& cut,
-                            std::span<BackwardLane> lanes) const {
+void BackwardOperands::FillQueryRows(const Tile& cut,
+                                     std::span<GradRow> lanes) const {
   const int64_t group = problem_.group();
   const int64_t b = cut.sequence;
   const int64_t first_row = sequences()[static_cast<size_t>(b)].queries.first;
@@ -78,7 +79,7 @@ void BackwardRun::FillLanes(const Tile& cut,
   }
 }
 
-KeyGradRows BackwardRun::RowsOf(Slot slot, const Tile& cut) const {
+KvGradRows BackwardOperands::RowsOf(Slot slot, const Tile& cut) const {
   const TensorSpec& spec = problem_[slot];
   if (!spec.present()) return {};
   const int64_t first =
@@ -88,10 +89,11 @@ KeyGradRows BackwardRun::RowsOf(Slot slot, const Tile& cut) const {
           spec.strides[1] * bytes};
 }
 
-void BackwardRun::FillTile(const Tile& cut, BackwardTile& tile) const {
+void BackwardOperands::FillTile(const Tile& cut, BackwardTile& tile) const {
   tile.scores = forward_.TileOf(cut, tile.scores.scratch);
   tile.shape = &shape_;
-  FillLanes(cut, {tile.scratch.lanes, static_cast<size_t>(cut.rows.size())});
+  FillQueryRows(cut,
+                {tile.scratch.lanes, static_cast<size_t>(cut.rows.size())});
   tile.grad_key = RowsOf(Slot::kGradKey, cut);
   tile.grad_key_rope = RowsOf(Slot::kGradKeyRope, cut);
   tile.grad_value = RowsOf(Slot::kGradValue, cut);

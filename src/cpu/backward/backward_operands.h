@@ -14,34 +14,34 @@
 
 namespace flashacl::cpu {
 
-class BackwardRun {
+class BackwardOperands {
  public:
   // Both must outlive the run.
-  BackwardRun(const AttentionProblem& problem, const Bindings& bindings,
-              const TileShape& tiles);
+  BackwardOperands(const AttentionProblem& problem, const Bindings& bindings,
+                   const TileShape& tiles);
 
   const std::vector<Sequence>& sequences() const {
     return forward_.sequences();
   }
-  BackwardShape& shape() { return shape_; }
+  BackwardParams& shape() { return shape_; }
 
   // Gradients of queries that belong to no sequence become 0; those of keys
   // too, and where `unseen`, of all keys, as some are in no tile.
-  void ClearRowsOfNobody(bool unseen) const;
+  void ClearUnownedRows(bool unseen) const;
 
   // Everything but scratch memory, which is there already and is filled with
   // rows.
   void FillTile(const Tile& cut, BackwardTile& tile) const;
 
  private:
-  void FillLanes(const Tile& cut, std::span<BackwardLane> lanes) const;
-  KeyGradRows RowsOf(Slot slot, const Tile& cut) const;
-  bool AllRowsAreSomebodys(Slot slot, Range Sequence::*side) const;
+  void FillQueryRows(const Tile& cut, std::span<GradRow> lanes) const;
+  KvGradRows RowsOf(Slot slot, const Tile& cut) const;
+  bool AllRowsOwned(Slot slot, Range Sequence::*side) const;
 
   const AttentionProblem& problem_;
   const Bindings& bindings_;
-  ForwardRun forward_;
-  BackwardShape shape_;
+  ForwardOperands forward_;
+  BackwardParams shape_;
 };
 
 }  // namespace flashacl::cpu

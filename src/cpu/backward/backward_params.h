@@ -12,8 +12,8 @@
 
 namespace flashacl::cpu {
 
-// What a packed row has besides its Lane. Null: nobody asks.
-struct BackwardLane {
+// What a packed row has besides its QueryRow. Null: nobody asks.
+struct GradRow {
   const std::byte* grad_out = nullptr;
   std::byte* grad_query = nullptr;
   std::byte* grad_query_rope = nullptr;
@@ -29,23 +29,23 @@ struct BackwardScratch {
   float* grad_out;         // [panel, value channel, lane]
   float* values;           // [key, value_stride]
   float* max;              // [row]
-  float* inverse;          // [row], of row sums; 0 where nothing counts
+  float* inv_sum;          // [row], of row sums; 0 where nothing counts
   float* delta;            // [row], sum of grad out times out
-  float* inner;            // [row], sum of p dp
-  float* weights;          // [panel of the block, key, lane]
+  float* sum_p_dp;         // [row], sum of p dp
+  float* probs;            // [panel of the block, key, lane]
   float* grad_scores;      // [panel of the block, key, lane]
   Range* seen;             // [panel of the block], of the step's keys
-  uint8_t* odd;            // [panel]: some max or inverse is no number to use
-  BackwardLane* lanes;     // [row]
+  uint8_t* has_nonfinite;  // [panel]: some max or inverse is no number to use
+  GradRow* lanes;          // [row]
   float* grad_keys;        // [key, key_stride] of one step
   float* grad_values;      // [key, value_stride] of one step
   int64_t panel_keys = 0;  // that a panel of weights has room for
 };
 
-// What of a problem a tile needs besides ForwardShape.
-struct BackwardShape {
-  RowFormat grad_out, grad_query, grad_query_rope;
-  RowFormat grad_key, grad_key_rope, grad_value;
+// What of a problem a tile needs besides ForwardParams.
+struct BackwardParams {
+  ElementFormat grad_out, grad_query, grad_query_rope;
+  ElementFormat grad_key, grad_key_rope, grad_value;
   bool wants_query = false;  // gradients of queries or their ropes
   bool wants_key = false;
   bool wants_value = false;
@@ -58,16 +58,16 @@ struct BackwardShape {
 
 // Where the gradients of the keys of a sequence and kv head go. Null: nobody
 // asks.
-struct KeyGradRows {
+struct KvGradRows {
   std::byte* base = nullptr;  // of key 0
   int64_t row_bytes = 0;
 };
 
 struct BackwardTile {
   ForwardTile scores;  // how scores come about; its scratch included
-  const BackwardShape* shape = nullptr;
+  const BackwardParams* shape = nullptr;
   BackwardScratch scratch;
-  KeyGradRows grad_key, grad_key_rope, grad_value;
+  KvGradRows grad_key, grad_key_rope, grad_value;
   bool rows_finite = true;      // every query is; found while loading
   bool grad_out_finite = true;  // every gradient of an output is
 };

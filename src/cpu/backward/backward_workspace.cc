@@ -49,11 +49,11 @@ Extents ExtentsOf(const AttentionProblem& problem, int64_t tile_rows) {
 double SumBytes(const AttentionProblem& problem, int64_t all_rows) {
   const double grad_query = 4 * static_cast<double>(all_rows) *
                             static_cast<double>(QueryChannels(problem));
-  return std::clamp(4 * grad_query, kLeastSumBytes, kMostSumBytes);
+  return std::clamp(4 * grad_query, kMinSumBytes, kMaxSumBytes);
 }
 
 // As many sets of sums as may be of use and are not too large.
-void LayOutSums(const Plan& plan, BackwardPlace& place,
+void LayOutSums(const Plan& plan, BackwardWorkspace& place,
                 WorkspaceLayout& layout) {
   const AttentionProblem& problem = plan.problem;
   // Lengths that only the stream knows may cut rows in any way.
@@ -71,9 +71,10 @@ void LayOutSums(const Plan& plan, BackwardPlace& place,
     place.swept_steps = kSweptSteps;
     return;
   }
-  place.mixed = std::min({place.slots, kMostMixed, fitting});
+  place.interleaved = std::min({place.slots, kMaxInterleaved, fitting});
   const int64_t groups = problem.lengths.count() * problem.kv_heads;
-  place.sums = std::min({place.mixed + place.mixed / 2 + 1, groups, fitting});
+  place.sums = std::min(
+      {place.interleaved + place.interleaved / 2 + 1, groups, fitting});
   place.key_sums = layout.Reserve<float>(
       "sums of grad keys", place.sums * columns * place.key_stride);
   place.value_sums = layout.Reserve<float>(
@@ -93,36 +94,34 @@ TileShape BackwardTileShape(const AttentionProblem& problem,
   };
   TileShape shape;
   shape.row_unit = kRowUnit;
-  shape.rows =
-      fitting(kMostGradRowBytes, 10 * channels, kMostGradRows, kRowUnit);
+  shape.rows = fitting(kMaxGradRowBytes, 10 * channels, kMaxGradRows, kRowUnit);
   const Extents extents = ExtentsOf(problem, 0);
-  while (shape.rows > kLeastRows &&
-         extents.all_rows / shape.rows < kLeastTiles) {
+  while (shape.rows > kMinRows && extents.all_rows / shape.rows < kMinTiles) {
     shape.rows = RoundUp(shape.rows / 2, kRowUnit);
   }
   shape.rows = std::min(
       shape.rows, std::max(kRowUnit, RoundUp(extents.most_rows, kRowUnit)));
   const auto cache = static_cast<double>(device.l2_bytes);
-  shape.cols = fitting(kGradColumnShare * cache, 8 * channels, kMostGradColumns,
+  shape.cols = fitting(kGradColumnShare * cache, 8 * channels, kMaxGradColumns,
                        kColumnUnit);
-  shape.part_cols = int64_t{1} << 40;
-  shape.part_rows = 0;  // rows are never split over keys
+  shape.split_keys = int64_t{1} << 40;
+  shape.split_rows = 0;  // rows are never split over keys
   return shape;
 }
 
-BackwardPlace BackwardLayout(const Plan& plan, WorkspaceLayout& layout) {
+BackwardWorkspace BackwardLayout(const Plan& plan, WorkspaceLayout& layout) {
   const AttentionProblem& problem = plan.problem;
   const TileShape& shape = plan.shape;
   const int64_t channels = QueryChannels(problem);
   const int64_t rows = RoundUp(shape.rows, kWidestPanel);
   const int64_t keys = shape.cols + kWidestBlock;
-  BackwardPlace place;
+  BackwardWorkspace place;
   place.slots = plan.slots;
   place.row_block = std::min(kGradRowBlock, rows);
   place.key_stride = StrideOf(channels);
   place.value_stride = StrideOf(problem.v_dim);
   place.panel_keys = shape.cols + 2 * kWidestBlock;
-  place.stage_stride =
+  place.staging_stride =
       StrideOf(std::max({channels, problem.v_dim, place.panel_keys}));
   const auto floats = [&](std::string_view name, int64_t count) {
     return layout.Reserve<float>(name, place.slots * RoundUp(count, kLine));
@@ -141,24 +140,25 @@ BackwardPlace BackwardLayout(const Plan& plan, WorkspaceLayout& layout) {
   const int64_t swept = place.swept_steps * shape.cols + kWidestBlock;
   place.grad_keys = floats("grad keys", swept * place.key_stride);
   place.grad_values = floats("grad values", swept * place.value_stride);
-  place.weights =
+  place.probs =
       floats("weights and grad scores", 2 * place.row_block * place.panel_keys);
-  place.stage = floats("rows between layouts", 4 * place.stage_stride);
+  place.staging = floats("rows between layouts", 4 * place.staging_stride);
   place.bits = layout.Reserve<uint32_t>(
       "visible and kept keys",
       place.slots * 2 * (keys / 32 + 2) * kWidestPanel);
-  place.lanes = layout.Reserve<Lane>("rows", place.slots * rows);
+  place.lanes = layout.Reserve<QueryRow>("rows", place.slots * rows);
   place.grad_lanes =
-      layout.Reserve<BackwardLane>("rows of gradients", place.slots * rows);
+      layout.Reserve<GradRow>("rows of gradients", place.slots * rows);
   place.seen = layout.Reserve<Range>("seen keys", place.slots * rows);
-  place.odd = layout.Reserve<uint8_t>("odd panels", place.slots * rows);
+  place.has_nonfinite =
+      layout.Reserve<uint8_t>("odd panels", place.slots * rows);
   place.bias_sums =
       layout.Reserve<double>("grad bias", BiasGradient::SumsOf(problem));
   return place;
 }
 
-void BackwardPlace::Fill(std::byte* workspace, int64_t slot,
-                         BackwardTile& tile) const {
+void BackwardWorkspace::Fill(std::byte* workspace, int64_t slot,
+                             BackwardTile& tile) const {
   const auto own = [&](const auto& region) {
     const int64_t size = region.count / slots;
     return region.In(workspace).data() + slot * size;
@@ -171,13 +171,13 @@ void BackwardPlace::Fill(std::byte* workspace, int64_t slot,
   scratch.values = own(values);
   const int64_t rows = row_facts.count / slots / 4;
   scratch.max = own(row_facts);
-  scratch.inverse = scratch.max + rows;
-  scratch.delta = scratch.inverse + rows;
-  scratch.inner = scratch.delta + rows;
-  scratch.weights = own(weights);
-  scratch.grad_scores = scratch.weights + weights.count / slots / 2;
+  scratch.inv_sum = scratch.max + rows;
+  scratch.delta = scratch.inv_sum + rows;
+  scratch.sum_p_dp = scratch.delta + rows;
+  scratch.probs = own(probs);
+  scratch.grad_scores = scratch.probs + probs.count / slots / 2;
   scratch.seen = own(seen);
-  scratch.odd = own(odd);
+  scratch.has_nonfinite = own(has_nonfinite);
   scratch.lanes = own(grad_lanes);
   scratch.grad_keys = own(grad_keys);
   scratch.grad_values = own(grad_values);
@@ -185,23 +185,23 @@ void BackwardPlace::Fill(std::byte* workspace, int64_t slot,
   ForwardScratch& scores = tile.scores.scratch;
   scores = {};
   scores.query = own(query);
-  scores.out = scratch.weights;
+  scores.out = scratch.probs;
   scores.max = scores.sum = scratch.max;
   scores.keys = own(keys);
-  scores.scores = scratch.weights;
-  scores.stage = own(stage);
+  scores.scores = scratch.probs;
+  scores.staging = own(staging);
   scores.visible = own(bits);
   scores.kept = scores.visible + bits.count / slots / 2;
   scores.lanes = own(lanes);
   scores.key_stride = key_stride;
-  scores.stage_stride = stage_stride;
+  scores.staging_stride = staging_stride;
 }
 
-float* BackwardPlace::KeySums(std::byte* workspace, int64_t n) const {
+float* BackwardWorkspace::KeySums(std::byte* workspace, int64_t n) const {
   return key_sums.In(workspace).data() + n % sums * (key_sums.count / sums);
 }
 
-float* BackwardPlace::ValueSums(std::byte* workspace, int64_t n) const {
+float* BackwardWorkspace::ValueSums(std::byte* workspace, int64_t n) const {
   return value_sums.In(workspace).data() + n % sums * (value_sums.count / sums);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The scratch memory of the backward direction: one slot for every tile that is
 // computed at a time, and sums of gradients that several tiles add to, which
-// are bounded (tuning.h, kMostSumBytes).
+// are bounded (tuning.h, kMaxSumBytes).
 #pragma once
 
 #include <cstddef>
@@ -18,25 +18,25 @@ namespace flashacl::cpu {
 TileShape BackwardTileShape(const AttentionProblem& problem,
                             const DeviceInfo& device);
 
-struct BackwardPlace {
+struct BackwardWorkspace {
   int64_t slots = 0;
   Region<float> query, query_rows, grad_query;
   Region<float> grad_out, grad_out_rows, row_facts;
   Region<float> keys, values, grad_keys, grad_values;
-  Region<float> weights, stage;
+  Region<float> probs, staging;
   Region<uint32_t> bits;
-  Region<Lane> lanes;
-  Region<BackwardLane> grad_lanes;
+  Region<QueryRow> lanes;
+  Region<GradRow> grad_lanes;
   Region<Range> seen;
-  Region<uint8_t> odd;
-  int64_t key_stride = 0, value_stride = 0, stage_stride = 0;
+  Region<uint8_t> has_nonfinite;
+  int64_t key_stride = 0, value_stride = 0, staging_stride = 0;
   int64_t panel_keys = 0, row_block = 0;
 
   // Sums of the keys of whole sequences: `sums` sets of them, one for every kv
   // head that is computed at a time by several tiles, and half as many more, so
   // that heads may begin before the slowest is done.
   int64_t sums = 0;
-  int64_t mixed = 1;  // groups of tiles that are computed at a time
+  int64_t interleaved = 1;  // groups of tiles that are computed at a time
   Region<float> key_sums, value_sums;
   // One set of sums would be too large: gradients of queries are computed in
   // one sweep, those of keys in another, `swept_steps` steps of keys at a time.
@@ -50,6 +50,6 @@ struct BackwardPlace {
 };
 
 // Reserves what the plan's schedule and tile shape take.
-BackwardPlace BackwardLayout(const Plan& plan, WorkspaceLayout& layout);
+BackwardWorkspace BackwardLayout(const Plan& plan, WorkspaceLayout& layout);
 
 }  // namespace flashacl::cpu

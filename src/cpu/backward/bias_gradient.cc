@@ -202,7 +202,7 @@ void BiasGradient::Add(const Tile& cut, const BackwardTile& tile,
   const int64_t panel_floats = tile.scratch.panel_keys * lanes;
   for (int64_t r = block.first; r < block.last; ++r) {
     const int64_t place = (r - block.first) / lanes;
-    const Lane& lane = tile.scores.scratch.lanes[r];
+    const QueryRow& lane = tile.scores.scratch.lanes[r];
     AddRow(cut,
            {.i = lane.position,
             .head = lane.head,

@@ -85,13 +85,13 @@ HWY_INLINE void AddSeenRows(const float* HWY_RESTRICT scalars,
 }
 
 // Gradients of kRows query rows: += sum over keys of ds times the key.
-template <int kRows, bool kCareful>
+template <int kRows, bool kSkipMasked>
 HWY_NOINLINE void GradQueryBlock(const float* HWY_RESTRICT grad_scores,
                                  const ChannelRows& keys, int64_t count,
                                  const ChannelSums& out) {
   Sums<kRows> sums;
   LoadSums(out, sums);
-  if constexpr (kCareful) {
+  if constexpr (kSkipMasked) {
     AddSeenRows<Width(), 1>(grad_scores, keys, count, sums);
   } else {
     AddScaledRows<Width(), 1>(grad_scores, keys, count, sums);
@@ -101,7 +101,7 @@ HWY_NOINLINE void GradQueryBlock(const float* HWY_RESTRICT grad_scores,
 
 // The weights, or gradients of scores, of a block of rows: [panel, key, lane].
 struct BlockOfRows {
-  const float* weights;
+  const float* probs;
   ptrdiff_t panel_floats;  // from panel to panel
   const Range* seen;       // of each panel, keys that are not all 0
   int64_t rows;
@@ -109,27 +109,27 @@ struct BlockOfRows {
 
 // Gradients of kRows keys from `key` on: += sum over rows of the weight times
 // the row.
-template <int kRows, bool kCareful>
+template <int kRows, bool kSkipMasked>
 HWY_NOINLINE void GradKeyBlock(const BlockOfRows& block, int64_t key,
                                const ChannelRows& rows,
                                const ChannelSums& out) {
   Sums<kRows> sums;
   LoadSums(out, sums);
-  const float* weights = block.weights + key * Width();
+  const float* probs = block.probs + key * Width();
   ChannelRows panel = rows;
   const Range* seen = block.seen;
   for (int64_t left = block.rows; left > 0; left -= Width(), ++seen) {
     if (seen->first < key + kRows && key < seen->last) {
-      if (kCareful) {
-        AddSeenRows<1, Width()>(weights, panel, left < Width() ? left : Width(),
+      if (kSkipMasked) {
+        AddSeenRows<1, Width()>(probs, panel, left < Width() ? left : Width(),
                                 sums);
       } else if (left >= Width()) {
-        AddScaledRows<1, Width()>(weights, panel, Width(), sums);
+        AddScaledRows<1, Width()>(probs, panel, Width(), sums);
       } else {
-        AddScaledRows<1, Width()>(weights, panel, left, sums);
+        AddScaledRows<1, Width()>(probs, panel, left, sums);
       }
     }
-    weights += block.panel_floats;
+    probs += block.panel_floats;
     panel.at += Width() * rows.stride;
   }
   StoreSums(sums, out);

@@ -28,19 +28,19 @@ int64_t StepColumns(int64_t columns, int64_t most) {
 
 }  // namespace
 
-Turns::Turns(const AttentionProblem& problem,
-             std::span<const Sequence> sequences, const Schedule& schedule,
-             const Limits& limits)
+OrderedSum::OrderedSum(const AttentionProblem& problem,
+                       std::span<const Sequence> sequences,
+                       const Schedule& schedule, const Limits& limits)
     : problem_(problem),
       sequences_(sequences),
       schedule_(schedule),
       limits_(limits) {
   FindGroups(sequences);
   FindUnseen();
-  Mix();
+  Interleave();
 }
 
-void Turns::FindGroups(std::span<const Sequence> sequences) {
+void OrderedSum::FindGroups(std::span<const Sequence> sequences) {
   int64_t steps = 0;
   Tile before;
   for (int64_t n = 0; n < schedule_.count(); ++n) {
@@ -61,16 +61,17 @@ void Turns::FindGroups(std::span<const Sequence> sequences) {
     const int64_t size = StepColumns(columns, limits_.step_columns);
     groups_.push_back({.first = n,
                        .tiles = 1,
-                       .first_turn = steps,
+                       .first_ticket = steps,
                        .steps = CeilDiv(columns, size),
                        .step_columns = size});
     steps += groups_.back().steps;
   }
-  turns_ = std::make_unique<std::atomic<int32_t>[]>(static_cast<size_t>(steps));
+  ordered_sum_ =
+      std::make_unique<std::atomic<int32_t>[]>(static_cast<size_t>(steps));
   finished_ = std::make_unique<std::atomic<int64_t>[]>(groups_.size());
 }
 
-void Turns::FindUnseen() {
+void OrderedSum::FindUnseen() {
   // Keys of sequences without queries are in no tile.
   for (const Sequence& sequence : sequences_) {
     unseen_ |= sequence.rows() == 0 && sequence.columns() > 0;
@@ -88,11 +89,11 @@ void Turns::FindUnseen() {
 
 // One tile of each of `mixed` groups, then the next of each, until they have no
 // more; then the groups behind them.
-void Turns::Mix() {
+void OrderedSum::Interleave() {
   order_.reserve(static_cast<size_t>(schedule_.count()));
   const auto count = static_cast<int64_t>(groups_.size());
-  for (int64_t first = 0; first < count; first += limits_.mixed) {
-    const int64_t last = std::min(first + limits_.mixed, count);
+  for (int64_t first = 0; first < count; first += limits_.interleaved) {
+    const int64_t last = std::min(first + limits_.interleaved, count);
     for (int64_t n = 0;; ++n) {
       const size_t was = order_.size();
       for (int64_t g = first; g < last; ++g) {
@@ -104,14 +105,14 @@ void Turns::Mix() {
   }
 }
 
-const TileGroup& Turns::GroupOf(int64_t tile) const {
+const TileGroup& OrderedSum::GroupOf(int64_t tile) const {
   const auto behind = std::upper_bound(
       groups_.begin(), groups_.end(), tile,
       [](int64_t n, const TileGroup& group) { return n < group.first; });
   return *(behind - 1);
 }
 
-bool Turns::Sees(const Tile& tile, Range cols) const {
+bool OrderedSum::Sees(const Tile& tile, Range cols) const {
   const Sequence& extent = sequences_[static_cast<size_t>(tile.sequence)];
   const Band band =
       problem_.mask.BandOf(tile.sequence, extent.rows(), extent.columns());
@@ -123,7 +124,7 @@ bool Turns::Sees(const Tile& tile, Range cols) const {
   return !all.empty() && band.Classify(positions, all) != TileKind::kEmpty;
 }
 
-Range Turns::StepOf(int64_t tile, int64_t step) const {
+Range OrderedSum::StepOf(int64_t tile, int64_t step) const {
   const Tile cut = schedule_.At(tile);
   const int64_t columns =
       sequences_[static_cast<size_t>(cut.sequence)].columns();
@@ -132,43 +133,46 @@ Range Turns::StepOf(int64_t tile, int64_t step) const {
   return Sees(cut, cols) ? cols : Range{};
 }
 
-std::vector<Turn> Turns::Of(int64_t tile) const {
+std::vector<Ticket> OrderedSum::Of(int64_t tile) const {
   const TileGroup& group = GroupOf(tile);
-  std::vector<Turn> turns(static_cast<size_t>(group.steps));
+  std::vector<Ticket> tickets(static_cast<size_t>(group.steps));
   for (int64_t s = 0; s < group.steps; ++s) {
-    Turn& turn = turns[static_cast<size_t>(s)];
-    turn.cols = StepOf(tile, s);
-    if (turn.cols.empty()) continue;
-    turn.last = true;
+    Ticket& ticket = tickets[static_cast<size_t>(s)];
+    ticket.cols = StepOf(tile, s);
+    if (ticket.cols.empty()) continue;
+    ticket.last = true;
     for (int64_t n = group.first; n < group.first + group.tiles; ++n) {
       if (n == tile || StepOf(n, s).empty()) continue;
-      turn.before += n < tile ? 1 : 0;
-      turn.last &= n < tile;
+      ticket.before += n < tile ? 1 : 0;
+      ticket.last &= n < tile;
     }
   }
-  return turns;
+  return tickets;
 }
 
-void Turns::WaitForSums(const TileGroup& group) const {
-  if (group.sums < limits_.live) return;
+void OrderedSum::WaitForSums(const TileGroup& group) const {
+  if (group.sums < limits_.in_flight) return;
   const int64_t number =
-      summed_[static_cast<size_t>(group.sums - limits_.live)];
+      summed_[static_cast<size_t>(group.sums - limits_.in_flight)];
   const int64_t tiles = groups_[static_cast<size_t>(number)].tiles;
   const auto& finished = finished_[static_cast<size_t>(number)];
   Await([&] { return finished.load(std::memory_order_acquire) == tiles; });
 }
 
-void Turns::Wait(const TileGroup& group, int64_t step, const Turn& turn) const {
-  const auto& now = turns_[static_cast<size_t>(group.first_turn + step)];
-  Await([&] { return now.load(std::memory_order_acquire) == turn.before; });
+void OrderedSum::Wait(const TileGroup& group, int64_t step,
+                      const Ticket& ticket) const {
+  const auto& now =
+      ordered_sum_[static_cast<size_t>(group.first_ticket + step)];
+  Await([&] { return now.load(std::memory_order_acquire) == ticket.before; });
 }
 
-void Turns::Pass(const TileGroup& group, int64_t step, const Turn& turn) {
-  turns_[static_cast<size_t>(group.first_turn + step)].store(
-      turn.before + 1, std::memory_order_release);
+void OrderedSum::Pass(const TileGroup& group, int64_t step,
+                      const Ticket& ticket) {
+  ordered_sum_[static_cast<size_t>(group.first_ticket + step)].store(
+      ticket.before + 1, std::memory_order_release);
 }
 
-void Turns::Finish(const TileGroup& group) {
+void OrderedSum::Finish(const TileGroup& group) {
   const auto number = static_cast<size_t>(&group - groups_.data());
   finished_[number].fetch_add(1, std::memory_order_release);
 }

@@ -24,8 +24,8 @@ namespace flashacl::cpu {
 struct TileGroup {
   int64_t first = 0;  // number of its first tile
   int64_t tiles = 0;
-  int64_t first_turn = 0;  // of its first step
-  int64_t steps = 0;       // of keys
+  int64_t first_ticket = 0;  // of its first step
+  int64_t steps = 0;         // of keys
   int64_t step_columns = 1;
   // Its number among the groups whose keys several tiles add to; -1: it is none
   // of them.
@@ -35,24 +35,25 @@ struct TileGroup {
 };
 
 // A tile's turn at a step of keys.
-struct Turn {
+struct Ticket {
   Range cols;          // the step's; empty: the tile does not see it
   int32_t before = 0;  // tiles of the group that add before it
   bool last = false;   // nobody adds behind it
 };
 
-class Turns {
+class OrderedSum {
  public:
   // Tiles of `mixed` groups are taken in turn. `live` sets of sums exist: a
   // group may begin when the one `live` groups before is done.
   struct Limits {
     int64_t step_columns = 1;
-    int64_t mixed = 1;
-    int64_t live = 1;
+    int64_t interleaved = 1;
+    int64_t in_flight = 1;
   };
 
-  Turns(const AttentionProblem& problem, std::span<const Sequence> sequences,
-        const Schedule& schedule, const Limits& limits);
+  OrderedSum(const AttentionProblem& problem,
+             std::span<const Sequence> sequences, const Schedule& schedule,
+             const Limits& limits);
 
   // The tiles' numbers, in the order in which they must be taken.
   std::span<const int64_t> order() const { return order_; }
@@ -64,20 +65,20 @@ class Turns {
   bool SomeKeysAreUnseen() const { return unseen_; }
 
   // By step of the tile's group.
-  std::vector<Turn> Of(int64_t tile) const;
+  std::vector<Ticket> Of(int64_t tile) const;
 
   // The keys of a step of the tile's group; empty if the tile sees none.
   Range StepOf(int64_t tile, int64_t step) const;
 
   void WaitForSums(const TileGroup& group) const;
-  void Wait(const TileGroup& group, int64_t step, const Turn& turn) const;
-  void Pass(const TileGroup& group, int64_t step, const Turn& turn);
+  void Wait(const TileGroup& group, int64_t step, const Ticket& ticket) const;
+  void Pass(const TileGroup& group, int64_t step, const Ticket& ticket);
   void Finish(const TileGroup& group);
 
  private:
   void FindGroups(std::span<const Sequence> sequences);
   void FindUnseen();
-  void Mix();
+  void Interleave();
   bool Sees(const Tile& tile, Range cols) const;
 
   const AttentionProblem& problem_;
@@ -88,8 +89,8 @@ class Turns {
   std::vector<TileGroup> groups_;
   std::vector<int64_t> order_;
   std::vector<int64_t> summed_;  // groups of several tiles, by their number
-  std::unique_ptr<std::atomic<int32_t>[]> turns_;     // by step
-  std::unique_ptr<std::atomic<int64_t>[]> finished_;  // tiles, by group
+  std::unique_ptr<std::atomic<int32_t>[]> ordered_sum_;  // by step
+  std::unique_ptr<std::atomic<int64_t>[]> finished_;     // tiles, by group
 };
 
 }  // namespace flashacl::cpu

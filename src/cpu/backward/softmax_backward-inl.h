@@ -27,9 +27,9 @@ namespace flashacl::cpu::HWY_NAMESPACE {
 // What is known of the rows of a panel; Width() floats each.
 struct RowFacts {
   const float* max;
-  const float* inverse;  // of the sum
+  const float* inv_sum;  // of the sum
   const float* delta;
-  float* inner;  // sum of p dp so far
+  float* sum_p_dp;  // sum of p dp so far
 };
 
 // Scores and dp of a panel, [key, lane], for `count` keys. `visible` has the
@@ -42,13 +42,13 @@ struct BlockOfScores {
 };
 
 // Scores become weights, dp becomes ds, for `count` keys.
-HWY_INLINE void WeighAndGrade(float* HWY_RESTRICT scores,
-                              float* HWY_RESTRICT grads, int64_t count,
-                              const RowFacts& rows) {
+HWY_INLINE void ProbsAndDs(float* HWY_RESTRICT scores,
+                           float* HWY_RESTRICT grads, int64_t count,
+                           const RowFacts& rows) {
   const PanelPair max = PanelPair::Load(rows.max);
-  const PanelPair inverse = PanelPair::Load(rows.inverse);
+  const PanelPair inv_sum = PanelPair::Load(rows.inv_sum);
   const PanelPair delta = PanelPair::Load(rows.delta);
-  PanelPair inner = PanelPair::Load(rows.inner);
+  PanelPair sum_p_dp = PanelPair::Load(rows.sum_p_dp);
   ForKeys(count, [&](int64_t first, auto keys) HWY_ATTR {
     constexpr int kKeys = keys();
     float* const at = scores + first * Width();
@@ -63,25 +63,26 @@ HWY_INLINE void WeighAndGrade(float* HWY_RESTRICT scores,
     ExpAll(e);
     HWY_UNROLL_ALL
     for (int j = 0; j < kKeys; ++j) {
-      const PanelPair p{hn::Mul(e[2 * j], inverse.low),
-                        hn::Mul(e[2 * j + 1], inverse.high)};
+      const PanelPair p{hn::Mul(e[2 * j], inv_sum.low),
+                        hn::Mul(e[2 * j + 1], inv_sum.high)};
       p.Store(at + j * Width());
       const PanelPair dp = PanelPair::Load(grad + j * Width());
-      inner.low = hn::MulAdd(p.low, dp.low, inner.low);
-      inner.high = hn::MulAdd(p.high, dp.high, inner.high);
+      sum_p_dp.low = hn::MulAdd(p.low, dp.low, sum_p_dp.low);
+      sum_p_dp.high = hn::MulAdd(p.high, dp.high, sum_p_dp.high);
       PanelPair{hn::Mul(p.low, hn::Sub(dp.low, delta.low)),
                 hn::Mul(p.high, hn::Sub(dp.high, delta.high))}
           .Store(grad + j * Width());
     }
   });
-  inner.Store(rows.inner);
+  sum_p_dp.Store(rows.sum_p_dp);
 }
 
 // The same for a panel where some max or sum is no number to use, or some score
 // is far above its max: element by element, by the definition. There are
 // `count` rows.
-inline void WeighByDefinition(const BlockOfScores& block, const Lane* lanes,
-                              int64_t count, const RowFacts& rows) {
+inline void ProbsAndDsByDefinition(const BlockOfScores& block,
+                                   const QueryRow* lanes, int64_t count,
+                                   const RowFacts& rows) {
   for (int64_t r = 0; r < count; ++r) {
     const float sum = *lanes[r].sum;
     for (int64_t j = 0; j < block.count; ++j) {
@@ -91,7 +92,7 @@ inline void WeighByDefinition(const BlockOfScores& block, const Lane* lanes,
           block.visible == nullptr ||
           ((block.visible[j / 32 * Width() + r] >> (j % 32)) & 1u) != 0;
       s = seen && sum != 0 ? std::exp(s - rows.max[r]) / sum : 0.0f;
-      if (seen) rows.inner[r] += s * dp;
+      if (seen) rows.sum_p_dp[r] += s * dp;
       dp = seen ? s * (dp - rows.delta[r]) : 0.0f;
     }
   }

@@ -27,19 +27,19 @@
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
-// The scores of a step, for all quartets; meanwhile asks for `ahead`.
+// The scores of a step, for all micro-tiles; meanwhile asks for `ahead`.
 inline void ScoreStep(const DecodeTile& decode, const StepPlace& at,
-                      LinesAhead& ahead) {
+                      LinePrefetcher& prefetch) {
   const ForwardTile& tile = *decode.tile;
-  const ForwardShape& shape = *tile.shape;
-  const KeyRows& rows = tile.keys;
-  LinesAhead nothing;
-  Dotting work;
+  const ForwardParams& shape = *tile.shape;
+  const KvRows& rows = tile.keys;
+  LinePrefetcher no_prefetch;
+  QkArgs work;
   work.keys = at.rows.key;
   work.key_shift = at.key_shift;
   work.ropes = rows.rope.base == nullptr ? nullptr : at.rows.rope;
   work.rope_shift = at.rope_shift;
-  work.ahead = &ahead;
+  work.prefetch = &prefetch;
   work.count = at.count();
   work.key_channels = rows.key.channels;
   work.rope_channels = rows.rope.channels;
@@ -48,41 +48,43 @@ inline void ScoreStep(const DecodeTile& decode, const StepPlace& at,
     Stage(decode, at, true);
     work.ropes = nullptr;
     work.key_channels = decode.channels;
-  } else if (decode.quartets() > 1) {
+  } else if (decode.micro_tiles() > 1) {
     CopyRows(decode, at, true);
   }
-  if (decode.keys.staged || decode.quartets() > 1) {
+  if (decode.keys.staged || decode.micro_tiles() > 1) {
     work.keys = decode.buffer;
     work.key_shift = 0;
   }
-  for (int64_t n = 0; n < decode.quartets(); ++n) {
-    const Quartet quartet = decode.At(n);
-    work.query = quartet.query;
-    work.offset = quartet.offset;
-    work.scores = quartet.scores;
-    decode.keys.products->dot[quartet.rows - 1](work);
-    work.ahead = &nothing;
+  for (int64_t n = 0; n < decode.micro_tiles(); ++n) {
+    const MicroTile micro_tile = decode.At(n);
+    work.query = micro_tile.query;
+    work.offset = micro_tile.offset;
+    work.scores = micro_tile.scores;
+    decode.keys.kernels->dot[micro_tile.rows - 1](work);
+    work.prefetch = &no_prefetch;
   }
 }
 
 // out += weights * values where hidden values may be infinite: they must not
 // be multiplied, as 0 * inf would be NaN.
-inline void AddSeen(const DecodeTile& decode, const Quartet& quartet,
+inline void AddSeen(const DecodeTile& decode, const MicroTile& micro_tile,
                     const StepPlace& at) {
   const RowSource& source = ValuesOf(decode.tile->keys);
   const int64_t v_dim = decode.tile->shape->v_dim;
-  float* const value = decode.tile->scratch.stage;
+  float* const value = decode.tile->scratch.staging;
   for (int64_t j = 0; j < at.count(); ++j) {
     if (at.Value(j) == ZeroRow(decode.tile->scratch)) continue;
     LoadRow(source.format, at.Value(j), v_dim, value);
     std::fill(value + v_dim, value + RoundUp(v_dim, Lanes()), 0.0f);
-    for (int r = 0; r < quartet.rows; ++r) {
-      const uint32_t word = quartet.visible[r * quartet.word_stride + j / 32];
+    for (int r = 0; r < micro_tile.rows; ++r) {
+      const uint32_t word =
+          micro_tile.visible[r * micro_tile.word_stride + j / 32];
       if (((word >> (j % 32)) & 1u) == 0) continue;
-      const Vector weight = hn::Set(kF, quartet.scores[j * quartet.width + r]);
+      const Vector prob =
+          hn::Set(kF, micro_tile.scores[j * micro_tile.width + r]);
       for (int64_t v = 0; v < decode.values.vectors; ++v) {
-        float* const out = quartet.out + (v * quartet.rows + r) * Lanes();
-        hn::Store(hn::MulAdd(hn::LoadU(kF, value + v * Lanes()), weight,
+        float* const out = micro_tile.out + (v * micro_tile.rows + r) * Lanes();
+        hn::Store(hn::MulAdd(hn::LoadU(kF, value + v * Lanes()), prob,
                              hn::Load(kF, out)),
                   kF, out);
       }
@@ -90,84 +92,84 @@ inline void AddSeen(const DecodeTile& decode, const Quartet& quartet,
   }
 }
 
-// The values of a step, for all quartets; meanwhile asks for `ahead`.
+// The values of a step, for all micro-tiles; meanwhile asks for `ahead`.
 inline void AddStep(const DecodeTile& decode, const StepPlace& at,
-                    LinesAhead& ahead) {
-  if (decode.careful) {
-    for (int64_t n = 0; n < decode.quartets(); ++n) {
+                    LinePrefetcher& prefetch) {
+  if (decode.skip_masked) {
+    for (int64_t n = 0; n < decode.micro_tiles(); ++n) {
       AddSeen(decode, decode.At(n), at);
     }
     return;
   }
-  LinesAhead nothing;
-  Adding work;
+  LinePrefetcher no_prefetch;
+  PvArgs work;
   work.values = at.rows.value;
   work.shift = at.value_shift;
-  work.ahead = &ahead;
+  work.prefetch = &prefetch;
   work.count = at.count();
   work.vectors = decode.values.vectors;
   if (decode.values.staged) {
     Stage(decode, at, false);
-  } else if (decode.quartets() > 1) {
+  } else if (decode.micro_tiles() > 1) {
     CopyRows(decode, at, false);
   }
-  if (decode.values.staged || decode.quartets() > 1) {
+  if (decode.values.staged || decode.micro_tiles() > 1) {
     work.values = decode.buffer;
     work.shift = 0;
   }
-  for (int64_t n = 0; n < decode.quartets(); ++n) {
-    const Quartet quartet = decode.At(n);
-    work.weights = quartet.scores;
-    work.out = quartet.out;
-    decode.values.products->add[quartet.rows - 1](work);
-    work.ahead = &nothing;
+  for (int64_t n = 0; n < decode.micro_tiles(); ++n) {
+    const MicroTile micro_tile = decode.At(n);
+    work.probs = micro_tile.scores;
+    work.out = micro_tile.out;
+    decode.values.kernels->add[micro_tile.rows - 1](work);
+    work.prefetch = &no_prefetch;
   }
 }
 
-inline void ShrinkOut(const DecodeTile& decode, const Quartet& quartet,
-                      const float* HWY_RESTRICT shrink) {
-  float* HWY_RESTRICT out = quartet.out;
+inline void RescaleOut(const DecodeTile& decode, const MicroTile& micro_tile,
+                       const float* HWY_RESTRICT rescale) {
+  float* HWY_RESTRICT out = micro_tile.out;
   for (int64_t v = 0; v < decode.values.vectors; ++v) {
-    for (int r = 0; r < quartet.rows; ++r) {
-      hn::Store(hn::Mul(hn::Load(kF, out), hn::Set(kF, shrink[r])), kF, out);
+    for (int r = 0; r < micro_tile.rows; ++r) {
+      hn::Store(hn::Mul(hn::Load(kF, out), hn::Set(kF, rescale[r])), kF, out);
       out += Lanes();
     }
   }
 }
 
 // Scores of a step become weights.
-inline void WeighStep(DecodeTile& decode, const StepRows& at,
-                      const Quartet& quartet) {
+inline void SoftmaxStep(DecodeTile& decode, const StepRows& at,
+                        const MicroTile& micro_tile) {
   const ForwardTile& tile = *decode.tile;
-  const ForwardShape& shape = *tile.shape;
+  const ForwardParams& shape = *tile.shape;
   const Range cols = at.step;
   if (shape.biased) {
-    AddQuartetBias(tile, quartet, cols,
-                   shape.bias_before_scale ? shape.scale : 1.0f);
+    AddMicroTileBias(tile, micro_tile, cols,
+                     shape.bias_before_scale ? shape.scale : 1.0f);
   }
-  if (shape.alibi) AddQuartetAlibi(tile, quartet, cols);
-  const Range rows{quartet.lanes[0].position,
-                   quartet.lanes[quartet.rows - 1].position + 1};
+  if (shape.alibi) AddMicroTileAlibi(tile, micro_tile, cols);
+  const Range rows{micro_tile.lanes[0].position,
+                   micro_tile.lanes[micro_tile.rows - 1].position + 1};
   const bool full = tile.band.Classify(rows, cols) == TileKind::kFull &&
                     !shape.masked && !at.absent;
-  if (!full || decode.careful) {
-    const Visible visible = FillQuartetVisible(
-        tile, quartet, cols, at.absent ? at.exists.data() : nullptr);
+  if (!full || decode.skip_masked) {
+    const Visible visible = FillMicroTileVisible(
+        tile, micro_tile, cols, at.absent ? at.exists.data() : nullptr);
     if (!visible.all) {
       decode.hides = true;
-      ReplaceUnset(quartet, quartet.visible, cols.size(), kMinusInfinity);
+      ReplaceUnset(micro_tile, micro_tile.visible, cols.size(), kMinusInfinity);
     }
   }
-  const int64_t count = cols.size() * quartet.width;
-  std::fill(quartet.scores + count, quartet.scores + RoundUp(count, Width()),
-            kMinusInfinity);
-  float shrink[4];
-  if (QuartetState{quartet}.TakeIn(cols.size(), shrink)) {
-    ShrinkOut(decode, quartet, shrink);
+  const int64_t count = cols.size() * micro_tile.width;
+  std::fill(micro_tile.scores + count,
+            micro_tile.scores + RoundUp(count, Width()), kMinusInfinity);
+  float rescale[4];
+  if (MicroTileSoftmax{micro_tile}.OnlineSoftmax(cols.size(), rescale)) {
+    RescaleOut(decode, micro_tile, rescale);
   }
   if (shape.dropped) {
-    FillQuartetKept(tile, quartet, cols);
-    ReplaceUnset(quartet, quartet.kept, cols.size(), 0.0f);
+    FillMicroTileKept(tile, micro_tile, cols);
+    ReplaceUnset(micro_tile, micro_tile.kept, cols.size(), 0.0f);
   }
 }
 
@@ -184,12 +186,12 @@ inline Range NextDecodeStep(const ForwardTile& tile, int64_t from) {
 
 // The tiles of neighbouring kv heads, whose keys lie side by side: all of them
 // take in the keys of a step, then all of them its values.
-class Bundle {
+class HeadBundle {
  public:
-  Bundle(DecodeTile* tiles, int64_t count) : tiles_(tiles), count_(count) {
-    const KeyRows& first = tiles[0].tile->keys;
+  HeadBundle(DecodeTile* tiles, int64_t count) : tiles_(tiles), count_(count) {
+    const KvRows& first = tiles[0].tile->keys;
     for (int64_t n = 0; n < count; ++n) {
-      const KeyRows& rows = tiles[n].tile->keys;
+      const KvRows& rows = tiles[n].tile->keys;
       key_shift_[n] = rows.key.base - first.key.base;
       rope_shift_[n] = rows.rope.base - first.rope.base;
       value_shift_[n] = ValuesOf(rows).base - ValuesOf(first).base;
@@ -198,7 +200,7 @@ class Bundle {
 
   void Attend() {
     const ForwardTile& tile = *tiles_[0].tile;
-    for (int64_t t = 0; t < count_; ++t) LoadQuartets(tiles_[t]);
+    for (int64_t t = 0; t < count_; ++t) LoadMicroTiles(tiles_[t]);
     StepRows first[2];
     first[0].Locate(tile, NextDecodeStep(tile, tile.cols.first));
     for (int s = 0; !first[s].step.empty(); s ^= 1) {
@@ -214,20 +216,21 @@ class Bundle {
   void AttendStep(const StepRows& now, const StepRows& next) {
     const bool has_values = tiles_[0].tile->keys.value.base != nullptr;
     const int64_t half = next.step.size() / 2;
-    LinesAhead ahead = has_values ? AllValues(now) : AllKeys(next, {0, half});
+    LinePrefetcher prefetch =
+        has_values ? AllValues(now) : AllKeys(next, {0, half});
     for (int64_t t = 0; t < count_; ++t) {
       DecodeTile& decode = tiles_[t];
       ForStep(now, t, [&](const StepPlace& at) {
-        ScoreStep(decode, at, ahead);
-        for (int64_t n = 0; n < decode.quartets(); ++n) {
-          WeighStep(decode, at.rows, decode.At(n));
+        ScoreStep(decode, at, prefetch);
+        for (int64_t n = 0; n < decode.micro_tiles(); ++n) {
+          SoftmaxStep(decode, at.rows, decode.At(n));
         }
       });
     }
-    ahead = AllKeys(next, {has_values ? 0 : half, next.step.size()});
+    prefetch = AllKeys(next, {has_values ? 0 : half, next.step.size()});
     for (int64_t t = 0; t < count_; ++t) {
       ForStep(now, t,
-              [&](const StepPlace& at) { AddStep(tiles_[t], at, ahead); });
+              [&](const StepPlace& at) { AddStep(tiles_[t], at, prefetch); });
     }
   }
 
@@ -245,32 +248,32 @@ class Bundle {
 
   // Rows of all tiles, which go through them together: shares of whole rows
   // would leave some tile with more to ask for than it reads.
-  LinesAhead AllKeys(const StepRows& rows, Range which) const {
+  LinePrefetcher AllKeys(const StepRows& rows, Range which) const {
     return {rows.key + which.first, rows.key + which.last,
             key_shift_[count_ - 1] + tiles_[0].keys.bytes};
   }
 
-  LinesAhead AllValues(const StepRows& rows) const {
+  LinePrefetcher AllValues(const StepRows& rows) const {
     return {rows.value, rows.value + rows.step.size(),
             value_shift_[count_ - 1] + tiles_[0].values.bytes};
   }
 
   DecodeTile* tiles_;
   int64_t count_;
-  int64_t key_shift_[kDecodeBundle];
-  int64_t rope_shift_[kDecodeBundle];
-  int64_t value_shift_[kDecodeBundle];
+  int64_t key_shift_[kDecodeHeadBundle];
+  int64_t rope_shift_[kDecodeHeadBundle];
+  int64_t value_shift_[kDecodeHeadBundle];
 };
 
 // Whether all sums are: neither infinite nor NaN.
 inline bool OutIsFinite(const DecodeTile& decode) {
   const Vector zero = hn::Zero(kF);
   Vector sum = zero;
-  for (int64_t n = 0; n < decode.quartets(); ++n) {
-    const Quartet quartet = decode.At(n);
-    const int64_t count = decode.values.vectors * quartet.rows * Lanes();
+  for (int64_t n = 0; n < decode.micro_tiles(); ++n) {
+    const MicroTile micro_tile = decode.At(n);
+    const int64_t count = decode.values.vectors * micro_tile.rows * Lanes();
     for (int64_t d = 0; d < count; d += Lanes()) {
-      sum = hn::MulAdd(hn::Load(kF, quartet.out + d), zero, sum);
+      sum = hn::MulAdd(hn::Load(kF, micro_tile.out + d), zero, sum);
     }
   }
   return hn::AllTrue(kF, hn::Eq(sum, zero));
@@ -278,49 +281,50 @@ inline bool OutIsFinite(const DecodeTile& decode) {
 
 // The sums of one row as it lies in memory: 8-bit values are
 // scale * (x + offset) by channel, which weights let wait until here.
-inline void GatherRow(const DecodeTile& decode, const Quartet& quartet, int r,
-                      float* HWY_RESTRICT row) {
+inline void GatherRow(const DecodeTile& decode, const MicroTile& micro_tile,
+                      int r, float* HWY_RESTRICT row) {
   for (int64_t v = 0; v < decode.values.vectors; ++v) {
-    hn::StoreU(hn::Load(kF, quartet.out + (v * quartet.rows + r) * Lanes()), kF,
-               row + v * Lanes());
+    hn::StoreU(
+        hn::Load(kF, micro_tile.out + (v * micro_tile.rows + r) * Lanes()), kF,
+        row + v * Lanes());
   }
-  const ChannelCodec& codec = ValuesOf(decode.tile->keys).codec;
-  if (codec.scale == nullptr) return;
+  const QuantParams& quant = ValuesOf(decode.tile->keys).quant;
+  if (quant.scale == nullptr) return;
   const int64_t v_dim = decode.tile->shape->v_dim;
-  const float sum = quartet.sum[r];
+  const float sum = micro_tile.sum[r];
   for (int64_t d = 0; d < v_dim; ++d) {
-    const float offset = codec.offset == nullptr ? 0.0f : codec.offset[d];
-    row[d] = codec.scale[d] * (row[d] + offset * sum);
+    const float offset = quant.offset == nullptr ? 0.0f : quant.offset[d];
+    row[d] = quant.scale[d] * (row[d] + offset * sum);
   }
 }
 
-inline void StoreQuartet(const DecodeTile& decode, int64_t n) {
+inline void StoreMicroTile(const DecodeTile& decode, int64_t n) {
   const ForwardTile& tile = *decode.tile;
-  const Quartet quartet = decode.At(n);
+  const MicroTile micro_tile = decode.At(n);
   const int64_t v_dim = tile.shape->v_dim;
-  float* const row = tile.scratch.stage;
-  for (int r = 0; r < quartet.rows; ++r) {
-    const Lane& lane = quartet.lanes[r];
-    GatherRow(decode, quartet, r, row);
-    const float max = quartet.max[r];
-    float sum = quartet.sum[r];
+  float* const row = tile.scratch.staging;
+  for (int r = 0; r < micro_tile.rows; ++r) {
+    const QueryRow& lane = micro_tile.lanes[r];
+    GatherRow(decode, micro_tile, r, row);
+    const float max = micro_tile.max[r];
+    float sum = micro_tile.sum[r];
     if (lane.sink != kMinusInfinity) {
       // Of a sink that is no number the row becomes NaN, as of any such score.
       sum += std::isfinite(lane.sink)
                  ? hn::GetLane(Exp(hn::Set(kF, lane.sink - max)))
                  : NAN;
     }
-    if (tile.part != nullptr) {
-      float* const part = tile.part + (4 * n + r) * (v_dim + 2);
-      std::copy_n(row, v_dim, part);
-      part[v_dim] = max;
-      part[v_dim + 1] = sum;
+    if (tile.split_out != nullptr) {
+      float* const split = tile.split_out + (4 * n + r) * (v_dim + 2);
+      std::copy_n(row, v_dim, split);
+      split[v_dim] = max;
+      split[v_dim + 1] = sum;
       continue;
     }
     // A row that saw only scores of -inf is 0, whatever their values were.
     if (sum == 0) std::fill_n(row, v_dim, 0.0f);
-    const float inverse = InverseOf(tile, sum);
-    for (int64_t d = 0; d < v_dim; ++d) row[d] *= inverse;
+    const float inv_sum = InvSumOf(tile, sum);
+    for (int64_t d = 0; d < v_dim; ++d) row[d] *= inv_sum;
     StoreOut(tile, lane, row);
     StoreRowResult(tile, lane, max, sum);
   }
@@ -329,19 +333,19 @@ inline void StoreQuartet(const DecodeTile& decode, int64_t n) {
 // Invariant of every row, over the keys seen so far, with max the greatest
 // score or the sink: sum = sum exp(s_j - max), out = sum exp(s_j - max) v_j.
 inline void AttendFew(const ForwardTile* tiles, int64_t count) {
-  DecodeTile decode[kDecodeBundle];
+  DecodeTile decode[kDecodeHeadBundle];
   for (int64_t n = 0; n < count; ++n) decode[n].Init(tiles[n]);
-  Bundle(decode, count).Attend();
+  HeadBundle(decode, count).Attend();
   for (int64_t n = 0; n < count; ++n) {
     // Weights of hidden keys are 0, and 0 * inf is NaN. Values are not
     // inspected while they stream by: where the sums show that some were
     // infinite, the tile starts anew.
     if (decode[n].hides && !OutIsFinite(decode[n])) {
-      decode[n].careful = true;
-      Bundle(decode + n, 1).Attend();
+      decode[n].skip_masked = true;
+      HeadBundle(decode + n, 1).Attend();
     }
-    for (int64_t q = 0; q < decode[n].quartets(); ++q) {
-      StoreQuartet(decode[n], q);
+    for (int64_t q = 0; q < decode[n].micro_tiles(); ++q) {
+      StoreMicroTile(decode[n], q);
     }
   }
 }

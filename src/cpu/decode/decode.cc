@@ -29,7 +29,7 @@ Status Supports(const AttentionProblem& problem, const DeviceInfo& device) {
   if (problem.has(Slot::kKeep) && problem.has(value_scale)) {
     return Unsupported("8-bit values with dropout");
   }
-  const int64_t rows = MostPackedRows(problem);
+  const int64_t rows = MaxPackedRows(problem);
   if (rows > kDecodeRows) {
     return Unsupported("{} packed rows per kv head are more than {}", rows,
                        kDecodeRows);
@@ -39,7 +39,7 @@ Status Supports(const AttentionProblem& problem, const DeviceInfo& device) {
 
 void Prepare(const DeviceInfo& device, Plan& plan) {
   plan.shape = DecodeTileShape(plan.problem);
-  plan.slots = device.workers * BundleOf(plan.problem);
+  plan.slots = device.workers * HeadBundleOf(plan.problem);
   if (SequencesAreKnown(plan.problem)) {
     plan.schedule = BuildSchedule(
         ExtentOf(plan.problem, plan.problem.lengths.sequences), plan.shape);
@@ -50,76 +50,78 @@ void Prepare(const DeviceInfo& device, Plan& plan) {
 // One run: its tiles, and where their parts are.
 struct DecodeRun {
   const Plan& plan;
-  const ForwardPlace& place;
+  const ForwardWorkspace& place;
   std::byte* workspace;
-  const ForwardRun& run;
+  const ForwardOperands& run;
   const Schedule& schedule;
-  int64_t bundle;  // tiles that go side by side
-  float* parts;
+  int64_t head_bundle;  // tiles that go side by side
+  float* splits;
 
   ForwardTile TileOf(int64_t n, const ForwardScratch& scratch) const {
     const Tile cut = schedule.At(n);
     ForwardTile tile = run.TileOf(cut, scratch);
-    if (cut.parts > 1) {
-      tile.part = parts + schedule.PartRow(n) * (plan.problem.v_dim + 2);
+    if (cut.num_splits > 1) {
+      tile.split_out = splits + schedule.SplitRow(n) * (plan.problem.v_dim + 2);
     }
     return tile;
   }
 
   // The tile and those of the kv heads behind it; nothing if it is one of
   // these.
-  void AttendBundle(int64_t n, int64_t slot,
-                    const DecodeKernels& kernels) const {
+  void AttendHeadBundle(int64_t n, int64_t slot,
+                        const DecodeKernels& kernels) const {
     const Tile cut = schedule.At(n);
-    if (cut.kv_head % bundle != 0) return;
-    const int64_t count = std::min(bundle, plan.problem.kv_heads - cut.kv_head);
-    std::array<ForwardTile, kDecodeBundle> tiles;
+    if (cut.kv_head % head_bundle != 0) return;
+    const int64_t count =
+        std::min(head_bundle, plan.problem.kv_heads - cut.kv_head);
+    std::array<ForwardTile, kDecodeHeadBundle> tiles;
     for (int64_t i = 0; i < count; ++i) {
-      tiles[static_cast<size_t>(i)] = TileOf(
-          n + i * cut.parts, place.Scratch(workspace, slot * bundle + i));
+      tiles[static_cast<size_t>(i)] =
+          TileOf(n + i * cut.num_splits,
+                 place.Scratch(workspace, slot * head_bundle + i));
     }
     kernels.attend(tiles.data(), count);
   }
 
-  void Merge(int64_t n, int64_t slot, const DecodeKernels& kernels) const {
+  void Combine(int64_t n, int64_t slot, const DecodeKernels& kernels) const {
     const Tile cut = schedule.At(n);
-    if (cut.parts == 1 || cut.part != 0) return;
-    kernels.merge(TileOf(n, place.Scratch(workspace, slot * bundle)),
-                  cut.parts);
+    if (cut.num_splits == 1 || cut.split != 0) return;
+    kernels.combine(TileOf(n, place.Scratch(workspace, slot * head_bundle)),
+                    cut.num_splits);
   }
 };
 
 Status Launch(const Plan& plan, const Bindings& bindings, std::byte* workspace,
               Workers& workers) {
   WorkspaceLayout layout;
-  const ForwardPlace place = DecodeLayout(plan, layout);
-  const ForwardRun run(plan.problem, bindings, plan.shape);
-  run.ClearRowsOfNobody();
+  const ForwardWorkspace place = DecodeLayout(plan, layout);
+  const ForwardOperands run(plan.problem, bindings, plan.shape);
+  run.ClearUnownedRows();
   std::optional<Schedule> own;
   if (!SequencesAreKnown(plan.problem)) {
     own = BuildSchedule(ExtentOf(plan.problem, run.sequences()), plan.shape);
   }
   const Schedule& schedule = own ? *own : plan.schedule;
-  const int64_t bundle = place.sharers;
+  const int64_t head_bundle = place.tiles_per_worker;
   const DecodeRun decode{plan,
                          place,
                          workspace,
                          run,
                          schedule,
-                         bundle,
-                         place.parts.In(workspace).data()};
+                         head_bundle,
+                         place.splits.In(workspace).data()};
   const DecodeKernels kernels = Decode();
   const int64_t count = schedule.count();
-  const int64_t slots = place.slots / bundle;
-  ForEachSlot(workers, slots, count, [&](int64_t slot, auto take) {
+  const int64_t slots = place.slots / head_bundle;
+  ForEachWorker(workers, slots, count, [&](int64_t slot, auto take) {
     for (int64_t n = take(); n < count; n = take()) {
-      decode.AttendBundle(n, slot, kernels);
+      decode.AttendHeadBundle(n, slot, kernels);
     }
   });
-  if (schedule.parts() == 1) return {};
-  ForEachSlot(workers, slots, count, [&](int64_t slot, auto take) {
+  if (schedule.num_splits() == 1) return {};
+  ForEachWorker(workers, slots, count, [&](int64_t slot, auto take) {
     for (int64_t n = take(); n < count; n = take()) {
-      decode.Merge(n, slot, kernels);
+      decode.Combine(n, slot, kernels);
     }
   });
   return {};

@@ -11,7 +11,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
-DecodeKernels DecodeTable() { return {AttendFew, MergeParts}; }
+DecodeKernels DecodeTable() { return {AttendFew, CombineSplits}; }
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -16,7 +16,7 @@ struct DecodeKernels {
   void (*attend)(const ForwardTile* tiles, int64_t count) = nullptr;
 
   // As of ForwardKernels.
-  void (*merge)(const ForwardTile& tile, int64_t parts) = nullptr;
+  void (*combine)(const ForwardTile& tile, int64_t num_splits) = nullptr;
 };
 
 DecodeKernels Decode();

@@ -69,7 +69,7 @@ struct StepRows {
 };
 
 // Where the rows of one tile's step are: so many bytes behind where those of
-// the first tile of its bundle are.
+// the first tile of its head bundle are.
 struct StepPlace {
   const StepRows& rows;
   int64_t key_shift = 0;
@@ -86,19 +86,19 @@ struct StepPlace {
 
 // How the rows of one kind are read.
 struct Reading {
-  const Products* products;
+  const GemvKernels* kernels;
   bool staged;      // as floats, in scratch memory
   int64_t vectors;  // of channels
   int64_t bytes;    // of a row where it lies
 };
 
 HWY_INLINE bool IsForRegisters(const RowSource& source, int64_t channels) {
-  return ProductsOf(source.format.dtype) != nullptr &&
+  return GemvKernelsOf(source.format.dtype) != nullptr &&
          source.format.step == 1 && channels % Lanes() == 0;
 }
 
 inline Reading ReadingOfKeys(const ForwardTile& tile) {
-  const KeyRows& rows = tile.keys;
+  const KvRows& rows = tile.keys;
   const int64_t channels = rows.key.channels + rows.rope.channels;
   const bool roped = rows.rope.base != nullptr;
   const bool direct =
@@ -106,12 +106,12 @@ inline Reading ReadingOfKeys(const ForwardTile& tile) {
       (!roped || (IsForRegisters(rows.rope, rows.rope.channels) &&
                   rows.rope.format.dtype == rows.key.format.dtype));
   const DType dtype = direct ? rows.key.format.dtype : DType::kF32;
-  return {ProductsOf(dtype), !direct, CeilDiv(channels, Lanes()),
+  return {GemvKernelsOf(dtype), !direct, CeilDiv(channels, Lanes()),
           rows.key.channels * rows.key.format.element_bytes};
 }
 
 // Values may be the first channels of keys.
-HWY_INLINE const RowSource& ValuesOf(const KeyRows& rows) {
+HWY_INLINE const RowSource& ValuesOf(const KvRows& rows) {
   return rows.value.base == nullptr ? rows.key : rows.value;
 }
 
@@ -119,7 +119,7 @@ inline Reading ReadingOfValues(const ForwardTile& tile) {
   const RowSource& source = ValuesOf(tile.keys);
   const int64_t channels = tile.shape->v_dim;
   const bool direct = IsForRegisters(source, channels);
-  return {ProductsOf(direct ? source.format.dtype : DType::kF32), !direct,
+  return {GemvKernelsOf(direct ? source.format.dtype : DType::kF32), !direct,
           CeilDiv(channels, Lanes()), channels * source.format.element_bytes};
 }
 
@@ -129,7 +129,7 @@ struct DecodeTile {
   Reading keys, values;
   int64_t channels;  // of queries and keys, whole vectors
   bool unfolds;      // keys become numbers before they meet a query
-  bool careful;      // hidden values may be infinite
+  bool skip_masked;  // hidden values may be infinite
   bool hides;        // some row does not see some key
   std::byte* buffer[kDecodeColumns];  // a step's rows in scratch memory
 
@@ -138,32 +138,33 @@ struct DecodeTile {
     keys = ReadingOfKeys(of);
     values = ReadingOfValues(of);
     channels = keys.vectors * Lanes();
-    unfolds = careful = hides = false;
+    unfolds = skip_masked = hides = false;
     for (int64_t n = 0; n < kDecodeColumns; ++n) {
       float* const row = of.scratch.keys + n * of.scratch.key_stride;
       buffer[n] = reinterpret_cast<std::byte*>(row);
     }
   }
 
-  int64_t quartets() const { return CeilDiv(tile->rows, 4); }
+  int64_t micro_tiles() const { return CeilDiv(tile->rows, 4); }
 
-  Quartet At(int64_t n) const {
+  MicroTile At(int64_t n) const {
     const ForwardScratch& scratch = tile->scratch;
     const int64_t first = 4 * n;
-    Quartet quartet;
-    quartet.lanes = scratch.lanes + first;
-    quartet.rows = static_cast<int>(std::min<int64_t>(4, tile->rows - first));
-    quartet.width = quartet.rows == 1 ? 1 : 4;
-    quartet.query = scratch.query + first * channels;
-    quartet.offset = scratch.key_offset + first;
-    quartet.out = scratch.out + first * values.vectors * Lanes();
-    quartet.max = scratch.max + first;
-    quartet.sum = scratch.sum + first;
-    quartet.scores = scratch.scores + first * kDecodeScores;
-    quartet.word_stride = kDecodeColumns / 32 + 1;
-    quartet.visible = scratch.visible + first * quartet.word_stride;
-    quartet.kept = scratch.kept + first * quartet.word_stride;
-    return quartet;
+    MicroTile micro_tile;
+    micro_tile.lanes = scratch.lanes + first;
+    micro_tile.rows =
+        static_cast<int>(std::min<int64_t>(4, tile->rows - first));
+    micro_tile.width = micro_tile.rows == 1 ? 1 : 4;
+    micro_tile.query = scratch.query + first * channels;
+    micro_tile.offset = scratch.key_offset + first;
+    micro_tile.out = scratch.out + first * values.vectors * Lanes();
+    micro_tile.max = scratch.max + first;
+    micro_tile.sum = scratch.sum + first;
+    micro_tile.scores = scratch.scores + first * kDecodeScores;
+    micro_tile.word_stride = kDecodeColumns / 32 + 1;
+    micro_tile.visible = scratch.visible + first * micro_tile.word_stride;
+    micro_tile.kept = scratch.kept + first * micro_tile.word_stride;
+    return micro_tile;
   }
 };
 
@@ -171,18 +172,18 @@ struct DecodeTile {
 // add. 8-bit keys are scale * (x + offset) by
 // channel: the scale goes into the query, and what the offset adds to every
 // score of a row is one dot product.
-inline bool LoadQuartet(const DecodeTile& decode, int64_t n) {
+inline bool LoadMicroTile(const DecodeTile& decode, int64_t n) {
   const ForwardTile& tile = *decode.tile;
-  const ForwardShape& shape = *tile.shape;
-  const Quartet quartet = decode.At(n);
+  const ForwardParams& shape = *tile.shape;
+  const MicroTile micro_tile = decode.At(n);
   float* const query = tile.scratch.query + 4 * n * decode.channels;
-  float* const row = tile.scratch.stage;
-  const ChannelCodec codec =
-      decode.unfolds ? ChannelCodec{} : tile.keys.key.codec;
+  float* const row = tile.scratch.staging;
+  const QuantParams quant =
+      decode.unfolds ? QuantParams{} : tile.keys.key.quant;
   bool finite = true;
   const int64_t used = shape.qk_dim + shape.rope_dim;
-  for (int r = 0; r < quartet.rows; ++r) {
-    const Lane& lane = quartet.lanes[r];
+  for (int r = 0; r < micro_tile.rows; ++r) {
+    const QueryRow& lane = micro_tile.lanes[r];
     LoadRow(shape.query, lane.query, shape.qk_dim, row);
     if (shape.rope_dim > 0) {
       LoadRow(shape.query_rope, lane.query_rope, shape.rope_dim,
@@ -190,42 +191,43 @@ inline bool LoadQuartet(const DecodeTile& decode, int64_t n) {
     }
     std::fill(row + used, row + decode.channels, 0.0f);
     double offset = 0;
-    if (codec.scale != nullptr) {
-      for (int64_t d = 0; d < shape.qk_dim; ++d) row[d] *= codec.scale[d];
+    if (quant.scale != nullptr) {
+      for (int64_t d = 0; d < shape.qk_dim; ++d) row[d] *= quant.scale[d];
     }
-    if (codec.offset != nullptr) {
+    if (quant.offset != nullptr) {
       for (int64_t d = 0; d < shape.qk_dim; ++d) {
-        offset += static_cast<double>(row[d]) * codec.offset[d];
+        offset += static_cast<double>(row[d]) * quant.offset[d];
       }
     }
     finite = finite && std::isfinite(offset);
     tile.scratch.key_offset[4 * n + r] = static_cast<float>(offset);
     for (int64_t d = 0; d < decode.channels; d += Lanes()) {
       hn::Store(hn::LoadU(kF, row + d), kF,
-                query + d * quartet.rows + r * Lanes());
+                query + d * micro_tile.rows + r * Lanes());
     }
   }
-  std::fill_n(quartet.out, decode.values.vectors * quartet.rows * Lanes(),
+  std::fill_n(micro_tile.out, decode.values.vectors * micro_tile.rows * Lanes(),
               0.0f);
   for (int r = 0; r < 4; ++r) {
-    if (r >= quartet.rows) tile.scratch.key_offset[4 * n + r] = 0;
+    if (r >= micro_tile.rows) tile.scratch.key_offset[4 * n + r] = 0;
     // A sink joins at the end, but no row's maximum is below it.
-    quartet.max[r] = r < quartet.rows ? quartet.lanes[r].sink : kMinusInfinity;
-    quartet.sum[r] = 0;
+    micro_tile.max[r] =
+        r < micro_tile.rows ? micro_tile.lanes[r].sink : kMinusInfinity;
+    micro_tile.sum[r] = 0;
   }
   return finite;
 }
 
-inline void LoadQuartets(DecodeTile& decode) {
+inline void LoadMicroTiles(DecodeTile& decode) {
   bool finite = true;
-  for (int64_t n = 0; n < decode.quartets(); ++n) {
-    finite = LoadQuartet(decode, n) && finite;
+  for (int64_t n = 0; n < decode.micro_tiles(); ++n) {
+    finite = LoadMicroTile(decode, n) && finite;
   }
   if (finite) return;
   // inf * x and inf * offset may cancel where inf * (x + offset) is one.
   decode.unfolds = decode.keys.staged = true;
-  decode.keys.products = ProductsOf(DType::kF32);
-  for (int64_t n = 0; n < decode.quartets(); ++n) LoadQuartet(decode, n);
+  decode.keys.kernels = GemvKernelsOf(DType::kF32);
+  for (int64_t n = 0; n < decode.micro_tiles(); ++n) LoadMicroTile(decode, n);
 }
 
 // Makes rows of floats of keys or values, in the first buffer.
@@ -248,7 +250,7 @@ inline void Stage(const DecodeTile& decode, const StepPlace& at, bool keys) {
       PrefetchRow(row_at(j + kPrefetchRows), bytes);
     LoadRow(source.format, row, channels, to);
     if (keys && decode.unfolds) {
-      Dequantise(source.codec.scale, source.codec.offset, channels, to);
+      Dequantise(source.quant.scale, source.quant.offset, channels, to);
     }
     int64_t used = channels;
     if (roped) {

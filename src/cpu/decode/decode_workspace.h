@@ -13,18 +13,18 @@ namespace flashacl::cpu {
 TileShape DecodeTileShape(const AttentionProblem& problem);
 
 // The most packed rows that a sequence may have.
-int64_t MostPackedRows(const AttentionProblem& problem);
+int64_t MaxPackedRows(const AttentionProblem& problem);
 
 // How many kv heads' tiles go side by side: 1 where every head's keys lie by
 // themselves, more where those of all heads of a position do, as memory is
 // fastest where rows of all heads are read together. The answer does not depend
 // on it.
-int64_t BundleOf(const AttentionProblem& problem);
+int64_t HeadBundleOf(const AttentionProblem& problem);
 
 // Reserves what the plan's schedule and tile shape take. Of the scratch memory,
-// queries and outputs are [quartet][vector of channels, row, lane], scores
-// [quartet][key, row], bits [row, 32 keys], and keys is where rows of either
+// queries and outputs are [micro-tile][vector of channels, row, lane], scores
+// [micro-tile][key, row], bits [row, 32 keys], and keys is where rows of either
 // kind become floats, with one row of zeros behind.
-ForwardPlace DecodeLayout(const Plan& plan, WorkspaceLayout& layout);
+ForwardWorkspace DecodeLayout(const Plan& plan, WorkspaceLayout& layout);
 
 }  // namespace flashacl::cpu

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Both products for few rows: channels in lanes, elements converted in
-// registers. A quartet is up to four packed rows, which share every element
+// registers. A micro-tile is up to four packed rows, which share every element
 // that is converted. Its queries and outputs lie as [vector of channels, row,
 // lane]; its scores as [key, row] with four rows to a key, or with one where
 // there is one row in all.
@@ -92,10 +92,10 @@ constexpr int kVectorsOfLine =
     std::max(static_cast<int>(kLineBytes / (Lanes() * Elements::kBytes)), 1);
 
 // What turns dot products into scores: (dot + offset) * factor.
-struct Dotting {
+struct QkArgs {
   const std::byte* const* keys;
   const std::byte* const* ropes;  // null: none
-  LinesAhead* ahead;              // what to ask for meanwhile
+  LinePrefetcher* prefetch;       // what to ask for meanwhile
   int64_t key_shift;              // of keys, from where `keys` says
   int64_t rope_shift;
   int64_t count;         // of keys
@@ -138,7 +138,7 @@ HWY_INLINE void AddDotsOfVector(const std::byte* const (&rows)[kKeys],
 // where the query's next are. Asks for as many lines as it reads, if it does.
 template <class Elements, int kKeys, int kRows, bool kAsks, bool kPlain>
 HWY_INLINE const float* AddDots(const std::byte* const (&rows)[kKeys],
-                                LinesAhead& ahead, int64_t bytes,
+                                LinePrefetcher& prefetch, int64_t bytes,
                                 const float* HWY_RESTRICT query,
                                 Vector (&sums)[kKeys][kRows]) {
   constexpr int64_t kVectorBytes = Lanes() * Elements::kBytes;
@@ -149,7 +149,7 @@ HWY_INLINE const float* AddDots(const std::byte* const (&rows)[kKeys],
   while (kPlain || at + kBytes <= bytes) {
     HWY_UNROLL_ALL
     for (int v = 0; v < kOfLine; ++v) {
-      if constexpr (kAsks) AskForShare<kKeys, kOfLine>(v, asked, ahead);
+      if constexpr (kAsks) PrefetchShare<kKeys, kOfLine>(v, asked, prefetch);
       AddDotsOfVector<Elements, kKeys, kRows>(
           rows, at + v * kVectorBytes, query + v * kRows * Lanes(), sums);
     }
@@ -158,7 +158,7 @@ HWY_INLINE const float* AddDots(const std::byte* const (&rows)[kKeys],
     if (kPlain && at >= bytes) return query;
   }
   if (HWY_LIKELY(at == bytes)) return query;
-  if constexpr (kAsks) AskForShare<kKeys, 1>(0, asked, ahead);
+  if constexpr (kAsks) PrefetchShare<kKeys, 1>(0, asked, prefetch);
   for (; at < bytes; at += kVectorBytes) {
     AddDotsOfVector<Elements, kKeys, kRows>(rows, at, query, sums);
     query += kRows * Lanes();
@@ -179,20 +179,20 @@ constexpr bool IsByHand() {
 // where the query's next are, or nothing if keys are plain. Rows may move on.
 template <class Elements, int kKeys, int kRows, bool kAsks, bool kPlain>
 HWY_INLINE const float* StartDots(const std::byte* (&rows)[kKeys],
-                                  LinesAhead& ahead, int64_t bytes,
+                                  LinePrefetcher& prefetch, int64_t bytes,
                                   const float* HWY_RESTRICT query,
                                   Vector (&sums)[kKeys][kRows]) {
   if constexpr (kKeys == 3 && IsByHand<kKeys, kRows>()) {
     const int64_t lines =
-        std::min(bytes / kLineBytes, LinesAhead::kMostTaken / kKeys);
+        std::min(bytes / kLineBytes, LinePrefetcher::kMaxTaken / kKeys);
     if (kPlain || lines > 0) {
       const std::byte* asked = nullptr;
-      if constexpr (kAsks) asked = ahead.Take(kKeys * lines);
+      if constexpr (kAsks) asked = prefetch.Take(kKeys * lines);
       DotLines<Elements, kAsks>(rows, lines * kLineBytes, query, asked, sums);
       if constexpr (kPlain) return nullptr;
       for (const std::byte*& row : rows) row += lines * kLineBytes;
       return AddDots<Elements, kKeys, kRows, kAsks, false>(
-          rows, ahead, bytes - lines * kLineBytes,
+          rows, prefetch, bytes - lines * kLineBytes,
           query + lines * kLineBytes / Elements::kBytes * kRows, sums);
     }
   }
@@ -201,26 +201,27 @@ HWY_INLINE const float* StartDots(const std::byte* (&rows)[kKeys],
     HWY_UNROLL_ALL
     for (int r = 0; r < kRows; ++r) sums[k][r] = hn::Zero(kF);
   }
-  return AddDots<Elements, kKeys, kRows, kAsks, kPlain>(rows, ahead, bytes,
+  return AddDots<Elements, kKeys, kRows, kAsks, kPlain>(rows, prefetch, bytes,
                                                         query, sums);
 }
 
 // Scores of kKeys keys from number `j` on; one row's go four keys at a time.
 template <class Elements, int kKeys, int kRows, bool kAsks, bool kPlain>
-HWY_INLINE void DotKeys(const Dotting& work, LinesAhead& ahead, int64_t j) {
+HWY_INLINE void DotKeys(const QkArgs& work, LinePrefetcher& prefetch,
+                        int64_t j) {
   Vector sums[kKeys][kRows];
   const std::byte* rows[kKeys];
   HWY_UNROLL_ALL
   for (int k = 0; k < kKeys; ++k) rows[k] = work.keys[j + k] + work.key_shift;
   const float* const rest = StartDots<Elements, kKeys, kRows, kAsks, kPlain>(
-      rows, ahead, work.key_channels * Elements::kBytes, work.query, sums);
+      rows, prefetch, work.key_channels * Elements::kBytes, work.query, sums);
   if (!kPlain && work.ropes != nullptr) {
     HWY_UNROLL_ALL
     for (int k = 0; k < kKeys; ++k) {
       rows[k] = work.ropes[j + k] + work.rope_shift;
     }
     AddDots<Elements, kKeys, kRows, false, false>(
-        rows, ahead, work.rope_channels * Elements::kBytes, rest, sums);
+        rows, prefetch, work.rope_channels * Elements::kBytes, rest, sums);
   }
   const QuadVector factor = hn::Set(kQ, work.factor);
   const Vector none = hn::Zero(kF);
@@ -262,37 +263,37 @@ constexpr int KeysOf(int rows) {
 }
 
 template <class Elements, int kRows, bool kAsks, bool kPlain>
-HWY_INLINE void DotAllKeys(const Dotting& given) {
+HWY_INLINE void DotAllKeys(const QkArgs& given) {
   constexpr int kKeys = KeysOf(kRows);
   // Copies, which nothing that is stored can change.
-  const Dotting work = given;
-  LinesAhead ahead = *given.ahead;
+  const QkArgs work = given;
+  LinePrefetcher prefetch = *given.prefetch;
   int64_t j = 0;
   for (; j + kKeys <= work.count; j += kKeys) {
-    DotKeys<Elements, kKeys, kRows, kAsks, kPlain>(work, ahead, j);
+    DotKeys<Elements, kKeys, kRows, kAsks, kPlain>(work, prefetch, j);
   }
   for (; j + 2 <= work.count; j += 2) {
-    DotKeys<Elements, 2, kRows, kAsks, kPlain>(work, ahead, j);
+    DotKeys<Elements, 2, kRows, kAsks, kPlain>(work, prefetch, j);
   }
   if (j < work.count) {
-    DotKeys<Elements, 1, kRows, kAsks, kPlain>(work, ahead, j);
+    DotKeys<Elements, 1, kRows, kAsks, kPlain>(work, prefetch, j);
   }
-  *given.ahead = ahead;
+  *given.prefetch = prefetch;
 }
 
 // Keys are plain that are whole lines, some but not too many for a loop by hand
-// to ask for, and have no rope elsewhere. Of several quartets, all but one have
-// nothing to ask for.
+// to ask for, and have no rope elsewhere. Of several micro-tiles, all but one
+// have nothing to ask for.
 template <class Elements, int kRows>
-HWY_NOINLINE void DotAll(const Dotting& work) {
+HWY_NOINLINE void DotAll(const QkArgs& work) {
   constexpr int64_t kChannels = kVectorsOfLine<Elements> * Lanes();
   constexpr bool kHand = IsByHand<KeysOf(kRows), kRows>();
   if (work.key_channels == 0 || work.key_channels % kChannels != 0 ||
       (kHand && work.key_channels >
-                    LinesAhead::kMostTaken / KeysOf(kRows) * kChannels) ||
+                    LinePrefetcher::kMaxTaken / KeysOf(kRows) * kChannels) ||
       work.ropes != nullptr) {
     DotAllKeys<Elements, kRows, true, false>(work);
-  } else if (kRows < 4 || work.ahead->any()) {
+  } else if (kRows < 4 || work.prefetch->any()) {
     DotAllKeys<Elements, kRows, true, true>(work);
   } else {
     DotAllKeys<Elements, 4, false, true>(work);
@@ -300,28 +301,28 @@ HWY_NOINLINE void DotAll(const Dotting& work) {
 }
 
 // out += weights * values
-struct Adding {
+struct PvArgs {
   const std::byte* const* values;
-  LinesAhead* ahead;  // what to ask for meanwhile
-  int64_t shift;      // of values, from where `values` says
+  LinePrefetcher* prefetch;  // what to ask for meanwhile
+  int64_t shift;             // of values, from where `values` says
   int64_t count;
-  int64_t vectors;       // of channels
-  const float* weights;  // [key, row]
-  float* out;            // [vector of channels, row, lane]
+  int64_t vectors;     // of channels
+  const float* probs;  // [key, row]
+  float* out;          // [vector of channels, row, lane]
 };
 
 // sums[v][r] += value[v] * weights[r] for kVectors vectors of channels.
 template <class Elements, int kVectors, int kRows>
 HWY_INLINE void AddValue(const std::byte* value,
-                         const float* HWY_RESTRICT weights,
+                         const float* HWY_RESTRICT probs,
                          Vector (&sums)[kVectors][kRows]) {
   constexpr int64_t kBytes = Lanes() * Elements::kBytes;
   if constexpr (kRows == 1) {
-    const Vector weight = hn::Set(kF, *weights);
+    const Vector prob = hn::Set(kF, *probs);
     HWY_UNROLL_ALL
     for (int v = 0; v < kVectors; ++v) {
       sums[v][0] =
-          hn::MulAdd(Elements::Load(value + v * kBytes), weight, sums[v][0]);
+          hn::MulAdd(Elements::Load(value + v * kBytes), prob, sums[v][0]);
     }
     return;
   }
@@ -332,10 +333,10 @@ HWY_INLINE void AddValue(const std::byte* value,
   }
   HWY_UNROLL_ALL
   for (int r = 0; r < kRows; ++r) {
-    const Vector weight = hn::Set(kF, weights[r]);
+    const Vector prob = hn::Set(kF, probs[r]);
     HWY_UNROLL_ALL
     for (int v = 0; v < kVectors; ++v) {
-      sums[v][r] = hn::MulAdd(channels[v], weight, sums[v][r]);
+      sums[v][r] = hn::MulAdd(channels[v], prob, sums[v][r]);
     }
   }
 }
@@ -345,7 +346,8 @@ HWY_INLINE void AddValue(const std::byte* value,
 // where there is nothing to ask for and no loop by hand. Asks for as many lines
 // as it reads, if it does.
 template <class Elements, int kVectors, int kRows, bool kAsks>
-HWY_INLINE int64_t AddLines(const Adding& work, int64_t from, LinesAhead& ahead,
+HWY_INLINE int64_t AddLines(const PvArgs& work, int64_t from,
+                            LinePrefetcher& prefetch,
                             Vector (&sums)[kVectors][kRows]) {
   constexpr int64_t kWidth = kRows == 1 ? 1 : 4;
   constexpr int kKeys = kVectorsOfLine<Elements>;
@@ -353,23 +355,23 @@ HWY_INLINE int64_t AddLines(const Adding& work, int64_t from, LinesAhead& ahead,
   int64_t j = 0;
   if constexpr (IsByHand<kVectors, kRows>()) {
     for (; j + kKeys <= work.count; j += kKeys) {
-      if constexpr (kAsks) asked = ahead.Take(kVectors);
-      AddLine<Elements, kAsks>(work.values, work.weights, 8 * j, from, asked,
+      if constexpr (kAsks) asked = prefetch.Take(kVectors);
+      AddLine<Elements, kAsks>(work.values, work.probs, 8 * j, from, asked,
                                sums);
     }
   } else if constexpr (kAsks) {
     const std::byte* const* values = work.values;
-    const float* HWY_RESTRICT weights = work.weights;
+    const float* HWY_RESTRICT probs = work.probs;
     for (; j + kKeys <= work.count; j += kKeys) {
       HWY_UNROLL_ALL
       for (int k = 0; k < kKeys; ++k) {
-        AskForShare<kVectors, kKeys>(k, asked, ahead);
+        PrefetchShare<kVectors, kKeys>(k, asked, prefetch);
         const std::byte* value = values[k] + from;
         asm("" : "+r"(value));  // or GCC keeps an offset for every vector
-        AddValue<Elements>(value, weights + k * kWidth, sums);
+        AddValue<Elements>(value, probs + k * kWidth, sums);
       }
       values += kKeys;
-      weights += kKeys * kWidth;
+      probs += kKeys * kWidth;
     }
   }
   return j;
@@ -377,8 +379,8 @@ HWY_INLINE int64_t AddLines(const Adding& work, int64_t from, LinesAhead& ahead,
 
 // Of kVectors vectors of channels from number `vector` on.
 template <class Elements, int kVectors, int kRows, bool kAsks>
-HWY_INLINE void AddVectors(const Adding& work, int64_t vector,
-                           LinesAhead& ahead) {
+HWY_INLINE void AddVectors(const PvArgs& work, int64_t vector,
+                           LinePrefetcher& prefetch) {
   constexpr int64_t kWidth = kRows == 1 ? 1 : 4;
   float* const out = work.out + vector * kRows * Lanes();
   Vector sums[kVectors][kRows];
@@ -391,9 +393,9 @@ HWY_INLINE void AddVectors(const Adding& work, int64_t vector,
   }
   const int64_t from = work.shift + vector * Lanes() * Elements::kBytes;
   int64_t j =
-      AddLines<Elements, kVectors, kRows, kAsks>(work, from, ahead, sums);
+      AddLines<Elements, kVectors, kRows, kAsks>(work, from, prefetch, sums);
   for (; j < work.count; ++j) {
-    AddValue<Elements>(work.values[j] + from, work.weights + j * kWidth, sums);
+    AddValue<Elements>(work.values[j] + from, work.probs + j * kWidth, sums);
   }
   HWY_UNROLL_ALL
   for (int v = 0; v < kVectors; ++v) {
@@ -416,27 +418,28 @@ constexpr int VectorsOf(int rows) {
 }
 
 template <class Elements, int kRows, bool kAsks>
-HWY_INLINE void AddAllVectors(const Adding& given) {
+HWY_INLINE void AddAllVectors(const PvArgs& given) {
   constexpr int kVectors = VectorsOf(kRows);
-  const Adding work = given;
-  LinesAhead ahead = *given.ahead;
+  const PvArgs work = given;
+  LinePrefetcher prefetch = *given.prefetch;
   int64_t v = 0;
   // Four are two times two, as a single one would wait for itself.
   for (;
        v + kVectors <= work.vectors && (kVectors != 3 || v + 4 != work.vectors);
        v += kVectors) {
-    AddVectors<Elements, kVectors, kRows, kAsks>(work, v, ahead);
+    AddVectors<Elements, kVectors, kRows, kAsks>(work, v, prefetch);
   }
   for (; v + 2 <= work.vectors; v += 2) {
-    AddVectors<Elements, 2, kRows, kAsks>(work, v, ahead);
+    AddVectors<Elements, 2, kRows, kAsks>(work, v, prefetch);
   }
-  if (v < work.vectors) AddVectors<Elements, 1, kRows, kAsks>(work, v, ahead);
-  *given.ahead = ahead;
+  if (v < work.vectors)
+    AddVectors<Elements, 1, kRows, kAsks>(work, v, prefetch);
+  *given.prefetch = prefetch;
 }
 
 template <class Elements, int kRows>
-HWY_NOINLINE void AddAll(const Adding& work) {
-  if (kRows < 4 || work.ahead->any()) {
+HWY_NOINLINE void AddAll(const PvArgs& work) {
+  if (kRows < 4 || work.prefetch->any()) {
     AddAllVectors<Elements, kRows, true>(work);
   } else {
     AddAllVectors<Elements, 4, false>(work);
@@ -444,29 +447,29 @@ HWY_NOINLINE void AddAll(const Adding& work) {
 }
 
 // Both products by the number of rows, less one.
-struct Products {
-  void (*dot[4])(const Dotting& work);
-  void (*add[4])(const Adding& work);
+struct GemvKernels {
+  void (*dot[4])(const QkArgs& work);
+  void (*add[4])(const PvArgs& work);
 };
 
 template <class Elements>
-inline constexpr Products kProducts = {
+inline constexpr GemvKernels kGemvKernels = {
     {DotAll<Elements, 1>, DotAll<Elements, 2>, DotAll<Elements, 3>,
      DotAll<Elements, 4>},
     {AddAll<Elements, 1>, AddAll<Elements, 2>, AddAll<Elements, 3>,
      AddAll<Elements, 4>}};
 
 // Null for types that are converted beforehand.
-inline const Products* ProductsOf(DType dtype) {
+inline const GemvKernels* GemvKernelsOf(DType dtype) {
   switch (dtype) {
     case DType::kF32:
-      return &kProducts<F32Elements>;
+      return &kGemvKernels<F32Elements>;
     case DType::kF16:
-      return &kProducts<F16Elements>;
+      return &kGemvKernels<F16Elements>;
     case DType::kBf16:
-      return &kProducts<Bf16Elements>;
+      return &kGemvKernels<Bf16Elements>;
     case DType::kI8:
-      return &kProducts<I8Elements>;
+      return &kGemvKernels<I8Elements>;
     default:
       return nullptr;
   }

@@ -55,7 +55,7 @@
 
 // Two or three vectors of value number K by the weights of all rows.
 #define FLASHACL_WEIGHT(K, OFFSET) \
-  "vbroadcastss 16*" K "+" OFFSET "(%[weights],%[at],2)"
+  "vbroadcastss 16*" K "+" OFFSET "(%[probs],%[at],2)"
 #define FLASHACL_ADD_2(LOAD, BYTES, K) \
   "movq 8*" K "(%[values],%[at]), %[value]\n\t" \
   LOAD("12", "(%[value],%[from])") \
@@ -149,7 +149,7 @@
 #define FLASHACL_ADD_LINE(LINE, LOAD, N, ASK) \
   asm(LINE(FLASHACL_ADD_##N, LOAD, ASK) \
       : FLASHACL_SUMS_##N("+x"), [value] "=&r"(value) \
-      : [values] "r"(values), [weights] "r"(weights), [at] "r"(at), \
+      : [values] "r"(values), [probs] "r"(probs), [at] "r"(at), \
         [from] "r"(from), [asked] "r"(asked) \
       : "memory", "xmm12", "xmm13", "xmm14", "xmm15")
 
@@ -200,7 +200,7 @@ HWY_INLINE void DotLines(const std::byte* const (&keys)[3], int64_t bytes,
 // many lines are asked for from `asked` on, or none. `at`: bytes of the
 // addresses before theirs; weights, [key, row], take twice as many.
 template <class Elements, bool kAsks, int kVectors>
-HWY_INLINE void AddLine(const std::byte* const* values, const float* weights,
+HWY_INLINE void AddLine(const std::byte* const* values, const float* probs,
                         int64_t at, int64_t from, const std::byte* asked,
                         Vector (&sums)[kVectors][4]) {
   static_assert(kVectors == 2 || kVectors == 3);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens to the scores of a quartet, [key, row], between its two
+// What happens to the scores of a micro-tile, [key, row], between its two
 // products: biases, hidden keys, softmax.
 
 #include <algorithm>
@@ -26,8 +26,8 @@ HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
 // Up to four packed rows of a tile, and what is theirs in its scratch memory.
-struct Quartet {
-  const Lane* lanes;
+struct MicroTile {
+  const QueryRow* lanes;
   int rows;
   int64_t width;        // scores of one key: 4, or 1 of a single row
   const float* query;   // [vector of channels, row, lane]
@@ -43,22 +43,22 @@ struct Quartet {
 
 // A word for every row; rows that do not exist get 0. Rows of one position that
 // share a mask share its bits.
-inline Visible FillQuartetVisible(const ForwardTile& tile,
-                                  const Quartet& quartet, Range cols,
-                                  const uint32_t* exists) {
-  const ForwardShape& shape = *tile.shape;
+inline Visible FillMicroTileVisible(const ForwardTile& tile,
+                                    const MicroTile& micro_tile, Range cols,
+                                    const uint32_t* exists) {
+  const ForwardParams& shape = *tile.shape;
   const int64_t words = CeilDiv(cols.size(), int64_t{32});
   Visible visible;
-  for (int r = 0; r < quartet.width; ++r) {
-    uint32_t* const row = quartet.visible + r * quartet.word_stride;
-    if (r >= quartet.rows) {
+  for (int r = 0; r < micro_tile.width; ++r) {
+    uint32_t* const row = micro_tile.visible + r * micro_tile.word_stride;
+    if (r >= micro_tile.rows) {
       std::fill_n(row, words, 0u);
       continue;
     }
-    const Lane& lane = quartet.lanes[r];
-    const Lane& before = quartet.lanes[std::max(r - 1, 0)];
+    const QueryRow& lane = micro_tile.lanes[r];
+    const QueryRow& before = micro_tile.lanes[std::max(r - 1, 0)];
     if (r > 0 && before.position == lane.position && before.mask == lane.mask) {
-      std::copy_n(row - quartet.word_stride, words, row);
+      std::copy_n(row - micro_tile.word_stride, words, row);
       continue;
     }
     for (int64_t w = 0; w < words; ++w) {
@@ -79,13 +79,13 @@ inline Visible FillQuartetVisible(const ForwardTile& tile,
   return visible;
 }
 
-inline void FillQuartetKept(const ForwardTile& tile, const Quartet& quartet,
-                            Range cols) {
-  const ForwardShape& shape = *tile.shape;
-  for (int r = 0; r < quartet.width; ++r) {
+inline void FillMicroTileKept(const ForwardTile& tile,
+                              const MicroTile& micro_tile, Range cols) {
+  const ForwardParams& shape = *tile.shape;
+  for (int r = 0; r < micro_tile.width; ++r) {
     // Rows that do not exist repeat the last.
-    const Lane& lane = quartet.lanes[std::min(r, quartet.rows - 1)];
-    uint32_t* const row = quartet.kept + r * quartet.word_stride;
+    const QueryRow& lane = micro_tile.lanes[std::min(r, micro_tile.rows - 1)];
+    uint32_t* const row = micro_tile.kept + r * micro_tile.word_stride;
     for (int64_t col = cols.first; col < cols.last; col += 32) {
       row[(col - cols.first) / 32] =
           BitsAt(shape.keep, lane.keep + col * shape.keep_step, shape.keep_step,
@@ -95,10 +95,10 @@ inline void FillQuartetKept(const ForwardTile& tile, const Quartet& quartet,
 }
 
 // Scores or weights of `count` keys whose bit is not set become `other`.
-inline void ReplaceUnset(const Quartet& quartet, const uint32_t* bits,
+inline void ReplaceUnset(const MicroTile& micro_tile, const uint32_t* bits,
                          int64_t count, float other) {
   const hn::RebindToUnsigned<Floats> u;
-  const int64_t width = quartet.width;
+  const int64_t width = micro_tile.width;
   const int64_t keys = Lanes() / width;  // in one vector
   HWY_ALIGN uint32_t lanes[Lanes()];
   // Shifts that bring the bits of a vector's keys up to the sign.
@@ -109,12 +109,12 @@ inline void ReplaceUnset(const Quartet& quartet, const uint32_t* bits,
   const Vector replaced = hn::Set(kF, other);
   for (int64_t block = 0; block < count; block += 32) {
     for (int64_t n = 0; n < Lanes(); ++n) {
-      lanes[n] = bits[n % width * quartet.word_stride + block / 32];
+      lanes[n] = bits[n % width * micro_tile.word_stride + block / 32];
     }
     const auto words = hn::Load(u, lanes);
     const int64_t left = std::min<int64_t>(32, count - block);
     for (int64_t j = 0; j < left; j += keys) {
-      float* const at = quartet.scores + (block + j) * width;
+      float* const at = micro_tile.scores + (block + j) * width;
       const auto signs =
           hn::Shl(words, hn::Sub(shifts, hn::Set(u, static_cast<uint32_t>(j))));
       hn::StoreU(hn::IfNegativeThenElse(hn::BitCast(kF, signs),
@@ -125,40 +125,43 @@ inline void ReplaceUnset(const Quartet& quartet, const uint32_t* bits,
 }
 
 // score = (score + bias) * factor for the keys `cols`.
-inline void AddQuartetBias(const ForwardTile& tile, const Quartet& quartet,
-                           Range cols, float factor) {
-  const ForwardShape& shape = *tile.shape;
-  const int64_t stride = tile.scratch.stage_stride;
-  float* const stage = tile.scratch.stage;
+inline void AddMicroTileBias(const ForwardTile& tile,
+                             const MicroTile& micro_tile, Range cols,
+                             float factor) {
+  const ForwardParams& shape = *tile.shape;
+  const int64_t stride = tile.scratch.staging_stride;
+  float* const staging = tile.scratch.staging;
   const int64_t offset =
       cols.first * shape.bias.step * shape.bias.element_bytes;
-  for (int64_t r = 0; r < quartet.width; ++r) {
+  for (int64_t r = 0; r < micro_tile.width; ++r) {
     // Rows that do not exist repeat the last: what they get is never used.
-    const Lane& lane = quartet.lanes[std::min<int64_t>(r, quartet.rows - 1)];
-    const int64_t last = std::min(cols.last, lane.position + shape.bias_ahead);
+    const QueryRow& lane =
+        micro_tile.lanes[std::min<int64_t>(r, micro_tile.rows - 1)];
+    const int64_t last = std::min(cols.last, lane.position + shape.bias_reach);
     LoadRow(shape.bias, lane.bias + offset, last - cols.first,
-            stage + r * stride);
+            staging + r * stride);
   }
-  if (quartet.width == 4) {
-    AddRowsToPanel({stage, stride}, cols.size(), factor, quartet.scores, 4);
+  if (micro_tile.width == 4) {
+    AddRowsToPanel({staging, stride}, cols.size(), factor, micro_tile.scores,
+                   4);
     return;
   }
   for (int64_t j = 0; j < cols.size(); j += Lanes()) {
-    const Vector sum =
-        hn::Add(hn::Load(kF, quartet.scores + j), hn::LoadU(kF, stage + j));
-    hn::Store(hn::Mul(sum, hn::Set(kF, factor)), kF, quartet.scores + j);
+    const Vector sum = hn::Add(hn::Load(kF, micro_tile.scores + j),
+                               hn::LoadU(kF, staging + j));
+    hn::Store(hn::Mul(sum, hn::Set(kF, factor)), kF, micro_tile.scores + j);
   }
 }
 
 // score -= slope * |distance|, or slope * sqrt(|distance|).
-inline void AddQuartetAlibi(const ForwardTile& tile, const Quartet& quartet,
-                            Range cols) {
-  const int64_t width = quartet.width;
+inline void AddMicroTileAlibi(const ForwardTile& tile,
+                              const MicroTile& micro_tile, Range cols) {
+  const int64_t width = micro_tile.width;
   HWY_ALIGN float slope[Lanes()];
   HWY_ALIGN float start[Lanes()];
   for (int64_t n = 0; n < Lanes(); ++n) {
-    const Lane& lane =
-        quartet.lanes[std::min<int64_t>(n % width, quartet.rows - 1)];
+    const QueryRow& lane =
+        micro_tile.lanes[std::min<int64_t>(n % width, micro_tile.rows - 1)];
     slope[n] = lane.slope;
     start[n] = static_cast<float>(cols.first + n / width - lane.position +
                                   tile.alibi_start);
@@ -169,49 +172,50 @@ inline void AddQuartetAlibi(const ForwardTile& tile, const Quartet& quartet,
   for (int64_t n = 0; n < cols.size() * width; n += Lanes()) {
     Vector far = hn::Abs(distance);
     if (tile.shape->alibi_root) far = hn::Sqrt(far);
-    float* const at = quartet.scores + n;
+    float* const at = micro_tile.scores + n;
     hn::Store(hn::NegMulAdd(factor, far, hn::Load(kF, at)), kF, at);
     distance = hn::Add(distance, keys);
   }
 }
 
-// Softmax of a quartet over the keys seen so far, whose scores are read as
+// Softmax of a micro-tile over the keys seen so far, whose scores are read as
 // those of a panel: two vectors at a time, however many keys they have.
-struct QuartetState {
-  const Quartet& quartet;
+struct MicroTileSoftmax {
+  const MicroTile& micro_tile;
 
-  // Turns `count` keys' scores, which -inf may follow up to whole pairs of
+  // OrderedSum `count` keys' scores, which -inf may follow up to whole pairs of
   // vectors, into weights. Returns whether what was summed before must shrink,
   // by `shrink`, [row] of four.
-  bool TakeIn(int64_t count, float* HWY_RESTRICT shrink) const {
-    const bool single = quartet.width == 1;
-    const int64_t pairs = CeilDiv(count * quartet.width, Width());
-    const PanelPair tops = Top(quartet.scores, pairs);
-    QuadVector top = GreatestOfBlocks(kF, hn::Max(tops.low, tops.high));
-    if (single) top = hn::MaxOfLanes(kQ, top);
-    const QuadVector before = hn::LoadU(kQ, quartet.max);
-    const QuadVector now = hn::Max(top, before);
+  bool OnlineSoftmax(int64_t count, float* HWY_RESTRICT rescale) const {
+    const bool single = micro_tile.width == 1;
+    const int64_t pairs = CeilDiv(count * micro_tile.width, Width());
+    const PanelPair block_maxima = BlockMax(micro_tile.scores, pairs);
+    QuadVector block_max =
+        GreatestOfBlocks(kF, hn::Max(block_maxima.low, block_maxima.high));
+    if (single) block_max = hn::MaxOfLanes(kQ, block_max);
+    const QuadVector before = hn::LoadU(kQ, micro_tile.max);
+    const QuadVector now = hn::Max(block_max, before);
     const QuadVector from =
         hn::IfThenZeroElse(hn::Eq(now, hn::Set(kQ, kMinusInfinity)), now);
     HWY_ALIGN float lanes[Width()];
     hn::Store(from, kQ, lanes);
     const Vector each =
         single ? hn::Set(kF, lanes[0]) : hn::LoadDup128(kF, lanes);
-    const PanelPair added = Weigh(quartet.scores, pairs, {each, each});
+    const PanelPair added = ExpAndSum(micro_tile.scores, pairs, {each, each});
     QuadVector sum = SumOfBlocks(kF, hn::Add(added.low, added.high));
     if (single) sum = hn::SumOfLanes(kQ, sum);
-    const QuadVector total = hn::LoadU(kQ, quartet.sum);
-    const bool shrinks = !hn::AllTrue(kQ, hn::Eq(before, from));
-    hn::StoreU(now, kQ, quartet.max);
-    if (!shrinks) {
-      hn::StoreU(hn::Add(total, sum), kQ, quartet.sum);
+    const QuadVector total = hn::LoadU(kQ, micro_tile.sum);
+    const bool rescales = !hn::AllTrue(kQ, hn::Eq(before, from));
+    hn::StoreU(now, kQ, micro_tile.max);
+    if (!rescales) {
+      hn::StoreU(hn::Add(total, sum), kQ, micro_tile.sum);
       return false;
     }
     hn::Store(hn::Sub(before, from), kQ, lanes);
     hn::Store(Exp(hn::LoadDup128(kF, lanes)), kF, lanes);
     const QuadVector factor = hn::Load(kQ, lanes);
-    hn::StoreU(factor, kQ, shrink);
-    hn::StoreU(hn::MulAdd(total, factor, sum), kQ, quartet.sum);
+    hn::StoreU(factor, kQ, rescale);
+    hn::StoreU(hn::MulAdd(total, factor, sum), kQ, micro_tile.sum);
     return true;
   }
 

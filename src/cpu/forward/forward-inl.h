@@ -33,27 +33,27 @@ namespace flashacl::cpu::HWY_NAMESPACE {
 // `top` is raised to the greatest.
 template <int kRows>
 HWY_NOINLINE void ScoreBlock(const float* HWY_RESTRICT keys, int64_t stride,
-                             const float* HWY_RESTRICT query, Range slice,
+                             const float* HWY_RESTRICT query, Range depth,
                              const float* factor, float* HWY_RESTRICT scores,
-                             PanelPair& top) {
+                             PanelPair& block_max) {
   Sums<kRows> sums;
-  if (slice.first == 0) {
+  if (depth.first == 0) {
     sums.Clear();
   } else {
     sums.Load(scores);
   }
-  AddRows(keys + slice.first, stride, query + slice.first * Width(),
-          slice.size(), sums);
+  AddRows(keys + depth.first, stride, query + depth.first * Width(),
+          depth.size(), sums);
   if (factor != nullptr) {
     const Vector scale = hn::Set(kF, *factor);
     sums.Scale(scale, scale);
-    Vector low = top.low, high = top.high;
+    Vector low = block_max.low, high = block_max.high;
     HWY_UNROLL_ALL
     for (int r = 0; r < kRows; ++r) {
       low = hn::Max(sums.at[r][0], low);
       high = hn::Max(sums.at[r][1], high);
     }
-    top = {low, high};
+    block_max = {low, high};
   }
   sums.Store(scores);
 }
@@ -63,13 +63,13 @@ struct Panel {
   const float* query;  // [channel, lane]
   float* out;          // [channel, lane]
   PanelState state;
-  const Lane* lanes;
+  const QueryRow* lanes;
   int64_t count;       // rows in it
   bool fresh = false;  // its outputs are 0, and not yet written
 };
 
 HWY_INLINE Panel PanelOf(const ForwardTile& tile, int64_t first) {
-  const ForwardShape& shape = *tile.shape;
+  const ForwardParams& shape = *tile.shape;
   const ForwardScratch& scratch = tile.scratch;
   const int64_t channels = shape.qk_dim + shape.rope_dim;
   return {scratch.query + first * channels,
@@ -82,37 +82,37 @@ HWY_INLINE Panel PanelOf(const ForwardTile& tile, int64_t first) {
 
 // Scores of the keys `local` of this step; returns the greatest.
 inline PanelPair ScoreKeys(const ForwardTile& tile, const Panel& panel,
-                           Range local, float factor, Ahead& ahead) {
+                           Range local, float factor, PrefetchQueue& prefetch) {
   const ForwardScratch& scratch = tile.scratch;
   const int64_t channels = tile.shape->qk_dim + tile.shape->rope_dim;
-  PanelPair top = PanelPair::Of(kMinusInfinity);
+  PanelPair block_max = PanelPair::Of(kMinusInfinity);
   // Also without channels: then every score is 0.
   for (int64_t d = 0; d == 0 || d < channels; d += kDepth) {
-    const Range slice{d, std::min(d + kDepth, channels)};
-    const float* const last = slice.last == channels ? &factor : nullptr;
+    const Range depth{d, std::min(d + kDepth, channels)};
+    const float* const last = depth.last == channels ? &factor : nullptr;
     ForBlocks(local.size(), [&](int64_t j, auto size) HWY_ATTR {
       ScoreBlock<size()>(scratch.keys + (local.first + j) * scratch.key_stride,
-                         scratch.key_stride, panel.query, slice, last,
-                         scratch.scores + j * Width(), top);
-      ahead.Ask();
+                         scratch.key_stride, panel.query, depth, last,
+                         scratch.scores + j * Width(), block_max);
+      prefetch.Issue();
     });
   }
   const bool exact = BlockEnd(local.size()) == local.size();
-  return exact ? top : Top(scratch.scores, local.size());
+  return exact ? block_max : BlockMax(scratch.scores, local.size());
 }
 
 template <int kRows>
 HWY_NOINLINE void OutBlock(const float* HWY_RESTRICT values,
-                           const float* HWY_RESTRICT weights, int64_t count,
-                           const PanelPair* shrink, float* HWY_RESTRICT out) {
+                           const float* HWY_RESTRICT probs, int64_t count,
+                           const PanelPair* rescale, float* HWY_RESTRICT out) {
   Sums<kRows> sums;
-  if (shrink == nullptr) {
+  if (rescale == nullptr) {
     sums.Clear();
   } else {
     sums.Load(out);
-    sums.Scale(shrink->low, shrink->high);
+    sums.Scale(rescale->low, rescale->high);
   }
-  AddColumns(values, weights, count, sums);
+  AddColumns(values, probs, count, sums);
   sums.Store(out);
 }
 
@@ -120,19 +120,19 @@ HWY_NOINLINE void OutBlock(const float* HWY_RESTRICT values,
 // MarkHidden marked, must not be multiplied, as 0 * inf would be NaN. It is
 // where a row sees the key, if only with a weight that has become 0.
 template <int kRows>
-HWY_NOINLINE void OutBlockCarefully(const float* HWY_RESTRICT values,
-                                    const float* HWY_RESTRICT weights,
-                                    int64_t count, const PanelPair* shrink,
-                                    float* HWY_RESTRICT out) {
+HWY_NOINLINE void OutBlockSkipMasked(const float* HWY_RESTRICT values,
+                                     const float* HWY_RESTRICT probs,
+                                     int64_t count, const PanelPair* rescale,
+                                     float* HWY_RESTRICT out) {
   for (int r = 0; r < kRows; ++r) {
     PanelPair sum = PanelPair::Of(0.0f);
-    if (shrink != nullptr) {
+    if (rescale != nullptr) {
       sum = PanelPair::Load(out + r * Width());
-      sum.low = hn::Mul(sum.low, shrink->low);
-      sum.high = hn::Mul(sum.high, shrink->high);
+      sum.low = hn::Mul(sum.low, rescale->low);
+      sum.high = hn::Mul(sum.high, rescale->high);
     }
     for (int64_t j = 0; j < count; ++j) {
-      const PanelPair p = PanelPair::Load(weights + j * Width());
+      const PanelPair p = PanelPair::Load(probs + j * Width());
       const Vector v = hn::Set(kF, values[j * kRows + r]);
       sum.low = hn::Add(sum.low, MulSeen(p.low, v));
       sum.high = hn::Add(sum.high, MulSeen(p.high, v));
@@ -143,14 +143,15 @@ HWY_NOINLINE void OutBlockCarefully(const float* HWY_RESTRICT values,
 
 // out = out * shrink + weights * values
 inline void AddOut(const ForwardTile& tile, const Panel& panel, bool finite,
-                   Range local, const PanelPair& shrink, Ahead& ahead) {
+                   Range local, const PanelPair& rescale,
+                   PrefetchQueue& prefetch) {
   const ForwardScratch& scratch = tile.scratch;
-  const PanelPair* const before = panel.fresh ? nullptr : &shrink;
+  const PanelPair* const before = panel.fresh ? nullptr : &rescale;
   ForBlocks(tile.shape->v_dim, [&](int64_t d, auto size) HWY_ATTR {
-    const auto block = finite ? OutBlock<size()> : OutBlockCarefully<size()>;
+    const auto block = finite ? OutBlock<size()> : OutBlockSkipMasked<size()>;
     block(scratch.values + d * scratch.value_keys + local.first * size(),
           scratch.scores, local.size(), before, panel.out + d * Width());
-    ahead.Ask();
+    prefetch.Issue();
   });
 }
 
@@ -169,35 +170,36 @@ inline Range SeenBy(const Band& band, const Panel& panel, Range cols) {
 
 // What masks and biases have for the panel that begins with row `first` will be
 // needed.
-inline void ExpectGrids(const ForwardTile& tile, int64_t first, Range cols,
-                        Ahead& ahead) {
-  const ForwardShape& shape = *tile.shape;
+inline void PrefetchGrids(const ForwardTile& tile, int64_t first, Range cols,
+                          PrefetchQueue& prefetch) {
+  const ForwardParams& shape = *tile.shape;
   if (!shape.masked && !shape.biased) return;
   const int64_t last = std::min<int64_t>(first + Width(), tile.rows);
   const int64_t bias_step = shape.bias.step * shape.bias.element_bytes;
   for (int64_t r = first; r < last; ++r) {
-    const Lane& lane = tile.scratch.lanes[r];
+    const QueryRow& lane = tile.scratch.lanes[r];
     if (shape.masked) {
-      ahead.Add(lane.mask + cols.first * shape.mask_step,
-                cols.size() * shape.mask_step);
+      prefetch.Add(lane.mask + cols.first * shape.mask_step,
+                   cols.size() * shape.mask_step);
     }
     if (shape.biased) {
-      ahead.Add(lane.bias + cols.first * bias_step, cols.size() * bias_step);
+      prefetch.Add(lane.bias + cols.first * bias_step, cols.size() * bias_step);
     }
   }
 }
 
 // What a step of a panel's scores turned out to be.
 struct Scored {
-  Range cols;        // the keys they are of; empty if no row sees any
-  bool all = false;  // every row sees all of these
-  PanelPair top;     // the greatest that rows see
+  Range cols;           // the keys they are of; empty if no row sees any
+  bool all = false;     // every row sees all of these
+  PanelPair block_max;  // the greatest that rows see
 };
 
 // The scores of one step of one panel, -inf where a row does not see the key.
 inline Scored ScorePanel(const ForwardTile& tile, const LoadedKeys& loaded,
-                         Range step, const Panel& panel, Ahead& ahead) {
-  const ForwardShape& shape = *tile.shape;
+                         Range step, const Panel& panel,
+                         PrefetchQueue& prefetch) {
+  const ForwardParams& shape = *tile.shape;
   const ForwardScratch& scratch = tile.scratch;
   const Range rows{panel.lanes[0].position,
                    panel.lanes[panel.count - 1].position + 1};
@@ -216,8 +218,8 @@ inline Scored ScorePanel(const ForwardTile& tile, const LoadedKeys& loaded,
   }
 
   const bool late_scale = shape.biased && shape.bias_before_scale;
-  PanelPair top =
-      ScoreKeys(tile, panel, local, late_scale ? 1.0f : shape.scale, ahead);
+  PanelPair block_max =
+      ScoreKeys(tile, panel, local, late_scale ? 1.0f : shape.scale, prefetch);
   if (shape.biased) {
     AddBias(tile, panel.lanes, panel.count, cols,
             late_scale ? shape.scale : 1.0f, scratch.scores);
@@ -226,11 +228,11 @@ inline Scored ScorePanel(const ForwardTile& tile, const LoadedKeys& loaded,
     AddAlibi(tile, panel.lanes, panel.count, cols, scratch.scores);
   }
   if (!visible.all) {
-    top = HideScores(scratch.scores, scratch.visible, local.size());
+    block_max = HideScores(scratch.scores, scratch.visible, local.size());
   } else if (shape.biased || shape.alibi) {
-    top = Top(scratch.scores, local.size());
+    block_max = BlockMax(scratch.scores, local.size());
   }
-  return {cols, visible.all, top};
+  return {cols, visible.all, block_max};
 }
 
 inline void ClearOut(const ForwardTile& tile, const Panel& panel) {
@@ -239,29 +241,30 @@ inline void ClearOut(const ForwardTile& tile, const Panel& panel) {
 
 // One step of one panel: the rows take in the keys `step` that are loaded.
 inline void AttendStep(const ForwardTile& tile, const LoadedKeys& loaded,
-                       Range step, const Panel& panel, Ahead& ahead) {
-  const ForwardShape& shape = *tile.shape;
+                       Range step, const Panel& panel,
+                       PrefetchQueue& prefetch) {
+  const ForwardParams& shape = *tile.shape;
   const ForwardScratch& scratch = tile.scratch;
-  const Scored scored = ScorePanel(tile, loaded, step, panel, ahead);
+  const Scored scored = ScorePanel(tile, loaded, step, panel, prefetch);
   if (scored.cols.empty()) {
     if (panel.fresh) ClearOut(tile, panel);
     return;
   }
   const int64_t count = scored.cols.size();
-  const PanelPair shrink =
-      panel.state.TakeIn(scratch.scores, count, scored.top);
-  if (shape.rounds_weights) {
-    RoundWeights(scratch.scores, count, shape.weight_scale);
+  const PanelPair rescale =
+      panel.state.OnlineSoftmax(scratch.scores, count, scored.block_max);
+  if (shape.rounds_probs) {
+    RoundProbs(scratch.scores, count, shape.prob_scale);
   }
   if (shape.dropped) {
     FillKept(tile, panel.lanes, panel.count, scored.cols, scratch.kept);
-    DropWeights(scratch.scores, scratch.kept, count);
+    DropProbs(scratch.scores, scratch.kept, count);
   }
   if (!loaded.finite && !scored.all) {
     MarkHidden(scratch.scores, scratch.visible, count);
   }
   const int64_t first = scored.cols.first - step.first;
-  AddOut(tile, panel, loaded.finite, {first, first + count}, shrink, ahead);
+  AddOut(tile, panel, loaded.finite, {first, first + count}, rescale, prefetch);
 }
 
 // Keys of one step: as even as the unit of keys allows, since a short step
@@ -286,17 +289,18 @@ inline Range NextStep(const ForwardTile& tile, int64_t size, int64_t from) {
 
 // Weights that are rounded must not shrink afterwards: a sweep of its own
 // raises every row's max to the greatest of all its scores.
-inline void FindTops(const ForwardTile& tile, int64_t size) {
+inline void FindRowMax(const ForwardTile& tile, int64_t size) {
   LoadedKeys loaded;
   KeyAddresses at;
-  Ahead nothing;
+  PrefetchQueue no_prefetch;
   for (Range step = NextStep(tile, size, tile.cols.first); !step.empty();
        step = NextStep(tile, size, step.last)) {
     at.Locate(tile.keys, step);
     LoadKeys(tile, at, loaded);
     for (int64_t first = 0; first < tile.rows; first += Width()) {
       const Panel panel = PanelOf(tile, first);
-      panel.state.Raise(ScorePanel(tile, loaded, step, panel, nothing).top);
+      panel.state.Raise(
+          ScorePanel(tile, loaded, step, panel, no_prefetch).block_max);
     }
   }
 }
@@ -319,7 +323,7 @@ inline void AttendTile(const ForwardTile& tile, const ForwardTile* behind) {
   const int64_t size = StepOf(tile);
   LoadedKeys loaded;
   KeyAddresses at[2];
-  Ahead ahead;
+  PrefetchQueue prefetch;
   at[0].Locate(tile.keys, NextStep(tile, size, tile.cols.first));
   bool first = true;
   const auto start_all = [&] {
@@ -329,8 +333,8 @@ inline void AttendTile(const ForwardTile& tile, const ForwardTile* behind) {
     }
     first = false;
   };
-  if (tile.shape->rounds_weights || at[0].step.empty()) start_all();
-  if (tile.shape->rounds_weights) FindTops(tile, size);
+  if (tile.shape->rounds_probs || at[0].step.empty()) start_all();
+  if (tile.shape->rounds_probs) FindRowMax(tile, size);
   const int64_t panels = (tile.rows + Width() - 1) / Width();
   const int64_t blocks = CeilDiv(size, kBig) + CeilDiv(tile.shape->v_dim, kBig);
   for (int n = 0; !at[n].step.empty(); n ^= 1) {
@@ -342,22 +346,22 @@ inline void AttendTile(const ForwardTile& tile, const ForwardTile* behind) {
       next.Locate(behind->keys,
                   NextStep(*behind, StepOf(*behind), behind->cols.first));
     }
-    const KeyRows& next_keys = last && behind ? behind->keys : tile.keys;
+    const KvRows& next_keys = last && behind ? behind->keys : tile.keys;
     for (int64_t p = 0; p < panels; ++p) {
       const int64_t row = p * Width();
       if (first) StartPanel(tile, row);
-      ahead.Clear();
-      if (last) ExpectResults(tile, row, ahead);
-      if (first) ExpectQueries(tile, row + Width(), ahead);
-      ExpectGrids(tile, row + Width(), at[n].step, ahead);
-      ExpectKeys(next_keys, next, p, panels, ahead);
+      prefetch.Clear();
+      if (last) PrefetchResults(tile, row, prefetch);
+      if (first) PrefetchQueries(tile, row + Width(), prefetch);
+      PrefetchGrids(tile, row + Width(), at[n].step, prefetch);
+      PrefetchKeys(next_keys, next, p, panels, prefetch);
       if (last && behind != nullptr && p + 1 == panels) {
-        ExpectQueries(*behind, 0, ahead);
+        PrefetchQueries(*behind, 0, prefetch);
       }
-      ahead.Divide(blocks);
+      prefetch.Divide(blocks);
       Panel panel = PanelOf(tile, row);
       panel.fresh = first;
-      AttendStep(tile, loaded, at[n].step, panel, ahead);
+      AttendStep(tile, loaded, at[n].step, panel, prefetch);
       if (last) StorePanel(tile, row);
     }
     if (last) return;

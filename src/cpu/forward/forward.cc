@@ -36,49 +36,49 @@ void Prepare(const DeviceInfo& device, Plan& plan) {
 Status Launch(const Plan& plan, const Bindings& bindings, std::byte* workspace,
               Workers& workers) {
   WorkspaceLayout layout;
-  const ForwardPlace place = ForwardLayout(plan, layout);
-  const ForwardRun run(plan.problem, bindings, plan.shape);
-  run.ClearRowsOfNobody();
+  const ForwardWorkspace place = ForwardLayout(plan, layout);
+  const ForwardOperands run(plan.problem, bindings, plan.shape);
+  run.ClearUnownedRows();
 
   std::optional<Schedule> own;
   if (!SequencesAreKnown(plan.problem)) {
     own = BuildSchedule(ExtentOf(plan.problem, run.sequences()), plan.shape);
   }
   const Schedule& schedule = own ? *own : plan.schedule;
-  float* const parts = place.parts.In(workspace).data();
+  float* const splits = place.splits.In(workspace).data();
   const ForwardKernels kernels = Forward();
 
   const auto tile_of = [&](int64_t n, const ForwardScratch& scratch) {
     const Tile cut = schedule.At(n);
     ForwardTile tile = run.TileOf(cut, scratch);
-    if (cut.parts > 1) {
-      tile.part = parts + schedule.PartRow(n) * (plan.problem.v_dim + 2);
+    if (cut.num_splits > 1) {
+      tile.split_out = splits + schedule.SplitRow(n) * (plan.problem.v_dim + 2);
     }
     return tile;
   };
   const int64_t count = schedule.count();
-  ForEachSlot(workers, place.slots, count, [&](int64_t slot, auto take) {
+  ForEachWorker(workers, place.slots, count, [&](int64_t slot, auto take) {
     ForwardScratch scratch = place.Scratch(workspace, slot);
     int64_t n = take();
     if (n == count) return;
     ForwardTile tile = tile_of(n, scratch);
     while (true) {
       n = take();
-      std::swap(scratch.lanes, scratch.other_lanes);
-      std::swap(scratch.codec, scratch.other_codec);
+      std::swap(scratch.lanes, scratch.next_query_rows);
+      std::swap(scratch.quant, scratch.next_quant);
       if (n == count) return kernels.attend(tile, nullptr);
       const ForwardTile behind = tile_of(n, scratch);
       kernels.attend(tile, &behind);
       tile = behind;
     }
   });
-  if (schedule.parts() == 1) return {};
-  ForEachSlot(workers, place.slots, count, [&](int64_t slot, auto take) {
+  if (schedule.num_splits() == 1) return {};
+  ForEachWorker(workers, place.slots, count, [&](int64_t slot, auto take) {
     const ForwardScratch scratch = place.Scratch(workspace, slot);
     for (int64_t n = take(); n < count; n = take()) {
       const Tile cut = schedule.At(n);
-      if (cut.parts == 1 || cut.part != 0) continue;
-      kernels.merge(tile_of(n, scratch), cut.parts);
+      if (cut.num_splits == 1 || cut.split != 0) continue;
+      kernels.combine(tile_of(n, scratch), cut.num_splits);
     }
   });
   return {};

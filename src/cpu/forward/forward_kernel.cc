@@ -11,7 +11,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
-ForwardKernels ForwardTable() { return {AttendTile, MergeParts}; }
+ForwardKernels ForwardTable() { return {AttendTile, CombineSplits}; }
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -15,7 +15,7 @@ struct ForwardKernels {
 
   // Merges the parts of tile.rows rows, of which tile.part is the first, and
   // stores the results.
-  void (*merge)(const ForwardTile& tile, int64_t parts) = nullptr;
+  void (*combine)(const ForwardTile& tile, int64_t num_splits) = nullptr;
 };
 
 ForwardKernels Forward();

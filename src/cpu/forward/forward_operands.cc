@@ -31,10 +31,10 @@ float ElementOf(DType dtype, const std::byte* at) {
   return dtype == DType::kF16 ? F32FromF16(bits) : F32FromBf16(bits);
 }
 
-ForwardShape ShapeOf(const AttentionProblem& problem,
-                     const Bindings& bindings) {
+ForwardParams ShapeOf(const AttentionProblem& problem,
+                      const Bindings& bindings) {
   const Score& score = problem.score;
-  ForwardShape shape;
+  ForwardParams shape;
   shape.qk_dim = problem.qk_dim;
   shape.rope_dim = problem.rope_dim;
   shape.v_dim = problem.v_dim;
@@ -46,14 +46,14 @@ ForwardShape ShapeOf(const AttentionProblem& problem,
   shape.masked = problem.has(Slot::kMask);
   shape.dropped = problem.has(Slot::kKeep);
   if (shape.dropped) shape.keep_probability = score.keep_probability;
-  shape.rounds_weights = problem.has(Slot::kWeightScale);
-  if (shape.rounds_weights) {
-    shape.weight_scale = ElementOf(problem[Slot::kWeightScale].dtype,
-                                   bindings[Slot::kWeightScale]);
+  shape.rounds_probs = problem.has(Slot::kWeightScale);
+  if (shape.rounds_probs) {
+    shape.prob_scale = ElementOf(problem[Slot::kWeightScale].dtype,
+                                 bindings[Slot::kWeightScale]);
   }
-  shape.query = RowFormat(problem[Slot::kQuery]);
-  shape.query_rope = RowFormat(problem[Slot::kQueryRope]);
-  shape.out = RowFormat(problem[Slot::kOut]);
+  shape.query = ElementFormat(problem[Slot::kQuery]);
+  shape.query_rope = ElementFormat(problem[Slot::kQueryRope]);
+  shape.out = ElementFormat(problem[Slot::kOut]);
   shape.keep = bindings[Slot::kKeep];
   if (problem.kv.gathers()) shape.unseen_max = shape.unseen_sum = 0;
   return shape;
@@ -92,8 +92,9 @@ Extent ExtentOf(const AttentionProblem& problem,
   return {sequences, &problem.mask, problem.kv_heads, problem.group()};
 }
 
-ForwardRun::ForwardRun(const AttentionProblem& problem,
-                       const Bindings& bindings, const TileShape& tiles)
+ForwardOperands::ForwardOperands(const AttentionProblem& problem,
+                                 const Bindings& bindings,
+                                 const TileShape& tiles)
     : problem_(problem),
       bindings_(bindings),
       sequences_(ResolveSequences(problem, bindings)),
@@ -108,10 +109,10 @@ ForwardRun::ForwardRun(const AttentionProblem& problem,
   if (sequences_.empty()) return;
   shape_.mask_step = ColumnStep(mask_);
   shape_.keep_step = ColumnStep(keep_);
-  shape_.bias = RowFormat(problem[Slot::kBias]);
+  shape_.bias = ElementFormat(problem[Slot::kBias]);
   shape_.bias.step = ColumnStep(bias_);
   if (bias_.spec().placement == Placement::kDiagonal) {
-    shape_.bias_ahead = bias_.spec().dims[2];
+    shape_.bias_reach = bias_.spec().dims[2];
   }
   const Grid& result = row_max_.present() ? row_max_ : row_sum_;
   shape_.result_lanes = result.present() ? result.spec().dims[3] : 0;
@@ -119,17 +120,17 @@ ForwardRun::ForwardRun(const AttentionProblem& problem,
   const TensorSpec& scale = problem[Slot::kOutScale];
   const TensorSpec& offset = problem[Slot::kOutOffset];
   encoded_ = problem[Slot::kOut].dtype == DType::kI8;
-  codec_.scale = scale.present() ? bindings[Slot::kOutScale] : nullptr;
-  codec_.offset = offset.present() ? bindings[Slot::kOutOffset] : nullptr;
-  codec_.scale_format = RowFormat(scale);
-  codec_.scale_format.step = scale.strides[1];
-  codec_.offset_format = RowFormat(offset);
-  codec_.offset_format.step = offset.strides[1];
-  codec_.scale_head_bytes = scale.strides[0] * SizeOf(scale.dtype);
-  codec_.offset_head_bytes = offset.strides[0] * SizeOf(offset.dtype);
+  out_quant_.scale = scale.present() ? bindings[Slot::kOutScale] : nullptr;
+  out_quant_.offset = offset.present() ? bindings[Slot::kOutOffset] : nullptr;
+  out_quant_.scale_format = ElementFormat(scale);
+  out_quant_.scale_format.step = scale.strides[1];
+  out_quant_.offset_format = ElementFormat(offset);
+  out_quant_.offset_format.step = offset.strides[1];
+  out_quant_.scale_head_bytes = scale.strides[0] * SizeOf(scale.dtype);
+  out_quant_.offset_head_bytes = offset.strides[0] * SizeOf(offset.dtype);
 }
 
-bool ForwardRun::EveryRowIsSomebodys() const {
+bool ForwardOperands::AllRowsOwned() const {
   const TensorSpec& out = problem_[Slot::kOut];
   if (out.strides[0] != 0) {
     return std::all_of(sequences_.begin(), sequences_.end(),
@@ -142,8 +143,8 @@ bool ForwardRun::EveryRowIsSomebodys() const {
   return rows == out.dims[1];
 }
 
-void ForwardRun::ClearRowsOfNobody() const {
-  if (EveryRowIsSomebodys()) return;
+void ForwardOperands::ClearUnownedRows() const {
+  if (AllRowsOwned()) return;
   const auto clear = [&](Slot slot) {
     const TensorSpec& spec = problem_[slot];
     if (!spec.present()) return;
@@ -164,12 +165,12 @@ void ForwardRun::ClearRowsOfNobody() const {
 }
 
 // What all rows of a head share.
-Lane ForwardRun::LaneOf(const Tile& cut, int64_t head) const {
-  Lane lane;
+QueryRow ForwardOperands::QueryRowOf(const Tile& cut, int64_t head) const {
+  QueryRow lane;
   lane.head = head;
   lane.sink = -std::numeric_limits<float>::infinity();
   // A sink is a key; it is among those of the first part.
-  if (problem_.has(Slot::kSink) && cut.part == 0) {
+  if (problem_.has(Slot::kSink) && cut.split == 0) {
     const int64_t at = problem_[Slot::kSink].At(head);
     lane.sink = ElementOf(DType::kF32, bindings_[Slot::kSink] + at * 4);
   }
@@ -182,7 +183,7 @@ Lane ForwardRun::LaneOf(const Tile& cut, int64_t head) const {
 }
 
 // One head's plane of a grid, from addresses to addresses.
-struct ForwardRun::Plane {
+struct ForwardOperands::Plane {
   std::byte* base = nullptr;
   int64_t element_bytes = 0;
   GridPlane plane;
@@ -200,7 +201,8 @@ struct ForwardRun::Plane {
   }
 };
 
-void ForwardRun::FillLanes(const Tile& cut, std::span<Lane> lanes) const {
+void ForwardOperands::FillQueryRows(const Tile& cut,
+                                    std::span<QueryRow> lanes) const {
   const int64_t group = problem_.group();
   const int64_t b = cut.sequence;
   const int64_t first_row = sequences_[static_cast<size_t>(b)].queries.first;
@@ -227,14 +229,14 @@ void ForwardRun::FillLanes(const Tile& cut, std::span<Lane> lanes) const {
     const std::byte* const rope =
         roped ? row_of(Slot::kQueryRope, head) : nullptr;
     std::byte* const out = row_of(Slot::kOut, head);
-    const Lane shared = LaneOf(cut, head);
+    const QueryRow shared = QueryRowOf(cut, head);
     // The first packed row of this head at or behind the tile's first.
     const int64_t ahead = ((h - cut.rows.first) % group + group) % group;
     for (int64_t n = ahead; n < cut.rows.size(); n += group) {
       const int64_t i = (cut.rows.first + n) / group;
       // Written in place: a copy of what was just written in pieces waits for
       // the pieces.
-      Lane& lane = lanes[static_cast<size_t>(n)];
+      QueryRow& lane = lanes[static_cast<size_t>(n)];
       lane = shared;
       lane.position = i;
       lane.query = query + i * query_step;
@@ -249,7 +251,8 @@ void ForwardRun::FillLanes(const Tile& cut, std::span<Lane> lanes) const {
   }
 }
 
-void ForwardRun::FillCodec(int64_t kv_head, float* room, KeyRows& keys) const {
+void ForwardOperands::FillQuantParams(int64_t kv_head, float* room,
+                                      KvRows& keys) const {
   const auto fill = [&](Slot slot, int64_t channels) -> const float* {
     const TensorSpec& spec = problem_[slot];
     if (!spec.present()) return nullptr;
@@ -261,19 +264,19 @@ void ForwardRun::FillCodec(int64_t kv_head, float* room, KeyRows& keys) const {
     room += channels;
     return room - channels;
   };
-  keys.key.codec = {fill(Slot::kKeyScale, problem_.qk_dim),
+  keys.key.quant = {fill(Slot::kKeyScale, problem_.qk_dim),
                     fill(Slot::kKeyOffset, problem_.qk_dim)};
-  keys.value.codec = {fill(Slot::kValueScale, problem_.v_dim),
+  keys.value.quant = {fill(Slot::kValueScale, problem_.v_dim),
                       fill(Slot::kValueOffset, problem_.v_dim)};
 }
 
-ForwardTile ForwardRun::TileOf(const Tile& cut,
-                               const ForwardScratch& scratch) const {
+ForwardTile ForwardOperands::TileOf(const Tile& cut,
+                                    const ForwardScratch& scratch) const {
   const Sequence& extent = sequences_[static_cast<size_t>(cut.sequence)];
   const Score& score = problem_.score;
   ForwardTile tile;
   tile.shape = &shape_;
-  tile.codec = encoded_ ? &codec_ : nullptr;
+  tile.quant = encoded_ ? &out_quant_ : nullptr;
   tile.scratch = scratch;
   tile.band =
       problem_.mask.BandOf(cut.sequence, extent.rows(), extent.columns());
@@ -283,9 +286,9 @@ ForwardTile ForwardRun::TileOf(const Tile& cut,
   if (!score.starts_only_first || cut.sequence == 0) {
     tile.alibi_start = score.key_start - score.query_start;
   }
-  FillLanes(cut, {scratch.lanes, static_cast<size_t>(tile.rows)});
-  tile.keys = KeyRows(problem_, bindings_, extent, cut.sequence, cut.kv_head);
-  FillCodec(cut.kv_head, scratch.codec, tile.keys);
+  FillQueryRows(cut, {scratch.lanes, static_cast<size_t>(tile.rows)});
+  tile.keys = KvRows(problem_, bindings_, extent, cut.sequence, cut.kv_head);
+  FillQuantParams(cut.kv_head, scratch.quant, tile.keys);
   return tile;
 }
 

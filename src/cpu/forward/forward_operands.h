@@ -14,16 +14,16 @@
 
 namespace flashacl::cpu {
 
-class ForwardRun {
+class ForwardOperands {
  public:
   // Both must outlive the run.
-  ForwardRun(const AttentionProblem& problem, const Bindings& bindings,
-             const TileShape& tiles);
+  ForwardOperands(const AttentionProblem& problem, const Bindings& bindings,
+                  const TileShape& tiles);
 
   const std::vector<Sequence>& sequences() const { return sequences_; }
 
   // Rows of results that belong to no sequence become 0.
-  void ClearRowsOfNobody() const;
+  void ClearUnownedRows() const;
 
   // Everything but where parts go. Fills the scratch's lanes and codec.
   ForwardTile TileOf(const Tile& cut, const ForwardScratch& scratch) const;
@@ -31,17 +31,17 @@ class ForwardRun {
  private:
   struct Plane;
 
-  Lane LaneOf(const Tile& cut, int64_t head) const;
-  void FillLanes(const Tile& cut, std::span<Lane> lanes) const;
-  void FillCodec(int64_t kv_head, float* room, KeyRows& keys) const;
-  bool EveryRowIsSomebodys() const;
+  QueryRow QueryRowOf(const Tile& cut, int64_t head) const;
+  void FillQueryRows(const Tile& cut, std::span<QueryRow> lanes) const;
+  void FillQuantParams(int64_t kv_head, float* room, KvRows& keys) const;
+  bool AllRowsOwned() const;
 
   const AttentionProblem& problem_;
   const Bindings& bindings_;
   std::vector<Sequence> sequences_;
   Grid mask_, bias_, keep_, row_max_, row_sum_;
-  ForwardShape shape_;
-  OutCodec codec_;
+  ForwardParams shape_;
+  OutQuantParams out_quant_;
   bool encoded_ = false;
 };
 

@@ -56,52 +56,52 @@ TileShape ForwardTileShape(const AttentionProblem& problem,
   TileShape shape;
   shape.row_unit = kRowUnit;
   shape.rows =
-      fitting(std::min(kRowShare * cache, kMostRowBytes), kMostRows, kRowUnit);
+      fitting(std::min(kRowShare * cache, kMaxRowBytes), kMaxRows, kRowUnit);
   const PackedRows packed = PackedRowsOf(problem);
-  while (shape.rows > kLeastRows && packed.all / shape.rows < kLeastTiles) {
+  while (shape.rows > kMinRows && packed.all / shape.rows < kMinTiles) {
     shape.rows /= 2;
   }
   shape.rows = std::max(kRowUnit, RoundUp(shape.rows, kRowUnit));
   shape.rows =
       std::min(shape.rows, std::max(kRowUnit, RoundUp(packed.most, kRowUnit)));
-  shape.cols = fitting(kColumnShare * cache, kMostColumns, kColumnUnit);
-  shape.part_cols = kPartColumns;
+  shape.cols = fitting(kColumnShare * cache, kMaxColumns, kColumnUnit);
+  shape.split_keys = kSplitKeys;
   // Weights that are rounded cannot be merged.
-  shape.part_rows = problem.has(Slot::kWeightScale) ? 0 : kPartRows;
+  shape.split_rows = problem.has(Slot::kWeightScale) ? 0 : kMaxSplitRows;
   return shape;
 }
 
-int64_t MostPartRows(const AttentionProblem& problem, const TileShape& shape) {
-  const int64_t most = std::min(shape.rows, shape.part_rows);
+int64_t MaxSplitRows(const AttentionProblem& problem, const TileShape& shape) {
+  const int64_t most = std::min(shape.rows, shape.split_rows);
   if (problem.lengths.keys == Lengths::Device::kEnds) {
     // All sequences share one axis of keys. One that is split has more than
-    // part_cols of them, so there are few, and each has a part of less than
-    // part_cols at the end.
+    // split_keys of them, so there are few, and each has a part of less than
+    // split_keys at the end.
     const int64_t keys = problem[Slot::kKey].dims[1];
-    return 2 * CeilDiv(keys, shape.part_cols) * most * problem.kv_heads;
+    return 2 * CeilDiv(keys, shape.split_keys) * most * problem.kv_heads;
   }
-  int64_t part_rows = 0;
+  int64_t split_rows = 0;
   for (const Sequence& sequence : problem.lengths.sequences) {
-    const int64_t parts = CeilDiv(sequence.columns(), shape.part_cols);
-    if (parts <= 1) continue;
+    const int64_t num_splits = CeilDiv(sequence.columns(), shape.split_keys);
+    if (num_splits <= 1) continue;
     const int64_t rows = std::min(sequence.rows() * problem.group(), most);
-    part_rows += rows * parts * problem.kv_heads;
+    split_rows += rows * num_splits * problem.kv_heads;
   }
-  return part_rows;
+  return split_rows;
 }
 
-ForwardPlace ForwardLayout(const Plan& plan, WorkspaceLayout& layout) {
+ForwardWorkspace ForwardLayout(const Plan& plan, WorkspaceLayout& layout) {
   const AttentionProblem& problem = plan.problem;
   const TileShape& shape = plan.shape;
   const int64_t channels = QueryChannels(problem);
   const int64_t rows = RoundUp(shape.rows, kWidestPanel);
   const int64_t columns = shape.cols + kColumnUnit;
-  ForwardPlace place;
+  ForwardWorkspace place;
   place.slots = plan.slots;
   place.key_stride = OddLines(std::max(channels, ValueRoom(0)) + 8);
   // A block's last key may be followed by part of a vector.
   place.value_keys = shape.cols + kColumnUnit;
-  place.stage_stride = OddLines(
+  place.staging_stride = OddLines(
       std::max({channels, ValueRoom(problem.v_dim), columns}) + kWidestPanel);
   // Blocks of four channels pass the end of the last panel by up to three.
   const int64_t behind = 4 * kWidestPanel;
@@ -114,28 +114,30 @@ ForwardPlace ForwardLayout(const Plan& plan, WorkspaceLayout& layout) {
   place.keys = floats("keys", columns * place.key_stride);
   place.values = floats("values", place.value_keys * ValueRoom(problem.v_dim));
   place.scores = floats("scores", columns * kWidestPanel);
-  place.stage = floats("rows between layouts", 4 * place.stage_stride);
-  place.codec = floats("channel factors", 4 * (channels + problem.v_dim));
+  place.staging = floats("rows between layouts", 4 * place.staging_stride);
+  place.quant = floats("channel factors", 4 * (channels + problem.v_dim));
   place.bits = layout.Reserve<uint32_t>(
       "visible and kept keys",
       place.slots * 2 * (columns / 32 + 2) * kWidestPanel);
-  place.lanes = layout.Reserve<Lane>("rows", place.slots * 2 * rows);
-  const int64_t part_rows = SequencesAreKnown(problem)
-                                ? plan.schedule.part_rows()
-                                : MostPartRows(problem, shape);
-  place.parts = layout.Reserve<float>("parts", part_rows * (problem.v_dim + 2));
+  place.lanes = layout.Reserve<QueryRow>("rows", place.slots * 2 * rows);
+  const int64_t split_rows = SequencesAreKnown(problem)
+                                 ? plan.schedule.split_rows()
+                                 : MaxSplitRows(problem, shape);
+  place.splits =
+      layout.Reserve<float>("splits", split_rows * (problem.v_dim + 2));
   return place;
 }
 
-ForwardScratch ForwardPlace::Scratch(std::byte* workspace, int64_t slot) const {
+ForwardScratch ForwardWorkspace::Scratch(std::byte* workspace,
+                                         int64_t slot) const {
   const auto own = [&](const auto& region) {
     const int64_t size = region.count / slots;
     return region.In(workspace).data() + slot * size;
   };
-  const int64_t workers = slots / sharers;
+  const int64_t workers = slots / tiles_per_worker;
   const auto shared = [&](const auto& region) {
     const int64_t size = region.count / workers;
-    return region.In(workspace).data() + slot / sharers * size;
+    return region.In(workspace).data() + slot / tiles_per_worker * size;
   };
   ForwardScratch scratch;
   scratch.query = own(query);
@@ -145,17 +147,17 @@ ForwardScratch ForwardPlace::Scratch(std::byte* workspace, int64_t slot) const {
   scratch.keys = shared(keys);
   scratch.values = own(values);
   scratch.scores = own(scores);
-  scratch.stage = shared(stage);
+  scratch.staging = shared(staging);
   scratch.key_offset = own(key_offsets);
-  scratch.codec = own(codec);
-  scratch.other_codec = scratch.codec + codec.count / slots / 2;
+  scratch.quant = own(quant);
+  scratch.next_quant = scratch.quant + quant.count / slots / 2;
   scratch.visible = shared(bits);
   scratch.kept = scratch.visible + bits.count / workers / 2;
   scratch.lanes = own(lanes);
-  scratch.other_lanes = scratch.lanes + lanes.count / slots / 2;
+  scratch.next_query_rows = scratch.lanes + lanes.count / slots / 2;
   scratch.key_stride = key_stride;
   scratch.value_keys = value_keys;
-  scratch.stage_stride = stage_stride;
+  scratch.staging_stride = staging_stride;
   return scratch;
 }
 

@@ -19,24 +19,25 @@ namespace flashacl::cpu {
 TileShape ForwardTileShape(const AttentionProblem& problem,
                            const DeviceInfo& device);
 
-struct ForwardPlace {
+struct ForwardWorkspace {
   int64_t slots = 0;
-  int64_t sharers = 1;  // slots of one worker: they share keys, stage and bits
-  Region<float> query, out, states, keys, values, scores, stage, codec;
+  int64_t tiles_per_worker =
+      1;  // slots of one worker: they share keys, stage and bits
+  Region<float> query, out, states, keys, values, scores, staging, quant;
   Region<float> key_offsets;  // of few rows alone
   Region<uint32_t> bits;
-  Region<Lane> lanes;
-  Region<float> parts;
-  int64_t key_stride = 0, value_keys = 0, stage_stride = 0;
+  Region<QueryRow> lanes;
+  Region<float> splits;
+  int64_t key_stride = 0, value_keys = 0, staging_stride = 0;
 
   ForwardScratch Scratch(std::byte* workspace, int64_t slot) const;
 };
 
 // Reserves what the plan's schedule and tile shape take.
-ForwardPlace ForwardLayout(const Plan& plan, WorkspaceLayout& layout);
+ForwardWorkspace ForwardLayout(const Plan& plan, WorkspaceLayout& layout);
 
 // The most (row, part) pairs the schedule of these sequences or of shorter ones
 // may have.
-int64_t MostPartRows(const AttentionProblem& problem, const TileShape& shape);
+int64_t MaxSplitRows(const AttentionProblem& problem, const TileShape& shape);
 
 }  // namespace flashacl::cpu

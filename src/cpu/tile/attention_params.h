@@ -16,7 +16,7 @@ namespace flashacl::cpu {
 
 // One packed row: a position and a head. Addresses are of its first element;
 // those into grids, of column 0.
-struct Lane {
+struct QueryRow {
   int64_t position = 0;
   int64_t head = 0;
   const std::byte* query = nullptr;
@@ -40,22 +40,22 @@ struct ForwardScratch {
   float* keys;        // [key, key_stride]
   float* values;      // [block of channels, key, channel of the block]
   float* scores;      // [key, lane] of one panel
-  float* stage;       // [4, stage_stride]
+  float* staging;     // [4, staging_stride]
   float* key_offset;  // [row]; of few rows alone
-  float* codec;       // scales and offsets of keys, then of values
+  float* quant;       // scales and offsets of keys, then of values
   uint32_t* visible;  // [32 keys, lane] of one panel
   uint32_t* kept;     // [32 keys, lane] of one panel
-  Lane* lanes;        // [row]
+  QueryRow* lanes;    // [row]
   // Of the tile behind, which is prepared while this one is computed.
-  float* other_codec;
-  Lane* other_lanes;
+  float* next_quant;
+  QueryRow* next_query_rows;
   int64_t key_stride = 0;
   int64_t value_keys = 0;  // that a block of values has room for
-  int64_t stage_stride = 0;
+  int64_t staging_stride = 0;
 };
 
 // What of a problem a tile needs; the same for all tiles of a run.
-struct ForwardShape {
+struct ForwardParams {
   int64_t qk_dim = 0;
   int64_t rope_dim = 0;
   int64_t v_dim = 0;
@@ -65,13 +65,13 @@ struct ForwardShape {
   bool alibi = false;
   bool alibi_root = false;
   float keep_probability = 1;
-  bool rounds_weights = false;  // to 8 bits, after weight_scale met them
-  float weight_scale = 1;
+  bool rounds_probs = false;  // to 8 bits, after prob_scale met them
+  float prob_scale = 1;
   bool masked = false, biased = false, dropped = false;
-  RowFormat query, query_rope, bias, out;
-  // Row i has a bias for columns below i + bias_ahead; it sees none of the
+  ElementFormat query, query_rope, bias, out;
+  // Row i has a bias for columns below i + bias_reach; it sees none of the
   // rest.
-  int64_t bias_ahead = Band::kOpen;
+  int64_t bias_reach = Band::kOpen;
   int64_t mask_step = 0;     // bytes from column to column
   int64_t keep_step = 0;     // bits
   int64_t result_lanes = 0;  // copies of a row max and a row sum
@@ -83,17 +83,17 @@ struct ForwardShape {
 };
 
 // out = x * scale + offset; by head, and where one is null, without.
-struct OutCodec {
+struct OutQuantParams {
   const std::byte* scale = nullptr;
   const std::byte* offset = nullptr;
-  RowFormat scale_format, offset_format;
+  ElementFormat scale_format, offset_format;
   int64_t scale_head_bytes = 0, offset_head_bytes = 0;
 };
 
 struct ForwardTile {
-  const ForwardShape* shape = nullptr;
-  KeyRows keys;
-  const OutCodec* codec = nullptr;  // null: out as it is
+  const ForwardParams* shape = nullptr;
+  KvRows keys;
+  const OutQuantParams* quant = nullptr;  // null: out as it is
   ForwardScratch scratch;
   Band band;
   int64_t rows = 0;         // scratch.lanes has this many
@@ -102,7 +102,7 @@ struct ForwardTile {
   int64_t alibi_start = 0;  // distance of row 0 and column 0
   // Where an unfinished part goes, [row, v_dim + 2]: sums, max, sum. Null: the
   // tile is the only part of its rows, and results are stored.
-  float* part = nullptr;
+  float* split_out = nullptr;
 };
 
 }  // namespace flashacl::cpu

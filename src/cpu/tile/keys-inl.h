@@ -47,8 +47,8 @@ void LoadPanel(const std::byte* const* rows, int64_t channels,
 }
 
 // For rows of this format; null if it takes them one by one.
-inline decltype(&LoadPanel<DType::kF32>) PanelLoaderOf(const RowFormat& format,
-                                                       int64_t channels) {
+inline decltype(&LoadPanel<DType::kF32>) PanelLoaderOf(
+    const ElementFormat& format, int64_t channels) {
   if (format.step != 1 || channels % 4 != 0) return nullptr;
   switch (format.dtype) {
     case DType::kF32:
@@ -75,15 +75,15 @@ inline void LoadQueries(const ForwardTile& tile, int64_t first) {
          tile.scratch.query + first * tile.shape->qk_dim);
     return;
   }
-  const ForwardShape& shape = *tile.shape;
+  const ForwardParams& shape = *tile.shape;
   const ForwardScratch& scratch = tile.scratch;
   const int64_t channels = shape.qk_dim + shape.rope_dim;
-  const int64_t stride = scratch.stage_stride;
+  const int64_t stride = scratch.staging_stride;
   for (int64_t lane = 0; lane < Width(); lane += 4) {
     for (int64_t r = 0; r < 4; ++r) {
-      const Lane& row =
+      const QueryRow& row =
           scratch.lanes[std::min(first + lane + r, tile.rows - 1)];
-      float* const to = scratch.stage + r * stride;
+      float* const to = scratch.staging + r * stride;
       LoadRow(shape.query, row.query, shape.qk_dim, to);
       if (shape.rope_dim > 0) {
         LoadRow(shape.query_rope, row.query_rope, shape.rope_dim,
@@ -93,7 +93,7 @@ inline void LoadQueries(const ForwardTile& tile, int64_t first) {
     // The last block of four channels may pass the panel's end by three; the
     // next panel, which is loaded later, overwrites them, and behind the last
     // is room.
-    RowsToPanel({scratch.stage, stride}, channels,
+    RowsToPanel({scratch.staging, stride}, channels,
                 scratch.query + first * channels + lane);
   }
 }
@@ -102,26 +102,26 @@ inline void LoadQueries(const ForwardTile& tile, int64_t first) {
 struct KeyAddresses {
   Range step;
   bool absent = false;  // some key does not exist
-  const std::byte* key[kMostColumns];
-  const std::byte* rope[kMostColumns];
-  const std::byte* value[kMostColumns];
+  const std::byte* key[kMaxColumns];
+  const std::byte* rope[kMaxColumns];
+  const std::byte* value[kMaxColumns];
 
-  void Locate(const KeyRows& rows, Range cols) {
+  void Locate(const KvRows& rows, Range cols) {
     step = cols;
     absent = rows.Locate(cols, key, rope, value);
   }
 };
 
 // Share `n` of `count` of a step's rows will be needed.
-inline void ExpectKeys(const KeyRows& rows, const KeyAddresses& at, int64_t n,
-                       int64_t count, Ahead& ahead) {
+inline void PrefetchKeys(const KvRows& rows, const KeyAddresses& at, int64_t n,
+                         int64_t count, PrefetchQueue& prefetch) {
   const auto expect = [&](const RowSource& source,
                           const std::byte* const* address) {
     if (source.base == nullptr) return;
     const int64_t bytes = source.channels * source.format.element_bytes;
     const int64_t last = (n + 1) * at.step.size() / count;
     for (int64_t j = n * at.step.size() / count; j < last; ++j) {
-      ahead.Add(address[j], bytes);
+      prefetch.Add(address[j], bytes);
     }
   };
   expect(rows.key, at.key);
@@ -130,14 +130,15 @@ inline void ExpectKeys(const KeyRows& rows, const KeyAddresses& at, int64_t n,
 }
 
 // The queries of the panel that begins with row `first` will be needed.
-inline void ExpectQueries(const ForwardTile& tile, int64_t first,
-                          Ahead& ahead) {
-  const ForwardShape& shape = *tile.shape;
+inline void PrefetchQueries(const ForwardTile& tile, int64_t first,
+                            PrefetchQueue& prefetch) {
+  const ForwardParams& shape = *tile.shape;
   const int64_t last = std::min<int64_t>(first + Width(), tile.rows);
   for (int64_t r = first; r < last; ++r) {
-    const Lane& row = tile.scratch.lanes[r];
-    ahead.Add(row.query, shape.qk_dim * shape.query.element_bytes);
-    ahead.Add(row.query_rope, shape.rope_dim * shape.query_rope.element_bytes);
+    const QueryRow& row = tile.scratch.lanes[r];
+    prefetch.Add(row.query, shape.qk_dim * shape.query.element_bytes);
+    prefetch.Add(row.query_rope,
+                 shape.rope_dim * shape.query_rope.element_bytes);
   }
 }
 
@@ -148,8 +149,8 @@ struct LoadedKeys {
   bool absent = false;  // some key does not exist
   bool finite = true;   // every value is
   // Bit j: key j of the step exists.
-  std::array<uint32_t, kMostColumns / 32 + 2> exists;
-  mutable std::array<uint32_t, kMostColumns / 32 + 2> shifted;
+  std::array<uint32_t, kMaxColumns / 32 + 2> exists;
+  mutable std::array<uint32_t, kMaxColumns / 32 + 2> shifted;
 
   // The same bits from key `first` on; null if all exist.
   const uint32_t* ExistsFrom(int64_t first) const {
@@ -167,17 +168,17 @@ struct LoadedKeys {
 // Row `j` of a step as floats; 0 if it does not exist. Asks for a later one.
 inline void LoadOne(const RowSource& source, const std::byte* const* at,
                     int64_t j, int64_t count, float* HWY_RESTRICT to) {
-  const int64_t ahead = j + kPrefetchRows;
-  if (ahead < count && at[ahead] != nullptr) {
-    PrefetchRow(at[ahead], source.channels * source.format.element_bytes);
+  const int64_t prefetch = j + kPrefetchRows;
+  if (prefetch < count && at[prefetch] != nullptr) {
+    PrefetchRow(at[prefetch], source.channels * source.format.element_bytes);
   }
   if (at[j] == nullptr) {
     std::fill(to, to + source.channels, 0.0f);
     return;
   }
   LoadRow(source.format, at[j], source.channels, to);
-  if (source.codec.scale != nullptr) {
-    Dequantise(source.codec.scale, source.codec.offset, source.channels, to);
+  if (source.quant.scale != nullptr) {
+    Dequantise(source.quant.scale, source.quant.offset, source.channels, to);
   }
 }
 
@@ -223,7 +224,7 @@ inline void LoadKeys(const ForwardTile& tile, const KeyAddresses& at,
   // Copies: whatever is stored might otherwise change them.
   const ForwardScratch scratch = tile.scratch;
   const int64_t v_dim = tile.shape->v_dim;
-  const KeyRows& rows = tile.keys;
+  const KvRows& rows = tile.keys;
   const int64_t count = at.step.size();
   loaded.absent = at.absent;
   if (loaded.absent) {
@@ -241,7 +242,7 @@ inline void LoadKeys(const ForwardTile& tile, const KeyAddresses& at,
     if (rows.rope.base != nullptr) {
       LoadOne(rows.rope, at.rope, j, count, key + rows.key.channels);
     }
-    float* const value = shared ? key : scratch.stage;
+    float* const value = shared ? key : scratch.staging;
     if (!shared) LoadOne(rows.value, at.value, j, count, value);
     greatest = GreatestPattern(value, v_dim, greatest);
     PackValues(value, v_dim, j, scratch.value_keys, scratch.values);

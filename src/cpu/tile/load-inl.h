@@ -103,7 +103,7 @@ HWY_INLINE int64_t LoadVectors(const std::byte* from, int64_t count,
 }
 
 // to[0 .. count) = the elements of a row from `from` on.
-inline void LoadRow(const RowFormat& format, const std::byte* from,
+inline void LoadRow(const ElementFormat& format, const std::byte* from,
                     int64_t count, float* HWY_RESTRICT to) {
   int64_t d = 0;
   if (format.step == 1) {
@@ -152,8 +152,9 @@ HWY_INLINE void StoreBf16(D d, const hn::Vec<D>& value,
   const hn::RebindToUnsigned<D> u;
   const hn::Rebind<uint16_t, D> halves;
   const auto bits = hn::BitCast(u, value);
-  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(u, 1u));
-  const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(u, 0x7FFFu)));
+  const auto has_nonfinite = hn::And(hn::ShiftRight<16>(bits), hn::Set(u, 1u));
+  const auto rounded =
+      hn::Add(bits, hn::Add(has_nonfinite, hn::Set(u, 0x7FFFu)));
   const auto quiet = hn::Or(bits, hn::Set(u, 0x400000u));
   const auto result =
       hn::IfThenElse(hn::RebindMask(u, hn::IsNaN(value)), quiet, rounded);
@@ -206,8 +207,9 @@ inline void StoreElement(DType dtype, float value, std::byte* at) {
 }
 
 // The elements of a row from `to` on = from[0 .. count), rounded once.
-inline void StoreRow(const RowFormat& format, const float* HWY_RESTRICT from,
-                     int64_t count, std::byte* to) {
+inline void StoreRow(const ElementFormat& format,
+                     const float* HWY_RESTRICT from, int64_t count,
+                     std::byte* to) {
   const int64_t bytes = format.step * format.element_bytes;
   int64_t d = 0;
   const auto store = [&](auto each) HWY_ATTR {

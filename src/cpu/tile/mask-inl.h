@@ -83,10 +83,10 @@ struct Visible {
 
 // Fills [32 keys, lane] for the keys `cols` and the rows of one panel. `exists`
 // is null or has a bit for every key from cols.first on.
-inline Visible FillVisible(const ForwardTile& tile, const Lane* lanes,
+inline Visible FillVisible(const ForwardTile& tile, const QueryRow* lanes,
                            int64_t count, Range cols, const uint32_t* exists,
                            uint32_t* words) {
-  const ForwardShape& shape = *tile.shape;
+  const ForwardParams& shape = *tile.shape;
   Visible visible;
   for (int64_t col = cols.first; col < cols.last; col += 32) {
     const int64_t left = std::min<int64_t>(32, cols.last - col);
@@ -109,9 +109,9 @@ inline Visible FillVisible(const ForwardTile& tile, const Lane* lanes,
   return visible;
 }
 
-inline void FillKept(const ForwardTile& tile, const Lane* lanes, int64_t count,
-                     Range cols, uint32_t* words) {
-  const ForwardShape& shape = *tile.shape;
+inline void FillKept(const ForwardTile& tile, const QueryRow* lanes,
+                     int64_t count, Range cols, uint32_t* words) {
+  const ForwardParams& shape = *tile.shape;
   for (int64_t col = cols.first; col < cols.last; col += 32) {
     const int64_t left = std::min<int64_t>(32, cols.last - col);
     uint32_t* const row = words + (col - cols.first) / 32 * Width();
@@ -153,26 +153,26 @@ HWY_INLINE void ForBits(float* HWY_RESTRICT scores,
 inline PanelPair HideScores(float* HWY_RESTRICT scores,
                             const uint32_t* HWY_RESTRICT visible,
                             int64_t count) {
-  PanelPair top = PanelPair::Of(kMinusInfinity);
-  const Vector hidden = top.low;
+  PanelPair block_max = PanelPair::Of(kMinusInfinity);
+  const Vector hidden = block_max.low;
   ForBits(scores, visible, count,
           [&](float* at, const Vector& low, const Vector& high) HWY_ATTR {
             PanelPair s = PanelPair::Load(at);
             s.low = hn::IfNegativeThenElse(low, s.low, hidden);
             s.high = hn::IfNegativeThenElse(high, s.high, hidden);
             s.Store(at);
-            top.low = hn::Max(s.low, top.low);
-            top.high = hn::Max(s.high, top.high);
+            block_max.low = hn::Max(s.low, block_max.low);
+            block_max.high = hn::Max(s.high, block_max.high);
           });
-  return top;
+  return block_max;
 }
 
 // Weights whose bit is not set become `other`.
-HWY_INLINE void ReplaceWeights(float* HWY_RESTRICT weights,
-                               const uint32_t* HWY_RESTRICT bits, int64_t count,
-                               float other) {
+HWY_INLINE void ReplaceProbs(float* HWY_RESTRICT probs,
+                             const uint32_t* HWY_RESTRICT bits, int64_t count,
+                             float other) {
   const Vector replaced = hn::Set(kF, other);
-  ForBits(weights, bits, count,
+  ForBits(probs, bits, count,
           [&](float* at, const Vector& low, const Vector& high) HWY_ATTR {
             PanelPair p = PanelPair::Load(at);
             p.low = hn::IfNegativeThenElse(low, p.low, replaced);
@@ -182,22 +182,22 @@ HWY_INLINE void ReplaceWeights(float* HWY_RESTRICT weights,
 }
 
 // Weights that dropout drops become 0.
-inline void DropWeights(float* HWY_RESTRICT weights,
-                        const uint32_t* HWY_RESTRICT kept, int64_t count) {
-  ReplaceWeights(weights, kept, count, 0.0f);
+inline void DropProbs(float* HWY_RESTRICT probs,
+                      const uint32_t* HWY_RESTRICT kept, int64_t count) {
+  ReplaceProbs(probs, kept, count, 0.0f);
 }
 
 // Weights of keys that a row does not see become -0, which no other weight is.
-inline void MarkHidden(float* HWY_RESTRICT weights,
+inline void MarkHidden(float* HWY_RESTRICT probs,
                        const uint32_t* HWY_RESTRICT visible, int64_t count) {
-  ReplaceWeights(weights, visible, count, -0.0f);
+  ReplaceProbs(probs, visible, count, -0.0f);
 }
 
 // 0 where MarkHidden was, else weight * value.
-HWY_INLINE Vector MulSeen(const Vector& weight, const Vector& value) {
+HWY_INLINE Vector MulSeen(const Vector& prob, const Vector& value) {
   const auto hidden =
-      hn::Eq(hn::BitCast(kW, weight), hn::BitCast(kW, hn::Set(kF, -0.0f)));
-  return hn::IfThenZeroElse(hn::RebindMask(kF, hidden), hn::Mul(weight, value));
+      hn::Eq(hn::BitCast(kW, prob), hn::BitCast(kW, hn::Set(kF, -0.0f)));
+  return hn::IfThenZeroElse(hn::RebindMask(kF, hidden), hn::Mul(prob, value));
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

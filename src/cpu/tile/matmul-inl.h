@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of small matrices out of registers: a few rows of scalars times a
+// GemvKernels of small matrices out of registers: a few rows of scalars times a
 // panel of two vectors. Everything heavy in attention is one of these two.
 
 #include <algorithm>

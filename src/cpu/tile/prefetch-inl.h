@@ -35,7 +35,7 @@ HWY_INLINE void PrefetchRow(const std::byte* from, int64_t bytes) {
 // way, so they are asked for in small shares between blocks of arithmetic. And
 // it waits for the page of a row, of which every row may have one of its own,
 // so a share goes through several rows whose pages are looked for together.
-class Ahead {
+class PrefetchQueue {
  public:
   void Clear() { count_ = next_ = shares_ = bytes_ = 0; }
 
@@ -43,7 +43,7 @@ class Ahead {
   void Add(const std::byte* from, int64_t bytes) {
     if (from == nullptr || bytes <= 0) return;
     if (bytes != bytes_) FillGroup();
-    if (count_ == kMostAhead) return;
+    if (count_ == kMaxPrefetchRows) return;
     bytes_ = bytes;
     const auto skew =
         static_cast<int64_t>(reinterpret_cast<uintptr_t>(from) % kLineBytes);
@@ -55,14 +55,14 @@ class Ahead {
     rows_[count_++] = from - skew;
   }
 
-  // Ask() will be called about `times` times.
+  // Issue() will be called about `times` times.
   void Divide(int64_t times) {
     FillGroup();
     at_once_ = std::clamp(shares_ / std::max<int64_t>(times, 1) + 1, int64_t{1},
-                          kMostLines / kGroup);
+                          kMaxPrefetchLines / kGroup);
   }
 
-  HWY_INLINE void Ask() {
+  HWY_INLINE void Issue() {
     for (int64_t n = 0; n < at_once_ && next_ < count_; ++n) {
       const std::byte** const rows = rows_ + next_;
       HWY_UNROLL_ALL
@@ -82,8 +82,8 @@ class Ahead {
     for (; count_ % kGroup != 0; ++count_) rows_[count_] = rows_[count_ - 1];
   }
 
-  const std::byte* rows_[kMostAhead];
-  int64_t lines_[kMostAhead / kGroup];  // of each group, still to ask for
+  const std::byte* rows_[kMaxPrefetchRows];
+  int64_t lines_[kMaxPrefetchRows / kGroup];  // of each group, still to ask for
   int64_t count_ = 0;
   int64_t next_ = 0;
   int64_t shares_ = 0;
@@ -98,20 +98,20 @@ class Ahead {
 // Whoever reads takes about as many as it reads, some at a time, and asks for
 // them between its arithmetic: a look at the end of the row with every line
 // would take as long as a tenth of the arithmetic.
-class LinesAhead {
+class LinePrefetcher {
  public:
-  LinesAhead() = default;  // nothing
+  LinePrefetcher() = default;  // nothing
 
   // The first `bytes` of each of the rows [first, last).
-  LinesAhead(const std::byte* const* first, const std::byte* const* last,
-             int64_t bytes)
+  LinePrefetcher(const std::byte* const* first, const std::byte* const* last,
+                 int64_t bytes)
       : next_(first), last_(last), bytes_(bytes) {
     if (first != last) NextRow();
   }
 
   bool any() const { return at_ < end_ || next_ != last_; }
 
-  // The next lines, at most kMostTaken, for the caller to ask for. Those that
+  // The next lines, at most kMaxTaken, for the caller to ask for. Those that
   // are not of one row are asked for here, all at once; what is returned then,
   // as behind the last row, are always the same lines, which stay in a cache.
   HWY_INLINE const std::byte* Take(int64_t lines) {
@@ -120,18 +120,18 @@ class LinesAhead {
     if (HWY_LIKELY(at_ <= end_)) return taken;
     at_ = taken;
     if (!any()) return kNothing;
-    LinesAhead copy = *this;  // or *this would have to be in memory
-    copy.Ask(lines);
+    LinePrefetcher copy = *this;  // or *this would have to be in memory
+    copy.Issue(lines);
     *this = copy;
     return kNothing;
   }
 
   // Three keys of 40 lines: 640 floats, as latent keys with their ropes have.
-  static constexpr int64_t kMostTaken = 120;
+  static constexpr int64_t kMaxTaken = 120;
 
  private:
   // Asks for the next lines at once.
-  HWY_NOINLINE void Ask(int64_t lines) {
+  HWY_NOINLINE void Issue(int64_t lines) {
     while (lines > 0) {
       if (at_ >= end_) {
         if (next_ == last_) return;
@@ -157,7 +157,7 @@ class LinesAhead {
     for (; next_ != last_ && *next_ == end_; ++next_) end_ += bytes_;
   }
 
-  static constexpr std::byte kNothing[kMostTaken * kLineBytes]{};
+  static constexpr std::byte kNothing[kMaxTaken * kLineBytes]{};
   const std::byte* at_ = kNothing;
   const std::byte* end_ = kNothing;  // of its row
   const std::byte* const* next_ = nullptr;
@@ -168,12 +168,13 @@ class LinesAhead {
 // Asks for share `n` of kShares of the next kLines lines; `taken` is where
 // those are that were taken last.
 template <int kLines, int kShares>
-HWY_INLINE void AskForShare(int n, const std::byte*& taken, LinesAhead& ahead) {
+HWY_INLINE void PrefetchShare(int n, const std::byte*& taken,
+                              LinePrefetcher& prefetch) {
   constexpr int kTaken = kLines % 4 == 0 ? 4 : kLines % 3 == 0 ? 3 : kLines;
   HWY_UNROLL_ALL
   for (int line = 0; line < kLines; ++line) {
     if (line * kShares / kLines != n) continue;
-    if (line % kTaken == 0) taken = ahead.Take(kTaken);
+    if (line % kTaken == 0) taken = prefetch.Take(kTaken);
     __builtin_prefetch(taken + line % kTaken * kLineBytes, 0, 2);
   }
 }

@@ -32,7 +32,7 @@ namespace flashacl::cpu::HWY_NAMESPACE {
 inline void StartRows(const ForwardTile& tile, int64_t first) {
   const ForwardScratch& scratch = tile.scratch;
   for (int64_t r = first; r < first + Width(); ++r) {
-    const Lane& lane = scratch.lanes[std::min(r, tile.rows - 1)];
+    const QueryRow& lane = scratch.lanes[std::min(r, tile.rows - 1)];
     const bool none = lane.sink == kMinusInfinity;
     scratch.max[r] = lane.sink;
     // Of a sink that is no number the row becomes NaN, as of any such score.
@@ -41,9 +41,9 @@ inline void StartRows(const ForwardTile& tile, int64_t first) {
 }
 
 // Where a finished row's numbers go.
-inline void StoreRowResult(const ForwardTile& tile, const Lane& lane, float max,
-                           float sum) {
-  const ForwardShape& shape = *tile.shape;
+inline void StoreRowResult(const ForwardTile& tile, const QueryRow& lane,
+                           float max, float sum) {
+  const ForwardParams& shape = *tile.shape;
   if (sum == 0) {
     // The row has seen nothing, or only scores of -inf.
     max = shape.unseen_max;
@@ -57,38 +57,38 @@ inline void StoreRowResult(const ForwardTile& tile, const Lane& lane, float max,
 }
 
 // row = row * scale + offset, as the head of the lane has them.
-inline void Encode(const OutCodec& codec, int64_t head, int64_t channels,
+inline void Encode(const OutQuantParams& quant, int64_t head, int64_t channels,
                    float* HWY_RESTRICT row) {
-  const auto at = [](const std::byte* base, const RowFormat& format,
+  const auto at = [](const std::byte* base, const ElementFormat& format,
                      int64_t d) {
     return FloatOf(format.dtype, base + d * format.step * format.element_bytes);
   };
-  const std::byte* const scale = codec.scale + head * codec.scale_head_bytes;
-  const std::byte* const offset = codec.offset + head * codec.offset_head_bytes;
+  const std::byte* const scale = quant.scale + head * quant.scale_head_bytes;
+  const std::byte* const offset = quant.offset + head * quant.offset_head_bytes;
   for (int64_t d = 0; d < channels; ++d) {
-    if (codec.scale != nullptr) row[d] *= at(scale, codec.scale_format, d);
-    if (codec.offset != nullptr) row[d] += at(offset, codec.offset_format, d);
+    if (quant.scale != nullptr) row[d] *= at(scale, quant.scale_format, d);
+    if (quant.offset != nullptr) row[d] += at(offset, quant.offset_format, d);
   }
 }
 
 // What out is multiplied by at the end: 1 / (sum * keep_probability), and 0
 // where nothing was seen.
-HWY_INLINE float InverseOf(const ForwardTile& tile, float sum) {
+HWY_INLINE float InvSumOf(const ForwardTile& tile, float sum) {
   return sum == 0 ? 0.0f : 1.0f / (sum * tile.shape->keep_probability);
 }
 
 // A finished row, as the caller has it.
-inline void StoreOut(const ForwardTile& tile, const Lane& lane,
+inline void StoreOut(const ForwardTile& tile, const QueryRow& lane,
                      float* HWY_RESTRICT row) {
-  const ForwardShape& shape = *tile.shape;
-  if (tile.codec != nullptr) Encode(*tile.codec, lane.head, shape.v_dim, row);
+  const ForwardParams& shape = *tile.shape;
+  if (tile.quant != nullptr) Encode(*tile.quant, lane.head, shape.v_dim, row);
   StoreRow(shape.out, row, shape.v_dim, lane.out);
 }
 
 // Whether rows go from registers to their place.
 inline bool StoresDirectly(const ForwardTile& tile) {
-  const RowFormat& out = tile.shape->out;
-  return tile.part == nullptr && tile.codec == nullptr && out.step == 1 &&
+  const ElementFormat& out = tile.shape->out;
+  return tile.split_out == nullptr && tile.quant == nullptr && out.step == 1 &&
          (out.dtype == DType::kF32 || out.dtype == DType::kF16 ||
           out.dtype == DType::kBf16);
 }
@@ -122,7 +122,7 @@ struct QuadFactor {
 // Channels [0, v_dim) of `count` <= 4 rows from their panel to their place.
 template <DType kType>
 HWY_INLINE void StoreRows(const float* HWY_RESTRICT panel, int64_t v_dim,
-                          const QuadFactor& factor, const Lane* lanes,
+                          const QuadFactor& factor, const QueryRow* lanes,
                           int64_t count) {
   // Rows that do not exist repeat the last one that does.
   std::byte* to[4];
@@ -148,31 +148,32 @@ HWY_INLINE void StoreRows(const float* HWY_RESTRICT panel, int64_t v_dim,
 }
 
 // The lines that the results of a panel go to will be needed.
-inline void ExpectResults(const ForwardTile& tile, int64_t first,
-                          Ahead& ahead) {
+inline void PrefetchResults(const ForwardTile& tile, int64_t first,
+                            PrefetchQueue& prefetch) {
   const int64_t bytes = tile.shape->v_dim * tile.shape->out.element_bytes;
   const int64_t last = std::min<int64_t>(first + Width(), tile.rows);
   for (int64_t r = first; r < last; ++r) {
-    ahead.Add(tile.scratch.lanes[r].out, bytes);
+    prefetch.Add(tile.scratch.lanes[r].out, bytes);
   }
 }
 
 // Rows first to first + 3 from their panel to where they belong.
 inline void StoreFour(const ForwardTile& tile, int64_t first) {
-  const ForwardShape& shape = *tile.shape;
+  const ForwardParams& shape = *tile.shape;
   const ForwardScratch& scratch = tile.scratch;
   const int64_t v_dim = shape.v_dim;
   const int64_t panel = first / Width() * Width();
   const float* const from =
       scratch.out + panel * BlockEnd(v_dim) + (first - panel);
   const int64_t count = std::min<int64_t>(4, tile.rows - first);
-  const Lane* const lanes = scratch.lanes + first;
-  HWY_ALIGN float inverse[4];
+  const QueryRow* const lanes = scratch.lanes + first;
+  HWY_ALIGN float inv_sum[4];
   for (int64_t r = 0; r < 4; ++r) {
-    inverse[r] =
-        tile.part == nullptr ? InverseOf(tile, scratch.sum[first + r]) : 1.0f;
+    inv_sum[r] = tile.split_out == nullptr
+                     ? InvSumOf(tile, scratch.sum[first + r])
+                     : 1.0f;
   }
-  const QuadFactor factor{hn::Load(kQ, inverse)};
+  const QuadFactor factor{hn::Load(kQ, inv_sum)};
   if (StoresDirectly(tile)) {
     switch (shape.out.dtype) {
       case DType::kF32:
@@ -183,16 +184,16 @@ inline void StoreFour(const ForwardTile& tile, int64_t first) {
         return StoreRows<DType::kBf16>(from, v_dim, factor, lanes, count);
     }
   }
-  const FourRows stage{scratch.stage, scratch.stage_stride};
+  const FourRows staging{scratch.staging, scratch.staging_stride};
   PanelToRows(from, v_dim, factor, [&](int64_t k, const Quads& quads) HWY_ATTR {
-    stage.Store(quads, k);
+    staging.Store(quads, k);
   });
   for (int64_t r = 0; r < count; ++r) {
-    float* const row = scratch.stage + r * scratch.stage_stride;
-    if (tile.part == nullptr) {
+    float* const row = scratch.staging + r * scratch.staging_stride;
+    if (tile.split_out == nullptr) {
       StoreOut(tile, lanes[r], row);
     } else {
-      float* const to = tile.part + (first + r) * (v_dim + 2);
+      float* const to = tile.split_out + (first + r) * (v_dim + 2);
       std::copy_n(row, v_dim, to);
       to[v_dim] = scratch.max[first + r];
       to[v_dim + 1] = scratch.sum[first + r];
@@ -204,7 +205,7 @@ inline void StorePanel(const ForwardTile& tile, int64_t first) {
   const ForwardScratch& scratch = tile.scratch;
   const int64_t last = std::min<int64_t>(first + Width(), tile.rows);
   for (int64_t row = first; row < last; row += 4) StoreFour(tile, row);
-  if (tile.part != nullptr) return;
+  if (tile.split_out != nullptr) return;
   for (int64_t row = first; row < last; ++row) {
     StoreRowResult(tile, scratch.lanes[row], scratch.max[row],
                    scratch.sum[row]);
@@ -213,29 +214,29 @@ inline void StorePanel(const ForwardTile& tile, int64_t first) {
 
 // Merges the parts of every row in order and stores the results:
 //   max = greatest max, sum = sum of sums * exp(max_part - max), out likewise.
-inline void MergeParts(const ForwardTile& tile, int64_t parts) {
+inline void CombineSplits(const ForwardTile& tile, int64_t num_splits) {
   const int64_t v_dim = tile.shape->v_dim;
-  const int64_t part_floats = tile.rows * (v_dim + 2);
-  float* const out = tile.scratch.stage;
+  const int64_t split_floats = tile.rows * (v_dim + 2);
+  float* const out = tile.scratch.staging;
   for (int64_t row = 0; row < tile.rows; ++row) {
-    const float* const first = tile.part + row * (v_dim + 2);
+    const float* const first = tile.split_out + row * (v_dim + 2);
     float max = kMinusInfinity;
-    for (int64_t p = 0; p < parts; ++p) {
-      const float part_max = first[p * part_floats + v_dim];
+    for (int64_t p = 0; p < num_splits; ++p) {
+      const float part_max = first[p * split_floats + v_dim];
       max = part_max > max ? part_max : max;
     }
     const float from = max == kMinusInfinity ? 0.0f : max;
     float sum = 0;
     std::fill_n(out, v_dim, 0.0f);
-    for (int64_t p = 0; p < parts; ++p) {
-      const float* const part = first + p * part_floats;
-      const float shrink = hn::GetLane(Exp(hn::Set(kF, part[v_dim] - from)));
-      sum += shrink * part[v_dim + 1];
-      for (int64_t d = 0; d < v_dim; ++d) out[d] += shrink * part[d];
+    for (int64_t p = 0; p < num_splits; ++p) {
+      const float* const split = first + p * split_floats;
+      const float rescale = hn::GetLane(Exp(hn::Set(kF, split[v_dim] - from)));
+      sum += rescale * split[v_dim + 1];
+      for (int64_t d = 0; d < v_dim; ++d) out[d] += rescale * split[d];
     }
     if (sum == 0) std::fill_n(out, v_dim, 0.0f);
-    const float inverse = InverseOf(tile, sum);
-    for (int64_t d = 0; d < v_dim; ++d) out[d] *= inverse;
+    const float inv_sum = InvSumOf(tile, sum);
+    for (int64_t d = 0; d < v_dim; ++d) out[d] *= inv_sum;
     StoreOut(tile, tile.scratch.lanes[row], out);
     StoreRowResult(tile, tile.scratch.lanes[row], max, sum);
   }

@@ -22,33 +22,34 @@ HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
 // score = (score + bias) * factor for the keys `cols` and the rows of a panel.
-inline void AddBias(const ForwardTile& tile, const Lane* lanes, int64_t count,
-                    Range cols, float factor, float* HWY_RESTRICT scores) {
-  const ForwardShape& shape = *tile.shape;
-  const int64_t stride = tile.scratch.stage_stride;
-  float* const stage = tile.scratch.stage;
+inline void AddBias(const ForwardTile& tile, const QueryRow* lanes,
+                    int64_t count, Range cols, float factor,
+                    float* HWY_RESTRICT scores) {
+  const ForwardParams& shape = *tile.shape;
+  const int64_t stride = tile.scratch.staging_stride;
+  float* const staging = tile.scratch.staging;
   const int64_t offset =
       cols.first * shape.bias.step * shape.bias.element_bytes;
   for (int64_t first = 0; first < count; first += 4) {
     for (int64_t r = 0; r < 4; ++r) {
       // Lanes without a row repeat the last: what they get is never used.
-      const Lane& lane = lanes[std::min(first + r, count - 1)];
+      const QueryRow& lane = lanes[std::min(first + r, count - 1)];
       const int64_t last =
-          std::min(cols.last, lane.position + shape.bias_ahead);
+          std::min(cols.last, lane.position + shape.bias_reach);
       LoadRow(shape.bias, lane.bias + offset, last - cols.first,
-              stage + r * stride);
+              staging + r * stride);
     }
-    AddRowsToPanel({stage, stride}, cols.size(), factor, scores + first);
+    AddRowsToPanel({staging, stride}, cols.size(), factor, scores + first);
   }
 }
 
 // score -= slope * |distance|, or slope * sqrt(|distance|).
-inline void AddAlibi(const ForwardTile& tile, const Lane* lanes, int64_t count,
-                     Range cols, float* HWY_RESTRICT scores) {
+inline void AddAlibi(const ForwardTile& tile, const QueryRow* lanes,
+                     int64_t count, Range cols, float* HWY_RESTRICT scores) {
   HWY_ALIGN float slope[Width()];
   HWY_ALIGN float start[Width()];
   for (int64_t r = 0; r < Width(); ++r) {
-    const Lane& lane = lanes[std::min(r, count - 1)];
+    const QueryRow& lane = lanes[std::min(r, count - 1)];
     slope[r] = lane.slope;
     start[r] =
         static_cast<float>(cols.first - lane.position + tile.alibi_start);

@@ -26,8 +26,8 @@ HWY_INLINE Vector WithoutLn2s(const Vector& t, const Vector& n) {
 #if HWY_NATIVE_FMA
   return hn::NegMulAdd(n, hn::Set(kF, 0x1.62e430p-1f), t);
 #else
-  // Products round here, and that of the leading bits alone is exact; with one
-  // constant exp(-70) would err by 4e-6.
+  // GemvKernels round here, and that of the leading bits alone is exact; with
+  // one constant exp(-70) would err by 4e-6.
   const Vector rest = hn::Sub(t, hn::Mul(n, hn::Set(kF, 0x1.62e4p-1f)));
   return hn::Sub(rest, hn::Mul(n, hn::Set(kF, 0x1.7f7d1cp-20f)));
 #endif
@@ -53,7 +53,7 @@ template <int kCount>
 HWY_INLINE void ExpAll(Vector (&t)[kCount]) {
   // At -88, n is -127, for which 2^n comes out as 0.
   const Vector least = hn::Set(kF, -88.0f);
-  // Adding 1.5 * 2^23 rounds; 127 more leave 2^n's exponent in the low bits.
+  // PvArgs 1.5 * 2^23 rounds; 127 more leave 2^n's exponent in the low bits.
   const Vector magic = hn::Set(kF, 0x1.8p23f + 127.0f);
   Vector z[kCount], p[kCount];
   HWY_UNROLL_ALL
@@ -96,14 +96,14 @@ HWY_INLINE Vector Exp(const Vector& t) {
 }
 
 // The greatest of `count` scores, lane by lane; ignores NaN.
-HWY_INLINE PanelPair Top(const float* HWY_RESTRICT scores, int64_t count) {
-  PanelPair top = PanelPair::Of(kMinusInfinity);
+HWY_INLINE PanelPair BlockMax(const float* HWY_RESTRICT scores, int64_t count) {
+  PanelPair block_max = PanelPair::Of(kMinusInfinity);
   for (int64_t j = 0; j < count; ++j) {
     const PanelPair s = PanelPair::Load(scores + j * Width());
-    top.low = hn::Max(s.low, top.low);
-    top.high = hn::Max(s.high, top.high);
+    block_max.low = hn::Max(s.low, block_max.low);
+    block_max.high = hn::Max(s.high, block_max.high);
   }
-  return top;
+  return block_max;
 }
 
 // Calls body(first, keys) for all keys of [0, count) in order, so many at a
@@ -118,10 +118,10 @@ HWY_INLINE void ForKeys(int64_t count, Body body) {
   for (; j < count; ++j) body(j, std::integral_constant<int, 1>());
 }
 
-// Turns the scores of a panel into weights exp(s - from) and returns their
+// OrderedSum the scores of a panel into weights exp(s - from) and returns their
 // sums.
-HWY_INLINE PanelPair Weigh(float* HWY_RESTRICT scores, int64_t count,
-                           const PanelPair& from) {
+HWY_INLINE PanelPair ExpAndSum(float* HWY_RESTRICT scores, int64_t count,
+                               const PanelPair& from) {
   // Sums of what is in memory cost one instruction, differences two.
   const PanelPair less{hn::Neg(from.low), hn::Neg(from.high)};
   PanelPair sum = PanelPair::Of(0.0f);
@@ -147,15 +147,13 @@ HWY_INLINE PanelPair Weigh(float* HWY_RESTRICT scores, int64_t count,
 }
 
 // Weights become the integers that 8 bits hold, to nearest, ties to even.
-inline void RoundWeights(float* HWY_RESTRICT weights, int64_t count,
-                         float scale) {
+inline void RoundProbs(float* HWY_RESTRICT probs, int64_t count, float scale) {
   const Vector factor = hn::Set(kF, scale);
   const Vector least = hn::Set(kF, -128.0f);
   const Vector most = hn::Set(kF, 127.0f);
   for (int64_t n = 0; n < count * Width(); n += Lanes()) {
-    const Vector rounded =
-        hn::Round(hn::Mul(hn::Load(kF, weights + n), factor));
-    hn::Store(hn::Min(hn::Max(least, rounded), most), kF, weights + n);
+    const Vector rounded = hn::Round(hn::Mul(hn::Load(kF, probs + n), factor));
+    hn::Store(hn::Min(hn::Max(least, rounded), most), kF, probs + n);
   }
 }
 
@@ -167,39 +165,41 @@ struct PanelState {
 
   // Raises max to `top`; returns the factor by which everything summed before
   // shrinks, the sum included.
-  HWY_INLINE PanelPair Raise(const PanelPair& top) const {
+  HWY_INLINE PanelPair Raise(const PanelPair& block_max) const {
     const PanelPair was = PanelPair::Load(max);
-    const PanelPair now{hn::Max(top.low, was.low), hn::Max(top.high, was.high)};
-    const PanelPair shrink{Exp(hn::Sub(was.low, Finite(now.low))),
-                           Exp(hn::Sub(was.high, Finite(now.high)))};
+    const PanelPair now{hn::Max(block_max.low, was.low),
+                        hn::Max(block_max.high, was.high)};
+    const PanelPair rescale{Exp(hn::Sub(was.low, Finite(now.low))),
+                            Exp(hn::Sub(was.high, Finite(now.high)))};
     PanelPair total = PanelPair::Load(sum);
-    total.low = hn::Mul(total.low, shrink.low);
-    total.high = hn::Mul(total.high, shrink.high);
+    total.low = hn::Mul(total.low, rescale.low);
+    total.high = hn::Mul(total.high, rescale.high);
     now.Store(max);
     total.Store(sum);
-    return shrink;
+    return rescale;
   }
 
   // Takes in the scores of `count` keys whose greatest is `top` and turns them
   // into weights. Returns what Raise does.
-  HWY_INLINE PanelPair TakeIn(float* HWY_RESTRICT scores, int64_t count,
-                              const PanelPair& top) const {
-    const PanelPair shrink = Raise(top);
+  HWY_INLINE PanelPair OnlineSoftmax(float* HWY_RESTRICT scores, int64_t count,
+                                     const PanelPair& block_max) const {
+    const PanelPair rescale = Raise(block_max);
     const PanelPair now = PanelPair::Load(max);
     const PanelPair added =
-        Weigh(scores, count, {Finite(now.low), Finite(now.high)});
+        ExpAndSum(scores, count, {Finite(now.low), Finite(now.high)});
     PanelPair total = PanelPair::Load(sum);
     total.low = hn::Add(total.low, added.low);
     total.high = hn::Add(total.high, added.high);
     total.Store(sum);
-    return shrink;
+    return rescale;
   }
 
  private:
   // Rows that have seen nothing yet have a maximum of -inf; exp(-inf - 0) is
   // the 0 they need, where exp(-inf - -inf) would be NaN.
-  static HWY_INLINE Vector Finite(const Vector& top) {
-    return hn::IfThenZeroElse(hn::Eq(top, hn::Set(kF, kMinusInfinity)), top);
+  static HWY_INLINE Vector Finite(const Vector& block_max) {
+    return hn::IfThenZeroElse(hn::Eq(block_max, hn::Set(kF, kMinusInfinity)),
+                              block_max);
   }
 };
 

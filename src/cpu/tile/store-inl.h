@@ -32,7 +32,7 @@ HWY_INLINE int64_t StoreVectors(const float* HWY_RESTRICT from, int64_t count,
 
 // The elements of a row from `to` on = from[0 .. count), rounded once, to
 // nearest even.
-inline void StoreChannels(const RowFormat& format,
+inline void StoreChannels(const ElementFormat& format,
                           const float* HWY_RESTRICT from, int64_t count,
                           std::byte* to) {
   int64_t d = 0;

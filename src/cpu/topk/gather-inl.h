@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gathered keys as floats, one step at a time.
+// TopK keys as floats, one step at a time.
 
 #include <algorithm>
 #include <cstddef>
@@ -25,7 +25,7 @@ namespace flashacl::cpu::HWY_NAMESPACE {
 
 // Where a step's rows go: keys with their ropes behind them, and values, which
 // are nowhere else if they are the keys.
-struct GatheredRooms {
+struct KvBuffers {
   float* keys;  // [key, key_stride]
   int64_t key_stride;
   float* values;  // [key, value_stride]
@@ -33,13 +33,13 @@ struct GatheredRooms {
 };
 
 // The keys of one list, in steps of `step` keys.
-struct GatheredKeys {
-  const KeyRows* rows;
+struct ListedKeys {
+  const KvRows* rows;
   const int64_t* columns;
   int64_t count;
   int64_t step;
 
-  // The step that begins with entry `first`; empty behind the last.
+  // The step that begins with listed key `first`; empty behind the last.
   void Locate(int64_t first, KeyAddresses& at) const {
     at.step = {first, std::min(first + step, count)};
     at.absent = false;
@@ -49,13 +49,14 @@ struct GatheredKeys {
 
   // The step that is located in `at` will be needed, after about `blocks`
   // blocks of arithmetic.
-  void Expect(const KeyAddresses& at, int64_t blocks, Ahead& ahead) const {
-    ahead.Clear();
-    ExpectKeys(*rows, at, 0, 1, ahead);
-    ahead.Divide(blocks);
+  void Expect(const KeyAddresses& at, int64_t blocks,
+              PrefetchQueue& prefetch) const {
+    prefetch.Clear();
+    PrefetchKeys(*rows, at, 0, 1, prefetch);
+    prefetch.Divide(blocks);
   }
 
-  void Load(const KeyAddresses& at, const GatheredRooms& to) const {
+  void Load(const KeyAddresses& at, const KvBuffers& to) const {
     const int64_t size = at.step.size();
     for (int64_t j = 0; j < size; ++j) {
       float* const key = to.keys + j * to.key_stride;

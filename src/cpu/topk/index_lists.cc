@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scalar code: an entry costs some instructions, against at least 64
+// Scalar code: an listed key costs some instructions, against at least 64
 // multiply-adds per query row.
 #include "cpu/topk/index_lists.h"
 
@@ -11,7 +11,7 @@ namespace flashacl::cpu {
 namespace {
 
 // An index of more columns than any sequence has names no more than those.
-int64_t EntriesOfIndex(const AttentionProblem& problem) {
+int64_t KeysPerIndex(const AttentionProblem& problem) {
   int64_t widest = 1;
   for (const Sequence& sequence : problem.lengths.sequences) {
     widest = std::max(widest, sequence.columns());
@@ -21,39 +21,40 @@ int64_t EntriesOfIndex(const AttentionProblem& problem) {
 
 }  // namespace
 
-int64_t MostListed(const AttentionProblem& problem) {
-  return problem[Slot::kTopK].dims[3] * EntriesOfIndex(problem);
+int64_t MaxListedKeys(const AttentionProblem& problem) {
+  return problem[Slot::kTopK].dims[3] * KeysPerIndex(problem);
 }
 
-ColumnLists::ColumnLists(const AttentionProblem& problem,
-                         const Bindings& bindings)
+IndexLists::IndexLists(const AttentionProblem& problem,
+                       const Bindings& bindings)
     : spec_(problem[Slot::kTopK]),
       base_(bindings[Slot::kTopK]),
       gather_rows_(problem.kv.gather_rows),
-      index_entries_(EntriesOfIndex(problem)) {}
+      keys_per_index(KeysPerIndex(problem)) {}
 
-int64_t ColumnLists::IndexAt(int64_t offset) const {
+int64_t IndexLists::IndexAt(int64_t offset) const {
   return ReadIndex(spec_.dtype, base_ + offset * SizeOf(spec_.dtype));
 }
 
-int64_t ColumnLists::Fill(const ListOwner& owner, const Sequence& extent,
-                          const Band& band, const KeyRows& keys, Range entries,
-                          int64_t* columns) const {
+int64_t IndexLists::Fill(const ListOwner& owner, const Sequence& extent,
+                         const Band& band, const KvRows& keys,
+                         Range listed_keys, int64_t* columns) const {
   const int64_t list = spec_.At(
       owner.sequence, extent.queries.first + owner.position, owner.kv_head);
   const int64_t width = extent.columns();
   const int64_t indices = CeilDiv(width, gather_rows_);
   const auto seen = band.Row(owner.position, width);
-  const int64_t places = CeilDiv(entries.last, index_entries_);
+  const int64_t places = CeilDiv(listed_keys.last, keys_per_index);
   int64_t count = 0;
   for (int64_t place = 0; place < places; ++place) {
     const int64_t u = IndexAt(list + place * spec_.strides[3]);
     if (u < 0) break;
     if (u >= indices) continue;
-    // The part of the index's columns that the entries cover.
-    const int64_t from = u * gather_rows_ - place * index_entries_;
-    const Range named{std::max(u * gather_rows_, from + entries.first),
-                      std::min((u + 1) * gather_rows_, from + entries.last)};
+    // The part of the index's columns that the listed keys cover.
+    const int64_t from = u * gather_rows_ - place * keys_per_index;
+    const Range named{
+        std::max(u * gather_rows_, from + listed_keys.first),
+        std::min((u + 1) * gather_rows_, from + listed_keys.last)};
     for (const Range& range : seen) {
       const int64_t last = std::min(named.last, range.last);
       for (int64_t j = std::max(named.first, range.first); j < last; ++j) {

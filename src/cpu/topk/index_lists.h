@@ -14,9 +14,9 @@
 namespace flashacl::cpu {
 
 // The most columns any position may list, each counted as often as it is
-// listed, with those it does not see. They are its entries: an index of a list
-// stands for several.
-int64_t MostListed(const AttentionProblem& problem);
+// listed, with those it does not see. They are its listed keys: an index of a
+// list stands for several.
+int64_t MaxListedKeys(const AttentionProblem& problem);
 
 // Whose list, and what hides columns from it.
 struct ListOwner {
@@ -25,18 +25,18 @@ struct ListOwner {
   int64_t position = 0;  // of the query, in its sequence
 };
 
-class ColumnLists {
+class IndexLists {
  public:
-  ColumnLists() = default;
+  IndexLists() = default;
   // Bindings must outlive the lists; the problem need not.
-  ColumnLists(const AttentionProblem& problem, const Bindings& bindings);
+  IndexLists(const AttentionProblem& problem, const Bindings& bindings);
 
-  // Writes the columns that `entries` of the owner's list name, that exist and
-  // that `band` lets it see, in the order of the list, and returns how many
-  // they are: at most entries.size(). What follows a negative index is not
+  // Writes the columns that `listed keys` of the owner's list name, that exist
+  // and that `band` lets it see, in the order of the list, and returns how many
+  // they are: at most listed keys.size(). What follows a negative index is not
   // there.
   int64_t Fill(const ListOwner& owner, const Sequence& extent, const Band& band,
-               const KeyRows& keys, Range entries, int64_t* columns) const;
+               const KvRows& keys, Range listed_keys, int64_t* columns) const;
 
  private:
   int64_t IndexAt(int64_t offset) const;
@@ -44,7 +44,7 @@ class ColumnLists {
   TensorSpec spec_;
   const std::byte* base_ = nullptr;
   int64_t gather_rows_ = 1;
-  int64_t index_entries_ = 1;  // entries of one index
+  int64_t keys_per_index = 1;  // listed keys of one index
 };
 
 }  // namespace flashacl::cpu

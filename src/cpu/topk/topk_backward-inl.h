@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients over gathered keys, in two phases. The first has heads in lanes, as
+// Gradients over listed keys, in two phases. The first has heads in lanes, as
 // the forward direction does, and finds for one position
 //   p = exp(scale s - max) / sum,  ds = p (dp - delta),  dq = scale sum ds k
 // The second has channels in lanes and adds scale ds q and p do, summed over
@@ -41,15 +41,15 @@ inline void RowToBlocks(const float* HWY_RESTRICT row, int64_t channels,
 
 // Operands of four heads from `first` on, of which lanes without a head repeat
 // the last.
-inline void LoadFourHeads(const GradItem& item, int64_t first) {
-  const GradShape& shape = *item.shape;
-  const GradScratch& scratch = item.scratch;
+inline void LoadFourHeads(const TopKBackwardDqItem& item, int64_t first) {
+  const TopKBackwardParams& shape = *item.shape;
+  const TopKBackwardScratch& scratch = item.scratch;
   const int64_t channels = shape.channels();
-  const int64_t stride = scratch.stage_stride;
-  const FourRows queries{scratch.stage, stride};
-  const FourRows grads{scratch.stage + 4 * stride, stride};
-  std::fill_n(scratch.stage, 8 * stride, 0.0f);
-  const auto lane_of = [&](int64_t r) -> const GradLane& {
+  const int64_t stride = scratch.staging_stride;
+  const FourRows queries{scratch.staging, stride};
+  const FourRows grads{scratch.staging + 4 * stride, stride};
+  std::fill_n(scratch.staging, 8 * stride, 0.0f);
+  const auto lane_of = [&](int64_t r) -> const TopKQueryRow& {
     return scratch.lanes[std::min(first + r, shape.heads - 1)];
   };
   // Outputs are needed for delta alone; the queries' place is still free.
@@ -61,7 +61,7 @@ inline void LoadFourHeads(const GradItem& item, int64_t first) {
   DotsOfFour(queries, grads, shape.v_dim,
              scratch.rows + 2 * shape.lanes + first);
   for (int64_t r = 0; r < 4; ++r) {
-    const GradLane& lane = lane_of(r);
+    const TopKQueryRow& lane = lane_of(r);
     float* const query = queries.first + r * stride;
     std::fill_n(query, shape.v_dim, 0.0f);
     LoadRow(shape.query, lane.query, shape.qk_dim, query);
@@ -75,9 +75,9 @@ inline void LoadFourHeads(const GradItem& item, int64_t first) {
     const int64_t head = first + r;
     if (head >= shape.heads || !shape.wants_keys) continue;
     RowToBlocks(query, channels, shape.heads,
-                item.record.query + head * Width());
+                item.saved.query + head * Width());
     RowToBlocks(grads.first + r * stride, shape.v_dim, shape.heads,
-                item.record.grad_out + head * Width());
+                item.saved.grad_out + head * Width());
   }
   const int64_t panel = first / Width() * Width();
   const int64_t lane = first - panel;
@@ -86,54 +86,56 @@ inline void LoadFourHeads(const GradItem& item, int64_t first) {
               scratch.grad_out + panel * shape.v_dim + lane);
 }
 
-// All products of one panel with the keys of one step, which are entries
-// `entries` of the list.
-inline void DifferentiatePanel(const GradItem& item, Range entries,
-                               int64_t panel, Ahead& ahead) {
-  const GradShape& shape = *item.shape;
-  const GradScratch& scratch = item.scratch;
+// All products of one panel with the keys of one step, which are listed keys
+// `listed keys` of the list.
+inline void DifferentiatePanel(const TopKBackwardDqItem& item,
+                               Range listed_keys, int64_t panel,
+                               PrefetchQueue& prefetch) {
+  const TopKBackwardParams& shape = *item.shape;
+  const TopKBackwardScratch& scratch = item.scratch;
   const int64_t channels = shape.channels();
   const int64_t first = panel * Width();
-  const int64_t count = entries.size();
+  const int64_t count = listed_keys.size();
   RowProducts({scratch.keys, scratch.key_stride, count},
               scratch.query + first * channels, channels, scratch.scores,
-              ahead);
+              prefetch);
   RowProducts({scratch.values, scratch.value_stride, count},
               scratch.grad_out + first * shape.v_dim, shape.v_dim,
-              scratch.grads, ahead);
+              scratch.grads, prefetch);
   const float* const rows = scratch.rows + first;
-  const int64_t at = entries.first * shape.head_stride + first;
-  const GradRows to{shape.wants_keys ? item.record.weights + at : nullptr,
-                    shape.wants_keys ? item.record.grad_scores + at : nullptr,
+  const int64_t at = listed_keys.first * shape.head_stride + first;
+  const GradRows to{shape.wants_keys ? item.saved.probs + at : nullptr,
+                    shape.wants_keys ? item.saved.grad_scores + at : nullptr,
                     shape.head_stride, shape.head_stride - first};
   GradScores({rows, rows + shape.lanes, rows + 2 * shape.lanes}, shape.scale,
              count, to, scratch.scores, scratch.grads);
   if (!shape.wants_query) return;
   float* const grad_query = item.grad_query + first * BlockEnd(channels);
   ForBlocks(channels, [&](int64_t d, auto size) HWY_ATTR {
-    ahead.Ask();
+    prefetch.Issue();
     AddToQuery<size()>(scratch.keys + d, scratch.key_stride, scratch.grads,
                        count, grad_query + d * Width());
   });
 }
 
 // The gradients of a position's queries, from panels to their place.
-inline void StoreGradQueries(const GradItem& item) {
-  const GradShape& shape = *item.shape;
-  const GradScratch& scratch = item.scratch;
+inline void StoreGradQueries(const TopKBackwardDqItem& item) {
+  const TopKBackwardParams& shape = *item.shape;
+  const TopKBackwardScratch& scratch = item.scratch;
   const int64_t channels = shape.channels();
-  const FourRows stage{scratch.stage, scratch.stage_stride};
+  const FourRows staging{scratch.staging, scratch.staging_stride};
   for (int64_t first = 0; first < shape.heads; first += 4) {
     const int64_t panel = first / Width() * Width();
     PanelToRows(
         item.grad_query + panel * BlockEnd(channels) + (first - panel),
         channels, [](Quads&) {},
-        [&](int64_t k, const Quads& quads) HWY_ATTR { stage.Store(quads, k); });
+        [&](int64_t k, const Quads& quads)
+            HWY_ATTR { staging.Store(quads, k); });
     const int64_t last = std::min(first + 4, shape.heads);
     for (int64_t head = first; head < last; ++head) {
       const float* const row =
-          scratch.stage + (head - first) * scratch.stage_stride;
-      const GradLane& lane = scratch.lanes[head];
+          scratch.staging + (head - first) * scratch.staging_stride;
+      const TopKQueryRow& lane = scratch.lanes[head];
       if (lane.grad_query != nullptr) {
         StoreVectors(shape.grad_query, row, shape.qk_dim, lane.grad_query);
       }
@@ -145,20 +147,20 @@ inline void StoreGradQueries(const GradItem& item) {
   }
 }
 
-// The first phase: the record of a position, and the gradient of its queries.
-inline void DifferentiatePosition(const GradItem& item) {
-  const GradShape& shape = *item.shape;
-  const GradScratch& scratch = item.scratch;
-  const GatheredKeys keys{&item.keys, item.record.columns, item.count,
-                          shape.step};
-  const GatheredRooms rooms{scratch.keys, scratch.key_stride, scratch.values,
-                            scratch.value_stride};
+// The first phase: the saved pds of a position, and the gradient of its
+// queries.
+inline void DifferentiatePosition(const TopKBackwardDqItem& item) {
+  const TopKBackwardParams& shape = *item.shape;
+  const TopKBackwardScratch& scratch = item.scratch;
+  const ListedKeys keys{&item.keys, item.saved.columns, item.count, shape.step};
+  const KvBuffers buffers{scratch.keys, scratch.key_stride, scratch.values,
+                          scratch.value_stride};
   const int64_t panels = (shape.heads + Width() - 1) / Width();
   // Of a panel and a whole step.
   const int64_t blocks = BlocksOf(shape.step, shape.channels(), 0) +
                          BlocksOf(shape.step, shape.v_dim, shape.channels());
   KeyAddresses at[2];
-  Ahead ahead;
+  PrefetchQueue prefetch;
   keys.Locate(0, at[0]);
   for (int64_t head = 0; head < panels * Width(); head += 4) {
     LoadFourHeads(item, head);
@@ -168,29 +170,30 @@ inline void DifferentiatePosition(const GradItem& item) {
                 0.0f);
   }
   for (int n = 0; !at[n].step.empty(); n ^= 1) {
-    keys.Load(at[n], rooms);
+    keys.Load(at[n], buffers);
     keys.Locate(at[n].step.last, at[n ^ 1]);
-    keys.Expect(at[n ^ 1], panels * blocks, ahead);
+    keys.Expect(at[n ^ 1], panels * blocks, prefetch);
     for (int64_t p = 0; p < panels; ++p) {
-      DifferentiatePanel(item, at[n].step, p, ahead);
+      DifferentiatePanel(item, at[n].step, p, prefetch);
     }
   }
   if (item.ends && shape.wants_query) StoreGradQueries(item);
 }
 
-// The second phase: sums of a slice += what a position's columns add. A key
+// The second phase: sums of a d block += what a position's columns add. A key
 // that is listed twice gets both, one after the other.
 //
-// Some keys take all channels of the slice before the next keys do, if the rows
-// of all heads stay in a first cache meanwhile: weights are then read once, and
-// addresses found once. Otherwise one block of channels goes over all keys.
-inline void AddKeyGradients(const KeyGradItem& item) {
+// Some keys take all channels of the d block before the next keys do, if the
+// rows of all heads stay in a first cache meanwhile: weights are then read
+// once, and addresses found once. Otherwise one block of channels goes over all
+// keys.
+inline void AddKeyGradients(const DkvArgs& item) {
   const int64_t operands =
       item.query != nullptr && item.value_channels > 0 ? 2 : 1;
   const int64_t blocks = CeilDiv(item.channels, int64_t{Width()});
   const int64_t bytes = 4 * operands * item.heads * Width();
   const int64_t at_once =
-      std::clamp<int64_t>(kSliceOperandBytes / bytes, 1, blocks);
+      std::clamp<int64_t>(kDBlockOperandBytes / bytes, 1, blocks);
   for (int64_t n = 0; n < blocks; n += at_once) {
     const Range some{n, std::min(n + at_once, blocks)};
     ForBlocks(item.count, [&](int64_t j, auto size)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Wave by wave of sequences, round by round of positions: workers make the
-// records of one chunk while they add those of the chunk before to the sums.
+// RunBatch by batch of sequences, round by round of positions: workers make the
+// saved pds of one chunk while they add those of the chunk before to the sums.
 #include "cpu/topk/topk_backward.h"
 
 #include <algorithm>
@@ -24,18 +24,18 @@ Status Supports(const AttentionProblem& problem, const DeviceInfo&) {
 
 // Caches decide how work is cut. A launch must cut as planning did and does not
 // know the device, so the plan carries the step, and the rest is the problem's.
-GradCut CutOf(const Plan& plan) {
-  GradCut cut = CutGradients(plan.problem, {});
+TopKBackwardTiling CutOf(const Plan& plan) {
+  TopKBackwardTiling cut = TopKBackwardTilingOf(plan.problem, {});
   cut.step = plan.shape.cols;
   return cut;
 }
 
 void Prepare(const DeviceInfo& device, Plan& plan) {
-  const GradCut cut = CutGradients(plan.problem, device);
+  const TopKBackwardTiling cut = TopKBackwardTilingOf(plan.problem, device);
   plan.shape.cols = cut.step;
   plan.shape.rows = plan.problem.group();
   plan.slots = device.workers;
-  GradLayout(plan.problem, CutOf(plan), plan.slots, plan.workspace);
+  TopKBackwardLayout(plan.problem, CutOf(plan), plan.slots, plan.workspace);
 }
 
 // Memory that is asked for bit by bit, for writing, ahead of its use.
@@ -43,11 +43,11 @@ struct Sweep {
   const float* first;
   int64_t floats;
 
-  void Prefetch(int64_t share, int64_t shares) const {
+  void Prefetch(int64_t dkv_item, int64_t dkv_items) const {
     constexpr int64_t kLine = 16;
     const int64_t lines = CeilDiv(floats, kLine);
-    const int64_t last = lines * (share + 1) / shares;
-    for (int64_t n = lines * share / shares; n < last; ++n) {
+    const int64_t last = lines * (dkv_item + 1) / dkv_items;
+    for (int64_t n = lines * dkv_item / dkv_items; n < last; ++n) {
       __builtin_prefetch(first + n * kLine, 1, 2);
     }
   }
@@ -60,201 +60,223 @@ class Backward {
       : cut_(CutOf(plan)),
         place_(PlaceOf(plan, cut_)),
         run_(plan.problem, bindings, cut_),
-        kernels_(GatheredBackward()),
+        kernels_(TopKBackward()),
         workspace_(workspace),
         workers_(workers) {}
 
   void Run();
 
  private:
-  // Some positions of a wave, and the part of their lists that is their turn.
-  struct Round {
-    const GradWave* wave = nullptr;
+  // Some positions of a batch, and the part of their lists that is their turn.
+  struct TopKBackwardStage {
+    const TopKBackwardBatch* batch = nullptr;
     int64_t number = 0;
-    int64_t part = 0;
+    int64_t split = 0;
     Range positions;
   };
-  // A bucket and a slice of one unit of a round.
-  struct Share {
-    const GradUnit* unit = nullptr;
-    int64_t bucket = 0;
-    int64_t slice = 0;
+  // A kv block and a d block of one unit of a round.
+  struct TopKBackwardDkvItem {
+    const TopKBackwardSequenceHead* sequence_head = nullptr;
+    int64_t kv_block = 0;
+    int64_t d_block = 0;
   };
 
-  static GradPlace PlaceOf(const Plan& plan, const GradCut& cut) {
+  static TopKBackwardWorkspace PlaceOf(const Plan& plan,
+                                       const TopKBackwardTiling& cut) {
     WorkspaceLayout layout;
-    return GradLayout(plan.problem, cut, plan.slots, layout);
+    return TopKBackwardLayout(plan.problem, cut, plan.slots, layout);
   }
 
-  void Wave(const GradWave& wave);
-  Round RoundOf(const GradWave& wave, int64_t number) const;
-  std::vector<Share> SharesOf(const Round& round) const;
-  void Differentiate(const Round& round, int64_t position, int64_t slot) const;
+  void RunBatch(const TopKBackwardBatch& batch);
+  TopKBackwardStage StageOf(const TopKBackwardBatch& batch,
+                            int64_t number) const;
+  std::vector<TopKBackwardDkvItem> DkvItemsOf(
+      const TopKBackwardStage& stage) const;
+  void Differentiate(const TopKBackwardStage& stage, int64_t position,
+                     int64_t slot) const;
   // Asks for the sums of the share behind it, if there is one.
-  void Add(const Round& round, const Share& share, const Share* behind) const;
-  float* SumsOf(const Share& share) const;
-  int64_t RowsOf(const Share& share) const {
-    return std::min(cut_.bucket_rows,
-                    share.unit->rows.size() - share.bucket * cut_.bucket_rows);
+  void Add(const TopKBackwardStage& stage, const TopKBackwardDkvItem& dkv_item,
+           const TopKBackwardDkvItem* behind) const;
+  float* SumsOf(const TopKBackwardDkvItem& dkv_item) const;
+  int64_t RowsOf(const TopKBackwardDkvItem& dkv_item) const {
+    return std::min(cut_.kv_block_rows,
+                    dkv_item.sequence_head->rows.size() -
+                        dkv_item.kv_block * cut_.kv_block_rows);
   }
-  void ClearSums(const GradWave& wave) const;
-  void StoreSums(const GradWave& wave) const;
+  void ClearSums(const TopKBackwardBatch& batch) const;
+  void StoreSums(const TopKBackwardBatch& batch) const;
 
-  int64_t RecordOf(const Round& round, int64_t position) const {
-    return round.number % 2 * cut_.positions + position - round.positions.first;
+  int64_t SavedIndexOf(const TopKBackwardStage& stage, int64_t position) const {
+    return stage.number % 2 * cut_.positions + position - stage.positions.first;
   }
 
-  const GradCut cut_;
-  const GradPlace place_;
-  const GradRun run_;
-  const GatheredBackwardKernels kernels_;
+  const TopKBackwardTiling cut_;
+  const TopKBackwardWorkspace place_;
+  const TopKBackwardOperands run_;
+  const TopKBackwardKernels kernels_;
   std::byte* const workspace_;
   Workers& workers_;
 };
 
 void Backward::Run() {
-  run_.ClearRowsOfNobody();
-  for (const GradWave& wave : run_.Waves()) Wave(wave);
+  run_.ClearUnownedRows();
+  for (const TopKBackwardBatch& batch : run_.Batches()) RunBatch(batch);
 }
 
-Backward::Round Backward::RoundOf(const GradWave& wave, int64_t number) const {
-  const int64_t first = number / cut_.parts * cut_.positions;
-  return {&wave,
+Backward::TopKBackwardStage Backward::StageOf(const TopKBackwardBatch& batch,
+                                              int64_t number) const {
+  const int64_t first = number / cut_.num_splits * cut_.positions;
+  return {&batch,
           number,
-          number % cut_.parts,
-          {first, std::min(first + cut_.positions, wave.positions())}};
+          number % cut_.num_splits,
+          {first, std::min(first + cut_.positions, batch.positions())}};
 }
 
-void Backward::Wave(const GradWave& wave) {
-  ClearSums(wave);
-  const int64_t rounds = CeilDiv(wave.positions(), cut_.positions) * cut_.parts;
-  std::vector<Share> shares;
+void Backward::RunBatch(const TopKBackwardBatch& batch) {
+  ClearSums(batch);
+  const int64_t rounds =
+      CeilDiv(batch.positions(), cut_.positions) * cut_.num_splits;
+  std::vector<TopKBackwardDkvItem> dkv_items;
   for (int64_t n = 0; n <= rounds; ++n) {
-    const Round round = RoundOf(wave, n);
-    const Round before = RoundOf(wave, n - 1);
-    const int64_t positions = n < rounds ? round.positions.size() : 0;
-    const int64_t count = positions + static_cast<int64_t>(shares.size());
-    ForEachSlot(workers_, place_.slots, count, [&](int64_t slot, auto take) {
+    const TopKBackwardStage stage = StageOf(batch, n);
+    const TopKBackwardStage before = StageOf(batch, n - 1);
+    const int64_t positions = n < rounds ? stage.positions.size() : 0;
+    const int64_t count = positions + static_cast<int64_t>(dkv_items.size());
+    ForEachWorker(workers_, place_.slots, count, [&](int64_t slot, auto take) {
       int64_t item = take();
       while (item < count) {
         if (item < positions) {
-          Differentiate(round, round.positions.first + item, slot);
+          Differentiate(stage, stage.positions.first + item, slot);
           item = take();
           continue;
         }
         const int64_t next = take();
-        const Share* const shares_at = shares.data() - positions;
+        const TopKBackwardDkvItem* const shares_at =
+            dkv_items.data() - positions;
         Add(before, shares_at[item], next < count ? shares_at + next : nullptr);
         item = next;
       }
     });
-    if (n < rounds) shares = SharesOf(round);
+    if (n < rounds) dkv_items = DkvItemsOf(stage);
   }
-  StoreSums(wave);
+  StoreSums(batch);
 }
 
-std::vector<Backward::Share> Backward::SharesOf(const Round& round) const {
-  std::vector<Share> shares;
-  for (const GradUnit& unit : round.wave->units) {
-    const Range both{std::max(unit.positions.first, round.positions.first),
-                     std::min(unit.positions.last, round.positions.last)};
+std::vector<Backward::TopKBackwardDkvItem> Backward::DkvItemsOf(
+    const TopKBackwardStage& stage) const {
+  std::vector<TopKBackwardDkvItem> dkv_items;
+  for (const TopKBackwardSequenceHead& sequence_head :
+       stage.batch->sequence_heads) {
+    const Range both{
+        std::max(sequence_head.positions.first, stage.positions.first),
+        std::min(sequence_head.positions.last, stage.positions.last)};
     if (both.empty()) continue;
-    const int64_t buckets = CeilDiv(unit.rows.size(), cut_.bucket_rows);
-    for (int64_t bucket = 0; bucket < buckets; ++bucket) {
-      for (int64_t slice = 0; slice < cut_.slices(); ++slice) {
-        shares.push_back({&unit, bucket, slice});
+    const int64_t kv_blocks =
+        CeilDiv(sequence_head.rows.size(), cut_.kv_block_rows);
+    for (int64_t kv_block = 0; kv_block < kv_blocks; ++kv_block) {
+      for (int64_t d_block = 0; d_block < cut_.d_blocks(); ++d_block) {
+        dkv_items.push_back({&sequence_head, kv_block, d_block});
       }
     }
   }
-  return shares;
+  return dkv_items;
 }
 
-void Backward::Differentiate(const Round& round, int64_t position,
+void Backward::Differentiate(const TopKBackwardStage& stage, int64_t position,
                              int64_t slot) const {
-  const int64_t record = RecordOf(round, position);
-  const GradUnit& unit = round.wave->UnitOf(position);
-  GradItem item = run_.ItemOf(unit, position, place_.Scratch(workspace_, slot));
-  item.record = place_.Record(workspace_, record);
+  const int64_t saved = SavedIndexOf(stage, position);
+  const TopKBackwardSequenceHead& sequence_head =
+      stage.batch->SequenceHeadOf(position);
+  TopKBackwardDqItem item =
+      run_.ItemOf(sequence_head, position, place_.Scratch(workspace_, slot));
+  item.saved = place_.Saved(workspace_, saved);
   item.grad_query =
-      place_.GradQuery(workspace_, position - round.positions.first);
-  item.starts = round.part == 0;
-  item.ends = round.part + 1 == cut_.parts;
-  run_.ListColumns(unit, position, round.part,
-                   place_.BucketEnds(workspace_, record), item);
+      place_.GradQuery(workspace_, position - stage.positions.first);
+  item.starts = stage.split == 0;
+  item.ends = stage.split + 1 == cut_.num_splits;
+  run_.ListKeys(sequence_head, position, stage.split,
+                place_.KvBlockEnds(workspace_, saved), item);
   kernels_.differentiate(item);
 }
 
-float* Backward::SumsOf(const Share& share) const {
-  const int64_t row = share.unit->rows.first + share.bucket * cut_.bucket_rows;
-  return place_.Sums(workspace_, share.slice) + row * cut_.slice_channels;
+float* Backward::SumsOf(const TopKBackwardDkvItem& dkv_item) const {
+  const int64_t row = dkv_item.sequence_head->rows.first +
+                      dkv_item.kv_block * cut_.kv_block_rows;
+  return place_.Sums(workspace_, dkv_item.d_block) +
+         row * cut_.d_block_channels;
 }
 
-void Backward::Add(const Round& round, const Share& share,
-                   const Share* behind) const {
-  const GradShape& shape = run_.shape();
-  const bool values = share.slice >= cut_.key_slices;
+void Backward::Add(const TopKBackwardStage& stage,
+                   const TopKBackwardDkvItem& dkv_item,
+                   const TopKBackwardDkvItem* behind) const {
+  const TopKBackwardParams& shape = run_.shape();
+  const bool values = dkv_item.d_block >= cut_.key_d_blocks;
   const bool shared = place_.value_stride == 0;
-  const int64_t first = (values ? share.slice - cut_.key_slices : share.slice) *
-                        cut_.slice_channels;
-  KeyGradItem item;
+  const int64_t first =
+      (values ? dkv_item.d_block - cut_.key_d_blocks : dkv_item.d_block) *
+      cut_.d_block_channels;
+  DkvArgs item;
   item.heads = shape.heads;
   item.head_stride = shape.head_stride;
-  item.sum_stride = cut_.slice_channels;
-  item.sums = SumsOf({share.unit, 0, share.slice});
-  item.channels = std::min(cut_.slice_channels,
+  item.sum_stride = cut_.d_block_channels;
+  item.sums = SumsOf({dkv_item.sequence_head, 0, dkv_item.d_block});
+  item.channels = std::min(cut_.d_block_channels,
                            (values ? shape.v_dim : shape.channels()) - first);
   item.value_channels = values || shared ? shape.v_dim - first : 0;
   const Range positions{
-      std::max(share.unit->positions.first, round.positions.first),
-      std::min(share.unit->positions.last, round.positions.last)};
+      std::max(dkv_item.sequence_head->positions.first, stage.positions.first),
+      std::min(dkv_item.sequence_head->positions.last, stage.positions.last)};
   Sweep sweep{nullptr, 0};
   if (behind != nullptr) {
-    sweep = {SumsOf(*behind), RowsOf(*behind) * cut_.slice_channels};
+    sweep = {SumsOf(*behind), RowsOf(*behind) * cut_.d_block_channels};
   }
   for (int64_t n = positions.first; n < positions.last; ++n) {
     sweep.Prefetch(n - positions.first, positions.size());
-    const int64_t number = RecordOf(round, n);
-    const int64_t* const ends = place_.BucketEnds(workspace_, number);
-    const int64_t from = share.bucket == 0 ? 0 : ends[share.bucket - 1];
-    item.count = ends[share.bucket] - from;
+    const int64_t number = SavedIndexOf(stage, n);
+    const int64_t* const ends = place_.KvBlockEnds(workspace_, number);
+    const int64_t from =
+        dkv_item.kv_block == 0 ? 0 : ends[dkv_item.kv_block - 1];
+    item.count = ends[dkv_item.kv_block] - from;
     if (item.count == 0) continue;
-    const GradRecord record = place_.Record(workspace_, number);
-    item.columns = record.columns + from;
-    item.weights = record.weights + from * shape.head_stride;
-    item.grad_scores = record.grad_scores + from * shape.head_stride;
-    item.query = values ? nullptr : record.query + first * shape.heads;
-    item.grad_out = record.grad_out + first * shape.heads;
+    const SavedPds saved = place_.Saved(workspace_, number);
+    item.columns = saved.columns + from;
+    item.probs = saved.probs + from * shape.head_stride;
+    item.grad_scores = saved.grad_scores + from * shape.head_stride;
+    item.query = values ? nullptr : saved.query + first * shape.heads;
+    item.grad_out = saved.grad_out + first * shape.heads;
     kernels_.add_to_keys(item);
   }
 }
 
 constexpr int64_t kRowsOfShare = 64;  // that one worker clears or stores
 
-void Backward::ClearSums(const GradWave& wave) const {
-  const int64_t pieces = CeilDiv(wave.rows(), kRowsOfShare);
+void Backward::ClearSums(const TopKBackwardBatch& batch) const {
+  const int64_t pieces = CeilDiv(batch.rows(), kRowsOfShare);
   workers_.ForEach(pieces, [&](int64_t piece) {
     const int64_t first = piece * kRowsOfShare;
-    const int64_t rows = std::min(kRowsOfShare, wave.rows() - first);
-    for (int64_t slice = 0; slice < cut_.slices(); ++slice) {
-      std::fill_n(place_.Sums(workspace_, slice) + first * cut_.slice_channels,
-                  rows * cut_.slice_channels, 0.0f);
+    const int64_t rows = std::min(kRowsOfShare, batch.rows() - first);
+    for (int64_t d_block = 0; d_block < cut_.d_blocks(); ++d_block) {
+      std::fill_n(
+          place_.Sums(workspace_, d_block) + first * cut_.d_block_channels,
+          rows * cut_.d_block_channels, 0.0f);
     }
   });
 }
 
-void Backward::StoreSums(const GradWave& wave) const {
-  for (const GradUnit& unit : wave.units) {
-    const int64_t pieces = CeilDiv(unit.rows.size(), kRowsOfShare);
+void Backward::StoreSums(const TopKBackwardBatch& batch) const {
+  for (const TopKBackwardSequenceHead& sequence_head : batch.sequence_heads) {
+    const int64_t pieces = CeilDiv(sequence_head.rows.size(), kRowsOfShare);
     workers_.ForEach(pieces, [&](int64_t piece) {
       const int64_t first = piece * kRowsOfShare;
-      const int64_t last = std::min(first + kRowsOfShare, unit.rows.size());
-      for (int64_t slice = 0; slice < cut_.slices(); ++slice) {
+      const int64_t last =
+          std::min(first + kRowsOfShare, sequence_head.rows.size());
+      for (int64_t d_block = 0; d_block < cut_.d_blocks(); ++d_block) {
         for (int64_t column = first; column < last; ++column) {
           const float* const sums =
-              place_.Sums(workspace_, slice) +
-              (unit.rows.first + column) * cut_.slice_channels;
-          run_.ForPieces(unit, column, slice,
-                         [&](const RowFormat& format, int64_t from,
+              place_.Sums(workspace_, d_block) +
+              (sequence_head.rows.first + column) * cut_.d_block_channels;
+          run_.ForPieces(sequence_head, column, d_block,
+                         [&](const ElementFormat& format, int64_t from,
                              int64_t count, std::byte* to) {
                            kernels_.store_row(format, sums + from, count, to);
                          });
@@ -273,9 +295,9 @@ Status Launch(const Plan& plan, const Bindings& bindings, std::byte* workspace,
 }  // namespace
 }  // namespace cpu
 
-const Implementation kCpuGatheredBackward{.name = "cpu/backward/gathered",
-                                          .supports = cpu::Supports,
-                                          .prepare = cpu::Prepare,
-                                          .launch = cpu::Launch};
+const Implementation kCpuTopKBackward{.name = "cpu/backward/topk",
+                                      .supports = cpu::Supports,
+                                      .prepare = cpu::Prepare,
+                                      .launch = cpu::Launch};
 
 }  // namespace flashacl

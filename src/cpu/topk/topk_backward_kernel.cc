@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The backward direction over gathered keys, compiled for every instruction
+// The backward direction over listed keys, compiled for every instruction
 // set.
 #include "cpu/topk/topk_backward_kernel.h"
 
@@ -12,7 +12,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
-GatheredBackwardKernels GatheredBackwardTable() {
+TopKBackwardKernels TopKBackwardTable() {
   return {DifferentiatePosition, AddKeyGradients, StoreVectors, Width()};
 }
 }  // namespace flashacl::cpu::HWY_NAMESPACE
@@ -20,10 +20,10 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace flashacl::cpu {
-HWY_EXPORT(GatheredBackwardTable);
+HWY_EXPORT(TopKBackwardTable);
 
-GatheredBackwardKernels GatheredBackward() {
-  return HWY_DYNAMIC_DISPATCH(GatheredBackwardTable)();
+TopKBackwardKernels TopKBackward() {
+  return HWY_DYNAMIC_DISPATCH(TopKBackwardTable)();
 }
 
 }  // namespace flashacl::cpu

@@ -11,8 +11,9 @@
 namespace flashacl::cpu {
 namespace {
 
-GradShape ShapeOf(const AttentionProblem& problem, const GradCut& cut) {
-  GradShape shape;
+TopKBackwardParams ShapeOf(const AttentionProblem& problem,
+                           const TopKBackwardTiling& cut) {
+  TopKBackwardParams shape;
   shape.qk_dim = problem.qk_dim;
   shape.rope_dim = problem.rope_dim;
   shape.v_dim = problem.v_dim;
@@ -23,27 +24,30 @@ GradShape ShapeOf(const AttentionProblem& problem, const GradCut& cut) {
   shape.scale = problem.score.scale;
   shape.wants_query =
       problem.has(Slot::kGradQuery) || problem.has(Slot::kGradQueryRope);
-  shape.wants_keys = cut.slices() > 0;
-  shape.query = RowFormat(problem[Slot::kQuery]);
-  shape.query_rope = RowFormat(problem[Slot::kQueryRope]);
-  shape.out = RowFormat(problem[Slot::kOut]);
-  shape.grad_out = RowFormat(problem[Slot::kGradOut]);
-  shape.grad_query = RowFormat(problem[Slot::kGradQuery]);
-  shape.grad_query_rope = RowFormat(problem[Slot::kGradQueryRope]);
+  shape.wants_keys = cut.d_blocks() > 0;
+  shape.query = ElementFormat(problem[Slot::kQuery]);
+  shape.query_rope = ElementFormat(problem[Slot::kQueryRope]);
+  shape.out = ElementFormat(problem[Slot::kOut]);
+  shape.grad_out = ElementFormat(problem[Slot::kGradOut]);
+  shape.grad_query = ElementFormat(problem[Slot::kGradQuery]);
+  shape.grad_query_rope = ElementFormat(problem[Slot::kGradQueryRope]);
   return shape;
 }
 
 }  // namespace
 
-const GradUnit& GradWave::UnitOf(int64_t position) const {
-  return *std::upper_bound(units.begin(), units.end(), position,
-                           [](int64_t one, const GradUnit& unit) {
-                             return one < unit.positions.last;
-                           });
+const TopKBackwardSequenceHead& TopKBackwardBatch::SequenceHeadOf(
+    int64_t position) const {
+  return *std::upper_bound(
+      sequence_heads.begin(), sequence_heads.end(), position,
+      [](int64_t one, const TopKBackwardSequenceHead& sequence_head) {
+        return one < sequence_head.positions.last;
+      });
 }
 
-GradRun::GradRun(const AttentionProblem& problem, const Bindings& bindings,
-                 const GradCut& cut)
+TopKBackwardOperands::TopKBackwardOperands(const AttentionProblem& problem,
+                                           const Bindings& bindings,
+                                           const TopKBackwardTiling& cut)
     : problem_(problem),
       bindings_(bindings),
       cut_(cut),
@@ -53,27 +57,28 @@ GradRun::GradRun(const AttentionProblem& problem, const Bindings& bindings,
       lists_(problem, bindings),
       shape_(ShapeOf(problem, cut)) {}
 
-std::vector<GradWave> GradRun::Waves() const {
-  std::vector<GradWave> waves;
+std::vector<TopKBackwardBatch> TopKBackwardOperands::Batches() const {
+  std::vector<TopKBackwardBatch> batches;
   for (size_t b = 0; b < sequences_.size(); ++b) {
     const Sequence& extent = sequences_[b];
     for (int64_t g = 0; g < problem_.kv_heads; ++g) {
       const int64_t columns = extent.columns();
-      if (waves.empty() || waves.back().rows() + columns > cut_.rows) {
-        waves.emplace_back();
+      if (batches.empty() || batches.back().rows() + columns > cut_.rows) {
+        batches.emplace_back();
       }
-      GradWave& wave = waves.back();
-      const int64_t row = wave.rows(), position = wave.positions();
-      wave.units.push_back({static_cast<int64_t>(b),
-                            g,
-                            {row, row + columns},
-                            {position, position + extent.rows()}});
+      TopKBackwardBatch& batch = batches.back();
+      const int64_t row = batch.rows(), position = batch.positions();
+      batch.sequence_heads.push_back({static_cast<int64_t>(b),
+                                      g,
+                                      {row, row + columns},
+                                      {position, position + extent.rows()}});
     }
   }
-  return waves;
+  return batches;
 }
 
-bool GradRun::EveryRowIsSomebodys(Slot slot, Range Sequence::*side) const {
+bool TopKBackwardOperands::AllRowsOwned(Slot slot,
+                                        Range Sequence::*side) const {
   const TensorSpec& spec = problem_[slot];
   if (spec.strides[0] != 0 || spec.dims[0] > 1) {
     return spec.dims[0] == static_cast<int64_t>(sequences_.size()) &&
@@ -87,9 +92,9 @@ bool GradRun::EveryRowIsSomebodys(Slot slot, Range Sequence::*side) const {
   return rows == spec.dims[1];
 }
 
-void GradRun::ClearRowsOfNobody() const {
+void TopKBackwardOperands::ClearUnownedRows() const {
   const auto clear = [&](Slot slot, Range Sequence::*side) {
-    if (!problem_.has(slot) || EveryRowIsSomebodys(slot, side)) return;
+    if (!problem_.has(slot) || AllRowsOwned(slot, side)) return;
     ClearElements(problem_[slot], bindings_[slot]);
   };
   clear(Slot::kGradQuery, &Sequence::queries);
@@ -99,31 +104,33 @@ void GradRun::ClearRowsOfNobody() const {
   clear(Slot::kGradValue, &Sequence::keys);
 }
 
-std::byte* GradRun::RowAt(Slot slot, int64_t sequence, int64_t row,
-                          int64_t head) const {
+std::byte* TopKBackwardOperands::RowAt(Slot slot, int64_t sequence, int64_t row,
+                                       int64_t head) const {
   const TensorSpec& spec = problem_[slot];
   if (!spec.present()) return nullptr;
   return bindings_[slot] + spec.At(sequence, row, head) * SizeOf(spec.dtype);
 }
 
-float GradRun::StatisticAt(Slot slot, const Grid& grid, const ListOwner& owner,
-                           int64_t head) const {
+float TopKBackwardOperands::StatisticAt(Slot slot, const Grid& grid,
+                                        const ListOwner& owner,
+                                        int64_t head) const {
   const int64_t at = grid.Plane(owner.sequence, head).At(owner.position, 0);
   float value;
   std::memcpy(&value, bindings_[slot] + at * 4, sizeof(value));
   return value;
 }
 
-GradItem GradRun::ItemOf(const GradUnit& unit, int64_t position,
-                         const GradScratch& scratch) const {
-  const Sequence& extent = ExtentOf(unit);
-  const ListOwner owner{unit.sequence, unit.kv_head,
-                        position - unit.positions.first};
+TopKBackwardDqItem TopKBackwardOperands::ItemOf(
+    const TopKBackwardSequenceHead& sequence_head, int64_t position,
+    const TopKBackwardScratch& scratch) const {
+  const Sequence& extent = ExtentOf(sequence_head);
+  const ListOwner owner{sequence_head.sequence, sequence_head.kv_head,
+                        position - sequence_head.positions.first};
   const int64_t row = extent.queries.first + owner.position;
   for (int64_t h = 0; h < shape_.heads; ++h) {
-    const int64_t head = unit.kv_head * shape_.heads + h;
+    const int64_t head = sequence_head.kv_head * shape_.heads + h;
     const auto at = [&](Slot slot) {
-      return RowAt(slot, unit.sequence, row, head);
+      return RowAt(slot, sequence_head.sequence, row, head);
     };
     scratch.lanes[h] = {
         .query = at(Slot::kQuery),
@@ -135,9 +142,10 @@ GradItem GradRun::ItemOf(const GradUnit& unit, int64_t position,
         .max = StatisticAt(Slot::kRowMax, row_max_, owner, head),
         .sum = StatisticAt(Slot::kRowSum, row_sum_, owner, head)};
   }
-  GradItem item;
+  TopKBackwardDqItem item;
   item.shape = &shape_;
-  item.keys = KeyRows(problem_, bindings_, extent, unit.sequence, unit.kv_head);
+  item.keys = KvRows(problem_, bindings_, extent, sequence_head.sequence,
+                     sequence_head.kv_head);
   item.scratch = scratch;
   if (item.keys.ValuesAreKeys()) {
     item.keys.value.base = nullptr;
@@ -147,42 +155,44 @@ GradItem GradRun::ItemOf(const GradUnit& unit, int64_t position,
   return item;
 }
 
-void GradRun::ListColumns(const GradUnit& unit, int64_t position, int64_t part,
-                          int64_t* bucket_ends, GradItem& item) const {
-  const Sequence& extent = ExtentOf(unit);
-  const ListOwner owner{unit.sequence, unit.kv_head,
-                        position - unit.positions.first};
-  const Band band =
-      problem_.mask.BandOf(unit.sequence, extent.rows(), extent.columns());
+void TopKBackwardOperands::ListKeys(
+    const TopKBackwardSequenceHead& sequence_head, int64_t position,
+    int64_t split, int64_t* kv_block_ends, TopKBackwardDqItem& item) const {
+  const Sequence& extent = ExtentOf(sequence_head);
+  const ListOwner owner{sequence_head.sequence, sequence_head.kv_head,
+                        position - sequence_head.positions.first};
+  const Band band = problem_.mask.BandOf(sequence_head.sequence, extent.rows(),
+                                         extent.columns());
   const int64_t last =
-      std::min((part + 1) * cut_.entries, MostListed(problem_));
+      std::min((split + 1) * cut_.listed_keys, MaxListedKeys(problem_));
   int64_t* const listed = item.scratch.columns;
   item.count = lists_.Fill(owner, extent, band, item.keys,
-                           {part * cut_.entries, last}, listed);
-  // Sorted by counting, in the order of the list inside a bucket.
-  std::fill_n(bucket_ends, cut_.buckets, 0);
+                           {split * cut_.listed_keys, last}, listed);
+  // Sorted by counting, in the order of the list inside a kv block.
+  std::fill_n(kv_block_ends, cut_.kv_blocks, 0);
   for (int64_t n = 0; n < item.count; ++n) {
-    ++bucket_ends[listed[n] / cut_.bucket_rows];
+    ++kv_block_ends[listed[n] / cut_.kv_block_rows];
   }
   int64_t end = 0;
-  for (int64_t k = 0; k < cut_.buckets; ++k) {
-    const int64_t size = bucket_ends[k];
-    bucket_ends[k] = end;
+  for (int64_t k = 0; k < cut_.kv_blocks; ++k) {
+    const int64_t size = kv_block_ends[k];
+    kv_block_ends[k] = end;
     end += size;
   }
   for (int64_t n = 0; n < item.count; ++n) {
-    const int64_t k = listed[n] / cut_.bucket_rows;
-    item.record.columns[bucket_ends[k]++] = listed[n];
+    const int64_t k = listed[n] / cut_.kv_block_rows;
+    item.saved.columns[kv_block_ends[k]++] = listed[n];
   }
 }
 
-void GradRun::ForPieces(const GradUnit& unit, int64_t column, int64_t slice,
-                        StorePiece store) const {
-  const int64_t row = ExtentOf(unit).keys.first + column;
-  const bool value = slice >= cut_.key_slices;
+void TopKBackwardOperands::ForPieces(
+    const TopKBackwardSequenceHead& sequence_head, int64_t column,
+    int64_t d_block, StorePiece store) const {
+  const int64_t row = ExtentOf(sequence_head).keys.first + column;
+  const bool value = d_block >= cut_.key_d_blocks;
   const int64_t first =
-      (value ? slice - cut_.key_slices : slice) * cut_.slice_channels;
-  const Range channels{first, first + cut_.slice_channels};
+      (value ? d_block - cut_.key_d_blocks : d_block) * cut_.d_block_channels;
+  const Range channels{first, first + cut_.d_block_channels};
   // Of a tensor whose channel 0 is channel `start`.
   const auto piece = [&](Slot slot, int64_t start, int64_t count) {
     const TensorSpec& spec = problem_[slot];
@@ -190,9 +200,9 @@ void GradRun::ForPieces(const GradUnit& unit, int64_t column, int64_t slice,
     const Range part{std::max(channels.first, start),
                      std::min(channels.last, start + count)};
     if (part.empty()) return;
-    const RowFormat format(spec);
+    const ElementFormat format(spec);
     store(format, part.first - first, part.size(),
-          RowAt(slot, unit.sequence, row, unit.kv_head) +
+          RowAt(slot, sequence_head.sequence, row, sequence_head.kv_head) +
               (part.first - start) * format.step * format.element_bytes);
   };
   if (value) return piece(Slot::kGradValue, 0, shape_.v_dim);

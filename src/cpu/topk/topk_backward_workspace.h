@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// How backward work over gathered keys is cut, and its memory.
+// How backward work over listed keys is cut, and its memory.
 //
-// Keys get their gradients in fp32 sums, slice by slice of their channels:
-// element [slice][row][channel of the slice]. What positions add waits in their
-// records; a round makes the records of a chunk of positions, the next one adds
-// them. Its items are pairs of a bucket, consecutive rows of a sequence, and a
-// slice. Only the item's worker adds to them, position by position, so the
-// order of every sum is that of the positions, whoever works.
+// Keys get their gradients in fp32 sums, d block by d block of their channels:
+// element [d block][row][channel of the d block]. What positions add waits in
+// their saved pds; a round makes the saved pds of a chunk of positions, the
+// next one adds them. Its items are pairs of a kv block, consecutive rows of a
+// sequence, and a d block. Only the item's worker adds to them, position by
+// position, so the order of every sum is that of the positions, whoever works.
 #pragma once
 
 #include <cstddef>
@@ -20,52 +20,56 @@
 namespace flashacl::cpu {
 
 // A function of the problem and of caches alone.
-struct GradCut {
-  int64_t step = 0;       // keys of one step of a position
-  int64_t entries = 0;    // of a list, that one round takes
-  int64_t parts = 0;      // rounds until a list is done
-  int64_t positions = 0;  // of one chunk
-  int64_t rows = 0;       // that have sums at a time
-  int64_t bucket_rows = 0;
-  int64_t buckets = 0;         // of one sequence, at most
-  int64_t slice_channels = 0;  // a multiple of every panel
-  int64_t key_slices = 0;      // slices of keys and their ropes
-  int64_t value_slices = 0;    // of values of their own
-  int64_t heads = 0;           // of a position, in whole panels of any width
-  int64_t head_stride = 0;     // floats of a key's weights, in whole vectors
+struct TopKBackwardTiling {
+  int64_t step = 0;         // keys of one step of a position
+  int64_t listed_keys = 0;  // of a list, that one round takes
+  int64_t num_splits = 0;   // rounds until a list is done
+  int64_t positions = 0;    // of one chunk
+  int64_t rows = 0;         // that have sums at a time
+  int64_t kv_block_rows = 0;
+  int64_t kv_blocks = 0;         // of one sequence, at most
+  int64_t d_block_channels = 0;  // a multiple of every panel
+  int64_t key_d_blocks = 0;      // d blocks of keys and their ropes
+  int64_t value_d_blocks = 0;    // of values of their own
+  int64_t heads = 0;             // of a position, in whole panels of any width
+  int64_t head_stride = 0;       // floats of a key's weights, in whole vectors
 
-  int64_t slices() const { return key_slices + value_slices; }
+  int64_t d_blocks() const { return key_d_blocks + value_d_blocks; }
 };
 
-GradCut CutGradients(const AttentionProblem& problem, const DeviceInfo& device);
+TopKBackwardTiling TopKBackwardTilingOf(const AttentionProblem& problem,
+                                        const DeviceInfo& device);
 
-struct GradPlace {
-  GradCut cut;
+struct TopKBackwardWorkspace {
+  TopKBackwardTiling cut;
   int64_t slots = 0;
-  int64_t key_stride = 0, value_stride = 0, stage_stride = 0;
-  Region<float> query, grad_out, statistics, keys, values, scores, grads, stage;
+  int64_t key_stride = 0, value_stride = 0, staging_stride = 0;
+  Region<float> query, grad_out, statistics, keys, values, scores, grads,
+      staging;
   Region<int64_t> unsorted;
-  Region<GradLane> lanes;
+  Region<TopKQueryRow> lanes;
 
-  // Two records for every position of a chunk; sums of gradients of queries
+  // Two saved pds for every position of a chunk; sums of gradients of queries
   // once.
-  Region<float> weights, grad_scores, query_blocks, grad_out_blocks;
-  Region<int64_t> columns, bucket_ends;
+  Region<float> probs, grad_scores, query_blocks, grad_out_blocks;
+  Region<int64_t> columns, kv_block_ends;
   Region<float> grad_queries;
 
   Region<float> sums;
 
-  GradScratch Scratch(std::byte* workspace, int64_t slot) const;
-  // Record 0 to 2 * cut.positions - 1.
-  GradRecord Record(std::byte* workspace, int64_t number) const;
-  // Where each bucket's columns end in the record.
-  int64_t* BucketEnds(std::byte* workspace, int64_t number) const;
+  TopKBackwardScratch Scratch(std::byte* workspace, int64_t slot) const;
+  // Saved 0 to 2 * cut.positions - 1.
+  SavedPds Saved(std::byte* workspace, int64_t number) const;
+  // Where each kv block's columns end in the saved pds.
+  int64_t* KvBlockEnds(std::byte* workspace, int64_t number) const;
   float* GradQuery(std::byte* workspace, int64_t position) const;
-  // Of row 0 of a slice.
-  float* Sums(std::byte* workspace, int64_t slice) const;
+  // Of row 0 of a d block.
+  float* Sums(std::byte* workspace, int64_t d_block) const;
 };
 
-GradPlace GradLayout(const AttentionProblem& problem, const GradCut& cut,
-                     int64_t slots, WorkspaceLayout& layout);
+TopKBackwardWorkspace TopKBackwardLayout(const AttentionProblem& problem,
+                                         const TopKBackwardTiling& cut,
+                                         int64_t slots,
+                                         WorkspaceLayout& layout);
 
 }  // namespace flashacl::cpu

@@ -24,49 +24,48 @@ HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
 template <int kRows>
-HWY_NOINLINE void GatheredOutBlock(const float* HWY_RESTRICT values,
-                                   int64_t stride,
-                                   const float* HWY_RESTRICT weights,
-                                   int64_t count, const PanelPair& shrink,
-                                   float* HWY_RESTRICT out) {
+HWY_NOINLINE void ListedOutBlock(const float* HWY_RESTRICT values,
+                                 int64_t stride,
+                                 const float* HWY_RESTRICT probs, int64_t count,
+                                 const PanelPair& rescale,
+                                 float* HWY_RESTRICT out) {
   Sums<kRows> sums;
   sums.Load(out);
-  sums.Scale(shrink.low, shrink.high);
-  AddColumnsApart(values, stride, weights, count, sums);
+  sums.Scale(rescale.low, rescale.high);
+  AddColumnsApart(values, stride, probs, count, sums);
   sums.Store(out);
 }
 
 // The rows of one panel take in the `count` keys that are loaded.
-inline void AttendGatheredKeys(const GatheredTile& gathered, int64_t count,
-                               const Panel& panel, Ahead& ahead) {
-  const ForwardTile& tile = gathered.tile;
+inline void AttendListedKeys(const TopKTile& topk, int64_t count,
+                             const Panel& panel, PrefetchQueue& prefetch) {
+  const ForwardTile& tile = topk.tile;
   float* const scores = tile.scratch.scores;
-  const PanelPair top =
-      ScoreKeys(tile, panel, {0, count}, tile.shape->scale, ahead);
-  const PanelPair shrink = panel.state.TakeIn(scores, count, top);
+  const PanelPair block_max =
+      ScoreKeys(tile, panel, {0, count}, tile.shape->scale, prefetch);
+  const PanelPair rescale = panel.state.OnlineSoftmax(scores, count, block_max);
   ForBlocks(tile.shape->v_dim, [&](int64_t d, auto size) HWY_ATTR {
-    ahead.Ask();
-    GatheredOutBlock<size()>(gathered.values + d, gathered.value_stride, scores,
-                             count, shrink, panel.out + d * Width());
+    prefetch.Issue();
+    ListedOutBlock<size()>(topk.values + d, topk.value_stride, scores, count,
+                           rescale, panel.out + d * Width());
   });
 }
 
 // As AttendTile. A listed row is read from memory once, for all heads; those of
 // the next step are asked for while this one is computed.
-inline void AttendGathered(const GatheredTile& gathered) {
-  const ForwardTile& tile = gathered.tile;
+inline void AttendTopK(const TopKTile& topk) {
+  const ForwardTile& tile = topk.tile;
   const ForwardScratch& scratch = tile.scratch;
   const int64_t step = tile.shape->column_step;
-  const GatheredKeys keys{&tile.keys, gathered.columns, tile.cols.size(), step};
-  const GatheredRooms rooms{scratch.keys, scratch.key_stride,
-                            const_cast<float*>(gathered.values),
-                            gathered.value_stride};
+  const ListedKeys keys{&tile.keys, topk.columns, tile.cols.size(), step};
+  const KvBuffers buffers{scratch.keys, scratch.key_stride,
+                          const_cast<float*>(topk.values), topk.value_stride};
   const int64_t panels = (tile.rows + Width() - 1) / Width();
   const int64_t blocks =
       panels * BlocksOf(step, tile.shape->qk_dim + tile.shape->rope_dim,
                         tile.shape->v_dim);
   KeyAddresses at[2];
-  Ahead ahead;
+  PrefetchQueue prefetch;
   keys.Locate(0, at[0]);
   for (int64_t p = 0; p < panels; ++p) {
     LoadQueries(tile, p * Width());
@@ -74,12 +73,12 @@ inline void AttendGathered(const GatheredTile& gathered) {
     ClearOut(tile, PanelOf(tile, p * Width()));
   }
   for (int n = 0; !at[n].step.empty(); n ^= 1) {
-    keys.Load(at[n], rooms);
+    keys.Load(at[n], buffers);
     keys.Locate(at[n].step.last, at[n ^ 1]);
-    keys.Expect(at[n ^ 1], blocks, ahead);
+    keys.Expect(at[n ^ 1], blocks, prefetch);
     for (int64_t p = 0; p < panels; ++p) {
-      AttendGatheredKeys(gathered, at[n].step.size(),
-                         PanelOf(tile, p * Width()), ahead);
+      AttendListedKeys(topk, at[n].step.size(), PanelOf(tile, p * Width()),
+                       prefetch);
     }
   }
   for (int64_t p = 0; p < panels; ++p) StorePanel(tile, p * Width());

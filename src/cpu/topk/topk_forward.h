@@ -6,11 +6,11 @@
 
 namespace flashacl {
 
-// "cpu/forward/gathered": forward problems of top-k lists, whatever holds and
+// "cpu/forward/topk": forward problems of top-k lists, whatever holds and
 // encodes the keys; but those with a mask tensor, bias, dropout or 8-bit
 // queries, which no operator has together with lists. Scratch memory depends on
 // heads, channels and the length of lists alone. The same bits for any number
 // of workers.
-extern const Implementation kCpuGatheredForward;
+extern const Implementation kCpuTopKForward;
 
 }  // namespace flashacl

@@ -11,18 +11,16 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
-GatheredForwardKernels GatheredForwardTable() {
-  return {AttendGathered, MergeParts};
-}
+TopKForwardKernels TopKForwardTable() { return {AttendTopK, CombineSplits}; }
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace flashacl::cpu {
-HWY_EXPORT(GatheredForwardTable);
+HWY_EXPORT(TopKForwardTable);
 
-GatheredForwardKernels GatheredForward() {
-  return HWY_DYNAMIC_DISPATCH(GatheredForwardTable)();
+TopKForwardKernels TopKForward() {
+  return HWY_DYNAMIC_DISPATCH(TopKForwardTable)();
 }
 
 }  // namespace flashacl::cpu

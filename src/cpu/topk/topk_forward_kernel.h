@@ -9,14 +9,14 @@
 
 namespace flashacl::cpu {
 
-struct GatheredForwardKernels {
-  void (*attend)(const GatheredTile& gathered) = nullptr;
+struct TopKForwardKernels {
+  void (*attend)(const TopKTile& topk) = nullptr;
 
   // Merges the parts of tile.rows rows, of which tile.part is the first, and
   // stores the results.
-  void (*merge)(const ForwardTile& tile, int64_t parts) = nullptr;
+  void (*combine)(const ForwardTile& tile, int64_t num_splits) = nullptr;
 };
 
-GatheredForwardKernels GatheredForward();
+TopKForwardKernels TopKForward();
 
 }  // namespace flashacl::cpu

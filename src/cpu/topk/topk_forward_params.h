@@ -11,7 +11,7 @@ namespace flashacl::cpu {
 
 // As a tile of the forward direction whose keys are the listed ones, all of
 // them seen: tile.cols is {0, count}.
-struct GatheredTile {
+struct TopKTile {
   ForwardTile tile;
   const int64_t* columns = nullptr;  // tile.cols.size() of them
   // Rows of values; keys' where values are the keys.

@@ -18,7 +18,7 @@ int64_t QueryChannels(const AttentionProblem& problem) {
 }
 
 // Items with whole lists, at most.
-int64_t MostItems(const AttentionProblem& problem, int64_t rows) {
+int64_t MaxItems(const AttentionProblem& problem, int64_t rows) {
   int64_t positions = 0;
   for (const Sequence& sequence : problem.lengths.sequences) {
     positions += sequence.rows();
@@ -33,39 +33,41 @@ int64_t RowStride(int64_t channels) {
   return (lines | 1) * kLine;
 }
 
-TileShape GatheredTileShape(const AttentionProblem& problem,
-                            const DeviceInfo& device) {
+TileShape TopKTileShape(const AttentionProblem& problem,
+                        const DeviceInfo& device) {
   TileShape shape;
   shape.row_unit = 1;
-  shape.rows = std::min(problem.group(), kMostGatheredRows);
+  shape.rows = std::min(problem.group(), kMaxTopKRows);
   int64_t row_floats = RowStride(QueryChannels(problem));
   if (!problem.kv.value_is_key) row_floats += RowStride(problem.v_dim);
-  const double fitting = kGatheredShare * static_cast<double>(device.l2_bytes) /
+  const double fitting = kTopKCacheShare *
+                         static_cast<double>(device.l2_bytes) /
                          static_cast<double>(4 * row_floats);
   shape.cols =
       std::clamp(static_cast<int64_t>(fitting) / kColumnUnit * kColumnUnit,
-                 kColumnUnit, kMostColumns);
-  const int64_t entries = MostListed(problem);
-  const int64_t items = std::max<int64_t>(MostItems(problem, shape.rows), 1);
-  const int64_t parts = std::clamp<int64_t>(
-      entries / kGatheredPartEntries, 1, CeilDiv(kLeastGatheredItems, items));
-  shape.part_cols = std::max<int64_t>(CeilDiv(entries, parts), 1);
-  shape.part_rows = shape.rows;
+                 kColumnUnit, kMaxColumns);
+  const int64_t listed_keys = MaxListedKeys(problem);
+  const int64_t items = std::max<int64_t>(MaxItems(problem, shape.rows), 1);
+  const int64_t num_splits = std::clamp<int64_t>(
+      listed_keys / kMinTopKSplitKeys, 1, CeilDiv(kMinTopKItems, items));
+  shape.split_keys = std::max<int64_t>(CeilDiv(listed_keys, num_splits), 1);
+  shape.split_rows = shape.rows;
   return shape;
 }
 
-GatheredPlace GatheredLayout(const Plan& plan, WorkspaceLayout& layout) {
+TopKForwardWorkspace TopKForwardLayout(const Plan& plan,
+                                       WorkspaceLayout& layout) {
   const AttentionProblem& problem = plan.problem;
   const TileShape& shape = plan.shape;
   const int64_t channels = QueryChannels(problem);
   const int64_t rows = RoundUp(shape.rows, kWidestPanel);
   const int64_t columns = shape.cols + kColumnUnit;
   const int64_t outs = RoundUp(problem.v_dim, 4) + 8;
-  GatheredPlace place;
+  TopKForwardWorkspace place;
   place.slots = plan.slots;
   place.key_stride = RowStride(std::max(channels, problem.v_dim));
   place.value_stride = problem.kv.value_is_key ? 0 : RowStride(problem.v_dim);
-  place.stage_stride =
+  place.staging_stride =
       RowStride(std::max(channels, problem.v_dim) + kWidestPanel);
   // Blocks of four channels pass the end of the last panel by up to three.
   const int64_t behind = 4 * kWidestPanel;
@@ -78,43 +80,46 @@ GatheredPlace GatheredLayout(const Plan& plan, WorkspaceLayout& layout) {
   place.keys = floats("keys", columns * place.key_stride);
   place.values = floats("values", columns * place.value_stride);
   place.scores = floats("scores", columns * kWidestPanel);
-  place.stage = floats("rows between layouts", 4 * place.stage_stride);
-  place.codec = floats("channel factors", 2 * (channels + problem.v_dim));
-  place.lanes = layout.Reserve<Lane>("rows", place.slots * rows);
+  place.staging = floats("rows between layouts", 4 * place.staging_stride);
+  place.quant = floats("channel factors", 2 * (channels + problem.v_dim));
+  place.lanes = layout.Reserve<QueryRow>("rows", place.slots * rows);
   place.columns =
-      layout.Reserve<int64_t>("columns", place.slots * shape.part_cols);
-  const int64_t parts = CeilDiv(MostListed(problem), shape.part_cols);
-  const int64_t part_rows =
-      parts > 1 ? MostItems(problem, shape.rows) * parts * shape.rows : 0;
-  place.parts = layout.Reserve<float>("parts", part_rows * (problem.v_dim + 2));
+      layout.Reserve<int64_t>("columns", place.slots * shape.split_keys);
+  const int64_t num_splits = CeilDiv(MaxListedKeys(problem), shape.split_keys);
+  const int64_t split_rows =
+      num_splits > 1 ? MaxItems(problem, shape.rows) * num_splits * shape.rows
+                     : 0;
+  place.splits =
+      layout.Reserve<float>("splits", split_rows * (problem.v_dim + 2));
   return place;
 }
 
-GatheredTile GatheredPlace::Tile(std::byte* workspace, int64_t slot) const {
+TopKTile TopKForwardWorkspace::Tile(std::byte* workspace, int64_t slot) const {
   const auto own = [&](const auto& region) {
     const int64_t size = region.count / slots;
     return region.In(workspace).data() + slot * size;
   };
-  GatheredTile gathered;
-  ForwardScratch& scratch = gathered.tile.scratch;
+  TopKTile topk;
+  ForwardScratch& scratch = topk.tile.scratch;
   scratch.query = own(query);
   scratch.out = own(out);
   scratch.max = own(states);
   scratch.sum = scratch.max + states.count / slots / 2;
   scratch.keys = own(keys);
   scratch.scores = own(scores);
-  scratch.stage = own(stage);
-  scratch.codec = own(codec);
+  scratch.staging = own(staging);
+  scratch.quant = own(quant);
   scratch.lanes = own(lanes);
   scratch.key_stride = key_stride;
-  scratch.stage_stride = stage_stride;
+  scratch.staging_stride = staging_stride;
   const bool shared = value_stride == 0;
-  gathered.values = shared ? scratch.keys : own(values);
-  gathered.value_stride = shared ? key_stride : value_stride;
-  return gathered;
+  topk.values = shared ? scratch.keys : own(values);
+  topk.value_stride = shared ? key_stride : value_stride;
+  return topk;
 }
 
-int64_t* GatheredPlace::ColumnsOf(std::byte* workspace, int64_t slot) const {
+int64_t* TopKForwardWorkspace::ColumnsOf(std::byte* workspace,
+                                         int64_t slot) const {
   return columns.In(workspace).data() + slot * (columns.count / slots);
 }
 

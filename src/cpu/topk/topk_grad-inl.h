@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The products of the gradients over gathered keys, and the exponential
+// The products of the gradients over listed keys, and the exponential
 // between.
 
 #include <algorithm>
@@ -35,29 +35,30 @@ struct FloatRows {
 template <int kRows>
 HWY_NOINLINE void RowProductBlock(const float* HWY_RESTRICT rows,
                                   int64_t stride,
-                                  const float* HWY_RESTRICT panel, Range slice,
+                                  const float* HWY_RESTRICT panel, Range depth,
                                   float* HWY_RESTRICT products) {
   Sums<kRows> sums;
-  if (slice.first == 0) {
+  if (depth.first == 0) {
     sums.Clear();
   } else {
     sums.Load(products);
   }
-  AddRows(rows + slice.first, stride, panel + slice.first * Width(),
-          slice.size(), sums);
+  AddRows(rows + depth.first, stride, panel + depth.first * Width(),
+          depth.size(), sums);
   sums.Store(products);
 }
 
 // products[row, lane] = sum over channels of row * panel, also without any.
 // Asks for some of the next step's keys with every block.
 inline void RowProducts(const FloatRows& rows, const float* panel,
-                        int64_t channels, float* products, Ahead& ahead) {
+                        int64_t channels, float* products,
+                        PrefetchQueue& prefetch) {
   for (int64_t d = 0; d == 0 || d < channels; d += kDepth) {
-    const Range slice{d, std::min(d + kDepth, channels)};
+    const Range depth{d, std::min(d + kDepth, channels)};
     ForBlocks(rows.count, [&](int64_t j, auto size) HWY_ATTR {
-      ahead.Ask();
+      prefetch.Issue();
       RowProductBlock<size()>(rows.first + j * rows.stride, rows.stride, panel,
-                              slice, products + j * Width());
+                              depth, products + j * Width());
     });
   }
 }
@@ -76,7 +77,7 @@ HWY_INLINE Vector ExpOfAny(const Vector& t) {
 
 // Rows that GradScores writes, one per key: null if nobody asks.
 struct GradRows {
-  float* weights;
+  float* probs;
   float* grad_scores;
   int64_t stride;
   int64_t lanes;  // of the panel that there is room for: all, or one vector
@@ -85,7 +86,7 @@ struct GradRows {
 // Per lane.
 struct RowStatistics {
   const float* max;
-  const float* inverse;  // 1 / sum; 0: the row has seen nothing
+  const float* inv_sum;  // 1 / sum; 0: the row has seen nothing
   const float* delta;
 };
 
@@ -97,19 +98,19 @@ inline void GradScores(const RowStatistics& rows, float factor, int64_t count,
   const Vector scale = hn::Set(kF, factor);
   for (ptrdiff_t half = 0; half < Width(); half += Lanes()) {
     const Vector max = hn::LoadU(kF, rows.max + half);
-    const Vector inverse = hn::LoadU(kF, rows.inverse + half);
+    const Vector inv_sum = hn::LoadU(kF, rows.inv_sum + half);
     const Vector delta = hn::LoadU(kF, rows.delta + half);
-    const auto unseen = hn::Eq(inverse, hn::Zero(kF));
+    const auto unseen = hn::Eq(inv_sum, hn::Zero(kF));
     for (int64_t j = 0; j < count; ++j) {
       const Vector s = hn::Load(kF, products + j * Width() + half);
       const Vector e = ExpOfAny(hn::Sub(hn::Mul(s, scale), max));
-      const Vector p = hn::IfThenZeroElse(unseen, hn::Mul(e, inverse));
+      const Vector p = hn::IfThenZeroElse(unseen, hn::Mul(e, inv_sum));
       float* const grad = grads + j * Width() + half;
       const Vector ds =
           hn::Mul(hn::Mul(p, hn::Sub(hn::Load(kF, grad), delta)), scale);
       hn::Store(ds, kF, grad);
-      if (to.weights == nullptr || half >= to.lanes) continue;
-      hn::Store(p, kF, to.weights + j * to.stride + half);
+      if (to.probs == nullptr || half >= to.lanes) continue;
+      hn::Store(p, kF, to.probs + j * to.stride + half);
       hn::Store(ds, kF, to.grad_scores + j * to.stride + half);
     }
   }
@@ -132,7 +133,7 @@ struct SumRows {
   float* at[kRows];
   int64_t count;
 
-  HWY_INLINE SumRows(const KeyGradItem& item, int64_t first)
+  HWY_INLINE SumRows(const DkvArgs& item, int64_t first)
       : count(std::min<int64_t>(kRows, item.count - first)) {
     HWY_UNROLL_ALL
     for (int r = 0; r < kRows; ++r) {
@@ -174,13 +175,12 @@ HWY_INLINE void CutChannels(int64_t channels, Sums<kRows>& sums) {
 }
 
 // What kRows columns from `first` on get for the blocks of channels `blocks` of
-// a slice.
+// a d block.
 template <int kRows>
-HWY_NOINLINE void AddToKeys(const KeyGradItem& item, int64_t first,
-                            Range blocks) {
+HWY_NOINLINE void AddToKeys(const DkvArgs& item, int64_t first, Range blocks) {
   const int64_t block_floats = item.heads * Width();
   const float* const grad_scores = item.grad_scores + first * item.head_stride;
-  const float* const weights = item.weights + first * item.head_stride;
+  const float* const probs = item.probs + first * item.head_stride;
   const SumRows<kRows> to(item, first);
   for (int64_t n = blocks.first; n < blocks.last; ++n) {
     const int64_t channel = n * Width();
@@ -192,7 +192,7 @@ HWY_NOINLINE void AddToKeys(const KeyGradItem& item, int64_t first,
     // Behind the values, weights must not meet the zeros: inf * 0 is NaN. Sums
     // of values come first then, so that the rest of them can be dropped.
     if (values > 0) {
-      AddRows(weights, item.head_stride, item.grad_out + n * block_floats,
+      AddRows(probs, item.head_stride, item.grad_out + n * block_floats,
               item.heads, sums);
       if (values < Width()) CutChannels(values, sums);
     }
@@ -205,7 +205,7 @@ HWY_NOINLINE void AddToKeys(const KeyGradItem& item, int64_t first,
 }
 
 // Floats as elements of a row, rounded once.
-inline void StoreVectors(const RowFormat& format,
+inline void StoreVectors(const ElementFormat& format,
                          const float* HWY_RESTRICT from, int64_t count,
                          std::byte* to) {
   int64_t d = 0;

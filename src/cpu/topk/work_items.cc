@@ -6,8 +6,8 @@
 
 namespace flashacl::cpu {
 
-GatheredItems::GatheredItems(const AttentionProblem& problem,
-                             std::span<const Sequence> sequences, int64_t rows)
+WorkItems::WorkItems(const AttentionProblem& problem,
+                     std::span<const Sequence> sequences, int64_t rows)
     : kv_heads_(problem.kv_heads),
       group_(problem.group()),
       rows_(rows),
@@ -18,16 +18,17 @@ GatheredItems::GatheredItems(const AttentionProblem& problem,
   }
 }
 
-GatheredItem GatheredItems::At(int64_t number) const {
+WorkItem WorkItems::At(int64_t number) const {
   const auto behind =
       std::upper_bound(first_.begin(), first_.end(), number) - 1;
   const int64_t sequence = behind - first_.begin();
   const int64_t positions = (behind[1] - behind[0]) / (kv_heads_ * shares_);
   const int64_t local = number - *behind;
   const int64_t share = local % shares_;
-  const int64_t turn = local / shares_ % positions;
-  GatheredItem item;
-  item.owner = {sequence, local / (shares_ * positions), positions - 1 - turn};
+  const int64_t ticket = local / shares_ % positions;
+  WorkItem item;
+  item.owner = {sequence, local / (shares_ * positions),
+                positions - 1 - ticket};
   const int64_t first = item.owner.position * group_;
   item.rows = {first + share * rows_,
                first + std::min((share + 1) * rows_, group_)};

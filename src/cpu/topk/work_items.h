@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Positions as items of work over gathered keys, by number.
+// Positions as items of work over listed keys, by number.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +11,21 @@
 
 namespace flashacl::cpu {
 
-struct GatheredItem {
+struct WorkItem {
   ListOwner owner;
   Range rows;  // packed, of its sequence and kv head
 };
 
 // Sequence by sequence, kv head by kv head, the last positions first: with a
 // causal mask they see most.
-class GatheredItems {
+class WorkItems {
  public:
   // Of at most `rows` heads each.
-  GatheredItems(const AttentionProblem& problem,
-                std::span<const Sequence> sequences, int64_t rows);
+  WorkItems(const AttentionProblem& problem,
+            std::span<const Sequence> sequences, int64_t rows);
 
   int64_t count() const { return first_.back(); }
-  GatheredItem At(int64_t number) const;
+  WorkItem At(int64_t number) const;
 
  private:
   int64_t kv_heads_;

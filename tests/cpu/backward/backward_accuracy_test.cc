@@ -164,8 +164,8 @@ Operands OperandsOf(const SmallCase& small) {
 // Both are random variables; what differs in their favour or not is that tiles
 // multiply by a reciprocal and that their exp errs by a bit more than the C
 // library's.
-constexpr double kMostRms = 1.1;
-constexpr double kMostGreatest = 1.5;
+constexpr double kMaxRms = 1.1;
+constexpr double kMaxGreatest = 1.5;
 
 // Errors of the tiles' gradients and of plain ones: squares and greatest errors
 // of every set of operands, summed.
@@ -187,9 +187,9 @@ struct Pair {
   }
 
   void ExpectNoWorse(Slot slot) const {
-    EXPECT_LE(std::sqrt(tiles.squares), kMostRms * std::sqrt(plain.squares))
+    EXPECT_LE(std::sqrt(tiles.squares), kMaxRms * std::sqrt(plain.squares))
         << Name(slot) << ", " << std::sqrt(tiles.squares / plain.squares);
-    EXPECT_LE(tiles.greatest, kMostGreatest * plain.greatest)
+    EXPECT_LE(tiles.greatest, kMaxGreatest * plain.greatest)
         << Name(slot) << ", " << tiles.greatest / plain.greatest;
   }
 };

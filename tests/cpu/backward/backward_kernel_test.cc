@@ -37,13 +37,13 @@ struct GradPieces {
   int64_t width;  // channels of a panel
   int64_t rows;   // of the products
   // scalars [row of rows][sum], sums += over rows.
-  void (*query_block)(const GradProduct& product, bool careful);
+  void (*query_block)(const GradProduct& product, bool skip_masked);
   // scalars [sum][row of rows]: one panel of weights.
-  void (*key_block)(const GradProduct& product, bool careful);
-  void (*store)(const RowFormat&, const float*, int64_t count, std::byte*);
+  void (*key_block)(const GradProduct& product, bool skip_masked);
+  void (*store)(const ElementFormat&, const float*, int64_t count, std::byte*);
   // Of four rows with four others, `stride` floats apart.
   void (*dots)(float* a, float* b, int64_t stride, int64_t count, float* dots);
-  void (*weigh)(float* scores, float* grads, int64_t count, float* facts);
+  void (*softmax)(float* scores, float* grads, int64_t count, float* facts);
 };
 }  // namespace flashacl::cpu
 #endif
@@ -55,29 +55,29 @@ void DotsOf(float* a, float* b, int64_t stride, int64_t count, float* dots) {
   DotsOfFour({a, stride}, {b, stride}, count, dots);
 }
 
-void QueryBlockOf(const GradProduct& p, bool careful) {
+void QueryBlockOf(const GradProduct& p, bool skip_masked) {
   const auto block =
-      careful ? GradQueryBlock<kBig, true> : GradQueryBlock<kBig, false>;
+      skip_masked ? GradQueryBlock<kBig, true> : GradQueryBlock<kBig, false>;
   block(p.scalars, {p.rows, p.stride}, p.depth, {p.sums, p.stride});
 }
 
-void KeyBlockOf(const GradProduct& p, bool careful) {
+void KeyBlockOf(const GradProduct& p, bool skip_masked) {
   const Range all{0, kBig};
   const auto block =
-      careful ? GradKeyBlock<kBig, true> : GradKeyBlock<kBig, false>;
+      skip_masked ? GradKeyBlock<kBig, true> : GradKeyBlock<kBig, false>;
   block({p.scalars, 0, &all, p.depth}, 0, {p.rows, p.stride},
         {p.sums, p.stride});
 }
 
-void WeighOf(float* scores, float* grads, int64_t count, float* facts) {
-  WeighAndGrade(
+void ProbsOf(float* scores, float* grads, int64_t count, float* facts) {
+  ProbsAndDs(
       scores, grads, count,
       {facts, facts + Width(), facts + 2 * Width(), facts + 3 * Width()});
 }
 
 GradPieces GradPieceTable() {
   return {Width(),       kBig,   QueryBlockOf, KeyBlockOf,
-          StoreChannels, DotsOf, WeighOf};
+          StoreChannels, DotsOf, ProbsOf};
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE
@@ -132,7 +132,7 @@ class GradPiece : public ::testing::TestWithParam<int64_t> {
 TEST_P(GradPiece, QueryBlocksAreProducts) {
   const int64_t stride = 2 * pieces_.width + 16;
   for (const int64_t depth : {0, 1, 2, 13, 96}) {
-    for (const bool careful : {false, true}) {
+    for (const bool skip_masked : {false, true}) {
       const Floats scalars(depth * pieces_.width + 64, random_);
       const Floats rows(depth * stride + 64, random_);
       const Floats before(12 * stride, random_);
@@ -140,7 +140,7 @@ TEST_P(GradPiece, QueryBlocksAreProducts) {
       std::memcpy(sums.at, before.at,
                   sizeof(float) * static_cast<size_t>(12 * stride));
       const GradProduct p{scalars.at, rows.at, stride, depth, sums.at};
-      pieces_.query_block(p, careful);
+      pieces_.query_block(p, skip_masked);
       ExpectProduct(p, before, [&](int64_t k, int64_t r) {
         return scalars.at[k * pieces_.width + r];
       });
@@ -151,7 +151,7 @@ TEST_P(GradPiece, QueryBlocksAreProducts) {
 TEST_P(GradPiece, KeyBlocksAreProductsOfAsManyRowsAsThereAre) {
   const int64_t stride = pieces_.width + 16;
   for (int64_t depth = 0; depth <= pieces_.width; ++depth) {
-    for (const bool careful : {false, true}) {
+    for (const bool skip_masked : {false, true}) {
       const Floats scalars(12 * pieces_.width, random_);
       Floats rows(pieces_.width * stride + 64, random_);
       // Behind the last row anything may be.
@@ -163,7 +163,7 @@ TEST_P(GradPiece, KeyBlocksAreProductsOfAsManyRowsAsThereAre) {
       std::memcpy(sums.at, before.at,
                   sizeof(float) * static_cast<size_t>(12 * stride));
       const GradProduct p{scalars.at, rows.at, stride, depth, sums.at};
-      pieces_.key_block(p, careful);
+      pieces_.key_block(p, skip_masked);
       ExpectProduct(p, before, [&](int64_t k, int64_t r) {
         return scalars.at[r * pieces_.width + k];
       });
@@ -196,7 +196,7 @@ TEST_P(GradPiece, RowsAreStoredAsElementsRoundedOnce) {
         Floats from(64, random_);
         from.at[3] = kInfinity;
         from.at[5] = std::numeric_limits<float>::quiet_NaN();
-        RowFormat format;
+        ElementFormat format;
         format.dtype = dtype;
         format.step = step;
         format.element_bytes = SizeOf(dtype);
@@ -261,19 +261,19 @@ TEST_P(GradPiece, WeightsAndGradientsAreTheFormulas) {
       facts.at[r] = 3;
       facts.at[width + r] = 0.25f;
     }
-    std::vector<float> inner(facts.at + 3 * width, facts.at + 4 * width);
-    Floats weights(count * width);
+    std::vector<float> sum_p_dp(facts.at + 3 * width, facts.at + 4 * width);
+    Floats probs(count * width);
     Floats ds(count * width);
-    std::copy_n(scores.at, count * width, weights.at);
+    std::copy_n(scores.at, count * width, probs.at);
     std::copy_n(grads.at, count * width, ds.at);
-    pieces_.weigh(weights.at, ds.at, count, facts.at);
+    pieces_.softmax(probs.at, ds.at, count, facts.at);
     for (int64_t r = 0; r < width; ++r) {
-      double sum = double{inner[static_cast<size_t>(r)]};
+      double sum = double{sum_p_dp[static_cast<size_t>(r)]};
       for (int64_t j = 0; j < count; ++j) {
         const int64_t n = j * width + r;
         const double p = std::exp(double{scores.at[n]} - 3) / 4;
         const double delta = double{facts.at[2 * width + r]};
-        EXPECT_NEAR(weights.at[n], p, 4e-7 * p);
+        EXPECT_NEAR(probs.at[n], p, 4e-7 * p);
         EXPECT_NEAR(ds.at[n], p * (double{grads.at[n]} - delta), 1e-6 * p);
         sum += p * double{grads.at[n]};
       }

@@ -28,19 +28,19 @@ Space BackwardSpace() {
   return space;
 }
 
-TEST(BackwardRun, TilesPointWhereSpecsSay) {
+TEST(BackwardOperands, TilesPointWhereSpecsSay) {
   ForRandomProblems(
       500, BackwardSpace(), [](const AttentionProblem& p, Random& random) {
         SmallCase small(p);
         small.FillInputs(random);
         TileShape shape;
         shape.rows = random.Within(1, 40);
-        shape.part_rows = 0;
-        const BackwardRun run(p, small.bindings(), shape);
+        shape.split_rows = 0;
+        const BackwardOperands run(p, small.bindings(), shape);
         const Schedule schedule =
             BuildSchedule(ExtentOf(p, run.sequences()), shape);
-        std::vector<Lane> lanes(64);
-        std::vector<BackwardLane> grad_lanes(64);
+        std::vector<QueryRow> lanes(64);
+        std::vector<GradRow> grad_lanes(64);
         BackwardTile tile;
         tile.scores.scratch = {};
         tile.scores.scratch.lanes = lanes.data();
@@ -59,8 +59,8 @@ TEST(BackwardRun, TilesPointWhereSpecsSay) {
           };
           EXPECT_EQ(tile.scores.rows, cut.rows.size());
           for (int64_t r = 0; r < cut.rows.size(); ++r) {
-            const Lane& lane = lanes[static_cast<size_t>(r)];
-            const BackwardLane& grad = grad_lanes[static_cast<size_t>(r)];
+            const QueryRow& lane = lanes[static_cast<size_t>(r)];
+            const GradRow& grad = grad_lanes[static_cast<size_t>(r)];
             const int64_t row = extent.queries.first + lane.position;
             EXPECT_EQ((cut.rows.first + r) / p.group(), lane.position);
             EXPECT_EQ(lane.query, at(Slot::kQuery, row, lane.head));
@@ -107,15 +107,15 @@ std::set<int64_t> OwnedBy(const AttentionProblem& p,
   return owned;
 }
 
-TEST(BackwardRun, ClearsRowsOfNobodyAndNothingAround) {
+TEST(BackwardOperands, ClearsRowsOfNobodyAndNothingAround) {
   int64_t cleared = 0;
   ForRandomProblems(
       500, BackwardSpace(), [&](const AttentionProblem& p, Random& random) {
         SmallCase small(p);
         small.FillInputs(random);
-        const BackwardRun run(p, small.bindings(), TileShape{});
+        const BackwardOperands run(p, small.bindings(), TileShape{});
         const bool unseen = random.OneIn(4);
-        run.ClearRowsOfNobody(unseen);
+        run.ClearUnownedRows(unseen);
         for (const auto& [slot, side] :
              {std::pair{Slot::kGradQuery, &Sequence::queries},
               std::pair{Slot::kGradQueryRope, &Sequence::queries},

@@ -34,7 +34,7 @@ struct Piece {
 };
 
 // What a slot's tile is given, each as long as kernels of any width may touch.
-std::vector<Piece> Touched(const Plan& plan, const BackwardPlace& place,
+std::vector<Piece> Touched(const Plan& plan, const BackwardWorkspace& place,
                            const BackwardTile& tile) {
   const AttentionProblem& p = plan.problem;
   const int64_t channels = p.qk_dim + p.rope_dim;
@@ -51,8 +51,8 @@ std::vector<Piece> Touched(const Plan& plan, const BackwardPlace& place,
   };
   add("query", scores.query, rows * channels + 96);
   add("keys", scores.keys, keys * place.key_stride);
-  add("stage", scores.stage,
-      3 * place.stage_stride + std::max({channels, p.v_dim, cols + 3}));
+  add("stage", scores.staging,
+      3 * place.staging_stride + std::max({channels, p.v_dim, cols + 3}));
   add("visible", scores.visible, CeilDiv(cols, 32) * 32);
   add("kept", scores.kept, CeilDiv(cols, 32) * 32);
   add("lanes", scores.lanes, plan.shape.rows);
@@ -62,14 +62,14 @@ std::vector<Piece> Touched(const Plan& plan, const BackwardPlace& place,
   add("grad out", grad.grad_out, rows * p.v_dim + 96);
   add("values", grad.values, keys * place.value_stride);
   add("max", grad.max, rows);
-  add("inverse", grad.inverse, rows);
+  add("inverse", grad.inv_sum, rows);
   add("delta", grad.delta, rows);
-  add("inner", grad.inner, rows);
-  const int64_t weights = place.row_block * place.panel_keys;
-  add("weights", grad.weights, weights);
-  add("grad scores", grad.grad_scores, weights);
+  add("inner", grad.sum_p_dp, rows);
+  const int64_t probs = place.row_block * place.panel_keys;
+  add("weights", grad.probs, probs);
+  add("grad scores", grad.grad_scores, probs);
   add("seen", grad.seen, place.row_block / 8);
-  add("odd", grad.odd, rows / 8);
+  add("odd", grad.has_nonfinite, rows / 8);
   add("grad lanes", grad.lanes, plan.shape.rows);
   const int64_t swept = place.swept_steps * cols + 7;
   add("grad keys", grad.grad_keys, swept * place.key_stride);
@@ -84,7 +84,7 @@ TEST(BackwardScratch, NobodySharesAndEverybodyHasEnough) {
     if (p.kv.gathers()) return;
     const Plan plan = PlanOn(kCpuBackward, p, AnyDevice(random));
     WorkspaceLayout layout;
-    const BackwardPlace place = BackwardLayout(plan, layout);
+    const BackwardWorkspace place = BackwardLayout(plan, layout);
     EXPECT_EQ(layout, plan.workspace);
     // Blocks of keys may pass the end of a panel's weights by 12 and start as
     // far before.

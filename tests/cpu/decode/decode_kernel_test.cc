@@ -18,7 +18,7 @@ TEST(DecodeTargets, HaveCodeOfTheirOwn) {
   for (const int64_t target : targets) {
     const testing::OnTarget on(target);
     codes.insert(Decode().attend);
-    EXPECT_NE(Decode().merge, nullptr);
+    EXPECT_NE(Decode().combine, nullptr);
   }
   EXPECT_EQ(codes.size(), targets.size());
 }

@@ -25,19 +25,19 @@ int64_t WorkspaceOf(const std::string& line) {
 TEST(DecodeScratch, OnlyPartsGrowWithKeys) {
   const int64_t brief = WorkspaceOf("fwd f16 h=32/8 d=128 q=8x1 k=8x1024");
   EXPECT_EQ(brief, WorkspaceOf("fwd f16 h=32/8 d=128 q=8x1 k=8x1536"));
-  const int64_t parts = 1000000 / kDecodePartColumns + 1;
+  const int64_t num_splits = 1000000 / kDecodeSplitKeys + 1;
   EXPECT_LE(WorkspaceOf("fwd f16 h=32/8 d=128 q=1 k=1000000"),
-            brief + parts * 32 * (128 + 2) * 4 + 64);
+            brief + num_splits * 32 * (128 + 2) * 4 + 64);
   EXPECT_LT(brief, 2 << 20);
 }
 
 TEST(DecodeScratch, TilesHaveAllRowsOfASequence) {
-  EXPECT_EQ(MostPackedRows(ProblemOf("fwd f16 h=8/2 d=8 q=3,5,1 k=9,9,9")), 20);
+  EXPECT_EQ(MaxPackedRows(ProblemOf("fwd f16 h=8/2 d=8 q=3,5,1 k=9,9,9")), 20);
   const TileShape shape =
       DecodeTileShape(ProblemOf("fwd f16 h=8/2 d=8 q=3,5,1 k=9,9,9"));
   EXPECT_EQ(shape.rows, 20);
-  EXPECT_EQ(shape.part_rows, 20);
-  EXPECT_EQ(shape.part_cols % shape.cols, 0);
+  EXPECT_EQ(shape.split_rows, 20);
+  EXPECT_EQ(shape.split_keys % shape.cols, 0);
 }
 
 // The eight tiles of a worker share what one uses at a time, and nothing else;
@@ -46,9 +46,9 @@ TEST(DecodeScratch, OnlyTilesOfOneWorkerShare) {
   const Plan plan =
       PlanOn(kCpuDecode, ProblemOf("fwd f16 h=32/8 d=128 q=8x1 k=8x8192"), 2);
   WorkspaceLayout layout;
-  const ForwardPlace place = DecodeLayout(plan, layout);
+  const ForwardWorkspace place = DecodeLayout(plan, layout);
   ASSERT_EQ(place.slots, 16);
-  ASSERT_EQ(place.sharers, 8);
+  ASSERT_EQ(place.tiles_per_worker, 8);
   const testing::FencedBytes memory(
       RoundUp(layout.bytes(), WorkspaceLayout::kAlignmentBytes));
   for (int64_t a = 0; a < place.slots; ++a) {
@@ -57,7 +57,7 @@ TEST(DecodeScratch, OnlyTilesOfOneWorkerShare) {
       const ForwardScratch other = place.Scratch(memory.data(), b);
       const bool same = a / 8 == b / 8;
       EXPECT_EQ(one.keys == other.keys, same) << a << " " << b;
-      EXPECT_EQ(one.stage == other.stage, same) << a << " " << b;
+      EXPECT_EQ(one.staging == other.staging, same) << a << " " << b;
       EXPECT_EQ(one.visible == other.visible, same) << a << " " << b;
       EXPECT_EQ(one.kept == other.kept, same) << a << " " << b;
       EXPECT_NE(one.query, other.query);
@@ -75,24 +75,24 @@ TEST(DecodeScratch, OnlyTilesOfOneWorkerShare) {
 }
 
 TEST(DecodeScratch, HeadsGoSideBySideWhereTheirKeysLieSo) {
-  EXPECT_EQ(BundleOf(ProblemOf("fwd f16 h=32/8 d=128 q=8x1 k=8x8192")), 8);
-  EXPECT_EQ(BundleOf(ProblemOf("fwd f16 h=32 d=128 q=8x1 k=8x8192")), 32);
+  EXPECT_EQ(HeadBundleOf(ProblemOf("fwd f16 h=32/8 d=128 q=8x1 k=8x8192")), 8);
+  EXPECT_EQ(HeadBundleOf(ProblemOf("fwd f16 h=32 d=128 q=8x1 k=8x8192")), 32);
   EXPECT_EQ(
-      BundleOf(ProblemOf("fwd f16 h=32 d=128 q=8x1 k=8x8192 int8:channel")),
+      HeadBundleOf(ProblemOf("fwd f16 h=32 d=128 q=8x1 k=8x8192 int8:channel")),
       16);
-  EXPECT_EQ(BundleOf(ProblemOf("fwd f16 h=64/1 d=128 q=8x1 k=8x8192")), 1);
+  EXPECT_EQ(HeadBundleOf(ProblemOf("fwd f16 h=64/1 d=128 q=8x1 k=8x8192")), 1);
   AttentionProblem problem = ProblemOf("fwd f16 h=32/8 d=128 q=8x1 k=8x8192");
   TensorSpec& key = problem[Slot::kKey];
   key.strides = {0, 128, 65536 * 128, 1};
-  EXPECT_EQ(BundleOf(problem), 1);
+  EXPECT_EQ(HeadBundleOf(problem), 1);
   key.strides = {0, 160, 65536 * 160, 1};  // rows are longer than keys
-  EXPECT_EQ(BundleOf(problem), 1);
+  EXPECT_EQ(HeadBundleOf(problem), 1);
   key.strides = {0, 8 * 160, 160, 1};
-  EXPECT_EQ(BundleOf(problem), 8);
+  EXPECT_EQ(HeadBundleOf(problem), 8);
   problem[Slot::kValue].strides = {0, 128, 65536 * 128, 1};
-  EXPECT_EQ(BundleOf(problem), 1);
+  EXPECT_EQ(HeadBundleOf(problem), 1);
   // A short call is better shared among workers.
-  EXPECT_EQ(BundleOf(ProblemOf("fwd f16 h=32/8 d=128 q=1 k=512")), 1);
+  EXPECT_EQ(HeadBundleOf(ProblemOf("fwd f16 h=32/8 d=128 q=1 k=512")), 1);
 }
 
 }  // namespace

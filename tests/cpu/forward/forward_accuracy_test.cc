@@ -219,13 +219,13 @@ void Compare(const SmallCase& small, Findings& findings) {
 // multiply by a reciprocal, 1.08, and that exp errs by a bit and a half where
 // the C library's errs by less than one, 1.12 of row sums; with more keys sums
 // by steps gain more than that, 0.2 to 0.85.
-constexpr double kMostRms = 1.15;
-constexpr double kMostGreatest = 1.5;
+constexpr double kMaxRms = 1.15;
+constexpr double kMaxGreatest = 1.5;
 
 void ExpectNoWorse(const Pair& pair, const char* what) {
-  EXPECT_LE(pair.tiles.rms(), kMostRms * pair.plain.rms())
+  EXPECT_LE(pair.tiles.rms(), kMaxRms * pair.plain.rms())
       << what << ", " << pair.tiles.rms() / pair.plain.rms();
-  EXPECT_LE(pair.tiles.greatest, kMostGreatest * pair.plain.greatest)
+  EXPECT_LE(pair.tiles.greatest, kMaxGreatest * pair.plain.greatest)
       << what << ", " << pair.tiles.greatest / pair.plain.greatest;
 }
 

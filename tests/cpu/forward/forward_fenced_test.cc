@@ -36,7 +36,7 @@ using testing::Space;
 // One slot's scratch memory, every region by itself.
 class FencedScratch {
  public:
-  explicit FencedScratch(const ForwardPlace& place) : place_(place) {
+  explicit FencedScratch(const ForwardWorkspace& place) : place_(place) {
     scratch_.query = Own(place.query, 1);
     scratch_.out = Own(place.out, 1);
     scratch_.max = Own(place.states, 2);
@@ -44,21 +44,21 @@ class FencedScratch {
     scratch_.keys = Own(place.keys, 1);
     scratch_.values = Own(place.values, 1);
     scratch_.scores = Own(place.scores, 1);
-    scratch_.stage = Own(place.stage, 1);
-    scratch_.codec = Own(place.codec, 2);
-    scratch_.other_codec = Own(place.codec, 2);
+    scratch_.staging = Own(place.staging, 1);
+    scratch_.quant = Own(place.quant, 2);
+    scratch_.next_quant = Own(place.quant, 2);
     scratch_.visible = Own(place.bits, 2);
     scratch_.kept = Own(place.bits, 2);
     scratch_.lanes = Own(place.lanes, 2);
-    scratch_.other_lanes = Own(place.lanes, 2);
+    scratch_.next_query_rows = Own(place.lanes, 2);
     scratch_.key_stride = place.key_stride;
     scratch_.value_keys = place.value_keys;
-    scratch_.stage_stride = place.stage_stride;
-    parts_ = Own(place.parts, 1, 1);
+    scratch_.staging_stride = place.staging_stride;
+    splits_ = Own(place.splits, 1, 1);
   }
 
   const ForwardScratch& scratch() const { return scratch_; }
-  float* parts() const { return parts_; }
+  float* splits() const { return splits_; }
 
  private:
   // One of `shares` of a slot's region.
@@ -73,27 +73,27 @@ class FencedScratch {
     return memory_.back().template as<T>();
   }
 
-  const ForwardPlace& place_;
+  const ForwardWorkspace& place_;
   std::vector<FencedBytes> memory_;
   ForwardScratch scratch_{};
-  float* parts_ = nullptr;
+  float* splits_ = nullptr;
 };
 
 // What launch does, one tile after another in scratch memory of its own.
 void LaunchTileByTile(const Plan& plan, const Bindings& bindings) {
   WorkspaceLayout layout;
-  const ForwardPlace place = ForwardLayout(plan, layout);
+  const ForwardWorkspace place = ForwardLayout(plan, layout);
   const FencedScratch fenced(place);
-  const ForwardRun run(plan.problem, bindings, plan.shape);
-  run.ClearRowsOfNobody();
+  const ForwardOperands run(plan.problem, bindings, plan.shape);
+  run.ClearUnownedRows();
   const Schedule schedule =
       BuildSchedule(ExtentOf(plan.problem, run.sequences()), plan.shape);
   const ForwardKernels kernels = Forward();
   const auto tile_of = [&](int64_t n) {
     ForwardTile tile = run.TileOf(schedule.At(n), fenced.scratch());
-    if (schedule.At(n).parts > 1) {
-      tile.part =
-          fenced.parts() + schedule.PartRow(n) * (plan.problem.v_dim + 2);
+    if (schedule.At(n).num_splits > 1) {
+      tile.split_out =
+          fenced.splits() + schedule.SplitRow(n) * (plan.problem.v_dim + 2);
     }
     return tile;
   };
@@ -102,7 +102,8 @@ void LaunchTileByTile(const Plan& plan, const Bindings& bindings) {
   }
   for (int64_t n = 0; n < schedule.count(); ++n) {
     const Tile cut = schedule.At(n);
-    if (cut.parts > 1 && cut.part == 0) kernels.merge(tile_of(n), cut.parts);
+    if (cut.num_splits > 1 && cut.split == 0)
+      kernels.combine(tile_of(n), cut.num_splits);
   }
 }
 

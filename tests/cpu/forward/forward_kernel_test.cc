@@ -32,8 +32,10 @@ namespace flashacl::cpu {
 struct Pieces {
   int64_t width;  // rows of a panel
   void (*exp)(const float* from, int64_t count, float* to);
-  void (*load_row)(const RowFormat&, const std::byte*, int64_t count, float*);
-  void (*store_row)(const RowFormat&, const float*, int64_t count, std::byte*);
+  void (*load_row)(const ElementFormat&, const std::byte*, int64_t count,
+                   float*);
+  void (*store_row)(const ElementFormat&, const float*, int64_t count,
+                    std::byte*);
   // Four elements in a register.
   void (*store_quad)(DType dtype, const float* from, std::byte* to);
   void (*rows_to_panel)(float* rows, int64_t stride, int64_t count,
@@ -129,7 +131,7 @@ TEST(ForwardTargets, HaveCodeOfTheirOwn) {
     const OnTarget on(target);
     EXPECT_TRUE(attends.insert(Forward().attend).second)
         << hwy::TargetName(target);
-    EXPECT_TRUE(merges.insert(Forward().merge).second)
+    EXPECT_TRUE(merges.insert(Forward().combine).second)
         << hwy::TargetName(target);
   }
   EXPECT_FALSE(attends.empty());
@@ -194,8 +196,8 @@ void ExpectSame(float found, float expected, uint32_t from) {
   }
 }
 
-RowFormat FormatOf(DType dtype, int64_t step = 1) {
-  RowFormat format;
+ElementFormat FormatOf(DType dtype, int64_t step = 1) {
+  ElementFormat format;
   format.dtype = dtype;
   format.step = step;
   format.element_bytes = SizeOf(dtype);
@@ -236,7 +238,7 @@ TEST_P(Piece, LoadsAndStoresRowsExactly) {
        {DType::kF32, DType::kF16, DType::kBf16, DType::kI8}) {
     for (int64_t count = 0; count < 70; ++count) {
       for (const int64_t step : {1, 2, 5}) {
-        const RowFormat format = FormatOf(dtype, step);
+        const ElementFormat format = FormatOf(dtype, step);
         const int64_t size = format.element_bytes;
         const int64_t elements = count == 0 ? 0 : (count - 1) * step + 1;
         std::vector<float> row(static_cast<size_t>(count)), back(row);

@@ -35,21 +35,21 @@ TileShape SmallTiles(Random& random) {
   TileShape shape;
   shape.rows = random.Within(1, 40);
   shape.cols = random.Within(1, 40);
-  shape.part_cols = random.Within(1, 40);
+  shape.split_keys = random.Within(1, 40);
   return shape;
 }
 
 // Scratch memory for what scalar code fills.
 struct RunScratch {
-  std::vector<Lane> lanes;
-  std::vector<float> codec;
+  std::vector<QueryRow> lanes;
+  std::vector<float> quant;
   ForwardScratch scratch{};
 
   explicit RunScratch(const AttentionProblem& problem)
       : lanes(64),
-        codec(static_cast<size_t>(2 * problem.qk_dim + 2 * problem.v_dim)) {
+        quant(static_cast<size_t>(2 * problem.qk_dim + 2 * problem.v_dim)) {
     scratch.lanes = lanes.data();
-    scratch.codec = codec.data();
+    scratch.quant = quant.data();
   }
 };
 
@@ -104,8 +104,8 @@ struct Checked {
     }
   }
 
-  void ExpectLane(const Lane& lane, int64_t i, int64_t head) const {
-    const ForwardShape& shape = *tile.shape;
+  void ExpectLane(const QueryRow& lane, int64_t i, int64_t head) const {
+    const ForwardParams& shape = *tile.shape;
     EXPECT_EQ(lane.position, i);
     EXPECT_EQ(lane.head, head);
     EXPECT_EQ(lane.query, RowAt(Slot::kQuery, i, head));
@@ -136,7 +136,7 @@ struct Checked {
       }
     }
     double sink = -std::numeric_limits<double>::infinity();
-    if (problem().has(Slot::kSink) && cut.part == 0) {
+    if (problem().has(Slot::kSink) && cut.split == 0) {
       sink = small.Get(Slot::kSink, problem()[Slot::kSink].At(head));
     }
     EXPECT_EQ(double{lane.sink}, sink);
@@ -171,23 +171,23 @@ struct Checked {
     const bool shifted = !score.starts_only_first || cut.sequence == 0;
     EXPECT_EQ(tile.alibi_start,
               shifted ? score.key_start - score.query_start : 0);
-    ExpectFactors(Slot::kKeyScale, tile.keys.key.codec.scale);
-    ExpectFactors(Slot::kKeyOffset, tile.keys.key.codec.offset);
-    ExpectFactors(Slot::kValueScale, tile.keys.value.codec.scale);
-    ExpectFactors(Slot::kValueOffset, tile.keys.value.codec.offset);
-    EXPECT_EQ(tile.codec != nullptr, problem()[Slot::kOut].dtype == DType::kI8);
-    EXPECT_EQ(tile.part, nullptr);
+    ExpectFactors(Slot::kKeyScale, tile.keys.key.quant.scale);
+    ExpectFactors(Slot::kKeyOffset, tile.keys.key.quant.offset);
+    ExpectFactors(Slot::kValueScale, tile.keys.value.quant.scale);
+    ExpectFactors(Slot::kValueOffset, tile.keys.value.quant.offset);
+    EXPECT_EQ(tile.quant != nullptr, problem()[Slot::kOut].dtype == DType::kI8);
+    EXPECT_EQ(tile.split_out, nullptr);
   }
 };
 
-TEST(ForwardRun, TilesPointWhereSpecsSay) {
+TEST(ForwardOperands, TilesPointWhereSpecsSay) {
   ForRandomProblems(
       1500, ForwardSpace(), [](const AttentionProblem& p, Random& random) {
         if (p.kv.gathers()) return;
         SmallCase small(p);
         small.FillInputs(random);
         const TileShape shape = SmallTiles(random);
-        const ForwardRun run(p, small.bindings(), shape);
+        const ForwardOperands run(p, small.bindings(), shape);
         EXPECT_EQ(run.sequences(), ResolveSequences(p, small.bindings()));
         const Schedule schedule =
             BuildSchedule(ExtentOf(p, run.sequences()), shape);
@@ -201,7 +201,7 @@ TEST(ForwardRun, TilesPointWhereSpecsSay) {
 }
 
 // The factors of an 8-bit output, as the kernel finds them.
-TEST(ForwardRun, OutputFactorsAreTheHeads) {
+TEST(ForwardOperands, OutputFactorsAreTheHeads) {
   Space space = ForwardSpace();
   int64_t encoded = 0;
   ForRandomProblems(
@@ -210,16 +210,17 @@ TEST(ForwardRun, OutputFactorsAreTheHeads) {
         if (p[Slot::kOut].dtype != DType::kI8) return;
         SmallCase small(p);
         small.FillInputs(random);
-        const ForwardRun run(p, small.bindings(), {});
+        const ForwardOperands run(p, small.bindings(), {});
         const Schedule schedule =
             BuildSchedule(ExtentOf(p, run.sequences()), {});
         if (schedule.count() == 0) return;
         RunScratch room(p);
         const ForwardTile tile = run.TileOf(schedule.At(0), room.scratch);
-        ASSERT_NE(tile.codec, nullptr);
-        const OutCodec& codec = *tile.codec;
+        ASSERT_NE(tile.quant, nullptr);
+        const OutQuantParams& quant = *tile.quant;
         const auto check = [&](Slot slot, const std::byte* base,
-                               const RowFormat& format, int64_t head_bytes) {
+                               const ElementFormat& format,
+                               int64_t head_bytes) {
           if (!p.has(slot)) {
             EXPECT_EQ(base, nullptr);
             return;
@@ -233,10 +234,10 @@ TEST(ForwardRun, OutputFactorsAreTheHeads) {
             }
           }
         };
-        check(Slot::kOutScale, codec.scale, codec.scale_format,
-              codec.scale_head_bytes);
-        check(Slot::kOutOffset, codec.offset, codec.offset_format,
-              codec.offset_head_bytes);
+        check(Slot::kOutScale, quant.scale, quant.scale_format,
+              quant.scale_head_bytes);
+        check(Slot::kOutOffset, quant.offset, quant.offset_format,
+              quant.offset_head_bytes);
         ++encoded;
       });
   EXPECT_GT(encoded, testing::PartOf(50));
@@ -305,16 +306,16 @@ class Owners {
   std::vector<Owner> elements_;
 };
 
-TEST(ForwardRun, RowsOfNobodyBecomeZeroAndNothingElseIsWritten) {
+TEST(ForwardOperands, RowsOfNobodyBecomeZeroAndNothingElseIsWritten) {
   int64_t cleared = 0, kept = 0;
   ForRandomProblems(
       3000, ForwardSpace(), [&](const AttentionProblem& p, Random& random) {
         if (p.kv.gathers()) return;
         SmallCase small(p);
         small.FillInputs(random);
-        const ForwardRun run(p, small.bindings(), {});
+        const ForwardOperands run(p, small.bindings(), {});
         const std::vector<std::byte> query = small.bytes(Slot::kQuery);
-        run.ClearRowsOfNobody();
+        run.ClearUnownedRows();
         EXPECT_EQ(small.bytes(Slot::kQuery), query);
         for (const Slot slot : {Slot::kOut, Slot::kRowMax, Slot::kRowSum}) {
           if (!p.has(slot)) continue;
@@ -338,14 +339,14 @@ TEST(ForwardRun, RowsOfNobodyBecomeZeroAndNothingElseIsWritten) {
 
 // What every row's owner writes needs no clearing first: it would cost a pass
 // over the output.
-TEST(ForwardRun, NothingIsClearedWhereEveryRowHasAnOwner) {
+TEST(ForwardOperands, NothingIsClearedWhereEveryRowHasAnOwner) {
   Space space = ForwardSpace();
   space.device_lengths = space.strides = false;
   ForRandomProblems(300, space, [](const AttentionProblem& p, Random& random) {
     if (p.kv.gathers()) return;
     SmallCase small(p);
     small.FillInputs(random);
-    ForwardRun(p, small.bindings(), {}).ClearRowsOfNobody();
+    ForwardOperands(p, small.bindings(), {}).ClearUnownedRows();
     for (const double found : small.Get(Slot::kOut)) {
       EXPECT_EQ(found, kUnwritten);
     }

@@ -76,15 +76,15 @@ std::vector<Piece> Touched(const Plan& plan, const ForwardScratch& scratch,
               machine.BlockEnd(p.v_dim) * scratch.value_keys),
       PieceOf("scores", scratch.scores,
               std::max(machine.BlockEnd(cols), RoundUp(cols, 4)) * width),
-      PieceOf("stage", scratch.stage,
-              rows_of(4, scratch.stage_stride,
+      PieceOf("stage", scratch.staging,
+              rows_of(4, scratch.staging_stride,
                       RoundUp(std::max({channels, p.v_dim, cols}), 4))),
-      PieceOf("codec", scratch.codec, 2 * (p.qk_dim + p.v_dim)),
-      PieceOf("other codec", scratch.other_codec, 2 * (p.qk_dim + p.v_dim)),
+      PieceOf("codec", scratch.quant, 2 * (p.qk_dim + p.v_dim)),
+      PieceOf("other codec", scratch.next_quant, 2 * (p.qk_dim + p.v_dim)),
       PieceOf("visible", scratch.visible, words),
       PieceOf("kept", scratch.kept, words),
       PieceOf("lanes", scratch.lanes, rows),
-      PieceOf("other lanes", scratch.other_lanes, rows)};
+      PieceOf("other lanes", scratch.next_query_rows, rows)};
   return pieces;
 }
 
@@ -99,7 +99,7 @@ TEST(Scratch, NobodySharesAndEverybodyHasEnough) {
     if (!kCpuForward.supports(p, device).ok()) return;
     const Plan plan = PlanOn(kCpuForward, p, device);
     WorkspaceLayout layout;
-    const ForwardPlace place = ForwardLayout(plan, layout);
+    const ForwardWorkspace place = ForwardLayout(plan, layout);
     EXPECT_EQ(layout, plan.workspace) << "what was planned is what is found";
     // Never touched, so it may be anywhere.
     auto* const workspace = reinterpret_cast<std::byte*>(uintptr_t{1} << 32);
@@ -110,9 +110,9 @@ TEST(Scratch, NobodySharesAndEverybodyHasEnough) {
             Touched(plan, place.Scratch(workspace, slot), machine);
         all.insert(all.end(), pieces.begin(), pieces.end());
       }
-      const auto parts = place.parts.In(workspace);
-      all.push_back(PieceOf("parts", parts.data(),
-                            plan.schedule.part_rows() * (p.v_dim + 2)));
+      const auto splits = place.splits.In(workspace);
+      all.push_back(PieceOf("splits", splits.data(),
+                            plan.schedule.split_rows() * (p.v_dim + 2)));
       std::ranges::stable_sort(all, {}, &Piece::first);
       const std::byte* end = workspace;
       const char* before = "the workspace's start";
@@ -136,7 +136,7 @@ TEST(Scratch, PanelsAreAlignedToCacheLines) {
     if (!kCpuForward.supports(p, device).ok()) return;
     const Plan plan = PlanOn(kCpuForward, p, device);
     WorkspaceLayout layout;
-    const ForwardPlace place = ForwardLayout(plan, layout);
+    const ForwardWorkspace place = ForwardLayout(plan, layout);
     auto* const workspace = reinterpret_cast<std::byte*>(uintptr_t{1} << 32);
     for (int64_t slot = 0; slot < place.slots; ++slot) {
       const ForwardScratch scratch = place.Scratch(workspace, slot);
@@ -148,14 +148,15 @@ TEST(Scratch, PanelsAreAlignedToCacheLines) {
             static_cast<void*>(scratch.kept)}) {
         EXPECT_EQ(reinterpret_cast<uintptr_t>(at) % 64, 0u);
       }
-      EXPECT_EQ(
-          reinterpret_cast<uintptr_t>(scratch.other_lanes) % alignof(Lane), 0u);
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(scratch.next_query_rows) %
+                    alignof(QueryRow),
+                0u);
     }
   });
 }
 
 // Lengths on the device may be any that are no longer; a plan has room for the
-// parts of all of them.
+// splits of all of them.
 TEST(Scratch, PartsOfAnyLengthsHaveRoom) {
   Space space;
   space.backward = false;
@@ -167,16 +168,16 @@ TEST(Scratch, PartsOfAnyLengthsHaveRoom) {
         TileShape shape;
         shape.row_unit = 32;
         shape.rows = 32 * random.Within(1, 4);
-        shape.part_cols = OneOf<int64_t>(random, {1, 7, 16, 64, 128});
+        shape.split_keys = OneOf<int64_t>(random, {1, 7, 16, 64, 128});
         SmallCase small(p);
         for (int tries = 0; tries < 4; ++tries) {
           small.FillInputs(random);
           const auto sequences = ResolveSequences(p, small.bindings());
           const Schedule schedule =
               BuildSchedule(ExtentOf(p, sequences), shape);
-          EXPECT_LE(schedule.part_rows(), MostPartRows(p, shape));
+          EXPECT_LE(schedule.split_rows(), MaxSplitRows(p, shape));
           narrowed += sequences != p.lengths.sequences;
-          split += schedule.parts() > 1;
+          split += schedule.num_splits() > 1;
         }
       });
   EXPECT_GT(narrowed, 200);
@@ -189,18 +190,18 @@ TEST(Scratch, PartsOfKnownLengthsAreCountedExactly) {
   TileShape shape;
   shape.rows = 128;
   shape.row_unit = 32;
-  shape.part_cols = 1024;
-  // 12 rows in 5 parts; 160 rows are two tiles; 0 rows; one part.
+  shape.split_keys = 1024;
+  // 12 rows in 5 splits; 160 rows are two tiles; 0 rows; one part.
   EXPECT_EQ(BuildSchedule(ExtentOf(problem, problem.lengths.sequences), shape)
-                .part_rows(),
+                .split_rows(),
             12 * 5 * 2);
-  EXPECT_GE(MostPartRows(problem, shape), 12 * 5 * 2);
+  EXPECT_GE(MaxSplitRows(problem, shape), 12 * 5 * 2);
 }
 
 int64_t BytesPerSlot(const Plan& plan) {
   int64_t bytes = 0;
   for (const WorkspaceLayout::Entry& entry : plan.workspace.entries()) {
-    if (entry.name != "parts") bytes += entry.bytes;
+    if (entry.name != "splits") bytes += entry.bytes;
   }
   return bytes / plan.slots;
 }
@@ -248,14 +249,14 @@ TEST(Scratch, TilesAreWholeUnitsOfTheProblemAlone) {
     EXPECT_EQ(shape.rows % kRowUnit, 0) << shape.rows;
     EXPECT_EQ(shape.cols % kColumnUnit, 0) << shape.cols;
     EXPECT_GE(shape.rows, kRowUnit);
-    EXPECT_LE(shape.rows, kMostRows);
+    EXPECT_LE(shape.rows, kMaxRows);
     EXPECT_GE(shape.cols, kColumnUnit);
-    EXPECT_LE(shape.cols, kMostColumns);
+    EXPECT_LE(shape.cols, kMaxColumns);
     device.workers += 9;
     const TileShape again = ForwardTileShape(p, device);
     EXPECT_EQ(again.rows, shape.rows);
     EXPECT_EQ(again.cols, shape.cols);
-    EXPECT_EQ(again.part_cols, shape.part_cols);
+    EXPECT_EQ(again.split_keys, shape.split_keys);
   });
 }
 

@@ -32,11 +32,13 @@ struct MaskPieces {
                       int64_t count);
   uint32_t (*band_bits)(const Band&, int64_t i, int64_t col);
   // Returns the greatest score of each lane in `top`.
-  void (*hide)(float* scores, const uint32_t* words, int64_t count, float* top);
-  void (*mark)(float* weights, const uint32_t* words, int64_t count);
-  void (*drop)(float* weights, const uint32_t* words, int64_t count);
-  Range (*seen_by)(const Band&, const Lane* lanes, int64_t count, Range cols);
-  float (*mul_seen)(float weight, float value);
+  void (*hide)(float* scores, const uint32_t* words, int64_t count,
+               float* block_max);
+  void (*mark)(float* probs, const uint32_t* words, int64_t count);
+  void (*drop)(float* probs, const uint32_t* words, int64_t count);
+  Range (*seen_by)(const Band&, const QueryRow* lanes, int64_t count,
+                   Range cols);
+  float (*mul_seen)(float prob, float value);
 };
 }  // namespace flashacl::cpu
 #endif
@@ -44,26 +46,28 @@ struct MaskPieces {
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
-void HideOf(float* scores, const uint32_t* words, int64_t count, float* top) {
+void HideOf(float* scores, const uint32_t* words, int64_t count,
+            float* block_max) {
   const PanelPair greatest = HideScores(scores, words, count);
-  hn::StoreU(greatest.low, kF, top);
-  hn::StoreU(greatest.high, kF, top + Lanes());
+  hn::StoreU(greatest.low, kF, block_max);
+  hn::StoreU(greatest.high, kF, block_max + Lanes());
 }
 
-Range SeenByOf(const Band& band, const Lane* lanes, int64_t count, Range cols) {
+Range SeenByOf(const Band& band, const QueryRow* lanes, int64_t count,
+               Range cols) {
   Panel panel{};
   panel.lanes = lanes;
   panel.count = count;
   return SeenBy(band, panel, cols);
 }
 
-float MulSeenOf(float weight, float value) {
-  return hn::GetLane(MulSeen(hn::Set(kF, weight), hn::Set(kF, value)));
+float MulSeenOf(float prob, float value) {
+  return hn::GetLane(MulSeen(hn::Set(kF, prob), hn::Set(kF, value)));
 }
 
 MaskPieces MaskPieceTable() {
-  return {Width(),    ZeroBits,    BitsAt,   BandBits, HideOf,
-          MarkHidden, DropWeights, SeenByOf, MulSeenOf};
+  return {Width(),    ZeroBits,  BitsAt,   BandBits, HideOf,
+          MarkHidden, DropProbs, SeenByOf, MulSeenOf};
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE
@@ -79,7 +83,7 @@ using testing::FencedBytes;
 using testing::OnTarget;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr int64_t kMostKeys = 144;
+constexpr int64_t kMaxKeys = 144;
 
 class MaskBits : public ::testing::TestWithParam<int64_t> {
  protected:
@@ -165,7 +169,7 @@ TEST_P(MaskBits, PanelsTakeInWhatTheirRowsSee) {
     const Band band = AnyBand(random_);
     const int64_t group = random_.Within(1, 5);
     const int64_t packed = random_.Within(0, 500);
-    std::vector<Lane> lanes(
+    std::vector<QueryRow> lanes(
         static_cast<size_t>(random_.Within(1, pieces_.width)));
     for (size_t r = 0; r < lanes.size(); ++r) {
       lanes[r].position = (packed + static_cast<int64_t>(r)) / group;
@@ -176,7 +180,7 @@ TEST_P(MaskBits, PanelsTakeInWhatTheirRowsSee) {
         band, lanes.data(), static_cast<int64_t>(lanes.size()), cols);
     for (int64_t j = cols.first; j < cols.last; ++j) {
       const bool inside = found.first <= j && j < found.last;
-      for (const Lane& lane : lanes) {
+      for (const QueryRow& lane : lanes) {
         ASSERT_TRUE(inside || !band.Sees(lane.position, j))
             << band.lower << " " << band.upper << " " << band.prefix << ", "
             << lane.position << ", " << j;
@@ -217,13 +221,13 @@ struct MarkedPanel {
 };
 
 TEST_P(MaskBits, HiddenScoresBecomeMinusInfinity) {
-  for (int64_t count = 1; count <= kMostKeys; ++count) {
+  for (int64_t count = 1; count <= kMaxKeys; ++count) {
     const MarkedPanel panel(count, pieces_.width, random_);
     const std::vector<float> before(panel.scores,
                                     panel.scores + count * pieces_.width);
-    std::vector<float> top(static_cast<size_t>(pieces_.width));
-    pieces_.hide(panel.scores, panel.bits, count, top.data());
-    std::vector<float> greatest(top.size(), -kInfinity);
+    std::vector<float> block_max(static_cast<size_t>(pieces_.width));
+    pieces_.hide(panel.scores, panel.bits, count, block_max.data());
+    std::vector<float> greatest(block_max.size(), -kInfinity);
     for (int64_t j = 0; j < count; ++j) {
       for (int64_t lane = 0; lane < pieces_.width; ++lane) {
         const auto n = static_cast<size_t>(j * pieces_.width + lane);
@@ -233,13 +237,13 @@ TEST_P(MaskBits, HiddenScoresBecomeMinusInfinity) {
         most = std::fmax(most, expected);
       }
     }
-    EXPECT_EQ(top, greatest);
+    EXPECT_EQ(block_max, greatest);
   }
 }
 
 // Weights that are dropped, and those of hidden keys among infinite values.
 TEST_P(MaskBits, WeightsWithoutABitBecomeZero) {
-  for (int64_t count = 1; count <= kMostKeys; ++count) {
+  for (int64_t count = 1; count <= kMaxKeys; ++count) {
     for (const float other : {0.0f, -0.0f}) {
       const MarkedPanel panel(count, pieces_.width, random_);
       const std::vector<float> before(panel.scores,
@@ -260,10 +264,9 @@ TEST_P(MaskBits, WeightsWithoutABitBecomeZero) {
 // What is marked adds nothing, whatever its value; all else is multiplied.
 TEST_P(MaskBits, MarkedWeightsTimesAnythingAreZero) {
   for (const float value : {2.5f, 0.0f, kInfinity, -kInfinity, NAN}) {
-    for (const float weight : {-0.0f, 0.0f, 0.5f, 1.0f, NAN, -NAN}) {
-      const bool hidden = weight == 0 && std::signbit(weight);
-      ExpectSame(pieces_.mul_seen(weight, value), hidden ? 0 : weight * value,
-                 0);
+    for (const float prob : {-0.0f, 0.0f, 0.5f, 1.0f, NAN, -NAN}) {
+      const bool hidden = prob == 0 && std::signbit(prob);
+      ExpectSame(pieces_.mul_seen(prob, value), hidden ? 0 : prob * value, 0);
     }
   }
 }

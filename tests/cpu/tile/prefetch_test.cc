@@ -15,8 +15,8 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
-const std::byte* TakeOf(LinesAhead& ahead, int64_t lines) {
-  return ahead.Take(lines);
+const std::byte* TakeOf(LinePrefetcher& prefetch, int64_t lines) {
+  return prefetch.Take(lines);
 }
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -25,7 +25,7 @@ namespace flashacl::cpu {
 namespace {
 
 using HWY_NAMESPACE::kLineBytes;
-using HWY_NAMESPACE::LinesAhead;
+using HWY_NAMESPACE::LinePrefetcher;
 using HWY_NAMESPACE::TakeOf;
 
 struct Rows {
@@ -68,20 +68,20 @@ bool IsOf(const Rows& rows, const std::byte* at) {
          at < rows.memory.data() + rows.memory.size();
 }
 
-TEST(LinesAheadTest, HandsOutEveryLineOnce) {
+TEST(LinePrefetcherTest, HandsOutEveryLineOnce) {
   Random random(5);
   for (int rounds = 0; rounds < 3000; ++rounds) {
     const Rows rows = AnyRows(random);
     const std::vector<const std::byte*> lines = LinesOf(rows);
-    LinesAhead ahead(rows.at.data(), rows.at.data() + rows.at.size(),
-                     rows.bytes);
+    LinePrefetcher prefetch(rows.at.data(), rows.at.data() + rows.at.size(),
+                            rows.bytes);
     size_t next = 0;
-    while (ahead.any()) {
+    while (prefetch.any()) {
       ASSERT_LT(next, lines.size());
       const int64_t some = random.OneIn(9)
-                               ? random.Within(1, LinesAhead::kMostTaken)
+                               ? random.Within(1, LinePrefetcher::kMaxTaken)
                                : random.Within(1, 4);
-      const std::byte* const taken = TakeOf(ahead, some);
+      const std::byte* const taken = TakeOf(prefetch, some);
       if (IsOf(rows, taken)) {
         // All of one run of rows, to its last byte at most.
         const auto last = next + static_cast<size_t>(some) - 1;
@@ -93,23 +93,23 @@ TEST(LinesAheadTest, HandsOutEveryLineOnce) {
     }
     // The last may have been more than there was.
     EXPECT_GE(next, lines.size());
-    EXPECT_LT(next, lines.size() + LinesAhead::kMostTaken);
+    EXPECT_LT(next, lines.size() + LinePrefetcher::kMaxTaken);
   }
 }
 
-TEST(LinesAheadTest, HandsOutSomethingElseBehindTheLast) {
+TEST(LinePrefetcherTest, HandsOutSomethingElseAfterTheLast) {
   Random random(6);
   for (int rounds = 0; rounds < 300; ++rounds) {
     const Rows rows = AnyRows(random);
-    LinesAhead ahead(rows.at.data(), rows.at.data() + rows.at.size(),
-                     rows.bytes);
-    while (ahead.any()) TakeOf(ahead, 1);
+    LinePrefetcher prefetch(rows.at.data(), rows.at.data() + rows.at.size(),
+                            rows.bytes);
+    while (prefetch.any()) TakeOf(prefetch, 1);
     for (int n = 0; n < 3; ++n) {
-      EXPECT_FALSE(IsOf(rows, TakeOf(ahead, LinesAhead::kMostTaken)));
-      EXPECT_FALSE(ahead.any());
+      EXPECT_FALSE(IsOf(rows, TakeOf(prefetch, LinePrefetcher::kMaxTaken)));
+      EXPECT_FALSE(prefetch.any());
     }
   }
-  LinesAhead nothing;
+  LinePrefetcher nothing;
   EXPECT_FALSE(nothing.any());
   EXPECT_NE(TakeOf(nothing, 1), nullptr);
 }

@@ -15,12 +15,12 @@ namespace flashacl::cpu {
 namespace {
 
 using testing::ForRandomProblems;
-using testing::GatheredSpace;
+using testing::TopKSpace;
 
 // The columns of one list by definition.
 std::vector<int64_t> Named(const SmallCase& small, const ListOwner& owner,
                            const Sequence& extent, const Band& band,
-                           const KeyRows& keys) {
+                           const KvRows& keys) {
   const AttentionProblem& p = small.problem();
   const TensorSpec& list = p[Slot::kTopK];
   std::vector<int64_t> columns;
@@ -47,7 +47,7 @@ void ForLists(const SmallCase& small, Body body) {
     const Sequence& extent = sequences[static_cast<size_t>(b)];
     const Band band = p.mask.BandOf(b, extent.rows(), extent.columns());
     for (int64_t g = 0; g < p.kv_heads; ++g) {
-      const KeyRows keys(p, small.bindings(), extent, b, g);
+      const KvRows keys(p, small.bindings(), extent, b, g);
       for (int64_t i = 0; i < extent.rows(); ++i) {
         body(ListOwner{b, g, i}, extent, band, keys);
       }
@@ -55,24 +55,24 @@ void ForLists(const SmallCase& small, Body body) {
   }
 }
 
-TEST(GatheredColumns, AreThoseOfTheList) {
+TEST(IndexListsTest, AreThoseOfTheList) {
   int64_t lists = 0;
   const auto check = [&](const AttentionProblem& p, Random& random) {
     if (!p.kv.gathers()) return;
     SmallCase small(p);
     small.FillInputs(random);
     if (random.OneIn(2)) testing::SpoilLists(small, random);
-    const ColumnLists columns(p, small.bindings());
-    const int64_t most = MostListed(p);
+    const IndexLists columns(p, small.bindings());
+    const int64_t most = MaxListedKeys(p);
     ForLists(small, [&](const ListOwner& owner, const Sequence& extent,
-                        const Band& band, const KeyRows& keys) {
+                        const Band& band, const KvRows& keys) {
       const auto expected = Named(small, owner, extent, band, keys);
       std::vector<int64_t> whole(static_cast<size_t>(most));
       whole.resize(static_cast<size_t>(
           columns.Fill(owner, extent, band, keys, {0, most}, whole.data())));
       ASSERT_EQ(whole, expected);
 
-      // However the entries are cut, the parts are the whole.
+      // However the listed keys are cut, the parts are the whole.
       std::vector<int64_t> joined;
       for (int64_t first = 0; first < most;) {
         const int64_t last = std::min(most, first + random.Within(1, 9));
@@ -86,16 +86,16 @@ TEST(GatheredColumns, AreThoseOfTheList) {
       lists += !expected.empty();
     });
   };
-  ForRandomProblems(1000, GatheredSpace(Direction::kForward), check);
-  ForRandomProblems(200, GatheredSpace(Direction::kBackward), check);
+  ForRandomProblems(1000, TopKSpace(Direction::kForward), check);
+  ForRandomProblems(200, TopKSpace(Direction::kBackward), check);
   EXPECT_GT(lists, testing::PartOf(1000));
 }
 
-TEST(GatheredColumns, AnIndexNamesNoMoreThanThereIs) {
-  EXPECT_EQ(MostListed(*Parse("fwd f32 h=1 d=4 q=1 k=9 topk:3:1000")), 27);
-  EXPECT_EQ(MostListed(*Parse("fwd f32 h=1 d=4 q=1,1 k=9,40 topk:3:4")), 12)
+TEST(IndexListsTest, AnIndexNamesNoMoreThanThereIs) {
+  EXPECT_EQ(MaxListedKeys(*Parse("fwd f32 h=1 d=4 q=1 k=9 topk:3:1000")), 27);
+  EXPECT_EQ(MaxListedKeys(*Parse("fwd f32 h=1 d=4 q=1,1 k=9,40 topk:3:4")), 12)
       << "of one list";
-  EXPECT_EQ(MostListed(*Parse("fwd f32 h=1 d=4 q=1 k=9 topk:0")), 0);
+  EXPECT_EQ(MaxListedKeys(*Parse("fwd f32 h=1 d=4 q=1 k=9 topk:0")), 0);
 }
 
 }  // namespace

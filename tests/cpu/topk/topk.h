@@ -16,7 +16,7 @@
 namespace flashacl::testing {
 
 // What lists come with: no bias, dropout or gradient of a sink.
-inline Space GatheredSpace(Direction direction) {
+inline Space TopKSpace(Direction direction) {
   Space space;
   space.forward = direction == Direction::kForward;
   space.backward = !space.forward;

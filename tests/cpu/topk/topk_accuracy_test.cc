@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The law of accuracy over gathered keys: against fp64, kernels err no more
+// The law of accuracy over listed keys: against fp64, kernels err no more
 // than a plain fp32 computation with the same storage types, which sums in
 // order and rounds results once.
 #include <gtest/gtest.h>
@@ -138,8 +138,8 @@ struct Errors {
 };
 
 // Both are random variables; see accuracy_test.cc.
-constexpr double kMostRms = 1.15;
-constexpr double kMostGreatest = 1.6;
+constexpr double kMaxRms = 1.15;
+constexpr double kMaxGreatest = 1.6;
 
 void ExpectNoWorse(const SmallCase& small) {
   const Plain<double> truth(small);
@@ -151,23 +151,24 @@ void ExpectNoWorse(const SmallCase& small) {
     const std::vector<double> found = small.Get(slot);
     ASSERT_EQ(found.size(), right.size());
     Errors kernels, sums;
-    double unit = 0;
-    for (const double x : right) unit = std::max(unit, std::fabs(x));
+    double sequence_head = 0;
+    for (const double x : right)
+      sequence_head = std::max(sequence_head, std::fabs(x));
     const DType dtype = small.problem()[slot].dtype;
     for (size_t n = 0; n < right.size(); ++n) {
-      kernels.Add((found[n] - right[n]) / unit);
-      sums.Add((Rounded(dtype, double{other[n]}) - right[n]) / unit);
+      kernels.Add((found[n] - right[n]) / sequence_head);
+      sums.Add((Rounded(dtype, double{other[n]}) - right[n]) / sequence_head);
     }
-    EXPECT_LE(std::sqrt(kernels.squares), kMostRms * std::sqrt(sums.squares))
+    EXPECT_LE(std::sqrt(kernels.squares), kMaxRms * std::sqrt(sums.squares))
         << Name(slot) << ", " << std::sqrt(kernels.squares / sums.squares);
-    EXPECT_LE(kernels.greatest, kMostGreatest * sums.greatest)
+    EXPECT_LE(kernels.greatest, kMaxGreatest * sums.greatest)
         << Name(slot) << ", " << kernels.greatest / sums.greatest;
   }
 }
 
-class GatheredAccuracy : public ::testing::TestWithParam<int64_t> {};
+class TopKAccuracy : public ::testing::TestWithParam<int64_t> {};
 
-TEST_P(GatheredAccuracy, IsThatOfPlainSums) {
+TEST_P(TopKAccuracy, IsThatOfPlainSums) {
   const OnTarget target(GetParam());
   for (const Kind& kind : kKinds) {
     for (const char* start : {"fwd f32", "fwd bf16", "bwd f32", "bwd f16"}) {
@@ -192,9 +193,9 @@ TEST_P(GatheredAccuracy, IsThatOfPlainSums) {
       }
       if (small.problem().direction == Direction::kBackward) {
         RunForwardTwin(small);
-        testing::RunOn(kCpuGatheredBackward, small);
+        testing::RunOn(kCpuTopKBackward, small);
       } else {
-        testing::RunOn(kCpuGatheredForward, small);
+        testing::RunOn(kCpuTopKForward, small);
       }
       ExpectNoWorse(small);
     }
@@ -202,7 +203,7 @@ TEST_P(GatheredAccuracy, IsThatOfPlainSums) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    EveryTarget, GatheredAccuracy,
+    EveryTarget, TopKAccuracy,
     ::testing::ValuesIn(testing::TargetsHere(ForwardTargets())),
     testing::TargetTestName);
 

@@ -25,13 +25,13 @@ using testing::ExpectStaysInside;
 using testing::FencedBytes;
 using testing::FencedTensors;
 using testing::ForRandomProblems;
-using testing::GatheredSpace;
 using testing::OnTarget;
+using testing::TopKSpace;
 
 // Memory of one item, every region by itself.
 class FencedItem {
  public:
-  explicit FencedItem(const GradPlace& place) : place_(place) {
+  explicit FencedItem(const TopKBackwardWorkspace& place) : place_(place) {
     scratch_.query = Own(place.query, place.slots);
     scratch_.grad_out = Own(place.grad_out, place.slots);
     scratch_.rows = Own(place.statistics, place.slots);
@@ -40,24 +40,24 @@ class FencedItem {
     scratch_.values = shared ? scratch_.keys : Own(place.values, place.slots);
     scratch_.scores = Own(place.scores, place.slots);
     scratch_.grads = Own(place.grads, place.slots);
-    scratch_.stage = Own(place.stage, place.slots);
+    scratch_.staging = Own(place.staging, place.slots);
     scratch_.columns = Own(place.unsorted, place.slots);
     scratch_.lanes = Own(place.lanes, place.slots);
     scratch_.key_stride = place.key_stride;
     scratch_.value_stride = shared ? place.key_stride : place.value_stride;
-    scratch_.stage_stride = place.stage_stride;
-    const int64_t records = 2 * place.cut.positions;
-    record_.columns = Own(place.columns, records);
-    record_.weights = Own(place.weights, records);
-    record_.grad_scores = Own(place.grad_scores, records);
-    record_.query = Own(place.query_blocks, records);
-    record_.grad_out = Own(place.grad_out_blocks, records);
+    scratch_.staging_stride = place.staging_stride;
+    const int64_t saved_count = 2 * place.cut.positions;
+    record_.columns = Own(place.columns, saved_count);
+    record_.probs = Own(place.probs, saved_count);
+    record_.grad_scores = Own(place.grad_scores, saved_count);
+    record_.query = Own(place.query_blocks, saved_count);
+    record_.grad_out = Own(place.grad_out_blocks, saved_count);
     grad_query_ = Own(place.grad_queries, place.cut.positions);
-    ends_ = Own(place.bucket_ends, records);
+    ends_ = Own(place.kv_block_ends, saved_count);
   }
 
-  const GradScratch& scratch() const { return scratch_; }
-  const GradRecord& record() const { return record_; }
+  const TopKBackwardScratch& scratch() const { return scratch_; }
+  const SavedPds& saved() const { return record_; }
   float* grad_query() const { return grad_query_; }
   int64_t* ends() const { return ends_; }
 
@@ -69,49 +69,50 @@ class FencedItem {
     return memory_.back().template as<T>();
   }
 
-  const GradPlace& place_;
+  const TopKBackwardWorkspace& place_;
   std::vector<FencedBytes> memory_;
-  GradScratch scratch_{};
-  GradRecord record_{};
+  TopKBackwardScratch scratch_{};
+  SavedPds record_{};
   float* grad_query_;
   int64_t* ends_;
 };
 
-// Of every position, in fenced memory: its record, the gradient of its queries,
-// and what it adds to the keys of its first slice.
+// Of every position, in fenced memory: its saved pds, the gradient of its
+// queries, and what it adds to the keys of its first d block.
 void DifferentiateFenced(const AttentionProblem& p, const Bindings& bindings) {
   WorkspaceLayout layout;
-  const GradCut cut = CutGradients(p, {});
-  const GradPlace place = GradLayout(p, cut, 1, layout);
-  const GatheredBackwardKernels kernels = GatheredBackward();
-  const GradRun run(p, bindings, cut);
+  const TopKBackwardTiling cut = TopKBackwardTilingOf(p, {});
+  const TopKBackwardWorkspace place = TopKBackwardLayout(p, cut, 1, layout);
+  const TopKBackwardKernels kernels = TopKBackward();
+  const TopKBackwardOperands run(p, bindings, cut);
   const FencedItem fenced(place);
-  const FencedBytes sums(cut.rows * cut.slice_channels * 4);
+  const FencedBytes sums(cut.rows * cut.d_block_channels * 4);
   std::memset(sums.data(), 0, sums.span().size());
-  run.ClearRowsOfNobody();
-  for (const GradWave& wave : run.Waves()) {
-    for (int64_t n = 0; n < wave.positions(); ++n) {
-      const GradUnit& unit = wave.UnitOf(n);
-      GradItem item = run.ItemOf(unit, n, fenced.scratch());
-      item.record = fenced.record();
+  run.ClearUnownedRows();
+  for (const TopKBackwardBatch& batch : run.Batches()) {
+    for (int64_t n = 0; n < batch.positions(); ++n) {
+      const TopKBackwardSequenceHead& sequence_head = batch.SequenceHeadOf(n);
+      TopKBackwardDqItem item = run.ItemOf(sequence_head, n, fenced.scratch());
+      item.saved = fenced.saved();
       item.grad_query = fenced.grad_query();
-      run.ListColumns(unit, n, 0, fenced.ends(), item);
+      run.ListKeys(sequence_head, n, 0, fenced.ends(), item);
       kernels.differentiate(item);
-      if (cut.key_slices == 0) continue;
+      if (cut.key_d_blocks == 0) continue;
       const int64_t channels =
-          std::min(cut.slice_channels, p.qk_dim + p.rope_dim);
-      KeyGradItem add;
-      add.columns = item.record.columns;
-      add.weights = item.record.weights;
-      add.grad_scores = item.record.grad_scores;
-      add.query = item.record.query;
+          std::min(cut.d_block_channels, p.qk_dim + p.rope_dim);
+      DkvArgs add;
+      add.columns = item.saved.columns;
+      add.probs = item.saved.probs;
+      add.grad_scores = item.saved.grad_scores;
+      add.query = item.saved.query;
       add.grad_out = nullptr;
       add.channels = channels;
       add.count = item.count;
       add.heads = run.shape().heads;
       add.head_stride = run.shape().head_stride;
-      add.sums = sums.as<float>() + unit.rows.first * cut.slice_channels;
-      add.sum_stride = cut.slice_channels;
+      add.sums =
+          sums.as<float>() + sequence_head.rows.first * cut.d_block_channels;
+      add.sum_stride = cut.d_block_channels;
       kernels.add_to_keys(add);
     }
   }
@@ -120,15 +121,15 @@ void DifferentiateFenced(const AttentionProblem& p, const Bindings& bindings) {
 class GradFences : public ::testing::TestWithParam<int64_t> {
  protected:
   static void Check(const AttentionProblem& p, Random& random) {
-    if (!kCpuGatheredBackward.supports(p, {}).ok()) return;
+    if (!kCpuTopKBackward.supports(p, {}).ok()) return;
     SmallCase small(p);
     small.FillInputs(random);
     testing::SpoilLists(small, random);
     RunForwardTwin(small);
     const FencedTensors items(small, FencedBytes::Side::kEnd);
-    ExpectStaysInside(kCpuGatheredBackward, small, {2, 3});
+    ExpectStaysInside(kCpuTopKBackward, small, {2, 3});
     DifferentiateFenced(p, items.bindings());
-    if (CutGradients(p, {}).parts > 1) return;
+    if (TopKBackwardTilingOf(p, {}).num_splits > 1) return;
     ExpectSameBits(small, items.bindings(),
                    {Slot::kGradQuery, Slot::kGradQueryRope});
   }
@@ -137,13 +138,13 @@ class GradFences : public ::testing::TestWithParam<int64_t> {
 TEST_P(GradFences, SmallProblemsStayInside) {
   const OnTarget target(GetParam());
   ForRandomProblems(
-      400, GatheredSpace(Direction::kBackward),
+      400, TopKSpace(Direction::kBackward),
       [](const AttentionProblem& p, Random& random) { Check(p, random); });
 }
 
 TEST_P(GradFences, LongListsStayInside) {
   const OnTarget target(GetParam());
-  testing::Space space = GatheredSpace(Direction::kBackward);
+  testing::Space space = TopKSpace(Direction::kBackward);
   space.most_sequences = 2;
   space.most_rows = 5;
   space.most_columns = 1000;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients over gathered keys against the reference, on every instruction set
+// Gradients over listed keys against the reference, on every instruction set
 // that this processor has.
 #include "cpu/topk/topk_backward.h"
 
@@ -15,26 +15,25 @@ namespace {
 
 using testing::ExpectRight;
 using testing::ForRandomProblems;
-using testing::GatheredSpace;
 using testing::OnTarget;
 using testing::Space;
+using testing::TopKSpace;
 
 bool Taken(const AttentionProblem& problem) {
   return cpu::SupportsLists(problem, Direction::kBackward).ok();
 }
 
 void Check(const AttentionProblem& problem, uint64_t seed) {
-  EXPECT_EQ(ExpectRight(problem, seed, "cpu/backward/gathered"),
-            Taken(problem));
+  EXPECT_EQ(ExpectRight(problem, seed, "cpu/backward/topk"), Taken(problem));
 }
 
-class GatheredBackward : public ::testing::TestWithParam<int64_t> {};
+class TopKBackward : public ::testing::TestWithParam<int64_t> {};
 
 // Small ones: every combination of what a problem may have.
-TEST_P(GatheredBackward, IsRightOnRandomProblems) {
+TEST_P(TopKBackward, IsRightOnRandomProblems) {
   const OnTarget target(GetParam());
   int64_t taken = 0;
-  ForRandomProblems(600, GatheredSpace(Direction::kBackward),
+  ForRandomProblems(600, TopKSpace(Direction::kBackward),
                     [&](const AttentionProblem& p, Random& random) {
                       if (!p.kv.gathers()) return;
                       Check(p, random.Bits());
@@ -43,10 +42,10 @@ TEST_P(GatheredBackward, IsRightOnRandomProblems) {
   EXPECT_GT(taken, testing::PartOf(100));
 }
 
-// Long lists and many heads: several steps, panels, buckets and rounds.
-TEST_P(GatheredBackward, IsRightOnLongLists) {
+// Long lists and many heads: several steps, panels, kv blocks and rounds.
+TEST_P(TopKBackward, IsRightOnLongLists) {
   const OnTarget target(GetParam());
-  Space space = GatheredSpace(Direction::kBackward);
+  Space space = TopKSpace(Direction::kBackward);
   space.most_sequences = 2;
   space.most_rows = 30;
   space.most_columns = 900;
@@ -59,7 +58,7 @@ TEST_P(GatheredBackward, IsRightOnLongLists) {
 
 // The shapes of DeepSeek-V3.2, and others: channels beyond, lists of several
 // rounds, indices of more columns than there are.
-TEST_P(GatheredBackward, IsRightOnWideProblems) {
+TEST_P(TopKBackward, IsRightOnWideProblems) {
   const OnTarget target(GetParam());
   for (const char* line :
        {"bwd bf16 h=128/1 d=512+64/512 q=2 k=90 topk:70 shared causal",
@@ -72,12 +71,12 @@ TEST_P(GatheredBackward, IsRightOnWideProblems) {
         "bwd f32 h=2/1 d=16 q=9 k=5000 topk:5000 shared causal",
         "bwd f32 h=6/2 d=16 q=3 k=20 topk:2:1000",
         "bwd f32 h=2 d=8 q=3 k=9 topk:0"}) {
-    ExpectRight(line, "cpu/backward/gathered");
+    ExpectRight(line, "cpu/backward/topk");
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    EveryTarget, GatheredBackward,
+    EveryTarget, TopKBackward,
     ::testing::ValuesIn(testing::TargetsHere(cpu::ForwardTargets())),
     testing::TargetTestName);
 

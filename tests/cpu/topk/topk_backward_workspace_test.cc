@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How gradients over gathered keys are cut, and that memory is bounded.
+// How gradients over listed keys are cut, and that memory is bounded.
 #include "cpu/topk/topk_backward_workspace.h"
 
 #include <gtest/gtest.h>
@@ -15,15 +15,15 @@ namespace flashacl::cpu {
 namespace {
 
 using testing::ForRandomProblems;
-using testing::GatheredSpace;
+using testing::TopKSpace;
 
 int64_t BytesOf(const std::string& line) {
-  return testing::PlanOn(kCpuGatheredBackward, testing::ProblemOf(line), 2)
+  return testing::PlanOn(kCpuTopKBackward, testing::ProblemOf(line), 2)
       .workspace.bytes();
 }
 
-// What the header of the row promises: sums, twice the records, and a little.
-TEST(GradPlace, MemoryIsWhatIsPromised) {
+// What the header of the row promises: sums, twice the saved pds, and a little.
+TEST(TopKBackwardWorkspace, MemoryIsWhatIsPromised) {
   constexpr int64_t kMiB = 1 << 20;
   for (const char* heads : {"128/1", "64/1", "16/1"}) {
     const std::string start =
@@ -38,57 +38,58 @@ TEST(GradPlace, MemoryIsWhatIsPromised) {
   }
 }
 
-TEST(GradPlace, CutsHoldWhatTheyMust) {
+TEST(TopKBackwardWorkspace, CutsHoldWhatTheyMust) {
   ForRandomProblems(
-      500, GatheredSpace(Direction::kBackward),
+      500, TopKSpace(Direction::kBackward),
       [](const AttentionProblem& p, Random&) {
         if (!p.kv.gathers()) return;
-        const GradCut cut = CutGradients(p, {});
+        const TopKBackwardTiling cut = TopKBackwardTilingOf(p, {});
         int64_t longest = 0;
         for (const Sequence& sequence : p.lengths.sequences) {
           longest = std::max(longest, sequence.columns());
         }
         EXPECT_GE(cut.rows, longest);
-        EXPECT_GE(cut.entries * cut.parts, MostListed(p));
-        EXPECT_LE(cut.entries, kMostRecordEntries);
-        EXPECT_GE(cut.buckets * cut.bucket_rows, longest);
+        EXPECT_GE(cut.listed_keys * cut.num_splits, MaxListedKeys(p));
+        EXPECT_LE(cut.listed_keys, kMaxStageKeys);
+        EXPECT_GE(cut.kv_blocks * cut.kv_block_rows, longest);
         EXPECT_GE(cut.heads, p.group());
         EXPECT_GE(cut.head_stride, p.group());
         if (p.has(Slot::kGradKey)) {
-          EXPECT_GE(cut.key_slices * cut.slice_channels, p.qk_dim + p.rope_dim);
+          EXPECT_GE(cut.key_d_blocks * cut.d_block_channels,
+                    p.qk_dim + p.rope_dim);
         }
         if (p.has(Slot::kGradValue)) {
-          EXPECT_GE(cut.value_slices * cut.slice_channels, p.v_dim);
+          EXPECT_GE(cut.value_d_blocks * cut.d_block_channels, p.v_dim);
         }
       });
 }
 
-TEST(GradPlace, WhoWorksShareNothing) {
+TEST(TopKBackwardWorkspace, WhoWorksShareNothing) {
   const AttentionProblem p =
       testing::ProblemOf("bwd f32 h=6/2 d=20+4/16 q=9 k=50 topk:20");
-  const GradCut cut = CutGradients(p, {});
+  const TopKBackwardTiling cut = TopKBackwardTilingOf(p, {});
   WorkspaceLayout layout;
-  const GradPlace place = GradLayout(p, cut, 3, layout);
+  const TopKBackwardWorkspace place = TopKBackwardLayout(p, cut, 3, layout);
   std::vector<std::byte> memory(static_cast<size_t>(layout.bytes()));
-  const GradScratch a = place.Scratch(memory.data(), 1);
-  const GradScratch b = place.Scratch(memory.data(), 2);
+  const TopKBackwardScratch a = place.Scratch(memory.data(), 1);
+  const TopKBackwardScratch b = place.Scratch(memory.data(), 2);
   EXPECT_LE(a.query + cut.heads * 24, b.query);
   EXPECT_LE(a.grad_out + cut.heads * 16, b.grad_out);
   EXPECT_LE(a.rows + 3 * cut.heads, b.rows);
   EXPECT_LE(a.keys + cut.step * a.key_stride, b.keys);
   EXPECT_LE(a.values + cut.step * a.value_stride, b.values);
   EXPECT_LE(a.lanes + 3, b.lanes);
-  const GradRecord c = place.Record(memory.data(), 0);
-  const GradRecord d = place.Record(memory.data(), 1);
-  EXPECT_LE(c.columns + cut.entries, d.columns);
-  EXPECT_LE(c.weights + cut.entries * cut.head_stride, d.weights);
-  EXPECT_LE(c.grad_scores + cut.entries * cut.head_stride, d.grad_scores);
+  const SavedPds c = place.Saved(memory.data(), 0);
+  const SavedPds d = place.Saved(memory.data(), 1);
+  EXPECT_LE(c.columns + cut.listed_keys, d.columns);
+  EXPECT_LE(c.probs + cut.listed_keys * cut.head_stride, d.probs);
+  EXPECT_LE(c.grad_scores + cut.listed_keys * cut.head_stride, d.grad_scores);
   EXPECT_LE(c.query + 3 * 32, d.query);
   EXPECT_LE(c.grad_out + 3 * 32, d.grad_out);
-  EXPECT_LE(place.Sums(memory.data(), 0) + cut.rows * cut.slice_channels,
+  EXPECT_LE(place.Sums(memory.data(), 0) + cut.rows * cut.d_block_channels,
             place.Sums(memory.data(), 1));
-  EXPECT_LE(place.BucketEnds(memory.data(), 0) + cut.buckets,
-            place.BucketEnds(memory.data(), 1));
+  EXPECT_LE(place.KvBlockEnds(memory.data(), 0) + cut.kv_blocks,
+            place.KvBlockEnds(memory.data(), 1));
 }
 
 }  // namespace

@@ -25,15 +25,15 @@ using testing::ExpectStaysInside;
 using testing::FencedBytes;
 using testing::FencedTensors;
 using testing::ForRandomProblems;
-using testing::GatheredSpace;
 using testing::OnTarget;
 using testing::PlanOn;
 using testing::Space;
+using testing::TopKSpace;
 
 // One slot's memory, every region by itself.
 class FencedTile {
  public:
-  explicit FencedTile(const GatheredPlace& place) : place_(place) {
+  explicit FencedTile(const TopKForwardWorkspace& place) : place_(place) {
     ForwardScratch& scratch = tile_.tile.scratch;
     scratch.query = Own(place.query);
     scratch.out = Own(place.out);
@@ -41,17 +41,17 @@ class FencedTile {
     scratch.sum = Own(place.states, 2);
     scratch.keys = Own(place.keys);
     scratch.scores = Own(place.scores);
-    scratch.stage = Own(place.stage);
-    scratch.codec = Own(place.codec);
+    scratch.staging = Own(place.staging);
+    scratch.quant = Own(place.quant);
     scratch.lanes = Own(place.lanes);
     scratch.key_stride = place.key_stride;
-    scratch.stage_stride = place.stage_stride;
+    scratch.staging_stride = place.staging_stride;
     const bool shared = place.value_stride == 0;
     tile_.values = shared ? scratch.keys : Own(place.values);
     tile_.value_stride = shared ? place.key_stride : place.value_stride;
   }
 
-  const GatheredTile& tile() const { return tile_; }
+  const TopKTile& tile() const { return tile_; }
 
  private:
   template <typename T>
@@ -61,64 +61,64 @@ class FencedTile {
     return memory_.back().template as<T>();
   }
 
-  const GatheredPlace& place_;
+  const TopKForwardWorkspace& place_;
   std::vector<FencedBytes> memory_;
-  GatheredTile tile_{};
+  TopKTile tile_{};
 };
 
 // What launch does with whole lists, item by item.
 void LaunchByItems(const Plan& plan, const Bindings& bindings) {
   WorkspaceLayout layout;
-  const GatheredPlace place = GatheredLayout(plan, layout);
+  const TopKForwardWorkspace place = TopKForwardLayout(plan, layout);
   const FencedTile fenced(place);
-  const ForwardRun run(plan.problem, bindings, plan.shape);
-  run.ClearRowsOfNobody();
-  const GatheredItems items(plan.problem, run.sequences(), plan.shape.rows);
-  const ColumnLists lists(plan.problem, bindings);
-  const FencedBytes columns(plan.shape.part_cols * 8);
+  const ForwardOperands run(plan.problem, bindings, plan.shape);
+  run.ClearUnownedRows();
+  const WorkItems items(plan.problem, run.sequences(), plan.shape.rows);
+  const IndexLists lists(plan.problem, bindings);
+  const FencedBytes columns(plan.shape.split_keys * 8);
   for (int64_t n = 0; n < items.count(); ++n) {
-    const GatheredItem item = items.At(n);
-    GatheredTile gathered = fenced.tile();
-    ForwardTile& tile = gathered.tile;
+    const WorkItem item = items.At(n);
+    TopKTile topk = fenced.tile();
+    ForwardTile& tile = topk.tile;
     tile = run.TileOf(
         {item.owner.sequence, item.owner.kv_head, item.rows, Range{}, 0, 1},
         fenced.tile().tile.scratch);
     const int64_t count = lists.Fill(
         item.owner, run.sequences()[static_cast<size_t>(item.owner.sequence)],
-        tile.band, tile.keys, {0, MostListed(plan.problem)},
+        tile.band, tile.keys, {0, MaxListedKeys(plan.problem)},
         columns.as<int64_t>());
     tile.cols = {0, count};
-    gathered.columns = columns.as<int64_t>();
-    GatheredForward().attend(gathered);
+    topk.columns = columns.as<int64_t>();
+    TopKForward().attend(topk);
   }
 }
 
-class GatheredFences : public ::testing::TestWithParam<int64_t> {
+class TopKFences : public ::testing::TestWithParam<int64_t> {
  protected:
   static void Check(const AttentionProblem& p, Random& random) {
-    if (!kCpuGatheredForward.supports(p, {}).ok()) return;
+    if (!kCpuTopKForward.supports(p, {}).ok()) return;
     SmallCase small(p);
     small.FillInputs(random);
     testing::SpoilLists(small, random);
     const FencedTensors items(small, FencedBytes::Side::kEnd);
-    ExpectStaysInside(kCpuGatheredForward, small, {2, 3});
-    const Plan plan = PlanOn(kCpuGatheredForward, p);
-    if (plan.shape.part_cols < MostListed(p)) return;
+    ExpectStaysInside(kCpuTopKForward, small, {2, 3});
+    const Plan plan = PlanOn(kCpuTopKForward, p);
+    if (plan.shape.split_keys < MaxListedKeys(p)) return;
     LaunchByItems(plan, items.bindings());
     ExpectSameBits(small, items.bindings(), testing::ResultsOf(p));
   }
 };
 
-TEST_P(GatheredFences, SmallProblemsStayInside) {
+TEST_P(TopKFences, SmallProblemsStayInside) {
   const OnTarget target(GetParam());
   ForRandomProblems(
-      1200, GatheredSpace(Direction::kForward),
+      1200, TopKSpace(Direction::kForward),
       [](const AttentionProblem& p, Random& random) { Check(p, random); });
 }
 
-TEST_P(GatheredFences, LongListsStayInside) {
+TEST_P(TopKFences, LongListsStayInside) {
   const OnTarget target(GetParam());
-  Space space = GatheredSpace(Direction::kForward);
+  Space space = TopKSpace(Direction::kForward);
   space.most_sequences = 2;
   space.most_rows = 5;
   space.most_columns = 1500;
@@ -130,7 +130,7 @@ TEST_P(GatheredFences, LongListsStayInside) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    EveryTarget, GatheredFences,
+    EveryTarget, TopKFences,
     ::testing::ValuesIn(testing::TargetsHere(ForwardTargets())),
     testing::TargetTestName);
 

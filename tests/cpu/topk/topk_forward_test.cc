@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forward over gathered keys against the reference, on every instruction set
+// Forward over listed keys against the reference, on every instruction set
 // that this processor has.
 #include "cpu/topk/topk_forward.h"
 
@@ -15,24 +15,24 @@ namespace {
 
 using testing::ExpectRight;
 using testing::ForRandomProblems;
-using testing::GatheredSpace;
 using testing::OnTarget;
 using testing::Space;
+using testing::TopKSpace;
 
 bool Taken(const AttentionProblem& problem) {
   return cpu::SupportsLists(problem, Direction::kForward).ok();
 }
 
 void Check(const AttentionProblem& problem, uint64_t seed) {
-  EXPECT_EQ(ExpectRight(problem, seed, "cpu/forward/gathered"), Taken(problem));
+  EXPECT_EQ(ExpectRight(problem, seed, "cpu/forward/topk"), Taken(problem));
 }
 
-class GatheredForward : public ::testing::TestWithParam<int64_t> {};
+class TopKForward : public ::testing::TestWithParam<int64_t> {};
 
 // Small ones: every combination of what a problem may have.
-TEST_P(GatheredForward, IsRightOnRandomProblems) {
+TEST_P(TopKForward, IsRightOnRandomProblems) {
   const OnTarget target(GetParam());
-  Space space = GatheredSpace(Direction::kForward);
+  Space space = TopKSpace(Direction::kForward);
   int64_t taken = 0;
   ForRandomProblems(1500, space,
                     [&](const AttentionProblem& p, Random& random) {
@@ -44,9 +44,9 @@ TEST_P(GatheredForward, IsRightOnRandomProblems) {
 }
 
 // Long lists and many heads: several steps, panels and parts.
-TEST_P(GatheredForward, IsRightOnLongLists) {
+TEST_P(TopKForward, IsRightOnLongLists) {
   const OnTarget target(GetParam());
-  Space space = GatheredSpace(Direction::kForward);
+  Space space = TopKSpace(Direction::kForward);
   space.most_sequences = 2;
   space.most_rows = 6;
   space.most_columns = 1500;
@@ -58,7 +58,7 @@ TEST_P(GatheredForward, IsRightOnLongLists) {
 }
 
 // The shapes of DeepSeek-V3.2, and channels beyond.
-TEST_P(GatheredForward, IsRightOnWideProblems) {
+TEST_P(TopKForward, IsRightOnWideProblems) {
   const OnTarget target(GetParam());
   for (const char* line :
        {"fwd bf16 h=128/1 d=512+64/512 q=2 k=300 topk:200 shared causal stats",
@@ -71,12 +71,12 @@ TEST_P(GatheredForward, IsRightOnWideProblems) {
         "fwd f32 h=2/1 d=5/0 q=3 k=9 topk:4 stats",
         "fwd bf16 h=16/1 d=512+64/512 q=1 k=5000 topk:5000 shared stats",
         "fwd f32 h=2 d=8 q=3 k=9 topk:0 sink stats"}) {
-    ExpectRight(line, "cpu/forward/gathered");
+    ExpectRight(line, "cpu/forward/topk");
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    EveryTarget, GatheredForward,
+    EveryTarget, TopKForward,
     ::testing::ValuesIn(testing::TargetsHere(cpu::ForwardTargets())),
     testing::TargetTestName);
 

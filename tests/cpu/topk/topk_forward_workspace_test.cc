@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scratch memory over gathered keys: as large as a list, whatever the keys.
+// Scratch memory over listed keys: as large as a list, whatever the keys.
 #include "cpu/topk/topk_forward_workspace.h"
 
 #include <gtest/gtest.h>
@@ -14,16 +14,15 @@ namespace flashacl::cpu {
 namespace {
 
 using testing::ForRandomProblems;
-using testing::GatheredSpace;
 using testing::PlanOn;
 using testing::ProblemOf;
+using testing::TopKSpace;
 
 int64_t BytesOf(const std::string& line, int64_t workers = 2) {
-  return PlanOn(kCpuGatheredForward, ProblemOf(line), workers)
-      .workspace.bytes();
+  return PlanOn(kCpuTopKForward, ProblemOf(line), workers).workspace.bytes();
 }
 
-TEST(GatheredScratch, DoesNotGrowWithSequences) {
+TEST(TopKScratch, DoesNotGrowWithSequences) {
   const std::string start = "fwd bf16 h=128/1 d=512+64/512 topk:2048 shared ";
   const int64_t bytes = BytesOf(start + "q=100 k=8192");
   EXPECT_EQ(BytesOf(start + "q=9000 k=8192"), bytes);
@@ -31,18 +30,18 @@ TEST(GatheredScratch, DoesNotGrowWithSequences) {
   EXPECT_LT(bytes, 4 << 20);
 }
 
-TEST(GatheredScratch, GrowsWithWorkers) {
+TEST(TopKScratch, GrowsWithWorkers) {
   const std::string line =
       "fwd bf16 h=16/1 d=512+64/512 topk:2048 q=100 k=8192";
   EXPECT_EQ(2 * BytesOf(line, 2), BytesOf(line, 4));
 }
 
 // Few positions split their lists; then nobody waits for one worker.
-TEST(GatheredScratch, FewPositionsHaveParts) {
+TEST(TopKScratch, FewPositionsHaveParts) {
   const auto parts = [](const std::string& line) {
     const AttentionProblem problem = ProblemOf(line);
-    const TileShape shape = GatheredTileShape(problem, {});
-    return CeilDiv(MostListed(problem), shape.part_cols);
+    const TileShape shape = TopKTileShape(problem, {});
+    return CeilDiv(MaxListedKeys(problem), shape.split_keys);
   };
   EXPECT_EQ(parts("fwd f32 h=4/1 d=8 q=1 k=9000 topk:2048"), 8);
   EXPECT_EQ(parts("fwd f32 h=4/1 d=8 q=8 k=9000 topk:2048"), 2);
@@ -50,18 +49,18 @@ TEST(GatheredScratch, FewPositionsHaveParts) {
   EXPECT_EQ(parts("fwd f32 h=4/1 d=8 q=1 k=9000 topk:300"), 1);
 }
 
-TEST(GatheredScratch, SlotsShareNothing) {
+TEST(TopKScratch, SlotsShareNothing) {
   ForRandomProblems(
-      200, GatheredSpace(Direction::kForward),
+      200, TopKSpace(Direction::kForward),
       [](const AttentionProblem& p, Random&) {
         if (!p.kv.gathers()) return;
-        const Plan plan = PlanOn(kCpuGatheredForward, p, 3);
+        const Plan plan = PlanOn(kCpuTopKForward, p, 3);
         WorkspaceLayout layout;
-        const GatheredPlace place = GatheredLayout(plan, layout);
+        const TopKForwardWorkspace place = TopKForwardLayout(plan, layout);
         EXPECT_EQ(layout.bytes(), plan.workspace.bytes());
         std::vector<std::byte> memory(static_cast<size_t>(layout.bytes()));
-        const GatheredTile a = place.Tile(memory.data(), 1);
-        const GatheredTile b = place.Tile(memory.data(), 2);
+        const TopKTile a = place.Tile(memory.data(), 1);
+        const TopKTile b = place.Tile(memory.data(), 2);
         const int64_t keys = (plan.shape.cols + 12) * a.tile.scratch.key_stride;
         EXPECT_LE(a.tile.scratch.keys + keys, b.tile.scratch.keys);
         EXPECT_LE(
@@ -70,7 +69,7 @@ TEST(GatheredScratch, SlotsShareNothing) {
         EXPECT_LE(a.tile.scratch.out + plan.shape.rows * p.v_dim,
                   b.tile.scratch.out);
         EXPECT_LE(a.tile.scratch.lanes + plan.shape.rows, b.tile.scratch.lanes);
-        EXPECT_LE(place.ColumnsOf(memory.data(), 1) + plan.shape.part_cols,
+        EXPECT_LE(place.ColumnsOf(memory.data(), 1) + plan.shape.split_keys,
                   place.ColumnsOf(memory.data(), 2));
         EXPECT_EQ(a.values == a.tile.scratch.keys, p.kv.value_is_key);
       });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Laws of kernels over gathered keys, both directions, on every instruction
+// Laws of kernels over listed keys, both directions, on every instruction
 // set.
 #include <gtest/gtest.h>
 
@@ -23,13 +23,13 @@ namespace {
 using testing::ExpectAlike;
 using testing::ExpectSameBits;
 using testing::ForRandomProblems;
-using testing::GatheredSpace;
 using testing::OneOf;
 using testing::OnTarget;
 using testing::PlanOn;
 using testing::ProblemOf;
 using testing::RunOn;
 using testing::SpoilLists;
+using testing::TopKSpace;
 
 struct Setting {
   int64_t target;
@@ -38,7 +38,7 @@ struct Setting {
   bool forward() const { return direction == Direction::kForward; }
   const char* word() const { return forward() ? "fwd" : "bwd"; }
   const Implementation& implementation() const {
-    return forward() ? kCpuGatheredForward : kCpuGatheredBackward;
+    return forward() ? kCpuTopKForward : kCpuTopKBackward;
   }
   bool Takes(const AttentionProblem& p) const {
     return implementation().supports(p, {}).ok();
@@ -51,9 +51,9 @@ void FillStatistics(SmallCase& small) {
   if (small.problem().direction == Direction::kBackward) RunForwardTwin(small);
 }
 
-class GatheredLaws : public ::testing::TestWithParam<Setting> {
+class TopKLaws : public ::testing::TestWithParam<Setting> {
  protected:
-  GatheredLaws() : target_(GetParam().target) {}
+  TopKLaws() : target_(GetParam().target) {}
 
   // What the reference says of the same inputs.
   static SmallCase Expected(const SmallCase& small) {
@@ -67,9 +67,9 @@ class GatheredLaws : public ::testing::TestWithParam<Setting> {
   OnTarget target_;
 };
 
-TEST_P(GatheredLaws, AnyListIsTheReferences) {
+TEST_P(TopKLaws, AnyListIsTheReferences) {
   int64_t taken = 0;
-  ForRandomProblems(800, GatheredSpace(GetParam().direction),
+  ForRandomProblems(800, TopKSpace(GetParam().direction),
                     [&](const AttentionProblem& p, Random& random) {
                       if (!GetParam().Takes(p)) return;
                       SmallCase small(p);
@@ -84,7 +84,7 @@ TEST_P(GatheredLaws, AnyListIsTheReferences) {
 }
 
 // Lists of all columns, in any order, are no lists.
-TEST_P(GatheredLaws, CompleteListsAreDenseAttention) {
+TEST_P(TopKLaws, CompleteListsAreDenseAttention) {
   Random random(5);
   for (const char* rest :
        {"h=5/1 d=24+8/16 q=7 k=60", "h=16/1 d=40 q=9,3 k=30,60 causal",
@@ -120,7 +120,7 @@ TEST_P(GatheredLaws, CompleteListsAreDenseAttention) {
   }
 }
 
-TEST_P(GatheredLaws, BitsDoNotDependOnWorkers) {
+TEST_P(TopKLaws, BitsDoNotDependOnWorkers) {
   const auto check = [&](const AttentionProblem& p, Random& random) {
     if (!GetParam().Takes(p)) return;
     SmallCase small(p);
@@ -135,8 +135,8 @@ TEST_P(GatheredLaws, BitsDoNotDependOnWorkers) {
       ExpectSameBits(other, small);
     }
   };
-  ForRandomProblems(100, GatheredSpace(GetParam().direction), check);
-  // Several rounds of several positions, waves of sequences, parts of lists.
+  ForRandomProblems(100, TopKSpace(GetParam().direction), check);
+  // Several rounds of several positions, batchs of sequences, parts of lists.
   Random random(9);
   for (const char* rest : {"h=16/1 d=64+8 q=60,90 k=300,500 topk:100 causal",
                            "h=3/1 d=8 q=300 k=300 topk:9 shared causal",
@@ -146,8 +146,8 @@ TEST_P(GatheredLaws, BitsDoNotDependOnWorkers) {
 }
 
 // Infinities and NaNs go where the reference lets them go, and nowhere else.
-TEST_P(GatheredLaws, SpecialNumbersReachWhomTheReferenceSays) {
-  testing::Space space = GatheredSpace(GetParam().direction);
+TEST_P(TopKLaws, SpecialNumbersReachWhomTheReferenceSays) {
+  testing::Space space = TopKSpace(GetParam().direction);
   space.most_dim = 24;
   ForRandomProblems(
       1000, space, [&](const AttentionProblem& p, Random& random) {
@@ -173,7 +173,7 @@ TEST_P(GatheredLaws, SpecialNumbersReachWhomTheReferenceSays) {
 }
 
 // Values in the keys' own memory are read once, with the same result.
-TEST_P(GatheredLaws, ValuesMayBeInTheKeysPlace) {
+TEST_P(TopKLaws, ValuesMayBeInTheKeysPlace) {
   Random random(3);
   AttentionProblem p = ProblemOf(
       Str("{} bf16 h=20/1 d=24+8/16 q=7 k=60 topk:50", GetParam().word()));
@@ -211,7 +211,7 @@ std::vector<Setting> Settings() {
   return settings;
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, GatheredLaws, ::testing::ValuesIn(Settings()),
+INSTANTIATE_TEST_SUITE_P(Every, TopKLaws, ::testing::ValuesIn(Settings()),
                          [](const auto& one) {
                            return Str("{}_{}",
                                       hwy::TargetName(one.param.target),
@@ -219,7 +219,7 @@ INSTANTIATE_TEST_SUITE_P(Every, GatheredLaws, ::testing::ValuesIn(Settings()),
                          });
 
 // A key that is listed twice adds twice, to the last bit.
-TEST(GatheredDuplicates, AddTwice) {
+TEST(TopKDuplicates, AddTwice) {
   Random random(7);
   SmallCase once(ProblemOf("bwd f32 h=20/1 d=24+8/16 q=5 k=60 topk:20"));
   once.FillInputs(random);
@@ -236,8 +236,8 @@ TEST(GatheredDuplicates, AddTwice) {
   for (int64_t row = 0; row < 5; ++row) {
     twice.Put(Slot::kTopK, list.At(0, row, 0, 1), static_cast<double>(7 * row));
   }
-  RunOn(kCpuGatheredBackward, once);
-  RunOn(kCpuGatheredBackward, twice);
+  RunOn(kCpuTopKBackward, once);
+  RunOn(kCpuTopKBackward, twice);
   for (const Slot slot : testing::ResultsOf(once.problem())) {
     const std::vector<double> a = once.Get(slot), b = twice.Get(slot);
     for (size_t n = 0; n < a.size(); ++n) ASSERT_EQ(2 * a[n], b[n]);
@@ -245,7 +245,7 @@ TEST(GatheredDuplicates, AddTwice) {
 }
 
 // Whatever max and sum are passed are used, those of no forward as well.
-TEST(GatheredStatistics, AreTakenAsGiven) {
+TEST(TopKStatistics, AreTakenAsGiven) {
   Random random(8);
   for (int round = 0; round < 20; ++round) {
     SmallCase small(ProblemOf("bwd f32 h=20/1 d=8 q=5 k=60 topk:40 causal"));
@@ -262,7 +262,7 @@ TEST(GatheredStatistics, AreTakenAsGiven) {
     SmallCase expected(small.problem());
     expected.CopyInputs(small);
     expected.Run();
-    RunOn(kCpuGatheredBackward, small);
+    RunOn(kCpuTopKBackward, small);
     for (const Slot slot : testing::ResultsOf(small.problem())) {
       const std::vector<double> a = small.Get(slot), b = expected.Get(slot);
       double most = 0;

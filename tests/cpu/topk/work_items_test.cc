@@ -13,18 +13,18 @@ namespace flashacl::cpu {
 namespace {
 
 using testing::ForRandomProblems;
-using testing::GatheredSpace;
+using testing::TopKSpace;
 
-TEST(GatheredItems, HaveEveryRowOnce) {
+TEST(WorkItems, HaveEveryRowOnce) {
   ForRandomProblems(
-      300, GatheredSpace(Direction::kForward),
+      300, TopKSpace(Direction::kForward),
       [](const AttentionProblem& p, Random& random) {
         const int64_t most = random.Within(1, 9);
         const auto& sequences = p.lengths.sequences;
-        const GatheredItems items(p, sequences, most);
+        const WorkItems items(p, sequences, most);
         std::set<std::tuple<int64_t, int64_t, int64_t>> seen;
         for (int64_t n = 0; n < items.count(); ++n) {
-          const GatheredItem item = items.At(n);
+          const WorkItem item = items.At(n);
           EXPECT_LE(item.rows.size(), most);
           for (int64_t r = item.rows.first; r < item.rows.last; ++r) {
             EXPECT_EQ(r / p.group(), item.owner.position);
