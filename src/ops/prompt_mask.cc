@@ -63,9 +63,10 @@ int64_t Bounded(int64_t tokens) {
   return std::clamp(tokens, -Band::kOpen, Band::kOpen);
 }
 
-// A band must not leave all rows of a sequence empty. It is measured from the
-// top left corner, where nextTokens leaves rows and preTokens keys, or in mode
-// 4 from the bottom right one, where it is the other way round.
+// A band must not leave all rows of a sequence empty that has scores. It is
+// measured from the top left corner, where nextTokens leaves rows and preTokens
+// keys, or in mode 4 from the bottom right one, where it is the other way
+// round.
 Status CheckBand(const Prompt& prompt) {
   const int64_t pre = Bounded(prompt.args.preTokens);
   const int64_t next = Bounded(prompt.args.nextTokens);
@@ -77,6 +78,7 @@ Status CheckBand(const Prompt& prompt) {
   // Packed sequences may lose all they have, but no more than that.
   const int64_t spared = prompt.packed() && !top_left ? 1 : 0;
   for (const Sequence& sequence : prompt.sequences) {
+    if (sequence.rows() == 0 || sequence.columns() == 0) continue;
     const int64_t of_next = top_left ? sequence.rows() : sequence.columns();
     const int64_t of_pre = top_left ? sequence.columns() : sequence.rows();
     if (next < 0 && -next >= of_next + spared) {
@@ -109,6 +111,7 @@ Status CheckCausal(const Prompt& prompt) {
 
 // Whether the mode's rule may leave a row of the sequence without keys.
 bool MayLeaveRows(const Prompt& prompt, const Sequence& sequence) {
+  if (sequence.rows() == 0) return false;
   const int64_t more = sequence.rows() - sequence.columns();
   const int64_t pre = Bounded(prompt.args.preTokens);
   const int64_t next = Bounded(prompt.args.nextTokens);

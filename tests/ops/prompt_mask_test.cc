@@ -186,6 +186,43 @@ TEST(PromptMask, BandsFromTheBottomRightAreChecked) {
   fine.ExpectAsDocumented();
 }
 
+// A sequence without queries or without keys has no scores that a band could
+// leave out.
+TEST(PromptMask, BandsAskNothingOfEmptySequences) {
+  for (const char* layout : {"TND", "NTD"}) {
+    PromptCall({.layout = layout,
+                .sequences = 4,
+                .rows = 120,
+                .columns = 120,
+                .mask = PromptMask::kSquare,
+                .pre_tokens = 10,
+                .next_tokens = -10,
+                .lengths = {0, 40, 80, 120},
+                .version = 3,
+                .kv_lengths = {0, 40, 80, 120},
+                .sparse_mode = 4})
+        .ExpectAsDocumented();
+  }
+  struct Tokens {
+    int64_t pre, next;
+  };
+  for (const auto [pre, next] : {Tokens{2, -1}, Tokens{-1, 2}}) {
+    for (const int64_t mode : {0, 4}) {
+      PromptCase c{.sequences = 3,
+                   .mask = mode == 0 ? PromptMask::k2 : PromptMask::kSquare,
+                   .pre_tokens = pre,
+                   .next_tokens = next,
+                   .version = 2,
+                   .sparse_mode = mode};
+      c.lengths = {3, 0, 2};
+      PromptCall(c).ExpectAsDocumented();
+      c.version = 3;
+      c.kv_lengths = {5, 4, 0};
+      PromptCall(c).ExpectAsDocumented();
+    }
+  }
+}
+
 TEST(PromptMask, PackedSequencesHaveNoMoreQueriesThanKeys) {
   const PromptCase c{.layout = "TND",
                      .sequences = 3,

@@ -226,6 +226,12 @@ TEST(PromptScales, OffsetsNeedKeysForAllRows) {
        .out_scales = 1,
        .out_offset = true};
   ExpectRefusal(c, nothing, "quantOffset2: given, but rows of sequence 0");
+  // A sequence without queries has no rows to leave.
+  c.pre_tokens = -2;
+  c.next_tokens = 5;
+  c.lengths = {3, 0};
+  c.kv_lengths = {5, 1};
+  PromptCall(c).ExpectAsDocumented();
 }
 
 // 8 bits are taken 32 at a time.

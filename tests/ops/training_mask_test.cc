@@ -198,6 +198,12 @@ TEST(CheckTokens, DifferBetweenForwardAndBackward) {
   const Training none = Call({{4, 0}, {0, 4}}, 0, -9, 9);
   EXPECT_TRUE(CheckForwardTokens(none).ok());
   EXPECT_TRUE(CheckBackwardTokens(none).ok());
+  for (const Training& some :
+       {Call({{0, 4, 4}, {4, 6, 0}}, 4, 3, -2), Call({{4, 4}, {6, 0}}, 7, 0, 9),
+        Call({{4, 4}, {0, 6}}, 8, 0, -9)}) {
+    EXPECT_TRUE(CheckForwardTokens(some).ok()) << some.sparse_mode;
+    EXPECT_TRUE(CheckBackwardTokens(some).ok()) << some.sparse_mode;
+  }
 }
 
 TensorSpec Grid(Training training, const acl::Tensor& mask,
