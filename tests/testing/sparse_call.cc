@@ -302,8 +302,12 @@ void SparseCall::AddGradients(const Row& row, SparseGradients& sums) const {
   const double sum = row_sum->Nth(at);
   const double delta = Dot(*grad_out, at, *out, at);
   const DeviceTensor& v = asked.merged ? *key : *value;
-  // Weights err by as much as scores do, which is some units of fp32: 2^-22 is
-  // a quarter of the 1e-6 that scale is multiplied by.
+  // Weights err by as much as scores do: of sums of n products, about
+  // sqrt(n) / 2 roundings of fp32, and what a scale and a difference add. The
+  // 1e-6 that scale is multiplied by is 16 of them.
+  const int64_t rope = query_rope == nullptr ? 0 : Channels(*query_rope);
+  const auto dims = static_cast<double>(Channels(*query) + rope);
+  const double of_score = (std::sqrt(dims) / 2 + 2) / 16;
   double doubt = 1;
   const auto add = [&](std::vector<double>& to, int64_t to_row, double factor,
                        const DeviceTensor& from, int64_t from_row) {
@@ -317,7 +321,7 @@ void SparseCall::AddGradients(const Row& row, SparseGradients& sums) const {
   for (size_t n = 0; n < row.keys.size(); ++n) {
     const int64_t j = row.keys[n];
     const double p = sum == 0 ? 0 : std::exp(row.scores[n] - max) / sum;
-    doubt = 1 + std::fabs(row.scores[n]) / 4;
+    doubt = 1 + of_score * std::fabs(row.scores[n]);
     const double ds = p * (Dot(*grad_out, at, v, j) - delta);
     add(sums.query, at, scale * ds, *key, j);
     add(sums.key, j, scale * ds, *query, at);

@@ -16,11 +16,14 @@
 #include "cpu/backward/backward_kernel.h"
 #include "tests/cpu/runs.h"
 #include "tests/cpu/targets.h"
+#include "tests/testing/rounding.h"
 #include "tests/testing/small_case.h"
 
 namespace flashacl::cpu {
 namespace {
 
+using testing::kMaxGreatest;
+using testing::kMaxRms;
 using testing::OnTarget;
 
 constexpr int64_t kDim = 64;
@@ -160,12 +163,6 @@ Operands OperandsOf(const SmallCase& small) {
   }
   return o;
 }
-
-// Both are random variables; what differs in their favour or not is that tiles
-// multiply by a reciprocal and that their exp errs by a bit more than the C
-// library's.
-constexpr double kMaxRms = 1.1;
-constexpr double kMaxGreatest = 1.5;
 
 // Errors of the tiles' gradients and of plain ones: squares and greatest errors
 // of every set of operands, summed.

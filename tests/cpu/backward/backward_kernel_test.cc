@@ -13,6 +13,7 @@
 #include "base/half.h"
 #include "base/random.h"
 #include "tests/cpu/targets.h"
+#include "tests/testing/rounding.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tests/cpu/backward/backward_kernel_test.cc"
@@ -36,6 +37,7 @@ struct GradProduct {
 struct GradPieces {
   int64_t width;  // channels of a panel
   int64_t rows;   // of the products
+  bool fused;     // whether products that are summed are not rounded
   // scalars [row of rows][sum], sums += over rows.
   void (*query_block)(const GradProduct& product, bool skip_masked);
   // scalars [sum][row of rows]: one panel of weights.
@@ -76,8 +78,9 @@ void ProbsOf(float* scores, float* grads, int64_t count, float* facts) {
 }
 
 GradPieces GradPieceTable() {
-  return {Width(),       kBig,   QueryBlockOf, KeyBlockOf,
-          StoreChannels, DotsOf, ProbsOf};
+  return {Width(),      kBig,       HWY_NATIVE_FMA != 0,
+          QueryBlockOf, KeyBlockOf, StoreChannels,
+          DotsOf,       ProbsOf};
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE
@@ -88,6 +91,10 @@ namespace flashacl::cpu {
 namespace {
 
 HWY_EXPORT(GradPieceTable);
+
+using testing::ExpError;
+using testing::kRoundoff;
+using testing::SumError;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
@@ -118,12 +125,15 @@ class GradPiece : public ::testing::TestWithParam<int64_t> {
     for (int64_t r = 0; r < pieces_.rows; ++r) {
       for (int64_t c = 0; c < pieces_.width; ++c) {
         double sum = double{before.at[r * p.stride + c]};
+        double size = std::fabs(sum);
         for (int64_t k = 0; k < p.depth; ++k) {
           const float x = scalar(k, r);
           if (x == 0 && std::signbit(x)) continue;
-          sum += double{x} * double{p.rows[k * p.stride + c]};
+          const double term = double{x} * double{p.rows[k * p.stride + c]};
+          sum += term;
+          size += std::fabs(term);
         }
-        EXPECT_NEAR(p.sums[r * p.stride + c], sum, 1e-4);
+        EXPECT_NEAR(p.sums[r * p.stride + c], sum, SumError(p.depth, size));
       }
     }
   }
@@ -228,7 +238,6 @@ TEST_P(GradPiece, RowsAreStoredAsElementsRoundedOnce) {
 
 TEST_P(GradPiece, DotsAreSumsOfProductsInOrder) {
   constexpr int64_t kStride = 104;
-  const bool fused = GetParam() != HWY_SSE4;
   for (int64_t count = 0; count <= 100; ++count) {
     const Floats a(4 * kStride, random_);
     const Floats b(4 * kStride, random_);
@@ -239,13 +248,15 @@ TEST_P(GradPiece, DotsAreSumsOfProductsInOrder) {
     }
     pieces_.dots(a.at, b.at, kStride, count, dots);
     for (int64_t r = 0; r < 4; ++r) {
-      double sum = 0;
+      double sum = 0, size = 0;
       for (int64_t d = 0; d < count; ++d) {
         const float x = a.at[r * kStride + d], y = b.at[r * kStride + d];
         sum += double{x} * double{y};
-        ordered[r] = fused ? std::fma(x, y, ordered[r]) : ordered[r] + x * y;
+        size += std::fabs(double{x} * double{y});
+        ordered[r] =
+            pieces_.fused ? std::fma(x, y, ordered[r]) : ordered[r] + x * y;
       }
-      EXPECT_NEAR(dots[r], sum, 1e-4);
+      EXPECT_NEAR(dots[r], sum, SumError(count, size));
       EXPECT_EQ(dots[r], ordered[r]);
     }
   }
@@ -269,15 +280,25 @@ TEST_P(GradPiece, WeightsAndGradientsAreTheFormulas) {
     pieces_.softmax(probs.at, ds.at, count, facts.at);
     for (int64_t r = 0; r < width; ++r) {
       double sum = double{sum_p_dp[static_cast<size_t>(r)]};
+      double size = std::fabs(sum);
+      double of_weights = 0;
       for (int64_t j = 0; j < count; ++j) {
         const int64_t n = j * width + r;
-        const double p = std::exp(double{scores.at[n]} - 3) / 4;
-        const double delta = double{facts.at[2 * width + r]};
-        EXPECT_NEAR(probs.at[n], p, 4e-7 * p);
-        EXPECT_NEAR(ds.at[n], p * (double{grads.at[n]} - delta), 1e-6 * p);
-        sum += p * double{grads.at[n]};
+        const double t = double{scores.at[n]} - 3;
+        const double p = std::exp(t) / 4;
+        const double grad = double{grads.at[n]};
+        const double step = grad - double{facts.at[2 * width + r]};
+        // An exp and a product; of ds, a difference and a product more.
+        const double of_p = ExpError(t) + kRoundoff;
+        EXPECT_NEAR(probs.at[n], p, of_p * p);
+        EXPECT_NEAR(ds.at[n], p * step,
+                    (of_p + 2 * kRoundoff) * p * std::fabs(step));
+        sum += p * grad;
+        size += std::fabs(p * grad);
+        of_weights += of_p * std::fabs(p * grad);
       }
-      EXPECT_NEAR(facts.at[3 * width + r], sum, 1e-5);
+      EXPECT_NEAR(facts.at[3 * width + r], sum,
+                  SumError(count, size) + of_weights);
     }
   }
 }

@@ -21,11 +21,14 @@
 #include "cpu/tuning.h"
 #include "tests/cpu/runs.h"
 #include "tests/cpu/targets.h"
+#include "tests/testing/rounding.h"
 #include "tests/testing/small_case.h"
 
 namespace flashacl::cpu {
 namespace {
 
+using testing::kMaxGreatest;
+using testing::kMaxRms;
 using testing::OnTarget;
 
 constexpr int64_t kHeads = 4;
@@ -214,13 +217,6 @@ void Compare(const SmallCase& small, Findings& findings) {
     }
   }
 }
-
-// Both are random variables. Besides, a row of few keys shows that tiles
-// multiply by a reciprocal, 1.08, and that exp errs by a bit and a half where
-// the C library's errs by less than one, 1.12 of row sums; with more keys sums
-// by steps gain more than that, 0.2 to 0.85.
-constexpr double kMaxRms = 1.15;
-constexpr double kMaxGreatest = 1.5;
 
 void ExpectNoWorse(const Pair& pair, const char* what) {
   EXPECT_LE(pair.tiles.rms(), kMaxRms * pair.plain.rms())

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "tests/testing/generator.h"
 #include "tests/testing/random.h"
 #include "tests/testing/small_case.h"
+#include "verify/compare.h"
 
 namespace flashacl::testing {
 
@@ -35,12 +37,16 @@ inline void SpoilLists(SmallCase& small, Random& random) {
   }
 }
 
-// Finite numbers that are about the same, or infinities and NaNs alike. bf16
-// has neighbours 0.8 % apart; sums of many cancel.
-inline void ExpectAlike(const SmallCase& found, const SmallCase& expected,
-                        double tolerance) {
+// Finite numbers as near as verify/compare.h derives for the problem, or
+// infinities and NaNs alike. Both were rounded to the type of the result.
+inline void ExpectAlike(const SmallCase& found, const SmallCase& expected) {
   for (const Slot slot : ResultsOf(found.problem())) {
     const std::vector<double> a = found.Get(slot), b = expected.Get(slot);
+    double greatest = 0;
+    for (const double x : b) {
+      if (std::isfinite(x)) greatest = std::max(greatest, std::fabs(x));
+    }
+    const Tolerance near = ToleranceOf(found.problem(), slot, greatest);
     for (size_t n = 0; n < a.size(); ++n) {
       if (std::isnan(b[n]) || std::isnan(a[n])) {
         ASSERT_EQ(std::isnan(a[n]), std::isnan(b[n]))
@@ -48,8 +54,20 @@ inline void ExpectAlike(const SmallCase& found, const SmallCase& expected,
       } else if (std::isinf(b[n]) || std::isinf(a[n])) {
         ASSERT_EQ(a[n], b[n]) << Name(slot) << " " << n;
       } else {
-        ASSERT_NEAR(a[n], b[n], tolerance * (1 + std::fabs(b[n])))
-            << Name(slot) << " " << n;
+        const double allowed =
+            2 * near.of_itself * std::fabs(b[n]) + near.absolute;
+        if (std::fabs(a[n] - b[n]) > 0.3 * allowed) {
+          if (FILE* fo = std::fopen("/tmp/wt1_gat", "a")) {
+            std::fprintf(
+                fo, "%.3f %s %s %g of %g %s\n",
+                std::fabs(a[n] - b[n]) / allowed,
+                ::testing::UnitTest::GetInstance()->current_test_info()->name(),
+                std::string(Name(slot)).c_str(), b[n], greatest,
+                ToString(found.problem()).c_str());
+            std::fclose(fo);
+          }
+        }
+        ASSERT_NEAR(a[n], b[n], allowed) << Name(slot) << " " << n;
       }
     }
   }

@@ -18,10 +18,13 @@
 #include "cpu/topk/topk_forward.h"
 #include "tests/cpu/targets.h"
 #include "tests/cpu/topk/topk.h"
+#include "tests/testing/rounding.h"
 
 namespace flashacl::cpu {
 namespace {
 
+using testing::kMaxGreatest;
+using testing::kMaxRms;
 using testing::OnTarget;
 
 constexpr int64_t kHeads = 4, kRows = 10, kColumns = 250, kDim = 64;
@@ -136,10 +139,6 @@ struct Errors {
     greatest = std::max(greatest, std::fabs(error));
   }
 };
-
-// Both are random variables; see accuracy_test.cc.
-constexpr double kMaxRms = 1.15;
-constexpr double kMaxGreatest = 1.6;
 
 void ExpectNoWorse(const SmallCase& small) {
   const Plain<double> truth(small);

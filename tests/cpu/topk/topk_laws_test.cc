@@ -77,7 +77,7 @@ TEST_P(TopKLaws, AnyListIsTheReferences) {
                       SpoilLists(small, random);
                       FillStatistics(small);
                       RunOn(GetParam().implementation(), small);
-                      ExpectAlike(small, Expected(small), 0.02);
+                      ExpectAlike(small, Expected(small));
                       ++taken;
                     });
   EXPECT_GT(taken, testing::PartOf(50));
@@ -116,7 +116,7 @@ TEST_P(TopKLaws, CompleteListsAreDenseAttention) {
       }
     }
     RunOn(GetParam().implementation(), listed);
-    ExpectAlike(listed, dense, 2e-5);
+    ExpectAlike(listed, dense);
   }
 }
 
@@ -168,7 +168,7 @@ TEST_P(TopKLaws, SpecialNumbersReachWhomTheReferenceSays) {
               OneOf(random, {kInfinity, -kInfinity, kInfinity - kInfinity}));
         }
         RunOn(GetParam().implementation(), small);
-        ExpectAlike(small, Expected(small), 0.05);
+        ExpectAlike(small, Expected(small));
       });
 }
 
@@ -267,8 +267,10 @@ TEST(TopKStatistics, AreTakenAsGiven) {
       const std::vector<double> a = small.Get(slot), b = expected.Get(slot);
       double most = 0;
       for (const double x : b) most = std::max(most, std::fabs(x));
+      // A max of -60 gives exponents near 66, which err by 1e-5 of a weight.
+      // Of up to 100 weights the sums have, some cancel.
       for (size_t n = 0; n < a.size(); ++n) {
-        ASSERT_NEAR(a[n], b[n], 1e-5 * (most + 1)) << Name(slot);
+        ASSERT_NEAR(a[n], b[n], 1e-3 * (most + 1)) << Name(slot);
       }
     }
   }
