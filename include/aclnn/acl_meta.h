@@ -9,8 +9,14 @@
 // failure. Objects never own or touch device memory.
 #pragma once
 
+#ifdef __cplusplus
 #include <cstdint>
 #include <cstdlib>
+#else
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#endif
 
 #include "acl/acl_base.h"
 
@@ -30,10 +36,16 @@ typedef struct aclTensorList aclTensorList;
 typedef struct aclScalarList aclScalarList;
 
 typedef int32_t aclnnStatus;
+#ifdef __cplusplus
 constexpr aclnnStatus OK = 0;
+#else
+enum { OK = 0 };
+#endif
 #endif
 
+#ifdef __cplusplus
 extern "C" {
+#endif
 
 // A view of device memory: element (i, j, ...) is at tensorData + (offset +
 // i * stride[0] + j * stride[1] + ...) elements. Everything is copied; a null
@@ -180,4 +192,6 @@ ACL_META_EXPORT aclnnStatus aclDumpOpTensors(
     const char* opType, const char* opName, aclTensor** tensors,
     size_t inputTensorNum, size_t outputTensorNum, aclrtStream stream);
 
+#ifdef __cplusplus
 }  // extern "C"
+#endif

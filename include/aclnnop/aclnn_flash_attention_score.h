@@ -6,7 +6,9 @@
 
 #include "aclnn/aclnn_base.h"
 
+#ifdef __cplusplus
 extern "C" {
+#endif
 
 // Plans attentionOut = dropout(softmax(mask(scale * (q k^T + pse)))) v over B
 // sequences of one length. Shapes are given for layout "BNSD".
@@ -301,4 +303,6 @@ aclnnFlashAttentionVarLenScoreV5(void* workspace, uint64_t workspaceSize,
                                  aclOpExecutor* executor,
                                  const aclrtStream stream);
 
+#ifdef __cplusplus
 }  // extern "C"
+#endif

@@ -7,7 +7,9 @@
 
 #include "aclnn/aclnn_base.h"
 
+#ifdef __cplusplus
 extern "C" {
+#endif
 
 // Plans the gradients of attention over B sequences of one length. Shapes are
 // given for layout "BNSD".
@@ -319,4 +321,6 @@ aclnnFlashAttentionUnpaddingScoreGradV5(void* workspace, uint64_t workspaceSize,
                                         aclOpExecutor* executor,
                                         const aclrtStream stream);
 
+#ifdef __cplusplus
 }  // extern "C"
+#endif

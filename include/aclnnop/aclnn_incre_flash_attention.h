@@ -6,7 +6,9 @@
 
 #include "aclnn/aclnn_base.h"
 
+#ifdef __cplusplus
 extern "C" {
+#endif
 
 // Plans attentionOut = softmax(mask(scale * q k^T)) v for one query token
 // in each of B sequences.
@@ -44,4 +46,6 @@ __attribute__((visibility("default"))) aclnnStatus aclnnIncreFlashAttention(
     void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
     const aclrtStream stream);
 
+#ifdef __cplusplus
 }  // extern "C"
+#endif

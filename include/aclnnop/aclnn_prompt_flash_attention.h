@@ -6,7 +6,9 @@
 
 #include "aclnn/aclnn_base.h"
 
+#ifdef __cplusplus
 extern "C" {
+#endif
 
 // Plans attentionOut = softmax(mask(scale * q k^T)) v.
 //   query, key, value  FLOAT16 or BF16, shaped as inputLayout says
@@ -42,4 +44,6 @@ __attribute__((visibility("default"))) aclnnStatus aclnnPromptFlashAttention(
     void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
     const aclrtStream stream);
 
+#ifdef __cplusplus
 }  // extern "C"
+#endif

@@ -7,7 +7,9 @@
 
 #include "aclnn/aclnn_base.h"
 
+#ifdef __cplusplus
 extern "C" {
+#endif
 
 // Plans attentionOut = softmax(mask(scale * q k^T)) v. With INT8 query, key
 // and value, products are of integers:
@@ -60,4 +62,6 @@ __attribute__((visibility("default"))) aclnnStatus aclnnPromptFlashAttentionV2(
     void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
     const aclrtStream stream);
 
+#ifdef __cplusplus
 }  // extern "C"
+#endif

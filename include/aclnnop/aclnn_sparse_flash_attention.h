@@ -6,7 +6,9 @@
 
 #include "aclnn/aclnn_base.h"
 
+#ifdef __cplusplus
 extern "C" {
+#endif
 
 // Plans attention in which every query token sees only the blocks of keys its
 // list names. All heads of a token share its list, and there is one key head.
@@ -61,4 +63,6 @@ __attribute__((visibility("default"))) aclnnStatus aclnnSparseFlashAttention(
     void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
     aclrtStream stream);
 
+#ifdef __cplusplus
 }  // extern "C"
+#endif

@@ -99,6 +99,27 @@ g++ main.cpp -I"$H/include" -Lstubs -lascendcl -lnnopbase -lopapi -lc_sec \
   = 4 ]
 check "binary that needs four libraries" ./by_names
 
+# And a program in C.
+cat >main.c <<'SOURCE'
+#include <stdio.h>
+
+#include "acl/acl.h"
+#include "aclnnop/aclnn_prompt_flash_attention_v3.h"
+
+int main(void) {
+  const int64_t dims[] = {2, 3};
+  aclTensor* tensor = aclCreateTensor(dims, 2, ACL_FLOAT16, NULL, 0,
+                                      ACL_FORMAT_ND, dims, 2, NULL);
+  if (tensor == NULL || aclDestroyTensor(tensor) != OK) return 1;
+  if (aclnnPromptFlashAttentionV3(NULL, 0, NULL, NULL) == OK) return 2;
+  puts("ran");
+  return 0;
+}
+SOURCE
+gcc -std=c11 -pedantic-errors -Wall -Werror main.c -I"$H/include" \
+  -L"$H/lib64" -lopapi -lnnopbase -lascendcl -o by_gcc
+check "gcc, C11" ./by_gcc
+
 cat >CMakeLists.txt <<'LISTS'
 cmake_minimum_required(VERSION 3.14)
 project(stranger CXX)

@@ -5,6 +5,8 @@
 // Source: CANN acl API, "aclError", runtime codes.
 #pragma once
 
+#include "acl/error_codes/acl_error_codes.h"
+
 #define ACL_RT_SUCCESS 0
 
 // The caller: a parameter, a handle or the order of calls is wrong.

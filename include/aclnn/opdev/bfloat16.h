@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // op::bfloat16, the upper half of a float: one sign, 8 exponent and 7 mantissa
-// bits. Source: CANN operator development API, "bfloat16".
+// bits. C++ only: C sees nothing of it. Source: CANN operator development API,
+// "bfloat16".
 #pragma once
 
+#include <stdint.h>
+
+#ifdef __cplusplus
 #include "aclnn/opdev/small_float.h"
 
 namespace op {
@@ -70,3 +74,5 @@ inline op::bfloat16 abs(const op::bfloat16& number) {
   return op::bfloat16(static_cast<uint16_t>(number.value & 0x7FFFu));
 }
 }  // namespace std
+
+#endif  // __cplusplus

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // op::fp16_t, an IEEE half precision number: one sign, 5 exponent and 10
-// mantissa bits. Source: CANN operator development API, "fp16_t".
+// mantissa bits. C++ only: C sees nothing of it. Source: CANN operator
+// development API, "fp16_t".
 #pragma once
 
+#include <stdint.h>
+
+#ifdef __cplusplus
 #include "aclnn/opdev/small_float.h"
 
 namespace op {
@@ -70,3 +74,5 @@ inline op::fp16_t abs(const op::fp16_t& number) {
   return op::fp16_t(static_cast<uint16_t>(number.val & 0x7FFFu));
 }
 }  // namespace std
+
+#endif  // __cplusplus

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The values of aclnnStatus. Source: CANN aclnn API, "aclnn return codes".
+// The values of aclnnStatus, an int32_t. Source: CANN aclnn API, "aclnn return
+// codes".
 #pragma once
+
+#include <stdint.h>
 
 #define ACLNN_SUCCESS 0
 

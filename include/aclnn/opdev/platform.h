@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Which chip a program should believe to run on. The runtime decides; this only
-// asks it. Source: CANN operator development API, "PlatformInfo".
+// asks it. C++ only: C sees nothing of it. Source: CANN operator development
+// API, "PlatformInfo".
 #pragma once
 
+#include <stdint.h>
+
+#ifdef __cplusplus
 #include <cstdint>
 #include <string>
 
@@ -76,3 +80,5 @@ inline const PlatformInfo& GetCurrentPlatformInfo() {
 }
 
 }  // namespace op
+
+#endif  // __cplusplus

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What fp16_t and bfloat16 share: converting between 16 bits and numbers, and
-// arithmetic, which is done in double and rounded to 16 bits.
+// arithmetic, which is done in double and rounded to 16 bits. C++ only: C sees
+// nothing of it.
 #pragma once
 
+#include <stdint.h>
+
+#ifdef __cplusplus
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -181,3 +185,5 @@ FLASHACL_SMALL_FLOAT_COMPARISON(>=)
 #undef FLASHACL_SMALL_FLOAT_COMPARISON
 
 }  // namespace op
+
+#endif  // __cplusplus
