@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # find_package(flashacl) gives flashacl::ascendcl (the runtime),
 # flashacl::nnopbase (tensors and lists) and flashacl::opapi (the operators).
-# They are names of one library. Everything is relative to this file.
+# They are names of one library. Everything is relative to this file, which is
+# in lib/cmake/flashacl of the prefix; the library is in lib64.
 get_filename_component(flashacl_PREFIX "${CMAKE_CURRENT_LIST_DIR}/../../.."
                        ABSOLUTE)
 set(flashacl_INCLUDE_DIRS "${flashacl_PREFIX}/include")

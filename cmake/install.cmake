@@ -23,10 +23,11 @@ install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION share/doc/flashacl)
 write_basic_package_version_file(
   "${PROJECT_BINARY_DIR}/flashaclConfigVersion.cmake"
   COMPATIBILITY SameMajorVersion)
+# In lib: where CMake searches lib64 depends on the system.
 install(FILES "${PROJECT_SOURCE_DIR}/cmake/flashaclConfig.cmake"
               "${PROJECT_SOURCE_DIR}/cmake/FindAscendCL.cmake"
               "${PROJECT_BINARY_DIR}/flashaclConfigVersion.cmake"
-        DESTINATION lib64/cmake/flashacl)
+        DESTINATION lib/cmake/flashacl)
 
 configure_file("${PROJECT_SOURCE_DIR}/cmake/version.info.in"
                "${PROJECT_BINARY_DIR}/version.info" @ONLY)

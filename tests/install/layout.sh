@@ -40,7 +40,7 @@ for file in include/aclnn_flash_attention_score.h lib/libcust_opapi.so \
   [ -f "$custom/$file" ] || complain "no $custom/$file"
 done
 for file in set_env.sh bin/setenv.bash bin/flashacl \
-    lib64/cmake/flashacl/flashaclConfig.cmake include/experiment; do
+    lib/cmake/flashacl/flashaclConfig.cmake include/experiment; do
   [ -e "$file" ] || complain "no $file"
 done
 for package in runtime compiler toolkit opp opp_kernel hccl driver cann; do

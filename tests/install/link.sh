@@ -136,14 +136,39 @@ find_package(flashacl CONFIG REQUIRED)
 add_executable(by_config main.cpp)
 target_link_libraries(by_config PRIVATE flashacl::ascendcl
   flashacl::nnopbase flashacl::opapi dl)
-list(APPEND CMAKE_MODULE_PATH ${H}/lib64/cmake/flashacl)
+list(APPEND CMAKE_MODULE_PATH ${H}/lib/cmake/flashacl)
 find_package(AscendCL REQUIRED)
 add_executable(by_module main.cpp)
 target_link_libraries(by_module PRIVATE AscendCL::AscendCL dl)
 LISTS
 ASCEND_HOME_PATH=$H cmake -S . -B out -DCMAKE_BUILD_TYPE=Release \
-  -DCMAKE_SKIP_RPATH=TRUE "-DCMAKE_PREFIX_PATH=$H/lib64/cmake" >log 2>&1 &&
+  -DCMAKE_SKIP_RPATH=TRUE "-DCMAKE_PREFIX_PATH=$H" >log 2>&1 &&
   cmake --build out >>log 2>&1 || { cat log >&2; exit 1; }
 check "CMake, full paths" out/by_path
 check "CMake, find_package(flashacl)" out/by_config
 check "CMake, find_package(AscendCL)" out/by_module
+
+# The other ways to say where the prefix is; the last is that of set_env.sh.
+mkdir finding
+cat >finding/CMakeLists.txt <<'LISTS'
+cmake_minimum_required(VERSION 3.14)
+project(finding NONE)
+find_package(flashacl REQUIRED)
+if(NOT EXISTS "${flashacl_LIBRARY_DIRS}/libascendcl.so"
+   OR NOT EXISTS "${flashacl_INCLUDE_DIRS}/acl/acl.h")
+  message(FATAL_ERROR "found ${flashacl_DIR}, but not what it names")
+endif()
+LISTS
+# finds NAME COMMAND...: a project that COMMAND configures finds the prefix.
+finds() {
+  local name=$1
+  shift
+  rm -rf found
+  "$@" -S finding -B found >log 2>&1 || { cat log >&2; exit 1; }
+  grep -q "^flashacl_DIR:.*=$H/" found/CMakeCache.txt ||
+    { echo "link: $name: found another" >&2; exit 1; }
+  echo "link: $name: ok"
+}
+finds "-Dflashacl_ROOT" cmake "-Dflashacl_ROOT=$H"
+finds "flashacl_ROOT" env "flashacl_ROOT=$H" cmake
+finds "PATH" env "PATH=$H/bin:$PATH" cmake
