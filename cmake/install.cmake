@@ -18,7 +18,10 @@ endif()
 
 install(PROGRAMS "${PROJECT_SOURCE_DIR}/cmake/set_env.sh" DESTINATION .)
 install(PROGRAMS "${PROJECT_SOURCE_DIR}/cmake/setenv.bash" DESTINATION bin)
-install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION share/doc/flashacl)
+# The second holds the notices of what is compiled in from elsewhere.
+install(FILES "${PROJECT_SOURCE_DIR}/LICENSE"
+              "${PROJECT_SOURCE_DIR}/THIRD_PARTY_NOTICES"
+        DESTINATION share/doc/flashacl)
 
 write_basic_package_version_file(
   "${PROJECT_BINARY_DIR}/flashaclConfigVersion.cmake"

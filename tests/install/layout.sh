@@ -48,6 +48,15 @@ for package in runtime compiler toolkit opp opp_kernel hccl driver cann; do
     complain "no version of $package"
 done
 
+# Whose code is in the library and the tool, and on what terms.
+notices=share/doc/flashacl/THIRD_PARTY_NOTICES
+for words in 'Niels Lohmann' 'University of Cincinnati' 'Victor Zverovich' \
+    'Google LLC' 'Intel Corporation' 'Permission is hereby granted' \
+    'Redistributions in binary form must reproduce'; do
+  grep -qF "$words" "$notices" || complain "no '$words' in $notices"
+done
+grep -qF 'Apache License' share/doc/flashacl/LICENSE || complain "no LICENSE"
+
 real=$(find . -name '*.so*' -type f)
 [ "$real" = ./lib64/libascendcl.so ] || complain "more than one file: $real"
 while read -r link; do
