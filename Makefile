@@ -24,7 +24,7 @@ setup:
 	@scripts/setup.sh
 
 run: setup
-	@scripts/build.sh release
+	@scripts/build.sh release product
 	@cmake --install build/release --prefix build/release/prefix > /dev/null
 	@examples/run.sh build/release/prefix
 
@@ -59,7 +59,7 @@ coverage:
 
 DEFAULT_PATHS ?= OFF
 install: setup
-	@scripts/build.sh release -DFLASHACL_DEFAULT_PATHS=$(DEFAULT_PATHS)
+	@scripts/build.sh release product -DFLASHACL_DEFAULT_PATHS=$(DEFAULT_PATHS)
 	@cmake --install build/release --prefix $(PREFIX) > /dev/null
 	@echo "Installed. Now: source $(PREFIX)/set_env.sh"
 

@@ -1,17 +1,35 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# build.sh PRESET [cmake option]...: configures and builds one preset, says
-# which, and shows a log only when it fails.
+# build.sh PRESET [TARGET]... [-Dcmake option]...: configures one preset, builds
+# its targets, all of them if none is named, says beforehand which and how long
+# that takes, and shows a log only when it fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 preset=$1
 shift
 
+targets=()
+options=()
+for word in "$@"; do
+  case $word in
+    -*) options+=("$word") ;;
+    *) targets+=("$word") ;;
+  esac
+done
+
+what=${targets[*]:-everything}
+minutes=
+case "$preset $what" in
+  "release product") what="the library and the tool" minutes=4 ;;
+  "release everything") what="library, tool and all tests" minutes=10 ;;
+esac
+
 mkdir -p "build/$preset"
 log=build/$preset/configure.log
-echo "configure and build: preset $preset, in build/$preset"
-if ! cmake --preset "$preset" "$@" >"$log" 2>&1; then
+echo "configure and build: preset $preset, in build/$preset: $what" \
+     "${minutes:+(from nothing, about $minutes minutes on two cores)}"
+if ! cmake --preset "$preset" "${options[@]}" >"$log" 2>&1; then
   cat "$log" >&2
   exit 1
 fi
-cmake --build --preset "$preset"
+cmake --build --preset "$preset" ${targets:+--target "${targets[@]}"}

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# What `make run` and `make install` build is what is installed, and no test.
+# labels: prefix
+set -euo pipefail
+cd "$FLASHACL_BUILD"
+failed=0
+complain() {
+  echo "product: $*" >&2
+  failed=1
+}
+
+for goal in run install; do
+  commands=$(make --dry-run -C "$FLASHACL_SOURCE" "$goal")
+  grep -q '^scripts/build.sh release product\b' <<<"$commands" ||
+    complain "make $goal builds something else: $commands"
+done
+
+[ -f build.ninja ] || { echo "product: not Ninja's build; skipped"; exit 0; }
+built=$(ninja -t commands product)
+! grep -E ' -o (tests|bench)/' <<<"$built" || complain "it compiles tests"
+# Files that installing takes from the build folder, other than texts.
+while read -r file; do
+  case $file in *.cmake | *.info | *.txt) continue ;; esac
+  grep -qE -- " -o ${file#"$FLASHACL_BUILD"/}( |$)" <<<"$built" ||
+    complain "$file is installed, but not built"
+done < <(grep -oE "FILES \"$FLASHACL_BUILD/[^\"]*" cmake_install.cmake |
+         sed 's/^FILES "//')
+exit "$failed"
