@@ -38,7 +38,6 @@ TEST(Backends, ImplementationsHaveNamesOfTheirOwnAndAllFunctions) {
       EXPECT_TRUE(names.insert(row.name).second) << row.name;
       EXPECT_NE(row.supports, nullptr);
       EXPECT_NE(row.prepare, nullptr);
-      EXPECT_NE(row.launch, nullptr);
     }
   }
 }

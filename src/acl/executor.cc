@@ -112,7 +112,7 @@ Status PrepareChecked(const Operator& op, std::span<const Passed> passed,
 // Where the slots are in this run. kNullArgument if a tensor that has elements
 // has no address.
 Status Bind(const Executor& executor, Bindings& bindings) {
-  const Lengths& lengths = executor.plan->problem.lengths;
+  const Lengths& lengths = executor.plan->problem().lengths;
   for (const Use& use : executor.uses) {
     for (const Address& address : executor.addresses) {
       if (address.argument != use.argument || address.member != use.member) {
@@ -158,7 +158,7 @@ struct Launched {
       FLASHACL_RETURN_IF_ERROR(
           executor->compressed_mask->Check(compressed_mask));
     }
-    return CheckDeviceTensors(executor->plan->problem, bindings);
+    return CheckDeviceTensors(executor->plan->problem(), bindings);
   }
 
   aclError operator()() const {

@@ -37,7 +37,7 @@ void Trace(std::string_view what, std::string_view operator_name,
                 .count();
         const std::string line = Str(
             "{:.6f} {} {} \"{}\" {} {:.1f} us\n", now, what, operator_name,
-            ToString(plan.problem), plan.implementation->name, microseconds);
+            ToString(plan.problem()), plan.implementation->name, microseconds);
         // One write, so that lines of several streams do not mix.
         std::fwrite(line.data(), 1, line.size(), TraceFile());
         std::fflush(TraceFile());

@@ -39,7 +39,7 @@ Status RaiseToMost(const aclOpExecutor* handle, uint64_t& workspace_size) {
   const auto executor = acl::Find<acl::Executor>(handle);
   if (executor == nullptr || executor->plan == nullptr) return {};
   const Result<uint64_t> most =
-      acl::WorkspaceBytes(Widest(executor->plan->problem));
+      acl::WorkspaceBytes(Widest(executor->plan->problem()));
   if (!most.ok()) return most.status();
   workspace_size = std::max(workspace_size, *most);
   return {};

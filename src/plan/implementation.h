@@ -4,16 +4,42 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/status.h"
 #include "plan/backend.h"
 #include "plan/bindings.h"
+#include "plan/workspace.h"
 #include "problem/attention_problem.h"
 
 namespace flashacl {
 
-struct Plan;
+// What an implementation decided for one problem: immutable, holds no address,
+// serves any number of runs, at the same time too.
+class Prepared {
+ public:
+  explicit Prepared(AttentionProblem problem) : problem_(std::move(problem)) {}
+  virtual ~Prepared() = default;
+  Prepared(const Prepared&) = delete;
+  Prepared& operator=(const Prepared&) = delete;
+
+  const AttentionProblem& problem() const { return problem_; }
+
+  // Computes. `workspace` has as many bytes as preparing reserved, aligned to
+  // WorkspaceLayout::kAlignmentBytes; null if these are 0.
+  virtual Status Run(const Bindings& bindings, std::byte* workspace,
+                     Workers& workers) const = 0;
+
+  // How the work is cut, in a few words: "64 of at most 1024 rows, 144 keys a
+  // step; none split".
+  virtual std::string Describe() const = 0;
+
+ private:
+  const AttentionProblem problem_;
+};
 
 struct Implementation {
   std::string_view name;  // "backend/direction/key-format[/variant]"
@@ -21,13 +47,19 @@ struct Implementation {
   // Ok, or why not, in words a person can act on.
   Status (*supports)(const AttentionProblem& problem, const DeviceInfo& device);
 
-  // Fills in schedule and workspace. Reads no device data.
-  void (*prepare)(const DeviceInfo& device, Plan& plan);
-
-  // Computes. `workspace` has plan.workspace.bytes() bytes, aligned to
-  // WorkspaceLayout::kAlignmentBytes; null if that is 0.
-  Status (*launch)(const Plan& plan, const Bindings& bindings,
-                   std::byte* workspace, Workers& workers);
+  // Decides, and reserves memory in `workspace`, which is empty. Reads no
+  // device data.
+  std::shared_ptr<const Prepared> (*prepare)(const AttentionProblem& problem,
+                                             const DeviceInfo& device,
+                                             WorkspaceLayout& workspace);
 };
+
+// Implementation::prepare for a class that is constructed so.
+template <typename T>
+std::shared_ptr<const Prepared> MakePrepared(const AttentionProblem& problem,
+                                             const DeviceInfo& device,
+                                             WorkspaceLayout& workspace) {
+  return std::make_shared<const T>(problem, device, workspace);
+}
 
 }  // namespace flashacl

@@ -33,9 +33,8 @@ Result<Plan> MakePlan(const Backend& backend, const AttentionProblem& problem,
       continue;
     }
     Plan plan;
-    plan.problem = problem;
     plan.implementation = &candidate;
-    candidate.prepare(backend.device, plan);
+    plan.prepared = candidate.prepare(problem, backend.device, plan.workspace);
     plan.explanation = std::move(reasons);
     return plan;
   }
@@ -44,8 +43,7 @@ Result<Plan> MakePlan(const Backend& backend, const AttentionProblem& problem,
 
 Status Run(const Backend& backend, const Plan& plan, const Bindings& bindings,
            std::byte* workspace) {
-  return plan.implementation->launch(plan, bindings, workspace,
-                                     *backend.workers);
+  return plan.prepared->Run(bindings, workspace, *backend.workers);
 }
 
 }  // namespace flashacl

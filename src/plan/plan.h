@@ -3,29 +3,26 @@
 // plan serves any number of runs.
 #pragma once
 
-#include <span>
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include "base/status.h"
 #include "plan/backend.h"
 #include "plan/implementation.h"
-#include "plan/schedule.h"
 #include "plan/workspace.h"
 #include "problem/attention_problem.h"
 
 namespace flashacl {
 
 struct Plan {
-  AttentionProblem problem;
   const Implementation* implementation = nullptr;
-  TileShape shape;    // of the tiles, where there are any
-  Schedule schedule;  // empty if lengths are on the device, and for
-                      // implementations that need no tiles
-  int64_t slots = 0;  // tiles that are computed at one time, at most
+  std::shared_ptr<const Prepared> prepared;
   WorkspaceLayout workspace;
   std::string explanation;  // every implementation passed over, and why; one
                             // per line
+
+  const AttentionProblem& problem() const { return prepared->problem(); }
 };
 
 // Reaches the rest of the table. Empty names choose freely.
@@ -40,7 +37,7 @@ Result<Plan> MakePlan(const Backend& backend, const AttentionProblem& problem,
                       const Choice& choice = {});
 
 // Runs the plan on the calling thread and the backend's workers. `workspace`
-// as Implementation::launch wants it.
+// as Prepared::Run wants it.
 Status Run(const Backend& backend, const Plan& plan, const Bindings& bindings,
            std::byte* workspace);
 

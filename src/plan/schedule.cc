@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/str.h"
 #include "plan/cost.h"
 
 namespace flashacl {
@@ -120,6 +121,18 @@ Schedule BuildSchedule(const Extent& extent, const TileShape& shape) {
     schedule.cuts_.push_back(cut);
   }
   return schedule;
+}
+
+std::string Describe(const Schedule& schedule, const TileShape& shape) {
+  if (schedule.count() == 0) {
+    return Str("at most {} rows, {} keys a step; cut when it runs", shape.rows,
+               shape.cols);
+  }
+  const std::string tiles = Str("{} of at most {} rows, {} keys a step",
+                                schedule.count(), shape.rows, shape.cols);
+  if (schedule.num_splits() == 1) return tiles + "; none split";
+  return Str("{}; rows split into up to {} splits", tiles,
+             schedule.num_splits());
 }
 
 }  // namespace flashacl

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/range.h"
@@ -69,6 +70,10 @@ class Schedule {
  private:
   friend Schedule BuildSchedule(const Extent& extent, const TileShape& shape);
 
+  // For Prepared::Describe: how many tiles there are and how large they are. No
+  // tiles: lengths are on the device, and work is cut when it runs.
+  std::string Describe(const Schedule& schedule, const TileShape& shape);
+
   // The tiles of one sequence.
   struct Cut {
     int64_t sequence = 0;
@@ -98,6 +103,10 @@ class Schedule {
 };
 
 Schedule BuildSchedule(const Extent& extent, const TileShape& shape);
+
+// For Prepared::Describe: how many tiles there are and how large they are. No
+// tiles: lengths are on the device, and work is cut when it runs.
+std::string Describe(const Schedule& schedule, const TileShape& shape);
 
 // The columns that rows [first, last) of positions see: from the first that one
 // of them sees to the last.

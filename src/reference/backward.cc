@@ -35,8 +35,8 @@ int64_t BiasElements(const AttentionProblem& problem) {
       .ElementsNeeded();
 }
 
-struct Workplace {
-  Workplace(const AttentionProblem& problem, WorkspaceLayout& layout)
+struct Workspace {
+  Workspace(const AttentionProblem& problem, WorkspaceLayout& layout)
       : rows(std::min(kChunkRows, WidestOf(problem).rows * problem.group())),
         width(MostVisible(problem)),
         query_dim(problem.qk_dim + problem.rope_dim),
@@ -83,7 +83,7 @@ std::span<T> RowOf(const Region<T>& region, std::byte* workspace, int64_t row,
 
 class Backward {
  public:
-  Backward(const Operands& operands, Workplace& place, std::byte* workspace,
+  Backward(const Operands& operands, Workspace& place, std::byte* workspace,
            Workers& workers)
       : operands_(operands),
         problem_(operands.problem),
@@ -130,7 +130,7 @@ class Backward {
 
   const Operands& operands_;
   const AttentionProblem& problem_;
-  Workplace& place_;
+  Workspace& place_;
   std::byte* workspace_;
   Workers& workers_;
   Grid grad_bias_;
@@ -348,20 +348,33 @@ void Backward::StoreBiasAndSink() {
   for (int64_t n = 0; n < end; n += tensor.spec.block_step()) store(n);
 }
 
+class PreparedBackward final : public Prepared {
+ public:
+  PreparedBackward(const AttentionProblem& problem, const DeviceInfo&,
+                   WorkspaceLayout& layout)
+      : Prepared(problem), workspace_(problem, layout) {}
+
+  Status Run(const Bindings& bindings, std::byte* memory,
+             Workers& workers) const override {
+    Workspace place = workspace_;
+    place.key_values.Attach(memory);
+    const Operands operands(problem(), bindings);
+    Backward(operands, place, memory, workers).Run();
+    return {};
+  }
+
+  std::string Describe() const override { return kRowByRow; }
+
+ private:
+  const Workspace workspace_;
+};
+
 }  // namespace
 
-void PrepareBackward(const AttentionProblem& problem, WorkspaceLayout& layout) {
-  Workplace(problem, layout);
-}
-
-Status LaunchBackward(const AttentionProblem& problem, const Bindings& bindings,
-                      std::byte* workspace, Workers& workers) {
-  WorkspaceLayout layout;
-  Workplace place(problem, layout);
-  place.key_values.Attach(workspace);
-  const Operands operands(problem, bindings);
-  Backward(operands, place, workspace, workers).Run();
-  return {};
+std::shared_ptr<const Prepared> PrepareBackward(const AttentionProblem& problem,
+                                                const DeviceInfo& device,
+                                                WorkspaceLayout& layout) {
+  return MakePrepared<PreparedBackward>(problem, device, layout);
 }
 
 }  // namespace flashacl::reference

@@ -3,16 +3,14 @@
 // forward direction left.
 #pragma once
 
-#include <cstddef>
+#include <memory>
 
-#include "base/status.h"
-#include "plan/plan.h"
+#include "plan/implementation.h"
 
 namespace flashacl::reference {
 
-void PrepareBackward(const AttentionProblem& problem, WorkspaceLayout& layout);
-
-Status LaunchBackward(const AttentionProblem& problem, const Bindings& bindings,
-                      std::byte* workspace, Workers& workers);
+std::shared_ptr<const Prepared> PrepareBackward(const AttentionProblem& problem,
+                                                const DeviceInfo& device,
+                                                WorkspaceLayout& layout);
 
 }  // namespace flashacl::reference

@@ -18,10 +18,10 @@ namespace {
 
 // What one run needs besides its operands: keys and values of the sequence at
 // hand, and for every slice of rows the scores of one row.
-struct Workplace {
+struct Workspace {
   static constexpr int64_t kMaxSlices = 64;
 
-  Workplace(const AttentionProblem& problem, WorkspaceLayout& layout)
+  Workspace(const AttentionProblem& problem, WorkspaceLayout& layout)
       : slices(std::min(kMaxSlices, WidestOf(problem).rows * problem.group())),
         width(MostVisible(problem)),
         query_dim(problem.qk_dim + problem.rope_dim),
@@ -156,28 +156,36 @@ void ClearRowResult(const Operands& operands, Slot slot) {
   }
 }
 
-}  // namespace
+class PreparedForward final : public Prepared {
+ public:
+  PreparedForward(const AttentionProblem& problem, const DeviceInfo&,
+                  WorkspaceLayout& layout)
+      : Prepared(problem), workspace_(problem, layout) {}
 
-void PrepareForward(const AttentionProblem& problem, WorkspaceLayout& layout) {
-  Workplace(problem, layout);
-}
+  Status Run(const Bindings& bindings, std::byte* memory,
+             Workers& workers) const override;
 
-Status LaunchForward(const AttentionProblem& problem, const Bindings& bindings,
-                     std::byte* workspace, Workers& workers) {
-  WorkspaceLayout layout;
-  Workplace place(problem, layout);
-  place.key_values.Attach(workspace);
-  const Operands operands(problem, bindings);
+  std::string Describe() const override { return kRowByRow; }
+
+ private:
+  const Workspace workspace_;
+};
+
+Status PreparedForward::Run(const Bindings& bindings, std::byte* memory,
+                            Workers& workers) const {
+  Workspace place = workspace_;
+  place.key_values.Attach(memory);
+  const Operands operands(problem(), bindings);
 
   operands.tensor(Slot::kOut).Clear();
   ClearRowResult(operands, Slot::kRowMax);
   ClearRowResult(operands, Slot::kRowSum);
 
   const auto compute = [&](const Row& row, int64_t slice) {
-    const auto columns = RowOf(place.columns, workspace, slice, place.width);
-    const auto scores = RowOf(place.scores, workspace, slice, place.width);
-    const auto query = RowOf(place.query, workspace, slice, place.query_dim);
-    const auto out = RowOf(place.out, workspace, slice, problem.v_dim);
+    const auto columns = RowOf(place.columns, memory, slice, place.width);
+    const auto scores = RowOf(place.scores, memory, slice, place.width);
+    const auto query = RowOf(place.query, memory, slice, place.query_dim);
+    const auto out = RowOf(place.out, memory, slice, problem().v_dim);
     LoadQuery(operands, row, query);
     const size_t count = static_cast<size_t>(
         VisibleColumns(operands, row, place.key_values, columns));
@@ -188,19 +196,27 @@ Status LaunchForward(const AttentionProblem& problem, const Bindings& bindings,
     StoreRow(operands, row, result, out);
   };
 
-  for (int64_t b = 0; b < problem.lengths.count(); ++b) {
+  for (int64_t b = 0; b < problem().lengths.count(); ++b) {
     const int64_t rows =
-        operands.sequences[static_cast<size_t>(b)].rows() * problem.group();
-    for (int64_t g = 0; g < problem.kv_heads && rows > 0; ++g) {
+        operands.sequences[static_cast<size_t>(b)].rows() * problem().group();
+    for (int64_t g = 0; g < problem().kv_heads && rows > 0; ++g) {
       place.key_values.Load(operands, b, g, workers);
       workers.ForEach(std::min(place.slices, rows), [&](int64_t slice) {
         for (int64_t n = slice; n < rows; n += place.slices) {
-          compute(RowOfGroup(problem, b, g, n), slice);
+          compute(RowOfGroup(problem(), b, g, n), slice);
         }
       });
     }
   }
   return {};
+}
+
+}  // namespace
+
+std::shared_ptr<const Prepared> PrepareForward(const AttentionProblem& problem,
+                                               const DeviceInfo& device,
+                                               WorkspaceLayout& layout) {
+  return MakePrepared<PreparedForward>(problem, device, layout);
 }
 
 }  // namespace flashacl::reference

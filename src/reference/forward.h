@@ -2,16 +2,14 @@
 // The forward direction by definition: fp64, three passes over each row.
 #pragma once
 
-#include <cstddef>
+#include <memory>
 
-#include "base/status.h"
-#include "plan/plan.h"
+#include "plan/implementation.h"
 
 namespace flashacl::reference {
 
-void PrepareForward(const AttentionProblem& problem, WorkspaceLayout& layout);
-
-Status LaunchForward(const AttentionProblem& problem, const Bindings& bindings,
-                     std::byte* workspace, Workers& workers);
+std::shared_ptr<const Prepared> PrepareForward(const AttentionProblem& problem,
+                                               const DeviceInfo& device,
+                                               WorkspaceLayout& layout);
 
 }  // namespace flashacl::reference

@@ -2,7 +2,6 @@
 // The table row of the reference.
 #include "reference/reference.h"
 
-#include "plan/plan.h"
 #include "reference/backward.h"
 #include "reference/forward.h"
 #include "reference/rows.h"
@@ -28,28 +27,17 @@ Status Supports(const AttentionProblem& problem, const DeviceInfo&) {
                      widest.columns, channels);
 }
 
-void Prepare(const DeviceInfo&, Plan& plan) {
-  if (plan.problem.direction == Direction::kForward) {
-    reference::PrepareForward(plan.problem, plan.workspace);
-  } else {
-    reference::PrepareBackward(plan.problem, plan.workspace);
-  }
-}
-
-Status Launch(const Plan& plan, const Bindings& bindings, std::byte* workspace,
-              Workers& workers) {
-  return plan.problem.direction == Direction::kForward
-             ? reference::LaunchForward(plan.problem, bindings, workspace,
-                                        workers)
-             : reference::LaunchBackward(plan.problem, bindings, workspace,
-                                         workers);
+std::shared_ptr<const Prepared> Prepare(const AttentionProblem& problem,
+                                        const DeviceInfo& device,
+                                        WorkspaceLayout& workspace) {
+  return problem.direction == Direction::kForward
+             ? reference::PrepareForward(problem, device, workspace)
+             : reference::PrepareBackward(problem, device, workspace);
 }
 
 }  // namespace
 
-const Implementation kReference{.name = "reference/fp64",
-                                .supports = Supports,
-                                .prepare = Prepare,
-                                .launch = Launch};
+const Implementation kReference{
+    .name = "reference/fp64", .supports = Supports, .prepare = Prepare};
 
 }  // namespace flashacl

@@ -61,6 +61,9 @@ struct Row {
   int64_t i = 0;
 };
 
+// Prepared::Describe of both directions.
+inline constexpr char kRowByRow[] = "none: it goes row by row";
+
 // The rows of `sequence` that share a kv head, numbered from 0.
 Row RowOfGroup(const AttentionProblem& problem, int64_t sequence,
                int64_t kv_head, int64_t number);

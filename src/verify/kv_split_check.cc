@@ -100,10 +100,11 @@ Result<Results> RunOn(const Backend& backend, const Plan& plan,
   bindings[Slot::kMask] = reinterpret_cast<std::byte*>(mask.data());
   for (size_t n = 0; n < kSlots; ++n) {
     const auto slot = static_cast<Slot>(n);
-    if (!IsOutput(plan.problem.direction, slot) || !plan.problem.has(slot)) {
+    if (!IsOutput(plan.problem().direction, slot) ||
+        !plan.problem().has(slot)) {
       continue;
     }
-    results[slot].resize(static_cast<size_t>(ElementsOf(plan.problem, slot)));
+    results[slot].resize(static_cast<size_t>(ElementsOf(plan.problem(), slot)));
     bindings[slot] = reinterpret_cast<std::byte*>(results[slot].data());
   }
   const GuardedBytes workspace = GuardedBytes::Allocate(plan.workspace.bytes());
@@ -240,7 +241,7 @@ Status CheckSplit(const Backend& backend, const Implementation& implementation,
   const Result<Plan> plan =
       MakePlan(backend, Split(sample.problem()), {implementation.name, {}});
   if (!plan.ok()) return plan.status();
-  const AttentionProblem& problem = plan->problem;
+  const AttentionProblem& problem = plan->problem();
   Runs runs;
   for (const auto& [keys, results] :
        {std::pair{Keys::kAll, &runs.all}, std::pair{Keys::kFirst, &runs.first},

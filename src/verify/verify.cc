@@ -72,7 +72,7 @@ class Examiner {
 
   void CheckHalves(uint64_t seed) {
     // Weights that are rounded do not merge: they depend on the row's maximum.
-    if (plan_.problem.has(Slot::kWeightScale)) return;
+    if (plan_.problem().has(Slot::kWeightScale)) return;
     const Status same =
         CheckSplit(backend_, *plan_.implementation, sample_, seed);
     if (!same.ok()) verdict_.faults.push_back(same.message());

@@ -21,8 +21,7 @@ inline void LaunchFenced(const Implementation& implementation,
   const FencedBytes workspace(
       RoundUp(plan.workspace.bytes(), WorkspaceLayout::kAlignmentBytes));
   ShuffledWorkers some(workers, static_cast<uint64_t>(workers));
-  const Status status =
-      implementation.launch(plan, bindings, workspace.data(), some);
+  const Status status = plan.prepared->Run(bindings, workspace.data(), some);
   EXPECT_TRUE(status.ok()) << status.message();
 }
 

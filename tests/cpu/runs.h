@@ -50,9 +50,8 @@ inline void ExpectRight(std::string_view line, std::string_view name,
 inline Plan PlanOn(const Implementation& implementation,
                    const AttentionProblem& problem, const DeviceInfo& device) {
   Plan plan;
-  plan.problem = problem;
   plan.implementation = &implementation;
-  implementation.prepare(device, plan);
+  plan.prepared = implementation.prepare(problem, device, plan.workspace);
   return plan;
 }
 
@@ -80,8 +79,8 @@ inline void RunOn(const Implementation& implementation, const SmallCase& small,
       static_cast<size_t>(plan.workspace.bytes()) + 64, std::byte{0xFF});
   const size_t past = reinterpret_cast<uintptr_t>(workspace.data()) % 64;
   ShuffledWorkers some(workers, seed);
-  const Status status = implementation.launch(
-      plan, small.bindings(), workspace.data() + (64 - past) % 64, some);
+  const Status status = plan.prepared->Run(
+      small.bindings(), workspace.data() + (64 - past) % 64, some);
   ASSERT_TRUE(status.ok()) << status.message();
 }
 

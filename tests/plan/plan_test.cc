@@ -24,21 +24,28 @@ Status NeverOn(const AttentionProblem&, const DeviceInfo& device) {
 
 Status Always(const AttentionProblem&, const DeviceInfo&) { return {}; }
 
-void ReserveSome(const DeviceInfo&, Plan& plan) {
-  plan.workspace.Reserve<float>("some", plan.problem.heads);
-}
-
 // Writes how many workers it was given.
-Status CountWorkers(const Plan&, const Bindings&, std::byte* workspace,
-                    Workers& workers) {
-  workspace[0] = static_cast<std::byte>(workers.count());
-  return {};
-}
+class CountWorkers final : public Prepared {
+ public:
+  CountWorkers(const AttentionProblem& problem, const DeviceInfo&,
+               WorkspaceLayout& workspace)
+      : Prepared(problem) {
+    workspace.Reserve<float>("some", problem.heads);
+  }
+
+  Status Run(const Bindings&, std::byte* workspace,
+             Workers& workers) const override {
+    workspace[0] = static_cast<std::byte>(workers.count());
+    return {};
+  }
+
+  std::string Describe() const override { return "counts"; }
+};
 
 constexpr Implementation kTable[] = {
-    {"test/never", NeverOn, ReserveSome, CountWorkers},
-    {"test/backward", OnlyBackward, ReserveSome, CountWorkers},
-    {"test/always", Always, ReserveSome, CountWorkers},
+    {"test/never", NeverOn, MakePrepared<CountWorkers>},
+    {"test/backward", OnlyBackward, MakePrepared<CountWorkers>},
+    {"test/always", Always, MakePrepared<CountWorkers>},
 };
 
 DeviceInfo Toy() {
@@ -60,7 +67,7 @@ TEST_F(PlanTest, TakesTheFirstThatFits) {
   ASSERT_TRUE(plan.ok());
   EXPECT_EQ(plan->implementation->name, "test/backward");
   EXPECT_EQ(plan->explanation, "test/never: not on toy\n");
-  EXPECT_TRUE(plan->problem == backward_);
+  EXPECT_TRUE(plan->problem() == backward_);
 }
 
 TEST_F(PlanTest, ExplainsEveryOneItPassesOver) {

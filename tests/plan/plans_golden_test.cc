@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <regex>
 #include <sstream>
 
 #include "backends.h"
@@ -27,14 +28,20 @@ Backend MadeUpBackend() {
           CpuBackend().workers};
 }
 
+// What Describe() says, shorter: "64 of 1024 x 144 in 1 split".
 std::string Tiles(const Plan& plan) {
-  if (plan.slots == 0) return "none";
-  if (plan.schedule.count() == 0) {
-    return Str("at most {} x {}", plan.shape.rows, plan.shape.cols);
+  const std::pair<const char*, const char*> shorter[] = {
+      {"none: .*", "none"},
+      {" rows, (\\d+) keys a step", " x $1"},
+      {"; cut when it runs", ""},
+      {" of at most ", " of "},
+      {"; none split", " in 1 split"},
+      {"; rows split into up to (\\d+) splits", " in $1 splits"}};
+  std::string text = plan.prepared->Describe();
+  for (const auto& [from, to] : shorter) {
+    text = std::regex_replace(text, std::regex(from), to);
   }
-  return Str("{} of {} x {} in {} split{}", plan.schedule.count(),
-             plan.shape.rows, plan.shape.cols, plan.schedule.num_splits(),
-             plan.schedule.num_splits() == 1 ? "" : "s");
+  return text;
 }
 
 // What is worth a line in a review.

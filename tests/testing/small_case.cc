@@ -370,15 +370,13 @@ void SmallCase::Run() {
 }
 
 void SmallCase::Run(Workers& workers) {
-  Plan plan;
-  plan.problem = problem_;
-  kReference.prepare({}, plan);
+  WorkspaceLayout layout;
+  const auto prepared = kReference.prepare(problem_, {}, layout);
   // What a workspace holds before is nobody's business.
-  Bytes workspace(static_cast<size_t>(plan.workspace.bytes()) + 64,
-                  std::byte{0xFF});
+  Bytes workspace(static_cast<size_t>(layout.bytes()) + 64, std::byte{0xFF});
   const size_t misaligned = reinterpret_cast<uintptr_t>(workspace.data()) % 64;
-  const Status status = kReference.launch(
-      plan, bindings_, workspace.data() + (64 - misaligned) % 64, workers);
+  const Status status = prepared->Run(
+      bindings_, workspace.data() + (64 - misaligned) % 64, workers);
   ASSERT_TRUE(status.ok()) << status.message();
 }
 

@@ -9,9 +9,14 @@
 
 #include "backends.h"
 #include "problem/notation.h"
+#include "tests/testing/around_reference.h"
 
 namespace flashacl::tool {
 namespace {
+
+using testing::kAroundReference;
+using testing::PrepareFunction;
+using testing::ReferenceRun;
 
 int launches = 0;
 
@@ -19,35 +24,29 @@ const Implementation& Reference() {
   return CpuBackend().implementations.back();
 }
 
-Status Counted(const Plan& plan, const Bindings& bindings, std::byte* workspace,
-               Workers& workers) {
+Status Counted(const ReferenceRun& run) {
   ++launches;
-  return Reference().launch(plan, bindings, workspace, workers);
+  return run.Do();
 }
 
-Status Slow(const Plan& plan, const Bindings& bindings, std::byte* workspace,
-            Workers& workers) {
+Status Slow(const ReferenceRun& run) {
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  return Counted(plan, bindings, workspace, workers);
+  return Counted(run);
 }
 
-Status Unsteady(const Plan& plan, const Bindings& bindings,
-                std::byte* workspace, Workers& workers) {
-  const Status ran = Counted(plan, bindings, workspace, workers);
-  *reinterpret_cast<float*>(bindings[Slot::kOut]) +=
+Status Unsteady(const ReferenceRun& run) {
+  const Status ran = Counted(run);
+  *reinterpret_cast<float*>(run.bindings[Slot::kOut]) +=
       static_cast<float>(launches);
   return ran;
 }
 
-Status Fails(const Plan&, const Bindings&, std::byte*, Workers&) {
-  return RuntimeFailure("out of ink");
-}
+Status Fails(const ReferenceRun&) { return RuntimeFailure("out of ink"); }
 
-Result<Measurement> MeasureWith(decltype(Implementation::launch) launch,
-                                const Effort& effort) {
+Result<Measurement> MeasureWith(PrepareFunction prepare, const Effort& effort) {
   launches = 0;
   Implementation implementation = Reference();
-  implementation.launch = launch;
+  implementation.prepare = prepare;
   Backend backend = CpuBackend();
   backend.implementations = {&implementation, 1};
   backend.roofs = {[](Workers&) { return 8e9; }, [](Workers&) { return 2e9; }};
@@ -58,7 +57,8 @@ Result<Measurement> MeasureWith(decltype(Implementation::launch) launch,
 }
 
 TEST(Measure, RepeatsAsOftenAsAsked) {
-  const auto measured = MeasureWith(Slow, {.seconds = 0, .repetitions = 3});
+  const auto measured =
+      MeasureWith(kAroundReference<Slow>, {.seconds = 0, .repetitions = 3});
   ASSERT_TRUE(measured.ok()) << measured.status().message();
   EXPECT_EQ(measured->runs, 1);
   EXPECT_EQ(measured->repetitions.size(), 3u);
@@ -71,7 +71,8 @@ TEST(Measure, RepeatsAsOftenAsAsked) {
 }
 
 TEST(Measure, RepeatsUntilTheTimeIsOver) {
-  const auto measured = MeasureWith(Slow, {.seconds = 0.25, .repetitions = 1});
+  const auto measured =
+      MeasureWith(kAroundReference<Slow>, {.seconds = 0.25, .repetitions = 1});
   ASSERT_TRUE(measured.ok());
   EXPECT_GT(measured->repetitions.size(), 1u);
   EXPECT_LE(measured->repetitions.size(), 13u);
@@ -79,17 +80,20 @@ TEST(Measure, RepeatsUntilTheTimeIsOver) {
 
 // Short runs come in bursts, behind one that warms up.
 TEST(Measure, BurstsOfShortRuns) {
-  const auto measured = MeasureWith(Counted, {.seconds = 0, .repetitions = 2});
+  const auto measured =
+      MeasureWith(kAroundReference<Counted>, {.seconds = 0, .repetitions = 2});
   ASSERT_TRUE(measured.ok());
   EXPECT_GT(measured->runs, 1);
   EXPECT_EQ(launches, 1 + 2 * (1 + measured->runs));
 }
 
 TEST(Measure, RefusesAnswersThatChange) {
-  const auto measured = MeasureWith(Unsteady, {.seconds = 0, .repetitions = 1});
+  const auto measured =
+      MeasureWith(kAroundReference<Unsteady>, {.seconds = 0, .repetitions = 1});
   ASSERT_FALSE(measured.ok());
   EXPECT_EQ(measured.status().code(), Code::kInternal);
-  const auto failed = MeasureWith(Fails, {.seconds = 0, .repetitions = 1});
+  const auto failed =
+      MeasureWith(kAroundReference<Fails>, {.seconds = 0, .repetitions = 1});
   ASSERT_FALSE(failed.ok());
   EXPECT_NE(failed.status().message().find("out of ink"), std::string::npos);
 }

@@ -7,10 +7,15 @@
 #include "backends.h"
 #include "plan/plan.h"
 #include "problem/notation.h"
+#include "tests/testing/around_reference.h"
 #include "tests/testing/generator.h"
 
 namespace flashacl {
 namespace {
+
+using testing::kAroundReference;
+using testing::PrepareFunction;
+using testing::ReferenceRun;
 
 const Implementation& Reference() {
   return CpuBackend().implementations.back();
@@ -30,28 +35,25 @@ TEST(Split, HoldsForTheReferenceOnRandomProblems) {
 }
 
 // Sees column 0 of every row, whatever the mask says.
-Status SeesColumnZero(const Plan& plan, const Bindings& bindings,
-                      std::byte* workspace, Workers& workers) {
-  const TensorSpec& mask = plan.problem[Slot::kMask];
+Status SeesColumnZero(const ReferenceRun& run) {
+  const TensorSpec& mask = run.problem()[Slot::kMask];
   for (int64_t i = 0; i < mask.dims[2]; ++i) {
-    bindings[Slot::kMask][mask.At(0, 0, i, 0)] = std::byte{0};
+    run.bindings[Slot::kMask][mask.At(0, 0, i, 0)] = std::byte{0};
   }
-  return Reference().launch(plan, bindings, workspace, workers);
+  return run.Do();
 }
 
 // Adds to what it should write.
-Status AddsToGradients(const Plan& plan, const Bindings& bindings,
-                       std::byte* workspace, Workers& workers) {
-  FLASHACL_RETURN_IF_ERROR(
-      Reference().launch(plan, bindings, workspace, workers));
-  *reinterpret_cast<float*>(bindings[Slot::kGradKey]) += 0.01f;
+Status AddsToGradients(const ReferenceRun& run) {
+  FLASHACL_RETURN_IF_ERROR(run.Do());
+  *reinterpret_cast<float*>(run.bindings[Slot::kGradKey]) += 0.01f;
   return {};
 }
 
-Status CheckWrong(const char* line, decltype(Implementation::launch) launch) {
+Status CheckWrong(const char* line, PrepareFunction prepare) {
   Implementation wrong = Reference();
   wrong.name = "test/wrong";
-  wrong.launch = launch;
+  wrong.prepare = prepare;
   Backend backend = CpuBackend();
   const Implementation table[] = {wrong, Reference()};
   backend.implementations = table;
@@ -63,14 +65,16 @@ Status CheckWrong(const char* line, decltype(Implementation::launch) launch) {
 }
 
 TEST(Split, CatchesAColumnThatIsAlwaysSeen) {
-  const Status status = CheckWrong("fwd f32 h=1 d=8 q=6 k=10", SeesColumnZero);
+  const Status status =
+      CheckWrong("fwd f32 h=1 d=8 q=6 k=10", kAroundReference<SeesColumnZero>);
   ASSERT_FALSE(status.ok());
   EXPECT_NE(status.message().find("merge to"), std::string::npos)
       << status.message();
 }
 
 TEST(Split, CatchesGradientsThatDoNotAddUp) {
-  const Status status = CheckWrong("bwd f32 h=1 d=8 q=6 k=10", AddsToGradients);
+  const Status status =
+      CheckWrong("bwd f32 h=1 d=8 q=6 k=10", kAroundReference<AddsToGradients>);
   ASSERT_FALSE(status.ok());
   EXPECT_NE(status.message().find("grad key: element 0"), std::string::npos)
       << status.message();

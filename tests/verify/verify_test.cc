@@ -7,10 +7,15 @@
 #include "backends.h"
 #include "plan/plan.h"
 #include "problem/notation.h"
+#include "tests/testing/around_reference.h"
 #include "tests/testing/generator.h"
 
 namespace flashacl {
 namespace {
+
+using testing::kAroundReference;
+using testing::PrepareFunction;
+using testing::ReferenceRun;
 
 constexpr char kForward[] = "fwd f32 h=2 d=8 q=6,3 k=10,4 causal stats";
 
@@ -37,78 +42,68 @@ TEST(Verify, AcceptsTheReferenceOnRandomProblems) {
 }
 
 // Ways to be wrong: each runs the reference and then does one thing more.
-Status Right(const Plan& plan, const Bindings& bindings, std::byte* workspace,
-             Workers& workers) {
-  return Reference().launch(plan, bindings, workspace, workers);
-}
+Status Right(const ReferenceRun& run) { return run.Do(); }
 
 float& FirstOut(const Bindings& bindings) {
   return *reinterpret_cast<float*>(bindings[Slot::kOut]);
 }
 
-Status TooLarge(const Plan& plan, const Bindings& bindings,
-                std::byte* workspace, Workers& workers) {
-  const Status ran = Right(plan, bindings, workspace, workers);
-  FirstOut(bindings) += 0.01f;
+Status TooLarge(const ReferenceRun& run) {
+  const Status ran = Right(run);
+  FirstOut(run.bindings) += 0.01f;
   return ran;
 }
 
-Status NotANumber(const Plan& plan, const Bindings& bindings,
-                  std::byte* workspace, Workers& workers) {
-  const Status ran = Right(plan, bindings, workspace, workers);
-  FirstOut(bindings) /= 0.0f;
+Status NotANumber(const ReferenceRun& run) {
+  const Status ran = Right(run);
+  FirstOut(run.bindings) /= 0.0f;
   return ran;
 }
 
-Status BeyondOut(const Plan& plan, const Bindings& bindings,
-                 std::byte* workspace, Workers& workers) {
-  const TensorSpec& out = plan.problem[Slot::kOut];
-  bindings[Slot::kOut][out.dims[1] * out.strides[1] * 4] = std::byte{1};
-  return Right(plan, bindings, workspace, workers);
+Status BeyondOut(const ReferenceRun& run) {
+  const TensorSpec& out = run.problem()[Slot::kOut];
+  run.bindings[Slot::kOut][out.dims[1] * out.strides[1] * 4] = std::byte{1};
+  return Right(run);
 }
 
-Status IntoQuery(const Plan& plan, const Bindings& bindings,
-                 std::byte* workspace, Workers& workers) {
-  bindings[Slot::kQuery][0] ^= std::byte{1};
-  return Right(plan, bindings, workspace, workers);
+Status IntoQuery(const ReferenceRun& run) {
+  run.bindings[Slot::kQuery][0] ^= std::byte{1};
+  return Right(run);
 }
 
-Status BeyondWorkspace(const Plan& plan, const Bindings& bindings,
-                       std::byte* workspace, Workers& workers) {
-  workspace[plan.workspace.bytes()] = std::byte{1};
-  return Right(plan, bindings, workspace, workers);
+Status BeyondWorkspace(const ReferenceRun& run) {
+  run.workspace[run.workspace_bytes] = std::byte{1};
+  return Right(run);
 }
 
-Status OtherEachTime(const Plan& plan, const Bindings& bindings,
-                     std::byte* workspace, Workers& workers) {
+Status OtherEachTime(const ReferenceRun& run) {
   static int runs = 0;
-  const Status ran = Right(plan, bindings, workspace, workers);
-  FirstOut(bindings) += static_cast<float>(++runs % 2) * 1e-7f;
+  const Status ran = Right(run);
+  FirstOut(run.bindings) += static_cast<float>(++runs % 2) * 1e-7f;
   return ran;
 }
 
-Status LastOneWins(const Plan& plan, const Bindings& bindings,
-                   std::byte* workspace, Workers& workers) {
-  const Status ran = Right(plan, bindings, workspace, workers);
+Status LastOneWins(const ReferenceRun& run) {
+  const Status ran = Right(run);
   int64_t last = 0;
-  if (workers.count() == 1) workers.ForEach(2, [&](int64_t n) { last = n; });
-  FirstOut(bindings) += last == 0 && workers.count() == 1 ? 1e-7f : 0.0f;
+  if (run.workers.count() == 1)
+    run.workers.ForEach(2, [&](int64_t n) { last = n; });
+  FirstOut(run.bindings) +=
+      last == 0 && run.workers.count() == 1 ? 1e-7f : 0.0f;
   return ran;
 }
 
-Status Fails(const Plan&, const Bindings&, std::byte*, Workers&) {
-  return RuntimeFailure("out of ink");
-}
+Status Fails(const ReferenceRun&) { return RuntimeFailure("out of ink"); }
 
 struct Wrong {
-  decltype(Implementation::launch) launch;
+  PrepareFunction prepare;
   const char* found;
 };
 
-Verdict VerdictOf(decltype(Implementation::launch) launch) {
+Verdict VerdictOf(PrepareFunction prepare) {
   Implementation wrong = Reference();
   wrong.name = "test/wrong";
-  wrong.launch = launch;
+  wrong.prepare = prepare;
   const Implementation table[] = {wrong, Reference()};
   Backend backend = CpuBackend();
   backend.implementations = table;
@@ -121,22 +116,23 @@ Verdict VerdictOf(decltype(Implementation::launch) launch) {
 
 TEST(Verify, FindsEachWayToBeWrong) {
   const Wrong ways[] = {
-      {TooLarge, "out: "},
-      {NotANumber, "out: "},
-      {BeyondOut, "out"},
-      {IntoQuery, "input"},
-      {BeyondWorkspace, "workspace: written outside"},
-      {OtherEachTime, "a second run gives other bits"},
-      {LastOneWins, "one worker going backwards gives other bits"},
-      {Fails, "out of ink"},
+      {kAroundReference<TooLarge>, "out: "},
+      {kAroundReference<NotANumber>, "out: "},
+      {kAroundReference<BeyondOut>, "out"},
+      {kAroundReference<IntoQuery>, "input"},
+      {kAroundReference<BeyondWorkspace>, "workspace: written outside"},
+      {kAroundReference<OtherEachTime>, "a second run gives other bits"},
+      {kAroundReference<LastOneWins>,
+       "one worker going backwards gives other bits"},
+      {kAroundReference<Fails>, "out of ink"},
   };
   for (const Wrong& wrong : ways) {
-    const Verdict verdict = VerdictOf(wrong.launch);
+    const Verdict verdict = VerdictOf(wrong.prepare);
     ASSERT_FALSE(verdict.ok()) << wrong.found;
     EXPECT_NE(verdict.faults.front().find(wrong.found), std::string::npos)
         << verdict.faults.front();
   }
-  EXPECT_TRUE(VerdictOf(Right).ok());
+  EXPECT_TRUE(VerdictOf(kAroundReference<Right>).ok());
 }
 
 TEST(Verify, ReportsWhoDoesNotTakeTheProblem) {

@@ -168,7 +168,7 @@ class Bench {
     const bool asked = std::find(options_.only.begin(), options_.only.end(),
                                  reference) != options_.only.end();
     if (work.flops <= kMaxForReference || asked) return {};
-    const AttentionProblem& problem = plan.problem;
+    const AttentionProblem& problem = plan.problem();
     bool slow = plan.implementation->name == reference;
     if (!slow && problem.direction == Direction::kBackward) {
       const Result<Plan> forward = MakePlan(backend, ForwardOf(problem));

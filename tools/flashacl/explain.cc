@@ -38,26 +38,6 @@ void PrintWork(const AttentionProblem& problem) {
   }
 }
 
-std::string Parts(const Schedule& schedule) {
-  if (schedule.num_splits() == 1) return "none split";
-  return Str("rows split into up to {} splits", schedule.num_splits());
-}
-
-void PrintTiles(const Plan& plan) {
-  const TileShape& shape = plan.shape;
-  if (plan.slots == 0) {
-    fmt::print("tiles         none: it goes row by row\n");
-  } else if (plan.schedule.count() == 0) {
-    fmt::print(
-        "tiles         at most {} rows, {} keys a step; cut when it runs\n",
-        shape.rows, shape.cols);
-  } else {
-    fmt::print("tiles         {} of at most {} rows, {} keys a step; {}\n",
-               plan.schedule.count(), shape.rows, shape.cols,
-               Parts(plan.schedule));
-  }
-}
-
 void PrintWorkspace(const WorkspaceLayout& workspace) {
   fmt::print("workspace     {}\n",
              Bytes(static_cast<double>(workspace.bytes())));
@@ -76,9 +56,9 @@ void Print(const Backend& backend, const Plan& plan) {
   }
   fmt::print("passed over   {}\n", plan.explanation.empty() ? "nobody" : "");
   fmt::print("{}", plan.explanation);
-  PrintTiles(plan);
+  fmt::print("tiles         {}\n", plan.prepared->Describe());
   PrintWorkspace(plan.workspace);
-  PrintWork(plan.problem);
+  PrintWork(plan.problem());
 }
 
 int Explain(const Options& options) {

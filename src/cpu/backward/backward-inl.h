@@ -46,10 +46,10 @@ inline bool AllFinite(const float* HWY_RESTRICT row, int64_t channels) {
 inline void PrefetchBackwardRow(const BackwardTile& tile, int64_t r) {
   if (r >= tile.scores.rows) return;
   const ForwardParams& shape = *tile.scores.shape;
-  const QueryRow& lane = tile.scores.scratch.lanes[r];
-  PrefetchRow(lane.query, shape.qk_dim * shape.query.element_bytes);
-  PrefetchRow(lane.out, shape.v_dim * shape.out.element_bytes);
-  PrefetchRow(tile.scratch.lanes[r].grad_out,
+  const QueryRow& query_row = tile.scores.scratch.query_rows[r];
+  PrefetchRow(query_row.query, shape.qk_dim * shape.query.element_bytes);
+  PrefetchRow(query_row.out, shape.v_dim * shape.out.element_bytes);
+  PrefetchRow(tile.scratch.grad_rows[r].grad_out,
               shape.v_dim * tile.shape->grad_out.element_bytes);
 }
 
@@ -58,32 +58,34 @@ inline void PrefetchBackwardRow(const BackwardTile& tile, int64_t r) {
 inline void LoadBackwardRow(BackwardTile& tile, int64_t r) {
   const ForwardParams& shape = *tile.scores.shape;
   const BackwardScratch& scratch = tile.scratch;
-  const QueryRow& lane = tile.scores.scratch.lanes[r];
-  float* const query = scratch.query_rows + r * tile.scores.scratch.key_stride;
+  const QueryRow& query_row = tile.scores.scratch.query_rows[r];
+  float* const query =
+      scratch.queries_by_row + r * tile.scores.scratch.key_stride;
   float* const grad = scratch.grad_out_rows + r * tile.shape->value_stride;
   float* const out =
       tile.scores.scratch.staging + r % 4 * tile.scores.scratch.staging_stride;
-  LoadRow(shape.query, lane.query, shape.qk_dim, query);
+  LoadRow(shape.query, query_row.query, shape.qk_dim, query);
   if (shape.rope_dim > 0) {
-    LoadRow(shape.query_rope, lane.query_rope, shape.rope_dim,
+    LoadRow(shape.query_rope, query_row.query_rope, shape.rope_dim,
             query + shape.qk_dim);
   }
-  LoadRow(tile.shape->grad_out, scratch.lanes[r].grad_out, shape.v_dim, grad);
-  LoadRow(shape.out, lane.out, shape.v_dim, out);
+  LoadRow(tile.shape->grad_out, scratch.grad_rows[r].grad_out, shape.v_dim,
+          grad);
+  LoadRow(shape.out, query_row.out, shape.v_dim, out);
   ClearBehind(query, QueryChannels(tile));
   ClearBehind(grad, shape.v_dim);
   ClearBehind(out, shape.v_dim);
   tile.rows_finite &= AllFinite(query, QueryChannels(tile));
   tile.grad_out_finite &= AllFinite(grad, shape.v_dim);
 
-  const float sum = *lane.sum;
+  const float sum = *query_row.sum;
   // Rows that see nothing have the greatest sum there is; 1 over it would be
   // subnormal.
   const bool counts = sum != 0 && sum != FLT_MAX;
-  scratch.max[r] = *lane.max;
+  scratch.max[r] = *query_row.max;
   scratch.inv_sum[r] = counts ? 1.0f / sum : 0.0f;
   const bool usable =
-      lane.max[0] > kMinusInfinity && std::isfinite(scratch.inv_sum[r]);
+      query_row.max[0] > kMinusInfinity && std::isfinite(scratch.inv_sum[r]);
   scratch.has_nonfinite[r / Width()] |= usable ? 0 : 1;
 }
 
@@ -94,7 +96,7 @@ inline void LoadNoRow(const BackwardTile& tile, int64_t r) {
   const int64_t staging_stride = tile.scores.scratch.staging_stride;
   std::fill_n(tile.scores.scratch.staging + r % 4 * staging_stride,
               staging_stride, 0.0f);
-  std::fill_n(scratch.query_rows + r * key_stride, key_stride, 0.0f);
+  std::fill_n(scratch.queries_by_row + r * key_stride, key_stride, 0.0f);
   std::fill_n(scratch.grad_out_rows + r * tile.shape->value_stride,
               tile.shape->value_stride, 0.0f);
   scratch.max[r] = -kMinusInfinity;
@@ -131,7 +133,8 @@ inline void StartTile(BackwardTile& tile) {
     // Blocks of four channels may pass a panel's end by three; the next panel
     // overwrites them, and behind the last is room.
     const int64_t panel = first / Width() * Width();
-    RowsToPanel({scratch.query_rows + first * key_stride, key_stride}, channels,
+    RowsToPanel({scratch.queries_by_row + first * key_stride, key_stride},
+                channels,
                 tile.scores.scratch.query + panel * channels + first - panel);
     RowsToPanel(grads, v_dim, scratch.grad_out + panel * v_dim + first - panel);
   }
@@ -217,7 +220,8 @@ inline void ExpAndSum(const BackwardTile& tile, const Panel& rows,
   const RowFacts facts{grad.max + panel.first, grad.inv_sum + panel.first,
                        grad.delta + panel.first, grad.sum_p_dp + panel.first};
   if (shape.dropped) {
-    FillKept(tile.scores, rows.lanes, rows.count, scored.cols, scratch.kept);
+    FillKept(tile.scores, rows.query_rows, rows.count, scored.cols,
+             scratch.kept);
     DropScaled(grads, scratch.kept, count, factor);
   }
   if (grad.has_nonfinite[panel.first / Width()] == 0 &&
@@ -229,7 +233,7 @@ inline void ExpAndSum(const BackwardTile& tile, const Panel& rows,
     // What is hidden has a weight of 0, which times infinity is not 0.
     if (visible != nullptr) ReplaceProbs(grads, visible, count, 0.0f);
   } else {
-    ProbsAndDsByDefinition({probs, grads, count, visible}, rows.lanes,
+    ProbsAndDsByDefinition({probs, grads, count, visible}, rows.query_rows,
                            rows.count, facts);
   }
   if (shape.dropped) DropScaled(probs, scratch.kept, count, factor);
@@ -345,7 +349,8 @@ inline void AddBlock(const BackwardTile& tile, const KeyStep& step,
   }
   if (tile.shape->wants_key) {
     AddKeys({scratch.grad_scores, panel_floats, scratch.seen, block.size()},
-            step, {scratch.query_rows + block.first * key_stride, key_stride},
+            step,
+            {scratch.queries_by_row + block.first * key_stride, key_stride},
             QueryChannels(tile), skip_masked, step.grad_keys);
   }
 }
@@ -405,20 +410,21 @@ inline void FinishTile(const BackwardTile& tile) {
   for (int64_t r = 0; r < tile.scores.rows; ++r) {
     const int64_t prefetch = r + kPrefetchRows;
     if (prefetch < tile.scores.rows &&
-        tile.scratch.lanes[prefetch].grad_query != nullptr) {
-      PrefetchRow(tile.scratch.lanes[prefetch].grad_query,
+        tile.scratch.grad_rows[prefetch].grad_query != nullptr) {
+      PrefetchRow(tile.scratch.grad_rows[prefetch].grad_query,
                   shape.qk_dim * tile.shape->grad_query.element_bytes);
     }
     float* const row =
         tile.scratch.grad_query + r * tile.scores.scratch.key_stride;
-    const GradRow& lane = tile.scratch.lanes[r];
+    const GradRow& query_row = tile.scratch.grad_rows[r];
     for (int64_t d = 0; d < QueryChannels(tile); ++d) row[d] *= shape.scale;
-    if (lane.grad_query != nullptr) {
-      StoreChannels(tile.shape->grad_query, row, shape.qk_dim, lane.grad_query);
+    if (query_row.grad_query != nullptr) {
+      StoreChannels(tile.shape->grad_query, row, shape.qk_dim,
+                    query_row.grad_query);
     }
-    if (lane.grad_query_rope != nullptr) {
+    if (query_row.grad_query_rope != nullptr) {
       StoreChannels(tile.shape->grad_query_rope, row + shape.qk_dim,
-                    shape.rope_dim, lane.grad_query_rope);
+                    shape.rope_dim, query_row.grad_query_rope);
     }
   }
 }

@@ -15,9 +15,10 @@
 #include "cpu/backward/backward_workspace.h"
 #include "cpu/backward/bias_gradient.h"
 #include "cpu/backward/ordered_sum.h"
+#include "cpu/forward/forward_workspace.h"
 #include "cpu/support.h"
 #include "cpu/work_loop.h"
-#include "plan/plan.h"
+#include "plan/implementation.h"
 #include "plan/sequences.h"
 
 namespace flashacl {
@@ -28,28 +29,39 @@ Status Supports(const AttentionProblem& problem, const DeviceInfo&) {
   return SupportsTiles(problem, Direction::kBackward);
 }
 
-void Prepare(const DeviceInfo& device, Plan& plan) {
-  const AttentionProblem& problem = plan.problem;
-  plan.shape = BackwardTileShape(problem, device);
-  plan.slots = device.workers;
-  if (SequencesAreKnown(problem)) {
-    plan.schedule =
-        BuildSchedule(ExtentOf(problem, problem.lengths.sequences), plan.shape);
-  }
-  BackwardLayout(plan, plan.workspace);
-}
+class PreparedBackward final : public Prepared {
+ public:
+  PreparedBackward(const AttentionProblem& problem, const DeviceInfo& device,
+                   WorkspaceLayout& layout)
+      : Prepared(problem),
+        shape(BackwardTileShape(problem, device)),
+        schedule(KnownSchedule(problem, shape)),
+        workspace(ReserveBackward(problem, shape, device.workers, layout)) {}
 
-// One launch of a plan.
+  Status Run(const Bindings& bindings, std::byte* memory,
+             Workers& workers) const override;
+
+  std::string Describe() const override {
+    return flashacl::Describe(schedule, shape);
+  }
+
+  const TileShape shape;
+  const Schedule schedule;  // empty if lengths are on the device
+  const BackwardWorkspace workspace;
+};
+
+// One run.
 class Launcher {
  public:
-  Launcher(const Plan& plan, const Bindings& bindings, std::byte* workspace);
+  Launcher(const PreparedBackward& prepared, const Bindings& bindings,
+           std::byte* memory);
 
   void Run(Workers& workers);
 
  private:
   // One of those that work at the same time.
   struct Worker {
-    int64_t slot;
+    int64_t index;
     BackwardTile tile;
   };
 
@@ -69,14 +81,13 @@ class Launcher {
   void AddToSinks(const Tile& cut, const BackwardTile& tile, int64_t number);
   void StoreSinks();
 
-  const Plan& plan_;
   const AttentionProblem& problem_;
   const Bindings& bindings_;
-  std::byte* workspace_;
-  BackwardWorkspace place_;
+  std::byte* memory_;
+  const BackwardWorkspace& workspace_;
   BackwardOperands run_;
   const BackwardKernels kernels_ = Backward();
-  Schedule own_;  // where only the stream knows the lengths
+  const RunSchedule run_schedule_;
   const Schedule& schedule_;
   OrderedSum ordered_sum_;
   BiasGradient bias_;
@@ -84,33 +95,24 @@ class Launcher {
   std::vector<double> sinks_;  // [tile, head of the group]
 };
 
-BackwardWorkspace PlaceOf(const Plan& plan) {
-  WorkspaceLayout layout;
-  return BackwardLayout(plan, layout);
-}
-
-Launcher::Launcher(const Plan& plan, const Bindings& bindings,
-                   std::byte* workspace)
-    : plan_(plan),
-      problem_(plan.problem),
+Launcher::Launcher(const PreparedBackward& prepared, const Bindings& bindings,
+                   std::byte* memory)
+    : problem_(prepared.problem()),
       bindings_(bindings),
-      workspace_(workspace),
-      place_(PlaceOf(plan)),
-      run_(plan.problem, bindings, plan.shape),
-      own_(SequencesAreKnown(problem_)
-               ? Schedule()
-               : BuildSchedule(ExtentOf(problem_, run_.sequences()),
-                               plan.shape)),
-      schedule_(SequencesAreKnown(problem_) ? plan.schedule : own_),
+      memory_(memory),
+      workspace_(prepared.workspace),
+      run_(problem_, bindings, prepared.shape.cols),
+      run_schedule_(prepared.schedule, run_.forward(), prepared.shape),
+      schedule_(*run_schedule_),
       ordered_sum_(problem_, run_.sequences(), schedule_,
-                   {.step_columns = plan.shape.cols,
-                    .interleaved = place_.interleaved,
-                    .in_flight = place_.sums}),
+                   {.step_columns = prepared.shape.cols,
+                    .interleaved = workspace_.interleaved,
+                    .in_flight = workspace_.accumulators}),
       bias_(problem_, bindings, run_.sequences(),
-            place_.bias_sums.In(workspace)),
+            workspace_.bias_sums.In(memory)),
       adds_to_bias_(bias_.wanted()) {
-  run_.shape().row_block = place_.row_block;
-  run_.shape().value_stride = place_.value_stride;
+  run_.shape().row_block = workspace_.row_block;
+  run_.shape().value_stride = workspace_.value_stride;
   run_.shape().panel_rows = kernels_.panel_rows;
   if (problem_.has(Slot::kGradSink)) {
     sinks_.resize(static_cast<size_t>(schedule_.count() * problem_.group()));
@@ -122,11 +124,12 @@ void Launcher::Run(Workers& workers) {
   bias_.Clear();
   BackwardParams& shape = run_.shape();
   const BackwardParams whole = shape;
-  if (place_.sweeps_twice) shape.wants_key = shape.wants_value = false;
+  if (workspace_.sweeps_twice) shape.wants_key = shape.wants_value = false;
   ComputeTiles(workers);
   bias_.Store(workers);
   StoreSinks();
-  if (!place_.sweeps_twice || !(whole.wants_key || whole.wants_value)) return;
+  if (!workspace_.sweeps_twice || !(whole.wants_key || whole.wants_value))
+    return;
   shape = whole;
   shape.wants_query = shape.wants_sink = adds_to_bias_ = false;
   SweepKeys(workers);
@@ -135,19 +138,20 @@ void Launcher::Run(Workers& workers) {
 template <typename Work>
 void Launcher::ForEach(Workers& workers, int64_t count, Work work) {
   // Who computes a kv head alone needs a set of sums.
-  const int64_t slots = bias_.shared() && place_.sums > 0
-                            ? std::min(place_.slots, place_.sums)
-                            : place_.slots;
-  ForEachWorker(workers, slots, count, [&](int64_t slot, auto take) {
-    Worker worker{slot, {}};
-    place_.Fill(workspace_, slot, worker.tile);
+  const int64_t most =
+      bias_.shared() && workspace_.accumulators > 0
+          ? std::min(workspace_.workers, workspace_.accumulators)
+          : workspace_.workers;
+  ForEachWorker(workers, most, count, [&](int64_t index, auto take) {
+    Worker worker{index, {}};
+    workspace_.Fill(memory_, index, worker.tile);
     for (int64_t n = take(); n < count; n = take()) work(n, worker);
   });
 }
 
 void Launcher::ComputeTiles(Workers& workers) {
   const auto compute = [&](int64_t number, Worker& worker) {
-    if (place_.sweeps_twice) {
+    if (workspace_.sweeps_twice) {
       ComputeQueries(number, worker.tile);
     } else {
       Compute(number, bias_.shared(), worker);
@@ -180,7 +184,7 @@ void Launcher::Compute(int64_t number, bool alone, Worker& worker) {
   const std::vector<Ticket> tickets = ordered_sum_.Of(number);
   const bool summed = group.summed();
   const bool waits = summed && !alone;
-  const int64_t set = alone ? worker.slot : group.sums;
+  const int64_t set = alone ? worker.index : group.sums;
   run_.FillTile(cut, tile);
   kernels_.start(tile);
   if (waits) ordered_sum_.WaitForSums(group);
@@ -192,17 +196,17 @@ void Launcher::Compute(int64_t number, bool alone, Worker& worker) {
     step.grad_keys = tile.scratch.grad_keys;
     step.grad_values = tile.scratch.grad_values;
     if (summed) {
-      step.grad_keys = place_.KeySums(workspace_, set) +
-                       ticket.cols.first * place_.key_stride;
-      step.grad_values = place_.ValueSums(workspace_, set) +
-                         ticket.cols.first * place_.value_stride;
+      step.grad_keys = workspace_.KeyAccumulator(memory_, set) +
+                       ticket.cols.first * workspace_.key_stride;
+      step.grad_values = workspace_.ValueAccumulator(memory_, set) +
+                         ticket.cols.first * workspace_.value_stride;
     }
     ComputeStep(cut, tile, step, [&] {
       if (waits) ordered_sum_.Wait(group, s, ticket);
       if (ticket.before > 0) return;
       const int64_t keys = ticket.cols.size();
-      std::fill_n(step.grad_keys, keys * place_.key_stride, 0.0f);
-      std::fill_n(step.grad_values, keys * place_.value_stride, 0.0f);
+      std::fill_n(step.grad_keys, keys * workspace_.key_stride, 0.0f);
+      std::fill_n(step.grad_values, keys * workspace_.value_stride, 0.0f);
     });
     if (ticket.last) kernels_.store(tile, step);
     if (waits) ordered_sum_.Pass(group, s, ticket);
@@ -234,9 +238,9 @@ void Launcher::SweepKeys(Workers& workers) {
   };
   std::vector<Item> items;
   for (const TileGroup& group : ordered_sum_.groups()) {
-    for (int64_t s = 0; s < group.steps; s += place_.swept_steps) {
+    for (int64_t s = 0; s < group.steps; s += workspace_.swept_steps) {
       items.push_back(
-          {group, {s, std::min(s + place_.swept_steps, group.steps)}});
+          {group, {s, std::min(s + workspace_.swept_steps, group.steps)}});
     }
   }
   ForEach(workers, static_cast<int64_t>(items.size()),
@@ -250,8 +254,8 @@ void Launcher::SweepKeys(Workers& workers) {
 void Launcher::ComputeKeys(const TileGroup& group, Range steps,
                            BackwardTile& tile) {
   const int64_t most = steps.size() * group.step_columns;
-  std::fill_n(tile.scratch.grad_keys, most * place_.key_stride, 0.0f);
-  std::fill_n(tile.scratch.grad_values, most * place_.value_stride, 0.0f);
+  std::fill_n(tile.scratch.grad_keys, most * workspace_.key_stride, 0.0f);
+  std::fill_n(tile.scratch.grad_values, most * workspace_.value_stride, 0.0f);
   std::vector<KeyStep> sums(static_cast<size_t>(steps.size()));
   for (int64_t n = group.first; n < group.first + group.tiles; ++n) {
     bool started = false;
@@ -267,8 +271,9 @@ void Launcher::ComputeKeys(const TileGroup& group, Range steps,
       KeyStep& step = sums[static_cast<size_t>(s - steps.first)];
       const int64_t key = (s - steps.first) * group.step_columns;
       step.cols = cols;
-      step.grad_keys = tile.scratch.grad_keys + key * place_.key_stride;
-      step.grad_values = tile.scratch.grad_values + key * place_.value_stride;
+      step.grad_keys = tile.scratch.grad_keys + key * workspace_.key_stride;
+      step.grad_values =
+          tile.scratch.grad_values + key * workspace_.value_stride;
       ComputeStep(cut, tile, step, [] {});
     }
   }
@@ -282,7 +287,7 @@ void Launcher::ComputeKeys(const TileGroup& group, Range steps,
 void Launcher::ComputeStep(const Tile& cut, BackwardTile& tile, KeyStep& step,
                            FunctionRef<void()> wait) {
   kernels_.load(tile, step);
-  const int64_t size = RoundUp(place_.row_block, kernels_.panel_rows);
+  const int64_t size = RoundUp(workspace_.row_block, kernels_.panel_rows);
   const int64_t rows = cut.rows.size();
   for (int64_t first = 0; first < rows; first += size) {
     const Range block{first, std::min(first + size, rows)};
@@ -302,11 +307,13 @@ void Launcher::AddToSinks(const Tile& cut, const BackwardTile& tile,
   for (int64_t r = 0; r < cut.rows.size(); ++r) {
     const double sum_p_dp = double{tile.scratch.sum_p_dp[r]};
     if (sum_p_dp == 0) continue;
-    const QueryRow& lane = tile.scores.scratch.lanes[r];
-    const double sum = double{*lane.sum};
+    const QueryRow& query_row = tile.scores.scratch.query_rows[r];
+    const double sum = double{*query_row.sum};
     const double prob =
-        sum == 0 ? 0 : std::exp(double{lane.sink} - double{*lane.max}) / sum;
-    sinks_[static_cast<size_t>(number * group + lane.head % group)] -=
+        sum == 0
+            ? 0
+            : std::exp(double{query_row.sink} - double{*query_row.max}) / sum;
+    sinks_[static_cast<size_t>(number * group + query_row.head % group)] -=
         prob * sum_p_dp;
   }
 }
@@ -330,18 +337,18 @@ void Launcher::StoreSinks() {
   }
 }
 
-Status Launch(const Plan& plan, const Bindings& bindings, std::byte* workspace,
-              Workers& workers) {
-  Launcher(plan, bindings, workspace).Run(workers);
+Status PreparedBackward::Run(const Bindings& bindings, std::byte* memory,
+                             Workers& workers) const {
+  Launcher(*this, bindings, memory).Run(workers);
   return {};
 }
 
 }  // namespace
 }  // namespace cpu
 
-const Implementation kCpuBackward{.name = "cpu/backward",
-                                  .supports = cpu::Supports,
-                                  .prepare = cpu::Prepare,
-                                  .launch = cpu::Launch};
+const Implementation kCpuBackward{
+    .name = "cpu/backward",
+    .supports = cpu::Supports,
+    .prepare = MakePrepared<cpu::PreparedBackward>};
 
 }  // namespace flashacl

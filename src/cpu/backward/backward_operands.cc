@@ -7,11 +7,10 @@
 namespace flashacl::cpu {
 
 BackwardOperands::BackwardOperands(const AttentionProblem& problem,
-                                   const Bindings& bindings,
-                                   const TileShape& tiles)
+                                   const Bindings& bindings, int64_t step_keys)
     : problem_(problem),
       bindings_(bindings),
-      forward_(problem, bindings, tiles) {
+      forward_(problem, bindings, step_keys) {
   shape_.grad_out = ElementFormat(problem[Slot::kGradOut]);
   shape_.grad_query = ElementFormat(problem[Slot::kGradQuery]);
   shape_.grad_query_rope = ElementFormat(problem[Slot::kGradQueryRope]);
@@ -59,8 +58,8 @@ void BackwardOperands::ClearUnownedRows(bool unseen) const {
   }
 }
 
-void BackwardOperands::FillQueryRows(const Tile& cut,
-                                     std::span<GradRow> lanes) const {
+void BackwardOperands::FillGradRows(const Tile& cut,
+                                    std::span<GradRow> grad_rows) const {
   const int64_t group = problem_.group();
   const int64_t b = cut.sequence;
   const int64_t first_row = sequences()[static_cast<size_t>(b)].queries.first;
@@ -73,9 +72,9 @@ void BackwardOperands::FillQueryRows(const Tile& cut,
   for (int64_t n = 0; n < cut.rows.size(); ++n) {
     const int64_t i = (cut.rows.first + n) / group;
     const int64_t head = cut.kv_head * group + (cut.rows.first + n) % group;
-    lanes[static_cast<size_t>(n)] = {at(Slot::kGradOut, i, head),
-                                     at(Slot::kGradQuery, i, head),
-                                     at(Slot::kGradQueryRope, i, head)};
+    grad_rows[static_cast<size_t>(n)] = {at(Slot::kGradOut, i, head),
+                                         at(Slot::kGradQuery, i, head),
+                                         at(Slot::kGradQueryRope, i, head)};
   }
 }
 
@@ -92,8 +91,8 @@ KvGradRows BackwardOperands::RowsOf(Slot slot, const Tile& cut) const {
 void BackwardOperands::FillTile(const Tile& cut, BackwardTile& tile) const {
   tile.scores = forward_.TileOf(cut, tile.scores.scratch);
   tile.shape = &shape_;
-  FillQueryRows(cut,
-                {tile.scratch.lanes, static_cast<size_t>(cut.rows.size())});
+  FillGradRows(cut,
+               {tile.scratch.grad_rows, static_cast<size_t>(cut.rows.size())});
   tile.grad_key = RowsOf(Slot::kGradKey, cut);
   tile.grad_key_rope = RowsOf(Slot::kGradKeyRope, cut);
   tile.grad_value = RowsOf(Slot::kGradValue, cut);

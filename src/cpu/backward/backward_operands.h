@@ -18,11 +18,12 @@ class BackwardOperands {
  public:
   // Both must outlive the run.
   BackwardOperands(const AttentionProblem& problem, const Bindings& bindings,
-                   const TileShape& tiles);
+                   int64_t step_keys);
 
   const std::vector<Sequence>& sequences() const {
     return forward_.sequences();
   }
+  const ForwardOperands& forward() const { return forward_; }
   BackwardParams& shape() { return shape_; }
 
   // Gradients of queries that belong to no sequence become 0; those of keys
@@ -34,7 +35,7 @@ class BackwardOperands {
   void FillTile(const Tile& cut, BackwardTile& tile) const;
 
  private:
-  void FillQueryRows(const Tile& cut, std::span<GradRow> lanes) const;
+  void FillGradRows(const Tile& cut, std::span<GradRow> grad_rows) const;
   KvGradRows RowsOf(Slot slot, const Tile& cut) const;
   bool AllRowsOwned(Slot slot, Range Sequence::*side) const;
 

@@ -23,7 +23,7 @@ struct GradRow {
 // in backward_scratch.h. Rows, keys and their gradients lie as [row, stride],
 // with the channels from the last one to a whole panel of them being 0.
 struct BackwardScratch {
-  float* query_rows;       // [row, key_stride], rope behind the rest
+  float* queries_by_row;   // [row, key_stride], rope behind the rest
   float* grad_query;       // [row, key_stride]
   float* grad_out_rows;    // [row, value_stride]
   float* grad_out;         // [panel, value channel, lane]
@@ -36,7 +36,7 @@ struct BackwardScratch {
   float* grad_scores;      // [panel of the block, key, lane]
   Range* seen;             // [panel of the block], of the step's keys
   uint8_t* has_nonfinite;  // [panel]: some max or inverse is no number to use
-  GradRow* lanes;          // [row]
+  GradRow* grad_rows;      // [row]
   float* grad_keys;        // [key, key_stride] of one step
   float* grad_values;      // [key, value_stride] of one step
   int64_t panel_keys = 0;  // that a panel of weights has room for

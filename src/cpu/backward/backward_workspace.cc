@@ -3,6 +3,7 @@
 #include "cpu/backward/backward_workspace.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "cpu/backward/bias_gradient.h"
 #include "cpu/tuning.h"
@@ -52,33 +53,36 @@ double SumBytes(const AttentionProblem& problem, int64_t all_rows) {
   return std::clamp(4 * grad_query, kMinSumBytes, kMaxSumBytes);
 }
 
-// As many sets of sums as may be of use and are not too large.
-void LayOutSums(const Plan& plan, BackwardWorkspace& place,
-                WorkspaceLayout& layout) {
-  const AttentionProblem& problem = plan.problem;
+// As many accumulators as may be of use and are not too large.
+void ReserveAccumulators(const AttentionProblem& problem,
+                         const TileShape& shape, BackwardWorkspace& workspace,
+                         WorkspaceLayout& layout) {
   // Lengths that only the stream knows may cut rows in any way.
   const bool known = SequencesAreKnown(problem);
-  const Extents extents = ExtentsOf(problem, known ? plan.shape.rows : 0);
+  const Extents extents = ExtentsOf(problem, known ? shape.rows : 0);
   if (extents.most_columns == 0) return;
   const int64_t columns = extents.most_columns + kWidestBlock;
   const double each =
       4 * static_cast<double>(columns) *
-      static_cast<double>(place.key_stride + place.value_stride);
+      static_cast<double>(workspace.key_stride + workspace.value_stride);
   const auto fitting =
       static_cast<int64_t>(SumBytes(problem, extents.all_rows) / each);
   if (fitting == 0) {
-    place.sweeps_twice = true;
-    place.swept_steps = kSweptSteps;
+    workspace.sweeps_twice = true;
+    workspace.swept_steps = kSweptSteps;
     return;
   }
-  place.interleaved = std::min({place.slots, kMaxInterleaved, fitting});
+  workspace.interleaved =
+      std::min({workspace.workers, kMaxInterleaved, fitting});
   const int64_t groups = problem.lengths.count() * problem.kv_heads;
-  place.sums = std::min(
-      {place.interleaved + place.interleaved / 2 + 1, groups, fitting});
-  place.key_sums = layout.Reserve<float>(
-      "sums of grad keys", place.sums * columns * place.key_stride);
-  place.value_sums = layout.Reserve<float>(
-      "sums of grad values", place.sums * columns * place.value_stride);
+  workspace.accumulators = std::min(
+      {workspace.interleaved + workspace.interleaved / 2 + 1, groups, fitting});
+  workspace.key_accumulators = layout.Reserve<float>(
+      "sums of grad keys",
+      workspace.accumulators * columns * workspace.key_stride);
+  workspace.value_accumulators = layout.Reserve<float>(
+      "sums of grad values",
+      workspace.accumulators * columns * workspace.value_stride);
 }
 
 }  // namespace
@@ -109,100 +113,81 @@ TileShape BackwardTileShape(const AttentionProblem& problem,
   return shape;
 }
 
-BackwardWorkspace BackwardLayout(const Plan& plan, WorkspaceLayout& layout) {
-  const AttentionProblem& problem = plan.problem;
-  const TileShape& shape = plan.shape;
+BackwardWorkspace ReserveBackward(const AttentionProblem& problem,
+                                  const TileShape& shape, int64_t workers,
+                                  WorkspaceLayout& layout) {
   const int64_t channels = QueryChannels(problem);
   const int64_t rows = RoundUp(shape.rows, kWidestPanel);
   const int64_t keys = shape.cols + kWidestBlock;
-  BackwardWorkspace place;
-  place.slots = plan.slots;
-  place.row_block = std::min(kGradRowBlock, rows);
-  place.key_stride = StrideOf(channels);
-  place.value_stride = StrideOf(problem.v_dim);
-  place.panel_keys = shape.cols + 2 * kWidestBlock;
-  place.staging_stride =
-      StrideOf(std::max({channels, problem.v_dim, place.panel_keys}));
-  const auto floats = [&](std::string_view name, int64_t count) {
-    return layout.Reserve<float>(name, place.slots * RoundUp(count, kLine));
-  };
+  BackwardWorkspace workspace;
+  workspace.workers = workers;
+  workspace.row_block = std::min(kGradRowBlock, rows);
+  workspace.key_stride = StrideOf(channels);
+  workspace.value_stride = StrideOf(problem.v_dim);
+  const int64_t key_stride = workspace.key_stride;
+  const int64_t value_stride = workspace.value_stride;
+  BackwardScratch sizes{};
+  sizes.panel_keys = shape.cols + 2 * kWidestBlock;
+  ForwardScratch score_sizes{};
+  score_sizes.key_stride = key_stride;
+  score_sizes.staging_stride =
+      StrideOf(std::max({channels, problem.v_dim, sizes.panel_keys}));
   // Blocks of four channels pass the end of the last panel by up to three.
-  const int64_t behind = 4 * kWidestPanel;
-  place.query = floats("queries", rows * channels + behind);
-  place.query_rows = floats("query rows", rows * place.key_stride);
-  place.grad_query = floats("grad queries", rows * place.key_stride);
-  place.grad_out = floats("grad outputs", rows * problem.v_dim + behind);
-  place.grad_out_rows = floats("grad output rows", rows * place.value_stride);
-  place.row_facts = floats("row max, row sum, delta, inner", 4 * rows);
-  place.keys = floats("keys", keys * place.key_stride);
-  place.values = floats("values", keys * place.value_stride);
-  LayOutSums(plan, place, layout);
-  const int64_t swept = place.swept_steps * shape.cols + kWidestBlock;
-  place.grad_keys = floats("grad keys", swept * place.key_stride);
-  place.grad_values = floats("grad values", swept * place.value_stride);
-  place.probs =
-      floats("weights and grad scores", 2 * place.row_block * place.panel_keys);
-  place.staging = floats("rows between layouts", 4 * place.staging_stride);
-  place.bits = layout.Reserve<uint32_t>(
-      "visible and kept keys",
-      place.slots * 2 * (keys / 32 + 2) * kWidestPanel);
-  place.lanes = layout.Reserve<QueryRow>("rows", place.slots * rows);
-  place.grad_lanes =
-      layout.Reserve<GradRow>("rows of gradients", place.slots * rows);
-  place.seen = layout.Reserve<Range>("seen keys", place.slots * rows);
-  place.has_nonfinite =
-      layout.Reserve<uint8_t>("odd panels", place.slots * rows);
-  place.bias_sums =
+  const int64_t past = 4 * kWidestPanel;
+  using F = ForwardScratch;
+  using B = BackwardScratch;
+  ScratchLayout<F> scores(score_sizes, workers);
+  ScratchLayout<B> scratch(sizes, workers);
+  scores.Add("queries", {&F::query}, rows * channels + past, layout);
+  scratch.Add("query rows", {&B::queries_by_row}, rows * key_stride, layout);
+  scratch.Add("grad queries", {&B::grad_query}, rows * key_stride, layout);
+  scratch.Add("grad outputs", {&B::grad_out}, rows * problem.v_dim + past,
+              layout);
+  scratch.Add("grad output rows", {&B::grad_out_rows}, rows * value_stride,
+              layout);
+  scratch.Add("row max, row sum, delta, sum of p dp",
+              {&B::max, &B::inv_sum, &B::delta, &B::sum_p_dp}, rows, layout);
+  scores.Add("keys", {&F::keys}, keys * key_stride, layout);
+  scratch.Add("values", {&B::values}, keys * value_stride, layout);
+  ReserveAccumulators(problem, shape, workspace, layout);
+  const int64_t swept = workspace.swept_steps * shape.cols + kWidestBlock;
+  scratch.Add("grad keys", {&B::grad_keys}, swept * key_stride, layout);
+  scratch.Add("grad values", {&B::grad_values}, swept * value_stride, layout);
+  scratch.Add("probs and grad scores", {&B::probs, &B::grad_scores},
+              workspace.row_block * sizes.panel_keys, layout);
+  scores.Add("rows between layouts", {&F::staging},
+             4 * score_sizes.staging_stride, layout);
+  scores.Add("visible and kept keys", {&F::visible, &F::kept},
+             (keys / 32 + 2) * kWidestPanel, layout);
+  scores.Add("rows", {&F::query_rows}, rows, layout);
+  scratch.Add("rows of gradients", {&B::grad_rows}, rows, layout);
+  scratch.Add("seen keys", {&B::seen}, rows, layout);
+  scratch.Add("panels that are not finite", {&B::has_nonfinite}, rows, layout);
+  workspace.bias_sums =
       layout.Reserve<double>("grad bias", BiasGradient::SumsOf(problem));
-  return place;
+  workspace.scores = std::move(scores);
+  workspace.scratch = std::move(scratch);
+  return workspace;
 }
 
-void BackwardWorkspace::Fill(std::byte* workspace, int64_t slot,
+void BackwardWorkspace::Fill(std::byte* memory, int64_t worker,
                              BackwardTile& tile) const {
-  const auto own = [&](const auto& region) {
-    const int64_t size = region.count / slots;
-    return region.In(workspace).data() + slot * size;
-  };
-  BackwardScratch& scratch = tile.scratch;
-  scratch.query_rows = own(query_rows);
-  scratch.grad_query = own(grad_query);
-  scratch.grad_out_rows = own(grad_out_rows);
-  scratch.grad_out = own(grad_out);
-  scratch.values = own(values);
-  const int64_t rows = row_facts.count / slots / 4;
-  scratch.max = own(row_facts);
-  scratch.inv_sum = scratch.max + rows;
-  scratch.delta = scratch.inv_sum + rows;
-  scratch.sum_p_dp = scratch.delta + rows;
-  scratch.probs = own(probs);
-  scratch.grad_scores = scratch.probs + probs.count / slots / 2;
-  scratch.seen = own(seen);
-  scratch.has_nonfinite = own(has_nonfinite);
-  scratch.lanes = own(grad_lanes);
-  scratch.grad_keys = own(grad_keys);
-  scratch.grad_values = own(grad_values);
-  scratch.panel_keys = panel_keys;
-  ForwardScratch& scores = tile.scores.scratch;
-  scores = {};
-  scores.query = own(query);
-  scores.out = scratch.probs;
-  scores.max = scores.sum = scratch.max;
-  scores.keys = own(keys);
-  scores.scores = scratch.probs;
-  scores.staging = own(staging);
-  scores.visible = own(bits);
-  scores.kept = scores.visible + bits.count / slots / 2;
-  scores.lanes = own(lanes);
-  scores.key_stride = key_stride;
-  scores.staging_stride = staging_stride;
+  tile.scratch = scratch.At(memory, worker);
+  tile.scores.scratch = scores.At(memory, worker);
+  // Scores become probs where they are.
+  tile.scores.scratch.out = tile.scratch.probs;
+  tile.scores.scratch.scores = tile.scratch.probs;
+  tile.scores.scratch.max = tile.scores.scratch.sum = tile.scratch.max;
 }
 
-float* BackwardWorkspace::KeySums(std::byte* workspace, int64_t n) const {
-  return key_sums.In(workspace).data() + n % sums * (key_sums.count / sums);
+float* BackwardWorkspace::KeyAccumulator(std::byte* memory, int64_t n) const {
+  return key_accumulators.In(memory).data() +
+         n % accumulators * (key_accumulators.count / accumulators);
 }
 
-float* BackwardWorkspace::ValueSums(std::byte* workspace, int64_t n) const {
-  return value_sums.In(workspace).data() + n % sums * (value_sums.count / sums);
+float* BackwardWorkspace::ValueAccumulator(std::byte* memory, int64_t n) const {
+  return value_accumulators.In(memory).data() +
+         n % accumulators * (value_accumulators.count / accumulators);
 }
 
 }  // namespace flashacl::cpu

@@ -202,10 +202,10 @@ void BiasGradient::Add(const Tile& cut, const BackwardTile& tile,
   const int64_t panel_floats = tile.scratch.panel_keys * lanes;
   for (int64_t r = block.first; r < block.last; ++r) {
     const int64_t place = (r - block.first) / lanes;
-    const QueryRow& lane = tile.scores.scratch.lanes[r];
+    const QueryRow& query_row = tile.scores.scratch.query_rows[r];
     AddRow(cut,
-           {.i = lane.position,
-            .head = lane.head,
+           {.i = query_row.position,
+            .head = query_row.head,
             .grad_scores =
                 tile.scratch.grad_scores + place * panel_floats + r % lanes,
             .step = lanes,

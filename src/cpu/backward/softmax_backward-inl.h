@@ -81,10 +81,10 @@ HWY_INLINE void ProbsAndDs(float* HWY_RESTRICT scores,
 // is far above its max: element by element, by the definition. There are
 // `count` rows.
 inline void ProbsAndDsByDefinition(const BlockOfScores& block,
-                                   const QueryRow* lanes, int64_t count,
+                                   const QueryRow* query_rows, int64_t count,
                                    const RowFacts& rows) {
   for (int64_t r = 0; r < count; ++r) {
-    const float sum = *lanes[r].sum;
+    const float sum = *query_rows[r].sum;
     for (int64_t j = 0; j < block.count; ++j) {
       float& s = block.scores[j * Width() + r];
       float& dp = block.grads[j * Width() + r];

@@ -148,8 +148,8 @@ inline void SoftmaxStep(DecodeTile& decode, const StepRows& at,
                      shape.bias_before_scale ? shape.scale : 1.0f);
   }
   if (shape.alibi) AddMicroTileAlibi(tile, micro_tile, cols);
-  const Range rows{micro_tile.lanes[0].position,
-                   micro_tile.lanes[micro_tile.rows - 1].position + 1};
+  const Range rows{micro_tile.query_rows[0].position,
+                   micro_tile.query_rows[micro_tile.rows - 1].position + 1};
   const bool full = tile.band.Classify(rows, cols) == TileKind::kFull &&
                     !shape.masked && !at.absent;
   if (!full || decode.skip_masked) {
@@ -175,8 +175,8 @@ inline void SoftmaxStep(DecodeTile& decode, const StepRows& at,
 
 // The next step at or behind `from` that some row sees; empty behind the last.
 inline Range NextDecodeStep(const ForwardTile& tile, int64_t from) {
-  const Range rows{tile.scratch.lanes[0].position,
-                   tile.scratch.lanes[tile.rows - 1].position + 1};
+  const Range rows{tile.scratch.query_rows[0].position,
+                   tile.scratch.query_rows[tile.rows - 1].position + 1};
   for (int64_t j = from; j < tile.cols.last; j += kDecodeColumns) {
     const Range step{j, std::min(j + kDecodeColumns, tile.cols.last)};
     if (tile.band.Classify(rows, step) != TileKind::kEmpty) return step;
@@ -304,14 +304,14 @@ inline void StoreMicroTile(const DecodeTile& decode, int64_t n) {
   const int64_t v_dim = tile.shape->v_dim;
   float* const row = tile.scratch.staging;
   for (int r = 0; r < micro_tile.rows; ++r) {
-    const QueryRow& lane = micro_tile.lanes[r];
+    const QueryRow& query_row = micro_tile.query_rows[r];
     GatherRow(decode, micro_tile, r, row);
     const float max = micro_tile.max[r];
     float sum = micro_tile.sum[r];
-    if (lane.sink != kMinusInfinity) {
+    if (query_row.sink != kMinusInfinity) {
       // Of a sink that is no number the row becomes NaN, as of any such score.
-      sum += std::isfinite(lane.sink)
-                 ? hn::GetLane(Exp(hn::Set(kF, lane.sink - max)))
+      sum += std::isfinite(query_row.sink)
+                 ? hn::GetLane(Exp(hn::Set(kF, query_row.sink - max)))
                  : NAN;
     }
     if (tile.split_out != nullptr) {
@@ -325,8 +325,8 @@ inline void StoreMicroTile(const DecodeTile& decode, int64_t n) {
     if (sum == 0) std::fill_n(row, v_dim, 0.0f);
     const float inv_sum = InvSumOf(tile, sum);
     for (int64_t d = 0; d < v_dim; ++d) row[d] *= inv_sum;
-    StoreOut(tile, lane, row);
-    StoreRowResult(tile, lane, max, sum);
+    StoreOut(tile, query_row, row);
+    StoreRowResult(tile, query_row, max, sum);
   }
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 
 #include "cpu/decode/decode_kernel.h"
 #include "cpu/decode/decode_workspace.h"
@@ -12,7 +11,6 @@
 #include "cpu/forward/forward_operands.h"
 #include "cpu/tuning.h"
 #include "cpu/work_loop.h"
-#include "plan/plan.h"
 #include "plan/sequences.h"
 
 namespace flashacl {
@@ -37,92 +35,89 @@ Status Supports(const AttentionProblem& problem, const DeviceInfo& device) {
   return {};
 }
 
-void Prepare(const DeviceInfo& device, Plan& plan) {
-  plan.shape = DecodeTileShape(plan.problem);
-  plan.slots = device.workers * HeadBundleOf(plan.problem);
-  if (SequencesAreKnown(plan.problem)) {
-    plan.schedule = BuildSchedule(
-        ExtentOf(plan.problem, plan.problem.lengths.sequences), plan.shape);
-  }
-  DecodeLayout(plan, plan.workspace);
-}
+class PreparedDecode final : public Prepared {
+ public:
+  PreparedDecode(const AttentionProblem& problem, const DeviceInfo& device,
+                 WorkspaceLayout& layout)
+      : Prepared(problem),
+        shape_(DecodeTileShape(problem)),
+        schedule_(KnownSchedule(problem, shape_)),
+        head_bundle_(HeadBundleOf(problem)),
+        workers_(device.workers),
+        workspace_(ReserveDecode(
+            problem, SplitRowsOf(problem, schedule_, shape_),
+            {.workers = workers_, .tiles_per_worker = head_bundle_}, layout)) {}
 
-// One run: its tiles, and where their parts are.
-struct DecodeRun {
-  const Plan& plan;
-  const ForwardWorkspace& place;
-  std::byte* workspace;
-  const ForwardOperands& run;
+  Status Run(const Bindings& bindings, std::byte* memory,
+             Workers& workers) const override;
+
+  std::string Describe() const override {
+    return flashacl::Describe(schedule_, shape_);
+  }
+
+ private:
+  // One run: its tiles, and where their splits are.
+  struct Launch;
+
+  const TileShape shape_;
+  const Schedule schedule_;    // empty if lengths are on the device
+  const int64_t head_bundle_;  // tiles that go side by side
+  const int64_t workers_;
+  const ForwardWorkspace workspace_;
+};
+
+struct PreparedDecode::Launch {
+  const PreparedDecode& prepared;
+  const ForwardOperands& operands;
   const Schedule& schedule;
-  int64_t head_bundle;  // tiles that go side by side
-  float* splits;
+  std::byte* memory;
+  DecodeKernels kernels;
 
-  ForwardTile TileOf(int64_t n, const ForwardScratch& scratch) const {
-    const Tile cut = schedule.At(n);
-    ForwardTile tile = run.TileOf(cut, scratch);
-    if (cut.num_splits > 1) {
-      tile.split_out = splits + schedule.SplitRow(n) * (plan.problem.v_dim + 2);
-    }
-    return tile;
+  // Tile `n` with the scratch memory of the `i`th of a worker's tiles.
+  ForwardTile TileOf(int64_t n, int64_t worker, int64_t i) const {
+    const ForwardWorkspace& workspace = prepared.workspace_;
+    return operands.TileOf(
+        schedule, n,
+        workspace.scratch.At(memory, worker * prepared.head_bundle_ + i),
+        workspace.splits.In(memory).data());
   }
 
-  // The tile and those of the kv heads behind it; nothing if it is one of
+  // The tile and those of the kv heads after it; nothing if it is one of
   // these.
-  void AttendHeadBundle(int64_t n, int64_t slot,
-                        const DecodeKernels& kernels) const {
+  void AttendHeadBundle(int64_t n, int64_t worker) const {
     const Tile cut = schedule.At(n);
-    if (cut.kv_head % head_bundle != 0) return;
-    const int64_t count =
-        std::min(head_bundle, plan.problem.kv_heads - cut.kv_head);
+    if (cut.kv_head % prepared.head_bundle_ != 0) return;
+    const int64_t count = std::min(prepared.head_bundle_,
+                                   prepared.problem().kv_heads - cut.kv_head);
     std::array<ForwardTile, kDecodeHeadBundle> tiles;
     for (int64_t i = 0; i < count; ++i) {
-      tiles[static_cast<size_t>(i)] =
-          TileOf(n + i * cut.num_splits,
-                 place.Scratch(workspace, slot * head_bundle + i));
+      tiles[static_cast<size_t>(i)] = TileOf(n + i * cut.num_splits, worker, i);
     }
     kernels.attend(tiles.data(), count);
   }
 
-  void Combine(int64_t n, int64_t slot, const DecodeKernels& kernels) const {
+  void Combine(int64_t n, int64_t worker) const {
     const Tile cut = schedule.At(n);
     if (cut.num_splits == 1 || cut.split != 0) return;
-    kernels.combine(TileOf(n, place.Scratch(workspace, slot * head_bundle)),
-                    cut.num_splits);
+    kernels.combine(TileOf(n, worker, 0), cut.num_splits);
   }
 };
 
-Status Launch(const Plan& plan, const Bindings& bindings, std::byte* workspace,
-              Workers& workers) {
-  WorkspaceLayout layout;
-  const ForwardWorkspace place = DecodeLayout(plan, layout);
-  const ForwardOperands run(plan.problem, bindings, plan.shape);
-  run.ClearUnownedRows();
-  std::optional<Schedule> own;
-  if (!SequencesAreKnown(plan.problem)) {
-    own = BuildSchedule(ExtentOf(plan.problem, run.sequences()), plan.shape);
-  }
-  const Schedule& schedule = own ? *own : plan.schedule;
-  const int64_t head_bundle = place.tiles_per_worker;
-  const DecodeRun decode{plan,
-                         place,
-                         workspace,
-                         run,
-                         schedule,
-                         head_bundle,
-                         place.splits.In(workspace).data()};
-  const DecodeKernels kernels = Decode();
-  const int64_t count = schedule.count();
-  const int64_t slots = place.slots / head_bundle;
-  ForEachWorker(workers, slots, count, [&](int64_t slot, auto take) {
+Status PreparedDecode::Run(const Bindings& bindings, std::byte* memory,
+                           Workers& workers) const {
+  const ForwardOperands operands(problem(), bindings, shape_.cols);
+  operands.ClearUnownedRows();
+  const RunSchedule schedule(schedule_, operands, shape_);
+  const Launch launch{*this, operands, *schedule, memory, Decode()};
+  const int64_t count = schedule->count();
+  ForEachWorker(workers, workers_, count, [&](int64_t worker, auto take) {
     for (int64_t n = take(); n < count; n = take()) {
-      decode.AttendHeadBundle(n, slot, kernels);
+      launch.AttendHeadBundle(n, worker);
     }
   });
-  if (schedule.num_splits() == 1) return {};
-  ForEachWorker(workers, slots, count, [&](int64_t slot, auto take) {
-    for (int64_t n = take(); n < count; n = take()) {
-      decode.Combine(n, slot, kernels);
-    }
+  if (schedule->num_splits() == 1) return {};
+  ForEachWorker(workers, workers_, count, [&](int64_t worker, auto take) {
+    for (int64_t n = take(); n < count; n = take()) launch.Combine(n, worker);
   });
   return {};
 }
@@ -132,7 +127,6 @@ Status Launch(const Plan& plan, const Bindings& bindings, std::byte* workspace,
 
 const Implementation kCpuDecode{.name = "cpu/decode",
                                 .supports = cpu::Supports,
-                                .prepare = cpu::Prepare,
-                                .launch = cpu::Launch};
+                                .prepare = MakePrepared<cpu::PreparedDecode>};
 
 }  // namespace flashacl

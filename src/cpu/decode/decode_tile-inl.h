@@ -151,7 +151,7 @@ struct DecodeTile {
     const ForwardScratch& scratch = tile->scratch;
     const int64_t first = 4 * n;
     MicroTile micro_tile;
-    micro_tile.lanes = scratch.lanes + first;
+    micro_tile.query_rows = scratch.query_rows + first;
     micro_tile.rows =
         static_cast<int>(std::min<int64_t>(4, tile->rows - first));
     micro_tile.width = micro_tile.rows == 1 ? 1 : 4;
@@ -183,10 +183,10 @@ inline bool LoadMicroTile(const DecodeTile& decode, int64_t n) {
   bool finite = true;
   const int64_t used = shape.qk_dim + shape.rope_dim;
   for (int r = 0; r < micro_tile.rows; ++r) {
-    const QueryRow& lane = micro_tile.lanes[r];
-    LoadRow(shape.query, lane.query, shape.qk_dim, row);
+    const QueryRow& query_row = micro_tile.query_rows[r];
+    LoadRow(shape.query, query_row.query, shape.qk_dim, row);
     if (shape.rope_dim > 0) {
-      LoadRow(shape.query_rope, lane.query_rope, shape.rope_dim,
+      LoadRow(shape.query_rope, query_row.query_rope, shape.rope_dim,
               row + shape.qk_dim);
     }
     std::fill(row + used, row + decode.channels, 0.0f);
@@ -212,7 +212,7 @@ inline bool LoadMicroTile(const DecodeTile& decode, int64_t n) {
     if (r >= micro_tile.rows) tile.scratch.key_offset[4 * n + r] = 0;
     // A sink joins at the end, but no row's maximum is below it.
     micro_tile.max[r] =
-        r < micro_tile.rows ? micro_tile.lanes[r].sink : kMinusInfinity;
+        r < micro_tile.rows ? micro_tile.query_rows[r].sink : kMinusInfinity;
     micro_tile.sum[r] = 0;
   }
   return finite;

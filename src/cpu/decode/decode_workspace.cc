@@ -3,9 +3,9 @@
 #include "cpu/decode/decode_workspace.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "cpu/tuning.h"
-#include "plan/sequences.h"
 
 namespace flashacl::cpu {
 namespace {
@@ -65,41 +65,38 @@ int64_t HeadBundleOf(const AttentionProblem& problem) {
   return std::max<int64_t>(most, 1);
 }
 
-ForwardWorkspace DecodeLayout(const Plan& plan, WorkspaceLayout& layout) {
-  const AttentionProblem& problem = plan.problem;
+ForwardWorkspace ReserveDecode(const AttentionProblem& problem,
+                               int64_t split_rows, const DecodeSharing& sharing,
+                               WorkspaceLayout& layout) {
   const int64_t channels = problem.qk_dim + problem.rope_dim;
   const int64_t v_dim = problem.v_dim;
-  const int64_t rows = RoundUp(plan.shape.rows, 4);
-  ForwardWorkspace place;
-  place.slots = plan.slots;
-  place.tiles_per_worker = HeadBundleOf(problem);
-  const int64_t workers = place.slots / place.tiles_per_worker;
-  place.key_stride = OddLines(std::max(WholeVectors(channels), v_dim));
-  place.staging_stride =
+  const int64_t rows = RoundUp(DecodeTileShape(problem).rows, 4);
+  const int64_t tiles = sharing.tiles_per_worker;
+  ForwardScratch sizes{};
+  sizes.key_stride = OddLines(std::max(WholeVectors(channels), v_dim));
+  sizes.staging_stride =
       OddLines(std::max({channels, v_dim, kDecodeColumns}) + kMaxLanes);
-  const auto floats = [&](std::string_view name, int64_t slots, int64_t count) {
-    return layout.Reserve<float>(name, slots * RoundUp(count, kMaxLanes));
-  };
-  const auto own = [&](std::string_view name, int64_t count) {
-    return floats(name, place.slots, count);
-  };
-  place.query = own("queries", rows * WholeVectors(channels));
-  place.out = own("outputs", rows * WholeVectors(v_dim));
-  place.states = own("row max and row sum", 2 * RoundUp(rows, kMaxLanes));
-  place.key_offsets = own("key offsets", rows);
-  place.scores = own("scores", rows * kDecodeScores);
-  place.quant = own("channel factors", 4 * (channels + v_dim));
-  place.lanes = layout.Reserve<QueryRow>("rows", place.slots * 2 * rows);
-  place.keys = floats("keys", workers, (kDecodeColumns + 1) * place.key_stride);
-  place.staging =
-      floats("rows between layouts", workers, 4 * place.staging_stride);
-  place.bits = layout.Reserve<uint32_t>(
-      "visible and kept keys", workers * 2 * rows * (kDecodeColumns / 32 + 1));
-  const int64_t split_rows = SequencesAreKnown(problem)
-                                 ? plan.schedule.split_rows()
-                                 : MaxSplitRows(problem, plan.shape);
-  place.splits = layout.Reserve<float>("splits", split_rows * (v_dim + 2));
-  return place;
+  using S = ForwardScratch;
+  ScratchLayout<S> scratch(sizes, sharing.workers * tiles);
+  scratch.Add("queries", {&S::query}, rows * WholeVectors(channels), layout);
+  scratch.Add("outputs", {&S::out}, rows * WholeVectors(v_dim), layout);
+  scratch.Add("row max and row sum", {&S::max, &S::sum},
+              RoundUp(rows, kMaxLanes), layout);
+  scratch.Add("key offsets", {&S::key_offset}, rows, layout);
+  scratch.Add("scores", {&S::scores}, rows * kDecodeScores, layout);
+  scratch.Add("channel factors", {&S::quant, &S::next_quant},
+              2 * (channels + v_dim), layout);
+  scratch.Add("rows", {&S::query_rows, &S::next_query_rows}, rows, layout);
+  // A worker's tiles take turns with the rest.
+  scratch.Add("keys", {&S::keys}, (kDecodeColumns + 1) * sizes.key_stride,
+              layout, tiles);
+  scratch.Add("rows between layouts", {&S::staging}, 4 * sizes.staging_stride,
+              layout, tiles);
+  scratch.Add("visible and kept keys", {&S::visible, &S::kept},
+              rows * (kDecodeColumns / 32 + 1), layout, tiles);
+  const Region<float> splits =
+      layout.Reserve<float>("splits", split_rows * (v_dim + 2));
+  return {std::move(scratch), splits};
 }
 
 }  // namespace flashacl::cpu

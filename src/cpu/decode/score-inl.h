@@ -27,7 +27,7 @@ namespace flashacl::cpu::HWY_NAMESPACE {
 
 // Up to four packed rows of a tile, and what is theirs in its scratch memory.
 struct MicroTile {
-  const QueryRow* lanes;
+  const QueryRow* query_rows;
   int rows;
   int64_t width;        // scores of one key: 4, or 1 of a single row
   const float* query;   // [vector of channels, row, lane]
@@ -55,9 +55,10 @@ inline Visible FillMicroTileVisible(const ForwardTile& tile,
       std::fill_n(row, words, 0u);
       continue;
     }
-    const QueryRow& lane = micro_tile.lanes[r];
-    const QueryRow& before = micro_tile.lanes[std::max(r - 1, 0)];
-    if (r > 0 && before.position == lane.position && before.mask == lane.mask) {
+    const QueryRow& query_row = micro_tile.query_rows[r];
+    const QueryRow& before = micro_tile.query_rows[std::max(r - 1, 0)];
+    if (r > 0 && before.position == query_row.position &&
+        before.mask == query_row.mask) {
       std::copy_n(row - micro_tile.word_stride, words, row);
       continue;
     }
@@ -65,11 +66,11 @@ inline Visible FillMicroTileVisible(const ForwardTile& tile,
       const int64_t col = cols.first + 32 * w;
       const int64_t left = std::min<int64_t>(32, cols.last - col);
       const uint32_t whole = BitsBetween(0, left);
-      uint32_t bits = BandBits(tile.band, lane.position, col) & whole;
+      uint32_t bits = BandBits(tile.band, query_row.position, col) & whole;
       if (exists != nullptr) bits &= exists[w];
       if (shape.masked && bits != 0) {
-        bits &=
-            ZeroBits(lane.mask + col * shape.mask_step, shape.mask_step, left);
+        bits &= ZeroBits(query_row.mask + col * shape.mask_step,
+                         shape.mask_step, left);
       }
       visible.any |= bits != 0;
       visible.all &= bits == whole;
@@ -84,12 +85,13 @@ inline void FillMicroTileKept(const ForwardTile& tile,
   const ForwardParams& shape = *tile.shape;
   for (int r = 0; r < micro_tile.width; ++r) {
     // Rows that do not exist repeat the last.
-    const QueryRow& lane = micro_tile.lanes[std::min(r, micro_tile.rows - 1)];
+    const QueryRow& query_row =
+        micro_tile.query_rows[std::min(r, micro_tile.rows - 1)];
     uint32_t* const row = micro_tile.kept + r * micro_tile.word_stride;
     for (int64_t col = cols.first; col < cols.last; col += 32) {
       row[(col - cols.first) / 32] =
-          BitsAt(shape.keep, lane.keep + col * shape.keep_step, shape.keep_step,
-                 std::min<int64_t>(32, cols.last - col));
+          BitsAt(shape.keep, query_row.keep + col * shape.keep_step,
+                 shape.keep_step, std::min<int64_t>(32, cols.last - col));
     }
   }
 }
@@ -135,10 +137,11 @@ inline void AddMicroTileBias(const ForwardTile& tile,
       cols.first * shape.bias.step * shape.bias.element_bytes;
   for (int64_t r = 0; r < micro_tile.width; ++r) {
     // Rows that do not exist repeat the last: what they get is never used.
-    const QueryRow& lane =
-        micro_tile.lanes[std::min<int64_t>(r, micro_tile.rows - 1)];
-    const int64_t last = std::min(cols.last, lane.position + shape.bias_reach);
-    LoadRow(shape.bias, lane.bias + offset, last - cols.first,
+    const QueryRow& query_row =
+        micro_tile.query_rows[std::min<int64_t>(r, micro_tile.rows - 1)];
+    const int64_t last =
+        std::min(cols.last, query_row.position + shape.bias_reach);
+    LoadRow(shape.bias, query_row.bias + offset, last - cols.first,
             staging + r * stride);
   }
   if (micro_tile.width == 4) {
@@ -160,10 +163,11 @@ inline void AddMicroTileAlibi(const ForwardTile& tile,
   HWY_ALIGN float slope[Lanes()];
   HWY_ALIGN float start[Lanes()];
   for (int64_t n = 0; n < Lanes(); ++n) {
-    const QueryRow& lane =
-        micro_tile.lanes[std::min<int64_t>(n % width, micro_tile.rows - 1)];
-    slope[n] = lane.slope;
-    start[n] = static_cast<float>(cols.first + n / width - lane.position +
+    const QueryRow& query_row =
+        micro_tile
+            .query_rows[std::min<int64_t>(n % width, micro_tile.rows - 1)];
+    slope[n] = query_row.slope;
+    start[n] = static_cast<float>(cols.first + n / width - query_row.position +
                                   tile.alibi_start);
   }
   const Vector factor = hn::Load(kF, slope);

@@ -63,7 +63,7 @@ struct Panel {
   const float* query;  // [channel, lane]
   float* out;          // [channel, lane]
   PanelState state;
-  const QueryRow* lanes;
+  const QueryRow* query_rows;
   int64_t count;       // rows in it
   bool fresh = false;  // its outputs are 0, and not yet written
 };
@@ -75,7 +75,7 @@ HWY_INLINE Panel PanelOf(const ForwardTile& tile, int64_t first) {
   return {scratch.query + first * channels,
           scratch.out + first * BlockEnd(shape.v_dim),
           {scratch.max + first, scratch.sum + first},
-          scratch.lanes + first,
+          scratch.query_rows + first,
           std::min<int64_t>(Width(), tile.rows - first),
           false};
 }
@@ -157,8 +157,8 @@ inline void AddOut(const ForwardTile& tile, const Panel& panel, bool finite,
 
 // The keys of `cols` that some row of the panel may see, by its band alone.
 inline Range SeenBy(const Band& band, const Panel& panel, Range cols) {
-  const int64_t first = panel.lanes[0].position;
-  const int64_t last = panel.lanes[panel.count - 1].position;
+  const int64_t first = panel.query_rows[0].position;
+  const int64_t last = panel.query_rows[panel.count - 1].position;
   if (band.upper < band.lower) {
     return {cols.first, std::min(cols.last, band.prefix)};
   }
@@ -177,13 +177,14 @@ inline void PrefetchGrids(const ForwardTile& tile, int64_t first, Range cols,
   const int64_t last = std::min<int64_t>(first + Width(), tile.rows);
   const int64_t bias_step = shape.bias.step * shape.bias.element_bytes;
   for (int64_t r = first; r < last; ++r) {
-    const QueryRow& lane = tile.scratch.lanes[r];
+    const QueryRow& query_row = tile.scratch.query_rows[r];
     if (shape.masked) {
-      prefetch.Add(lane.mask + cols.first * shape.mask_step,
+      prefetch.Add(query_row.mask + cols.first * shape.mask_step,
                    cols.size() * shape.mask_step);
     }
     if (shape.biased) {
-      prefetch.Add(lane.bias + cols.first * bias_step, cols.size() * bias_step);
+      prefetch.Add(query_row.bias + cols.first * bias_step,
+                   cols.size() * bias_step);
     }
   }
 }
@@ -201,8 +202,8 @@ inline Scored ScorePanel(const ForwardTile& tile, const LoadedKeys& loaded,
                          PrefetchQueue& prefetch) {
   const ForwardParams& shape = *tile.shape;
   const ForwardScratch& scratch = tile.scratch;
-  const Range rows{panel.lanes[0].position,
-                   panel.lanes[panel.count - 1].position + 1};
+  const Range rows{panel.query_rows[0].position,
+                   panel.query_rows[panel.count - 1].position + 1};
   const Scored none{Range{}, false, PanelPair::Of(kMinusInfinity)};
   const Range cols = SeenBy(tile.band, panel, step);
   if (cols.empty()) return none;
@@ -212,7 +213,7 @@ inline Scored ScorePanel(const ForwardTile& tile, const LoadedKeys& loaded,
 
   Visible visible{true, true};
   if (kind == TileKind::kPartial || shape.masked || loaded.absent) {
-    visible = FillVisible(tile, panel.lanes, panel.count, cols,
+    visible = FillVisible(tile, panel.query_rows, panel.count, cols,
                           loaded.ExistsFrom(local.first), scratch.visible);
     if (!visible.any) return none;
   }
@@ -221,11 +222,11 @@ inline Scored ScorePanel(const ForwardTile& tile, const LoadedKeys& loaded,
   PanelPair block_max =
       ScoreKeys(tile, panel, local, late_scale ? 1.0f : shape.scale, prefetch);
   if (shape.biased) {
-    AddBias(tile, panel.lanes, panel.count, cols,
+    AddBias(tile, panel.query_rows, panel.count, cols,
             late_scale ? shape.scale : 1.0f, scratch.scores);
   }
   if (shape.alibi) {
-    AddAlibi(tile, panel.lanes, panel.count, cols, scratch.scores);
+    AddAlibi(tile, panel.query_rows, panel.count, cols, scratch.scores);
   }
   if (!visible.all) {
     block_max = HideScores(scratch.scores, scratch.visible, local.size());
@@ -257,7 +258,7 @@ inline void AttendStep(const ForwardTile& tile, const LoadedKeys& loaded,
     RoundProbs(scratch.scores, count, shape.prob_scale);
   }
   if (shape.dropped) {
-    FillKept(tile, panel.lanes, panel.count, scored.cols, scratch.kept);
+    FillKept(tile, panel.query_rows, panel.count, scored.cols, scratch.kept);
     DropProbs(scratch.scores, scratch.kept, count);
   }
   if (!loaded.finite && !scored.all) {
@@ -278,8 +279,8 @@ inline int64_t StepOf(const ForwardTile& tile) {
 
 // The next step at or behind `from` that some row sees; empty behind the last.
 inline Range NextStep(const ForwardTile& tile, int64_t size, int64_t from) {
-  const Range rows{tile.scratch.lanes[0].position,
-                   tile.scratch.lanes[tile.rows - 1].position + 1};
+  const Range rows{tile.scratch.query_rows[0].position,
+                   tile.scratch.query_rows[tile.rows - 1].position + 1};
   for (int64_t j = from; j < tile.cols.last; j += size) {
     const Range step{j, std::min(j + size, tile.cols.last)};
     if (tile.band.Classify(rows, step) != TileKind::kEmpty) return step;

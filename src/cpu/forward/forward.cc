@@ -3,7 +3,7 @@
 // addresses, and leaves the arithmetic to the vector code.
 #include "cpu/forward/forward.h"
 
-#include <optional>
+#include <memory>
 #include <utility>
 
 #include "cpu/forward/forward_kernel.h"
@@ -11,7 +11,6 @@
 #include "cpu/forward/forward_workspace.h"
 #include "cpu/support.h"
 #include "cpu/work_loop.h"
-#include "plan/plan.h"
 #include "plan/sequences.h"
 
 namespace flashacl {
@@ -22,61 +21,63 @@ Status Supports(const AttentionProblem& problem, const DeviceInfo&) {
   return SupportsTiles(problem, Direction::kForward);
 }
 
-void Prepare(const DeviceInfo& device, Plan& plan) {
-  const AttentionProblem& problem = plan.problem;
-  plan.shape = ForwardTileShape(problem, device);
-  plan.slots = device.workers;
-  if (SequencesAreKnown(problem)) {
-    plan.schedule =
-        BuildSchedule(ExtentOf(problem, problem.lengths.sequences), plan.shape);
-  }
-  ForwardLayout(plan, plan.workspace);
-}
+class PreparedForward final : public Prepared {
+ public:
+  PreparedForward(const AttentionProblem& problem, const DeviceInfo& device,
+                  WorkspaceLayout& layout)
+      : Prepared(problem),
+        shape_(ForwardTileShape(problem, device)),
+        schedule_(KnownSchedule(problem, shape_)),
+        workspace_(ReserveForward(problem, shape_,
+                                  SplitRowsOf(problem, schedule_, shape_),
+                                  device.workers, layout)) {}
 
-Status Launch(const Plan& plan, const Bindings& bindings, std::byte* workspace,
-              Workers& workers) {
-  WorkspaceLayout layout;
-  const ForwardWorkspace place = ForwardLayout(plan, layout);
-  const ForwardOperands run(plan.problem, bindings, plan.shape);
-  run.ClearUnownedRows();
+  Status Run(const Bindings& bindings, std::byte* memory,
+             Workers& workers) const override;
 
-  std::optional<Schedule> own;
-  if (!SequencesAreKnown(plan.problem)) {
-    own = BuildSchedule(ExtentOf(plan.problem, run.sequences()), plan.shape);
+  std::string Describe() const override {
+    return flashacl::Describe(schedule_, shape_);
   }
-  const Schedule& schedule = own ? *own : plan.schedule;
-  float* const splits = place.splits.In(workspace).data();
+
+ private:
+  const TileShape shape_;
+  const Schedule schedule_;  // empty if lengths are on the device
+  const ForwardWorkspace workspace_;
+};
+
+Status PreparedForward::Run(const Bindings& bindings, std::byte* memory,
+                            Workers& workers) const {
+  const ForwardOperands operands(problem(), bindings, shape_.cols);
+  operands.ClearUnownedRows();
+  const RunSchedule schedule(schedule_, operands, shape_);
+  float* const splits = workspace_.splits.In(memory).data();
   const ForwardKernels kernels = Forward();
 
   const auto tile_of = [&](int64_t n, const ForwardScratch& scratch) {
-    const Tile cut = schedule.At(n);
-    ForwardTile tile = run.TileOf(cut, scratch);
-    if (cut.num_splits > 1) {
-      tile.split_out = splits + schedule.SplitRow(n) * (plan.problem.v_dim + 2);
-    }
-    return tile;
+    return operands.TileOf(*schedule, n, scratch, splits);
   };
-  const int64_t count = schedule.count();
-  ForEachWorker(workers, place.slots, count, [&](int64_t slot, auto take) {
-    ForwardScratch scratch = place.Scratch(workspace, slot);
+  const int64_t count = schedule->count();
+  const int64_t most = workspace_.scratch.count();
+  ForEachWorker(workers, most, count, [&](int64_t worker, auto take) {
+    ForwardScratch scratch = workspace_.scratch.At(memory, worker);
     int64_t n = take();
     if (n == count) return;
     ForwardTile tile = tile_of(n, scratch);
     while (true) {
       n = take();
-      std::swap(scratch.lanes, scratch.next_query_rows);
+      std::swap(scratch.query_rows, scratch.next_query_rows);
       std::swap(scratch.quant, scratch.next_quant);
       if (n == count) return kernels.attend(tile, nullptr);
-      const ForwardTile behind = tile_of(n, scratch);
-      kernels.attend(tile, &behind);
-      tile = behind;
+      const ForwardTile next = tile_of(n, scratch);
+      kernels.attend(tile, &next);
+      tile = next;
     }
   });
-  if (schedule.num_splits() == 1) return {};
-  ForEachWorker(workers, place.slots, count, [&](int64_t slot, auto take) {
-    const ForwardScratch scratch = place.Scratch(workspace, slot);
+  if (schedule->num_splits() == 1) return {};
+  ForEachWorker(workers, most, count, [&](int64_t worker, auto take) {
+    const ForwardScratch scratch = workspace_.scratch.At(memory, worker);
     for (int64_t n = take(); n < count; n = take()) {
-      const Tile cut = schedule.At(n);
+      const Tile cut = schedule->At(n);
       if (cut.num_splits == 1 || cut.split != 0) continue;
       kernels.combine(tile_of(n, scratch), cut.num_splits);
     }
@@ -89,7 +90,6 @@ Status Launch(const Plan& plan, const Bindings& bindings, std::byte* workspace,
 
 const Implementation kCpuForward{.name = "cpu/forward",
                                  .supports = cpu::Supports,
-                                 .prepare = cpu::Prepare,
-                                 .launch = cpu::Launch};
+                                 .prepare = MakePrepared<cpu::PreparedForward>};
 
 }  // namespace flashacl

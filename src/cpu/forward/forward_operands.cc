@@ -87,14 +87,8 @@ void ClearElements(const TensorSpec& spec, std::byte* base) {
   }
 }
 
-Extent ExtentOf(const AttentionProblem& problem,
-                std::span<const Sequence> sequences) {
-  return {sequences, &problem.mask, problem.kv_heads, problem.group()};
-}
-
 ForwardOperands::ForwardOperands(const AttentionProblem& problem,
-                                 const Bindings& bindings,
-                                 const TileShape& tiles)
+                                 const Bindings& bindings, int64_t step_keys)
     : problem_(problem),
       bindings_(bindings),
       sequences_(ResolveSequences(problem, bindings)),
@@ -105,7 +99,7 @@ ForwardOperands::ForwardOperands(const AttentionProblem& problem,
       row_max_(problem[Slot::kRowMax], sequences_),
       row_sum_(problem[Slot::kRowSum], sequences_),
       shape_(ShapeOf(problem, bindings)) {
-  shape_.column_step = tiles.cols;
+  shape_.column_step = step_keys;
   if (sequences_.empty()) return;
   shape_.mask_step = ColumnStep(mask_);
   shape_.keep_step = ColumnStep(keep_);
@@ -166,20 +160,20 @@ void ForwardOperands::ClearUnownedRows() const {
 
 // What all rows of a head share.
 QueryRow ForwardOperands::QueryRowOf(const Tile& cut, int64_t head) const {
-  QueryRow lane;
-  lane.head = head;
-  lane.sink = -std::numeric_limits<float>::infinity();
+  QueryRow query_row;
+  query_row.head = head;
+  query_row.sink = -std::numeric_limits<float>::infinity();
   // A sink is a key; it is among those of the first part.
   if (problem_.has(Slot::kSink) && cut.split == 0) {
     const int64_t at = problem_[Slot::kSink].At(head);
-    lane.sink = ElementOf(DType::kF32, bindings_[Slot::kSink] + at * 4);
+    query_row.sink = ElementOf(DType::kF32, bindings_[Slot::kSink] + at * 4);
   }
   if (shape_.alibi) {
     const TensorSpec& slope = problem_[Slot::kBias];
     const int64_t at = slope.At(cut.sequence, head) * SizeOf(slope.dtype);
-    lane.slope = ElementOf(slope.dtype, bindings_[Slot::kBias] + at);
+    query_row.slope = ElementOf(slope.dtype, bindings_[Slot::kBias] + at);
   }
-  return lane;
+  return query_row;
 }
 
 // One head's plane of a grid, from addresses to addresses.
@@ -202,7 +196,7 @@ struct ForwardOperands::Plane {
 };
 
 void ForwardOperands::FillQueryRows(const Tile& cut,
-                                    std::span<QueryRow> lanes) const {
+                                    std::span<QueryRow> query_rows) const {
   const int64_t group = problem_.group();
   const int64_t b = cut.sequence;
   const int64_t first_row = sequences_[static_cast<size_t>(b)].queries.first;
@@ -236,17 +230,17 @@ void ForwardOperands::FillQueryRows(const Tile& cut,
       const int64_t i = (cut.rows.first + n) / group;
       // Written in place: a copy of what was just written in pieces waits for
       // the pieces.
-      QueryRow& lane = lanes[static_cast<size_t>(n)];
-      lane = shared;
-      lane.position = i;
-      lane.query = query + i * query_step;
-      lane.query_rope = roped ? rope + i * rope_step : nullptr;
-      lane.out = out + i * out_step;
-      lane.mask = mask.Row(i);
-      lane.bias = bias.Row(i);
-      lane.keep = keep_.present() ? keep.At(i, 0) : 0;
-      lane.max = reinterpret_cast<float*>(row_max.Row(i));
-      lane.sum = reinterpret_cast<float*>(row_sum.Row(i));
+      QueryRow& query_row = query_rows[static_cast<size_t>(n)];
+      query_row = shared;
+      query_row.position = i;
+      query_row.query = query + i * query_step;
+      query_row.query_rope = roped ? rope + i * rope_step : nullptr;
+      query_row.out = out + i * out_step;
+      query_row.mask = mask.Row(i);
+      query_row.bias = bias.Row(i);
+      query_row.keep = keep_.present() ? keep.At(i, 0) : 0;
+      query_row.max = reinterpret_cast<float*>(row_max.Row(i));
+      query_row.sum = reinterpret_cast<float*>(row_sum.Row(i));
     }
   }
 }
@@ -286,10 +280,33 @@ ForwardTile ForwardOperands::TileOf(const Tile& cut,
   if (!score.starts_only_first || cut.sequence == 0) {
     tile.alibi_start = score.key_start - score.query_start;
   }
-  FillQueryRows(cut, {scratch.lanes, static_cast<size_t>(tile.rows)});
+  FillQueryRows(cut, {scratch.query_rows, static_cast<size_t>(tile.rows)});
   tile.keys = KvRows(problem_, bindings_, extent, cut.sequence, cut.kv_head);
   FillQuantParams(cut.kv_head, scratch.quant, tile.keys);
   return tile;
+}
+
+ForwardTile ForwardOperands::TileOf(const Schedule& schedule, int64_t number,
+                                    const ForwardScratch& scratch,
+                                    float* splits) const {
+  const Tile cut = schedule.At(number);
+  ForwardTile tile = TileOf(cut, scratch);
+  if (cut.num_splits > 1) {
+    tile.split_out = splits + schedule.SplitRow(number) * (problem_.v_dim + 2);
+  }
+  return tile;
+}
+
+Schedule ForwardOperands::BuildSchedule(const TileShape& shape) const {
+  return flashacl::BuildSchedule(
+      {sequences_, &problem_.mask, problem_.kv_heads, problem_.group()}, shape);
+}
+
+RunSchedule::RunSchedule(const Schedule& planned,
+                         const ForwardOperands& operands,
+                         const TileShape& shape)
+    : planned_(planned) {
+  if (!operands.sequences_known()) own_ = operands.BuildSchedule(shape);
 }
 
 }  // namespace flashacl::cpu

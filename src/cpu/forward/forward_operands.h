@@ -3,12 +3,14 @@
 // and the tiles as the vector code wants them.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "cpu/tile/attention_params.h"
 #include "plan/bindings.h"
 #include "plan/schedule.h"
+#include "plan/sequences.h"
 #include "problem/attention_problem.h"
 #include "problem/grid.h"
 
@@ -16,23 +18,31 @@ namespace flashacl::cpu {
 
 class ForwardOperands {
  public:
-  // Both must outlive the run.
+  // Both must outlive the run. Tiles take in `step_keys` keys at a time.
   ForwardOperands(const AttentionProblem& problem, const Bindings& bindings,
-                  const TileShape& tiles);
+                  int64_t step_keys);
 
   const std::vector<Sequence>& sequences() const { return sequences_; }
+  bool sequences_known() const { return SequencesAreKnown(problem_); }
 
   // Rows of results that belong to no sequence become 0.
   void ClearUnownedRows() const;
 
-  // Everything but where parts go. Fills the scratch's lanes and codec.
+  // Everything but where splits go. Fills the scratch's lanes and codec.
   ForwardTile TileOf(const Tile& cut, const ForwardScratch& scratch) const;
+
+  // Tile `number`; what it leaves to be combined goes to `splits`.
+  ForwardTile TileOf(const Schedule& schedule, int64_t number,
+                     const ForwardScratch& scratch, float* splits) const;
+
+  // The tiles of this run's lengths.
+  Schedule BuildSchedule(const TileShape& shape) const;
 
  private:
   struct Plane;
 
   QueryRow QueryRowOf(const Tile& cut, int64_t head) const;
-  void FillQueryRows(const Tile& cut, std::span<QueryRow> lanes) const;
+  void FillQueryRows(const Tile& cut, std::span<QueryRow> query_rows) const;
   void FillQuantParams(int64_t kv_head, float* room, KvRows& keys) const;
   bool AllRowsOwned() const;
 
@@ -48,7 +58,19 @@ class ForwardOperands {
 // Sets every element that dims and strides name to 0.
 void ClearElements(const TensorSpec& spec, std::byte* base);
 
-Extent ExtentOf(const AttentionProblem& problem,
-                std::span<const Sequence> sequences);
+// The schedule of one run: the plan's, or one of its own where only the stream
+// knows the lengths.
+class RunSchedule {
+ public:
+  RunSchedule(const Schedule& planned, const ForwardOperands& operands,
+              const TileShape& shape);
+
+  const Schedule& operator*() const { return own_ ? *own_ : planned_; }
+  const Schedule* operator->() const { return &**this; }
+
+ private:
+  const Schedule& planned_;
+  std::optional<Schedule> own_;
+};
 
 }  // namespace flashacl::cpu

@@ -3,6 +3,7 @@
 #include "cpu/forward/forward_workspace.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "cpu/tuning.h"
 #include "plan/sequences.h"
@@ -90,75 +91,54 @@ int64_t MaxSplitRows(const AttentionProblem& problem, const TileShape& shape) {
   return split_rows;
 }
 
-ForwardWorkspace ForwardLayout(const Plan& plan, WorkspaceLayout& layout) {
-  const AttentionProblem& problem = plan.problem;
-  const TileShape& shape = plan.shape;
+Schedule KnownSchedule(const AttentionProblem& problem,
+                       const TileShape& shape) {
+  if (!SequencesAreKnown(problem)) return {};
+  return BuildSchedule({problem.lengths.sequences, &problem.mask,
+                        problem.kv_heads, problem.group()},
+                       shape);
+}
+
+int64_t SplitRowsOf(const AttentionProblem& problem, const Schedule& schedule,
+                    const TileShape& shape) {
+  return SequencesAreKnown(problem) ? schedule.split_rows()
+                                    : MaxSplitRows(problem, shape);
+}
+
+ForwardWorkspace ReserveForward(const AttentionProblem& problem,
+                                const TileShape& shape, int64_t split_rows,
+                                int64_t workers, WorkspaceLayout& layout) {
   const int64_t channels = QueryChannels(problem);
   const int64_t rows = RoundUp(shape.rows, kWidestPanel);
   const int64_t columns = shape.cols + kColumnUnit;
-  ForwardWorkspace place;
-  place.slots = plan.slots;
-  place.key_stride = OddLines(std::max(channels, ValueRoom(0)) + 8);
+  ForwardScratch sizes{};
+  sizes.key_stride = OddLines(std::max(channels, ValueRoom(0)) + 8);
   // A block's last key may be followed by part of a vector.
-  place.value_keys = shape.cols + kColumnUnit;
-  place.staging_stride = OddLines(
+  sizes.value_keys = shape.cols + kColumnUnit;
+  sizes.staging_stride = OddLines(
       std::max({channels, ValueRoom(problem.v_dim), columns}) + kWidestPanel);
   // Blocks of four channels pass the end of the last panel by up to three.
-  const int64_t behind = 4 * kWidestPanel;
-  const auto floats = [&](std::string_view name, int64_t count) {
-    return layout.Reserve<float>(name, place.slots * RoundUp(count, kLine));
-  };
-  place.query = floats("queries", rows * channels + behind);
-  place.out = floats("outputs", rows * ValueRoom(problem.v_dim) + behind);
-  place.states = floats("row max and row sum", 2 * rows);
-  place.keys = floats("keys", columns * place.key_stride);
-  place.values = floats("values", place.value_keys * ValueRoom(problem.v_dim));
-  place.scores = floats("scores", columns * kWidestPanel);
-  place.staging = floats("rows between layouts", 4 * place.staging_stride);
-  place.quant = floats("channel factors", 4 * (channels + problem.v_dim));
-  place.bits = layout.Reserve<uint32_t>(
-      "visible and kept keys",
-      place.slots * 2 * (columns / 32 + 2) * kWidestPanel);
-  place.lanes = layout.Reserve<QueryRow>("rows", place.slots * 2 * rows);
-  const int64_t split_rows = SequencesAreKnown(problem)
-                                 ? plan.schedule.split_rows()
-                                 : MaxSplitRows(problem, shape);
-  place.splits =
+  const int64_t past = 4 * kWidestPanel;
+  using S = ForwardScratch;
+  ScratchLayout<S> scratch(sizes, workers);
+  scratch.Add("queries", {&S::query}, rows * channels + past, layout);
+  scratch.Add("outputs", {&S::out}, rows * ValueRoom(problem.v_dim) + past,
+              layout);
+  scratch.Add("row max and row sum", {&S::max, &S::sum}, rows, layout);
+  scratch.Add("keys", {&S::keys}, columns * sizes.key_stride, layout);
+  scratch.Add("values", {&S::values},
+              sizes.value_keys * ValueRoom(problem.v_dim), layout);
+  scratch.Add("scores", {&S::scores}, columns * kWidestPanel, layout);
+  scratch.Add("rows between layouts", {&S::staging}, 4 * sizes.staging_stride,
+              layout);
+  scratch.Add("channel factors", {&S::quant, &S::next_quant},
+              2 * (channels + problem.v_dim), layout);
+  scratch.Add("visible and kept keys", {&S::visible, &S::kept},
+              (columns / 32 + 2) * kWidestPanel, layout);
+  scratch.Add("rows", {&S::query_rows, &S::next_query_rows}, rows, layout);
+  const Region<float> splits =
       layout.Reserve<float>("splits", split_rows * (problem.v_dim + 2));
-  return place;
-}
-
-ForwardScratch ForwardWorkspace::Scratch(std::byte* workspace,
-                                         int64_t slot) const {
-  const auto own = [&](const auto& region) {
-    const int64_t size = region.count / slots;
-    return region.In(workspace).data() + slot * size;
-  };
-  const int64_t workers = slots / tiles_per_worker;
-  const auto shared = [&](const auto& region) {
-    const int64_t size = region.count / workers;
-    return region.In(workspace).data() + slot / tiles_per_worker * size;
-  };
-  ForwardScratch scratch;
-  scratch.query = own(query);
-  scratch.out = own(out);
-  scratch.max = own(states);
-  scratch.sum = scratch.max + states.count / slots / 2;
-  scratch.keys = shared(keys);
-  scratch.values = own(values);
-  scratch.scores = own(scores);
-  scratch.staging = shared(staging);
-  scratch.key_offset = own(key_offsets);
-  scratch.quant = own(quant);
-  scratch.next_quant = scratch.quant + quant.count / slots / 2;
-  scratch.visible = shared(bits);
-  scratch.kept = scratch.visible + bits.count / workers / 2;
-  scratch.lanes = own(lanes);
-  scratch.next_query_rows = scratch.lanes + lanes.count / slots / 2;
-  scratch.key_stride = key_stride;
-  scratch.value_keys = value_keys;
-  scratch.staging_stride = staging_stride;
-  return scratch;
+  return {std::move(scratch), splits};
 }
 
 }  // namespace flashacl::cpu

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scratch memory of the forward direction: one slot for every tile that is
-// computed at a time, and the parts of rows that are merged. Sizes depend on
-// tile shape and channels, never on the length of a sequence; parts alone grow
+// The tiles of the forward direction and their scratch memory. Sizes depend on
+// tile shape and channels, never on the length of a sequence; splits alone grow
 // with the keys of few rows.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "cpu/scratch_layout.h"
 #include "cpu/tile/attention_params.h"
 #include "plan/backend.h"
-#include "plan/plan.h"
+#include "plan/schedule.h"
 #include "plan/workspace.h"
+#include "problem/attention_problem.h"
 
 namespace flashacl::cpu {
 
@@ -19,25 +20,27 @@ namespace flashacl::cpu {
 TileShape ForwardTileShape(const AttentionProblem& problem,
                            const DeviceInfo& device);
 
+// One ForwardScratch for every tile that is computed at a time, and what splits
+// of rows leave to be combined.
 struct ForwardWorkspace {
-  int64_t slots = 0;
-  int64_t tiles_per_worker =
-      1;  // slots of one worker: they share keys, stage and bits
-  Region<float> query, out, states, keys, values, scores, staging, quant;
-  Region<float> key_offsets;  // of few rows alone
-  Region<uint32_t> bits;
-  Region<QueryRow> lanes;
-  Region<float> splits;
-  int64_t key_stride = 0, value_keys = 0, staging_stride = 0;
-
-  ForwardScratch Scratch(std::byte* workspace, int64_t slot) const;
+  ScratchLayout<ForwardScratch> scratch;
+  Region<float> splits;  // [split row, v_dim + 2]
 };
 
-// Reserves what the plan's schedule and tile shape take.
-ForwardWorkspace ForwardLayout(const Plan& plan, WorkspaceLayout& layout);
+// Reserves what tiles of this shape take for each of `workers`.
+ForwardWorkspace ReserveForward(const AttentionProblem& problem,
+                                const TileShape& shape, int64_t split_rows,
+                                int64_t workers, WorkspaceLayout& layout);
 
-// The most (row, part) pairs the schedule of these sequences or of shorter ones
-// may have.
+// The most (row, split) pairs the schedule of these sequences or of shorter
+// ones may have.
 int64_t MaxSplitRows(const AttentionProblem& problem, const TileShape& shape);
+
+// The schedule of lengths that planning knows; else none.
+Schedule KnownSchedule(const AttentionProblem& problem, const TileShape& shape);
+
+// The (row, split) pairs to reserve memory for.
+int64_t SplitRowsOf(const AttentionProblem& problem, const Schedule& schedule,
+                    const TileShape& shape);
 
 }  // namespace flashacl::cpu

@@ -33,19 +33,19 @@ struct QueryRow {
 
 // A run's scratch memory for one tile at a time; sizes in scratch.h.
 struct ForwardScratch {
-  float* query;       // [panel, query channel, lane]
-  float* out;         // [panel, value channel, lane]
-  float* max;         // [panel, lane]
-  float* sum;         // [panel, lane]
-  float* keys;        // [key, key_stride]
-  float* values;      // [block of channels, key, channel of the block]
-  float* scores;      // [key, lane] of one panel
-  float* staging;     // [4, staging_stride]
-  float* key_offset;  // [row]; of few rows alone
-  float* quant;       // scales and offsets of keys, then of values
-  uint32_t* visible;  // [32 keys, lane] of one panel
-  uint32_t* kept;     // [32 keys, lane] of one panel
-  QueryRow* lanes;    // [row]
+  float* query;          // [panel, query channel, lane]
+  float* out;            // [panel, value channel, lane]
+  float* max;            // [panel, lane]
+  float* sum;            // [panel, lane]
+  float* keys;           // [key, key_stride]
+  float* values;         // [block of channels, key, channel of the block]
+  float* scores;         // [key, lane] of one panel
+  float* staging;        // [4, staging_stride]
+  float* key_offset;     // [row]; of few rows alone
+  float* quant;          // scales and offsets of keys, then of values
+  uint32_t* visible;     // [32 keys, lane] of one panel
+  uint32_t* kept;        // [32 keys, lane] of one panel
+  QueryRow* query_rows;  // [row]
   // Of the tile behind, which is prepared while this one is computed.
   float* next_quant;
   QueryRow* next_query_rows;

@@ -69,7 +69,8 @@ inline void LoadQueries(const ForwardTile& tile, int64_t first) {
   if (load != nullptr && tile.shape->rope_dim == 0) {
     const std::byte* rows[Width()];
     for (int64_t r = 0; r < Width(); ++r) {
-      rows[r] = tile.scratch.lanes[std::min(first + r, tile.rows - 1)].query;
+      rows[r] =
+          tile.scratch.query_rows[std::min(first + r, tile.rows - 1)].query;
     }
     load(rows, tile.shape->qk_dim,
          tile.scratch.query + first * tile.shape->qk_dim);
@@ -82,7 +83,7 @@ inline void LoadQueries(const ForwardTile& tile, int64_t first) {
   for (int64_t lane = 0; lane < Width(); lane += 4) {
     for (int64_t r = 0; r < 4; ++r) {
       const QueryRow& row =
-          scratch.lanes[std::min(first + lane + r, tile.rows - 1)];
+          scratch.query_rows[std::min(first + lane + r, tile.rows - 1)];
       float* const to = scratch.staging + r * stride;
       LoadRow(shape.query, row.query, shape.qk_dim, to);
       if (shape.rope_dim > 0) {
@@ -135,7 +136,7 @@ inline void PrefetchQueries(const ForwardTile& tile, int64_t first,
   const ForwardParams& shape = *tile.shape;
   const int64_t last = std::min<int64_t>(first + Width(), tile.rows);
   for (int64_t r = first; r < last; ++r) {
-    const QueryRow& row = tile.scratch.lanes[r];
+    const QueryRow& row = tile.scratch.query_rows[r];
     prefetch.Add(row.query, shape.qk_dim * shape.query.element_bytes);
     prefetch.Add(row.query_rope,
                  shape.rope_dim * shape.query_rope.element_bytes);

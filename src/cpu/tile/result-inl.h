@@ -32,16 +32,16 @@ namespace flashacl::cpu::HWY_NAMESPACE {
 inline void StartRows(const ForwardTile& tile, int64_t first) {
   const ForwardScratch& scratch = tile.scratch;
   for (int64_t r = first; r < first + Width(); ++r) {
-    const QueryRow& lane = scratch.lanes[std::min(r, tile.rows - 1)];
-    const bool none = lane.sink == kMinusInfinity;
-    scratch.max[r] = lane.sink;
+    const QueryRow& query_row = scratch.query_rows[std::min(r, tile.rows - 1)];
+    const bool none = query_row.sink == kMinusInfinity;
+    scratch.max[r] = query_row.sink;
     // Of a sink that is no number the row becomes NaN, as of any such score.
-    scratch.sum[r] = none ? 0.0f : std::isfinite(lane.sink) ? 1.0f : NAN;
+    scratch.sum[r] = none ? 0.0f : std::isfinite(query_row.sink) ? 1.0f : NAN;
   }
 }
 
 // Where a finished row's numbers go.
-inline void StoreRowResult(const ForwardTile& tile, const QueryRow& lane,
+inline void StoreRowResult(const ForwardTile& tile, const QueryRow& query_row,
                            float max, float sum) {
   const ForwardParams& shape = *tile.shape;
   if (sum == 0) {
@@ -51,8 +51,8 @@ inline void StoreRowResult(const ForwardTile& tile, const QueryRow& lane,
   }
   if (tile.columns == 0) max = sum = 0;
   for (int64_t n = 0; n < shape.result_lanes; ++n) {
-    if (lane.max != nullptr) lane.max[n * shape.result_step] = max;
-    if (lane.sum != nullptr) lane.sum[n * shape.result_step] = sum;
+    if (query_row.max != nullptr) query_row.max[n * shape.result_step] = max;
+    if (query_row.sum != nullptr) query_row.sum[n * shape.result_step] = sum;
   }
 }
 
@@ -78,11 +78,12 @@ HWY_INLINE float InvSumOf(const ForwardTile& tile, float sum) {
 }
 
 // A finished row, as the caller has it.
-inline void StoreOut(const ForwardTile& tile, const QueryRow& lane,
+inline void StoreOut(const ForwardTile& tile, const QueryRow& query_row,
                      float* HWY_RESTRICT row) {
   const ForwardParams& shape = *tile.shape;
-  if (tile.quant != nullptr) Encode(*tile.quant, lane.head, shape.v_dim, row);
-  StoreRow(shape.out, row, shape.v_dim, lane.out);
+  if (tile.quant != nullptr)
+    Encode(*tile.quant, query_row.head, shape.v_dim, row);
+  StoreRow(shape.out, row, shape.v_dim, query_row.out);
 }
 
 // Whether rows go from registers to their place.
@@ -122,11 +123,12 @@ struct QuadFactor {
 // Channels [0, v_dim) of `count` <= 4 rows from their panel to their place.
 template <DType kType>
 HWY_INLINE void StoreRows(const float* HWY_RESTRICT panel, int64_t v_dim,
-                          const QuadFactor& factor, const QueryRow* lanes,
+                          const QuadFactor& factor, const QueryRow* query_rows,
                           int64_t count) {
   // Rows that do not exist repeat the last one that does.
   std::byte* to[4];
-  for (int64_t r = 0; r < 4; ++r) to[r] = lanes[std::min(r, count - 1)].out;
+  for (int64_t r = 0; r < 4; ++r)
+    to[r] = query_rows[std::min(r, count - 1)].out;
   const auto store = [&](int64_t k, const Quads& quads) HWY_ATTR {
     HWY_UNROLL_ALL
     for (int r = 3; r >= 0; --r) StoreQuad<kType>(quads.at[r], k, to[r]);
@@ -153,7 +155,7 @@ inline void PrefetchResults(const ForwardTile& tile, int64_t first,
   const int64_t bytes = tile.shape->v_dim * tile.shape->out.element_bytes;
   const int64_t last = std::min<int64_t>(first + Width(), tile.rows);
   for (int64_t r = first; r < last; ++r) {
-    prefetch.Add(tile.scratch.lanes[r].out, bytes);
+    prefetch.Add(tile.scratch.query_rows[r].out, bytes);
   }
 }
 
@@ -166,7 +168,7 @@ inline void StoreFour(const ForwardTile& tile, int64_t first) {
   const float* const from =
       scratch.out + panel * BlockEnd(v_dim) + (first - panel);
   const int64_t count = std::min<int64_t>(4, tile.rows - first);
-  const QueryRow* const lanes = scratch.lanes + first;
+  const QueryRow* const query_rows = scratch.query_rows + first;
   HWY_ALIGN float inv_sum[4];
   for (int64_t r = 0; r < 4; ++r) {
     inv_sum[r] = tile.split_out == nullptr
@@ -177,11 +179,11 @@ inline void StoreFour(const ForwardTile& tile, int64_t first) {
   if (StoresDirectly(tile)) {
     switch (shape.out.dtype) {
       case DType::kF32:
-        return StoreRows<DType::kF32>(from, v_dim, factor, lanes, count);
+        return StoreRows<DType::kF32>(from, v_dim, factor, query_rows, count);
       case DType::kF16:
-        return StoreRows<DType::kF16>(from, v_dim, factor, lanes, count);
+        return StoreRows<DType::kF16>(from, v_dim, factor, query_rows, count);
       default:
-        return StoreRows<DType::kBf16>(from, v_dim, factor, lanes, count);
+        return StoreRows<DType::kBf16>(from, v_dim, factor, query_rows, count);
     }
   }
   const FourRows staging{scratch.staging, scratch.staging_stride};
@@ -191,7 +193,7 @@ inline void StoreFour(const ForwardTile& tile, int64_t first) {
   for (int64_t r = 0; r < count; ++r) {
     float* const row = scratch.staging + r * scratch.staging_stride;
     if (tile.split_out == nullptr) {
-      StoreOut(tile, lanes[r], row);
+      StoreOut(tile, query_rows[r], row);
     } else {
       float* const to = tile.split_out + (first + r) * (v_dim + 2);
       std::copy_n(row, v_dim, to);
@@ -207,7 +209,7 @@ inline void StorePanel(const ForwardTile& tile, int64_t first) {
   for (int64_t row = first; row < last; row += 4) StoreFour(tile, row);
   if (tile.split_out != nullptr) return;
   for (int64_t row = first; row < last; ++row) {
-    StoreRowResult(tile, scratch.lanes[row], scratch.max[row],
+    StoreRowResult(tile, scratch.query_rows[row], scratch.max[row],
                    scratch.sum[row]);
   }
 }
@@ -237,8 +239,8 @@ inline void CombineSplits(const ForwardTile& tile, int64_t num_splits) {
     if (sum == 0) std::fill_n(out, v_dim, 0.0f);
     const float inv_sum = InvSumOf(tile, sum);
     for (int64_t d = 0; d < v_dim; ++d) out[d] *= inv_sum;
-    StoreOut(tile, tile.scratch.lanes[row], out);
-    StoreRowResult(tile, tile.scratch.lanes[row], max, sum);
+    StoreOut(tile, tile.scratch.query_rows[row], out);
+    StoreRowResult(tile, tile.scratch.query_rows[row], max, sum);
   }
 }
 

@@ -22,7 +22,7 @@ HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
 // score = (score + bias) * factor for the keys `cols` and the rows of a panel.
-inline void AddBias(const ForwardTile& tile, const QueryRow* lanes,
+inline void AddBias(const ForwardTile& tile, const QueryRow* query_rows,
                     int64_t count, Range cols, float factor,
                     float* HWY_RESTRICT scores) {
   const ForwardParams& shape = *tile.shape;
@@ -33,10 +33,10 @@ inline void AddBias(const ForwardTile& tile, const QueryRow* lanes,
   for (int64_t first = 0; first < count; first += 4) {
     for (int64_t r = 0; r < 4; ++r) {
       // Lanes without a row repeat the last: what they get is never used.
-      const QueryRow& lane = lanes[std::min(first + r, count - 1)];
+      const QueryRow& query_row = query_rows[std::min(first + r, count - 1)];
       const int64_t last =
-          std::min(cols.last, lane.position + shape.bias_reach);
-      LoadRow(shape.bias, lane.bias + offset, last - cols.first,
+          std::min(cols.last, query_row.position + shape.bias_reach);
+      LoadRow(shape.bias, query_row.bias + offset, last - cols.first,
               staging + r * stride);
     }
     AddRowsToPanel({staging, stride}, cols.size(), factor, scores + first);
@@ -44,15 +44,15 @@ inline void AddBias(const ForwardTile& tile, const QueryRow* lanes,
 }
 
 // score -= slope * |distance|, or slope * sqrt(|distance|).
-inline void AddAlibi(const ForwardTile& tile, const QueryRow* lanes,
+inline void AddAlibi(const ForwardTile& tile, const QueryRow* query_rows,
                      int64_t count, Range cols, float* HWY_RESTRICT scores) {
   HWY_ALIGN float slope[Width()];
   HWY_ALIGN float start[Width()];
   for (int64_t r = 0; r < Width(); ++r) {
-    const QueryRow& lane = lanes[std::min(r, count - 1)];
-    slope[r] = lane.slope;
+    const QueryRow& query_row = query_rows[std::min(r, count - 1)];
+    slope[r] = query_row.slope;
     start[r] =
-        static_cast<float>(cols.first - lane.position + tile.alibi_start);
+        static_cast<float>(cols.first - query_row.position + tile.alibi_start);
   }
   const bool root = tile.shape->alibi_root;
   for (ptrdiff_t half = 0; half < Width(); half += Lanes()) {

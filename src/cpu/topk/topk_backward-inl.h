@@ -50,7 +50,7 @@ inline void LoadFourHeads(const TopKBackwardDqItem& item, int64_t first) {
   const FourRows grads{scratch.staging + 4 * stride, stride};
   std::fill_n(scratch.staging, 8 * stride, 0.0f);
   const auto lane_of = [&](int64_t r) -> const TopKQueryRow& {
-    return scratch.lanes[std::min(first + r, shape.heads - 1)];
+    return scratch.query_rows[std::min(first + r, shape.heads - 1)];
   };
   // Outputs are needed for delta alone; the queries' place is still free.
   for (int64_t r = 0; r < 4; ++r) {
@@ -135,7 +135,7 @@ inline void StoreGradQueries(const TopKBackwardDqItem& item) {
     for (int64_t head = first; head < last; ++head) {
       const float* const row =
           scratch.staging + (head - first) * scratch.staging_stride;
-      const TopKQueryRow& lane = scratch.lanes[head];
+      const TopKQueryRow& lane = scratch.query_rows[head];
       if (lane.grad_query != nullptr) {
         StoreVectors(shape.grad_query, row, shape.qk_dim, lane.grad_query);
       }

@@ -12,7 +12,7 @@
 #include "cpu/topk/topk_backward_operands.h"
 #include "cpu/topk/topk_backward_workspace.h"
 #include "cpu/work_loop.h"
-#include "plan/plan.h"
+#include "plan/schedule.h"
 
 namespace flashacl {
 namespace cpu {
@@ -22,21 +22,29 @@ Status Supports(const AttentionProblem& problem, const DeviceInfo&) {
   return SupportsLists(problem, Direction::kBackward);
 }
 
-// Caches decide how work is cut. A launch must cut as planning did and does not
-// know the device, so the plan carries the step, and the rest is the problem's.
-TopKBackwardTiling CutOf(const Plan& plan) {
-  TopKBackwardTiling cut = TopKBackwardTilingOf(plan.problem, {});
-  cut.step = plan.shape.cols;
-  return cut;
-}
+class PreparedTopKBackward final : public Prepared {
+ public:
+  PreparedTopKBackward(const AttentionProblem& problem,
+                       const DeviceInfo& device, WorkspaceLayout& layout)
+      : Prepared(problem),
+        tiling(TopKBackwardTilingOf(problem, device)),
+        workers(device.workers),
+        workspace(ReserveTopKBackward(problem, tiling, workers, layout)) {}
 
-void Prepare(const DeviceInfo& device, Plan& plan) {
-  const TopKBackwardTiling cut = TopKBackwardTilingOf(plan.problem, device);
-  plan.shape.cols = cut.step;
-  plan.shape.rows = plan.problem.group();
-  plan.slots = device.workers;
-  TopKBackwardLayout(plan.problem, CutOf(plan), plan.slots, plan.workspace);
-}
+  Status Run(const Bindings& bindings, std::byte* memory,
+             Workers& some) const override;
+
+  std::string Describe() const override {
+    TileShape shape;
+    shape.rows = problem().group();
+    shape.cols = tiling.step;
+    return flashacl::Describe(Schedule(), shape);
+  }
+
+  const TopKBackwardTiling tiling;
+  const int64_t workers;
+  const TopKBackwardWorkspace workspace;
+};
 
 // Memory that is asked for bit by bit, for writing, ahead of its use.
 struct Sweep {
@@ -55,13 +63,15 @@ struct Sweep {
 
 class Backward {
  public:
-  Backward(const Plan& plan, const Bindings& bindings, std::byte* workspace,
-           Workers& workers)
-      : cut_(CutOf(plan)),
-        place_(PlaceOf(plan, cut_)),
-        run_(plan.problem, bindings, cut_),
+  Backward(const PreparedTopKBackward& prepared, const Bindings& bindings,
+           std::byte* memory, Workers& workers)
+      : tiling_(prepared.tiling),
+        worker_count_(prepared.workers),
+        workspace_(prepared.workspace),
+        operands_(prepared.problem(), bindings, tiling_),
+        value_is_key_(prepared.problem().kv.value_is_key),
         kernels_(TopKBackward()),
-        workspace_(workspace),
+        memory_(memory),
         workers_(workers) {}
 
   void Run();
@@ -81,82 +91,81 @@ class Backward {
     int64_t d_block = 0;
   };
 
-  static TopKBackwardWorkspace PlaceOf(const Plan& plan,
-                                       const TopKBackwardTiling& cut) {
-    WorkspaceLayout layout;
-    return TopKBackwardLayout(plan.problem, cut, plan.slots, layout);
-  }
-
   void RunBatch(const TopKBackwardBatch& batch);
   TopKBackwardStage StageOf(const TopKBackwardBatch& batch,
                             int64_t number) const;
   std::vector<TopKBackwardDkvItem> DkvItemsOf(
       const TopKBackwardStage& stage) const;
   void Differentiate(const TopKBackwardStage& stage, int64_t position,
-                     int64_t slot) const;
-  // Asks for the sums of the share behind it, if there is one.
+                     int64_t worker) const;
+  // Prefetches the sums of the item after it, if there is one.
   void Add(const TopKBackwardStage& stage, const TopKBackwardDkvItem& dkv_item,
-           const TopKBackwardDkvItem* behind) const;
+           const TopKBackwardDkvItem* next) const;
   float* SumsOf(const TopKBackwardDkvItem& dkv_item) const;
   int64_t RowsOf(const TopKBackwardDkvItem& dkv_item) const {
-    return std::min(cut_.kv_block_rows,
+    return std::min(tiling_.kv_block_rows,
                     dkv_item.sequence_head->rows.size() -
-                        dkv_item.kv_block * cut_.kv_block_rows);
+                        dkv_item.kv_block * tiling_.kv_block_rows);
   }
   void ClearSums(const TopKBackwardBatch& batch) const;
   void StoreSums(const TopKBackwardBatch& batch) const;
 
   int64_t SavedIndexOf(const TopKBackwardStage& stage, int64_t position) const {
-    return stage.number % 2 * cut_.positions + position - stage.positions.first;
+    return stage.number % 2 * tiling_.positions + position -
+           stage.positions.first;
   }
 
-  const TopKBackwardTiling cut_;
-  const TopKBackwardWorkspace place_;
-  const TopKBackwardOperands run_;
+  const TopKBackwardTiling& tiling_;
+  const int64_t worker_count_;
+  const TopKBackwardWorkspace& workspace_;
+  const TopKBackwardOperands operands_;
+  const bool value_is_key_;
   const TopKBackwardKernels kernels_;
-  std::byte* const workspace_;
+  std::byte* const memory_;
   Workers& workers_;
 };
 
 void Backward::Run() {
-  run_.ClearUnownedRows();
-  for (const TopKBackwardBatch& batch : run_.Batches()) RunBatch(batch);
+  operands_.ClearUnownedRows();
+  for (const TopKBackwardBatch& batch : operands_.Batches()) RunBatch(batch);
 }
 
 Backward::TopKBackwardStage Backward::StageOf(const TopKBackwardBatch& batch,
                                               int64_t number) const {
-  const int64_t first = number / cut_.num_splits * cut_.positions;
+  const int64_t first = number / tiling_.num_splits * tiling_.positions;
   return {&batch,
           number,
-          number % cut_.num_splits,
-          {first, std::min(first + cut_.positions, batch.positions())}};
+          number % tiling_.num_splits,
+          {first, std::min(first + tiling_.positions, batch.positions())}};
 }
 
 void Backward::RunBatch(const TopKBackwardBatch& batch) {
   ClearSums(batch);
   const int64_t rounds =
-      CeilDiv(batch.positions(), cut_.positions) * cut_.num_splits;
+      CeilDiv(batch.positions(), tiling_.positions) * tiling_.num_splits;
   std::vector<TopKBackwardDkvItem> dkv_items;
   for (int64_t n = 0; n <= rounds; ++n) {
     const TopKBackwardStage stage = StageOf(batch, n);
     const TopKBackwardStage before = StageOf(batch, n - 1);
     const int64_t positions = n < rounds ? stage.positions.size() : 0;
     const int64_t count = positions + static_cast<int64_t>(dkv_items.size());
-    ForEachWorker(workers_, place_.slots, count, [&](int64_t slot, auto take) {
-      int64_t item = take();
-      while (item < count) {
-        if (item < positions) {
-          Differentiate(stage, stage.positions.first + item, slot);
-          item = take();
-          continue;
-        }
-        const int64_t next = take();
-        const TopKBackwardDkvItem* const shares_at =
-            dkv_items.data() - positions;
-        Add(before, shares_at[item], next < count ? shares_at + next : nullptr);
-        item = next;
-      }
-    });
+    ForEachWorker(
+        workers_, worker_count_, count, [&](int64_t worker, auto take) {
+          int64_t item = take();
+          while (item < count) {
+            if (item < positions) {
+              Differentiate(stage, stage.positions.first + item, worker);
+              item = take();
+              continue;
+            }
+            const int64_t next = take();
+            const TopKBackwardDkvItem* const shares_at =
+                dkv_items.data() - positions;
+            Add(before, shares_at[item],
+                next < count ? shares_at + next : nullptr);
+            item = next;
+          }
+        });
     if (n < rounds) dkv_items = DkvItemsOf(stage);
   }
   StoreSums(batch);
@@ -172,9 +181,9 @@ std::vector<Backward::TopKBackwardDkvItem> Backward::DkvItemsOf(
         std::min(sequence_head.positions.last, stage.positions.last)};
     if (both.empty()) continue;
     const int64_t kv_blocks =
-        CeilDiv(sequence_head.rows.size(), cut_.kv_block_rows);
+        CeilDiv(sequence_head.rows.size(), tiling_.kv_block_rows);
     for (int64_t kv_block = 0; kv_block < kv_blocks; ++kv_block) {
-      for (int64_t d_block = 0; d_block < cut_.d_blocks(); ++d_block) {
+      for (int64_t d_block = 0; d_block < tiling_.d_blocks(); ++d_block) {
         dkv_items.push_back({&sequence_head, kv_block, d_block});
       }
     }
@@ -183,62 +192,60 @@ std::vector<Backward::TopKBackwardDkvItem> Backward::DkvItemsOf(
 }
 
 void Backward::Differentiate(const TopKBackwardStage& stage, int64_t position,
-                             int64_t slot) const {
+                             int64_t worker) const {
   const int64_t saved = SavedIndexOf(stage, position);
   const TopKBackwardSequenceHead& sequence_head =
       stage.batch->SequenceHeadOf(position);
-  TopKBackwardDqItem item =
-      run_.ItemOf(sequence_head, position, place_.Scratch(workspace_, slot));
-  item.saved = place_.Saved(workspace_, saved);
+  TopKBackwardDqItem item = operands_.ItemOf(
+      sequence_head, position, workspace_.scratch.At(memory_, worker));
+  item.saved = workspace_.saved.At(memory_, saved);
   item.grad_query =
-      place_.GradQuery(workspace_, position - stage.positions.first);
+      workspace_.GradQuery(memory_, position - stage.positions.first);
   item.starts = stage.split == 0;
-  item.ends = stage.split + 1 == cut_.num_splits;
-  run_.ListKeys(sequence_head, position, stage.split,
-                place_.KvBlockEnds(workspace_, saved), item);
+  item.ends = stage.split + 1 == tiling_.num_splits;
+  operands_.ListKeys(sequence_head, position, stage.split, item);
   kernels_.differentiate(item);
 }
 
 float* Backward::SumsOf(const TopKBackwardDkvItem& dkv_item) const {
   const int64_t row = dkv_item.sequence_head->rows.first +
-                      dkv_item.kv_block * cut_.kv_block_rows;
-  return place_.Sums(workspace_, dkv_item.d_block) +
-         row * cut_.d_block_channels;
+                      dkv_item.kv_block * tiling_.kv_block_rows;
+  return workspace_.Sums(memory_, dkv_item.d_block) +
+         row * tiling_.d_block_channels;
 }
 
 void Backward::Add(const TopKBackwardStage& stage,
                    const TopKBackwardDkvItem& dkv_item,
-                   const TopKBackwardDkvItem* behind) const {
-  const TopKBackwardParams& shape = run_.shape();
-  const bool values = dkv_item.d_block >= cut_.key_d_blocks;
-  const bool shared = place_.value_stride == 0;
+                   const TopKBackwardDkvItem* next) const {
+  const TopKBackwardParams& shape = operands_.shape();
+  const bool values = dkv_item.d_block >= tiling_.key_d_blocks;
   const int64_t first =
-      (values ? dkv_item.d_block - cut_.key_d_blocks : dkv_item.d_block) *
-      cut_.d_block_channels;
+      (values ? dkv_item.d_block - tiling_.key_d_blocks : dkv_item.d_block) *
+      tiling_.d_block_channels;
   DkvArgs item;
   item.heads = shape.heads;
   item.head_stride = shape.head_stride;
-  item.sum_stride = cut_.d_block_channels;
+  item.sum_stride = tiling_.d_block_channels;
   item.sums = SumsOf({dkv_item.sequence_head, 0, dkv_item.d_block});
-  item.channels = std::min(cut_.d_block_channels,
+  item.channels = std::min(tiling_.d_block_channels,
                            (values ? shape.v_dim : shape.channels()) - first);
-  item.value_channels = values || shared ? shape.v_dim - first : 0;
+  item.value_channels = values || value_is_key_ ? shape.v_dim - first : 0;
   const Range positions{
       std::max(dkv_item.sequence_head->positions.first, stage.positions.first),
       std::min(dkv_item.sequence_head->positions.last, stage.positions.last)};
   Sweep sweep{nullptr, 0};
-  if (behind != nullptr) {
-    sweep = {SumsOf(*behind), RowsOf(*behind) * cut_.d_block_channels};
+  if (next != nullptr) {
+    sweep = {SumsOf(*next), RowsOf(*next) * tiling_.d_block_channels};
   }
   for (int64_t n = positions.first; n < positions.last; ++n) {
     sweep.Prefetch(n - positions.first, positions.size());
     const int64_t number = SavedIndexOf(stage, n);
-    const int64_t* const ends = place_.KvBlockEnds(workspace_, number);
+    const SavedPds saved = workspace_.saved.At(memory_, number);
+    const int64_t* const ends = saved.kv_block_ends;
     const int64_t from =
         dkv_item.kv_block == 0 ? 0 : ends[dkv_item.kv_block - 1];
     item.count = ends[dkv_item.kv_block] - from;
     if (item.count == 0) continue;
-    const SavedPds saved = place_.Saved(workspace_, number);
     item.columns = saved.columns + from;
     item.probs = saved.probs + from * shape.head_stride;
     item.grad_scores = saved.grad_scores + from * shape.head_stride;
@@ -255,10 +262,10 @@ void Backward::ClearSums(const TopKBackwardBatch& batch) const {
   workers_.ForEach(pieces, [&](int64_t piece) {
     const int64_t first = piece * kRowsOfShare;
     const int64_t rows = std::min(kRowsOfShare, batch.rows() - first);
-    for (int64_t d_block = 0; d_block < cut_.d_blocks(); ++d_block) {
+    for (int64_t d_block = 0; d_block < tiling_.d_blocks(); ++d_block) {
       std::fill_n(
-          place_.Sums(workspace_, d_block) + first * cut_.d_block_channels,
-          rows * cut_.d_block_channels, 0.0f);
+          workspace_.Sums(memory_, d_block) + first * tiling_.d_block_channels,
+          rows * tiling_.d_block_channels, 0.0f);
     }
   });
 }
@@ -270,34 +277,35 @@ void Backward::StoreSums(const TopKBackwardBatch& batch) const {
       const int64_t first = piece * kRowsOfShare;
       const int64_t last =
           std::min(first + kRowsOfShare, sequence_head.rows.size());
-      for (int64_t d_block = 0; d_block < cut_.d_blocks(); ++d_block) {
+      for (int64_t d_block = 0; d_block < tiling_.d_blocks(); ++d_block) {
         for (int64_t column = first; column < last; ++column) {
           const float* const sums =
-              place_.Sums(workspace_, d_block) +
-              (sequence_head.rows.first + column) * cut_.d_block_channels;
-          run_.ForPieces(sequence_head, column, d_block,
-                         [&](const ElementFormat& format, int64_t from,
-                             int64_t count, std::byte* to) {
-                           kernels_.store_row(format, sums + from, count, to);
-                         });
+              workspace_.Sums(memory_, d_block) +
+              (sequence_head.rows.first + column) * tiling_.d_block_channels;
+          operands_.ForPieces(sequence_head, column, d_block,
+                              [&](const ElementFormat& format, int64_t from,
+                                  int64_t count, std::byte* to) {
+                                kernels_.store_row(format, sums + from, count,
+                                                   to);
+                              });
         }
       }
     });
   }
 }
 
-Status Launch(const Plan& plan, const Bindings& bindings, std::byte* workspace,
-              Workers& workers) {
-  Backward(plan, bindings, workspace, workers).Run();
+Status PreparedTopKBackward::Run(const Bindings& bindings, std::byte* memory,
+                                 Workers& some) const {
+  Backward(*this, bindings, memory, some).Run();
   return {};
 }
 
 }  // namespace
 }  // namespace cpu
 
-const Implementation kCpuTopKBackward{.name = "cpu/backward/topk",
-                                      .supports = cpu::Supports,
-                                      .prepare = cpu::Prepare,
-                                      .launch = cpu::Launch};
+const Implementation kCpuTopKBackward{
+    .name = "cpu/backward/topk",
+    .supports = cpu::Supports,
+    .prepare = MakePrepared<cpu::PreparedTopKBackward>};
 
 }  // namespace flashacl

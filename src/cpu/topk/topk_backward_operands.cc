@@ -132,7 +132,7 @@ TopKBackwardDqItem TopKBackwardOperands::ItemOf(
     const auto at = [&](Slot slot) {
       return RowAt(slot, sequence_head.sequence, row, head);
     };
-    scratch.lanes[h] = {
+    scratch.query_rows[h] = {
         .query = at(Slot::kQuery),
         .query_rope = at(Slot::kQueryRope),
         .out = at(Slot::kOut),
@@ -147,7 +147,7 @@ TopKBackwardDqItem TopKBackwardOperands::ItemOf(
   item.keys = KvRows(problem_, bindings_, extent, sequence_head.sequence,
                      sequence_head.kv_head);
   item.scratch = scratch;
-  if (item.keys.ValuesAreKeys()) {
+  if (problem_.kv.value_is_key || item.keys.ValuesAreKeys()) {
     item.keys.value.base = nullptr;
     item.scratch.values = scratch.keys;
     item.scratch.value_stride = scratch.key_stride;
@@ -157,7 +157,7 @@ TopKBackwardDqItem TopKBackwardOperands::ItemOf(
 
 void TopKBackwardOperands::ListKeys(
     const TopKBackwardSequenceHead& sequence_head, int64_t position,
-    int64_t split, int64_t* kv_block_ends, TopKBackwardDqItem& item) const {
+    int64_t split, TopKBackwardDqItem& item) const {
   const Sequence& extent = ExtentOf(sequence_head);
   const ListOwner owner{sequence_head.sequence, sequence_head.kv_head,
                         position - sequence_head.positions.first};
@@ -166,6 +166,7 @@ void TopKBackwardOperands::ListKeys(
   const int64_t last =
       std::min((split + 1) * cut_.listed_keys, MaxListedKeys(problem_));
   int64_t* const listed = item.scratch.columns;
+  int64_t* const kv_block_ends = item.saved.kv_block_ends;
   item.count = lists_.Fill(owner, extent, band, item.keys,
                            {split * cut_.listed_keys, last}, listed);
   // Sorted by counting, in the order of the list inside a kv block.

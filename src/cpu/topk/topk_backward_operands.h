@@ -66,8 +66,7 @@ class TopKBackwardOperands {
   // Fills the item's columns with what part `part` of the position's list
   // names, kv block by kv block, and sets its count.
   void ListKeys(const TopKBackwardSequenceHead& sequence_head, int64_t position,
-                int64_t split, int64_t* kv_block_ends,
-                TopKBackwardDqItem& item) const;
+                int64_t split, TopKBackwardDqItem& item) const;
 
   void ForPieces(const TopKBackwardSequenceHead& sequence_head, int64_t column,
                  int64_t d_block, StorePiece store) const;

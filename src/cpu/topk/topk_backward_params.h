@@ -44,16 +44,16 @@ struct TopKBackwardParams {
 
 // A worker's scratch memory for one item at a time.
 struct TopKBackwardScratch {
-  float* query;         // [panel, query channel, lane]
-  float* grad_out;      // [panel, value channel, lane]
-  float* rows;          // [3, lanes]: of every head max, 1 / sum and delta
-  float* keys;          // [key, key_stride]
-  float* values;        // [key, value_stride]; the keys where values are keys
-  float* scores;        // [key, lane] of one panel
-  float* grads;         // [key, lane] of one panel
-  float* staging;       // [8, staging_stride]
-  int64_t* columns;     // of a part of a list
-  TopKQueryRow* lanes;  // [head]
+  float* query;      // [panel, query channel, lane]
+  float* grad_out;   // [panel, value channel, lane]
+  float* rows;       // [3, lanes]: of every head max, 1 / sum and delta
+  float* keys;       // [key, key_stride]
+  float* values;     // [key, value_stride]; the keys where values are keys
+  float* scores;     // [key, lane] of one panel
+  float* grads;      // [key, lane] of one panel
+  float* staging;    // [8, staging_stride]
+  int64_t* columns;  // of a part of a list
+  TopKQueryRow* query_rows;  // [head]
   int64_t key_stride = 0;
   int64_t value_stride = 0;
   int64_t staging_stride = 0;
@@ -61,11 +61,12 @@ struct TopKBackwardScratch {
 
 // What the gradients of keys need of a position once its weights are known.
 struct SavedPds {
-  int64_t* columns;    // as listed, sorted by kv block
-  float* probs;        // [key, head_stride]: p
-  float* grad_scores;  // [key, head_stride]: scale * ds
-  float* query;        // [block of channels, head, channel of the block]
-  float* grad_out;     // the same
+  int64_t* columns;        // as listed, sorted by kv block
+  float* probs;            // [key, head_stride]: p
+  float* grad_scores;      // [key, head_stride]: scale * ds
+  float* query;            // [block of channels, head, channel of the block]
+  float* grad_out;         // the same
+  int64_t* kv_block_ends;  // where each kv block's columns end
 };
 
 // A position and the part of its list that one round takes.

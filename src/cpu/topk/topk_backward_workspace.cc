@@ -3,6 +3,7 @@
 #include "cpu/topk/topk_backward_workspace.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "cpu/topk/index_lists.h"
 #include "cpu/topk/topk_forward_workspace.h"
@@ -110,111 +111,69 @@ TopKBackwardTiling TopKBackwardTilingOf(const AttentionProblem& problem,
   return cut;
 }
 
-TopKBackwardWorkspace TopKBackwardLayout(const AttentionProblem& problem,
-                                         const TopKBackwardTiling& cut,
-                                         int64_t slots,
-                                         WorkspaceLayout& layout) {
+TopKBackwardWorkspace ReserveTopKBackward(const AttentionProblem& problem,
+                                          const TopKBackwardTiling& tiling,
+                                          int64_t workers,
+                                          WorkspaceLayout& layout) {
   const int64_t channels = QueryChannels(problem);
-  const int64_t columns = cut.step + kColumnUnit;
-  TopKBackwardWorkspace place;
-  place.cut = cut;
-  place.slots = slots;
-  place.key_stride = RowStride(std::max(channels, problem.v_dim));
-  place.value_stride = problem.kv.value_is_key ? 0 : RowStride(problem.v_dim);
-  place.staging_stride =
+  const int64_t columns = tiling.step + kColumnUnit;
+  const int64_t heads = tiling.heads;
+  TopKBackwardScratch sizes{};
+  sizes.key_stride = RowStride(std::max(channels, problem.v_dim));
+  sizes.value_stride = problem.kv.value_is_key ? 0 : RowStride(problem.v_dim);
+  sizes.staging_stride =
       RowStride(std::max(channels, problem.v_dim) + kWidestPanel);
   // Blocks of four channels pass the end of the last panel by up to three.
-  const int64_t behind = 4 * kWidestPanel;
-  const auto floats = [&](std::string_view name, int64_t times, int64_t count) {
-    return layout.Reserve<float>(name, times * RoundUp(count, kLine));
-  };
-  const int64_t heads = cut.heads;
-  place.query = floats("queries", slots, heads * channels + behind);
-  place.grad_out =
-      floats("gradients of outputs", slots, heads * problem.v_dim + behind);
-  place.statistics = floats("row statistics", slots, 3 * heads);
-  place.keys = floats("keys", slots, columns * place.key_stride);
-  place.values = floats("values", slots, columns * place.value_stride);
-  place.scores = floats("scores", slots, columns * kWidestPanel);
-  place.grads = floats("gradients of scores", slots, columns * kWidestPanel);
-  place.staging =
-      floats("rows between layouts", slots, 8 * place.staging_stride);
-  place.unsorted =
-      layout.Reserve<int64_t>("columns as listed", slots * cut.listed_keys);
-  place.lanes = layout.Reserve<TopKQueryRow>("rows", slots * problem.group());
+  const int64_t past = 4 * kWidestPanel;
+  TopKBackwardWorkspace workspace;
+  using S = TopKBackwardScratch;
+  ScratchLayout<S> scratch(sizes, workers);
+  scratch.Add("queries", {&S::query}, heads * channels + past, layout);
+  scratch.Add("gradients of outputs", {&S::grad_out},
+              heads * problem.v_dim + past, layout);
+  scratch.Add("row statistics", {&S::rows}, 3 * heads, layout);
+  scratch.Add("keys", {&S::keys}, columns * sizes.key_stride, layout);
+  scratch.Add("values", {&S::values}, columns * sizes.value_stride, layout);
+  scratch.Add("scores", {&S::scores}, columns * kWidestPanel, layout);
+  scratch.Add("gradients of scores", {&S::grads}, columns * kWidestPanel,
+              layout);
+  scratch.Add("rows between layouts", {&S::staging}, 8 * sizes.staging_stride,
+              layout);
+  scratch.Add("columns as listed", {&S::columns}, tiling.listed_keys, layout);
+  scratch.Add("rows", {&S::query_rows}, problem.group(), layout);
 
-  const int64_t saved_count = 2 * cut.positions;
-  const int64_t probs = (cut.listed_keys + kRowsBehind) * cut.head_stride;
-  place.probs = floats("records: weights", saved_count, probs);
-  place.grad_scores =
-      floats("records: gradients of scores", saved_count, probs);
-  place.query_blocks =
-      floats("records: queries", saved_count, BlockFloats(problem, channels));
-  place.grad_out_blocks = floats("records: gradients of outputs", saved_count,
-                                 BlockFloats(problem, problem.v_dim));
-  place.columns = layout.Reserve<int64_t>("records: columns",
-                                          saved_count * cut.listed_keys);
-  place.kv_block_ends =
-      layout.Reserve<int64_t>("records: buckets", saved_count * cut.kv_blocks);
-  place.grad_queries = floats("gradients of queries", cut.positions,
-                              heads * (RoundUp(channels, 4) + 8) + behind);
-  place.sums = layout.Reserve<float>(
+  const int64_t probs = (tiling.listed_keys + kRowsBehind) * tiling.head_stride;
+  using P = SavedPds;
+  ScratchLayout<P> saved({}, 2 * tiling.positions);
+  saved.Add("saved: probs", {&P::probs}, probs, layout);
+  saved.Add("saved: gradients of scores", {&P::grad_scores}, probs, layout);
+  saved.Add("saved: queries", {&P::query}, BlockFloats(problem, channels),
+            layout);
+  saved.Add("saved: gradients of outputs", {&P::grad_out},
+            BlockFloats(problem, problem.v_dim), layout);
+  saved.Add("saved: columns", {&P::columns}, tiling.listed_keys, layout);
+  saved.Add("saved: kv blocks", {&P::kv_block_ends}, tiling.kv_blocks, layout);
+  workspace.scratch = std::move(scratch);
+  workspace.saved = std::move(saved);
+  workspace.positions = tiling.positions;
+  workspace.d_blocks = tiling.d_blocks();
+  const int64_t grad_query = heads * (RoundUp(channels, 4) + 8) + past;
+  workspace.grad_queries = layout.Reserve<float>(
+      "gradients of queries", tiling.positions * RoundUp(grad_query, kLine));
+  workspace.sums = layout.Reserve<float>(
       "gradients of keys",
-      cut.d_blocks() * OddLines(cut.rows * cut.d_block_channels));
-  return place;
+      tiling.d_blocks() * OddLines(tiling.rows * tiling.d_block_channels));
+  return workspace;
 }
 
-TopKBackwardScratch TopKBackwardWorkspace::Scratch(std::byte* workspace,
-                                                   int64_t slot) const {
-  const auto own = [&](const auto& region) {
-    const int64_t size = region.count / slots;
-    return region.In(workspace).data() + slot * size;
-  };
-  TopKBackwardScratch scratch;
-  scratch.query = own(query);
-  scratch.grad_out = own(grad_out);
-  scratch.rows = own(statistics);
-  scratch.keys = own(keys);
-  const bool shared = value_stride == 0;
-  scratch.values = shared ? scratch.keys : own(values);
-  scratch.scores = own(scores);
-  scratch.grads = own(grads);
-  scratch.staging = own(staging);
-  scratch.columns = own(unsorted);
-  scratch.lanes = own(lanes);
-  scratch.key_stride = key_stride;
-  scratch.value_stride = shared ? key_stride : value_stride;
-  scratch.staging_stride = staging_stride;
-  return scratch;
-}
-
-SavedPds TopKBackwardWorkspace::Saved(std::byte* workspace,
-                                      int64_t number) const {
-  const auto own = [&](const auto& region) {
-    const int64_t size = region.count / (2 * cut.positions);
-    return region.In(workspace).data() + number * size;
-  };
-  return {.columns = own(columns),
-          .probs = own(probs),
-          .grad_scores = own(grad_scores),
-          .query = own(query_blocks),
-          .grad_out = own(grad_out_blocks)};
-}
-
-int64_t* TopKBackwardWorkspace::KvBlockEnds(std::byte* workspace,
-                                            int64_t number) const {
-  return kv_block_ends.In(workspace).data() + number * cut.kv_blocks;
-}
-
-float* TopKBackwardWorkspace::GradQuery(std::byte* workspace,
+float* TopKBackwardWorkspace::GradQuery(std::byte* memory,
                                         int64_t position) const {
-  return grad_queries.In(workspace).data() +
-         position * (grad_queries.count / cut.positions);
+  return grad_queries.In(memory).data() +
+         position * (grad_queries.count / positions);
 }
 
-float* TopKBackwardWorkspace::Sums(std::byte* workspace,
-                                   int64_t d_block) const {
-  return sums.In(workspace).data() + d_block * (sums.count / cut.d_blocks());
+float* TopKBackwardWorkspace::Sums(std::byte* memory, int64_t d_block) const {
+  return sums.In(memory).data() + d_block * (sums.count / d_blocks);
 }
 
 }  // namespace flashacl::cpu

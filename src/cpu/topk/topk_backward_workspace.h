@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cpu/scratch_layout.h"
 #include "cpu/topk/topk_backward_params.h"
 #include "plan/backend.h"
 #include "plan/workspace.h"
@@ -41,35 +42,21 @@ TopKBackwardTiling TopKBackwardTilingOf(const AttentionProblem& problem,
                                         const DeviceInfo& device);
 
 struct TopKBackwardWorkspace {
-  TopKBackwardTiling cut;
-  int64_t slots = 0;
-  int64_t key_stride = 0, value_stride = 0, staging_stride = 0;
-  Region<float> query, grad_out, statistics, keys, values, scores, grads,
-      staging;
-  Region<int64_t> unsorted;
-  Region<TopKQueryRow> lanes;
+  ScratchLayout<TopKBackwardScratch> scratch;  // of every worker
+  ScratchLayout<SavedPds> saved;  // two for every position of a stage
+  Region<float> grad_queries;     // one for every position of a stage
+  Region<float> sums;             // [d block][row][channel of the d block]
+  int64_t positions = 0;
+  int64_t d_blocks = 0;
 
-  // Two saved pds for every position of a chunk; sums of gradients of queries
-  // once.
-  Region<float> probs, grad_scores, query_blocks, grad_out_blocks;
-  Region<int64_t> columns, kv_block_ends;
-  Region<float> grad_queries;
-
-  Region<float> sums;
-
-  TopKBackwardScratch Scratch(std::byte* workspace, int64_t slot) const;
-  // Saved 0 to 2 * cut.positions - 1.
-  SavedPds Saved(std::byte* workspace, int64_t number) const;
-  // Where each kv block's columns end in the saved pds.
-  int64_t* KvBlockEnds(std::byte* workspace, int64_t number) const;
-  float* GradQuery(std::byte* workspace, int64_t position) const;
+  float* GradQuery(std::byte* memory, int64_t position) const;
   // Of row 0 of a d block.
-  float* Sums(std::byte* workspace, int64_t d_block) const;
+  float* Sums(std::byte* memory, int64_t d_block) const;
 };
 
-TopKBackwardWorkspace TopKBackwardLayout(const AttentionProblem& problem,
-                                         const TopKBackwardTiling& cut,
-                                         int64_t slots,
-                                         WorkspaceLayout& layout);
+TopKBackwardWorkspace ReserveTopKBackward(const AttentionProblem& problem,
+                                          const TopKBackwardTiling& tiling,
+                                          int64_t workers,
+                                          WorkspaceLayout& layout);
 
 }  // namespace flashacl::cpu

@@ -46,8 +46,8 @@ inline void AttendListedKeys(const TopKTile& topk, int64_t count,
   const PanelPair rescale = panel.state.OnlineSoftmax(scores, count, block_max);
   ForBlocks(tile.shape->v_dim, [&](int64_t d, auto size) HWY_ATTR {
     prefetch.Issue();
-    ListedOutBlock<size()>(topk.values + d, topk.value_stride, scores, count,
-                           rescale, panel.out + d * Width());
+    ListedOutBlock<size()>(topk.scratch.values + d, topk.scratch.value_stride,
+                           scores, count, rescale, panel.out + d * Width());
   });
 }
 
@@ -57,9 +57,10 @@ inline void AttendTopK(const TopKTile& topk) {
   const ForwardTile& tile = topk.tile;
   const ForwardScratch& scratch = tile.scratch;
   const int64_t step = tile.shape->column_step;
-  const ListedKeys keys{&tile.keys, topk.columns, tile.cols.size(), step};
-  const KvBuffers buffers{scratch.keys, scratch.key_stride,
-                          const_cast<float*>(topk.values), topk.value_stride};
+  const ListedKeys keys{&tile.keys, topk.scratch.columns, tile.cols.size(),
+                        step};
+  const KvBuffers buffers{scratch.keys, scratch.key_stride, topk.scratch.values,
+                          topk.scratch.value_stride};
   const int64_t panels = (tile.rows + Width() - 1) / Width();
   const int64_t blocks =
       panels * BlocksOf(step, tile.shape->qk_dim + tile.shape->rope_dim,

@@ -4,7 +4,6 @@
 #include "cpu/topk/topk_forward.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "cpu/forward/forward_operands.h"
 #include "cpu/support.h"
@@ -13,7 +12,7 @@
 #include "cpu/topk/topk_forward_workspace.h"
 #include "cpu/topk/work_items.h"
 #include "cpu/work_loop.h"
-#include "plan/plan.h"
+#include "plan/schedule.h"
 
 namespace flashacl {
 namespace cpu {
@@ -23,103 +22,99 @@ Status Supports(const AttentionProblem& problem, const DeviceInfo&) {
   return SupportsLists(problem, Direction::kForward);
 }
 
-void Prepare(const DeviceInfo& device, Plan& plan) {
-  plan.shape = TopKTileShape(plan.problem, device);
-  plan.slots = device.workers;
-  TopKForwardLayout(plan, plan.workspace);
-}
-
-// One run: from numbers of items to tiles.
-class TopKForwardRun {
+class PreparedTopKForward final : public Prepared {
  public:
-  TopKForwardRun(const Plan& plan, const Bindings& bindings,
-                 std::byte* workspace)
-      : plan_(plan),
-        workspace_(workspace),
-        place_(PlaceOf(plan)),
-        run_(plan.problem, bindings, plan.shape),
-        lists_(plan.problem, bindings),
-        items_(plan.problem, run_.sequences(), plan.shape.rows),
-        listed_keys_(MaxListedKeys(plan.problem)),
-        num_splits_(std::max<int64_t>(
-            CeilDiv(listed_keys_, plan.shape.split_keys), 1)) {}
+  PreparedTopKForward(const AttentionProblem& problem, const DeviceInfo& device,
+                      WorkspaceLayout& layout)
+      : Prepared(problem),
+        shape_(TopKTileShape(problem, device)),
+        workers_(device.workers),
+        listed_keys_(MaxListedKeys(problem)),
+        num_splits_(
+            std::max<int64_t>(CeilDiv(listed_keys_, shape_.split_keys), 1)),
+        workspace_(ReserveTopKForward(problem, shape_, workers_, layout)) {}
 
-  const ForwardOperands& run() const { return run_; }
-  int64_t count() const { return items_.count() * num_splits_; }
-  int64_t rows_count() const { return items_.count(); }
-  int64_t num_splits() const { return num_splits_; }
-  int64_t slots() const { return place_.slots; }
+  Status Run(const Bindings& bindings, std::byte* memory,
+             Workers& workers) const override;
 
-  TopKTile TileOf(int64_t number, int64_t slot) const;
-
- private:
-  static TopKForwardWorkspace PlaceOf(const Plan& plan) {
-    WorkspaceLayout layout;
-    return TopKForwardLayout(plan, layout);
+  std::string Describe() const override {
+    return flashacl::Describe(Schedule(), shape_);
   }
 
-  const Plan& plan_;
-  std::byte* const workspace_;
-  const TopKForwardWorkspace place_;
-  const ForwardOperands run_;
-  const IndexLists lists_;
-  const WorkItems items_;
-  const int64_t listed_keys_;
-  const int64_t num_splits_;
+ private:
+  struct Launch;
+
+  const TileShape shape_;
+  const int64_t workers_;
+  const int64_t listed_keys_;  // of the longest list
+  const int64_t num_splits_;   // of every list
+  const TopKForwardWorkspace workspace_;
 };
 
-TopKTile TopKForwardRun::TileOf(int64_t number, int64_t slot) const {
-  const WorkItem item = items_.At(number / num_splits_);
-  const int64_t split = number % num_splits_;
+// One run: from numbers of items and splits to tiles.
+struct PreparedTopKForward::Launch {
+  const PreparedTopKForward& prepared;
+  const ForwardOperands& operands;
+  const IndexLists& lists;
+  const WorkItems& items;
+  std::byte* memory;
+
+  TopKTile TileOf(int64_t number, int64_t worker) const;
+};
+
+TopKTile PreparedTopKForward::Launch::TileOf(int64_t number,
+                                             int64_t worker) const {
+  const TileShape& shape = prepared.shape_;
+  const int64_t num_splits = prepared.num_splits_;
+  const WorkItem item = items.At(number / num_splits);
+  const int64_t split = number % num_splits;
   const Sequence& extent =
-      run_.sequences()[static_cast<size_t>(item.owner.sequence)];
+      operands.sequences()[static_cast<size_t>(item.owner.sequence)];
   const Tile cut{.sequence = item.owner.sequence,
                  .kv_head = item.owner.kv_head,
                  .rows = item.rows,
                  .cols = {},
                  .split = split,
-                 .num_splits = num_splits_};
-  TopKTile topk = place_.Tile(workspace_, slot);
+                 .num_splits = num_splits};
+  TopKTile topk = prepared.workspace_.Tile(memory, worker);
   ForwardTile& tile = topk.tile;
-  const ForwardScratch scratch = tile.scratch;
-  tile = run_.TileOf(cut, scratch);
+  tile = operands.TileOf(cut, ForwardScratch(tile.scratch));
   if (tile.keys.ValuesAreKeys()) {
     tile.keys.value.base = nullptr;
-    topk.values = scratch.keys;
-    topk.value_stride = scratch.key_stride;
+    topk.UseKeysAsValues();
   }
   const Range listed_keys{
-      split * plan_.shape.split_keys,
-      std::min((split + 1) * plan_.shape.split_keys, listed_keys_)};
-  int64_t* const columns = place_.ColumnsOf(workspace_, slot);
-  topk.columns = columns;
-  tile.cols = {0, lists_.Fill(item.owner, extent, tile.band, tile.keys,
-                              listed_keys, columns)};
-  if (num_splits_ > 1) {
-    const int64_t row = (number - split) * plan_.shape.rows + split * tile.rows;
-    tile.split_out =
-        place_.splits.In(workspace_).data() + row * (plan_.problem.v_dim + 2);
+      split * shape.split_keys,
+      std::min((split + 1) * shape.split_keys, prepared.listed_keys_)};
+  tile.cols = {0, lists.Fill(item.owner, extent, tile.band, tile.keys,
+                             listed_keys, topk.scratch.columns)};
+  if (num_splits > 1) {
+    const int64_t row = (number - split) * shape.rows + split * tile.rows;
+    tile.split_out = prepared.workspace_.splits.In(memory).data() +
+                     row * (prepared.problem().v_dim + 2);
   }
   return topk;
 }
 
-Status Launch(const Plan& plan, const Bindings& bindings, std::byte* workspace,
-              Workers& workers) {
-  const TopKForwardRun run(plan, bindings, workspace);
+Status PreparedTopKForward::Run(const Bindings& bindings, std::byte* memory,
+                                Workers& workers) const {
+  const ForwardOperands operands(problem(), bindings, shape_.cols);
+  const IndexLists lists(problem(), bindings);
+  const WorkItems items(problem(), operands.sequences(), shape_.rows);
+  const Launch launch{*this, operands, lists, items, memory};
   const TopKForwardKernels kernels = TopKForward();
-  run.run().ClearUnownedRows();
-  ForEachWorker(workers, run.slots(), run.count(),
-                [&](int64_t slot, auto take) {
-                  for (int64_t n = take(); n < run.count(); n = take()) {
-                    kernels.attend(run.TileOf(n, slot));
-                  }
-                });
-  if (run.num_splits() == 1) return {};
-  const int64_t merged = run.count() / run.num_splits();
-  ForEachWorker(workers, run.slots(), merged, [&](int64_t slot, auto take) {
-    for (int64_t n = take(); n < merged; n = take()) {
-      kernels.combine(run.TileOf(n * run.num_splits(), slot).tile,
-                      run.num_splits());
+  operands.ClearUnownedRows();
+  const int64_t count = items.count() * num_splits_;
+  ForEachWorker(workers, workers_, count, [&](int64_t worker, auto take) {
+    for (int64_t n = take(); n < count; n = take()) {
+      kernels.attend(launch.TileOf(n, worker));
+    }
+  });
+  if (num_splits_ == 1) return {};
+  const int64_t rows = items.count();
+  ForEachWorker(workers, workers_, rows, [&](int64_t worker, auto take) {
+    for (int64_t n = take(); n < rows; n = take()) {
+      kernels.combine(launch.TileOf(n * num_splits_, worker).tile, num_splits_);
     }
   });
   return {};
@@ -128,9 +123,9 @@ Status Launch(const Plan& plan, const Bindings& bindings, std::byte* workspace,
 }  // namespace
 }  // namespace cpu
 
-const Implementation kCpuTopKForward{.name = "cpu/forward/topk",
-                                     .supports = cpu::Supports,
-                                     .prepare = cpu::Prepare,
-                                     .launch = cpu::Launch};
+const Implementation kCpuTopKForward{
+    .name = "cpu/forward/topk",
+    .supports = cpu::Supports,
+    .prepare = MakePrepared<cpu::PreparedTopKForward>};
 
 }  // namespace flashacl

@@ -3,6 +3,7 @@
 #include "cpu/topk/topk_forward_workspace.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "cpu/topk/index_lists.h"
 #include "cpu/tuning.h"
@@ -55,72 +56,53 @@ TileShape TopKTileShape(const AttentionProblem& problem,
   return shape;
 }
 
-TopKForwardWorkspace TopKForwardLayout(const Plan& plan,
-                                       WorkspaceLayout& layout) {
-  const AttentionProblem& problem = plan.problem;
-  const TileShape& shape = plan.shape;
+TopKForwardWorkspace ReserveTopKForward(const AttentionProblem& problem,
+                                        const TileShape& shape, int64_t workers,
+                                        WorkspaceLayout& layout) {
   const int64_t channels = QueryChannels(problem);
   const int64_t rows = RoundUp(shape.rows, kWidestPanel);
   const int64_t columns = shape.cols + kColumnUnit;
   const int64_t outs = RoundUp(problem.v_dim, 4) + 8;
-  TopKForwardWorkspace place;
-  place.slots = plan.slots;
-  place.key_stride = RowStride(std::max(channels, problem.v_dim));
-  place.value_stride = problem.kv.value_is_key ? 0 : RowStride(problem.v_dim);
-  place.staging_stride =
+  ForwardScratch sizes{};
+  sizes.key_stride = RowStride(std::max(channels, problem.v_dim));
+  sizes.staging_stride =
       RowStride(std::max(channels, problem.v_dim) + kWidestPanel);
+  TopKForwardScratch list_sizes{};
+  list_sizes.value_stride =
+      problem.kv.value_is_key ? 0 : RowStride(problem.v_dim);
   // Blocks of four channels pass the end of the last panel by up to three.
-  const int64_t behind = 4 * kWidestPanel;
-  const auto floats = [&](std::string_view name, int64_t count) {
-    return layout.Reserve<float>(name, place.slots * RoundUp(count, kLine));
-  };
-  place.query = floats("queries", rows * channels + behind);
-  place.out = floats("outputs", rows * outs + behind);
-  place.states = floats("row max and row sum", 2 * rows);
-  place.keys = floats("keys", columns * place.key_stride);
-  place.values = floats("values", columns * place.value_stride);
-  place.scores = floats("scores", columns * kWidestPanel);
-  place.staging = floats("rows between layouts", 4 * place.staging_stride);
-  place.quant = floats("channel factors", 2 * (channels + problem.v_dim));
-  place.lanes = layout.Reserve<QueryRow>("rows", place.slots * rows);
-  place.columns =
-      layout.Reserve<int64_t>("columns", place.slots * shape.split_keys);
+  const int64_t past = 4 * kWidestPanel;
+  using F = ForwardScratch;
+  using L = TopKForwardScratch;
+  ScratchLayout<F> scratch(sizes, workers);
+  ScratchLayout<L> lists(list_sizes, workers);
+  scratch.Add("queries", {&F::query}, rows * channels + past, layout);
+  scratch.Add("outputs", {&F::out}, rows * outs + past, layout);
+  scratch.Add("row max and row sum", {&F::max, &F::sum}, rows, layout);
+  scratch.Add("keys", {&F::keys}, columns * sizes.key_stride, layout);
+  lists.Add("values", {&L::values}, columns * list_sizes.value_stride, layout);
+  scratch.Add("scores", {&F::scores}, columns * kWidestPanel, layout);
+  scratch.Add("rows between layouts", {&F::staging}, 4 * sizes.staging_stride,
+              layout);
+  scratch.Add("channel factors", {&F::quant}, 2 * (channels + problem.v_dim),
+              layout);
+  scratch.Add("rows", {&F::query_rows}, rows, layout);
+  lists.Add("columns", {&L::columns}, shape.split_keys, layout);
   const int64_t num_splits = CeilDiv(MaxListedKeys(problem), shape.split_keys);
   const int64_t split_rows =
       num_splits > 1 ? MaxItems(problem, shape.rows) * num_splits * shape.rows
                      : 0;
-  place.splits =
+  const Region<float> splits =
       layout.Reserve<float>("splits", split_rows * (problem.v_dim + 2));
-  return place;
+  return {std::move(scratch), std::move(lists), splits};
 }
 
-TopKTile TopKForwardWorkspace::Tile(std::byte* workspace, int64_t slot) const {
-  const auto own = [&](const auto& region) {
-    const int64_t size = region.count / slots;
-    return region.In(workspace).data() + slot * size;
-  };
+TopKTile TopKForwardWorkspace::Tile(std::byte* memory, int64_t worker) const {
   TopKTile topk;
-  ForwardScratch& scratch = topk.tile.scratch;
-  scratch.query = own(query);
-  scratch.out = own(out);
-  scratch.max = own(states);
-  scratch.sum = scratch.max + states.count / slots / 2;
-  scratch.keys = own(keys);
-  scratch.scores = own(scores);
-  scratch.staging = own(staging);
-  scratch.quant = own(quant);
-  scratch.lanes = own(lanes);
-  scratch.key_stride = key_stride;
-  scratch.staging_stride = staging_stride;
-  const bool shared = value_stride == 0;
-  topk.values = shared ? scratch.keys : own(values);
-  topk.value_stride = shared ? key_stride : value_stride;
+  topk.tile.scratch = scratch.At(memory, worker);
+  topk.scratch = lists.At(memory, worker);
+  if (topk.scratch.value_stride == 0) topk.UseKeysAsValues();
   return topk;
-}
-
-int64_t* TopKForwardWorkspace::ColumnsOf(std::byte* workspace,
-                                         int64_t slot) const {
-  return columns.In(workspace).data() + slot * (columns.count / slots);
 }
 
 }  // namespace flashacl::cpu

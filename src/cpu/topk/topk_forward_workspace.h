@@ -5,9 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cpu/scratch_layout.h"
 #include "cpu/topk/topk_forward_params.h"
-#include "plan/plan.h"
+#include "plan/backend.h"
+#include "plan/schedule.h"
 #include "plan/workspace.h"
+#include "problem/attention_problem.h"
 
 namespace flashacl::cpu {
 
@@ -22,20 +25,17 @@ TileShape TopKTileShape(const AttentionProblem& problem,
 int64_t RowStride(int64_t channels);
 
 struct TopKForwardWorkspace {
-  int64_t slots = 0;
-  Region<float> query, out, states, keys, values, scores, staging, quant,
-      splits;
-  Region<QueryRow> lanes;
-  Region<int64_t> columns;
-  int64_t key_stride = 0, value_stride = 0, staging_stride = 0;
+  ScratchLayout<ForwardScratch> scratch;
+  ScratchLayout<TopKForwardScratch> lists;
+  Region<float> splits;
 
-  // A tile with this slot's memory.
-  TopKTile Tile(std::byte* workspace, int64_t slot) const;
-  int64_t* ColumnsOf(std::byte* workspace, int64_t slot) const;
+  // A tile with this worker's memory.
+  TopKTile Tile(std::byte* memory, int64_t worker) const;
 };
 
-// Reserves what the plan's shape takes, for each of its slots.
-TopKForwardWorkspace TopKForwardLayout(const Plan& plan,
-                                       WorkspaceLayout& layout);
+// Reserves what tiles of this shape take for each of `workers`.
+TopKForwardWorkspace ReserveTopKForward(const AttentionProblem& problem,
+                                        const TileShape& shape, int64_t workers,
+                                        WorkspaceLayout& layout);
 
 }  // namespace flashacl::cpu

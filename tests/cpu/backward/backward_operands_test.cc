@@ -36,15 +36,14 @@ TEST(BackwardOperands, TilesPointWhereSpecsSay) {
         TileShape shape;
         shape.rows = random.Within(1, 40);
         shape.split_rows = 0;
-        const BackwardOperands run(p, small.bindings(), shape);
-        const Schedule schedule =
-            BuildSchedule(ExtentOf(p, run.sequences()), shape);
+        const BackwardOperands run(p, small.bindings(), shape.cols);
+        const Schedule schedule = run.forward().BuildSchedule(shape);
         std::vector<QueryRow> lanes(64);
-        std::vector<GradRow> grad_lanes(64);
+        std::vector<GradRow> grad_rows(64);
         BackwardTile tile;
         tile.scores.scratch = {};
-        tile.scores.scratch.lanes = lanes.data();
-        tile.scratch.lanes = grad_lanes.data();
+        tile.scores.scratch.query_rows = lanes.data();
+        tile.scratch.grad_rows = grad_rows.data();
         for (int64_t n = 0; n < schedule.count(); ++n) {
           const Tile cut = schedule.At(n);
           run.FillTile(cut, tile);
@@ -59,16 +58,17 @@ TEST(BackwardOperands, TilesPointWhereSpecsSay) {
           };
           EXPECT_EQ(tile.scores.rows, cut.rows.size());
           for (int64_t r = 0; r < cut.rows.size(); ++r) {
-            const QueryRow& lane = lanes[static_cast<size_t>(r)];
-            const GradRow& grad = grad_lanes[static_cast<size_t>(r)];
-            const int64_t row = extent.queries.first + lane.position;
-            EXPECT_EQ((cut.rows.first + r) / p.group(), lane.position);
-            EXPECT_EQ(lane.query, at(Slot::kQuery, row, lane.head));
-            EXPECT_EQ(lane.out, at(Slot::kOut, row, lane.head));
-            EXPECT_EQ(grad.grad_out, at(Slot::kGradOut, row, lane.head));
-            EXPECT_EQ(grad.grad_query, at(Slot::kGradQuery, row, lane.head));
+            const QueryRow& query_row = lanes[static_cast<size_t>(r)];
+            const GradRow& grad = grad_rows[static_cast<size_t>(r)];
+            const int64_t row = extent.queries.first + query_row.position;
+            EXPECT_EQ((cut.rows.first + r) / p.group(), query_row.position);
+            EXPECT_EQ(query_row.query, at(Slot::kQuery, row, query_row.head));
+            EXPECT_EQ(query_row.out, at(Slot::kOut, row, query_row.head));
+            EXPECT_EQ(grad.grad_out, at(Slot::kGradOut, row, query_row.head));
+            EXPECT_EQ(grad.grad_query,
+                      at(Slot::kGradQuery, row, query_row.head));
             EXPECT_EQ(grad.grad_query_rope,
-                      at(Slot::kGradQueryRope, row, lane.head));
+                      at(Slot::kGradQueryRope, row, query_row.head));
           }
           for (int64_t j = 0; j < extent.columns(); ++j) {
             const int64_t row = extent.keys.first + j;
@@ -113,7 +113,7 @@ TEST(BackwardOperands, ClearsRowsOfNobodyAndNothingAround) {
       500, BackwardSpace(), [&](const AttentionProblem& p, Random& random) {
         SmallCase small(p);
         small.FillInputs(random);
-        const BackwardOperands run(p, small.bindings(), TileShape{});
+        const BackwardOperands run(p, small.bindings(), 1);
         const bool unseen = random.OneIn(4);
         run.ClearUnownedRows(unseen);
         for (const auto& [slot, side] :

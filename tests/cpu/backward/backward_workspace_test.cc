@@ -34,12 +34,12 @@ struct Piece {
 };
 
 // What a slot's tile is given, each as long as kernels of any width may touch.
-std::vector<Piece> Touched(const Plan& plan, const BackwardWorkspace& place,
+std::vector<Piece> Touched(const AttentionProblem& p, const TileShape& shape,
+                           const BackwardWorkspace& workspace,
                            const BackwardTile& tile) {
-  const AttentionProblem& p = plan.problem;
   const int64_t channels = p.qk_dim + p.rope_dim;
-  const int64_t rows = RoundUp(plan.shape.rows, 32);
-  const int64_t cols = plan.shape.cols;
+  const int64_t rows = RoundUp(shape.rows, 32);
+  const int64_t cols = shape.cols;
   const int64_t keys = cols + 7;  // blocks pass the last
   const ForwardScratch& scores = tile.scores.scratch;
   const BackwardScratch& grad = tile.scratch;
@@ -50,30 +50,30 @@ std::vector<Piece> Touched(const Plan& plan, const BackwardWorkspace& place,
         {name, first, first + count * static_cast<int64_t>(sizeof(*at))});
   };
   add("query", scores.query, rows * channels + 96);
-  add("keys", scores.keys, keys * place.key_stride);
+  add("keys", scores.keys, keys * workspace.key_stride);
   add("stage", scores.staging,
-      3 * place.staging_stride + std::max({channels, p.v_dim, cols + 3}));
+      3 * scores.staging_stride + std::max({channels, p.v_dim, cols + 3}));
   add("visible", scores.visible, CeilDiv(cols, 32) * 32);
   add("kept", scores.kept, CeilDiv(cols, 32) * 32);
-  add("lanes", scores.lanes, plan.shape.rows);
-  add("query rows", grad.query_rows, rows * place.key_stride);
-  add("grad query", grad.grad_query, rows * place.key_stride);
-  add("grad out rows", grad.grad_out_rows, rows * place.value_stride);
+  add("lanes", scores.query_rows, shape.rows);
+  add("query rows", grad.queries_by_row, rows * workspace.key_stride);
+  add("grad query", grad.grad_query, rows * workspace.key_stride);
+  add("grad out rows", grad.grad_out_rows, rows * workspace.value_stride);
   add("grad out", grad.grad_out, rows * p.v_dim + 96);
-  add("values", grad.values, keys * place.value_stride);
+  add("values", grad.values, keys * workspace.value_stride);
   add("max", grad.max, rows);
   add("inverse", grad.inv_sum, rows);
   add("delta", grad.delta, rows);
   add("inner", grad.sum_p_dp, rows);
-  const int64_t probs = place.row_block * place.panel_keys;
+  const int64_t probs = workspace.row_block * grad.panel_keys;
   add("weights", grad.probs, probs);
   add("grad scores", grad.grad_scores, probs);
-  add("seen", grad.seen, place.row_block / 8);
+  add("seen", grad.seen, workspace.row_block / 8);
   add("odd", grad.has_nonfinite, rows / 8);
-  add("grad lanes", grad.lanes, plan.shape.rows);
-  const int64_t swept = place.swept_steps * cols + 7;
-  add("grad keys", grad.grad_keys, swept * place.key_stride);
-  add("grad values", grad.grad_values, swept * place.value_stride);
+  add("grad lanes", grad.grad_rows, shape.rows);
+  const int64_t swept = workspace.swept_steps * cols + 7;
+  add("grad keys", grad.grad_keys, swept * workspace.key_stride);
+  add("grad values", grad.grad_values, swept * workspace.value_stride);
   return pieces;
 }
 
@@ -82,19 +82,21 @@ TEST(BackwardScratch, NobodySharesAndEverybodyHasEnough) {
   space.forward = false;
   ForRandomProblems(300, space, [](const AttentionProblem& p, Random& random) {
     if (p.kv.gathers()) return;
-    const Plan plan = PlanOn(kCpuBackward, p, AnyDevice(random));
+    const DeviceInfo device = AnyDevice(random);
+    const TileShape shape = BackwardTileShape(p, device);
     WorkspaceLayout layout;
-    const BackwardWorkspace place = BackwardLayout(plan, layout);
-    EXPECT_EQ(layout, plan.workspace);
-    // Blocks of keys may pass the end of a panel's weights by 12 and start as
-    // far before.
-    EXPECT_GE(place.panel_keys, plan.shape.cols + 12);
+    const BackwardWorkspace workspace =
+        ReserveBackward(p, shape, device.workers, layout);
+    EXPECT_EQ(layout, PlanOn(kCpuBackward, p, device).workspace);
     std::vector<std::byte> memory(static_cast<size_t>(layout.bytes()));
     std::vector<Piece> pieces;
-    for (int64_t slot = 0; slot < place.slots; ++slot) {
+    for (int64_t slot = 0; slot < device.workers; ++slot) {
       BackwardTile tile;
-      place.Fill(memory.data(), slot, tile);
-      const std::vector<Piece> own = Touched(plan, place, tile);
+      workspace.Fill(memory.data(), slot, tile);
+      // Blocks of keys may pass the end of a panel's probs by 12 and start as
+      // far before.
+      EXPECT_GE(tile.scratch.panel_keys, shape.cols + 12);
+      const std::vector<Piece> own = Touched(p, shape, workspace, tile);
       pieces.insert(pieces.end(), own.begin(), own.end());
     }
     std::sort(pieces.begin(), pieces.end(),
@@ -146,7 +148,7 @@ TEST(BackwardScratch, IsBounded) {
           "bwd bf16 h=128 d=192/128 q=16x4096 k=16x4096"}) {
       SCOPED_TRACE(line);
       const Plan plan = PlanOf(line, workers);
-      const AttentionProblem& p = plan.problem;
+      const AttentionProblem& p = plan.problem();
       int64_t rows = 0;
       for (const Sequence& sequence : p.lengths.sequences) {
         rows += sequence.rows();
@@ -172,8 +174,8 @@ TEST(BackwardScratch, TilesAreThoseOfAnyNumberOfWorkers) {
   space.device_lengths = false;
   ForRandomProblems(300, space, [](const AttentionProblem& p, Random&) {
     if (p.kv.gathers()) return;
-    EXPECT_EQ(PlanOn(kCpuBackward, p, 13).schedule,
-              PlanOn(kCpuBackward, p, 1).schedule);
+    EXPECT_EQ(PlanOn(kCpuBackward, p, 13).prepared->Describe(),
+              PlanOn(kCpuBackward, p, 1).prepared->Describe());
   });
 }
 

@@ -37,7 +37,8 @@ struct Cut {
   Cut(const AttentionProblem& p, Random& random) : problem(p) {
     shape.rows = random.Within(1, 30);
     shape.split_rows = 0;
-    schedule = BuildSchedule(ExtentOf(p, p.lengths.sequences), shape);
+    schedule = BuildSchedule(
+        Extent{p.lengths.sequences, &p.mask, p.kv_heads, p.group()}, shape);
   }
   OrderedSum MakeOrderedSum(const OrderedSum::Limits& limits) const {
     return {problem, problem.lengths.sequences, schedule, limits};

@@ -43,18 +43,18 @@ TEST(DecodeScratch, TilesHaveAllRowsOfASequence) {
 // The eight tiles of a worker share what one uses at a time, and nothing else;
 // workers share nothing.
 TEST(DecodeScratch, OnlyTilesOfOneWorkerShare) {
-  const Plan plan =
-      PlanOn(kCpuDecode, ProblemOf("fwd f16 h=32/8 d=128 q=8x1 k=8x8192"), 2);
   WorkspaceLayout layout;
-  const ForwardWorkspace place = DecodeLayout(plan, layout);
-  ASSERT_EQ(place.slots, 16);
-  ASSERT_EQ(place.tiles_per_worker, 8);
+  const ForwardWorkspace workspace =
+      ReserveDecode(ProblemOf("fwd f16 h=32/8 d=128 q=8x1 k=8x8192"), 0,
+                    {.workers = 2, .tiles_per_worker = 8}, layout);
+  const auto& scratch = workspace.scratch;
+  ASSERT_EQ(scratch.count(), 16);
   const testing::FencedBytes memory(
       RoundUp(layout.bytes(), WorkspaceLayout::kAlignmentBytes));
-  for (int64_t a = 0; a < place.slots; ++a) {
+  for (int64_t a = 0; a < scratch.count(); ++a) {
     for (int64_t b = 0; b < a; ++b) {
-      const ForwardScratch one = place.Scratch(memory.data(), a);
-      const ForwardScratch other = place.Scratch(memory.data(), b);
+      const ForwardScratch one = scratch.At(memory.data(), a);
+      const ForwardScratch other = scratch.At(memory.data(), b);
       const bool same = a / 8 == b / 8;
       EXPECT_EQ(one.keys == other.keys, same) << a << " " << b;
       EXPECT_EQ(one.staging == other.staging, same) << a << " " << b;
@@ -64,14 +64,13 @@ TEST(DecodeScratch, OnlyTilesOfOneWorkerShare) {
       EXPECT_NE(one.out, other.out);
       EXPECT_NE(one.scores, other.scores);
       EXPECT_NE(one.max, other.max);
-      EXPECT_NE(one.lanes, other.lanes);
+      EXPECT_NE(one.query_rows, other.query_rows);
     }
   }
   // The rows of the last worker, and the zeros behind them, end in time.
-  const ForwardScratch last = place.Scratch(memory.data(), place.slots - 1);
-  const float* const first = place.Scratch(memory.data(), 0).keys;
-  EXPECT_GE(place.keys.count - (last.keys - first),
-            (kDecodeColumns + 1) * place.key_stride);
+  const ForwardScratch last = scratch.At(memory.data(), 15);
+  const float* const first = scratch.At(memory.data(), 0).keys;
+  EXPECT_EQ(last.keys - first, (kDecodeColumns + 1) * last.key_stride);
 }
 
 TEST(DecodeScratch, HeadsGoSideBySideWhereTheirKeysLieSo) {

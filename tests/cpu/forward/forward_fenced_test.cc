@@ -28,74 +28,30 @@ using testing::FencedBytes;
 using testing::FencedTensors;
 using testing::ForRandomProblems;
 using testing::OnTarget;
-using testing::PlanOn;
 using testing::ProblemOf;
 using testing::ResultsOf;
 using testing::Space;
 
-// One slot's scratch memory, every region by itself.
-class FencedScratch {
- public:
-  explicit FencedScratch(const ForwardWorkspace& place) : place_(place) {
-    scratch_.query = Own(place.query, 1);
-    scratch_.out = Own(place.out, 1);
-    scratch_.max = Own(place.states, 2);
-    scratch_.sum = Own(place.states, 2);
-    scratch_.keys = Own(place.keys, 1);
-    scratch_.values = Own(place.values, 1);
-    scratch_.scores = Own(place.scores, 1);
-    scratch_.staging = Own(place.staging, 1);
-    scratch_.quant = Own(place.quant, 2);
-    scratch_.next_quant = Own(place.quant, 2);
-    scratch_.visible = Own(place.bits, 2);
-    scratch_.kept = Own(place.bits, 2);
-    scratch_.lanes = Own(place.lanes, 2);
-    scratch_.next_query_rows = Own(place.lanes, 2);
-    scratch_.key_stride = place.key_stride;
-    scratch_.value_keys = place.value_keys;
-    scratch_.staging_stride = place.staging_stride;
-    splits_ = Own(place.splits, 1, 1);
-  }
-
-  const ForwardScratch& scratch() const { return scratch_; }
-  float* splits() const { return splits_; }
-
- private:
-  // One of `shares` of a slot's region.
-  template <typename T>
-  T* Own(const Region<T>& region, int64_t shares) {
-    return Own(region, shares, place_.slots);
-  }
-  template <typename T>
-  T* Own(const Region<T>& region, int64_t shares, int64_t slots) {
-    const int64_t count = region.count / slots / shares;
-    memory_.emplace_back(count * static_cast<int64_t>(sizeof(T)));
-    return memory_.back().template as<T>();
-  }
-
-  const ForwardWorkspace& place_;
-  std::vector<FencedBytes> memory_;
-  ForwardScratch scratch_{};
-  float* splits_ = nullptr;
-};
-
-// What launch does, one tile after another in scratch memory of its own.
-void LaunchTileByTile(const Plan& plan, const Bindings& bindings) {
+// What a run does, one tile after another in scratch memory of which every
+// buffer is by itself.
+void LaunchTileByTile(const AttentionProblem& problem,
+                      const Bindings& bindings) {
   WorkspaceLayout layout;
-  const ForwardWorkspace place = ForwardLayout(plan, layout);
-  const FencedScratch fenced(place);
-  const ForwardOperands run(plan.problem, bindings, plan.shape);
+  const TileShape shape = ForwardTileShape(problem, {});
+  const ForwardOperands run(problem, bindings, shape.cols);
   run.ClearUnownedRows();
-  const Schedule schedule =
-      BuildSchedule(ExtentOf(plan.problem, run.sequences()), plan.shape);
+  const Schedule schedule = run.BuildSchedule(shape);
+  const ForwardWorkspace workspace =
+      ReserveForward(problem, shape, schedule.split_rows(), 1, layout);
+  std::vector<FencedBytes> memory;
+  const auto allocate = [&](int64_t bytes) {
+    return memory.emplace_back(bytes).data();
+  };
+  const ForwardScratch scratch = workspace.scratch.Apart(allocate);
+  const FencedBytes splits(workspace.splits.count * 4);
   const ForwardKernels kernels = Forward();
   const auto tile_of = [&](int64_t n) {
-    ForwardTile tile = run.TileOf(schedule.At(n), fenced.scratch());
-    if (schedule.At(n).num_splits > 1) {
-      tile.split_out =
-          fenced.splits() + schedule.SplitRow(n) * (plan.problem.v_dim + 2);
-    }
-    return tile;
+    return run.TileOf(schedule, n, scratch, splits.as<float>());
   };
   for (int64_t n = 0; n < schedule.count(); ++n) {
     kernels.attend(tile_of(n), nullptr);
@@ -120,7 +76,7 @@ class Fenced : public ::testing::TestWithParam<int64_t> {
     }
     const FencedTensors tiles(small, FencedBytes::Side::kEnd);
     ExpectStaysInside(kCpuForward, small, {2, 3});
-    LaunchTileByTile(PlanOn(kCpuForward, p, 2), tiles.bindings());
+    LaunchTileByTile(p, tiles.bindings());
     ExpectSameBits(small, tiles.bindings(), ResultsOf(p));
   }
 };

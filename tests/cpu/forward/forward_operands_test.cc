@@ -41,14 +41,14 @@ TileShape SmallTiles(Random& random) {
 
 // Scratch memory for what scalar code fills.
 struct RunScratch {
-  std::vector<QueryRow> lanes;
+  std::vector<QueryRow> query_rows;
   std::vector<float> quant;
   ForwardScratch scratch{};
 
   explicit RunScratch(const AttentionProblem& problem)
-      : lanes(64),
+      : query_rows(64),
         quant(static_cast<size_t>(2 * problem.qk_dim + 2 * problem.v_dim)) {
-    scratch.lanes = lanes.data();
+    scratch.query_rows = query_rows.data();
     scratch.quant = quant.data();
   }
 };
@@ -104,42 +104,43 @@ struct Checked {
     }
   }
 
-  void ExpectLane(const QueryRow& lane, int64_t i, int64_t head) const {
+  void ExpectLane(const QueryRow& query_row, int64_t i, int64_t head) const {
     const ForwardParams& shape = *tile.shape;
-    EXPECT_EQ(lane.position, i);
-    EXPECT_EQ(lane.head, head);
-    EXPECT_EQ(lane.query, RowAt(Slot::kQuery, i, head));
+    EXPECT_EQ(query_row.position, i);
+    EXPECT_EQ(query_row.head, head);
+    EXPECT_EQ(query_row.query, RowAt(Slot::kQuery, i, head));
     if (problem().rope_dim > 0) {
-      EXPECT_EQ(lane.query_rope, RowAt(Slot::kQueryRope, i, head));
+      EXPECT_EQ(query_row.query_rope, RowAt(Slot::kQueryRope, i, head));
     }
-    EXPECT_EQ(lane.out, RowAt(Slot::kOut, i, head));
+    EXPECT_EQ(query_row.out, RowAt(Slot::kOut, i, head));
     const int64_t columns = extent().columns();
-    ExpectCells({Slot::kMask, lane.mask, shape.mask_step, columns}, i, head);
+    ExpectCells({Slot::kMask, query_row.mask, shape.mask_step, columns}, i,
+                head);
     if (shape.alibi) {
-      EXPECT_EQ(lane.bias, nullptr);
+      EXPECT_EQ(query_row.bias, nullptr);
       const int64_t at = problem()[Slot::kBias].At(cut.sequence, head);
-      EXPECT_EQ(double{lane.slope}, small.Get(Slot::kBias, at));
+      EXPECT_EQ(double{query_row.slope}, small.Get(Slot::kBias, at));
     } else {
       const int64_t step = shape.bias.step * shape.bias.element_bytes;
-      ExpectCells({Slot::kBias, lane.bias, step, columns}, i, head);
+      ExpectCells({Slot::kBias, query_row.bias, step, columns}, i, head);
     }
-    ExpectCells(
-        {Slot::kRowMax, lane.max, shape.result_step * 4, shape.result_lanes}, i,
-        head);
-    ExpectCells(
-        {Slot::kRowSum, lane.sum, shape.result_step * 4, shape.result_lanes}, i,
-        head);
+    ExpectCells({Slot::kRowMax, query_row.max, shape.result_step * 4,
+                 shape.result_lanes},
+                i, head);
+    ExpectCells({Slot::kRowSum, query_row.sum, shape.result_step * 4,
+                 shape.result_lanes},
+                i, head);
     if (shape.dropped) {
       const GridPlane plane = PlaneOf(Slot::kKeep, head);
       for (int64_t j = 0; j < columns; ++j) {
-        EXPECT_EQ(lane.keep + j * shape.keep_step, plane.At(i, j));
+        EXPECT_EQ(query_row.keep + j * shape.keep_step, plane.At(i, j));
       }
     }
     double sink = -std::numeric_limits<double>::infinity();
     if (problem().has(Slot::kSink) && cut.split == 0) {
       sink = small.Get(Slot::kSink, problem()[Slot::kSink].At(head));
     }
-    EXPECT_EQ(double{lane.sink}, sink);
+    EXPECT_EQ(double{query_row.sink}, sink);
   }
 
   void ExpectFactors(Slot slot, const float* found) const {
@@ -160,7 +161,7 @@ struct Checked {
     ASSERT_EQ(tile.rows, cut.rows.size());
     for (int64_t n = 0; n < tile.rows; ++n) {
       const int64_t packed = cut.rows.first + n;
-      ExpectLane(tile.scratch.lanes[n], packed / group,
+      ExpectLane(tile.scratch.query_rows[n], packed / group,
                  cut.kv_head * group + packed % group);
     }
     EXPECT_EQ(tile.cols, cut.cols);
@@ -187,10 +188,9 @@ TEST(ForwardOperands, TilesPointWhereSpecsSay) {
         SmallCase small(p);
         small.FillInputs(random);
         const TileShape shape = SmallTiles(random);
-        const ForwardOperands run(p, small.bindings(), shape);
+        const ForwardOperands run(p, small.bindings(), shape.cols);
         EXPECT_EQ(run.sequences(), ResolveSequences(p, small.bindings()));
-        const Schedule schedule =
-            BuildSchedule(ExtentOf(p, run.sequences()), shape);
+        const Schedule schedule = run.BuildSchedule(shape);
         RunScratch room(p);
         for (int64_t n = 0; n < schedule.count(); ++n) {
           const Tile cut = schedule.At(n);
@@ -210,9 +210,8 @@ TEST(ForwardOperands, OutputFactorsAreTheHeads) {
         if (p[Slot::kOut].dtype != DType::kI8) return;
         SmallCase small(p);
         small.FillInputs(random);
-        const ForwardOperands run(p, small.bindings(), {});
-        const Schedule schedule =
-            BuildSchedule(ExtentOf(p, run.sequences()), {});
+        const ForwardOperands run(p, small.bindings(), 1);
+        const Schedule schedule = run.BuildSchedule({});
         if (schedule.count() == 0) return;
         RunScratch room(p);
         const ForwardTile tile = run.TileOf(schedule.At(0), room.scratch);
@@ -313,7 +312,7 @@ TEST(ForwardOperands, RowsOfNobodyBecomeZeroAndNothingElseIsWritten) {
         if (p.kv.gathers()) return;
         SmallCase small(p);
         small.FillInputs(random);
-        const ForwardOperands run(p, small.bindings(), {});
+        const ForwardOperands run(p, small.bindings(), 1);
         const std::vector<std::byte> query = small.bytes(Slot::kQuery);
         run.ClearUnownedRows();
         EXPECT_EQ(small.bytes(Slot::kQuery), query);
@@ -346,7 +345,7 @@ TEST(ForwardOperands, NothingIsClearedWhereEveryRowHasAnOwner) {
     if (p.kv.gathers()) return;
     SmallCase small(p);
     small.FillInputs(random);
-    ForwardOperands(p, small.bindings(), {}).ClearUnownedRows();
+    ForwardOperands(p, small.bindings(), 1).ClearUnownedRows();
     for (const double found : small.Get(Slot::kOut)) {
       EXPECT_EQ(found, kUnwritten);
     }

@@ -52,15 +52,32 @@ Piece PieceOf(const char* name, const T* at, int64_t count) {
   return {name, first, first + count * static_cast<int64_t>(sizeof(T))};
 }
 
-// What a kernel touches of a slot's scratch.
-std::vector<Piece> Touched(const Plan& plan, const ForwardScratch& scratch,
+// What planning decides for a problem, and its memory.
+struct Reserved {
+  Reserved(const AttentionProblem& p, const DeviceInfo& device)
+      : problem(p),
+        shape(ForwardTileShape(p, device)),
+        schedule(KnownSchedule(p, shape)),
+        workspace(ReserveForward(p, shape, SplitRowsOf(p, schedule, shape),
+                                 device.workers, layout)) {}
+
+  const AttentionProblem& problem;
+  WorkspaceLayout layout;
+  TileShape shape;
+  Schedule schedule;
+  ForwardWorkspace workspace;
+};
+
+// What a kernel touches of a worker's scratch.
+std::vector<Piece> Touched(const Reserved& reserved,
+                           const ForwardScratch& scratch,
                            const Machine& machine) {
-  const AttentionProblem& p = plan.problem;
+  const AttentionProblem& p = reserved.problem;
   const int64_t channels = p.qk_dim + p.rope_dim;
   const int64_t width = machine.width();
   // Tiles have whole units of rows, but for the last of a sequence.
-  const int64_t rows = RoundUp(RoundUp(plan.shape.rows, kRowUnit), width);
-  const int64_t cols = plan.shape.cols;
+  const int64_t rows = RoundUp(RoundUp(reserved.shape.rows, kRowUnit), width);
+  const int64_t cols = reserved.shape.cols;
   const int64_t words = CeilDiv(cols, 32) * width;
   const auto rows_of = [](int64_t count, int64_t stride, int64_t last) {
     return count == 0 ? 0 : (count - 1) * stride + last;
@@ -83,7 +100,7 @@ std::vector<Piece> Touched(const Plan& plan, const ForwardScratch& scratch,
       PieceOf("other codec", scratch.next_quant, 2 * (p.qk_dim + p.v_dim)),
       PieceOf("visible", scratch.visible, words),
       PieceOf("kept", scratch.kept, words),
-      PieceOf("lanes", scratch.lanes, rows),
+      PieceOf("lanes", scratch.query_rows, rows),
       PieceOf("other lanes", scratch.next_query_rows, rows)};
   return pieces;
 }
@@ -97,22 +114,21 @@ TEST(Scratch, NobodySharesAndEverybodyHasEnough) {
   ForRandomProblems(600, space, [](const AttentionProblem& p, Random& random) {
     const DeviceInfo device = AnyDevice(random);
     if (!kCpuForward.supports(p, device).ok()) return;
-    const Plan plan = PlanOn(kCpuForward, p, device);
-    WorkspaceLayout layout;
-    const ForwardWorkspace place = ForwardLayout(plan, layout);
-    EXPECT_EQ(layout, plan.workspace) << "what was planned is what is found";
+    const Reserved reserved(p, device);
+    EXPECT_EQ(reserved.layout, PlanOn(kCpuForward, p, device).workspace);
+    const ForwardWorkspace& own = reserved.workspace;
     // Never touched, so it may be anywhere.
     auto* const workspace = reinterpret_cast<std::byte*>(uintptr_t{1} << 32);
     for (const Machine& machine : kMachines) {
       std::vector<Piece> all;
-      for (int64_t slot = 0; slot < place.slots; ++slot) {
+      for (int64_t worker = 0; worker < own.scratch.count(); ++worker) {
         const auto pieces =
-            Touched(plan, place.Scratch(workspace, slot), machine);
+            Touched(reserved, own.scratch.At(workspace, worker), machine);
         all.insert(all.end(), pieces.begin(), pieces.end());
       }
-      const auto splits = place.splits.In(workspace);
+      const auto splits = own.splits.In(workspace);
       all.push_back(PieceOf("splits", splits.data(),
-                            plan.schedule.split_rows() * (p.v_dim + 2)));
+                            reserved.schedule.split_rows() * (p.v_dim + 2)));
       std::ranges::stable_sort(all, {}, &Piece::first);
       const std::byte* end = workspace;
       const char* before = "the workspace's start";
@@ -122,7 +138,7 @@ TEST(Scratch, NobodySharesAndEverybodyHasEnough) {
         end = piece.last;
         before = piece.name;
       }
-      EXPECT_LE(end, workspace + layout.bytes()) << before;
+      EXPECT_LE(end, workspace + reserved.layout.bytes()) << before;
     }
   });
 }
@@ -134,12 +150,11 @@ TEST(Scratch, PanelsAreAlignedToCacheLines) {
   ForRandomProblems(300, space, [](const AttentionProblem& p, Random& random) {
     const DeviceInfo device = AnyDevice(random);
     if (!kCpuForward.supports(p, device).ok()) return;
-    const Plan plan = PlanOn(kCpuForward, p, device);
-    WorkspaceLayout layout;
-    const ForwardWorkspace place = ForwardLayout(plan, layout);
+    const Reserved reserved(p, device);
     auto* const workspace = reinterpret_cast<std::byte*>(uintptr_t{1} << 32);
-    for (int64_t slot = 0; slot < place.slots; ++slot) {
-      const ForwardScratch scratch = place.Scratch(workspace, slot);
+    for (int64_t worker = 0; worker < device.workers; ++worker) {
+      const ForwardScratch scratch =
+          reserved.workspace.scratch.At(workspace, worker);
       for (const void* at :
            {static_cast<void*>(scratch.query), static_cast<void*>(scratch.out),
             static_cast<void*>(scratch.max), static_cast<void*>(scratch.sum),
@@ -174,7 +189,7 @@ TEST(Scratch, PartsOfAnyLengthsHaveRoom) {
           small.FillInputs(random);
           const auto sequences = ResolveSequences(p, small.bindings());
           const Schedule schedule =
-              BuildSchedule(ExtentOf(p, sequences), shape);
+              BuildSchedule({sequences, &p.mask, p.kv_heads, p.group()}, shape);
           EXPECT_LE(schedule.split_rows(), MaxSplitRows(p, shape));
           narrowed += sequences != p.lengths.sequences;
           split += schedule.num_splits() > 1;
@@ -192,21 +207,19 @@ TEST(Scratch, PartsOfKnownLengthsAreCountedExactly) {
   shape.row_unit = 32;
   shape.split_keys = 1024;
   // 12 rows in 5 splits; 160 rows are two tiles; 0 rows; one part.
-  EXPECT_EQ(BuildSchedule(ExtentOf(problem, problem.lengths.sequences), shape)
-                .split_rows(),
-            12 * 5 * 2);
+  EXPECT_EQ(KnownSchedule(problem, shape).split_rows(), 12 * 5 * 2);
   EXPECT_GE(MaxSplitRows(problem, shape), 12 * 5 * 2);
 }
 
-int64_t BytesPerSlot(const Plan& plan) {
+int64_t BytesPerWorker(const Plan& plan, int64_t workers) {
   int64_t bytes = 0;
   for (const WorkspaceLayout::Entry& entry : plan.workspace.entries()) {
     if (entry.name != "splits") bytes += entry.bytes;
   }
-  return bytes / plan.slots;
+  return bytes / workers;
 }
 
-TEST(Scratch, SlotsStayBelowFourMebibytesHoweverLongSequencesAre) {
+TEST(Scratch, WorkersTakeBelowFourMebibytesHoweverLongSequencesAre) {
   for (const char* dims : {"d=1", "d=64", "d=128", "d=192/128", "d=256",
                            "d=512", "d=512+64/512"}) {
     for (const int64_t l2 : {0, 64 << 10, 512 << 10, 2 << 20, 256 << 20}) {
@@ -221,7 +234,8 @@ TEST(Scratch, SlotsStayBelowFourMebibytesHoweverLongSequencesAre) {
                                    dims + " " + lengths + " causal";
           SCOPED_TRACE(line);
           most = std::max(
-              most, BytesPerSlot(PlanOn(kCpuForward, ProblemOf(line), device)));
+              most,
+              BytesPerWorker(PlanOn(kCpuForward, ProblemOf(line), device), 3));
         }
         EXPECT_LT(most, 4 << 20);
       }

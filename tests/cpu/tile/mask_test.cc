@@ -36,7 +36,7 @@ struct MaskPieces {
                float* block_max);
   void (*mark)(float* probs, const uint32_t* words, int64_t count);
   void (*drop)(float* probs, const uint32_t* words, int64_t count);
-  Range (*seen_by)(const Band&, const QueryRow* lanes, int64_t count,
+  Range (*seen_by)(const Band&, const QueryRow* query_rows, int64_t count,
                    Range cols);
   float (*mul_seen)(float prob, float value);
 };
@@ -53,10 +53,10 @@ void HideOf(float* scores, const uint32_t* words, int64_t count,
   hn::StoreU(greatest.high, kF, block_max + Lanes());
 }
 
-Range SeenByOf(const Band& band, const QueryRow* lanes, int64_t count,
+Range SeenByOf(const Band& band, const QueryRow* query_rows, int64_t count,
                Range cols) {
   Panel panel{};
-  panel.lanes = lanes;
+  panel.query_rows = query_rows;
   panel.count = count;
   return SeenBy(band, panel, cols);
 }
@@ -169,21 +169,21 @@ TEST_P(MaskBits, PanelsTakeInWhatTheirRowsSee) {
     const Band band = AnyBand(random_);
     const int64_t group = random_.Within(1, 5);
     const int64_t packed = random_.Within(0, 500);
-    std::vector<QueryRow> lanes(
+    std::vector<QueryRow> query_rows(
         static_cast<size_t>(random_.Within(1, pieces_.width)));
-    for (size_t r = 0; r < lanes.size(); ++r) {
-      lanes[r].position = (packed + static_cast<int64_t>(r)) / group;
+    for (size_t r = 0; r < query_rows.size(); ++r) {
+      query_rows[r].position = (packed + static_cast<int64_t>(r)) / group;
     }
     const int64_t first = random_.Within(0, 300);
     const Range cols{first, first + random_.Within(1, 144)};
     const Range found = pieces_.seen_by(
-        band, lanes.data(), static_cast<int64_t>(lanes.size()), cols);
+        band, query_rows.data(), static_cast<int64_t>(query_rows.size()), cols);
     for (int64_t j = cols.first; j < cols.last; ++j) {
       const bool inside = found.first <= j && j < found.last;
-      for (const QueryRow& lane : lanes) {
-        ASSERT_TRUE(inside || !band.Sees(lane.position, j))
+      for (const QueryRow& query_row : query_rows) {
+        ASSERT_TRUE(inside || !band.Sees(query_row.position, j))
             << band.lower << " " << band.upper << " " << band.prefix << ", "
-            << lane.position << ", " << j;
+            << query_row.position << ", " << j;
       }
     }
     if (found.empty()) continue;
@@ -200,12 +200,12 @@ struct MarkedPanel {
   uint32_t* bits;
   int64_t width;
 
-  MarkedPanel(int64_t count, int64_t lanes, Random& random)
-      : memory(static_cast<size_t>(count * lanes + 16)),
-        words(static_cast<size_t>(CeilDiv(count, 32) * lanes + 16)),
+  MarkedPanel(int64_t count, int64_t query_rows, Random& random)
+      : memory(static_cast<size_t>(count * query_rows + 16)),
+        words(static_cast<size_t>(CeilDiv(count, 32) * query_rows + 16)),
         scores(Aligned(memory.data())),
         bits(Aligned(words.data())),
-        width(lanes) {
+        width(query_rows) {
     for (float& x : memory) x = random.OneIn(50) ? NAN : random.Bell();
     for (uint32_t& word : words) word = static_cast<uint32_t>(random.Bits());
   }

@@ -28,74 +28,33 @@ using testing::ForRandomProblems;
 using testing::OnTarget;
 using testing::TopKSpace;
 
-// Memory of one item, every region by itself.
-class FencedItem {
- public:
-  explicit FencedItem(const TopKBackwardWorkspace& place) : place_(place) {
-    scratch_.query = Own(place.query, place.slots);
-    scratch_.grad_out = Own(place.grad_out, place.slots);
-    scratch_.rows = Own(place.statistics, place.slots);
-    scratch_.keys = Own(place.keys, place.slots);
-    const bool shared = place.value_stride == 0;
-    scratch_.values = shared ? scratch_.keys : Own(place.values, place.slots);
-    scratch_.scores = Own(place.scores, place.slots);
-    scratch_.grads = Own(place.grads, place.slots);
-    scratch_.staging = Own(place.staging, place.slots);
-    scratch_.columns = Own(place.unsorted, place.slots);
-    scratch_.lanes = Own(place.lanes, place.slots);
-    scratch_.key_stride = place.key_stride;
-    scratch_.value_stride = shared ? place.key_stride : place.value_stride;
-    scratch_.staging_stride = place.staging_stride;
-    const int64_t saved_count = 2 * place.cut.positions;
-    record_.columns = Own(place.columns, saved_count);
-    record_.probs = Own(place.probs, saved_count);
-    record_.grad_scores = Own(place.grad_scores, saved_count);
-    record_.query = Own(place.query_blocks, saved_count);
-    record_.grad_out = Own(place.grad_out_blocks, saved_count);
-    grad_query_ = Own(place.grad_queries, place.cut.positions);
-    ends_ = Own(place.kv_block_ends, saved_count);
-  }
-
-  const TopKBackwardScratch& scratch() const { return scratch_; }
-  const SavedPds& saved() const { return record_; }
-  float* grad_query() const { return grad_query_; }
-  int64_t* ends() const { return ends_; }
-
- private:
-  template <typename T>
-  T* Own(const Region<T>& region, int64_t shares) {
-    memory_.emplace_back(region.count / shares *
-                         static_cast<int64_t>(sizeof(T)));
-    return memory_.back().template as<T>();
-  }
-
-  const TopKBackwardWorkspace& place_;
-  std::vector<FencedBytes> memory_;
-  TopKBackwardScratch scratch_{};
-  SavedPds record_{};
-  float* grad_query_;
-  int64_t* ends_;
-};
-
 // Of every position, in fenced memory: its saved pds, the gradient of its
 // queries, and what it adds to the keys of its first d block.
 void DifferentiateFenced(const AttentionProblem& p, const Bindings& bindings) {
   WorkspaceLayout layout;
   const TopKBackwardTiling cut = TopKBackwardTilingOf(p, {});
-  const TopKBackwardWorkspace place = TopKBackwardLayout(p, cut, 1, layout);
+  const TopKBackwardWorkspace workspace =
+      ReserveTopKBackward(p, cut, 1, layout);
   const TopKBackwardKernels kernels = TopKBackward();
   const TopKBackwardOperands run(p, bindings, cut);
-  const FencedItem fenced(place);
+  std::vector<FencedBytes> memory;
+  const auto allocate = [&](int64_t bytes) {
+    return memory.emplace_back(bytes).data();
+  };
+  const TopKBackwardScratch scratch = workspace.scratch.Apart(allocate);
+  const SavedPds saved = workspace.saved.Apart(allocate);
+  const FencedBytes grad_query(workspace.grad_queries.count / cut.positions *
+                               4);
   const FencedBytes sums(cut.rows * cut.d_block_channels * 4);
   std::memset(sums.data(), 0, sums.span().size());
   run.ClearUnownedRows();
   for (const TopKBackwardBatch& batch : run.Batches()) {
     for (int64_t n = 0; n < batch.positions(); ++n) {
       const TopKBackwardSequenceHead& sequence_head = batch.SequenceHeadOf(n);
-      TopKBackwardDqItem item = run.ItemOf(sequence_head, n, fenced.scratch());
-      item.saved = fenced.saved();
-      item.grad_query = fenced.grad_query();
-      run.ListKeys(sequence_head, n, 0, fenced.ends(), item);
+      TopKBackwardDqItem item = run.ItemOf(sequence_head, n, scratch);
+      item.saved = saved;
+      item.grad_query = grad_query.as<float>();
+      run.ListKeys(sequence_head, n, 0, item);
       kernels.differentiate(item);
       if (cut.key_d_blocks == 0) continue;
       const int64_t channels =

@@ -72,13 +72,14 @@ TEST(TopKBackwardOperands, ColumnsAreSortedByBucketInTheirOrder) {
     std::vector<TopKQueryRow> lanes(static_cast<size_t>(p.group()));
     TopKBackwardScratch scratch{};
     scratch.columns = listed.data();
-    scratch.lanes = lanes.data();
+    scratch.query_rows = lanes.data();
     for (const TopKBackwardBatch& batch : run.Batches()) {
       for (int64_t n = 0; n < batch.positions(); ++n) {
         TopKBackwardDqItem item =
             run.ItemOf(batch.SequenceHeadOf(n), n, scratch);
         item.saved.columns = columns.data();
-        run.ListKeys(batch.SequenceHeadOf(n), n, 0, ends.data(), item);
+        item.saved.kv_block_ends = ends.data();
+        run.ListKeys(batch.SequenceHeadOf(n), n, 0, item);
         std::vector<int64_t> expected(listed.begin(),
                                       listed.begin() + item.count);
         std::stable_sort(expected.begin(), expected.end(),

@@ -69,27 +69,27 @@ TEST(TopKBackwardWorkspace, WhoWorksShareNothing) {
       testing::ProblemOf("bwd f32 h=6/2 d=20+4/16 q=9 k=50 topk:20");
   const TopKBackwardTiling cut = TopKBackwardTilingOf(p, {});
   WorkspaceLayout layout;
-  const TopKBackwardWorkspace place = TopKBackwardLayout(p, cut, 3, layout);
+  const TopKBackwardWorkspace workspace =
+      ReserveTopKBackward(p, cut, 3, layout);
   std::vector<std::byte> memory(static_cast<size_t>(layout.bytes()));
-  const TopKBackwardScratch a = place.Scratch(memory.data(), 1);
-  const TopKBackwardScratch b = place.Scratch(memory.data(), 2);
+  const TopKBackwardScratch a = workspace.scratch.At(memory.data(), 1);
+  const TopKBackwardScratch b = workspace.scratch.At(memory.data(), 2);
   EXPECT_LE(a.query + cut.heads * 24, b.query);
   EXPECT_LE(a.grad_out + cut.heads * 16, b.grad_out);
   EXPECT_LE(a.rows + 3 * cut.heads, b.rows);
   EXPECT_LE(a.keys + cut.step * a.key_stride, b.keys);
   EXPECT_LE(a.values + cut.step * a.value_stride, b.values);
-  EXPECT_LE(a.lanes + 3, b.lanes);
-  const SavedPds c = place.Saved(memory.data(), 0);
-  const SavedPds d = place.Saved(memory.data(), 1);
+  EXPECT_LE(a.query_rows + 3, b.query_rows);
+  const SavedPds c = workspace.saved.At(memory.data(), 0);
+  const SavedPds d = workspace.saved.At(memory.data(), 1);
   EXPECT_LE(c.columns + cut.listed_keys, d.columns);
   EXPECT_LE(c.probs + cut.listed_keys * cut.head_stride, d.probs);
   EXPECT_LE(c.grad_scores + cut.listed_keys * cut.head_stride, d.grad_scores);
   EXPECT_LE(c.query + 3 * 32, d.query);
   EXPECT_LE(c.grad_out + 3 * 32, d.grad_out);
-  EXPECT_LE(place.Sums(memory.data(), 0) + cut.rows * cut.d_block_channels,
-            place.Sums(memory.data(), 1));
-  EXPECT_LE(place.KvBlockEnds(memory.data(), 0) + cut.kv_blocks,
-            place.KvBlockEnds(memory.data(), 1));
+  EXPECT_LE(workspace.Sums(memory.data(), 0) + cut.rows * cut.d_block_channels,
+            workspace.Sums(memory.data(), 1));
+  EXPECT_LE(c.kv_block_ends + cut.kv_blocks, d.kv_block_ends);
 }
 
 }  // namespace

@@ -26,69 +26,40 @@ using testing::FencedBytes;
 using testing::FencedTensors;
 using testing::ForRandomProblems;
 using testing::OnTarget;
-using testing::PlanOn;
 using testing::Space;
 using testing::TopKSpace;
 
-// One slot's memory, every region by itself.
-class FencedTile {
- public:
-  explicit FencedTile(const TopKForwardWorkspace& place) : place_(place) {
-    ForwardScratch& scratch = tile_.tile.scratch;
-    scratch.query = Own(place.query);
-    scratch.out = Own(place.out);
-    scratch.max = Own(place.states, 2);
-    scratch.sum = Own(place.states, 2);
-    scratch.keys = Own(place.keys);
-    scratch.scores = Own(place.scores);
-    scratch.staging = Own(place.staging);
-    scratch.quant = Own(place.quant);
-    scratch.lanes = Own(place.lanes);
-    scratch.key_stride = place.key_stride;
-    scratch.staging_stride = place.staging_stride;
-    const bool shared = place.value_stride == 0;
-    tile_.values = shared ? scratch.keys : Own(place.values);
-    tile_.value_stride = shared ? place.key_stride : place.value_stride;
-  }
-
-  const TopKTile& tile() const { return tile_; }
-
- private:
-  template <typename T>
-  T* Own(const Region<T>& region, int64_t shares = 1) {
-    const int64_t count = region.count / place_.slots / shares;
-    memory_.emplace_back(count * static_cast<int64_t>(sizeof(T)));
-    return memory_.back().template as<T>();
-  }
-
-  const TopKForwardWorkspace& place_;
-  std::vector<FencedBytes> memory_;
-  TopKTile tile_{};
-};
-
-// What launch does with whole lists, item by item.
-void LaunchByItems(const Plan& plan, const Bindings& bindings) {
+// What a run does with whole lists, item by item in scratch memory of which
+// every buffer is by itself.
+void LaunchByItems(const AttentionProblem& problem, const Bindings& bindings) {
   WorkspaceLayout layout;
-  const TopKForwardWorkspace place = TopKForwardLayout(plan, layout);
-  const FencedTile fenced(place);
-  const ForwardOperands run(plan.problem, bindings, plan.shape);
+  const TileShape shape = TopKTileShape(problem, {});
+  const TopKForwardWorkspace workspace =
+      ReserveTopKForward(problem, shape, 1, layout);
+  std::vector<FencedBytes> memory;
+  const auto allocate = [&](int64_t bytes) {
+    return memory.emplace_back(bytes).data();
+  };
+  const ForwardScratch scratch = workspace.scratch.Apart(allocate);
+  const TopKForwardScratch lists_scratch = workspace.lists.Apart(allocate);
+  const ForwardOperands run(problem, bindings, shape.cols);
   run.ClearUnownedRows();
-  const WorkItems items(plan.problem, run.sequences(), plan.shape.rows);
-  const IndexLists lists(plan.problem, bindings);
-  const FencedBytes columns(plan.shape.split_keys * 8);
+  const WorkItems items(problem, run.sequences(), shape.rows);
+  const IndexLists lists(problem, bindings);
   for (int64_t n = 0; n < items.count(); ++n) {
     const WorkItem item = items.At(n);
-    TopKTile topk = fenced.tile();
+    TopKTile topk;
     ForwardTile& tile = topk.tile;
     tile = run.TileOf(
         {item.owner.sequence, item.owner.kv_head, item.rows, Range{}, 0, 1},
-        fenced.tile().tile.scratch);
+        scratch);
+    topk.scratch = lists_scratch;
+    if (problem.kv.value_is_key) topk.UseKeysAsValues();
     const int64_t count = lists.Fill(
         item.owner, run.sequences()[static_cast<size_t>(item.owner.sequence)],
-        tile.band, tile.keys, {0, MaxListedKeys(plan.problem)},
-        columns.as<int64_t>());
+        tile.band, tile.keys, {0, MaxListedKeys(problem)},
+        topk.scratch.columns);
     tile.cols = {0, count};
-    topk.columns = columns.as<int64_t>();
     TopKForward().attend(topk);
   }
 }
@@ -102,9 +73,8 @@ class TopKFences : public ::testing::TestWithParam<int64_t> {
     testing::SpoilLists(small, random);
     const FencedTensors items(small, FencedBytes::Side::kEnd);
     ExpectStaysInside(kCpuTopKForward, small, {2, 3});
-    const Plan plan = PlanOn(kCpuTopKForward, p);
-    if (plan.shape.split_keys < MaxListedKeys(p)) return;
-    LaunchByItems(plan, items.bindings());
+    if (TopKTileShape(p, {}).split_keys < MaxListedKeys(p)) return;
+    LaunchByItems(p, items.bindings());
     ExpectSameBits(small, items.bindings(), testing::ResultsOf(p));
   }
 };

@@ -54,24 +54,24 @@ TEST(TopKScratch, SlotsShareNothing) {
       200, TopKSpace(Direction::kForward),
       [](const AttentionProblem& p, Random&) {
         if (!p.kv.gathers()) return;
-        const Plan plan = PlanOn(kCpuTopKForward, p, 3);
+        const TileShape shape = TopKTileShape(p, {});
         WorkspaceLayout layout;
-        const TopKForwardWorkspace place = TopKForwardLayout(plan, layout);
-        EXPECT_EQ(layout.bytes(), plan.workspace.bytes());
+        const TopKForwardWorkspace workspace =
+            ReserveTopKForward(p, shape, 3, layout);
+        EXPECT_EQ(layout, PlanOn(kCpuTopKForward, p, 3).workspace);
         std::vector<std::byte> memory(static_cast<size_t>(layout.bytes()));
-        const TopKTile a = place.Tile(memory.data(), 1);
-        const TopKTile b = place.Tile(memory.data(), 2);
-        const int64_t keys = (plan.shape.cols + 12) * a.tile.scratch.key_stride;
+        const TopKTile a = workspace.Tile(memory.data(), 1);
+        const TopKTile b = workspace.Tile(memory.data(), 2);
+        const int64_t keys = (shape.cols + 12) * a.tile.scratch.key_stride;
         EXPECT_LE(a.tile.scratch.keys + keys, b.tile.scratch.keys);
-        EXPECT_LE(
-            a.tile.scratch.query + plan.shape.rows * (p.qk_dim + p.rope_dim),
-            b.tile.scratch.query);
-        EXPECT_LE(a.tile.scratch.out + plan.shape.rows * p.v_dim,
+        EXPECT_LE(a.tile.scratch.query + shape.rows * (p.qk_dim + p.rope_dim),
+                  b.tile.scratch.query);
+        EXPECT_LE(a.tile.scratch.out + shape.rows * p.v_dim,
                   b.tile.scratch.out);
-        EXPECT_LE(a.tile.scratch.lanes + plan.shape.rows, b.tile.scratch.lanes);
-        EXPECT_LE(place.ColumnsOf(memory.data(), 1) + plan.shape.split_keys,
-                  place.ColumnsOf(memory.data(), 2));
-        EXPECT_EQ(a.values == a.tile.scratch.keys, p.kv.value_is_key);
+        EXPECT_LE(a.tile.scratch.query_rows + shape.rows,
+                  b.tile.scratch.query_rows);
+        EXPECT_LE(a.scratch.columns + shape.split_keys, b.scratch.columns);
+        EXPECT_EQ(a.scratch.values == a.tile.scratch.keys, p.kv.value_is_key);
       });
 }
 
