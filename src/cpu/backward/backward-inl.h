@@ -29,7 +29,7 @@ HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
 inline int64_t QueryChannels(const BackwardTile& tile) {
-  return tile.scores.shape->qk_dim + tile.scores.shape->rope_dim;
+  return tile.scores.params->score_dim();
 }
 
 // Channels from the last one to a whole panel become 0, and so does what a
@@ -45,18 +45,18 @@ inline bool AllFinite(const float* HWY_RESTRICT row, int64_t channels) {
 // Asks for the operands of a row that is loaded soon.
 inline void PrefetchBackwardRow(const BackwardTile& tile, int64_t r) {
   if (r >= tile.scores.rows) return;
-  const ForwardParams& shape = *tile.scores.shape;
+  const ScoreParams& params = *tile.scores.params;
   const QueryRow& query_row = tile.scores.scratch.query_rows[r];
-  PrefetchRow(query_row.query, shape.qk_dim * shape.query.element_bytes);
-  PrefetchRow(query_row.out, shape.v_dim * shape.out.element_bytes);
+  PrefetchRow(query_row.query, params.qk_dim * params.query.element_bytes);
+  PrefetchRow(query_row.out, params.v_dim * tile.shape->out.element_bytes);
   PrefetchRow(tile.scratch.grad_rows[r].grad_out,
-              shape.v_dim * tile.shape->grad_out.element_bytes);
+              params.v_dim * tile.shape->grad_out.element_bytes);
 }
 
 // One row's operands, and what of it every key needs: max and 1 / sum. Its
 // output is left in a row of the stage.
 inline void LoadBackwardRow(BackwardTile& tile, int64_t r) {
-  const ForwardParams& shape = *tile.scores.shape;
+  const ScoreParams& params = *tile.scores.params;
   const BackwardScratch& scratch = tile.scratch;
   const QueryRow& query_row = tile.scores.scratch.query_rows[r];
   float* const query =
@@ -64,19 +64,19 @@ inline void LoadBackwardRow(BackwardTile& tile, int64_t r) {
   float* const grad = scratch.grad_out_rows + r * tile.shape->value_stride;
   float* const out =
       tile.scores.scratch.staging + r % 4 * tile.scores.scratch.staging_stride;
-  LoadRow(shape.query, query_row.query, shape.qk_dim, query);
-  if (shape.rope_dim > 0) {
-    LoadRow(shape.query_rope, query_row.query_rope, shape.rope_dim,
-            query + shape.qk_dim);
+  LoadRow(params.query, query_row.query, params.qk_dim, query);
+  if (params.rope_dim > 0) {
+    LoadRow(params.query_rope, query_row.query_rope, params.rope_dim,
+            query + params.qk_dim);
   }
-  LoadRow(tile.shape->grad_out, scratch.grad_rows[r].grad_out, shape.v_dim,
+  LoadRow(tile.shape->grad_out, scratch.grad_rows[r].grad_out, params.v_dim,
           grad);
-  LoadRow(shape.out, query_row.out, shape.v_dim, out);
+  LoadRow(tile.shape->out, query_row.out, params.v_dim, out);
   ClearBehind(query, QueryChannels(tile));
-  ClearBehind(grad, shape.v_dim);
-  ClearBehind(out, shape.v_dim);
+  ClearBehind(grad, params.v_dim);
+  ClearBehind(out, params.v_dim);
   tile.rows_finite &= AllFinite(query, QueryChannels(tile));
-  tile.grad_out_finite &= AllFinite(grad, shape.v_dim);
+  tile.grad_out_finite &= AllFinite(grad, params.v_dim);
 
   const float sum = *query_row.sum;
   // Rows that see nothing have the greatest sum there is; 1 over it would be
@@ -109,7 +109,7 @@ inline void StartTile(BackwardTile& tile) {
   const int64_t key_stride = tile.scores.scratch.key_stride;
   const int64_t value_stride = tile.shape->value_stride;
   const int64_t channels = QueryChannels(tile);
-  const int64_t v_dim = tile.scores.shape->v_dim;
+  const int64_t v_dim = tile.scores.params->v_dim;
   const int64_t rows = RoundUp(tile.scores.rows, Width());
   tile.rows_finite = tile.grad_out_finite = true;
   std::fill_n(scratch.has_nonfinite, rows / Width(), uint8_t{0});
@@ -149,7 +149,7 @@ inline void LoadStep(const BackwardTile& tile, KeyStep& step) {
   const int64_t key_stride = tile.scores.scratch.key_stride;
   const int64_t value_stride = tile.shape->value_stride;
   const int64_t channels = QueryChannels(tile);
-  const int64_t v_dim = tile.scores.shape->v_dim;
+  const int64_t v_dim = tile.scores.params->v_dim;
   KeyAddresses at;
   at.Locate(rows, step.cols);
   const int64_t count = step.cols.size();
@@ -175,7 +175,7 @@ inline void LoadStep(const BackwardTile& tile, KeyStep& step) {
 // dp of the keys `local` of this step, without dropout.
 inline void Dp(const BackwardTile& tile, int64_t first, Range local,
                float* grads) {
-  const int64_t v_dim = tile.scores.shape->v_dim;
+  const int64_t v_dim = tile.scores.params->v_dim;
   const int64_t stride = tile.shape->value_stride;
   PanelPair block_max = PanelPair::Of(0);
   for (int64_t d = 0; d == 0 || d < v_dim; d += kDepth) {
@@ -209,17 +209,17 @@ struct BlockPanel {
 inline void ExpAndSum(const BackwardTile& tile, const Panel& rows,
                       const BlockPanel& panel, const Scored& scored,
                       Range local) {
-  const ForwardParams& shape = *tile.scores.shape;
-  const ForwardScratch& scratch = tile.scores.scratch;
+  const ScoreParams& params = *tile.scores.params;
+  const ScoreScratch& scratch = tile.scores.scratch;
   const BackwardScratch& grad = tile.scratch;
   const int64_t count = local.size();
   float* const probs = panel.probs + local.first * Width();
   float* const grads = panel.grad_scores + local.first * Width();
-  const float factor = 1.0f / shape.keep_probability;
+  const float factor = 1.0f / params.keep_probability;
   const uint32_t* const visible = scored.all ? nullptr : scratch.visible;
   const RowFacts facts{grad.max + panel.first, grad.inv_sum + panel.first,
                        grad.delta + panel.first, grad.sum_p_dp + panel.first};
-  if (shape.dropped) {
+  if (params.dropped) {
     FillKept(tile.scores, rows.query_rows, rows.count, scored.cols,
              scratch.kept);
     DropScaled(grads, scratch.kept, count, factor);
@@ -236,7 +236,7 @@ inline void ExpAndSum(const BackwardTile& tile, const Panel& rows,
     ProbsAndDsByDefinition({probs, grads, count, visible}, rows.query_rows,
                            rows.count, facts);
   }
-  if (shape.dropped) DropScaled(probs, scratch.kept, count, factor);
+  if (params.dropped) DropScaled(probs, scratch.kept, count, factor);
 }
 
 // Whether products with rows or keys must leave out what is hidden.
@@ -267,7 +267,7 @@ inline void FinishProbs(const BlockPanel& panel, Range local,
 inline void AddGradQuery(const BackwardTile& tile, const Panel& rows,
                          const BlockPanel& panel, Range local,
                          bool skip_masked) {
-  const ForwardScratch& scratch = tile.scores.scratch;
+  const ScoreScratch& scratch = tile.scores.scratch;
   const int64_t stride = scratch.key_stride;
   const float* const grads = panel.grad_scores + local.first * Width();
   const float* const keys = scratch.keys + local.first * stride;
@@ -286,14 +286,14 @@ inline void AddGradQuery(const BackwardTile& tile, const Panel& rows,
 // the gradients of queries.
 inline void SoftmaxPanel(BackwardTile& tile, const KeyStep& step,
                          const BlockPanel& panel) {
-  ForwardTile& scores = tile.scores;
+  const ScoreTile& scores = tile.scores;
   Range& seen = tile.scratch.seen[panel.place];
   seen = {};
-  const Panel rows = PanelOf(scores, panel.first);
+  Panel rows = PanelOf(scores, panel.first, panel.probs);
   const Range cols = SeenBy(scores.band, rows, step.cols);
   if (cols.empty()) return;
   const Range local{cols.first - step.cols.first, cols.last - step.cols.first};
-  scores.scratch.scores = panel.probs + local.first * Width();
+  rows.scores += local.first * Width();
   const LoadedKeys loaded{};
   PrefetchQueue nothing;
   const Scored scored = ScorePanel(scores, loaded, step.cols, rows, nothing);
@@ -345,7 +345,7 @@ inline void AddBlock(const BackwardTile& tile, const KeyStep& step,
   if (tile.shape->wants_value) {
     AddKeys({scratch.probs, panel_floats, scratch.seen, block.size()}, step,
             {scratch.grad_out_rows + block.first * value_stride, value_stride},
-            tile.scores.shape->v_dim, skip_masked, step.grad_values);
+            tile.scores.params->v_dim, skip_masked, step.grad_values);
   }
   if (tile.shape->wants_key) {
     AddKeys({scratch.grad_scores, panel_floats, scratch.seen, block.size()},
@@ -361,19 +361,20 @@ inline void PrefetchGradRows(const BackwardTile& tile, const KeyStep& step,
   if (j >= step.cols.size()) return;
   const int64_t row = step.cols.first + j;
   if (tile.grad_key.base != nullptr) {
-    PrefetchRow(tile.grad_key.base + row * tile.grad_key.row_bytes,
-                tile.scores.shape->qk_dim * tile.shape->grad_key.element_bytes);
+    PrefetchRow(
+        tile.grad_key.base + row * tile.grad_key.row_bytes,
+        tile.scores.params->qk_dim * tile.shape->grad_key.element_bytes);
   }
   if (tile.grad_value.base != nullptr) {
     PrefetchRow(
         tile.grad_value.base + row * tile.grad_value.row_bytes,
-        tile.scores.shape->v_dim * tile.shape->grad_value.element_bytes);
+        tile.scores.params->v_dim * tile.shape->grad_value.element_bytes);
   }
 }
 
 // Finished sums of a step's keys, to where the caller wants them.
 inline void StoreStep(const BackwardTile& tile, const KeyStep& step) {
-  const ForwardParams& shape = *tile.scores.shape;
+  const ScoreParams& params = *tile.scores.params;
   const int64_t key_stride = tile.scores.scratch.key_stride;
   for (int64_t j = 0; j < step.cols.size(); ++j) {
     PrefetchGradRows(tile, step, j + kPrefetchRows);
@@ -384,20 +385,21 @@ inline void StoreStep(const BackwardTile& tile, const KeyStep& step) {
       return rows.base + row * rows.row_bytes;
     };
     if (tile.shape->wants_key) {
-      for (int64_t d = 0; d < QueryChannels(tile); ++d) key[d] *= shape.scale;
+      for (int64_t d = 0; d < QueryChannels(tile); ++d) key[d] *= params.scale;
       if (tile.shape->value_is_key) {
-        for (int64_t d = 0; d < shape.v_dim; ++d) key[d] += value[d];
+        for (int64_t d = 0; d < params.v_dim; ++d) key[d] += value[d];
       }
     }
     if (tile.grad_key.base != nullptr) {
-      StoreChannels(tile.shape->grad_key, key, shape.qk_dim, at(tile.grad_key));
+      StoreChannels(tile.shape->grad_key, key, params.qk_dim,
+                    at(tile.grad_key));
     }
     if (tile.grad_key_rope.base != nullptr) {
-      StoreChannels(tile.shape->grad_key_rope, key + shape.qk_dim,
-                    shape.rope_dim, at(tile.grad_key_rope));
+      StoreChannels(tile.shape->grad_key_rope, key + params.qk_dim,
+                    params.rope_dim, at(tile.grad_key_rope));
     }
     if (tile.grad_value.base != nullptr) {
-      StoreChannels(tile.shape->grad_value, value, shape.v_dim,
+      StoreChannels(tile.shape->grad_value, value, params.v_dim,
                     at(tile.grad_value));
     }
   }
@@ -405,26 +407,26 @@ inline void StoreStep(const BackwardTile& tile, const KeyStep& step) {
 
 // The gradients of all queries of a tile, which has seen all its keys.
 inline void FinishTile(const BackwardTile& tile) {
-  const ForwardParams& shape = *tile.scores.shape;
+  const ScoreParams& params = *tile.scores.params;
   if (!tile.shape->wants_query) return;
   for (int64_t r = 0; r < tile.scores.rows; ++r) {
     const int64_t prefetch = r + kPrefetchRows;
     if (prefetch < tile.scores.rows &&
         tile.scratch.grad_rows[prefetch].grad_query != nullptr) {
       PrefetchRow(tile.scratch.grad_rows[prefetch].grad_query,
-                  shape.qk_dim * tile.shape->grad_query.element_bytes);
+                  params.qk_dim * tile.shape->grad_query.element_bytes);
     }
     float* const row =
         tile.scratch.grad_query + r * tile.scores.scratch.key_stride;
     const GradRow& query_row = tile.scratch.grad_rows[r];
-    for (int64_t d = 0; d < QueryChannels(tile); ++d) row[d] *= shape.scale;
+    for (int64_t d = 0; d < QueryChannels(tile); ++d) row[d] *= params.scale;
     if (query_row.grad_query != nullptr) {
-      StoreChannels(tile.shape->grad_query, row, shape.qk_dim,
+      StoreChannels(tile.shape->grad_query, row, params.qk_dim,
                     query_row.grad_query);
     }
     if (query_row.grad_query_rope != nullptr) {
-      StoreChannels(tile.shape->grad_query_rope, row + shape.qk_dim,
-                    shape.rope_dim, query_row.grad_query_rope);
+      StoreChannels(tile.shape->grad_query_rope, row + params.qk_dim,
+                    params.rope_dim, query_row.grad_query_rope);
     }
   }
 }

@@ -11,6 +11,7 @@ BackwardOperands::BackwardOperands(const AttentionProblem& problem,
     : problem_(problem),
       bindings_(bindings),
       forward_(problem, bindings, step_keys) {
+  shape_.out = ElementFormat(problem[Slot::kOut]);
   shape_.grad_out = ElementFormat(problem[Slot::kGradOut]);
   shape_.grad_query = ElementFormat(problem[Slot::kGradQuery]);
   shape_.grad_query_rope = ElementFormat(problem[Slot::kGradQueryRope]);
@@ -89,7 +90,7 @@ KvGradRows BackwardOperands::RowsOf(Slot slot, const Tile& cut) const {
 }
 
 void BackwardOperands::FillTile(const Tile& cut, BackwardTile& tile) const {
-  tile.scores = forward_.TileOf(cut, tile.scores.scratch);
+  tile.scores = forward_.ScoreTileOf(cut, tile.scores.scratch);
   tile.shape = &shape_;
   FillGradRows(cut,
                {tile.scratch.grad_rows, static_cast<size_t>(cut.rows.size())});

@@ -19,9 +19,9 @@ struct GradRow {
   std::byte* grad_query_rope = nullptr;
 };
 
-// A run's scratch memory for one tile at a time, besides ForwardScratch; sizes
-// in backward_scratch.h. Rows, keys and their gradients lie as [row, stride],
-// with the channels from the last one to a whole panel of them being 0.
+// A run's scratch memory for one tile at a time, besides ScoreScratch. Rows,
+// keys and their gradients lie as [row, stride], with the channels from the
+// last one to a whole panel of them being 0.
 struct BackwardScratch {
   float* queries_by_row;   // [row, key_stride], rope behind the rest
   float* grad_query;       // [row, key_stride]
@@ -42,9 +42,9 @@ struct BackwardScratch {
   int64_t panel_keys = 0;  // that a panel of weights has room for
 };
 
-// What of a problem a tile needs besides ForwardParams.
+// What of a problem a tile needs besides ScoreParams.
 struct BackwardParams {
-  ElementFormat grad_out, grad_query, grad_query_rope;
+  ElementFormat out, grad_out, grad_query, grad_query_rope;
   ElementFormat grad_key, grad_key_rope, grad_value;
   bool wants_query = false;  // gradients of queries or their ropes
   bool wants_key = false;
@@ -64,7 +64,7 @@ struct KvGradRows {
 };
 
 struct BackwardTile {
-  ForwardTile scores;  // how scores come about; its scratch included
+  ScoreTile scores;  // how scores come about; its scratch included
   const BackwardParams* shape = nullptr;
   BackwardScratch scratch;
   KvGradRows grad_key, grad_key_rope, grad_value;

@@ -128,17 +128,17 @@ BackwardWorkspace ReserveBackward(const AttentionProblem& problem,
   const int64_t value_stride = workspace.value_stride;
   BackwardScratch sizes{};
   sizes.panel_keys = shape.cols + 2 * kWidestBlock;
-  ForwardScratch score_sizes{};
+  ScoreScratch score_sizes{};
   score_sizes.key_stride = key_stride;
   score_sizes.staging_stride =
       StrideOf(std::max({channels, problem.v_dim, sizes.panel_keys}));
   // Blocks of four channels pass the end of the last panel by up to three.
   const int64_t past = 4 * kWidestPanel;
-  using F = ForwardScratch;
+  using S = ScoreScratch;
   using B = BackwardScratch;
-  ScratchLayout<F> scores(score_sizes, workers);
+  ScratchLayout<S> scores(score_sizes, workers);
   ScratchLayout<B> scratch(sizes, workers);
-  scores.Add("queries", {&F::query}, rows * channels + past, layout);
+  scores.Add("queries", {&S::query}, rows * channels + past, layout);
   scratch.Add("query rows", {&B::queries_by_row}, rows * key_stride, layout);
   scratch.Add("grad queries", {&B::grad_query}, rows * key_stride, layout);
   scratch.Add("grad outputs", {&B::grad_out}, rows * problem.v_dim + past,
@@ -147,7 +147,7 @@ BackwardWorkspace ReserveBackward(const AttentionProblem& problem,
               layout);
   scratch.Add("row max, row sum, delta, sum of p dp",
               {&B::max, &B::inv_sum, &B::delta, &B::sum_p_dp}, rows, layout);
-  scores.Add("keys", {&F::keys}, keys * key_stride, layout);
+  scores.Add("keys", {&S::keys}, keys * key_stride, layout);
   scratch.Add("values", {&B::values}, keys * value_stride, layout);
   ReserveAccumulators(problem, shape, workspace, layout);
   const int64_t swept = workspace.swept_steps * shape.cols + kWidestBlock;
@@ -155,11 +155,11 @@ BackwardWorkspace ReserveBackward(const AttentionProblem& problem,
   scratch.Add("grad values", {&B::grad_values}, swept * value_stride, layout);
   scratch.Add("probs and grad scores", {&B::probs, &B::grad_scores},
               workspace.row_block * sizes.panel_keys, layout);
-  scores.Add("rows between layouts", {&F::staging},
+  scores.Add("rows between layouts", {&S::staging},
              4 * score_sizes.staging_stride, layout);
-  scores.Add("visible and kept keys", {&F::visible, &F::kept},
+  scores.Add("visible and kept keys", {&S::visible, &S::kept},
              (keys / 32 + 2) * kWidestPanel, layout);
-  scores.Add("rows", {&F::query_rows}, rows, layout);
+  scores.Add("rows", {&S::query_rows}, rows, layout);
   scratch.Add("rows of gradients", {&B::grad_rows}, rows, layout);
   scratch.Add("seen keys", {&B::seen}, rows, layout);
   scratch.Add("panels that are not finite", {&B::has_nonfinite}, rows, layout);
@@ -174,10 +174,6 @@ void BackwardWorkspace::Fill(std::byte* memory, int64_t worker,
                              BackwardTile& tile) const {
   tile.scratch = scratch.At(memory, worker);
   tile.scores.scratch = scores.At(memory, worker);
-  // Scores become probs where they are.
-  tile.scores.scratch.out = tile.scratch.probs;
-  tile.scores.scratch.scores = tile.scratch.probs;
-  tile.scores.scratch.max = tile.scores.scratch.sum = tile.scratch.max;
 }
 
 float* BackwardWorkspace::KeyAccumulator(std::byte* memory, int64_t n) const {

@@ -24,7 +24,7 @@ TileShape BackwardTileShape(const AttentionProblem& problem,
 // keys and values that several tiles add to.
 struct BackwardWorkspace {
   int64_t workers = 0;
-  ScratchLayout<ForwardScratch> scores;
+  ScratchLayout<ScoreScratch> scores;
   ScratchLayout<BackwardScratch> scratch;
   int64_t key_stride = 0, value_stride = 0;
   int64_t row_block = 0;

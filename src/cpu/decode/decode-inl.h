@@ -31,7 +31,7 @@ namespace flashacl::cpu::HWY_NAMESPACE {
 inline void ScoreStep(const DecodeTile& decode, const StepPlace& at,
                       LinePrefetcher& prefetch) {
   const ForwardTile& tile = *decode.tile;
-  const ForwardParams& shape = *tile.shape;
+  const ScoreParams& params = *tile.params;
   const KvRows& rows = tile.keys;
   LinePrefetcher no_prefetch;
   QkArgs work;
@@ -43,7 +43,7 @@ inline void ScoreStep(const DecodeTile& decode, const StepPlace& at,
   work.count = at.count();
   work.key_channels = rows.key.channels;
   work.rope_channels = rows.rope.channels;
-  work.factor = shape.biased && shape.bias_before_scale ? 1.0f : shape.scale;
+  work.factor = params.biased && params.bias_before_scale ? 1.0f : params.scale;
   if (decode.keys.staged) {
     Stage(decode, at, true);
     work.ropes = nullptr;
@@ -70,7 +70,7 @@ inline void ScoreStep(const DecodeTile& decode, const StepPlace& at,
 inline void AddSeen(const DecodeTile& decode, const MicroTile& micro_tile,
                     const StepPlace& at) {
   const RowSource& source = ValuesOf(decode.tile->keys);
-  const int64_t v_dim = decode.tile->shape->v_dim;
+  const int64_t v_dim = decode.tile->params->v_dim;
   float* const value = decode.tile->scratch.staging;
   for (int64_t j = 0; j < at.count(); ++j) {
     if (at.Value(j) == ZeroRow(decode.tile->scratch)) continue;
@@ -141,17 +141,17 @@ inline void RescaleOut(const DecodeTile& decode, const MicroTile& micro_tile,
 inline void SoftmaxStep(DecodeTile& decode, const StepRows& at,
                         const MicroTile& micro_tile) {
   const ForwardTile& tile = *decode.tile;
-  const ForwardParams& shape = *tile.shape;
+  const ScoreParams& params = *tile.params;
   const Range cols = at.step;
-  if (shape.biased) {
+  if (params.biased) {
     AddMicroTileBias(tile, micro_tile, cols,
-                     shape.bias_before_scale ? shape.scale : 1.0f);
+                     params.bias_before_scale ? params.scale : 1.0f);
   }
-  if (shape.alibi) AddMicroTileAlibi(tile, micro_tile, cols);
+  if (params.alibi) AddMicroTileAlibi(tile, micro_tile, cols);
   const Range rows{micro_tile.query_rows[0].position,
                    micro_tile.query_rows[micro_tile.rows - 1].position + 1};
   const bool full = tile.band.Classify(rows, cols) == TileKind::kFull &&
-                    !shape.masked && !at.absent;
+                    !params.masked && !at.absent;
   if (!full || decode.skip_masked) {
     const Visible visible = FillMicroTileVisible(
         tile, micro_tile, cols, at.absent ? at.exists.data() : nullptr);
@@ -167,7 +167,7 @@ inline void SoftmaxStep(DecodeTile& decode, const StepRows& at,
   if (MicroTileSoftmax{micro_tile}.OnlineSoftmax(cols.size(), rescale)) {
     RescaleOut(decode, micro_tile, rescale);
   }
-  if (shape.dropped) {
+  if (params.dropped) {
     FillMicroTileKept(tile, micro_tile, cols);
     ReplaceUnset(micro_tile, micro_tile.kept, cols.size(), 0.0f);
   }
@@ -290,7 +290,7 @@ inline void GatherRow(const DecodeTile& decode, const MicroTile& micro_tile,
   }
   const QuantParams& quant = ValuesOf(decode.tile->keys).quant;
   if (quant.scale == nullptr) return;
-  const int64_t v_dim = decode.tile->shape->v_dim;
+  const int64_t v_dim = decode.tile->params->v_dim;
   const float sum = micro_tile.sum[r];
   for (int64_t d = 0; d < v_dim; ++d) {
     const float offset = quant.offset == nullptr ? 0.0f : quant.offset[d];
@@ -301,7 +301,7 @@ inline void GatherRow(const DecodeTile& decode, const MicroTile& micro_tile,
 inline void StoreMicroTile(const DecodeTile& decode, int64_t n) {
   const ForwardTile& tile = *decode.tile;
   const MicroTile micro_tile = decode.At(n);
-  const int64_t v_dim = tile.shape->v_dim;
+  const int64_t v_dim = tile.params->v_dim;
   float* const row = tile.scratch.staging;
   for (int r = 0; r < micro_tile.rows; ++r) {
     const QueryRow& query_row = micro_tile.query_rows[r];
@@ -332,7 +332,7 @@ inline void StoreMicroTile(const DecodeTile& decode, int64_t n) {
 
 // Invariant of every row, over the keys seen so far, with max the greatest
 // score or the sink: sum = sum exp(s_j - max), out = sum exp(s_j - max) v_j.
-inline void AttendFew(const ForwardTile* tiles, int64_t count) {
+inline void AttendFew(const DecodeArgs* tiles, int64_t count) {
   DecodeTile decode[kDecodeHeadBundle];
   for (int64_t n = 0; n < count; ++n) decode[n].Init(tiles[n]);
   HeadBundle(decode, count).Attend();

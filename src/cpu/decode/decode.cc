@@ -63,7 +63,7 @@ class PreparedDecode final : public Prepared {
   const Schedule schedule_;    // empty if lengths are on the device
   const int64_t head_bundle_;  // tiles that go side by side
   const int64_t workers_;
-  const ForwardWorkspace workspace_;
+  const DecodeWorkspace workspace_;
 };
 
 struct PreparedDecode::Launch {
@@ -74,12 +74,14 @@ struct PreparedDecode::Launch {
   DecodeKernels kernels;
 
   // Tile `n` with the scratch memory of the `i`th of a worker's tiles.
-  ForwardTile TileOf(int64_t n, int64_t worker, int64_t i) const {
-    const ForwardWorkspace& workspace = prepared.workspace_;
-    return operands.TileOf(
-        schedule, n,
-        workspace.scratch.At(memory, worker * prepared.head_bundle_ + i),
-        workspace.splits.In(memory).data());
+  DecodeArgs TileOf(int64_t n, int64_t worker, int64_t i) const {
+    const DecodeWorkspace& workspace = prepared.workspace_;
+    const int64_t own = worker * prepared.head_bundle_ + i;
+    return {operands.TileOf(schedule, n,
+                            {workspace.score.At(memory, own),
+                             workspace.forward.At(memory, own),
+                             workspace.splits.In(memory).data()}),
+            workspace.decode.At(memory, own)};
   }
 
   // The tile and those of the kv heads after it; nothing if it is one of
@@ -89,7 +91,7 @@ struct PreparedDecode::Launch {
     if (cut.kv_head % prepared.head_bundle_ != 0) return;
     const int64_t count = std::min(prepared.head_bundle_,
                                    prepared.problem().kv_heads - cut.kv_head);
-    std::array<ForwardTile, kDecodeHeadBundle> tiles;
+    std::array<DecodeArgs, kDecodeHeadBundle> tiles;
     for (int64_t i = 0; i < count; ++i) {
       tiles[static_cast<size_t>(i)] = TileOf(n + i * cut.num_splits, worker, i);
     }
@@ -99,7 +101,7 @@ struct PreparedDecode::Launch {
   void Combine(int64_t n, int64_t worker) const {
     const Tile cut = schedule.At(n);
     if (cut.num_splits == 1 || cut.split != 0) return;
-    kernels.combine(TileOf(n, worker, 0), cut.num_splits);
+    kernels.combine(TileOf(n, worker, 0).tile, cut.num_splits);
   }
 };
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "cpu/tile/attention_params.h"
+#include "cpu/decode/decode_params.h"
 
 namespace flashacl::cpu {
 
@@ -13,7 +13,7 @@ namespace flashacl::cpu {
 struct DecodeKernels {
   // Computes the tiles of some kv heads and of the same rows and columns. They
   // share scratch memory, but for queries, outputs, states, lanes and codecs.
-  void (*attend)(const ForwardTile* tiles, int64_t count) = nullptr;
+  void (*attend)(const DecodeArgs* tiles, int64_t count) = nullptr;
 
   // As of ForwardKernels.
   void (*combine)(const ForwardTile& tile, int64_t num_splits) = nullptr;

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "cpu/tile/attention_params.h"
+#include "cpu/decode/decode_params.h"
 #include "cpu/tuning.h"
 
 #if defined(FLASHACL_CPU_DECODE_DECODE_TILE_INL_H_) == \
@@ -28,7 +28,7 @@ HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
 // Where there is nothing but zeros.
-HWY_INLINE std::byte* ZeroRow(const ForwardScratch& scratch) {
+HWY_INLINE std::byte* ZeroRow(const ScoreScratch& scratch) {
   return reinterpret_cast<std::byte*>(scratch.keys +
                                       kDecodeColumns * scratch.key_stride);
 }
@@ -54,7 +54,7 @@ struct StepRows {
     }
   }
 
-  void ReplaceAbsent(const ForwardScratch& scratch) {
+  void ReplaceAbsent(const ScoreScratch& scratch) {
     std::byte* const zeros = ZeroRow(scratch);
     std::fill_n(zeros, 4 * scratch.key_stride, std::byte{0});
     exists.fill(0);
@@ -117,7 +117,7 @@ HWY_INLINE const RowSource& ValuesOf(const KvRows& rows) {
 
 inline Reading ReadingOfValues(const ForwardTile& tile) {
   const RowSource& source = ValuesOf(tile.keys);
-  const int64_t channels = tile.shape->v_dim;
+  const int64_t channels = tile.params->v_dim;
   const bool direct = IsForRegisters(source, channels);
   return {GemvKernelsOf(direct ? source.format.dtype : DType::kF32), !direct,
           CeilDiv(channels, Lanes()), channels * source.format.element_bytes};
@@ -126,6 +126,7 @@ inline Reading ReadingOfValues(const ForwardTile& tile) {
 // What of a tile does not change from step to step.
 struct DecodeTile {
   const ForwardTile* tile;
+  float* key_offsets;  // [row]
   Reading keys, values;
   int64_t channels;  // of queries and keys, whole vectors
   bool unfolds;      // keys become numbers before they meet a query
@@ -133,8 +134,10 @@ struct DecodeTile {
   bool hides;        // some row does not see some key
   std::byte* buffer[kDecodeColumns];  // a step's rows in scratch memory
 
-  void Init(const ForwardTile& of) {
+  void Init(const DecodeArgs& args) {
+    const ForwardTile& of = args.tile;
     tile = &of;
+    key_offsets = args.scratch.key_offsets;
     keys = ReadingOfKeys(of);
     values = ReadingOfValues(of);
     channels = keys.vectors * Lanes();
@@ -148,7 +151,8 @@ struct DecodeTile {
   int64_t micro_tiles() const { return CeilDiv(tile->rows, 4); }
 
   MicroTile At(int64_t n) const {
-    const ForwardScratch& scratch = tile->scratch;
+    const ScoreScratch& scratch = tile->scratch;
+    const ForwardScratch& forward = tile->forward;
     const int64_t first = 4 * n;
     MicroTile micro_tile;
     micro_tile.query_rows = scratch.query_rows + first;
@@ -156,11 +160,11 @@ struct DecodeTile {
         static_cast<int>(std::min<int64_t>(4, tile->rows - first));
     micro_tile.width = micro_tile.rows == 1 ? 1 : 4;
     micro_tile.query = scratch.query + first * channels;
-    micro_tile.offset = scratch.key_offset + first;
-    micro_tile.out = scratch.out + first * values.vectors * Lanes();
-    micro_tile.max = scratch.max + first;
-    micro_tile.sum = scratch.sum + first;
-    micro_tile.scores = scratch.scores + first * kDecodeScores;
+    micro_tile.offset = key_offsets + first;
+    micro_tile.out = forward.out + first * values.vectors * Lanes();
+    micro_tile.max = forward.max + first;
+    micro_tile.sum = forward.sum + first;
+    micro_tile.scores = forward.scores + first * kDecodeScores;
     micro_tile.word_stride = kDecodeColumns / 32 + 1;
     micro_tile.visible = scratch.visible + first * micro_tile.word_stride;
     micro_tile.kept = scratch.kept + first * micro_tile.word_stride;
@@ -174,33 +178,33 @@ struct DecodeTile {
 // score of a row is one dot product.
 inline bool LoadMicroTile(const DecodeTile& decode, int64_t n) {
   const ForwardTile& tile = *decode.tile;
-  const ForwardParams& shape = *tile.shape;
+  const ScoreParams& params = *tile.params;
   const MicroTile micro_tile = decode.At(n);
   float* const query = tile.scratch.query + 4 * n * decode.channels;
   float* const row = tile.scratch.staging;
   const QuantParams quant =
       decode.unfolds ? QuantParams{} : tile.keys.key.quant;
   bool finite = true;
-  const int64_t used = shape.qk_dim + shape.rope_dim;
+  const int64_t used = params.score_dim();
   for (int r = 0; r < micro_tile.rows; ++r) {
     const QueryRow& query_row = micro_tile.query_rows[r];
-    LoadRow(shape.query, query_row.query, shape.qk_dim, row);
-    if (shape.rope_dim > 0) {
-      LoadRow(shape.query_rope, query_row.query_rope, shape.rope_dim,
-              row + shape.qk_dim);
+    LoadRow(params.query, query_row.query, params.qk_dim, row);
+    if (params.rope_dim > 0) {
+      LoadRow(params.query_rope, query_row.query_rope, params.rope_dim,
+              row + params.qk_dim);
     }
     std::fill(row + used, row + decode.channels, 0.0f);
     double offset = 0;
     if (quant.scale != nullptr) {
-      for (int64_t d = 0; d < shape.qk_dim; ++d) row[d] *= quant.scale[d];
+      for (int64_t d = 0; d < params.qk_dim; ++d) row[d] *= quant.scale[d];
     }
     if (quant.offset != nullptr) {
-      for (int64_t d = 0; d < shape.qk_dim; ++d) {
+      for (int64_t d = 0; d < params.qk_dim; ++d) {
         offset += static_cast<double>(row[d]) * quant.offset[d];
       }
     }
     finite = finite && std::isfinite(offset);
-    tile.scratch.key_offset[4 * n + r] = static_cast<float>(offset);
+    decode.key_offsets[4 * n + r] = static_cast<float>(offset);
     for (int64_t d = 0; d < decode.channels; d += Lanes()) {
       hn::Store(hn::LoadU(kF, row + d), kF,
                 query + d * micro_tile.rows + r * Lanes());
@@ -209,7 +213,7 @@ inline bool LoadMicroTile(const DecodeTile& decode, int64_t n) {
   std::fill_n(micro_tile.out, decode.values.vectors * micro_tile.rows * Lanes(),
               0.0f);
   for (int r = 0; r < 4; ++r) {
-    if (r >= micro_tile.rows) tile.scratch.key_offset[4 * n + r] = 0;
+    if (r >= micro_tile.rows) decode.key_offsets[4 * n + r] = 0;
     // A sink joins at the end, but no row's maximum is below it.
     micro_tile.max[r] =
         r < micro_tile.rows ? micro_tile.query_rows[r].sink : kMinusInfinity;
@@ -235,7 +239,7 @@ inline void Stage(const DecodeTile& decode, const StepPlace& at, bool keys) {
   const ForwardTile& tile = *decode.tile;
   const RowSource& source = keys ? tile.keys.key : ValuesOf(tile.keys);
   const auto row_at = [&](int64_t j) { return keys ? at.Key(j) : at.Value(j); };
-  const int64_t channels = keys ? source.channels : tile.shape->v_dim;
+  const int64_t channels = keys ? source.channels : tile.params->v_dim;
   const bool roped = keys && tile.keys.rope.base != nullptr;
   const int64_t bytes = channels * source.format.element_bytes;
   const int64_t count = at.count();

@@ -65,38 +65,42 @@ int64_t HeadBundleOf(const AttentionProblem& problem) {
   return std::max<int64_t>(most, 1);
 }
 
-ForwardWorkspace ReserveDecode(const AttentionProblem& problem,
-                               int64_t split_rows, const DecodeSharing& sharing,
-                               WorkspaceLayout& layout) {
+DecodeWorkspace ReserveDecode(const AttentionProblem& problem,
+                              int64_t split_rows, const DecodeSharing& sharing,
+                              WorkspaceLayout& layout) {
   const int64_t channels = problem.qk_dim + problem.rope_dim;
   const int64_t v_dim = problem.v_dim;
   const int64_t rows = RoundUp(DecodeTileShape(problem).rows, 4);
   const int64_t tiles = sharing.tiles_per_worker;
-  ForwardScratch sizes{};
+  const int64_t count = sharing.workers * tiles;
+  ScoreScratch sizes{};
   sizes.key_stride = OddLines(std::max(WholeVectors(channels), v_dim));
   sizes.staging_stride =
       OddLines(std::max({channels, v_dim, kDecodeColumns}) + kMaxLanes);
-  using S = ForwardScratch;
-  ScratchLayout<S> scratch(sizes, sharing.workers * tiles);
-  scratch.Add("queries", {&S::query}, rows * WholeVectors(channels), layout);
-  scratch.Add("outputs", {&S::out}, rows * WholeVectors(v_dim), layout);
-  scratch.Add("row max and row sum", {&S::max, &S::sum},
+  using S = ScoreScratch;
+  using F = ForwardScratch;
+  using D = DecodeScratch;
+  ScratchLayout<S> score(sizes, count);
+  ScratchLayout<F> forward({}, count);
+  ScratchLayout<D> decode({}, count);
+  score.Add("queries", {&S::query}, rows * WholeVectors(channels), layout);
+  forward.Add("outputs", {&F::out}, rows * WholeVectors(v_dim), layout);
+  forward.Add("row max and row sum", {&F::max, &F::sum},
               RoundUp(rows, kMaxLanes), layout);
-  scratch.Add("key offsets", {&S::key_offset}, rows, layout);
-  scratch.Add("scores", {&S::scores}, rows * kDecodeScores, layout);
-  scratch.Add("channel factors", {&S::quant, &S::next_quant},
-              2 * (channels + v_dim), layout);
-  scratch.Add("rows", {&S::query_rows, &S::next_query_rows}, rows, layout);
-  // A worker's tiles take turns with the rest.
-  scratch.Add("keys", {&S::keys}, (kDecodeColumns + 1) * sizes.key_stride,
-              layout, tiles);
-  scratch.Add("rows between layouts", {&S::staging}, 4 * sizes.staging_stride,
-              layout, tiles);
-  scratch.Add("visible and kept keys", {&S::visible, &S::kept},
-              rows * (kDecodeColumns / 32 + 1), layout, tiles);
+  decode.Add("key offsets", {&D::key_offsets}, rows, layout);
+  forward.Add("scores", {&F::scores}, rows * kDecodeScores, layout);
+  forward.Add("channel factors", {&F::quant}, 4 * (channels + v_dim), layout);
+  score.Add("rows", {&S::query_rows}, 2 * rows, layout);
+  // A worker's tiles are computed in turn and share the rest.
+  score.Add("keys", {&S::keys}, (kDecodeColumns + 1) * sizes.key_stride, layout,
+            tiles);
+  score.Add("rows between layouts", {&S::staging}, 4 * sizes.staging_stride,
+            layout, tiles);
+  score.Add("visible and kept keys", {&S::visible, &S::kept},
+            rows * (kDecodeColumns / 32 + 1), layout, tiles);
   const Region<float> splits =
       layout.Reserve<float>("splits", split_rows * (v_dim + 2));
-  return {std::move(scratch), splits};
+  return {{std::move(score), std::move(forward), splits}, std::move(decode)};
 }
 
 }  // namespace flashacl::cpu

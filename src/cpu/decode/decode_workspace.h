@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "cpu/decode/decode_params.h"
 #include "cpu/forward/forward_workspace.h"
 #include "plan/schedule.h"
 #include "problem/attention_problem.h"
@@ -22,18 +23,22 @@ int64_t MaxPackedRows(const AttentionProblem& problem);
 // on it.
 int64_t HeadBundleOf(const AttentionProblem& problem);
 
+struct DecodeWorkspace : ForwardWorkspace {
+  ScratchLayout<DecodeScratch> decode;
+};
+
 // Who has scratch memory of its own: each worker, for so many tiles.
 struct DecodeSharing {
   int64_t workers = 1;
   int64_t tiles_per_worker = 1;
 };
 
-// Reserves memory for tiles of DecodeTileShape. Of a ForwardScratch, queries
+// Reserves memory for tiles of DecodeTileShape. Of the scratch memory, queries
 // and outputs are [micro-tile][vector of channels, row, lane], scores
 // [micro-tile][key, row], bits [row, 32 keys], and keys is where rows of either
 // kind become floats, with one row of zeros at the end.
-ForwardWorkspace ReserveDecode(const AttentionProblem& problem,
-                               int64_t split_rows, const DecodeSharing& sharing,
-                               WorkspaceLayout& layout);
+DecodeWorkspace ReserveDecode(const AttentionProblem& problem,
+                              int64_t split_rows, const DecodeSharing& sharing,
+                              WorkspaceLayout& layout);
 
 }  // namespace flashacl::cpu

@@ -43,10 +43,10 @@ struct MicroTile {
 
 // A word for every row; rows that do not exist get 0. Rows of one position that
 // share a mask share its bits.
-inline Visible FillMicroTileVisible(const ForwardTile& tile,
+inline Visible FillMicroTileVisible(const ScoreTile& tile,
                                     const MicroTile& micro_tile, Range cols,
                                     const uint32_t* exists) {
-  const ForwardParams& shape = *tile.shape;
+  const ScoreParams& params = *tile.params;
   const int64_t words = CeilDiv(cols.size(), int64_t{32});
   Visible visible;
   for (int r = 0; r < micro_tile.width; ++r) {
@@ -68,9 +68,9 @@ inline Visible FillMicroTileVisible(const ForwardTile& tile,
       const uint32_t whole = BitsBetween(0, left);
       uint32_t bits = BandBits(tile.band, query_row.position, col) & whole;
       if (exists != nullptr) bits &= exists[w];
-      if (shape.masked && bits != 0) {
-        bits &= ZeroBits(query_row.mask + col * shape.mask_step,
-                         shape.mask_step, left);
+      if (params.masked && bits != 0) {
+        bits &= ZeroBits(query_row.mask + col * params.mask_step,
+                         params.mask_step, left);
       }
       visible.any |= bits != 0;
       visible.all &= bits == whole;
@@ -80,9 +80,9 @@ inline Visible FillMicroTileVisible(const ForwardTile& tile,
   return visible;
 }
 
-inline void FillMicroTileKept(const ForwardTile& tile,
+inline void FillMicroTileKept(const ScoreTile& tile,
                               const MicroTile& micro_tile, Range cols) {
-  const ForwardParams& shape = *tile.shape;
+  const ScoreParams& params = *tile.params;
   for (int r = 0; r < micro_tile.width; ++r) {
     // Rows that do not exist repeat the last.
     const QueryRow& query_row =
@@ -90,8 +90,8 @@ inline void FillMicroTileKept(const ForwardTile& tile,
     uint32_t* const row = micro_tile.kept + r * micro_tile.word_stride;
     for (int64_t col = cols.first; col < cols.last; col += 32) {
       row[(col - cols.first) / 32] =
-          BitsAt(shape.keep, query_row.keep + col * shape.keep_step,
-                 shape.keep_step, std::min<int64_t>(32, cols.last - col));
+          BitsAt(params.keep, query_row.keep + col * params.keep_step,
+                 params.keep_step, std::min<int64_t>(32, cols.last - col));
     }
   }
 }
@@ -127,21 +127,20 @@ inline void ReplaceUnset(const MicroTile& micro_tile, const uint32_t* bits,
 }
 
 // score = (score + bias) * factor for the keys `cols`.
-inline void AddMicroTileBias(const ForwardTile& tile,
-                             const MicroTile& micro_tile, Range cols,
-                             float factor) {
-  const ForwardParams& shape = *tile.shape;
+inline void AddMicroTileBias(const ScoreTile& tile, const MicroTile& micro_tile,
+                             Range cols, float factor) {
+  const ScoreParams& params = *tile.params;
   const int64_t stride = tile.scratch.staging_stride;
   float* const staging = tile.scratch.staging;
   const int64_t offset =
-      cols.first * shape.bias.step * shape.bias.element_bytes;
+      cols.first * params.bias.step * params.bias.element_bytes;
   for (int64_t r = 0; r < micro_tile.width; ++r) {
     // Rows that do not exist repeat the last: what they get is never used.
     const QueryRow& query_row =
         micro_tile.query_rows[std::min<int64_t>(r, micro_tile.rows - 1)];
     const int64_t last =
-        std::min(cols.last, query_row.position + shape.bias_reach);
-    LoadRow(shape.bias, query_row.bias + offset, last - cols.first,
+        std::min(cols.last, query_row.position + params.bias_reach);
+    LoadRow(params.bias, query_row.bias + offset, last - cols.first,
             staging + r * stride);
   }
   if (micro_tile.width == 4) {
@@ -157,7 +156,7 @@ inline void AddMicroTileBias(const ForwardTile& tile,
 }
 
 // score -= slope * |distance|, or slope * sqrt(|distance|).
-inline void AddMicroTileAlibi(const ForwardTile& tile,
+inline void AddMicroTileAlibi(const ScoreTile& tile,
                               const MicroTile& micro_tile, Range cols) {
   const int64_t width = micro_tile.width;
   HWY_ALIGN float slope[Lanes()];
@@ -175,7 +174,7 @@ inline void AddMicroTileAlibi(const ForwardTile& tile,
   Vector distance = hn::Load(kF, start);
   for (int64_t n = 0; n < cols.size() * width; n += Lanes()) {
     Vector far = hn::Abs(distance);
-    if (tile.shape->alibi_root) far = hn::Sqrt(far);
+    if (tile.params->alibi_root) far = hn::Sqrt(far);
     float* const at = micro_tile.scores + n;
     hn::Store(hn::NegMulAdd(factor, far, hn::Load(kF, at)), kF, at);
     distance = hn::Add(distance, keys);

@@ -42,7 +42,7 @@ class PreparedForward final : public Prepared {
  private:
   const TileShape shape_;
   const Schedule schedule_;  // empty if lengths are on the device
-  const ForwardWorkspace workspace_;
+  const TiledWorkspace workspace_;
 };
 
 Status PreparedForward::Run(const Bindings& bindings, std::byte* memory,
@@ -53,33 +53,38 @@ Status PreparedForward::Run(const Bindings& bindings, std::byte* memory,
   float* const splits = workspace_.splits.In(memory).data();
   const ForwardKernels kernels = Forward();
 
-  const auto tile_of = [&](int64_t n, const ForwardScratch& scratch) {
-    return operands.TileOf(*schedule, n, scratch, splits);
+  const auto tile_of = [&](int64_t n, const ScoreScratch& score,
+                           const ForwardScratch& forward) {
+    return operands.TileOf(*schedule, n, {score, forward, splits});
   };
   const int64_t count = schedule->count();
-  const int64_t most = workspace_.scratch.count();
+  const int64_t most = workspace_.score.count();
   ForEachWorker(workers, most, count, [&](int64_t worker, auto take) {
-    ForwardScratch scratch = workspace_.scratch.At(memory, worker);
+    ScoreScratch score = workspace_.score.At(memory, worker);
+    ForwardScratch forward = workspace_.forward.At(memory, worker);
+    TiledScratch tiled = workspace_.tiled.At(memory, worker);
+    const PackedValues values{tiled.values, tiled.value_keys};
     int64_t n = take();
     if (n == count) return;
-    ForwardTile tile = tile_of(n, scratch);
+    ForwardTile tile = tile_of(n, score, forward);
     while (true) {
       n = take();
-      std::swap(scratch.query_rows, scratch.next_query_rows);
-      std::swap(scratch.quant, scratch.next_quant);
-      if (n == count) return kernels.attend(tile, nullptr);
-      const ForwardTile next = tile_of(n, scratch);
-      kernels.attend(tile, &next);
+      std::swap(score.query_rows, tiled.next_query_rows);
+      std::swap(forward.quant, tiled.next_quant);
+      if (n == count) return kernels.attend(tile, values, nullptr);
+      const ForwardTile next = tile_of(n, score, forward);
+      kernels.attend(tile, values, &next);
       tile = next;
     }
   });
   if (schedule->num_splits() == 1) return {};
   ForEachWorker(workers, most, count, [&](int64_t worker, auto take) {
-    const ForwardScratch scratch = workspace_.scratch.At(memory, worker);
+    const ScoreScratch score = workspace_.score.At(memory, worker);
+    const ForwardScratch forward = workspace_.forward.At(memory, worker);
     for (int64_t n = take(); n < count; n = take()) {
       const Tile cut = schedule->At(n);
       if (cut.num_splits == 1 || cut.split != 0) continue;
-      kernels.combine(tile_of(n, scratch), cut.num_splits);
+      kernels.combine(tile_of(n, score, forward), cut.num_splits);
     }
   });
   return {};

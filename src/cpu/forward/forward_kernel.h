@@ -10,11 +10,13 @@
 namespace flashacl::cpu {
 
 struct ForwardKernels {
-  // Computes a tile, and asks for the memory of the tile `behind` it, if any.
-  void (*attend)(const ForwardTile& tile, const ForwardTile* behind) = nullptr;
+  // Computes a tile, whose values are packed where `values` says, and
+  // prefetches the memory of the tile that follows, if any.
+  void (*attend)(const ForwardTile& tile, const PackedValues& values,
+                 const ForwardTile* following) = nullptr;
 
-  // Merges the parts of tile.rows rows, of which tile.part is the first, and
-  // stores the results.
+  // Combines the splits of tile.rows rows, of which tile.split_out is the
+  // first, and stores the results.
   void (*combine)(const ForwardTile& tile, int64_t num_splits) = nullptr;
 };
 

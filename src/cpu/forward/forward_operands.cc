@@ -31,34 +31,6 @@ float ElementOf(DType dtype, const std::byte* at) {
   return dtype == DType::kF16 ? F32FromF16(bits) : F32FromBf16(bits);
 }
 
-ForwardParams ShapeOf(const AttentionProblem& problem,
-                      const Bindings& bindings) {
-  const Score& score = problem.score;
-  ForwardParams shape;
-  shape.qk_dim = problem.qk_dim;
-  shape.rope_dim = problem.rope_dim;
-  shape.v_dim = problem.v_dim;
-  shape.scale = score.scale;
-  shape.alibi = IsAlibi(score.bias);
-  shape.alibi_root = score.bias == Score::Bias::kAlibiSqrt;
-  shape.biased = problem.has(Slot::kBias) && !shape.alibi;
-  shape.bias_before_scale = score.bias == Score::Bias::kBeforeScale;
-  shape.masked = problem.has(Slot::kMask);
-  shape.dropped = problem.has(Slot::kKeep);
-  if (shape.dropped) shape.keep_probability = score.keep_probability;
-  shape.rounds_probs = problem.has(Slot::kWeightScale);
-  if (shape.rounds_probs) {
-    shape.prob_scale = ElementOf(problem[Slot::kWeightScale].dtype,
-                                 bindings[Slot::kWeightScale]);
-  }
-  shape.query = ElementFormat(problem[Slot::kQuery]);
-  shape.query_rope = ElementFormat(problem[Slot::kQueryRope]);
-  shape.out = ElementFormat(problem[Slot::kOut]);
-  shape.keep = bindings[Slot::kKeep];
-  if (problem.kv.gathers()) shape.unseen_max = shape.unseen_sum = 0;
-  return shape;
-}
-
 // Bytes or bits from column to column; the same for all rows of a grid.
 int64_t ColumnStep(const Grid& grid) {
   return grid.present() ? grid.Plane(0, 0).column_stride : 0;
@@ -97,25 +69,58 @@ ForwardOperands::ForwardOperands(const AttentionProblem& problem,
             sequences_),
       keep_(problem[Slot::kKeep], sequences_),
       row_max_(problem[Slot::kRowMax], sequences_),
-      row_sum_(problem[Slot::kRowSum], sequences_),
-      shape_(ShapeOf(problem, bindings)) {
-  shape_.column_step = step_keys;
+      row_sum_(problem[Slot::kRowSum], sequences_) {
+  forward_params_.step_keys = step_keys;
+  FillScoreParams();
+  FillForwardParams();
+}
+
+void ForwardOperands::FillScoreParams() {
+  const Score& score = problem_.score;
+  ScoreParams& params = score_params_;
+  params.qk_dim = problem_.qk_dim;
+  params.rope_dim = problem_.rope_dim;
+  params.v_dim = problem_.v_dim;
+  params.scale = score.scale;
+  params.alibi = IsAlibi(score.bias);
+  params.alibi_root = score.bias == Score::Bias::kAlibiSqrt;
+  params.biased = problem_.has(Slot::kBias) && !params.alibi;
+  params.bias_before_scale = score.bias == Score::Bias::kBeforeScale;
+  params.masked = problem_.has(Slot::kMask);
+  params.dropped = problem_.has(Slot::kKeep);
+  if (params.dropped) params.keep_probability = score.keep_probability;
+  params.query = ElementFormat(problem_[Slot::kQuery]);
+  params.query_rope = ElementFormat(problem_[Slot::kQueryRope]);
+  params.keep = bindings_[Slot::kKeep];
   if (sequences_.empty()) return;
-  shape_.mask_step = ColumnStep(mask_);
-  shape_.keep_step = ColumnStep(keep_);
-  shape_.bias = ElementFormat(problem[Slot::kBias]);
-  shape_.bias.step = ColumnStep(bias_);
+  params.mask_step = ColumnStep(mask_);
+  params.keep_step = ColumnStep(keep_);
+  params.bias = ElementFormat(problem_[Slot::kBias]);
+  params.bias.step = ColumnStep(bias_);
   if (bias_.spec().placement == Placement::kDiagonal) {
-    shape_.bias_reach = bias_.spec().dims[2];
+    params.bias_reach = bias_.spec().dims[2];
   }
+}
+
+void ForwardOperands::FillForwardParams() {
+  ForwardParams& params = forward_params_;
+  const TensorSpec& prob_scale = problem_[Slot::kWeightScale];
+  params.rounds_probs = prob_scale.present();
+  if (params.rounds_probs) {
+    params.prob_scale =
+        ElementOf(prob_scale.dtype, bindings_[Slot::kWeightScale]);
+  }
+  params.out = ElementFormat(problem_[Slot::kOut]);
+  if (problem_.kv.gathers()) params.unseen_max = params.unseen_sum = 0;
+  if (sequences_.empty()) return;
   const Grid& result = row_max_.present() ? row_max_ : row_sum_;
-  shape_.result_lanes = result.present() ? result.spec().dims[3] : 0;
-  shape_.result_step = ColumnStep(result);
-  const TensorSpec& scale = problem[Slot::kOutScale];
-  const TensorSpec& offset = problem[Slot::kOutOffset];
-  encoded_ = problem[Slot::kOut].dtype == DType::kI8;
-  out_quant_.scale = scale.present() ? bindings[Slot::kOutScale] : nullptr;
-  out_quant_.offset = offset.present() ? bindings[Slot::kOutOffset] : nullptr;
+  params.result_copies = result.present() ? result.spec().dims[3] : 0;
+  params.result_step = ColumnStep(result);
+  const TensorSpec& scale = problem_[Slot::kOutScale];
+  const TensorSpec& offset = problem_[Slot::kOutOffset];
+  encoded_ = problem_[Slot::kOut].dtype == DType::kI8;
+  out_quant_.scale = scale.present() ? bindings_[Slot::kOutScale] : nullptr;
+  out_quant_.offset = offset.present() ? bindings_[Slot::kOutOffset] : nullptr;
   out_quant_.scale_format = ElementFormat(scale);
   out_quant_.scale_format.step = scale.strides[1];
   out_quant_.offset_format = ElementFormat(offset);
@@ -168,7 +173,7 @@ QueryRow ForwardOperands::QueryRowOf(const Tile& cut, int64_t head) const {
     const int64_t at = problem_[Slot::kSink].At(head);
     query_row.sink = ElementOf(DType::kF32, bindings_[Slot::kSink] + at * 4);
   }
-  if (shape_.alibi) {
+  if (score_params_.alibi) {
     const TensorSpec& slope = problem_[Slot::kBias];
     const int64_t at = slope.At(cut.sequence, head) * SizeOf(slope.dtype);
     query_row.slope = ElementOf(slope.dtype, bindings_[Slot::kBias] + at);
@@ -264,13 +269,12 @@ void ForwardOperands::FillQuantParams(int64_t kv_head, float* room,
                       fill(Slot::kValueOffset, problem_.v_dim)};
 }
 
-ForwardTile ForwardOperands::TileOf(const Tile& cut,
-                                    const ForwardScratch& scratch) const {
+ScoreTile ForwardOperands::ScoreTileOf(const Tile& cut,
+                                       const ScoreScratch& scratch) const {
   const Sequence& extent = sequences_[static_cast<size_t>(cut.sequence)];
   const Score& score = problem_.score;
-  ForwardTile tile;
-  tile.shape = &shape_;
-  tile.quant = encoded_ ? &out_quant_ : nullptr;
+  ScoreTile tile;
+  tile.params = &score_params_;
   tile.scratch = scratch;
   tile.band =
       problem_.mask.BandOf(cut.sequence, extent.rows(), extent.columns());
@@ -282,17 +286,26 @@ ForwardTile ForwardOperands::TileOf(const Tile& cut,
   }
   FillQueryRows(cut, {scratch.query_rows, static_cast<size_t>(tile.rows)});
   tile.keys = KvRows(problem_, bindings_, extent, cut.sequence, cut.kv_head);
-  FillQuantParams(cut.kv_head, scratch.quant, tile.keys);
+  return tile;
+}
+
+ForwardTile ForwardOperands::TileOf(const Tile& cut, const ScoreScratch& score,
+                                    const ForwardScratch& forward) const {
+  ForwardTile tile{ScoreTileOf(cut, score)};
+  tile.forward_params = &forward_params_;
+  tile.quant = encoded_ ? &out_quant_ : nullptr;
+  tile.forward = forward;
+  FillQuantParams(cut.kv_head, forward.quant, tile.keys);
   return tile;
 }
 
 ForwardTile ForwardOperands::TileOf(const Schedule& schedule, int64_t number,
-                                    const ForwardScratch& scratch,
-                                    float* splits) const {
+                                    const TileMemory& memory) const {
   const Tile cut = schedule.At(number);
-  ForwardTile tile = TileOf(cut, scratch);
+  ForwardTile tile = TileOf(cut, memory.score, memory.forward);
   if (cut.num_splits > 1) {
-    tile.split_out = splits + schedule.SplitRow(number) * (problem_.v_dim + 2);
+    tile.split_out =
+        memory.splits + schedule.SplitRow(number) * (problem_.v_dim + 2);
   }
   return tile;
 }

@@ -28,12 +28,21 @@ class ForwardOperands {
   // Rows of results that belong to no sequence become 0.
   void ClearUnownedRows() const;
 
-  // Everything but where splits go. Fills the scratch's lanes and codec.
-  ForwardTile TileOf(const Tile& cut, const ForwardScratch& scratch) const;
+  // Fills scratch.query_rows.
+  ScoreTile ScoreTileOf(const Tile& cut, const ScoreScratch& scratch) const;
 
-  // Tile `number`; what it leaves to be combined goes to `splits`.
+  // Everything but where splits go. Also fills forward.quant.
+  ForwardTile TileOf(const Tile& cut, const ScoreScratch& score,
+                     const ForwardScratch& forward) const;
+
+  // A worker's memory for tiles, and where splits go.
+  struct TileMemory {
+    const ScoreScratch& score;
+    const ForwardScratch& forward;
+    float* splits;
+  };
   ForwardTile TileOf(const Schedule& schedule, int64_t number,
-                     const ForwardScratch& scratch, float* splits) const;
+                     const TileMemory& memory) const;
 
   // The tiles of this run's lengths.
   Schedule BuildSchedule(const TileShape& shape) const;
@@ -41,6 +50,8 @@ class ForwardOperands {
  private:
   struct Plane;
 
+  void FillScoreParams();
+  void FillForwardParams();
   QueryRow QueryRowOf(const Tile& cut, int64_t head) const;
   void FillQueryRows(const Tile& cut, std::span<QueryRow> query_rows) const;
   void FillQuantParams(int64_t kv_head, float* room, KvRows& keys) const;
@@ -50,7 +61,8 @@ class ForwardOperands {
   const Bindings& bindings_;
   std::vector<Sequence> sequences_;
   Grid mask_, bias_, keep_, row_max_, row_sum_;
-  ForwardParams shape_;
+  ScoreParams score_params_;
+  ForwardParams forward_params_;
   OutQuantParams out_quant_;
   bool encoded_ = false;
 };

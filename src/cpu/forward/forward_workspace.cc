@@ -105,40 +105,48 @@ int64_t SplitRowsOf(const AttentionProblem& problem, const Schedule& schedule,
                                     : MaxSplitRows(problem, shape);
 }
 
-ForwardWorkspace ReserveForward(const AttentionProblem& problem,
-                                const TileShape& shape, int64_t split_rows,
-                                int64_t workers, WorkspaceLayout& layout) {
+TiledWorkspace ReserveForward(const AttentionProblem& problem,
+                              const TileShape& shape, int64_t split_rows,
+                              int64_t workers, WorkspaceLayout& layout) {
   const int64_t channels = QueryChannels(problem);
   const int64_t rows = RoundUp(shape.rows, kWidestPanel);
   const int64_t columns = shape.cols + kColumnUnit;
-  ForwardScratch sizes{};
+  const int64_t factors = 2 * (channels + problem.v_dim);
+  ScoreScratch sizes{};
   sizes.key_stride = OddLines(std::max(channels, ValueRoom(0)) + 8);
-  // A block's last key may be followed by part of a vector.
-  sizes.value_keys = shape.cols + kColumnUnit;
   sizes.staging_stride = OddLines(
       std::max({channels, ValueRoom(problem.v_dim), columns}) + kWidestPanel);
+  // A block's last key may be followed by part of a vector.
+  TiledScratch tiled_sizes{};
+  tiled_sizes.value_keys = shape.cols + kColumnUnit;
   // Blocks of four channels pass the end of the last panel by up to three.
   const int64_t past = 4 * kWidestPanel;
-  using S = ForwardScratch;
-  ScratchLayout<S> scratch(sizes, workers);
-  scratch.Add("queries", {&S::query}, rows * channels + past, layout);
-  scratch.Add("outputs", {&S::out}, rows * ValueRoom(problem.v_dim) + past,
+  using S = ScoreScratch;
+  using F = ForwardScratch;
+  using T = TiledScratch;
+  ScratchLayout<S> score(sizes, workers);
+  ScratchLayout<F> forward({}, workers);
+  ScratchLayout<T> tiled(tiled_sizes, workers);
+  score.Add("queries", {&S::query}, rows * channels + past, layout);
+  forward.Add("outputs", {&F::out}, rows * ValueRoom(problem.v_dim) + past,
               layout);
-  scratch.Add("row max and row sum", {&S::max, &S::sum}, rows, layout);
-  scratch.Add("keys", {&S::keys}, columns * sizes.key_stride, layout);
-  scratch.Add("values", {&S::values},
-              sizes.value_keys * ValueRoom(problem.v_dim), layout);
-  scratch.Add("scores", {&S::scores}, columns * kWidestPanel, layout);
-  scratch.Add("rows between layouts", {&S::staging}, 4 * sizes.staging_stride,
-              layout);
-  scratch.Add("channel factors", {&S::quant, &S::next_quant},
-              2 * (channels + problem.v_dim), layout);
-  scratch.Add("visible and kept keys", {&S::visible, &S::kept},
-              (columns / 32 + 2) * kWidestPanel, layout);
-  scratch.Add("rows", {&S::query_rows, &S::next_query_rows}, rows, layout);
+  forward.Add("row max and row sum", {&F::max, &F::sum}, rows, layout);
+  score.Add("keys", {&S::keys}, columns * sizes.key_stride, layout);
+  tiled.Add("values", {&T::values},
+            tiled_sizes.value_keys * ValueRoom(problem.v_dim), layout);
+  forward.Add("scores", {&F::scores}, columns * kWidestPanel, layout);
+  score.Add("rows between layouts", {&S::staging}, 4 * sizes.staging_stride,
+            layout);
+  forward.Add("channel factors", {&F::quant}, factors, layout);
+  tiled.Add("channel factors of the next tile", {&T::next_quant}, factors,
+            layout);
+  score.Add("visible and kept keys", {&S::visible, &S::kept},
+            (columns / 32 + 2) * kWidestPanel, layout);
+  score.Add("rows", {&S::query_rows}, rows, layout);
+  tiled.Add("rows of the next tile", {&T::next_query_rows}, rows, layout);
   const Region<float> splits =
       layout.Reserve<float>("splits", split_rows * (problem.v_dim + 2));
-  return {std::move(scratch), splits};
+  return {{std::move(score), std::move(forward), splits}, std::move(tiled)};
 }
 
 }  // namespace flashacl::cpu

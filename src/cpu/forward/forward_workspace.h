@@ -20,17 +20,31 @@ namespace flashacl::cpu {
 TileShape ForwardTileShape(const AttentionProblem& problem,
                            const DeviceInfo& device);
 
-// One ForwardScratch for every tile that is computed at a time, and what splits
-// of rows leave to be combined.
+// Scratch memory of every tile that is computed at a time, and what splits of
+// rows leave to be combined.
 struct ForwardWorkspace {
-  ScratchLayout<ForwardScratch> scratch;
+  ScratchLayout<ScoreScratch> score;
+  ScratchLayout<ForwardScratch> forward;
   Region<float> splits;  // [split row, v_dim + 2]
 };
 
+// What a worker has besides, whose tiles have many rows: packed values, and
+// room to prepare the tile that follows while one is computed.
+struct TiledScratch {
+  float* values;  // see PackedValues
+  float* next_quant;
+  QueryRow* next_query_rows;
+  int64_t value_keys = 0;
+};
+
+struct TiledWorkspace : ForwardWorkspace {
+  ScratchLayout<TiledScratch> tiled;
+};
+
 // Reserves what tiles of this shape take for each of `workers`.
-ForwardWorkspace ReserveForward(const AttentionProblem& problem,
-                                const TileShape& shape, int64_t split_rows,
-                                int64_t workers, WorkspaceLayout& layout);
+TiledWorkspace ReserveForward(const AttentionProblem& problem,
+                              const TileShape& shape, int64_t split_rows,
+                              int64_t workers, WorkspaceLayout& layout);
 
 // The most (row, split) pairs the schedule of these sequences or of shorter
 // ones may have.

@@ -31,55 +31,51 @@ struct QueryRow {
   float* sum = nullptr;
 };
 
-// A run's scratch memory for one tile at a time; sizes in scratch.h.
-struct ForwardScratch {
-  float* query;          // [panel, query channel, lane]
-  float* out;            // [panel, value channel, lane]
-  float* max;            // [panel, lane]
-  float* sum;            // [panel, lane]
-  float* keys;           // [key, key_stride]
-  float* values;         // [block of channels, key, channel of the block]
-  float* scores;         // [key, lane] of one panel
-  float* staging;        // [4, staging_stride]
-  float* key_offset;     // [row]; of few rows alone
-  float* quant;          // scales and offsets of keys, then of values
-  uint32_t* visible;     // [32 keys, lane] of one panel
-  uint32_t* kept;        // [32 keys, lane] of one panel
-  QueryRow* query_rows;  // [row]
-  // Of the tile behind, which is prepared while this one is computed.
-  float* next_quant;
-  QueryRow* next_query_rows;
-  int64_t key_stride = 0;
-  int64_t value_keys = 0;  // that a block of values has room for
-  int64_t staging_stride = 0;
-};
-
-// What of a problem a tile needs; the same for all tiles of a run.
-struct ForwardParams {
+// What turns q.k into a score, and who sees whom: the same for all tiles of a
+// run, in every direction.
+struct ScoreParams {
   int64_t qk_dim = 0;
   int64_t rope_dim = 0;
   int64_t v_dim = 0;
-  int64_t column_step = 0;  // keys of one step
   float scale = 1;
   bool bias_before_scale = false;
   bool alibi = false;
   bool alibi_root = false;
   float keep_probability = 1;
-  bool rounds_probs = false;  // to 8 bits, after prob_scale met them
-  float prob_scale = 1;
   bool masked = false, biased = false, dropped = false;
-  ElementFormat query, query_rope, bias, out;
+  ElementFormat query, query_rope, bias;
   // Row i has a bias for columns below i + bias_reach; it sees none of the
   // rest.
   int64_t bias_reach = Band::kOpen;
-  int64_t mask_step = 0;     // bytes from column to column
-  int64_t keep_step = 0;     // bits
-  int64_t result_lanes = 0;  // copies of a row max and a row sum
-  int64_t result_step = 0;   // elements from copy to copy
+  int64_t mask_step = 0;  // bytes from column to column
+  int64_t keep_step = 0;  // bits
   const std::byte* keep = nullptr;
-  // Row max and row sum where nothing is seen.
-  float unseen_max = -FLT_MAX;
-  float unseen_sum = FLT_MAX;
+
+  int64_t score_dim() const { return qk_dim + rope_dim; }
+};
+
+// Scratch memory for the scores of one tile at a time.
+struct ScoreScratch {
+  float* query;          // [panel, query channel, lane]
+  float* keys;           // [key, key_stride]
+  float* staging;        // [4, staging_stride]
+  uint32_t* visible;     // [32 keys, lane] of one panel
+  uint32_t* kept;        // [32 keys, lane] of one panel
+  QueryRow* query_rows;  // [row]
+  int64_t key_stride = 0;
+  int64_t staging_stride = 0;
+};
+
+// Rows times keys of one sequence and kv head, and how their scores come about.
+struct ScoreTile {
+  const ScoreParams* params = nullptr;
+  KvRows keys;
+  ScoreScratch scratch{};
+  Band band;
+  int64_t rows = 0;         // scratch.query_rows has this many
+  Range cols;               // of the sequence's keys
+  int64_t columns = 0;      // the sequence has
+  int64_t alibi_start = 0;  // distance of row 0 and column 0
 };
 
 // out = x * scale + offset; by head, and where one is null, without.
@@ -90,18 +86,43 @@ struct OutQuantParams {
   int64_t scale_head_bytes = 0, offset_head_bytes = 0;
 };
 
-struct ForwardTile {
-  const ForwardParams* shape = nullptr;
-  KvRows keys;
+// What becomes of scores in the forward direction, whether keys are tiled, few
+// rows stream them or lists name them.
+struct ForwardParams {
+  int64_t step_keys = 0;      // keys of one step
+  bool rounds_probs = false;  // to 8 bits, after prob_scale met them
+  float prob_scale = 1;
+  ElementFormat out;
+  int64_t result_copies = 0;  // of a row max and a row sum
+  int64_t result_step = 0;    // elements from copy to copy
+  // Row max and row sum where nothing is seen.
+  float unseen_max = -FLT_MAX;
+  float unseen_sum = FLT_MAX;
+};
+
+// Scratch memory for softmax and outputs of one tile at a time.
+struct ForwardScratch {
+  float* out;     // [panel, value channel, lane]
+  float* max;     // [panel, lane]
+  float* sum;     // [panel, lane]
+  float* scores;  // [key, lane] of one panel
+  float* quant;   // scales and offsets of keys, then of values
+};
+
+// Values of a step by blocks of channels, [block][key][channel of the block]:
+// what a block's sums need next is what lies next. The block that begins at
+// channel d starts at d * keys, for which each block has room.
+struct PackedValues {
+  float* at = nullptr;
+  int64_t keys = 0;
+};
+
+struct ForwardTile : ScoreTile {
+  const ForwardParams* forward_params = nullptr;
   const OutQuantParams* quant = nullptr;  // null: out as it is
-  ForwardScratch scratch;
-  Band band;
-  int64_t rows = 0;         // scratch.lanes has this many
-  Range cols;               // of the sequence's keys
-  int64_t columns = 0;      // the sequence has
-  int64_t alibi_start = 0;  // distance of row 0 and column 0
-  // Where an unfinished part goes, [row, v_dim + 2]: sums, max, sum. Null: the
-  // tile is the only part of its rows, and results are stored.
+  ForwardScratch forward{};
+  // Where an unfinished split goes, [row, v_dim + 2]: sums, max, sum. Null: the
+  // tile is the only split of its rows, and results are stored.
   float* split_out = nullptr;
 };
 

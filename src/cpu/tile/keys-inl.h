@@ -64,31 +64,31 @@ inline decltype(&LoadPanel<DType::kF32>) PanelLoaderOf(
 
 // The queries of the panel that begins with row `first`; lanes without a row
 // get the last row's.
-inline void LoadQueries(const ForwardTile& tile, int64_t first) {
-  const auto load = PanelLoaderOf(tile.shape->query, tile.shape->qk_dim);
-  if (load != nullptr && tile.shape->rope_dim == 0) {
+inline void LoadQueries(const ScoreTile& tile, int64_t first) {
+  const auto load = PanelLoaderOf(tile.params->query, tile.params->qk_dim);
+  if (load != nullptr && tile.params->rope_dim == 0) {
     const std::byte* rows[Width()];
     for (int64_t r = 0; r < Width(); ++r) {
       rows[r] =
           tile.scratch.query_rows[std::min(first + r, tile.rows - 1)].query;
     }
-    load(rows, tile.shape->qk_dim,
-         tile.scratch.query + first * tile.shape->qk_dim);
+    load(rows, tile.params->qk_dim,
+         tile.scratch.query + first * tile.params->qk_dim);
     return;
   }
-  const ForwardParams& shape = *tile.shape;
-  const ForwardScratch& scratch = tile.scratch;
-  const int64_t channels = shape.qk_dim + shape.rope_dim;
+  const ScoreParams& params = *tile.params;
+  const ScoreScratch& scratch = tile.scratch;
+  const int64_t channels = params.score_dim();
   const int64_t stride = scratch.staging_stride;
   for (int64_t lane = 0; lane < Width(); lane += 4) {
     for (int64_t r = 0; r < 4; ++r) {
       const QueryRow& row =
           scratch.query_rows[std::min(first + lane + r, tile.rows - 1)];
       float* const to = scratch.staging + r * stride;
-      LoadRow(shape.query, row.query, shape.qk_dim, to);
-      if (shape.rope_dim > 0) {
-        LoadRow(shape.query_rope, row.query_rope, shape.rope_dim,
-                to + shape.qk_dim);
+      LoadRow(params.query, row.query, params.qk_dim, to);
+      if (params.rope_dim > 0) {
+        LoadRow(params.query_rope, row.query_rope, params.rope_dim,
+                to + params.qk_dim);
       }
     }
     // The last block of four channels may pass the panel's end by three; the
@@ -131,15 +131,15 @@ inline void PrefetchKeys(const KvRows& rows, const KeyAddresses& at, int64_t n,
 }
 
 // The queries of the panel that begins with row `first` will be needed.
-inline void PrefetchQueries(const ForwardTile& tile, int64_t first,
+inline void PrefetchQueries(const ScoreTile& tile, int64_t first,
                             PrefetchQueue& prefetch) {
-  const ForwardParams& shape = *tile.shape;
+  const ScoreParams& params = *tile.params;
   const int64_t last = std::min<int64_t>(first + Width(), tile.rows);
   for (int64_t r = first; r < last; ++r) {
     const QueryRow& row = tile.scratch.query_rows[r];
-    prefetch.Add(row.query, shape.qk_dim * shape.query.element_bytes);
+    prefetch.Add(row.query, params.qk_dim * params.query.element_bytes);
     prefetch.Add(row.query_rope,
-                 shape.rope_dim * shape.query_rope.element_bytes);
+                 params.rope_dim * params.query_rope.element_bytes);
   }
 }
 
@@ -147,11 +147,12 @@ using Patterns = hn::Vec<Words>;
 
 // What a step's keys turned out to be.
 struct LoadedKeys {
-  bool absent = false;  // some key does not exist
-  bool finite = true;   // every value is
+  PackedValues values{};  // where they are
+  bool absent = false;    // some key does not exist
+  bool finite = true;     // every value is
   // Bit j: key j of the step exists.
-  std::array<uint32_t, kMaxColumns / 32 + 2> exists;
-  mutable std::array<uint32_t, kMaxColumns / 32 + 2> shifted;
+  std::array<uint32_t, kMaxColumns / 32 + 2> exists{};
+  mutable std::array<uint32_t, kMaxColumns / 32 + 2> shifted{};
 
   // The same bits from key `first` on; null if all exist.
   const uint32_t* ExistsFrom(int64_t first) const {
@@ -203,14 +204,11 @@ HWY_INLINE bool IsFinite(const Patterns& greatest) {
   return hn::AllTrue(kW, hn::Lt(greatest, hn::Set(kW, 0x7F800000)));
 }
 
-// Values by blocks of channels, [block][key][channel of the block]: what a
-// block's sums need next is what lies next. The block that begins at channel d
-// starts at d * keys; this is key `j`.
+// Row `j` of a step's values; see PackedValues.
 HWY_INLINE void PackValues(const float* HWY_RESTRICT row, int64_t v_dim,
-                           int64_t j, int64_t keys,
-                           float* HWY_RESTRICT values) {
+                           int64_t j, const PackedValues& values) {
   ForBlocks(v_dim, [&](int64_t d, auto size) HWY_ATTR {
-    float* const to = values + d * keys + j * size();
+    float* const to = values.at + d * values.keys + j * size();
     // Whole vectors: what passes the end is overwritten by the next key, and
     // behind the last key of a block is room.
     for (ptrdiff_t c = 0; c < size(); c += Lanes()) {
@@ -220,11 +218,11 @@ HWY_INLINE void PackValues(const float* HWY_RESTRICT row, int64_t v_dim,
 }
 
 // The keys of one step as rows of floats, the values by blocks of channels.
-inline void LoadKeys(const ForwardTile& tile, const KeyAddresses& at,
+inline void LoadKeys(const ScoreTile& tile, const KeyAddresses& at,
                      LoadedKeys& loaded) {
   // Copies: whatever is stored might otherwise change them.
-  const ForwardScratch scratch = tile.scratch;
-  const int64_t v_dim = tile.shape->v_dim;
+  const ScoreScratch scratch = tile.scratch;
+  const int64_t v_dim = tile.params->v_dim;
   const KvRows& rows = tile.keys;
   const int64_t count = at.step.size();
   loaded.absent = at.absent;
@@ -246,7 +244,7 @@ inline void LoadKeys(const ForwardTile& tile, const KeyAddresses& at,
     float* const value = shared ? key : scratch.staging;
     if (!shared) LoadOne(rows.value, at.value, j, count, value);
     greatest = GreatestPattern(value, v_dim, greatest);
-    PackValues(value, v_dim, j, scratch.value_keys, scratch.values);
+    PackValues(value, v_dim, j, loaded.values);
   }
   loaded.finite = IsFinite(greatest);
 }

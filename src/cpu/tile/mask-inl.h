@@ -83,10 +83,10 @@ struct Visible {
 
 // Fills [32 keys, lane] for the keys `cols` and the rows of one panel. `exists`
 // is null or has a bit for every key from cols.first on.
-inline Visible FillVisible(const ForwardTile& tile, const QueryRow* query_rows,
+inline Visible FillVisible(const ScoreTile& tile, const QueryRow* query_rows,
                            int64_t count, Range cols, const uint32_t* exists,
                            uint32_t* words) {
-  const ForwardParams& shape = *tile.shape;
+  const ScoreParams& params = *tile.params;
   Visible visible;
   for (int64_t col = cols.first; col < cols.last; col += 32) {
     const int64_t left = std::min<int64_t>(32, cols.last - col);
@@ -95,9 +95,9 @@ inline Visible FillVisible(const ForwardTile& tile, const QueryRow* query_rows,
     for (int64_t r = 0; r < count; ++r) {
       uint32_t bits = BandBits(tile.band, query_rows[r].position, col) & whole;
       if (exists != nullptr) bits &= exists[(col - cols.first) / 32];
-      if (shape.masked && bits != 0) {
-        bits &= ZeroBits(query_rows[r].mask + col * shape.mask_step,
-                         shape.mask_step, left);
+      if (params.masked && bits != 0) {
+        bits &= ZeroBits(query_rows[r].mask + col * params.mask_step,
+                         params.mask_step, left);
       }
       visible.any |= bits != 0;
       visible.all &= bits == whole;
@@ -109,15 +109,15 @@ inline Visible FillVisible(const ForwardTile& tile, const QueryRow* query_rows,
   return visible;
 }
 
-inline void FillKept(const ForwardTile& tile, const QueryRow* query_rows,
+inline void FillKept(const ScoreTile& tile, const QueryRow* query_rows,
                      int64_t count, Range cols, uint32_t* words) {
-  const ForwardParams& shape = *tile.shape;
+  const ScoreParams& params = *tile.params;
   for (int64_t col = cols.first; col < cols.last; col += 32) {
     const int64_t left = std::min<int64_t>(32, cols.last - col);
     uint32_t* const row = words + (col - cols.first) / 32 * Width();
     for (int64_t r = 0; r < count; ++r) {
-      row[r] = BitsAt(shape.keep, query_rows[r].keep + col * shape.keep_step,
-                      shape.keep_step, left);
+      row[r] = BitsAt(params.keep, query_rows[r].keep + col * params.keep_step,
+                      params.keep_step, left);
     }
     for (int64_t r = count; r < Width(); ++r) row[r] = 0;
   }

@@ -30,29 +30,32 @@ namespace flashacl::cpu::HWY_NAMESPACE {
 // The rows of the panel that begins with row `first`, before any key. A sink is
 // a key whose value is zero: where the row starts.
 inline void StartRows(const ForwardTile& tile, int64_t first) {
-  const ForwardScratch& scratch = tile.scratch;
   for (int64_t r = first; r < first + Width(); ++r) {
-    const QueryRow& query_row = scratch.query_rows[std::min(r, tile.rows - 1)];
+    const QueryRow& query_row =
+        tile.scratch.query_rows[std::min(r, tile.rows - 1)];
     const bool none = query_row.sink == kMinusInfinity;
-    scratch.max[r] = query_row.sink;
+    tile.forward.max[r] = query_row.sink;
     // Of a sink that is no number the row becomes NaN, as of any such score.
-    scratch.sum[r] = none ? 0.0f : std::isfinite(query_row.sink) ? 1.0f : NAN;
+    tile.forward.sum[r] = none                            ? 0.0f
+                          : std::isfinite(query_row.sink) ? 1.0f
+                                                          : NAN;
   }
 }
 
 // Where a finished row's numbers go.
 inline void StoreRowResult(const ForwardTile& tile, const QueryRow& query_row,
                            float max, float sum) {
-  const ForwardParams& shape = *tile.shape;
   if (sum == 0) {
     // The row has seen nothing, or only scores of -inf.
-    max = shape.unseen_max;
-    sum = shape.unseen_sum;
+    max = tile.forward_params->unseen_max;
+    sum = tile.forward_params->unseen_sum;
   }
   if (tile.columns == 0) max = sum = 0;
-  for (int64_t n = 0; n < shape.result_lanes; ++n) {
-    if (query_row.max != nullptr) query_row.max[n * shape.result_step] = max;
-    if (query_row.sum != nullptr) query_row.sum[n * shape.result_step] = sum;
+  for (int64_t n = 0; n < tile.forward_params->result_copies; ++n) {
+    if (query_row.max != nullptr)
+      query_row.max[n * tile.forward_params->result_step] = max;
+    if (query_row.sum != nullptr)
+      query_row.sum[n * tile.forward_params->result_step] = sum;
   }
 }
 
@@ -74,21 +77,20 @@ inline void Encode(const OutQuantParams& quant, int64_t head, int64_t channels,
 // What out is multiplied by at the end: 1 / (sum * keep_probability), and 0
 // where nothing was seen.
 HWY_INLINE float InvSumOf(const ForwardTile& tile, float sum) {
-  return sum == 0 ? 0.0f : 1.0f / (sum * tile.shape->keep_probability);
+  return sum == 0 ? 0.0f : 1.0f / (sum * tile.params->keep_probability);
 }
 
 // A finished row, as the caller has it.
 inline void StoreOut(const ForwardTile& tile, const QueryRow& query_row,
                      float* HWY_RESTRICT row) {
-  const ForwardParams& shape = *tile.shape;
   if (tile.quant != nullptr)
-    Encode(*tile.quant, query_row.head, shape.v_dim, row);
-  StoreRow(shape.out, row, shape.v_dim, query_row.out);
+    Encode(*tile.quant, query_row.head, tile.params->v_dim, row);
+  StoreRow(tile.forward_params->out, row, tile.params->v_dim, query_row.out);
 }
 
 // Whether rows go from registers to their place.
 inline bool StoresDirectly(const ForwardTile& tile) {
-  const ElementFormat& out = tile.shape->out;
+  const ElementFormat& out = tile.forward_params->out;
   return tile.split_out == nullptr && tile.quant == nullptr && out.step == 1 &&
          (out.dtype == DType::kF32 || out.dtype == DType::kF16 ||
           out.dtype == DType::kBf16);
@@ -152,7 +154,8 @@ HWY_INLINE void StoreRows(const float* HWY_RESTRICT panel, int64_t v_dim,
 // The lines that the results of a panel go to will be needed.
 inline void PrefetchResults(const ForwardTile& tile, int64_t first,
                             PrefetchQueue& prefetch) {
-  const int64_t bytes = tile.shape->v_dim * tile.shape->out.element_bytes;
+  const int64_t bytes =
+      tile.params->v_dim * tile.forward_params->out.element_bytes;
   const int64_t last = std::min<int64_t>(first + Width(), tile.rows);
   for (int64_t r = first; r < last; ++r) {
     prefetch.Add(tile.scratch.query_rows[r].out, bytes);
@@ -161,23 +164,21 @@ inline void PrefetchResults(const ForwardTile& tile, int64_t first,
 
 // Rows first to first + 3 from their panel to where they belong.
 inline void StoreFour(const ForwardTile& tile, int64_t first) {
-  const ForwardParams& shape = *tile.shape;
-  const ForwardScratch& scratch = tile.scratch;
-  const int64_t v_dim = shape.v_dim;
+  const int64_t v_dim = tile.params->v_dim;
   const int64_t panel = first / Width() * Width();
   const float* const from =
-      scratch.out + panel * BlockEnd(v_dim) + (first - panel);
+      tile.forward.out + panel * BlockEnd(v_dim) + (first - panel);
   const int64_t count = std::min<int64_t>(4, tile.rows - first);
-  const QueryRow* const query_rows = scratch.query_rows + first;
+  const QueryRow* const query_rows = tile.scratch.query_rows + first;
   HWY_ALIGN float inv_sum[4];
   for (int64_t r = 0; r < 4; ++r) {
     inv_sum[r] = tile.split_out == nullptr
-                     ? InvSumOf(tile, scratch.sum[first + r])
+                     ? InvSumOf(tile, tile.forward.sum[first + r])
                      : 1.0f;
   }
   const QuadFactor factor{hn::Load(kQ, inv_sum)};
   if (StoresDirectly(tile)) {
-    switch (shape.out.dtype) {
+    switch (tile.forward_params->out.dtype) {
       case DType::kF32:
         return StoreRows<DType::kF32>(from, v_dim, factor, query_rows, count);
       case DType::kF16:
@@ -186,38 +187,37 @@ inline void StoreFour(const ForwardTile& tile, int64_t first) {
         return StoreRows<DType::kBf16>(from, v_dim, factor, query_rows, count);
     }
   }
-  const FourRows staging{scratch.staging, scratch.staging_stride};
+  const FourRows staging{tile.scratch.staging, tile.scratch.staging_stride};
   PanelToRows(from, v_dim, factor, [&](int64_t k, const Quads& quads) HWY_ATTR {
     staging.Store(quads, k);
   });
   for (int64_t r = 0; r < count; ++r) {
-    float* const row = scratch.staging + r * scratch.staging_stride;
+    float* const row = tile.scratch.staging + r * tile.scratch.staging_stride;
     if (tile.split_out == nullptr) {
       StoreOut(tile, query_rows[r], row);
     } else {
       float* const to = tile.split_out + (first + r) * (v_dim + 2);
       std::copy_n(row, v_dim, to);
-      to[v_dim] = scratch.max[first + r];
-      to[v_dim + 1] = scratch.sum[first + r];
+      to[v_dim] = tile.forward.max[first + r];
+      to[v_dim + 1] = tile.forward.sum[first + r];
     }
   }
 }
 
 inline void StorePanel(const ForwardTile& tile, int64_t first) {
-  const ForwardScratch& scratch = tile.scratch;
   const int64_t last = std::min<int64_t>(first + Width(), tile.rows);
   for (int64_t row = first; row < last; row += 4) StoreFour(tile, row);
   if (tile.split_out != nullptr) return;
   for (int64_t row = first; row < last; ++row) {
-    StoreRowResult(tile, scratch.query_rows[row], scratch.max[row],
-                   scratch.sum[row]);
+    StoreRowResult(tile, tile.scratch.query_rows[row], tile.forward.max[row],
+                   tile.forward.sum[row]);
   }
 }
 
 // Merges the parts of every row in order and stores the results:
 //   max = greatest max, sum = sum of sums * exp(max_part - max), out likewise.
 inline void CombineSplits(const ForwardTile& tile, int64_t num_splits) {
-  const int64_t v_dim = tile.shape->v_dim;
+  const int64_t v_dim = tile.params->v_dim;
   const int64_t split_floats = tile.rows * (v_dim + 2);
   float* const out = tile.scratch.staging;
   for (int64_t row = 0; row < tile.rows; ++row) {

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is added to the scores of a panel: a tensor's elements, or slopes times
-// distances.
+// The scores of a panel: products of queries with keys, what is added to them
+// (a tensor's elements, or slopes times distances), and -inf where a row does
+// not see the key.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
 #include "cpu/tile/attention_params.h"
+#include "cpu/tuning.h"
 
 #if defined(FLASHACL_CPU_TILE_SCORE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FLASHACL_CPU_TILE_SCORE_INL_H_
@@ -14,7 +17,12 @@
 #define FLASHACL_CPU_TILE_SCORE_INL_H_
 #endif
 
+#include "cpu/tile/keys-inl.h"
 #include "cpu/tile/load-inl.h"
+#include "cpu/tile/mask-inl.h"
+#include "cpu/tile/matmul-inl.h"
+#include "cpu/tile/prefetch-inl.h"
+#include "cpu/tile/softmax-inl.h"
 #include "cpu/tile/transpose-inl.h"
 #include "cpu/tile/vector-inl.h"
 
@@ -22,21 +30,21 @@ HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
 // score = (score + bias) * factor for the keys `cols` and the rows of a panel.
-inline void AddBias(const ForwardTile& tile, const QueryRow* query_rows,
+inline void AddBias(const ScoreTile& tile, const QueryRow* query_rows,
                     int64_t count, Range cols, float factor,
                     float* HWY_RESTRICT scores) {
-  const ForwardParams& shape = *tile.shape;
+  const ScoreParams& params = *tile.params;
   const int64_t stride = tile.scratch.staging_stride;
   float* const staging = tile.scratch.staging;
   const int64_t offset =
-      cols.first * shape.bias.step * shape.bias.element_bytes;
+      cols.first * params.bias.step * params.bias.element_bytes;
   for (int64_t first = 0; first < count; first += 4) {
     for (int64_t r = 0; r < 4; ++r) {
       // Lanes without a row repeat the last: what they get is never used.
       const QueryRow& query_row = query_rows[std::min(first + r, count - 1)];
       const int64_t last =
-          std::min(cols.last, query_row.position + shape.bias_reach);
-      LoadRow(shape.bias, query_row.bias + offset, last - cols.first,
+          std::min(cols.last, query_row.position + params.bias_reach);
+      LoadRow(params.bias, query_row.bias + offset, last - cols.first,
               staging + r * stride);
     }
     AddRowsToPanel({staging, stride}, cols.size(), factor, scores + first);
@@ -44,7 +52,7 @@ inline void AddBias(const ForwardTile& tile, const QueryRow* query_rows,
 }
 
 // score -= slope * |distance|, or slope * sqrt(|distance|).
-inline void AddAlibi(const ForwardTile& tile, const QueryRow* query_rows,
+inline void AddAlibi(const ScoreTile& tile, const QueryRow* query_rows,
                      int64_t count, Range cols, float* HWY_RESTRICT scores) {
   HWY_ALIGN float slope[Width()];
   HWY_ALIGN float start[Width()];
@@ -54,7 +62,7 @@ inline void AddAlibi(const ForwardTile& tile, const QueryRow* query_rows,
     start[r] =
         static_cast<float>(cols.first - query_row.position + tile.alibi_start);
   }
-  const bool root = tile.shape->alibi_root;
+  const bool root = tile.params->alibi_root;
   for (ptrdiff_t half = 0; half < Width(); half += Lanes()) {
     const Vector factor = hn::Load(kF, slope + half);
     Vector distance = hn::Load(kF, start + half);
@@ -66,6 +74,132 @@ inline void AddAlibi(const ForwardTile& tile, const QueryRow* query_rows,
       distance = hn::Add(distance, hn::Set(kF, 1.0f));
     }
   }
+}
+
+// Scores of kRows keys: the sums over a part of the channels, added to those of
+// the parts before. After the last part they are multiplied by `factor`, and
+// `block_max` is raised to the greatest.
+template <int kRows>
+HWY_NOINLINE void ScoreBlock(const float* HWY_RESTRICT keys, int64_t stride,
+                             const float* HWY_RESTRICT query, Range depth,
+                             const float* factor, float* HWY_RESTRICT scores,
+                             PanelPair& block_max) {
+  Sums<kRows> sums;
+  if (depth.first == 0) {
+    sums.Clear();
+  } else {
+    sums.Load(scores);
+  }
+  AddRows(keys + depth.first, stride, query + depth.first * Width(),
+          depth.size(), sums);
+  if (factor != nullptr) {
+    const Vector scale = hn::Set(kF, *factor);
+    sums.Scale(scale, scale);
+    Vector low = block_max.low, high = block_max.high;
+    HWY_UNROLL_ALL
+    for (int r = 0; r < kRows; ++r) {
+      low = hn::Max(sums.at[r][0], low);
+      high = hn::Max(sums.at[r][1], high);
+    }
+    block_max = {low, high};
+  }
+  sums.Store(scores);
+}
+
+// One panel of rows of a tile: its queries, and where its scores go.
+struct Panel {
+  const float* query;  // [channel, lane]
+  float* scores;       // [key, lane]
+  const QueryRow* query_rows;
+  int64_t count;  // rows in it
+};
+
+// The panel that begins with row `first`.
+HWY_INLINE Panel PanelOf(const ScoreTile& tile, int64_t first, float* scores) {
+  return {tile.scratch.query + first * tile.params->score_dim(), scores,
+          tile.scratch.query_rows + first,
+          std::min<int64_t>(Width(), tile.rows - first)};
+}
+
+// Scores of the keys `local` of this step; returns the greatest.
+inline PanelPair ScoreKeys(const ScoreTile& tile, const Panel& panel,
+                           Range local, float factor, PrefetchQueue& prefetch) {
+  const ScoreScratch& scratch = tile.scratch;
+  const int64_t channels = tile.params->score_dim();
+  PanelPair block_max = PanelPair::Of(kMinusInfinity);
+  // Also without channels: then every score is 0.
+  for (int64_t d = 0; d == 0 || d < channels; d += kDepth) {
+    const Range depth{d, std::min(d + kDepth, channels)};
+    const float* const last = depth.last == channels ? &factor : nullptr;
+    ForBlocks(local.size(), [&](int64_t j, auto size) HWY_ATTR {
+      ScoreBlock<size()>(scratch.keys + (local.first + j) * scratch.key_stride,
+                         scratch.key_stride, panel.query, depth, last,
+                         panel.scores + j * Width(), block_max);
+      prefetch.Issue();
+    });
+  }
+  const bool exact = BlockEnd(local.size()) == local.size();
+  return exact ? block_max : BlockMax(panel.scores, local.size());
+}
+
+// The keys of `cols` that some row of the panel may see, by its band alone.
+inline Range SeenBy(const Band& band, const Panel& panel, Range cols) {
+  const int64_t first = panel.query_rows[0].position;
+  const int64_t last = panel.query_rows[panel.count - 1].position;
+  if (band.upper < band.lower) {
+    return {cols.first, std::min(cols.last, band.prefix)};
+  }
+  const int64_t low =
+      band.prefix > cols.first ? cols.first : first + band.lower;
+  const int64_t high = std::max(band.prefix, last + band.upper + 1);
+  return {std::max(cols.first, low), std::min(cols.last, high)};
+}
+
+// What a step of a panel's scores turned out to be.
+struct Scored {
+  Range cols;           // the keys they are of; empty if no row sees any
+  bool all = false;     // every row sees all of these
+  PanelPair block_max;  // the greatest that rows see
+};
+
+// The scores of one step of one panel, -inf where a row does not see the key.
+inline Scored ScorePanel(const ScoreTile& tile, const LoadedKeys& loaded,
+                         Range step, const Panel& panel,
+                         PrefetchQueue& prefetch) {
+  const ScoreParams& params = *tile.params;
+  const ScoreScratch& scratch = tile.scratch;
+  const Range rows{panel.query_rows[0].position,
+                   panel.query_rows[panel.count - 1].position + 1};
+  const Scored none{Range{}, false, PanelPair::Of(kMinusInfinity)};
+  const Range cols = SeenBy(tile.band, panel, step);
+  if (cols.empty()) return none;
+  const TileKind kind = tile.band.Classify(rows, cols);
+  if (kind == TileKind::kEmpty) return none;
+  const Range local{cols.first - step.first, cols.last - step.first};
+
+  Visible visible{true, true};
+  if (kind == TileKind::kPartial || params.masked || loaded.absent) {
+    visible = FillVisible(tile, panel.query_rows, panel.count, cols,
+                          loaded.ExistsFrom(local.first), scratch.visible);
+    if (!visible.any) return none;
+  }
+
+  const bool late_scale = params.biased && params.bias_before_scale;
+  PanelPair block_max =
+      ScoreKeys(tile, panel, local, late_scale ? 1.0f : params.scale, prefetch);
+  if (params.biased) {
+    AddBias(tile, panel.query_rows, panel.count, cols,
+            late_scale ? params.scale : 1.0f, panel.scores);
+  }
+  if (params.alibi) {
+    AddAlibi(tile, panel.query_rows, panel.count, cols, panel.scores);
+  }
+  if (!visible.all) {
+    block_max = HideScores(panel.scores, scratch.visible, local.size());
+  } else if (params.biased || params.alibi) {
+    block_max = BlockMax(panel.scores, local.size());
+  }
+  return {cols, visible.all, block_max};
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

@@ -38,13 +38,13 @@ HWY_NOINLINE void ListedOutBlock(const float* HWY_RESTRICT values,
 
 // The rows of one panel take in the `count` keys that are loaded.
 inline void AttendListedKeys(const TopKTile& topk, int64_t count,
-                             const Panel& panel, PrefetchQueue& prefetch) {
+                             const OutPanel& panel, PrefetchQueue& prefetch) {
   const ForwardTile& tile = topk.tile;
-  float* const scores = tile.scratch.scores;
+  float* const scores = tile.forward.scores;
   const PanelPair block_max =
-      ScoreKeys(tile, panel, {0, count}, tile.shape->scale, prefetch);
+      ScoreKeys(tile, panel, {0, count}, tile.params->scale, prefetch);
   const PanelPair rescale = panel.state.OnlineSoftmax(scores, count, block_max);
-  ForBlocks(tile.shape->v_dim, [&](int64_t d, auto size) HWY_ATTR {
+  ForBlocks(tile.params->v_dim, [&](int64_t d, auto size) HWY_ATTR {
     prefetch.Issue();
     ListedOutBlock<size()>(topk.scratch.values + d, topk.scratch.value_stride,
                            scores, count, rescale, panel.out + d * Width());
@@ -55,30 +55,29 @@ inline void AttendListedKeys(const TopKTile& topk, int64_t count,
 // the next step are asked for while this one is computed.
 inline void AttendTopK(const TopKTile& topk) {
   const ForwardTile& tile = topk.tile;
-  const ForwardScratch& scratch = tile.scratch;
-  const int64_t step = tile.shape->column_step;
+  const ScoreScratch& scratch = tile.scratch;
+  const int64_t step = tile.forward_params->step_keys;
   const ListedKeys keys{&tile.keys, topk.scratch.columns, tile.cols.size(),
                         step};
   const KvBuffers buffers{scratch.keys, scratch.key_stride, topk.scratch.values,
                           topk.scratch.value_stride};
   const int64_t panels = (tile.rows + Width() - 1) / Width();
   const int64_t blocks =
-      panels * BlocksOf(step, tile.shape->qk_dim + tile.shape->rope_dim,
-                        tile.shape->v_dim);
+      panels * BlocksOf(step, tile.params->score_dim(), tile.params->v_dim);
   KeyAddresses at[2];
   PrefetchQueue prefetch;
   keys.Locate(0, at[0]);
   for (int64_t p = 0; p < panels; ++p) {
     LoadQueries(tile, p * Width());
     StartRows(tile, p * Width());
-    ClearOut(tile, PanelOf(tile, p * Width()));
+    ClearOut(tile, OutPanelOf(tile, p * Width()));
   }
   for (int n = 0; !at[n].step.empty(); n ^= 1) {
     keys.Load(at[n], buffers);
     keys.Locate(at[n].step.last, at[n ^ 1]);
     keys.Expect(at[n ^ 1], blocks, prefetch);
     for (int64_t p = 0; p < panels; ++p) {
-      AttendListedKeys(topk, at[n].step.size(), PanelOf(tile, p * Width()),
+      AttendListedKeys(topk, at[n].step.size(), OutPanelOf(tile, p * Width()),
                        prefetch);
     }
   }

@@ -78,7 +78,8 @@ TopKTile PreparedTopKForward::Launch::TileOf(int64_t number,
                  .num_splits = num_splits};
   TopKTile topk = prepared.workspace_.Tile(memory, worker);
   ForwardTile& tile = topk.tile;
-  tile = operands.TileOf(cut, ForwardScratch(tile.scratch));
+  tile = operands.TileOf(cut, ScoreScratch(tile.scratch),
+                         ForwardScratch(tile.forward));
   if (tile.keys.ValuesAreKeys()) {
     tile.keys.value.base = nullptr;
     topk.UseKeysAsValues();

@@ -63,7 +63,7 @@ TopKForwardWorkspace ReserveTopKForward(const AttentionProblem& problem,
   const int64_t rows = RoundUp(shape.rows, kWidestPanel);
   const int64_t columns = shape.cols + kColumnUnit;
   const int64_t outs = RoundUp(problem.v_dim, 4) + 8;
-  ForwardScratch sizes{};
+  ScoreScratch sizes{};
   sizes.key_stride = RowStride(std::max(channels, problem.v_dim));
   sizes.staging_stride =
       RowStride(std::max(channels, problem.v_dim) + kWidestPanel);
@@ -72,21 +72,23 @@ TopKForwardWorkspace ReserveTopKForward(const AttentionProblem& problem,
       problem.kv.value_is_key ? 0 : RowStride(problem.v_dim);
   // Blocks of four channels pass the end of the last panel by up to three.
   const int64_t past = 4 * kWidestPanel;
+  using S = ScoreScratch;
   using F = ForwardScratch;
   using L = TopKForwardScratch;
-  ScratchLayout<F> scratch(sizes, workers);
+  ScratchLayout<S> score(sizes, workers);
+  ScratchLayout<F> forward({}, workers);
   ScratchLayout<L> lists(list_sizes, workers);
-  scratch.Add("queries", {&F::query}, rows * channels + past, layout);
-  scratch.Add("outputs", {&F::out}, rows * outs + past, layout);
-  scratch.Add("row max and row sum", {&F::max, &F::sum}, rows, layout);
-  scratch.Add("keys", {&F::keys}, columns * sizes.key_stride, layout);
+  score.Add("queries", {&S::query}, rows * channels + past, layout);
+  forward.Add("outputs", {&F::out}, rows * outs + past, layout);
+  forward.Add("row max and row sum", {&F::max, &F::sum}, rows, layout);
+  score.Add("keys", {&S::keys}, columns * sizes.key_stride, layout);
   lists.Add("values", {&L::values}, columns * list_sizes.value_stride, layout);
-  scratch.Add("scores", {&F::scores}, columns * kWidestPanel, layout);
-  scratch.Add("rows between layouts", {&F::staging}, 4 * sizes.staging_stride,
+  forward.Add("scores", {&F::scores}, columns * kWidestPanel, layout);
+  score.Add("rows between layouts", {&S::staging}, 4 * sizes.staging_stride,
+            layout);
+  forward.Add("channel factors", {&F::quant}, 2 * (channels + problem.v_dim),
               layout);
-  scratch.Add("channel factors", {&F::quant}, 2 * (channels + problem.v_dim),
-              layout);
-  scratch.Add("rows", {&F::query_rows}, rows, layout);
+  score.Add("rows", {&S::query_rows}, rows, layout);
   lists.Add("columns", {&L::columns}, shape.split_keys, layout);
   const int64_t num_splits = CeilDiv(MaxListedKeys(problem), shape.split_keys);
   const int64_t split_rows =
@@ -94,12 +96,13 @@ TopKForwardWorkspace ReserveTopKForward(const AttentionProblem& problem,
                      : 0;
   const Region<float> splits =
       layout.Reserve<float>("splits", split_rows * (problem.v_dim + 2));
-  return {std::move(scratch), std::move(lists), splits};
+  return {std::move(score), std::move(forward), std::move(lists), splits};
 }
 
 TopKTile TopKForwardWorkspace::Tile(std::byte* memory, int64_t worker) const {
   TopKTile topk;
-  topk.tile.scratch = scratch.At(memory, worker);
+  topk.tile.scratch = score.At(memory, worker);
+  topk.tile.forward = forward.At(memory, worker);
   topk.scratch = lists.At(memory, worker);
   if (topk.scratch.value_stride == 0) topk.UseKeysAsValues();
   return topk;

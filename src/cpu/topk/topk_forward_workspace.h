@@ -25,7 +25,8 @@ TileShape TopKTileShape(const AttentionProblem& problem,
 int64_t RowStride(int64_t channels);
 
 struct TopKForwardWorkspace {
-  ScratchLayout<ForwardScratch> scratch;
+  ScratchLayout<ScoreScratch> score;
+  ScratchLayout<ForwardScratch> forward;
   ScratchLayout<TopKForwardScratch> lists;
   Region<float> splits;
 

@@ -41,7 +41,7 @@ std::vector<Piece> Touched(const AttentionProblem& p, const TileShape& shape,
   const int64_t rows = RoundUp(shape.rows, 32);
   const int64_t cols = shape.cols;
   const int64_t keys = cols + 7;  // blocks pass the last
-  const ForwardScratch& scores = tile.scores.scratch;
+  const ScoreScratch& scores = tile.scores.scratch;
   const BackwardScratch& grad = tile.scratch;
   std::vector<Piece> pieces;
   const auto add = [&](const char* name, const auto* at, int64_t count) {

@@ -13,7 +13,7 @@ namespace flashacl::cpu {
 namespace {
 
 TEST(DecodeTargets, HaveCodeOfTheirOwn) {
-  std::set<void (*)(const ForwardTile*, int64_t)> codes;
+  std::set<decltype(DecodeKernels::attend)> codes;
   const auto targets = testing::TargetsHere(DecodeTargets());
   for (const int64_t target : targets) {
     const testing::OnTarget on(target);

@@ -44,31 +44,34 @@ TEST(DecodeScratch, TilesHaveAllRowsOfASequence) {
 // workers share nothing.
 TEST(DecodeScratch, OnlyTilesOfOneWorkerShare) {
   WorkspaceLayout layout;
-  const ForwardWorkspace workspace =
+  const DecodeWorkspace workspace =
       ReserveDecode(ProblemOf("fwd f16 h=32/8 d=128 q=8x1 k=8x8192"), 0,
                     {.workers = 2, .tiles_per_worker = 8}, layout);
-  const auto& scratch = workspace.scratch;
+  const auto& scratch = workspace.score;
+  const auto& forward = workspace.forward;
   ASSERT_EQ(scratch.count(), 16);
   const testing::FencedBytes memory(
       RoundUp(layout.bytes(), WorkspaceLayout::kAlignmentBytes));
   for (int64_t a = 0; a < scratch.count(); ++a) {
     for (int64_t b = 0; b < a; ++b) {
-      const ForwardScratch one = scratch.At(memory.data(), a);
-      const ForwardScratch other = scratch.At(memory.data(), b);
+      const ScoreScratch one = scratch.At(memory.data(), a);
+      const ScoreScratch other = scratch.At(memory.data(), b);
       const bool same = a / 8 == b / 8;
       EXPECT_EQ(one.keys == other.keys, same) << a << " " << b;
       EXPECT_EQ(one.staging == other.staging, same) << a << " " << b;
       EXPECT_EQ(one.visible == other.visible, same) << a << " " << b;
       EXPECT_EQ(one.kept == other.kept, same) << a << " " << b;
       EXPECT_NE(one.query, other.query);
-      EXPECT_NE(one.out, other.out);
-      EXPECT_NE(one.scores, other.scores);
-      EXPECT_NE(one.max, other.max);
+      const ForwardScratch mine = forward.At(memory.data(), a);
+      const ForwardScratch theirs = forward.At(memory.data(), b);
+      EXPECT_NE(mine.out, theirs.out);
+      EXPECT_NE(mine.scores, theirs.scores);
+      EXPECT_NE(mine.max, theirs.max);
       EXPECT_NE(one.query_rows, other.query_rows);
     }
   }
   // The rows of the last worker, and the zeros behind them, end in time.
-  const ForwardScratch last = scratch.At(memory.data(), 15);
+  const ScoreScratch last = scratch.At(memory.data(), 15);
   const float* const first = scratch.At(memory.data(), 0).keys;
   EXPECT_EQ(last.keys - first, (kDecodeColumns + 1) * last.key_stride);
 }

@@ -41,20 +41,23 @@ void LaunchTileByTile(const AttentionProblem& problem,
   const ForwardOperands run(problem, bindings, shape.cols);
   run.ClearUnownedRows();
   const Schedule schedule = run.BuildSchedule(shape);
-  const ForwardWorkspace workspace =
+  const TiledWorkspace workspace =
       ReserveForward(problem, shape, schedule.split_rows(), 1, layout);
   std::vector<FencedBytes> memory;
   const auto allocate = [&](int64_t bytes) {
     return memory.emplace_back(bytes).data();
   };
-  const ForwardScratch scratch = workspace.scratch.Apart(allocate);
+  const ScoreScratch score = workspace.score.Apart(allocate);
+  const ForwardScratch forward = workspace.forward.Apart(allocate);
+  const TiledScratch tiled = workspace.tiled.Apart(allocate);
+  const PackedValues values{tiled.values, tiled.value_keys};
   const FencedBytes splits(workspace.splits.count * 4);
   const ForwardKernels kernels = Forward();
   const auto tile_of = [&](int64_t n) {
-    return run.TileOf(schedule, n, scratch, splits.as<float>());
+    return run.TileOf(schedule, n, {score, forward, splits.as<float>()});
   };
   for (int64_t n = 0; n < schedule.count(); ++n) {
-    kernels.attend(tile_of(n), nullptr);
+    kernels.attend(tile_of(n), values, nullptr);
   }
   for (int64_t n = 0; n < schedule.count(); ++n) {
     const Tile cut = schedule.At(n);

@@ -125,13 +125,13 @@ class Piece : public ::testing::TestWithParam<int64_t> {
 };
 
 TEST(ForwardTargets, HaveCodeOfTheirOwn) {
-  std::set<void (*)(const ForwardTile&, const ForwardTile*)> attends;
-  std::set<void (*)(const ForwardTile&, int64_t)> merges;
+  std::set<decltype(ForwardKernels::attend)> attends;
+  std::set<decltype(ForwardKernels::combine)> combines;
   for (const int64_t target : Targets()) {
     const OnTarget on(target);
     EXPECT_TRUE(attends.insert(Forward().attend).second)
         << hwy::TargetName(target);
-    EXPECT_TRUE(merges.insert(Forward().combine).second)
+    EXPECT_TRUE(combines.insert(Forward().combine).second)
         << hwy::TargetName(target);
   }
   EXPECT_FALSE(attends.empty());

@@ -43,13 +43,14 @@ TileShape SmallTiles(Random& random) {
 struct RunScratch {
   std::vector<QueryRow> query_rows;
   std::vector<float> quant;
-  ForwardScratch scratch{};
+  ScoreScratch score{};
+  ForwardScratch forward{};
 
   explicit RunScratch(const AttentionProblem& problem)
       : query_rows(64),
         quant(static_cast<size_t>(2 * problem.qk_dim + 2 * problem.v_dim)) {
-    scratch.query_rows = query_rows.data();
-    scratch.quant = quant.data();
+    score.query_rows = query_rows.data();
+    forward.quant = quant.data();
   }
 };
 
@@ -104,8 +105,10 @@ struct Checked {
     }
   }
 
-  void ExpectLane(const QueryRow& query_row, int64_t i, int64_t head) const {
-    const ForwardParams& shape = *tile.shape;
+  void ExpectQueryRow(const QueryRow& query_row, int64_t i,
+                      int64_t head) const {
+    const ScoreParams& params = *tile.params;
+    const ForwardParams& forward = *tile.forward_params;
     EXPECT_EQ(query_row.position, i);
     EXPECT_EQ(query_row.head, head);
     EXPECT_EQ(query_row.query, RowAt(Slot::kQuery, i, head));
@@ -114,26 +117,26 @@ struct Checked {
     }
     EXPECT_EQ(query_row.out, RowAt(Slot::kOut, i, head));
     const int64_t columns = extent().columns();
-    ExpectCells({Slot::kMask, query_row.mask, shape.mask_step, columns}, i,
+    ExpectCells({Slot::kMask, query_row.mask, params.mask_step, columns}, i,
                 head);
-    if (shape.alibi) {
+    if (params.alibi) {
       EXPECT_EQ(query_row.bias, nullptr);
       const int64_t at = problem()[Slot::kBias].At(cut.sequence, head);
       EXPECT_EQ(double{query_row.slope}, small.Get(Slot::kBias, at));
     } else {
-      const int64_t step = shape.bias.step * shape.bias.element_bytes;
+      const int64_t step = params.bias.step * params.bias.element_bytes;
       ExpectCells({Slot::kBias, query_row.bias, step, columns}, i, head);
     }
-    ExpectCells({Slot::kRowMax, query_row.max, shape.result_step * 4,
-                 shape.result_lanes},
+    ExpectCells({Slot::kRowMax, query_row.max, forward.result_step * 4,
+                 forward.result_copies},
                 i, head);
-    ExpectCells({Slot::kRowSum, query_row.sum, shape.result_step * 4,
-                 shape.result_lanes},
+    ExpectCells({Slot::kRowSum, query_row.sum, forward.result_step * 4,
+                 forward.result_copies},
                 i, head);
-    if (shape.dropped) {
+    if (params.dropped) {
       const GridPlane plane = PlaneOf(Slot::kKeep, head);
       for (int64_t j = 0; j < columns; ++j) {
-        EXPECT_EQ(query_row.keep + j * shape.keep_step, plane.At(i, j));
+        EXPECT_EQ(query_row.keep + j * params.keep_step, plane.At(i, j));
       }
     }
     double sink = -std::numeric_limits<double>::infinity();
@@ -161,8 +164,8 @@ struct Checked {
     ASSERT_EQ(tile.rows, cut.rows.size());
     for (int64_t n = 0; n < tile.rows; ++n) {
       const int64_t packed = cut.rows.first + n;
-      ExpectLane(tile.scratch.query_rows[n], packed / group,
-                 cut.kv_head * group + packed % group);
+      ExpectQueryRow(tile.scratch.query_rows[n], packed / group,
+                     cut.kv_head * group + packed % group);
     }
     EXPECT_EQ(tile.cols, cut.cols);
     EXPECT_EQ(tile.columns, extent().columns());
@@ -194,7 +197,7 @@ TEST(ForwardOperands, TilesPointWhereSpecsSay) {
         RunScratch room(p);
         for (int64_t n = 0; n < schedule.count(); ++n) {
           const Tile cut = schedule.At(n);
-          const ForwardTile tile = run.TileOf(cut, room.scratch);
+          const ForwardTile tile = run.TileOf(cut, room.score, room.forward);
           Checked{small, run.sequences(), cut, tile}.ExpectRight();
         }
       });
@@ -214,7 +217,8 @@ TEST(ForwardOperands, OutputFactorsAreTheHeads) {
         const Schedule schedule = run.BuildSchedule({});
         if (schedule.count() == 0) return;
         RunScratch room(p);
-        const ForwardTile tile = run.TileOf(schedule.At(0), room.scratch);
+        const ForwardTile tile =
+            run.TileOf(schedule.At(0), room.score, room.forward);
         ASSERT_NE(tile.quant, nullptr);
         const OutQuantParams& quant = *tile.quant;
         const auto check = [&](Slot slot, const std::byte* base,

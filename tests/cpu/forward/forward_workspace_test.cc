@@ -65,13 +65,16 @@ struct Reserved {
   WorkspaceLayout layout;
   TileShape shape;
   Schedule schedule;
-  ForwardWorkspace workspace;
+  TiledWorkspace workspace;
 };
 
 // What a kernel touches of a worker's scratch.
-std::vector<Piece> Touched(const Reserved& reserved,
-                           const ForwardScratch& scratch,
-                           const Machine& machine) {
+std::vector<Piece> Touched(const Reserved& reserved, std::byte* memory,
+                           int64_t worker, const Machine& machine) {
+  const TiledWorkspace& workspace = reserved.workspace;
+  const ScoreScratch score = workspace.score.At(memory, worker);
+  const ForwardScratch forward = workspace.forward.At(memory, worker);
+  const TiledScratch tiled = workspace.tiled.At(memory, worker);
   const AttentionProblem& p = reserved.problem;
   const int64_t channels = p.qk_dim + p.rope_dim;
   const int64_t width = machine.width();
@@ -83,25 +86,25 @@ std::vector<Piece> Touched(const Reserved& reserved,
     return count == 0 ? 0 : (count - 1) * stride + last;
   };
   std::vector<Piece> pieces = {
-      PieceOf("query", scratch.query, rows * channels + 3 * width),
-      PieceOf("out", scratch.out, rows * machine.BlockEnd(p.v_dim)),
-      PieceOf("max", scratch.max, rows),
-      PieceOf("sum", scratch.sum, rows),
-      PieceOf("keys", scratch.keys,
-              rows_of(machine.BlockEnd(cols), scratch.key_stride, channels)),
-      PieceOf("values", scratch.values,
-              machine.BlockEnd(p.v_dim) * scratch.value_keys),
-      PieceOf("scores", scratch.scores,
+      PieceOf("query", score.query, rows * channels + 3 * width),
+      PieceOf("out", forward.out, rows * machine.BlockEnd(p.v_dim)),
+      PieceOf("max", forward.max, rows),
+      PieceOf("sum", forward.sum, rows),
+      PieceOf("keys", score.keys,
+              rows_of(machine.BlockEnd(cols), score.key_stride, channels)),
+      PieceOf("values", tiled.values,
+              machine.BlockEnd(p.v_dim) * tiled.value_keys),
+      PieceOf("scores", forward.scores,
               std::max(machine.BlockEnd(cols), RoundUp(cols, 4)) * width),
-      PieceOf("stage", scratch.staging,
-              rows_of(4, scratch.staging_stride,
+      PieceOf("stage", score.staging,
+              rows_of(4, score.staging_stride,
                       RoundUp(std::max({channels, p.v_dim, cols}), 4))),
-      PieceOf("codec", scratch.quant, 2 * (p.qk_dim + p.v_dim)),
-      PieceOf("other codec", scratch.next_quant, 2 * (p.qk_dim + p.v_dim)),
-      PieceOf("visible", scratch.visible, words),
-      PieceOf("kept", scratch.kept, words),
-      PieceOf("lanes", scratch.query_rows, rows),
-      PieceOf("other lanes", scratch.next_query_rows, rows)};
+      PieceOf("codec", forward.quant, 2 * (p.qk_dim + p.v_dim)),
+      PieceOf("other codec", tiled.next_quant, 2 * (p.qk_dim + p.v_dim)),
+      PieceOf("visible", score.visible, words),
+      PieceOf("kept", score.kept, words),
+      PieceOf("lanes", score.query_rows, rows),
+      PieceOf("other lanes", tiled.next_query_rows, rows)};
   return pieces;
 }
 
@@ -121,9 +124,8 @@ TEST(Scratch, NobodySharesAndEverybodyHasEnough) {
     auto* const workspace = reinterpret_cast<std::byte*>(uintptr_t{1} << 32);
     for (const Machine& machine : kMachines) {
       std::vector<Piece> all;
-      for (int64_t worker = 0; worker < own.scratch.count(); ++worker) {
-        const auto pieces =
-            Touched(reserved, own.scratch.At(workspace, worker), machine);
+      for (int64_t worker = 0; worker < own.score.count(); ++worker) {
+        const auto pieces = Touched(reserved, workspace, worker, machine);
         all.insert(all.end(), pieces.begin(), pieces.end());
       }
       const auto splits = own.splits.In(workspace);
@@ -153,17 +155,19 @@ TEST(Scratch, PanelsAreAlignedToCacheLines) {
     const Reserved reserved(p, device);
     auto* const workspace = reinterpret_cast<std::byte*>(uintptr_t{1} << 32);
     for (int64_t worker = 0; worker < device.workers; ++worker) {
-      const ForwardScratch scratch =
-          reserved.workspace.scratch.At(workspace, worker);
+      const TiledWorkspace& own = reserved.workspace;
+      const ScoreScratch score = own.score.At(workspace, worker);
+      const ForwardScratch forward = own.forward.At(workspace, worker);
+      const TiledScratch tiled = own.tiled.At(workspace, worker);
       for (const void* at :
-           {static_cast<void*>(scratch.query), static_cast<void*>(scratch.out),
-            static_cast<void*>(scratch.max), static_cast<void*>(scratch.sum),
-            static_cast<void*>(scratch.scores),
-            static_cast<void*>(scratch.visible),
-            static_cast<void*>(scratch.kept)}) {
+           {static_cast<void*>(score.query), static_cast<void*>(forward.out),
+            static_cast<void*>(forward.max), static_cast<void*>(forward.sum),
+            static_cast<void*>(forward.scores),
+            static_cast<void*>(score.visible),
+            static_cast<void*>(score.kept)}) {
         EXPECT_EQ(reinterpret_cast<uintptr_t>(at) % 64, 0u);
       }
-      EXPECT_EQ(reinterpret_cast<uintptr_t>(scratch.next_query_rows) %
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(tiled.next_query_rows) %
                     alignof(QueryRow),
                 0u);
     }

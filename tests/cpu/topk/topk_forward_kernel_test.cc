@@ -40,7 +40,8 @@ void LaunchByItems(const AttentionProblem& problem, const Bindings& bindings) {
   const auto allocate = [&](int64_t bytes) {
     return memory.emplace_back(bytes).data();
   };
-  const ForwardScratch scratch = workspace.scratch.Apart(allocate);
+  const ScoreScratch score = workspace.score.Apart(allocate);
+  const ForwardScratch forward = workspace.forward.Apart(allocate);
   const TopKForwardScratch lists_scratch = workspace.lists.Apart(allocate);
   const ForwardOperands run(problem, bindings, shape.cols);
   run.ClearUnownedRows();
@@ -52,7 +53,7 @@ void LaunchByItems(const AttentionProblem& problem, const Bindings& bindings) {
     ForwardTile& tile = topk.tile;
     tile = run.TileOf(
         {item.owner.sequence, item.owner.kv_head, item.rows, Range{}, 0, 1},
-        scratch);
+        score, forward);
     topk.scratch = lists_scratch;
     if (problem.kv.value_is_key) topk.UseKeysAsValues();
     const int64_t count = lists.Fill(

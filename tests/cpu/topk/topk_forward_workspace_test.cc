@@ -66,8 +66,8 @@ TEST(TopKScratch, SlotsShareNothing) {
         EXPECT_LE(a.tile.scratch.keys + keys, b.tile.scratch.keys);
         EXPECT_LE(a.tile.scratch.query + shape.rows * (p.qk_dim + p.rope_dim),
                   b.tile.scratch.query);
-        EXPECT_LE(a.tile.scratch.out + shape.rows * p.v_dim,
-                  b.tile.scratch.out);
+        EXPECT_LE(a.tile.forward.out + shape.rows * p.v_dim,
+                  b.tile.forward.out);
         EXPECT_LE(a.tile.scratch.query_rows + shape.rows,
                   b.tile.scratch.query_rows);
         EXPECT_LE(a.scratch.columns + shape.split_keys, b.scratch.columns);
