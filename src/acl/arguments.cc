@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "acl/array.h"
+#include "base/check.h"
 #include "base/str.h"
 
 namespace flashacl::acl {
@@ -102,22 +103,27 @@ Result<Arguments> Arguments::Read(std::span<const Argument> table,
   arguments.entries_.reserve(table.size() + 1);
   arguments.first_.reserve(table.size() + 1);
   arguments.passed_.reserve(table.size());
+  auto next = passed.begin();
   for (size_t row = 0; row < table.size(); ++row) {
     arguments.first_.push_back(static_cast<int>(arguments.entries_.size()));
-    const size_t given = table[row].need == Need::kAbsent ? 0 : 1;
-    std::span<const aclTensor* const> handles(&passed[row].tensor, given);
+    if (table[row].need == Need::kAbsent) {
+      arguments.passed_.push_back(false);
+      continue;
+    }
+    FLASHACL_DCHECK(next != passed.end());
+    const Passed& given = *next++;
+    std::span<const aclTensor* const> handles(&given.tensor, 1);
     std::shared_ptr<TensorList> list;
     if (table[row].list) {
-      list = Find<TensorList>(passed[row].list);
-      if (list == nullptr && passed[row].list != nullptr) {
+      list = Find<TensorList>(given.list);
+      if (list == nullptr && given.list != nullptr) {
         return Invalid("{}: this is not a live aclTensorList", table[row].name);
       }
       handles = {};
       if (list != nullptr) handles = list->members;
     }
-    arguments.passed_.push_back(table[row].list
-                                    ? passed[row].list != nullptr
-                                    : passed[row].tensor != nullptr);
+    arguments.passed_.push_back(table[row].list ? given.list != nullptr
+                                                : given.tensor != nullptr);
     for (size_t member = 0; member < handles.size(); ++member) {
       Result<Entry> entry = ReadTensor(table[row], handles[member]);
       if (!entry.ok()) return entry.status();
@@ -126,6 +132,7 @@ Result<Arguments> Arguments::Read(std::span<const Argument> table,
       arguments.entries_.push_back(*std::move(entry));
     }
   }
+  FLASHACL_DCHECK(next == passed.end());
   arguments.first_.push_back(static_cast<int>(arguments.entries_.size()));
   return arguments;
 }

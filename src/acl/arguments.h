@@ -69,7 +69,8 @@ struct Entry {
 
 class Arguments {
  public:
-  // Takes the snapshot. kInvalidArgument if a handle is not of a live object.
+  // Takes the snapshot. `passed` is what was passed for each row, in order, but
+  // for those of kAbsent. kInvalidArgument if a handle is not of a live object.
   static Result<Arguments> Read(std::span<const Argument> table,
                                 std::span<const Passed> passed);
 
@@ -85,6 +86,12 @@ class Arguments {
   // without elements counts as absent, a required one does not.
   const Tensor* at(int argument) const;
   bool has(int argument) const { return at(argument) != nullptr; }
+
+  // Also a tensor that counts as absent; null only if nothing was passed.
+  const Tensor* given(int argument) const {
+    const std::span<const Entry> passed = list(argument);
+    return passed.empty() ? nullptr : passed[0].tensor.get();
+  }
 
   // As at(), for a row that is required and was checked.
   const Tensor& operator[](int argument) const { return *at(argument); }

@@ -6,43 +6,33 @@
 
 #include "acl/executor.h"
 #include "aclnnop/aclnn_flash_attention_score.h"
+#include "ops/entry.h"
 #include "ops/operators.h"
 #include "ops/training_forward.h"
 
 namespace flashacl::ops {
 namespace {
 
-using forward::TableWithout;
-
 // Shapes and numbers that contradict one another.
 constexpr aclnnStatus kContradictory = 561103;
 
-constexpr forward::Table kPlain =
-    TableWithout({forward::kQueryRope, forward::kKeyRope, forward::kSink});
+constexpr forward::Table kPlain = Without(
+    forward::kTable, {forward::kQueryRope, forward::kKeyRope, forward::kSink});
 constexpr forward::Table kWithSink =
-    TableWithout({forward::kQueryRope, forward::kKeyRope});
+    Without(forward::kTable, {forward::kQueryRope, forward::kKeyRope});
 
 }  // namespace
 
-const acl::Operator kFlashAttentionScore{
-    .name = "aclnnFlashAttentionScore",
-    .arguments = kPlain,
-    .contradiction = kContradictory,
-};
-
-const acl::Operator kFlashAttentionScoreV2{
-    .name = "aclnnFlashAttentionScoreV2",
-    .arguments = kPlain,
-    .contradiction = kContradictory,
-};
-
-const acl::Operator kFlashAttentionScoreV3{
-    .name = "aclnnFlashAttentionScoreV3",
-    .arguments = kWithSink,
-    .contradiction = kContradictory,
-};
+const acl::Operator kFlashAttentionScore{"aclnnFlashAttentionScore", kPlain,
+                                         kContradictory};
+const acl::Operator kFlashAttentionScoreV2{"aclnnFlashAttentionScoreV2", kPlain,
+                                           kContradictory};
+const acl::Operator kFlashAttentionScoreV3{"aclnnFlashAttentionScoreV3",
+                                           kWithSink, kContradictory};
 
 }  // namespace flashacl::ops
+
+using namespace flashacl::ops;
 
 extern "C" aclnnStatus aclnnFlashAttentionScoreGetWorkspaceSize(
     const aclTensor* query, const aclTensor* key, const aclTensor* value,
@@ -55,37 +45,18 @@ extern "C" aclnnStatus aclnnFlashAttentionScoreGetWorkspaceSize(
     const aclTensor* softmaxMaxOut, const aclTensor* softmaxSumOut,
     const aclTensor* softmaxOutOut, const aclTensor* attentionOutOut,
     uint64_t* workspaceSize, aclOpExecutor** executor) {
-  namespace forward = flashacl::ops::forward;
-  const forward::Tensors tensors{.query = query,
-                                 .key = key,
-                                 .value = value,
-                                 .real_shift = realShiftOptional,
-                                 .drop_mask = dropMaskOptional,
-                                 .padding_mask = paddingMaskOptional,
-                                 .atten_mask = attenMaskOptional,
-                                 .softmax_max = softmaxMaxOut,
-                                 .softmax_sum = softmaxSumOut,
-                                 .softmax_out = softmaxOutOut,
-                                 .attention_out = attentionOutOut};
-  const forward::Args args{.dense = true,
-                           .prefix = prefixOptional,
-                           .scale_value = scaleValueOptional,
-                           .keep_prob = keepProbOptional,
-                           .pre_tokens = preTokensOptional,
-                           .next_tokens = nextTokensOptional,
-                           .head_num = headNum,
-                           .input_layout = inputLayout,
-                           .sparse_mode = sparseModeOptional};
-  return forward::Plan(flashacl::ops::kFlashAttentionScore, tensors, args,
-                       {workspaceSize, executor});
+  return forward::PrepareForward(
+      kFlashAttentionScore,
+      {query, key, value, realShiftOptional, dropMaskOptional,
+       paddingMaskOptional, attenMaskOptional, softmaxMaxOut, softmaxSumOut,
+       softmaxOutOut, attentionOutOut},
+      {Sequences::kDense, prefixOptional, kNoArrays, kNoArrays,
+       scaleValueOptional, keepProbOptional, preTokensOptional,
+       nextTokensOptional, headNum, inputLayout, sparseModeOptional},
+      {workspaceSize, executor});
 }
 
-extern "C" aclnnStatus aclnnFlashAttentionScore(void* workspace,
-                                                uint64_t workspaceSize,
-                                                aclOpExecutor* executor,
-                                                const aclrtStream stream) {
-  return flashacl::acl::Launch(workspace, workspaceSize, executor, stream);
-}
+FLASHACL_PHASE_TWO(aclnnFlashAttentionScore)
 
 extern "C" aclnnStatus aclnnFlashAttentionScoreV2GetWorkspaceSize(
     const aclTensor* query, const aclTensor* key, const aclTensor* value,
@@ -100,40 +71,19 @@ extern "C" aclnnStatus aclnnFlashAttentionScoreV2GetWorkspaceSize(
     const aclTensor* softmaxSumOut, const aclTensor* softmaxOutOut,
     const aclTensor* attentionOutOut, uint64_t* workspaceSize,
     aclOpExecutor** executor) {
-  namespace forward = flashacl::ops::forward;
-  const forward::Tensors tensors{.query = query,
-                                 .key = key,
-                                 .value = value,
-                                 .real_shift = realShiftOptional,
-                                 .drop_mask = dropMaskOptional,
-                                 .padding_mask = paddingMaskOptional,
-                                 .atten_mask = attenMaskOptional,
-                                 .softmax_max = softmaxMaxOut,
-                                 .softmax_sum = softmaxSumOut,
-                                 .softmax_out = softmaxOutOut,
-                                 .attention_out = attentionOutOut};
-  const forward::Args args{.dense = true,
-                           .prefix = prefixOptional,
-                           .q_start_idx = qStartIdxOptional,
-                           .kv_start_idx = kvStartIdxOptional,
-                           .scale_value = scaleValueOptional,
-                           .keep_prob = keepProbOptional,
-                           .pre_tokens = preTokensOptional,
-                           .next_tokens = nextTokensOptional,
-                           .head_num = headNum,
-                           .input_layout = inputLayout,
-                           .sparse_mode = sparseModeOptional,
-                           .pse_type = pseTypeOptional};
-  return forward::Plan(flashacl::ops::kFlashAttentionScoreV2, tensors, args,
-                       {workspaceSize, executor});
+  return forward::PrepareForward(
+      kFlashAttentionScoreV2,
+      {query, key, value, realShiftOptional, dropMaskOptional,
+       paddingMaskOptional, attenMaskOptional, softmaxMaxOut, softmaxSumOut,
+       softmaxOutOut, attentionOutOut},
+      {Sequences::kDense, prefixOptional, kNoArrays,
+       ArrayPair(qStartIdxOptional, kvStartIdxOptional), scaleValueOptional,
+       keepProbOptional, preTokensOptional, nextTokensOptional, headNum,
+       inputLayout, sparseModeOptional, pseTypeOptional},
+      {workspaceSize, executor});
 }
 
-extern "C" aclnnStatus aclnnFlashAttentionScoreV2(void* workspace,
-                                                  uint64_t workspaceSize,
-                                                  aclOpExecutor* executor,
-                                                  const aclrtStream stream) {
-  return flashacl::acl::Launch(workspace, workspaceSize, executor, stream);
-}
+FLASHACL_PHASE_TWO(aclnnFlashAttentionScoreV2)
 
 extern "C" aclnnStatus aclnnFlashAttentionScoreV3GetWorkspaceSize(
     const aclTensor* query, const aclTensor* key, const aclTensor* value,
@@ -148,38 +98,16 @@ extern "C" aclnnStatus aclnnFlashAttentionScoreV3GetWorkspaceSize(
     const aclTensor* softmaxMaxOut, const aclTensor* softmaxSumOut,
     const aclTensor* softmaxOutOut, const aclTensor* attentionOutOut,
     uint64_t* workspaceSize, aclOpExecutor** executor) {
-  namespace forward = flashacl::ops::forward;
-  const forward::Tensors tensors{.query = query,
-                                 .key = key,
-                                 .value = value,
-                                 .real_shift = realShiftOptional,
-                                 .drop_mask = dropMaskOptional,
-                                 .padding_mask = paddingMaskOptional,
-                                 .atten_mask = attenMaskOptional,
-                                 .sink = sinkOptional,
-                                 .softmax_max = softmaxMaxOut,
-                                 .softmax_sum = softmaxSumOut,
-                                 .softmax_out = softmaxOutOut,
-                                 .attention_out = attentionOutOut};
-  const forward::Args args{.dense = true,
-                           .prefix = prefixOptional,
-                           .q_start_idx = qStartIdxOptional,
-                           .kv_start_idx = kvStartIdxOptional,
-                           .scale_value = scaleValueOptional,
-                           .keep_prob = keepProbOptional,
-                           .pre_tokens = preTokensOptional,
-                           .next_tokens = nextTokensOptional,
-                           .head_num = headNum,
-                           .input_layout = inputLayout,
-                           .sparse_mode = sparseModeOptional,
-                           .pse_type = pseTypeOptional};
-  return forward::Plan(flashacl::ops::kFlashAttentionScoreV3, tensors, args,
-                       {workspaceSize, executor});
+  return forward::PrepareForward(
+      kFlashAttentionScoreV3,
+      {query, key, value, realShiftOptional, dropMaskOptional,
+       paddingMaskOptional, attenMaskOptional, sinkOptional, softmaxMaxOut,
+       softmaxSumOut, softmaxOutOut, attentionOutOut},
+      {Sequences::kDense, prefixOptional, kNoArrays,
+       ArrayPair(qStartIdxOptional, kvStartIdxOptional), scaleValueOptional,
+       keepProbOptional, preTokensOptional, nextTokensOptional, headNum,
+       inputLayout, sparseModeOptional, pseTypeOptional},
+      {workspaceSize, executor});
 }
 
-extern "C" aclnnStatus aclnnFlashAttentionScoreV3(void* workspace,
-                                                  uint64_t workspaceSize,
-                                                  aclOpExecutor* executor,
-                                                  const aclrtStream stream) {
-  return flashacl::acl::Launch(workspace, workspaceSize, executor, stream);
-}
+FLASHACL_PHASE_TWO(aclnnFlashAttentionScoreV3)

@@ -9,6 +9,7 @@
 
 #include "acl/executor.h"
 #include "aclnnop/aclnn_flash_attention_score_grad.h"
+#include "ops/entry.h"
 #include "ops/operators.h"
 #include "ops/training_backward.h"
 
@@ -18,34 +19,26 @@ namespace {
 // Also what the device finds late and answers otherwise.
 constexpr aclnnStatus kContradictory = 161002;
 
-constexpr backward::Table kPlain = backward::TableWithout(
-    {backward::kQueryRope, backward::kKeyRope, backward::kDqRope,
-     backward::kDkRope, backward::kSink, backward::kDsink});
+constexpr backward::Table kPlain =
+    Without(backward::kTable,
+            {backward::kQueryRope, backward::kKeyRope, backward::kDqRope,
+             backward::kDkRope, backward::kSink, backward::kDsink});
 constexpr backward::Table kWithSink =
-    backward::TableWithout({backward::kQueryRope, backward::kKeyRope,
-                            backward::kDqRope, backward::kDkRope});
+    Without(backward::kTable, {backward::kQueryRope, backward::kKeyRope,
+                               backward::kDqRope, backward::kDkRope});
 
 }  // namespace
 
-const acl::Operator kFlashAttentionScoreGrad{
-    .name = "aclnnFlashAttentionScoreGrad",
-    .arguments = kPlain,
-    .contradiction = kContradictory,
-};
-
-const acl::Operator kFlashAttentionScoreGradV2{
-    .name = "aclnnFlashAttentionScoreGradV2",
-    .arguments = kPlain,
-    .contradiction = kContradictory,
-};
-
-const acl::Operator kFlashAttentionScoreGradV3{
-    .name = "aclnnFlashAttentionScoreGradV3",
-    .arguments = kWithSink,
-    .contradiction = kContradictory,
-};
+const acl::Operator kFlashAttentionScoreGrad{"aclnnFlashAttentionScoreGrad",
+                                             kPlain, kContradictory};
+const acl::Operator kFlashAttentionScoreGradV2{"aclnnFlashAttentionScoreGradV2",
+                                               kPlain, kContradictory};
+const acl::Operator kFlashAttentionScoreGradV3{"aclnnFlashAttentionScoreGradV3",
+                                               kWithSink, kContradictory};
 
 }  // namespace flashacl::ops
+
+using namespace flashacl::ops;
 
 extern "C" aclnnStatus aclnnFlashAttentionScoreGradGetWorkspaceSize(
     const aclTensor* query, const aclTensor* keyIn, const aclTensor* value,
@@ -59,42 +52,18 @@ extern "C" aclnnStatus aclnnFlashAttentionScoreGradGetWorkspaceSize(
     int64_t sparseMode, const aclTensor* dqOut, const aclTensor* dkOut,
     const aclTensor* dvOut, const aclTensor* dpseOut, uint64_t* workspaceSize,
     aclOpExecutor** executor) {
-  namespace backward = flashacl::ops::backward;
-  const backward::Tensors tensors{.query = query,
-                                  .key = keyIn,
-                                  .value = value,
-                                  .dy = dy,
-                                  .pse = pseShiftOptional,
-                                  .drop_mask = dropMaskOptional,
-                                  .padding_mask = paddingMaskOptional,
-                                  .atten_mask = attenMaskOptional,
-                                  .softmax_max = softmaxMaxOptional,
-                                  .softmax_sum = softmaxSumOptional,
-                                  .softmax_in = softmaxInOptional,
-                                  .attention_in = attentionInOptional,
-                                  .dq = dqOut,
-                                  .dk = dkOut,
-                                  .dv = dvOut,
-                                  .dpse = dpseOut};
-  const backward::Args args{.dense = true,
-                            .prefix = prefixOptional,
-                            .scale_value = scaleValue,
-                            .keep_prob = keepProb,
-                            .pre_tokens = preTokens,
-                            .next_tokens = nextTokens,
-                            .head_num = headNum,
-                            .input_layout = inputLayout,
-                            .sparse_mode = sparseMode};
-  return backward::Plan(flashacl::ops::kFlashAttentionScoreGrad, tensors, args,
-                        {workspaceSize, executor});
+  return backward::PrepareBackward(
+      kFlashAttentionScoreGrad,
+      {query, keyIn, value, dy, pseShiftOptional, dropMaskOptional,
+       paddingMaskOptional, attenMaskOptional, softmaxMaxOptional,
+       softmaxSumOptional, softmaxInOptional, attentionInOptional, dqOut, dkOut,
+       dvOut, dpseOut},
+      {Sequences::kDense, prefixOptional, kNoArrays, kNoArrays, scaleValue,
+       keepProb, preTokens, nextTokens, headNum, inputLayout, sparseMode},
+      {workspaceSize, executor});
 }
 
-extern "C" aclnnStatus aclnnFlashAttentionScoreGrad(void* workspace,
-                                                    uint64_t workspaceSize,
-                                                    aclOpExecutor* executor,
-                                                    const aclrtStream stream) {
-  return flashacl::acl::Launch(workspace, workspaceSize, executor, stream);
-}
+FLASHACL_PHASE_TWO(aclnnFlashAttentionScoreGrad)
 
 extern "C" aclnnStatus aclnnFlashAttentionScoreGradV2GetWorkspaceSize(
     const aclTensor* query, const aclTensor* keyIn, const aclTensor* value,
@@ -109,44 +78,19 @@ extern "C" aclnnStatus aclnnFlashAttentionScoreGradV2GetWorkspaceSize(
     int64_t sparseMode, int64_t pseType, const aclTensor* dqOut,
     const aclTensor* dkOut, const aclTensor* dvOut, const aclTensor* dpseOut,
     uint64_t* workspaceSize, aclOpExecutor** executor) {
-  namespace backward = flashacl::ops::backward;
-  const backward::Tensors tensors{.query = query,
-                                  .key = keyIn,
-                                  .value = value,
-                                  .dy = dy,
-                                  .pse = pseShiftOptional,
-                                  .drop_mask = dropMaskOptional,
-                                  .padding_mask = paddingMaskOptional,
-                                  .atten_mask = attenMaskOptional,
-                                  .softmax_max = softmaxMaxOptional,
-                                  .softmax_sum = softmaxSumOptional,
-                                  .softmax_in = softmaxInOptional,
-                                  .attention_in = attentionInOptional,
-                                  .dq = dqOut,
-                                  .dk = dkOut,
-                                  .dv = dvOut,
-                                  .dpse = dpseOut};
-  const backward::Args args{.dense = true,
-                            .prefix = prefixOptional,
-                            .q_start_idx = qStartIdxOptional,
-                            .kv_start_idx = kvStartIdxOptional,
-                            .scale_value = scaleValue,
-                            .keep_prob = keepProb,
-                            .pre_tokens = preTokens,
-                            .next_tokens = nextTokens,
-                            .head_num = headNum,
-                            .input_layout = inputLayout,
-                            .sparse_mode = sparseMode,
-                            .pse_type = pseType};
-  return backward::Plan(flashacl::ops::kFlashAttentionScoreGradV2, tensors,
-                        args, {workspaceSize, executor});
+  return backward::PrepareBackward(
+      kFlashAttentionScoreGradV2,
+      {query, keyIn, value, dy, pseShiftOptional, dropMaskOptional,
+       paddingMaskOptional, attenMaskOptional, softmaxMaxOptional,
+       softmaxSumOptional, softmaxInOptional, attentionInOptional, dqOut, dkOut,
+       dvOut, dpseOut},
+      {Sequences::kDense, prefixOptional, kNoArrays,
+       ArrayPair(qStartIdxOptional, kvStartIdxOptional), scaleValue, keepProb,
+       preTokens, nextTokens, headNum, inputLayout, sparseMode, pseType},
+      {workspaceSize, executor});
 }
 
-extern "C" aclnnStatus aclnnFlashAttentionScoreGradV2(
-    void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
-    const aclrtStream stream) {
-  return flashacl::acl::Launch(workspace, workspaceSize, executor, stream);
-}
+FLASHACL_PHASE_TWO(aclnnFlashAttentionScoreGradV2)
 
 extern "C" aclnnStatus aclnnFlashAttentionScoreGradV3GetWorkspaceSize(
     const aclTensor* query, const aclTensor* keyIn, const aclTensor* value,
@@ -162,43 +106,16 @@ extern "C" aclnnStatus aclnnFlashAttentionScoreGradV3GetWorkspaceSize(
     const aclTensor* dqOut, const aclTensor* dkOut, const aclTensor* dvOut,
     const aclTensor* dpseOut, const aclTensor* dsinkOut,
     uint64_t* workspaceSize, aclOpExecutor** executor) {
-  namespace backward = flashacl::ops::backward;
-  const backward::Tensors tensors{.query = query,
-                                  .key = keyIn,
-                                  .value = value,
-                                  .dy = dy,
-                                  .pse = pseShiftOptional,
-                                  .drop_mask = dropMaskOptional,
-                                  .padding_mask = paddingMaskOptional,
-                                  .atten_mask = attenMaskOptional,
-                                  .softmax_max = softmaxMaxOptional,
-                                  .softmax_sum = softmaxSumOptional,
-                                  .softmax_in = softmaxInOptional,
-                                  .attention_in = attentionInOptional,
-                                  .sink = sinkInOptional,
-                                  .dq = dqOut,
-                                  .dk = dkOut,
-                                  .dv = dvOut,
-                                  .dpse = dpseOut,
-                                  .dsink = dsinkOut};
-  const backward::Args args{.dense = true,
-                            .prefix = prefixOptional,
-                            .q_start_idx = qStartIdxOptional,
-                            .kv_start_idx = kvStartIdxOptional,
-                            .scale_value = scaleValue,
-                            .keep_prob = keepProb,
-                            .pre_tokens = preTokens,
-                            .next_tokens = nextTokens,
-                            .head_num = headNum,
-                            .input_layout = inputLayout,
-                            .sparse_mode = sparseMode,
-                            .pse_type = pseType};
-  return backward::Plan(flashacl::ops::kFlashAttentionScoreGradV3, tensors,
-                        args, {workspaceSize, executor});
+  return backward::PrepareBackward(
+      kFlashAttentionScoreGradV3,
+      {query, keyIn, value, dy, pseShiftOptional, dropMaskOptional,
+       paddingMaskOptional, attenMaskOptional, softmaxMaxOptional,
+       softmaxSumOptional, softmaxInOptional, attentionInOptional,
+       sinkInOptional, dqOut, dkOut, dvOut, dpseOut, dsinkOut},
+      {Sequences::kDense, prefixOptional, kNoArrays,
+       ArrayPair(qStartIdxOptional, kvStartIdxOptional), scaleValue, keepProb,
+       preTokens, nextTokens, headNum, inputLayout, sparseMode, pseType},
+      {workspaceSize, executor});
 }
 
-extern "C" aclnnStatus aclnnFlashAttentionScoreGradV3(
-    void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
-    const aclrtStream stream) {
-  return flashacl::acl::Launch(workspace, workspaceSize, executor, stream);
-}
+FLASHACL_PHASE_TWO(aclnnFlashAttentionScoreGradV3)

@@ -6,55 +6,37 @@
 
 #include "acl/executor.h"
 #include "aclnnop/aclnn_flash_attention_score.h"
+#include "ops/entry.h"
 #include "ops/operators.h"
 #include "ops/training_forward.h"
 
 namespace flashacl::ops {
 namespace {
 
-using forward::TableWithout;
-
 // Shapes and numbers that contradict one another.
 constexpr aclnnStatus kContradictory = 561103;
 
-constexpr forward::Table kPlain =
-    TableWithout({forward::kQueryRope, forward::kKeyRope, forward::kSink});
-constexpr forward::Table kWithRope = TableWithout({forward::kSink});
-constexpr forward::Table kWithAll = TableWithout({});
+constexpr forward::Table kPlain = Without(
+    forward::kTable, {forward::kQueryRope, forward::kKeyRope, forward::kSink});
+constexpr forward::Table kWithRope = Without(forward::kTable, {forward::kSink});
+constexpr forward::Table kWithAll = Without(forward::kTable, {});
 
 }  // namespace
 
-const acl::Operator kFlashAttentionVarLenScore{
-    .name = "aclnnFlashAttentionVarLenScore",
-    .arguments = kPlain,
-    .contradiction = kContradictory,
-};
-
+const acl::Operator kFlashAttentionVarLenScore{"aclnnFlashAttentionVarLenScore",
+                                               kPlain, kContradictory};
 const acl::Operator kFlashAttentionVarLenScoreV2{
-    .name = "aclnnFlashAttentionVarLenScoreV2",
-    .arguments = kPlain,
-    .contradiction = kContradictory,
-};
-
+    "aclnnFlashAttentionVarLenScoreV2", kPlain, kContradictory};
 const acl::Operator kFlashAttentionVarLenScoreV3{
-    .name = "aclnnFlashAttentionVarLenScoreV3",
-    .arguments = kWithRope,
-    .contradiction = kContradictory,
-};
-
+    "aclnnFlashAttentionVarLenScoreV3", kWithRope, kContradictory};
 const acl::Operator kFlashAttentionVarLenScoreV4{
-    .name = "aclnnFlashAttentionVarLenScoreV4",
-    .arguments = kPlain,
-    .contradiction = kContradictory,
-};
-
+    "aclnnFlashAttentionVarLenScoreV4", kPlain, kContradictory};
 const acl::Operator kFlashAttentionVarLenScoreV5{
-    .name = "aclnnFlashAttentionVarLenScoreV5",
-    .arguments = kWithAll,
-    .contradiction = kContradictory,
-};
+    "aclnnFlashAttentionVarLenScoreV5", kWithAll, kContradictory};
 
 }  // namespace flashacl::ops
+
+using namespace flashacl::ops;
 
 extern "C" aclnnStatus aclnnFlashAttentionVarLenScoreGetWorkspaceSize(
     const aclTensor* query, const aclTensor* key, const aclTensor* value,
@@ -68,37 +50,19 @@ extern "C" aclnnStatus aclnnFlashAttentionVarLenScoreGetWorkspaceSize(
     const aclTensor* softmaxMaxOut, const aclTensor* softmaxSumOut,
     const aclTensor* softmaxOutOut, const aclTensor* attentionOutOut,
     uint64_t* workspaceSize, aclOpExecutor** executor) {
-  namespace forward = flashacl::ops::forward;
-  const forward::Tensors tensors{.query = query,
-                                 .key = key,
-                                 .value = value,
-                                 .real_shift = realShiftOptional,
-                                 .drop_mask = dropMaskOptional,
-                                 .padding_mask = paddingMaskOptional,
-                                 .atten_mask = attenMaskOptional,
-                                 .softmax_max = softmaxMaxOut,
-                                 .softmax_sum = softmaxSumOut,
-                                 .softmax_out = softmaxOutOut,
-                                 .attention_out = attentionOutOut};
-  const forward::Args args{.prefix = prefixOptional,
-                           .actual_seq_q_len = actualSeqQLenOptional,
-                           .actual_seq_kv_len = actualSeqKvLenOptional,
-                           .scale_value = scaleValueOptional,
-                           .keep_prob = keepProbOptional,
-                           .pre_tokens = preTokensOptional,
-                           .next_tokens = nextTokensOptional,
-                           .head_num = headNum,
-                           .input_layout = inputLayout,
-                           .sparse_mode = sparseModeOptional};
-  return forward::Plan(flashacl::ops::kFlashAttentionVarLenScore, tensors, args,
-                       {workspaceSize, executor});
+  return forward::PrepareForward(
+      kFlashAttentionVarLenScore,
+      {query, key, value, realShiftOptional, dropMaskOptional,
+       paddingMaskOptional, attenMaskOptional, softmaxMaxOut, softmaxSumOut,
+       softmaxOutOut, attentionOutOut},
+      {Sequences::kPacked, prefixOptional,
+       ArrayPair(actualSeqQLenOptional, actualSeqKvLenOptional), kNoArrays,
+       scaleValueOptional, keepProbOptional, preTokensOptional,
+       nextTokensOptional, headNum, inputLayout, sparseModeOptional},
+      {workspaceSize, executor});
 }
 
-extern "C" aclnnStatus aclnnFlashAttentionVarLenScore(
-    void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
-    const aclrtStream stream) {
-  return flashacl::acl::Launch(workspace, workspaceSize, executor, stream);
-}
+FLASHACL_PHASE_TWO(aclnnFlashAttentionVarLenScore)
 
 extern "C" aclnnStatus aclnnFlashAttentionVarLenScoreV2GetWorkspaceSize(
     const aclTensor* query, const aclTensor* key, const aclTensor* value,
@@ -114,40 +78,20 @@ extern "C" aclnnStatus aclnnFlashAttentionVarLenScoreV2GetWorkspaceSize(
     const aclTensor* softmaxMaxOut, const aclTensor* softmaxSumOut,
     const aclTensor* softmaxOutOut, const aclTensor* attentionOutOut,
     uint64_t* workspaceSize, aclOpExecutor** executor) {
-  namespace forward = flashacl::ops::forward;
-  const forward::Tensors tensors{.query = query,
-                                 .key = key,
-                                 .value = value,
-                                 .real_shift = realShiftOptional,
-                                 .drop_mask = dropMaskOptional,
-                                 .padding_mask = paddingMaskOptional,
-                                 .atten_mask = attenMaskOptional,
-                                 .softmax_max = softmaxMaxOut,
-                                 .softmax_sum = softmaxSumOut,
-                                 .softmax_out = softmaxOutOut,
-                                 .attention_out = attentionOutOut};
-  const forward::Args args{.prefix = prefixOptional,
-                           .actual_seq_q_len = actualSeqQLenOptional,
-                           .actual_seq_kv_len = actualSeqKvLenOptional,
-                           .q_start_idx = qStartIdxOptional,
-                           .kv_start_idx = kvStartIdxOptional,
-                           .scale_value = scaleValueOptional,
-                           .keep_prob = keepProbOptional,
-                           .pre_tokens = preTokensOptional,
-                           .next_tokens = nextTokensOptional,
-                           .head_num = headNum,
-                           .input_layout = inputLayout,
-                           .sparse_mode = sparseModeOptional,
-                           .pse_type = pseTypeOptional};
-  return forward::Plan(flashacl::ops::kFlashAttentionVarLenScoreV2, tensors,
-                       args, {workspaceSize, executor});
+  return forward::PrepareForward(
+      kFlashAttentionVarLenScoreV2,
+      {query, key, value, realShiftOptional, dropMaskOptional,
+       paddingMaskOptional, attenMaskOptional, softmaxMaxOut, softmaxSumOut,
+       softmaxOutOut, attentionOutOut},
+      {Sequences::kPacked, prefixOptional,
+       ArrayPair(actualSeqQLenOptional, actualSeqKvLenOptional),
+       ArrayPair(qStartIdxOptional, kvStartIdxOptional), scaleValueOptional,
+       keepProbOptional, preTokensOptional, nextTokensOptional, headNum,
+       inputLayout, sparseModeOptional, pseTypeOptional},
+      {workspaceSize, executor});
 }
 
-extern "C" aclnnStatus aclnnFlashAttentionVarLenScoreV2(
-    void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
-    const aclrtStream stream) {
-  return flashacl::acl::Launch(workspace, workspaceSize, executor, stream);
-}
+FLASHACL_PHASE_TWO(aclnnFlashAttentionVarLenScoreV2)
 
 extern "C" aclnnStatus aclnnFlashAttentionVarLenScoreV3GetWorkspaceSize(
     const aclTensor* query, const aclTensor* queryRope, const aclTensor* key,
@@ -164,42 +108,20 @@ extern "C" aclnnStatus aclnnFlashAttentionVarLenScoreV3GetWorkspaceSize(
     const aclTensor* softmaxMaxOut, const aclTensor* softmaxSumOut,
     const aclTensor* softmaxOutOut, const aclTensor* attentionOutOut,
     uint64_t* workspaceSize, aclOpExecutor** executor) {
-  namespace forward = flashacl::ops::forward;
-  const forward::Tensors tensors{.query = query,
-                                 .query_rope = queryRope,
-                                 .key = key,
-                                 .key_rope = keyRope,
-                                 .value = value,
-                                 .real_shift = realShiftOptional,
-                                 .drop_mask = dropMaskOptional,
-                                 .padding_mask = paddingMaskOptional,
-                                 .atten_mask = attenMaskOptional,
-                                 .softmax_max = softmaxMaxOut,
-                                 .softmax_sum = softmaxSumOut,
-                                 .softmax_out = softmaxOutOut,
-                                 .attention_out = attentionOutOut};
-  const forward::Args args{.prefix = prefixOptional,
-                           .actual_seq_q_len = actualSeqQLenOptional,
-                           .actual_seq_kv_len = actualSeqKvLenOptional,
-                           .q_start_idx = qStartIdxOptional,
-                           .kv_start_idx = kvStartIdxOptional,
-                           .scale_value = scaleValueOptional,
-                           .keep_prob = keepProbOptional,
-                           .pre_tokens = preTokensOptional,
-                           .next_tokens = nextTokensOptional,
-                           .head_num = headNum,
-                           .input_layout = inputLayout,
-                           .sparse_mode = sparseModeOptional,
-                           .pse_type = pseTypeOptional};
-  return forward::Plan(flashacl::ops::kFlashAttentionVarLenScoreV3, tensors,
-                       args, {workspaceSize, executor});
+  return forward::PrepareForward(
+      kFlashAttentionVarLenScoreV3,
+      {query, queryRope, key, keyRope, value, realShiftOptional,
+       dropMaskOptional, paddingMaskOptional, attenMaskOptional, softmaxMaxOut,
+       softmaxSumOut, softmaxOutOut, attentionOutOut},
+      {Sequences::kPacked, prefixOptional,
+       ArrayPair(actualSeqQLenOptional, actualSeqKvLenOptional),
+       ArrayPair(qStartIdxOptional, kvStartIdxOptional), scaleValueOptional,
+       keepProbOptional, preTokensOptional, nextTokensOptional, headNum,
+       inputLayout, sparseModeOptional, pseTypeOptional},
+      {workspaceSize, executor});
 }
 
-extern "C" aclnnStatus aclnnFlashAttentionVarLenScoreV3(
-    void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
-    const aclrtStream stream) {
-  return flashacl::acl::Launch(workspace, workspaceSize, executor, stream);
-}
+FLASHACL_PHASE_TWO(aclnnFlashAttentionVarLenScoreV3)
 
 extern "C" aclnnStatus aclnnFlashAttentionVarLenScoreV4GetWorkspaceSize(
     const aclTensor* query, const aclTensor* key, const aclTensor* value,
@@ -214,38 +136,20 @@ extern "C" aclnnStatus aclnnFlashAttentionVarLenScoreV4GetWorkspaceSize(
     const aclTensor* softmaxSumOut, const aclTensor* softmaxOutOut,
     const aclTensor* attentionOutOut, uint64_t* workspaceSize,
     aclOpExecutor** executor) {
-  namespace forward = flashacl::ops::forward;
-  const forward::Tensors tensors{.query = query,
-                                 .key = key,
-                                 .value = value,
-                                 .real_shift = realShiftOptional,
-                                 .drop_mask = dropMaskOptional,
-                                 .padding_mask = paddingMaskOptional,
-                                 .atten_mask = attenMaskOptional,
-                                 .softmax_max = softmaxMaxOut,
-                                 .softmax_sum = softmaxSumOut,
-                                 .softmax_out = softmaxOutOut,
-                                 .attention_out = attentionOutOut};
-  const forward::Args args{.prefix = prefixOptional,
-                           .actual_seq_q_len = actualSeqQLenOptional,
-                           .actual_seq_kv_len = actualSeqKvLenOptional,
-                           .scale_value = scaleValueOptional,
-                           .keep_prob = keepProbOptional,
-                           .pre_tokens = preTokensOptional,
-                           .next_tokens = nextTokensOptional,
-                           .head_num = headNum,
-                           .input_layout = inputLayout,
-                           .sparse_mode = sparseModeOptional,
-                           .softmax_out_layout = softmaxOutLayout};
-  return forward::Plan(flashacl::ops::kFlashAttentionVarLenScoreV4, tensors,
-                       args, {workspaceSize, executor});
+  return forward::PrepareForward(
+      kFlashAttentionVarLenScoreV4,
+      {query, key, value, realShiftOptional, dropMaskOptional,
+       paddingMaskOptional, attenMaskOptional, softmaxMaxOut, softmaxSumOut,
+       softmaxOutOut, attentionOutOut},
+      {Sequences::kPacked, prefixOptional,
+       ArrayPair(actualSeqQLenOptional, actualSeqKvLenOptional), kNoArrays,
+       scaleValueOptional, keepProbOptional, preTokensOptional,
+       nextTokensOptional, headNum, inputLayout, sparseModeOptional,
+       TrainingArgs::kPseTypeUnlessSaid, softmaxOutLayout},
+      {workspaceSize, executor});
 }
 
-extern "C" aclnnStatus aclnnFlashAttentionVarLenScoreV4(
-    void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
-    const aclrtStream stream) {
-  return flashacl::acl::Launch(workspace, workspaceSize, executor, stream);
-}
+FLASHACL_PHASE_TWO(aclnnFlashAttentionVarLenScoreV4)
 
 extern "C" aclnnStatus aclnnFlashAttentionVarLenScoreV5GetWorkspaceSize(
     const aclTensor* query, const aclTensor* queryRope, const aclTensor* key,
@@ -263,37 +167,17 @@ extern "C" aclnnStatus aclnnFlashAttentionVarLenScoreV5GetWorkspaceSize(
     const aclTensor* softmaxMaxOut, const aclTensor* softmaxSumOut,
     const aclTensor* softmaxOutOut, const aclTensor* attentionOutOut,
     uint64_t* workspaceSize, aclOpExecutor** executor) {
-  namespace forward = flashacl::ops::forward;
-  const forward::Tensors tensors{.query = query,
-                                 .query_rope = queryRope,
-                                 .key = key,
-                                 .key_rope = keyRope,
-                                 .value = value,
-                                 .real_shift = realShiftOptional,
-                                 .drop_mask = dropMaskOptional,
-                                 .padding_mask = paddingMaskOptional,
-                                 .atten_mask = attenMaskOptional,
-                                 .sink = sinkOptional,
-                                 .softmax_max = softmaxMaxOut,
-                                 .softmax_sum = softmaxSumOut,
-                                 .softmax_out = softmaxOutOut,
-                                 .attention_out = attentionOutOut};
-  const forward::Args args{.prefix = prefixOptional,
-                           .actual_seq_q_len = actualSeqQLenOptional,
-                           .actual_seq_kv_len = actualSeqKvLenOptional,
-                           .q_start_idx = qStartIdxOptional,
-                           .kv_start_idx = kvStartIdxOptional,
-                           .scale_value = scaleValueOptional,
-                           .keep_prob = keepProbOptional,
-                           .pre_tokens = preTokensOptional,
-                           .next_tokens = nextTokensOptional,
-                           .head_num = headNum,
-                           .input_layout = inputLayout,
-                           .sparse_mode = sparseModeOptional,
-                           .pse_type = pseTypeOptional,
-                           .softmax_out_layout = softmaxOutLayout};
-  return forward::Plan(flashacl::ops::kFlashAttentionVarLenScoreV5, tensors,
-                       args, {workspaceSize, executor});
+  return forward::PrepareForward(
+      kFlashAttentionVarLenScoreV5,
+      {query, queryRope, key, keyRope, value, realShiftOptional,
+       dropMaskOptional, paddingMaskOptional, attenMaskOptional, sinkOptional,
+       softmaxMaxOut, softmaxSumOut, softmaxOutOut, attentionOutOut},
+      {Sequences::kPacked, prefixOptional,
+       ArrayPair(actualSeqQLenOptional, actualSeqKvLenOptional),
+       ArrayPair(qStartIdxOptional, kvStartIdxOptional), scaleValueOptional,
+       keepProbOptional, preTokensOptional, nextTokensOptional, headNum,
+       inputLayout, sparseModeOptional, pseTypeOptional, softmaxOutLayout},
+      {workspaceSize, executor});
 }
 
 extern "C" aclnnStatus aclnnFlashAttentionVarLenScoreV5GetMaxWorkspaceSize(
@@ -312,41 +196,17 @@ extern "C" aclnnStatus aclnnFlashAttentionVarLenScoreV5GetMaxWorkspaceSize(
     const aclTensor* softmaxMaxOut, const aclTensor* softmaxSumOut,
     const aclTensor* softmaxOutOut, const aclTensor* attentionOutOut,
     uint64_t* workspaceSize, aclOpExecutor** executor) {
-  namespace forward = flashacl::ops::forward;
-  const forward::Tensors tensors{.query = query,
-                                 .query_rope = queryRope,
-                                 .key = key,
-                                 .key_rope = keyRope,
-                                 .value = value,
-                                 .real_shift = realShiftOptional,
-                                 .drop_mask = dropMaskOptional,
-                                 .padding_mask = paddingMaskOptional,
-                                 .atten_mask = attenMaskOptional,
-                                 .sink = sinkOptional,
-                                 .softmax_max = softmaxMaxOut,
-                                 .softmax_sum = softmaxSumOut,
-                                 .softmax_out = softmaxOutOut,
-                                 .attention_out = attentionOutOut};
-  const forward::Args args{.prefix = prefixOptional,
-                           .actual_seq_q_len = actualSeqQLenOptional,
-                           .actual_seq_kv_len = actualSeqKvLenOptional,
-                           .q_start_idx = qStartIdxOptional,
-                           .kv_start_idx = kvStartIdxOptional,
-                           .scale_value = scaleValueOptional,
-                           .keep_prob = keepProbOptional,
-                           .pre_tokens = preTokensOptional,
-                           .next_tokens = nextTokensOptional,
-                           .head_num = headNum,
-                           .input_layout = inputLayout,
-                           .sparse_mode = sparseModeOptional,
-                           .pse_type = pseTypeOptional,
-                           .softmax_out_layout = softmaxOutLayout};
-  return forward::PlanMost(flashacl::ops::kFlashAttentionVarLenScoreV5, tensors,
-                           args, {workspaceSize, executor});
+  return forward::PrepareForwardForMaxLengths(
+      kFlashAttentionVarLenScoreV5,
+      {query, queryRope, key, keyRope, value, realShiftOptional,
+       dropMaskOptional, paddingMaskOptional, attenMaskOptional, sinkOptional,
+       softmaxMaxOut, softmaxSumOut, softmaxOutOut, attentionOutOut},
+      {Sequences::kPacked, prefixOptional,
+       ArrayPair(actualSeqQLenOptional, actualSeqKvLenOptional),
+       ArrayPair(qStartIdxOptional, kvStartIdxOptional), scaleValueOptional,
+       keepProbOptional, preTokensOptional, nextTokensOptional, headNum,
+       inputLayout, sparseModeOptional, pseTypeOptional, softmaxOutLayout},
+      {workspaceSize, executor});
 }
 
-extern "C" aclnnStatus aclnnFlashAttentionVarLenScoreV5(
-    void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
-    const aclrtStream stream) {
-  return flashacl::acl::Launch(workspace, workspaceSize, executor, stream);
-}
+FLASHACL_PHASE_TWO(aclnnFlashAttentionVarLenScoreV5)

@@ -9,6 +9,7 @@
 
 #include "acl/executor.h"
 #include "aclnnop/aclnn_flash_attention_score_grad.h"
+#include "ops/entry.h"
 #include "ops/operators.h"
 #include "ops/training_backward.h"
 
@@ -18,46 +19,30 @@ namespace {
 // Also what the device finds late and answers otherwise.
 constexpr aclnnStatus kContradictory = 161002;
 
-constexpr backward::Table kPlain = backward::TableWithout(
-    {backward::kQueryRope, backward::kKeyRope, backward::kDqRope,
-     backward::kDkRope, backward::kSink, backward::kDsink});
+constexpr backward::Table kPlain =
+    Without(backward::kTable,
+            {backward::kQueryRope, backward::kKeyRope, backward::kDqRope,
+             backward::kDkRope, backward::kSink, backward::kDsink});
 constexpr backward::Table kWithRope =
-    backward::TableWithout({backward::kSink, backward::kDsink});
-constexpr backward::Table kWithAll = backward::TableWithout({});
+    Without(backward::kTable, {backward::kSink, backward::kDsink});
+constexpr backward::Table kWithAll = Without(backward::kTable, {});
 
 }  // namespace
 
 const acl::Operator kFlashAttentionUnpaddingScoreGrad{
-    .name = "aclnnFlashAttentionUnpaddingScoreGrad",
-    .arguments = kPlain,
-    .contradiction = kContradictory,
-};
-
+    "aclnnFlashAttentionUnpaddingScoreGrad", kPlain, kContradictory};
 const acl::Operator kFlashAttentionUnpaddingScoreGradV2{
-    .name = "aclnnFlashAttentionUnpaddingScoreGradV2",
-    .arguments = kPlain,
-    .contradiction = kContradictory,
-};
-
+    "aclnnFlashAttentionUnpaddingScoreGradV2", kPlain, kContradictory};
 const acl::Operator kFlashAttentionUnpaddingScoreGradV3{
-    .name = "aclnnFlashAttentionUnpaddingScoreGradV3",
-    .arguments = kWithRope,
-    .contradiction = kContradictory,
-};
-
+    "aclnnFlashAttentionUnpaddingScoreGradV3", kWithRope, kContradictory};
 const acl::Operator kFlashAttentionUnpaddingScoreGradV4{
-    .name = "aclnnFlashAttentionUnpaddingScoreGradV4",
-    .arguments = kPlain,
-    .contradiction = kContradictory,
-};
-
+    "aclnnFlashAttentionUnpaddingScoreGradV4", kPlain, kContradictory};
 const acl::Operator kFlashAttentionUnpaddingScoreGradV5{
-    .name = "aclnnFlashAttentionUnpaddingScoreGradV5",
-    .arguments = kWithAll,
-    .contradiction = kContradictory,
-};
+    "aclnnFlashAttentionUnpaddingScoreGradV5", kWithAll, kContradictory};
 
 }  // namespace flashacl::ops
+
+using namespace flashacl::ops;
 
 extern "C" aclnnStatus aclnnFlashAttentionUnpaddingScoreGradGetWorkspaceSize(
     const aclTensor* query, const aclTensor* keyIn, const aclTensor* value,
@@ -73,42 +58,20 @@ extern "C" aclnnStatus aclnnFlashAttentionUnpaddingScoreGradGetWorkspaceSize(
     const aclTensor* dqOut, const aclTensor* dkOut, const aclTensor* dvOut,
     const aclTensor* dpseOut, uint64_t* workspaceSize,
     aclOpExecutor** executor) {
-  namespace backward = flashacl::ops::backward;
-  const backward::Tensors tensors{.query = query,
-                                  .key = keyIn,
-                                  .value = value,
-                                  .dy = dy,
-                                  .pse = pseShiftOptional,
-                                  .drop_mask = dropMaskOptional,
-                                  .padding_mask = paddingMaskOptional,
-                                  .atten_mask = attenMaskOptional,
-                                  .softmax_max = softmaxMaxOptional,
-                                  .softmax_sum = softmaxSumOptional,
-                                  .softmax_in = softmaxInOptional,
-                                  .attention_in = attentionInOptional,
-                                  .dq = dqOut,
-                                  .dk = dkOut,
-                                  .dv = dvOut,
-                                  .dpse = dpseOut};
-  const backward::Args args{.prefix = prefixOptional,
-                            .actual_seq_q_len = actualSeqQLenOptional,
-                            .actual_seq_kv_len = actualSeqKvLenOptional,
-                            .scale_value = scaleValue,
-                            .keep_prob = keepProb,
-                            .pre_tokens = preTokens,
-                            .next_tokens = nextTokens,
-                            .head_num = headNum,
-                            .input_layout = inputLayout,
-                            .sparse_mode = sparseMode};
-  return backward::Plan(flashacl::ops::kFlashAttentionUnpaddingScoreGrad,
-                        tensors, args, {workspaceSize, executor});
+  return backward::PrepareBackward(
+      kFlashAttentionUnpaddingScoreGrad,
+      {query, keyIn, value, dy, pseShiftOptional, dropMaskOptional,
+       paddingMaskOptional, attenMaskOptional, softmaxMaxOptional,
+       softmaxSumOptional, softmaxInOptional, attentionInOptional, dqOut, dkOut,
+       dvOut, dpseOut},
+      {Sequences::kPacked, prefixOptional,
+       ArrayPair(actualSeqQLenOptional, actualSeqKvLenOptional), kNoArrays,
+       scaleValue, keepProb, preTokens, nextTokens, headNum, inputLayout,
+       sparseMode},
+      {workspaceSize, executor});
 }
 
-extern "C" aclnnStatus aclnnFlashAttentionUnpaddingScoreGrad(
-    void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
-    const aclrtStream stream) {
-  return flashacl::acl::Launch(workspace, workspaceSize, executor, stream);
-}
+FLASHACL_PHASE_TWO(aclnnFlashAttentionUnpaddingScoreGrad)
 
 extern "C" aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV2GetWorkspaceSize(
     const aclTensor* query, const aclTensor* keyIn, const aclTensor* value,
@@ -125,45 +88,20 @@ extern "C" aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV2GetWorkspaceSize(
     int64_t sparseMode, int64_t pseType, const aclTensor* dqOut,
     const aclTensor* dkOut, const aclTensor* dvOut, const aclTensor* dpseOut,
     uint64_t* workspaceSize, aclOpExecutor** executor) {
-  namespace backward = flashacl::ops::backward;
-  const backward::Tensors tensors{.query = query,
-                                  .key = keyIn,
-                                  .value = value,
-                                  .dy = dy,
-                                  .pse = pseShiftOptional,
-                                  .drop_mask = dropMaskOptional,
-                                  .padding_mask = paddingMaskOptional,
-                                  .atten_mask = attenMaskOptional,
-                                  .softmax_max = softmaxMaxOptional,
-                                  .softmax_sum = softmaxSumOptional,
-                                  .softmax_in = softmaxInOptional,
-                                  .attention_in = attentionInOptional,
-                                  .dq = dqOut,
-                                  .dk = dkOut,
-                                  .dv = dvOut,
-                                  .dpse = dpseOut};
-  const backward::Args args{.prefix = prefixOptional,
-                            .actual_seq_q_len = actualSeqQLenOptional,
-                            .actual_seq_kv_len = actualSeqKvLenOptional,
-                            .q_start_idx = qStartIdxOptional,
-                            .kv_start_idx = kvStartIdxOptional,
-                            .scale_value = scaleValue,
-                            .keep_prob = keepProb,
-                            .pre_tokens = preTokens,
-                            .next_tokens = nextTokens,
-                            .head_num = headNum,
-                            .input_layout = inputLayout,
-                            .sparse_mode = sparseMode,
-                            .pse_type = pseType};
-  return backward::Plan(flashacl::ops::kFlashAttentionUnpaddingScoreGradV2,
-                        tensors, args, {workspaceSize, executor});
+  return backward::PrepareBackward(
+      kFlashAttentionUnpaddingScoreGradV2,
+      {query, keyIn, value, dy, pseShiftOptional, dropMaskOptional,
+       paddingMaskOptional, attenMaskOptional, softmaxMaxOptional,
+       softmaxSumOptional, softmaxInOptional, attentionInOptional, dqOut, dkOut,
+       dvOut, dpseOut},
+      {Sequences::kPacked, prefixOptional,
+       ArrayPair(actualSeqQLenOptional, actualSeqKvLenOptional),
+       ArrayPair(qStartIdxOptional, kvStartIdxOptional), scaleValue, keepProb,
+       preTokens, nextTokens, headNum, inputLayout, sparseMode, pseType},
+      {workspaceSize, executor});
 }
 
-extern "C" aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV2(
-    void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
-    const aclrtStream stream) {
-  return flashacl::acl::Launch(workspace, workspaceSize, executor, stream);
-}
+FLASHACL_PHASE_TWO(aclnnFlashAttentionUnpaddingScoreGradV2)
 
 extern "C" aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV3GetWorkspaceSize(
     const aclTensor* query, const aclTensor* queryRope, const aclTensor* keyIn,
@@ -182,49 +120,36 @@ extern "C" aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV3GetWorkspaceSize(
     const aclTensor* dkRopeOut, const aclTensor* dvOut,
     const aclTensor* dpseOut, uint64_t* workspaceSize,
     aclOpExecutor** executor) {
-  namespace backward = flashacl::ops::backward;
-  const backward::Tensors tensors{.query = query,
-                                  .query_rope = queryRope,
-                                  .key = keyIn,
-                                  .key_rope = keyInRope,
-                                  .value = value,
-                                  .dy = dy,
-                                  .pse = pseShiftOptional,
-                                  .drop_mask = dropMaskOptional,
-                                  .padding_mask = paddingMaskOptional,
-                                  .atten_mask = attenMaskOptional,
-                                  .softmax_max = softmaxMaxOptional,
-                                  .softmax_sum = softmaxSumOptional,
-                                  .softmax_in = softmaxInOptional,
-                                  .attention_in = attentionInOptional,
-                                  .dq = dqOut,
-                                  .dq_rope = dqRopeOut,
-                                  .dk = dkOut,
-                                  .dk_rope = dkRopeOut,
-                                  .dv = dvOut,
-                                  .dpse = dpseOut};
-  const backward::Args args{.prefix = prefixOptional,
-                            .actual_seq_q_len = actualSeqQLenOptional,
-                            .actual_seq_kv_len = actualSeqKvLenOptional,
-                            .q_start_idx = qStartIdxOptional,
-                            .kv_start_idx = kvStartIdxOptional,
-                            .scale_value = scaleValue,
-                            .keep_prob = keepProb,
-                            .pre_tokens = preTokens,
-                            .next_tokens = nextTokens,
-                            .head_num = headNum,
-                            .input_layout = inputLayout,
-                            .sparse_mode = sparseMode,
-                            .pse_type = pseType};
-  return backward::Plan(flashacl::ops::kFlashAttentionUnpaddingScoreGradV3,
-                        tensors, args, {workspaceSize, executor});
+  return backward::PrepareBackward(
+      kFlashAttentionUnpaddingScoreGradV3,
+      {query,
+       queryRope,
+       keyIn,
+       keyInRope,
+       value,
+       dy,
+       pseShiftOptional,
+       dropMaskOptional,
+       paddingMaskOptional,
+       attenMaskOptional,
+       softmaxMaxOptional,
+       softmaxSumOptional,
+       softmaxInOptional,
+       attentionInOptional,
+       dqOut,
+       dqRopeOut,
+       dkOut,
+       dkRopeOut,
+       dvOut,
+       dpseOut},
+      {Sequences::kPacked, prefixOptional,
+       ArrayPair(actualSeqQLenOptional, actualSeqKvLenOptional),
+       ArrayPair(qStartIdxOptional, kvStartIdxOptional), scaleValue, keepProb,
+       preTokens, nextTokens, headNum, inputLayout, sparseMode, pseType},
+      {workspaceSize, executor});
 }
 
-extern "C" aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV3(
-    void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
-    const aclrtStream stream) {
-  return flashacl::acl::Launch(workspace, workspaceSize, executor, stream);
-}
+FLASHACL_PHASE_TWO(aclnnFlashAttentionUnpaddingScoreGradV3)
 
 extern "C" aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV4GetWorkspaceSize(
     const aclTensor* query, const aclTensor* keyIn, const aclTensor* value,
@@ -240,44 +165,20 @@ extern "C" aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV4GetWorkspaceSize(
     const aclTensor* dqOut, const aclTensor* dkOut, const aclTensor* dvOut,
     const aclTensor* dpseOut, char* softmaxInLayout, uint64_t* workspaceSize,
     aclOpExecutor** executor) {
-  namespace backward = flashacl::ops::backward;
-  const backward::Tensors tensors{.query = query,
-                                  .key = keyIn,
-                                  .value = value,
-                                  .dy = dy,
-                                  .pse = pseShiftOptional,
-                                  .drop_mask = dropMaskOptional,
-                                  .padding_mask = paddingMaskOptional,
-                                  .atten_mask = attenMaskOptional,
-                                  .softmax_max = softmaxMaxOptional,
-                                  .softmax_sum = softmaxSumOptional,
-                                  .softmax_in = softmaxInOptional,
-                                  .attention_in = attentionInOptional,
-                                  .dq = dqOut,
-                                  .dk = dkOut,
-                                  .dv = dvOut,
-                                  .dpse = dpseOut};
-  const backward::Args args{.strict_in_layout = true,
-                            .prefix = prefixOptional,
-                            .actual_seq_q_len = actualSeqQLenOptional,
-                            .actual_seq_kv_len = actualSeqKvLenOptional,
-                            .scale_value = scaleValue,
-                            .keep_prob = keepProb,
-                            .pre_tokens = preTokens,
-                            .next_tokens = nextTokens,
-                            .head_num = headNum,
-                            .input_layout = inputLayout,
-                            .sparse_mode = sparseMode,
-                            .softmax_in_layout = softmaxInLayout};
-  return backward::Plan(flashacl::ops::kFlashAttentionUnpaddingScoreGradV4,
-                        tensors, args, {workspaceSize, executor});
+  return backward::PrepareBackward(
+      kFlashAttentionUnpaddingScoreGradV4,
+      {query, keyIn, value, dy, pseShiftOptional, dropMaskOptional,
+       paddingMaskOptional, attenMaskOptional, softmaxMaxOptional,
+       softmaxSumOptional, softmaxInOptional, attentionInOptional, dqOut, dkOut,
+       dvOut, dpseOut},
+      {Sequences::kPacked, prefixOptional,
+       ArrayPair(actualSeqQLenOptional, actualSeqKvLenOptional), kNoArrays,
+       scaleValue, keepProb, preTokens, nextTokens, headNum, inputLayout,
+       sparseMode, TrainingArgs::kPseTypeUnlessSaid, softmaxInLayout, true},
+      {workspaceSize, executor});
 }
 
-extern "C" aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV4(
-    void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
-    const aclrtStream stream) {
-  return flashacl::acl::Launch(workspace, workspaceSize, executor, stream);
-}
+FLASHACL_PHASE_TWO(aclnnFlashAttentionUnpaddingScoreGradV4)
 
 extern "C" aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV5GetWorkspaceSize(
     const aclTensor* query, const aclTensor* queryRope, const aclTensor* keyIn,
@@ -297,45 +198,36 @@ extern "C" aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV5GetWorkspaceSize(
     const aclTensor* dkRopeOut, const aclTensor* dvOut,
     const aclTensor* dpseOut, const aclTensor* dsinkOut,
     uint64_t* workspaceSize, aclOpExecutor** executor) {
-  namespace backward = flashacl::ops::backward;
-  const backward::Tensors tensors{.query = query,
-                                  .query_rope = queryRope,
-                                  .key = keyIn,
-                                  .key_rope = keyInRope,
-                                  .value = value,
-                                  .dy = dy,
-                                  .pse = pseShiftOptional,
-                                  .drop_mask = dropMaskOptional,
-                                  .padding_mask = paddingMaskOptional,
-                                  .atten_mask = attenMaskOptional,
-                                  .softmax_max = softmaxMaxOptional,
-                                  .softmax_sum = softmaxSumOptional,
-                                  .softmax_in = softmaxInOptional,
-                                  .attention_in = attentionInOptional,
-                                  .sink = sinkInOptional,
-                                  .dq = dqOut,
-                                  .dq_rope = dqRopeOut,
-                                  .dk = dkOut,
-                                  .dk_rope = dkRopeOut,
-                                  .dv = dvOut,
-                                  .dpse = dpseOut,
-                                  .dsink = dsinkOut};
-  const backward::Args args{.prefix = prefixOptional,
-                            .actual_seq_q_len = actualSeqQLenOptional,
-                            .actual_seq_kv_len = actualSeqKvLenOptional,
-                            .q_start_idx = qStartIdxOptional,
-                            .kv_start_idx = kvStartIdxOptional,
-                            .scale_value = scaleValue,
-                            .keep_prob = keepProb,
-                            .pre_tokens = preTokens,
-                            .next_tokens = nextTokens,
-                            .head_num = headNum,
-                            .input_layout = inputLayout,
-                            .sparse_mode = sparseMode,
-                            .pse_type = pseType,
-                            .softmax_in_layout = softmaxInLayout};
-  return backward::Plan(flashacl::ops::kFlashAttentionUnpaddingScoreGradV5,
-                        tensors, args, {workspaceSize, executor});
+  return backward::PrepareBackward(
+      kFlashAttentionUnpaddingScoreGradV5,
+      {query,
+       queryRope,
+       keyIn,
+       keyInRope,
+       value,
+       dy,
+       pseShiftOptional,
+       dropMaskOptional,
+       paddingMaskOptional,
+       attenMaskOptional,
+       softmaxMaxOptional,
+       softmaxSumOptional,
+       softmaxInOptional,
+       attentionInOptional,
+       sinkInOptional,
+       dqOut,
+       dqRopeOut,
+       dkOut,
+       dkRopeOut,
+       dvOut,
+       dpseOut,
+       dsinkOut},
+      {Sequences::kPacked, prefixOptional,
+       ArrayPair(actualSeqQLenOptional, actualSeqKvLenOptional),
+       ArrayPair(qStartIdxOptional, kvStartIdxOptional), scaleValue, keepProb,
+       preTokens, nextTokens, headNum, inputLayout, sparseMode, pseType,
+       softmaxInLayout},
+      {workspaceSize, executor});
 }
 
 extern "C" aclnnStatus
@@ -357,49 +249,36 @@ aclnnFlashAttentionUnpaddingScoreGradV5GetMaxWorkspaceSize(
     const aclTensor* dkRopeOut, const aclTensor* dvOut,
     const aclTensor* dpseOut, const aclTensor* dsinkOut,
     uint64_t* workspaceSize, aclOpExecutor** executor) {
-  namespace backward = flashacl::ops::backward;
-  const backward::Tensors tensors{.query = query,
-                                  .query_rope = queryRope,
-                                  .key = keyIn,
-                                  .key_rope = keyInRope,
-                                  .value = value,
-                                  .dy = dy,
-                                  .pse = pseShiftOptional,
-                                  .drop_mask = dropMaskOptional,
-                                  .padding_mask = paddingMaskOptional,
-                                  .atten_mask = attenMaskOptional,
-                                  .softmax_max = softmaxMaxOptional,
-                                  .softmax_sum = softmaxSumOptional,
-                                  .softmax_in = softmaxInOptional,
-                                  .attention_in = attentionInOptional,
-                                  .sink = sinkInOptional,
-                                  .dq = dqOut,
-                                  .dq_rope = dqRopeOut,
-                                  .dk = dkOut,
-                                  .dk_rope = dkRopeOut,
-                                  .dv = dvOut,
-                                  .dpse = dpseOut,
-                                  .dsink = dsinkOut};
-  const backward::Args args{.prefix = prefixOptional,
-                            .actual_seq_q_len = actualSeqQLenOptional,
-                            .actual_seq_kv_len = actualSeqKvLenOptional,
-                            .q_start_idx = qStartIdxOptional,
-                            .kv_start_idx = kvStartIdxOptional,
-                            .scale_value = scaleValue,
-                            .keep_prob = keepProb,
-                            .pre_tokens = preTokens,
-                            .next_tokens = nextTokens,
-                            .head_num = headNum,
-                            .input_layout = inputLayout,
-                            .sparse_mode = sparseMode,
-                            .pse_type = pseType,
-                            .softmax_in_layout = softmaxInLayout};
-  return backward::PlanMost(flashacl::ops::kFlashAttentionUnpaddingScoreGradV5,
-                            tensors, args, {workspaceSize, executor});
+  return backward::PrepareBackwardForMaxLengths(
+      kFlashAttentionUnpaddingScoreGradV5,
+      {query,
+       queryRope,
+       keyIn,
+       keyInRope,
+       value,
+       dy,
+       pseShiftOptional,
+       dropMaskOptional,
+       paddingMaskOptional,
+       attenMaskOptional,
+       softmaxMaxOptional,
+       softmaxSumOptional,
+       softmaxInOptional,
+       attentionInOptional,
+       sinkInOptional,
+       dqOut,
+       dqRopeOut,
+       dkOut,
+       dkRopeOut,
+       dvOut,
+       dpseOut,
+       dsinkOut},
+      {Sequences::kPacked, prefixOptional,
+       ArrayPair(actualSeqQLenOptional, actualSeqKvLenOptional),
+       ArrayPair(qStartIdxOptional, kvStartIdxOptional), scaleValue, keepProb,
+       preTokens, nextTokens, headNum, inputLayout, sparseMode, pseType,
+       softmaxInLayout},
+      {workspaceSize, executor});
 }
 
-extern "C" aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV5(
-    void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
-    const aclrtStream stream) {
-  return flashacl::acl::Launch(workspace, workspaceSize, executor, stream);
-}
+FLASHACL_PHASE_TWO(aclnnFlashAttentionUnpaddingScoreGradV5)

@@ -5,15 +5,56 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
-#include "acl/tensor.h"
+#include "acl/arguments.h"
+#include "acl/executor.h"
+#include "aclnn/acl_meta.h"
 #include "ops/canonical.h"
 #include "ops/training_lengths.h"
 #include "problem/band.h"
 
 namespace flashacl::ops {
+
+enum class Sequences : uint8_t {
+  kPacked,  // one after the other on one axis
+  kDense,   // all of one length, each in its own part of a tensor
+};
+
+// One array for queries, one for keys; null for what was not passed.
+struct ArrayPair {
+  constexpr ArrayPair(const aclIntArray* of_queries, const aclIntArray* of_keys)
+      : queries(of_queries), keys(of_keys) {}
+
+  const aclIntArray* queries;
+  const aclIntArray* keys;
+};
+inline constexpr ArrayPair kNoArrays(nullptr, nullptr);
+
+// Everything but tensors, in the order of every version's parameters, with what
+// holds where a version does not say.
+struct TrainingArgs {
+  static constexpr int64_t kPseTypeUnlessSaid = 1;
+
+  Sequences sequences;
+  const aclIntArray* prefix;
+  ArrayPair lengths;  // actualSeqQLen, actualSeqKvLen
+  ArrayPair starts;   // qStartIdx, kvStartIdx
+  double scale_value;
+  double keep_prob;
+  int64_t pre_tokens;
+  int64_t next_tokens;
+  int64_t head_num;
+  const char* input_layout;
+  int64_t sparse_mode;
+  int64_t pse_type = kPseTypeUnlessSaid;
+  const char* softmax_layout = nullptr;  // softmaxOutLayout, softmaxInLayout
+  bool known_softmax_layout = false;     // refuses unknown ones: one version
+
+  bool dense() const { return sequences == Sequences::kDense; }
+};
 
 // How the operator at hand spells what both have.
 struct TrainingNames {
@@ -23,6 +64,18 @@ struct TrainingNames {
   std::string_view next_tokens;
   std::string_view sparse_mode;
   std::string_view pse_type;
+};
+
+// An operator's words and the rows of its table that both directions have; -1
+// for what there is no gradient of.
+struct TrainingTable {
+  TrainingNames names;
+  bool backward = false;
+  int query, query_rope;
+  int key, key_rope;
+  int pse, drop_mask, atten_mask;
+  int query_rope_gradient = -1;
+  int key_rope_gradient = -1;
 };
 
 // preTokens or nextTokens as a distance; beyond any sequence is open.
@@ -51,5 +104,21 @@ struct Training {
 
   bool packed() const { return layout == &kTnd; }
 };
+
+// What a call says in numbers and in optional tensors; no arrays yet.
+Training NumbersOf(const acl::Arguments& arguments, const TrainingTable& table,
+                   const Layout& layout, const TrainingArgs& a);
+
+// Adds prefixes and start positions. kContradiction if a position is out of
+// reach.
+Status ReadArrays(const TrainingArgs& a, Training& training);
+
+// Binds the rows that were passed to the slots that the problem has.
+struct Place {
+  int row;
+  Slot slot;
+};
+void BindPlaces(const acl::Arguments& arguments, std::span<const Place> places,
+                acl::Lowered& lowered);
 
 }  // namespace flashacl::ops

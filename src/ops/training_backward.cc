@@ -8,9 +8,11 @@
 
 #include "acl/environment.h"
 #include "acl/error.h"
+#include "base/check.h"
 #include "ops/canonical.h"
 #include "ops/training.h"
 #include "ops/training_mask.h"
+#include "ops/training_rope.h"
 #include "ops/training_rows.h"
 #include "ops/training_score.h"
 #include "ops/training_workspace.h"
@@ -23,55 +25,91 @@ using acl::Tensor;
 
 constexpr std::string_view kSameAsInput = "same_as_input";
 
+constexpr TrainingTable kTraining{
+    .names = {.pse = "pseShiftOptional",
+              .keep_prob = "keepProb",
+              .pre_tokens = "preTokens",
+              .next_tokens = "nextTokens",
+              .sparse_mode = "sparseMode",
+              .pse_type = "pseType"},
+    .backward = true,
+    .query = kQuery,
+    .query_rope = kQueryRope,
+    .key = kKey,
+    .key_rope = kKeyRope,
+    .pse = kPse,
+    .drop_mask = kDropMask,
+    .atten_mask = kAttenMask,
+    .query_rope_gradient = kDqRope,
+    .key_rope_gradient = kDkRope,
+};
+
+Status CheckTypes(const Arguments& args) {
+  FLASHACL_RETURN_IF_ERROR(args.CheckTypes());
+  for (const int row : {kKey, kValue, kDy, kAttentionIn, kDq, kDk, kDv}) {
+    FLASHACL_RETURN_IF_ERROR(CheckTypeOfQuery(args, kQuery, row));
+  }
+  return {};
+}
+
+Status CheckShapes(const Arguments& args, const Layout& layout,
+                   int64_t head_num) {
+  for (const int row : {kQuery, kKey, kValue, kDy, kAttentionIn}) {
+    const bool keys = row == kKey || row == kValue;
+    FLASHACL_RETURN_IF_ERROR(
+        CheckRank(args.name(row), args[row], layout, keys ? 1 : head_num));
+  }
+  const auto rank = static_cast<size_t>(layout.rank);
+  FLASHACL_RETURN_IF_ERROR(CheckShape(args, kValue, kKey, rank - 1));
+  FLASHACL_RETURN_IF_ERROR(CheckShape(args, kDy, kQuery, rank - 1));
+  FLASHACL_RETURN_IF_ERROR(CheckShape(args, kAttentionIn, kDy, rank));
+  FLASHACL_RETURN_IF_ERROR(CheckShape(args, kDq, kQuery, rank));
+  FLASHACL_RETURN_IF_ERROR(CheckShape(args, kDk, kKey, rank));
+  return CheckShape(args, kDv, kValue, rank);
+}
+
+// A gradient without sink is left alone, a sink without gradient is fine.
+Status CheckSink(const Arguments& args, int64_t head_num) {
+  if (!args.has(kSink)) return {};
+  for (const int row : {kSink, kDsink}) {
+    if (!args.has(row)) continue;
+    if (args[row].rank != 1 || args[row].dims[0] != head_num) {
+      return Invalid("{}: shape {}, expected [{}]", args.name(row),
+                     ShapeText(args[row]), head_num);
+    }
+  }
+  return {};
+}
+
 // Comes before the checks for nulls, as on the device.
-Status CheckTexts(const Args& a) {
+Status CheckTexts(const TrainingArgs& a) {
   if (a.input_layout == nullptr) {
     return NullArgument("The inputLayout cannot be nullptr.");
   }
   const std::string layout = acl::ReadText(a.input_layout);
-  if (!a.dense && layout != kTnd.name) {
+  if (!a.dense() && layout != kTnd.name) {
     return Invalid("inputLayout: \"{}\", expected \"TND\"", layout);
   }
-  const std::string order = acl::ReadText(a.softmax_in_layout);
-  if (!a.strict_in_layout || order.empty() || order == kSameAsInput) return {};
+  const std::string order = acl::ReadText(a.softmax_layout);
+  if (!a.known_softmax_layout || order.empty() || order == kSameAsInput)
+    return {};
   return Invalid("softmaxInLayout: \"{}\", expected \"{}\" or none", order,
                  kSameAsInput);
 }
 
 Result<Training> ReadTraining(const Arguments& args, const TrainingRows& rows,
-                              const Args& a) {
-  Result<Batch> batch =
-      ReadBatch(rows, a.actual_seq_q_len, a.actual_seq_kv_len);
+                              const TrainingArgs& a) {
+  Result<Batch> batch = ReadBatch(rows, a.lengths);
   if (!batch.ok()) return batch.status();
   if (args.has(kSink) && args[kQuery].dtype() == DType::kF32) {
     return Invalid("sinkInOptional: given, but there is none with {}",
                    acl::TypeText(ACL_FLOAT));
   }
   FLASHACL_RETURN_IF_ERROR(CheckHeadCounts(rows, a.head_num));
-  Result<std::vector<int64_t>> prefix =
-      acl::ReadArray("prefixOptional", a.prefix);
-  if (!prefix.ok()) return prefix.status();
-  const Result<int64_t> q_start = ReadStart("qStartIdxOptional", a.q_start_idx);
-  if (!q_start.ok()) return q_start.status();
-  const Result<int64_t> kv_start =
-      ReadStart("kvStartIdxOptional", a.kv_start_idx);
-  if (!kv_start.ok()) return kv_start.status();
-  return Training{.names = &kNames,
-                  .backward = true,
-                  .layout = &rows.layout,
-                  .head_num = a.head_num,
-                  .batch = *std::move(batch),
-                  .pse = args.at(kPse),
-                  .drop_mask = args.at(kDropMask),
-                  .atten_mask = args.at(kAttenMask),
-                  .keep_prob = a.keep_prob,
-                  .pse_type = a.pse_type,
-                  .q_start_idx = *q_start,
-                  .kv_start_idx = *kv_start,
-                  .sparse_mode = a.sparse_mode,
-                  .pre_tokens = Tokens(a.pre_tokens),
-                  .next_tokens = Tokens(a.next_tokens),
-                  .prefix = *std::move(prefix)};
+  Training training = NumbersOf(args, kTraining, rows.layout, a);
+  training.batch = *std::move(batch);
+  FLASHACL_RETURN_IF_ERROR(ReadArrays(a, training));
+  return training;
 }
 
 // [T, N, 8] or [N, T, 8]; what memory holds is said elsewhere.
@@ -90,13 +128,13 @@ Status CheckPackedStatistic(const RowStatistic& statistic, int64_t rows) {
 }
 
 Status LowerStatistics(const Arguments& args, const TrainingRows& rows,
-                       const Training& training, const Args& a,
+                       const Training& training, const TrainingArgs& a,
                        AttentionProblem& problem) {
   constexpr std::pair<Row, Slot> kStatistics[] = {{kSoftmaxMax, Slot::kRowMax},
                                                   {kSoftmaxSum, Slot::kRowSum}};
   const int64_t total = rows.of_query.rows;
   for (const auto& [row, slot] : kStatistics) {
-    const Tensor* given = PassedIn(args, row);
+    const Tensor* given = args.given(row);
     if (given == nullptr) {
       return NullArgument("The {} cannot be nullptr.", args.name(row));
     }
@@ -105,7 +143,7 @@ Status LowerStatistics(const Arguments& args, const TrainingRows& rows,
         .tensor = *given,
         .heads = training.head_num,
         .sequences = training.batch.count(),
-        .same_as_input = acl::ReadText(a.softmax_in_layout) == kSameAsInput};
+        .same_as_input = acl::ReadText(a.softmax_layout) == kSameAsInput};
     if (training.packed()) {
       FLASHACL_RETURN_IF_ERROR(CheckPackedStatistic(statistic, total));
     }
@@ -115,18 +153,6 @@ Status LowerStatistics(const Arguments& args, const TrainingRows& rows,
     if (!spec.ok()) return spec.status();
     problem[slot] = *spec;
   }
-  return {};
-}
-
-Status LowerMask(const Training& training, AttentionProblem& problem) {
-  if (training.atten_mask == nullptr) return {};
-  FLASHACL_RETURN_IF_ERROR(CheckSparseMode(training));
-  Result<TensorSpec> grid = MaskGrid(training, MaskStorage::kPacked);
-  if (!grid.ok()) return grid.status();
-  problem[Slot::kMask] = *grid;
-  FLASHACL_RETURN_IF_ERROR(CheckPrefix(training));
-  FLASHACL_RETURN_IF_ERROR(CheckBackwardTokens(training));
-  problem.mask = SparseRules(training);
   return {};
 }
 
@@ -144,8 +170,8 @@ Status LowerDropout(const Training& training, AttentionProblem& problem) {
 
 Status LowerBias(const Arguments& args, const Training& training,
                  AttentionProblem& problem) {
-  FLASHACL_RETURN_IF_ERROR(CheckPse(training, args[kQuery].acl_dtype,
-                                    PassedIn(args, kPse) != nullptr));
+  FLASHACL_RETURN_IF_ERROR(
+      CheckPse(training, args[kQuery].acl_dtype, args.given(kPse) != nullptr));
   FLASHACL_RETURN_IF_ERROR(LowerPse(training, problem));
   // The device leaves dpse alone; it is computed where it has pse's form.
   const Tensor* gradient = args.at(kDpse);
@@ -162,7 +188,7 @@ Status LowerBias(const Arguments& args, const Training& training,
 void StateTensors(const Arguments& args, const TrainingRows& rows,
                   const Training& training, AttentionProblem& problem) {
   StateRows(rows, training, problem);
-  StateRope(args, kRope, training, problem);
+  StateRope(args, kTraining, training, problem);
   problem[Slot::kOut] = QueryLike(args[kAttentionIn], training);
   problem[Slot::kGradOut] = QueryLike(args[kDy], training);
   problem[Slot::kGradQuery] = QueryLike(args[kDq], training);
@@ -173,39 +199,32 @@ void StateTensors(const Arguments& args, const TrainingRows& rows,
   if (args.has(kDsink)) problem[Slot::kGradSink] = HeadSpec(args[kDsink]);
 }
 
-void BindAll(const Arguments& args, acl::Lowered& lowered) {
-  constexpr std::pair<Row, Slot> kPlaces[] = {
-      {kQuery, Slot::kQuery},
-      {kQueryRope, Slot::kQueryRope},
-      {kKey, Slot::kKey},
-      {kKeyRope, Slot::kKeyRope},
-      {kValue, Slot::kValue},
-      {kDy, Slot::kGradOut},
-      {kPse, Slot::kBias},
-      {kDropMask, Slot::kKeep},
-      {kAttenMask, Slot::kMask},
-      {kSoftmaxMax, Slot::kRowMax},
-      {kSoftmaxSum, Slot::kRowSum},
-      {kAttentionIn, Slot::kOut},
-      {kSink, Slot::kSink},
-      {kDq, Slot::kGradQuery},
-      {kDqRope, Slot::kGradQueryRope},
-      {kDk, Slot::kGradKey},
-      {kDkRope, Slot::kGradKeyRope},
-      {kDv, Slot::kGradValue},
-      {kDpse, Slot::kGradBias},
-      {kDsink, Slot::kGradSink},
-  };
-  for (const auto& [row, slot] : kPlaces) {
-    if (lowered.problem.has(slot) && args.has(row)) {
-      lowered.Bind(args, row, slot);
-    }
-  }
-}
+constexpr Place kPlaces[] = {
+    {kQuery, Slot::kQuery},
+    {kQueryRope, Slot::kQueryRope},
+    {kKey, Slot::kKey},
+    {kKeyRope, Slot::kKeyRope},
+    {kValue, Slot::kValue},
+    {kDy, Slot::kGradOut},
+    {kPse, Slot::kBias},
+    {kDropMask, Slot::kKeep},
+    {kAttenMask, Slot::kMask},
+    {kSoftmaxMax, Slot::kRowMax},
+    {kSoftmaxSum, Slot::kRowSum},
+    {kAttentionIn, Slot::kOut},
+    {kSink, Slot::kSink},
+    {kDq, Slot::kGradQuery},
+    {kDqRope, Slot::kGradQueryRope},
+    {kDk, Slot::kGradKey},
+    {kDkRope, Slot::kGradKeyRope},
+    {kDv, Slot::kGradValue},
+    {kDpse, Slot::kGradBias},
+    {kDsink, Slot::kGradSink},
+};
 
 // The problem, after everything that can be said without it.
-Status LowerAll(const Arguments& args, const TrainingRows& rows, const Args& a,
-                acl::Lowered& lowered) {
+Status LowerAll(const Arguments& args, const TrainingRows& rows,
+                const TrainingArgs& a, acl::Lowered& lowered) {
   Result<Training> read = ReadTraining(args, rows, a);
   if (!read.ok()) return read.status();
   Training& training = *read;
@@ -222,21 +241,15 @@ Status LowerAll(const Arguments& args, const TrainingRows& rows, const Args& a,
     FLASHACL_RETURN_IF_ERROR(CheckHardwareLimits(rows, training));
   }
   problem.lengths.sequences = std::move(training.batch.sequences);
-  BindAll(args, lowered);
+  BindPlaces(args, kPlaces, lowered);
   return {};
 }
 
-Result<acl::Lowered> Lower(const Arguments& args, const Args& a) {
+Result<acl::Lowered> Lower(const Arguments& args, const TrainingArgs& a) {
   acl::Lowered lowered;
   lowered.nothing = NothingToWrite(args);
   if (lowered.nothing) return lowered;
-  const std::string layout = acl::ReadText(a.input_layout);
-  const Result<TrainingRows> rows =
-      CheckTensors(args, {.dense = a.dense,
-                          .layout = layout,
-                          .head_num = a.head_num,
-                          .keep_prob = a.keep_prob,
-                          .sparse_mode = a.sparse_mode});
+  const Result<TrainingRows> rows = CheckTensors(args, a);
   if (!rows.ok()) return rows.status();
   FLASHACL_RETURN_IF_ERROR(LowerAll(args, *rows, a, lowered));
   return lowered;
@@ -244,34 +257,62 @@ Result<acl::Lowered> Lower(const Arguments& args, const Args& a) {
 
 }  // namespace
 
-aclnnStatus Plan(const acl::Operator& op, const Tensors& tensors, const Args& a,
-                 acl::PhaseOne answer) noexcept {
+bool NothingToWrite(const Arguments& args) {
+  const bool sink = args.has(kSink) && args.has(kDsink);
+  return args[kDq].empty() && args[kDk].empty() && args[kDv].empty() &&
+         !args.has(kDpse) && !sink;
+}
+
+Result<TrainingRows> CheckTensors(const Arguments& args,
+                                  const TrainingArgs& a) {
+  const int64_t head_num = a.head_num;
+  if (head_num <= 0) {
+    return Invalid("headNum: {}, expected at least 1", head_num);
+  }
+  FLASHACL_RETURN_IF_ERROR(CheckTypes(args));
+  const Layout* layout = &kTnd;
+  if (a.dense()) {
+    const Result<const Layout*> dense =
+        ReadDenseLayout(acl::ReadText(a.input_layout));
+    if (!dense.ok()) return dense.status();
+    layout = *dense;
+  }
+  FLASHACL_RETURN_IF_ERROR(CheckShapes(args, *layout, head_num));
+  FLASHACL_RETURN_IF_ERROR(CheckSink(args, head_num));
+  TrainingRows rows{*layout, args[kQuery], args[kKey], args[kValue], "keyIn"};
+  FLASHACL_RETURN_IF_ERROR(ReadExtents(rows, head_num));
+  const int64_t dy_dim = ExtentsOf(args[kDy], *layout, head_num).dim;
+  if (dy_dim != rows.of_value.dim) {
+    return Invalid("dy: head dim {} does not match value head dim {}", dy_dim,
+                   rows.of_value.dim);
+  }
+  FLASHACL_RETURN_IF_ERROR(CheckRope(args, kTraining, a));
+  return rows;
+}
+
+aclnnStatus PrepareBackward(const acl::Operator& op, Tensors tensors,
+                            const TrainingArgs& a,
+                            acl::PhaseOne answer) noexcept {
   const aclnnStatus fits =
       acl::Guard(op.contradiction, [&] { return CheckTexts(a); });
   if (fits != 0) return fits;
-  const acl::Passed passed[kRows] = {
-      tensors.query,      tensors.query_rope,   tensors.key,
-      tensors.key_rope,   tensors.value,        tensors.dy,
-      tensors.pse,        tensors.drop_mask,    tensors.padding_mask,
-      tensors.atten_mask, tensors.softmax_max,  tensors.softmax_sum,
-      tensors.softmax_in, tensors.attention_in, tensors.sink,
-      tensors.dq,         tensors.dq_rope,      tensors.dk,
-      tensors.dk_rope,    tensors.dv,           tensors.dpse,
-      tensors.dsink};
-  return acl::Prepare(
-      op, passed, [&](const Arguments& args) { return Lower(args, a); },
-      answer);
+  return Prepare(op, tensors, a, Lower, answer);
 }
 
-aclnnStatus PlanMost(const acl::Operator& op, const Tensors& tensors,
-                     const Args& a, acl::PhaseOne answer) noexcept {
+aclnnStatus PrepareBackwardForMaxLengths(const acl::Operator& op,
+                                         Tensors tensors, const TrainingArgs& a,
+                                         acl::PhaseOne answer) noexcept {
+  FLASHACL_DCHECK(tensors.size() == kRows);
+  const acl::Passed& drop_mask = tensors.begin()[kDropMask];
   const aclnnStatus fits = acl::Guard(op.contradiction, [&]() -> Status {
-    if (tensors.drop_mask == nullptr) return {};
+    if (drop_mask.tensor == nullptr) return {};
     return Invalid("dropMaskOptional: given, but its size depends on lengths");
   });
   if (fits != 0) return fits;
-  return PlanForAnyLengths(
-      op, [&](acl::PhaseOne one) { return Plan(op, tensors, a, one); }, answer);
+  return PrepareForAnyLengths(
+      op,
+      [&](acl::PhaseOne one) { return PrepareBackward(op, tensors, a, one); },
+      answer);
 }
 
 }  // namespace flashacl::ops::backward

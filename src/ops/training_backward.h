@@ -1,69 +1,93 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention backward for training, in all versions. The operators' files name
-// their arguments and call Plan.
+// Attention backward for training, in all versions: which tensors there are,
+// what they must agree in before anybody looks at lengths, and phase 1.
 #pragma once
 
-#include <cstdint>
+#include <array>
 
-#include "acl/executor.h"
-#include "aclnn/acl_meta.h"
-#include "ops/training_gradients.h"
+#include "acl/arguments.h"
+#include "base/status.h"
+#include "ops/entry.h"
+#include "ops/training.h"
+#include "ops/training_rows.h"
 
 namespace flashacl::ops::backward {
 
-// The tensors of one call; null for what its version lacks.
-struct Tensors {
-  const aclTensor* query;
-  const aclTensor* query_rope = nullptr;
-  const aclTensor* key;
-  const aclTensor* key_rope = nullptr;
-  const aclTensor* value;
-  const aclTensor* dy;
-  const aclTensor* pse;
-  const aclTensor* drop_mask;
-  const aclTensor* padding_mask;
-  const aclTensor* atten_mask;
-  const aclTensor* softmax_max;
-  const aclTensor* softmax_sum;
-  const aclTensor* softmax_in;
-  const aclTensor* attention_in;
-  const aclTensor* sink = nullptr;
-  const aclTensor* dq;
-  const aclTensor* dq_rope = nullptr;
-  const aclTensor* dk;
-  const aclTensor* dk_rope = nullptr;
-  const aclTensor* dv;
-  const aclTensor* dpse;
-  const aclTensor* dsink = nullptr;
+// The rows of the table, in the order of every version's parameters.
+enum Row {
+  kQuery,
+  kQueryRope,
+  kKey,
+  kKeyRope,
+  kValue,
+  kDy,
+  kPse,
+  kDropMask,
+  kPaddingMask,
+  kAttenMask,
+  kSoftmaxMax,
+  kSoftmaxSum,
+  kSoftmaxIn,
+  kAttentionIn,
+  kSink,
+  kDq,
+  kDqRope,
+  kDk,
+  kDkRope,
+  kDv,
+  kDpse,
+  kDsink,
+  kRows
 };
 
-// Everything else, with what holds where a version does not say.
-struct Args {
-  bool dense = false;
-  bool strict_in_layout = false;  // refuses unknown texts: V4 alone
-  const aclIntArray* prefix;
-  const aclIntArray* actual_seq_q_len = nullptr;
-  const aclIntArray* actual_seq_kv_len = nullptr;
-  const aclIntArray* q_start_idx = nullptr;
-  const aclIntArray* kv_start_idx = nullptr;
-  double scale_value;
-  double keep_prob;
-  int64_t pre_tokens;
-  int64_t next_tokens;
-  int64_t head_num;
-  const char* input_layout;
-  int64_t sparse_mode;
-  int64_t pse_type = 1;
-  const char* softmax_in_layout = nullptr;
-};
+using Table = std::array<acl::Argument, kRows>;
+
+inline constexpr acl::DTypeSet kMaskTypes =
+    acl::Bit(DType::kBool) | acl::Bit(DType::kU8);
+
+// As shapes are for packed sequences.
+inline constexpr Table kTable{{
+    {"query", acl::Need::kRequired, acl::kFloats},      // [T, N, D]
+    {"queryRope", acl::Need::kOptional, acl::kFloats},  // [T, N, Dr]
+    {"keyIn", acl::Need::kRequired, acl::kFloats},      // [Tkv, Nkv, D]
+    {"keyInRope", acl::Need::kOptional, acl::kFloats},  // [Tkv, Nkv, Dr]
+    {"value", acl::Need::kRequired, acl::kFloats},      // [Tkv, Nkv, Dv]
+    {"dy", acl::Need::kRequired, acl::kFloats},         // [T, N, Dv]
+    {"pseShiftOptional", acl::Need::kOptional, acl::kFloats},
+    {"dropMaskOptional", acl::Need::kOptional, acl::Bit(DType::kU8)},
+    {"paddingMaskOptional", acl::Need::kIgnored},
+    {"attenMaskOptional", acl::Need::kOptional, kMaskTypes},
+    {"softmaxMaxOptional", acl::Need::kOptional, acl::kF32Only},  // [T, N, 8]
+    {"softmaxSumOptional", acl::Need::kOptional, acl::kF32Only},
+    {"softmaxInOptional", acl::Need::kIgnored},
+    {"attentionInOptional", acl::Need::kRequired, acl::kFloats},  // [T, N, Dv]
+    {"sinkInOptional", acl::Need::kOptional, acl::kF32Only},      // [N]
+    {"dqOut", acl::Need::kRequired, acl::kFloats, true},
+    {"dqRopeOut", acl::Need::kOptional, acl::kFloats, true},
+    {"dkOut", acl::Need::kRequired, acl::kFloats, true},
+    {"dkRopeOut", acl::Need::kOptional, acl::kFloats, true},
+    {"dvOut", acl::Need::kRequired, acl::kFloats, true},
+    {"dpseOut", acl::Need::kOptional, acl::kAnyType, true},
+    {"dsinkOut", acl::Need::kOptional, acl::kF32Only, true},
+}};
+
+bool NothingToWrite(const acl::Arguments& args);
+
+// Types, layout, ranks, shapes, head dims, sink and rope, in the documented
+// order.
+Result<TrainingRows> CheckTensors(const acl::Arguments& args,
+                                  const TrainingArgs& a);
 
 // Phase 1 of any version.
-aclnnStatus Plan(const acl::Operator& op, const Tensors& tensors, const Args& a,
-                 acl::PhaseOne answer) noexcept;
+aclnnStatus PrepareBackward(const acl::Operator& op, Tensors tensors,
+                            const TrainingArgs& a,
+                            acl::PhaseOne answer) noexcept;
 
 // The same of packed sequences, with a workspace that is large enough for any
-// lengths. Refuses a drop mask, whose size depends on them.
-aclnnStatus PlanMost(const acl::Operator& op, const Tensors& tensors,
-                     const Args& a, acl::PhaseOne answer) noexcept;
+// lengths, for the version that lacks nothing. Refuses a drop mask, whose size
+// depends on lengths.
+aclnnStatus PrepareBackwardForMaxLengths(const acl::Operator& op,
+                                         Tensors tensors, const TrainingArgs& a,
+                                         acl::PhaseOne answer) noexcept;
 
 }  // namespace flashacl::ops::backward

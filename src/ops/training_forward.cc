@@ -23,16 +23,13 @@ namespace {
 using acl::Arguments;
 using acl::Tensor;
 
-constexpr TrainingNames kNames{
-    .pse = "realShiftOptional",
-    .keep_prob = "keepProbOptional",
-    .pre_tokens = "preTokensOptional",
-    .next_tokens = "nextTokensOptional",
-    .sparse_mode = "sparseModeOptional",
-    .pse_type = "pseTypeOptional",
-};
-
-constexpr RopeRows kRope{
+constexpr TrainingTable kTraining{
+    .names = {.pse = "realShiftOptional",
+              .keep_prob = "keepProbOptional",
+              .pre_tokens = "preTokensOptional",
+              .next_tokens = "nextTokensOptional",
+              .sparse_mode = "sparseModeOptional",
+              .pse_type = "pseTypeOptional"},
     .query = kQuery,
     .query_rope = kQueryRope,
     .key = kKey,
@@ -51,9 +48,9 @@ bool NothingToWrite(const Arguments& args) {
 }
 
 // "TND" to the letter; dense layouts in any case.
-Result<const Layout*> ReadLayout(const Args& a) {
+Result<const Layout*> ReadLayout(const TrainingArgs& a) {
   std::string name = acl::ReadText(a.input_layout);
-  if (!a.dense) {
+  if (!a.dense()) {
     if (name == kTnd.name) return &kTnd;
     return Invalid("inputLayout: \"{}\", expected \"TND\"", name);
   }
@@ -97,59 +94,26 @@ Status CheckOut(const Arguments& args, const TrainingRows& rows) {
                  ShapeText(expected));
 }
 
-// What is said in lists and numbers.
+// What is said in arrays and numbers.
 Result<Training> ReadTraining(const Arguments& args, const TrainingRows& rows,
-                              const Args& a) {
-  if (!a.dense &&
-      (a.actual_seq_q_len == nullptr || a.actual_seq_kv_len == nullptr)) {
+                              const TrainingArgs& a) {
+  if (!a.dense() &&
+      (a.lengths.queries == nullptr || a.lengths.keys == nullptr)) {
     return NullArgument("The {} cannot be nullptr.",
-                        a.actual_seq_q_len == nullptr
+                        a.lengths.queries == nullptr
                             ? "actualSeqQLenOptional"
                             : "actualSeqKvLenOptional");
   }
-  Training training{.names = &kNames,
-                    .layout = &rows.layout,
-                    .head_num = a.head_num,
-                    .pse = args.at(kRealShift),
-                    .drop_mask = args.at(kDropMask),
-                    .atten_mask = args.at(kAttenMask),
-                    .keep_prob = a.keep_prob,
-                    .pse_type = a.pse_type,
-                    .sparse_mode = a.sparse_mode,
-                    .pre_tokens = Tokens(a.pre_tokens),
-                    .next_tokens = Tokens(a.next_tokens)};
+  Training training = NumbersOf(args, kTraining, rows.layout, a);
   FLASHACL_RETURN_IF_ERROR(CheckHeadCounts(rows, a.head_num));
   FLASHACL_RETURN_IF_ERROR(CheckKeepProb(training));
   FLASHACL_RETURN_IF_ERROR(CheckPse(training, args[kQuery].acl_dtype,
-                                    PassedIn(args, kRealShift) != nullptr));
-  Result<Batch> batch =
-      ReadBatch(rows, a.actual_seq_q_len, a.actual_seq_kv_len);
+                                    args.given(kRealShift) != nullptr));
+  Result<Batch> batch = ReadBatch(rows, a.lengths);
   if (!batch.ok()) return batch.status();
   training.batch = *std::move(batch);
-  Result<std::vector<int64_t>> prefix =
-      acl::ReadArray("prefixOptional", a.prefix);
-  if (!prefix.ok()) return prefix.status();
-  training.prefix = *std::move(prefix);
-  const Result<int64_t> q_start = ReadStart("qStartIdxOptional", a.q_start_idx);
-  if (!q_start.ok()) return q_start.status();
-  training.q_start_idx = *q_start;
-  const Result<int64_t> kv_start =
-      ReadStart("kvStartIdxOptional", a.kv_start_idx);
-  if (!kv_start.ok()) return kv_start.status();
-  training.kv_start_idx = *kv_start;
+  FLASHACL_RETURN_IF_ERROR(ReadArrays(a, training));
   return training;
-}
-
-Status LowerMask(const Training& training, AttentionProblem& problem) {
-  if (training.atten_mask == nullptr) return {};
-  FLASHACL_RETURN_IF_ERROR(CheckSparseMode(training));
-  Result<TensorSpec> grid = MaskGrid(training, MaskStorage::kPadded);
-  if (!grid.ok()) return grid.status();
-  problem[Slot::kMask] = *grid;
-  FLASHACL_RETURN_IF_ERROR(CheckPrefix(training));
-  FLASHACL_RETURN_IF_ERROR(CheckForwardTokens(training));
-  problem.mask = SparseRules(training);
-  return {};
 }
 
 Status LowerSink(const Arguments& args, int64_t head_num,
@@ -166,7 +130,7 @@ Status LowerSink(const Arguments& args, int64_t head_num,
 
 // [B, N, Sq, 8], or of packed sequences any shape of as many elements.
 Status LowerStatistics(const Arguments& args, const TrainingRows& rows,
-                       const Training& training, const Args& a,
+                       const Training& training, const TrainingArgs& a,
                        AttentionProblem& problem) {
   constexpr std::pair<Row, Slot> kStatistics[] = {{kSoftmaxMax, Slot::kRowMax},
                                                   {kSoftmaxSum, Slot::kRowSum}};
@@ -178,8 +142,7 @@ Status LowerStatistics(const Arguments& args, const TrainingRows& rows,
         .tensor = args[row],
         .heads = training.head_num,
         .sequences = training.batch.count(),
-        .same_as_input =
-            acl::ReadText(a.softmax_out_layout) == "same_as_input"};
+        .same_as_input = acl::ReadText(a.softmax_layout) == "same_as_input"};
     if (training.packed() && args[row].elements() != lanes) {
       return Invalid("{}: shape {} has {} elements, expected [{}, {}, 8]",
                      args.name(row), ShapeText(args[row]), args[row].elements(),
@@ -194,32 +157,25 @@ Status LowerStatistics(const Arguments& args, const TrainingRows& rows,
   return {};
 }
 
-void BindAll(const Arguments& args, acl::Lowered& lowered) {
-  constexpr std::pair<Row, Slot> kPlaces[] = {
-      {kQuery, Slot::kQuery},       {kQueryRope, Slot::kQueryRope},
-      {kKey, Slot::kKey},           {kKeyRope, Slot::kKeyRope},
-      {kValue, Slot::kValue},       {kRealShift, Slot::kBias},
-      {kDropMask, Slot::kKeep},     {kAttenMask, Slot::kMask},
-      {kSink, Slot::kSink},         {kSoftmaxMax, Slot::kRowMax},
-      {kSoftmaxSum, Slot::kRowSum}, {kAttentionOut, Slot::kOut},
-  };
-  for (const auto& [row, slot] : kPlaces) {
-    if (lowered.problem.has(slot) && args.has(row)) {
-      lowered.Bind(args, row, slot);
-    }
-  }
-}
+constexpr Place kPlaces[] = {
+    {kQuery, Slot::kQuery},       {kQueryRope, Slot::kQueryRope},
+    {kKey, Slot::kKey},           {kKeyRope, Slot::kKeyRope},
+    {kValue, Slot::kValue},       {kRealShift, Slot::kBias},
+    {kDropMask, Slot::kKeep},     {kAttenMask, Slot::kMask},
+    {kSink, Slot::kSink},         {kSoftmaxMax, Slot::kRowMax},
+    {kSoftmaxSum, Slot::kRowSum}, {kAttentionOut, Slot::kOut},
+};
 
 // The problem, after everything that can be said without it.
-Status LowerAll(const Arguments& args, const TrainingRows& rows, const Args& a,
-                acl::Lowered& lowered) {
+Status LowerAll(const Arguments& args, const TrainingRows& rows,
+                const TrainingArgs& a, acl::Lowered& lowered) {
   Result<Training> read = ReadTraining(args, rows, a);
   if (!read.ok()) return read.status();
   Training& training = *read;
   AttentionProblem& problem = lowered.problem;
   problem.score.scale = static_cast<float>(a.scale_value);
   StateRows(rows, training, problem);
-  StateRope(args, kRope, training, problem);
+  StateRope(args, kTraining, training, problem);
   problem[Slot::kOut] = QueryLike(args[kAttentionOut], training);
   FLASHACL_RETURN_IF_ERROR(LowerPse(training, problem));
   FLASHACL_RETURN_IF_ERROR(LowerDropMask(training, problem));
@@ -232,11 +188,11 @@ Status LowerAll(const Arguments& args, const TrainingRows& rows, const Args& a,
     FLASHACL_RETURN_IF_ERROR(CheckHardwareLimits(rows, training));
   }
   problem.lengths.sequences = std::move(training.batch.sequences);
-  BindAll(args, lowered);
+  BindPlaces(args, kPlaces, lowered);
   return {};
 }
 
-Result<acl::Lowered> Lower(const Arguments& args, const Args& a) {
+Result<acl::Lowered> Lower(const Arguments& args, const TrainingArgs& a) {
   if (a.input_layout == nullptr) {
     return NullArgument("The inputLayout cannot be nullptr.");
   }
@@ -248,31 +204,26 @@ Result<acl::Lowered> Lower(const Arguments& args, const Args& a) {
   FLASHACL_RETURN_IF_ERROR(CheckTypes(args));
   const Result<TrainingRows> rows = ReadRows(args, **layout, a.head_num);
   if (!rows.ok()) return rows.status();
-  FLASHACL_RETURN_IF_ERROR(
-      CheckRope(args, kRope, {kNames, a.keep_prob, a.sparse_mode}));
+  FLASHACL_RETURN_IF_ERROR(CheckRope(args, kTraining, a));
   FLASHACL_RETURN_IF_ERROR(LowerAll(args, *rows, a, lowered));
   return lowered;
 }
 
 }  // namespace
 
-aclnnStatus Plan(const acl::Operator& op, const Tensors& tensors, const Args& a,
-                 acl::PhaseOne answer) noexcept {
-  const acl::Passed passed[kRows] = {
-      tensors.query,       tensors.query_rope,   tensors.key,
-      tensors.key_rope,    tensors.value,        tensors.real_shift,
-      tensors.drop_mask,   tensors.padding_mask, tensors.atten_mask,
-      tensors.sink,        tensors.softmax_max,  tensors.softmax_sum,
-      tensors.softmax_out, tensors.attention_out};
-  return acl::Prepare(
-      op, passed, [&](const Arguments& args) { return Lower(args, a); },
-      answer);
+aclnnStatus PrepareForward(const acl::Operator& op, Tensors tensors,
+                           const TrainingArgs& a,
+                           acl::PhaseOne answer) noexcept {
+  return Prepare(op, tensors, a, Lower, answer);
 }
 
-aclnnStatus PlanMost(const acl::Operator& op, const Tensors& tensors,
-                     const Args& a, acl::PhaseOne answer) noexcept {
-  return PlanForAnyLengths(
-      op, [&](acl::PhaseOne one) { return Plan(op, tensors, a, one); }, answer);
+aclnnStatus PrepareForwardForMaxLengths(const acl::Operator& op,
+                                        Tensors tensors, const TrainingArgs& a,
+                                        acl::PhaseOne answer) noexcept {
+  return PrepareForAnyLengths(
+      op,
+      [&](acl::PhaseOne one) { return PrepareForward(op, tensors, a, one); },
+      answer);
 }
 
 }  // namespace flashacl::ops::forward

@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention forward for training, in all versions: packed sequences and dense
-// layouts differ in a word, versions in what they lack. The operators' files
-// name their arguments and call Plan.
+// layouts differ in a word, versions in what they lack.
 #pragma once
 
 #include <array>
-#include <cstdint>
-#include <initializer_list>
 
 #include "acl/arguments.h"
-#include "acl/executor.h"
-#include "aclnn/acl_meta.h"
+#include "ops/entry.h"
+#include "ops/training.h"
 
 namespace flashacl::ops::forward {
 
-// The rows of every version's table, in an order that is each version's.
+// The rows of the table, in the order of every version's parameters.
 enum Row {
   kQuery,
   kQueryRope,
@@ -56,57 +53,15 @@ inline constexpr Table kTable{{
     {"attentionOutOut", acl::Need::kRequired, acl::kFloats, true},
 }};
 
-// What a version has that lacks these.
-constexpr Table TableWithout(std::initializer_list<Row> absent) {
-  Table table = kTable;
-  for (const Row row : absent) table[row].need = acl::Need::kAbsent;
-  return table;
-}
-
-// The tensors of one call; null for what its version lacks.
-struct Tensors {
-  const aclTensor* query;
-  const aclTensor* query_rope = nullptr;
-  const aclTensor* key;
-  const aclTensor* key_rope = nullptr;
-  const aclTensor* value;
-  const aclTensor* real_shift;
-  const aclTensor* drop_mask;
-  const aclTensor* padding_mask;
-  const aclTensor* atten_mask;
-  const aclTensor* sink = nullptr;
-  const aclTensor* softmax_max;
-  const aclTensor* softmax_sum;
-  const aclTensor* softmax_out;
-  const aclTensor* attention_out;
-};
-
-// Everything else, with what holds where a version does not say.
-struct Args {
-  bool dense = false;
-  const aclIntArray* prefix;
-  const aclIntArray* actual_seq_q_len = nullptr;
-  const aclIntArray* actual_seq_kv_len = nullptr;
-  const aclIntArray* q_start_idx = nullptr;
-  const aclIntArray* kv_start_idx = nullptr;
-  double scale_value;
-  double keep_prob;
-  int64_t pre_tokens;
-  int64_t next_tokens;
-  int64_t head_num;
-  const char* input_layout;
-  int64_t sparse_mode;
-  int64_t pse_type = 1;
-  const char* softmax_out_layout = nullptr;
-};
-
 // Phase 1 of any version.
-aclnnStatus Plan(const acl::Operator& op, const Tensors& tensors, const Args& a,
-                 acl::PhaseOne answer) noexcept;
+aclnnStatus PrepareForward(const acl::Operator& op, Tensors tensors,
+                           const TrainingArgs& a,
+                           acl::PhaseOne answer) noexcept;
 
 // The same of packed sequences, with a workspace that is large enough for any
 // lengths.
-aclnnStatus PlanMost(const acl::Operator& op, const Tensors& tensors,
-                     const Args& a, acl::PhaseOne answer) noexcept;
+aclnnStatus PrepareForwardForMaxLengths(const acl::Operator& op,
+                                        Tensors tensors, const TrainingArgs& a,
+                                        acl::PhaseOne answer) noexcept;
 
 }  // namespace flashacl::ops::forward

@@ -243,8 +243,7 @@ bool EqualLengths(const Batch& batch) {
       });
 }
 
-Result<TensorSpec> FourDimensional(const Training& training,
-                                   MaskStorage storage) {
+Result<TensorSpec> FourDimensional(const Training& training) {
   const acl::Tensor& mask = *training.atten_mask;
   const int64_t count = training.batch.count();
   const std::array<int64_t, 4> extents{count, training.head_num,
@@ -260,8 +259,8 @@ Result<TensorSpec> FourDimensional(const Training& training,
                         "[{0}, {1}, {2}, {3}]",
                         extents[0], extents[1], extents[2], extents[3]));
   }
-  const bool packed = storage == MaskStorage::kPacked && mask.dims[0] > 1 &&
-                      !EqualLengths(training.batch);
+  const bool packed =
+      training.backward && mask.dims[0] > 1 && !EqualLengths(training.batch);
   if (!packed) return Strided(mask, {0, 1, 2, 3}, extents);
   const int64_t step = StepOf(mask);
   if (step == 0) {
@@ -380,7 +379,7 @@ bool IsMaskCompressed(const Training& training) {
          training.sparse_mode != kPrefixFull;
 }
 
-Result<TensorSpec> MaskGrid(const Training& training, MaskStorage storage) {
+Result<TensorSpec> MaskGrid(const Training& training) {
   const acl::Tensor& mask = *training.atten_mask;
   const Batch& batch = training.batch;
   if (batch.scores == 0) return TensorSpec{};  // nothing to hide
@@ -393,7 +392,7 @@ Result<TensorSpec> MaskGrid(const Training& training, MaskStorage storage) {
   if (per_sequence && (mask.rank != 4 || mask.dims[0] != batch.count())) {
     return BadShape(training, "one mask per sequence");
   }
-  if (mask.rank == 4) return FourDimensional(training, storage);
+  if (mask.rank == 4) return FourDimensional(training);
   const std::array<int64_t, 4> repeat{batch.count(), training.head_num, 0, 0};
   const auto is = [&](int64_t rows, int64_t columns) {
     return mask.rank == 2 && mask.dims[0] == rows && mask.dims[1] == columns;
@@ -416,6 +415,19 @@ Result<TensorSpec> MaskGrid(const Training& training, MaskStorage storage) {
       Str("[{}, {}] (the longest sequences) or [{}, {}] (all of "
           "them)",
           batch.most_rows, batch.most_columns, batch.rows, batch.columns));
+}
+
+Status LowerMask(const Training& training, AttentionProblem& problem) {
+  if (training.atten_mask == nullptr) return {};
+  FLASHACL_RETURN_IF_ERROR(CheckSparseMode(training));
+  Result<TensorSpec> grid = MaskGrid(training);
+  if (!grid.ok()) return grid.status();
+  problem[Slot::kMask] = *grid;
+  FLASHACL_RETURN_IF_ERROR(CheckPrefix(training));
+  FLASHACL_RETURN_IF_ERROR(training.backward ? CheckBackwardTokens(training)
+                                             : CheckForwardTokens(training));
+  problem.mask = SparseRules(training);
+  return {};
 }
 
 }  // namespace flashacl::ops

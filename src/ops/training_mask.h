@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "ops/training.h"
+#include "problem/attention_problem.h"
 #include "problem/mask.h"
 #include "problem/tensor_spec.h"
 
@@ -28,17 +29,16 @@ Status CheckBackwardTokens(const Training& training);
 // The rules, after the checks above.
 Mask SparseRules(const Training& training);
 
-// How the four-dimensional masks [B, 1, ...] and [B, N, ...] are stored.
-enum class MaskStorage : uint8_t {
-  kPadded,  // as their shape says: forward
-  kPacked,  // one block per sequence, as long as the sequence: backward
-};
-
 // Whether the mask tensor is a fixed picture of the sparse mode's rule.
 bool IsMaskCompressed(const Training& training);
 
 // The mask as a grid. Absent for compressed modes, whose tensor only has its
 // shape checked: its contents are a fixed picture of the rule.
-Result<TensorSpec> MaskGrid(const Training& training, MaskStorage storage);
+// Four-dimensional masks [B, 1, ...] and [B, N, ...] are stored as their shape
+// says in forward, in backward as one block per sequence, as long as that is.
+Result<TensorSpec> MaskGrid(const Training& training);
+
+// States rules and tensor, after all checks; nothing without a tensor.
+Status LowerMask(const Training& training, AttentionProblem& problem);
 
 }  // namespace flashacl::ops

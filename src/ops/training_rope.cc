@@ -15,19 +15,19 @@ using acl::Arguments;
 using acl::Tensor;
 
 bool IsRope(const Arguments& args, int row) {
-  const Tensor* tensor = PassedIn(args, row);
+  const Tensor* tensor = args.given(row);
   if (tensor == nullptr) return false;
   return args.has(row) || (tensor->rank == 3 && tensor->dims[2] > 0);
 }
 
 // A mask of sequences without queries or keys has no elements, but axes.
 bool IsMask(const Arguments& args, int row) {
-  const Tensor* tensor = PassedIn(args, row);
+  const Tensor* tensor = args.given(row);
   return args.has(row) || (tensor != nullptr && tensor->rank >= 2);
 }
 
 // The tensors rope cannot be without.
-Status CheckCompanions(const Arguments& args, const RopeRows& rows) {
+Status CheckCompanions(const Arguments& args, const TrainingTable& rows) {
   for (const int row : {rows.query_rope, rows.key_rope, rows.atten_mask,
                         rows.query_rope_gradient, rows.key_rope_gradient}) {
     if (row < 0) continue;
@@ -41,7 +41,7 @@ Status CheckCompanions(const Arguments& args, const RopeRows& rows) {
 }
 
 Status CheckRopeTensor(const Arguments& args, int row, int like, int query) {
-  const Tensor& rope = *PassedIn(args, row);
+  const Tensor& rope = *args.given(row);
   FLASHACL_RETURN_IF_ERROR(CheckRank(args.name(row), rope, kTnd, 1));
   FLASHACL_RETURN_IF_ERROR(CheckShape(args, row, like, 2));
   if (rope.dtype() != DType::kBf16) {
@@ -56,7 +56,7 @@ Status CheckRopeTensor(const Arguments& args, int row, int like, int query) {
   return {};
 }
 
-Status CheckGradients(const Arguments& args, const RopeRows& rows) {
+Status CheckGradients(const Arguments& args, const TrainingTable& rows) {
   const std::pair<int, int> gradients[] = {
       {rows.query_rope_gradient, rows.query_rope},
       {rows.key_rope_gradient, rows.key_rope}};
@@ -70,18 +70,13 @@ Status CheckGradients(const Arguments& args, const RopeRows& rows) {
 
 }  // namespace
 
-const Tensor* PassedIn(const Arguments& args, int row) {
-  const auto entries = args.list(row);
-  return entries.empty() ? nullptr : entries[0].tensor.get();
-}
-
-bool HasRope(const Arguments& args, const RopeRows& rows) {
+bool HasRope(const Arguments& args, const TrainingTable& rows) {
   return IsRope(args, rows.query_rope) || IsRope(args, rows.key_rope);
 }
 
 Status CheckShape(const Arguments& args, int row, int like, size_t axes) {
-  const Tensor& tensor = *PassedIn(args, row);
-  const Tensor& other = *PassedIn(args, like);
+  const Tensor& tensor = *args.given(row);
+  const Tensor& other = *args.given(like);
   const bool same = tensor.rank == other.rank &&
                     std::equal(tensor.dims.begin(), tensor.dims.begin() + axes,
                                other.dims.begin());
@@ -90,28 +85,28 @@ Status CheckShape(const Arguments& args, int row, int like, size_t axes) {
                  ShapeText(tensor), ShapeText(other), args.name(like));
 }
 
-Status CheckRope(const Arguments& args, const RopeRows& rows,
-                 const RopeScalars& scalars) {
+Status CheckRope(const Arguments& args, const TrainingTable& rows,
+                 const TrainingArgs& a) {
   if (!HasRope(args, rows)) return {};
   FLASHACL_RETURN_IF_ERROR(CheckCompanions(args, rows));
   for (const int row : {rows.pse, rows.drop_mask}) {
     if (!args.has(row)) continue;
     return Invalid("{}: given, but there is none with rope", args.name(row));
   }
-  if (static_cast<float>(scalars.keep_prob) != 1.0f) {
-    return Invalid("{}: {}, expected 1 with rope", scalars.names.keep_prob,
-                   scalars.keep_prob);
+  if (static_cast<float>(a.keep_prob) != 1.0f) {
+    return Invalid("{}: {}, expected 1 with rope", rows.names.keep_prob,
+                   a.keep_prob);
   }
-  if (scalars.sparse_mode == 6) {
+  if (a.sparse_mode == 6) {
     return Invalid("{}: 6, which there is not with rope",
-                   scalars.names.sparse_mode);
+                   rows.names.sparse_mode);
   }
   FLASHACL_RETURN_IF_ERROR(
       CheckRopeTensor(args, rows.query_rope, rows.query, rows.query));
   FLASHACL_RETURN_IF_ERROR(
       CheckRopeTensor(args, rows.key_rope, rows.key, rows.query));
-  const int64_t query_dim = PassedIn(args, rows.query_rope)->dims[2];
-  const int64_t key_dim = PassedIn(args, rows.key_rope)->dims[2];
+  const int64_t query_dim = args.given(rows.query_rope)->dims[2];
+  const int64_t key_dim = args.given(rows.key_rope)->dims[2];
   if (key_dim != query_dim) {
     return Invalid("{}: head dim {} does not match queryRope head dim {}",
                    args.name(rows.key_rope), key_dim, query_dim);
@@ -119,20 +114,19 @@ Status CheckRope(const Arguments& args, const RopeRows& rows,
   return CheckGradients(args, rows);
 }
 
-void StateRope(const Arguments& args, const RopeRows& rows,
+void StateRope(const Arguments& args, const TrainingTable& rows,
                const Training& training, AttentionProblem& problem) {
   if (!HasRope(args, rows)) return;
-  const Tensor& key_rope = *PassedIn(args, rows.key_rope);
+  const Tensor& key_rope = *args.given(rows.key_rope);
   const Extents of_key = ExtentsOf(key_rope, kTnd, 1);
   problem.rope_dim = of_key.dim;
-  problem[Slot::kQueryRope] =
-      QueryLike(*PassedIn(args, rows.query_rope), training);
+  problem[Slot::kQueryRope] = QueryLike(*args.given(rows.query_rope), training);
   problem[Slot::kKeyRope] = KeyLike(key_rope, of_key, training);
   if (rows.query_rope_gradient < 0) return;
   problem[Slot::kGradQueryRope] =
-      QueryLike(*PassedIn(args, rows.query_rope_gradient), training);
+      QueryLike(*args.given(rows.query_rope_gradient), training);
   problem[Slot::kGradKeyRope] =
-      KeyLike(*PassedIn(args, rows.key_rope_gradient), of_key, training);
+      KeyLike(*args.given(rows.key_rope_gradient), of_key, training);
 }
 
 }  // namespace flashacl::ops

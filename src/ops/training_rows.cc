@@ -187,13 +187,12 @@ TensorSpec HeadSpec(const acl::Tensor& tensor) {
   return Strided(tensor, {0, kOne, kOne, kOne}, {tensor.dims[0], 1, 1, 1});
 }
 
-Result<Batch> ReadBatch(const TrainingRows& rows, const aclIntArray* query_ends,
-                        const aclIntArray* key_ends) {
+Result<Batch> ReadBatch(const TrainingRows& rows, const ArrayPair& ends) {
   const Extents& query = rows.of_query;
   Batch batch;
   if (rows.layout.name == kTnd.name) {
     Result<Batch> packed =
-        ReadPacked(query_ends, key_ends, {query.rows, rows.of_key.rows});
+        ReadPacked(ends.queries, ends.keys, {query.rows, rows.of_key.rows});
     if (!packed.ok()) return packed.status();
     batch = *std::move(packed);
   } else if (query.sequences > kMostSequences) {

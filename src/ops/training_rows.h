@@ -65,8 +65,7 @@ TensorSpec KeyLike(const acl::Tensor& tensor, const Extents& extents,
 TensorSpec HeadSpec(const acl::Tensor& tensor);
 
 // The sequences: of the lists, or all alike. Without keys, none has any.
-Result<Batch> ReadBatch(const TrainingRows& rows, const aclIntArray* query_ends,
-                        const aclIntArray* key_ends);
+Result<Batch> ReadBatch(const TrainingRows& rows, const ArrayPair& ends);
 
 // Heads, dims and the three tensors.
 void StateRows(const TrainingRows& rows, const Training& training,

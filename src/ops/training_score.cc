@@ -203,18 +203,6 @@ Status CheckSquare(const Training& training) {
 
 }  // namespace
 
-Result<int64_t> ReadStart(std::string_view name, const aclIntArray* array) {
-  const auto values = acl::ReadArray(name, array);
-  if (!values.ok()) return values.status();
-  if (values->empty()) return int64_t{0};
-  const int64_t start = values->front();
-  if (start <= -Band::kOpen || start >= Band::kOpen) {
-    return Contradiction("{}: {}, expected a position within 2^40", name,
-                         start);
-  }
-  return start;
-}
-
 Status CheckPse(const Training& training, aclDataType query_type, bool empty) {
   const TrainingNames& names = *training.names;
   const int64_t type = training.pse_type;

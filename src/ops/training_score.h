@@ -9,9 +9,6 @@
 
 namespace flashacl::ops {
 
-// The first element of a start index list; 0 if there is none.
-Result<int64_t> ReadStart(std::string_view name, const aclIntArray* array);
-
 // kContradiction unless pseType is 0 to 3; kInvalidArgument unless there is a
 // pse of the type it needs: query's for biases, FLOAT for slopes. Only pseType
 // 1 can be without, and type 0 with a tensor that is `empty`.

@@ -35,7 +35,7 @@ AttentionProblem Widest(AttentionProblem problem) {
 
 // Raises `workspace_size` to what the executor's call would need with any
 // lengths.
-Status RaiseToMost(const aclOpExecutor* handle, uint64_t& workspace_size) {
+Status RaiseToMax(const aclOpExecutor* handle, uint64_t& workspace_size) {
   const auto executor = acl::Find<acl::Executor>(handle);
   if (executor == nullptr || executor->plan == nullptr) return {};
   const Result<uint64_t> most =
@@ -47,8 +47,8 @@ Status RaiseToMost(const aclOpExecutor* handle, uint64_t& workspace_size) {
 
 }  // namespace
 
-aclnnStatus PlanForAnyLengths(const acl::Operator& op, PlanFunction plan,
-                              acl::PhaseOne answer) noexcept {
+aclnnStatus PrepareForAnyLengths(const acl::Operator& op, PrepareFunction plan,
+                                 acl::PhaseOne answer) noexcept {
   uint64_t size = 0;
   aclOpExecutor* executor = nullptr;
   const aclnnStatus status =
@@ -56,7 +56,7 @@ aclnnStatus PlanForAnyLengths(const acl::Operator& op, PlanFunction plan,
             answer.executor == nullptr ? nullptr : &executor});
   if (status != 0) return status;
   const aclnnStatus raised =
-      acl::Guard(op.contradiction, [&] { return RaiseToMost(executor, size); });
+      acl::Guard(op.contradiction, [&] { return RaiseToMax(executor, size); });
   if (raised != 0) {
     (void)aclDestroyAclOpExecutor(executor);
     return raised;

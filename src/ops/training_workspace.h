@@ -9,11 +9,11 @@
 namespace flashacl::ops {
 
 // Phase 1 of one call: checks, plans and answers.
-using PlanFunction = FunctionRef<aclnnStatus(acl::PhaseOne)>;
+using PrepareFunction = FunctionRef<aclnnStatus(acl::PhaseOne)>;
 
 // Plans with `plan`, and answers the workspace of any lengths instead of that
 // of the call's. Nothing is answered on failure.
-aclnnStatus PlanForAnyLengths(const acl::Operator& op, PlanFunction plan,
-                              acl::PhaseOne answer) noexcept;
+aclnnStatus PrepareForAnyLengths(const acl::Operator& op, PrepareFunction plan,
+                                 acl::PhaseOne answer) noexcept;
 
 }  // namespace flashacl::ops

@@ -225,11 +225,11 @@ TEST_F(ArgumentsTest, IgnoredOnesMayBeAnything) {
   padding_ = nullptr;
 }
 
-// As if the row were not in the table, but for the numbers of those behind it.
+// As if the row were not in the table, but for the numbers of those after it.
 TEST_F(ArgumentsTest, AbsentOnesAreNotThere) {
   std::vector<Argument> table(std::begin(kTable), std::end(kTable));
   table[0].need = Need::kAbsent;
-  const std::vector<Passed> passed{query_, key_, mask_, padding_, out_};
+  const std::vector<Passed> passed{key_, mask_, padding_, out_};
   const Result<Arguments> arguments = Arguments::Read(table, passed);
   ASSERT_TRUE(arguments.ok());
   EXPECT_TRUE(arguments->CheckPresent().ok());

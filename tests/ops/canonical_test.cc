@@ -4,21 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/testing/arguments.h"
+
 namespace flashacl::ops {
 namespace {
 
-acl::Tensor Dense(std::initializer_list<int64_t> dims) {
-  acl::Tensor tensor;
-  tensor.acl_dtype = ACL_FLOAT;
-  tensor.rank = dims.size();
-  std::copy(dims.begin(), dims.end(), tensor.dims.begin());
-  int64_t stride = 1;
-  for (size_t axis = tensor.rank; axis-- > 0;) {
-    tensor.strides[axis] = stride;
-    stride *= tensor.dims[axis];
-  }
-  return tensor;
-}
+using testing::Dense;
 
 // B = 2, S = 3, N = 4, D = 5: where each layout puts (b, s, n, d).
 TEST(Canonical, AgreesWithTheDefinitionOfEachLayout) {

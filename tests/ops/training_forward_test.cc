@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Versions lack rows of one table, and layouts are ways to say one problem.
+// Layouts are ways to say one problem.
 #include "ops/training_forward.h"
 
 #include <gtest/gtest.h>
@@ -18,16 +18,6 @@ using testing::Caller;
 using testing::DeviceTensor;
 using testing::TrainingForward;
 using testing::TrainingSizes;
-
-TEST(TableWithout, LacksThoseRowsOnly) {
-  constexpr Table table = TableWithout({kQueryRope, kSink});
-  for (int row = 0; row < kRows; ++row) {
-    const bool absent = row == kQueryRope || row == kSink;
-    EXPECT_EQ(table[row].need == acl::Need::kAbsent, absent) << row;
-    EXPECT_EQ(table[row].name, kTable[row].name);
-    EXPECT_EQ(table[row].output, row >= kSoftmaxMax);
-  }
-}
 
 // Row r (counted over all sequences), head n, channel d of the packed tensor is
 // where in a dense one.

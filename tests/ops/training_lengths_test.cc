@@ -7,24 +7,14 @@
 #include <array>
 #include <limits>
 
+#include "tests/testing/arguments.h"
+
 namespace flashacl::ops {
 namespace {
 
+using testing::HostArray;
+
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-
-// An aclIntArray for the length of a scope.
-class Array {
- public:
-  explicit Array(const std::vector<int64_t>& values)
-      : handle_(aclCreateIntArray(values.data(), values.size())) {}
-  ~Array() { aclDestroyIntArray(handle_); }
-  Array(const Array&) = delete;
-  Array& operator=(const Array&) = delete;
-  operator const aclIntArray*() const { return handle_; }  // NOLINT
-
- private:
-  aclIntArray* handle_;
-};
 
 acl::Tensor View(std::vector<int64_t> dims, std::vector<int64_t> strides) {
   acl::Tensor tensor;
@@ -37,7 +27,7 @@ acl::Tensor View(std::vector<int64_t> dims, std::vector<int64_t> strides) {
 
 TEST(ReadPacked, FollowsTheCumulativeEnds) {
   const auto packed =
-      ReadPacked(Array({2, 4, 4, 7}), Array({3, 3, 8, 9}), {9, 9});
+      ReadPacked(HostArray({2, 4, 4, 7}), HostArray({3, 3, 8, 9}), {9, 9});
   ASSERT_TRUE(packed.ok());
   const std::vector<Sequence> expected = {
       {{0, 2}, {0, 3}}, {{2, 4}, {3, 3}}, {{4, 4}, {3, 8}}, {{4, 7}, {8, 9}}};
@@ -53,7 +43,7 @@ TEST(ReadPacked, FollowsTheCumulativeEnds) {
 // one's length counts from it.
 TEST(ReadPacked, TakesZerosAndStepsBack) {
   const auto packed =
-      ReadPacked(Array({2, 5, 0, 0}), Array({2, 5, 0, 3}), {5, 8});
+      ReadPacked(HostArray({2, 5, 0, 0}), HostArray({2, 5, 0, 3}), {5, 8});
   ASSERT_TRUE(packed.ok());
   const std::vector<Sequence> expected = {
       {{0, 2}, {0, 2}}, {{2, 5}, {2, 5}}, {{5, 5}, {5, 5}}, {{5, 5}, {5, 8}}};
@@ -61,29 +51,32 @@ TEST(ReadPacked, TakesZerosAndStepsBack) {
 }
 
 TEST(ReadPacked, RefusesMoreRowsThanThereAre) {
-  EXPECT_EQ(ReadPacked(Array({6}), Array({1}), {5, 5}).status().code(),
+  EXPECT_EQ(ReadPacked(HostArray({6}), HostArray({1}), {5, 5}).status().code(),
             Code::kContradiction);
-  EXPECT_EQ(ReadPacked(Array({1}), Array({kMost}), {5, 5}).status().code(),
-            Code::kContradiction);
-  EXPECT_EQ(ReadPacked(Array({kMost, 0, kMost}), Array({1, 1, 1}), {kMost, 5})
-                .status()
-                .code(),
-            Code::kContradiction);
+  EXPECT_EQ(
+      ReadPacked(HostArray({1}), HostArray({kMost}), {5, 5}).status().code(),
+      Code::kContradiction);
+  EXPECT_EQ(
+      ReadPacked(HostArray({kMost, 0, kMost}), HostArray({1, 1, 1}), {kMost, 5})
+          .status()
+          .code(),
+      Code::kContradiction);
 }
 
 TEST(ReadPacked, RefusesListsThatDoNotPair) {
-  EXPECT_EQ(ReadPacked(Array({}), Array({}), {5, 5}).status().code(),
+  EXPECT_EQ(ReadPacked(HostArray({}), HostArray({}), {5, 5}).status().code(),
             Code::kInvalidArgument);
-  EXPECT_EQ(ReadPacked(nullptr, Array({1}), {5, 5}).status().code(),
+  EXPECT_EQ(ReadPacked(nullptr, HostArray({1}), {5, 5}).status().code(),
             Code::kInvalidArgument);
-  EXPECT_EQ(ReadPacked(Array({1, 2}), Array({1}), {5, 5}).status().code(),
-            Code::kContradiction);
+  EXPECT_EQ(
+      ReadPacked(HostArray({1, 2}), HostArray({1}), {5, 5}).status().code(),
+      Code::kContradiction);
 }
 
 TEST(ReadPacked, SaturatesInsteadOfOverflowing) {
   const int64_t half = kMost / 2;
-  const auto packed =
-      ReadPacked(Array({half, kMost}), Array({half, kMost}), {kMost, kMost});
+  const auto packed = ReadPacked(HostArray({half, kMost}),
+                                 HostArray({half, kMost}), {kMost, kMost});
   ASSERT_TRUE(packed.ok());
   EXPECT_EQ(packed->scores, kMost);
   EXPECT_EQ(Product(half, 3), kMost);
@@ -109,7 +102,7 @@ TEST(DenseBatch, SaturatesInsteadOfOverflowing) {
 }
 
 TEST(ForgetKeys, LeavesQueriesAlone) {
-  auto packed = ReadPacked(Array({2, 4}), Array({3, 5}), {4, 5});
+  auto packed = ReadPacked(HostArray({2, 4}), HostArray({3, 5}), {4, 5});
   ASSERT_TRUE(packed.ok());
   ForgetKeys(*packed);
   EXPECT_EQ(packed->sequences[1], (Sequence{{2, 4}, {}}));

@@ -7,11 +7,13 @@
 
 #include <string>
 
+#include "tests/testing/arguments.h"
+
 namespace flashacl::ops {
 namespace {
 
-constexpr TrainingNames kNames{"pse",        "keepProb",   "preTokens",
-                               "nextTokens", "sparseMode", "pseType"};
+using testing::Dense;
+using testing::kTrainingNames;
 
 struct Lengths {
   std::vector<int64_t> rows, columns;
@@ -32,21 +34,8 @@ Batch BatchOf(const Lengths& lengths) {
   return batch;
 }
 
-acl::Tensor Mask(std::vector<int64_t> dims) {
-  acl::Tensor tensor;
-  tensor.acl_dtype = ACL_BOOL;
-  tensor.rank = dims.size();
-  int64_t stride = 1;
-  for (size_t axis = dims.size(); axis-- > 0;) {
-    tensor.dims[axis] = dims[axis];
-    tensor.strides[axis] = stride;
-    stride *= dims[axis];
-  }
-  return tensor;
-}
-
 Training Call(const Lengths& lengths, int64_t mode, int64_t pre, int64_t next) {
-  return {.names = &kNames,
+  return {.names = &kTrainingNames,
           .head_num = 2,
           .batch = BatchOf(lengths),
           .sparse_mode = mode,
@@ -55,7 +44,7 @@ Training Call(const Lengths& lengths, int64_t mode, int64_t pre, int64_t next) {
 }
 
 // Two sequences of one size.
-Training DenseCall(int64_t rows, int64_t columns, int64_t mode, int64_t pre,
+Training EqualCall(int64_t rows, int64_t columns, int64_t mode, int64_t pre,
                    int64_t next) {
   Training training = Call({{rows, rows}, {columns, columns}}, mode, pre, next);
   training.layout = &kBnsd;
@@ -137,10 +126,10 @@ TEST(CheckSparseMode, KnowsThoseOfPackedSequences) {
 
 TEST(CheckSparseMode, KnowsThoseOfDenseLayouts) {
   for (const int64_t mode : {0, 1, 2, 3, 4, 5, 6}) {
-    EXPECT_TRUE(CheckSparseMode(DenseCall(1, 1, mode, 0, 0)).ok()) << mode;
+    EXPECT_TRUE(CheckSparseMode(EqualCall(1, 1, mode, 0, 0)).ok()) << mode;
   }
   for (const int64_t mode : {-1, 7, 8, 9}) {
-    EXPECT_EQ(CheckSparseMode(DenseCall(1, 1, mode, 0, 0)).code(),
+    EXPECT_EQ(CheckSparseMode(EqualCall(1, 1, mode, 0, 0)).code(),
               Code::kContradiction)
         << mode;
   }
@@ -150,10 +139,10 @@ TEST(CheckSparseMode, KnowsThoseOfDenseLayouts) {
 // what only touches them.
 TEST(CheckTokens, OfDenseLayoutsAskForABandThatMeetsTheScores) {
   const auto forward = [](int64_t mode, int64_t pre, int64_t next) {
-    return CheckForwardTokens(DenseCall(4, 6, mode, pre, next)).ok();
+    return CheckForwardTokens(EqualCall(4, 6, mode, pre, next)).ok();
   };
   const auto backward = [](int64_t mode, int64_t pre, int64_t next) {
-    return CheckBackwardTokens(DenseCall(4, 6, mode, pre, next)).ok();
+    return CheckBackwardTokens(EqualCall(4, 6, mode, pre, next)).ok();
   };
   EXPECT_TRUE(forward(0, -5, 5));
   EXPECT_FALSE(forward(0, -6, 6));
@@ -207,19 +196,20 @@ TEST(CheckTokens, DifferBetweenForwardAndBackward) {
 }
 
 TensorSpec Grid(Training training, const acl::Tensor& mask,
-                MaskStorage storage) {
+                bool backward = false) {
+  training.backward = backward;
   training.atten_mask = &mask;
-  const auto grid = MaskGrid(training, storage);
+  const auto grid = MaskGrid(training);
   EXPECT_TRUE(grid.ok()) << grid.status().message();
   return grid.ok() ? *grid : TensorSpec{};
 }
 
 TEST(MaskGrid, ReadsTwoDimensionsInTwoWays) {
   const Training call = Call({{3, 2}, {4, 5}}, 0, 9, 9);
-  const TensorSpec local = Grid(call, Mask({3, 5}), MaskStorage::kPadded);
+  const TensorSpec local = Grid(call, Dense({3, 5}));
   EXPECT_EQ(local.placement, Placement::kStrided);
   EXPECT_EQ(local.At(1, 1, 2, 3), 2 * 5 + 3);
-  const TensorSpec all = Grid(call, Mask({5, 9}), MaskStorage::kPadded);
+  const TensorSpec all = Grid(call, Dense({5, 9}));
   EXPECT_EQ(all.placement, Placement::kTensorScores);
   EXPECT_EQ(all.At(1, 1, 2, 3), 2 * 9 + 3);
 }
@@ -227,32 +217,30 @@ TEST(MaskGrid, ReadsTwoDimensionsInTwoWays) {
 TEST(MaskGrid, StoresFourDimensionsPaddedOrPacked) {
   const Training call = Call({{3, 2}, {4, 5}}, 1, 0, 0);
   for (const int64_t heads : {1, 2}) {
-    const acl::Tensor mask = Mask({2, heads, 3, 5});
-    const TensorSpec padded = Grid(call, mask, MaskStorage::kPadded);
+    const acl::Tensor mask = Dense({2, heads, 3, 5});
+    const TensorSpec padded = Grid(call, mask);
     EXPECT_EQ(padded.placement, Placement::kStrided);
     EXPECT_EQ(padded.At(1, 1, 2, 3),
               (heads == 2 ? 2 * 15 + 15 : 15) + 2 * 5 + 3);
-    const TensorSpec packed = Grid(call, mask, MaskStorage::kPacked);
+    const TensorSpec packed = Grid(call, mask, true);
     EXPECT_EQ(packed.placement, Placement::kBlocks);
     EXPECT_EQ(packed.dims[1], heads);
   }
   // One for all is padded always, and so is what has equal lengths.
-  EXPECT_EQ(Grid(call, Mask({1, 1, 3, 5}), MaskStorage::kPacked).placement,
+  EXPECT_EQ(Grid(call, Dense({1, 1, 3, 5}), true).placement,
             Placement::kStrided);
   const Training equal = Call({{3, 3}, {5, 5}}, 1, 0, 0);
-  EXPECT_EQ(Grid(equal, Mask({2, 1, 3, 5}), MaskStorage::kPacked).placement,
+  EXPECT_EQ(Grid(equal, Dense({2, 1, 3, 5}), true).placement,
             Placement::kStrided);
 }
 
 TEST(MaskGrid, OfPrefixesIsOnePerSequence) {
-  Training call = DenseCall(3, 5, 5, 0, 0);
-  EXPECT_EQ(Grid(call, Mask({2, 1, 3, 5}), MaskStorage::kPadded).At(1, 1, 2, 3),
-            15 + 2 * 5 + 3);
-  const auto refuses = [&](std::vector<int64_t> dims) {
-    const acl::Tensor mask = Mask(std::move(dims));
+  Training call = EqualCall(3, 5, 5, 0, 0);
+  EXPECT_EQ(Grid(call, Dense({2, 1, 3, 5})).At(1, 1, 2, 3), 15 + 2 * 5 + 3);
+  const auto refuses = [&](const std::vector<int64_t>& dims) {
+    const acl::Tensor mask = Dense(dims);
     call.atten_mask = &mask;
-    return MaskGrid(call, MaskStorage::kPadded).status().code() ==
-           Code::kContradiction;
+    return MaskGrid(call).status().code() == Code::kContradiction;
   };
   EXPECT_TRUE(refuses({3, 5}));
   EXPECT_TRUE(refuses({1, 1, 3, 5}));
@@ -261,22 +249,21 @@ TEST(MaskGrid, OfPrefixesIsOnePerSequence) {
   EXPECT_FALSE(refuses({3, 5}));
   EXPECT_FALSE(refuses({1, 1, 3, 5}));
   // The rows of all sequences together mean nothing here.
-  call = DenseCall(3, 5, 0, 9, 9);
+  call = EqualCall(3, 5, 0, 9, 9);
   EXPECT_TRUE(refuses({6, 10}));
 }
 
 TEST(MaskGrid, CompressedMasksAreNotThere) {
   const Training call = Call({{3, 2}, {4, 5}}, 2, 0, 0);
-  EXPECT_FALSE(Grid(call, Mask({2048, 2048}), MaskStorage::kPadded).present());
+  EXPECT_FALSE(Grid(call, Dense({2048, 2048})).present());
   const Training prefix = Call({{3}, {4}}, 6, 0, 0);
-  EXPECT_FALSE(
-      Grid(prefix, Mask({3072, 2048}), MaskStorage::kPadded).present());
+  EXPECT_FALSE(Grid(prefix, Dense({3072, 2048})).present());
 }
 
 // Strict mode compares what is compressed with its picture, so nothing else
 // may count as that.
 TEST(IsMaskCompressed, NeedsAModeWithAPictureAndScores) {
-  const acl::Tensor mask = Mask({2048, 2048});
+  const acl::Tensor mask = Dense({2048, 2048});
   for (const int64_t mode : {2, 3, 4, 6, 7, 8}) {
     Training training = Call({{3}, {4}}, mode, 9, 9);
     EXPECT_FALSE(IsMaskCompressed(training));

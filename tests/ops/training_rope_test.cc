@@ -4,17 +4,13 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <string>
 #include <vector>
 
-#include "ops/training_forward.h"
+#include "tests/testing/arguments.h"
 
 namespace flashacl::ops {
 namespace {
-
-constexpr TrainingNames kNames{"pse",        "keepProb",   "preTokens",
-                               "nextTokens", "sparseMode", "pseType"};
 
 // A table of its own: query, rope, key, rope, pse, drop mask, mask.
 constexpr acl::Argument kTable[] = {
@@ -26,48 +22,31 @@ constexpr acl::Argument kTable[] = {
     {"dropMask", acl::Need::kOptional, acl::kAnyType},
     {"mask", acl::Need::kOptional, acl::kAnyType},
 };
-constexpr RopeRows kRows{.query = 0,
-                         .query_rope = 1,
-                         .key = 2,
-                         .key_rope = 3,
-                         .pse = 4,
-                         .drop_mask = 5,
-                         .atten_mask = 6};
+constexpr TrainingTable kRows{.names = testing::kTrainingNames,
+                              .query = 0,
+                              .query_rope = 1,
+                              .key = 2,
+                              .key_rope = 3,
+                              .pse = 4,
+                              .drop_mask = 5,
+                              .atten_mask = 6};
 
-class Call {
- public:
-  Call() {
+struct Call : testing::TensorRows {
+  Call() : TensorRows(kTable) {
     Give(0, {5, 2, 8});
     Give(2, {6, 1, 8});
-  }
-  ~Call() {
-    for (const aclTensor* tensor : tensors_) aclDestroyTensor(tensor);
-  }
-  Call(const Call&) = delete;
-  Call& operator=(const Call&) = delete;
-
-  void Give(size_t row, std::vector<int64_t> dims,
-            aclDataType type = ACL_BF16) {
-    aclDestroyTensor(tensors_[row]);
-    tensors_[row] =
-        aclCreateTensor(dims.data(), dims.size(), type, nullptr, 0,
-                        ACL_FORMAT_ND, dims.data(), dims.size(), nullptr);
   }
   void Rope() {
     Give(1, {5, 2, 4});
     Give(3, {6, 1, 4});
     Give(6, {3, 4}, ACL_BOOL);
   }
-  acl::Arguments Read() const {
-    const std::vector<acl::Passed> passed(tensors_.begin(), tensors_.end());
-    return *acl::Arguments::Read(kTable, passed);
-  }
   Status Check(double keep = 1, int64_t mode = 0) const {
-    return CheckRope(Read(), kRows, {kNames, keep, mode});
+    TrainingArgs args = testing::kTrainingArgs;
+    args.keep_prob = keep;
+    args.sparse_mode = mode;
+    return CheckRope(Read(), kRows, args);
   }
-
- private:
-  std::array<const aclTensor*, 7> tensors_{};
 };
 
 TEST(HasRope, NeedsChannelsNotRows) {
@@ -112,10 +91,10 @@ TEST(CheckRope, NamesWhatDoesNotGoWithIt) {
 }
 
 TEST(CheckRope, WantsShapesOfTheTensorsItExtends) {
-  const auto refuses = [](size_t row, std::vector<int64_t> dims) {
+  const auto refuses = [](int row, const std::vector<int64_t>& dims) {
     Call call;
     call.Rope();
-    call.Give(row, std::move(dims));
+    call.Give(row, dims);
     return call.Check().code() == Code::kInvalidArgument;
   };
   EXPECT_TRUE(refuses(1, {5, 2, 9}));
@@ -133,7 +112,7 @@ TEST(CheckRope, WantsShapesOfTheTensorsItExtends) {
 TEST(StateRope, AddsChannels) {
   Call call;
   call.Rope();
-  Training training{.names = &kNames, .head_num = 2};
+  Training training{.names = &kRows.names, .head_num = 2};
   training.batch.sequences.resize(3);
   AttentionProblem problem;
   StateRope(call.Read(), kRows, training, problem);

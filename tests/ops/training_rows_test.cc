@@ -7,30 +7,19 @@
 #include <functional>
 #include <string>
 
+#include "tests/testing/arguments.h"
+
 namespace flashacl::ops {
 namespace {
 
-constexpr TrainingNames kNames{"pse",        "keepProb",   "preTokens",
-                               "nextTokens", "sparseMode", "pseType"};
-
-acl::Tensor Dense(std::vector<int64_t> dims) {
-  acl::Tensor tensor;
-  tensor.acl_dtype = ACL_FLOAT;
-  tensor.rank = dims.size();
-  int64_t stride = 1;
-  for (size_t axis = dims.size(); axis-- > 0;) {
-    tensor.dims[axis] = dims[axis];
-    tensor.strides[axis] = stride;
-    stride *= dims[axis];
-  }
-  return tensor;
-}
+using testing::Dense;
+using testing::kTrainingNames;
 
 struct Call {
   acl::Tensor query = Dense({5, 4, 6});
   acl::Tensor key = Dense({7, 2, 6});
   acl::Tensor value = Dense({7, 2, 6});
-  Training training = {.names = &kNames,
+  Training training = {.names = &kTrainingNames,
                        .head_num = 4,
                        .batch = {.sequences = {{{0, 5}, {0, 7}}}}};
 
@@ -100,7 +89,7 @@ TEST(ReadExtents, UnderstandsEveryLayout) {
     expect(rows.of_key, 5, 2, 6);
     expect(rows.of_value, 5, 2, 4);
     EXPECT_TRUE(CheckHeadCounts(rows, 4).ok());
-    const auto batch = ReadBatch(rows, nullptr, nullptr);
+    const auto batch = ReadBatch(rows, kNoArrays);
     ASSERT_TRUE(batch.ok());
     EXPECT_EQ(batch->sequences[1], (Sequence{{0, 3}, {0, 5}}));
   }
@@ -130,7 +119,7 @@ TEST(ReadBatch, TakesTwoMillionDenseSequences) {
     Call call{Dense({count, 1, 4, 1}), Dense({count, 1, 2, 1}),
               Dense({count, 1, 2, 1})};
     call.training.layout = &kBsnd;
-    const auto batch = ReadBatch(call.rows(), nullptr, nullptr);
+    const auto batch = ReadBatch(call.rows(), kNoArrays);
     EXPECT_EQ(batch.ok(), count == kMost);
     if (!batch.ok()) {
       EXPECT_EQ(batch.status().message(),

@@ -7,28 +7,17 @@
 #include <cmath>
 #include <string>
 
+#include "tests/testing/arguments.h"
+
 namespace flashacl::ops {
 namespace {
 
-constexpr TrainingNames kNames{"pse",        "keepProb",   "preTokens",
-                               "nextTokens", "sparseMode", "pseType"};
-
-acl::Tensor Dense(aclDataType type, std::vector<int64_t> dims) {
-  acl::Tensor tensor;
-  tensor.acl_dtype = type;
-  tensor.rank = dims.size();
-  int64_t stride = 1;
-  for (size_t axis = dims.size(); axis-- > 0;) {
-    tensor.dims[axis] = dims[axis];
-    tensor.strides[axis] = stride;
-    stride *= dims[axis];
-  }
-  return tensor;
-}
+using testing::Dense;
+using testing::kTrainingNames;
 
 // Two sequences: 3 x 4 and 2 x 5 scores.
 Training Call(const acl::Tensor* pse, int64_t pse_type) {
-  return {.names = &kNames,
+  return {.names = &kTrainingNames,
           .head_num = 2,
           .batch = {.sequences = {{{0, 3}, {0, 4}}, {{3, 5}, {4, 9}}},
                     .rows = 5,
@@ -48,8 +37,8 @@ TEST(LowerPse, NothingGivenIsNoBias) {
 }
 
 TEST(LowerPse, TypesSayWhereTheBiasEnters) {
-  const acl::Tensor every = Dense(ACL_FLOAT16, {44});
-  const acl::Tensor slopes = Dense(ACL_FLOAT, {2});
+  const acl::Tensor every = Dense({44}, ACL_FLOAT16);
+  const acl::Tensor slopes = Dense({2}, ACL_FLOAT);
   const std::pair<int64_t, Score::Bias> types[] = {
       {0, Score::Bias::kAfterScale},
       {1, Score::Bias::kBeforeScale},
@@ -69,19 +58,19 @@ TEST(LowerPse, TypesSayWhereTheBiasEnters) {
 }
 
 TEST(PseGrid, FollowsEachShape) {
-  const auto every = PseGrid(Call(nullptr, 1), Dense(ACL_FLOAT, {44}));
+  const auto every = PseGrid(Call(nullptr, 1), Dense({44}, ACL_FLOAT));
   ASSERT_TRUE(every.ok());
   EXPECT_EQ(every->placement, Placement::kBlocks);
   EXPECT_EQ(every->dims[2], TensorSpec::kPerSequence);
-  const auto shared = PseGrid(Call(nullptr, 1), Dense(ACL_FLOAT, {18}));
+  const auto shared = PseGrid(Call(nullptr, 1), Dense({18}, ACL_FLOAT));
   ASSERT_TRUE(shared.ok());
   EXPECT_EQ(shared->dims[2], 1);
   const auto stored =
-      PseGrid(Call(nullptr, 1), Dense(ACL_FLOAT, {1, 2, 1024, 5}));
+      PseGrid(Call(nullptr, 1), Dense({1, 2, 1024, 5}, ACL_FLOAT));
   ASSERT_TRUE(stored.ok());
   EXPECT_EQ(stored->placement, Placement::kDiagonal);
   EXPECT_EQ(stored->strides[0], 0);
-  const auto slopes = PseGrid(Call(nullptr, 2), Dense(ACL_FLOAT, {2, 2}));
+  const auto slopes = PseGrid(Call(nullptr, 2), Dense({2, 2}, ACL_FLOAT));
   ASSERT_TRUE(slopes.ok());
   EXPECT_EQ(slopes->At(1, 1), 3);
 }
@@ -92,7 +81,7 @@ TEST(PseGrid, FollowsEachDenseShape) {
   call.layout = &kBsh;
   call.batch = DenseBatch(2, 3, 5);
   const auto at = [&](std::vector<int64_t> dims) -> int64_t {
-    const auto grid = PseGrid(call, Dense(ACL_FLOAT, dims));
+    const auto grid = PseGrid(call, Dense(dims));
     return grid.ok() ? grid->At(1, 1, 2, 4) : -1;
   };
   EXPECT_EQ(at({2, 2, 3, 5}), 30 + 15 + 10 + 4);
@@ -104,19 +93,19 @@ TEST(PseGrid, FollowsEachDenseShape) {
   EXPECT_EQ(at({2, 1, 3, 5}), -1);
   EXPECT_EQ(at({3, 2, 3, 5}), -1);
   EXPECT_EQ(at({60}), -1);
-  const auto stored = PseGrid(call, Dense(ACL_FLOAT, {1, 2, 1024, 5}));
+  const auto stored = PseGrid(call, Dense({1, 2, 1024, 5}, ACL_FLOAT));
   ASSERT_TRUE(stored.ok());
   EXPECT_EQ(stored->placement, Placement::kDiagonal);
   // With as many queries nothing is missing.
   call.batch = DenseBatch(2, 1024, 5);
-  const auto whole = PseGrid(call, Dense(ACL_FLOAT, {1, 2, 1024, 5}));
+  const auto whole = PseGrid(call, Dense({1, 2, 1024, 5}, ACL_FLOAT));
   ASSERT_TRUE(whole.ok());
   EXPECT_EQ(whole->placement, Placement::kStrided);
 }
 
 // Forward's dense layouts have distances only where scores are square.
 TEST(LowerPse, DenseSlopesAreForSquares) {
-  const acl::Tensor slopes = Dense(ACL_FLOAT, {2});
+  const acl::Tensor slopes = Dense({2}, ACL_FLOAT);
   Training call = Call(&slopes, 2);
   call.layout = &kBsnd;
   const auto lowers = [&](int64_t rows, int64_t columns) {
@@ -131,8 +120,8 @@ TEST(LowerPse, DenseSlopesAreForSquares) {
 }
 
 TEST(CheckPse, KnowsTypesAndWhatTheyNeed) {
-  const acl::Tensor bias = Dense(ACL_FLOAT16, {44});
-  const acl::Tensor slopes = Dense(ACL_FLOAT, {2});
+  const acl::Tensor bias = Dense({44}, ACL_FLOAT16);
+  const acl::Tensor slopes = Dense({2}, ACL_FLOAT);
   const auto code = [](const acl::Tensor* pse, int64_t type, bool empty) {
     return CheckPse(Call(pse, type), ACL_FLOAT16, empty).code();
   };
@@ -159,15 +148,15 @@ TEST(PseGrid, RefusesOtherShapes) {
                                            {2, 1, 1024, 5},
                                            {3, 2, 1024, 5},
                                            {1, 2, 1024, 4}}) {
-    const auto grid = PseGrid(Call(nullptr, 1), Dense(ACL_FLOAT, dims));
+    const auto grid = PseGrid(Call(nullptr, 1), Dense(dims));
     EXPECT_EQ(grid.status().code(), Code::kContradiction) << dims.size();
   }
 }
 
 // Only causal masks of 1024 rows or more go with the stored rows.
 TEST(LowerPse, StoredRowsNeedACausalMask) {
-  const acl::Tensor pse = Dense(ACL_FLOAT, {1, 2, 1024, 1100});
-  const acl::Tensor mask = Dense(ACL_BOOL, {2048, 2048});
+  const acl::Tensor pse = Dense({1, 2, 1024, 1100}, ACL_FLOAT);
+  const acl::Tensor mask = Dense({2048, 2048}, ACL_BOOL);
   Training call = Call(&pse, 1);
   call.batch = {.sequences = {{{0, 1100}, {0, 1100}}},
                 .rows = 1100,
@@ -199,17 +188,6 @@ TEST(LowerPse, StoredRowsNeedACausalMask) {
   EXPECT_FALSE(lowers());
 }
 
-TEST(ReadStart, IsTheFirstElementOrZero) {
-  EXPECT_EQ(*ReadStart("qStartIdx", nullptr), 0);
-  const int64_t values[] = {7, 8};
-  aclIntArray* array = aclCreateIntArray(values, 2);
-  EXPECT_EQ(*ReadStart("qStartIdx", array), 7);
-  aclDestroyIntArray(array);
-  array = aclCreateIntArray(values, 0);
-  EXPECT_EQ(*ReadStart("qStartIdx", array), 0);
-  aclDestroyIntArray(array);
-}
-
 TEST(CheckKeepProb, IsAProbabilityThatKeepsSomething) {
   Training call = Call(nullptr, 1);
   for (const double keep : {1.0, 0.5, 1e-30, 1 + 1e-12}) {
@@ -225,7 +203,7 @@ TEST(CheckKeepProb, IsAProbabilityThatKeepsSomething) {
 TEST(LowerDropMask, CountsBits) {
   for (const auto& [bytes, enough] :
        {std::pair<int64_t, bool>{5, false}, {6, true}, {16, true}}) {
-    const acl::Tensor mask = Dense(ACL_UINT8, {bytes});
+    const acl::Tensor mask = Dense({bytes}, ACL_UINT8);
     Training call = Call(nullptr, 1);
     call.drop_mask = &mask;
     call.keep_prob = 0.5;

@@ -26,7 +26,7 @@ TrainingForward CallWith(const std::vector<int64_t>& rows) {
   return call;
 }
 
-TEST(PlanForAnyLengths, BoundsDoNotDependOnLengths) {
+TEST(PrepareForAnyLengths, BoundsDoNotDependOnLengths) {
   uint64_t bound = 0;
   for (const std::vector<int64_t>& rows :
        {std::vector<int64_t>{1, 1, 1}, {40, 0, 60}, {0, 100, 0}}) {
@@ -48,7 +48,7 @@ TEST(PlanForAnyLengths, BoundsDoNotDependOnLengths) {
 }
 
 // Forward takes a drop mask, whose bits are those of the call's lengths.
-TEST(PlanForAnyLengths, PlansTheCallItself) {
+TEST(PrepareForAnyLengths, PlansTheCallItself) {
   std::vector<std::vector<double>> results;
   for (const bool most : {false, true}) {
     TrainingForward call({.rows = {2, 0}, .columns = {4, 3}}, kNewest);
@@ -69,7 +69,7 @@ TEST(PlanForAnyLengths, PlansTheCallItself) {
   EXPECT_EQ(results[0], results[1]);
 }
 
-TEST(PlanForAnyLengths, AnswersNothingOnFailure) {
+TEST(PrepareForAnyLengths, AnswersNothingOnFailure) {
   TrainingForward call({}, kNewest);
   call.headNum = 0;
   Caller caller(call.PhaseTwo());

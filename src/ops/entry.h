@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the entry points of a version are made of: a table of its arguments,
+// and what was passed for its rows, in their order.
+#pragma once
+
+#include <array>
+#include <initializer_list>
+#include <span>
+
+#include "acl/executor.h"
+
+namespace flashacl::ops {
+
+// The tensors of one call: a version's parameters, in their order.
+using Tensors = std::initializer_list<acl::Passed>;
+
+// The table of a version that lacks `absent` of what its family has.
+template <size_t kRows>
+constexpr std::array<acl::Argument, kRows> Without(
+    std::array<acl::Argument, kRows> table, std::initializer_list<int> absent) {
+  for (const int row : absent) {
+    table[static_cast<size_t>(row)].need = acl::Need::kAbsent;
+  }
+  return table;
+}
+
+// Phase 1: `lower` makes a problem of tensors and `args`, the rest of a call.
+template <typename Args>
+aclnnStatus Prepare(const acl::Operator& op, Tensors tensors, const Args& args,
+                    Result<acl::Lowered> (*lower)(const acl::Arguments&,
+                                                  const Args&),
+                    acl::PhaseOne answer) noexcept {
+  return acl::Prepare(
+      op, std::span(tensors.begin(), tensors.size()),
+      [&](const acl::Arguments& arguments) { return lower(arguments, args); },
+      answer);
+}
+
+}  // namespace flashacl::ops
+
+// Phase 2 of a version: it is the same for all.
+#define FLASHACL_PHASE_TWO(name)                                               \
+  extern "C" aclnnStatus name(void* workspace, uint64_t workspace_size,        \
+                              aclOpExecutor* executor, aclrtStream stream) {   \
+    return flashacl::acl::Launch(workspace, workspace_size, executor, stream); \
+  }
