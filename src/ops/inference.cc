@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Heads, lengths and extents of inference.
+// Heads and extents of inference, and its tensors' places in a problem.
 #include "ops/inference.h"
 
 #include <algorithm>
-
-#include "acl/arguments.h"
+#include <utility>
 
 namespace flashacl::ops {
 
@@ -22,36 +21,22 @@ bool Equals(const char* text, std::string_view whole) {
 Result<int64_t> KeyHeads(int64_t num_heads, int64_t num_key_value_heads) {
   const int64_t kv_heads =
       num_key_value_heads == 0 ? num_heads : num_key_value_heads;
-  if (num_heads > kMostHeads) {
+  if (num_heads > kMaxHeads) {
     return Contradiction("numHeads: {}, expected at most {}", num_heads,
-                         kMostHeads);
+                         kMaxHeads);
   }
   if (kv_heads < 0 || num_heads % kv_heads != 0) {
     return Contradiction(
         "numKeyValueHeads: {} does not divide numHeads {} evenly", kv_heads,
         num_heads);
   }
-  if (num_heads / kv_heads > kMostGroup) {
+  if (num_heads / kv_heads > kMaxGroup) {
     return Contradiction(
         "numKeyValueHeads: {} query heads share {} key heads, expected at most "
         "{} to one",
-        num_heads, kv_heads, kMostGroup);
+        num_heads, kv_heads, kMaxGroup);
   }
   return kv_heads;
-}
-
-Result<std::vector<int64_t>> ReadLengths(std::string_view name,
-                                         const aclIntArray* array,
-                                         int64_t sequences) {
-  Result<std::vector<int64_t>> lengths = acl::ReadArray(name, array);
-  if (!lengths.ok() || lengths->empty()) return lengths;
-  const auto given = static_cast<int64_t>(lengths->size());
-  if (given != 1 && given < sequences) {
-    return Contradiction("{}: {} numbers for {} sequences, expected 1 or {}",
-                         name, given, sequences, sequences);
-  }
-  lengths->resize(static_cast<size_t>(sequences), lengths->front());
-  return lengths;
 }
 
 Status CheckExtents(std::string_view name, const TensorSpec& spec,
@@ -75,6 +60,43 @@ Status CheckExtents(std::string_view name, const TensorSpec& spec,
 
 bool SameShape(const acl::Tensor& a, const acl::Tensor& b) {
   return std::ranges::equal(a.shape(), b.shape());
+}
+
+void PlaceQuery(const InferenceCall& call, acl::Lowered& lowered) {
+  AttentionProblem& problem = lowered.problem;
+  problem.heads = call.args.numHeads;
+  problem.kv_heads = call.kv_heads;
+  problem.qk_dim = call.query.dims[3];
+  problem.v_dim = call.v_dim();
+  problem.lengths.sequences = call.sequences;
+  problem.score.scale = static_cast<float>(call.args.scaleValue);
+  problem[Slot::kQuery] = call.query;
+  lowered.Bind(call.arguments, InferenceCall::kQuery, Slot::kQuery);
+}
+
+void PlaceKeys(const InferenceCall& call, acl::Lowered& lowered) {
+  using Call = InferenceCall;
+  AttentionProblem& problem = lowered.problem;
+  problem.kv = call.cache.source;
+  problem[Slot::kKey] = call.cache.key;
+  problem[Slot::kValue] = call.cache.value;
+  for (const auto& [row, slot] : {std::pair{Call::kKey, Slot::kKey},
+                                  std::pair{Call::kValue, Slot::kValue}}) {
+    if (problem.kv.rows == KvSource::Rows::kList) {
+      lowered.BindList(call.arguments, row, slot);
+      continue;
+    }
+    const int64_t offset = call.arguments.given(row)->offset_bytes();
+    lowered.uses.push_back({row, 0, slot, false, offset});
+  }
+  if (call.paged()) {
+    problem[Slot::kBlockTable] = call.cache.block_table;
+    lowered.Bind(call.arguments, Call::kBlockTable, Slot::kBlockTable);
+  }
+  if (call.left_padded) {
+    problem[Slot::kKeyPadding] = DenseSpec(DType::kI64, {1, 1, 1, 1});
+    lowered.Bind(call.arguments, Call::kKvPadding, Slot::kKeyPadding);
+  }
 }
 
 }  // namespace flashacl::ops

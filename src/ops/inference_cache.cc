@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys and values of decode, as specs.
+// Keys and values as specs.
 #include "ops/inference_cache.h"
 
 #include <algorithm>
@@ -49,23 +49,22 @@ Result<Cache> ReadSingle(const Tensor& key, const Tensor& value,
   cache.source.rows = Rows::kStrided;
   cache.key = *spec;
   cache.value = Canonical(value, terms.layout, terms.kv_heads, 1);
-  cache.most_columns = spec->dims[1];
-  cache.columns.assign(static_cast<size_t>(terms.sequences), spec->dims[1]);
+  cache.max_columns = spec->dims[1];
   return cache;
 }
 
 Result<Cache> ReadList(std::span<const Entry> keys,
                        std::span<const Entry> values, const CacheTerms& terms) {
-  constexpr int64_t kMostTensors = 256;
+  constexpr int64_t kMaxTensors = 256;
   if (static_cast<int64_t>(keys.size()) != terms.sequences) {
     return Contradiction(
         "key: {} tensors in the list, the first of shape {}, expected one for "
         "each of {} sequences or one for all",
         keys.size(), ShapeText(*keys[0].tensor), terms.sequences);
   }
-  if (terms.sequences > kMostTensors) {
+  if (terms.sequences > kMaxTensors) {
     return Contradiction("key: {} tensors in the list, expected at most {}",
-                         keys.size(), kMostTensors);
+                         keys.size(), kMaxTensors);
   }
   Cache cache;
   cache.source.rows = Rows::kList;
@@ -77,23 +76,23 @@ Result<Cache> ReadList(std::span<const Entry> keys,
     cache.source.value_list.push_back(
         Canonical(*values[b].tensor, terms.layout, terms.kv_heads, 1));
     cache.columns.push_back(spec->dims[1]);
-    cache.most_columns = std::max(cache.most_columns, spec->dims[1]);
+    cache.max_columns = std::max(cache.max_columns, spec->dims[1]);
   }
   cache.key = cache.source.key_list.front();
   cache.value = cache.source.value_list.front();
-  cache.key.dims[1] = cache.value.dims[1] = cache.most_columns;
+  cache.key.dims[1] = cache.value.dims[1] = cache.max_columns;
   return cache;
 }
 
 // Sizes the NPU's pages may have; documented, so refused.
 Status CheckBlockSize(const Tensor& key, const CacheTerms& terms) {
-  constexpr int64_t kMostRows = 512;
+  constexpr int64_t kMaxRows = 512;
   const int64_t unit = key.dtype() == DType::kI8 ? 32 : 16;
-  if (terms.block_size <= 0 || terms.block_size > kMostRows ||
+  if (terms.block_size <= 0 || terms.block_size > kMaxRows ||
       terms.block_size % unit != 0) {
     return Contradiction(
         "blockSize: {}, expected a multiple of {} from {} to {}",
-        terms.block_size, unit, unit, kMostRows);
+        terms.block_size, unit, unit, kMaxRows);
   }
   return {};
 }
@@ -110,11 +109,11 @@ Status CheckTable(const CacheTerms& terms) {
 
 // [block, row, head * channel], or [block, head, row, channel] for BNSD.
 Result<Layout> PageLayout(const Tensor& key, const CacheTerms& terms) {
-  constexpr int64_t kMostWidth = 65535;
+  constexpr int64_t kMaxWidth = 65535;
   if (key.rank == 3) {
-    if (key.dims[2] > kMostWidth) {
+    if (key.dims[2] > kMaxWidth) {
       return Contradiction("key: {} channels in all heads, expected at most {}",
-                           key.dims[2], kMostWidth);
+                           key.dims[2], kMaxWidth);
     }
     return kBsh;
   }
@@ -157,8 +156,7 @@ Result<Cache> ReadPages(std::span<const Entry> keys,
   cache.key = *spec;
   cache.value = Canonical(*values[0].tensor, *layout, terms.kv_heads, 1);
   cache.block_table = Strided(*terms.block_table, {0, 1, kOne, kOne}, {});
-  cache.most_columns = room;
-  cache.columns.assign(static_cast<size_t>(terms.sequences), room);
+  cache.max_columns = room;
   return cache;
 }
 

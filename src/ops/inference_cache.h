@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where decode's keys and values are: in one tensor, in a list with a tensor
+// Where keys and values are: in one tensor, in a list with a tensor
 // per sequence, or in pages that a table lists.
 #pragma once
 
@@ -30,8 +30,12 @@ struct Cache {
   TensorSpec key;
   TensorSpec value;
   TensorSpec block_table;
-  std::vector<int64_t> columns;  // per sequence, what there is room for
-  int64_t most_columns = 0;
+  int64_t max_columns = 0;       // what a sequence has room for
+  std::vector<int64_t> columns;  // the same of each one, where they differ
+
+  int64_t Room(size_t sequence) const {
+    return columns.empty() ? max_columns : columns[sequence];
+  }
 };
 
 // kContradiction, with the argument's name, if the tensors do not fit the terms

@@ -9,25 +9,14 @@
 #include "base/str.h"
 
 namespace flashacl::ops {
-namespace {
 
 using acl::Arguments;
 using acl::Tensor;
 
-}  // namespace
-
-bool Given(const Arguments& arguments, int row) {
-  return arguments.list(row)[0].tensor != nullptr;
-}
-
-const Tensor& TensorAt(const Arguments& arguments, int row) {
-  return *arguments.list(row)[0].tensor;
-}
-
 Status CheckLike(const Arguments& arguments, int row, int like,
                  int64_t channels) {
-  const Tensor& tensor = TensorAt(arguments, row);
-  const Tensor& model = TensorAt(arguments, like);
+  const Tensor& tensor = *arguments.given(row);
+  const Tensor& model = *arguments.given(like);
   bool same = tensor.rank == model.rank;
   for (size_t axis = 0; same && axis < tensor.rank; ++axis) {
     const bool last = axis + 1 == tensor.rank && channels >= 0;
@@ -40,8 +29,8 @@ Status CheckLike(const Arguments& arguments, int row, int like,
 }
 
 Status CheckIndices(const Arguments& arguments, int row, int query) {
-  const Tensor& indices = TensorAt(arguments, row);
-  const Tensor& queries = TensorAt(arguments, query);
+  const Tensor& indices = *arguments.given(row);
+  const Tensor& queries = *arguments.given(query);
   const size_t heads = queries.rank - 2;
   bool fits = indices.rank == queries.rank;
   for (size_t axis = 0; fits && axis < heads; ++axis) {
@@ -55,8 +44,8 @@ Status CheckIndices(const Arguments& arguments, int row, int query) {
 }
 
 Status CheckStatistics(const Arguments& arguments, int row, int query) {
-  const Tensor& tensor = TensorAt(arguments, row);
-  const Tensor& queries = TensorAt(arguments, query);
+  const Tensor& tensor = *arguments.given(row);
+  const Tensor& queries = *arguments.given(query);
   const bool packed = queries.rank == 3;
   const int64_t rows = queries.dims[queries.rank - 3];
   const int64_t heads = queries.dims[queries.rank - 2];
@@ -82,7 +71,7 @@ TensorSpec StatisticsSpec(const Tensor& tensor, int64_t sequences) {
 }
 
 Status CheckOneEach(const Arguments& arguments, int row, int64_t sequences) {
-  const Tensor& lengths = TensorAt(arguments, row);
+  const Tensor& lengths = *arguments.given(row);
   if (lengths.rank == 1 && lengths.dims[0] == sequences) return {};
   return Invalid("{}: shape {}, expected [{}]", arguments.name(row),
                  ShapeText(lengths), sequences);

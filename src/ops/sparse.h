@@ -12,10 +12,6 @@
 
 namespace flashacl::ops {
 
-// Rows of a table that were passed, with elements or without.
-bool Given(const acl::Arguments& arguments, int row);
-const acl::Tensor& TensorAt(const acl::Arguments& arguments, int row);
-
 // `row` has the shape of `like`, but for its last axis if `channels` is not
 // negative.
 Status CheckLike(const acl::Arguments& arguments, int row, int like,

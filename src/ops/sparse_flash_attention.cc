@@ -13,6 +13,7 @@
 #include "aclnnop/aclnn_sparse_flash_attention.h"
 #include "aclnnop/aclnn_sparse_flash_attention_v2.h"
 #include "ops/canonical.h"
+#include "ops/entry.h"
 #include "ops/operators.h"
 #include "ops/sparse.h"
 
@@ -35,14 +36,14 @@ enum Row {
   kKeyLengths,
   kQueryRope,
   kKeyRope,
-  kSinks,  // never passed by the first version
+  kSinks,
   kOut,
   kSoftmaxMax,
   kSoftmaxSum,
   kRowCount
 };
 
-constexpr Argument kArguments[] = {
+constexpr std::array<Argument, kRowCount> kTable{{
     {.name = "query", .need = Need::kRequired, .dtypes = acl::kHalves},
     {.name = "key", .need = Need::kRequired, .dtypes = acl::kHalves},
     {.name = "value", .dtypes = acl::kHalves},  // absent: the key
@@ -59,7 +60,8 @@ constexpr Argument kArguments[] = {
      .output = true},
     {.name = "softmaxMaxOut", .dtypes = acl::kF32Only, .output = true},
     {.name = "softmaxSumOut", .dtypes = acl::kF32Only, .output = true},
-};
+}};
+constexpr std::array<Argument, kRowCount> kFirst = Without(kTable, {kSinks});
 
 struct Args {
   double scaleValue;
@@ -84,7 +86,7 @@ struct Call {
   bool rope = false;
   int64_t columns = 0;  // most keys of a sequence; packed, of all
 
-  const Tensor& operator[](int row) const { return TensorAt(arguments, row); }
+  const Tensor& operator[](int row) const { return *arguments.given(row); }
   bool has(int row) const { return arguments.has(row); }
   std::string_view name(int row) const { return arguments.name(row); }
   bool packed() const { return layout.rank == 3; }
@@ -144,7 +146,7 @@ Status CheckScalars(const Args& args) {
 // A rope, absent as shape [0]; one of no rows has query's rank.
 bool GivenRope(const Call& call, int row) {
   if (call.has(row)) return true;
-  if (!Given(call.arguments, row)) return false;
+  if (call.arguments.given(row) == nullptr) return false;
   const Tensor& tensor = call[row];
   return tensor.rank > 1 && tensor.rank == call[kQuery].rank &&
          tensor.dims[tensor.rank - 1] > 0;
@@ -156,7 +158,7 @@ Status Missing(const Call& call, int row, std::string_view when) {
 
 // What must be there because of something else, or must not.
 Status CheckCompanions(Call& call) {
-  call.merged = !Given(call.arguments, kValue);
+  call.merged = call.arguments.given(kValue) == nullptr;
   const bool rope = GivenRope(call, kQueryRope);
   call.rope = rope && GivenRope(call, kKeyRope);
   if (rope != GivenRope(call, kKeyRope)) {
@@ -164,7 +166,7 @@ Status CheckCompanions(Call& call) {
                    "when the other rope is given");
   }
   const auto lengths_there = [&](int row) {
-    return Given(call.arguments, row) && call[row].rank > 0;
+    return call.arguments.given(row) != nullptr && call[row].rank > 0;
   };
   if (call.packed() && !lengths_there(kQueryLengths)) {
     return Missing(call, kQueryLengths, "in layout TND");
@@ -181,7 +183,7 @@ Status CheckCompanions(Call& call) {
   }
   if (!call.args.returnSoftmaxLse) return {};
   for (const int row : {kSoftmaxMax, kSoftmaxSum}) {
-    if (!Given(call.arguments, row)) {
+    if (call.arguments.given(row) == nullptr) {
       return Missing(call, row, "when returnSoftmaxLse is true");
     }
   }
@@ -414,24 +416,22 @@ Result<Lowered> Lower(const Arguments& arguments, const Args& args) {
 
 }  // namespace
 
-const acl::Operator kSparseFlashAttention{"aclnnSparseFlashAttention",
-                                          kArguments, 161002};
+const acl::Operator kSparseFlashAttention{"aclnnSparseFlashAttention", kFirst,
+                                          161002};
 const acl::Operator kSparseFlashAttentionV2{"aclnnSparseFlashAttentionV2",
-                                            kArguments, 161002};
+                                            kTable, 161002};
 
 namespace {
 
-aclnnStatus Prepare(const acl::Operator& op,
-                    const std::array<acl::Passed, kRowCount>& passed,
-                    const Args& args, acl::PhaseOne answer) {
-  return acl::Prepare(
-      op, passed, [&](const Arguments& a) { return Lower(a, args); }, answer);
+aclnnStatus PrepareCall(const acl::Operator& op, Tensors tensors,
+                        const Args& args, acl::PhaseOne answer) {
+  return Prepare(op, tensors, args, Lower, answer);
 }
-
-const aclTensor* const kNone = nullptr;
 
 }  // namespace
 }  // namespace flashacl::ops
+
+using namespace flashacl::ops;
 
 extern "C" aclnnStatus aclnnSparseFlashAttentionGetWorkspaceSize(
     const aclTensor* query, const aclTensor* key, const aclTensor* value,
@@ -444,12 +444,12 @@ extern "C" aclnnStatus aclnnSparseFlashAttentionGetWorkspaceSize(
     int64_t attentionMode, bool returnSoftmaxLse, const aclTensor* attentionOut,
     const aclTensor* softmaxMaxOut, const aclTensor* softmaxSumOut,
     uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return flashacl::ops::Prepare(
-      flashacl::ops::kSparseFlashAttention,
+  return PrepareCall(
+      kSparseFlashAttention,
       {query, key, value, sparseIndices, blockTableOptional,
        actualSeqLengthsQueryOptional, actualSeqLengthsKvOptional,
-       queryRopeOptional, keyRopeOptional, flashacl::ops::kNone, attentionOut,
-       softmaxMaxOut, softmaxSumOut},
+       queryRopeOptional, keyRopeOptional, attentionOut, softmaxMaxOut,
+       softmaxSumOut},
       {scaleValue, sparseBlockSize, layoutQuery, layoutKv, sparseMode,
        preTokens, nextTokens, attentionMode, returnSoftmaxLse},
       {workspaceSize, executor});
@@ -467,8 +467,8 @@ extern "C" aclnnStatus aclnnSparseFlashAttentionV2GetWorkspaceSize(
     const aclTensor* attentionOut, const aclTensor* softmaxMaxOut,
     const aclTensor* softmaxSumOut, uint64_t* workspaceSize,
     aclOpExecutor** executor) {
-  return flashacl::ops::Prepare(
-      flashacl::ops::kSparseFlashAttentionV2,
+  return PrepareCall(
+      kSparseFlashAttentionV2,
       {query, key, value, sparseIndices, blockTableOptional,
        actualSeqLengthsQueryOptional, actualSeqLengthsKvOptional,
        queryRopeOptional, keyRopeOptional, sinksOptional, attentionOut,
@@ -478,16 +478,6 @@ extern "C" aclnnStatus aclnnSparseFlashAttentionV2GetWorkspaceSize(
       {workspaceSize, executor});
 }
 
-extern "C" aclnnStatus aclnnSparseFlashAttention(void* workspace,
-                                                 uint64_t workspaceSize,
-                                                 aclOpExecutor* executor,
-                                                 aclrtStream stream) {
-  return flashacl::acl::Launch(workspace, workspaceSize, executor, stream);
-}
+FLASHACL_PHASE_TWO(aclnnSparseFlashAttention)
 
-extern "C" aclnnStatus aclnnSparseFlashAttentionV2(void* workspace,
-                                                   uint64_t workspaceSize,
-                                                   aclOpExecutor* executor,
-                                                   aclrtStream stream) {
-  return flashacl::acl::Launch(workspace, workspaceSize, executor, stream);
-}
+FLASHACL_PHASE_TWO(aclnnSparseFlashAttentionV2)

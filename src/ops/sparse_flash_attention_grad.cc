@@ -11,6 +11,7 @@
 #include "acl/environment.h"
 #include "aclnnop/aclnn_sparse_flash_attention_grad.h"
 #include "ops/canonical.h"
+#include "ops/entry.h"
 #include "ops/operators.h"
 #include "ops/sparse.h"
 
@@ -85,7 +86,7 @@ struct Call {
   bool merged = false;  // value is key
   bool rope = false;
 
-  const Tensor& operator[](int row) const { return TensorAt(arguments, row); }
+  const Tensor& operator[](int row) const { return *arguments.given(row); }
   bool packed() const { return layout.rank == 3; }
   // Axes of the caller's tensors.
   size_t row_axis() const { return packed() ? 0 : 1; }
@@ -113,8 +114,8 @@ Status CheckValues(Call& call) {
 
 // Value and its gradient come together or not at all.
 Status CheckValuePair(Call& call) {
-  const bool value = Given(call.arguments, kValue);
-  if (value != Given(call.arguments, kGradValue)) {
+  const bool value = call.arguments.given(kValue) != nullptr;
+  if (value != (call.arguments.given(kGradValue) != nullptr)) {
     return NullArgument("The {} cannot be nullptr when the {} is given.",
                         value ? "dValueOut" : "value",
                         value ? "value" : "dValueOut");
@@ -127,7 +128,7 @@ Status CheckValuePair(Call& call) {
 // has query's rank.
 bool GivenRope(const Call& call, int row) {
   if (call.arguments.has(row)) return true;
-  if (!Given(call.arguments, row)) return false;
+  if (call.arguments.given(row) == nullptr) return false;
   const Tensor& tensor = call[row];
   return tensor.rank > 1 && tensor.rank == call[kQuery].rank &&
          tensor.dims[tensor.rank - 1] > 0;
@@ -146,7 +147,7 @@ Status CheckCompanions(Call& call) {
   }
   for (const int row : {kQueryLengths, kKeyLengths}) {
     if (!call.packed()) continue;
-    if (!Given(arguments, row) || call[row].rank == 0) {
+    if (arguments.given(row) == nullptr || call[row].rank == 0) {
       return NullArgument("The {} cannot be nullptr in layout TND.",
                           arguments.name(row));
     }
@@ -372,7 +373,8 @@ Lowered LowerChecked(const Call& call) {
   lowered.nothing = true;
   for (const int row :
        {kGradQuery, kGradKey, kGradValue, kGradQueryRope, kGradKeyRope}) {
-    if (Given(call.arguments, row)) lowered.nothing &= call[row].empty();
+    if (call.arguments.given(row) != nullptr)
+      lowered.nothing &= call[row].empty();
   }
   return lowered;
 }
@@ -399,6 +401,8 @@ const acl::Operator kSparseFlashAttentionGrad{"aclnnSparseFlashAttentionGrad",
 
 }  // namespace flashacl::ops
 
+using namespace flashacl::ops;
+
 extern "C" aclnnStatus aclnnSparseFlashAttentionGradGetWorkspaceSize(
     const aclTensor* query, const aclTensor* key, const aclTensor* value,
     const aclTensor* sparseIndices, const aclTensor* dOut, const aclTensor* out,
@@ -413,34 +417,14 @@ extern "C" aclnnStatus aclnnSparseFlashAttentionGradGetWorkspaceSize(
     const aclTensor* dQueryRopeOutOptional,
     const aclTensor* dKeyRopeOutOptional, uint64_t* workspaceSize,
     aclOpExecutor** executor) {
-  using namespace flashacl;
-  const ops::Args args{scaleValue, sparseBlockSize, layoutOptional, sparseMode};
-  const acl::Passed passed[] = {query,
-                                key,
-                                value,
-                                sparseIndices,
-                                dOut,
-                                out,
-                                softmaxMax,
-                                softmaxSum,
-                                actualSeqLengthsQueryOptional,
-                                actualSeqLengthskvOptional,
-                                queryRopeOptional,
-                                keyRopeOptional,
-                                dQueryOut,
-                                dKeyOut,
-                                dValueOut,
-                                dQueryRopeOutOptional,
-                                dKeyRopeOutOptional};
-  return acl::Prepare(
-      ops::kSparseFlashAttentionGrad, passed,
-      [&](const acl::Arguments& a) { return ops::Lower(a, args); },
+  return Prepare(
+      kSparseFlashAttentionGrad,
+      {query, key, value, sparseIndices, dOut, out, softmaxMax, softmaxSum,
+       actualSeqLengthsQueryOptional, actualSeqLengthskvOptional,
+       queryRopeOptional, keyRopeOptional, dQueryOut, dKeyOut, dValueOut,
+       dQueryRopeOutOptional, dKeyRopeOutOptional},
+      Args{scaleValue, sparseBlockSize, layoutOptional, sparseMode}, Lower,
       {workspaceSize, executor});
 }
 
-extern "C" aclnnStatus aclnnSparseFlashAttentionGrad(void* workspace,
-                                                     uint64_t workspaceSize,
-                                                     aclOpExecutor* executor,
-                                                     aclrtStream stream) {
-  return flashacl::acl::Launch(workspace, workspaceSize, executor, stream);
-}
+FLASHACL_PHASE_TWO(aclnnSparseFlashAttentionGrad)

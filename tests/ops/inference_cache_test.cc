@@ -6,6 +6,8 @@
 
 #include <vector>
 
+#include "tests/testing/arguments.h"
+
 namespace flashacl::ops {
 namespace {
 
@@ -13,17 +15,8 @@ using Rows = KvSource::Rows;
 
 acl::Entry Dense(const std::vector<int64_t>& dims,
                  aclDataType type = ACL_FLOAT16) {
-  auto tensor = std::make_shared<acl::Tensor>();
-  tensor->acl_dtype = type;
-  tensor->rank = dims.size();
-  std::copy(dims.begin(), dims.end(), tensor->dims.begin());
-  int64_t stride = 1;
-  for (size_t axis = tensor->rank; axis-- > 0;) {
-    tensor->strides[axis] = stride;
-    stride *= tensor->dims[axis];
-  }
   acl::Entry entry;
-  entry.tensor = std::move(tensor);
+  entry.tensor = std::make_shared<acl::Tensor>(testing::Dense(dims, type));
   return entry;
 }
 
@@ -36,7 +29,8 @@ TEST(ReadCache, OneTensorForAllSequences) {
   ASSERT_TRUE(cache.ok()) << cache.status().message();
   EXPECT_EQ(cache->source.rows, Rows::kStrided);
   EXPECT_EQ(cache->key.dims, (std::array<int64_t, 4>{2, 7, 3, 4}));
-  EXPECT_EQ(cache->columns, (std::vector<int64_t>{7, 7}));
+  EXPECT_EQ(cache->Room(0), 7);
+  EXPECT_EQ(cache->Room(1), 7);
   EXPECT_EQ(cache->key.At(1, 2, 1, 3), ((1 * 3 + 1) * 7 + 2) * 4 + 3);
 }
 
@@ -47,8 +41,9 @@ TEST(ReadCache, ATensorPerSequence) {
   EXPECT_EQ(cache->source.rows, Rows::kList);
   EXPECT_EQ(cache->source.key_list.size(), 2u);
   EXPECT_EQ(cache->source.value_list[1].dims[1], 9);
-  EXPECT_EQ(cache->columns, (std::vector<int64_t>{7, 9}));
-  EXPECT_EQ(cache->most_columns, 9);
+  EXPECT_EQ(cache->Room(0), 7);
+  EXPECT_EQ(cache->Room(1), 9);
+  EXPECT_EQ(cache->max_columns, 9);
   EXPECT_EQ(cache->key.dims[1], 9);
 }
 
@@ -73,7 +68,7 @@ TEST(ReadCache, PagesByRank) {
     EXPECT_EQ(cache->source.rows, Rows::kPaged);
     EXPECT_EQ(cache->source.page_rows, 16);
     EXPECT_EQ(cache->key.dims, (std::array<int64_t, 4>{8, 16, 3, 4}));
-    EXPECT_EQ(cache->columns, (std::vector<int64_t>{80, 80}));
+    EXPECT_EQ(cache->Room(1), 80);
     EXPECT_EQ(cache->block_table.At(1, 2), 7);
   }
   const std::vector<acl::Entry> heads{Dense({8, 3, 16, 4})};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Heads, lengths and layout names of inference.
+// Heads and layout names of inference.
 #include "ops/inference.h"
 
 #include <gtest/gtest.h>
@@ -28,32 +28,6 @@ TEST(Inference, NoKeyHeadsMeansOneForEachQueryHead) {
   }
   EXPECT_FALSE(KeyHeads(65, 1).ok());
   EXPECT_FALSE(KeyHeads(257, 0).ok());
-}
-
-class Array {
- public:
-  explicit Array(const std::vector<int64_t>& values)
-      : array_(aclCreateIntArray(values.data(), values.size())) {}
-  ~Array() { aclDestroyIntArray(array_); }
-  operator const aclIntArray*() const { return array_; }  // NOLINT: by design
-
- private:
-  const aclIntArray* array_;
-};
-
-using Lengths = std::vector<int64_t>;
-
-TEST(Inference, LengthsAreOnePerSequence) {
-  EXPECT_EQ(*ReadLengths("lengths", nullptr, 3), Lengths());
-  EXPECT_EQ(*ReadLengths("lengths", Array({}), 3), Lengths());
-  EXPECT_EQ(*ReadLengths("lengths", Array({4}), 3), (Lengths{4, 4, 4}));
-  EXPECT_EQ(*ReadLengths("lengths", Array({1, 2, 3}), 3), (Lengths{1, 2, 3}));
-  EXPECT_EQ(*ReadLengths("lengths", Array({1, 2, 3, 9}), 3),
-            (Lengths{1, 2, 3}));
-  const Status few = ReadLengths("lengths", Array({1, 2}), 3).status();
-  EXPECT_EQ(few.code(), Code::kContradiction);
-  EXPECT_EQ(few.message(),
-            "lengths: 2 numbers for 3 sequences, expected 1 or 3");
 }
 
 TEST(Inference, ExtentsAreNamed) {

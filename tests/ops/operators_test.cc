@@ -31,6 +31,7 @@ TEST(Operators, TablesNameEveryArgumentOnceInputsFirst) {
     std::set<std::string_view> names;
     bool outputs = false;
     for (const acl::Argument& argument : op->arguments) {
+      if (argument.need == acl::Need::kAbsent) continue;
       SCOPED_TRACE(argument.name);
       EXPECT_TRUE(names.insert(argument.name).second);
       EXPECT_TRUE(argument.output || !outputs) << "an input after outputs";
@@ -45,6 +46,25 @@ TEST(Operators, AContradictionIsADocumentedStatus) {
   for (const acl::Operator* op : AllOperators()) {
     EXPECT_TRUE(documented.contains(op->contradiction)) << op->name;
   }
+}
+
+// What a version lacks counts neither as an argument nor as an index.
+TEST(Operators, IndicesAreThoseOfTheVersionsTensors) {
+  const int64_t one = 1;
+  aclTensor* other = aclCreateTensor(&one, 1, ACL_FLOAT, nullptr, 0,
+                                     ACL_FORMAT_ND, &one, 1, nullptr);
+  for (const testing::OperatorCall& call : testing::AllOperatorCalls()) {
+    SCOPED_TRACE(call.name);
+    uint64_t size = 0;
+    aclOpExecutor* executor = nullptr;
+    ASSERT_EQ(call.Prepare(&size, &executor), 0);
+    float number = 0;
+    EXPECT_EQ(aclSetTensorAddr(executor, call.first_output, other, &number), 0);
+    EXPECT_NE(aclSetTensorAddr(executor, call.tensors.size(), other, &number),
+              0);
+    EXPECT_EQ(aclDestroyAclOpExecutor(executor), 0);
+  }
+  EXPECT_EQ(aclDestroyTensor(other), 0);
 }
 
 }  // namespace

@@ -6,35 +6,21 @@
 
 #include <vector>
 
+#include "tests/testing/arguments.h"
+
 namespace flashacl::ops {
 namespace {
 
 constexpr acl::Argument kTable[] = {{.name = "query"}, {.name = "other"}};
 
 // A query and another tensor.
-class Pair {
- public:
-  Pair(std::vector<int64_t> query, std::vector<int64_t> other)
-      : handles_{Make(query), Make(other)} {
-    const acl::Passed passed[] = {handles_[0], handles_[1]};
-    arguments_ = *acl::Arguments::Read(kTable, passed);
+struct Pair : testing::TensorRows {
+  Pair(const std::vector<int64_t>& query, const std::vector<int64_t>& other)
+      : TensorRows(kTable) {
+    Give(0, query, ACL_FLOAT);
+    Give(1, other, ACL_FLOAT);
   }
-  ~Pair() {
-    for (const aclTensor* handle : handles_) aclDestroyTensor(handle);
-  }
-  Pair(const Pair&) = delete;
-  Pair& operator=(const Pair&) = delete;
-
-  const acl::Arguments& arguments() const { return arguments_; }
-
- private:
-  static const aclTensor* Make(const std::vector<int64_t>& dims) {
-    return aclCreateTensor(dims.data(), dims.size(), ACL_FLOAT, nullptr, 0,
-                           ACL_FORMAT_ND, dims.data(), dims.size(), nullptr);
-  }
-
-  const aclTensor* handles_[2];
-  acl::Arguments arguments_;
+  acl::Arguments arguments() const { return Read(); }
 };
 
 using Dims = std::vector<int64_t>;
@@ -60,12 +46,12 @@ TEST(Sparse, ListsAreOnePerQuery) {
 TEST(Sparse, StatisticsHaveHeadsInnermost) {
   const Pair packed({3, 4, 5}, {1, 3, 4});
   ASSERT_TRUE(CheckStatistics(packed.arguments(), 1, 0).ok());
-  const TensorSpec rows = StatisticsSpec(TensorAt(packed.arguments(), 1), 7);
+  const TensorSpec rows = StatisticsSpec(*packed.arguments().given(1), 7);
   EXPECT_EQ(rows.At(6, 3, 2), 2 * 4 + 3);
   EXPECT_EQ(rows.placement, Placement::kTensorRows);
   const Pair dense({2, 3, 4, 5}, {2, 1, 3, 4});
   ASSERT_TRUE(CheckStatistics(dense.arguments(), 1, 0).ok());
-  const TensorSpec all = StatisticsSpec(TensorAt(dense.arguments(), 1), 2);
+  const TensorSpec all = StatisticsSpec(*dense.arguments().given(1), 2);
   EXPECT_EQ(all.At(1, 3, 2), 12 + 2 * 4 + 3);
   EXPECT_EQ(
       CheckStatistics(Pair({3, 4, 5}, {3, 4}).arguments(), 1, 0).message(),

@@ -74,7 +74,6 @@ OperatorCall SparsePaged() {
               {{2}, ACL_INT32},              // actualSeqLengthsKv
               {{6, 4, 4}, ACL_FLOAT16},      // queryRope
               {{5, 16, 1, 4}, ACL_FLOAT16},  // keyRope
-              {{4}, ACL_FLOAT, false},       // sinks
               {{6, 4, 8}, ACL_FLOAT16},      // attentionOut
               {{0}, ACL_FLOAT, false},       // softmaxMax
               {{0}, ACL_FLOAT, false},       // softmaxSum
@@ -83,7 +82,7 @@ OperatorCall SparsePaged() {
       .reals = {0.5},
       .integers = {2, 3, kAllTokens, kAllTokens, 2, 0},
       .texts = {"TND", "PA_BSND"},
-      .first_output = 10,
+      .first_output = 9,
       .prepare =
           [](const OperatorCall& c, const CallHandles& h, uint64_t* size,
              aclOpExecutor** executor) {
@@ -92,7 +91,7 @@ OperatorCall SparsePaged() {
                 t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8],
                 c.reals[0], c.integers[0], h.Text(0), h.Text(1), c.integers[1],
                 c.integers[2], c.integers[3], c.integers[4], c.integers[5] != 0,
-                t[10], t[11], t[12], size, executor);
+                t[9], t[10], t[11], size, executor);
           },
       .launch = aclnnSparseFlashAttention,
   };

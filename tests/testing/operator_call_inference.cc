@@ -12,27 +12,31 @@
 namespace flashacl::testing {
 namespace {
 
-// What a version lacks is absent.
-std::vector<TensorArgument> PrefillTensors(bool scales) {
+std::vector<TensorArgument> PrefillTensors() {
   return {
-      {{2, 4, 3, 8}, ACL_FLOAT16},                      // query
-      {{2, 2, 5, 8}, ACL_FLOAT16},                      // key
-      {{2, 2, 5, 8}, ACL_FLOAT16},                      // value
-      {{2, 4, 3, 5}, ACL_FLOAT16},                      // pseShift
-      {{2, 1, 3, 5}, ACL_BOOL},                         // attenMask
-      {{1}, ACL_FLOAT, false},                          // deqScale1
-      {{1}, ACL_FLOAT, false},                          // quantScale1
-      {{1}, ACL_FLOAT, false},                          // deqScale2
-      {{1}, ACL_FLOAT, scales},                         // quantScale2
-      {{1}, ACL_FLOAT, scales},                         // quantOffset2
-      {{2, 4, 3, 8}, scales ? ACL_INT8 : ACL_FLOAT16},  // attentionOut
+      {{2, 4, 3, 8}, ACL_FLOAT16},  // query
+      {{2, 2, 5, 8}, ACL_FLOAT16},  // key
+      {{2, 2, 5, 8}, ACL_FLOAT16},  // value
+      {{2, 4, 3, 5}, ACL_FLOAT16},  // pseShift
+      {{2, 1, 3, 5}, ACL_BOOL},     // attenMask
+      {{1}, ACL_FLOAT, false},      // deqScale1
+      {{1}, ACL_FLOAT, false},      // quantScale1
+      {{1}, ACL_FLOAT, false},      // deqScale2
+      {{1}, ACL_FLOAT},             // quantScale2
+      {{1}, ACL_FLOAT},             // quantOffset2
+      {{2, 4, 3, 8}, ACL_INT8},     // attentionOut
   };
+}
+
+// Without those in [first, last), which the version lacks.
+void Remove(std::vector<TensorArgument>& tensors, int first, int last) {
+  tensors.erase(tensors.begin() + first, tensors.begin() + last);
 }
 
 OperatorCall PrefillV2() {
   return {
       .name = "aclnnPromptFlashAttentionV2",
-      .tensors = PrefillTensors(true),
+      .tensors = PrefillTensors(),
       .arrays = {{{2, 3}}, {{5, 4}}},
       .reals = {0.5},
       .integers = {4, 5, 5, 2, 0},
@@ -55,7 +59,7 @@ OperatorCall PrefillV2() {
 OperatorCall PrefillV3() {
   return {
       .name = "aclnnPromptFlashAttentionV3",
-      .tensors = PrefillTensors(true),
+      .tensors = PrefillTensors(),
       .arrays = {{{2, 3}}, {{5, 4}}},
       .reals = {0.5},
       .integers = {4, 5, 5, 2, 0, 1},
@@ -78,16 +82,17 @@ OperatorCall PrefillV3() {
 // The last version's, without what the given one lacks.
 OperatorCall DecodeBefore(int version) {
   OperatorCall call = Decode();
-  call.tensors[13].present = false;  // kvPaddingSize
-  if (version == 3) return call;
-  call.tensors[12].present = false;  // blocktable
-  call.tensors[1].dims = {2, 2, 32, 8};
-  call.tensors[2].dims = {2, 2, 32, 8};
-  call.integers = {4, 2};
-  if (version == 2) return call;
-  call.tensors[8].present = false;  // quantScale2
-  call.tensors[9].present = false;  // quantOffset2
-  call.tensors[14].type = ACL_FLOAT16;
+  Remove(call.tensors, 13, 14);  // kvPaddingSize
+  if (version < 3) {
+    Remove(call.tensors, 10, 13);  // antiquant tensors, blocktable
+    call.tensors[1].dims = call.tensors[2].dims = {2, 2, 32, 8};
+    call.integers = {4, 2};
+  }
+  if (version < 2) {
+    Remove(call.tensors, 5, 10);  // scales
+    call.tensors.back().type = ACL_FLOAT16;
+  }
+  call.first_output = call.tensors.size() - 1;
   return call;
 }
 
@@ -99,7 +104,7 @@ OperatorCall DecodeV1() {
     const auto& t = h.tensors;
     return aclnnIncreFlashAttentionGetWorkspaceSize(
         t[0], h.List(1), h.List(2), t[3], t[4], h.arrays[0], c.integers[0],
-        c.reals[0], h.Text(0), c.integers[1], t[14], size, executor);
+        c.reals[0], h.Text(0), c.integers[1], t[5], size, executor);
   };
   call.launch = aclnnIncreFlashAttention;
   return call;
@@ -113,7 +118,7 @@ OperatorCall DecodeV2() {
     const auto& t = h.tensors;
     return aclnnIncreFlashAttentionV2GetWorkspaceSize(
         t[0], h.List(1), h.List(2), t[3], t[4], h.arrays[0], t[5], t[6], t[7],
-        t[8], t[9], c.integers[0], c.reals[0], h.Text(0), c.integers[1], t[14],
+        t[8], t[9], c.integers[0], c.reals[0], h.Text(0), c.integers[1], t[10],
         size, executor);
   };
   call.launch = aclnnIncreFlashAttentionV2;
@@ -129,7 +134,7 @@ OperatorCall DecodeV3() {
     return aclnnIncreFlashAttentionV3GetWorkspaceSize(
         t[0], h.List(1), h.List(2), t[3], t[4], h.arrays[0], t[5], t[6], t[7],
         t[8], t[9], t[10], t[11], t[12], c.integers[0], c.reals[0], h.Text(0),
-        c.integers[1], c.integers[2], c.integers[3], t[14], size, executor);
+        c.integers[1], c.integers[2], c.integers[3], t[13], size, executor);
   };
   call.launch = aclnnIncreFlashAttentionV3;
   return call;
@@ -138,14 +143,14 @@ OperatorCall DecodeV3() {
 }  // namespace
 
 OperatorCall Prefill() {
-  return {
+  OperatorCall call{
       .name = "aclnnPromptFlashAttention",
-      .tensors = PrefillTensors(false),
+      .tensors = PrefillTensors(),
       .arrays = {{{2, 3}}},
       .reals = {0.5},
       .integers = {4, 5, 5, 2},
       .texts = {"BNSD"},
-      .first_output = 10,
+      .first_output = 5,
       .prepare =
           [](const OperatorCall& c, const CallHandles& h, uint64_t* size,
              aclOpExecutor** executor) {
@@ -153,10 +158,13 @@ OperatorCall Prefill() {
             return aclnnPromptFlashAttentionGetWorkspaceSize(
                 t[0], t[1], t[2], t[3], t[4], h.arrays[0], c.integers[0],
                 c.reals[0], c.integers[1], c.integers[2], h.Text(0),
-                c.integers[3], t[10], size, executor);
+                c.integers[3], t[5], size, executor);
           },
       .launch = aclnnPromptFlashAttention,
   };
+  Remove(call.tensors, 5, 10);  // scales
+  call.tensors.back().type = ACL_FLOAT16;
+  return call;
 }
 
 OperatorCall Decode() {

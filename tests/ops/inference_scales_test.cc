@@ -1,17 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
 // INT8 in aclnnPromptFlashAttentionV2 and V3: inputs, results, and the scales
 // without which they are refused.
-#include "ops/prompt_scales.h"
+#include "ops/inference_scales.h"
 
 #include <gtest/gtest.h>
 
+#include "tests/testing/arguments.h"
 #include "tests/testing/prompt_call.h"
 
 namespace flashacl::testing {
 namespace {
 
+using ops::FactorSpec;
+
 constexpr aclnnStatus kInvalid = 161002;
 constexpr aclnnStatus kContradiction = 561103;
+
+TEST(FactorSpec, OnePerChannel) {
+  const std::vector<int64_t> shapes[] = {{6},          {1, 6},       {6, 1},
+                                         {2, 3},       {2, 1, 3},    {1, 2, 3},
+                                         {1, 2, 1, 3}, {1, 1, 2, 3}, {1, 1, 6}};
+  for (const auto& dims : shapes) {
+    const auto spec = FactorSpec("scale", Dense(dims), {.heads = 2, .dim = 3});
+    ASSERT_TRUE(spec.ok()) << spec.status().message();
+    EXPECT_EQ(spec->dims[0], 2);
+    EXPECT_EQ(spec->dims[1], 3);
+    EXPECT_EQ(spec->At(1, 2), 5);
+    EXPECT_EQ(spec->At(1, 0), 3);
+  }
+}
+
+TEST(FactorSpec, OneForAllRepeats) {
+  for (const auto& dims : {std::vector<int64_t>{1}, {1, 1}}) {
+    const auto spec = FactorSpec("scale", Dense(dims), {.heads = 2, .dim = 3});
+    ASSERT_TRUE(spec.ok());
+    EXPECT_EQ(spec->At(1, 2), 0);
+  }
+}
+
+TEST(FactorSpec, LeadingAxesAreTheCallers) {
+  const auto spec = FactorSpec("scale", Dense({2, 2, 3}),
+                               {.first_axis = 1, .heads = 2, .dim = 3});
+  ASSERT_TRUE(spec.ok());
+  EXPECT_EQ(spec->At(1, 2), 5);
+}
+
+TEST(FactorSpec, RefusesOtherNumbers) {
+  for (const auto& dims :
+       {std::vector<int64_t>{2}, {3}, {3, 2}, {5}, {2, 3, 2}, {12}}) {
+    EXPECT_EQ(FactorSpec("scale", Dense(dims), {.heads = 2, .dim = 3})
+                  .status()
+                  .code(),
+              Code::kContradiction);
+  }
+}
 
 TEST(PromptScales, InputsOfEightBits) {
   for (const int version : {2, 3}) {

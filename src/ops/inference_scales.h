@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <string_view>
 
-#include "acl/arguments.h"
-#include "acl/tensor.h"
+#include "acl/executor.h"
 #include "base/status.h"
+#include "ops/inference.h"
 #include "problem/tensor_spec.h"
 
 namespace flashacl::ops {
@@ -25,21 +25,10 @@ struct Channels {
 Result<TensorSpec> FactorSpec(std::string_view name, const acl::Tensor& tensor,
                               const Channels& channels);
 
-// Rows `scale` and `offset` of a table: an offset needs a scale of its type and
-// shape, or at least of as many elements.
-Status CheckPair(const acl::Arguments& arguments, int scale, int offset,
-                 bool same_shape);
+// kContradiction unless there are just those scales that the types need.
+Status CheckScales(const InferenceCall& call);
 
-// Rows of a table: what makes the output one of 8 bits.
-struct OutScales {
-  int scale;
-  int offset;
-  int query;
-  int out;
-};
-
-// kContradiction unless there is a scale just where the output is INT8, of
-// BFLOAT16 only beside such a query.
-Status CheckOutScales(const acl::Arguments& arguments, const OutScales& rows);
+// Puts them where the problem has them. After the check.
+Status PlaceScales(const InferenceCall& call, acl::Lowered& lowered);
 
 }  // namespace flashacl::ops

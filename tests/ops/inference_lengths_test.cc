@@ -1,16 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lengths of queries and keys of aclnnPromptFlashAttentionV2 and V3, padded and
 // packed, and what of them is refused.
-#include "ops/prompt_lengths.h"
+#include "ops/inference_lengths.h"
 
 #include <gtest/gtest.h>
 
+#include "tests/testing/arguments.h"
 #include "tests/testing/prompt_call.h"
 
 namespace flashacl::testing {
 namespace {
 
+using Lengths = std::vector<int64_t>;
+using ops::ReadLengths;
+
 constexpr aclnnStatus kContradiction = 561103;
+
+TEST(ReadLengths, AreOnePerSequence) {
+  EXPECT_EQ(*ReadLengths("lengths", nullptr, 3), Lengths());
+  EXPECT_EQ(*ReadLengths("lengths", HostArray({}), 3), Lengths());
+  EXPECT_EQ(*ReadLengths("lengths", HostArray({4}), 3), (Lengths{4, 4, 4}));
+  EXPECT_EQ(*ReadLengths("lengths", HostArray({1, 2, 3}), 3),
+            (Lengths{1, 2, 3}));
+  EXPECT_EQ(*ReadLengths("lengths", HostArray({1, 2, 3, 9}), 3),
+            (Lengths{1, 2, 3}));
+  const Status few = ReadLengths("lengths", HostArray({1, 2}), 3).status();
+  EXPECT_EQ(few.code(), Code::kContradiction);
+  EXPECT_EQ(few.message(),
+            "lengths: 2 numbers for 3 sequences, expected 1 or 3");
+}
 
 TEST(PromptLengths, LimitKeysToo) {
   for (const int version : {2, 3}) {

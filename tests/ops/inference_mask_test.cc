@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sparse modes and biases of aclnnPromptFlashAttentionV2 and V3, and what of
 // them is refused.
-#include "ops/prompt_mask.h"
+#include "ops/inference_mask.h"
 
 #include <gtest/gtest.h>
 
