@@ -121,7 +121,7 @@ bool GiveMemory(Bytes& bytes, OperatorCall& call,
 
 void Launch(const OperatorCall& call, uint64_t size, aclOpExecutor* executor) {
   const auto workspace = std::make_unique<uint8_t[]>(static_cast<size_t>(size));
-  Require(call.launch(workspace.get(), size, executor, nullptr) == 0);
+  Require(call.Launch(workspace.get(), size, executor, nullptr) == 0);
   Require(aclrtSynchronizeStream(nullptr) == 0);
 }
 

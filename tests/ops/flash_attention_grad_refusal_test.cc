@@ -33,8 +33,6 @@ TEST(ScoreGradArguments, RefusesNull) {
       {"dq", kNull, "dqOut", [](C& c) { c.dq.reset(); }},
       {"dk", kNull, "dkOut", [](C& c) { c.dk.reset(); }},
       {"dv", kNull, "dvOut", [](C& c) { c.dv.reset(); }},
-      {"size", kNull, "workspaceSize", [](C& c) { c.give_size = false; }},
-      {"executor", kNull, "executor", [](C& c) { c.give_executor = false; }},
       {"max", kNull, "softmaxMaxOptional", [](C& c) { c.softmaxMax.reset(); }},
       {"sum", kNull, "softmaxSumOptional", [](C& c) { c.softmaxSum.reset(); }},
       {"drop mask", kNull, "dropMaskOptional", [](C& c) { c.keepProb = 0.5; }},

@@ -201,13 +201,7 @@ TEST(ScoreGrad, IgnoresReservedArguments) {
 TEST(ScoreGrad, EmptyGradientsAreDoneAtOnce) {
   for (const char* layout : kLayouts) {
     TrainingBackward call({.rows = {0}, .columns = {0}, .layout = layout});
-    Caller caller(call.PhaseTwo());
-    const auto t = call.Make(caller);
-    uint64_t size = 7;
-    aclOpExecutor* executor = nullptr;
-    ASSERT_EQ(call.Plan(t, &size, &executor), 0);
-    EXPECT_EQ(size, 0u);
-    EXPECT_EQ(call.PhaseTwo()(nullptr, 0, executor, nullptr), 0);
+    TrainingFixture(call).ExpectNothingToDo();
   }
 }
 
@@ -219,11 +213,9 @@ TEST(ScoreGrad, SomeEmptyGradientsMakeTheOthersZero) {
     for (TrainingSizes* sizes : {&no_rows, &no_columns, &no_heads}) {
       sizes->layout = layout;
       const TrainingBackward call(*sizes);
-      Caller caller(call.PhaseTwo());
-      const auto t = call.Make(caller);
-      ASSERT_TRUE(caller.Run([&](uint64_t* size, aclOpExecutor** executor) {
-        return call.Plan(t, size, executor);
-      })) << layout;
+      TrainingFixture made(call);
+      const auto& t = made.t;
+      ASSERT_TRUE(made.Run()) << layout;
       for (const DeviceTensor* tensor : {t.dq, t.dk, t.dv}) {
         for (const double x : tensor->Values()) EXPECT_EQ(x, 0);
       }
@@ -242,17 +234,15 @@ TEST(ScoreGrad, ComputesOneScoreByHand) {
                                  .v_dim = 1,
                                  .layout = layout},
                                 1);
-    Caller caller(call.PhaseTwo());
-    const auto t = call.Make(caller);
+    TrainingFixture made(call);
+    const auto& t = made.t;
     t.query->SetNth(0, 2);
     t.keyIn->SetNth(0, 1);
     t.value->SetNth(0, 3);
     t.dy->SetNth(0, 2);
     t.attentionIn->SetNth(0, 5);
     t.softmaxSum->FillWith(4);
-    ASSERT_TRUE(caller.Run([&](uint64_t* size, aclOpExecutor** executor) {
-      return call.Plan(t, size, executor);
-    }));
+    ASSERT_TRUE(made.Run());
     const double p = 2.718281828459045 / 4;
     // All else is exact, or a product with p.
     const double of_p = (ExpError(1) + 3 * kRoundoff) * p;

@@ -148,14 +148,12 @@ TEST(Score, SlopesAreTheDocumentsNumbers) {
   const double rows[2][4] = {{-1, -0.5, 0, -0.5}, {-2.5, -2, -1.5, -1}};
   for (int64_t j = 0; j < 4; ++j) {
     call.attenMask = Form{ACL_BOOL, {4, 4}};
-    Caller caller(call.PhaseTwo());
-    const auto t = call.Make(caller);
+    TrainingFixture made(call);
+    const auto& t = made.t;
     t.realShift->SetNth(0, 0.5);
     t.attenMask->FillWith(1);
     for (int64_t i = 0; i < 4; ++i) t.attenMask->Set({i, j}, 0);
-    ASSERT_TRUE(caller.Run([&](uint64_t* size, aclOpExecutor** executor) {
-      return call.Plan(t, size, executor);
-    }));
+    ASSERT_TRUE(made.Run());
     EXPECT_EQ(t.softmaxMax->Nth(0), rows[0][j]);
     EXPECT_EQ(t.softmaxMax->Nth(3 * 8), rows[1][j]);
   }
@@ -283,14 +281,7 @@ TEST(Score, TakesAnyInnerPreciseAndReservedArguments) {
 TEST(Score, EmptyOutputsAreDoneAtOnce) {
   for (const char* layout : kLayouts) {
     TrainingForward call({.rows = {0}, .columns = {3}, .layout = layout});
-    Caller caller(call.PhaseTwo());
-    const auto t = call.Make(caller);
-    uint64_t size = 7;
-    aclOpExecutor* executor = nullptr;
-    ASSERT_EQ(call.Plan(t, &size, &executor), 0);
-    EXPECT_EQ(size, 0u);
-    ASSERT_NE(executor, nullptr);
-    EXPECT_EQ(call.PhaseTwo()(nullptr, 0, executor, nullptr), 0);
+    TrainingFixture(call).ExpectNothingToDo();
   }
 }
 
@@ -304,11 +295,9 @@ TEST(Score, EmptyKeysGiveZeros) {
     for (TrainingSizes* sizes : {&no_rows, &no_heads, &no_dim}) {
       sizes->layout = layout;
       const TrainingForward call(*sizes);
-      Caller caller(call.PhaseTwo());
-      const auto t = call.Make(caller);
-      ASSERT_TRUE(caller.Run([&](uint64_t* size, aclOpExecutor** executor) {
-        return call.Plan(t, size, executor);
-      })) << layout;
+      TrainingFixture made(call);
+      const auto& t = made.t;
+      ASSERT_TRUE(made.Run()) << layout;
       for (const DeviceTensor* tensor :
            {t.attentionOut, t.softmaxMax, t.softmaxSum}) {
         for (const double x : tensor->Values()) EXPECT_EQ(x, 0);

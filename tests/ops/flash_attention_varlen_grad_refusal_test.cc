@@ -39,8 +39,6 @@ TEST(VarLenScoreGradArguments, RefusesNull) {
       {"dq", kNull, "dqOut", [](C& c) { c.dq.reset(); }},
       {"dk", kNull, "dkOut", [](C& c) { c.dk.reset(); }},
       {"dv", kNull, "dvOut", [](C& c) { c.dv.reset(); }},
-      {"size", kNull, "workspaceSize", [](C& c) { c.give_size = false; }},
-      {"executor", kNull, "executor", [](C& c) { c.give_executor = false; }},
       {"max", kNull, "softmaxMaxOptional", [](C& c) { c.softmaxMax.reset(); }},
       {"sum", kNull, "softmaxSumOptional", [](C& c) { c.softmaxSum.reset(); }},
       {"drop mask", kNull, "dropMaskOptional", [](C& c) { c.keepProb = 0.5; }},
@@ -427,10 +425,10 @@ TEST(VarLenScoreGradArguments, OnlyV4RefusesUnknownOrders) {
       if (version == 5) {
         EXPECT_TRUE(Runs(call));
       } else {
-        ExpectRefusal(call, kInvalid, "softmaxInLayout: \"");
+        TrainingFixture(call).ExpectFailure(kInvalid, "softmaxInLayout: \"");
         // Before anything else is looked at.
         call.query.reset();
-        ExpectRefusal(call, kInvalid, "softmaxInLayout: \"");
+        TrainingFixture(call).ExpectFailure(kInvalid, "softmaxInLayout: \"");
       }
     }
   }
@@ -442,21 +440,10 @@ TEST(VarLenScoreGradArguments, OnlyV4RefusesUnknownOrders) {
 }
 
 TEST(VarLenScoreGradArguments, MaxWorkspaceRefusesADropMask) {
-  Caller caller(aclnnFlashAttentionUnpaddingScoreGradV5);
   C call;
   call.dropMask = Form{ACL_UINT8, {4}};
-  const auto t = call.Make(caller);
-  caller.ExpectFailure(
-      [&](uint64_t* size, aclOpExecutor** executor) {
-        return call.PlanMost(t, size, executor);
-      },
-      kInvalid, "dropMaskOptional");
-  C plain;
-  plain.give_size = false;
-  EXPECT_EQ(plain.PlanMost(plain.Make(caller), nullptr, nullptr), kNull);
-  const char* message = aclGetRecentErrMsg();
-  ASSERT_NE(message, nullptr);
-  EXPECT_NE(std::string(message).find("workspaceSize"), std::string::npos);
+  TrainingFixture(call, call.Name() + "Max")
+      .ExpectFailure(kInvalid, "dropMaskOptional");
 }
 
 }  // namespace

@@ -33,13 +33,6 @@ void Expect(const TrainingCase& c) {
   ExpectBackward(c, random);
 }
 
-bool Succeeds(Caller& caller, const TrainingBackward& call,
-              const TrainingBackward::Tensors& t) {
-  return caller.Run([&](uint64_t* size, aclOpExecutor** executor) {
-    return call.Plan(t, size, executor);
-  });
-}
-
 TEST(VarLenScoreGrad, TakesEveryTypeOfQueryKeyValue) {
   for (const aclDataType type : {ACL_FLOAT16, ACL_BF16, ACL_FLOAT}) {
     for (const bool spread : {false, true}) {
@@ -137,7 +130,6 @@ TEST(VarLenScoreGrad, ComputesTheGradientOfPse) {
 TEST(VarLenScoreGrad, ComputesTheGradientOfCompressedPse) {
   constexpr int64_t kRows = 1030;
   constexpr int64_t kMissing = kRows - 1024;
-  Caller caller(aclnnFlashAttentionUnpaddingScoreGradV5);
   TrainingBackward call({.type = ACL_FLOAT,
                          .rows = {kRows},
                          .columns = {kRows},
@@ -148,14 +140,15 @@ TEST(VarLenScoreGrad, ComputesTheGradientOfCompressedPse) {
   call.pseType = 0;
   call.attenMask = Form{ACL_BOOL, {2048, 2048}, {0, 0}};
   call.sparseMode = 2;
-  const auto t = call.Make(caller);
+  TrainingFixture made(call);
+  const auto& t = made.t;
   Random random(41);
   for (DeviceTensor* tensor :
        {t.query, t.keyIn, t.value, t.dy, t.attentionIn}) {
     tensor->Fill(random, -1, 1);
   }
   t.softmaxSum->FillWith(100);
-  ASSERT_TRUE(Succeeds(caller, call, t));
+  ASSERT_TRUE(made.Run());
 
   std::vector<double> expected(kRows, 0), got(kRows, 0), size(kRows, 0);
   for (int64_t i = 0; i < kRows; ++i) {
@@ -188,25 +181,20 @@ TEST(VarLenScoreGrad, ComputesTheGradientOfCompressedPse) {
 
 // No call is refused because of its gradient of pse.
 TEST(VarLenScoreGrad, TakesAPseGradientItCannotWrite) {
-  Caller caller(aclnnFlashAttentionUnpaddingScoreGradV5);
   TrainingBackward call({.rows = {4}, .columns = {4}});
   call.pseShift = Form{ACL_FLOAT16, {2 * 16}};
   call.dpse = Form{ACL_FLOAT16, {2 * 16}, {0}};
-  const auto t = call.Make(caller);
-  uint64_t size = 0;
-  aclOpExecutor* executor = nullptr;
-  ASSERT_EQ(call.Plan(t, &size, &executor), 0) << aclGetRecentErrMsg();
-  EXPECT_EQ(aclDestroyAclOpExecutor(executor), 0);
+  TrainingFixture(call).ExpectPlanned();
 }
 
 // A dpse of another shape, or without pse, is left as it was.
 TEST(VarLenScoreGrad, LeavesOtherPseGradientsAlone) {
   for (const bool pse : {false, true}) {
-    Caller caller(aclnnFlashAttentionUnpaddingScoreGradV5);
     TrainingBackward call({.rows = {4}, .columns = {4}});
     if (pse) call.pseShift = Form{ACL_FLOAT16, {2 * 16}};
     call.dpse = Form{ACL_FLOAT16, {3, 3}};
-    const auto t = call.Make(caller);
+    TrainingFixture made(call);
+    const auto& t = made.t;
     for (DeviceTensor* tensor : {t.softmaxMax, t.softmaxSum}) {
       tensor->FillWith(1);
     }
@@ -218,7 +206,7 @@ TEST(VarLenScoreGrad, LeavesOtherPseGradientsAlone) {
     t.dpse->Upload();
     uint64_t size = 0;
     aclOpExecutor* executor = nullptr;
-    ASSERT_EQ(call.Plan(t, &size, &executor), 0) << aclGetRecentErrMsg();
+    ASSERT_EQ(made.PhaseOne(&size, &executor), 0) << aclGetRecentErrMsg();
     void* workspace = nullptr;
     ASSERT_EQ(aclrtMalloc(&workspace, size + 1, ACL_MEM_MALLOC_HUGE_FIRST), 0);
     ASSERT_EQ(aclnnFlashAttentionUnpaddingScoreGradV5(workspace, size, executor,
@@ -244,16 +232,16 @@ TEST(VarLenScoreGrad, AppliesTheDropMask) {
 TEST(VarLenScoreGrad, IgnoresTheDropMaskAtProbabilityOne) {
   std::vector<double> with, without;
   for (const bool mask : {false, true}) {
-    Caller caller(aclnnFlashAttentionUnpaddingScoreGradV5);
     TrainingBackward call({.type = ACL_FLOAT, .rows = {4}, .columns = {4}});
     if (mask) call.dropMask = Form{ACL_UINT8, {1}};
-    const auto t = call.Make(caller);
+    TrainingFixture made(call);
+    const auto& t = made.t;
     Random random(31);
     for (DeviceTensor* tensor : {t.query, t.keyIn, t.value, t.dy}) {
       tensor->Fill(random, -1, 1);
     }
     t.softmaxSum->FillWith(4);
-    ASSERT_TRUE(Succeeds(caller, call, t));
+    ASSERT_TRUE(made.Run());
     (mask ? with : without) = t.dv->Values();
   }
   EXPECT_EQ(with, without);
@@ -365,11 +353,11 @@ TEST(VarLenScoreGrad, ShapeOfMaxAndSumDecidesNothing) {
   for (const std::vector<int64_t>& dims :
        {std::vector<int64_t>{5, 2, 8}, {2, 5, 8}}) {
     for (const char* layout : {"", "blocks"}) {
-      Caller caller(aclnnFlashAttentionUnpaddingScoreGradV5);
       TrainingBackward call({.type = ACL_FLOAT});
       call.softmaxMax->dims = call.softmaxSum->dims = dims;
       call.softmaxInLayout = layout;
-      const auto t = call.Make(caller);
+      TrainingFixture made(call);
+      const auto& t = made.t;
       Random random(37);
       for (DeviceTensor* tensor : {t.query, t.keyIn, t.value, t.dy}) {
         tensor->Fill(random, -1, 1);
@@ -377,7 +365,7 @@ TEST(VarLenScoreGrad, ShapeOfMaxAndSumDecidesNothing) {
       for (int64_t n = 0; n < 80; ++n) {
         t.softmaxSum->SetNth(n, 1 + static_cast<double>(n / 8));
       }
-      ASSERT_TRUE(Succeeds(caller, call, t));
+      ASSERT_TRUE(made.Run());
       results.push_back(t.dv->Values());
     }
   }
@@ -398,29 +386,21 @@ TEST(VarLenScoreGrad, TakesEmptySequencesAndTails) {
 
 // Padding mask, softmaxIn, innerPrecise and, without sink, dsink mean nothing.
 TEST(VarLenScoreGrad, IgnoresReservedArguments) {
-  Caller caller(aclnnFlashAttentionUnpaddingScoreGradV5);
   TrainingBackward call;
   call.paddingMask = Form{ACL_DOUBLE, {1, 2, 3}};
   call.softmaxIn = Form{ACL_INT64, {4}};
   call.innerPrecise = 99;
   call.dqRope = Form{ACL_BF16, {0}};
   call.dkRope = Form{ACL_BF16, {0}};
-  const auto t = call.Make(caller);
+  TrainingFixture made(call);
+  const auto& t = made.t;
   t.softmaxSum->FillWith(1);
-  EXPECT_TRUE(Succeeds(caller, call, t));
+  EXPECT_TRUE(made.Run());
 }
 
 TEST(VarLenScoreGrad, EmptyGradientsAreDoneAtOnce) {
-  Caller caller(aclnnFlashAttentionUnpaddingScoreGradV5);
   TrainingBackward call({.rows = {0}, .columns = {0}});
-  const auto t = call.Make(caller);
-  uint64_t size = 7;
-  aclOpExecutor* executor = nullptr;
-  ASSERT_EQ(call.Plan(t, &size, &executor), 0);
-  EXPECT_EQ(size, 0u);
-  EXPECT_EQ(
-      aclnnFlashAttentionUnpaddingScoreGradV5(nullptr, 0, executor, nullptr),
-      0);
+  TrainingFixture(call).ExpectNothingToDo();
 }
 
 TEST(VarLenScoreGrad, SomeEmptyGradientsMakeTheOthersZero) {
@@ -428,42 +408,18 @@ TEST(VarLenScoreGrad, SomeEmptyGradientsMakeTheOthersZero) {
   TrainingBackward no_columns({.rows = {3}, .columns = {0}});
   TrainingBackward no_heads({.rows = {3}, .columns = {4}, .kv_heads = 0});
   for (TrainingBackward* call : {&no_rows, &no_columns, &no_heads}) {
-    Caller caller(aclnnFlashAttentionUnpaddingScoreGradV5);
-    const auto t = call->Make(caller);
-    ASSERT_TRUE(Succeeds(caller, *call, t));
+    TrainingFixture made(*call);
+    const auto& t = made.t;
+    ASSERT_TRUE(made.Run());
     for (const DeviceTensor* tensor : {t.dq, t.dk, t.dv}) {
       for (const double x : tensor->Values()) EXPECT_EQ(x, 0);
     }
   }
 }
 
-// The bound holds for any lengths of the same shapes.
-TEST(VarLenScoreGrad, MaxWorkspaceDoesNotDependOnLengths) {
-  uint64_t bound = 0;
-  for (const std::vector<int64_t>& rows :
-       {std::vector<int64_t>{1, 1, 1}, {40, 0, 60}, {0, 100, 0}}) {
-    Caller caller(aclnnFlashAttentionUnpaddingScoreGradV5);
-    TrainingBackward call({.rows = {30, 30, 40}, .columns = {20, 50, 30}});
-    call.actualSeqQLen = Ends(rows);
-    const auto t = call.Make(caller);
-    uint64_t size = 0;
-    uint64_t most = 0;
-    aclOpExecutor* plain = nullptr;
-    aclOpExecutor* executor = nullptr;
-    ASSERT_EQ(call.Plan(t, &size, &plain), 0);
-    ASSERT_EQ(call.PlanMost(t, &most, &executor), 0) << aclGetRecentErrMsg();
-    EXPECT_GE(most, size);
-    if (bound == 0) bound = most;
-    EXPECT_EQ(most, bound);
-    EXPECT_EQ(aclDestroyAclOpExecutor(plain), 0);
-    EXPECT_EQ(aclDestroyAclOpExecutor(executor), 0);
-  }
-}
-
 // The sample program of the operator's document: fp16 tensors over the bytes of
 // floats, so that halves alternate between 0 and 1.875, with max = sum = 3.
 TEST(VarLenScoreGrad, ComputesTheDocumentsSample) {
-  Caller caller(aclnnFlashAttentionUnpaddingScoreGradV5);
   TrainingBackward call(
       {.rows = {256}, .columns = {256}, .heads = 1, .dim = 128, .v_dim = 128});
   call.attenMask = Form{ACL_UINT8, {256, 256}};
@@ -472,7 +428,8 @@ TEST(VarLenScoreGrad, ComputesTheDocumentsSample) {
   call.qStartIdx = call.kvStartIdx = {{0}};
   call.scaleValue = 0.088388;
   call.softmaxInLayout = "same_as_input";
-  const auto t = call.Make(caller);
+  TrainingFixture made(call);
+  const auto& t = made.t;
   for (DeviceTensor* tensor :
        {t.query, t.keyIn, t.value, t.dy, t.attentionIn}) {
     for (int64_t n = 1; n < tensor->elements(); n += 2) {
@@ -481,7 +438,7 @@ TEST(VarLenScoreGrad, ComputesTheDocumentsSample) {
   }
   t.softmaxMax->FillWith(3);
   t.softmaxSum->FillWith(3);
-  ASSERT_TRUE(Succeeds(caller, call, t));
+  ASSERT_TRUE(made.Run());
   for (const double x : t.dq->Values()) EXPECT_EQ(x, 0);
   for (const double x : t.dk->Values()) EXPECT_EQ(x, 0);
   EXPECT_NEAR(t.dsink->Nth(0), -1.76e12, 0.02e12);

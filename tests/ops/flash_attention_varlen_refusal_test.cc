@@ -30,8 +30,6 @@ TEST(VarLenScoreArguments, RefusesNull) {
       {"max", kNull, "softmaxMaxOut", [](C& c) { c.softmaxMax.reset(); }},
       {"sum", kNull, "softmaxSumOut", [](C& c) { c.softmaxSum.reset(); }},
       {"out", kNull, "attentionOutOut", [](C& c) { c.attentionOut.reset(); }},
-      {"size", kNull, "workspaceSize", [](C& c) { c.give_size = false; }},
-      {"executor", kNull, "executor", [](C& c) { c.give_executor = false; }},
       {"q lengths", kNull, "actualSeqQLenOptional",
        [](C& c) { c.actualSeqQLen.reset(); }},
       {"kv lengths", kNull, "actualSeqKvLenOptional",

@@ -84,12 +84,10 @@ TEST(VarLenScore, AppliesTheDropMask) {
   TrainingCase c = Plain();
   TrainingForward call(c.sizes);
   call.keepProb = 0.5;
-  Caller caller(aclnnFlashAttentionVarLenScore);
-  const auto t = call.Make(caller);
+  TrainingFixture made(call);
+  const auto& t = made.t;
   t.value->FillWith(2);
-  ASSERT_TRUE(caller.Run([&](uint64_t* size, aclOpExecutor** executor) {
-    return call.Plan(t, size, executor);
-  }));
+  ASSERT_TRUE(made.Run());
   ExpectNear(*t.attentionOut,
              std::vector<double>(
                  static_cast<size_t>(t.attentionOut->elements()), 2.0));
@@ -170,15 +168,13 @@ TEST(VarLenScore, TakesEmptySequencesAndTails) {
 
 // Lengths may end in zeros: sequences that are not there.
 TEST(VarLenScore, TakesListsThatEndInZeros) {
-  Caller caller(aclnnFlashAttentionVarLenScore);
   TrainingForward call({.type = ACL_FLOAT, .rows = {2, 3}, .columns = {2, 3}});
   call.actualSeqQLen = {{2, 5, 0, 0}};
   call.actualSeqKvLen = {{2, 5, 0, 0}};
-  const auto t = call.Make(caller);
+  TrainingFixture made(call);
+  const auto& t = made.t;
   t.value->FillWith(3);
-  ASSERT_TRUE(caller.Run([&](uint64_t* size, aclOpExecutor** executor) {
-    return call.Plan(t, size, executor);
-  }));
+  ASSERT_TRUE(made.Run());
   for (const double x : t.attentionOut->Values()) EXPECT_EQ(x, 3);
 }
 
@@ -194,38 +190,23 @@ TEST(VarLenScore, TakesAnyInnerPrecise) {
 }
 
 TEST(VarLenScore, IgnoresPaddingMaskAndSoftmaxOut) {
-  Caller caller(aclnnFlashAttentionVarLenScore);
   TrainingForward call;
   call.paddingMask = Form{ACL_DOUBLE, {1, 2, 3}};
-  const auto t = call.Make(caller);
-  EXPECT_TRUE(caller.Run([&](uint64_t* size, aclOpExecutor** executor) {
-    return call.Plan(t, size, executor);
-  }));
+  EXPECT_TRUE(TrainingFixture(call).Run());
 }
 
 TEST(VarLenScore, TakesMaxAndSumOfAnyShapeOfThatManyElements) {
   for (const std::vector<int64_t>& dims :
        {std::vector<int64_t>{5, 2, 8}, {2, 5, 8}, {1, 2, 5, 8}, {80}}) {
-    Caller caller(aclnnFlashAttentionVarLenScore);
     TrainingForward call;
     call.softmaxMax->dims = call.softmaxSum->dims = dims;
-    const auto t = call.Make(caller);
-    EXPECT_TRUE(caller.Run([&](uint64_t* size, aclOpExecutor** executor) {
-      return call.Plan(t, size, executor);
-    }));
+    EXPECT_TRUE(TrainingFixture(call).Run());
   }
 }
 
 TEST(VarLenScore, EmptyOutputsAreDoneAtOnce) {
-  Caller caller(aclnnFlashAttentionVarLenScore);
   TrainingForward call({.rows = {0}, .columns = {3}});
-  const auto t = call.Make(caller);
-  uint64_t size = 7;
-  aclOpExecutor* executor = nullptr;
-  ASSERT_EQ(call.Plan(t, &size, &executor), 0);
-  EXPECT_EQ(size, 0u);
-  ASSERT_NE(executor, nullptr);
-  EXPECT_EQ(aclnnFlashAttentionVarLenScore(nullptr, 0, executor, nullptr), 0);
+  TrainingFixture(call).ExpectNothingToDo();
 }
 
 // No keys, no heads of keys, or no channels: results are zero.
@@ -234,11 +215,9 @@ TEST(VarLenScore, EmptyKeysGiveZeros) {
   TrainingForward no_heads({.rows = {3}, .columns = {4}, .kv_heads = 0});
   TrainingForward no_dim({.rows = {3}, .columns = {4}, .dim = 0, .v_dim = 0});
   for (TrainingForward* call : {&no_rows, &no_heads, &no_dim}) {
-    Caller caller(aclnnFlashAttentionVarLenScore);
-    const auto t = call->Make(caller);
-    ASSERT_TRUE(caller.Run([&](uint64_t* size, aclOpExecutor** executor) {
-      return call->Plan(t, size, executor);
-    }));
+    TrainingFixture made(*call);
+    const auto& t = made.t;
+    ASSERT_TRUE(made.Run());
     for (const DeviceTensor* tensor :
          {t.attentionOut, t.softmaxMax, t.softmaxSum}) {
       for (const double x : tensor->Values()) EXPECT_EQ(x, 0);
@@ -249,19 +228,17 @@ TEST(VarLenScore, EmptyKeysGiveZeros) {
 // The sample program of the operator's document: fp16 buffers whose 16-bit
 // integers are 1.
 TEST(VarLenScore, ComputesTheDocumentsSample) {
-  Caller caller(aclnnFlashAttentionVarLenScore);
   TrainingForward call(
       {.rows = {256}, .columns = {256}, .heads = 1, .dim = 128, .v_dim = 128});
   call.attenMask = Form{ACL_UINT8, {256, 256}};
   call.prefix = {{0}};
   call.scaleValue = 0.088388;
-  const auto t = call.Make(caller);
+  TrainingFixture made(call);
+  const auto& t = made.t;
   for (DeviceTensor* tensor : {t.query, t.key, t.value}) {
     tensor->FillWith(0x1p-24);
   }
-  ASSERT_TRUE(caller.Run([&](uint64_t* size, aclOpExecutor** executor) {
-    return call.Plan(t, size, executor);
-  }));
+  ASSERT_TRUE(made.Run());
   for (const double x : t.attentionOut->Values()) EXPECT_EQ(x, 0x1p-24);
   for (const double x : t.softmaxMax->Values()) EXPECT_NEAR(x, 4.0e-14, 1e-15);
   for (const double x : t.softmaxSum->Values()) EXPECT_EQ(x, 256);

@@ -169,15 +169,13 @@ TEST(VarLenScoreVersions, OrderMaxAndSumAsTheDocumentSays) {
            4);
     call.scaleValue = 1;
     if (layout != nullptr) call.softmaxOutLayout = layout;
-    Caller caller(call.PhaseTwo());
-    const auto t = call.Make(caller);
+    TrainingFixture made(call);
+    const auto& t = made.t;
     t.key->FillWith(1);
     // Sequence b, head n, row i: 100 b + 10 n + i.
     const double values[] = {0, 10, 100, 110, 101, 111};
     for (int64_t n = 0; n < 6; ++n) t.query->SetNth(n, values[n]);
-    EXPECT_TRUE(caller.Run([&](uint64_t* size, aclOpExecutor** executor) {
-      return call.Plan(t, size, executor);
-    }));
+    EXPECT_TRUE(made.Run());
     std::vector<double> lanes;
     for (int64_t n = 0; n < 6; ++n) lanes.push_back(t.softmaxMax->Nth(8 * n));
     return lanes;
@@ -326,12 +324,12 @@ TEST(VarLenScoreVersions, AddressesCountTheTensorsOfTheVersion) {
     SCOPED_TRACE(version);
     C call({}, version);
     call.attenMask = Form{ACL_BOOL, {3, 4}};
-    Caller caller(call.PhaseTwo());
-    const auto t = call.Make(caller);
-    DeviceTensor* other = caller.Input(*call.query);
+    TrainingFixture made(call);
+    const auto& t = made.t;
+    DeviceTensor* other = made.caller.Input(*call.query);
     uint64_t size = 0;
     aclOpExecutor* executor = nullptr;
-    ASSERT_EQ(call.Plan(t, &size, &executor), 0);
+    ASSERT_EQ(made.PhaseOne(&size, &executor), 0);
     // A stranger's handle: the index decides.
     const auto expect_at = [&](int64_t index, DeviceTensor* tensor) {
       EXPECT_EQ(aclSetInputTensorAddr(executor, static_cast<size_t>(index),

@@ -88,20 +88,6 @@ TEST(DecodeRefusals, Null) {
   ExpectRefusals({}, refusals);
 }
 
-TEST(DecodeRefusals, NowhereToAnswer) {
-  DecodeCall call;
-  call.caller.ExpectFailure(
-      [&](uint64_t*, aclOpExecutor** executor) {
-        return call.PhaseOne(nullptr, executor);
-      },
-      kNull, "workspaceSize");
-  call.caller.ExpectFailure(
-      [&](uint64_t* size, aclOpExecutor**) {
-        return call.PhaseOne(size, nullptr);
-      },
-      kNull, "executor");
-}
-
 TEST(DecodeRefusals, Types) {
   const std::vector<int64_t> kv{2, 2, 7, 16};
   const Form int8{.type = ACL_INT8, .dims = kv};

@@ -6,6 +6,7 @@
 
 #include <set>
 #include <string_view>
+#include <vector>
 
 #include "tests/testing/operator_call.h"
 
@@ -46,6 +47,35 @@ TEST(Operators, AContradictionIsADocumentedStatus) {
   for (const acl::Operator* op : AllOperators()) {
     EXPECT_TRUE(documented.contains(op->contradiction)) << op->name;
   }
+}
+
+TEST(Operators, NeedSomewhereToAnswer) {
+  for (const testing::OperatorCall& call : testing::AllOperatorCalls()) {
+    SCOPED_TRACE(call.name);
+    uint64_t size = 7;
+    aclOpExecutor* executor = nullptr;
+    EXPECT_EQ(call.Prepare(nullptr, &executor), 161001);
+    EXPECT_NE(std::string_view(aclGetRecentErrMsg()).find("workspaceSize"),
+              std::string_view::npos);
+    EXPECT_EQ(executor, nullptr);
+    EXPECT_EQ(call.Prepare(&size, nullptr), 161001);
+    EXPECT_NE(std::string_view(aclGetRecentErrMsg()).find("executor"),
+              std::string_view::npos);
+    EXPECT_EQ(size, 7u);
+  }
+}
+
+TEST(Operators, NeedMemoryWhereThereAreElements) {
+  ASSERT_EQ(aclrtSetDevice(0), 0);
+  for (const testing::OperatorCall& call : testing::AllOperatorCalls()) {
+    SCOPED_TRACE(call.name);
+    uint64_t size = 0;
+    aclOpExecutor* executor = nullptr;
+    ASSERT_EQ(call.Prepare(&size, &executor), 0);
+    std::vector<std::byte> workspace(size);
+    EXPECT_EQ(call.Launch(workspace.data(), size, executor, nullptr), 161001);
+  }
+  EXPECT_EQ(aclrtResetDevice(0), 0);
 }
 
 // What a version lacks counts neither as an argument nor as an index.

@@ -59,20 +59,6 @@ TEST(PromptRefusals, Null) {
   ExpectRefusals({}, refusals);
 }
 
-TEST(PromptRefusals, NowhereToAnswer) {
-  PromptCall call;
-  call.caller.ExpectFailure(
-      [&](uint64_t*, aclOpExecutor** executor) {
-        return call.PhaseOne(nullptr, executor);
-      },
-      kNull, "workspaceSize");
-  call.caller.ExpectFailure(
-      [&](uint64_t* size, aclOpExecutor**) {
-        return call.PhaseOne(size, nullptr);
-      },
-      kNull, "executor");
-}
-
 TEST(PromptRefusals, Types) {
   const auto type = [](DeviceTensor* PromptCall::*member, aclDataType to) {
     return [=](PromptCall& c) { Replace(c, c.*member, Like(c.*member, to)); };

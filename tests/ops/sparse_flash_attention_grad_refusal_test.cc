@@ -95,21 +95,6 @@ TEST(SparseGradRefusals, Null) {
   ExpectRefusals(Dense(), refusals);
 }
 
-TEST(SparseGradRefusals, NowhereToAnswer) {
-  SparseCall call;
-  call.caller.ExpectFailure(
-      [&](uint64_t*, aclOpExecutor** executor) {
-        return call.PhaseOne(nullptr, executor);
-      },
-      kNull, "workspaceSize");
-  call.caller.ExpectFailure(
-      [&](uint64_t* size, aclOpExecutor**) {
-        return call.PhaseOne(size, nullptr);
-      },
-      kNull, "executor");
-  EXPECT_TRUE(call.Run());
-}
-
 TEST(SparseGradRefusals, PackedWithoutLengths) {
   const Refusal refusals[] = {
       {"query", Without(&SparseCall::query_lengths), kNull,
@@ -347,31 +332,6 @@ TEST(SparseGradRefusals, Rope) {
        "dKeyRopeOutOptional: shape"},
   };
   ExpectRefusals({}, refusals);
-}
-
-// Without a tensor's memory, nothing runs.
-TEST(SparseGradRefusals, NoMemory) {
-  SparseCall call;
-  const std::vector<int64_t> dims = call.key->form().dims;
-  aclTensor* const nowhere =
-      aclCreateTensor(dims.data(), dims.size(), ACL_FLOAT16, nullptr, 0,
-                      ACL_FORMAT_ND, dims.data(), dims.size(), nullptr);
-  uint64_t size = 0;
-  aclOpExecutor* executor = nullptr;
-  ASSERT_EQ(
-      aclnnSparseFlashAttentionGradGetWorkspaceSize(
-          HandleOf(call.query), nowhere, HandleOf(call.value),
-          HandleOf(call.indices), HandleOf(call.grad_out), HandleOf(call.out),
-          HandleOf(call.row_max), HandleOf(call.row_sum),
-          HandleOf(call.query_lengths), HandleOf(call.key_lengths), nullptr,
-          nullptr, 1.0, 1, call.layout, 0, 0, 0, false,
-          HandleOf(call.grad_query), HandleOf(call.grad_key),
-          HandleOf(call.grad_value), nullptr, nullptr, &size, &executor),
-      0);
-  EXPECT_EQ(aclnnSparseFlashAttentionGrad(nullptr, size, executor, nullptr),
-            161001);
-  EXPECT_EQ(aclDestroyTensor(nowhere), 0);
-  EXPECT_TRUE(call.Run());
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <limits>
 #include <string>
 
+#include "aclnnop/aclnn_sparse_flash_attention_grad.h"
 #include "tests/testing/child.h"
 #include "tests/testing/sparse_call.h"
 

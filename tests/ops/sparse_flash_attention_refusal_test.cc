@@ -102,20 +102,6 @@ TEST(SparseRefusals, Null) {
   ExpectRefusals(Paged(), paged);
 }
 
-TEST(SparseRefusals, NowhereToAnswer) {
-  Call call;
-  call.caller.ExpectFailure(
-      [&](uint64_t*, aclOpExecutor** executor) {
-        return call.PhaseOne(nullptr, executor);
-      },
-      kNull, "workspaceSize");
-  call.caller.ExpectFailure(
-      [&](uint64_t* size, aclOpExecutor**) {
-        return call.PhaseOne(size, nullptr);
-      },
-      kNull, "executor");
-}
-
 TEST(SparseRefusals, Types) {
   const Refusal refusals[] = {
       {"query", Typed(&Call::query, ACL_FLOAT), kInvalid, "query: data type"},

@@ -31,7 +31,7 @@ int RunWith(OperatorCall call, std::vector<std::vector<uint8_t>>& bytes) {
   aclOpExecutor* executor = nullptr;
   EXPECT_TRUE(Succeeds(call.Prepare(&size, &executor)));
   std::vector<uint8_t> workspace(size);
-  EXPECT_TRUE(Succeeds(call.launch(workspace.data(), size, executor, nullptr)));
+  EXPECT_TRUE(Succeeds(call.Launch(workspace.data(), size, executor, nullptr)));
   return aclrtSynchronizeStream(nullptr);
 }
 

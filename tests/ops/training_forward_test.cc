@@ -14,8 +14,8 @@
 namespace flashacl::ops::forward {
 namespace {
 
-using testing::Caller;
 using testing::DeviceTensor;
+using testing::TrainingFixture;
 using testing::TrainingForward;
 using testing::TrainingSizes;
 
@@ -61,14 +61,12 @@ Results Attend(const std::string& layout) {
   TrainingForward call(sizes);
   call.attenMask = testing::Form{ACL_BOOL, {2048, 2048}, {0, 0}};
   call.sparseMode = 3;
-  Caller caller(call.PhaseTwo());
-  const auto t = call.Make(caller);
+  TrainingFixture made(call);
+  const auto& t = made.t;
   Fill(t.query, layout, {2, 3, 4, 6}, 0.25);
   Fill(t.key, layout, {2, 5, 2, 6}, -0.125);
   Fill(t.value, layout, {2, 5, 2, 5}, 0.5);
-  EXPECT_TRUE(caller.Run([&](uint64_t* size, aclOpExecutor** executor) {
-    return call.Plan(t, size, executor);
-  }));
+  EXPECT_TRUE(made.Run());
   Results results{{}, t.softmaxMax->Values(), t.softmaxSum->Values()};
   for (int64_t place = 0; place < 6 * 4 * 5; ++place) {
     results.out.push_back(t.attentionOut->Nth(

@@ -382,6 +382,41 @@ void Caller::ExpectFailure(PhaseOne phase_one, aclnnStatus status,
   }
 }
 
+bool OperatorFixture::Run() {
+  return caller.Run([this](uint64_t* size, aclOpExecutor** executor) {
+    return PhaseOne(size, executor);
+  });
+}
+
+void OperatorFixture::ExpectFailure(aclnnStatus status,
+                                    std::string_view words) {
+  caller.ExpectFailure(
+      [this](uint64_t* size, aclOpExecutor** executor) {
+        return PhaseOne(size, executor);
+      },
+      status, words);
+}
+
+void OperatorFixture::ExpectPlanned() {
+  uint64_t size = 0;
+  aclOpExecutor* executor = nullptr;
+  EXPECT_EQ(PhaseOne(&size, &executor), 0) << TakeMessage();
+  EXPECT_EQ(aclDestroyAclOpExecutor(executor), 0);
+}
+
+void OperatorFixture::ExpectNothingToDo() {
+  uint64_t size = 7;
+  aclOpExecutor* executor = nullptr;
+  ASSERT_EQ(PhaseOne(&size, &executor), 0) << TakeMessage();
+  EXPECT_EQ(size, 0u);
+  ASSERT_NE(executor, nullptr);
+  EXPECT_EQ(entry_.phase_two(nullptr, 0, executor, nullptr), 0);
+}
+
+std::string VersionName(std::string_view name, int version) {
+  return std::string(name) + (version > 1 ? "V" + std::to_string(version) : "");
+}
+
 void ExpectNear(const DeviceTensor& tensor, std::span<const double> expected,
                 double scale) {
   ASSERT_EQ(static_cast<size_t>(tensor.elements()), expected.size());

@@ -9,6 +9,7 @@
 #include <initializer_list>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "aclnn/aclnn_base.h"
 #include "base/function_ref.h"
 #include "base/random.h"
+#include "tests/testing/entry_points.h"
 
 namespace flashacl::testing {
 
@@ -127,9 +129,49 @@ class Caller {
   std::vector<std::vector<std::byte>> before_;  // images, inputs first
 };
 
+// "aclnnX" for 1, "aclnnXV2" for 2.
+std::string VersionName(std::string_view name, int version);
+
+// A call of one operator and where it is made from. What it passes may be
+// changed until it is made.
+class OperatorFixture {
+ public:
+  explicit OperatorFixture(std::string_view name, int version = 1)
+      : OperatorFixture(EntryPointsOf(VersionName(name, version))) {}
+  virtual ~OperatorFixture() = default;
+
+  aclnnStatus PhaseOne(uint64_t* size, aclOpExecutor** executor) {
+    return entry_.phase_one(Pass(), size, executor);
+  }
+  bool Run();
+  void ExpectFailure(aclnnStatus status, std::string_view words);
+  // Phase 1 alone succeeds: for what is too large to compute in a test.
+  void ExpectPlanned();
+  // Nothing to compute: no workspace, and nothing happens.
+  void ExpectNothingToDo();
+
+  Caller caller;
+
+ private:
+  explicit OperatorFixture(const EntryPoints& entry)
+      : caller(entry.phase_two), entry_(entry) {}
+
+  virtual Parameters Pass() = 0;
+
+  const EntryPoints& entry_;
+};
+
 // Null for none.
 inline const aclTensor* HandleOf(const DeviceTensor* tensor) {
   return tensor == nullptr ? nullptr : tensor->handle();
+}
+
+// Passes these tensors next, null for none.
+inline void Add(Parameters& parameters,
+                std::initializer_list<const DeviceTensor*> tensors) {
+  for (const DeviceTensor* tensor : tensors) {
+    parameters.tensors.push_back(HandleOf(tensor));
+  }
 }
 
 // Expects the elements to be near `expected` in order of the shape: one

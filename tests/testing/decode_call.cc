@@ -144,19 +144,8 @@ DecodeCase RandomEarlierDecodeCase(Random& random) {
   return c;
 }
 
-namespace {
-
-Caller::PhaseTwo PhaseTwoOf(int version) {
-  constexpr Caller::PhaseTwo kAll[] = {
-      aclnnIncreFlashAttention, aclnnIncreFlashAttentionV2,
-      aclnnIncreFlashAttentionV3, aclnnIncreFlashAttentionV4};
-  return kAll[version - 1];
-}
-
-}  // namespace
-
 DecodeCall::DecodeCall(const DecodeCase& c, uint64_t seed)
-    : asked(c), caller(PhaseTwoOf(c.version)) {
+    : OperatorFixture("aclnnIncreFlashAttention", c.version), asked(c) {
   Random random(seed);
   const std::vector<int64_t> rows =
       Dims(c.layout, c.sequences, 1, c.heads, c.dim);
@@ -272,54 +261,26 @@ void DecodeCall::MakeScales(Random& random) {
   }
 }
 
-aclnnStatus DecodeCall::PhaseOne(uint64_t* size, aclOpExecutor** executor) {
-  const aclTensorList* key_list = null_keys ? nullptr : caller.List(keys);
-  const aclTensorList* value_list = null_values ? nullptr : caller.List(values);
-  if (asked.version == 1) {
-    return aclnnIncreFlashAttentionGetWorkspaceSize(
-        HandleOf(query), key_list, value_list, HandleOf(pse), HandleOf(mask),
-        lengths, heads, asked.scale, layout, kv_heads, HandleOf(out), size,
-        executor);
+Parameters DecodeCall::Pass() {
+  const int version = asked.version;
+  Parameters p{.arrays = {lengths},
+               .reals = {asked.scale},
+               .integers = {heads, kv_heads},
+               .texts = {layout}};
+  p.tensors = {HandleOf(query), null_keys ? nullptr : caller.List(keys),
+               null_values ? nullptr : caller.List(values), HandleOf(pse),
+               HandleOf(mask)};
+  if (version > 1) {
+    Add(p, {dequant_scale1, quant_scale1, dequant_scale2, quant_scale2,
+            quant_offset2});
   }
-  if (asked.version == 2) {
-    return aclnnIncreFlashAttentionV2GetWorkspaceSize(
-        HandleOf(query), key_list, value_list, HandleOf(pse), HandleOf(mask),
-        lengths, HandleOf(dequant_scale1), HandleOf(quant_scale1),
-        HandleOf(dequant_scale2), HandleOf(quant_scale2),
-        HandleOf(quant_offset2), heads, asked.scale, layout, kv_heads,
-        HandleOf(out), size, executor);
+  if (version > 2) {
+    Add(p, {antiquant_scale, antiquant_offset, block_table});
+    p.integers.insert(p.integers.end(), {block_size, inner_precise});
   }
-  if (asked.version == 3) {
-    return aclnnIncreFlashAttentionV3GetWorkspaceSize(
-        HandleOf(query), key_list, value_list, HandleOf(pse), HandleOf(mask),
-        lengths, HandleOf(dequant_scale1), HandleOf(quant_scale1),
-        HandleOf(dequant_scale2), HandleOf(quant_scale2),
-        HandleOf(quant_offset2), HandleOf(antiquant_scale),
-        HandleOf(antiquant_offset), HandleOf(block_table), heads, asked.scale,
-        layout, kv_heads, block_size, inner_precise, HandleOf(out), size,
-        executor);
-  }
-  return aclnnIncreFlashAttentionV4GetWorkspaceSize(
-      HandleOf(query), key_list, value_list, HandleOf(pse), HandleOf(mask),
-      lengths, HandleOf(dequant_scale1), HandleOf(quant_scale1),
-      HandleOf(dequant_scale2), HandleOf(quant_scale2), HandleOf(quant_offset2),
-      HandleOf(antiquant_scale), HandleOf(antiquant_offset),
-      HandleOf(block_table), HandleOf(padding), heads, asked.scale, layout,
-      kv_heads, block_size, inner_precise, HandleOf(out), size, executor);
-}
-
-bool DecodeCall::Run() {
-  return caller.Run([this](uint64_t* size, aclOpExecutor** executor) {
-    return PhaseOne(size, executor);
-  });
-}
-
-void DecodeCall::ExpectFailure(aclnnStatus status, std::string_view words) {
-  caller.ExpectFailure(
-      [this](uint64_t* size, aclOpExecutor** executor) {
-        return PhaseOne(size, executor);
-      },
-      status, words);
+  if (version > 3) Add(p, {padding});
+  Add(p, {out});
+  return p;
 }
 
 void DecodeCall::ExpectAsDocumented() {

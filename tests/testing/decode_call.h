@@ -9,10 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "aclnnop/aclnn_incre_flash_attention.h"
-#include "aclnnop/aclnn_incre_flash_attention_v2.h"
-#include "aclnnop/aclnn_incre_flash_attention_v3.h"
-#include "aclnnop/aclnn_incre_flash_attention_v4.h"
 #include "base/random.h"
 #include "tests/testing/call.h"
 
@@ -67,13 +63,10 @@ DecodeCase RandomEarlierDecodeCase(Random& random);
 
 // Tensors full of numbers and the arguments that go with them, any of which a
 // test may replace before it calls.
-class DecodeCall {
+class DecodeCall : public OperatorFixture {
  public:
   explicit DecodeCall(const DecodeCase& c = {}, uint64_t seed = 1);
 
-  aclnnStatus PhaseOne(uint64_t* size, aclOpExecutor** executor);
-  bool Run();
-  void ExpectFailure(aclnnStatus status, std::string_view words);
   // Run, and compare with Expected.
   void ExpectAsDocumented();
 
@@ -81,7 +74,6 @@ class DecodeCall {
   std::vector<double> Expected() const;
 
   DecodeCase asked;
-  Caller caller;
   DeviceTensor* query = nullptr;
   std::vector<DeviceTensor*> keys;
   std::vector<DeviceTensor*> values;
@@ -107,6 +99,7 @@ class DecodeCall {
   char* layout = nullptr;
 
  private:
+  Parameters Pass() override;
   void MakeKeys(Random& random);
   void MakeGrids(Random& random);
   void MakeScales(Random& random);

@@ -4,10 +4,7 @@
 
 #include <utility>
 
-#include "aclnnop/aclnn_sparse_flash_attention.h"
-#include "aclnnop/aclnn_sparse_flash_attention_grad.h"
-#include "aclnnop/aclnn_sparse_flash_attention_v2.h"
-#include "tests/testing/call_handles.h"
+#include "tests/testing/entry_points.h"
 
 namespace flashacl::testing {
 namespace {
@@ -46,17 +43,6 @@ OperatorCall SparseBackward() {
       .integers = {2, 3, kAllTokens, kAllTokens, 1},
       .texts = {"TND"},
       .first_output = 12,
-      .prepare =
-          [](const OperatorCall& c, const CallHandles& h, uint64_t* size,
-             aclOpExecutor** executor) {
-            const auto& t = h.tensors;
-            return aclnnSparseFlashAttentionGradGetWorkspaceSize(
-                t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8], t[9],
-                t[10], t[11], c.reals[0], c.integers[0], h.Text(0),
-                c.integers[1], c.integers[2], c.integers[3], c.integers[4] != 0,
-                t[12], t[13], t[14], t[15], t[16], size, executor);
-          },
-      .launch = aclnnSparseFlashAttentionGrad,
   };
 }
 
@@ -83,17 +69,6 @@ OperatorCall SparsePaged() {
       .integers = {2, 3, kAllTokens, kAllTokens, 2, 0},
       .texts = {"TND", "PA_BSND"},
       .first_output = 9,
-      .prepare =
-          [](const OperatorCall& c, const CallHandles& h, uint64_t* size,
-             aclOpExecutor** executor) {
-            const auto& t = h.tensors;
-            return aclnnSparseFlashAttentionGetWorkspaceSize(
-                t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8],
-                c.reals[0], c.integers[0], h.Text(0), h.Text(1), c.integers[1],
-                c.integers[2], c.integers[3], c.integers[4], c.integers[5] != 0,
-                t[9], t[10], t[11], size, executor);
-          },
-      .launch = aclnnSparseFlashAttention,
   };
 }
 
@@ -121,21 +96,53 @@ OperatorCall SparsePacked() {
       .integers = {2, 3, kAllTokens, kAllTokens, 2, 1},
       .texts = {"TND", "TND"},
       .first_output = 10,
-      .prepare =
-          [](const OperatorCall& c, const CallHandles& h, uint64_t* size,
-             aclOpExecutor** executor) {
-            const auto& t = h.tensors;
-            return aclnnSparseFlashAttentionV2GetWorkspaceSize(
-                t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8], t[9],
-                c.reals[0], c.integers[0], h.Text(0), h.Text(1), c.integers[1],
-                c.integers[2], c.integers[3], c.integers[4], c.integers[5] != 0,
-                t[10], t[11], t[12], size, executor);
-          },
-      .launch = aclnnSparseFlashAttentionV2,
   };
 }
 
 }  // namespace
+
+// The C side of one call; destroys what it made.
+struct CallHandles {
+  explicit CallHandles(const OperatorCall& call) : texts(call.texts) {
+    for (const TensorArgument& of : call.tensors) {
+      const aclTensor* const tensor =
+          !of.present
+              ? nullptr
+              : aclCreateTensor(
+                    of.dims.data(), of.dims.size(), of.type,
+                    of.strides.empty() ? nullptr : of.strides.data(), of.offset,
+                    of.format, of.dims.data(), of.dims.size(), of.data);
+      passed.tensors.push_back(tensor);
+      if (!of.list) continue;
+      passed.tensors.back() =
+          tensor == nullptr ? nullptr : aclCreateTensorList(&tensor, 1);
+    }
+    for (const auto& values : call.arrays) {
+      passed.arrays.push_back(
+          values.has_value() ? aclCreateIntArray(values->data(), values->size())
+                             : nullptr);
+    }
+    passed.reals = call.reals;
+    passed.integers = call.integers;
+    for (auto& text : texts) {
+      passed.texts.push_back(text.has_value() ? text->data() : nullptr);
+    }
+  }
+
+  CallHandles(const CallHandles&) = delete;
+  CallHandles& operator=(const CallHandles&) = delete;
+
+  ~CallHandles() {
+    for (const acl::Passed& passed : passed.tensors) {
+      aclDestroyTensorList(passed.list);  // and its members
+      aclDestroyTensor(passed.tensor);
+    }
+    for (const aclIntArray* array : passed.arrays) aclDestroyIntArray(array);
+  }
+
+  std::vector<std::optional<std::string>> texts;
+  Parameters passed;
+};
 
 int64_t TensorArgument::ExtentBytes() const {
   constexpr int64_t kMost = int64_t{1} << 22;
@@ -155,8 +162,14 @@ int64_t TensorArgument::ExtentBytes() const {
 
 aclnnStatus OperatorCall::Prepare(uint64_t* workspace_size,
                                   aclOpExecutor** executor) const {
-  const CallHandles handles(*this);
-  return prepare(*this, handles, workspace_size, executor);
+  return StandingCall(*this).Prepare(workspace_size, executor);
+}
+
+aclnnStatus OperatorCall::Launch(void* workspace, uint64_t workspace_size,
+                                 aclOpExecutor* executor,
+                                 aclrtStream stream) const {
+  return EntryPointsOf(name).phase_two(workspace, workspace_size, executor,
+                                       stream);
 }
 
 StandingCall::StandingCall(const OperatorCall& call)
@@ -166,17 +179,17 @@ StandingCall::~StandingCall() = default;
 
 aclnnStatus StandingCall::Prepare(uint64_t* workspace_size,
                                   aclOpExecutor** executor) const {
-  return call_.prepare(call_, *handles_, workspace_size, executor);
+  return EntryPointsOf(call_.name)
+      .phase_one(handles_->passed, workspace_size, executor);
 }
 
 std::vector<OperatorCall> AllOperatorCalls() {
   // First one of each kind, which tests know by place, then the others.
-  std::vector<OperatorCall> training = TrainingOperatorCalls();
-  std::vector<OperatorCall> calls{training[0], training[1], Prefill(), Decode(),
-                                  SparseBackward()};
-  for (OperatorCall& call : OtherInferenceCalls()) {
-    calls.push_back(std::move(call));
-  }
+  const std::vector<OperatorCall> training = TrainingOperatorCalls();
+  const std::vector<OperatorCall> inference = InferenceOperatorCalls();
+  std::vector<OperatorCall> calls{training[0], training[1], inference[0],
+                                  inference[1], SparseBackward()};
+  calls.insert(calls.end(), inference.begin() + 2, inference.end());
   calls.push_back(SparsePaged());
   calls.push_back(SparsePacked());
   calls.insert(calls.end(), training.begin() + 2, training.end());

@@ -22,6 +22,7 @@ struct TensorArgument {
   int64_t offset = 0;
   aclFormat format = ACL_FORMAT_ND;
   void* data = nullptr;
+  bool list = false;  // passed as a list of one
 
   // Bytes from `data` to behind the last element; 0 if there is none, or if
   // that would be more than any test wants.
@@ -29,12 +30,6 @@ struct TensorArgument {
 };
 
 struct OperatorCall {
-  using Handles = struct CallHandles;
-  using PrepareFunction = aclnnStatus (*)(const OperatorCall&, const Handles&,
-                                          uint64_t*, aclOpExecutor**);
-  using LaunchFunction = aclnnStatus (*)(void*, uint64_t, aclOpExecutor*,
-                                         aclrtStream);
-
   const char* name;
   std::vector<TensorArgument> tensors;  // in order of declaration
   std::vector<std::optional<std::vector<int64_t>>> arrays;
@@ -42,11 +37,11 @@ struct OperatorCall {
   std::vector<int64_t> integers;
   std::vector<std::optional<std::string>> texts;
   size_t first_output;  // among tensors
-  PrepareFunction prepare;
-  LaunchFunction launch;
 
   // Makes the handles, plans and destroys the handles.
   aclnnStatus Prepare(uint64_t* workspace_size, aclOpExecutor** executor) const;
+  aclnnStatus Launch(void* workspace, uint64_t workspace_size,
+                     aclOpExecutor* executor, aclrtStream stream) const;
 };
 
 // The handles of one call, for phase 1 any number of times.
@@ -61,12 +56,13 @@ class StandingCall {
 
  private:
   const OperatorCall& call_;
-  std::unique_ptr<const CallHandles> handles_;
+  std::unique_ptr<const struct CallHandles> handles_;
 };
 
-// The part of the below that is for training: forward, backward, then all other
-// versions of both.
+// The parts of the below, by family. Those for training: forward, backward,
+// then all other versions of both; of inference the same of prefill and decode.
 std::vector<OperatorCall> TrainingOperatorCalls();
+std::vector<OperatorCall> InferenceOperatorCalls();
 
 // One valid call of every operator, with every argument given that can be
 // given together. Tensors have no memory yet.

@@ -99,12 +99,6 @@ Form FormOf(const PromptCase& c, aclDataType type, std::vector<int64_t> dims) {
   }
 }
 
-Caller::PhaseTwo PhaseTwoOf(int version) {
-  return version == 1   ? aclnnPromptFlashAttention
-         : version == 2 ? aclnnPromptFlashAttentionV2
-                        : aclnnPromptFlashAttentionV3;
-}
-
 }  // namespace
 
 std::vector<int64_t> LengthsOf(const std::vector<int64_t>& ends) {
@@ -116,7 +110,7 @@ std::vector<int64_t> LengthsOf(const std::vector<int64_t>& ends) {
 }
 
 PromptCall::PromptCall(const PromptCase& c, uint64_t seed)
-    : asked(c), caller(PhaseTwoOf(c.version)) {
+    : OperatorFixture("aclnnPromptFlashAttention", c.version), asked(c) {
   Random random(seed);
   const std::string_view in = InLayout(c.layout);
   const auto input = [&](const Rows& rows) {
@@ -192,42 +186,21 @@ void PromptCall::MakeScales(Random& random) {
   if (c.out_offset) quant_offset2 = make(type, dims, -9, 9);
 }
 
-aclnnStatus PromptCall::PhaseOne(uint64_t* size, aclOpExecutor** executor) {
-  if (asked.version == 1) {
-    return aclnnPromptFlashAttentionGetWorkspaceSize(
-        HandleOf(query), HandleOf(key), HandleOf(value), HandleOf(pse),
-        HandleOf(mask), lengths, heads, asked.scale, pre_tokens, next_tokens,
-        layout, kv_heads, HandleOf(out), size, executor);
+Parameters PromptCall::Pass() {
+  const int version = asked.version;
+  Parameters p{.arrays = {lengths},
+               .reals = {asked.scale},
+               .integers = {heads, pre_tokens, next_tokens, kv_heads},
+               .texts = {layout}};
+  Add(p, {query, key, value, pse, mask});
+  if (version > 1) {
+    p.arrays.push_back(kv_lengths);
+    p.integers.push_back(sparse_mode);
+    Add(p, {deq_scale1, quant_scale1, deq_scale2, quant_scale2, quant_offset2});
   }
-  if (asked.version == 2) {
-    return aclnnPromptFlashAttentionV2GetWorkspaceSize(
-        HandleOf(query), HandleOf(key), HandleOf(value), HandleOf(pse),
-        HandleOf(mask), lengths, kv_lengths, HandleOf(deq_scale1),
-        HandleOf(quant_scale1), HandleOf(deq_scale2), HandleOf(quant_scale2),
-        HandleOf(quant_offset2), heads, asked.scale, pre_tokens, next_tokens,
-        layout, kv_heads, sparse_mode, HandleOf(out), size, executor);
-  }
-  return aclnnPromptFlashAttentionV3GetWorkspaceSize(
-      HandleOf(query), HandleOf(key), HandleOf(value), HandleOf(pse),
-      HandleOf(mask), lengths, kv_lengths, HandleOf(deq_scale1),
-      HandleOf(quant_scale1), HandleOf(deq_scale2), HandleOf(quant_scale2),
-      HandleOf(quant_offset2), heads, asked.scale, pre_tokens, next_tokens,
-      layout, kv_heads, sparse_mode, inner_precise, HandleOf(out), size,
-      executor);
-}
-
-bool PromptCall::Run() {
-  return caller.Run([this](uint64_t* size, aclOpExecutor** executor) {
-    return PhaseOne(size, executor);
-  });
-}
-
-void PromptCall::ExpectFailure(aclnnStatus status, std::string_view words) {
-  caller.ExpectFailure(
-      [this](uint64_t* size, aclOpExecutor** executor) {
-        return PhaseOne(size, executor);
-      },
-      status, words);
+  if (version > 2) p.integers.push_back(inner_precise);
+  Add(p, {out});
+  return p;
 }
 
 void PromptCall::ExpectAsDocumented() {

@@ -8,9 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "aclnnop/aclnn_prompt_flash_attention.h"
-#include "aclnnop/aclnn_prompt_flash_attention_v2.h"
-#include "aclnnop/aclnn_prompt_flash_attention_v3.h"
 #include "base/random.h"
 #include "tests/testing/call.h"
 
@@ -72,13 +69,10 @@ PromptCase RandomLaterPromptCase(Random& random);
 
 // Tensors full of numbers and the arguments that go with them, any of which a
 // test may replace before it calls.
-class PromptCall {
+class PromptCall : public OperatorFixture {
  public:
   explicit PromptCall(const PromptCase& c = {}, uint64_t seed = 1);
 
-  aclnnStatus PhaseOne(uint64_t* size, aclOpExecutor** executor);
-  bool Run();
-  void ExpectFailure(aclnnStatus status, std::string_view words);
   // Run, and compare with Expected.
   void ExpectAsDocumented();
 
@@ -86,7 +80,6 @@ class PromptCall {
   std::vector<double> Expected() const;
 
   PromptCase asked;
-  Caller caller;
   DeviceTensor* query = nullptr;
   DeviceTensor* key = nullptr;
   DeviceTensor* value = nullptr;
@@ -110,6 +103,7 @@ class PromptCall {
   int64_t inner_precise = 0;
 
  private:
+  Parameters Pass() override;
   // Where a sequence is on the axes of rows.
   struct Extent {
     int64_t row, rows, column, columns;

@@ -123,7 +123,8 @@ SparseCase RandomSparseCase(Random& random) {
   return c;
 }
 
-SparseCall::SparseCall(const SparseCase& c, uint64_t seed) : asked(c) {
+SparseCall::SparseCall(const SparseCase& c, uint64_t seed)
+    : OperatorFixture("aclnnSparseFlashAttentionGrad"), asked(c) {
   Random random(seed);
   query = Numbers(Dims(c, c.rows, c.heads, c.dim), random);
   key = Numbers(Dims(c, c.columns, 1, c.dim), random);
@@ -346,29 +347,15 @@ SparseGradients SparseCall::Expected() const {
   return sums;
 }
 
-aclnnStatus SparseCall::PhaseOne(uint64_t* size, aclOpExecutor** executor) {
-  return aclnnSparseFlashAttentionGradGetWorkspaceSize(
-      HandleOf(query), HandleOf(key), HandleOf(value), HandleOf(indices),
-      HandleOf(grad_out), HandleOf(out), HandleOf(row_max), HandleOf(row_sum),
-      HandleOf(query_lengths), HandleOf(key_lengths), HandleOf(query_rope),
-      HandleOf(key_rope), asked.scale, asked.block, layout, asked.mode,
-      pre_tokens, next_tokens, deterministic, HandleOf(grad_query),
-      HandleOf(grad_key), HandleOf(grad_value), HandleOf(grad_query_rope),
-      HandleOf(grad_key_rope), size, executor);
-}
-
-bool SparseCall::Run() {
-  return caller.Run([this](uint64_t* size, aclOpExecutor** executor) {
-    return PhaseOne(size, executor);
-  });
-}
-
-void SparseCall::ExpectFailure(aclnnStatus status, std::string_view words) {
-  caller.ExpectFailure(
-      [this](uint64_t* size, aclOpExecutor** executor) {
-        return PhaseOne(size, executor);
-      },
-      status, words);
+Parameters SparseCall::Pass() {
+  Parameters p{.reals = {asked.scale},
+               .integers = {asked.block, asked.mode, pre_tokens, next_tokens,
+                            deterministic},
+               .texts = {layout}};
+  Add(p, {query, key, value, indices, grad_out, out, row_max, row_sum,
+          query_lengths, key_lengths, query_rope, key_rope, grad_query,
+          grad_key, grad_value, grad_query_rope, grad_key_rope});
+  return p;
 }
 
 void SparseCall::ExpectAsDocumented() {

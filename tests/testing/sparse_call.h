@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "aclnnop/aclnn_sparse_flash_attention_grad.h"
 #include "base/random.h"
 #include "tests/testing/call.h"
 
@@ -53,20 +52,16 @@ struct SparseGradients {
 
 // Tensors full of numbers and the arguments that go with them, any of which a
 // test may replace before it calls.
-class SparseCall {
+class SparseCall : public OperatorFixture {
  public:
   explicit SparseCall(const SparseCase& c = {}, uint64_t seed = 1);
 
-  aclnnStatus PhaseOne(uint64_t* size, aclOpExecutor** executor);
-  bool Run();
-  void ExpectFailure(aclnnStatus status, std::string_view words);
   // Run, and compare with Expected.
   void ExpectAsDocumented();
 
   SparseGradients Expected() const;
 
   SparseCase asked;
-  Caller caller{aclnnSparseFlashAttentionGrad};
   DeviceTensor* query = nullptr;
   DeviceTensor* key = nullptr;
   DeviceTensor* value = nullptr;
@@ -90,6 +85,7 @@ class SparseCall {
   bool deterministic = false;
 
  private:
+  Parameters Pass() override;
   // Tensor rows, counted over all sequences.
   struct Sequence {
     int64_t query = 0, queries = 0;

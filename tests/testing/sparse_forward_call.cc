@@ -148,9 +148,7 @@ SparseForwardCase RandomSparseForwardCase(Random& random) {
 }
 
 SparseForwardCall::SparseForwardCall(const SparseForwardCase& c, uint64_t seed)
-    : asked(c),
-      caller(c.version == 1 ? aclnnSparseFlashAttention
-                            : aclnnSparseFlashAttentionV2) {
+    : OperatorFixture("aclnnSparseFlashAttention", c.version), asked(c) {
   Random random(seed);
   query = Numbers(QueryDims(c, c.heads, c.dim), random);
   key = Numbers(KeyDims(c, c.dim), random);
@@ -358,39 +356,16 @@ SparseResults SparseForwardCall::Expected() const {
   return results;
 }
 
-aclnnStatus SparseForwardCall::PhaseOne(uint64_t* size,
-                                        aclOpExecutor** executor) {
-  if (asked.version == 1) {
-    return aclnnSparseFlashAttentionGetWorkspaceSize(
-        HandleOf(query), HandleOf(key), HandleOf(value), HandleOf(indices),
-        HandleOf(block_table), HandleOf(query_lengths), HandleOf(key_lengths),
-        HandleOf(query_rope), HandleOf(key_rope), asked.scale, asked.block,
-        query_layout, key_layout, asked.mode, pre_tokens, next_tokens,
-        attention_mode, asked.statistics, HandleOf(out), HandleOf(row_max),
-        HandleOf(row_sum), size, executor);
-  }
-  return aclnnSparseFlashAttentionV2GetWorkspaceSize(
-      HandleOf(query), HandleOf(key), HandleOf(value), HandleOf(indices),
-      HandleOf(block_table), HandleOf(query_lengths), HandleOf(key_lengths),
-      HandleOf(query_rope), HandleOf(key_rope), HandleOf(sinks), asked.scale,
-      asked.block, query_layout, key_layout, asked.mode, pre_tokens,
-      next_tokens, attention_mode, asked.statistics, HandleOf(out),
-      HandleOf(row_max), HandleOf(row_sum), size, executor);
-}
-
-bool SparseForwardCall::Run() {
-  return caller.Run([this](uint64_t* size, aclOpExecutor** executor) {
-    return PhaseOne(size, executor);
-  });
-}
-
-void SparseForwardCall::ExpectFailure(aclnnStatus status,
-                                      std::string_view words) {
-  caller.ExpectFailure(
-      [this](uint64_t* size, aclOpExecutor** executor) {
-        return PhaseOne(size, executor);
-      },
-      status, words);
+Parameters SparseForwardCall::Pass() {
+  Parameters p{.reals = {asked.scale},
+               .integers = {asked.block, asked.mode, pre_tokens, next_tokens,
+                            attention_mode, asked.statistics},
+               .texts = {query_layout, key_layout}};
+  Add(p, {query, key, value, indices, block_table, query_lengths, key_lengths,
+          query_rope, key_rope});
+  if (asked.version > 1) Add(p, {sinks});
+  Add(p, {out, row_max, row_sum});
+  return p;
 }
 
 void SparseForwardCall::ExpectAsDocumented() {

@@ -9,8 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include "aclnnop/aclnn_sparse_flash_attention.h"
-#include "aclnnop/aclnn_sparse_flash_attention_v2.h"
 #include "base/random.h"
 #include "tests/testing/call.h"
 
@@ -58,21 +56,17 @@ struct SparseResults {
 
 // Tensors full of numbers and the arguments that go with them, any of which a
 // test may replace before it calls.
-class SparseForwardCall {
+class SparseForwardCall : public OperatorFixture {
  public:
   explicit SparseForwardCall(const SparseForwardCase& c = {},
                              uint64_t seed = 1);
 
-  aclnnStatus PhaseOne(uint64_t* size, aclOpExecutor** executor);
-  bool Run();
-  void ExpectFailure(aclnnStatus status, std::string_view words);
   // Run, and compare with Expected.
   void ExpectAsDocumented();
 
   SparseResults Expected() const;
 
   SparseForwardCase asked;
-  Caller caller;
   DeviceTensor* query = nullptr;
   DeviceTensor* key = nullptr;
   DeviceTensor* value = nullptr;
@@ -93,6 +87,7 @@ class SparseForwardCall {
   int64_t attention_mode = 2;
 
  private:
+  Parameters Pass() override;
   // Tensor rows, counted over all sequences; keys in pages begin nowhere.
   struct Sequence {
     int64_t number = 0;

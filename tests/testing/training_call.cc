@@ -3,10 +3,6 @@
 #include "tests/testing/training_call.h"
 
 #include <numeric>
-#include <tuple>
-
-#include "aclnnop/aclnn_flash_attention_score.h"
-#include "aclnnop/aclnn_flash_attention_score_grad.h"
 
 namespace flashacl::testing {
 namespace {
@@ -55,6 +51,24 @@ bool FitsIn(const Call& call, const VersionFeatures& asked) {
   return (has.pse_types || !asked.pse_types) && (has.rope || !asked.rope) &&
          (has.sink || !asked.sink) &&
          (has.statistic_order || !asked.statistic_order);
+}
+
+// What both directions have besides tensors, as far as the version has it.
+template <typename Call>
+Parameters PassNumbers(const Call& c, const typename Call::Tensors& t) {
+  const VersionFeatures has = FeaturesOf(c.packed, c.version);
+  Parameters p{.arrays = {t.prefix},
+               .reals = {c.scaleValue, c.keepProb},
+               .integers = {c.preTokens, c.nextTokens, c.headNum,
+                            c.innerPrecise, c.sparseMode},
+               .texts = {TextOf(c.inputLayout)}};
+  const auto add = [&](auto... arrays) {
+    p.arrays.insert(p.arrays.end(), {arrays...});
+  };
+  if (c.packed) add(t.actualSeqQLen, t.actualSeqKvLen);
+  if (has.pse_types) add(t.qStartIdx, t.kvStartIdx);
+  if (has.pse_types) p.integers.push_back(c.pseType);
+  return p;
 }
 
 Form QueryForm(const TrainingSizes& sizes, int64_t dim) {
@@ -133,96 +147,24 @@ TrainingForward::Tensors TrainingForward::Make(Caller& caller) const {
   return t;
 }
 
-Caller::PhaseTwo TrainingForward::PhaseTwo() const {
-  constexpr Caller::PhaseTwo kPacked[] = {
-      aclnnFlashAttentionVarLenScore, aclnnFlashAttentionVarLenScoreV2,
-      aclnnFlashAttentionVarLenScoreV3, aclnnFlashAttentionVarLenScoreV4,
-      aclnnFlashAttentionVarLenScoreV5};
-  constexpr Caller::PhaseTwo kDense[] = {aclnnFlashAttentionScore,
-                                         aclnnFlashAttentionScoreV2,
-                                         aclnnFlashAttentionScoreV3};
-  return (packed ? kPacked : kDense)[version - 1];
+std::string TrainingForward::Name() const {
+  return VersionName(
+      packed ? "aclnnFlashAttentionVarLenScore" : "aclnnFlashAttentionScore",
+      version);
 }
 
-namespace {
-
-// The order of the newest version's arguments, which has two phases 1.
-aclnnStatus PlanNewest(
-    decltype(aclnnFlashAttentionVarLenScoreV5GetWorkspaceSize)& function,
-    const TrainingForward& c, const TrainingForward::Tensors& t, uint64_t* size,
-    aclOpExecutor** executor) {
-  return function(
-      HandleOf(t.query), HandleOf(t.queryRope), HandleOf(t.key),
-      HandleOf(t.keyRope), HandleOf(t.value), HandleOf(t.realShift),
-      HandleOf(t.dropMask), HandleOf(t.paddingMask), HandleOf(t.attenMask),
-      HandleOf(t.sink), t.prefix, t.actualSeqQLen, t.actualSeqKvLen,
-      t.qStartIdx, t.kvStartIdx, c.scaleValue, c.keepProb, c.preTokens,
-      c.nextTokens, c.headNum, TextOf(c.inputLayout), c.innerPrecise,
-      c.sparseMode, c.pseType, TextOf(c.softmaxOutLayout),
-      HandleOf(t.softmaxMax), HandleOf(t.softmaxSum), HandleOf(t.softmaxOut),
-      HandleOf(t.attentionOut), size, executor);
-}
-
-}  // namespace
-
-// The orders of arguments, put together from what versions share.
-aclnnStatus TrainingForward::Plan(const Tensors& t, uint64_t* size,
-                                  aclOpExecutor** executor) const {
-  const auto h = [](const DeviceTensor* tensor) { return HandleOf(tensor); };
-  using std::make_tuple;
-  const auto rows = make_tuple(h(t.query), h(t.key), h(t.value));
-  const auto roped = make_tuple(h(t.query), h(t.queryRope), h(t.key),
-                                h(t.keyRope), h(t.value));
-  const auto masks = make_tuple(h(t.realShift), h(t.dropMask), h(t.paddingMask),
-                                h(t.attenMask));
-  const auto sunk = make_tuple(h(t.sink));
-  const auto prefixes = make_tuple(t.prefix);
-  const auto lengths = make_tuple(t.actualSeqQLen, t.actualSeqKvLen);
-  const auto starts = make_tuple(t.qStartIdx, t.kvStartIdx);
-  const auto numbers =
-      make_tuple(scaleValue, keepProb, preTokens, nextTokens, headNum,
-                 TextOf(inputLayout), innerPrecise, sparseMode);
-  const auto type = make_tuple(pseType);
-  const auto order = make_tuple(TextOf(softmaxOutLayout));
-  const auto out = make_tuple(h(t.softmaxMax), h(t.softmaxSum), h(t.softmaxOut),
-                              h(t.attentionOut), give_size ? size : nullptr,
-                              give_executor ? executor : nullptr);
-  const auto call = [](auto function, const auto&... parts) {
-    return std::apply(function, std::tuple_cat(parts...));
-  };
-  switch (packed ? version : -version) {
-    case 1:
-      return call(aclnnFlashAttentionVarLenScoreGetWorkspaceSize, rows, masks,
-                  prefixes, lengths, numbers, out);
-    case 2:
-      return call(aclnnFlashAttentionVarLenScoreV2GetWorkspaceSize, rows, masks,
-                  prefixes, lengths, starts, numbers, type, out);
-    case 3:
-      return call(aclnnFlashAttentionVarLenScoreV3GetWorkspaceSize, roped,
-                  masks, prefixes, lengths, starts, numbers, type, out);
-    case 4:
-      return call(aclnnFlashAttentionVarLenScoreV4GetWorkspaceSize, rows, masks,
-                  prefixes, lengths, numbers, order, out);
-    case 5:
-      return PlanNewest(aclnnFlashAttentionVarLenScoreV5GetWorkspaceSize, *this,
-                        t, std::get<4>(out), std::get<5>(out));
-    case -1:
-      return call(aclnnFlashAttentionScoreGetWorkspaceSize, rows, masks,
-                  prefixes, numbers, out);
-    case -2:
-      return call(aclnnFlashAttentionScoreV2GetWorkspaceSize, rows, masks,
-                  prefixes, starts, numbers, type, out);
-    default:
-      return call(aclnnFlashAttentionScoreV3GetWorkspaceSize, rows, masks, sunk,
-                  prefixes, starts, numbers, type, out);
-  }
-}
-
-aclnnStatus TrainingForward::PlanMost(const Tensors& t, uint64_t* size,
-                                      aclOpExecutor** executor) const {
-  return PlanNewest(aclnnFlashAttentionVarLenScoreV5GetMaxWorkspaceSize, *this,
-                    t, give_size ? size : nullptr,
-                    give_executor ? executor : nullptr);
+Parameters TrainingForward::Pass(const Tensors& t) const {
+  const VersionFeatures has = FeaturesOf(packed, version);
+  Parameters p = PassNumbers(*this, t);
+  if (has.statistic_order) p.texts.push_back(TextOf(softmaxOutLayout));
+  Add(p, {t.query});
+  if (has.rope) Add(p, {t.queryRope});
+  Add(p, {t.key});
+  if (has.rope) Add(p, {t.keyRope});
+  Add(p, {t.value, t.realShift, t.dropMask, t.paddingMask, t.attenMask});
+  if (has.sink) Add(p, {t.sink});
+  Add(p, {t.softmaxMax, t.softmaxSum, t.softmaxOut, t.attentionOut});
+  return p;
 }
 
 TrainingBackward::TrainingBackward(const TrainingSizes& sizes, int version)
@@ -279,104 +221,30 @@ TrainingBackward::Tensors TrainingBackward::Make(Caller& caller) const {
   return t;
 }
 
-Caller::PhaseTwo TrainingBackward::PhaseTwo() const {
-  constexpr Caller::PhaseTwo kPacked[] = {
-      aclnnFlashAttentionUnpaddingScoreGrad,
-      aclnnFlashAttentionUnpaddingScoreGradV2,
-      aclnnFlashAttentionUnpaddingScoreGradV3,
-      aclnnFlashAttentionUnpaddingScoreGradV4,
-      aclnnFlashAttentionUnpaddingScoreGradV5};
-  constexpr Caller::PhaseTwo kDense[] = {aclnnFlashAttentionScoreGrad,
-                                         aclnnFlashAttentionScoreGradV2,
-                                         aclnnFlashAttentionScoreGradV3};
-  return (packed ? kPacked : kDense)[version - 1];
+std::string TrainingBackward::Name() const {
+  return VersionName(packed ? "aclnnFlashAttentionUnpaddingScoreGrad"
+                            : "aclnnFlashAttentionScoreGrad",
+                     version);
 }
 
-namespace {
-
-// The order of the newest version's arguments, which has two phases 1.
-aclnnStatus PlanNewest(
-    decltype(aclnnFlashAttentionUnpaddingScoreGradV5GetWorkspaceSize)& function,
-    const TrainingBackward& c, const TrainingBackward::Tensors& t,
-    uint64_t* size, aclOpExecutor** executor) {
-  return function(
-      HandleOf(t.query), HandleOf(t.queryRope), HandleOf(t.keyIn),
-      HandleOf(t.keyInRope), HandleOf(t.value), HandleOf(t.dy),
-      HandleOf(t.pseShift), HandleOf(t.dropMask), HandleOf(t.paddingMask),
-      HandleOf(t.attenMask), HandleOf(t.softmaxMax), HandleOf(t.softmaxSum),
-      HandleOf(t.softmaxIn), HandleOf(t.attentionIn), HandleOf(t.sinkIn),
-      t.prefix, t.actualSeqQLen, t.actualSeqKvLen, t.qStartIdx, t.kvStartIdx,
-      c.scaleValue, c.keepProb, c.preTokens, c.nextTokens, c.headNum,
-      TextOf(c.inputLayout), c.innerPrecise, c.sparseMode, c.pseType,
-      TextOf(c.softmaxInLayout), HandleOf(t.dq), HandleOf(t.dqRope),
-      HandleOf(t.dk), HandleOf(t.dkRope), HandleOf(t.dv), HandleOf(t.dpse),
-      HandleOf(t.dsink), size, executor);
-}
-
-}  // namespace
-
-aclnnStatus TrainingBackward::Plan(const Tensors& t, uint64_t* size,
-                                   aclOpExecutor** executor) const {
-  const auto h = [](const DeviceTensor* tensor) { return HandleOf(tensor); };
-  using std::make_tuple;
-  const auto rows = make_tuple(h(t.query), h(t.keyIn), h(t.value));
-  const auto roped = make_tuple(h(t.query), h(t.queryRope), h(t.keyIn),
-                                h(t.keyInRope), h(t.value));
-  const auto given = make_tuple(
-      h(t.dy), h(t.pseShift), h(t.dropMask), h(t.paddingMask), h(t.attenMask),
-      h(t.softmaxMax), h(t.softmaxSum), h(t.softmaxIn), h(t.attentionIn));
-  const auto sunk = make_tuple(h(t.sinkIn));
-  const auto prefixes = make_tuple(t.prefix);
-  const auto lengths = make_tuple(t.actualSeqQLen, t.actualSeqKvLen);
-  const auto starts = make_tuple(t.qStartIdx, t.kvStartIdx);
-  const auto numbers =
-      make_tuple(scaleValue, keepProb, preTokens, nextTokens, headNum,
-                 TextOf(inputLayout), innerPrecise, sparseMode);
-  const auto type = make_tuple(pseType);
-  const auto out = make_tuple(h(t.dq), h(t.dk), h(t.dv), h(t.dpse));
-  const auto order = make_tuple(TextOf(softmaxInLayout));
-  const auto answer = make_tuple(give_size ? size : nullptr,
-                                 give_executor ? executor : nullptr);
-  const auto call = [](auto function, const auto&... parts) {
-    return std::apply(function, std::tuple_cat(parts...));
-  };
-  switch (packed ? version : -version) {
-    case 1:
-      return call(aclnnFlashAttentionUnpaddingScoreGradGetWorkspaceSize, rows,
-                  given, prefixes, lengths, numbers, out, answer);
-    case 2:
-      return call(aclnnFlashAttentionUnpaddingScoreGradV2GetWorkspaceSize, rows,
-                  given, prefixes, lengths, starts, numbers, type, out, answer);
-    case 3:
-      return call(aclnnFlashAttentionUnpaddingScoreGradV3GetWorkspaceSize,
-                  roped, given, prefixes, lengths, starts, numbers, type,
-                  make_tuple(h(t.dq), h(t.dqRope), h(t.dk), h(t.dkRope),
-                             h(t.dv), h(t.dpse)),
-                  answer);
-    case 4:
-      return call(aclnnFlashAttentionUnpaddingScoreGradV4GetWorkspaceSize, rows,
-                  given, prefixes, lengths, numbers, out, order, answer);
-    case 5:
-      return PlanNewest(aclnnFlashAttentionUnpaddingScoreGradV5GetWorkspaceSize,
-                        *this, t, std::get<0>(answer), std::get<1>(answer));
-    case -1:
-      return call(aclnnFlashAttentionScoreGradGetWorkspaceSize, rows, given,
-                  prefixes, numbers, out, answer);
-    case -2:
-      return call(aclnnFlashAttentionScoreGradV2GetWorkspaceSize, rows, given,
-                  prefixes, starts, numbers, type, out, answer);
-    default:
-      return call(aclnnFlashAttentionScoreGradV3GetWorkspaceSize, rows, given,
-                  sunk, prefixes, starts, numbers, type, out,
-                  make_tuple(h(t.dsink)), answer);
-  }
-}
-
-aclnnStatus TrainingBackward::PlanMost(const Tensors& t, uint64_t* size,
-                                       aclOpExecutor** executor) const {
-  return PlanNewest(aclnnFlashAttentionUnpaddingScoreGradV5GetMaxWorkspaceSize,
-                    *this, t, give_size ? size : nullptr,
-                    give_executor ? executor : nullptr);
+Parameters TrainingBackward::Pass(const Tensors& t) const {
+  const VersionFeatures has = FeaturesOf(packed, version);
+  Parameters p = PassNumbers(*this, t);
+  if (has.statistic_order) p.texts.push_back(TextOf(softmaxInLayout));
+  Add(p, {t.query});
+  if (has.rope) Add(p, {t.queryRope});
+  Add(p, {t.keyIn});
+  if (has.rope) Add(p, {t.keyInRope});
+  Add(p, {t.value, t.dy, t.pseShift, t.dropMask, t.paddingMask, t.attenMask,
+          t.softmaxMax, t.softmaxSum, t.softmaxIn, t.attentionIn});
+  if (has.sink) Add(p, {t.sinkIn});
+  Add(p, {t.dq});
+  if (has.rope) Add(p, {t.dqRope});
+  Add(p, {t.dk});
+  if (has.rope) Add(p, {t.dkRope});
+  Add(p, {t.dv, t.dpse});
+  if (has.sink) Add(p, {t.dsink});
+  return p;
 }
 
 }  // namespace flashacl::testing

@@ -68,8 +68,6 @@ struct TrainingForward {
   int64_t sparseMode = 0;
   int64_t pseType = 1;
   std::optional<std::string> softmaxOutLayout;
-  bool give_size = true;
-  bool give_executor = true;
 
   struct Tensors {
     DeviceTensor *query, *queryRope, *key, *keyRope, *value, *realShift,
@@ -80,13 +78,9 @@ struct TrainingForward {
   };
   // Whether the version has all that the fields ask for.
   bool Fits() const;
-  Caller::PhaseTwo PhaseTwo() const;
+  std::string Name() const;  // of the version
   Tensors Make(Caller& caller) const;
-  aclnnStatus Plan(const Tensors& tensors, uint64_t* size,
-                   aclOpExecutor** executor) const;
-  // The same with V5's GetMaxWorkspaceSize.
-  aclnnStatus PlanMost(const Tensors& tensors, uint64_t* size,
-                       aclOpExecutor** executor) const;
+  Parameters Pass(const Tensors& tensors) const;
 };
 
 // aclnnFlashAttentionUnpaddingScoreGrad, or aclnnFlashAttentionScoreGrad unless
@@ -112,8 +106,6 @@ struct TrainingBackward {
   int64_t sparseMode = 0;
   int64_t pseType = 1;
   std::optional<std::string> softmaxInLayout;
-  bool give_size = true;
-  bool give_executor = true;
 
   struct Tensors {
     DeviceTensor *query, *queryRope, *keyIn, *keyInRope, *value, *dy, *pseShift,
@@ -125,13 +117,27 @@ struct TrainingBackward {
   };
   // Whether the version has all that the fields ask for.
   bool Fits() const;
-  Caller::PhaseTwo PhaseTwo() const;
+  std::string Name() const;  // of the version
   Tensors Make(Caller& caller) const;
-  aclnnStatus Plan(const Tensors& tensors, uint64_t* size,
-                   aclOpExecutor** executor) const;
-  // The same with V5's GetMaxWorkspaceSize.
-  aclnnStatus PlanMost(const Tensors& tensors, uint64_t* size,
-                       aclOpExecutor** executor) const;
+  Parameters Pass(const Tensors& tensors) const;
+};
+
+// Tensors of a call, and the call made with them.
+template <typename Call>
+class TrainingFixture : public OperatorFixture {
+ public:
+  explicit TrainingFixture(const Call& call)
+      : TrainingFixture(call, call.Name()) {}
+  // Another phase 1: "aclnnXMax".
+  TrainingFixture(const Call& call, const std::string& name)
+      : OperatorFixture(name), t(call.Make(caller)), call_(call) {}
+
+  typename Call::Tensors t;
+
+ private:
+  Parameters Pass() override { return call_.Pass(t); }
+
+  const Call call_;
 };
 
 }  // namespace flashacl::testing

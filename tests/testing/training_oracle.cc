@@ -71,8 +71,8 @@ TrainingForward ForwardCall(const TrainingCase& c, int version) {
 
 void ExpectForwardOf(const TrainingCase& c, int version, Random& random) {
   const TrainingForward call = ForwardCall(c, version);
-  Caller caller(call.PhaseTwo());
-  const TrainingForward::Tensors t = call.Make(caller);
+  TrainingFixture made(call);
+  const auto& t = made.t;
   Operands o{.c = c,
              .query = t.query,
              .key = t.key,
@@ -84,9 +84,7 @@ void ExpectForwardOf(const TrainingCase& c, int version, Random& random) {
              .mask = t.attenMask,
              .sink = t.sink};
   FillOperands(o, random);
-  ASSERT_TRUE(caller.Run([&](uint64_t* size, aclOpExecutor** executor) {
-    return call.Plan(t, size, executor);
-  }));
+  ASSERT_TRUE(made.Run());
 
   std::vector<double> out(static_cast<size_t>(t.attentionOut->elements()), 0);
   std::vector<double> max(static_cast<size_t>(t.softmaxMax->elements()), 0);
@@ -269,8 +267,8 @@ TrainingBackward BackwardCall(const TrainingCase& c, int version) {
 
 void ExpectBackwardOf(const TrainingCase& c, int version, Random& random) {
   const TrainingBackward call = BackwardCall(c, version);
-  Caller caller(call.PhaseTwo());
-  const TrainingBackward::Tensors t = call.Make(caller);
+  TrainingFixture made(call);
+  const auto& t = made.t;
   Operands o{.c = c,
              .query = t.query,
              .key = t.keyIn,
@@ -285,9 +283,7 @@ void ExpectBackwardOf(const TrainingCase& c, int version, Random& random) {
   FillOperands(o, random);
   const BackwardRun run{o, t};
   run.FillForwardResults(random);
-  ASSERT_TRUE(caller.Run([&](uint64_t* size, aclOpExecutor** executor) {
-    return call.Plan(t, size, executor);
-  }));
+  ASSERT_TRUE(made.Run());
 
   Gradients g{Zeros(t.dq), Zeros(t.dqRope), Zeros(t.dk),   Zeros(t.dkRope),
               Zeros(t.dv), Zeros(t.dpse),   Zeros(t.dsink)};

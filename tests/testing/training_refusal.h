@@ -30,36 +30,10 @@ struct Refusal {
 };
 
 template <typename Call>
-void ExpectRefusal(const Call& call, aclnnStatus status,
-                   const std::string& words) {
-  Caller caller(call.PhaseTwo());
-  const auto tensors = call.Make(caller);
-  if (call.give_size && call.give_executor) {
-    caller.ExpectFailure(
-        [&](uint64_t* size, aclOpExecutor** executor) {
-          return call.Plan(tensors, size, executor);
-        },
-        status, words);
-    return;
-  }
-  uint64_t size = 7;
-  aclOpExecutor* executor = nullptr;
-  EXPECT_EQ(call.Plan(tensors, &size, &executor), status);
-  EXPECT_EQ(size, 7u);
-  EXPECT_EQ(executor, nullptr);
-  const char* message = aclGetRecentErrMsg();
-  ASSERT_NE(message, nullptr);
-  EXPECT_NE(std::string(message).find(words), std::string::npos) << message;
-}
-
-template <typename Call>
 bool Runs(const Call& call) {
-  Caller caller(call.PhaseTwo());
-  const auto tensors = call.Make(caller);
-  if (tensors.softmaxSum != nullptr) tensors.softmaxSum->FillWith(1);
-  return caller.Run([&](uint64_t* size, aclOpExecutor** executor) {
-    return call.Plan(tensors, size, executor);
-  });
+  TrainingFixture made(call);
+  if (made.t.softmaxSum != nullptr) made.t.softmaxSum->FillWith(1);
+  return made.Run();
 }
 
 // Calls body(version) for each that has what the changed call asks for; there
@@ -88,7 +62,8 @@ void ExpectRefused(const std::vector<Refusal<Call>>& refusals,
   for (const Refusal<Call>& refusal : refusals) {
     ForVersions<Call>(refusal.name, refusal.sizes.value_or(sizes),
                       refusal.change, [&](const Call& call) {
-                        ExpectRefusal(call, refusal.status, refusal.words);
+                        TrainingFixture(call).ExpectFailure(refusal.status,
+                                                            refusal.words);
                         EXPECT_TRUE(Runs(Call(sizes, call.version)));
                       });
   }
@@ -98,13 +73,8 @@ void ExpectRefused(const std::vector<Refusal<Call>>& refusals,
 template <typename Call>
 void ExpectPlanned(const std::string& name, const TrainingSizes& sizes,
                    const std::function<void(Call&)>& change) {
-  ForVersions<Call>(name, sizes, change, [&](const Call& call) {
-    Caller caller(call.PhaseTwo());
-    const auto tensors = call.Make(caller);
-    uint64_t size = 0;
-    aclOpExecutor* executor = nullptr;
-    EXPECT_EQ(call.Plan(tensors, &size, &executor), 0) << aclGetRecentErrMsg();
-    EXPECT_EQ(aclDestroyAclOpExecutor(executor), 0);
+  ForVersions<Call>(name, sizes, change, [](const Call& call) {
+    TrainingFixture(call).ExpectPlanned();
   });
 }
 

@@ -76,17 +76,15 @@ void ExpectNumbers(const Worked& worked, TrainingForward call) {
   if (worked.dropout) call.dropMask = Form{ACL_UINT8, {1}};
   if (worked.dropout) call.keepProb = 0.5;
   if (worked.sink) call.sink = Form{ACL_FLOAT, {1}};
-  Caller caller(call.PhaseTwo());
-  const auto t = call.Make(caller);
+  TrainingFixture made(call);
+  const auto& t = made.t;
   Fill(t.query, {1, 2});
   Fill(t.key, {1, 2, 3});
   Fill(t.value, {1, 10, 100});
   Fill(t.realShift, {0, 0, 4, 4, 0, 0});
   Fill(t.dropMask, {0x2B});
   Fill(t.sink, {1});
-  ASSERT_TRUE(caller.Run([&](uint64_t* size, aclOpExecutor** executor) {
-    return call.Plan(t, size, executor);
-  }));
+  ASSERT_TRUE(made.Run());
   // Scores are multiples of a half. Of a sum the document has six digits, and
   // three weights lose what an exp and its sum lose; of an output, that of its
   // products, too, and of the quotient.
