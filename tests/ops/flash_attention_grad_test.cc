@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "tests/testing/call.h"
+#include "tests/testing/refusal.h"
 #include "tests/testing/rounding.h"
 #include "tests/testing/training_call.h"
 #include "tests/testing/training_oracle.h"
-#include "tests/testing/training_refusal.h"
 
 namespace flashacl::testing {
 namespace {

@@ -10,9 +10,9 @@
 
 #include "aclnnop/aclnn_flash_attention_score.h"
 #include "tests/testing/call.h"
+#include "tests/testing/refusal.h"
 #include "tests/testing/training_call.h"
 #include "tests/testing/training_oracle.h"
-#include "tests/testing/training_refusal.h"
 #include "tests/testing/training_worked.h"
 
 namespace flashacl::testing {

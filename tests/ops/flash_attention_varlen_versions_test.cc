@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "tests/testing/call.h"
+#include "tests/testing/refusal.h"
 #include "tests/testing/training_call.h"
 #include "tests/testing/training_oracle.h"
-#include "tests/testing/training_refusal.h"
 
 namespace flashacl::testing {
 namespace {
@@ -198,40 +198,33 @@ TEST(VarLenScoreVersions, RefuseTypesOfPse) {
   };
   const Form two{ACL_FLOAT, {2}};
   const Refusals refusals = {
-      {"-1", kDeep, "pseTypeOptional: -1", [](C& c) { c.pseType = -1; }},
-      {"4", kDeep, "pseTypeOptional: 4, expected 0 to 3",
-       [](C& c) { c.pseType = 4; }},
-      {"0 without", kInvalid, "realShiftOptional: none",
-       [](C& c) { c.pseType = 0; }},
-      {"2 without", kInvalid, "realShiftOptional: none",
-       [](C& c) { c.pseType = 2; }},
-      {"3 without", kInvalid, "realShiftOptional: none",
-       [](C& c) { c.pseType = 3; }},
-      {"0 of FLOAT", kInvalid, "realShiftOptional: data type FLOAT ",
+      {kDeep, "pseTypeOptional: -1", Set(&C::pseType, -1)},
+      {kDeep, "pseTypeOptional: 4, expected 0 to 3", Set(&C::pseType, 4)},
+      {kInvalid, "realShiftOptional: none", Set(&C::pseType, 0)},
+      {kInvalid, "realShiftOptional: none", Set(&C::pseType, 2)},
+      {kInvalid, "realShiftOptional: none", Set(&C::pseType, 3)},
+      {kInvalid, "realShiftOptional: data type FLOAT ",
        slopes(0, {ACL_FLOAT, {32}})},
-      {"2 of FLOAT16", kInvalid, "realShiftOptional: data type FLOAT16",
+      {kInvalid, "realShiftOptional: data type FLOAT16",
        slopes(2, {ACL_FLOAT16, {2}})},
-      {"2 of 3", kDeep, "realShiftOptional: shape [3]",
-       slopes(2, {ACL_FLOAT, {3}})},
-      {"3 of [1, N]", kDeep, "realShiftOptional: shape [1, 2]",
+      {kDeep, "realShiftOptional: shape [3]", slopes(2, {ACL_FLOAT, {3}})},
+      {kDeep, "realShiftOptional: shape [1, 2]",
        slopes(3, {ACL_FLOAT, {1, 2}})},
-      {"mode 7", kDeep, "sparseModeOptional 7",
+      {kDeep, "sparseModeOptional 7",
        [&](C& c) {
          slopes(2, two)(c);
          c.attenMask = WithoutMemory(ACL_BOOL, {2048, 2048});
          c.sparseMode = 7;
          c.nextTokens = 0;
        }},
-      {"mode 8, apart", kDeep, "starts 0 apart",
+      {kDeep, "starts 0 apart",
        [&](C& c) {
          slopes(3, two)(c);
          c.attenMask = WithoutMemory(ACL_BOOL, {2048, 2048});
          c.sparseMode = 8;
        }},
-      {"start", kDeep, "qStartIdxOptional",
-       [](C& c) { c.qStartIdx = {INT64_MAX}; }},
-      {"kv start", kDeep, "kvStartIdxOptional",
-       [](C& c) { c.kvStartIdx = {INT64_MIN}; }},
+      {kDeep, "qStartIdxOptional", [](C& c) { c.qStartIdx = {INT64_MAX}; }},
+      {kDeep, "kvStartIdxOptional", [](C& c) { c.kvStartIdx = {INT64_MIN}; }},
   };
   ExpectRefused(refusals);
 }
@@ -252,9 +245,9 @@ TEST(VarLenScoreVersions, RefuseRopeWithoutItsCompanions) {
     };
   };
   const Refusals refusals = {
-      {"queryRope", kNull, "queryRope", without(&C::queryRope)},
-      {"keyRope", kNull, "keyRope", without(&C::keyRope)},
-      {"mask", kNull, "attenMaskOptional", without(&C::attenMask)},
+      {kNull, "queryRope", without(&C::queryRope)},
+      {kNull, "keyRope", without(&C::keyRope)},
+      {kNull, "attenMaskOptional", without(&C::attenMask)},
   };
   ExpectRefused(refusals, {.type = ACL_BF16});
 }
@@ -267,35 +260,32 @@ TEST(VarLenScoreVersions, RefuseRopeWithOtherThings) {
     };
   };
   const Refusals refusals = {
-      {"pse", kInvalid, "realShiftOptional: given", with([](C& c) {
+      {kInvalid, "realShiftOptional: given", with([](C& c) {
          c.realShift = Form{ACL_BF16, {32}};
        })},
-      {"drop mask", kInvalid, "dropMaskOptional: given", with([](C& c) {
+      {kInvalid, "dropMaskOptional: given", with([](C& c) {
          c.dropMask = Form{ACL_UINT8, {4}};
        })},
-      {"keepProb", kInvalid, "keepProbOptional: 0.5",
-       with([](C& c) { c.keepProb = 0.5; })},
-      {"mode 6", kInvalid, "sparseModeOptional: 6",
-       with([](C& c) { c.sparseMode = 6; })},
-      {"pseType", kInvalid, "realShiftOptional: none",
-       with([](C& c) { c.pseType = 2; })},
-      {"Dr above D", kInvalid, "queryRope: head dim 9",
+      {kInvalid, "keepProbOptional: 0.5", with([](C& c) { c.keepProb = 0.5; })},
+      {kInvalid, "sparseModeOptional: 6", with([](C& c) { c.sparseMode = 6; })},
+      {kInvalid, "realShiftOptional: none", with([](C& c) { c.pseType = 2; })},
+      {kInvalid, "queryRope: head dim 9",
        with([](C& c) { c.queryRope->dims[2] = c.keyRope->dims[2] = 9; })},
-      {"Dr of keyRope", kInvalid, "keyRope: head dim 3",
+      {kInvalid, "keyRope: head dim 3",
        with([](C& c) { c.keyRope->dims[2] = 3; })},
-      {"rank", kInvalid, "queryRope: shape", with([](C& c) {
+      {kInvalid, "queryRope: shape", with([](C& c) {
          c.queryRope->dims = {5, 8};
        })},
-      {"rows", kInvalid, "keyRope: shape",
-       with([](C& c) { c.keyRope->dims[0] = 7; })},
-      {"heads", kInvalid, "queryRope: shape",
+      {kInvalid, "keyRope: shape", with([](C& c) { c.keyRope->dims[0] = 7; })},
+      {kInvalid, "queryRope: shape",
        with([](C& c) { c.queryRope->dims[1] = 1; })},
-      {"type", kInvalid, "keyRope: data type",
+      {kInvalid, "keyRope: data type",
        with([](C& c) { c.keyRope->type = ACL_FLOAT16; })},
   };
   ExpectRefused(refusals, {.type = ACL_BF16});
   const Refusals of_float16 = {
-      {"FLOAT16", kInvalid, "queryRope: data type FLOAT16", GiveRope}};
+      {kInvalid, "queryRope: data type FLOAT16", GiveRope},
+  };
   ExpectRefused(of_float16);
 }
 
@@ -304,11 +294,9 @@ TEST(VarLenScoreVersions, RefuseSinks) {
     return [=](C& c) { c.sink = Form{type, dims}; };
   };
   const Refusals refusals = {
-      {"type", kInvalid, "sinkOptional: data type FLOAT16",
-       sink(ACL_FLOAT16, {2})},
-      {"length", kDeep, "sinkOptional: shape [3], expected [2]",
-       sink(ACL_FLOAT, {3})},
-      {"rank", kDeep, "sinkOptional: shape [1, 2]", sink(ACL_FLOAT, {1, 2})},
+      {kInvalid, "sinkOptional: data type FLOAT16", sink(ACL_FLOAT16, {2})},
+      {kDeep, "sinkOptional: shape [3], expected [2]", sink(ACL_FLOAT, {3})},
+      {kDeep, "sinkOptional: shape [1, 2]", sink(ACL_FLOAT, {1, 2})},
   };
   ExpectRefused(refusals);
   C none({}, kNewest);

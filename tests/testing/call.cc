@@ -258,6 +258,14 @@ DeviceTensor* Caller::Output(Form form) {
   return outputs_.back().get();
 }
 
+void Caller::Replace(DeviceTensor*& tensor, Form form) {
+  const DeviceTensor* const before = tensor;
+  const bool output = std::ranges::any_of(
+      outputs_, [&](const auto& owned) { return owned.get() == before; });
+  tensor = output ? Output(std::move(form)) : Input(std::move(form));
+  if (before != nullptr) Forget(before);
+}
+
 void Caller::Forget(const DeviceTensor* tensor) {
   const auto same = [&](const std::unique_ptr<DeviceTensor>& owned) {
     return owned.get() == tensor;

@@ -100,6 +100,8 @@ class Caller {
 
   DeviceTensor* Input(Form form);
   DeviceTensor* Output(Form form);
+  // Another tensor in place of `tensor`, an output if that is one.
+  void Replace(DeviceTensor*& tensor, Form form);
   // Destroys a tensor the calls do not use.
   void Forget(const DeviceTensor* tensor);
   const aclTensorList* List(std::span<DeviceTensor* const> members);

@@ -65,6 +65,8 @@ DecodeCase RandomEarlierDecodeCase(Random& random);
 // test may replace before it calls.
 class DecodeCall : public OperatorFixture {
  public:
+  using Case = DecodeCase;
+
   explicit DecodeCall(const DecodeCase& c = {}, uint64_t seed = 1);
 
   // Run, and compare with Expected.

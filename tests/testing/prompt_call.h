@@ -71,6 +71,8 @@ PromptCase RandomLaterPromptCase(Random& random);
 // test may replace before it calls.
 class PromptCall : public OperatorFixture {
  public:
+  using Case = PromptCase;
+
   explicit PromptCall(const PromptCase& c = {}, uint64_t seed = 1);
 
   // Run, and compare with Expected.

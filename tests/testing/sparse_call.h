@@ -54,6 +54,8 @@ struct SparseGradients {
 // test may replace before it calls.
 class SparseCall : public OperatorFixture {
  public:
+  using Case = SparseCase;
+
   explicit SparseCall(const SparseCase& c = {}, uint64_t seed = 1);
 
   // Run, and compare with Expected.

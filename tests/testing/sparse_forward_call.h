@@ -58,6 +58,8 @@ struct SparseResults {
 // test may replace before it calls.
 class SparseForwardCall : public OperatorFixture {
  public:
+  using Case = SparseForwardCase;
+
   explicit SparseForwardCall(const SparseForwardCase& c = {},
                              uint64_t seed = 1);
 
