@@ -167,7 +167,10 @@ Status ReadLeftPadding(InferenceCall& call) {
 }
 
 Result<Lowered> Lower(const Arguments& arguments, const InferenceArgs& args) {
-  Call call{arguments, args, "actualSeqLengths", true};
+  Call call{.arguments = arguments,
+            .args = args,
+            .key_lengths_name = "actualSeqLengths",
+            .decode = true};
   if (args.inputLayout == nullptr) {
     return NullArgument("The inputLayout cannot be nullptr.");
   }
@@ -201,14 +204,6 @@ const acl::Operator kIncreFlashAttentionV3{"aclnnIncreFlashAttentionV3", kThird,
 const acl::Operator kIncreFlashAttentionV4{"aclnnIncreFlashAttentionV4", kTable,
                                            561002};
 
-namespace {
-
-aclnnStatus PrepareCall(const acl::Operator& op, Tensors tensors,
-                        const InferenceArgs& args, acl::PhaseOne answer) {
-  return Prepare(op, tensors, args, Lower, answer);
-}
-
-}  // namespace
 }  // namespace flashacl::ops
 
 using namespace flashacl::ops;
@@ -220,12 +215,13 @@ extern "C" aclnnStatus aclnnIncreFlashAttentionGetWorkspaceSize(
     int64_t numHeads, double scaleValue, char* inputLayout,
     int64_t numKeyValueHeads, const aclTensor* attentionOut,
     uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return PrepareCall(kIncreFlashAttention,
-                     {query, key, value, pseShift, attenMask, attentionOut},
-                     {nullptr, actualSeqLengths, numHeads, scaleValue,
-                      InferenceArgs::kAllTokens, InferenceArgs::kAllTokens,
-                      inputLayout, numKeyValueHeads},
-                     {workspaceSize, executor});
+  return Prepare(
+      kIncreFlashAttention,
+      {query, key, value, pseShift, attenMask, attentionOut},
+      InferenceArgs{nullptr, actualSeqLengths, numHeads, scaleValue,
+                    InferenceArgs::kAllTokens, InferenceArgs::kAllTokens,
+                    inputLayout, numKeyValueHeads},
+      Lower, {workspaceSize, executor});
 }
 
 extern "C" aclnnStatus aclnnIncreFlashAttentionV2GetWorkspaceSize(
@@ -237,14 +233,14 @@ extern "C" aclnnStatus aclnnIncreFlashAttentionV2GetWorkspaceSize(
     const aclTensor* quantOffset2, int64_t numHeads, double scaleValue,
     char* inputLayout, int64_t numKeyValueHeads, const aclTensor* attentionOut,
     uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return PrepareCall(
+  return Prepare(
       kIncreFlashAttentionV2,
       {query, key, value, pseShift, attenMask, dequantScale1, quantScale1,
        dequantScale2, quantScale2, quantOffset2, attentionOut},
-      {nullptr, actualSeqLengths, numHeads, scaleValue,
-       InferenceArgs::kAllTokens, InferenceArgs::kAllTokens, inputLayout,
-       numKeyValueHeads},
-      {workspaceSize, executor});
+      InferenceArgs{nullptr, actualSeqLengths, numHeads, scaleValue,
+                    InferenceArgs::kAllTokens, InferenceArgs::kAllTokens,
+                    inputLayout, numKeyValueHeads},
+      Lower, {workspaceSize, executor});
 }
 
 extern "C" aclnnStatus aclnnIncreFlashAttentionV3GetWorkspaceSize(
@@ -259,15 +255,15 @@ extern "C" aclnnStatus aclnnIncreFlashAttentionV3GetWorkspaceSize(
     int64_t numKeyValueHeads, int64_t blockSize, int64_t innerPrecise,
     const aclTensor* attentionOut, uint64_t* workspaceSize,
     aclOpExecutor** executor) {
-  return PrepareCall(
+  return Prepare(
       kIncreFlashAttentionV3,
       {query, key, value, pseShift, attenMask, dequantScale1, quantScale1,
        dequantScale2, quantScale2, quantOffset2, antiquantScale,
        antiquantOffset, blocktable, attentionOut},
-      {nullptr, actualSeqLengths, numHeads, scaleValue,
-       InferenceArgs::kAllTokens, InferenceArgs::kAllTokens, inputLayout,
-       numKeyValueHeads, 0, innerPrecise, blockSize},
-      {workspaceSize, executor});
+      InferenceArgs{nullptr, actualSeqLengths, numHeads, scaleValue,
+                    InferenceArgs::kAllTokens, InferenceArgs::kAllTokens,
+                    inputLayout, numKeyValueHeads, 0, innerPrecise, blockSize},
+      Lower, {workspaceSize, executor});
 }
 
 extern "C" aclnnStatus aclnnIncreFlashAttentionV4GetWorkspaceSize(
@@ -282,15 +278,15 @@ extern "C" aclnnStatus aclnnIncreFlashAttentionV4GetWorkspaceSize(
     char* inputLayout, int64_t numKeyValueHeads, int64_t blockSize,
     int64_t innerPrecise, const aclTensor* attentionOut,
     uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return PrepareCall(
+  return Prepare(
       kIncreFlashAttentionV4,
       {query, key, value, pseShift, attenMask, dequantScale1, quantScale1,
        dequantScale2, quantScale2, quantOffset2, antiquantScale,
        antiquantOffset, blocktable, kvPaddingSize, attentionOut},
-      {nullptr, actualSeqLengths, numHeads, scaleValue,
-       InferenceArgs::kAllTokens, InferenceArgs::kAllTokens, inputLayout,
-       numKeyValueHeads, 0, innerPrecise, blockSize},
-      {workspaceSize, executor});
+      InferenceArgs{nullptr, actualSeqLengths, numHeads, scaleValue,
+                    InferenceArgs::kAllTokens, InferenceArgs::kAllTokens,
+                    inputLayout, numKeyValueHeads, 0, innerPrecise, blockSize},
+      Lower, {workspaceSize, executor});
 }
 
 FLASHACL_PHASE_TWO(aclnnIncreFlashAttention)

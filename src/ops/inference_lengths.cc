@@ -46,7 +46,7 @@ Status ReadPadded(InferenceCall& call) {
   return CutSide(call, call.key_lengths_name, *of_keys, &Sequence::keys);
 }
 
-// SH: sequences of queries and keys lie one behind the other.
+// SH: sequences of queries and keys lie one after the other.
 Status ReadLengthsOfBoth(InferenceCall& call) {
   const int64_t rows = call.query.dims[1];
   if (call.cache.key.dims[1] != rows) {

@@ -288,7 +288,9 @@ Result<Lowered> LowerInputs(const InferenceCall& call) {
 }
 
 Result<Lowered> Lower(const Arguments& arguments, const InferenceArgs& args) {
-  Call call{arguments, args, "actualSeqLengthsKv"};
+  Call call{.arguments = arguments,
+            .args = args,
+            .key_lengths_name = "actualSeqLengthsKv"};
   if (args.inputLayout == nullptr) {
     return NullArgument("The inputLayout cannot be nullptr.");
   }
@@ -328,14 +330,6 @@ const acl::Operator kPromptFlashAttentionV2{"aclnnPromptFlashAttentionV2",
 const acl::Operator kPromptFlashAttentionV3{"aclnnPromptFlashAttentionV3",
                                             kTable, 561103};
 
-namespace {
-
-aclnnStatus PrepareCall(const acl::Operator& op, Tensors tensors,
-                        const InferenceArgs& args, acl::PhaseOne answer) {
-  return Prepare(op, tensors, args, Lower, answer);
-}
-
-}  // namespace
 }  // namespace flashacl::ops
 
 using namespace flashacl::ops;
@@ -347,11 +341,12 @@ extern "C" aclnnStatus aclnnPromptFlashAttentionGetWorkspaceSize(
     int64_t preTokens, int64_t nextTokens, char* inputLayout,
     int64_t numKeyValueHeads, const aclTensor* attentionOut,
     uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return PrepareCall(kPromptFlashAttention,
-                     {query, key, value, pseShift, attenMask, attentionOut},
-                     {actualSeqLengths, nullptr, numHeads, scaleValue,
-                      preTokens, nextTokens, inputLayout, numKeyValueHeads},
-                     {workspaceSize, executor});
+  return Prepare(
+      kPromptFlashAttention,
+      {query, key, value, pseShift, attenMask, attentionOut},
+      InferenceArgs{actualSeqLengths, nullptr, numHeads, scaleValue, preTokens,
+                    nextTokens, inputLayout, numKeyValueHeads},
+      Lower, {workspaceSize, executor});
 }
 
 extern "C" aclnnStatus aclnnPromptFlashAttentionV2GetWorkspaceSize(
@@ -364,13 +359,14 @@ extern "C" aclnnStatus aclnnPromptFlashAttentionV2GetWorkspaceSize(
     int64_t preTokens, int64_t nextTokens, char* inputLayout,
     int64_t numKeyValueHeads, int64_t sparseMode, const aclTensor* attentionOut,
     uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return PrepareCall(
+  return Prepare(
       kPromptFlashAttentionV2,
       {query, key, value, pseShift, attenMask, deqScale1, quantScale1,
        deqScale2, quantScale2, quantOffset2, attentionOut},
-      {actualSeqLengths, actualSeqLengthsKv, numHeads, scaleValue, preTokens,
-       nextTokens, inputLayout, numKeyValueHeads, sparseMode},
-      {workspaceSize, executor});
+      InferenceArgs{actualSeqLengths, actualSeqLengthsKv, numHeads, scaleValue,
+                    preTokens, nextTokens, inputLayout, numKeyValueHeads,
+                    sparseMode},
+      Lower, {workspaceSize, executor});
 }
 
 extern "C" aclnnStatus aclnnPromptFlashAttentionV3GetWorkspaceSize(
@@ -384,13 +380,14 @@ extern "C" aclnnStatus aclnnPromptFlashAttentionV3GetWorkspaceSize(
     int64_t numKeyValueHeads, int64_t sparseMode, int64_t innerPrecise,
     const aclTensor* attentionOut, uint64_t* workspaceSize,
     aclOpExecutor** executor) {
-  return PrepareCall(
+  return Prepare(
       kPromptFlashAttentionV3,
       {query, key, value, pseShift, attenMask, deqScale1, quantScale1,
        deqScale2, quantScale2, quantOffset2, attentionOut},
-      {actualSeqLengths, actualSeqLengthsKv, numHeads, scaleValue, preTokens,
-       nextTokens, inputLayout, numKeyValueHeads, sparseMode, innerPrecise},
-      {workspaceSize, executor});
+      InferenceArgs{actualSeqLengths, actualSeqLengthsKv, numHeads, scaleValue,
+                    preTokens, nextTokens, inputLayout, numKeyValueHeads,
+                    sparseMode, innerPrecise},
+      Lower, {workspaceSize, executor});
 }
 
 FLASHACL_PHASE_TWO(aclnnPromptFlashAttention)

@@ -32,7 +32,7 @@ Status CheckOneEach(const acl::Arguments& arguments, int row,
                     int64_t sequences);
 
 // A plan keeps a range for each sequence.
-inline constexpr int64_t kMostPlanned = int64_t{1} << 20;
+inline constexpr int64_t kMaxPlanned = int64_t{1} << 20;
 
 constexpr bool IsPowerOfTwo(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
 

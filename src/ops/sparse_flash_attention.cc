@@ -246,7 +246,7 @@ Status CheckTheRest(const Call& call) {
     FLASHACL_RETURN_IF_ERROR(CheckOneEach(call.arguments, row, sequences));
   }
   const bool none = call.packed() && sequences == 0 && !call[kQuery].empty();
-  if (none || sequences > kMostPlanned) {
+  if (none || sequences > kMaxPlanned) {
     return Invalid("{}: {} sequences, expected 1 to 2^20",
                    call.name(call.packed() ? kQueryLengths : kQuery),
                    sequences);
@@ -421,14 +421,6 @@ const acl::Operator kSparseFlashAttention{"aclnnSparseFlashAttention", kFirst,
 const acl::Operator kSparseFlashAttentionV2{"aclnnSparseFlashAttentionV2",
                                             kTable, 161002};
 
-namespace {
-
-aclnnStatus PrepareCall(const acl::Operator& op, Tensors tensors,
-                        const Args& args, acl::PhaseOne answer) {
-  return Prepare(op, tensors, args, Lower, answer);
-}
-
-}  // namespace
 }  // namespace flashacl::ops
 
 using namespace flashacl::ops;
@@ -444,15 +436,15 @@ extern "C" aclnnStatus aclnnSparseFlashAttentionGetWorkspaceSize(
     int64_t attentionMode, bool returnSoftmaxLse, const aclTensor* attentionOut,
     const aclTensor* softmaxMaxOut, const aclTensor* softmaxSumOut,
     uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return PrepareCall(
+  return Prepare(
       kSparseFlashAttention,
       {query, key, value, sparseIndices, blockTableOptional,
        actualSeqLengthsQueryOptional, actualSeqLengthsKvOptional,
        queryRopeOptional, keyRopeOptional, attentionOut, softmaxMaxOut,
        softmaxSumOut},
-      {scaleValue, sparseBlockSize, layoutQuery, layoutKv, sparseMode,
-       preTokens, nextTokens, attentionMode, returnSoftmaxLse},
-      {workspaceSize, executor});
+      Args{scaleValue, sparseBlockSize, layoutQuery, layoutKv, sparseMode,
+           preTokens, nextTokens, attentionMode, returnSoftmaxLse},
+      Lower, {workspaceSize, executor});
 }
 
 extern "C" aclnnStatus aclnnSparseFlashAttentionV2GetWorkspaceSize(
@@ -467,15 +459,15 @@ extern "C" aclnnStatus aclnnSparseFlashAttentionV2GetWorkspaceSize(
     const aclTensor* attentionOut, const aclTensor* softmaxMaxOut,
     const aclTensor* softmaxSumOut, uint64_t* workspaceSize,
     aclOpExecutor** executor) {
-  return PrepareCall(
+  return Prepare(
       kSparseFlashAttentionV2,
       {query, key, value, sparseIndices, blockTableOptional,
        actualSeqLengthsQueryOptional, actualSeqLengthsKvOptional,
        queryRopeOptional, keyRopeOptional, sinksOptional, attentionOut,
        softmaxMaxOut, softmaxSumOut},
-      {scaleValue, sparseBlockSize, layoutQuery, layoutKv, sparseMode,
-       preTokens, nextTokens, attentionMode, returnSoftmaxLse},
-      {workspaceSize, executor});
+      Args{scaleValue, sparseBlockSize, layoutQuery, layoutKv, sparseMode,
+           preTokens, nextTokens, attentionMode, returnSoftmaxLse},
+      Lower, {workspaceSize, executor});
 }
 
 FLASHACL_PHASE_TWO(aclnnSparseFlashAttention)

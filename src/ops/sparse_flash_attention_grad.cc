@@ -236,7 +236,7 @@ Status CheckLengths(const Call& call) {
     FLASHACL_RETURN_IF_ERROR(CheckOneEach(call.arguments, row, sequences));
   }
   const bool none = call.packed() && sequences == 0 && !call[kQuery].empty();
-  if (!none && sequences <= kMostPlanned) return {};
+  if (!none && sequences <= kMaxPlanned) return {};
   return Invalid("{}: {} sequences, expected 1 to 2^20",
                  kArguments[call.packed() ? kQueryLengths : kQuery].name,
                  sequences);

@@ -40,7 +40,7 @@ constexpr TrainingTable kTraining{
 };
 
 // Greater ones are refused by the operator itself, not only by the hardware.
-constexpr int64_t kMostHeadDim = 768;
+constexpr int64_t kMaxHeadDim = 768;
 
 bool NothingToWrite(const Arguments& args) {
   return args[kAttentionOut].empty() && args[kSoftmaxMax].empty() &&
@@ -77,9 +77,9 @@ Result<TrainingRows> ReadRows(const Arguments& args, const Layout& layout,
   FLASHACL_RETURN_IF_ERROR(ReadExtents(rows, head_num));
   FLASHACL_RETURN_IF_ERROR(CheckRank(args.name(kAttentionOut),
                                      args[kAttentionOut], layout, head_num));
-  if (rows.of_query.dim <= kMostHeadDim) return rows;
+  if (rows.of_query.dim <= kMaxHeadDim) return rows;
   return Invalid("query: head dim {}, expected at most {}", rows.of_query.dim,
-                 kMostHeadDim);
+                 kMaxHeadDim);
 }
 
 // attentionOut is query with value's head dim.

@@ -52,8 +52,8 @@ Batch Measured(std::vector<Sequence> sequences) {
   for (const Sequence& sequence : batch.sequences) {
     batch.rows = Sum(batch.rows, sequence.rows());
     batch.columns = Sum(batch.columns, sequence.columns());
-    batch.most_rows = std::max(batch.most_rows, sequence.rows());
-    batch.most_columns = std::max(batch.most_columns, sequence.columns());
+    batch.max_rows = std::max(batch.max_rows, sequence.rows());
+    batch.max_columns = std::max(batch.max_columns, sequence.columns());
     batch.scores =
         Sum(batch.scores, Product(sequence.rows(), sequence.columns()));
   }
@@ -98,13 +98,13 @@ Batch DenseBatch(int64_t sequences, int64_t rows, int64_t columns) {
 
 void ForgetKeys(Batch& batch) {
   for (Sequence& sequence : batch.sequences) sequence.keys = {};
-  batch.columns = batch.most_columns = batch.scores = 0;
+  batch.columns = batch.max_columns = batch.scores = 0;
 }
 
 int64_t StepOf(const acl::Tensor& tensor) {
   if (tensor.empty()) return 1;
   int64_t step = 0;
-  int64_t next = 0;  // the stride that continues the axes behind
+  int64_t next = 0;  // the stride that continues the axes after this one
   for (size_t axis = tensor.rank; axis-- > 0;) {
     if (tensor.dims[axis] == 1) continue;
     if (step == 0) {

@@ -21,8 +21,8 @@ struct Batch {
   std::vector<Sequence> sequences;
   int64_t rows = 0;     // of all sequences together; saturates
   int64_t columns = 0;  // the same
-  int64_t most_rows = 0;
-  int64_t most_columns = 0;
+  int64_t max_rows = 0;
+  int64_t max_columns = 0;
   int64_t scores = 0;  // sum of rows * columns; saturates
 
   int64_t count() const { return static_cast<int64_t>(sequences.size()); }

@@ -144,8 +144,8 @@ Status CheckForwardSplit(const Training& training) {
 // and not only beyond an end.
 Status CheckForwardDense(const Training& training) {
   const Batch& batch = training.batch;
-  const int64_t rows = batch.most_rows;
-  const int64_t columns = batch.most_columns;
+  const int64_t rows = batch.max_rows;
+  const int64_t columns = batch.max_columns;
   const int64_t shift = training.sparse_mode == kBand ? columns - rows : 0;
   const int64_t pre = training.pre_tokens - shift;
   const int64_t next = training.next_tokens + shift;
@@ -163,11 +163,11 @@ Status CheckForwardDense(const Training& training) {
       training.sparse_mode);
 }
 
-// How many rows or columns the score matrix has before and behind the corner a
+// How many rows or columns the score matrix has before and after the corner a
 // band is measured from.
 struct Reach {
   int64_t before = 0;
-  int64_t behind = 0;
+  int64_t after = 0;
 };
 
 // The only thing backward asks of tokens: that the band meets the matrix.
@@ -180,10 +180,10 @@ Status CheckMeets(const Training& training, const Reach& reach, int64_t b) {
         "{}: {} is beyond the {} {} of sequence {}", names.pre_tokens, pre,
         reach.before, training.sparse_mode == kDefault ? "keys" : "queries", b);
   }
-  if (-next > reach.behind) {
+  if (-next > reach.after) {
     return Contradiction(
         "{}: {} is beyond the {} {} of sequence {}", names.next_tokens, next,
-        reach.behind, training.sparse_mode == kDefault ? "queries" : "keys", b);
+        reach.after, training.sparse_mode == kDefault ? "queries" : "keys", b);
   }
   const int64_t least = training.packed() ? 1 : 0;
   if (pre + next >= least) return {};
@@ -228,8 +228,8 @@ Status CheckCompressed(const Training& training) {
   const bool extents = rank >= 2 && mask.dims[rank - 2] == rows &&
                        mask.dims[rank - 1] == kCompressed;
   const bool whole = rank == 4 && !prefix &&
-                     training.batch.most_rows == kCompressed &&
-                     training.batch.most_columns == kCompressed;
+                     training.batch.max_rows == kCompressed &&
+                     training.batch.max_columns == kCompressed;
   if (extents && (rank == 2 || whole)) return {};
   return BadShape(training, prefix ? "[3072, 2048]" : "[2048, 2048]");
 }
@@ -239,7 +239,7 @@ Status CheckCompressed(const Training& training) {
 bool EqualLengths(const Batch& batch) {
   return std::all_of(
       batch.sequences.begin(), batch.sequences.end(), [&](const Sequence& s) {
-        return s.rows() == batch.most_rows && s.columns() == batch.most_columns;
+        return s.rows() == batch.max_rows && s.columns() == batch.max_columns;
       });
 }
 
@@ -247,8 +247,8 @@ Result<TensorSpec> FourDimensional(const Training& training) {
   const acl::Tensor& mask = *training.atten_mask;
   const int64_t count = training.batch.count();
   const std::array<int64_t, 4> extents{count, training.head_num,
-                                       training.batch.most_rows,
-                                       training.batch.most_columns};
+                                       training.batch.max_rows,
+                                       training.batch.max_columns};
   const bool per_head =
       mask.dims[1] == training.head_num && mask.dims[0] == count;
   if ((mask.dims[0] != 1 && mask.dims[0] != count) ||
@@ -351,8 +351,8 @@ Mask SparseRules(const Training& training) {
   switch (training.sparse_mode) {
     case kDefault:
       // Tokens that reach over the longest sequence hide nothing.
-      if (pre >= training.batch.most_rows &&
-          next >= training.batch.most_columns) {
+      if (pre >= training.batch.max_rows &&
+          next >= training.batch.max_columns) {
         return {};
       }
       return {{TopLeftBand(-pre, next)}};
@@ -397,7 +397,7 @@ Result<TensorSpec> MaskGrid(const Training& training) {
   const auto is = [&](int64_t rows, int64_t columns) {
     return mask.rank == 2 && mask.dims[0] == rows && mask.dims[1] == columns;
   };
-  if (is(batch.most_rows, batch.most_columns)) {
+  if (is(batch.max_rows, batch.max_columns)) {
     return Strided(mask, {kOne, kOne, 0, 1}, repeat);
   }
   if (training.packed() && is(batch.rows, batch.columns)) {
@@ -408,13 +408,13 @@ Result<TensorSpec> MaskGrid(const Training& training) {
   if (!training.packed()) {
     return BadShape(training, Str("[{0}, {1}], or [B, N, {0}, {1}] with B and "
                                   "N or 1",
-                                  batch.most_rows, batch.most_columns));
+                                  batch.max_rows, batch.max_columns));
   }
   return BadShape(
       training,
       Str("[{}, {}] (the longest sequences) or [{}, {}] (all of "
           "them)",
-          batch.most_rows, batch.most_columns, batch.rows, batch.columns));
+          batch.max_rows, batch.max_columns, batch.rows, batch.columns));
 }
 
 Status LowerMask(const Training& training, AttentionProblem& problem) {

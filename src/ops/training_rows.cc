@@ -10,14 +10,14 @@ namespace flashacl::ops {
 namespace {
 
 // The ranges of the documents' tables.
-constexpr int64_t kMostTokens = int64_t{1} << 20;
-constexpr int64_t kMostHeads = 256;
-constexpr int64_t kMostPackedForward = 2048;
-constexpr int64_t kMostPackedWithPrefix = 1024;
-constexpr int64_t kMostSequences = int64_t{2} << 20;
-constexpr int64_t kMostDenseWithPrefix = 2048;
-constexpr int64_t kMostForwardDim = 512;
-constexpr int64_t kMostBackwardDim = 768;
+constexpr int64_t kMaxTokens = int64_t{1} << 20;
+constexpr int64_t kMaxHeads = 256;
+constexpr int64_t kMaxPackedForward = 2048;
+constexpr int64_t kMaxPackedWithPrefix = 1024;
+constexpr int64_t kMaxSequences = int64_t{2} << 20;
+constexpr int64_t kMaxDenseWithPrefix = 2048;
+constexpr int64_t kMaxForwardDim = 512;
+constexpr int64_t kMaxBackwardDim = 768;
 
 struct Limit {
   std::string_view name;
@@ -26,12 +26,12 @@ struct Limit {
   int64_t most;
 };
 
-int64_t MostSequences(const Training& training) {
+int64_t MaxSequences(const Training& training) {
   if (!training.prefix.empty()) {
-    return training.packed() ? kMostPackedWithPrefix : kMostDenseWithPrefix;
+    return training.packed() ? kMaxPackedWithPrefix : kMaxDenseWithPrefix;
   }
   const bool forward = training.packed() && !training.backward;
-  return forward ? kMostPackedForward : kMostSequences;
+  return forward ? kMaxPackedForward : kMaxSequences;
 }
 
 Status CheckSequences(const TrainingRows& rows, const Training& training) {
@@ -195,9 +195,9 @@ Result<Batch> ReadBatch(const TrainingRows& rows, const ArrayPair& ends) {
         ReadPacked(ends.queries, ends.keys, {query.rows, rows.of_key.rows});
     if (!packed.ok()) return packed.status();
     batch = *std::move(packed);
-  } else if (query.sequences > kMostSequences) {
+  } else if (query.sequences > kMaxSequences) {
     return Contradiction("query: {} sequences, expected at most {}",
-                         query.sequences, kMostSequences);
+                         query.sequences, kMaxSequences);
   } else {
     batch = DenseBatch(query.sequences, query.rows, rows.of_key.rows);
   }
@@ -219,12 +219,12 @@ void StateRows(const TrainingRows& rows, const Training& training,
 Status CheckHardwareLimits(const TrainingRows& rows, const Training& training) {
   const Limit limits[] = {
       {"query", "head dim", rows.of_query.dim,
-       training.backward ? kMostBackwardDim : kMostForwardDim},
-      {"query", "rows", rows.of_query.rows, kMostTokens},
-      {rows.key_name, "rows", rows.of_key.rows, kMostTokens},
-      {"headNum", "heads", training.head_num, kMostHeads},
+       training.backward ? kMaxBackwardDim : kMaxForwardDim},
+      {"query", "rows", rows.of_query.rows, kMaxTokens},
+      {rows.key_name, "rows", rows.of_key.rows, kMaxTokens},
+      {"headNum", "heads", training.head_num, kMaxHeads},
       {training.packed() ? "actualSeqQLenOptional" : "query", "sequences",
-       training.batch.count(), MostSequences(training)},
+       training.batch.count(), MaxSequences(training)},
   };
   for (const Limit& limit : limits) {
     if (limit.value <= limit.most) continue;

@@ -26,7 +26,7 @@ bool IsSlopes(const Training& training) { return training.pse_type >= 2; }
 bool IsCompressed(const Training& training, const acl::Tensor& pse) {
   return !IsSlopes(training) && pse.rank == 4 &&
          (training.packed() || (pse.dims[2] == kStoredRows &&
-                                training.batch.most_rows != kStoredRows));
+                                training.batch.max_rows != kStoredRows));
 }
 
 Status BadShape(const Training& training, const acl::Tensor& tensor,
@@ -81,7 +81,7 @@ Result<TensorSpec> Compressed(const Training& training,
                               const acl::Tensor& tensor) {
   const int64_t count = training.batch.count();
   const int64_t heads = training.head_num;
-  const int64_t columns = training.batch.most_columns;
+  const int64_t columns = training.batch.max_columns;
   if ((tensor.dims[0] != 1 && tensor.dims[0] != count) ||
       tensor.dims[1] != heads || tensor.dims[2] != kStoredRows ||
       tensor.dims[3] != columns) {
@@ -99,8 +99,8 @@ Result<TensorSpec> Compressed(const Training& training,
 // row that all rows share.
 Result<TensorSpec> Whole(const Training& training, const acl::Tensor& tensor) {
   const std::array<int64_t, 4> full{training.batch.count(), training.head_num,
-                                    training.batch.most_rows,
-                                    training.batch.most_columns};
+                                    training.batch.max_rows,
+                                    training.batch.max_columns};
   const auto& dims = tensor.dims;
   if (tensor.rank != 4 || (dims[0] != 1 && dims[0] != full[0]) ||
       dims[1] != full[1] || (dims[2] != 1 && dims[2] != full[2]) ||
@@ -117,7 +117,7 @@ bool IsCausal(const Training& training) {
   if (training.atten_mask == nullptr) return false;
   switch (training.sparse_mode) {
     case 0:
-      return training.pre_tokens >= training.batch.most_rows &&
+      return training.pre_tokens >= training.batch.max_rows &&
              training.next_tokens == 0;
     case 2:
     case 3:
@@ -136,19 +136,19 @@ bool FitsStoredRows(const Training& training, const Sequence& s) {
 }
 
 Status CheckCompressed(const Training& training) {
-  const int64_t least = std::max(kStoredRows, training.batch.most_rows);
-  if (training.batch.most_columns < least) {
+  const int64_t least = std::max(kStoredRows, training.batch.max_rows);
+  if (training.batch.max_columns < least) {
     return Contradiction(
         "{}: compressed to 1024 rows, but the longest sequence has only {} "
         "keys, expected at least {}",
-        training.names->pse, training.batch.most_columns, least);
+        training.names->pse, training.batch.max_columns, least);
   }
   if (!IsCausal(training)) {
     return Contradiction(
         "{}: compressed to 1024 rows, which needs a causal mask: an "
         "attenMaskOptional and {} 2, 3, or 0 with {} of at least {} and {} 0",
         training.names->pse, training.names->sparse_mode,
-        training.names->pre_tokens, training.batch.most_rows,
+        training.names->pre_tokens, training.batch.max_rows,
         training.names->next_tokens);
   }
   for (int64_t b = 0; b < training.batch.count(); ++b) {
@@ -191,14 +191,14 @@ Status CheckSplit(const Training& training) {
 Status CheckSquare(const Training& training) {
   const Batch& batch = training.batch;
   if (training.packed() || training.backward || !IsSlopes(training) ||
-      batch.most_rows == batch.most_columns) {
+      batch.max_rows == batch.max_columns) {
     return {};
   }
   return Contradiction(
       "{}: {} needs as many queries as keys with inputLayout {}, there are {} "
       "and {}",
       training.names->pse_type, training.pse_type, training.layout->name,
-      batch.most_rows, batch.most_columns);
+      batch.max_rows, batch.max_columns);
 }
 
 }  // namespace

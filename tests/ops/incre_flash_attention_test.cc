@@ -123,7 +123,7 @@ TEST(IncreFlashAttention, BlocksInEveryLayout) {
                       .lengths = {512}});
 }
 
-// Pages may be shared, and rows behind the valid ones hold anything.
+// Pages may be shared, and rows after the valid ones hold anything.
 TEST(IncreFlashAttention, SharedBlocksAndStaleRows) {
   DecodeCall call({.keys = DecodeKeys::kBlocksOfRows,
                    .columns = 32,

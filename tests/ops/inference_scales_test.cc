@@ -156,7 +156,7 @@ TEST(PromptScales, ResultsAreRoundedHalfToEvenAndClamped) {
   EXPECT_EQ(call.out->Nth(0), 4);
 }
 
-// Bytes of 0, not the 0 that the offset makes, are behind a sequence's end and
+// Bytes of 0, not the 0 that the offset makes, are after a sequence's end and
 // where there are no keys.
 TEST(PromptScales, RowsOfNobodyAreBytesOfZero) {
   PromptCall call({.sequences = 2,

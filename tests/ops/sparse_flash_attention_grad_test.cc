@@ -138,7 +138,7 @@ TEST(SparseGrad, LengthsOfPackedSequencesAreCumulative) {
   call.ExpectAsDocumented();
 }
 
-TEST(SparseGrad, RowsBehindTheLastSequenceAreZero) {
+TEST(SparseGrad, RowsAfterTheLastSequenceAreZero) {
   SparseCall call({.rows = 7, .columns = 12});
   call.ExpectAsDocumented();
   for (int64_t t = 5; t < 7; ++t) {

@@ -14,7 +14,7 @@ namespace {
 
 using testing::HostArray;
 
-constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 
 acl::Tensor View(std::vector<int64_t> dims, std::vector<int64_t> strides) {
   acl::Tensor tensor;
@@ -34,8 +34,8 @@ TEST(ReadPacked, FollowsTheCumulativeEnds) {
   EXPECT_EQ(packed->sequences, expected);
   EXPECT_EQ(packed->rows, 7);
   EXPECT_EQ(packed->columns, 9);
-  EXPECT_EQ(packed->most_rows, 3);
-  EXPECT_EQ(packed->most_columns, 5);
+  EXPECT_EQ(packed->max_rows, 3);
+  EXPECT_EQ(packed->max_columns, 5);
   EXPECT_EQ(packed->scores, 2 * 3 + 3 * 1);
 }
 
@@ -54,10 +54,10 @@ TEST(ReadPacked, RefusesMoreRowsThanThereAre) {
   EXPECT_EQ(ReadPacked(HostArray({6}), HostArray({1}), {5, 5}).status().code(),
             Code::kContradiction);
   EXPECT_EQ(
-      ReadPacked(HostArray({1}), HostArray({kMost}), {5, 5}).status().code(),
+      ReadPacked(HostArray({1}), HostArray({kMax}), {5, 5}).status().code(),
       Code::kContradiction);
   EXPECT_EQ(
-      ReadPacked(HostArray({kMost, 0, kMost}), HostArray({1, 1, 1}), {kMost, 5})
+      ReadPacked(HostArray({kMax, 0, kMax}), HostArray({1, 1, 1}), {kMax, 5})
           .status()
           .code(),
       Code::kContradiction);
@@ -74,13 +74,13 @@ TEST(ReadPacked, RefusesListsThatDoNotPair) {
 }
 
 TEST(ReadPacked, SaturatesInsteadOfOverflowing) {
-  const int64_t half = kMost / 2;
-  const auto packed = ReadPacked(HostArray({half, kMost}),
-                                 HostArray({half, kMost}), {kMost, kMost});
+  const int64_t half = kMax / 2;
+  const auto packed = ReadPacked(HostArray({half, kMax}),
+                                 HostArray({half, kMax}), {kMax, kMax});
   ASSERT_TRUE(packed.ok());
-  EXPECT_EQ(packed->scores, kMost);
-  EXPECT_EQ(Product(half, 3), kMost);
-  EXPECT_EQ(Product(half, 2), kMost - 1);
+  EXPECT_EQ(packed->scores, kMax);
+  EXPECT_EQ(Product(half, 3), kMax);
+  EXPECT_EQ(Product(half, 2), kMax - 1);
 }
 
 TEST(DenseBatch, CountsRowsFromEachSequencesOwnStart) {
@@ -89,16 +89,16 @@ TEST(DenseBatch, CountsRowsFromEachSequencesOwnStart) {
             std::vector<Sequence>(3, Sequence{{0, 4}, {0, 5}}));
   EXPECT_EQ(batch.rows, 12);
   EXPECT_EQ(batch.columns, 15);
-  EXPECT_EQ(batch.most_rows, 4);
-  EXPECT_EQ(batch.most_columns, 5);
+  EXPECT_EQ(batch.max_rows, 4);
+  EXPECT_EQ(batch.max_columns, 5);
   EXPECT_EQ(batch.scores, 60);
 }
 
 TEST(DenseBatch, SaturatesInsteadOfOverflowing) {
-  const Batch batch = DenseBatch(3, kMost, kMost);
-  EXPECT_EQ(batch.rows, kMost);
-  EXPECT_EQ(batch.columns, kMost);
-  EXPECT_EQ(batch.scores, kMost);
+  const Batch batch = DenseBatch(3, kMax, kMax);
+  EXPECT_EQ(batch.rows, kMax);
+  EXPECT_EQ(batch.columns, kMax);
+  EXPECT_EQ(batch.scores, kMax);
 }
 
 TEST(ForgetKeys, LeavesQueriesAlone) {
@@ -121,7 +121,7 @@ TEST(StepOf, IsTheDistanceOfNeighboursOrZero) {
   EXPECT_EQ(StepOf(View({4}, {0})), 0);
 }
 
-TEST(RowStatisticSpec, PutsBlocksBehindOneAnother) {
+TEST(RowStatisticSpec, PutsBlocksOneAfterTheOther) {
   const acl::Tensor tensor = View({5, 2, 8}, {16, 8, 1});
   const auto spec = RowStatisticSpec(
       {.name = "max", .tensor = tensor, .heads = 2, .sequences = 3});

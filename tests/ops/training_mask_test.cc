@@ -27,8 +27,8 @@ Batch BatchOf(const Lengths& lengths) {
          {batch.columns, batch.columns + lengths.columns[b]}});
     batch.rows += lengths.rows[b];
     batch.columns += lengths.columns[b];
-    batch.most_rows = std::max(batch.most_rows, lengths.rows[b]);
-    batch.most_columns = std::max(batch.most_columns, lengths.columns[b]);
+    batch.max_rows = std::max(batch.max_rows, lengths.rows[b]);
+    batch.max_columns = std::max(batch.max_columns, lengths.columns[b]);
     batch.scores += lengths.rows[b] * lengths.columns[b];
   }
   return batch;

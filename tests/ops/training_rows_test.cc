@@ -114,13 +114,13 @@ TEST(ReadExtents, FoldedHeadsMustComeOutEven) {
 
 // A sequence costs memory when planning, so their number is bounded.
 TEST(ReadBatch, TakesTwoMillionDenseSequences) {
-  constexpr int64_t kMost = 2 << 20;
-  for (const int64_t count : {kMost, kMost + 1}) {
+  constexpr int64_t kMax = 2 << 20;
+  for (const int64_t count : {kMax, kMax + 1}) {
     Call call{Dense({count, 1, 4, 1}), Dense({count, 1, 2, 1}),
               Dense({count, 1, 2, 1})};
     call.training.layout = &kBsnd;
     const auto batch = ReadBatch(call.rows(), kNoArrays);
-    EXPECT_EQ(batch.ok(), count == kMost);
+    EXPECT_EQ(batch.ok(), count == kMax);
     if (!batch.ok()) {
       EXPECT_EQ(batch.status().message(),
                 "query: 2097153 sequences, expected at most 2097152");

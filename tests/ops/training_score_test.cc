@@ -22,8 +22,8 @@ Training Call(const acl::Tensor* pse, int64_t pse_type) {
           .batch = {.sequences = {{{0, 3}, {0, 4}}, {{3, 5}, {4, 9}}},
                     .rows = 5,
                     .columns = 9,
-                    .most_rows = 3,
-                    .most_columns = 5,
+                    .max_rows = 3,
+                    .max_columns = 5,
                     .scores = 22},
           .pse = pse,
           .pse_type = pse_type};
@@ -161,8 +161,8 @@ TEST(LowerPse, StoredRowsNeedACausalMask) {
   call.batch = {.sequences = {{{0, 1100}, {0, 1100}}},
                 .rows = 1100,
                 .columns = 1100,
-                .most_rows = 1100,
-                .most_columns = 1100,
+                .max_rows = 1100,
+                .max_columns = 1100,
                 .scores = 1100 * 1100};
   const auto lowers = [&call] {
     AttentionProblem problem;

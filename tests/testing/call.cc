@@ -62,7 +62,7 @@ bool AnyEmpty(const std::vector<int64_t>& dims) {
   return std::ranges::count(dims, 0) > 0;
 }
 
-// From the first element of the storage to behind the last of the view.
+// From the first element of the storage to after the last of the view.
 int64_t Span(const Form& form) {
   if (AnyEmpty(form.dims)) return form.offset;
   int64_t last = form.offset;
@@ -336,7 +336,7 @@ bool Caller::RunOnce(PhaseOne phase_one, uint8_t pattern) {
   EXPECT_TRUE(std::all_of(workspace.begin() + static_cast<ptrdiff_t>(size),
                           workspace.end(),
                           [&](std::byte b) { return b == std::byte{pattern}; }))
-      << "written behind the workspace";
+      << "written after the workspace";
   EXPECT_EQ(aclrtFree(memory), 0);
   ExpectOthersUnchanged();
   return launched == 0;

@@ -205,7 +205,7 @@ constexpr Slot kKeyRows[] = {Slot::kKey,         Slot::kKeyRope,
                              Slot::kValue,       Slot::kGradKey,
                              Slot::kGradKeyRope, Slot::kGradValue};
 
-// From sequences behind one another to one part of the tensor for each.
+// From sequences one after the other to one part of the tensor for each.
 template <size_t N>
 void Unpack(const Slot (&slots)[N], Range Sequence::*side, int64_t room,
             AttentionProblem& problem) {

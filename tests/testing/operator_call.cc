@@ -145,17 +145,17 @@ struct CallHandles {
 };
 
 int64_t TensorArgument::ExtentBytes() const {
-  constexpr int64_t kMost = int64_t{1} << 22;
-  if (!present || offset < 0 || offset > kMost) return 0;
+  constexpr int64_t kMax = int64_t{1} << 22;
+  if (!present || offset < 0 || offset > kMax) return 0;
   int64_t last = offset;
   int64_t dense = 1;
   for (size_t axis = dims.size(); axis-- > 0;) {
-    if (dims[axis] <= 0 || dims[axis] > kMost) return 0;
+    if (dims[axis] <= 0 || dims[axis] > kMax) return 0;
     const int64_t stride = strides.empty() ? dense : strides[axis];
-    if (stride < 0 || stride > kMost) return 0;
+    if (stride < 0 || stride > kMax) return 0;
     last += (dims[axis] - 1) * stride;
     dense *= dims[axis];
-    if (last > kMost || dense > kMost) return 0;
+    if (last > kMax || dense > kMax) return 0;
   }
   return (last + 1) * static_cast<int64_t>(aclDataTypeSize(type));
 }

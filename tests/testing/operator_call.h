@@ -24,7 +24,7 @@ struct TensorArgument {
   void* data = nullptr;
   bool list = false;  // passed as a list of one
 
-  // Bytes from `data` to behind the last element; 0 if there is none, or if
+  // Bytes from `data` to after the last element; 0 if there is none, or if
   // that would be more than any test wants.
   int64_t ExtentBytes() const;
 };

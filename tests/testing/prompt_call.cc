@@ -309,7 +309,7 @@ double PromptCall::Quantised(double x, int64_t channel) const {
   return quant_offset2 == nullptr ? x : x + quant_offset2->Nth(n);
 }
 
-// Rows behind a sequence's end and those of sequences without keys are zeros,
+// Rows after a sequence's end and those of sequences without keys are zeros,
 // whatever the offset; what a mask hides of others is what 0 becomes.
 std::vector<double> PromptCall::Expected() const {
   const PromptCase& c = asked;

@@ -190,7 +190,7 @@ std::vector<SparseCall::Sequence> SparseCall::Sequences() const {
 }
 
 // Distinct blocks in any order, all of them if they fit and sometimes fewer;
-// blocks that do not exist in between, and blocks that do behind the -1.
+// blocks that do not exist in between, and blocks that do after the -1.
 void SparseCall::MakeLists(Random& random) {
   const SparseCase& c = asked;
   indices = caller.Input(FormOf(c, c.index_type, Dims(c, c.rows, 1, c.top_k)));

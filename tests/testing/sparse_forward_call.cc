@@ -78,7 +78,7 @@ void DrawLengths(Random& random, SparseForwardCase& c) {
   }
 }
 
-// Rows of channels lie one behind the other in order of the shape.
+// Rows of channels lie one after the other in order of the shape.
 double Dot(const DeviceTensor& a, int64_t row_a, const DeviceTensor& b,
            int64_t row_b) {
   const int64_t channels = a.form().dims.back();
@@ -239,7 +239,7 @@ std::vector<SparseForwardCall::Sequence> SparseForwardCall::Sequences() const {
 }
 
 // Distinct blocks in any order, all of them if they fit and sometimes fewer;
-// blocks that do not exist in between, and blocks that do behind the -1.
+// blocks that do not exist in between, and blocks that do after the -1.
 void SparseForwardCall::MakeLists(Random& random) {
   const SparseForwardCase& c = asked;
   indices = caller.Input(FormOf(c, c.index_type, QueryDims(c, 1, c.top_k)));

@@ -97,7 +97,7 @@ void ForRows(const TrainingSizes& s, const Body& body) {
   }
 }
 
-// Random numbers; NaN behind the first `used` rows of packed sequences, which
+// Random numbers; NaN after the first `used` rows of packed sequences, which
 // belong to none.
 void FillRows(const TrainingSizes& sizes, DeviceTensor* tensor, int64_t used,
               Random& random);
