@@ -14,6 +14,12 @@ namespace flashacl::ops {
 // The tensors of one call: a version's parameters, in their order.
 using Tensors = std::initializer_list<acl::Passed>;
 
+// Where a tensor is in the table, and where it goes in the problem.
+struct Place {
+  int row;
+  Slot slot;
+};
+
 // The table of a version that lacks `absent` of what its family has.
 template <size_t kRows>
 constexpr std::array<acl::Argument, kRows> Without(

@@ -250,8 +250,8 @@ Status LowerRow(const InferenceCall& call, acl::Lowered& lowered) {
 }
 
 // Grids have a column per row of the cache, so left padding shifts nothing.
-void Place(const InferenceCall& call, int row, Slot slot,
-           acl::Lowered& lowered) {
+void PlaceGrid(const InferenceCall& call, int row, Slot slot,
+               acl::Lowered& lowered) {
   if (!lowered.problem.has(slot)) return;
   if (call.left_padded) {
     lowered.problem[slot].placement = Placement::kTensorScores;
@@ -265,13 +265,13 @@ Status LowerMask(const InferenceCall& call, acl::Lowered& lowered) {
   AttentionProblem& problem = lowered.problem;
   FLASHACL_RETURN_IF_ERROR(call.decode ? LowerRow(call, lowered)
                                        : LowerMode(call, lowered));
-  Place(call, Call::kMask, Slot::kMask, lowered);
+  PlaceGrid(call, Call::kMask, Slot::kMask, lowered);
   if (!call.has(Call::kPse)) return {};
   const Result<TensorSpec> grid = BiasGrid(call);
   if (!grid.ok()) return grid.status();
   problem.score.bias = Score::Bias::kAfterScale;
   problem[Slot::kBias] = *grid;
-  Place(call, Call::kPse, Slot::kBias, lowered);
+  PlaceGrid(call, Call::kPse, Slot::kBias, lowered);
   return {};
 }
 

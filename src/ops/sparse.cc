@@ -1,36 +1,120 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shapes of sparse attention.
+// Shapes and places of sparse attention.
 #include "ops/sparse.h"
 
 #include <algorithm>
 #include <array>
-#include <span>
 
 #include "base/str.h"
 
 namespace flashacl::ops {
+namespace {
 
-using acl::Arguments;
+using acl::Lowered;
 using acl::Tensor;
 
-Status CheckLike(const Arguments& arguments, int row, int like,
-                 int64_t channels) {
-  const Tensor& tensor = *arguments.given(row);
-  const Tensor& model = *arguments.given(like);
+// A plan keeps a range for each sequence.
+constexpr int64_t kMaxPlanned = int64_t{1} << 20;
+
+int64_t SequencesOf(const SparseCall& call) {
+  return call.packed() ? call[call.table.query_lengths].elements()
+                       : call.query().dims[0];
+}
+
+Lengths::Device PlaceLengths(const SparseCall& call, const Place& place,
+                             bool packed, Lowered& lowered) {
+  if (!call.has(place.row)) return Lengths::Device::kNone;
+  PlaceAs(call, place,
+          Strided(call[place.row], {0, kOne, kOne, kOne},
+                  {call.sequences(), 1, 1, 1}),
+          lowered);
+  return packed ? Lengths::Device::kEnds : Lengths::Device::kCounts;
+}
+
+}  // namespace
+
+int64_t SparseCall::sequences() const {
+  return std::max(min_sequences, SequencesOf(*this));
+}
+
+bool HasRope(const SparseCall& call, int row) {
+  if (call.has(row)) return true;
+  if (!call.given(row)) return false;
+  const Tensor& tensor = call[row];
+  return tensor.rank > 1 && tensor.rank == call.query().rank &&
+         tensor.dims[tensor.rank - 1] > 0;
+}
+
+Status CheckOneType(const SparseCall& call) {
+  const aclDataType type = call.query().acl_dtype;
+  int row = -1;
+  for (const acl::Argument& argument : call.arguments.table()) {
+    const Tensor* tensor = call.arguments.at(++row);
+    if (argument.dtypes != acl::kHalves || tensor == nullptr) continue;
+    if (tensor->acl_dtype == type) continue;
+    return Invalid("{}: data type {} does not match query's {}", argument.name,
+                   acl::TypeText(tensor->acl_dtype), acl::TypeText(type));
+  }
+  return {};
+}
+
+Status CheckLike(const SparseCall& call, int row, int like, int64_t channels) {
+  const Tensor& tensor = call[row];
+  const Tensor& model = call[like];
   bool same = tensor.rank == model.rank;
   for (size_t axis = 0; same && axis < tensor.rank; ++axis) {
     const bool last = axis + 1 == tensor.rank && channels >= 0;
     same = tensor.dims[axis] == (last ? channels : model.dims[axis]);
   }
   if (same) return {};
-  return Invalid("{}: shape {} does not match {}'s {}{}", arguments.name(row),
-                 ShapeText(tensor), arguments.name(like), ShapeText(model),
+  return Invalid("{}: shape {} does not match {}'s {}{}", call.name(row),
+                 ShapeText(tensor), call.name(like), ShapeText(model),
                  channels < 0 ? "" : Str(" with last axis {}", channels));
 }
 
-Status CheckIndices(const Arguments& arguments, int row, int query) {
-  const Tensor& indices = *arguments.given(row);
-  const Tensor& queries = *arguments.given(query);
+Status CheckKey(const SparseCall& call) {
+  FLASHACL_RETURN_IF_ERROR(CheckRank("query", call.query(), call.layout, 1));
+  FLASHACL_RETURN_IF_ERROR(CheckRank("key", call.key(), call.key_layout, 1));
+  const Tensor& key = call.key();
+  const int64_t heads = key.dims[key.rank - 2];
+  const int64_t dim = key.dims[key.rank - 1];
+  if (heads != 1) {
+    return Invalid("key: {} heads, expected 1: all query heads share one",
+                   heads);
+  }
+  if (dim != call.dim()) {
+    return Invalid("key: head dim {} does not match query head dim {}", dim,
+                   call.dim());
+  }
+  const int64_t sequences = call.query().dims[0];
+  if (!call.packed() && !call.paged && key.dims[0] != sequences) {
+    return Invalid("key: batch size {} does not match query's {}", key.dims[0],
+                   sequences);
+  }
+  return {};
+}
+
+Result<int64_t> ReadValueDim(const SparseCall& call) {
+  const int row = call.table.value;
+  if (call.merged) return call.dim();
+  const bool like = call[row].rank == call.key().rank;
+  const int64_t dim = like ? call.ChannelsOf(row) : call.dim();
+  FLASHACL_RETURN_IF_ERROR(CheckLike(call, row, call.table.key, dim));
+  return dim;
+}
+
+Status CheckRope(const SparseCall& call) {
+  const SparseTable& table = call.table;
+  if (!call.rope) return {};
+  const bool like = call[table.query_rope].rank == call.query().rank;
+  const int64_t dim = like ? call.rope_dim() : -1;
+  FLASHACL_RETURN_IF_ERROR(CheckLike(call, table.query_rope, table.query, dim));
+  return CheckLike(call, table.key_rope, table.key, dim);
+}
+
+Status CheckIndices(const SparseCall& call) {
+  const Tensor& indices = call[call.table.indices];
+  const Tensor& queries = call.query();
   const size_t heads = queries.rank - 2;
   bool fits = indices.rank == queries.rank;
   for (size_t axis = 0; fits && axis < heads; ++axis) {
@@ -40,41 +124,106 @@ Status CheckIndices(const Arguments& arguments, int row, int query) {
     return {};
   }
   return Invalid("{}: shape {}, expected query's rows {}, 1, K",
-                 arguments.name(row), ShapeText(indices), ShapeText(queries));
+                 call.name(call.table.indices), ShapeText(indices),
+                 ShapeText(queries));
 }
 
-Status CheckStatistics(const Arguments& arguments, int row, int query) {
-  const Tensor& tensor = *arguments.given(row);
-  const Tensor& queries = *arguments.given(query);
-  const bool packed = queries.rank == 3;
-  const int64_t rows = queries.dims[queries.rank - 3];
-  const int64_t heads = queries.dims[queries.rank - 2];
-  const std::array<int64_t, 4> dense{queries.dims[0], 1, rows, heads};
+Status CheckStatistics(const SparseCall& call, int row) {
+  const Tensor& tensor = call[row];
+  const bool packed = call.packed();
+  const int64_t sequences = call.query().dims[0];
+  const std::array<int64_t, 4> dense{sequences, 1, call.rows(), call.heads()};
   if (std::ranges::equal(tensor.shape(),
                          std::span(dense).subspan(packed ? 1 : 0))) {
     return {};
   }
-  return Invalid("{}: shape {}, expected [{}1, {}, {}]", arguments.name(row),
-                 ShapeText(tensor), packed ? "" : Str("{}, ", queries.dims[0]),
-                 rows, heads);
+  return Invalid("{}: shape {}, expected [{}1, {}, {}]", call.name(row),
+                 ShapeText(tensor), packed ? "" : Str("{}, ", sequences),
+                 call.rows(), call.heads());
 }
 
-TensorSpec StatisticsSpec(const Tensor& tensor, int64_t sequences) {
-  const bool packed = tensor.rank == 3;
+Status CheckLengths(const SparseCall& call) {
+  const SparseTable& table = call.table;
+  const int64_t sequences = SequencesOf(call);
+  for (const int row : {table.query_lengths, table.key_lengths}) {
+    const bool needed = row == table.query_lengths
+                            ? call.packed()
+                            : call.packed_keys() || call.paged;
+    if (!needed && !call.has(row)) continue;
+    const Tensor& lengths = call[row];
+    if (lengths.rank == 1 && lengths.dims[0] == sequences) continue;
+    return Invalid("{}: shape {}, expected [{}]", call.name(row),
+                   ShapeText(lengths), sequences);
+  }
+  const bool none = call.packed() && sequences == 0 && !call.query().empty();
+  if (!none && sequences <= kMaxPlanned) return {};
+  return Invalid("{}: {} sequences, expected 1 to 2^20",
+                 call.name(call.packed() ? table.query_lengths : table.query),
+                 sequences);
+}
+
+Status CheckLimits(std::span<const SparseLimit> limits) {
+  for (const SparseLimit& limit : limits) {
+    if (limit.fits) continue;
+    return Invalid("{}: {} {}, the NPU takes {}", limit.name, limit.given,
+                   limit.unit, limit.takes);
+  }
+  return {};
+}
+
+void PlaceAs(const SparseCall& call, const Place& place, const TensorSpec& spec,
+             Lowered& lowered) {
+  lowered.problem[place.slot] = spec;
+  lowered.uses.push_back(
+      {place.row, 0, place.slot, false, call[place.row].offset_bytes()});
+}
+
+void PlaceLikeQuery(const SparseCall& call, const Place& place,
+                    Lowered& lowered) {
+  PlaceAs(call, place,
+          Canonical(call[place.row], call.layout, 1, call.sequences()),
+          lowered);
+}
+
+void PlaceLikeKey(const SparseCall& call, const Place& place,
+                  Lowered& lowered) {
+  PlaceAs(call, place,
+          Canonical(call[place.row], call.key_layout, 1, call.sequences()),
+          lowered);
+}
+
+void PlaceStatistics(const SparseCall& call, const Place& place,
+                     Lowered& lowered) {
+  const Tensor& tensor = call[place.row];
+  const bool packed = call.packed();
   const size_t axis = packed ? 1 : 2;  // of rows
   TensorSpec spec{.dtype = DType::kF32};
-  spec.dims = {sequences, tensor.dims[axis + 1], tensor.dims[axis], 1};
+  spec.dims = {call.sequences(), tensor.dims[axis + 1], tensor.dims[axis], 1};
   spec.strides = {packed ? 0 : tensor.strides[0], tensor.strides[axis + 1],
                   tensor.strides[axis], 0};
   if (packed) spec.placement = Placement::kTensorRows;
-  return spec;
+  PlaceAs(call, place, spec, lowered);
 }
 
-Status CheckOneEach(const Arguments& arguments, int row, int64_t sequences) {
-  const Tensor& lengths = *arguments.given(row);
-  if (lengths.rank == 1 && lengths.dims[0] == sequences) return {};
-  return Invalid("{}: shape {}, expected [{}]", arguments.name(row),
-                 ShapeText(lengths), sequences);
+void PlaceProblem(const SparseCall& call, Lowered& lowered) {
+  AttentionProblem& problem = lowered.problem;
+  problem.heads = call.heads();
+  problem.kv_heads = 1;
+  problem.qk_dim = call.dim();
+  problem.rope_dim = call.rope_dim();
+  problem.kv.selection = KvSource::Selection::kTopK;
+  // A block of more rows than there are is all of them.
+  problem.kv.gather_rows =
+      std::min(call.block, std::max<int64_t>(1, call.columns));
+  problem.kv.value_is_key = call.merged;
+  Lengths& lengths = problem.lengths;
+  lengths.sequences.assign(static_cast<size_t>(call.sequences()),
+                           {{0, call.rows()}, {0, call.columns}});
+  const SparseTable& table = call.table;
+  lengths.queries = PlaceLengths(
+      call, {table.query_lengths, Slot::kQueryLengths}, call.packed(), lowered);
+  lengths.keys = PlaceLengths(call, {table.key_lengths, Slot::kKeyLengths},
+                              call.packed_keys(), lowered);
 }
 
 }  // namespace flashacl::ops

@@ -1,39 +1,114 @@
 // SPDX-License-Identifier: Apache-2.0
-// What sparse attention and its gradients are told alike: shapes of tensors
-// that follow the query's or the key's, lists of keys, and statistics of rows.
-// Errors are kInvalidArgument and name the argument.
+// Sparse attention, forward and backward: what is known of a call, what both
+// refuse, and where both put their tensors. Errors are kInvalidArgument and
+// name the argument.
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string_view>
 
 #include "acl/arguments.h"
+#include "acl/executor.h"
 #include "base/status.h"
+#include "ops/canonical.h"
+#include "ops/entry.h"
 #include "problem/tensor_spec.h"
 
 namespace flashacl::ops {
 
+// The rows of an operator's table that both have.
+struct SparseTable {
+  int query, key, value, indices, query_lengths, key_lengths, query_rope,
+      key_rope;
+};
+
+// What is known of a call while it is being lowered.
+struct SparseCall {
+  const acl::Arguments& arguments;
+  const SparseTable& table;
+  int64_t block = 1;          // keys that an index names
+  Layout layout = kBsnd;      // of queries
+  Layout key_layout = kBsnd;  // of keys; of pages, [page, row, head, channel]
+  bool paged = false;
+  bool merged = false;  // value is key
+  bool rope = false;
+  int64_t columns = 0;  // most keys of a sequence; packed, of all
+  // Backward plans one even without: keys that nobody sees have gradients.
+  int64_t min_sequences = 0;
+
+  const acl::Tensor& operator[](int row) const { return *arguments.given(row); }
+  bool has(int row) const { return arguments.has(row); }
+  bool given(int row) const { return arguments.given(row) != nullptr; }
+  std::string_view name(int row) const { return arguments.name(row); }
+  bool packed() const { return layout.rank == 3; }
+  bool packed_keys() const { return key_layout.rank == 3; }
+
+  // Extents of [.., row, head, channel].
+  const acl::Tensor& query() const { return (*this)[table.query]; }
+  const acl::Tensor& key() const { return (*this)[table.key]; }
+  int64_t rows() const { return query().dims[query().rank - 3]; }
+  int64_t heads() const { return query().dims[query().rank - 2]; }
+  int64_t dim() const { return ChannelsOf(table.query); }
+  int64_t key_rows() const { return key().dims[key().rank - 3]; }
+  int64_t rope_dim() const { return rope ? ChannelsOf(table.query_rope) : 0; }
+  int64_t ChannelsOf(int row) const {
+    return (*this)[row].dims[(*this)[row].rank - 1];
+  }
+  int64_t sequences() const;
+};
+
+// Whether the rope in `row` is given: absent as shape [0], one of no rows has
+// query's rank.
+bool HasRope(const SparseCall& call, int row);
+
+// All halves of the table are of query's type.
+Status CheckOneType(const SparseCall& call);
+
 // `row` has the shape of `like`, but for its last axis if `channels` is not
 // negative.
-Status CheckLike(const acl::Arguments& arguments, int row, int like,
+Status CheckLike(const SparseCall& call, int row, int like,
                  int64_t channels = -1);
 
-// The lists in `row` are [.., row, 1, K] for the queries in `query`, which are
-// [.., row, head, channel].
-Status CheckIndices(const acl::Arguments& arguments, int row, int query);
+// Query and key have the layouts' ranks, one kv head, equal head dims and as
+// many sequences.
+Status CheckKey(const SparseCall& call);
+// The value's channels; it is like the key otherwise.
+Result<int64_t> ReadValueDim(const SparseCall& call);
+Status CheckRope(const SparseCall& call);
+
+// The lists are [.., row, 1, K] for queries that are [.., row, head, channel].
+Status CheckIndices(const SparseCall& call);
 
 // Row max or row sum: [sequence, 1, row, head], or [1, row, head] for packed
 // queries.
-Status CheckStatistics(const acl::Arguments& arguments, int row, int query);
-TensorSpec StatisticsSpec(const acl::Tensor& tensor, int64_t sequences);
+Status CheckStatistics(const SparseCall& call, int row);
 
-// kInvalidArgument unless the tensor in `row`, if there is one, has a number
-// for each of `sequences`.
-Status CheckOneEach(const acl::Arguments& arguments, int row,
-                    int64_t sequences);
+// Lengths, where needed or given, are one per sequence, of which there are as
+// many as a plan has room for.
+Status CheckLengths(const SparseCall& call);
 
-// A plan keeps a range for each sequence.
-inline constexpr int64_t kMaxPlanned = int64_t{1} << 20;
+// What the NPU refuses although it has a meaning.
+struct SparseLimit {
+  bool fits;
+  std::string_view name;
+  int64_t given;
+  std::string_view unit, takes;
+};
+Status CheckLimits(std::span<const SparseLimit> limits);
 
 constexpr bool IsPowerOfTwo(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
+
+// States that the tensor of a place is as `spec` says, or like another.
+void PlaceAs(const SparseCall& call, const Place& place, const TensorSpec& spec,
+             acl::Lowered& lowered);
+void PlaceLikeQuery(const SparseCall& call, const Place& place,
+                    acl::Lowered& lowered);
+void PlaceLikeKey(const SparseCall& call, const Place& place,
+                  acl::Lowered& lowered);
+void PlaceStatistics(const SparseCall& call, const Place& place,
+                     acl::Lowered& lowered);
+// Sizes, selection, and lengths as the device has them.
+void PlaceProblem(const SparseCall& call, acl::Lowered& lowered);
 
 }  // namespace flashacl::ops

@@ -2,12 +2,10 @@
 // Attention in which every query row chose its keys, the same for all its
 // heads; there is one kv head, perhaps in pages: aclnnSparseFlashAttention, V2.
 // Formula and limits are in docs/operators/sparse_flash_attention.md.
-#include <algorithm>
 #include <array>
 #include <limits>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "acl/environment.h"
 #include "aclnnop/aclnn_sparse_flash_attention.h"
@@ -75,33 +73,17 @@ struct Args {
   bool returnSoftmaxLse;
 };
 
-// What is known of a call while it is being lowered.
-struct Call {
-  const Arguments& arguments;
+constexpr SparseTable kSparse{.query = kQuery,
+                              .key = kKey,
+                              .value = kValue,
+                              .indices = kIndices,
+                              .query_lengths = kQueryLengths,
+                              .key_lengths = kKeyLengths,
+                              .query_rope = kQueryRope,
+                              .key_rope = kKeyRope};
+
+struct Call : SparseCall {
   const Args& args;
-  Layout layout = kBsnd;      // of queries
-  Layout key_layout = kBsnd;  // of keys; of pages, [page, row, head, channel]
-  bool paged = false;
-  bool merged = false;  // value is key
-  bool rope = false;
-  int64_t columns = 0;  // most keys of a sequence; packed, of all
-
-  const Tensor& operator[](int row) const { return *arguments.given(row); }
-  bool has(int row) const { return arguments.has(row); }
-  std::string_view name(int row) const { return arguments.name(row); }
-  bool packed() const { return layout.rank == 3; }
-  bool packed_keys() const { return key_layout.rank == 3; }
-
-  int64_t query_dim(size_t axis_from_the_end) const {
-    const Tensor& query = (*this)[kQuery];
-    return query.dims[query.rank - axis_from_the_end];
-  }
-  int64_t rows() const { return query_dim(3); }
-  int64_t heads() const { return query_dim(2); }
-  int64_t sequences() const {
-    return packed() ? (*this)[kQueryLengths].elements()
-                    : (*this)[kQuery].dims[0];
-  }
 };
 
 Status ReadLayouts(Call& call) {
@@ -143,30 +125,21 @@ Status CheckScalars(const Args& args) {
   return Invalid("attentionMode: {}, expected 2", args.attentionMode);
 }
 
-// A rope, absent as shape [0]; one of no rows has query's rank.
-bool GivenRope(const Call& call, int row) {
-  if (call.has(row)) return true;
-  if (call.arguments.given(row) == nullptr) return false;
-  const Tensor& tensor = call[row];
-  return tensor.rank > 1 && tensor.rank == call[kQuery].rank &&
-         tensor.dims[tensor.rank - 1] > 0;
-}
-
 Status Missing(const Call& call, int row, std::string_view when) {
   return NullArgument("The {} cannot be nullptr {}.", call.name(row), when);
 }
 
 // What must be there because of something else, or must not.
 Status CheckCompanions(Call& call) {
-  call.merged = call.arguments.given(kValue) == nullptr;
-  const bool rope = GivenRope(call, kQueryRope);
-  call.rope = rope && GivenRope(call, kKeyRope);
-  if (rope != GivenRope(call, kKeyRope)) {
+  call.merged = !call.given(kValue);
+  const bool rope = HasRope(call, kQueryRope);
+  call.rope = rope && HasRope(call, kKeyRope);
+  if (rope != HasRope(call, kKeyRope)) {
     return Missing(call, rope ? kKeyRope : kQueryRope,
                    "when the other rope is given");
   }
   const auto lengths_there = [&](int row) {
-    return call.arguments.given(row) != nullptr && call[row].rank > 0;
+    return call.given(row) && call[row].rank > 0;
   };
   if (call.packed() && !lengths_there(kQueryLengths)) {
     return Missing(call, kQueryLengths, "in layout TND");
@@ -183,7 +156,7 @@ Status CheckCompanions(Call& call) {
   }
   if (!call.args.returnSoftmaxLse) return {};
   for (const int row : {kSoftmaxMax, kSoftmaxSum}) {
-    if (call.arguments.given(row) == nullptr) {
+    if (!call.given(row)) {
       return Missing(call, row, "when returnSoftmaxLse is true");
     }
   }
@@ -191,66 +164,14 @@ Status CheckCompanions(Call& call) {
   return Invalid("returnSoftmaxLse: true, but keys are in pages");
 }
 
-Status CheckOneType(const Call& call) {
-  const aclDataType type = call[kQuery].acl_dtype;
-  for (const int row : {kKey, kValue, kQueryRope, kKeyRope, kOut}) {
-    const Tensor* tensor = call.arguments.at(row);
-    if (tensor == nullptr || tensor->acl_dtype == type) continue;
-    return Invalid("{}: data type {} does not match query's {}", call.name(row),
-                   acl::TypeText(tensor->acl_dtype), acl::TypeText(type));
-  }
-  return {};
-}
-
 Status CheckShapes(const Call& call) {
-  FLASHACL_RETURN_IF_ERROR(CheckRank("query", call[kQuery], call.layout, 1));
-  FLASHACL_RETURN_IF_ERROR(CheckRank("key", call[kKey], call.key_layout, 1));
-  const Tensor& key = call[kKey];
-  const int64_t dim = key.dims[key.rank - 1];
-  if (key.dims[key.rank - 2] != 1) {
-    return Invalid("key: {} heads, expected 1: all query heads share one",
-                   key.dims[key.rank - 2]);
-  }
-  if (dim != call.query_dim(1)) {
-    return Invalid("key: head dim {} does not match query head dim {}", dim,
-                   call.query_dim(1));
-  }
-  if (!call.packed() && !call.paged && key.dims[0] != call[kQuery].dims[0]) {
-    return Invalid("key: batch size {} does not match query's {}", key.dims[0],
-                   call[kQuery].dims[0]);
-  }
-  int64_t v_dim = dim;
-  if (!call.merged) {
-    const Tensor& value = call[kValue];
-    if (value.rank == key.rank) v_dim = value.dims[key.rank - 1];
-    FLASHACL_RETURN_IF_ERROR(CheckLike(call.arguments, kValue, kKey, v_dim));
-  }
-  FLASHACL_RETURN_IF_ERROR(CheckLike(call.arguments, kOut, kQuery, v_dim));
-  if (!call.rope) return {};
-  const Tensor& rope = call[kQueryRope];
-  const int64_t rope_dim =
-      rope.rank == call[kQuery].rank ? rope.dims[rope.rank - 1] : -1;
-  FLASHACL_RETURN_IF_ERROR(
-      CheckLike(call.arguments, kQueryRope, kQuery, rope_dim));
-  return CheckLike(call.arguments, kKeyRope, kKey, rope_dim);
-}
-
-// Lists, lengths, sinks and statistics.
-Status CheckTheRest(const Call& call) {
-  FLASHACL_RETURN_IF_ERROR(CheckIndices(call.arguments, kIndices, kQuery));
-  const int64_t sequences = call.sequences();
-  for (const int row : {kQueryLengths, kKeyLengths}) {
-    const bool needed =
-        row == kQueryLengths ? call.packed() : call.packed_keys() || call.paged;
-    if (!needed && !call.has(row)) continue;
-    FLASHACL_RETURN_IF_ERROR(CheckOneEach(call.arguments, row, sequences));
-  }
-  const bool none = call.packed() && sequences == 0 && !call[kQuery].empty();
-  if (none || sequences > kMaxPlanned) {
-    return Invalid("{}: {} sequences, expected 1 to 2^20",
-                   call.name(call.packed() ? kQueryLengths : kQuery),
-                   sequences);
-  }
+  FLASHACL_RETURN_IF_ERROR(CheckKey(call));
+  const Result<int64_t> v_dim = ReadValueDim(call);
+  if (!v_dim.ok()) return v_dim.status();
+  FLASHACL_RETURN_IF_ERROR(CheckLike(call, kOut, kQuery, *v_dim));
+  FLASHACL_RETURN_IF_ERROR(CheckRope(call));
+  FLASHACL_RETURN_IF_ERROR(CheckIndices(call));
+  FLASHACL_RETURN_IF_ERROR(CheckLengths(call));
   if (call.has(kSinks)) {
     const Tensor& sinks = call[kSinks];
     if (sinks.rank != 1 || sinks.dims[0] != call.heads()) {
@@ -259,15 +180,13 @@ Status CheckTheRest(const Call& call) {
     }
   }
   if (!call.args.returnSoftmaxLse) return {};
-  FLASHACL_RETURN_IF_ERROR(
-      CheckStatistics(call.arguments, kSoftmaxMax, kQuery));
-  return CheckStatistics(call.arguments, kSoftmaxSum, kQuery);
+  FLASHACL_RETURN_IF_ERROR(CheckStatistics(call, kSoftmaxMax));
+  return CheckStatistics(call, kSoftmaxSum);
 }
 
 // How many keys a sequence may have.
 Status ReadColumns(Call& call) {
-  const Tensor& key = call[kKey];
-  const int64_t rows = key.dims[key.rank - 3];
+  const int64_t rows = call.key_rows();
   call.columns = rows;
   if (!call.paged) return {};
   const Tensor& table = call[kBlockTable];
@@ -276,7 +195,8 @@ Status ReadColumns(Call& call) {
                    ShapeText(table), call.sequences());
   }
   if (rows < 1) {
-    return Invalid("key: shape {} has blocks of no rows", ShapeText(key));
+    return Invalid("key: shape {} has blocks of no rows",
+                   ShapeText(call.key()));
   }
   if (!__builtin_mul_overflow(table.dims[1], rows, &call.columns)) return {};
   return Invalid("blockTableOptional: shape {} lists too many blocks",
@@ -288,127 +208,70 @@ Status CheckHardwareLimits(const Call& call) {
   if (!acl::TheEnvironment().strict) return {};
   const int64_t heads = call.heads();
   const int64_t block = call.args.sparseBlockSize;
-  const Tensor& key = call[kKey];
-  const int64_t page = call.paged ? key.dims[1] : 16 * block;
-  const Tensor* const rope = call.arguments.at(kQueryRope);
-  const int64_t rope_dim = rope == nullptr ? 64 : rope->dims[rope->rank - 1];
+  const int64_t page = call.paged ? call.key_rows() : 16 * block;
+  const int64_t rope_dim = call.has(kQueryRope) ? call.rope_dim() : 64;
   const bool pages = page % 16 == 0 && page % block == 0;
-  const struct {
-    bool fits;
-    std::string_view name;
-    int64_t given;
-    std::string_view unit, takes;
-  } limits[] = {
+  return CheckLimits(std::to_array<SparseLimit>({
       {IsPowerOfTwo(heads) && heads <= 128, "query", heads, "heads",
        "powers of two up to 128"},
-      {call.query_dim(1) == 512, "query", call.query_dim(1), "channels", "512"},
+      {call.dim() == 512, "query", call.dim(), "channels", "512"},
       {rope_dim == 64, "queryRopeOptional", rope_dim, "channels", "64"},
       {IsPowerOfTwo(block) && block <= 128, "sparseBlockSize", block, "rows",
        "powers of two up to 128"},
       {!call.paged || (pages && page <= 1024), "key", page, "rows of a block",
        "multiples of 16 and of sparseBlockSize up to 1024"},
-  };
-  for (const auto& limit : limits) {
-    if (limit.fits) continue;
-    return Invalid("{}: {} {}, the NPU takes {}", limit.name, limit.given,
-                   limit.unit, limit.takes);
-  }
-  return {};
+  }));
 }
 
-void Bind(const Call& call, Lowered& lowered, int row, Slot slot) {
-  lowered.uses.push_back({row, 0, slot, false, call[row].offset_bytes()});
-}
-
-void PlaceQueryLike(const Call& call, Lowered& lowered, int row, Slot slot) {
-  lowered.problem[slot] =
-      Canonical(call[row], call.layout, 1, call.sequences());
-  Bind(call, lowered, row, slot);
-}
-
-void PlaceKeyLike(const Call& call, Lowered& lowered, int row, Slot slot) {
-  lowered.problem[slot] =
-      Canonical(call[row], call.key_layout, 1, call.sequences());
-  Bind(call, lowered, row, slot);
-}
-
-void PlaceLengths(const Call& call, Lowered& lowered) {
-  using Device = Lengths::Device;
-  AttentionProblem& problem = lowered.problem;
-  Lengths& lengths = problem.lengths;
-  lengths.sequences.assign(static_cast<size_t>(call.sequences()),
-                           {{0, call.rows()}, {0, call.columns}});
-  const auto place = [&](int row, Slot slot, bool packed) {
-    if (!call.has(row)) return Device::kNone;
-    problem[slot] =
-        Strided(call[row], {0, kOne, kOne, kOne}, {call.sequences(), 1, 1, 1});
-    Bind(call, lowered, row, slot);
-    return packed ? Device::kEnds : Device::kCounts;
-  };
-  lengths.queries = place(kQueryLengths, Slot::kQueryLengths, call.packed());
-  lengths.keys = place(kKeyLengths, Slot::kKeyLengths, call.packed_keys());
-}
-
-void PlaceKeys(const Call& call, Lowered& lowered) {
+void PlacePages(const Call& call, Lowered& lowered) {
   KvSource& kv = lowered.problem.kv;
-  kv.selection = KvSource::Selection::kTopK;
-  // A block of more rows than there are is all of them.
-  kv.gather_rows =
-      std::min(call.args.sparseBlockSize, std::max<int64_t>(1, call.columns));
-  kv.value_is_key = call.merged;
-  PlaceKeyLike(call, lowered, kKey, Slot::kKey);
-  if (!call.merged) PlaceKeyLike(call, lowered, kValue, Slot::kValue);
-  if (call.rope) PlaceKeyLike(call, lowered, kKeyRope, Slot::kKeyRope);
-  if (!call.paged) return;
   kv.rows = KvSource::Rows::kPaged;
-  kv.page_rows = call[kKey].dims[1];
-  lowered.problem[Slot::kBlockTable] =
-      Strided(call[kBlockTable], {0, 1, kOne, kOne}, {});
-  Bind(call, lowered, kBlockTable, Slot::kBlockTable);
+  kv.page_rows = call.key_rows();
+  PlaceAs(call, {kBlockTable, Slot::kBlockTable},
+          Strided(call[kBlockTable], {0, 1, kOne, kOne}, {}), lowered);
 }
 
 Lowered LowerChecked(const Call& call) {
   Lowered lowered;
   AttentionProblem& problem = lowered.problem;
-  problem.heads = call.heads();
-  problem.kv_heads = 1;
-  problem.qk_dim = call.query_dim(1);
-  problem.rope_dim =
-      call.rope ? call[kQueryRope].dims[call[kQueryRope].rank - 1] : 0;
-  problem.v_dim = call[kOut].dims[call[kOut].rank - 1];
+  PlaceProblem(call, lowered);
+  problem.v_dim = call.ChannelsOf(kOut);
   problem.score.scale = static_cast<float>(call.args.scaleValue);
   if (call.args.sparseMode == 3) problem.mask.rules = {Causal()};
-  PlaceLengths(call, lowered);
-  PlaceKeys(call, lowered);
-  PlaceQueryLike(call, lowered, kQuery, Slot::kQuery);
-  PlaceQueryLike(call, lowered, kIndices, Slot::kTopK);
-  PlaceQueryLike(call, lowered, kOut, Slot::kOut);
-  if (call.rope) PlaceQueryLike(call, lowered, kQueryRope, Slot::kQueryRope);
+  PlaceLikeKey(call, {kKey, Slot::kKey}, lowered);
+  if (!call.merged) PlaceLikeKey(call, {kValue, Slot::kValue}, lowered);
+  if (call.rope) PlaceLikeKey(call, {kKeyRope, Slot::kKeyRope}, lowered);
+  if (call.paged) PlacePages(call, lowered);
+  PlaceLikeQuery(call, {kQuery, Slot::kQuery}, lowered);
+  PlaceLikeQuery(call, {kIndices, Slot::kTopK}, lowered);
+  PlaceLikeQuery(call, {kOut, Slot::kOut}, lowered);
+  if (call.rope) PlaceLikeQuery(call, {kQueryRope, Slot::kQueryRope}, lowered);
   if (call.has(kSinks)) {
-    problem[Slot::kSink] =
-        Strided(call[kSinks], {0, kOne, kOne, kOne}, {problem.heads, 1, 1, 1});
-    Bind(call, lowered, kSinks, Slot::kSink);
+    PlaceAs(
+        call, {kSinks, Slot::kSink},
+        Strided(call[kSinks], {0, kOne, kOne, kOne}, {call.heads(), 1, 1, 1}),
+        lowered);
   }
   lowered.nothing = call[kOut].empty();
   if (!call.args.returnSoftmaxLse) return lowered;
-  for (const auto& [row, slot] : {std::pair{kSoftmaxMax, Slot::kRowMax},
-                                  std::pair{kSoftmaxSum, Slot::kRowSum}}) {
-    problem[slot] = StatisticsSpec(call[row], call.sequences());
-    Bind(call, lowered, row, slot);
-    lowered.nothing &= call[row].empty();
+  for (const Place place :
+       {Place{kSoftmaxMax, Slot::kRowMax}, Place{kSoftmaxSum, Slot::kRowSum}}) {
+    PlaceStatistics(call, place, lowered);
+    lowered.nothing &= call[place.row].empty();
   }
   return lowered;
 }
 
 Result<Lowered> Lower(const Arguments& arguments, const Args& args) {
-  Call call{arguments, args};
+  Call call{
+      {.arguments = arguments, .table = kSparse, .block = args.sparseBlockSize},
+      args};
   FLASHACL_RETURN_IF_ERROR(arguments.CheckTypes());
   FLASHACL_RETURN_IF_ERROR(ReadLayouts(call));
   FLASHACL_RETURN_IF_ERROR(CheckScalars(args));
   FLASHACL_RETURN_IF_ERROR(CheckCompanions(call));
   FLASHACL_RETURN_IF_ERROR(CheckOneType(call));
   FLASHACL_RETURN_IF_ERROR(CheckShapes(call));
-  FLASHACL_RETURN_IF_ERROR(CheckTheRest(call));
   FLASHACL_RETURN_IF_ERROR(ReadColumns(call));
   FLASHACL_RETURN_IF_ERROR(CheckHardwareLimits(call));
   return LowerChecked(call);

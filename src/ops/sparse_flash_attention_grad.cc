@@ -6,7 +6,6 @@
 #include <array>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "acl/environment.h"
 #include "aclnnop/aclnn_sparse_flash_attention_grad.h"
@@ -78,27 +77,24 @@ struct Args {
   int64_t sparseMode;
 };
 
-// What is known of a call while it is being lowered.
-struct Call {
-  const Arguments& arguments;
-  const Args& args;
-  Layout layout = kBsnd;
-  bool merged = false;  // value is key
-  bool rope = false;
+constexpr SparseTable kSparse{.query = kQuery,
+                              .key = kKey,
+                              .value = kValue,
+                              .indices = kIndices,
+                              .query_lengths = kQueryLengths,
+                              .key_lengths = kKeyLengths,
+                              .query_rope = kQueryRope,
+                              .key_rope = kKeyRope};
 
-  const Tensor& operator[](int row) const { return *arguments.given(row); }
-  bool packed() const { return layout.rank == 3; }
-  // Axes of the caller's tensors.
-  size_t row_axis() const { return packed() ? 0 : 1; }
-  size_t head_axis() const { return row_axis() + 1; }
-  size_t channel_axis() const { return row_axis() + 2; }
+struct Call : SparseCall {
+  const Args& args;
 };
 
 Status CheckValues(Call& call) {
   const Args& args = call.args;
   const std::string layout = acl::ReadText(args.layoutOptional);
   if (layout == "TND") {
-    call.layout = kTnd;
+    call.layout = call.key_layout = kTnd;
   } else if (args.layoutOptional != nullptr && layout != "BSND") {
     return Invalid("layoutOptional: \"{}\", expected BSND or TND", layout);
   }
@@ -114,8 +110,8 @@ Status CheckValues(Call& call) {
 
 // Value and its gradient come together or not at all.
 Status CheckValuePair(Call& call) {
-  const bool value = call.arguments.given(kValue) != nullptr;
-  if (value != (call.arguments.given(kGradValue) != nullptr)) {
+  const bool value = call.given(kValue);
+  if (value != call.given(kGradValue)) {
     return NullArgument("The {} cannot be nullptr when the {} is given.",
                         value ? "dValueOut" : "value",
                         value ? "value" : "dValueOut");
@@ -124,30 +120,20 @@ Status CheckValuePair(Call& call) {
   return {};
 }
 
-// A rope or its gradient. Callers without rope pass shape [0]; rope of no rows
-// has query's rank.
-bool GivenRope(const Call& call, int row) {
-  if (call.arguments.has(row)) return true;
-  if (call.arguments.given(row) == nullptr) return false;
-  const Tensor& tensor = call[row];
-  return tensor.rank > 1 && tensor.rank == call[kQuery].rank &&
-         tensor.dims[tensor.rank - 1] > 0;
-}
-
 // What must be there because of something else. One rope alone counts as none,
 // as on the device.
 Status CheckCompanions(Call& call) {
   const Arguments& arguments = call.arguments;
-  call.rope = GivenRope(call, kQueryRope) && GivenRope(call, kKeyRope);
+  call.rope = HasRope(call, kQueryRope) && HasRope(call, kKeyRope);
   for (const int row : {kGradQueryRope, kGradKeyRope}) {
-    if (call.rope && !GivenRope(call, row)) {
+    if (call.rope && !HasRope(call, row)) {
       return NullArgument("The {} cannot be nullptr when rope is given.",
                           arguments.name(row));
     }
   }
   for (const int row : {kQueryLengths, kKeyLengths}) {
     if (!call.packed()) continue;
-    if (arguments.given(row) == nullptr || call[row].rank == 0) {
+    if (!call.given(row) || call[row].rank == 0) {
       return NullArgument("The {} cannot be nullptr in layout TND.",
                           arguments.name(row));
     }
@@ -155,179 +141,69 @@ Status CheckCompanions(Call& call) {
   return {};
 }
 
-Status CheckOneType(const Call& call) {
-  const aclDataType type = call[kQuery].acl_dtype;
-  for (int row = 0; row <= kGradKeyRope; ++row) {
-    if (kArguments[row].dtypes != acl::kHalves) continue;
-    const Tensor* tensor = call.arguments.at(row);
-    if (tensor != nullptr && tensor->acl_dtype != type) {
-      return Invalid("{}: data type {} does not match query's {}",
-                     kArguments[row].name, acl::TypeText(tensor->acl_dtype),
-                     acl::TypeText(type));
-    }
-  }
-  return {};
-}
-
 Status CheckShapes(const Call& call) {
-  for (const int row : {kQuery, kKey}) {
-    FLASHACL_RETURN_IF_ERROR(
-        CheckRank(kArguments[row].name, call[row], call.layout, 1));
-  }
-  const Tensor& query = call[kQuery];
-  const Tensor& key = call[kKey];
-  const size_t channel = call.channel_axis();
-  if (key.dims[call.head_axis()] != 1) {
-    return Invalid("key: {} heads, expected 1: all query heads share one",
-                   key.dims[call.head_axis()]);
-  }
-  if (query.dims[channel] != key.dims[channel]) {
-    return Invalid("key: head dim {} does not match query head dim {}",
-                   key.dims[channel], query.dims[channel]);
-  }
-  if (!call.packed() && query.dims[0] != key.dims[0]) {
-    return Invalid("key: batch size {} does not match query's {}", key.dims[0],
-                   query.dims[0]);
-  }
-  FLASHACL_RETURN_IF_ERROR(CheckLike(call.arguments, kGradQuery, kQuery));
-  FLASHACL_RETURN_IF_ERROR(CheckLike(call.arguments, kGradKey, kKey));
-  int64_t v_dim = key.dims[channel];
+  FLASHACL_RETURN_IF_ERROR(CheckKey(call));
+  FLASHACL_RETURN_IF_ERROR(CheckLike(call, kGradQuery, kQuery));
+  FLASHACL_RETURN_IF_ERROR(CheckLike(call, kGradKey, kKey));
+  const Result<int64_t> v_dim = ReadValueDim(call);
+  if (!v_dim.ok()) return v_dim.status();
   if (!call.merged) {
-    const Tensor& value = call[kValue];
-    if (value.rank == key.rank) v_dim = value.dims[channel];
-    FLASHACL_RETURN_IF_ERROR(CheckLike(call.arguments, kValue, kKey, v_dim));
-    FLASHACL_RETURN_IF_ERROR(CheckLike(call.arguments, kGradValue, kValue));
+    FLASHACL_RETURN_IF_ERROR(CheckLike(call, kGradValue, kValue));
   }
-  FLASHACL_RETURN_IF_ERROR(CheckLike(call.arguments, kGradOut, kQuery, v_dim));
-  return CheckLike(call.arguments, kOut, kGradOut);
-}
-
-Status CheckRope(const Call& call) {
-  if (!call.rope) return {};
-  const Tensor& rope = call[kQueryRope];
-  const bool axes = rope.rank == call[kQuery].rank;
-  const int64_t dim = axes ? rope.dims[call.channel_axis()] : -1;
-  FLASHACL_RETURN_IF_ERROR(CheckLike(call.arguments, kQueryRope, kQuery, dim));
-  FLASHACL_RETURN_IF_ERROR(CheckLike(call.arguments, kKeyRope, kKey, dim));
-  FLASHACL_RETURN_IF_ERROR(
-      CheckLike(call.arguments, kGradQueryRope, kQueryRope));
-  return CheckLike(call.arguments, kGradKeyRope, kKeyRope);
-}
-
-Status CheckLists(const Call& call) {
-  FLASHACL_RETURN_IF_ERROR(CheckIndices(call.arguments, kIndices, kQuery));
-  for (const int row : {kSoftmaxMax, kSoftmaxSum}) {
-    FLASHACL_RETURN_IF_ERROR(CheckStatistics(call.arguments, row, kQuery));
+  FLASHACL_RETURN_IF_ERROR(CheckLike(call, kGradOut, kQuery, *v_dim));
+  FLASHACL_RETURN_IF_ERROR(CheckLike(call, kOut, kGradOut));
+  FLASHACL_RETURN_IF_ERROR(CheckRope(call));
+  if (call.rope) {
+    FLASHACL_RETURN_IF_ERROR(CheckLike(call, kGradQueryRope, kQueryRope));
+    FLASHACL_RETURN_IF_ERROR(CheckLike(call, kGradKeyRope, kKeyRope));
   }
-  return {};
-}
-
-// At least one when packed: without queries there need not be any length.
-int64_t SequencesOf(const Call& call) {
-  if (!call.packed()) return call[kQuery].dims[0];
-  return std::max<int64_t>(1, call[kQueryLengths].elements());
-}
-
-Status CheckLengths(const Call& call) {
-  const int64_t sequences =
-      call.packed() ? call[kQueryLengths].elements() : call[kQuery].dims[0];
-  for (const int row : {kQueryLengths, kKeyLengths}) {
-    if (!call.packed() && !call.arguments.has(row)) continue;
-    FLASHACL_RETURN_IF_ERROR(CheckOneEach(call.arguments, row, sequences));
-  }
-  const bool none = call.packed() && sequences == 0 && !call[kQuery].empty();
-  if (!none && sequences <= kMaxPlanned) return {};
-  return Invalid("{}: {} sequences, expected 1 to 2^20",
-                 kArguments[call.packed() ? kQueryLengths : kQuery].name,
-                 sequences);
+  FLASHACL_RETURN_IF_ERROR(CheckIndices(call));
+  FLASHACL_RETURN_IF_ERROR(CheckStatistics(call, kSoftmaxMax));
+  FLASHACL_RETURN_IF_ERROR(CheckStatistics(call, kSoftmaxSum));
+  return CheckLengths(call);
 }
 
 // What the NPU refuses although it has a meaning. Strict mode only.
 Status CheckHardwareLimits(const Call& call) {
   if (!acl::TheEnvironment().strict) return {};
-  const int64_t sequences = SequencesOf(call);
-  const int64_t heads = call[kQuery].dims[call.head_axis()];
-  const int64_t dim = call[kQuery].dims[call.channel_axis()];
-  const int64_t rope =
-      call.rope ? call[kQueryRope].dims[call.channel_axis()] : 64;
-  const int64_t block = call.args.sparseBlockSize;
+  const int64_t sequences = call.sequences();
+  const int64_t rope = call.rope ? call.rope_dim() : 64;
   // Of one sequence; how many packed ones have is not known yet.
   const int64_t most =
-      call.packed() ? 0 : std::max(call[kQuery].dims[1], call[kKey].dims[1]);
+      call.packed() ? 0 : std::max(call.rows(), call.key_rows());
   constexpr std::array<int64_t, 5> kBlocks{1, 8, 16, 32, 64};
-  const struct {
-    bool fits;
-    std::string_view name;
-    int64_t given;
-    std::string_view unit, takes;
-  } limits[] = {
+  return CheckLimits(std::to_array<SparseLimit>({
       {sequences <= 256, "query", sequences, "sequences", "up to 256"},
       {most <= 128 * 1024, "query or key", most, "rows", "up to 131072"},
-      {IsPowerOfTwo(heads) && heads <= 128, "query", heads, "heads",
-       "powers of two up to 128"},
-      {dim == 512, "query", dim, "channels", "512"},
+      {IsPowerOfTwo(call.heads()) && call.heads() <= 128, "query", call.heads(),
+       "heads", "powers of two up to 128"},
+      {call.dim() == 512, "query", call.dim(), "channels", "512"},
       {rope == 64, "queryRopeOptional", rope, "channels", "64"},
-      {std::ranges::count(kBlocks, block) > 0, "sparseBlockSize", block, "rows",
-       "1, 8, 16, 32 or 64"},
-  };
-  for (const auto& limit : limits) {
-    if (limit.fits) continue;
-    return Invalid("{}: {} {}, the NPU takes {}", limit.name, limit.given,
-                   limit.unit, limit.takes);
-  }
-  return {};
-}
-
-// States that `slot` is the tensor of `row` in canonical order.
-void Place(const Call& call, Lowered& lowered, int row, Slot slot) {
-  lowered.problem[slot] =
-      Canonical(call[row], call.layout, 1, SequencesOf(call));
-  lowered.uses.push_back({row, 0, slot, false, call[row].offset_bytes()});
-}
-
-void PlaceStatistics(const Call& call, Lowered& lowered, int row, Slot slot) {
-  lowered.problem[slot] = StatisticsSpec(call[row], SequencesOf(call));
-  lowered.uses.push_back({row, 0, slot, false, call[row].offset_bytes()});
-}
-
-void PlaceLengths(const Call& call, Lowered& lowered) {
-  AttentionProblem& problem = lowered.problem;
-  const Range rows{0, call[kQuery].dims[call.row_axis()]};
-  const Range columns{0, call[kKey].dims[call.row_axis()]};
-  problem.lengths.sequences.assign(static_cast<size_t>(SequencesOf(call)),
-                                   {rows, columns});
-  for (const auto& [row, slot] : {std::pair{kQueryLengths, Slot::kQueryLengths},
-                                  std::pair{kKeyLengths, Slot::kKeyLengths}}) {
-    if (!call.arguments.has(row)) continue;
-    Lengths& lengths = problem.lengths;
-    (slot == Slot::kQueryLengths ? lengths.queries : lengths.keys) =
-        call.packed() ? Lengths::Device::kEnds : Lengths::Device::kCounts;
-    problem[slot] =
-        Strided(call[row], {0, kOne, kOne, kOne}, {SequencesOf(call), 1, 1, 1});
-    lowered.uses.push_back({row, 0, slot, false, call[row].offset_bytes()});
-  }
+      {std::ranges::count(kBlocks, call.block) > 0, "sparseBlockSize",
+       call.block, "rows", "1, 8, 16, 32 or 64"},
+  }));
 }
 
 void PlaceTensors(const Call& call, Lowered& lowered) {
-  Place(call, lowered, kQuery, Slot::kQuery);
-  Place(call, lowered, kKey, Slot::kKey);
-  Place(call, lowered, kIndices, Slot::kTopK);
-  Place(call, lowered, kGradOut, Slot::kGradOut);
-  Place(call, lowered, kOut, Slot::kOut);
-  Place(call, lowered, kGradQuery, Slot::kGradQuery);
-  Place(call, lowered, kGradKey, Slot::kGradKey);
+  PlaceLikeQuery(call, {kQuery, Slot::kQuery}, lowered);
+  PlaceLikeKey(call, {kKey, Slot::kKey}, lowered);
+  PlaceLikeQuery(call, {kIndices, Slot::kTopK}, lowered);
+  PlaceLikeQuery(call, {kGradOut, Slot::kGradOut}, lowered);
+  PlaceLikeQuery(call, {kOut, Slot::kOut}, lowered);
+  PlaceLikeQuery(call, {kGradQuery, Slot::kGradQuery}, lowered);
+  PlaceLikeKey(call, {kGradKey, Slot::kGradKey}, lowered);
   if (!call.merged) {
-    Place(call, lowered, kValue, Slot::kValue);
-    Place(call, lowered, kGradValue, Slot::kGradValue);
+    PlaceLikeKey(call, {kValue, Slot::kValue}, lowered);
+    PlaceLikeKey(call, {kGradValue, Slot::kGradValue}, lowered);
   }
   if (call.rope) {
-    Place(call, lowered, kQueryRope, Slot::kQueryRope);
-    Place(call, lowered, kKeyRope, Slot::kKeyRope);
-    Place(call, lowered, kGradQueryRope, Slot::kGradQueryRope);
-    Place(call, lowered, kGradKeyRope, Slot::kGradKeyRope);
+    PlaceLikeQuery(call, {kQueryRope, Slot::kQueryRope}, lowered);
+    PlaceLikeKey(call, {kKeyRope, Slot::kKeyRope}, lowered);
+    PlaceLikeQuery(call, {kGradQueryRope, Slot::kGradQueryRope}, lowered);
+    PlaceLikeKey(call, {kGradKeyRope, Slot::kGradKeyRope}, lowered);
   }
-  PlaceStatistics(call, lowered, kSoftmaxMax, Slot::kRowMax);
-  PlaceStatistics(call, lowered, kSoftmaxSum, Slot::kRowSum);
+  PlaceStatistics(call, {kSoftmaxMax, Slot::kRowMax}, lowered);
+  PlaceStatistics(call, {kSoftmaxSum, Slot::kRowSum}, lowered);
 }
 
 // A query without elements attends to nothing: what is left are the zeros of
@@ -352,44 +228,34 @@ void LowerNoQueries(AttentionProblem& problem) {
 Lowered LowerChecked(const Call& call) {
   Lowered lowered;
   AttentionProblem& problem = lowered.problem;
-  const size_t channel = call.channel_axis();
   problem.direction = Direction::kBackward;
-  problem.heads = call[kQuery].dims[call.head_axis()];
-  problem.kv_heads = 1;
-  problem.qk_dim = call[kQuery].dims[channel];
-  problem.rope_dim = call.rope ? call[kQueryRope].dims[channel] : 0;
-  problem.v_dim = call[kOut].dims[channel];
-  problem.kv.selection = KvSource::Selection::kTopK;
-  // A block of more rows than there are is all of them.
-  problem.kv.gather_rows =
-      std::min(call.args.sparseBlockSize,
-               std::max<int64_t>(1, call[kKey].dims[call.row_axis()]));
-  problem.kv.value_is_key = call.merged;
+  PlaceProblem(call, lowered);
+  problem.v_dim = call.ChannelsOf(kOut);
   problem.score.scale = static_cast<float>(call.args.scaleValue);
   if (call.args.sparseMode == 3) problem.mask.rules = {Causal()};
-  PlaceLengths(call, lowered);
   PlaceTensors(call, lowered);
   if (call[kQuery].empty()) LowerNoQueries(problem);
   lowered.nothing = true;
   for (const int row :
        {kGradQuery, kGradKey, kGradValue, kGradQueryRope, kGradKeyRope}) {
-    if (call.arguments.given(row) != nullptr)
-      lowered.nothing &= call[row].empty();
+    if (call.given(row)) lowered.nothing &= call[row].empty();
   }
   return lowered;
 }
 
 Result<Lowered> Lower(const Arguments& arguments, const Args& args) {
-  Call call{arguments, args};
+  Call call{{.arguments = arguments,
+             .table = kSparse,
+             .block = args.sparseBlockSize,
+             .min_sequences = 1},
+            args};
   FLASHACL_RETURN_IF_ERROR(CheckValuePair(call));
   FLASHACL_RETURN_IF_ERROR(arguments.CheckTypes());
   FLASHACL_RETURN_IF_ERROR(CheckValues(call));
   FLASHACL_RETURN_IF_ERROR(CheckCompanions(call));
   FLASHACL_RETURN_IF_ERROR(CheckOneType(call));
   FLASHACL_RETURN_IF_ERROR(CheckShapes(call));
-  FLASHACL_RETURN_IF_ERROR(CheckRope(call));
-  FLASHACL_RETURN_IF_ERROR(CheckLists(call));
-  FLASHACL_RETURN_IF_ERROR(CheckLengths(call));
+  call.columns = call.key_rows();
   FLASHACL_RETURN_IF_ERROR(CheckHardwareLimits(call));
   return LowerChecked(call);
 }

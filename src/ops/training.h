@@ -13,6 +13,7 @@
 #include "acl/executor.h"
 #include "aclnn/acl_meta.h"
 #include "ops/canonical.h"
+#include "ops/entry.h"
 #include "ops/training_lengths.h"
 #include "problem/band.h"
 
@@ -114,10 +115,6 @@ Training NumbersOf(const acl::Arguments& arguments, const TrainingTable& table,
 Status ReadArrays(const TrainingArgs& a, Training& training);
 
 // Binds the rows that were passed to the slots that the problem has.
-struct Place {
-  int row;
-  Slot slot;
-};
 void BindPlaces(const acl::Arguments& arguments, std::span<const Place> places,
                 acl::Lowered& lowered);
 
