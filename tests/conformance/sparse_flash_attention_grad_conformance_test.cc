@@ -11,9 +11,9 @@ namespace {
 TEST(SparseGradConformance, RandomCallsAnswerTheFormula) {
   for (uint64_t seed = 1; seed <= 500; ++seed) {
     Random random(seed);
-    const SparseCase c = RandomSparseCase(random);
+    const SparseCase c = RandomSparseBackwardCase(random);
     SCOPED_TRACE("seed " + std::to_string(seed) + ": " + ToString(c));
-    SparseCall(c, seed).ExpectAsDocumented();
+    SparseBackwardCall(c, seed).ExpectAsDocumented();
     if (::testing::Test::HasFailure()) return;
   }
 }
@@ -31,7 +31,7 @@ TEST(SparseGradConformance, LatentDims) {
                    .scale = 1.0 / 24};
       if (!packed) c.query_lengths = c.key_lengths = {};
       SCOPED_TRACE(ToString(c));
-      SparseCall(c).ExpectAsDocumented();
+      SparseBackwardCall(c).ExpectAsDocumented();
     }
   }
 }
@@ -39,7 +39,7 @@ TEST(SparseGradConformance, LatentDims) {
 // Scores that differ by hundreds leave one key with all the weight.
 TEST(SparseGradConformance, LargeScoresDoNotOverflow) {
   for (const aclDataType type : {ACL_FLOAT16, ACL_BF16}) {
-    SparseCall({.type = type, .dim = 64, .v_dim = 64, .scale = 10.0})
+    SparseBackwardCall({.type = type, .dim = 64, .v_dim = 64, .scale = 10.0})
         .ExpectAsDocumented();
   }
 }

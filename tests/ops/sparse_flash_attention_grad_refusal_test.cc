@@ -9,7 +9,7 @@
 namespace flashacl::testing {
 namespace {
 
-using C = SparseCall;
+using C = SparseBackwardCall;
 using Refusals = std::vector<Refusal<C>>;
 
 SparseCase Dense() {

@@ -28,7 +28,7 @@ TEST(SparseGrad, EveryLayoutTypeAndMode) {
           const SparseCase c{
               .type = type, .packed = packed, .mode = mode, .spread = spread};
           SCOPED_TRACE(ToString(c));
-          SparseCall(c).ExpectAsDocumented();
+          SparseBackwardCall(c).ExpectAsDocumented();
         }
       }
     }
@@ -38,11 +38,11 @@ TEST(SparseGrad, EveryLayoutTypeAndMode) {
 TEST(SparseGrad, EveryBlockSize) {
   for (const int64_t block : {1, 8, 16, 32, 64}) {
     for (const int64_t mode : {0, 3}) {
-      SparseCall call({.columns = 150,
-                       .top_k = 5,
-                       .block = block,
-                       .mode = mode,
-                       .key_lengths = {67, 150}});
+      SparseBackwardCall call({.columns = 150,
+                               .top_k = 5,
+                               .block = block,
+                               .mode = mode,
+                               .key_lengths = {67, 150}});
       call.ExpectAsDocumented();
     }
   }
@@ -52,13 +52,13 @@ TEST(SparseGrad, EveryBlockSize) {
 TEST(SparseGrad, AnyBlockSizeAndNumberOfHeads) {
   for (const int64_t block :
        {int64_t{3}, int64_t{100}, std::numeric_limits<int64_t>::max()}) {
-    SparseCall({.heads = 3, .block = block}).ExpectAsDocumented();
+    SparseBackwardCall({.heads = 3, .block = block}).ExpectAsDocumented();
   }
 }
 
 TEST(SparseGrad, EveryNumberOfHeads) {
   for (const int64_t heads : {1, 2, 4, 8, 16, 32, 64, 128}) {
-    SparseCall({.heads = heads}).ExpectAsDocumented();
+    SparseBackwardCall({.heads = heads}).ExpectAsDocumented();
   }
 }
 
@@ -74,13 +74,13 @@ TEST(SparseGrad, IndicesAndLengthsOfEitherType) {
                    .key_length_type = type(2)};
       if (!packed) c.key_lengths = {4, 8};
       SCOPED_TRACE(ToString(c));
-      SparseCall(c).ExpectAsDocumented();
+      SparseBackwardCall(c).ExpectAsDocumented();
     }
   }
 }
 
 TEST(SparseGrad, MinusOneEndsAList) {
-  SparseCall call(
+  SparseBackwardCall call(
       {.sequences = 1, .rows = 1, .query_lengths = {1}, .key_lengths = {9}});
   const double list[] = {5, 2, -1, 7};
   for (int64_t n = 0; n < 4; ++n) call.indices->SetNth(n, list[n]);
@@ -91,7 +91,7 @@ TEST(SparseGrad, MinusOneEndsAList) {
 }
 
 TEST(SparseGrad, EmptyListsGiveZeros) {
-  SparseCall call;
+  SparseBackwardCall call;
   call.indices->FillWith(-1);
   call.ExpectAsDocumented();
   for (const DeviceTensor* tensor :
@@ -103,7 +103,7 @@ TEST(SparseGrad, EmptyListsGiveZeros) {
 
 // Blocks beyond the keys are skipped, the last one is cut where they end.
 TEST(SparseGrad, BlocksOutsideAreSkipped) {
-  SparseCall call({.index_type = ACL_INT64});
+  SparseBackwardCall call({.index_type = ACL_INT64});
   const double far = 0x1p52;
   for (int64_t n = 0; n < call.indices->elements(); n += 2) {
     call.indices->SetNth(n, n % 4 == 0 ? far : 9);
@@ -113,14 +113,14 @@ TEST(SparseGrad, BlocksOutsideAreSkipped) {
 
 // The last row sees all keys, each row before it one less.
 TEST(SparseGrad, CausalFromTheBottomRight) {
-  SparseCall call({.sequences = 1,
-                   .rows = 3,
-                   .columns = 2,
-                   .top_k = 2,
-                   .mode = 3,
-                   .query_lengths = {3},
-                   .key_lengths = {2},
-                   .consistent = false});
+  SparseBackwardCall call({.sequences = 1,
+                           .rows = 3,
+                           .columns = 2,
+                           .top_k = 2,
+                           .mode = 3,
+                           .query_lengths = {3},
+                           .key_lengths = {2},
+                           .consistent = false});
   for (int64_t n = 0; n < 6; ++n) {
     call.indices->SetNth(n, static_cast<double>(n % 2));
   }
@@ -130,16 +130,16 @@ TEST(SparseGrad, CausalFromTheBottomRight) {
 }
 
 TEST(SparseGrad, LengthsOfPackedSequencesAreCumulative) {
-  SparseCall call({.sequences = 3,
-                   .rows = 8,
-                   .columns = 8,
-                   .query_lengths = {4, 4, 8},
-                   .key_lengths = {3, 4, 4}});
+  SparseBackwardCall call({.sequences = 3,
+                           .rows = 8,
+                           .columns = 8,
+                           .query_lengths = {4, 4, 8},
+                           .key_lengths = {3, 4, 4}});
   call.ExpectAsDocumented();
 }
 
 TEST(SparseGrad, RowsAfterTheLastSequenceAreZero) {
-  SparseCall call({.rows = 7, .columns = 12});
+  SparseBackwardCall call({.rows = 7, .columns = 12});
   call.ExpectAsDocumented();
   for (int64_t t = 5; t < 7; ++t) {
     EXPECT_EQ(call.grad_query->Get({t, 0, 0}), 0);
@@ -152,20 +152,20 @@ TEST(SparseGrad, RowsAfterTheLastSequenceAreZero) {
 
 TEST(SparseGrad, DenseLengthsAreCounts) {
   for (const int64_t mode : {0, 3}) {
-    SparseCall both({.packed = false,
-                     .mode = mode,
-                     .query_lengths = {0, 4},
-                     .key_lengths = {9, 2}});
+    SparseBackwardCall both({.packed = false,
+                             .mode = mode,
+                             .query_lengths = {0, 4},
+                             .key_lengths = {9, 2}});
     both.ExpectAsDocumented();
-    SparseCall keys({.packed = false,
-                     .mode = mode,
-                     .query_lengths = {},
-                     .key_lengths = {3, 0}});
+    SparseBackwardCall keys({.packed = false,
+                             .mode = mode,
+                             .query_lengths = {},
+                             .key_lengths = {3, 0}});
     keys.ExpectAsDocumented();
-    SparseCall none({.packed = false,
-                     .mode = mode,
-                     .query_lengths = {},
-                     .key_lengths = {}});
+    SparseBackwardCall none({.packed = false,
+                             .mode = mode,
+                             .query_lengths = {},
+                             .key_lengths = {}});
     none.ExpectAsDocumented();
   }
 }
@@ -173,7 +173,7 @@ TEST(SparseGrad, DenseLengthsAreCounts) {
 // Wrong lengths are clamped into the tensors.
 TEST(SparseGrad, WildLengthsStayInside) {
   for (const bool packed : {true, false}) {
-    SparseCall call({.packed = packed, .key_lengths = {4, 8}});
+    SparseBackwardCall call({.packed = packed, .key_lengths = {4, 8}});
     call.query_lengths->SetNth(0, 1e9);
     call.query_lengths->SetNth(1, -7);
     call.key_lengths->SetNth(0, -1e9);
@@ -183,13 +183,14 @@ TEST(SparseGrad, WildLengthsStayInside) {
 }
 
 TEST(SparseGrad, NoLayoutIsBsnd) {
-  SparseCall call({.packed = false, .query_lengths = {}, .key_lengths = {}});
+  SparseBackwardCall call(
+      {.packed = false, .query_lengths = {}, .key_lengths = {}});
   call.layout = nullptr;
   call.ExpectAsDocumented();
 }
 
 TEST(SparseGrad, TokensAndDeterminismChangeNothing) {
-  SparseCall call;
+  SparseBackwardCall call;
   call.ExpectAsDocumented();
   const std::vector<std::byte> before = call.grad_key->ElementBytes();
   call.pre_tokens = std::numeric_limits<int64_t>::max();
@@ -201,22 +202,22 @@ TEST(SparseGrad, TokensAndDeterminismChangeNothing) {
 
 TEST(SparseGrad, ScaleIsTakenAsGiven) {
   for (const double scale : {0.0, -0.5, 1.0, 0.088388}) {
-    SparseCall({.scale = scale}).ExpectAsDocumented();
+    SparseBackwardCall({.scale = scale}).ExpectAsDocumented();
   }
 }
 
 // Nothing is renormalised: row max and row sum are what the caller says.
 TEST(SparseGrad, StatisticsAreTakenAsGiven) {
-  SparseCall({.consistent = false}).ExpectAsDocumented();
-  SparseCall call({.consistent = false});
+  SparseBackwardCall({.consistent = false}).ExpectAsDocumented();
+  SparseBackwardCall call({.consistent = false});
   call.row_sum->FillWith(0);  // as of rows without keys
   call.ExpectAsDocumented();
   ExpectZeros(call.grad_value);
 }
 
 TEST(SparseGrad, ValueIsATensorOfItsOwn) {
-  SparseCall({.v_dim = 24}).ExpectAsDocumented();
-  SparseCall call;  // the same handle twice
+  SparseBackwardCall({.v_dim = 24}).ExpectAsDocumented();
+  SparseBackwardCall call;  // the same handle twice
   call.caller.Forget(call.value);
   call.value = call.key;
   call.ExpectAsDocumented();
@@ -226,14 +227,14 @@ TEST(SparseGrad, WithoutValueTheKeyTakesBothGradients) {
   for (const bool packed : {true, false}) {
     SparseCase c{.packed = packed, .merged = true};
     if (!packed) c.query_lengths = c.key_lengths = {};
-    SparseCall(c).ExpectAsDocumented();
+    SparseBackwardCall(c).ExpectAsDocumented();
   }
 }
 
 TEST(SparseGrad, WithoutRope) {
-  SparseCall({.rope_dim = 0}).ExpectAsDocumented();
+  SparseBackwardCall({.rope_dim = 0}).ExpectAsDocumented();
   // As torch_npu says it.
-  SparseCall call({.rope_dim = 0});
+  SparseBackwardCall call({.rope_dim = 0});
   call.query_rope = call.caller.Input({.dims = {0}});
   call.key_rope = call.caller.Input({.dims = {0}});
   call.grad_query_rope = call.caller.Output({.dims = {0}});
@@ -245,7 +246,7 @@ TEST(SparseGrad, WithoutRope) {
 
 TEST(SparseGrad, OneRopeAloneIsNone) {
   for (const bool query : {true, false}) {
-    SparseCall call;
+    SparseBackwardCall call;
     DeviceTensor*& gone = query ? call.key_rope : call.query_rope;
     call.caller.Forget(gone);
     gone = nullptr;
@@ -259,7 +260,7 @@ TEST(SparseGrad, OneRopeAloneIsNone) {
 
 // One tensor holds latent channels and rope side by side.
 TEST(SparseGrad, KeyAndRopeAsViewsOfOneTensor) {
-  SparseCall call;
+  SparseBackwardCall call;
   const auto view = [&](DeviceTensor*& tensor, int64_t offset) {
     Form form = tensor->form();
     form.strides = {form.dims[1] * 24, 24, 1};
@@ -281,26 +282,26 @@ TEST(SparseGrad, EmptyQuery) {
   for (const bool packed : {true, false}) {
     SparseCase c{.packed = packed, .rows = 0, .query_lengths = {0, 0}};
     if (!packed) c.key_lengths = {};
-    SparseCall rows(c);
+    SparseBackwardCall rows(c);
     rows.ExpectAsDocumented();
     ExpectZeros(rows.grad_key);
     ExpectZeros(rows.grad_key_rope);
   }
-  SparseCall heads({.heads = 0});
+  SparseBackwardCall heads({.heads = 0});
   heads.ExpectAsDocumented();
   ExpectZeros(heads.grad_value);
-  SparseCall channels({.dim = 0});
+  SparseBackwardCall channels({.dim = 0});
   channels.row_sum->FillWith(0);  // weights would be 0, too
   channels.ExpectAsDocumented();
-  SparseCall batch({.packed = false,
-                    .sequences = 0,
-                    .query_lengths = {},
-                    .key_lengths = {}});
+  SparseBackwardCall batch({.packed = false,
+                            .sequences = 0,
+                            .query_lengths = {},
+                            .key_lengths = {}});
   EXPECT_TRUE(batch.Run());
 }
 
 TEST(SparseGrad, NoPackedSequenceAtAll) {
-  SparseCall call({.rows = 0, .query_lengths = {0, 0}});
+  SparseBackwardCall call({.rows = 0, .query_lengths = {0, 0}});
   for (DeviceTensor** lengths : {&call.query_lengths, &call.key_lengths}) {
     call.caller.Forget(*lengths);
     *lengths = call.caller.Input({.type = ACL_INT32, .dims = {0}});
@@ -312,7 +313,7 @@ TEST(SparseGrad, NoPackedSequenceAtAll) {
 TEST(SparseGrad, EmptyKey) {
   for (const bool packed : {true, false}) {
     SparseCase c{.packed = packed, .columns = 0, .key_lengths = {0, 0}};
-    SparseCall call(c);
+    SparseBackwardCall call(c);
     call.ExpectAsDocumented();
     ExpectZeros(call.grad_query);
     ExpectZeros(call.grad_query_rope);
@@ -322,19 +323,19 @@ TEST(SparseGrad, EmptyKey) {
 // Every key is the same and the document's example says so: dP = delta, and
 // what is left of dV is less than half of the smallest number there is.
 TEST(SparseGrad, ExampleProgram) {
-  SparseCall call({.sequences = 1,
-                   .heads = 16,
-                   .rows = 1,
-                   .columns = 2048,
-                   .dim = 512,
-                   .v_dim = 512,
-                   .rope_dim = 64,
-                   .top_k = 2048,
-                   .scale = 0.088388,
-                   .query_length_type = ACL_INT64,
-                   .key_length_type = ACL_INT64,
-                   .query_lengths = {1},
-                   .key_lengths = {1}});
+  SparseBackwardCall call({.sequences = 1,
+                           .heads = 16,
+                           .rows = 1,
+                           .columns = 2048,
+                           .dim = 512,
+                           .v_dim = 512,
+                           .rope_dim = 64,
+                           .top_k = 2048,
+                           .scale = 0.088388,
+                           .query_length_type = ACL_INT64,
+                           .key_length_type = ACL_INT64,
+                           .query_lengths = {1},
+                           .key_lengths = {1}});
   call.key_lengths->SetNth(0, 2048);
   call.asked.key_lengths = {2048};
   for (DeviceTensor* tensor : {call.query, call.key, call.value, call.out,
@@ -356,17 +357,17 @@ TEST(SparseGrad, ExampleProgram) {
 
 // One query, one key: p = exp(s - max) / sum with s = scale * 2 * 3.
 TEST(SparseGrad, OneKeyByHand) {
-  SparseCall call({.sequences = 1,
-                   .heads = 1,
-                   .rows = 1,
-                   .columns = 1,
-                   .dim = 1,
-                   .v_dim = 1,
-                   .rope_dim = 0,
-                   .top_k = 1,
-                   .scale = 0.5,
-                   .query_lengths = {1},
-                   .key_lengths = {1}});
+  SparseBackwardCall call({.sequences = 1,
+                           .heads = 1,
+                           .rows = 1,
+                           .columns = 1,
+                           .dim = 1,
+                           .v_dim = 1,
+                           .rope_dim = 0,
+                           .top_k = 1,
+                           .scale = 0.5,
+                           .query_lengths = {1},
+                           .key_lengths = {1}});
   call.query->SetNth(0, 2);
   call.key->SetNth(0, 3);
   call.value->SetNth(0, 5);
@@ -384,7 +385,7 @@ TEST(SparseGrad, OneKeyByHand) {
 // A child, which SparseGrad.StrictModeKnowsTheHardware starts.
 TEST(SparseGradChild, DISABLED_Strict) {
   const auto refuse = [](const SparseCase& c, const char* words) {
-    SparseCall(c).ExpectFailure(161002, words);
+    SparseBackwardCall(c).ExpectFailure(161002, words);
   };
   const SparseCase good{.heads = 1, .dim = 512, .rope_dim = 64};
   SparseCase c = good;
@@ -416,7 +417,7 @@ TEST(SparseGrad, StrictModeKnowsTheHardware) {
 }
 
 // What synchronising says after the call has run.
-aclError RunAndSynchronise(SparseCall& call) {
+aclError RunAndSynchronise(SparseBackwardCall& call) {
   for (DeviceTensor* tensor :
        {call.query, call.key, call.value, call.indices, call.grad_out, call.out,
         call.row_max, call.row_sum, call.query_lengths, call.key_lengths,
@@ -438,7 +439,7 @@ TEST(SparseGradChild, DISABLED_StrictContents) {
   constexpr aclError kKernelFailed = 507015;
   const auto expect = [](std::vector<double> list, double key_end,
                          aclError status, const char* words) {
-    SparseCall call({.heads = 1, .dim = 512, .rope_dim = 64});
+    SparseBackwardCall call({.heads = 1, .dim = 512, .rope_dim = 64});
     for (int64_t n = 0; n < call.indices->elements(); ++n) {
       call.indices->SetNth(n, list[static_cast<size_t>(n % 4)]);
     }

@@ -5,12 +5,12 @@
 #include <cstdlib>
 
 #include "tests/testing/refusal.h"
-#include "tests/testing/sparse_forward_call.h"
+#include "tests/testing/sparse_call.h"
 
 namespace flashacl::testing {
 namespace {
 
-using Case = SparseForwardCase;
+using Case = SparseCase;
 using C = SparseForwardCall;
 using Refusals = std::vector<Refusal<C>>;
 
