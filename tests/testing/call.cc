@@ -91,6 +91,21 @@ Form Spread(Form form, std::initializer_list<size_t> order) {
   return form;
 }
 
+Form MaybeSpread(bool spread, aclDataType type, std::vector<int64_t> dims) {
+  Form form{.type = type, .dims = std::move(dims)};
+  if (!spread) return form;
+  switch (form.dims.size()) {
+    case 1:
+      return Spread(std::move(form), {0});
+    case 2:
+      return Spread(std::move(form), {1, 0});
+    case 3:
+      return Spread(std::move(form), {1, 0, 2});
+    default:
+      return Spread(std::move(form), {2, 0, 1, 3});
+  }
+}
+
 DeviceTensor::DeviceTensor(Form form) : form_(std::move(form)) {
   if (form_.strides.empty()) form_.strides = DenseStrides(form_.dims);
   element_bytes_ = BytesOf(form_.type);

@@ -35,6 +35,9 @@ struct Form {
 // longer than needed.
 Form Spread(Form form, std::initializer_list<size_t> order);
 
+// The same of rows of any rank, only if `spread`.
+Form MaybeSpread(bool spread, aclDataType type, std::vector<int64_t> dims);
+
 // Device memory and its image on the host. Numbers are put into the image and
 // read from it; Upload and Download carry it over. Bytes that are no element,
 // among them guards around the memory, are 0xFF: NaN, or an index of -1.

@@ -5,41 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "base/str.h"
+#include "tests/testing/inference_layout.h"
+#include "tests/testing/softmax.h"
 
 namespace flashacl::testing {
 namespace {
-
-// Rows of a layout: [B, S, H], [B, S, N, D] or [B, N, S, D].
-std::vector<int64_t> Dims(std::string_view layout, int64_t b, int64_t s,
-                          int64_t n, int64_t d) {
-  if (layout == "BSH") return {b, s, n * d};
-  if (layout == "BSND") return {b, s, n, d};
-  return {b, n, s, d};
-}
-
-double Element(const DeviceTensor* tensor, std::string_view layout, int64_t b,
-               int64_t s, int64_t n, int64_t d, int64_t dim) {
-  if (layout == "BSH") return tensor->Get({b, s, n * dim + d});
-  if (layout == "BSND") return tensor->Get({b, s, n, d});
-  return tensor->Get({b, n, s, d});
-}
-
-Form FormOf(const DecodeCase& c, aclDataType type, std::vector<int64_t> dims) {
-  Form form{.type = type, .dims = std::move(dims)};
-  if (!c.spread) return form;
-  switch (form.dims.size()) {
-    case 2:
-      return Spread(std::move(form), {1, 0});
-    case 3:
-      return Spread(std::move(form), {1, 0, 2});
-    default:
-      return Spread(std::move(form), {2, 0, 1, 3});
-  }
-}
 
 std::vector<int64_t> ScaleDims(Scales scales, int64_t n, int64_t d) {
   switch (scales) {
@@ -148,11 +120,11 @@ DecodeCall::DecodeCall(const DecodeCase& c, uint64_t seed)
     : OperatorFixture("aclnnIncreFlashAttention", c.version), asked(c) {
   Random random(seed);
   const std::vector<int64_t> rows =
-      Dims(c.layout, c.sequences, 1, c.heads, c.dim);
-  query = caller.Input(FormOf(c, c.type, rows));
+      DimsIn(c.layout, {c.sequences, 1, c.heads, c.dim});
+  query = caller.Input(MaybeSpread(c.spread, c.type, rows));
   query->Fill(random, -2, 2);
   const bool int8 = c.out_scales != Scales::kNone;
-  out = caller.Output(FormOf(c, int8 ? ACL_INT8 : c.type, rows));
+  out = caller.Output(MaybeSpread(c.spread, int8 ? ACL_INT8 : c.type, rows));
   MakeKeys(random);
   MakeGrids(random);
   MakeScales(random);
@@ -180,16 +152,16 @@ void DecodeCall::MakeKeys(Random& random) {
   const int64_t blocks = c.sequences * pages + 2;
   const auto make = [&](int64_t member) {
     std::vector<int64_t> dims =
-        Dims(c.layout, c.sequences, c.columns, c.kv_heads, c.dim);
+        DimsIn(c.layout, {c.sequences, c.columns, c.kv_heads, c.dim});
     if (c.keys == DecodeKeys::kList) {
-      dims = Dims(c.layout, 1, c.own_columns[static_cast<size_t>(member)],
-                  c.kv_heads, c.dim);
+      dims = DimsIn(c.layout, {1, c.own_columns[static_cast<size_t>(member)],
+                               c.kv_heads, c.dim});
     } else if (c.keys == DecodeKeys::kBlocksOfRows) {
       dims = {blocks, c.block_size, c.kv_heads * c.dim};
     } else if (c.keys == DecodeKeys::kBlocksOfHeads) {
       dims = {blocks, c.kv_heads, c.block_size, c.dim};
     }
-    DeviceTensor* tensor = caller.Input(FormOf(c, type, dims));
+    DeviceTensor* tensor = caller.Input(MaybeSpread(c.spread, type, dims));
     if (int8) {
       tensor->FillIntegers(random, -128, 127);
     } else {
@@ -203,7 +175,8 @@ void DecodeCall::MakeKeys(Random& random) {
     values.push_back(make(b));
   }
   if (!c.paged()) return;
-  block_table = caller.Input(FormOf(c, ACL_INT32, {c.sequences, pages}));
+  block_table =
+      caller.Input(MaybeSpread(c.spread, ACL_INT32, {c.sequences, pages}));
   for (int64_t b = 0; b < c.sequences; ++b) {
     const int64_t length =
         c.lengths[c.lengths.size() == 1 ? 0 : static_cast<size_t>(b)];
@@ -227,14 +200,14 @@ void DecodeCall::MakeGrids(Random& random) {
     std::vector<int64_t> dims(c.mask_rank, 1);
     dims.front() = c.sequences;
     dims.back() = columns;
-    mask = caller.Input(FormOf(c, c.mask_type, dims));
+    mask = caller.Input(MaybeSpread(c.spread, c.mask_type, dims));
     for (int64_t n = 0; n < mask->elements(); ++n) {
       mask->SetNth(n, random.OneIn(3) ? 1 : 0);
     }
   }
   if (c.pse_sequences > 0) {
-    pse =
-        caller.Input(FormOf(c, c.type, {c.pse_sequences, c.heads, 1, columns}));
+    pse = caller.Input(
+        MaybeSpread(c.spread, c.type, {c.pse_sequences, c.heads, 1, columns}));
     pse->Fill(random, -1, 1);
   }
 }
@@ -296,17 +269,17 @@ double DecodeCall::RowElement(const std::vector<DeviceTensor*>& from, int64_t b,
                               int64_t j, int64_t g, int64_t d) const {
   const DecodeCase& c = asked;
   if (c.keys == DecodeKeys::kList) {
-    return Element(from[static_cast<size_t>(b)], c.layout, 0, j, g, d, c.dim);
+    return Element(from[static_cast<size_t>(b)], c.layout, {0, j, g, d, c.dim});
   }
-  if (!c.paged()) return Element(from[0], c.layout, b, j, g, d, c.dim);
+  if (!c.paged()) return Element(from[0], c.layout, {b, j, g, d, c.dim});
   const auto block =
       static_cast<int64_t>(block_table->Get({b, j / c.block_size}));
   const bool rows = c.keys == DecodeKeys::kBlocksOfRows;
-  return Element(from[0], rows ? "BSH" : "BNSD", block, j % c.block_size, g, d,
-                 c.dim);
+  return Element(from[0], rows ? "BSH" : "BNSD",
+                 {block, j % c.block_size, g, d, c.dim});
 }
 
-// The output row of head h of sequence b; empty if it sees no key.
+// The output row of head h of sequence b.
 std::vector<double> DecodeCall::Attend(int64_t b, int64_t h) const {
   const DecodeCase& c = asked;
   const int64_t g = h / (c.heads / c.kv_heads);
@@ -317,7 +290,7 @@ std::vector<double> DecodeCall::Attend(int64_t b, int64_t h) const {
   if (padding != nullptr && !c.lengths.empty() &&
       c.keys == DecodeKeys::kSingle) {
     first = room - std::max<int64_t>(*c.padding, 0) - length;
-    if (first < 0) return {};
+    if (first < 0) return std::vector<double>(static_cast<size_t>(c.dim));
   }
   // scale * (x + offset); `index` 0 is the keys', 1 the values'.
   const auto decoded = [&](const std::vector<DeviceTensor*>& from,
@@ -333,38 +306,23 @@ std::vector<double> DecodeCall::Attend(int64_t b, int64_t h) const {
     return x * Factor(antiquant_scale, c.key_scales, channel, start);
   };
   std::vector<double> scores;
-  std::vector<int64_t> seen;
-  double max = -std::numeric_limits<double>::infinity();
   for (int64_t j = first; j < first + length; ++j) {
-    if (mask != nullptr) {
-      const int64_t width = mask->form().dims.back();
-      if (mask->Nth(b * width + j) != 0) continue;
-    }
     double dot = 0;
     for (int64_t d = 0; d < c.dim; ++d) {
-      dot +=
-          Element(query, c.layout, b, 0, h, d, c.dim) * decoded(keys, 0, j, d);
+      dot += Element(query, c.layout, {b, 0, h, d, c.dim}) *
+             decoded(keys, 0, j, d);
     }
     double score = dot * static_cast<float>(c.scale);
     if (pse != nullptr && c.version >= 3) {
       score += pse->Get({c.pse_sequences == 1 ? 0 : b, h, 0, j});
     }
-    seen.push_back(j);
-    scores.push_back(score);
-    max = std::max(max, score);
+    const bool hidden =
+        mask != nullptr && mask->Nth(b * mask->form().dims.back() + j) != 0;
+    scores.push_back(hidden ? Softmax::kUnseen : score);
   }
-  if (seen.empty()) return {};
-  double sum = 0;
-  std::vector<double> row(static_cast<size_t>(c.dim), 0.0);
-  for (size_t n = 0; n < seen.size(); ++n) {
-    const double weight = std::exp(scores[n] - max);
-    sum += weight;
-    for (int64_t d = 0; d < c.dim; ++d) {
-      row[static_cast<size_t>(d)] += weight * decoded(values, 1, seen[n], d);
-    }
-  }
-  for (double& x : row) x /= sum;
-  return row;
+  return Softmax(scores).Of(c.dim, [&](int64_t j, int64_t d) {
+    return decoded(values, 1, first + j, d);
+  });
 }
 
 std::vector<double> DecodeCall::Expected() const {
@@ -373,7 +331,6 @@ std::vector<double> DecodeCall::Expected() const {
   for (int64_t b = 0; b < c.sequences; ++b) {
     for (int64_t h = 0; h < c.heads; ++h) {
       std::vector<double> row = Attend(b, h);
-      row.resize(static_cast<size_t>(c.dim), 0.0);
       for (int64_t d = 0; d < c.dim; ++d) {
         const int64_t channel = h * c.dim + d;
         double& x = row[static_cast<size_t>(d)];

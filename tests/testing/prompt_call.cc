@@ -7,24 +7,12 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <limits>
+
+#include "tests/testing/inference_layout.h"
+#include "tests/testing/softmax.h"
 
 namespace flashacl::testing {
 namespace {
-
-struct Rows {
-  int64_t sequences, rows, heads, dim;
-};
-
-std::vector<int64_t> Dims(std::string_view layout, const Rows& r) {
-  if (layout == "BSH") return {r.sequences, r.rows, r.heads * r.dim};
-  if (layout == "BSND") return {r.sequences, r.rows, r.heads, r.dim};
-  if (layout == "NSD") return {r.heads, r.rows, r.dim};
-  if (layout == "SH") return {r.rows, r.heads * r.dim};
-  if (layout == "TND") return {r.rows, r.heads, r.dim};
-  if (layout == "NTD") return {r.heads, r.rows, r.dim};
-  return {r.sequences, r.heads, r.rows, r.dim};
-}
 
 std::string_view InLayout(std::string_view layout) {
   return layout == "BNSD_BSND" ? "BNSD" : layout;
@@ -32,28 +20,6 @@ std::string_view InLayout(std::string_view layout) {
 
 std::string_view OutLayout(std::string_view layout) {
   return layout == "BNSD_BSND" ? "BSND" : layout;
-}
-
-// Row s of sequence b; in packed layouts, of all rows.
-struct At {
-  int64_t b, s, n, d, dim;
-};
-
-int64_t NumberOf(std::string_view layout, const std::vector<int64_t>& dims,
-                 const At& at) {
-  if (dims.size() == 1) return 0;  // one element is all there is
-  if (layout == "BSH") {
-    return (at.b * dims[1] + at.s) * dims[2] + at.n * at.dim + at.d;
-  }
-  if (layout == "BSND") {
-    return ((at.b * dims[1] + at.s) * dims[2] + at.n) * dims[3] + at.d;
-  }
-  if (layout == "NSD" || layout == "NTD") {
-    return (at.n * dims[1] + at.s) * dims[2] + at.d;
-  }
-  if (layout == "TND") return (at.s * dims[1] + at.n) * dims[2] + at.d;
-  if (layout == "SH") return at.s * dims[1] + at.n * at.dim + at.d;
-  return ((at.b * dims[1] + at.n) * dims[2] + at.s) * dims[3] + at.d;
 }
 
 int64_t MostOf(const PromptCase& c, const std::vector<int64_t>& lengths,
@@ -86,19 +52,6 @@ std::vector<int64_t> MaskDims(const PromptCase& c) {
   }
 }
 
-Form FormOf(const PromptCase& c, aclDataType type, std::vector<int64_t> dims) {
-  Form form{.type = type, .dims = std::move(dims)};
-  if (!c.spread) return form;
-  switch (form.dims.size()) {
-    case 2:
-      return Spread(std::move(form), {1, 0});
-    case 3:
-      return Spread(std::move(form), {1, 0, 2});
-    default:
-      return Spread(std::move(form), {2, 0, 1, 3});
-  }
-}
-
 }  // namespace
 
 std::vector<int64_t> LengthsOf(const std::vector<int64_t>& ends) {
@@ -113,9 +66,9 @@ PromptCall::PromptCall(const PromptCase& c, uint64_t seed)
     : OperatorFixture("aclnnPromptFlashAttention", c.version), asked(c) {
   Random random(seed);
   const std::string_view in = InLayout(c.layout);
-  const auto input = [&](const Rows& rows) {
-    DeviceTensor* tensor =
-        caller.Input(FormOf(c, c.int8 ? ACL_INT8 : c.type, Dims(in, rows)));
+  const auto input = [&](const RowDims& rows) {
+    DeviceTensor* tensor = caller.Input(
+        MaybeSpread(c.spread, c.int8 ? ACL_INT8 : c.type, DimsIn(in, rows)));
     if (c.int8) {
       tensor->FillIntegers(random, -128, 127);
     } else {
@@ -126,23 +79,23 @@ PromptCall::PromptCall(const PromptCase& c, uint64_t seed)
   query = input({c.sequences, c.rows, c.heads, c.dim});
   key = input({c.sequences, c.columns, c.kv_heads, c.dim});
   value = input({c.sequences, c.columns, c.kv_heads, c.v_dim});
-  out = caller.Output(FormOf(
-      c, c.out_scales > 0 ? ACL_INT8 : c.type,
-      Dims(OutLayout(c.layout), {c.sequences, c.rows, c.heads, c.v_dim})));
+  out = caller.Output(MaybeSpread(
+      c.spread, c.out_scales > 0 ? ACL_INT8 : c.type,
+      DimsIn(OutLayout(c.layout), {c.sequences, c.rows, c.heads, c.v_dim})));
   if (c.mask == PromptMask::kSquare) {
     // Nobody reads it, so one element will do.
     mask = caller.Input(
         {.type = c.mask_type, .dims = {2048, 2048}, .strides = {0, 0}});
   } else if (c.mask != PromptMask::kNone) {
-    mask = caller.Input(FormOf(c, c.mask_type, MaskDims(c)));
+    mask = caller.Input(MaybeSpread(c.spread, c.mask_type, MaskDims(c)));
     for (int64_t n = 0; n < mask->elements(); ++n) {
       mask->SetNth(n, random.OneIn(3) ? 1 : 0);
     }
   }
   if (c.pse_sequences > 0) {
-    pse = caller.Input(FormOf(c, c.type,
-                              {c.pse_sequences, c.heads, RowsOf(c) + 1,
-                               ColumnsOf(c) + c.more_columns}));
+    pse = caller.Input(MaybeSpread(c.spread, c.type,
+                                   {c.pse_sequences, c.heads, RowsOf(c) + 1,
+                                    ColumnsOf(c) + c.more_columns}));
     pse->Fill(random, -1, 1);
   }
   MakeScales(random);
@@ -256,19 +209,16 @@ double ScaleOf(const DeviceTensor* tensor) {
 
 }  // namespace
 
-// One row of one head before it becomes INT8; empty if it sees no key.
+// One row of one head before it becomes INT8.
 std::vector<double> PromptCall::Attend(int64_t b, const Extent& extent,
                                        int64_t h, int64_t i) const {
   const PromptCase& c = asked;
   const int64_t g = h / (c.heads / c.kv_heads);
   const auto number = [&](const DeviceTensor* tensor, const At& at) {
-    return tensor->Nth(NumberOf(InLayout(c.layout), tensor->form().dims, at));
+    return Element(tensor, InLayout(c.layout), at);
   };
-  std::vector<double> weights;
-  std::vector<int64_t> seen;
-  double max = -std::numeric_limits<double>::infinity();
+  std::vector<double> scores;
   for (int64_t j = 0; j < extent.columns; ++j) {
-    if (!Sees(b, extent, i, j)) continue;
     double dot = 0;
     for (int64_t e = 0; e < c.dim; ++e) {
       dot += number(query, {b, extent.row + i, h, e, c.dim}) *
@@ -279,27 +229,17 @@ std::vector<double> PromptCall::Attend(int64_t b, const Extent& extent,
     if (pse != nullptr && c.version == 3) {
       score += pse->Get({c.pse_sequences == 1 ? 0 : b, h, i, j});
     }
-    weights.push_back(score);
-    seen.push_back(j);
-    max = std::max(max, score);
+    scores.push_back(Sees(b, extent, i, j) ? score : Softmax::kUnseen);
   }
-  if (seen.empty()) return {};
-  double sum = 0;
-  std::vector<double> row(static_cast<size_t>(c.v_dim));
-  for (size_t n = 0; n < seen.size(); ++n) {
-    double weight = std::exp(weights[n] - max);
-    sum += weight;
-    if (c.int8) {
-      weight = std::min(std::rint(weight * quant_scale1->Nth(0)), 127.0) *
-               ScaleOf(deq_scale2);
-    }
-    for (int64_t e = 0; e < c.v_dim; ++e) {
-      row[static_cast<size_t>(e)] +=
-          weight * number(value, {b, extent.column + seen[n], g, e, c.v_dim});
-    }
+  Softmax softmax(scores);
+  for (double& weight : softmax.weights) {
+    if (!c.int8) break;
+    weight = std::min(std::rint(weight * quant_scale1->Nth(0)), 127.0) *
+             ScaleOf(deq_scale2);
   }
-  for (double& x : row) x /= sum;
-  return row;
+  return softmax.Of(c.v_dim, [&](int64_t j, int64_t d) {
+    return number(value, {b, extent.column + j, g, d, c.v_dim});
+  });
 }
 
 double PromptCall::Quantised(double x, int64_t channel) const {
@@ -320,8 +260,7 @@ std::vector<double> PromptCall::Expected() const {
     for (int64_t n = 0; n < c.heads * extent.rows; ++n) {
       const int64_t h = n / extent.rows;
       const int64_t i = n % extent.rows;
-      std::vector<double> row = Attend(b, extent, h, i);
-      row.resize(static_cast<size_t>(c.v_dim), 0.0);
+      const std::vector<double> row = Attend(b, extent, h, i);
       for (int64_t e = 0; e < c.v_dim; ++e) {
         expected[static_cast<size_t>(
             NumberOf(OutLayout(c.layout), out->form().dims,

@@ -3,7 +3,6 @@
 #include "tests/testing/sparse_call.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "base/str.h"
@@ -128,18 +127,7 @@ SparseFixture::SparseFixture(std::string_view name, int version,
     : OperatorFixture(name, version), asked(c) {}
 
 Form SparseFixture::FormOf(aclDataType type, std::vector<int64_t> dims) const {
-  Form form{.type = type, .dims = std::move(dims)};
-  if (!asked.spread) return form;
-  switch (form.dims.size()) {
-    case 1:
-      return Spread(std::move(form), {0});
-    case 2:
-      return Spread(std::move(form), {1, 0});
-    case 3:
-      return Spread(std::move(form), {1, 0, 2});
-    default:
-      return Spread(std::move(form), {2, 0, 1, 3});
-  }
+  return MaybeSpread(asked.spread, type, std::move(dims));
 }
 
 std::vector<int64_t> SparseFixture::QueryDims(int64_t heads,
@@ -324,22 +312,14 @@ std::vector<SparseFixture::Row> SparseFixture::Rows() const {
   return rows;
 }
 
-SparseFixture::Answer SparseFixture::Attend(const Row& row,
-                                            std::optional<double> sink) const {
-  Answer answer{.out = std::vector<double>(static_cast<size_t>(asked.v_dim))};
-  if (row.keys.empty() && !sink) return answer;
-  answer.max = sink.value_or(-std::numeric_limits<double>::infinity());
-  for (const double s : row.scores) answer.max = std::max(answer.max, s);
-  answer.sum = sink ? std::exp(*sink - answer.max) : 0;
-  for (const double s : row.scores) answer.sum += std::exp(s - answer.max);
-  for (size_t n = 0; n < row.keys.size(); ++n) {
-    const double p = std::exp(row.scores[n] - answer.max) / answer.sum;
-    for (int64_t d = 0; d < asked.v_dim; ++d) {
-      answer.out[static_cast<size_t>(d)] +=
-          p * ValueRows().Nth(row.keys[n] * asked.v_dim + d);
-    }
-  }
-  return answer;
+SparseFixture::Answer SparseFixture::Attend(const Row& row, double sink) const {
+  const Softmax softmax(row.scores, sink);
+  return {.max = softmax.sum == 0 ? 0 : softmax.max,
+          .sum = softmax.sum,
+          .out = softmax.Of(asked.v_dim, [&](int64_t n, int64_t d) {
+            return ValueRows().Nth(
+                row.keys[static_cast<size_t>(n)] * asked.v_dim + d);
+          })};
 }
 
 }  // namespace flashacl::testing

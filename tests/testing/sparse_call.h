@@ -5,13 +5,13 @@
 
 #include <cstdint>
 #include <limits>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/random.h"
 #include "tests/testing/call.h"
+#include "tests/testing/softmax.h"
 
 namespace flashacl::testing {
 
@@ -100,7 +100,7 @@ class SparseFixture : public OperatorFixture {
   // Query, key, value, ropes and lengths, then pages and lists.
   void MakeInputs(Random& random);
   std::vector<Row> Rows() const;  // of all sequences and heads
-  Answer Attend(const Row& row, std::optional<double> sink = {}) const;
+  Answer Attend(const Row& row, double sink = Softmax::kUnseen) const;
   const DeviceTensor& ValueRows() const { return value ? *value : *key; }
 
  private:

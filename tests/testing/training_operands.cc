@@ -7,11 +7,12 @@
 #include <limits>
 #include <numeric>
 
+#include "tests/testing/softmax.h"
+
 namespace flashacl::testing {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int64_t kStored = 1024;  // rows of a compressed pse
 
 int64_t Most(const std::vector<int64_t>& lengths) {
@@ -337,31 +338,25 @@ RowResult Forward(const Operands& o, size_t b, int64_t n, int64_t i) {
   RowResult row;
   row.out.assign(static_cast<size_t>(v_dim), 0);
   if (o.columns(b) == 0) return row;
-  const double sink = o.sink == nullptr ? -kInfinity : o.sink->Get({n});
-  double max = sink;
   for (int64_t j = 0; j < o.columns(b); ++j) {
-    row.scores.push_back(o.Sees(b, n, i, j) ? o.Score(b, n, i, j) : -kInfinity);
-    max = std::max(max, row.scores.back());
+    row.scores.push_back(o.Sees(b, n, i, j) ? o.Score(b, n, i, j)
+                                            : Softmax::kUnseen);
   }
-  if (max == -kInfinity) {
+  Softmax softmax(row.scores,
+                  o.sink == nullptr ? Softmax::kUnseen : o.sink->Get({n}));
+  if (softmax.sum == 0) {
     row.max = -FLT_MAX;
     row.sum = FLT_MAX;
     return row;
   }
-  row.max = max;
-  row.sum = std::exp(sink - max);
-  for (size_t j = 0; j < row.scores.size(); ++j) {
-    const auto column = static_cast<int64_t>(j);
-    const double e = std::exp(row.scores[j] - max);
-    row.sum += e;
-    const double weight = e * o.Keep(b, n, i, column);
-    if (weight == 0) continue;
-    const int64_t u = o.KeyAt(b, n, column, v_dim);
-    for (int64_t d = 0; d < v_dim; ++d) {
-      row.out[static_cast<size_t>(d)] += weight * o.value->Nth(u + d);
-    }
+  row.max = softmax.max;
+  row.sum = softmax.sum;
+  for (int64_t j = 0; j < o.columns(b); ++j) {
+    softmax.weights[static_cast<size_t>(j)] *= o.Keep(b, n, i, j);
   }
-  for (double& x : row.out) x /= row.sum;
+  row.out = softmax.Of(v_dim, [&](int64_t j, int64_t d) {
+    return o.value->Nth(o.KeyAt(b, n, j, v_dim) + d);
+  });
   return row;
 }
 
