@@ -174,7 +174,8 @@ extern "C" aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV4GetWorkspaceSize(
       {Sequences::kPacked, prefixOptional,
        ArrayPair(actualSeqQLenOptional, actualSeqKvLenOptional), kNoArrays,
        scaleValue, keepProb, preTokens, nextTokens, headNum, inputLayout,
-       sparseMode, TrainingArgs::kPseTypeUnlessSaid, softmaxInLayout, true},
+       sparseMode, TrainingArgs::kPseTypeUnlessSaid, softmaxInLayout,
+       TrainingArgs::kOnlyKnownLayouts},
       {workspaceSize, executor});
 }
 

@@ -38,6 +38,7 @@ inline constexpr ArrayPair kNoArrays(nullptr, nullptr);
 // holds where a version does not say.
 struct TrainingArgs {
   static constexpr int64_t kPseTypeUnlessSaid = 1;
+  static constexpr bool kOnlyKnownLayouts = true;
 
   Sequences sequences;
   const aclIntArray* prefix;
@@ -51,8 +52,8 @@ struct TrainingArgs {
   const char* input_layout;
   int64_t sparse_mode;
   int64_t pse_type = kPseTypeUnlessSaid;
-  const char* softmax_layout = nullptr;  // softmaxOutLayout, softmaxInLayout
-  bool known_softmax_layout = false;     // refuses unknown ones: one version
+  const char* softmax_layout = nullptr;     // softmaxOutLayout, softmaxInLayout
+  bool only_known_softmax_layouts = false;  // refuses others: one version
 
   bool dense() const { return sequences == Sequences::kDense; }
 };

@@ -91,8 +91,8 @@ Status CheckTexts(const TrainingArgs& a) {
     return Invalid("inputLayout: \"{}\", expected \"TND\"", layout);
   }
   const std::string order = acl::ReadText(a.softmax_layout);
-  if (!a.known_softmax_layout || order.empty() || order == kSameAsInput)
-    return {};
+  const bool known = order.empty() || order == kSameAsInput;
+  if (known || !a.only_known_softmax_layouts) return {};
   return Invalid("softmaxInLayout: \"{}\", expected \"{}\" or none", order,
                  kSameAsInput);
 }
