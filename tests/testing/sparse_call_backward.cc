@@ -61,9 +61,9 @@ void SparseBackwardCall::AddGradients(const Row& row,
   // Weights err by as much as scores do: of sums of n products, about
   // sqrt(n) / 2 roundings of fp32, and what a scale and a difference add. The
   // 1e-6 that scale is multiplied by is 16 of them.
-  const int64_t rope = query_rope == nullptr ? 0 : Channels(*query_rope);
-  const auto dims = static_cast<double>(Channels(*query) + rope);
-  const double of_score = (std::sqrt(dims) / 2 + 2) / 16;
+  int64_t dims = query->form().dims.back();
+  if (query_rope != nullptr) dims += query_rope->form().dims.back();
+  const double of_score = (std::sqrt(static_cast<double>(dims)) / 2 + 2) / 16;
   double doubt = 1;
   const auto add = [&](std::vector<double>& to, int64_t to_row, double factor,
                        const DeviceTensor& from, int64_t from_row) {
