@@ -17,7 +17,6 @@
 #define FLASHACL_CPU_DECODE_GEMV_INL_H_
 #endif
 
-#include "cpu/decode/gemv_avx2-inl.h"
 #include "cpu/tile/load-inl.h"
 #include "cpu/tile/prefetch-inl.h"
 #include "cpu/tile/transpose-inl.h"
@@ -136,7 +135,7 @@ HWY_INLINE void AddDotsOfVector(const std::byte* const (&rows)[kKeys],
 
 // The same over rows of so many bytes, whole lines if they are plain; returns
 // where the query's next are. Asks for as many lines as it reads, if it does.
-template <class Elements, int kKeys, int kRows, bool kAsks, bool kPlain>
+template <class Elements, int kKeys, int kRows, bool kPrefetches, bool kPlain>
 HWY_INLINE const float* AddDots(const std::byte* const (&rows)[kKeys],
                                 LinePrefetcher& prefetch, int64_t bytes,
                                 const float* HWY_RESTRICT query,
@@ -144,12 +143,13 @@ HWY_INLINE const float* AddDots(const std::byte* const (&rows)[kKeys],
   constexpr int64_t kVectorBytes = Lanes() * Elements::kBytes;
   constexpr int kOfLine = kVectorsOfLine<Elements>;
   constexpr int64_t kBytes = kOfLine * kVectorBytes;
-  const std::byte* asked = nullptr;
+  const std::byte* taken = nullptr;
   int64_t at = 0;
   while (kPlain || at + kBytes <= bytes) {
     HWY_UNROLL_ALL
     for (int v = 0; v < kOfLine; ++v) {
-      if constexpr (kAsks) PrefetchShare<kKeys, kOfLine>(v, asked, prefetch);
+      if constexpr (kPrefetches)
+        PrefetchShare<kKeys, kOfLine>(v, taken, prefetch);
       AddDotsOfVector<Elements, kKeys, kRows>(
           rows, at + v * kVectorBytes, query + v * kRows * Lanes(), sums);
     }
@@ -158,7 +158,7 @@ HWY_INLINE const float* AddDots(const std::byte* const (&rows)[kKeys],
     if (kPlain && at >= bytes) return query;
   }
   if (HWY_LIKELY(at == bytes)) return query;
-  if constexpr (kAsks) PrefetchShare<kKeys, 1>(0, asked, prefetch);
+  if constexpr (kPrefetches) PrefetchShare<kKeys, 1>(0, taken, prefetch);
   for (; at < bytes; at += kVectorBytes) {
     AddDotsOfVector<Elements, kKeys, kRows>(rows, at, query, sums);
     query += kRows * Lanes();
@@ -166,55 +166,22 @@ HWY_INLINE const float* AddDots(const std::byte* const (&rows)[kKeys],
   return query;
 }
 
-// Whether the products of so many rows with so many keys, or vectors of
-// channels, have loops by hand. Fewer rows than four wait for memory.
-// Sanitizers see nothing of such loops, so they get the others.
-template <int kCount, int kRows>
-constexpr bool IsByHand() {
-  return HWY_TARGET == HWY_AVX2 && !HWY_IS_ASAN && !HWY_IS_MSAN &&
-         !HWY_IS_TSAN && kRows == 4 && (kCount == 2 || kCount == 3);
-}
-
-// sums[k][r] = rows[k] . query[r], by lanes, as AddDots adds them; returns
-// where the query's next are, or nothing if keys are plain. Rows may move on.
-template <class Elements, int kKeys, int kRows, bool kAsks, bool kPlain>
-HWY_INLINE const float* StartDots(const std::byte* (&rows)[kKeys],
-                                  LinePrefetcher& prefetch, int64_t bytes,
-                                  const float* HWY_RESTRICT query,
-                                  Vector (&sums)[kKeys][kRows]) {
-  if constexpr (kKeys == 3 && IsByHand<kKeys, kRows>()) {
-    const int64_t lines =
-        std::min(bytes / kLineBytes, LinePrefetcher::kMaxTaken / kKeys);
-    if (kPlain || lines > 0) {
-      const std::byte* asked = nullptr;
-      if constexpr (kAsks) asked = prefetch.Take(kKeys * lines);
-      DotLines<Elements, kAsks>(rows, lines * kLineBytes, query, asked, sums);
-      if constexpr (kPlain) return nullptr;
-      for (const std::byte*& row : rows) row += lines * kLineBytes;
-      return AddDots<Elements, kKeys, kRows, kAsks, false>(
-          rows, prefetch, bytes - lines * kLineBytes,
-          query + lines * kLineBytes / Elements::kBytes * kRows, sums);
-    }
-  }
-  HWY_UNROLL_ALL
-  for (int k = 0; k < kKeys; ++k) {
-    HWY_UNROLL_ALL
-    for (int r = 0; r < kRows; ++r) sums[k][r] = hn::Zero(kF);
-  }
-  return AddDots<Elements, kKeys, kRows, kAsks, kPlain>(rows, prefetch, bytes,
-                                                        query, sums);
-}
-
 // Scores of kKeys keys from number `j` on; one row's go four keys at a time.
-template <class Elements, int kKeys, int kRows, bool kAsks, bool kPlain>
+template <class Elements, int kKeys, int kRows, bool kPrefetches, bool kPlain>
 HWY_INLINE void DotKeys(const QkArgs& work, LinePrefetcher& prefetch,
                         int64_t j) {
   Vector sums[kKeys][kRows];
   const std::byte* rows[kKeys];
   HWY_UNROLL_ALL
-  for (int k = 0; k < kKeys; ++k) rows[k] = work.keys[j + k] + work.key_shift;
-  const float* const rest = StartDots<Elements, kKeys, kRows, kAsks, kPlain>(
-      rows, prefetch, work.key_channels * Elements::kBytes, work.query, sums);
+  for (int k = 0; k < kKeys; ++k) {
+    rows[k] = work.keys[j + k] + work.key_shift;
+    HWY_UNROLL_ALL
+    for (int r = 0; r < kRows; ++r) sums[k][r] = hn::Zero(kF);
+  }
+  const float* const rest =
+      AddDots<Elements, kKeys, kRows, kPrefetches, kPlain>(
+          rows, prefetch, work.key_channels * Elements::kBytes, work.query,
+          sums);
   if (!kPlain && work.ropes != nullptr) {
     HWY_UNROLL_ALL
     for (int k = 0; k < kKeys; ++k) {
@@ -262,7 +229,7 @@ constexpr int KeysOf(int rows) {
 #endif
 }
 
-template <class Elements, int kRows, bool kAsks, bool kPlain>
+template <class Elements, int kRows, bool kPrefetches, bool kPlain>
 HWY_INLINE void DotAllKeys(const QkArgs& given) {
   constexpr int kKeys = KeysOf(kRows);
   // Copies, which nothing that is stored can change.
@@ -270,27 +237,23 @@ HWY_INLINE void DotAllKeys(const QkArgs& given) {
   LinePrefetcher prefetch = *given.prefetch;
   int64_t j = 0;
   for (; j + kKeys <= work.count; j += kKeys) {
-    DotKeys<Elements, kKeys, kRows, kAsks, kPlain>(work, prefetch, j);
+    DotKeys<Elements, kKeys, kRows, kPrefetches, kPlain>(work, prefetch, j);
   }
   for (; j + 2 <= work.count; j += 2) {
-    DotKeys<Elements, 2, kRows, kAsks, kPlain>(work, prefetch, j);
+    DotKeys<Elements, 2, kRows, kPrefetches, kPlain>(work, prefetch, j);
   }
   if (j < work.count) {
-    DotKeys<Elements, 1, kRows, kAsks, kPlain>(work, prefetch, j);
+    DotKeys<Elements, 1, kRows, kPrefetches, kPlain>(work, prefetch, j);
   }
   *given.prefetch = prefetch;
 }
 
-// Keys are plain that are whole lines, some but not too many for a loop by hand
-// to ask for, and have no rope elsewhere. Of several micro-tiles, all but one
-// have nothing to ask for.
+// Keys are plain that are whole lines, some, and have no rope elsewhere. Of
+// several micro-tiles, all but one have nothing to prefetch.
 template <class Elements, int kRows>
 HWY_NOINLINE void DotAll(const QkArgs& work) {
   constexpr int64_t kChannels = kVectorsOfLine<Elements> * Lanes();
-  constexpr bool kHand = IsByHand<KeysOf(kRows), kRows>();
   if (work.key_channels == 0 || work.key_channels % kChannels != 0 ||
-      (kHand && work.key_channels >
-                    LinePrefetcher::kMaxTaken / KeysOf(kRows) * kChannels) ||
       work.ropes != nullptr) {
     DotAllKeys<Elements, kRows, true, false>(work);
   } else if (kRows < 4 || work.prefetch->any()) {
@@ -341,44 +304,35 @@ HWY_INLINE void AddValue(const std::byte* value,
   }
 }
 
-// sums[v][r] += values * weights of keys by as many as a line has vectors, from
-// `from` bytes behind where each begins on; returns how many that were, none
-// where there is nothing to ask for and no loop by hand. Asks for as many lines
-// as it reads, if it does.
-template <class Elements, int kVectors, int kRows, bool kAsks>
+// sums[v][r] += values * probs of as many keys at a time as a line has vectors,
+// from `from` bytes after where each begins on; returns how many keys that
+// were. Prefetches as many lines as it reads.
+template <class Elements, int kVectors, int kRows>
 HWY_INLINE int64_t AddLines(const PvArgs& work, int64_t from,
                             LinePrefetcher& prefetch,
                             Vector (&sums)[kVectors][kRows]) {
   constexpr int64_t kWidth = kRows == 1 ? 1 : 4;
   constexpr int kKeys = kVectorsOfLine<Elements>;
-  const std::byte* asked = nullptr;
+  const std::byte* taken = nullptr;
+  const std::byte* const* values = work.values;
+  const float* HWY_RESTRICT probs = work.probs;
   int64_t j = 0;
-  if constexpr (IsByHand<kVectors, kRows>()) {
-    for (; j + kKeys <= work.count; j += kKeys) {
-      if constexpr (kAsks) asked = prefetch.Take(kVectors);
-      AddLine<Elements, kAsks>(work.values, work.probs, 8 * j, from, asked,
-                               sums);
+  for (; j + kKeys <= work.count; j += kKeys) {
+    HWY_UNROLL_ALL
+    for (int k = 0; k < kKeys; ++k) {
+      PrefetchShare<kVectors, kKeys>(k, taken, prefetch);
+      const std::byte* value = values[k] + from;
+      asm("" : "+r"(value));  // or GCC keeps an offset for every vector
+      AddValue<Elements>(value, probs + k * kWidth, sums);
     }
-  } else if constexpr (kAsks) {
-    const std::byte* const* values = work.values;
-    const float* HWY_RESTRICT probs = work.probs;
-    for (; j + kKeys <= work.count; j += kKeys) {
-      HWY_UNROLL_ALL
-      for (int k = 0; k < kKeys; ++k) {
-        PrefetchShare<kVectors, kKeys>(k, asked, prefetch);
-        const std::byte* value = values[k] + from;
-        asm("" : "+r"(value));  // or GCC keeps an offset for every vector
-        AddValue<Elements>(value, probs + k * kWidth, sums);
-      }
-      values += kKeys;
-      probs += kKeys * kWidth;
-    }
+    values += kKeys;
+    probs += kKeys * kWidth;
   }
   return j;
 }
 
 // Of kVectors vectors of channels from number `vector` on.
-template <class Elements, int kVectors, int kRows, bool kAsks>
+template <class Elements, int kVectors, int kRows, bool kPrefetches>
 HWY_INLINE void AddVectors(const PvArgs& work, int64_t vector,
                            LinePrefetcher& prefetch) {
   constexpr int64_t kWidth = kRows == 1 ? 1 : 4;
@@ -392,8 +346,10 @@ HWY_INLINE void AddVectors(const PvArgs& work, int64_t vector,
     }
   }
   const int64_t from = work.shift + vector * Lanes() * Elements::kBytes;
-  int64_t j =
-      AddLines<Elements, kVectors, kRows, kAsks>(work, from, prefetch, sums);
+  int64_t j = 0;
+  if constexpr (kPrefetches) {
+    j = AddLines<Elements, kVectors, kRows>(work, from, prefetch, sums);
+  }
   for (; j < work.count; ++j) {
     AddValue<Elements>(work.values[j] + from, work.probs + j * kWidth, sums);
   }
@@ -417,7 +373,7 @@ constexpr int VectorsOf(int rows) {
 #endif
 }
 
-template <class Elements, int kRows, bool kAsks>
+template <class Elements, int kRows, bool kPrefetches>
 HWY_INLINE void AddAllVectors(const PvArgs& given) {
   constexpr int kVectors = VectorsOf(kRows);
   const PvArgs work = given;
@@ -427,13 +383,13 @@ HWY_INLINE void AddAllVectors(const PvArgs& given) {
   for (;
        v + kVectors <= work.vectors && (kVectors != 3 || v + 4 != work.vectors);
        v += kVectors) {
-    AddVectors<Elements, kVectors, kRows, kAsks>(work, v, prefetch);
+    AddVectors<Elements, kVectors, kRows, kPrefetches>(work, v, prefetch);
   }
   for (; v + 2 <= work.vectors; v += 2) {
-    AddVectors<Elements, 2, kRows, kAsks>(work, v, prefetch);
+    AddVectors<Elements, 2, kRows, kPrefetches>(work, v, prefetch);
   }
   if (v < work.vectors)
-    AddVectors<Elements, 1, kRows, kAsks>(work, v, prefetch);
+    AddVectors<Elements, 1, kRows, kPrefetches>(work, v, prefetch);
   *given.prefetch = prefetch;
 }
 

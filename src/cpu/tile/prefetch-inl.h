@@ -126,8 +126,7 @@ class LinePrefetcher {
     return kNothing;
   }
 
-  // Three keys of 40 lines: 640 floats, as latent keys with their ropes have.
-  static constexpr int64_t kMaxTaken = 120;
+  static constexpr int64_t kMaxTaken = 4;
 
  private:
   // Asks for the next lines at once.
