@@ -43,7 +43,7 @@ inline void ScoreStep(const DecodeTile& decode, const StepPlace& at,
   work.count = at.count();
   work.key_channels = rows.key.channels;
   work.rope_channels = rows.rope.channels;
-  work.factor = params.biased && params.bias_before_scale ? 1.0f : params.scale;
+  work.factor = FactorBeforeBias(params);
   if (decode.keys.staged) {
     Stage(decode, at, true);
     work.ropes = nullptr;
@@ -143,10 +143,7 @@ inline void SoftmaxStep(DecodeTile& decode, const StepRows& at,
   const ForwardTile& tile = *decode.tile;
   const ScoreParams& params = *tile.params;
   const Range cols = at.step;
-  if (params.biased) {
-    AddMicroTileBias(tile, micro_tile, cols,
-                     params.bias_before_scale ? params.scale : 1.0f);
-  }
+  if (params.biased) AddMicroTileBias(tile, micro_tile, cols);
   if (params.alibi) AddMicroTileAlibi(tile, micro_tile, cols);
   const Range rows{micro_tile.query_rows[0].position,
                    micro_tile.query_rows[micro_tile.rows - 1].position + 1};

@@ -18,6 +18,7 @@
 #include "cpu/decode/gemv-inl.h"
 #include "cpu/tile/load-inl.h"
 #include "cpu/tile/mask-inl.h"
+#include "cpu/tile/score-inl.h"
 #include "cpu/tile/softmax-inl.h"
 #include "cpu/tile/transpose-inl.h"
 #include "cpu/tile/vector-inl.h"
@@ -46,7 +47,6 @@ struct MicroTile {
 inline Visible FillMicroTileVisible(const ScoreTile& tile,
                                     const MicroTile& micro_tile, Range cols,
                                     const uint32_t* exists) {
-  const ScoreParams& params = *tile.params;
   const int64_t words = CeilDiv(cols.size(), int64_t{32});
   Visible visible;
   for (int r = 0; r < micro_tile.width; ++r) {
@@ -62,37 +62,25 @@ inline Visible FillMicroTileVisible(const ScoreTile& tile,
       std::copy_n(row - micro_tile.word_stride, words, row);
       continue;
     }
-    for (int64_t w = 0; w < words; ++w) {
-      const int64_t col = cols.first + 32 * w;
-      const int64_t left = std::min<int64_t>(32, cols.last - col);
-      const uint32_t whole = BitsBetween(0, left);
-      uint32_t bits = BandBits(tile.band, query_row.position, col) & whole;
-      if (exists != nullptr) bits &= exists[w];
-      if (params.masked && bits != 0) {
-        bits &= ZeroBits(query_row.mask + col * params.mask_step,
-                         params.mask_step, left);
-      }
-      visible.any |= bits != 0;
-      visible.all &= bits == whole;
-      row[w] = bits;
-    }
+    ForWords(cols, [&](int64_t w, Range some, uint32_t whole) HWY_ATTR {
+      const uint32_t present = exists == nullptr ? whole : whole & exists[w];
+      row[w] = VisibleBits(tile, query_row, some, present);
+      visible.Add(row[w], whole);
+    });
   }
   return visible;
 }
 
 inline void FillMicroTileKept(const ScoreTile& tile,
                               const MicroTile& micro_tile, Range cols) {
-  const ScoreParams& params = *tile.params;
   for (int r = 0; r < micro_tile.width; ++r) {
     // Rows that do not exist repeat the last.
     const QueryRow& query_row =
         micro_tile.query_rows[std::min(r, micro_tile.rows - 1)];
     uint32_t* const row = micro_tile.kept + r * micro_tile.word_stride;
-    for (int64_t col = cols.first; col < cols.last; col += 32) {
-      row[(col - cols.first) / 32] =
-          BitsAt(params.keep, query_row.keep + col * params.keep_step,
-                 params.keep_step, std::min<int64_t>(32, cols.last - col));
-    }
+    ForWords(cols, [&](int64_t w, Range some, uint32_t) HWY_ATTR {
+      row[w] = KeptBits(*tile.params, query_row, some);
+    });
   }
 }
 
@@ -128,20 +116,15 @@ inline void ReplaceUnset(const MicroTile& micro_tile, const uint32_t* bits,
 
 // score = (score + bias) * factor for the keys `cols`.
 inline void AddMicroTileBias(const ScoreTile& tile, const MicroTile& micro_tile,
-                             Range cols, float factor) {
-  const ScoreParams& params = *tile.params;
+                             Range cols) {
   const int64_t stride = tile.scratch.staging_stride;
   float* const staging = tile.scratch.staging;
-  const int64_t offset =
-      cols.first * params.bias.step * params.bias.element_bytes;
+  const float factor = FactorAfterBias(*tile.params);
   for (int64_t r = 0; r < micro_tile.width; ++r) {
     // Rows that do not exist repeat the last: what they get is never used.
-    const QueryRow& query_row =
-        micro_tile.query_rows[std::min<int64_t>(r, micro_tile.rows - 1)];
-    const int64_t last =
-        std::min(cols.last, query_row.position + params.bias_reach);
-    LoadRow(params.bias, query_row.bias + offset, last - cols.first,
-            staging + r * stride);
+    LoadBias(*tile.params,
+             micro_tile.query_rows[std::min<int64_t>(r, micro_tile.rows - 1)],
+             cols, staging + r * stride);
   }
   if (micro_tile.width == 4) {
     AddRowsToPanel({staging, stride}, cols.size(), factor, micro_tile.scores,
@@ -155,30 +138,17 @@ inline void AddMicroTileBias(const ScoreTile& tile, const MicroTile& micro_tile,
   }
 }
 
-// score -= slope * |distance|, or slope * sqrt(|distance|).
 inline void AddMicroTileAlibi(const ScoreTile& tile,
                               const MicroTile& micro_tile, Range cols) {
   const int64_t width = micro_tile.width;
-  HWY_ALIGN float slope[Lanes()];
-  HWY_ALIGN float start[Lanes()];
+  Alibi alibi;
+  alibi.root = tile.params->alibi_root;
   for (int64_t n = 0; n < Lanes(); ++n) {
-    const QueryRow& query_row =
-        micro_tile
-            .query_rows[std::min<int64_t>(n % width, micro_tile.rows - 1)];
-    slope[n] = query_row.slope;
-    start[n] = static_cast<float>(cols.first + n / width - query_row.position +
-                                  tile.alibi_start);
+    const int64_t r = std::min<int64_t>(n % width, micro_tile.rows - 1);
+    alibi.Set(tile, n, micro_tile.query_rows[r], cols.first + n / width);
   }
-  const Vector factor = hn::Load(kF, slope);
-  const Vector keys = hn::Set(kF, static_cast<float>(Lanes() / width));
-  Vector distance = hn::Load(kF, start);
-  for (int64_t n = 0; n < cols.size() * width; n += Lanes()) {
-    Vector far = hn::Abs(distance);
-    if (tile.params->alibi_root) far = hn::Sqrt(far);
-    float* const at = micro_tile.scores + n;
-    hn::Store(hn::NegMulAdd(factor, far, hn::Load(kF, at)), kF, at);
-    distance = hn::Add(distance, keys);
-  }
+  alibi.AddTo(micro_tile.scores, CeilDiv(cols.size() * width, Lanes()), Lanes(),
+              Lanes() / width);
 }
 
 // Softmax of a micro-tile over the keys seen so far, whose scores are read as

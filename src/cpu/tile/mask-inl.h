@@ -75,52 +75,75 @@ inline uint32_t BitsAt(const std::byte* bytes, int64_t bit, int64_t step,
   return bits;
 }
 
-// What any(words) and all(words) say of a panel.
+// The keys `cols`, at most 32, that a row sees; `exists` has a bit for each.
+HWY_INLINE uint32_t VisibleBits(const ScoreTile& tile, const QueryRow& row,
+                                Range cols, uint32_t exists) {
+  const ScoreParams& params = *tile.params;
+  uint32_t bits = BandBits(tile.band, row.position, cols.first) & exists;
+  if (params.masked && bits != 0) {
+    bits &= ZeroBits(row.mask + cols.first * params.mask_step, params.mask_step,
+                     cols.size());
+  }
+  return bits;
+}
+
+// The keys `cols`, at most 32, whose probs dropout keeps.
+HWY_INLINE uint32_t KeptBits(const ScoreParams& params, const QueryRow& row,
+                             Range cols) {
+  return BitsAt(params.keep, row.keep + cols.first * params.keep_step,
+                params.keep_step, cols.size());
+}
+
+// What any(words) and all(words) say of some rows.
 struct Visible {
   bool any = false;
   bool all = true;
+
+  void Add(uint32_t bits, uint32_t whole) {
+    any |= bits != 0;
+    all &= bits == whole;
+  }
 };
+
+// Calls body(word, cols, whole) for every 32 of the keys `cols`, of which
+// `whole` has a bit for each.
+template <typename Body>
+HWY_INLINE void ForWords(Range cols, Body body) {
+  for (int64_t w = 0; cols.first + 32 * w < cols.last; ++w) {
+    const int64_t first = cols.first + 32 * w;
+    const Range some{first, std::min(first + 32, cols.last)};
+    body(w, some, BitsBetween(0, some.size()));
+  }
+}
 
 // Fills [32 keys, lane] for the keys `cols` and the rows of one panel. `exists`
 // is null or has a bit for every key from cols.first on.
 inline Visible FillVisible(const ScoreTile& tile, const QueryRow* query_rows,
                            int64_t count, Range cols, const uint32_t* exists,
                            uint32_t* words) {
-  const ScoreParams& params = *tile.params;
   Visible visible;
-  for (int64_t col = cols.first; col < cols.last; col += 32) {
-    const int64_t left = std::min<int64_t>(32, cols.last - col);
-    const uint32_t whole = BitsBetween(0, left);
-    uint32_t* const row = words + (col - cols.first) / 32 * Width();
+  ForWords(cols, [&](int64_t w, Range some, uint32_t whole) HWY_ATTR {
+    uint32_t* const row = words + w * Width();
+    const uint32_t present = exists == nullptr ? whole : whole & exists[w];
     for (int64_t r = 0; r < count; ++r) {
-      uint32_t bits = BandBits(tile.band, query_rows[r].position, col) & whole;
-      if (exists != nullptr) bits &= exists[(col - cols.first) / 32];
-      if (params.masked && bits != 0) {
-        bits &= ZeroBits(query_rows[r].mask + col * params.mask_step,
-                         params.mask_step, left);
-      }
-      visible.any |= bits != 0;
-      visible.all &= bits == whole;
-      row[r] = bits;
+      row[r] = VisibleBits(tile, query_rows[r], some, present);
+      visible.Add(row[r], whole);
     }
     // Lanes without a row see nothing and ask for nothing.
     for (int64_t r = count; r < Width(); ++r) row[r] = 0;
-  }
+  });
   return visible;
 }
 
 inline void FillKept(const ScoreTile& tile, const QueryRow* query_rows,
                      int64_t count, Range cols, uint32_t* words) {
-  const ScoreParams& params = *tile.params;
-  for (int64_t col = cols.first; col < cols.last; col += 32) {
-    const int64_t left = std::min<int64_t>(32, cols.last - col);
-    uint32_t* const row = words + (col - cols.first) / 32 * Width();
+  ForWords(cols, [&](int64_t w, Range some, uint32_t) HWY_ATTR {
+    uint32_t* const row = words + w * Width();
     for (int64_t r = 0; r < count; ++r) {
-      row[r] = BitsAt(params.keep, query_rows[r].keep + col * params.keep_step,
-                      params.keep_step, left);
+      row[r] = KeptBits(*tile.params, query_rows[r], some);
     }
     for (int64_t r = count; r < Width(); ++r) row[r] = 0;
-  }
+  });
 }
 
 // Calls body(j, at, sign) for every key j of `count` and both halves of the

@@ -29,50 +29,79 @@
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
+// The biases of a row for the keys `cols`, where it has any.
+HWY_INLINE void LoadBias(const ScoreParams& params, const QueryRow& row,
+                         Range cols, float* HWY_RESTRICT to) {
+  const int64_t step = params.bias.step * params.bias.element_bytes;
+  const int64_t last = std::min(cols.last, row.position + params.bias_reach);
+  LoadRow(params.bias, row.bias + cols.first * step, last - cols.first, to);
+}
+
+// What biases are multiplied by together with scores.
+HWY_INLINE float FactorAfterBias(const ScoreParams& params) {
+  return params.bias_before_scale ? params.scale : 1.0f;
+}
+
+// What products of queries and keys are multiplied by, before there are biases.
+HWY_INLINE float FactorBeforeBias(const ScoreParams& params) {
+  return params.biased && params.bias_before_scale ? 1.0f : params.scale;
+}
+
 // score = (score + bias) * factor for the keys `cols` and the rows of a panel.
 inline void AddBias(const ScoreTile& tile, const QueryRow* query_rows,
-                    int64_t count, Range cols, float factor,
-                    float* HWY_RESTRICT scores) {
-  const ScoreParams& params = *tile.params;
+                    int64_t count, Range cols, float* HWY_RESTRICT scores) {
   const int64_t stride = tile.scratch.staging_stride;
   float* const staging = tile.scratch.staging;
-  const int64_t offset =
-      cols.first * params.bias.step * params.bias.element_bytes;
   for (int64_t first = 0; first < count; first += 4) {
     for (int64_t r = 0; r < 4; ++r) {
       // Lanes without a row repeat the last: what they get is never used.
-      const QueryRow& query_row = query_rows[std::min(first + r, count - 1)];
-      const int64_t last =
-          std::min(cols.last, query_row.position + params.bias_reach);
-      LoadRow(params.bias, query_row.bias + offset, last - cols.first,
-              staging + r * stride);
+      LoadBias(*tile.params, query_rows[std::min(first + r, count - 1)], cols,
+               staging + r * stride);
     }
-    AddRowsToPanel({staging, stride}, cols.size(), factor, scores + first);
+    AddRowsToPanel({staging, stride}, cols.size(),
+                   FactorAfterBias(*tile.params), scores + first);
   }
 }
 
-// score -= slope * |distance|, or slope * sqrt(|distance|).
-inline void AddAlibi(const ScoreTile& tile, const QueryRow* query_rows,
-                     int64_t count, Range cols, float* HWY_RESTRICT scores) {
-  HWY_ALIGN float slope[Width()];
-  HWY_ALIGN float start[Width()];
-  for (int64_t r = 0; r < Width(); ++r) {
-    const QueryRow& query_row = query_rows[std::min(r, count - 1)];
-    slope[r] = query_row.slope;
-    start[r] =
-        static_cast<float>(cols.first - query_row.position + tile.alibi_start);
+// score -= slope * |distance|, or slope * sqrt(|distance|), of scores that lie
+// as [key, row] with one row to a lane: every vector has `keys` of each row.
+struct Alibi {
+  HWY_ALIGN float slope[Lanes()];
+  HWY_ALIGN float start[Lanes()];  // distance of the first key
+  bool root;
+
+  // Lane `n` is the key that many after the first and row `row`.
+  HWY_INLINE void Set(const ScoreTile& tile, int64_t n, const QueryRow& row,
+                      int64_t key) {
+    slope[n] = row.slope;
+    start[n] = static_cast<float>(key - row.position + tile.alibi_start);
   }
-  const bool root = tile.params->alibi_root;
-  for (ptrdiff_t half = 0; half < Width(); half += Lanes()) {
-    const Vector factor = hn::Load(kF, slope + half);
-    Vector distance = hn::Load(kF, start + half);
-    for (int64_t j = 0; j < cols.size(); ++j) {
-      float* const at = scores + j * Width() + half;
+
+  // Of `count` vectors, `stride` floats apart, each `keys` keys after the last.
+  HWY_INLINE void AddTo(float* HWY_RESTRICT scores, int64_t count,
+                        ptrdiff_t stride, int64_t keys) const {
+    const Vector factor = hn::Load(kF, slope);
+    const Vector step = hn::Set(kF, static_cast<float>(keys));
+    Vector distance = hn::Load(kF, start);
+    for (int64_t n = 0; n < count; ++n) {
+      float* const at = scores + n * stride;
       Vector far = hn::Abs(distance);
       if (root) far = hn::Sqrt(far);
       hn::Store(hn::NegMulAdd(factor, far, hn::Load(kF, at)), kF, at);
-      distance = hn::Add(distance, hn::Set(kF, 1.0f));
+      distance = hn::Add(distance, step);
     }
+  }
+};
+
+inline void AddAlibi(const ScoreTile& tile, const QueryRow* query_rows,
+                     int64_t count, Range cols, float* HWY_RESTRICT scores) {
+  for (ptrdiff_t half = 0; half < Width(); half += Lanes()) {
+    Alibi alibi;
+    alibi.root = tile.params->alibi_root;
+    for (int64_t n = 0; n < Lanes(); ++n) {
+      alibi.Set(tile, n, query_rows[std::min(half + n, count - 1)], cols.first);
+    }
+    alibi.AddTo(scores + half, cols.size(), Width(), 1);
   }
 }
 
@@ -184,12 +213,10 @@ inline Scored ScorePanel(const ScoreTile& tile, const LoadedKeys& loaded,
     if (!visible.any) return none;
   }
 
-  const bool late_scale = params.biased && params.bias_before_scale;
   PanelPair block_max =
-      ScoreKeys(tile, panel, local, late_scale ? 1.0f : params.scale, prefetch);
+      ScoreKeys(tile, panel, local, FactorBeforeBias(params), prefetch);
   if (params.biased) {
-    AddBias(tile, panel.query_rows, panel.count, cols,
-            late_scale ? params.scale : 1.0f, panel.scores);
+    AddBias(tile, panel.query_rows, panel.count, cols, panel.scores);
   }
   if (params.alibi) {
     AddAlibi(tile, panel.query_rows, panel.count, cols, panel.scores);
