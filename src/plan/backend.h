@@ -11,6 +11,7 @@
 
 #include "base/function_ref.h"
 #include "base/range.h"
+#include "base/status.h"
 
 namespace flashacl {
 
@@ -39,6 +40,20 @@ class Workers {
   virtual void ForEach(int64_t count, FunctionRef<void(int64_t)> body) = 0;
 
   virtual int count() const = 0;
+};
+
+// Where runs are put, one after the other. One thread at a time uses a queue.
+class Queue {
+ public:
+  virtual ~Queue() = default;
+
+  // Calls `work` once all that was put here before is done, where the host may
+  // touch device memory, with workers that may, too. Returns what it returns,
+  // when it is done; fails without a call where the device is lost.
+  virtual Status OnHost(FunctionRef<Status(Workers& workers)> work) = 0;
+
+  // Returns when all that was put here is done; the first failure of it.
+  virtual Status Wait() = 0;
 };
 
 // How fast the device is at most: what speeds are fractions of. Each call

@@ -28,10 +28,11 @@ class Prepared {
 
   const AttentionProblem& problem() const { return problem_; }
 
-  // Computes. `workspace` has as many bytes as preparing reserved, aligned to
-  // WorkspaceLayout::kAlignmentBytes; null if these are 0.
+  // Puts the computation on `queue`, which is one of the backend's; it may not
+  // be done when this returns. `workspace` has as many bytes as preparing
+  // reserved, aligned to WorkspaceLayout::kAlignmentBytes; null if these are 0.
   virtual Status Run(const Bindings& bindings, std::byte* workspace,
-                     Workers& workers) const = 0;
+                     Queue& queue) const = 0;
 
   // How the work is cut, in a few words: "64 of at most 1024 rows, 144 keys a
   // step; none split".
@@ -39,6 +40,23 @@ class Prepared {
 
  private:
   const AttentionProblem problem_;
+};
+
+// For implementations that run on the host: on any backend, as its queue lets
+// them touch device memory.
+class HostPrepared : public Prepared {
+ public:
+  using Prepared::Prepared;
+
+  Status Run(const Bindings& bindings, std::byte* workspace,
+             Queue& queue) const final {
+    return queue.OnHost(
+        [&](Workers& workers) { return Run(bindings, workspace, workers); });
+  }
+
+  // The same, done when this returns. Results do not depend on the workers.
+  virtual Status Run(const Bindings& bindings, std::byte* workspace,
+                     Workers& workers) const = 0;
 };
 
 struct Implementation {

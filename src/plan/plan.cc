@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/str.h"
+#include "plan/host_queue.h"
 
 namespace flashacl {
 namespace {
@@ -43,7 +44,9 @@ Result<Plan> MakePlan(const Backend& backend, const AttentionProblem& problem,
 
 Status Run(const Backend& backend, const Plan& plan, const Bindings& bindings,
            std::byte* workspace) {
-  return plan.prepared->Run(bindings, workspace, *backend.workers);
+  HostQueue queue(*backend.workers);
+  FLASHACL_RETURN_IF_ERROR(plan.prepared->Run(bindings, workspace, queue));
+  return queue.Wait();
 }
 
 }  // namespace flashacl

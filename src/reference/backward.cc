@@ -348,11 +348,11 @@ void Backward::StoreBiasAndSink() {
   for (int64_t n = 0; n < end; n += tensor.spec.block_step()) store(n);
 }
 
-class PreparedBackward final : public Prepared {
+class PreparedBackward final : public HostPrepared {
  public:
   PreparedBackward(const AttentionProblem& problem, const DeviceInfo&,
                    WorkspaceLayout& layout)
-      : Prepared(problem), workspace_(problem, layout) {}
+      : HostPrepared(problem), workspace_(problem, layout) {}
 
   Status Run(const Bindings& bindings, std::byte* memory,
              Workers& workers) const override {

@@ -156,11 +156,11 @@ void ClearRowResult(const Operands& operands, Slot slot) {
   }
 }
 
-class PreparedForward final : public Prepared {
+class PreparedForward final : public HostPrepared {
  public:
   PreparedForward(const AttentionProblem& problem, const DeviceInfo&,
                   WorkspaceLayout& layout)
-      : Prepared(problem), workspace_(problem, layout) {}
+      : HostPrepared(problem), workspace_(problem, layout) {}
 
   Status Run(const Bindings& bindings, std::byte* memory,
              Workers& workers) const override;

@@ -21,7 +21,8 @@ inline void LaunchFenced(const Implementation& implementation,
   const FencedBytes workspace(
       RoundUp(plan.workspace.bytes(), WorkspaceLayout::kAlignmentBytes));
   ShuffledWorkers some(workers, static_cast<uint64_t>(workers));
-  const Status status = plan.prepared->Run(bindings, workspace.data(), some);
+  HostQueue queue(some);
+  const Status status = plan.prepared->Run(bindings, workspace.data(), queue);
   EXPECT_TRUE(status.ok()) << status.message();
 }
 

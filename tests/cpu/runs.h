@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "backends.h"
+#include "plan/host_queue.h"
 #include "plan/plan.h"
 #include "problem/notation.h"
 #include "tests/testing/random.h"
@@ -79,8 +80,9 @@ inline void RunOn(const Implementation& implementation, const SmallCase& small,
       static_cast<size_t>(plan.workspace.bytes()) + 64, std::byte{0xFF});
   const size_t past = reinterpret_cast<uintptr_t>(workspace.data()) % 64;
   ShuffledWorkers some(workers, seed);
+  HostQueue queue(some);
   const Status status = plan.prepared->Run(
-      small.bindings(), workspace.data() + (64 - past) % 64, some);
+      small.bindings(), workspace.data() + (64 - past) % 64, queue);
   ASSERT_TRUE(status.ok()) << status.message();
 }
 

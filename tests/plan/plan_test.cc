@@ -25,11 +25,11 @@ Status NeverOn(const AttentionProblem&, const DeviceInfo& device) {
 Status Always(const AttentionProblem&, const DeviceInfo&) { return {}; }
 
 // Writes how many workers it was given.
-class CountWorkers final : public Prepared {
+class CountWorkers final : public HostPrepared {
  public:
   CountWorkers(const AttentionProblem& problem, const DeviceInfo&,
                WorkspaceLayout& workspace)
-      : Prepared(problem) {
+      : HostPrepared(problem) {
     workspace.Reserve<float>("some", problem.heads);
   }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "plan/host_queue.h"
 #include "plan/implementation.h"
 #include "reference/reference.h"
 
@@ -22,16 +23,19 @@ struct ReferenceRun {
   Workers& workers;
 
   const AttentionProblem& problem() const { return reference.problem(); }
-  Status Do() const { return reference.Run(bindings, workspace, workers); }
+  Status Do() const {
+    HostQueue queue(workers);
+    return reference.Run(bindings, workspace, queue);
+  }
 };
 
 // Calls kBody(ReferenceRun) for a run.
 template <auto kBody>
-class AroundReference final : public Prepared {
+class AroundReference final : public HostPrepared {
  public:
   AroundReference(const AttentionProblem& problem, const DeviceInfo& device,
                   WorkspaceLayout& workspace)
-      : Prepared(problem),
+      : HostPrepared(problem),
         reference_(kReference.prepare(problem, device, workspace)),
         workspace_bytes_(workspace.bytes()) {}
 

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <utility>
 
+#include "plan/host_queue.h"
 #include "plan/plan.h"
 #include "problem/grid.h"
 #include "reference/reference.h"
@@ -375,8 +376,9 @@ void SmallCase::Run(Workers& workers) {
   // What a workspace holds before is nobody's business.
   Bytes workspace(static_cast<size_t>(layout.bytes()) + 64, std::byte{0xFF});
   const size_t misaligned = reinterpret_cast<uintptr_t>(workspace.data()) % 64;
+  HostQueue queue(workers);
   const Status status = prepared->Run(
-      bindings_, workspace.data() + (64 - misaligned) % 64, workers);
+      bindings_, workspace.data() + (64 - misaligned) % 64, queue);
   ASSERT_TRUE(status.ok()) << status.message();
 }
 

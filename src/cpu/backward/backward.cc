@@ -29,11 +29,11 @@ Status Supports(const AttentionProblem& problem, const DeviceInfo&) {
   return SupportsTiles(problem, Direction::kBackward);
 }
 
-class PreparedBackward final : public Prepared {
+class PreparedBackward final : public HostPrepared {
  public:
   PreparedBackward(const AttentionProblem& problem, const DeviceInfo& device,
                    WorkspaceLayout& layout)
-      : Prepared(problem),
+      : HostPrepared(problem),
         shape(BackwardTileShape(problem, device)),
         schedule(KnownSchedule(problem, shape)),
         workspace(ReserveBackward(problem, shape, device.workers, layout)) {}

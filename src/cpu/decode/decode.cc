@@ -35,11 +35,11 @@ Status Supports(const AttentionProblem& problem, const DeviceInfo& device) {
   return {};
 }
 
-class PreparedDecode final : public Prepared {
+class PreparedDecode final : public HostPrepared {
  public:
   PreparedDecode(const AttentionProblem& problem, const DeviceInfo& device,
                  WorkspaceLayout& layout)
-      : Prepared(problem),
+      : HostPrepared(problem),
         shape_(DecodeTileShape(problem)),
         schedule_(KnownSchedule(problem, shape_)),
         head_bundle_(HeadBundleOf(problem)),

@@ -21,11 +21,11 @@ Status Supports(const AttentionProblem& problem, const DeviceInfo&) {
   return SupportsTiles(problem, Direction::kForward);
 }
 
-class PreparedForward final : public Prepared {
+class PreparedForward final : public HostPrepared {
  public:
   PreparedForward(const AttentionProblem& problem, const DeviceInfo& device,
                   WorkspaceLayout& layout)
-      : Prepared(problem),
+      : HostPrepared(problem),
         shape_(ForwardTileShape(problem, device)),
         schedule_(KnownSchedule(problem, shape_)),
         workspace_(ReserveForward(problem, shape_,

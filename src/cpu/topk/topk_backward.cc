@@ -22,11 +22,11 @@ Status Supports(const AttentionProblem& problem, const DeviceInfo&) {
   return SupportsLists(problem, Direction::kBackward);
 }
 
-class PreparedTopKBackward final : public Prepared {
+class PreparedTopKBackward final : public HostPrepared {
  public:
   PreparedTopKBackward(const AttentionProblem& problem,
                        const DeviceInfo& device, WorkspaceLayout& layout)
-      : Prepared(problem),
+      : HostPrepared(problem),
         tiling(TopKBackwardTilingOf(problem, device)),
         workers(device.workers),
         workspace(ReserveTopKBackward(problem, tiling, workers, layout)) {}

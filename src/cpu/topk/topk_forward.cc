@@ -22,11 +22,11 @@ Status Supports(const AttentionProblem& problem, const DeviceInfo&) {
   return SupportsLists(problem, Direction::kForward);
 }
 
-class PreparedTopKForward final : public Prepared {
+class PreparedTopKForward final : public HostPrepared {
  public:
   PreparedTopKForward(const AttentionProblem& problem, const DeviceInfo& device,
                       WorkspaceLayout& layout)
-      : Prepared(problem),
+      : HostPrepared(problem),
         shape_(TopKTileShape(problem, device)),
         workers_(device.workers),
         listed_keys_(MaxListedKeys(problem)),

@@ -195,7 +195,8 @@ TEST_P(TopKLaws, ValuesMayBeInTheKeysPlace) {
   const Plan plan = PlanOn(GetParam().implementation(), p);
   const testing::FencedBytes workspace(RoundUp(plan.workspace.bytes(), 64));
   ShuffledWorkers alone(1);
-  ASSERT_TRUE(plan.prepared->Run(bindings, workspace.data(), alone).ok());
+  HostQueue queue(alone);
+  ASSERT_TRUE(plan.prepared->Run(bindings, workspace.data(), queue).ok());
   ExpectSameBits(together, apart);
 }
 
