@@ -151,9 +151,9 @@ class Meter {
   template <typename Run>
   double Time(int64_t copies, double rounds, Run run) {
     const Backend& cpu = CpuBackend();
-    const double before = cpu.roofs.flops(*cpu.workers);
+    const double before = cpu.roofs.flops(*cpu.queue);
     const double seconds = Seconds(state_, copies, rounds, run);
-    peak_ = (before + cpu.roofs.flops(*cpu.workers)) / 2;
+    peak_ = (before + cpu.roofs.flops(*cpu.queue)) / 2;
     return seconds;
   }
   void Put(const char* name, double per_second) {

@@ -22,10 +22,12 @@ TEST(Backends, TheCpuIsAmongThemAndStaysTheSame) {
   EXPECT_TRUE(found);
 }
 
-TEST(Backends, EachHasWorkersAndEndsWithTheReference) {
+TEST(Backends, EachHasMemoryAndQueuesAndEndsWithTheReference) {
   for (const Backend& backend : AllBackends()) {
-    ASSERT_NE(backend.workers, nullptr);
-    EXPECT_GE(backend.workers->count(), 1);
+    ASSERT_NE(backend.memory, nullptr);
+    ASSERT_NE(backend.queue, nullptr);
+    EXPECT_GE(WorkersOf(*backend.queue), 1);
+    EXPECT_GE(WorkersOf(*backend.make_queue()), 1);
     ASSERT_FALSE(backend.implementations.empty());
     EXPECT_TRUE(backend.implementations.back().name.starts_with("reference/"));
   }
@@ -44,16 +46,16 @@ TEST(Backends, ImplementationsHaveNamesOfTheirOwnAndAllFunctions) {
 
 TEST(Backends, EachMeasuresItsRoofs) {
   for (const Backend& backend : AllBackends()) {
-    EXPECT_GT(backend.roofs.flops(*backend.workers), 0);
-    EXPECT_GT(backend.roofs.read_bandwidth(*backend.workers), 0);
+    EXPECT_GT(backend.roofs.flops(*backend.queue), 0);
+    EXPECT_GT(backend.roofs.read_bandwidth(*backend.queue), 0);
   }
 }
 
 TEST(Backends, WorkerCountCanBeSet) {
   SetWorkerCount(3);
-  EXPECT_EQ(CpuBackend().workers->count(), 3);
+  EXPECT_EQ(WorkersOf(*CpuBackend().queue), 3);
   SetWorkerCount(0);
-  EXPECT_GE(CpuBackend().workers->count(), 1);
+  EXPECT_GE(WorkersOf(*CpuBackend().queue), 1);
 }
 
 }  // namespace

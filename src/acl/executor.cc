@@ -5,12 +5,12 @@
 #include <chrono>
 #include <utility>
 
+#include "acl/backend.h"
 #include "acl/environment.h"
 #include "acl/error.h"
 #include "acl/memory.h"
 #include "acl/stream.h"
 #include "acl/trace.h"
-#include "backends.h"
 
 namespace flashacl::acl {
 namespace {
@@ -22,14 +22,6 @@ using Microseconds = std::chrono::duration<double, std::micro>;
 constexpr aclError kKernelFailed = 507015;
 
 constexpr aclnnStatus kRuntimeError = 361001;
-
-const Backend& TheBackend() {
-  static const Backend& backend = [&]() -> const Backend& {
-    SetWorkerCount(TheEnvironment().num_threads);
-    return CpuBackend();
-  }();
-  return backend;
-}
 
 uint64_t BytesOf(const Plan& plan) {
   if (plan.workspace.bytes() == 0) return 0;
@@ -152,21 +144,24 @@ struct Launched {
   BlockUse blocks;  // memory freed meanwhile stays until the run is over
 
   // What strict mode wants to be told of contents.
-  Status Check() const {
+  Status Check(Queue& queue) const {
     if (!TheEnvironment().strict) return {};
-    if (compressed_mask != nullptr) {
-      FLASHACL_RETURN_IF_ERROR(
-          executor->compressed_mask->Check(compressed_mask));
-    }
-    return CheckDeviceTensors(executor->plan->problem(), bindings);
+    return queue.OnHost([this](Workers&) -> Status {
+      if (compressed_mask != nullptr) {
+        FLASHACL_RETURN_IF_ERROR(
+            executor->compressed_mask->Check(compressed_mask));
+      }
+      return CheckDeviceTensors(executor->plan->problem(), bindings);
+    });
   }
 
   aclError operator()() const {
     const Operator* const op = executor->op;
     const Plan* const plan = executor->plan.get();
     const auto start = std::chrono::steady_clock::now();
-    Status status = Check();
-    if (status.ok()) status = Run(TheBackend(), *plan, bindings, workspace);
+    Queue& queue = QueueOfThisStream();
+    Status status = Check(queue);
+    if (status.ok()) status = Run(queue, *plan, bindings, workspace);
     if (Tracing()) {
       const Microseconds took = std::chrono::steady_clock::now() - start;
       Trace("launch", op->name, *plan, took.count());

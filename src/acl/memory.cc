@@ -1,117 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of blocks and where their bytes come from: the heap for small ones,
-// pages of their own for large ones. Freed blocks go back at once; what is left
-// at aclFinalize stays valid, because programs still read and free it then.
+// The table of blocks. Freed ones go back at once; what is left at aclFinalize
+// stays valid, because programs still read and free it then.
 #include "acl/memory.h"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
-#include <cstring>
 #include <map>
 #include <mutex>
 #include <shared_mutex>
 #include <utility>
 
+#include "acl/backend.h"
 #include "acl/environment.h"
 #include "acl/init.h"
 #include "base/str.h"
+#include "plan/host_memory.h"
 
 namespace flashacl::acl {
 namespace {
 
-constexpr size_t kAlignmentBytes = 64;
-
-// Debug builds end every block at a page that cannot be touched. The address
-// sanitizer does better with blocks from the heap.
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool kHeapOnly = true;
-constexpr bool kGuardPages = false;
-#elif defined(FLASHACL_DCHECKS)
-constexpr bool kHeapOnly = false;
-constexpr bool kGuardPages = true;
-#else
-constexpr bool kHeapOnly = false;
-constexpr bool kGuardPages = false;
-#endif
-
-size_t RoundUpTo(size_t bytes, size_t unit) {
-  return (bytes + unit - 1) / unit * unit;
-}
-
-size_t PageBytes() {
-  static const size_t bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  return bytes;
-}
-
-std::byte* Map(size_t bytes) {
-  void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  return at == MAP_FAILED ? nullptr : static_cast<std::byte*>(at);
-}
-
-// Bytes for one block. Released when destroyed.
-struct Bytes {
-  std::byte* base = nullptr;
-  std::byte* mapping = nullptr;  // null: from the heap
-  size_t mapped = 0;
-
-  Bytes() = default;
-  Bytes(const Bytes&) = delete;
-  Bytes& operator=(const Bytes&) = delete;
-  ~Bytes() {
-    if (mapping != nullptr) {
-      munmap(mapping, mapped);
-    } else {
-      std::free(base);
-    }
-  }
-
-  // Each leaves `base` null on failure.
-  void FromHeap(size_t bytes);
-  void FromHugePages(size_t bytes);
-  void BeforeGuardPage(size_t bytes);
-};
-
-void Bytes::FromHeap(size_t bytes) {
-  base = static_cast<std::byte*>(
-      std::aligned_alloc(kAlignmentBytes, RoundUpTo(bytes, kAlignmentBytes)));
-}
-
-// The system backs a range with huge pages only where it is aligned to them, so
-// one page more is mapped and what sticks out is given back.
-void Bytes::FromHugePages(size_t bytes) {
-  const size_t wanted = RoundUpTo(bytes, PageBytes());
-  const size_t all = wanted + kHugePageBytes;
-  std::byte* const start = Map(all);
-  if (start == nullptr) return;
-  const size_t skip =
-      (kHugePageBytes - reinterpret_cast<uintptr_t>(start) % kHugePageBytes) %
-      kHugePageBytes;
-  if (skip > 0) munmap(start, skip);
-  munmap(start + skip + wanted, all - skip - wanted);
-  base = mapping = start + skip;
-  mapped = wanted;
-}
-
-void Bytes::BeforeGuardPage(size_t bytes) {
-  const size_t used = RoundUpTo(bytes, kAlignmentBytes);
-  const size_t pages = RoundUpTo(used, PageBytes());
-  std::byte* const start = Map(pages + PageBytes());
-  if (start == nullptr) return;
-  mapping = start;
-  mapped = pages + PageBytes();
-  mprotect(start + pages, PageBytes(), PROT_NONE);
-  base = start + pages - used;
-}
-
 struct Allocation {
   Block block;
-  Bytes bytes;                        // none if mapped
-  std::shared_ptr<const void> owner;  // of what is mapped
+  std::shared_ptr<const void> owner;  // of its bytes
   size_t device_bytes = 0;            // returned when destroyed
   ~Allocation() { ReturnDeviceBytes(device_bytes); }
 };
@@ -159,22 +71,6 @@ bool Insert(std::shared_ptr<const Allocation> allocation) {
   return true;
 }
 
-void Fill(Bytes& bytes, const BlockRequest& request) {
-  const size_t all = request.reserved + kSlackBytes;
-  if (kGuardPages) bytes.BeforeGuardPage(all);
-  const bool own_pages =
-      all >= kHugePageBytes || (request.huge && all > kHugePageBytes / 2);
-  if (bytes.base == nullptr && own_pages && !kHeapOnly) {
-    bytes.FromHugePages(all);
-    if (bytes.base != nullptr && request.huge) {
-      madvise(bytes.mapping, bytes.mapped, MADV_HUGEPAGE);
-    }
-  }
-  if (bytes.base == nullptr) bytes.FromHeap(all);
-  if (bytes.base == nullptr || bytes.mapping != nullptr) return;
-  std::memset(bytes.base + request.size, 0, all - request.size);
-}
-
 }  // namespace
 
 bool FindBlock(const void* address, Block* block) {
@@ -214,9 +110,15 @@ std::byte* AllocateBlock(const BlockRequest& request) {
     if (!TakeDeviceBytes(request.reserved)) return nullptr;
     allocation->device_bytes = request.reserved;
   }
-  Fill(allocation->bytes, request);
-  std::byte* const base = allocation->bytes.base;
-  if (base == nullptr) return nullptr;
+  Memory& memory =
+      request.kind == BlockKind::kDevice ? DeviceMemory() : HostMemory::Get();
+  const std::shared_ptr<std::byte> bytes =
+      memory.Allocate({.bytes = request.size,
+                       .zeros = request.reserved - request.size + kSlackBytes,
+                       .huge_pages = request.huge});
+  if (bytes == nullptr) return nullptr;
+  std::byte* const base = bytes.get();
+  allocation->owner = bytes;
   allocation->block = {base,         request.size, request.reserved,
                        request.kind, request.huge, request.device_id};
   return Insert(std::move(allocation)) ? base : nullptr;
@@ -263,9 +165,10 @@ size_t DeviceBytes() {
   static const size_t bytes = [] {
     constexpr size_t kMost = size_t{64} << 30;
     const long pages = sysconf(_SC_PHYS_PAGES);
-    return pages <= 0
-               ? kMost
-               : std::min(kMost, static_cast<size_t>(pages) * PageBytes());
+    const long page_bytes = sysconf(_SC_PAGESIZE);
+    return pages <= 0 ? kMost
+                      : std::min(kMost, static_cast<size_t>(pages) *
+                                            static_cast<size_t>(page_bytes));
   }();
   return bytes;
 }

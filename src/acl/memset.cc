@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // aclrtMemset and its relatives.
-#include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <string>
 
 #include "acl/acl_rt.h"
+#include "acl/backend.h"
 #include "acl/context.h"
 #include "acl/error.h"
 #include "acl/host_register.h"
@@ -77,14 +77,15 @@ aclError CheckWords(std::string_view function, void* at, size_t max,
 
 Task FillBytes(void* at, int32_t value, size_t count) {
   return [=]() -> aclError {
-    std::memset(at, value & 0xFF, count);
+    DeviceMemory().Fill(static_cast<std::byte*>(at),
+                        static_cast<std::byte>(value & 0xFF), count);
     return ACL_SUCCESS;
   };
 }
 
 Task FillWords(void* at, uint32_t value, size_t words) {
   return [=]() -> aclError {
-    std::fill_n(static_cast<uint32_t*>(at), words, value);
+    DeviceMemory().FillWords(static_cast<std::byte*>(at), value, words);
     return ACL_SUCCESS;
   };
 }

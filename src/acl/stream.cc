@@ -12,9 +12,11 @@
 #include <thread>
 #include <utility>
 
+#include "acl/backend.h"
 #include "acl/context.h"
 #include "acl/device.h"
 #include "acl/exception.h"
+#include "base/check.h"
 
 namespace flashacl::acl {
 namespace {
@@ -407,6 +409,14 @@ aclError EnqueueAndWait(aclrtStream stream, Task task,
   error = found->Push(std::move(task), function, TaskKind::kDevice, &number);
   if (error != ACL_SUCCESS) return error;
   return found->WaitFor(number, std::nullopt, function);
+}
+
+Queue& QueueOfThisStream() {
+  FLASHACL_DCHECK(this_threads_stream != nullptr);
+  // A stream has one thread.
+  static thread_local const std::unique_ptr<Queue> queue =
+      TheBackend().make_queue();
+  return *queue;
 }
 
 aclError SynchronizeAll() {

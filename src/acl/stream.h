@@ -18,6 +18,7 @@
 #include "acl/error.h"
 #include "acl/handle.h"
 #include "acl/latch.h"
+#include "plan/backend.h"
 
 namespace flashacl::acl {
 
@@ -168,6 +169,10 @@ aclError Enqueue(aclrtStream stream, Task task, std::string_view function,
 // 107023). What the task returns is still the stream's asynchronous error.
 aclError EnqueueAndWait(aclrtStream stream, Task task,
                         std::string_view function);
+
+// For tasks: the queue of the backend that this stream's work is put on. A task
+// waits for what it puts there, so that a finished task's work is done.
+Queue& QueueOfThisStream();
 
 // Waits for every stream of the process.
 aclError SynchronizeAll();

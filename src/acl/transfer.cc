@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <utility>
 #include <vector>
 
+#include "acl/backend.h"
 #include "acl/environment.h"
 #include "acl/error.h"
 #include "acl/host_register.h"
@@ -149,15 +149,15 @@ void Locate(Transfer* transfer) {
 }
 
 void Run(const Transfer& transfer) {
+  Memory& memory = DeviceMemory();
   std::byte* dst = transfer.dst;
   const std::byte* src = transfer.src;
   size_t left = transfer.readable;
   for (size_t row = 0; row < transfer.height; ++row) {
     const size_t bytes = std::min(transfer.width, left);
-    // The sides may overlap; memmove is as fast as memcpy.
-    if (bytes > 0) std::memmove(dst, src, bytes);
+    if (bytes > 0) memory.Copy(dst, src, bytes);
     if (bytes < transfer.width) {
-      std::memset(dst + bytes, 0, transfer.width - bytes);
+      memory.Fill(dst + bytes, std::byte{0}, transfer.width - bytes);
     }
     left -= std::min(left, transfer.src_pitch);
     dst += transfer.dst_pitch;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a backend must offer: facts about its device, workers to run on, and a
-// table of implementations, best first.
+// What a backend must offer: facts about its device, its memory, queues that
+// work is put on, and a table of implementations, best first.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,7 +32,32 @@ struct DeviceInfo {
   std::string vector_target = {};  // which instructions vector code is run for
 };
 
-// Runs independent pieces of work; owned by the backend.
+// `bytes` of anything, then `zeros` of zeros.
+struct MemoryRequest {
+  size_t bytes = 0;
+  size_t zeros = 0;
+  bool huge_pages = false;  // as far as the system has them
+};
+
+// The memory of a device. Its addresses are numbers to the host, which reads
+// and writes there only through this, or on a queue. Any number of threads may
+// call.
+class Memory {
+ public:
+  virtual ~Memory() = default;
+
+  // Aligned to 64 bytes, or to a huge page where it has some; goes back when
+  // its last owner lets go. Null if there is not so much memory left.
+  virtual std::shared_ptr<std::byte> Allocate(const MemoryRequest& request) = 0;
+
+  // Each is done when it returns, and waits for no queue. What it touches may
+  // be the host's, too, and the sides of a copy may overlap.
+  virtual void Copy(std::byte* to, const std::byte* from, size_t bytes) = 0;
+  virtual void Fill(std::byte* at, std::byte value, size_t bytes) = 0;
+  virtual void FillWords(std::byte* at, uint32_t value, size_t words) = 0;
+};
+
+// Runs independent pieces of work on the host.
 class Workers {
  public:
   virtual ~Workers() = default;
@@ -56,18 +83,31 @@ class Queue {
   virtual Status Wait() = 0;
 };
 
+// How many workers a queue lends to work on the host.
+inline int WorkersOf(Queue& queue) {
+  int count = 0;
+  (void)queue.OnHost([&](Workers& workers) -> Status {
+    count = workers.count();
+    return {};
+  });
+  return count;
+}
+
 // How fast the device is at most: what speeds are fractions of. Each call
-// measures anew, for some milliseconds, with all workers at once.
+// measures anew, for some milliseconds, with all of the device at once.
 struct Roofs {
-  double (*flops)(Workers& workers) = nullptr;           // fp32, per second
-  double (*read_bandwidth)(Workers& workers) = nullptr;  // bytes per second
+  double (*flops)(Queue& queue) = nullptr;           // fp32, per second
+  double (*read_bandwidth)(Queue& queue) = nullptr;  // bytes per second
 };
 
 struct Backend {
   std::string_view name;
   DeviceInfo device;
   std::span<const Implementation> implementations;  // best first
-  Workers* workers = nullptr;
+  Memory* memory = nullptr;
+  Queue* queue = nullptr;  // for one thread that waits for each run
+  // For every stream its own: work on two queues may be done at once.
+  std::unique_ptr<Queue> (*make_queue)() = nullptr;
   Roofs roofs = {};
 };
 

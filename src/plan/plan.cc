@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/str.h"
-#include "plan/host_queue.h"
 
 namespace flashacl {
 namespace {
@@ -42,9 +41,8 @@ Result<Plan> MakePlan(const Backend& backend, const AttentionProblem& problem,
   return Unsupported("no implementation takes this problem\n{}", reasons);
 }
 
-Status Run(const Backend& backend, const Plan& plan, const Bindings& bindings,
+Status Run(Queue& queue, const Plan& plan, const Bindings& bindings,
            std::byte* workspace) {
-  HostQueue queue(*backend.workers);
   FLASHACL_RETURN_IF_ERROR(plan.prepared->Run(bindings, workspace, queue));
   return queue.Wait();
 }

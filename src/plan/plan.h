@@ -36,9 +36,9 @@ struct Choice {
 Result<Plan> MakePlan(const Backend& backend, const AttentionProblem& problem,
                       const Choice& choice = {});
 
-// Runs the plan on the calling thread and the backend's workers. `workspace`
-// as Prepared::Run wants it.
-Status Run(const Backend& backend, const Plan& plan, const Bindings& bindings,
+// Puts the plan on `queue` and waits until it is done. `workspace` as
+// Prepared::Run wants it.
+Status Run(Queue& queue, const Plan& plan, const Bindings& bindings,
            std::byte* workspace);
 
 }  // namespace flashacl

@@ -67,7 +67,7 @@ struct Outcome {
 };
 
 // Every output of `got` against `truth`, which is what the reference makes of
-// WithWideResults(got.problem).
+// WithWideResults(got.problem). For work on the host (Queue::OnHost).
 std::vector<Difference> Compare(const Outcome& got, const Outcome& truth);
 std::vector<Difference> Compare(const Sample& got, const Sample& truth);
 

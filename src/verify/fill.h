@@ -23,7 +23,7 @@ int64_t BytesOf(const TensorSpec& spec);
 
 // Fills every input that is present in `bindings`, except what backward takes
 // from forward (kOut, kRowMax, kRowSum). What no sequence owns keeps what it
-// holds.
+// holds. For work on the host (Queue::OnHost).
 void FillInputs(const AttentionProblem& problem, const Bindings& bindings,
                 uint64_t seed);
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/str.h"
 #include "plan/plan.h"
 #include "plan/sequences.h"
 #include "problem/grid.h"
@@ -93,25 +94,48 @@ struct Results {
   }
 };
 
+// What one run has on the device beside the sample.
+struct Buffers {
+  GuardedBytes mask, workspace;
+  std::array<GuardedBytes, kSlots> outputs;
+};
+
 Result<Results> RunOn(const Backend& backend, const Plan& plan,
-                      const Sample& sample, std::vector<uint8_t> mask) {
-  Results results;
+                      const Sample& sample, const std::vector<uint8_t>& mask) {
+  Memory& memory = *backend.memory;
+  Buffers buffers;
+  const auto allocate = [&](size_t bytes, GuardedBytes& to) -> Status {
+    to = GuardedBytes::Allocate(memory, static_cast<int64_t>(bytes));
+    if (to.present()) return {};
+    return {Code::kOutOfMemory, Str("no memory for {} bytes", bytes)};
+  };
+  FLASHACL_RETURN_IF_ERROR(allocate(mask.size(), buffers.mask));
+  memory.Copy(buffers.mask.data(),
+              reinterpret_cast<const std::byte*>(mask.data()), mask.size());
   Bindings bindings = sample.bindings();
-  bindings[Slot::kMask] = reinterpret_cast<std::byte*>(mask.data());
+  bindings[Slot::kMask] = buffers.mask.data();
+  Results results;
   for (size_t n = 0; n < kSlots; ++n) {
     const auto slot = static_cast<Slot>(n);
     if (!IsOutput(plan.problem().direction, slot) ||
         !plan.problem().has(slot)) {
       continue;
     }
-    results[slot].resize(static_cast<size_t>(ElementsOf(plan.problem(), slot)));
-    bindings[slot] = reinterpret_cast<std::byte*>(results[slot].data());
+    const auto count = static_cast<size_t>(ElementsOf(plan.problem(), slot));
+    results[slot].resize(count);
+    FLASHACL_RETURN_IF_ERROR(
+        allocate(count * sizeof(float), buffers.outputs[n]));
+    bindings[slot] = buffers.outputs[n].data();
   }
-  const GuardedBytes workspace = GuardedBytes::Allocate(plan.workspace.bytes());
-  if (!workspace.present()) {
-    return Status(Code::kOutOfMemory, "no memory for the workspace");
+  FLASHACL_RETURN_IF_ERROR(
+      allocate(static_cast<size_t>(plan.workspace.bytes()), buffers.workspace));
+  FLASHACL_RETURN_IF_ERROR(
+      Run(*backend.queue, plan, bindings, buffers.workspace.data()));
+  for (size_t n = 0; n < kSlots; ++n) {
+    if (!buffers.outputs[n].present()) continue;
+    memory.Copy(reinterpret_cast<std::byte*>(results.by_slot[n].data()),
+                buffers.outputs[n].data(), buffers.outputs[n].bytes().size());
   }
-  FLASHACL_RETURN_IF_ERROR(Run(backend, plan, bindings, workspace.data()));
   return results;
 }
 
@@ -246,15 +270,18 @@ Status CheckSplit(const Backend& backend, const Implementation& implementation,
   for (const auto& [keys, results] :
        {std::pair{Keys::kAll, &runs.all}, std::pair{Keys::kFirst, &runs.first},
         std::pair{Keys::kSecond, &runs.second}}) {
-    Result<Results> run =
-        RunOn(backend, *plan, sample,
-              MaskOf(sample, problem[Slot::kMask], keys, seed));
+    std::vector<uint8_t> mask;
+    FLASHACL_RETURN_IF_ERROR(backend.queue->OnHost([&](Workers&) -> Status {
+      mask = MaskOf(sample, problem[Slot::kMask], keys, seed);
+      return {};
+    }));
+    Result<Results> run = RunOn(backend, *plan, sample, mask);
     if (!run.ok()) return run.status();
     *results = std::move(*run);
   }
-  return problem.direction == Direction::kForward
-             ? CheckMerged(problem, sample, runs)
-             : CheckSums(runs);
+  if (problem.direction == Direction::kBackward) return CheckSums(runs);
+  return backend.queue->OnHost(
+      [&](Workers&) { return CheckMerged(problem, sample, runs); });
 }
 
 }  // namespace flashacl

@@ -28,11 +28,12 @@ AttentionProblem ForwardOf(const AttentionProblem& backward);
 // the same inputs.
 AttentionProblem WithWideResults(const AttentionProblem& problem);
 
-// Memory with a pattern in and around it that is a NaN in every float type.
+// Memory of a device with a pattern in and around it that is a NaN in every
+// float type.
 class GuardedBytes {
  public:
   // Null if there is not so much memory.
-  static GuardedBytes Allocate(int64_t bytes);
+  static GuardedBytes Allocate(Memory& memory, int64_t bytes);
 
   bool present() const { return storage_ != nullptr; }
   std::byte* data() const;  // aligned to 64 bytes
@@ -41,12 +42,14 @@ class GuardedBytes {
   }
   void FillWithPattern();
 
-  // The pattern is still around the memory, or at one place in it.
+  // The pattern is still around the memory.
   bool GuardsIntact() const;
+  // It is still at one place in it; for work on the host (Queue::OnHost).
   bool Untouched(int64_t first, int64_t count) const;
 
  private:
-  std::unique_ptr<std::byte[]> storage_;
+  Memory* memory_ = nullptr;
+  std::shared_ptr<std::byte> storage_;
   int64_t bytes_ = 0;
 };
 
@@ -62,6 +65,7 @@ class GuardedBytes {
 // Outputs hold the pattern until somebody writes them.
 class Sample {
  public:
+  // In the memory of `backend`, whose queue and memory must outlive the sample.
   // Fails where the problem is impossible or too large to allocate, and where
   // the forward problem of a backward one fails on the last implementation of
   // `backend`.
@@ -71,7 +75,7 @@ class Sample {
   const AttentionProblem& problem() const { return problem_; }
   const Bindings& bindings() const { return bindings_; }
 
-  // What a slot holds; empty if it is absent or a list.
+  // Where a slot is on the device; empty if it is absent or a list.
   std::span<std::byte> bytes(Slot slot) const {
     const GuardedBytes& memory = memory_[static_cast<size_t>(slot)];
     return memory.present() ? memory.bytes() : std::span<std::byte>();
@@ -80,8 +84,8 @@ class Sample {
   // Refills outputs with the pattern.
   void ResetOutputs();
 
-  // The bytes of all outputs, one slot after the other: two runs are the same
-  // if these are.
+  // A copy of all outputs, one slot after the other: two runs are the same if
+  // these are.
   std::vector<std::byte> Outputs() const;
 
   // Ok, or which tensor was written where it must not be: around it, between
@@ -89,15 +93,23 @@ class Sample {
   Status CheckUntouched() const;
 
  private:
-  Sample() = default;
+  Sample(const AttentionProblem& problem, const Backend& backend)
+      : problem_(problem),
+        device_memory_(backend.memory),
+        queue_(backend.queue) {}
   Status Allocate();
   Status AllocateList(const std::vector<TensorSpec>& specs,
                       std::vector<GuardedBytes>& memory,
                       std::vector<std::byte*>& bindings);
   Status RunForward(const Backend& backend);
+  // For work on the host.
   uint64_t InputHash() const;
+  Status CheckUntouchedOnHost() const;
 
   AttentionProblem problem_;
+  // Pointers, for samples are assigned.
+  Memory* device_memory_;
+  Queue* queue_;
   std::array<GuardedBytes, kSlots> memory_;
   std::vector<GuardedBytes> key_list_;
   std::vector<GuardedBytes> value_list_;

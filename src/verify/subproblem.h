@@ -22,8 +22,8 @@ struct Subproblem {
 
 // Rows [first, last) of a sequence, against all its keys: forward results, or
 // gradients of queries. `bindings` hold what FillInputs makes; lengths in
-// tensors are read. kUnsupported for keep bits that start inside a byte and
-// for bias of stored diagonals.
+// tensors are read, so it is for work on the host (Queue::OnHost). kUnsupported
+// for keep bits that start inside a byte and for bias of stored diagonals.
 Result<Subproblem> TakeRows(const AttentionProblem& problem,
                             const Bindings& bindings, int64_t sequence,
                             Range rows);

@@ -26,20 +26,29 @@ class Alone : public Workers {
   bool backwards_;
 };
 
-// Runs the plan on the sample's fresh outputs. A failure of the run, or what it
-// wrote that is not its own.
-Status RunOnce(const Backend& backend, const Plan& plan, Workers& workers,
+// Null where the implementation does not run on the host.
+const HostPrepared* OnHost(const Plan& plan) {
+  return dynamic_cast<const HostPrepared*>(plan.prepared.get());
+}
+
+// Runs the plan on the sample's fresh outputs; on `workers`, unless it is null,
+// of the host. A failure of the run, or what it wrote that is not its own.
+Status RunOnce(const Backend& backend, const Plan& plan, Workers* workers,
                Sample& sample) {
-  Backend other = backend;
-  other.workers = &workers;
-  const GuardedBytes workspace = GuardedBytes::Allocate(plan.workspace.bytes());
+  const GuardedBytes workspace =
+      GuardedBytes::Allocate(*backend.memory, plan.workspace.bytes());
   if (!workspace.present()) {
     return {Code::kOutOfMemory,
             Str("workspace: no memory for {} bytes", plan.workspace.bytes())};
   }
   sample.ResetOutputs();
   FLASHACL_RETURN_IF_ERROR(
-      Run(other, plan, sample.bindings(), workspace.data()));
+      workers == nullptr
+          ? Run(*backend.queue, plan, sample.bindings(), workspace.data())
+          : backend.queue->OnHost([&](Workers&) {
+              return OnHost(plan)->Run(sample.bindings(), workspace.data(),
+                                       *workers);
+            }));
   if (!workspace.GuardsIntact()) {
     return RuntimeFailure("workspace: written outside of its {} bytes",
                           plan.workspace.bytes());
@@ -55,15 +64,19 @@ class Examiner {
       : backend_(backend), plan_(plan), sample_(sample), verdict_(verdict) {}
 
   void CheckResults(const Sample& truth) {
-    if (!RunWith(*backend_.workers, "a run")) return;
+    if (!RunWith(nullptr, "a run")) return;
     first_ = sample_.Outputs();
-    verdict_.differences = Compare(sample_, truth);
+    const Status compared = backend_.queue->OnHost([&](Workers&) -> Status {
+      verdict_.differences = Compare(sample_, truth);
+      return {};
+    });
+    if (!compared.ok()) verdict_.faults.push_back(compared.message());
     for (const Difference& difference : verdict_.differences) {
       if (!difference.ok()) verdict_.faults.push_back(Describe(difference));
     }
   }
 
-  void CheckRepeats(Workers& workers, std::string_view how) {
+  void CheckRepeats(Workers* workers, std::string_view how) {
     if (first_.empty() || !RunWith(workers, how)) return;
     if (sample_.Outputs() != first_) {
       verdict_.faults.push_back(Str("{} gives other bits", how));
@@ -79,7 +92,7 @@ class Examiner {
   }
 
  private:
-  bool RunWith(Workers& workers, std::string_view how) {
+  bool RunWith(Workers* workers, std::string_view how) {
     const Status ran = RunOnce(backend_, plan_, workers, sample_);
     if (!ran.ok()) {
       verdict_.faults.push_back(Str("{}: {}", how, ran.message()));
@@ -103,7 +116,7 @@ Result<Sample> Truth(const Backend& backend, const AttentionProblem& problem,
       MakePlan(backend, truth->problem(),
                {.only = backend.implementations.back().name, .without = {}});
   if (!plan.ok()) return plan.status();
-  FLASHACL_RETURN_IF_ERROR(RunOnce(backend, *plan, *backend.workers, *truth));
+  FLASHACL_RETURN_IF_ERROR(RunOnce(backend, *plan, nullptr, *truth));
   return truth;
 }
 
@@ -136,13 +149,15 @@ Result<Verdict> Examination::Of(const Implementation& candidate,
   progress(candidate.name);
   examiner.CheckResults(truth);
   progress(Str("{} again", candidate.name));
-  examiner.CheckRepeats(*backend.workers, "a second run");
-  Alone forwards(/*backwards=*/false);
-  progress(Str("{} with one worker", candidate.name));
-  examiner.CheckRepeats(forwards, "one worker");
-  Alone backwards(/*backwards=*/true);
-  progress(Str("{} backwards", candidate.name));
-  examiner.CheckRepeats(backwards, "one worker going backwards");
+  examiner.CheckRepeats(nullptr, "a second run");
+  if (OnHost(*plan) != nullptr) {
+    Alone forwards(/*backwards=*/false);
+    progress(Str("{} with one worker", candidate.name));
+    examiner.CheckRepeats(&forwards, "one worker");
+    Alone backwards(/*backwards=*/true);
+    progress(Str("{} backwards", candidate.name));
+    examiner.CheckRepeats(&backwards, "one worker going backwards");
+  }
   if (&candidate == &backend.implementations.back()) {
     progress(Str("{} on halves of the keys", candidate.name));
     examiner.CheckHalves(seed);

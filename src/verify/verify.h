@@ -32,8 +32,8 @@ struct Verdict {
 //    infinite and NaN where those are;
 //  - the reference itself agrees with what it says of halves of the keys;
 //  - nothing is written but outputs and workspace;
-//  - bits are the same in a second run, with one worker, and with one that
-//    works backwards.
+//  - bits are the same in a second run and, of what runs on the host, with one
+//    worker and with one that works backwards.
 // Tells `progress` what it is at. Fails where the problem cannot be run at all.
 Result<std::vector<Verdict>> Verify(
     const Backend& backend, const AttentionProblem& problem, uint64_t seed,

@@ -56,7 +56,8 @@ void PrintHashes(const AttentionProblem& problem, const char* size,
         static_cast<size_t>(plan->workspace.bytes() + 64));
     const auto at = reinterpret_cast<uintptr_t>(memory.data());
     std::byte* const workspace = memory.data() + (64 - at % 64) % 64;
-    const Status status = Run(backend, *plan, sample->bindings(), workspace);
+    const Status status =
+        Run(*backend.queue, *plan, sample->bindings(), workspace);
     std::printf("%s %llu row %zu: %d %016llx\n", size,
                 static_cast<unsigned long long>(seed), row, status.ok(),
                 static_cast<unsigned long long>(HashOf(sample->Outputs())));

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <string>
 
+#include "plan/host_memory.h"
+#include "plan/host_queue.h"
 #include "problem/notation.h"
 #include "tests/testing/shuffled_workers.h"
 
@@ -57,7 +59,8 @@ DeviceInfo Toy() {
 class PlanTest : public ::testing::Test {
  protected:
   ShuffledWorkers workers_{3};
-  Backend backend_{"test", Toy(), kTable, &workers_};
+  HostQueue queue_{workers_};
+  Backend backend_{"test", Toy(), kTable, &HostMemory::Get(), &queue_};
   AttentionProblem forward_ = *Parse("fwd f32 h=2 d=4 q=3 k=5");
   AttentionProblem backward_ = *Parse("bwd f32 h=2 d=4 q=3 k=5");
 };
@@ -107,7 +110,7 @@ TEST_F(PlanTest, RunsOnTheWorkersOfTheBackend) {
   ASSERT_EQ(plan->workspace.entries().size(), 1u);
   EXPECT_EQ(plan->workspace.entries()[0].bytes, 8);
   std::byte workspace[WorkspaceLayout::kAlignmentBytes];
-  ASSERT_TRUE(flashacl::Run(backend_, *plan, {}, workspace).ok());
+  ASSERT_TRUE(flashacl::Run(*backend_.queue, *plan, {}, workspace).ok());
   EXPECT_EQ(workspace[0], std::byte{3});
 }
 

@@ -24,8 +24,7 @@ constexpr char kIndent[] = "    ";
 
 Backend MadeUpBackend() {
   DeviceInfo device{"made up", {"avx2"}, 32 << 10, 1 << 20, 16 << 20, 4};
-  return {"made up", device, CpuBackend().implementations,
-          CpuBackend().workers};
+  return {"made up", device, CpuBackend().implementations};
 }
 
 // What Describe() says, shorter: "64 of 1024 x 144 in 1 split".

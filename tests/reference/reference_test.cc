@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/host_queue.h"
 #include "plan/plan.h"
 #include "problem/problem_spec.h"
 #include "tests/testing/shuffled_workers.h"
@@ -70,10 +71,11 @@ INSTANTIATE_TEST_SUITE_P(BothDirections, AnyWorkers,
 
 TEST(Reference, IsTheLastResortOfATable) {
   ShuffledWorkers workers(1);
+  HostQueue queue(workers);
   const Backend backend{.name = "reference",
                         .device = {},
                         .implementations = {&kReference, 1},
-                        .workers = &workers};
+                        .queue = &queue};
   const Result<Plan> plan = MakePlan(backend, Build(Mixed({})));
   ASSERT_TRUE(plan.ok()) << plan.status().message();
   EXPECT_EQ(plan->implementation->name, "reference/fp64");

@@ -22,9 +22,10 @@ Result<Sample> Answered(const char* line) {
   EXPECT_TRUE(sample.ok()) << sample.status().message();
   const Result<Plan> plan = MakePlan(CpuBackend(), *problem);
   const GuardedBytes workspace =
-      GuardedBytes::Allocate(plan->workspace.bytes());
+      GuardedBytes::Allocate(*CpuBackend().memory, plan->workspace.bytes());
   EXPECT_TRUE(
-      Run(CpuBackend(), *plan, sample->bindings(), workspace.data()).ok());
+      Run(*CpuBackend().queue, *plan, sample->bindings(), workspace.data())
+          .ok());
   return sample;
 }
 

@@ -8,6 +8,8 @@
 #include <limits>
 
 #include "base/number.h"
+#include "plan/host_memory.h"
+#include "plan/host_queue.h"
 #include "plan/plan.h"
 #include "problem/notation.h"
 #include "reference/reference.h"
@@ -26,9 +28,9 @@ class CompareTest : public ::testing::Test {
     const Result<Plan> plan = MakePlan(backend_, problem);
     if (!plan.ok()) return plan.status();
     const GuardedBytes workspace =
-        GuardedBytes::Allocate(plan->workspace.bytes());
-    FLASHACL_RETURN_IF_ERROR(
-        flashacl::Run(backend_, *plan, sample->bindings(), workspace.data()));
+        GuardedBytes::Allocate(HostMemory::Get(), plan->workspace.bytes());
+    FLASHACL_RETURN_IF_ERROR(flashacl::Run(
+        *backend_.queue, *plan, sample->bindings(), workspace.data()));
     return sample;
   }
 
@@ -49,7 +51,8 @@ class CompareTest : public ::testing::Test {
   }
 
   ShuffledWorkers workers_{1};
-  Backend backend_{"test", {}, {&kReference, 1}, &workers_};
+  HostQueue queue_{workers_};
+  Backend backend_{"test", {}, {&kReference, 1}, &HostMemory::Get(), &queue_};
 };
 
 TEST_F(CompareTest, OneRoundingIsWithinWhatIsAllowed) {

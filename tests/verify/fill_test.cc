@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "base/number.h"
+#include "plan/host_memory.h"
+#include "plan/host_queue.h"
 #include "plan/sequences.h"
 #include "problem/notation.h"
 #include "reference/reference.h"
@@ -51,7 +53,8 @@ class FillTest : public ::testing::Test {
   }
 
   ShuffledWorkers workers_{1};
-  Backend backend_{"test", {}, {&kReference, 1}, &workers_};
+  HostQueue queue_{workers_};
+  Backend backend_{"test", {}, {&kReference, 1}, &HostMemory::Get(), &queue_};
 };
 
 constexpr auto kNaN = [](double x) { return std::isnan(x); };

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "base/number.h"
+#include "plan/host_memory.h"
+#include "plan/host_queue.h"
 #include "plan/plan.h"
 #include "problem/notation.h"
 #include "reference/reference.h"
@@ -27,15 +29,16 @@ class SampleTest : public ::testing::Test {
     const Result<Plan> plan = MakePlan(backend_, sample.problem());
     if (!plan.ok()) return plan.status();
     const GuardedBytes workspace =
-        GuardedBytes::Allocate(plan->workspace.bytes());
-    FLASHACL_RETURN_IF_ERROR(
-        flashacl::Run(backend_, *plan, sample.bindings(), workspace.data()));
+        GuardedBytes::Allocate(HostMemory::Get(), plan->workspace.bytes());
+    FLASHACL_RETURN_IF_ERROR(flashacl::Run(
+        *backend_.queue, *plan, sample.bindings(), workspace.data()));
     if (!workspace.GuardsIntact()) return Internal("workspace overrun");
     return {};
   }
 
   ShuffledWorkers workers_{1};
-  Backend backend_{"test", {}, {&kReference, 1}, &workers_};
+  HostQueue queue_{workers_};
+  Backend backend_{"test", {}, {&kReference, 1}, &HostMemory::Get(), &queue_};
 };
 
 bool SameInputs(const Sample& a, const Sample& b) {

@@ -25,8 +25,8 @@ Status RunReference(const AttentionProblem& problem, const Bindings& bindings) {
       {.only = CpuBackend().implementations.back().name, .without = {}});
   if (!plan.ok()) return plan.status();
   const GuardedBytes workspace =
-      GuardedBytes::Allocate(plan->workspace.bytes());
-  return Run(CpuBackend(), *plan, bindings, workspace.data());
+      GuardedBytes::Allocate(*CpuBackend().memory, plan->workspace.bytes());
+  return Run(*CpuBackend().queue, *plan, bindings, workspace.data());
 }
 
 // The subproblem, computed into memory of its own, against the whole's results.
@@ -40,7 +40,8 @@ void ExpectSame(const Subproblem& subproblem) {
         !IsOutput(subproblem.problem.direction, slot)) {
       continue;
     }
-    memory[n] = GuardedBytes::Allocate(BytesOf(subproblem.problem, slot));
+    memory[n] = GuardedBytes::Allocate(*CpuBackend().memory,
+                                       BytesOf(subproblem.problem, slot));
     own[slot] = memory[n].data();
     ++outputs;
   }

@@ -138,7 +138,7 @@ class Bench {
     Timing timing{.workload = workload,
                   .backend = std::string(backend.name),
                   .implementation = name,
-                  .threads = backend.workers->count(),
+                  .threads = WorkersOf(*backend.queue),
                   .workspace_bytes = plan.workspace.bytes(),
                   .work = CountCost(workload.problem)};
     FLASHACL_RETURN_IF_ERROR(CheckPatience(backend, plan, timing.work));

@@ -21,7 +21,7 @@ void Print(const Backend& backend) {
              Bytes(static_cast<double>(device.l1_bytes)),
              Bytes(static_cast<double>(device.l2_bytes)),
              Bytes(static_cast<double>(device.l3_bytes)));
-  fmt::print("  threads         {}\n", backend.workers->count());
+  fmt::print("  threads         {}\n", WorkersOf(*backend.queue));
   const char* title = "implementations";
   for (const Implementation& implementation : backend.implementations) {
     fmt::print("  {:<15} {}\n", title, implementation.name);

@@ -36,10 +36,10 @@ struct Probe {
 Probe TakeProbe(const Backend& backend) {
   Probe probe;
   if (backend.roofs.read_bandwidth != nullptr) {
-    probe.bandwidth = backend.roofs.read_bandwidth(*backend.workers);
+    probe.bandwidth = backend.roofs.read_bandwidth(*backend.queue);
   }
   if (backend.roofs.flops != nullptr) {
-    probe.flops = backend.roofs.flops(*backend.workers);
+    probe.flops = backend.roofs.flops(*backend.queue);
   }
   return probe;
 }
@@ -83,7 +83,8 @@ class Timer {
       : backend_(backend),
         plan_(plan),
         sample_(sample),
-        workspace_(GuardedBytes::Allocate(plan.workspace.bytes())) {}
+        workspace_(
+            GuardedBytes::Allocate(*backend.memory, plan.workspace.bytes())) {}
 
   // Seconds of one of `runs`, after `warm` ones.
   Result<double> Time(int64_t warm, int64_t runs) {
@@ -101,7 +102,7 @@ class Timer {
     }
     for (int64_t n = 0; n < times; ++n) {
       FLASHACL_RETURN_IF_ERROR(
-          Run(backend_, plan_, sample_.bindings(), workspace_.data()));
+          Run(*backend_.queue, plan_, sample_.bindings(), workspace_.data()));
     }
     return {};
   }

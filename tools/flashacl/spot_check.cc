@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -38,8 +39,8 @@ Status CompareWithReference(const Backend& backend,
   if (!plan.ok()) return plan.status();
   std::array<GuardedBytes, kSlots> memory;
   Bindings own = bindings;
-  const auto allocate = [](int64_t bytes, GuardedBytes& to) -> Status {
-    to = GuardedBytes::Allocate(bytes);
+  const auto allocate = [&](int64_t bytes, GuardedBytes& to) -> Status {
+    to = GuardedBytes::Allocate(*backend.memory, bytes);
     if (to.present()) return {};
     return {Code::kOutOfMemory, Str("no memory for {} bytes", bytes)};
   };
@@ -51,12 +52,14 @@ Status CompareWithReference(const Backend& backend,
   }
   GuardedBytes workspace;
   FLASHACL_RETURN_IF_ERROR(allocate(plan->workspace.bytes(), workspace));
-  FLASHACL_RETURN_IF_ERROR(Run(backend, *plan, own, workspace.data()));
-  for (const Difference& difference :
-       Compare({problem, bindings}, {wide, own})) {
-    if (!difference.ok()) return Internal("{}", Describe(difference));
-  }
-  return {};
+  FLASHACL_RETURN_IF_ERROR(Run(*backend.queue, *plan, own, workspace.data()));
+  return backend.queue->OnHost([&](Workers&) -> Status {
+    for (const Difference& difference :
+         Compare({problem, bindings}, {wide, own})) {
+      if (!difference.ok()) return Internal("{}", Describe(difference));
+    }
+    return {};
+  });
 }
 
 // Subproblems along one side: from the start of the first sequence, to the end
@@ -67,11 +70,12 @@ class SpotCheck {
   using Take = Result<Subproblem> (*)(const AttentionProblem&, const Bindings&,
                                       int64_t, Range);
 
-  SpotCheck(const Backend& backend, const Sample& sample, double flops)
+  SpotCheck(const Backend& backend, const Sample& sample, double flops,
+            std::vector<Sequence> sequences)
       : backend_(backend),
         sample_(sample),
         flops_(flops),
-        sequences_(ResolveSequences(sample.problem(), sample.bindings())) {}
+        sequences_(std::move(sequences)) {}
 
   // Adds to `done` how many rows or columns were compared in at most `most`
   // subproblems.
@@ -120,11 +124,16 @@ class SpotCheck {
 
   Status CheckOne(Take take, size_t sequence, Range lines) const {
     const auto b = static_cast<int64_t>(sequence);
-    const Result<Subproblem> subproblem =
-        take(sample_.problem(), sample_.bindings(), b, lines);
-    if (!subproblem.ok()) return subproblem.status();
-    const Status same = CompareWithReference(backend_, subproblem->problem,
-                                             subproblem->bindings);
+    Subproblem subproblem;
+    FLASHACL_RETURN_IF_ERROR(backend_.queue->OnHost([&](Workers&) -> Status {
+      Result<Subproblem> taken =
+          take(sample_.problem(), sample_.bindings(), b, lines);
+      if (!taken.ok()) return taken.status();
+      subproblem = *std::move(taken);
+      return {};
+    }));
+    const Status same =
+        CompareWithReference(backend_, subproblem.problem, subproblem.bindings);
     if (same.code() != Code::kInternal) return same;
     return Internal("in [{},{}) of sequence {}: {}", lines.first, lines.last, b,
                     same.message());
@@ -182,7 +191,12 @@ Result<Checked> CheckAnswer(const Backend& backend, const Sample& sample,
     return checked;
   }
   checked.without = LeftOut(problem);
-  SpotCheck check(backend, sample, flops);
+  std::vector<Sequence> sequences;
+  FLASHACL_RETURN_IF_ERROR(backend.queue->OnHost([&](Workers&) -> Status {
+    sequences = ResolveSequences(problem, sample.bindings());
+    return {};
+  }));
+  SpotCheck check(backend, sample, flops, std::move(sequences));
   Status same =
       check.Check(&Sequence::queries, TakeRows, kMaxSubproblems, checked.rows);
   if (same.ok() && problem.direction == Direction::kBackward) {

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "acl/backend.h"
+
+#include <atomic>
+
+#include "acl/environment.h"
+#include "backends.h"
+
+namespace flashacl::acl {
+namespace {
+
+std::atomic<const Backend*> tests_own{nullptr};
+
+}  // namespace
+
+const Backend& TheBackend() {
+  const Backend* const other = tests_own.load(std::memory_order_acquire);
+  if (other != nullptr) return *other;
+  static const Backend& cpu = []() -> const Backend& {
+    SetWorkerCount(TheEnvironment().num_threads);
+    return CpuBackend();
+  }();
+  return cpu;
+}
+
+void UseBackend(const Backend* backend) {
+  tests_own.store(backend, std::memory_order_release);
+}
+
+}  // namespace flashacl::acl

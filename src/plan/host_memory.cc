@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/host_memory.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+namespace flashacl {
+namespace {
+
+constexpr size_t kAlignmentBytes = 64;
+constexpr size_t kHugePageBytes = size_t{2} << 20;
+
+// Debug builds end all memory at a page that cannot be touched. The address
+// sanitizer does better with memory from the heap.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kHeapOnly = true;
+constexpr bool kGuardPages = false;
+#elif defined(FLASHACL_DCHECKS)
+constexpr bool kHeapOnly = false;
+constexpr bool kGuardPages = true;
+#else
+constexpr bool kHeapOnly = false;
+constexpr bool kGuardPages = false;
+#endif
+
+size_t RoundUpTo(size_t bytes, size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+size_t PageBytes() {
+  static const size_t bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
+std::byte* Map(size_t bytes) {
+  void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return at == MAP_FAILED ? nullptr : static_cast<std::byte*>(at);
+}
+
+// What one request got. Released when destroyed.
+struct Bytes {
+  std::byte* base = nullptr;
+  std::byte* mapping = nullptr;  // null: from the heap
+  size_t mapped = 0;
+
+  Bytes() = default;
+  Bytes(const Bytes&) = delete;
+  Bytes& operator=(const Bytes&) = delete;
+  ~Bytes() {
+    if (mapping != nullptr) {
+      munmap(mapping, mapped);
+    } else {
+      std::free(base);
+    }
+  }
+
+  // Each leaves `base` null on failure.
+  void FromHeap(size_t bytes);
+  void FromHugePages(size_t bytes);
+  void BeforeGuardPage(size_t bytes);
+};
+
+void Bytes::FromHeap(size_t bytes) {
+  base = static_cast<std::byte*>(
+      std::aligned_alloc(kAlignmentBytes, RoundUpTo(bytes, kAlignmentBytes)));
+}
+
+// The system backs a range with huge pages only where it is aligned to them, so
+// one page more is mapped and what sticks out is given back.
+void Bytes::FromHugePages(size_t bytes) {
+  const size_t wanted = RoundUpTo(bytes, PageBytes());
+  const size_t all = wanted + kHugePageBytes;
+  std::byte* const start = Map(all);
+  if (start == nullptr) return;
+  const size_t skip =
+      (kHugePageBytes - reinterpret_cast<uintptr_t>(start) % kHugePageBytes) %
+      kHugePageBytes;
+  if (skip > 0) munmap(start, skip);
+  munmap(start + skip + wanted, all - skip - wanted);
+  base = mapping = start + skip;
+  mapped = wanted;
+}
+
+void Bytes::BeforeGuardPage(size_t bytes) {
+  const size_t used = RoundUpTo(bytes, kAlignmentBytes);
+  const size_t pages = RoundUpTo(used, PageBytes());
+  std::byte* const start = Map(pages + PageBytes());
+  if (start == nullptr) return;
+  mapping = start;
+  mapped = pages + PageBytes();
+  mprotect(start + pages, PageBytes(), PROT_NONE);
+  base = start + pages - used;
+}
+
+}  // namespace
+
+HostMemory& HostMemory::Get() {
+  static HostMemory& memory = *new HostMemory;
+  return memory;
+}
+
+std::shared_ptr<std::byte> HostMemory::Allocate(const MemoryRequest& request) {
+  auto bytes = std::make_shared<Bytes>();
+  const size_t all = request.bytes + request.zeros;
+  if (kGuardPages) bytes->BeforeGuardPage(all);
+  const bool own_pages =
+      all >= kHugePageBytes || (request.huge_pages && all > kHugePageBytes / 2);
+  if (bytes->base == nullptr && own_pages && !kHeapOnly) {
+    bytes->FromHugePages(all);
+    if (bytes->base != nullptr && request.huge_pages) {
+      madvise(bytes->mapping, bytes->mapped, MADV_HUGEPAGE);
+    }
+  }
+  if (bytes->base == nullptr) bytes->FromHeap(all);
+  std::byte* const base = bytes->base;
+  if (base == nullptr) return nullptr;
+  if (bytes->mapping == nullptr) {
+    std::memset(base + request.bytes, 0, request.zeros);
+  }
+  return {std::move(bytes), base};
+}
+
+// memmove is as fast as memcpy.
+void HostMemory::Copy(std::byte* to, const std::byte* from, size_t bytes) {
+  std::memmove(to, from, bytes);
+}
+
+void HostMemory::Fill(std::byte* at, std::byte value, size_t bytes) {
+  std::memset(at, std::to_integer<int>(value), bytes);
+}
+
+void HostMemory::FillWords(std::byte* at, uint32_t value, size_t words) {
+  std::fill_n(reinterpret_cast<uint32_t*>(at), words, value);
+}
+
+}  // namespace flashacl

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests of every size; tests/acl/memory_test.cc has those of the runtime.
+#include "plan/host_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace flashacl {
+namespace {
+
+TEST(HostMemory, IsAlignedAndEndsInZeros) {
+  constexpr size_t kHugePage = size_t{2} << 20;
+  for (const size_t bytes :
+       {size_t{0}, size_t{1}, size_t{4096}, kHugePage, 2 * kHugePage + 3}) {
+    for (const bool huge : {false, true}) {
+      const auto got = HostMemory::Get().Allocate(
+          {.bytes = bytes, .zeros = 100, .huge_pages = huge});
+      ASSERT_NE(got, nullptr);
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(got.get()) % 64, 0u);
+      std::fill_n(got.get(), bytes, std::byte{1});
+      EXPECT_EQ(
+          std::count(got.get() + bytes, got.get() + bytes + 100, std::byte{0}),
+          100);
+    }
+  }
+}
+
+TEST(HostMemory, SaysWhenThereIsNone) {
+  EXPECT_EQ(HostMemory::Get().Allocate({.bytes = size_t{1} << 60}), nullptr);
+}
+
+TEST(HostMemory, CopiesOverlappingSidesAndFills) {
+  HostMemory& memory = HostMemory::Get();
+  alignas(4) std::byte bytes[8] = {};
+  memory.FillWords(bytes, 0x01010101, 2);
+  memory.Fill(bytes, std::byte{2}, 3);
+  memory.Copy(bytes + 1, bytes, 7);
+  const std::vector<int> expected{2, 2, 2, 2, 1, 1, 1, 1};
+  for (size_t n = 0; n < 8; ++n) {
+    EXPECT_EQ(std::to_integer<int>(bytes[n]), expected[n]) << n;
+  }
+}
+
+}  // namespace
+}  // namespace flashacl
