@@ -9,6 +9,7 @@
 #include "problem/notation.h"
 #include "tests/testing/around_reference.h"
 #include "tests/testing/generator.h"
+#include "tests/testing/locked_backend.h"
 
 namespace flashacl {
 namespace {
@@ -39,6 +40,22 @@ TEST(Verify, AcceptsTheReferenceOnRandomProblems) {
           EXPECT_TRUE(verdict.ok()) << verdict.faults.front();
         }
       });
+}
+
+// Filling, running and comparing touch memory on the backend's queue alone.
+TEST(Verify, NeedsNoMemoryThatTheHostCanTouch) {
+  for (const Backend* backend :
+       {&testing::LockedBackend(), &testing::LateBackend()}) {
+    testing::ForRandomProblems(
+        200, {.most_rows = 12, .most_columns = 20, .most_dim = 20},
+        [&](const AttentionProblem& problem, Random&) {
+          const auto verdicts = VerifyOn(*backend, problem);
+          ASSERT_TRUE(verdicts.ok()) << verdicts.status().message();
+          for (const Verdict& verdict : *verdicts) {
+            EXPECT_TRUE(verdict.ok()) << verdict.faults.front();
+          }
+        });
+  }
 }
 
 // Ways to be wrong: each runs the reference and then does one thing more.
