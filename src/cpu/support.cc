@@ -17,8 +17,7 @@ Status Computes(const AttentionProblem& problem, Direction direction) {
 // 768 channels at most, and the reference takes any.
 Status FitsScratch(const AttentionProblem& problem) {
   constexpr int64_t kMaxChannels = 4096;
-  if (problem.qk_dim + problem.rope_dim <= kMaxChannels &&
-      problem.v_dim <= kMaxChannels) {
+  if (problem.score_dim() <= kMaxChannels && problem.v_dim <= kMaxChannels) {
     return {};
   }
   return Unsupported("{} + {} query and {} value channels are more than {}",

@@ -399,6 +399,13 @@ Status CheckBackward(const AttentionProblem& problem, const Needs& needs) {
 
 }  // namespace
 
+TensorSpec BiasSpec(const AttentionProblem& problem, Slot slot) {
+  TensorSpec spec = problem[slot];
+  // A spec's dims count only as far as its slot has axes.
+  if (IsAlibi(problem.score.bias)) spec.dims[2] = spec.dims[3] = 1;
+  return spec;
+}
+
 int64_t RowBlockElements(const AttentionProblem& problem, Slot slot) {
   const TensorSpec& out = problem[Slot::kOut];
   const int64_t sequences = out.strides[0] == 0 ? 1 : out.dims[0];

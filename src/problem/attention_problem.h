@@ -59,9 +59,14 @@ struct AttentionProblem {
   }
   bool has(Slot slot) const { return (*this)[slot].present(); }
   int64_t group() const { return heads / kv_heads; }
+  int64_t score_dim() const { return qk_dim + rope_dim; }
 
   bool operator==(const AttentionProblem&) const = default;
 };
+
+// What kBias or kGradBias has an element for: scores, or heads of sequences
+// where it is slopes.
+TensorSpec BiasSpec(const AttentionProblem& problem, Slot slot);
 
 // From the first to behind the last element of a row max or row sum in kBlocks:
 // behind the blocks of the sequences is room for the rows of kOut that no

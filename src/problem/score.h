@@ -2,6 +2,7 @@
 // What happens to a score between q.k and softmax.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 namespace flashacl {
@@ -24,6 +25,18 @@ struct Score {
   int64_t key_start = 0;           // alibi: where column 0 stands
   bool starts_only_first = false;  // the starts hold for sequence 0, others: 0
   float keep_probability = 1.0f;   // a kept weight is divided by it
+
+  // The distance of row 0 and column 0.
+  int64_t AlibiStart(int64_t sequence) const {
+    return starts_only_first && sequence != 0 ? 0 : key_start - query_start;
+  }
+
+  // What alibi multiplies by the slope.
+  double AlibiFactor(int64_t sequence, int64_t i, int64_t j) const {
+    const double distance =
+        std::fabs(static_cast<double>(j - i + AlibiStart(sequence)));
+    return bias == Bias::kAlibiSqrt ? std::sqrt(distance) : distance;
+  }
 
   bool operator==(const Score&) const = default;
 };

@@ -2,6 +2,7 @@
 // A tensor's shape before it has an address.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -39,6 +40,16 @@ struct TensorSpec {
   // In a kBlocks grid only the last stride counts, and 0 means dense.
   constexpr int64_t block_step() const {
     return strides[3] > 1 ? strides[3] : 1;
+  }
+
+  // Dims, where an axis that repeats counts once: every element is named once.
+  // Not for kBlocks, whose dims do not say it all.
+  constexpr std::array<int64_t, 4> DistinctDims() const {
+    std::array<int64_t, 4> counts = dims;
+    for (size_t axis = 0; axis < 4; ++axis) {
+      if (strides[axis] == 0) counts[axis] = std::min<int64_t>(counts[axis], 1);
+    }
+    return counts;
   }
 
   // Offset of an element, in elements.

@@ -22,16 +22,9 @@ namespace {
 
 constexpr int64_t kChunkRows = 64;  // between two meetings of the workers
 
-// Slopes have no axes behind the second.
-TensorSpec GradBiasSpec(const AttentionProblem& problem) {
-  TensorSpec spec = problem[Slot::kGradBias];
-  if (IsAlibi(problem.score.bias)) spec.dims[2] = spec.dims[3] = 1;
-  return spec;
-}
-
 int64_t BiasElements(const AttentionProblem& problem) {
   if (!problem.has(Slot::kGradBias)) return 0;
-  return Grid(GradBiasSpec(problem), problem.lengths.sequences)
+  return Grid(BiasSpec(problem, Slot::kGradBias), problem.lengths.sequences)
       .ElementsNeeded();
 }
 
@@ -39,7 +32,7 @@ struct Workspace {
   Workspace(const AttentionProblem& problem, WorkspaceLayout& layout)
       : rows(std::min(kChunkRows, WidestOf(problem).rows * problem.group())),
         width(MostVisible(problem)),
-        query_dim(problem.qk_dim + problem.rope_dim),
+        query_dim(problem.score_dim()),
         key_values(problem, layout),
         counts(layout.Reserve<int64_t>("visible counts", rows)),
         columns(layout.Reserve<int64_t>("visible columns", rows * width)),
@@ -90,7 +83,7 @@ class Backward {
         place_(place),
         workspace_(workspace),
         workers_(workers),
-        grad_bias_(GradBiasSpec(problem_), operands.sequences) {}
+        grad_bias_(BiasSpec(problem_, Slot::kGradBias), operands.sequences) {}
 
   void Run();
 
@@ -318,7 +311,8 @@ void Backward::AddToBiasAndSink(const ChunkRow& at) {
     const int64_t j = at.columns[n];
     if (IsAlibi(kind)) {
       sums[static_cast<size_t>(grad_bias_.spec().At(row.sequence, row.head))] -=
-          at.grad_scores[n] * AlibiDistance(problem_, row, j);
+          at.grad_scores[n] *
+          problem_.score.AlibiFactor(row.sequence, row.i, j);
     } else {
       sums[static_cast<size_t>(plane.At(row.i, j))] +=
           factor * at.grad_scores[n];

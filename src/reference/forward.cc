@@ -24,7 +24,7 @@ struct Workspace {
   Workspace(const AttentionProblem& problem, WorkspaceLayout& layout)
       : slices(std::min(kMaxSlices, WidestOf(problem).rows * problem.group())),
         width(MostVisible(problem)),
-        query_dim(problem.qk_dim + problem.rope_dim),
+        query_dim(problem.score_dim()),
         key_values(problem, layout),
         columns(layout.Reserve<int64_t>("visible columns", slices * width)),
         scores(layout.Reserve<double>("scores", slices * width)),

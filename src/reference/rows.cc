@@ -155,12 +155,7 @@ void Tensor::StoreRow(int64_t offset, std::span<const double> row) const {
 }
 
 void Tensor::ForEachElement(FunctionRef<void(int64_t)> body) const {
-  std::array<int64_t, 4> counts{};
-  for (size_t axis = 0; axis < 4; ++axis) {
-    counts[axis] = spec.strides[axis] == 0
-                       ? std::min<int64_t>(spec.dims[axis], 1)
-                       : spec.dims[axis];
-  }
+  const std::array<int64_t, 4> counts = spec.DistinctDims();
   for (int64_t a = 0; a < counts[0]; ++a) {
     for (int64_t b = 0; b < counts[1]; ++b) {
       for (int64_t c = 0; c < counts[2]; ++c) {
@@ -225,7 +220,7 @@ void LoadQuery(const Operands& operands, const Row& row,
 }
 
 KeyValues::KeyValues(const AttentionProblem& problem, WorkspaceLayout& layout)
-    : key_dim_(problem.qk_dim + problem.rope_dim),
+    : key_dim_(problem.score_dim()),
       value_dim_(problem.v_dim),
       value_stride_(problem.kv.value_is_key ? key_dim_ : value_dim_) {
   const int64_t columns = WidestOf(problem).columns;

@@ -53,7 +53,7 @@ double Bias(const Operands& operands, const Row& row, const Tensor& bias,
     return bias.Load(plane.At(row.i, j));
   }
   return -bias.Load(bias.spec.At(row.sequence, row.head)) *
-         AlibiDistance(operands.problem, row, j);
+         operands.problem.score.AlibiFactor(row.sequence, row.i, j);
 }
 
 }  // namespace
@@ -117,16 +117,6 @@ double Kept(const Operands& operands, const GridPlane& keep, int64_t i,
       std::to_integer<unsigned>(operands.bindings[Slot::kKeep][bit / 8]);
   const bool kept = ((byte >> (bit % 8)) & 1u) != 0;
   return kept ? 1 / double{operands.problem.score.keep_probability} : 0;
-}
-
-double AlibiDistance(const AttentionProblem& problem, const Row& row,
-                     int64_t j) {
-  const Score& score = problem.score;
-  const bool shifted = !score.starts_only_first || row.sequence == 0;
-  const int64_t start = shifted ? score.key_start - score.query_start : 0;
-  const double distance =
-      std::abs(static_cast<double>(j - row.i) + static_cast<double>(start));
-  return score.bias == Score::Bias::kAlibiSqrt ? std::sqrt(distance) : distance;
 }
 
 double Dot(std::span<const double> a, std::span<const double> b) {

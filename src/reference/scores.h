@@ -29,10 +29,6 @@ void Scores(const Operands& operands, const Row& row, const KeyValues& keys,
 double Kept(const Operands& operands, const GridPlane& keep, int64_t i,
             int64_t j);
 
-// |distance| or its root, by which alibi multiplies the slope.
-double AlibiDistance(const AttentionProblem& problem, const Row& row,
-                     int64_t j);
-
 double Dot(std::span<const double> a, std::span<const double> b);
 
 // sum += factor * row

@@ -38,12 +38,23 @@ int64_t ColumnStep(const Grid& grid) {
 
 }  // namespace
 
+bool AllRowsOwned(const TensorSpec& spec, std::span<const Sequence> sequences,
+                  Range Sequence::*side) {
+  if (spec.strides[0] != 0 || spec.dims[0] > 1) {
+    return static_cast<int64_t>(sequences.size()) == spec.dims[0] &&
+           std::all_of(sequences.begin(), sequences.end(),
+                       [&](const Sequence& sequence) {
+                         return (sequence.*side).size() == spec.dims[1];
+                       });
+  }
+  int64_t rows = 0;
+  for (const Sequence& sequence : sequences) rows += (sequence.*side).size();
+  return rows == spec.dims[1];
+}
+
 void ClearElements(const TensorSpec& spec, std::byte* base) {
   const int64_t bytes = SizeOf(spec.dtype);
-  std::array<int64_t, 4> count = spec.dims;
-  for (size_t axis = 0; axis < 4; ++axis) {
-    if (spec.strides[axis] == 0) count[axis] = count[axis] > 0 ? 1 : 0;
-  }
+  const std::array<int64_t, 4> count = spec.DistinctDims();
   const bool dense = spec.strides[3] == 1;
   const int64_t steps = dense ? std::min<int64_t>(count[3], 1) : count[3];
   const int64_t length = dense ? count[3] : 1;
@@ -129,21 +140,9 @@ void ForwardOperands::FillForwardParams() {
   out_quant_.offset_head_bytes = offset.strides[0] * SizeOf(offset.dtype);
 }
 
-bool ForwardOperands::AllRowsOwned() const {
-  const TensorSpec& out = problem_[Slot::kOut];
-  if (out.strides[0] != 0) {
-    return std::all_of(sequences_.begin(), sequences_.end(),
-                       [&](const Sequence& sequence) {
-                         return sequence.rows() == out.dims[1];
-                       });
-  }
-  int64_t rows = 0;
-  for (const Sequence& sequence : sequences_) rows += sequence.rows();
-  return rows == out.dims[1];
-}
-
 void ForwardOperands::ClearUnownedRows() const {
-  if (AllRowsOwned()) return;
+  if (AllRowsOwned(problem_[Slot::kOut], sequences_, &Sequence::queries))
+    return;
   const auto clear = [&](Slot slot) {
     const TensorSpec& spec = problem_[slot];
     if (!spec.present()) return;
@@ -272,7 +271,6 @@ void ForwardOperands::FillQuantParams(int64_t kv_head, float* room,
 ScoreTile ForwardOperands::ScoreTileOf(const Tile& cut,
                                        const ScoreScratch& scratch) const {
   const Sequence& extent = sequences_[static_cast<size_t>(cut.sequence)];
-  const Score& score = problem_.score;
   ScoreTile tile;
   tile.params = &score_params_;
   tile.scratch = scratch;
@@ -281,9 +279,7 @@ ScoreTile ForwardOperands::ScoreTileOf(const Tile& cut,
   tile.rows = cut.rows.size();
   tile.cols = cut.cols;
   tile.columns = extent.columns();
-  if (!score.starts_only_first || cut.sequence == 0) {
-    tile.alibi_start = score.key_start - score.query_start;
-  }
+  tile.alibi_start = problem_.score.AlibiStart(cut.sequence);
   FillQueryRows(cut, {scratch.query_rows, static_cast<size_t>(tile.rows)});
   tile.keys = KvRows(problem_, bindings_, extent, cut.sequence, cut.kv_head);
   return tile;

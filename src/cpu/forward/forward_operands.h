@@ -55,7 +55,6 @@ class ForwardOperands {
   QueryRow QueryRowOf(const Tile& cut, int64_t head) const;
   void FillQueryRows(const Tile& cut, std::span<QueryRow> query_rows) const;
   void FillQuantParams(int64_t kv_head, float* room, KvRows& keys) const;
-  bool AllRowsOwned() const;
 
   const AttentionProblem& problem_;
   const Bindings& bindings_;
@@ -66,6 +65,11 @@ class ForwardOperands {
   OutQuantParams out_quant_;
   bool encoded_ = false;
 };
+
+// Whether every row of a tensor belongs to a sequence; `side` says which rows
+// it has.
+bool AllRowsOwned(const TensorSpec& spec, std::span<const Sequence> sequences,
+                  Range Sequence::*side);
 
 // Sets every element that dims and strides name to 0.
 void ClearElements(const TensorSpec& spec, std::byte* base);
