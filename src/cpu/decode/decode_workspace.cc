@@ -5,19 +5,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "cpu/sizes.h"
 #include "cpu/tuning.h"
 
 namespace flashacl::cpu {
 namespace {
 
-constexpr int64_t kMaxLanes = 16;  // floats of a vector, on any processor
-
 int64_t WholeVectors(int64_t channels) { return RoundUp(channels, kMaxLanes); }
-
-// An odd number of cache lines: rows then spread over all sets of a cache.
-int64_t OddLines(int64_t floats) {
-  return (CeilDiv(floats, kMaxLanes) | 1) * kMaxLanes;
-}
 
 }  // namespace
 
@@ -68,7 +62,7 @@ int64_t HeadBundleOf(const AttentionProblem& problem) {
 DecodeWorkspace ReserveDecode(const AttentionProblem& problem,
                               int64_t split_rows, const DecodeSharing& sharing,
                               WorkspaceLayout& layout) {
-  const int64_t channels = problem.qk_dim + problem.rope_dim;
+  const int64_t channels = problem.score_dim();
   const int64_t v_dim = problem.v_dim;
   const int64_t rows = RoundUp(DecodeTileShape(problem).rows, 4);
   const int64_t tiles = sharing.tiles_per_worker;

@@ -5,33 +5,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "cpu/sizes.h"
 #include "cpu/tuning.h"
 #include "plan/sequences.h"
 
 namespace flashacl::cpu {
-namespace {
-
-constexpr int64_t kWidestPanel = 32;  // rows, on any instruction set
-constexpr int64_t kLine = 16;         // floats of a cache line
-
-// Room for channels in blocks, which may pass the last by less than 8.
-int64_t ValueRoom(int64_t v_dim) { return RoundUp(v_dim, 4) + 8; }
-
-// An odd number of cache lines: rows then spread over all sets of a cache.
-int64_t OddLines(int64_t floats) {
-  const int64_t lines = CeilDiv(floats, kLine);
-  return (lines | 1) * kLine;
-}
-
-int64_t QueryChannels(const AttentionProblem& problem) {
-  return problem.qk_dim + problem.rope_dim;
-}
-
-// Packed rows of all sequences and kv heads, and of the longest sequence.
-struct PackedRows {
-  int64_t all = 0;
-  int64_t most = 0;
-};
 
 PackedRows PackedRowsOf(const AttentionProblem& problem) {
   PackedRows rows;
@@ -43,21 +21,14 @@ PackedRows PackedRowsOf(const AttentionProblem& problem) {
   return rows;
 }
 
-}  // namespace
-
 TileShape ForwardTileShape(const AttentionProblem& problem,
                            const DeviceInfo& device) {
   const auto cache = static_cast<double>(device.l2_bytes);
-  const int64_t row_bytes = 4 * (QueryChannels(problem) + problem.v_dim);
-  const auto fitting = [&](double bytes, int64_t most, int64_t unit) {
-    const int64_t count =
-        static_cast<int64_t>(bytes) / std::max<int64_t>(row_bytes, 1);
-    return std::max(unit, std::min(count, most) / unit * unit);
-  };
+  const int64_t row_bytes = 4 * (problem.score_dim() + problem.v_dim);
   TileShape shape;
   shape.row_unit = kRowUnit;
-  shape.rows =
-      fitting(std::min(kRowShare * cache, kMaxRowBytes), kMaxRows, kRowUnit);
+  shape.rows = CountThatFits(std::min(kRowShare * cache, kMaxRowBytes),
+                             row_bytes, kMaxRows, kRowUnit);
   const PackedRows packed = PackedRowsOf(problem);
   while (shape.rows > kMinRows && packed.all / shape.rows < kMinTiles) {
     shape.rows /= 2;
@@ -65,7 +36,8 @@ TileShape ForwardTileShape(const AttentionProblem& problem,
   shape.rows = std::max(kRowUnit, RoundUp(shape.rows, kRowUnit));
   shape.rows =
       std::min(shape.rows, std::max(kRowUnit, RoundUp(packed.most, kRowUnit)));
-  shape.cols = fitting(kColumnShare * cache, kMaxColumns, kColumnUnit);
+  shape.cols =
+      CountThatFits(kColumnShare * cache, row_bytes, kMaxColumns, kColumnUnit);
   shape.split_keys = kSplitKeys;
   // Weights that are rounded cannot be merged.
   shape.split_rows = problem.has(Slot::kWeightScale) ? 0 : kMaxSplitRows;
@@ -108,40 +80,38 @@ int64_t SplitRowsOf(const AttentionProblem& problem, const Schedule& schedule,
 TiledWorkspace ReserveForward(const AttentionProblem& problem,
                               const TileShape& shape, int64_t split_rows,
                               int64_t workers, WorkspaceLayout& layout) {
-  const int64_t channels = QueryChannels(problem);
-  const int64_t rows = RoundUp(shape.rows, kWidestPanel);
+  const int64_t channels = problem.score_dim();
+  const int64_t rows = RoundUp(shape.rows, kMaxPanelRows);
   const int64_t columns = shape.cols + kColumnUnit;
   const int64_t factors = 2 * (channels + problem.v_dim);
   ScoreScratch sizes{};
-  sizes.key_stride = OddLines(std::max(channels, ValueRoom(0)) + 8);
+  sizes.key_stride = RowStride(std::max<int64_t>(channels, 8));
   sizes.staging_stride = OddLines(
-      std::max({channels, ValueRoom(problem.v_dim), columns}) + kWidestPanel);
+      std::max({channels, BlocksRoom(problem.v_dim), columns}) + kMaxPanelRows);
   // A block's last key may be followed by part of a vector.
   TiledScratch tiled_sizes{};
   tiled_sizes.value_keys = shape.cols + kColumnUnit;
-  // Blocks of four channels pass the end of the last panel by up to three.
-  const int64_t past = 4 * kWidestPanel;
   using S = ScoreScratch;
   using F = ForwardScratch;
   using T = TiledScratch;
   ScratchLayout<S> score(sizes, workers);
   ScratchLayout<F> forward({}, workers);
   ScratchLayout<T> tiled(tiled_sizes, workers);
-  score.Add("queries", {&S::query}, rows * channels + past, layout);
-  forward.Add("outputs", {&F::out}, rows * ValueRoom(problem.v_dim) + past,
-              layout);
+  score.Add("queries", {&S::query}, rows * channels + kPanelOverrun, layout);
+  forward.Add("outputs", {&F::out},
+              rows * BlocksRoom(problem.v_dim) + kPanelOverrun, layout);
   forward.Add("row max and row sum", {&F::max, &F::sum}, rows, layout);
   score.Add("keys", {&S::keys}, columns * sizes.key_stride, layout);
   tiled.Add("values", {&T::values},
-            tiled_sizes.value_keys * ValueRoom(problem.v_dim), layout);
-  forward.Add("scores", {&F::scores}, columns * kWidestPanel, layout);
+            tiled_sizes.value_keys * BlocksRoom(problem.v_dim), layout);
+  forward.Add("scores", {&F::scores}, columns * kMaxPanelRows, layout);
   score.Add("rows between layouts", {&S::staging}, 4 * sizes.staging_stride,
             layout);
   forward.Add("channel factors", {&F::quant}, factors, layout);
   tiled.Add("channel factors of the next tile", {&T::next_quant}, factors,
             layout);
   score.Add("visible and kept keys", {&S::visible, &S::kept},
-            (columns / 32 + 2) * kWidestPanel, layout);
+            (columns / 32 + 2) * kMaxPanelRows, layout);
   score.Add("rows", {&S::query_rows}, rows, layout);
   tiled.Add("rows of the next tile", {&T::next_query_rows}, rows, layout);
   const Region<float> splits =

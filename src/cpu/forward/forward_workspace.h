@@ -16,6 +16,13 @@
 
 namespace flashacl::cpu {
 
+// Packed rows of all sequences and kv heads, and of the longest sequence.
+struct PackedRows {
+  int64_t all = 0;
+  int64_t most = 0;
+};
+PackedRows PackedRowsOf(const AttentionProblem& problem);
+
 // Rows and columns of tiles that fit the caches.
 TileShape ForwardTileShape(const AttentionProblem& problem,
                            const DeviceInfo& device);

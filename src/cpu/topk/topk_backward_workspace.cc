@@ -5,22 +5,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "cpu/sizes.h"
 #include "cpu/topk/index_lists.h"
-#include "cpu/topk/topk_forward_workspace.h"
 #include "cpu/tuning.h"
 
 namespace flashacl::cpu {
 namespace {
 
-constexpr int64_t kWidestPanel = 32;  // lanes, on any instruction set
-constexpr int64_t kWidestVector = 16;
-constexpr int64_t kLine = 16;  // floats of a cache line
 // Rows that a block of keys may read behind the last.
 constexpr int64_t kRowsBehind = 16;
-
-int64_t QueryChannels(const AttentionProblem& problem) {
-  return problem.qk_dim + problem.rope_dim;
-}
 
 bool WantsKeys(const AttentionProblem& problem) {
   return problem.has(Slot::kGradKey) || problem.has(Slot::kGradKeyRope);
@@ -32,13 +25,13 @@ bool WantsValues(const AttentionProblem& problem) {
 
 // Floats of the queries, or gradients of outputs, of one position by blocks.
 int64_t BlockFloats(const AttentionProblem& problem, int64_t channels) {
-  return RoundUp(channels, kWidestPanel) * problem.group();
+  return RoundUp(channels, kMaxPanelRows) * problem.group();
 }
 
 int64_t SavedFloats(const AttentionProblem& problem,
                     const TopKBackwardTiling& cut) {
   return 2 * cut.listed_keys * cut.head_stride +
-         BlockFloats(problem, QueryChannels(problem)) +
+         BlockFloats(problem, problem.score_dim()) +
          BlockFloats(problem, problem.v_dim);
 }
 
@@ -59,7 +52,7 @@ void CutRows(const AttentionProblem& problem, TopKBackwardTiling& cut) {
     longest = std::max(longest, sequence.columns());
     all += sequence.columns() * problem.kv_heads;
   }
-  const int64_t channels = QueryChannels(problem);
+  const int64_t channels = problem.score_dim();
   const int64_t value_channels = WantsValues(problem) ? problem.v_dim : 0;
   // Rows of a kv block of which a position lists kKeysPerKvBlock.
   const int64_t sparsity =
@@ -68,10 +61,10 @@ void CutRows(const AttentionProblem& problem, TopKBackwardTiling& cut) {
       std::min(kKeysPerKvBlock * sparsity, RoundUp(longest, 16));
   cut.kv_blocks = CeilDiv(longest, cut.kv_block_rows);
   const int64_t most =
-      RoundUp(std::max(channels, value_channels), kWidestPanel);
+      RoundUp(std::max(channels, value_channels), kMaxPanelRows);
   cut.d_block_channels = std::clamp(
-      kDBlockBytes / (4 * cut.kv_block_rows) / kWidestPanel * kWidestPanel,
-      kWidestPanel, std::max(most, kWidestPanel));
+      kDBlockBytes / (4 * cut.kv_block_rows) / kMaxPanelRows * kMaxPanelRows,
+      kMaxPanelRows, std::max(most, kMaxPanelRows));
   if (WantsKeys(problem)) {
     cut.key_d_blocks = CeilDiv(channels, cut.d_block_channels);
   }
@@ -82,18 +75,12 @@ void CutRows(const AttentionProblem& problem, TopKBackwardTiling& cut) {
       std::clamp(all, longest, std::max(longest, kKvGradBytes / row_bytes));
 }
 
-// Slices lie an odd number of cache lines apart: otherwise the same row of all
-// of them would fall into one set of a cache.
-int64_t OddLines(int64_t floats) {
-  return (CeilDiv(floats, kLine) | 1) * kLine;
-}
-
 }  // namespace
 
 TopKBackwardTiling TopKBackwardTilingOf(const AttentionProblem& problem,
                                         const DeviceInfo& device) {
   TopKBackwardTiling cut;
-  int64_t row_floats = RowStride(QueryChannels(problem));
+  int64_t row_floats = RowStride(problem.score_dim());
   if (!problem.kv.value_is_key) row_floats += RowStride(problem.v_dim);
   const double fitting = kTopKCacheShare *
                          static_cast<double>(device.l2_bytes) /
@@ -104,8 +91,8 @@ TopKBackwardTiling TopKBackwardTilingOf(const AttentionProblem& problem,
   const int64_t listed_keys = std::max<int64_t>(MaxListedKeys(problem), 1);
   cut.num_splits = CeilDiv(listed_keys, kMaxStageKeys);
   cut.listed_keys = CeilDiv(listed_keys, cut.num_splits);
-  cut.heads = RoundUp(problem.group(), kWidestPanel);
-  cut.head_stride = RoundUp(problem.group(), kWidestVector);
+  cut.heads = RoundUp(problem.group(), kMaxPanelRows);
+  cut.head_stride = RoundUp(problem.group(), kMaxLanes);
   CutPositions(problem, cut);
   CutRows(problem, cut);
   return cut;
@@ -115,27 +102,25 @@ TopKBackwardWorkspace ReserveTopKBackward(const AttentionProblem& problem,
                                           const TopKBackwardTiling& tiling,
                                           int64_t workers,
                                           WorkspaceLayout& layout) {
-  const int64_t channels = QueryChannels(problem);
+  const int64_t channels = problem.score_dim();
   const int64_t columns = tiling.step + kColumnUnit;
   const int64_t heads = tiling.heads;
   TopKBackwardScratch sizes{};
   sizes.key_stride = RowStride(std::max(channels, problem.v_dim));
   sizes.value_stride = problem.kv.value_is_key ? 0 : RowStride(problem.v_dim);
   sizes.staging_stride =
-      RowStride(std::max(channels, problem.v_dim) + kWidestPanel);
-  // Blocks of four channels pass the end of the last panel by up to three.
-  const int64_t past = 4 * kWidestPanel;
+      RowStride(std::max(channels, problem.v_dim) + kMaxPanelRows);
   TopKBackwardWorkspace workspace;
   using S = TopKBackwardScratch;
   ScratchLayout<S> scratch(sizes, workers);
-  scratch.Add("queries", {&S::query}, heads * channels + past, layout);
+  scratch.Add("queries", {&S::query}, heads * channels + kPanelOverrun, layout);
   scratch.Add("gradients of outputs", {&S::grad_out},
-              heads * problem.v_dim + past, layout);
+              heads * problem.v_dim + kPanelOverrun, layout);
   scratch.Add("row statistics", {&S::rows}, 3 * heads, layout);
   scratch.Add("keys", {&S::keys}, columns * sizes.key_stride, layout);
   scratch.Add("values", {&S::values}, columns * sizes.value_stride, layout);
-  scratch.Add("scores", {&S::scores}, columns * kWidestPanel, layout);
-  scratch.Add("gradients of scores", {&S::grads}, columns * kWidestPanel,
+  scratch.Add("scores", {&S::scores}, columns * kMaxPanelRows, layout);
+  scratch.Add("gradients of scores", {&S::grads}, columns * kMaxPanelRows,
               layout);
   scratch.Add("rows between layouts", {&S::staging}, 8 * sizes.staging_stride,
               layout);
@@ -157,9 +142,10 @@ TopKBackwardWorkspace ReserveTopKBackward(const AttentionProblem& problem,
   workspace.saved = std::move(saved);
   workspace.positions = tiling.positions;
   workspace.d_blocks = tiling.d_blocks();
-  const int64_t grad_query = heads * (RoundUp(channels, 4) + 8) + past;
+  const int64_t grad_query = heads * BlocksRoom(channels) + kPanelOverrun;
   workspace.grad_queries = layout.Reserve<float>(
-      "gradients of queries", tiling.positions * RoundUp(grad_query, kLine));
+      "gradients of queries",
+      tiling.positions * RoundUp(grad_query, kLineFloats));
   workspace.sums = layout.Reserve<float>(
       "gradients of keys",
       tiling.d_blocks() * OddLines(tiling.rows * tiling.d_block_channels));

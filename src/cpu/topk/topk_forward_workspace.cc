@@ -5,18 +5,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "cpu/sizes.h"
 #include "cpu/topk/index_lists.h"
 #include "cpu/tuning.h"
 
 namespace flashacl::cpu {
 namespace {
-
-constexpr int64_t kWidestPanel = 32;  // rows, on any instruction set
-constexpr int64_t kLine = 16;         // floats of a cache line
-
-int64_t QueryChannels(const AttentionProblem& problem) {
-  return problem.qk_dim + problem.rope_dim;
-}
 
 // Items with whole lists, at most.
 int64_t MaxItems(const AttentionProblem& problem, int64_t rows) {
@@ -29,17 +23,12 @@ int64_t MaxItems(const AttentionProblem& problem, int64_t rows) {
 
 }  // namespace
 
-int64_t RowStride(int64_t channels) {
-  const int64_t lines = CeilDiv(channels + 8, kLine);
-  return (lines | 1) * kLine;
-}
-
 TileShape TopKTileShape(const AttentionProblem& problem,
                         const DeviceInfo& device) {
   TileShape shape;
   shape.row_unit = 1;
   shape.rows = std::min(problem.group(), kMaxTopKRows);
-  int64_t row_floats = RowStride(QueryChannels(problem));
+  int64_t row_floats = RowStride(problem.score_dim());
   if (!problem.kv.value_is_key) row_floats += RowStride(problem.v_dim);
   const double fitting = kTopKCacheShare *
                          static_cast<double>(device.l2_bytes) /
@@ -59,31 +48,29 @@ TileShape TopKTileShape(const AttentionProblem& problem,
 TopKForwardWorkspace ReserveTopKForward(const AttentionProblem& problem,
                                         const TileShape& shape, int64_t workers,
                                         WorkspaceLayout& layout) {
-  const int64_t channels = QueryChannels(problem);
-  const int64_t rows = RoundUp(shape.rows, kWidestPanel);
+  const int64_t channels = problem.score_dim();
+  const int64_t rows = RoundUp(shape.rows, kMaxPanelRows);
   const int64_t columns = shape.cols + kColumnUnit;
-  const int64_t outs = RoundUp(problem.v_dim, 4) + 8;
+  const int64_t outs = BlocksRoom(problem.v_dim);
   ScoreScratch sizes{};
   sizes.key_stride = RowStride(std::max(channels, problem.v_dim));
   sizes.staging_stride =
-      RowStride(std::max(channels, problem.v_dim) + kWidestPanel);
+      RowStride(std::max(channels, problem.v_dim) + kMaxPanelRows);
   TopKForwardScratch list_sizes{};
   list_sizes.value_stride =
       problem.kv.value_is_key ? 0 : RowStride(problem.v_dim);
-  // Blocks of four channels pass the end of the last panel by up to three.
-  const int64_t past = 4 * kWidestPanel;
   using S = ScoreScratch;
   using F = ForwardScratch;
   using L = TopKForwardScratch;
   ScratchLayout<S> score(sizes, workers);
   ScratchLayout<F> forward({}, workers);
   ScratchLayout<L> lists(list_sizes, workers);
-  score.Add("queries", {&S::query}, rows * channels + past, layout);
-  forward.Add("outputs", {&F::out}, rows * outs + past, layout);
+  score.Add("queries", {&S::query}, rows * channels + kPanelOverrun, layout);
+  forward.Add("outputs", {&F::out}, rows * outs + kPanelOverrun, layout);
   forward.Add("row max and row sum", {&F::max, &F::sum}, rows, layout);
   score.Add("keys", {&S::keys}, columns * sizes.key_stride, layout);
   lists.Add("values", {&L::values}, columns * list_sizes.value_stride, layout);
-  forward.Add("scores", {&F::scores}, columns * kWidestPanel, layout);
+  forward.Add("scores", {&F::scores}, columns * kMaxPanelRows, layout);
   score.Add("rows between layouts", {&S::staging}, 4 * sizes.staging_stride,
             layout);
   forward.Add("channel factors", {&F::quant}, 2 * (channels + problem.v_dim),

@@ -20,10 +20,6 @@ namespace flashacl::cpu {
 TileShape TopKTileShape(const AttentionProblem& problem,
                         const DeviceInfo& device);
 
-// Floats between rows of channels, with room for blocks that pass the last: an
-// odd number of cache lines, so that rows spread over all sets of a cache.
-int64_t RowStride(int64_t channels);
-
 struct TopKForwardWorkspace {
   ScratchLayout<ScoreScratch> score;
   ScratchLayout<ForwardScratch> forward;
