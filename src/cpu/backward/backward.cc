@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cuts a backward problem into tiles of rows, gives each its scratch memory and
-// addresses, and leaves the arithmetic to the vector code. A tile owns the
-// gradients of its queries; tiles of one kv head add to those of its keys in
-// turn.
+// Plans backward problems and runs them: which worker computes which tile, and
+// when a tile adds to the gradients of its keys. A tile owns the gradients of
+// its queries; the tiles of one kv head add to those of its keys in order.
 #include "cpu/backward/backward.h"
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "base/number.h"
 #include "cpu/backward/backward_kernel.h"
 #include "cpu/backward/backward_operands.h"
@@ -19,7 +20,6 @@
 #include "cpu/support.h"
 #include "cpu/work_loop.h"
 #include "plan/implementation.h"
-#include "plan/sequences.h"
 
 namespace flashacl {
 namespace cpu {
@@ -59,7 +59,7 @@ class Launcher {
   void Run(Workers& workers);
 
  private:
-  // One of those that work at the same time.
+  // One of those that work at the same time, with its scratch memory.
   struct Worker {
     int64_t index;
     BackwardTile tile;
@@ -67,31 +67,33 @@ class Launcher {
 
   // Calls work(n, worker) for all n in [0, count), begun in this order.
   template <typename Work>
-  void ForEach(Workers& workers, int64_t count, Work work);
+  void ForEach(Workers& workers, const Wanted& wanted, int64_t count,
+               Work work);
 
-  void ComputeTiles(Workers& workers);
-  void SweepKeys(Workers& workers);
+  // Each worker computes what is wanted of one tile after the other.
+  void SweepTiles(Workers& workers, const Wanted& wanted);
+  // Each worker computes the gradients of some steps of keys, from all tiles.
+  void SweepKeys(Workers& workers, const Wanted& wanted);
 
-  // `alone`: no other worker computes tiles of the same kv head.
-  void Compute(int64_t number, bool alone, Worker& worker);
-  void ComputeQueries(int64_t number, BackwardTile& tile);
-  void ComputeKeys(const TileGroup& group, Range steps, BackwardTile& tile);
-  void ComputeStep(const Tile& cut, BackwardTile& tile, KeyStep& step,
-                   FunctionRef<void()> wait);
-  void AddToSinks(const Tile& cut, const BackwardTile& tile, int64_t number);
+  void ComputeTile(int64_t number, Worker& worker);
+  void ComputeKeys(const HeadTiles& head, Range steps, BackwardTile& tile);
+
+  void StartTile(const Tile& scheduled, BackwardTile& tile);
+  void ComputeStep(const Tile& scheduled, BackwardTile& tile, KeyStep& step,
+                   FunctionRef<void(Range block)> add);
+  void FinishTile(int64_t number, const BackwardTile& tile);
   void StoreSinks();
 
   const AttentionProblem& problem_;
   const Bindings& bindings_;
   std::byte* memory_;
   const BackwardWorkspace& workspace_;
-  BackwardOperands run_;
+  const BackwardOperands operands_;
   const BackwardKernels kernels_ = Backward();
   const RunSchedule run_schedule_;
   const Schedule& schedule_;
   OrderedSum ordered_sum_;
-  BiasGradient bias_;
-  bool adds_to_bias_;
+  const BiasGradient bias_;
   std::vector<double> sinks_;  // [tile, head of the group]
 };
 
@@ -101,43 +103,38 @@ Launcher::Launcher(const PreparedBackward& prepared, const Bindings& bindings,
       bindings_(bindings),
       memory_(memory),
       workspace_(prepared.workspace),
-      run_(problem_, bindings, prepared.shape.cols),
-      run_schedule_(prepared.schedule, run_.forward(), prepared.shape),
+      operands_(problem_, bindings, prepared.shape.cols),
+      run_schedule_(prepared.schedule, operands_.forward(), prepared.shape),
       schedule_(*run_schedule_),
-      ordered_sum_(problem_, run_.sequences(), schedule_,
+      ordered_sum_(problem_, operands_.sequences(), schedule_,
                    {.step_columns = prepared.shape.cols,
                     .interleaved = workspace_.interleaved,
                     .in_flight = workspace_.accumulators}),
-      bias_(problem_, bindings, run_.sequences(),
-            workspace_.bias_sums.In(memory)),
-      adds_to_bias_(bias_.wanted()) {
-  run_.shape().row_block = workspace_.row_block;
-  run_.shape().value_stride = workspace_.value_stride;
-  run_.shape().panel_rows = kernels_.panel_rows;
+      bias_(problem_, bindings, operands_.sequences(),
+            workspace_.bias_sums.In(memory)) {
   if (problem_.has(Slot::kGradSink)) {
     sinks_.resize(static_cast<size_t>(schedule_.count() * problem_.group()));
   }
 }
 
 void Launcher::Run(Workers& workers) {
-  run_.ClearUnownedRows(ordered_sum_.SomeKeysAreUnseen());
+  operands_.ClearUnownedRows(ordered_sum_.SomeKeysAreUnseen());
   bias_.Clear();
-  BackwardParams& shape = run_.shape();
-  const BackwardParams whole = shape;
-  if (workspace_.sweeps_twice) shape.wants_key = shape.wants_value = false;
-  ComputeTiles(workers);
+  const Wanted all = WantedOf(problem_);
+  Wanted by_tile = all;
+  if (workspace_.sweeps_twice) by_tile.key = by_tile.value = false;
+  SweepTiles(workers, by_tile);
   bias_.Store(workers);
   StoreSinks();
-  if (!workspace_.sweeps_twice || !(whole.wants_key || whole.wants_value))
-    return;
-  shape = whole;
-  shape.wants_query = shape.wants_sink = adds_to_bias_ = false;
-  SweepKeys(workers);
+  if (workspace_.sweeps_twice && (all.key || all.value)) {
+    SweepKeys(workers, {.key = all.key, .value = all.value});
+  }
 }
 
 template <typename Work>
-void Launcher::ForEach(Workers& workers, int64_t count, Work work) {
-  // Who computes a kv head alone needs a set of sums.
+void Launcher::ForEach(Workers& workers, const Wanted& wanted, int64_t count,
+                       Work work) {
+  // A worker that computes a kv head alone needs an accumulator.
   const int64_t most =
       bias_.shared() && workspace_.accumulators > 0
           ? std::min(workspace_.workers, workspace_.accumulators)
@@ -145,174 +142,153 @@ void Launcher::ForEach(Workers& workers, int64_t count, Work work) {
   ForEachWorker(workers, most, count, [&](int64_t index, auto take) {
     Worker worker{index, {}};
     workspace_.Fill(memory_, index, worker.tile);
+    worker.tile.wanted = wanted;
     for (int64_t n = take(); n < count; n = take()) work(n, worker);
   });
 }
 
-void Launcher::ComputeTiles(Workers& workers) {
-  const auto compute = [&](int64_t number, Worker& worker) {
-    if (workspace_.sweeps_twice) {
-      ComputeQueries(number, worker.tile);
-    } else {
-      Compute(number, bias_.shared(), worker);
-    }
-  };
+void Launcher::SweepTiles(Workers& workers, const Wanted& wanted) {
   if (!bias_.shared()) {
     const std::span<const int64_t> order = ordered_sum_.order();
-    return ForEach(workers, schedule_.count(), [&](int64_t n, Worker& worker) {
-      compute(order[static_cast<size_t>(n)], worker);
-    });
+    return ForEach(workers, wanted, schedule_.count(),
+                   [&](int64_t n, Worker& worker) {
+                     ComputeTile(order[static_cast<size_t>(n)], worker);
+                   });
   }
-  // Who adds to an element of a bias first must not depend on who works.
+  // One worker takes all tiles that share elements of the bias, in order.
   std::vector<std::vector<int64_t>> classes(
       static_cast<size_t>(bias_.classes()));
   for (int64_t n = 0; n < schedule_.count(); ++n) {
     const int64_t own = bias_.ClassOf(schedule_.At(n));
     classes[static_cast<size_t>(own)].push_back(n);
   }
-  ForEach(workers, bias_.classes(), [&](int64_t own, Worker& worker) {
+  ForEach(workers, wanted, bias_.classes(), [&](int64_t own, Worker& worker) {
     for (const int64_t n : classes[static_cast<size_t>(own)]) {
-      compute(n, worker);
+      ComputeTile(n, worker);
     }
   });
 }
 
-void Launcher::Compute(int64_t number, bool alone, Worker& worker) {
+// Where tiles share a bias, this worker computes all tiles of the kv head and
+// waits for nobody.
+void Launcher::ComputeTile(int64_t number, Worker& worker) {
   BackwardTile& tile = worker.tile;
-  const Tile cut = schedule_.At(number);
-  const TileGroup& group = ordered_sum_.GroupOf(number);
-  const std::vector<Ticket> tickets = ordered_sum_.Of(number);
-  const bool summed = group.summed();
-  const bool waits = summed && !alone;
-  const int64_t set = alone ? worker.index : group.sums;
-  run_.FillTile(cut, tile);
-  kernels_.start(tile);
-  if (waits) ordered_sum_.WaitForSums(group);
-  for (int64_t s = 0; s < group.steps; ++s) {
-    const Ticket& ticket = tickets[static_cast<size_t>(s)];
-    if (ticket.cols.empty()) continue;
-    KeyStep step;
-    step.cols = ticket.cols;
-    step.grad_keys = tile.scratch.grad_keys;
-    step.grad_values = tile.scratch.grad_values;
-    if (summed) {
-      step.grad_keys = workspace_.KeyAccumulator(memory_, set) +
-                       ticket.cols.first * workspace_.key_stride;
-      step.grad_values = workspace_.ValueAccumulator(memory_, set) +
-                         ticket.cols.first * workspace_.value_stride;
-    }
-    ComputeStep(cut, tile, step, [&] {
-      if (waits) ordered_sum_.Wait(group, s, ticket);
-      if (ticket.before > 0) return;
-      const int64_t keys = ticket.cols.size();
-      std::fill_n(step.grad_keys, keys * workspace_.key_stride, 0.0f);
-      std::fill_n(step.grad_values, keys * workspace_.value_stride, 0.0f);
-    });
-    if (ticket.last) kernels_.store(tile, step);
-    if (waits) ordered_sum_.Pass(group, s, ticket);
-  }
-  kernels_.finish(tile);
-  AddToSinks(cut, tile, number);
-  if (waits) ordered_sum_.Finish(group);
-}
-
-// Gradients of queries alone.
-void Launcher::ComputeQueries(int64_t number, BackwardTile& tile) {
-  const Tile cut = schedule_.At(number);
-  run_.FillTile(cut, tile);
-  kernels_.start(tile);
-  for (int64_t s = 0; s < ordered_sum_.GroupOf(number).steps; ++s) {
-    KeyStep step;
-    step.cols = ordered_sum_.StepOf(number, s);
+  const Tile scheduled = schedule_.At(number);
+  const HeadTiles& head = ordered_sum_.HeadOf(number);
+  const bool adds = tile.wanted.key || tile.wanted.value;
+  const bool alone = bias_.shared();
+  const bool waits = adds && head.summed() && !alone;
+  StartTile(scheduled, tile);
+  if (waits) ordered_sum_.WaitForAccumulator(head);
+  for (int64_t s = 0; s < head.steps; ++s) {
+    KeyStep step{ordered_sum_.SeenStep(number, s)};
     if (step.cols.empty()) continue;
-    ComputeStep(cut, tile, step, [] {});
+    if (!adds) {
+      ComputeStep(scheduled, tile, step, [](Range) {});
+      continue;
+    }
+    const Ticket ticket = ordered_sum_.TicketOf(number, s);
+    const KvSums sums =
+        head.summed() ? workspace_.Accumulator(
+                            memory_, alone ? worker.index : head.accumulator,
+                            step.cols.first)
+                      : workspace_.WorkerSums(tile, 0);
+    ComputeStep(scheduled, tile, step, [&](Range block) {
+      if (block.first == 0) {
+        if (waits) ordered_sum_.Wait(head, s, ticket);
+        if (ticket.before == 0) workspace_.Clear(sums, step.cols.size());
+      }
+      kernels_.add_dkv(tile, step, block, sums);
+    });
+    if (ticket.last) kernels_.store_dkv(tile, step.cols, sums);
+    if (waits) ordered_sum_.Pass(head, s, ticket);
   }
-  kernels_.finish(tile);
-  AddToSinks(cut, tile, number);
+  FinishTile(number, tile);
+  if (waits) ordered_sum_.Finish(head);
 }
 
-void Launcher::SweepKeys(Workers& workers) {
+void Launcher::SweepKeys(Workers& workers, const Wanted& wanted) {
   struct Item {
-    const TileGroup& group;
+    const HeadTiles& head;
     Range steps;
   };
   std::vector<Item> items;
-  for (const TileGroup& group : ordered_sum_.groups()) {
-    for (int64_t s = 0; s < group.steps; s += workspace_.swept_steps) {
+  for (const HeadTiles& head : ordered_sum_.heads()) {
+    for (int64_t s = 0; s < head.steps; s += workspace_.swept_steps) {
       items.push_back(
-          {group, {s, std::min(s + workspace_.swept_steps, group.steps)}});
+          {head, {s, std::min(s + workspace_.swept_steps, head.steps)}});
     }
   }
-  ForEach(workers, static_cast<int64_t>(items.size()),
+  ForEach(workers, wanted, static_cast<int64_t>(items.size()),
           [&](int64_t n, Worker& worker) {
             const Item& item = items[static_cast<size_t>(n)];
-            ComputeKeys(item.group, item.steps, worker.tile);
+            ComputeKeys(item.head, item.steps, worker.tile);
           });
 }
 
-// Gradients of the keys of some steps alone, from all tiles that see them.
-void Launcher::ComputeKeys(const TileGroup& group, Range steps,
+// Gradients of the keys of some steps, from all tiles that see them.
+void Launcher::ComputeKeys(const HeadTiles& head, Range steps,
                            BackwardTile& tile) {
-  const int64_t most = steps.size() * group.step_columns;
-  std::fill_n(tile.scratch.grad_keys, most * workspace_.key_stride, 0.0f);
-  std::fill_n(tile.scratch.grad_values, most * workspace_.value_stride, 0.0f);
-  std::vector<KeyStep> sums(static_cast<size_t>(steps.size()));
-  for (int64_t n = group.first; n < group.first + group.tiles; ++n) {
+  const auto sums_of = [&](int64_t step) {
+    return workspace_.WorkerSums(tile,
+                                 (step - steps.first) * head.step_columns);
+  };
+  workspace_.Clear(sums_of(steps.first), steps.size() * head.step_columns);
+  std::vector<Range> seen(static_cast<size_t>(steps.size()));
+  for (int64_t n = head.first; n < head.first + head.tiles; ++n) {
+    const Tile scheduled = schedule_.At(n);
     bool started = false;
     for (int64_t s = steps.first; s < steps.last; ++s) {
-      const Range cols = ordered_sum_.StepOf(n, s);
-      if (cols.empty()) continue;
-      const Tile cut = schedule_.At(n);
-      if (!started) {
-        run_.FillTile(cut, tile);
-        kernels_.start(tile);
-      }
+      KeyStep step{ordered_sum_.SeenStep(n, s)};
+      if (step.cols.empty()) continue;
+      if (!started) StartTile(scheduled, tile);
       started = true;
-      KeyStep& step = sums[static_cast<size_t>(s - steps.first)];
-      const int64_t key = (s - steps.first) * group.step_columns;
-      step.cols = cols;
-      step.grad_keys = tile.scratch.grad_keys + key * workspace_.key_stride;
-      step.grad_values =
-          tile.scratch.grad_values + key * workspace_.value_stride;
-      ComputeStep(cut, tile, step, [] {});
+      seen[static_cast<size_t>(s - steps.first)] = step.cols;
+      ComputeStep(scheduled, tile, step, [&](Range block) {
+        kernels_.add_dkv(tile, step, block, sums_of(s));
+      });
     }
   }
   // Keys that nobody sees are 0 already.
-  for (const KeyStep& step : sums) {
-    if (!step.cols.empty()) kernels_.store(tile, step);
+  for (int64_t s = steps.first; s < steps.last; ++s) {
+    const Range cols = seen[static_cast<size_t>(s - steps.first)];
+    if (!cols.empty()) kernels_.store_dkv(tile, cols, sums_of(s));
   }
 }
 
-// `wait` returns when it is the tile's turn to add to the step's sums.
-void Launcher::ComputeStep(const Tile& cut, BackwardTile& tile, KeyStep& step,
-                           FunctionRef<void()> wait) {
+void Launcher::StartTile(const Tile& scheduled, BackwardTile& tile) {
+  operands_.FillTile(scheduled, tile);
+  kernels_.start(tile);
+}
+
+// Calls add(block) for every block of rows once its P and dS are there.
+void Launcher::ComputeStep(const Tile& scheduled, BackwardTile& tile,
+                           KeyStep& step, FunctionRef<void(Range block)> add) {
   kernels_.load(tile, step);
-  const int64_t size = RoundUp(workspace_.row_block, kernels_.panel_rows);
-  const int64_t rows = cut.rows.size();
-  for (int64_t first = 0; first < rows; first += size) {
-    const Range block{first, std::min(first + size, rows)};
+  const int64_t rows = scheduled.rows.size();
+  for (int64_t first = 0; first < rows; first += workspace_.row_block) {
+    const Range block{first, std::min(first + workspace_.row_block, rows)};
     kernels_.softmax(tile, step, block);
-    if (adds_to_bias_) bias_.Add(cut, tile, step, block);
-    if (first == 0) wait();
-    kernels_.add(tile, step, block);
+    if (tile.wanted.bias) bias_.Add(scheduled.sequence, tile, step, block);
+    add(block);
   }
 }
 
-// dsink = -sum over rows of psink sum_j p dp; a row that sees nothing adds
-// nothing.
-void Launcher::AddToSinks(const Tile& cut, const BackwardTile& tile,
-                          int64_t number) {
-  if (sinks_.empty()) return;
+// Stores dq, and adds to
+//   dsink = -sum over rows of psink sum_j p dp
+// to which a row that sees nothing adds nothing.
+void Launcher::FinishTile(int64_t number, const BackwardTile& tile) {
+  kernels_.store_dq(tile);
+  if (!tile.wanted.sink) return;
   const int64_t group = problem_.group();
-  for (int64_t r = 0; r < cut.rows.size(); ++r) {
+  for (int64_t r = 0; r < tile.scores.rows; ++r) {
     const double sum_p_dp = double{tile.scratch.sum_p_dp[r]};
     if (sum_p_dp == 0) continue;
     const QueryRow& query_row = tile.scores.scratch.query_rows[r];
     const double sum = double{*query_row.sum};
-    const double prob =
-        sum == 0
-            ? 0
-            : std::exp(double{query_row.sink} - double{*query_row.max}) / sum;
+    const double exp =
+        std::exp(double{query_row.sink} - double{*query_row.max});
+    const double prob = sum == 0 ? 0 : exp / sum;
     sinks_[static_cast<size_t>(number * group + query_row.head % group)] -=
         prob * sum_p_dp;
   }

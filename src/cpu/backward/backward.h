@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The backward direction on processors: tiles of rows times keys, with fp32
-// sums.
+// The backward direction on processors: this folder computes dq, dk and dv, and
+// the gradients of biases and sinks, from the row statistics that the forward
+// direction saved, tile by tile and in fp32.
 #pragma once
 
 #include "plan/implementation.h"

@@ -12,8 +12,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 BackwardKernels BackwardTable() {
-  return {StartTile, LoadStep,   SoftmaxBlock, AddBlock,
-          StoreStep, FinishTile, Width()};
+  return {StartTile, LoadStep, SoftmaxBlock, AddDkv,
+          StoreDkv,  StoreDq,  Width()};
 }
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -2,101 +2,89 @@
 // From tensors to addresses.
 #include "cpu/backward/backward_operands.h"
 
-#include <algorithm>
+#include "cpu/backward/backward_kernel.h"
 
 namespace flashacl::cpu {
+namespace {
+
+BackwardParams ParamsOf(const AttentionProblem& problem) {
+  return {.out = ElementFormat(problem[Slot::kOut]),
+          .grad_out = ElementFormat(problem[Slot::kGradOut]),
+          .grad_query = ElementFormat(problem[Slot::kGradQuery]),
+          .grad_query_rope = ElementFormat(problem[Slot::kGradQueryRope]),
+          .grad_key = ElementFormat(problem[Slot::kGradKey]),
+          .grad_key_rope = ElementFormat(problem[Slot::kGradKeyRope]),
+          .grad_value = ElementFormat(problem[Slot::kGradValue]),
+          .value_is_key = problem.kv.value_is_key,
+          .panel_rows = Backward().panel_rows};
+}
+
+}  // namespace
+
+Wanted WantedOf(const AttentionProblem& problem) {
+  const bool key =
+      problem.has(Slot::kGradKey) || problem.has(Slot::kGradKeyRope);
+  return {.query = problem.has(Slot::kGradQuery) ||
+                   problem.has(Slot::kGradQueryRope),
+          .key = key,
+          .value =
+              problem.has(Slot::kGradValue) || (problem.kv.value_is_key && key),
+          .bias = problem.has(Slot::kGradBias),
+          .sink = problem.has(Slot::kGradSink)};
+}
 
 BackwardOperands::BackwardOperands(const AttentionProblem& problem,
                                    const Bindings& bindings, int64_t step_keys)
     : problem_(problem),
       bindings_(bindings),
-      forward_(problem, bindings, step_keys) {
-  shape_.out = ElementFormat(problem[Slot::kOut]);
-  shape_.grad_out = ElementFormat(problem[Slot::kGradOut]);
-  shape_.grad_query = ElementFormat(problem[Slot::kGradQuery]);
-  shape_.grad_query_rope = ElementFormat(problem[Slot::kGradQueryRope]);
-  shape_.grad_key = ElementFormat(problem[Slot::kGradKey]);
-  shape_.grad_key_rope = ElementFormat(problem[Slot::kGradKeyRope]);
-  shape_.grad_value = ElementFormat(problem[Slot::kGradValue]);
-  shape_.value_is_key = problem.kv.value_is_key;
-  shape_.wants_query =
-      problem.has(Slot::kGradQuery) || problem.has(Slot::kGradQueryRope);
-  shape_.wants_key =
-      problem.has(Slot::kGradKey) || problem.has(Slot::kGradKeyRope);
-  shape_.wants_value = problem.has(Slot::kGradValue) ||
-                       (problem.kv.value_is_key && shape_.wants_key);
-  shape_.wants_sink = problem.has(Slot::kGradSink);
-}
-
-bool BackwardOperands::AllRowsOwned(Slot slot, Range Sequence::*side) const {
-  const TensorSpec& spec = problem_[slot];
-  if (spec.strides[0] != 0) {
-    return static_cast<int64_t>(sequences().size()) == spec.dims[0] &&
-           std::all_of(sequences().begin(), sequences().end(),
-                       [&](const Sequence& sequence) {
-                         return (sequence.*side).size() == spec.dims[1];
-                       });
-  }
-  int64_t rows = 0;
-  for (const Sequence& sequence : sequences()) {
-    rows += (sequence.*side).size();
-  }
-  return rows == spec.dims[1];
-}
+      forward_(problem, bindings, step_keys),
+      params_(ParamsOf(problem)) {}
 
 void BackwardOperands::ClearUnownedRows(bool unseen) const {
   const auto clear = [&](Slot slot, Range Sequence::*side, bool all) {
-    if (!problem_.has(slot)) return;
-    if (!all && AllRowsOwned(slot, side)) return;
-    ClearElements(problem_[slot], bindings_[slot]);
-  };
-  for (const Slot slot : {Slot::kGradQuery, Slot::kGradQueryRope}) {
-    clear(slot, &Sequence::queries, false);
-  }
-  for (const Slot slot :
-       {Slot::kGradKey, Slot::kGradKeyRope, Slot::kGradValue}) {
-    clear(slot, &Sequence::keys, unseen);
-  }
-}
-
-void BackwardOperands::FillGradRows(const Tile& cut,
-                                    std::span<GradRow> grad_rows) const {
-  const int64_t group = problem_.group();
-  const int64_t b = cut.sequence;
-  const int64_t first_row = sequences()[static_cast<size_t>(b)].queries.first;
-  const auto at = [&](Slot slot, int64_t i, int64_t head) -> std::byte* {
     const TensorSpec& spec = problem_[slot];
-    if (!spec.present()) return nullptr;
-    return bindings_[slot] +
-           spec.At(b, first_row + i, head) * SizeOf(spec.dtype);
+    if (!spec.present()) return;
+    if (!all && AllRowsOwned(spec, sequences(), side)) return;
+    ClearElements(spec, bindings_[slot]);
   };
-  for (int64_t n = 0; n < cut.rows.size(); ++n) {
-    const int64_t i = (cut.rows.first + n) / group;
-    const int64_t head = cut.kv_head * group + (cut.rows.first + n) % group;
-    grad_rows[static_cast<size_t>(n)] = {at(Slot::kGradOut, i, head),
-                                         at(Slot::kGradQuery, i, head),
-                                         at(Slot::kGradQueryRope, i, head)};
-  }
+  clear(Slot::kGradQuery, &Sequence::queries, false);
+  clear(Slot::kGradQueryRope, &Sequence::queries, false);
+  clear(Slot::kGradKey, &Sequence::keys, unseen);
+  clear(Slot::kGradKeyRope, &Sequence::keys, unseen);
+  clear(Slot::kGradValue, &Sequence::keys, unseen);
 }
 
-KvGradRows BackwardOperands::RowsOf(Slot slot, const Tile& cut) const {
+std::byte* BackwardOperands::RowAt(Slot slot, int64_t sequence, int64_t row,
+                                   int64_t head) const {
   const TensorSpec& spec = problem_[slot];
-  if (!spec.present()) return {};
-  const int64_t first =
-      sequences()[static_cast<size_t>(cut.sequence)].keys.first;
-  const int64_t bytes = SizeOf(spec.dtype);
-  return {bindings_[slot] + spec.At(cut.sequence, first, cut.kv_head) * bytes,
-          spec.strides[1] * bytes};
+  if (!spec.present()) return nullptr;
+  return bindings_[slot] + spec.At(sequence, row, head) * SizeOf(spec.dtype);
 }
 
-void BackwardOperands::FillTile(const Tile& cut, BackwardTile& tile) const {
-  tile.scores = forward_.ScoreTileOf(cut, tile.scores.scratch);
-  tile.shape = &shape_;
-  FillGradRows(cut,
-               {tile.scratch.grad_rows, static_cast<size_t>(cut.rows.size())});
-  tile.grad_key = RowsOf(Slot::kGradKey, cut);
-  tile.grad_key_rope = RowsOf(Slot::kGradKeyRope, cut);
-  tile.grad_value = RowsOf(Slot::kGradValue, cut);
+KvGradRows BackwardOperands::KvGradRowsOf(Slot slot, const Tile& tile) const {
+  const TensorSpec& spec = problem_[slot];
+  const Sequence& sequence = sequences()[static_cast<size_t>(tile.sequence)];
+  return {RowAt(slot, tile.sequence, sequence.keys.first, tile.kv_head),
+          spec.strides[1] * SizeOf(spec.dtype)};
+}
+
+void BackwardOperands::FillTile(const Tile& scheduled,
+                                BackwardTile& tile) const {
+  tile.scores = forward_.ScoreTileOf(scheduled, tile.scores.scratch);
+  tile.params = &params_;
+  const int64_t b = scheduled.sequence;
+  const int64_t first_row = sequences()[static_cast<size_t>(b)].queries.first;
+  for (int64_t r = 0; r < scheduled.rows.size(); ++r) {
+    const QueryRow& query_row = tile.scores.scratch.query_rows[r];
+    const int64_t row = first_row + query_row.position;
+    tile.scratch.grad_rows[r] = {
+        RowAt(Slot::kGradOut, b, row, query_row.head),
+        RowAt(Slot::kGradQuery, b, row, query_row.head),
+        RowAt(Slot::kGradQueryRope, b, row, query_row.head)};
+  }
+  tile.grad_key = KvGradRowsOf(Slot::kGradKey, scheduled);
+  tile.grad_key_rope = KvGradRowsOf(Slot::kGradKeyRope, scheduled);
+  tile.grad_value = KvGradRowsOf(Slot::kGradValue, scheduled);
 }
 
 }  // namespace flashacl::cpu

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One run of a backward problem: its addresses, and the tiles as the vector
-// code wants them.
+// The operands of one run of a backward problem: their addresses, and the tiles
+// as the vector code wants them.
 #pragma once
 
-#include <span>
 #include <vector>
 
 #include "cpu/backward/backward_params.h"
@@ -13,6 +12,9 @@
 #include "problem/attention_problem.h"
 
 namespace flashacl::cpu {
+
+// All that the problem asks for.
+Wanted WantedOf(const AttentionProblem& problem);
 
 class BackwardOperands {
  public:
@@ -24,25 +26,24 @@ class BackwardOperands {
     return forward_.sequences();
   }
   const ForwardOperands& forward() const { return forward_; }
-  BackwardParams& shape() { return shape_; }
 
   // Gradients of queries that belong to no sequence become 0; those of keys
   // too, and where `unseen`, of all keys, as some are in no tile.
   void ClearUnownedRows(bool unseen) const;
 
   // Everything but scratch memory, which is there already and is filled with
-  // rows.
-  void FillTile(const Tile& cut, BackwardTile& tile) const;
+  // rows, and what is wanted.
+  void FillTile(const Tile& scheduled, BackwardTile& tile) const;
 
  private:
-  void FillGradRows(const Tile& cut, std::span<GradRow> grad_rows) const;
-  KvGradRows RowsOf(Slot slot, const Tile& cut) const;
-  bool AllRowsOwned(Slot slot, Range Sequence::*side) const;
+  std::byte* RowAt(Slot slot, int64_t sequence, int64_t row,
+                   int64_t head) const;
+  KvGradRows KvGradRowsOf(Slot slot, const Tile& tile) const;
 
   const AttentionProblem& problem_;
   const Bindings& bindings_;
-  ForwardOperands forward_;
-  BackwardParams shape_;
+  const ForwardOperands forward_;
+  const BackwardParams params_;
 };
 
 }  // namespace flashacl::cpu

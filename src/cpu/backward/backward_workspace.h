@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tiles of the backward direction, their scratch memory, and accumulators
-// of the gradients that several tiles add to, which are bounded (tuning.h,
-// kMaxSumBytes).
+// The tiles of the backward direction, their scratch memory, and fp32
+// accumulators of the gradients of keys and values that several tiles add to.
 #pragma once
 
 #include <cstddef>
@@ -20,20 +19,17 @@ namespace flashacl::cpu {
 TileShape BackwardTileShape(const AttentionProblem& problem,
                             const DeviceInfo& device);
 
-// Scratch memory of every worker, and the fp32 accumulators of gradients of
-// keys and values that several tiles add to.
 struct BackwardWorkspace {
   int64_t workers = 0;
   ScratchLayout<ScoreScratch> scores;
   ScratchLayout<BackwardScratch> scratch;
   int64_t key_stride = 0, value_stride = 0;
-  int64_t row_block = 0;
+  int64_t row_block = 0;  // rows whose P and dS are kept at a time
 
-  // Those of the keys of whole sequences: one for every kv head that several
-  // tiles compute at a time, and half as many more, so that heads may begin
-  // before the slowest is done.
+  // One for every kv head in work, and half as many more, so that heads may
+  // begin before the slowest is done; bounded (tuning.h, kMaxSumBytes).
   int64_t accumulators = 0;
-  int64_t interleaved = 1;  // groups of tiles that are computed at a time
+  int64_t interleaved = 1;  // heads in work
   Region<float> key_accumulators, value_accumulators;
   // One accumulator would be too large: gradients of queries are computed in
   // one sweep, those of keys in another, `swept_steps` steps of keys at a time.
@@ -42,8 +38,12 @@ struct BackwardWorkspace {
   Region<double> bias_sums;  // as the tensor, where elements belong to many
 
   void Fill(std::byte* memory, int64_t worker, BackwardTile& tile) const;
-  float* KeyAccumulator(std::byte* memory, int64_t n) const;
-  float* ValueAccumulator(std::byte* memory, int64_t n) const;
+
+  // Accumulator n, modulo as many as there are, from key `key` on.
+  KvSums Accumulator(std::byte* memory, int64_t n, int64_t key) const;
+  // The sums in a worker's own scratch memory, from key `key` on.
+  KvSums WorkerSums(const BackwardTile& tile, int64_t key) const;
+  void Clear(const KvSums& sums, int64_t keys) const;
 };
 
 BackwardWorkspace ReserveBackward(const AttentionProblem& problem,

@@ -4,33 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "base/number.h"
 #include "cpu/forward/forward_operands.h"
 
 namespace flashacl::cpu {
 namespace {
-
-// Slopes have no axes behind the second.
-TensorSpec SpecOf(const AttentionProblem& problem) {
-  TensorSpec spec = problem[Slot::kGradBias];
-  if (IsAlibi(problem.score.bias)) spec.dims[2] = spec.dims[3] = 1;
-  return spec;
-}
-
-void WriteFloat(DType dtype, std::byte* at, float value) {
-  switch (dtype) {
-    case DType::kF32:
-      return flashacl::Store(at, value);
-    case DType::kF16:
-      return flashacl::Store(at, F16FromF32(value));
-    case DType::kBf16:
-      return flashacl::Store(at, Bf16FromF32(value));
-    default:
-      return WriteNumber(dtype, at, double{value});
-  }
-}
 
 // Whether two scores of the widest lengths there may be share an element.
 bool IsShared(const AttentionProblem& problem) {
@@ -61,7 +40,8 @@ bool IsShared(const AttentionProblem& problem) {
 
 int64_t BiasGradient::SumsOf(const AttentionProblem& problem) {
   if (!IsShared(problem)) return 0;
-  return Grid(SpecOf(problem), problem.lengths.sequences).ElementsNeeded();
+  return Grid(BiasSpec(problem, Slot::kGradBias), problem.lengths.sequences)
+      .ElementsNeeded();
 }
 
 BiasGradient::BiasGradient(const AttentionProblem& problem,
@@ -70,7 +50,7 @@ BiasGradient::BiasGradient(const AttentionProblem& problem,
                            std::span<double> sums)
     : problem_(problem),
       base_(bindings[Slot::kGradBias]),
-      grid_(SpecOf(problem), sequences),
+      grid_(BiasSpec(problem, Slot::kGradBias), sequences),
       sums_(sums),
       shared_(IsShared(problem)) {}
 
@@ -90,10 +70,15 @@ int64_t BiasGradient::classes() const {
          (HeadsAreApart() ? problem_.kv_heads : 1);
 }
 
-int64_t BiasGradient::ClassOf(const Tile& cut) const {
-  const int64_t of_head = HeadsAreApart() ? cut.kv_head : 0;
+int64_t BiasGradient::ClassOf(const Tile& tile) const {
+  const int64_t of_head = HeadsAreApart() ? tile.kv_head : 0;
   if (!SequencesAreApart()) return of_head;
-  return cut.sequence * (HeadsAreApart() ? problem_.kv_heads : 1) + of_head;
+  return tile.sequence * (HeadsAreApart() ? problem_.kv_heads : 1) + of_head;
+}
+
+void BiasGradient::Write(int64_t offset, float value) const {
+  const DType dtype = grid_.spec().dtype;
+  WriteNumber(dtype, base_ + offset * SizeOf(dtype), double{value});
 }
 
 // Elements of scores that nobody sees are 0.
@@ -104,17 +89,14 @@ void BiasGradient::Clear() const {
   if (spec.placement != Placement::kBlocks) return ClearElements(spec, base_);
   // All there is room for, though sequences may be shorter in this run.
   const int64_t end = Grid(spec, problem_.lengths.sequences).ElementsNeeded();
-  for (int64_t n = 0; n < end; n += spec.block_step()) {
-    WriteFloat(spec.dtype, base_ + n * SizeOf(spec.dtype), 0);
-  }
+  for (int64_t n = 0; n < end; n += spec.block_step()) Write(n, 0);
 }
 
 void BiasGradient::Store(Workers& workers) const {
   if (!shared_) return;
   const TensorSpec& spec = grid_.spec();
   const auto store = [&](int64_t offset) {
-    WriteFloat(spec.dtype, base_ + offset * SizeOf(spec.dtype),
-               static_cast<float>(sums_[static_cast<size_t>(offset)]));
+    Write(offset, static_cast<float>(sums_[static_cast<size_t>(offset)]));
   };
   if (spec.placement == Placement::kBlocks) {
     constexpr int64_t kPiece = 1 << 14;
@@ -126,12 +108,7 @@ void BiasGradient::Store(Workers& workers) const {
     });
     return;
   }
-  std::array<int64_t, 4> count = spec.dims;
-  for (size_t axis = 0; axis < 4; ++axis) {
-    if (spec.strides[axis] == 0) {
-      count[axis] = std::min<int64_t>(count[axis], 1);
-    }
-  }
+  const std::array<int64_t, 4> count = spec.DistinctDims();
   workers.ForEach(count[0] * count[1], [&](int64_t plane) {
     for (int64_t z = 0; z < count[2]; ++z) {
       for (int64_t d = 0; d < count[3]; ++d) {
@@ -141,76 +118,64 @@ void BiasGradient::Store(Workers& workers) const {
   });
 }
 
-double BiasGradient::AlibiDistance(int64_t sequence, int64_t i,
-                                   int64_t j) const {
-  const Score& score = problem_.score;
-  const bool shifted = !score.starts_only_first || sequence == 0;
-  const int64_t start = shifted ? score.key_start - score.query_start : 0;
-  const double distance = std::fabs(static_cast<double>(j - i + start));
-  return score.bias == Score::Bias::kAlibiSqrt ? std::sqrt(distance) : distance;
-}
+// A row of a block: gradients of scores `stride` floats apart, of the keys
+// `seen` of the step that begins with column `first`.
+struct BiasGradient::Row {
+  int64_t i;
+  int64_t head;
+  const float* grad_scores;
+  int64_t stride;
+  int64_t first;
+  Range seen;
 
-// Calls add(n, ds) for the keys of the step that the row may see. A gradient of
-// 0 is also that of what is hidden, which may have no element.
-template <typename AddOne>
-void BiasGradient::ForEachScore(const Row& row, AddOne add) {
-  for (int64_t n = row.seen.first; n < row.seen.last; ++n) {
-    const float ds = row.grad_scores[n * row.step];
-    if (ds != 0.0f) add(n, ds);
+  // Calls body(j, ds). A gradient of 0 is also that of what is hidden, which
+  // may have no element.
+  template <typename Body>
+  void ForEachScore(Body body) const {
+    for (int64_t n = seen.first; n < seen.last; ++n) {
+      const float ds = grad_scores[n * stride];
+      if (ds != 0.0f) body(first + n, ds);
+    }
   }
-}
+};
 
-void BiasGradient::AddRow(const Tile& cut, const Row& row,
-                          int64_t first_column) const {
-  const Score::Bias kind = problem_.score.bias;
-  const TensorSpec& spec = grid_.spec();
-  if (IsAlibi(kind)) {
+void BiasGradient::AddRow(int64_t sequence, const Row& row) const {
+  const Score& score = problem_.score;
+  if (IsAlibi(score.bias)) {
     double sum = 0;
-    ForEachScore(row, [&](int64_t n, float ds) {
-      sum += double{ds} * AlibiDistance(cut.sequence, row.i, first_column + n);
+    row.ForEachScore([&](int64_t j, float ds) {
+      sum += double{ds} * score.AlibiFactor(sequence, row.i, j);
     });
-    sums_[static_cast<size_t>(spec.At(cut.sequence, row.head))] -= sum;
+    sums_[static_cast<size_t>(grid_.spec().At(sequence, row.head))] -= sum;
     return;
   }
-  const GridPlane plane = grid_.Plane(cut.sequence, row.head);
+  const GridPlane plane = grid_.Plane(sequence, row.head);
   const float factor =
-      kind == Score::Bias::kBeforeScale ? problem_.score.scale : 1.0f;
-  if (!shared_) {
-    std::byte* const base =
-        base_ + plane.At(row.i, first_column) * SizeOf(spec.dtype);
-    const int64_t bytes = plane.column_stride * SizeOf(spec.dtype);
-    ForEachScore(row, [&](int64_t n, float ds) {
-      WriteFloat(spec.dtype, base + n * bytes, factor * ds);
-    });
-  } else if (plane.missing_rows < 0) {
-    double* const base = sums_.data() + plane.At(row.i, first_column);
-    const int64_t stride = plane.column_stride;
-    ForEachScore(row, [&](int64_t n, float ds) {
-      base[n * stride] += double{factor * ds};
-    });
-  } else {
-    ForEachScore(row, [&](int64_t n, float ds) {
-      sums_[static_cast<size_t>(plane.At(row.i, first_column + n))] +=
-          double{factor * ds};
-    });
-  }
+      score.bias == Score::Bias::kBeforeScale ? score.scale : 1.0f;
+  row.ForEachScore([&](int64_t j, float ds) {
+    const int64_t offset = plane.At(row.i, j);
+    if (shared_) {
+      sums_[static_cast<size_t>(offset)] += double{factor * ds};
+    } else {
+      Write(offset, factor * ds);
+    }
+  });
 }
 
-void BiasGradient::Add(const Tile& cut, const BackwardTile& tile,
+void BiasGradient::Add(int64_t sequence, const BackwardTile& tile,
                        const KeyStep& step, Range block) const {
-  const int64_t lanes = tile.shape->panel_rows;
-  const int64_t panel_floats = tile.scratch.panel_keys * lanes;
+  const int64_t lanes = tile.params->panel_rows;
   for (int64_t r = block.first; r < block.last; ++r) {
-    const int64_t place = (r - block.first) / lanes;
+    const int64_t panel = (r - block.first) / lanes;
     const QueryRow& query_row = tile.scores.scratch.query_rows[r];
-    AddRow(cut,
+    AddRow(sequence,
            {.i = query_row.position,
             .head = query_row.head,
-            .grad_scores =
-                tile.scratch.grad_scores + place * panel_floats + r % lanes,
-            .step = lanes,
-            .seen = tile.scratch.seen[place]},
-           step.cols.first);
+            .grad_scores = tile.scratch.grad_scores +
+                           panel * tile.scratch.panel_keys * lanes + r % lanes,
+            .stride = lanes,
+            .first = step.cols.first,
+            .seen = tile.scratch.seen[panel]});
   }
 }
 

@@ -35,34 +35,24 @@ class BiasGradient {
 
   // Tiles of different classes have no element in common.
   int64_t classes() const;
-  int64_t ClassOf(const Tile& cut) const;
+  int64_t ClassOf(const Tile& tile) const;
 
-  // Before the first call of Add, and behind the last.
+  // Before the first call of Add, and after the last.
   void Clear() const;
   void Store(Workers& workers) const;
 
   // What a block of rows adds: the gradients of its scores are in the tile's
   // scratch memory.
-  void Add(const Tile& cut, const BackwardTile& tile, const KeyStep& step,
+  void Add(int64_t sequence, const BackwardTile& tile, const KeyStep& step,
            Range block) const;
 
  private:
-  // The row of the block, and its gradients of scores: [key of the step], one
-  // panel of lanes apart.
-  struct Row {
-    int64_t i;
-    int64_t head;
-    const float* grad_scores;
-    int64_t step;
-    Range seen;
-  };
+  struct Row;
 
-  template <typename AddOne>
-  static void ForEachScore(const Row& row, AddOne add);
-  void AddRow(const Tile& cut, const Row& row, int64_t first_column) const;
+  void AddRow(int64_t sequence, const Row& row) const;
+  void Write(int64_t offset, float value) const;
   bool SequencesAreApart() const;
   bool HeadsAreApart() const;
-  double AlibiDistance(int64_t sequence, int64_t i, int64_t j) const;
 
   const AttentionProblem& problem_;
   std::byte* base_;

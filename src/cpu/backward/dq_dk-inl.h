@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The products of the backward direction that have channels in their lanes:
-// scalars of a few rows or keys, times rows of channels as they lie in memory.
+// The products dq += dS k, dk += dS^T q and dv += P^T do, out of registers.
+//
+// Channels lie in the lanes: one panel of them, two vectors, of a few rows of
+// sums. P and dS are scalars, kept as [panel, key, lane] with query rows in the
+// lanes as softmax left them; queries, keys and gradients of outputs are rows
+// of channels as they lie in memory, so nothing is packed or transposed. The
+// caller loops over panels of channels outside, then over blocks of sums, so
+// that a panel of all rows stays in the first cache; a block is loaded, sums
+// over all rows or keys of a step, and is stored.
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
@@ -26,32 +34,9 @@ struct ChannelRows {
   ptrdiff_t stride;
 };
 
-struct ChannelSums {
-  float* at;
-  ptrdiff_t stride;
-};
-
-template <int kRows>
-HWY_INLINE void LoadSums(const ChannelSums& from, Sums<kRows>& sums) {
-  HWY_UNROLL_ALL
-  for (int r = 0; r < kRows; ++r) {
-    sums.at[r][0] = hn::Load(kF, from.at + r * from.stride);
-    sums.at[r][1] = hn::Load(kF, from.at + r * from.stride + Lanes());
-  }
-}
-
-template <int kRows>
-HWY_INLINE void StoreSums(const Sums<kRows>& sums, const ChannelSums& to) {
-  HWY_UNROLL_ALL
-  for (int r = 0; r < kRows; ++r) {
-    hn::Store(sums.at[r][0], kF, to.at + r * to.stride);
-    hn::Store(sums.at[r][1], kF, to.at + r * to.stride + Lanes());
-  }
-}
-
-// sums[r] += sum over k < depth of scalars[k * kStep + r * kApart] * rows[k],
+// sums[r] += sum over k < depth of scalars[k * kNext + r * kApart] * rows[k],
 // for one panel of channels.
-template <int kStep, int kApart, int kRows>
+template <int kNext, int kApart, int kRows>
 HWY_INLINE void AddScaledRows(const float* HWY_RESTRICT scalars,
                               const ChannelRows& rows, int64_t depth,
                               Sums<kRows>& sums) {
@@ -64,19 +49,19 @@ HWY_INLINE void AddScaledRows(const float* HWY_RESTRICT scalars,
       sums.Add(r, scalars[r * kApart], low, high);
     }
     row += rows.stride;
-    scalars += kStep;
+    scalars += kNext;
   }
 }
 
 // The same where rows may hold infinities: scalars that are -0 stand for what
 // nobody sees and are not multiplied, as 0 * inf would be NaN.
-template <int kStep, int kApart, int kRows>
+template <int kNext, int kApart, int kRows>
 HWY_INLINE void AddSeenRows(const float* HWY_RESTRICT scalars,
                             const ChannelRows& rows, int64_t depth,
                             Sums<kRows>& sums) {
   for (int r = 0; r < kRows; ++r) {
     for (int64_t k = 0; k < depth; ++k) {
-      const float x = scalars[k * kStep + r * kApart];
+      const float x = scalars[k * kNext + r * kApart];
       const float* const row = rows.at + k * rows.stride;
       if (x == 0.0f && std::signbit(x)) continue;
       sums.Add(r, x, hn::Load(kF, row), hn::Load(kF, row + Lanes()));
@@ -84,22 +69,23 @@ HWY_INLINE void AddSeenRows(const float* HWY_RESTRICT scalars,
   }
 }
 
-// Gradients of kRows query rows: += sum over keys of ds times the key.
+// Gradients of kRows query rows: += sum over keys of ds times the key. Rows of
+// `out` are as far apart as those of keys.
 template <int kRows, bool kSkipMasked>
 HWY_NOINLINE void GradQueryBlock(const float* HWY_RESTRICT grad_scores,
                                  const ChannelRows& keys, int64_t count,
-                                 const ChannelSums& out) {
+                                 float* out) {
   Sums<kRows> sums;
-  LoadSums(out, sums);
+  sums.Load(out, keys.stride);
   if constexpr (kSkipMasked) {
     AddSeenRows<Width(), 1>(grad_scores, keys, count, sums);
   } else {
     AddScaledRows<Width(), 1>(grad_scores, keys, count, sums);
   }
-  StoreSums(sums, out);
+  sums.Store(out, keys.stride);
 }
 
-// The weights, or gradients of scores, of a block of rows: [panel, key, lane].
+// P or dS of a block of rows: [panel, key, lane].
 struct BlockOfRows {
   const float* probs;
   ptrdiff_t panel_floats;  // from panel to panel
@@ -107,14 +93,13 @@ struct BlockOfRows {
   int64_t rows;
 };
 
-// Gradients of kRows keys from `key` on: += sum over rows of the weight times
-// the row.
+// Gradients of kRows keys from `key` on: += sum over rows of p or ds times the
+// row. Rows of `out` are as far apart as those.
 template <int kRows, bool kSkipMasked>
 HWY_NOINLINE void GradKeyBlock(const BlockOfRows& block, int64_t key,
-                               const ChannelRows& rows,
-                               const ChannelSums& out) {
+                               const ChannelRows& rows, float* out) {
   Sums<kRows> sums;
-  LoadSums(out, sums);
+  sums.Load(out, rows.stride);
   const float* probs = block.probs + key * Width();
   ChannelRows panel = rows;
   const Range* seen = block.seen;
@@ -132,7 +117,7 @@ HWY_NOINLINE void GradKeyBlock(const BlockOfRows& block, int64_t key,
     probs += block.panel_floats;
     panel.at += Width() * rows.stride;
   }
-  StoreSums(sums, out);
+  sums.Store(out, rows.stride);
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counters, one per step of keys.
+// Two counters: tiles that have added to a step, and tiles that are done with a
+// head.
 #include "cpu/backward/ordered_sum.h"
 
 #include <algorithm>
 #include <thread>
 
-#include "base/check.h"
 #include "cpu/tuning.h"
 
 namespace flashacl::cpu {
 namespace {
 
-// Spins for a while, as turns are short, then lets others run.
+// Spins for a while, as waits are short, then lets others run.
 template <typename Ready>
 void Await(Ready ready) {
   for (int spins = 0; !ready(); ++spins) {
@@ -35,13 +35,13 @@ OrderedSum::OrderedSum(const AttentionProblem& problem,
       sequences_(sequences),
       schedule_(schedule),
       limits_(limits) {
-  FindGroups(sequences);
+  FindHeads();
   FindUnseen();
   Interleave();
 }
 
-void OrderedSum::FindGroups(std::span<const Sequence> sequences) {
-  int64_t steps = 0;
+void OrderedSum::FindHeads() {
+  int64_t counters = 0;
   Tile before;
   for (int64_t n = 0; n < schedule_.count(); ++n) {
     const Tile tile = schedule_.At(n);
@@ -49,26 +49,26 @@ void OrderedSum::FindGroups(std::span<const Sequence> sequences) {
                       tile.kv_head == before.kv_head;
     before = tile;
     if (same) {
-      TileGroup& group = groups_.back();
-      if (++group.tiles == 2 && group.steps > 0) {
-        group.sums = static_cast<int64_t>(summed_.size());
-        summed_.push_back(static_cast<int64_t>(groups_.size()) - 1);
+      HeadTiles& head = heads_.back();
+      if (++head.tiles == 2 && head.steps > 0) {
+        head.accumulator = static_cast<int64_t>(summed_.size());
+        summed_.push_back(static_cast<int64_t>(heads_.size()) - 1);
       }
       continue;
     }
     const int64_t columns =
-        sequences[static_cast<size_t>(tile.sequence)].columns();
+        sequences_[static_cast<size_t>(tile.sequence)].columns();
     const int64_t size = StepColumns(columns, limits_.step_columns);
-    groups_.push_back({.first = n,
-                       .tiles = 1,
-                       .first_ticket = steps,
-                       .steps = CeilDiv(columns, size),
-                       .step_columns = size});
-    steps += groups_.back().steps;
+    heads_.push_back({.first = n,
+                      .tiles = 1,
+                      .steps = CeilDiv(columns, size),
+                      .step_columns = size,
+                      .first_counter = counters});
+    counters += heads_.back().steps;
   }
-  ordered_sum_ =
-      std::make_unique<std::atomic<int32_t>[]>(static_cast<size_t>(steps));
-  finished_ = std::make_unique<std::atomic<int64_t>[]>(groups_.size());
+  added_ =
+      std::make_unique<std::atomic<int32_t>[]>(static_cast<size_t>(counters));
+  finished_ = std::make_unique<std::atomic<int64_t>[]>(heads_.size());
 }
 
 void OrderedSum::FindUnseen() {
@@ -76,104 +76,90 @@ void OrderedSum::FindUnseen() {
   for (const Sequence& sequence : sequences_) {
     unseen_ |= sequence.rows() == 0 && sequence.columns() > 0;
   }
-  for (const TileGroup& group : groups_) {
-    for (int64_t s = 0; s < group.steps && !unseen_; ++s) {
+  for (const HeadTiles& head : heads_) {
+    for (int64_t s = 0; s < head.steps && !unseen_; ++s) {
       bool seen = false;
-      for (int64_t n = 0; n < group.tiles && !seen; ++n) {
-        seen = !StepOf(group.first + n, s).empty();
+      for (int64_t n = 0; n < head.tiles && !seen; ++n) {
+        seen = !SeenStep(head.first + n, s).empty();
       }
       unseen_ = !seen;
     }
   }
 }
 
-// One tile of each of `mixed` groups, then the next of each, until they have no
-// more; then the groups behind them.
+// One tile of each of `interleaved` heads, then the next of each, until they
+// have no more; then the next heads.
 void OrderedSum::Interleave() {
   order_.reserve(static_cast<size_t>(schedule_.count()));
-  const auto count = static_cast<int64_t>(groups_.size());
+  const auto count = static_cast<int64_t>(heads_.size());
   for (int64_t first = 0; first < count; first += limits_.interleaved) {
     const int64_t last = std::min(first + limits_.interleaved, count);
     for (int64_t n = 0;; ++n) {
       const size_t was = order_.size();
-      for (int64_t g = first; g < last; ++g) {
-        const TileGroup& group = groups_[static_cast<size_t>(g)];
-        if (n < group.tiles) order_.push_back(group.first + n);
+      for (int64_t h = first; h < last; ++h) {
+        const HeadTiles& head = heads_[static_cast<size_t>(h)];
+        if (n < head.tiles) order_.push_back(head.first + n);
       }
       if (order_.size() == was) break;
     }
   }
 }
 
-const TileGroup& OrderedSum::GroupOf(int64_t tile) const {
-  const auto behind = std::upper_bound(
-      groups_.begin(), groups_.end(), tile,
-      [](int64_t n, const TileGroup& group) { return n < group.first; });
-  return *(behind - 1);
+const HeadTiles& OrderedSum::HeadOf(int64_t tile) const {
+  const auto next = std::upper_bound(
+      heads_.begin(), heads_.end(), tile,
+      [](int64_t n, const HeadTiles& head) { return n < head.first; });
+  return *(next - 1);
 }
 
-bool OrderedSum::Sees(const Tile& tile, Range cols) const {
-  const Sequence& extent = sequences_[static_cast<size_t>(tile.sequence)];
+Range OrderedSum::SeenStep(int64_t tile, int64_t step) const {
+  const Tile at = schedule_.At(tile);
+  const Sequence& sequence = sequences_[static_cast<size_t>(at.sequence)];
   const Band band =
-      problem_.mask.BandOf(tile.sequence, extent.rows(), extent.columns());
-  const Range all{std::min(cols.first, extent.columns()),
-                  std::min(cols.last, extent.columns())};
+      problem_.mask.BandOf(at.sequence, sequence.rows(), sequence.columns());
+  const int64_t size = HeadOf(tile).step_columns;
+  const Range cols{step * size,
+                   std::min((step + 1) * size, sequence.columns())};
   const int64_t group = problem_.group();
-  const Range positions{tile.rows.first / group,
-                        CeilDiv(tile.rows.last, group)};
-  return !all.empty() && band.Classify(positions, all) != TileKind::kEmpty;
+  const Range rows{at.rows.first / group, CeilDiv(at.rows.last, group)};
+  return band.Classify(rows, cols) == TileKind::kEmpty ? Range{} : cols;
 }
 
-Range OrderedSum::StepOf(int64_t tile, int64_t step) const {
-  const Tile cut = schedule_.At(tile);
-  const int64_t columns =
-      sequences_[static_cast<size_t>(cut.sequence)].columns();
-  const int64_t size = GroupOf(tile).step_columns;
-  const Range cols{step * size, std::min((step + 1) * size, columns)};
-  return Sees(cut, cols) ? cols : Range{};
-}
-
-std::vector<Ticket> OrderedSum::Of(int64_t tile) const {
-  const TileGroup& group = GroupOf(tile);
-  std::vector<Ticket> tickets(static_cast<size_t>(group.steps));
-  for (int64_t s = 0; s < group.steps; ++s) {
-    Ticket& ticket = tickets[static_cast<size_t>(s)];
-    ticket.cols = StepOf(tile, s);
-    if (ticket.cols.empty()) continue;
-    ticket.last = true;
-    for (int64_t n = group.first; n < group.first + group.tiles; ++n) {
-      if (n == tile || StepOf(n, s).empty()) continue;
-      ticket.before += n < tile ? 1 : 0;
-      ticket.last &= n < tile;
-    }
+Ticket OrderedSum::TicketOf(int64_t tile, int64_t step) const {
+  const HeadTiles& head = HeadOf(tile);
+  Ticket ticket;
+  for (int64_t n = head.first; n < head.first + head.tiles; ++n) {
+    if (n == tile || SeenStep(n, step).empty()) continue;
+    ticket.before += n < tile ? 1 : 0;
+    ticket.last &= n < tile;
   }
-  return tickets;
+  return ticket;
 }
 
-void OrderedSum::WaitForSums(const TileGroup& group) const {
-  if (group.sums < limits_.in_flight) return;
-  const int64_t number =
-      summed_[static_cast<size_t>(group.sums - limits_.in_flight)];
-  const int64_t tiles = groups_[static_cast<size_t>(number)].tiles;
-  const auto& finished = finished_[static_cast<size_t>(number)];
-  Await([&] { return finished.load(std::memory_order_acquire) == tiles; });
+void OrderedSum::WaitForAccumulator(const HeadTiles& head) const {
+  if (head.accumulator < limits_.in_flight) return;
+  const auto owner = static_cast<size_t>(
+      summed_[static_cast<size_t>(head.accumulator - limits_.in_flight)]);
+  const int64_t tiles = heads_[owner].tiles;
+  Await([&] {
+    return finished_[owner].load(std::memory_order_acquire) == tiles;
+  });
 }
 
-void OrderedSum::Wait(const TileGroup& group, int64_t step,
+void OrderedSum::Wait(const HeadTiles& head, int64_t step,
                       const Ticket& ticket) const {
-  const auto& now =
-      ordered_sum_[static_cast<size_t>(group.first_ticket + step)];
-  Await([&] { return now.load(std::memory_order_acquire) == ticket.before; });
+  const auto& added = added_[static_cast<size_t>(head.first_counter + step)];
+  Await([&] { return added.load(std::memory_order_acquire) == ticket.before; });
 }
 
-void OrderedSum::Pass(const TileGroup& group, int64_t step,
+void OrderedSum::Pass(const HeadTiles& head, int64_t step,
                       const Ticket& ticket) {
-  ordered_sum_[static_cast<size_t>(group.first_ticket + step)].store(
+  added_[static_cast<size_t>(head.first_counter + step)].store(
       ticket.before + 1, std::memory_order_release);
 }
 
-void OrderedSum::Finish(const TileGroup& group) {
-  const auto number = static_cast<size_t>(&group - groups_.data());
+void OrderedSum::Finish(const HeadTiles& head) {
+  const auto number = static_cast<size_t>(&head - heads_.data());
   finished_[number].fetch_add(1, std::memory_order_release);
 }
 

@@ -62,6 +62,16 @@ inline decltype(&LoadPanel<DType::kF32>) PanelLoaderOf(
   }
 }
 
+// A row's query as floats, its rope after the rest.
+inline void LoadQuery(const ScoreParams& params, const QueryRow& row,
+                      float* HWY_RESTRICT to) {
+  LoadRow(params.query, row.query, params.qk_dim, to);
+  if (params.rope_dim > 0) {
+    LoadRow(params.query_rope, row.query_rope, params.rope_dim,
+            to + params.qk_dim);
+  }
+}
+
 // The queries of the panel that begins with row `first`; lanes without a row
 // get the last row's.
 inline void LoadQueries(const ScoreTile& tile, int64_t first) {
@@ -84,12 +94,7 @@ inline void LoadQueries(const ScoreTile& tile, int64_t first) {
     for (int64_t r = 0; r < 4; ++r) {
       const QueryRow& row =
           scratch.query_rows[std::min(first + lane + r, tile.rows - 1)];
-      float* const to = scratch.staging + r * stride;
-      LoadRow(params.query, row.query, params.qk_dim, to);
-      if (params.rope_dim > 0) {
-        LoadRow(params.query_rope, row.query_rope, params.rope_dim,
-                to + params.qk_dim);
-      }
+      LoadQuery(params, row, scratch.staging + r * stride);
     }
     // The last block of four channels may pass the panel's end by three; the
     // next panel, which is loaded later, overwrites them, and behind the last
@@ -184,6 +189,15 @@ inline void LoadOne(const RowSource& source, const std::byte* const* at,
   }
 }
 
+// Key `j` of a step as floats, its rope after the rest.
+inline void LoadKey(const KvRows& rows, const KeyAddresses& at, int64_t j,
+                    float* HWY_RESTRICT to) {
+  const int64_t count = at.step.size();
+  LoadOne(rows.key, at.key, j, count, to);
+  if (rows.rope.base == nullptr) return;
+  LoadOne(rows.rope, at.rope, j, count, to + rows.key.channels);
+}
+
 // The greatest pattern of a row's numbers without their signs, raised to what
 // it was before: infinities and NaNs are above all others.
 HWY_INLINE Patterns GreatestPattern(const float* HWY_RESTRICT row,
@@ -237,10 +251,7 @@ inline void LoadKeys(const ScoreTile& tile, const KeyAddresses& at,
   Patterns greatest = hn::Zero(kW);
   for (int64_t j = 0; j < count; ++j) {
     float* const key = scratch.keys + j * scratch.key_stride;
-    LoadOne(rows.key, at.key, j, count, key);
-    if (rows.rope.base != nullptr) {
-      LoadOne(rows.rope, at.rope, j, count, key + rows.key.channels);
-    }
+    LoadKey(rows, at, j, key);
     float* const value = shared ? key : scratch.staging;
     if (!shared) LoadOne(rows.value, at.value, j, count, value);
     greatest = GreatestPattern(value, v_dim, greatest);

@@ -68,19 +68,21 @@ struct Sums {
     for (int r = 0; r < kRows; ++r) at[r][0] = at[r][1] = hn::Zero(kF);
   }
 
-  HWY_INLINE void Load(const float* HWY_RESTRICT from) {
+  HWY_INLINE void Load(const float* HWY_RESTRICT from,
+                       ptrdiff_t stride = Width()) {
     HWY_UNROLL_ALL
     for (int r = 0; r < kRows; ++r) {
-      at[r][0] = hn::Load(kF, from + r * Width());
-      at[r][1] = hn::Load(kF, from + r * Width() + Lanes());
+      at[r][0] = hn::Load(kF, from + r * stride);
+      at[r][1] = hn::Load(kF, from + r * stride + Lanes());
     }
   }
 
-  HWY_INLINE void Store(float* HWY_RESTRICT to) const {
+  HWY_INLINE void Store(float* HWY_RESTRICT to,
+                        ptrdiff_t stride = Width()) const {
     HWY_UNROLL_ALL
     for (int r = 0; r < kRows; ++r) {
-      hn::Store(at[r][0], kF, to + r * Width());
-      hn::Store(at[r][1], kF, to + r * Width() + Lanes());
+      hn::Store(at[r][0], kF, to + r * stride);
+      hn::Store(at[r][1], kF, to + r * stride + Lanes());
     }
   }
 

@@ -19,6 +19,8 @@
 #include "cpu/tile/load-inl.h"
 #include "cpu/tile/matmul-inl.h"
 #include "cpu/tile/softmax-inl.h"
+#include "cpu/tile/softmax_backward-inl.h"
+#include "cpu/tile/store-inl.h"
 #include "cpu/tile/vector-inl.h"
 #include "cpu/topk/gather-inl.h"
 
@@ -83,13 +85,6 @@ struct GradRows {
   int64_t lanes;  // of the panel that there is room for: all, or one vector
 };
 
-// Per lane.
-struct RowStatistics {
-  const float* max;
-  const float* inv_sum;  // 1 / sum; 0: the row has seen nothing
-  const float* delta;
-};
-
 // For one panel and `count` keys, with s = scale * products:
 //   p = exp(s - max) / sum,  grads = scale * p * (grads - delta)
 inline void GradScores(const RowStatistics& rows, float factor, int64_t count,
@@ -106,8 +101,7 @@ inline void GradScores(const RowStatistics& rows, float factor, int64_t count,
       const Vector e = ExpOfAny(hn::Sub(hn::Mul(s, scale), max));
       const Vector p = hn::IfThenZeroElse(unseen, hn::Mul(e, inv_sum));
       float* const grad = grads + j * Width() + half;
-      const Vector ds =
-          hn::Mul(hn::Mul(p, hn::Sub(hn::Load(kF, grad), delta)), scale);
+      const Vector ds = hn::Mul(Ds(p, hn::Load(kF, grad), delta), scale);
       hn::Store(ds, kF, grad);
       if (to.probs == nullptr || half >= to.lanes) continue;
       hn::Store(p, kF, to.probs + j * to.stride + half);

@@ -60,26 +60,25 @@ void DotsOf(float* a, float* b, int64_t stride, int64_t count, float* dots) {
 void QueryBlockOf(const GradProduct& p, bool skip_masked) {
   const auto block =
       skip_masked ? GradQueryBlock<kBig, true> : GradQueryBlock<kBig, false>;
-  block(p.scalars, {p.rows, p.stride}, p.depth, {p.sums, p.stride});
+  block(p.scalars, {p.rows, p.stride}, p.depth, p.sums);
 }
 
 void KeyBlockOf(const GradProduct& p, bool skip_masked) {
   const Range all{0, kBig};
   const auto block =
       skip_masked ? GradKeyBlock<kBig, true> : GradKeyBlock<kBig, false>;
-  block({p.scalars, 0, &all, p.depth}, 0, {p.rows, p.stride},
-        {p.sums, p.stride});
+  block({p.scalars, 0, &all, p.depth}, 0, {p.rows, p.stride}, p.sums);
 }
 
 void ProbsOf(float* scores, float* grads, int64_t count, float* facts) {
-  ProbsAndDs(
-      scores, grads, count,
-      {facts, facts + Width(), facts + 2 * Width(), facts + 3 * Width()});
+  ProbsAndDs(scores, grads, count,
+             {facts, facts + Width(), facts + 2 * Width()},
+             facts + 3 * Width());
 }
 
 GradPieces GradPieceTable() {
   return {Width(),      kBig,       HWY_NATIVE_FMA != 0,
-          QueryBlockOf, KeyBlockOf, StoreChannels,
+          QueryBlockOf, KeyBlockOf, StoreRow,
           DotsOf,       ProbsOf};
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// OrderedSum follow the schedule: everybody who sees a step has one, in the
-// order of tiles, and nobody has it while another does.
+// Tickets follow the schedule: every tile that sees a step has one, in the
+// order of tiles, and no tile has it while another does.
 #include "cpu/backward/ordered_sum.h"
 
 #include <gtest/gtest.h>
@@ -56,26 +56,24 @@ struct Cut {
   }
 };
 
-// By definition: who sees some key of a step has a turn at it.
+// By definition: a tile that sees some key of a step has a ticket for it.
 TEST(OrderedSum, AreThoseOfTheTilesThatSeeAStep) {
   ForRandomProblems(
       500, OrderedSumSpace(), [](const AttentionProblem& p, Random& random) {
         const Cut cut(p, random);
-        const OrderedSum tickets =
+        const OrderedSum ordered_sum =
             cut.MakeOrderedSum({.step_columns = random.Within(1, 40)});
         for (int64_t n = 0; n < cut.schedule.count(); ++n) {
           const Tile tile = cut.schedule.At(n);
-          const TileGroup& group = tickets.GroupOf(n);
-          ASSERT_LE(group.first, n);
-          ASSERT_LT(n, group.first + group.tiles);
-          const std::vector<Ticket> of = tickets.Of(n);
-          ASSERT_EQ(static_cast<int64_t>(of.size()), group.steps);
+          const HeadTiles& head = ordered_sum.HeadOf(n);
+          ASSERT_LE(head.first, n);
+          ASSERT_LT(n, head.first + head.tiles);
+          ASSERT_GE(head.steps * head.step_columns, cut.extent(tile).columns());
           for (int64_t j = 0; j < cut.extent(tile).columns(); ++j) {
-            const Ticket& ticket =
-                of[static_cast<size_t>(j / group.step_columns)];
             if (!cut.Sees(tile, j)) continue;
-            EXPECT_LE(ticket.cols.first, j);
-            EXPECT_LT(j, ticket.cols.last);
+            const Range cols = ordered_sum.SeenStep(n, j / head.step_columns);
+            EXPECT_LE(cols.first, j);
+            EXPECT_LT(j, cols.last);
           }
         }
       });
@@ -86,20 +84,21 @@ TEST(OrderedSum, AreCountedInTheOrderOfTiles) {
   ForRandomProblems(
       500, OrderedSumSpace(), [&](const AttentionProblem& p, Random& random) {
         const Cut cut(p, random);
-        const OrderedSum tickets =
+        const OrderedSum ordered_sum =
             cut.MakeOrderedSum({.step_columns = random.Within(1, 40)});
         for (int64_t n = 0; n < cut.schedule.count();) {
-          const TileGroup group = tickets.GroupOf(n);
-          std::vector<int32_t> next(static_cast<size_t>(group.steps));
+          const HeadTiles head = ordered_sum.HeadOf(n);
+          std::vector<int32_t> next(static_cast<size_t>(head.steps));
           std::vector<bool> over(next.size());
-          for (int64_t end = n + group.tiles; n < end; ++n) {
-            const std::vector<Ticket> of = tickets.Of(n);
-            for (size_t s = 0; s < of.size(); ++s) {
-              if (of[s].cols.empty()) continue;
+          for (int64_t end = n + head.tiles; n < end; ++n) {
+            for (size_t s = 0; s < next.size(); ++s) {
+              const auto step = static_cast<int64_t>(s);
+              if (ordered_sum.SeenStep(n, step).empty()) continue;
+              const Ticket ticket = ordered_sum.TicketOf(n, step);
               EXPECT_FALSE(over[s]);
               shared += next[s] > 0 ? 1 : 0;
-              EXPECT_EQ(of[s].before, next[s]++);
-              over[s] = of[s].last;
+              EXPECT_EQ(ticket.before, next[s]++);
+              over[s] = ticket.last;
             }
           }
           for (size_t s = 0; s < next.size(); ++s) {
@@ -110,25 +109,25 @@ TEST(OrderedSum, AreCountedInTheOrderOfTiles) {
   EXPECT_GT(shared, 1000);
 }
 
-// Tiles of a group come in their order, and a group begins only when all but a
+// Tiles of a head come in their order, and a head begins only when all but a
 // few before it are over.
 TEST(OrderedSum, TakeTilesOfAFewGroupsAtATime) {
   ForRandomProblems(
       500, OrderedSumSpace(), [&](const AttentionProblem& p, Random& random) {
         const Cut cut(p, random);
         const int64_t interleaved = random.Within(1, 5);
-        const OrderedSum tickets = cut.MakeOrderedSum(
+        const OrderedSum ordered_sum = cut.MakeOrderedSum(
             {.step_columns = 40, .interleaved = interleaved});
         std::vector<bool> taken(static_cast<size_t>(cut.schedule.count()));
-        ASSERT_EQ(tickets.order().size(), taken.size());
-        for (const int64_t n : tickets.order()) {
-          const TileGroup& group = tickets.GroupOf(n);
+        ASSERT_EQ(ordered_sum.order().size(), taken.size());
+        for (const int64_t n : ordered_sum.order()) {
+          const HeadTiles& head = ordered_sum.HeadOf(n);
           EXPECT_FALSE(taken[static_cast<size_t>(n)]);
-          EXPECT_TRUE(n == group.first || taken[static_cast<size_t>(n - 1)]);
+          EXPECT_TRUE(n == head.first || taken[static_cast<size_t>(n - 1)]);
           taken[static_cast<size_t>(n)] = true;
           int64_t open = 0;
-          for (int64_t m = 0; m < group.first;) {
-            const TileGroup& other = tickets.GroupOf(m);
+          for (int64_t m = 0; m < head.first;) {
+            const HeadTiles& other = ordered_sum.HeadOf(m);
             m += other.tiles;
             open += taken[static_cast<size_t>(m - 1)] ? 0 : 1;
           }
@@ -142,41 +141,41 @@ TEST(OrderedSum, TellOfKeysThatNobodySees) {
   ForRandomProblems(
       500, OrderedSumSpace(), [&](const AttentionProblem& p, Random& random) {
         const Cut cut(p, random);
-        const OrderedSum tickets =
+        const OrderedSum ordered_sum =
             cut.MakeOrderedSum({.step_columns = random.Within(1, 40)});
         bool all = true;
         for (const Sequence& sequence : p.lengths.sequences) {
           all &= sequence.rows() > 0 || sequence.columns() == 0;
         }
         for (int64_t n = 0; n < cut.schedule.count();) {
-          const TileGroup group = tickets.GroupOf(n);
-          std::vector<bool> seen(static_cast<size_t>(group.steps));
-          for (int64_t end = n + group.tiles; n < end; ++n) {
-            const std::vector<Ticket> of = tickets.Of(n);
-            for (size_t s = 0; s < of.size(); ++s) {
-              if (!of[s].cols.empty()) seen[s] = true;
+          const HeadTiles head = ordered_sum.HeadOf(n);
+          std::vector<bool> seen(static_cast<size_t>(head.steps));
+          for (int64_t end = n + head.tiles; n < end; ++n) {
+            for (size_t s = 0; s < seen.size(); ++s) {
+              const auto step = static_cast<int64_t>(s);
+              if (!ordered_sum.SeenStep(n, step).empty()) seen[s] = true;
             }
           }
           all &= std::count(seen.begin(), seen.end(), false) == 0;
         }
-        EXPECT_EQ(tickets.SomeKeysAreUnseen(), !all);
+        EXPECT_EQ(ordered_sum.SomeKeysAreUnseen(), !all);
         unseen += all ? 0 : 1;
       });
   EXPECT_GT(unseen, 10);
 }
 
-// Workers take tiles in order and wait for their turns: they all come, one at a
-// time, however few sets of sums there are.
+// Workers take tiles in order and wait with their tickets: they all come, one
+// at a time, however few accumulators there are.
 TEST(OrderedSum, ComeOneByOneForAnyNumberOfWorkers) {
   ForRandomProblems(
       100, OrderedSumSpace(), [](const AttentionProblem& p, Random& random) {
         const Cut cut(p, random);
         const int64_t in_flight = random.Within(1, 3);
-        OrderedSum tickets =
+        OrderedSum ordered_sum =
             cut.MakeOrderedSum({.step_columns = random.Within(1, 20),
                                 .interleaved = random.Within(1, in_flight),
                                 .in_flight = in_flight});
-        // By set of sums: which group adds to it.
+        // By accumulator: which head adds to it.
         std::vector<std::atomic<int64_t>> owner(static_cast<size_t>(in_flight));
         for (auto& one : owner) one = -1;
         // By tile and step: unguarded on purpose, as one at a time adds.
@@ -185,26 +184,26 @@ TEST(OrderedSum, ComeOneByOneForAnyNumberOfWorkers) {
         ShuffledWorkers workers(4, random.Bits());
         workers.ForEach(5, [&](int64_t) {
           for (int64_t k = next++; k < cut.schedule.count(); k = next++) {
-            const int64_t n = tickets.order()[static_cast<size_t>(k)];
-            const TileGroup& group = tickets.GroupOf(n);
-            if (!group.summed()) continue;
-            tickets.WaitForSums(group);
-            auto& mine = owner[static_cast<size_t>(group.sums % in_flight)];
-            EXPECT_LE(mine.load(), group.sums);
-            mine = group.sums;
-            const std::vector<Ticket> of = tickets.Of(n);
-            for (int64_t s = 0; s < group.steps; ++s) {
-              const Ticket& ticket = of[static_cast<size_t>(s)];
-              if (ticket.cols.empty()) continue;
-              tickets.Wait(group, s, ticket);
-              int64_t& sum =
-                  sums[static_cast<size_t>(group.sums % in_flight * 64 + s)];
+            const int64_t n = ordered_sum.order()[static_cast<size_t>(k)];
+            const HeadTiles& head = ordered_sum.HeadOf(n);
+            if (!head.summed()) continue;
+            ordered_sum.WaitForAccumulator(head);
+            auto& mine =
+                owner[static_cast<size_t>(head.accumulator % in_flight)];
+            EXPECT_LE(mine.load(), head.accumulator);
+            mine = head.accumulator;
+            for (int64_t s = 0; s < head.steps; ++s) {
+              if (ordered_sum.SeenStep(n, s).empty()) continue;
+              const Ticket ticket = ordered_sum.TicketOf(n, s);
+              ordered_sum.Wait(head, s, ticket);
+              int64_t& sum = sums[static_cast<size_t>(
+                  head.accumulator % in_flight * 64 + s)];
               if (ticket.before == 0) sum = 0;
               EXPECT_EQ(sum++, ticket.before);
-              EXPECT_EQ(mine.load(), group.sums);
-              tickets.Pass(group, s, ticket);
+              EXPECT_EQ(mine.load(), head.accumulator);
+              ordered_sum.Pass(head, s, ticket);
             }
-            tickets.Finish(group);
+            ordered_sum.Finish(head);
           }
         });
         EXPECT_GE(next.load(), cut.schedule.count());

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights of a panel whose row max and row sum are known, and the gradients of
-// its scores:
+// The one rule by which scores and dp become P and dS, once the max and the sum
+// of every row are known:
 //   p = exp(s - max) / sum      ds = p (dp - delta)
+//
+// Query rows lie in the lanes of a panel, so every statistic of a row is one
+// lane of a vector and nothing is summed across lanes. Scores and dp are
+// [key, lane] and become P and dS where they are; a pass goes over the keys,
+// two at a time, and sums p dp, the gradient that a sink needs. Panels whose
+// statistics or scores leave the range of that pass go element by element.
 
 #include <cmath>
 #include <cstddef>
@@ -9,12 +15,12 @@
 
 #include "cpu/tile/attention_params.h"
 
-#if defined(FLASHACL_CPU_BACKWARD_SOFTMAX_BACKWARD_INL_H_) == \
+#if defined(FLASHACL_CPU_TILE_SOFTMAX_BACKWARD_INL_H_) == \
     defined(HWY_TARGET_TOGGLE)
-#ifdef FLASHACL_CPU_BACKWARD_SOFTMAX_BACKWARD_INL_H_
-#undef FLASHACL_CPU_BACKWARD_SOFTMAX_BACKWARD_INL_H_
+#ifdef FLASHACL_CPU_TILE_SOFTMAX_BACKWARD_INL_H_
+#undef FLASHACL_CPU_TILE_SOFTMAX_BACKWARD_INL_H_
 #else
-#define FLASHACL_CPU_BACKWARD_SOFTMAX_BACKWARD_INL_H_
+#define FLASHACL_CPU_TILE_SOFTMAX_BACKWARD_INL_H_
 #endif
 
 #include "cpu/tile/mask-inl.h"
@@ -24,31 +30,26 @@
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
-// What is known of the rows of a panel; Width() floats each.
-struct RowFacts {
+// Of the rows of a panel; Width() floats each.
+struct RowStatistics {
   const float* max;
-  const float* inv_sum;  // of the sum
-  const float* delta;
-  float* sum_p_dp;  // sum of p dp so far
+  const float* inv_sum;  // 1 / sum; 0: the row has seen nothing
+  const float* delta;    // sum over channels of grad out times out
 };
 
-// Scores and dp of a panel, [key, lane], for `count` keys. `visible` has the
-// bits of mask-inl.h, or is null where rows see all keys.
-struct BlockOfScores {
-  float* scores;
-  float* grads;
-  int64_t count;
-  const uint32_t* visible;
-};
+HWY_INLINE Vector Ds(const Vector& p, const Vector& dp, const Vector& delta) {
+  return hn::Mul(p, hn::Sub(dp, delta));
+}
 
-// Scores become weights, dp becomes ds, for `count` keys.
+// Scores become P, dp becomes dS, for `count` keys; `sum_p_dp` is Width()
+// floats.
 HWY_INLINE void ProbsAndDs(float* HWY_RESTRICT scores,
                            float* HWY_RESTRICT grads, int64_t count,
-                           const RowFacts& rows) {
+                           const RowStatistics& rows, float* sum_p_dp) {
   const PanelPair max = PanelPair::Load(rows.max);
   const PanelPair inv_sum = PanelPair::Load(rows.inv_sum);
   const PanelPair delta = PanelPair::Load(rows.delta);
-  PanelPair sum_p_dp = PanelPair::Load(rows.sum_p_dp);
+  PanelPair sum = PanelPair::Load(sum_p_dp);
   ForKeys(count, [&](int64_t first, auto keys) HWY_ATTR {
     constexpr int kKeys = keys();
     float* const at = scores + first * Width();
@@ -67,22 +68,38 @@ HWY_INLINE void ProbsAndDs(float* HWY_RESTRICT scores,
                         hn::Mul(e[2 * j + 1], inv_sum.high)};
       p.Store(at + j * Width());
       const PanelPair dp = PanelPair::Load(grad + j * Width());
-      sum_p_dp.low = hn::MulAdd(p.low, dp.low, sum_p_dp.low);
-      sum_p_dp.high = hn::MulAdd(p.high, dp.high, sum_p_dp.high);
-      PanelPair{hn::Mul(p.low, hn::Sub(dp.low, delta.low)),
-                hn::Mul(p.high, hn::Sub(dp.high, delta.high))}
+      sum.low = hn::MulAdd(p.low, dp.low, sum.low);
+      sum.high = hn::MulAdd(p.high, dp.high, sum.high);
+      PanelPair{Ds(p.low, dp.low, delta.low), Ds(p.high, dp.high, delta.high)}
           .Store(grad + j * Width());
     }
   });
-  sum_p_dp.Store(rows.sum_p_dp);
+  sum.Store(sum_p_dp);
 }
 
-// The same for a panel where some max or sum is no number to use, or some score
-// is far above its max: element by element, by the definition. There are
-// `count` rows.
+// Whether no score is so far above its row's max that its exponential
+// overflows; false if that cannot be told.
+HWY_INLINE bool ExpIsFinite(const PanelPair& block_max, const float* max) {
+  const PanelPair from = PanelPair::Load(max);
+  const Vector most = hn::Set(kF, 80.0f);
+  return hn::AllTrue(kF, hn::Le(hn::Sub(block_max.low, from.low), most)) &&
+         hn::AllTrue(kF, hn::Le(hn::Sub(block_max.high, from.high), most));
+}
+
+// Scores and dp of a panel for `count` keys; `visible` has the bits of
+// mask-inl.h, or is null where rows see all keys.
+struct BlockOfScores {
+  float* scores;
+  float* grads;
+  int64_t count;
+  const uint32_t* visible;
+};
+
+// The same for a panel where some max or sum is no number to use, or
+// ExpIsFinite is false: element by element. There are `count` rows.
 inline void ProbsAndDsByDefinition(const BlockOfScores& block,
                                    const QueryRow* query_rows, int64_t count,
-                                   const RowFacts& rows) {
+                                   const RowStatistics& rows, float* sum_p_dp) {
   for (int64_t r = 0; r < count; ++r) {
     const float sum = *query_rows[r].sum;
     for (int64_t j = 0; j < block.count; ++j) {
@@ -92,7 +109,7 @@ inline void ProbsAndDsByDefinition(const BlockOfScores& block,
           block.visible == nullptr ||
           ((block.visible[j / 32 * Width() + r] >> (j % 32)) & 1u) != 0;
       s = seen && sum != 0 ? std::exp(s - rows.max[r]) / sum : 0.0f;
-      if (seen) rows.sum_p_dp[r] += s * dp;
+      if (seen) sum_p_dp[r] += s * dp;
       dp = seen ? s * (dp - rows.delta[r]) : 0.0f;
     }
   }
@@ -124,4 +141,4 @@ inline void WithoutMinusZeros(float* HWY_RESTRICT values, int64_t count) {
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#endif  // FLASHACL_CPU_BACKWARD_SOFTMAX_BACKWARD_INL_H_
+#endif  // FLASHACL_CPU_TILE_SOFTMAX_BACKWARD_INL_H_
