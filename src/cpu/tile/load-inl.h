@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements of any type as floats, and floats as elements: whole rows at a time.
-// The choice of type is made once per row; nothing further in knows it.
+// Elements of any type as floats, whole rows at a time: the choice of type is
+// made once per row, and nothing further in knows it.
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -143,94 +142,6 @@ inline void Dequantise(const float* HWY_RESTRICT scale,
   for (int64_t d = 0; d < count; ++d) {
     row[d] = scale[d] * (row[d] + (offset == nullptr ? 0.0f : offset[d]));
   }
-}
-
-// Floats as elements of other types, to nearest, ties to even; NaNs stay NaNs.
-template <class D>
-HWY_INLINE void StoreBf16(D d, const hn::Vec<D>& value,
-                          uint16_t* HWY_RESTRICT to) {
-  const hn::RebindToUnsigned<D> u;
-  const hn::Rebind<uint16_t, D> halves;
-  const auto bits = hn::BitCast(u, value);
-  const auto has_nonfinite = hn::And(hn::ShiftRight<16>(bits), hn::Set(u, 1u));
-  const auto rounded =
-      hn::Add(bits, hn::Add(has_nonfinite, hn::Set(u, 0x7FFFu)));
-  const auto quiet = hn::Or(bits, hn::Set(u, 0x400000u));
-  const auto result =
-      hn::IfThenElse(hn::RebindMask(u, hn::IsNaN(value)), quiet, rounded);
-  hn::StoreU(hn::TruncateTo(halves, hn::ShiftRight<16>(result)), halves, to);
-  (void)d;
-}
-
-template <class D>
-HWY_INLINE void StoreF16(D d, const hn::Vec<D>& value,
-                         uint16_t* HWY_RESTRICT to) {
-#if FLASHACL_HAS_F16
-  const hn::Rebind<hwy::float16_t, D> halves;
-  hn::StoreU(hn::DemoteTo(halves, value), halves,
-             reinterpret_cast<hwy::float16_t*>(to));
-  (void)d;
-#else
-  HWY_ALIGN float lanes[hn::MaxLanes(d)];
-  hn::Store(value, d, lanes);
-  for (size_t n = 0; n < hn::MaxLanes(d); ++n) to[n] = F16FromF32(lanes[n]);
-#endif
-}
-
-inline void StoreElement(DType dtype, float value, std::byte* at) {
-  switch (dtype) {
-    case DType::kF32:
-      std::memcpy(at, &value, sizeof(value));
-      return;
-    case DType::kF16:
-    case DType::kBf16: {
-      const uint16_t bits =
-          dtype == DType::kF16 ? F16FromF32(value) : Bf16FromF32(value);
-      std::memcpy(at, &bits, sizeof(bits));
-      return;
-    }
-    case DType::kF64: {
-      const double wide = value;
-      std::memcpy(at, &wide, sizeof(wide));
-      return;
-    }
-    default: {
-      // NaN becomes 0, for want of a better byte.
-      const float rounded = std::nearbyint(value);
-      const float clamped = rounded < -128.0f  ? -128.0f
-                            : rounded > 127.0f ? 127.0f
-                                               : rounded;
-      *at = static_cast<std::byte>(
-          static_cast<int8_t>(std::isnan(value) ? 0.0f : clamped));
-    }
-  }
-}
-
-// The elements of a row from `to` on = from[0 .. count), rounded once.
-inline void StoreRow(const ElementFormat& format,
-                     const float* HWY_RESTRICT from, int64_t count,
-                     std::byte* to) {
-  const int64_t bytes = format.step * format.element_bytes;
-  int64_t d = 0;
-  const auto store = [&](auto each) HWY_ATTR {
-    for (; d + Lanes() <= count; d += Lanes()) {
-      each(hn::LoadU(kF, from + d), to + d * format.element_bytes);
-    }
-  };
-  if (format.step == 1 && format.dtype == DType::kF32) {
-    store([](const Vector& value, std::byte* at) HWY_ATTR {
-      hn::StoreU(value, kF, reinterpret_cast<float*>(at));
-    });
-  } else if (format.step == 1 && format.dtype == DType::kF16) {
-    store([](const Vector& value, std::byte* at) HWY_ATTR {
-      StoreF16(kF, value, reinterpret_cast<uint16_t*>(at));
-    });
-  } else if (format.step == 1 && format.dtype == DType::kBf16) {
-    store([](const Vector& value, std::byte* at) HWY_ATTR {
-      StoreBf16(kF, value, reinterpret_cast<uint16_t*>(at));
-    });
-  }
-  for (; d < count; ++d) StoreElement(format.dtype, from[d], to + d * bytes);
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

@@ -21,6 +21,7 @@
 #include "cpu/tile/matmul-inl.h"
 #include "cpu/tile/prefetch-inl.h"
 #include "cpu/tile/softmax-inl.h"
+#include "cpu/tile/store-inl.h"
 #include "cpu/tile/transpose-inl.h"
 #include "cpu/tile/vector-inl.h"
 

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of floats to where the caller has them, whole vectors at a time.
+// Floats as elements of any type, rounded once: whole rows at a time.
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
+#include "base/half.h"
+#include "base/number.h"
 #include "cpu/element_format.h"
 
 #if defined(FLASHACL_CPU_TILE_STORE_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -19,46 +23,70 @@
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
-template <typename T, typename Store>
-HWY_INLINE int64_t StoreVectors(const float* HWY_RESTRICT from, int64_t count,
-                                std::byte* to, Store store) {
-  T* HWY_RESTRICT elements = reinterpret_cast<T*>(to);
-  int64_t d = 0;
-  for (; d + Lanes() <= count; d += Lanes()) {
-    store(hn::LoadU(kF, from + d), elements + d);
-  }
-  return d;
+// Floats as elements of other types, to nearest, ties to even; NaNs stay NaNs.
+template <class D>
+HWY_INLINE void StoreBf16(D d, const hn::Vec<D>& value,
+                          uint16_t* HWY_RESTRICT to) {
+  const hn::RebindToUnsigned<D> u;
+  const hn::Rebind<uint16_t, D> halves;
+  const auto bits = hn::BitCast(u, value);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(u, 1u));
+  const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(u, 0x7FFFu)));
+  const auto quiet = hn::Or(bits, hn::Set(u, 0x400000u));
+  const auto result =
+      hn::IfThenElse(hn::RebindMask(u, hn::IsNaN(value)), quiet, rounded);
+  hn::StoreU(hn::TruncateTo(halves, hn::ShiftRight<16>(result)), halves, to);
+  (void)d;
 }
 
-// The elements of a row from `to` on = from[0 .. count), rounded once, to
-// nearest even.
-inline void StoreChannels(const ElementFormat& format,
-                          const float* HWY_RESTRICT from, int64_t count,
-                          std::byte* to) {
-  int64_t d = 0;
-  if (format.step == 1) {
-    switch (format.dtype) {
-      case DType::kF32:
-        d = StoreVectors<float>(from, count, to,
-                                [](const Vector& x, float* at)
-                                    HWY_ATTR { hn::StoreU(x, kF, at); });
-        break;
-      case DType::kF16:
-        d = StoreVectors<uint16_t>(from, count, to,
-                                   [](const Vector& x, uint16_t* at)
-                                       HWY_ATTR { StoreF16(kF, x, at); });
-        break;
-      case DType::kBf16:
-        d = StoreVectors<uint16_t>(from, count, to,
-                                   [](const Vector& x, uint16_t* at)
-                                       HWY_ATTR { StoreBf16(kF, x, at); });
-        break;
-      default:
-        break;
-    }
-  }
+template <class D>
+HWY_INLINE void StoreF16(D d, const hn::Vec<D>& value,
+                         uint16_t* HWY_RESTRICT to) {
+#if FLASHACL_HAS_F16
+  const hn::Rebind<hwy::float16_t, D> halves;
+  hn::StoreU(hn::DemoteTo(halves, value), halves,
+             reinterpret_cast<hwy::float16_t*>(to));
+  (void)d;
+#else
+  HWY_ALIGN float lanes[hn::MaxLanes(d)];
+  hn::Store(value, d, lanes);
+  for (size_t n = 0; n < hn::MaxLanes(d); ++n) to[n] = F16FromF32(lanes[n]);
+#endif
+}
+
+inline void StoreElement(DType dtype, float value, std::byte* at) {
+  if (dtype != DType::kI8) return WriteNumber(dtype, at, double{value});
+  // NaN becomes 0, for want of a better byte.
+  const float rounded = std::isnan(value) ? 0.0f : std::nearbyint(value);
+  *at = static_cast<std::byte>(
+      static_cast<int8_t>(std::clamp(rounded, -128.0f, 127.0f)));
+}
+
+// The elements of a row from `to` on = from[0 .. count), rounded once.
+inline void StoreRow(const ElementFormat& format,
+                     const float* HWY_RESTRICT from, int64_t count,
+                     std::byte* to) {
   const int64_t bytes = format.step * format.element_bytes;
-  StoreRow(format, from + d, count - d, to + d * bytes);
+  int64_t d = 0;
+  const auto store = [&](auto each) HWY_ATTR {
+    for (; d + Lanes() <= count; d += Lanes()) {
+      each(hn::LoadU(kF, from + d), to + d * format.element_bytes);
+    }
+  };
+  if (format.step == 1 && format.dtype == DType::kF32) {
+    store([](const Vector& value, std::byte* at) HWY_ATTR {
+      hn::StoreU(value, kF, reinterpret_cast<float*>(at));
+    });
+  } else if (format.step == 1 && format.dtype == DType::kF16) {
+    store([](const Vector& value, std::byte* at) HWY_ATTR {
+      StoreF16(kF, value, reinterpret_cast<uint16_t*>(at));
+    });
+  } else if (format.step == 1 && format.dtype == DType::kBf16) {
+    store([](const Vector& value, std::byte* at) HWY_ATTR {
+      StoreBf16(kF, value, reinterpret_cast<uint16_t*>(at));
+    });
+  }
+  for (; d < count; ++d) StoreElement(format.dtype, from[d], to + d * bytes);
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE
