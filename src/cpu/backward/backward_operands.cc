@@ -54,34 +54,20 @@ void BackwardOperands::ClearUnownedRows(bool unseen) const {
   clear(Slot::kGradValue, &Sequence::keys, unseen);
 }
 
-std::byte* BackwardOperands::RowAt(Slot slot, int64_t sequence, int64_t row,
-                                   int64_t head) const {
-  const TensorSpec& spec = problem_[slot];
-  if (!spec.present()) return nullptr;
-  return bindings_[slot] + spec.At(sequence, row, head) * SizeOf(spec.dtype);
-}
-
 KvGradRows BackwardOperands::KvGradRowsOf(Slot slot, const Tile& tile) const {
   const TensorSpec& spec = problem_[slot];
   const Sequence& sequence = sequences()[static_cast<size_t>(tile.sequence)];
-  return {RowAt(slot, tile.sequence, sequence.keys.first, tile.kv_head),
-          spec.strides[1] * SizeOf(spec.dtype)};
+  return {
+      forward_.RowAt(slot, tile.sequence, sequence.keys.first, tile.kv_head),
+      spec.strides[1] * SizeOf(spec.dtype)};
 }
 
 void BackwardOperands::FillTile(const Tile& scheduled,
                                 BackwardTile& tile) const {
   tile.scores = forward_.ScoreTileOf(scheduled, tile.scores.scratch);
   tile.params = &params_;
-  const int64_t b = scheduled.sequence;
-  const int64_t first_row = sequences()[static_cast<size_t>(b)].queries.first;
-  for (int64_t r = 0; r < scheduled.rows.size(); ++r) {
-    const QueryRow& query_row = tile.scores.scratch.query_rows[r];
-    const int64_t row = first_row + query_row.position;
-    tile.scratch.grad_rows[r] = {
-        RowAt(Slot::kGradOut, b, row, query_row.head),
-        RowAt(Slot::kGradQuery, b, row, query_row.head),
-        RowAt(Slot::kGradQueryRope, b, row, query_row.head)};
-  }
+  forward_.FillGradRows(scheduled.sequence, tile.scores,
+                        tile.scratch.grad_rows);
   tile.grad_key = KvGradRowsOf(Slot::kGradKey, scheduled);
   tile.grad_key_rope = KvGradRowsOf(Slot::kGradKeyRope, scheduled);
   tile.grad_value = KvGradRowsOf(Slot::kGradValue, scheduled);

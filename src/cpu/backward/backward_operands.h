@@ -36,8 +36,6 @@ class BackwardOperands {
   void FillTile(const Tile& scheduled, BackwardTile& tile) const;
 
  private:
-  std::byte* RowAt(Slot slot, int64_t sequence, int64_t row,
-                   int64_t head) const;
   KvGradRows KvGradRowsOf(Slot slot, const Tile& tile) const;
 
   const AttentionProblem& problem_;

@@ -12,13 +12,6 @@
 
 namespace flashacl::cpu {
 
-// What a packed row has besides its QueryRow. Null: not wanted.
-struct GradRow {
-  const std::byte* grad_out = nullptr;
-  std::byte* grad_query = nullptr;
-  std::byte* grad_query_rope = nullptr;
-};
-
 // A worker's scratch memory besides ScoreScratch; sizes in
 // backward_workspace.cc. Rows, keys and their gradients lie as [row, stride],
 // with 0 in the channels from the last one to a whole panel of them.

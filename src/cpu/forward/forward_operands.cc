@@ -162,6 +162,13 @@ void ForwardOperands::ClearUnownedRows() const {
   clear(Slot::kRowSum);
 }
 
+std::byte* ForwardOperands::RowAt(Slot slot, int64_t sequence, int64_t row,
+                                  int64_t head) const {
+  const TensorSpec& spec = problem_[slot];
+  if (!spec.present()) return nullptr;
+  return bindings_[slot] + spec.At(sequence, row, head) * SizeOf(spec.dtype);
+}
+
 // What all rows of a head share.
 QueryRow ForwardOperands::QueryRowOf(const Tile& cut, int64_t head) const {
   QueryRow query_row;
@@ -283,6 +290,21 @@ ScoreTile ForwardOperands::ScoreTileOf(const Tile& cut,
   FillQueryRows(cut, {scratch.query_rows, static_cast<size_t>(tile.rows)});
   tile.keys = KvRows(problem_, bindings_, extent, cut.sequence, cut.kv_head);
   return tile;
+}
+
+void ForwardOperands::FillGradRows(int64_t sequence, const ScoreTile& tile,
+                                   GradRow* grad_rows) const {
+  const int64_t first_row =
+      sequences_[static_cast<size_t>(sequence)].queries.first;
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    const QueryRow& query_row = tile.scratch.query_rows[r];
+    const auto at = [&](Slot slot) {
+      return RowAt(slot, sequence, first_row + query_row.position,
+                   query_row.head);
+    };
+    grad_rows[r] = {at(Slot::kGradOut), at(Slot::kGradQuery),
+                    at(Slot::kGradQueryRope)};
+  }
 }
 
 ForwardTile ForwardOperands::TileOf(const Tile& cut, const ScoreScratch& score,

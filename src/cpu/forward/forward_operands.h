@@ -28,8 +28,16 @@ class ForwardOperands {
   // Rows of results that belong to no sequence become 0.
   void ClearUnownedRows() const;
 
+  // Where a row of a head begins in this tensor; null if there is none.
+  std::byte* RowAt(Slot slot, int64_t sequence, int64_t row,
+                   int64_t head) const;
+
   // Fills scratch.query_rows.
   ScoreTile ScoreTileOf(const Tile& cut, const ScoreScratch& scratch) const;
+
+  // The gradients of the rows of such a tile.
+  void FillGradRows(int64_t sequence, const ScoreTile& tile,
+                    GradRow* grad_rows) const;
 
   // Everything but where splits go. Also fills forward.quant.
   ForwardTile TileOf(const Tile& cut, const ScoreScratch& score,

@@ -31,6 +31,13 @@ struct QueryRow {
   float* sum = nullptr;
 };
 
+// What a packed row has besides its QueryRow for gradients. Null: not wanted.
+struct GradRow {
+  const std::byte* grad_out = nullptr;
+  std::byte* grad_query = nullptr;
+  std::byte* grad_query_rope = nullptr;
+};
+
 // What turns q.k into a score, and who sees whom: the same for all tiles of a
 // run, in every direction.
 struct ScoreParams {
