@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scalar code: an listed key costs some instructions, against at least 64
+// Scalar code: a listed key costs some instructions, against at least 64
 // multiply-adds per query row.
 #include "cpu/topk/index_lists.h"
 
@@ -30,7 +30,7 @@ IndexLists::IndexLists(const AttentionProblem& problem,
     : spec_(problem[Slot::kTopK]),
       base_(bindings[Slot::kTopK]),
       gather_rows_(problem.kv.gather_rows),
-      keys_per_index(KeysPerIndex(problem)) {}
+      keys_per_index_(KeysPerIndex(problem)) {}
 
 int64_t IndexLists::IndexAt(int64_t offset) const {
   return ReadIndex(spec_.dtype, base_ + offset * SizeOf(spec_.dtype));
@@ -44,17 +44,19 @@ int64_t IndexLists::Fill(const ListOwner& owner, const Sequence& extent,
   const int64_t width = extent.columns();
   const int64_t indices = CeilDiv(width, gather_rows_);
   const auto seen = band.Row(owner.position, width);
-  const int64_t places = CeilDiv(listed_keys.last, keys_per_index);
+  const int64_t places =
+      std::min(spec_.dims[3], CeilDiv(listed_keys.last, keys_per_index_));
   int64_t count = 0;
   for (int64_t place = 0; place < places; ++place) {
-    const int64_t u = IndexAt(list + place * spec_.strides[3]);
-    if (u < 0) break;
-    if (u >= indices) continue;
-    // The part of the index's columns that the listed keys cover.
-    const int64_t from = u * gather_rows_ - place * keys_per_index;
+    const int64_t index = IndexAt(list + place * spec_.strides[3]);
+    if (index < 0) break;
+    if (index >= indices) continue;
+    // The columns of the index that the listed keys cover.
+    const int64_t column = index * gather_rows_;
+    const int64_t offset = column - place * keys_per_index_;
     const Range named{
-        std::max(u * gather_rows_, from + listed_keys.first),
-        std::min((u + 1) * gather_rows_, from + listed_keys.last)};
+        std::max(column, offset + listed_keys.first),
+        std::min(column + gather_rows_, offset + listed_keys.last)};
     for (const Range& range : seen) {
       const int64_t last = std::min(named.last, range.last);
       for (int64_t j = std::max(named.first, range.first); j < last; ++j) {

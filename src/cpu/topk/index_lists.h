@@ -13,12 +13,12 @@
 
 namespace flashacl::cpu {
 
-// The most columns any position may list, each counted as often as it is
-// listed, with those it does not see. They are its listed keys: an index of a
-// list stands for several.
+// The most keys that any position may list: an index of a list names several.
+// Each is counted as often as it is listed, whether or not the position sees
+// it.
 int64_t MaxListedKeys(const AttentionProblem& problem);
 
-// Whose list, and what hides columns from it.
+// Whose list.
 struct ListOwner {
   int64_t sequence = 0;
   int64_t kv_head = 0;
@@ -31,10 +31,9 @@ class IndexLists {
   // Bindings must outlive the lists; the problem need not.
   IndexLists(const AttentionProblem& problem, const Bindings& bindings);
 
-  // Writes the columns that `listed keys` of the owner's list name, that exist
+  // Writes the columns that these of the owner's listed keys name, that exist
   // and that `band` lets it see, in the order of the list, and returns how many
-  // they are: at most listed keys.size(). What follows a negative index is not
-  // there.
+  // they are: at most listed_keys.size(). A negative index ends the list.
   int64_t Fill(const ListOwner& owner, const Sequence& extent, const Band& band,
                const KvRows& keys, Range listed_keys, int64_t* columns) const;
 
@@ -44,7 +43,7 @@ class IndexLists {
   TensorSpec spec_;
   const std::byte* base_ = nullptr;
   int64_t gather_rows_ = 1;
-  int64_t keys_per_index = 1;  // listed keys of one index
+  int64_t keys_per_index_ = 1;
 };
 
 }  // namespace flashacl::cpu

@@ -20,9 +20,9 @@ struct WorkItem {
 // causal mask they see most.
 class WorkItems {
  public:
-  // Of at most `rows` heads each.
+  // Of at most `heads` heads each.
   WorkItems(const AttentionProblem& problem,
-            std::span<const Sequence> sequences, int64_t rows);
+            std::span<const Sequence> sequences, int64_t heads);
 
   int64_t count() const { return first_.back(); }
   WorkItem At(int64_t number) const;
@@ -30,8 +30,8 @@ class WorkItems {
  private:
   int64_t kv_heads_;
   int64_t group_;
-  int64_t rows_;
-  int64_t shares_;              // items of one position and kv head
+  int64_t heads_;
+  int64_t items_per_list_;
   std::vector<int64_t> first_;  // item of every sequence, and the count
 };
 
