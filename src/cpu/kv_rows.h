@@ -50,13 +50,15 @@ class KvRows {
   // Whether a page holds the column; of other rows, true.
   bool Exists(int64_t column) const { return PageOf(column) >= 0; }
 
-  // Whether values are the leading channels of the keys' own memory, which
+  // Drops values that are the leading channels of the keys' own memory, which
   // then need not be read twice.
-  bool ValuesAreKeys() const {
-    return value.base == key.base && value.row_bytes == key.row_bytes &&
-           value.outer_bytes == key.outer_bytes && value.format == key.format &&
-           value.channels <= key.channels && key.quant.scale == nullptr &&
-           value.quant.scale == nullptr;
+  void DropSharedValues() {
+    if (value.base == key.base && value.row_bytes == key.row_bytes &&
+        value.outer_bytes == key.outer_bytes && value.format == key.format &&
+        value.channels <= key.channels && key.quant.scale == nullptr &&
+        value.quant.scale == nullptr) {
+      value.base = nullptr;
+    }
   }
 
   RowSource key, rope, value;

@@ -76,25 +76,25 @@ inline constexpr int64_t kPrefetchRows = 6;
 inline constexpr int64_t kMaxPrefetchLines = 16;
 inline constexpr int64_t kMaxPrefetchRows = 512;
 
-// TopK keys: heads of one item at most, the part of a second cache that a
-// step's keys may fill, and how far lists are split: positions of fewer than
-// kMinTopKItems items, into parts of at least kMinTopKSplitKeys
-// entries.
+// Listed keys: heads of one item at most, the part of a second cache that a
+// step's keys may fill, and how far lists are split: those of fewer than
+// kMinTopKItems items, into splits of at least kMinTopKSplitKeys keys.
 inline constexpr int64_t kMaxTopKRows = 256;
 inline constexpr double kTopKCacheShare = 0.4;
 inline constexpr int64_t kMinTopKItems = 16;
 inline constexpr int64_t kMinTopKSplitKeys = 256;
 
-// Gradients over listed keys. The records of a chunk of positions are written
-// by one round and read by the next, and take kSavedPdsBytes twice. A bucket
-// has as many rows as make a position list kKeysPerKvBlock of them, and a slice
-// as many channels as make both kDBlockBytes: half of that would read weights
-// twice as often. Some keys take as many channels at a time as keep the rows of
-// all heads in kDBlockOperandBytes (docs/notes/0015). Sequences of few keys
-// share kKvGradBytes.
+// Gradients over listed keys. p and ds of the positions of a stage are saved by
+// one stage and read by the next, and take kSavedPdsBytes twice. A stage takes
+// at most kMaxStageKeys of a list. A kv block has as many rows as make a
+// position list kKeysPerKvBlock of them, and a d block as many channels as make
+// both kDBlockBytes: half of that would read p and ds twice as often. Some keys
+// take as many channels at a time as keep the rows of all heads in
+// kDBlockOperandBytes (docs/notes/0015). Sequences of few keys share
+// kKvGradBytes.
 inline constexpr int64_t kSavedPdsBytes = 32 << 20;
-inline constexpr int64_t kMinChunk = 2;
-inline constexpr int64_t kMaxChunk = 256;
+inline constexpr int64_t kMinStagePositions = 2;
+inline constexpr int64_t kMaxStagePositions = 256;
 inline constexpr int64_t kMaxStageKeys = 4096;
 inline constexpr int64_t kKeysPerKvBlock = 64;
 inline constexpr int64_t kDBlockBytes = 256 << 10;

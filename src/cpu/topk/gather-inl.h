@@ -1,5 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// TopK keys as floats, one step at a time.
+// The rows that one list names as floats, one step of keys at a time.
+//
+// They are anywhere in memory, so the rows of a step are prefetched while the
+// step before is computed: some lines with every block of arithmetic. Each is
+// read and converted once, for all heads of a position and all products. Keys
+// have their ropes next to them. Values stay rows, too: packing them by blocks
+// of channels, as the forward direction does for many query rows, costs more
+// than it saves where few panels read them. Values that are keys are not read.
 
 #include <algorithm>
 #include <cstddef>
@@ -23,60 +30,72 @@
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
-// Where a step's rows go: keys with their ropes behind them, and values, which
-// are nowhere else if they are the keys.
+// Where the rows of a step go.
 struct KvBuffers {
   float* keys;  // [key, key_stride]
   int64_t key_stride;
   float* values;  // [key, value_stride]
   int64_t value_stride;
+
+  // Values that are keys are where those are.
+  KvBuffers(const ScoreTile& tile, float* values_apart, int64_t stride_apart)
+      : keys(tile.scratch.keys), key_stride(tile.scratch.key_stride) {
+    const bool apart = tile.keys.value.base != nullptr;
+    values = apart ? values_apart : keys;
+    value_stride = apart ? stride_apart : key_stride;
+  }
 };
 
-// The keys of one list, in steps of `step` keys.
+// The listed rows of one kv head.
 struct ListedKeys {
-  const KvRows* rows;
+  const KvRows& rows;
   const int64_t* columns;
   int64_t count;
-  int64_t step;
+  int64_t step_keys;
 
-  // The step that begins with listed key `first`; empty behind the last.
-  void Locate(int64_t first, KeyAddresses& at) const {
-    at.step = {first, std::min(first + step, count)};
-    at.absent = false;
-    rows->LocateListed({columns + first, static_cast<size_t>(at.step.size())},
-                       at.key, at.rope, at.value);
+  // Calls compute(step, prefetch) for every step once its rows are loaded;
+  // compute issues the prefetches of the next step's with each of its about
+  // `blocks` blocks.
+  template <typename Compute>
+  HWY_INLINE void ForSteps(const KvBuffers& buffers, int64_t blocks,
+                           Compute compute) const {
+    KeyAddresses at[2];
+    PrefetchQueue prefetch;
+    Locate(0, at[0]);
+    for (int n = 0; !at[n].step.empty(); n ^= 1) {
+      Load(at[n], buffers);
+      Locate(at[n].step.last, at[n ^ 1]);
+      prefetch.Clear();
+      PrefetchKeys(rows, at[n ^ 1], 0, 1, prefetch);
+      prefetch.Divide(blocks);
+      compute(at[n].step, prefetch);
+    }
   }
 
-  // The step that is located in `at` will be needed, after about `blocks`
-  // blocks of arithmetic.
-  void Expect(const KeyAddresses& at, int64_t blocks,
-              PrefetchQueue& prefetch) const {
-    prefetch.Clear();
-    PrefetchKeys(*rows, at, 0, 1, prefetch);
-    prefetch.Divide(blocks);
+ private:
+  // The step that begins with listed key `first`; empty after the last.
+  void Locate(int64_t first, KeyAddresses& at) const {
+    at.step = {first, std::min(first + step_keys, count)};
+    at.absent = false;
+    rows.LocateListed({columns + first, static_cast<size_t>(at.step.size())},
+                      at.key, at.rope, at.value);
   }
 
   void Load(const KeyAddresses& at, const KvBuffers& to) const {
     const int64_t size = at.step.size();
     for (int64_t j = 0; j < size; ++j) {
-      float* const key = to.keys + j * to.key_stride;
-      LoadOne(rows->key, at.key, j, size, key);
-      if (rows->rope.base != nullptr) {
-        LoadOne(rows->rope, at.rope, j, size, key + rows->key.channels);
-      }
-      if (rows->value.base != nullptr) {
-        LoadOne(rows->value, at.value, j, size,
-                to.values + j * to.value_stride);
+      LoadKey(rows, at, j, to.keys + j * to.key_stride);
+      if (rows.value.base != nullptr) {
+        LoadOne(rows.value, at.value, j, size, to.values + j * to.value_stride);
       }
     }
   }
 };
 
-// How many blocks the products of one panel have at least, if they go over
-// `channels` of `keys`, and have sums of `sums` channels over keys.
-inline int64_t BlocksOf(int64_t keys, int64_t channels, int64_t sums) {
-  return std::max<int64_t>(keys / kBig, 1) * CeilDiv(channels, kDepth) +
-         sums / kBig;
+// How many blocks of arithmetic the dot products of one panel with `keys` rows
+// of `depth` channels are, at least.
+inline int64_t DotBlocks(int64_t keys, int64_t depth) {
+  return std::max<int64_t>(keys / kBig, 1) * CeilDiv(depth, kDepth);
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

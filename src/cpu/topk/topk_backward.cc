@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// RunBatch by batch of sequences, round by round of positions: workers make the
-// saved pds of one chunk while they add those of the chunk before to the sums.
+// Batch by batch of sequences, stage by stage of positions: workers find dq and
+// save p and ds of one stage while they add those of the stage before to the
+// sums of dk and dv.
 #include "cpu/topk/topk_backward.h"
 
 #include <algorithm>
-#include <cstring>
+#include <span>
 #include <vector>
 
+#include "cpu/sizes.h"
 #include "cpu/support.h"
 #include "cpu/topk/topk_backward_kernel.h"
 #include "cpu/topk/topk_backward_operands.h"
@@ -28,266 +30,243 @@ class PreparedTopKBackward final : public HostPrepared {
                        const DeviceInfo& device, WorkspaceLayout& layout)
       : HostPrepared(problem),
         tiling(TopKBackwardTilingOf(problem, device)),
-        workers(device.workers),
-        workspace(ReserveTopKBackward(problem, tiling, workers, layout)) {}
+        worker_count(device.workers),
+        workspace(ReserveTopKBackward(problem, tiling, worker_count, layout)) {}
 
   Status Run(const Bindings& bindings, std::byte* memory,
-             Workers& some) const override;
+             Workers& workers) const override;
 
   std::string Describe() const override {
     TileShape shape;
     shape.rows = problem().group();
-    shape.cols = tiling.step;
+    shape.cols = tiling.step_keys;
     return flashacl::Describe(Schedule(), shape);
   }
 
   const TopKBackwardTiling tiling;
-  const int64_t workers;
+  const int64_t worker_count;
   const TopKBackwardWorkspace workspace;
 };
 
-// Memory that is asked for bit by bit, for writing, ahead of its use.
-struct Sweep {
-  const float* first;
-  int64_t floats;
-
-  void Prefetch(int64_t dkv_item, int64_t dkv_items) const {
-    constexpr int64_t kLine = 16;
-    const int64_t lines = CeilDiv(floats, kLine);
-    const int64_t last = lines * (dkv_item + 1) / dkv_items;
-    for (int64_t n = lines * dkv_item / dkv_items; n < last; ++n) {
-      __builtin_prefetch(first + n * kLine, 1, 2);
-    }
-  }
-};
-
-class Backward {
+// One run.
+class Launch {
  public:
-  Backward(const PreparedTopKBackward& prepared, const Bindings& bindings,
-           std::byte* memory, Workers& workers)
-      : tiling_(prepared.tiling),
-        worker_count_(prepared.workers),
-        workspace_(prepared.workspace),
-        operands_(prepared.problem(), bindings, tiling_),
-        value_is_key_(prepared.problem().kv.value_is_key),
-        kernels_(TopKBackward()),
+  Launch(const PreparedTopKBackward& prepared, const Bindings& bindings,
+         std::byte* memory, Workers& workers)
+      : prepared_(prepared),
+        operands_(prepared.problem(), bindings, prepared.tiling),
         memory_(memory),
         workers_(workers) {}
 
-  void Run();
+  void Run() const;
 
  private:
-  // Some positions of a batch, and the part of their lists that is their turn.
-  struct TopKBackwardStage {
-    const TopKBackwardBatch* batch = nullptr;
+  // Some positions of a batch, and the split of their lists that is next.
+  struct Stage {
     int64_t number = 0;
     int64_t split = 0;
     Range positions;
+
+    Range PositionsOf(const TopKBackwardSequenceHead& head) const {
+      return {std::max(head.positions.first, positions.first),
+              std::min(head.positions.last, positions.last)};
+    }
   };
-  // A kv block and a d block of one unit of a round.
-  struct TopKBackwardDkvItem {
-    const TopKBackwardSequenceHead* sequence_head = nullptr;
-    int64_t kv_block = 0;
-    int64_t d_block = 0;
+  // What one worker adds to: the rows of a kv block, the channels of a d block.
+  struct DkvItem {
+    const TopKBackwardSequenceHead* sequence_head;
+    int64_t kv_block;
+    int64_t d_block;
   };
 
-  void RunBatch(const TopKBackwardBatch& batch);
-  TopKBackwardStage StageOf(const TopKBackwardBatch& batch,
-                            int64_t number) const;
-  std::vector<TopKBackwardDkvItem> DkvItemsOf(
-      const TopKBackwardStage& stage) const;
-  void Differentiate(const TopKBackwardStage& stage, int64_t position,
-                     int64_t worker) const;
-  // Prefetches the sums of the item after it, if there is one.
-  void Add(const TopKBackwardStage& stage, const TopKBackwardDkvItem& dkv_item,
-           const TopKBackwardDkvItem* next) const;
-  float* SumsOf(const TopKBackwardDkvItem& dkv_item) const;
-  int64_t RowsOf(const TopKBackwardDkvItem& dkv_item) const {
-    return std::min(tiling_.kv_block_rows,
-                    dkv_item.sequence_head->rows.size() -
-                        dkv_item.kv_block * tiling_.kv_block_rows);
-  }
+  void RunBatch(const TopKBackwardBatch& batch) const;
+  Stage StageAt(const TopKBackwardBatch& batch, int64_t number) const;
+  std::vector<DkvItem> DkvItemsOf(const TopKBackwardBatch& batch,
+                                  const Stage& stage) const;
+  void ComputeDq(const TopKBackwardBatch& batch, const Stage& stage,
+                 int64_t position, int64_t worker) const;
+  // Prefetches the sums of the item that the worker has next, if any.
+  void AddDkv(const Stage& stage, const DkvItem& item,
+              const DkvItem* next) const;
   void ClearSums(const TopKBackwardBatch& batch) const;
   void StoreSums(const TopKBackwardBatch& batch) const;
 
-  int64_t SavedIndexOf(const TopKBackwardStage& stage, int64_t position) const {
-    return stage.number % 2 * tiling_.positions + position -
-           stage.positions.first;
-  }
+  // Calls body(rows) for some of `count` rows at a time, on all workers.
+  template <typename Body>
+  void ForRows(int64_t count, Body body) const;
 
-  const TopKBackwardTiling& tiling_;
-  const int64_t worker_count_;
-  const TopKBackwardWorkspace& workspace_;
+  SavedPds SavedAt(const Stage& stage, int64_t position) const {
+    return workspace_.saved.At(
+        memory_, stage.number % 2 * tiling_.stage_positions + position -
+                     stage.positions.first);
+  }
+  float* SumsAt(int64_t d_block, int64_t row) const {
+    return workspace_.Sums(memory_, d_block) + row * tiling_.d_block_channels;
+  }
+  std::span<float> SumsOf(const DkvItem& item) const;
+
+  const PreparedTopKBackward& prepared_;
+  const TopKBackwardTiling& tiling_ = prepared_.tiling;
+  const TopKBackwardWorkspace& workspace_ = prepared_.workspace;
   const TopKBackwardOperands operands_;
-  const bool value_is_key_;
-  const TopKBackwardKernels kernels_;
+  const TopKBackwardKernels kernels_ = TopKBackward();
   std::byte* const memory_;
   Workers& workers_;
 };
 
-void Backward::Run() {
+void Launch::Run() const {
   operands_.ClearUnownedRows();
   for (const TopKBackwardBatch& batch : operands_.Batches()) RunBatch(batch);
 }
 
-Backward::TopKBackwardStage Backward::StageOf(const TopKBackwardBatch& batch,
-                                              int64_t number) const {
-  const int64_t first = number / tiling_.num_splits * tiling_.positions;
-  return {&batch,
-          number,
-          number % tiling_.num_splits,
-          {first, std::min(first + tiling_.positions, batch.positions())}};
-}
-
-void Backward::RunBatch(const TopKBackwardBatch& batch) {
+void Launch::RunBatch(const TopKBackwardBatch& batch) const {
   ClearSums(batch);
-  const int64_t rounds =
-      CeilDiv(batch.positions(), tiling_.positions) * tiling_.num_splits;
-  std::vector<TopKBackwardDkvItem> dkv_items;
-  for (int64_t n = 0; n <= rounds; ++n) {
-    const TopKBackwardStage stage = StageOf(batch, n);
-    const TopKBackwardStage before = StageOf(batch, n - 1);
-    const int64_t positions = n < rounds ? stage.positions.size() : 0;
+  const int64_t stages =
+      CeilDiv(batch.positions(), tiling_.stage_positions) * tiling_.num_splits;
+  Stage before;
+  std::vector<DkvItem> dkv_items;  // of the stage before
+  // The last stage has no positions left, only the items of the one before.
+  for (int64_t n = 0; n <= stages; ++n) {
+    const Stage stage = StageAt(batch, n);
+    const int64_t positions = stage.positions.size();
     const int64_t count = positions + static_cast<int64_t>(dkv_items.size());
-    ForEachWorker(
-        workers_, worker_count_, count, [&](int64_t worker, auto take) {
-          int64_t item = take();
-          while (item < count) {
-            if (item < positions) {
-              Differentiate(stage, stage.positions.first + item, worker);
-              item = take();
-              continue;
-            }
-            const int64_t next = take();
-            const TopKBackwardDkvItem* const shares_at =
-                dkv_items.data() - positions;
-            Add(before, shares_at[item],
-                next < count ? shares_at + next : nullptr);
-            item = next;
-          }
-        });
-    if (n < rounds) dkv_items = DkvItemsOf(stage);
+    const auto dkv_item = [&](int64_t number) {
+      return &dkv_items[static_cast<size_t>(number - positions)];
+    };
+    const auto work = [&](int64_t worker, auto take) {
+      int64_t item = take();
+      for (; item < positions; item = take()) {
+        ComputeDq(batch, stage, stage.positions.first + item, worker);
+      }
+      while (item < count) {
+        const int64_t next = take();
+        AddDkv(before, *dkv_item(item),
+               next < count ? dkv_item(next) : nullptr);
+        item = next;
+      }
+    };
+    ForEachWorker(workers_, prepared_.worker_count, count, work);
+    dkv_items = DkvItemsOf(batch, stage);
+    before = stage;
   }
   StoreSums(batch);
 }
 
-std::vector<Backward::TopKBackwardDkvItem> Backward::DkvItemsOf(
-    const TopKBackwardStage& stage) const {
-  std::vector<TopKBackwardDkvItem> dkv_items;
-  for (const TopKBackwardSequenceHead& sequence_head :
-       stage.batch->sequence_heads) {
-    const Range both{
-        std::max(sequence_head.positions.first, stage.positions.first),
-        std::min(sequence_head.positions.last, stage.positions.last)};
-    if (both.empty()) continue;
-    const int64_t kv_blocks =
-        CeilDiv(sequence_head.rows.size(), tiling_.kv_block_rows);
+Launch::Stage Launch::StageAt(const TopKBackwardBatch& batch,
+                              int64_t number) const {
+  const int64_t first = number / tiling_.num_splits * tiling_.stage_positions;
+  return {
+      number,
+      number % tiling_.num_splits,
+      {first, std::min(first + tiling_.stage_positions, batch.positions())}};
+}
+
+std::vector<Launch::DkvItem> Launch::DkvItemsOf(const TopKBackwardBatch& batch,
+                                                const Stage& stage) const {
+  std::vector<DkvItem> items;
+  for (const TopKBackwardSequenceHead& head : batch.sequence_heads) {
+    if (stage.PositionsOf(head).empty()) continue;
+    const int64_t kv_blocks = CeilDiv(head.rows.size(), tiling_.kv_block_rows);
     for (int64_t kv_block = 0; kv_block < kv_blocks; ++kv_block) {
       for (int64_t d_block = 0; d_block < tiling_.d_blocks(); ++d_block) {
-        dkv_items.push_back({&sequence_head, kv_block, d_block});
+        items.push_back({&head, kv_block, d_block});
       }
     }
   }
-  return dkv_items;
+  return items;
 }
 
-void Backward::Differentiate(const TopKBackwardStage& stage, int64_t position,
-                             int64_t worker) const {
-  const int64_t saved = SavedIndexOf(stage, position);
-  const TopKBackwardSequenceHead& sequence_head =
-      stage.batch->SequenceHeadOf(position);
-  TopKBackwardDqItem item = operands_.ItemOf(
-      sequence_head, position, workspace_.scratch.At(memory_, worker));
-  item.saved = workspace_.saved.At(memory_, saved);
-  item.grad_query =
-      workspace_.GradQuery(memory_, position - stage.positions.first);
-  item.starts = stage.split == 0;
-  item.ends = stage.split + 1 == tiling_.num_splits;
-  operands_.ListKeys(sequence_head, position, stage.split, item);
-  kernels_.differentiate(item);
+void Launch::ComputeDq(const TopKBackwardBatch& batch, const Stage& stage,
+                       int64_t position, int64_t worker) const {
+  kernels_.differentiate(operands_.DqItemOf(
+      batch.SequenceHeadOf(position).OwnerOf(position), stage.split,
+      {workspace_.score.At(memory_, worker),
+       workspace_.scratch.At(memory_, worker), SavedAt(stage, position),
+       workspace_.GradQuery(memory_, position - stage.positions.first)}));
 }
 
-float* Backward::SumsOf(const TopKBackwardDkvItem& dkv_item) const {
-  const int64_t row = dkv_item.sequence_head->rows.first +
-                      dkv_item.kv_block * tiling_.kv_block_rows;
-  return workspace_.Sums(memory_, dkv_item.d_block) +
-         row * tiling_.d_block_channels;
+std::span<float> Launch::SumsOf(const DkvItem& item) const {
+  const Range rows = item.sequence_head->rows;
+  const int64_t first = rows.first + item.kv_block * tiling_.kv_block_rows;
+  const int64_t count = std::min(tiling_.kv_block_rows, rows.last - first);
+  return {SumsAt(item.d_block, first),
+          static_cast<size_t>(count * tiling_.d_block_channels)};
 }
 
-void Backward::Add(const TopKBackwardStage& stage,
-                   const TopKBackwardDkvItem& dkv_item,
-                   const TopKBackwardDkvItem* next) const {
-  const TopKBackwardParams& shape = operands_.shape();
-  const bool values = dkv_item.d_block >= tiling_.key_d_blocks;
-  const int64_t first =
-      (values ? dkv_item.d_block - tiling_.key_d_blocks : dkv_item.d_block) *
-      tiling_.d_block_channels;
-  DkvArgs item;
-  item.heads = shape.heads;
-  item.head_stride = shape.head_stride;
-  item.sum_stride = tiling_.d_block_channels;
-  item.sums = SumsOf({dkv_item.sequence_head, 0, dkv_item.d_block});
-  item.channels = std::min(tiling_.d_block_channels,
-                           (values ? shape.v_dim : shape.channels()) - first);
-  item.value_channels = values || value_is_key_ ? shape.v_dim - first : 0;
-  const Range positions{
-      std::max(dkv_item.sequence_head->positions.first, stage.positions.first),
-      std::min(dkv_item.sequence_head->positions.last, stage.positions.last)};
-  Sweep sweep{nullptr, 0};
-  if (next != nullptr) {
-    sweep = {SumsOf(*next), RowsOf(*next) * tiling_.d_block_channels};
+// Prefetches part `n` of `count` of some floats, for writing.
+void PrefetchPart(std::span<const float> floats, int64_t n, int64_t count) {
+  const int64_t lines =
+      CeilDiv(static_cast<int64_t>(floats.size()), kLineFloats);
+  const int64_t last = lines * (n + 1) / count;
+  for (int64_t line = lines * n / count; line < last; ++line) {
+    __builtin_prefetch(floats.data() + line * kLineFloats, 1, 2);
   }
+}
+
+void Launch::AddDkv(const Stage& stage, const DkvItem& item,
+                    const DkvItem* next) const {
+  const AttentionProblem& problem = prepared_.problem();
+  const bool of_values = tiling_.OfValues(item.d_block);
+  const int64_t channel = tiling_.FirstChannelOf(item.d_block);
+  const int64_t dim = of_values ? problem.v_dim : problem.score_dim();
+  const bool adds_values = of_values || problem.kv.value_is_key;
+  DkvArgs args;
+  args.heads = problem.group();
+  args.head_stride = tiling_.head_stride;
+  args.channels = std::min(tiling_.d_block_channels, dim - channel);
+  args.value_channels = adds_values ? problem.v_dim - channel : 0;
+  args.sums = SumsAt(item.d_block, item.sequence_head->rows.first);
+  args.sum_stride = tiling_.d_block_channels;
+  std::span<const float> next_sums;
+  if (next != nullptr) next_sums = SumsOf(*next);
+  const Range positions = stage.PositionsOf(*item.sequence_head);
   for (int64_t n = positions.first; n < positions.last; ++n) {
-    sweep.Prefetch(n - positions.first, positions.size());
-    const int64_t number = SavedIndexOf(stage, n);
-    const SavedPds saved = workspace_.saved.At(memory_, number);
-    const int64_t* const ends = saved.kv_block_ends;
-    const int64_t from =
-        dkv_item.kv_block == 0 ? 0 : ends[dkv_item.kv_block - 1];
-    item.count = ends[dkv_item.kv_block] - from;
-    if (item.count == 0) continue;
-    item.columns = saved.columns + from;
-    item.probs = saved.probs + from * shape.head_stride;
-    item.grad_scores = saved.grad_scores + from * shape.head_stride;
-    item.query = values ? nullptr : saved.query + first * shape.heads;
-    item.grad_out = saved.grad_out + first * shape.heads;
-    kernels_.add_to_keys(item);
+    PrefetchPart(next_sums, n - positions.first, positions.size());
+    const SavedPds saved = SavedAt(stage, n);
+    const Range keys = saved.KeysOf(item.kv_block);
+    if (keys.empty()) continue;
+    args.count = keys.size();
+    args.columns = saved.columns + keys.first;
+    args.probs = saved.probs + keys.first * args.head_stride;
+    args.grad_scores = saved.grad_scores + keys.first * args.head_stride;
+    args.query = of_values ? nullptr : saved.query + channel * args.heads;
+    args.grad_out = saved.grad_out + channel * args.heads;
+    kernels_.add_to_keys(args);
   }
 }
 
-constexpr int64_t kRowsOfShare = 64;  // that one worker clears or stores
+template <typename Body>
+void Launch::ForRows(int64_t count, Body body) const {
+  constexpr int64_t kRows = 64;
+  workers_.ForEach(CeilDiv(count, kRows), [&](int64_t n) {
+    body(Range{n * kRows, std::min((n + 1) * kRows, count)});
+  });
+}
 
-void Backward::ClearSums(const TopKBackwardBatch& batch) const {
-  const int64_t pieces = CeilDiv(batch.rows(), kRowsOfShare);
-  workers_.ForEach(pieces, [&](int64_t piece) {
-    const int64_t first = piece * kRowsOfShare;
-    const int64_t rows = std::min(kRowsOfShare, batch.rows() - first);
+void Launch::ClearSums(const TopKBackwardBatch& batch) const {
+  ForRows(batch.rows(), [&](Range rows) {
     for (int64_t d_block = 0; d_block < tiling_.d_blocks(); ++d_block) {
-      std::fill_n(
-          workspace_.Sums(memory_, d_block) + first * tiling_.d_block_channels,
-          rows * tiling_.d_block_channels, 0.0f);
+      std::fill_n(SumsAt(d_block, rows.first),
+                  rows.size() * tiling_.d_block_channels, 0.0f);
     }
   });
 }
 
-void Backward::StoreSums(const TopKBackwardBatch& batch) const {
-  for (const TopKBackwardSequenceHead& sequence_head : batch.sequence_heads) {
-    const int64_t pieces = CeilDiv(sequence_head.rows.size(), kRowsOfShare);
-    workers_.ForEach(pieces, [&](int64_t piece) {
-      const int64_t first = piece * kRowsOfShare;
-      const int64_t last =
-          std::min(first + kRowsOfShare, sequence_head.rows.size());
+void Launch::StoreSums(const TopKBackwardBatch& batch) const {
+  const auto store_row = [&](const TopKBackwardSequenceHead& head,
+                             int64_t column, int64_t d_block) {
+    const float* const sums = SumsAt(d_block, head.rows.first + column);
+    operands_.ForPieces(head, column, d_block,
+                        [&](const ElementFormat& format, int64_t first,
+                            int64_t count, std::byte* to) {
+                          kernels_.store_row(format, sums + first, count, to);
+                        });
+  };
+  for (const TopKBackwardSequenceHead& head : batch.sequence_heads) {
+    ForRows(head.rows.size(), [&](Range columns) {
       for (int64_t d_block = 0; d_block < tiling_.d_blocks(); ++d_block) {
-        for (int64_t column = first; column < last; ++column) {
-          const float* const sums =
-              workspace_.Sums(memory_, d_block) +
-              (sequence_head.rows.first + column) * tiling_.d_block_channels;
-          operands_.ForPieces(sequence_head, column, d_block,
-                              [&](const ElementFormat& format, int64_t from,
-                                  int64_t count, std::byte* to) {
-                                kernels_.store_row(format, sums + from, count,
-                                                   to);
-                              });
+        for (int64_t j = columns.first; j < columns.last; ++j) {
+          store_row(head, j, d_block);
         }
       }
     });
@@ -295,8 +274,8 @@ void Backward::StoreSums(const TopKBackwardBatch& batch) const {
 }
 
 Status PreparedTopKBackward::Run(const Bindings& bindings, std::byte* memory,
-                                 Workers& some) const {
-  Backward(*this, bindings, memory, some).Run();
+                                 Workers& workers) const {
+  Launch(*this, bindings, memory, workers).Run();
   return {};
 }
 

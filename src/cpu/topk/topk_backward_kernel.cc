@@ -13,7 +13,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 TopKBackwardKernels TopKBackwardTable() {
-  return {DifferentiatePosition, AddKeyGradients, StoreVectors, Width()};
+  return {DifferentiatePosition, AddKeyGradients, StoreRow};
 }
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

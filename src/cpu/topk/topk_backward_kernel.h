@@ -10,17 +10,15 @@
 namespace flashacl::cpu {
 
 struct TopKBackwardKernels {
-  // Makes the saved pds of a position and finds the gradient of its queries.
+  // Saves p and ds of a position's listed keys; adds them to its dq.
   void (*differentiate)(const TopKBackwardDqItem& item) = nullptr;
 
-  // Adds a position's columns to the sums of a d block.
-  void (*add_to_keys)(const DkvArgs& item) = nullptr;
+  // Adds what a position saved to the sums of a kv block and a d block.
+  void (*add_to_keys)(const DkvArgs& args) = nullptr;
 
   // A row of floats as elements, rounded once.
   void (*store_row)(const ElementFormat& format, const float* from,
                     int64_t count, std::byte* to) = nullptr;
-
-  int64_t width = 0;  // channels of one block, lanes of one panel
 };
 
 TopKBackwardKernels TopKBackward();

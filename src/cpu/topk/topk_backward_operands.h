@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "base/function_ref.h"
+#include "cpu/forward/forward_operands.h"
 #include "cpu/topk/index_lists.h"
 #include "cpu/topk/topk_backward_params.h"
 #include "cpu/topk/topk_backward_workspace.h"
 #include "plan/bindings.h"
 #include "problem/attention_problem.h"
-#include "problem/grid.h"
 
 namespace flashacl::cpu {
 
@@ -23,9 +23,14 @@ struct TopKBackwardSequenceHead {
   int64_t kv_head = 0;
   Range rows;       // of the sums; one per key
   Range positions;  // numbered through the batch
+
+  // The list of a position of the batch.
+  ListOwner OwnerOf(int64_t position) const {
+    return {sequence, kv_head, position - positions.first};
+  }
 };
 
-// Units whose sums fit together.
+// Heads of sequences whose sums fit together.
 struct TopKBackwardBatch {
   std::vector<TopKBackwardSequenceHead> sequence_heads;
 
@@ -39,56 +44,52 @@ struct TopKBackwardBatch {
   const TopKBackwardSequenceHead& SequenceHeadOf(int64_t position) const;
 };
 
-// Where one d block's piece of a key's gradient goes: calls store(format, first
-// channel of the d block, count, address).
+// Where one d block's piece of a key's gradient goes: called with its format,
+// its first channel in the d block, the count of channels, and the address.
 using StorePiece =
     FunctionRef<void(const ElementFormat&, int64_t, int64_t, std::byte*)>;
+
+// The memory of one item.
+struct TopKBackwardMemory {
+  ScoreScratch score;
+  TopKBackwardScratch scratch;
+  SavedPds saved;
+  float* grad_query;
+};
 
 class TopKBackwardOperands {
  public:
   // All must outlive the run.
   TopKBackwardOperands(const AttentionProblem& problem,
-                       const Bindings& bindings, const TopKBackwardTiling& cut);
-
-  const TopKBackwardParams& shape() const { return shape_; }
+                       const Bindings& bindings,
+                       const TopKBackwardTiling& tiling);
 
   std::vector<TopKBackwardBatch> Batches() const;
 
   // Rows of gradients that belong to no sequence become 0.
   void ClearUnownedRows() const;
 
-  // Everything but the saved pds and where the gradient of queries is summed.
-  // Fills the scratch's lanes.
-  TopKBackwardDqItem ItemOf(const TopKBackwardSequenceHead& sequence_head,
-                            int64_t position,
-                            const TopKBackwardScratch& scratch) const;
-
-  // Fills the item's columns with what part `part` of the position's list
-  // names, kv block by kv block, and sets its count.
-  void ListKeys(const TopKBackwardSequenceHead& sequence_head, int64_t position,
-                int64_t split, TopKBackwardDqItem& item) const;
+  // One split of a position's list, kv block by kv block, in this memory.
+  TopKBackwardDqItem DqItemOf(const ListOwner& owner, int64_t split,
+                              const TopKBackwardMemory& memory) const;
 
   void ForPieces(const TopKBackwardSequenceHead& sequence_head, int64_t column,
                  int64_t d_block, StorePiece store) const;
 
  private:
-  const Sequence& ExtentOf(
-      const TopKBackwardSequenceHead& sequence_head) const {
-    return sequences_[static_cast<size_t>(sequence_head.sequence)];
+  const Sequence& ExtentOf(int64_t sequence) const {
+    return forward_.sequences()[static_cast<size_t>(sequence)];
   }
-  std::byte* RowAt(Slot slot, int64_t sequence, int64_t row,
-                   int64_t head) const;
-  float StatisticAt(Slot slot, const Grid& grid, const ListOwner& owner,
-                    int64_t head) const;
-  bool AllRowsOwned(Slot slot, Range Sequence::*side) const;
+  // Fills the saved columns and where kv blocks end; returns their count.
+  int64_t ListKeys(const ListOwner& owner, int64_t split,
+                   const TopKBackwardDqItem& item) const;
 
   const AttentionProblem& problem_;
   const Bindings& bindings_;
-  const TopKBackwardTiling& cut_;
-  std::vector<Sequence> sequences_;
-  Grid row_max_, row_sum_;
-  IndexLists lists_;
-  TopKBackwardParams shape_;
+  const TopKBackwardTiling& tiling_;
+  const ForwardOperands forward_;
+  const IndexLists lists_;
+  const TopKBackwardParams params_;
 };
 
 }  // namespace flashacl::cpu

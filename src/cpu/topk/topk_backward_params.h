@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Items of backward work over listed keys as plain numbers and addresses: all
-// that the vector code gets.
+// Backward work over listed keys as plain numbers and addresses: all that the
+// vector code gets.
 #pragma once
 
 #include <cstddef>
@@ -8,58 +8,35 @@
 
 #include "base/range.h"
 #include "cpu/element_format.h"
-#include "cpu/kv_rows.h"
+#include "cpu/tile/attention_params.h"
 
 namespace flashacl::cpu {
 
-// A head of a position. Addresses are of its first element; those of gradients
-// are null where nobody asks.
-struct TopKQueryRow {
-  const std::byte* query = nullptr;
-  const std::byte* query_rope = nullptr;
-  const std::byte* out = nullptr;
-  const std::byte* grad_out = nullptr;
-  std::byte* grad_query = nullptr;
-  std::byte* grad_query_rope = nullptr;
-  float max = 0;
-  float sum = 0;
-};
-
-// What of a problem an item needs; the same for all items of a run.
+// What of a problem an item needs besides ScoreParams.
 struct TopKBackwardParams {
-  int64_t qk_dim = 0;
-  int64_t rope_dim = 0;
-  int64_t v_dim = 0;
-  int64_t heads = 0;        // of a position
-  int64_t lanes = 0;        // of all their panels, at least
-  int64_t head_stride = 0;  // floats of a key's weights, in whole vectors
-  int64_t step = 0;         // keys of one step
-  float scale = 1;
+  int64_t step_keys = 0;
+  int64_t head_stride = 0;  // floats of a key's probs
   bool wants_query = true;  // any gradient of queries
   bool wants_keys = true;   // any of keys or values
-  ElementFormat query, query_rope, out, grad_out, grad_query, grad_query_rope;
-
-  int64_t channels() const { return qk_dim + rope_dim; }
+  ElementFormat out, grad_out, grad_query, grad_query_rope;
 };
 
-// A worker's scratch memory for one item at a time.
+// A worker's scratch memory for one item at a time, besides ScoreScratch.
 struct TopKBackwardScratch {
-  float* query;      // [panel, query channel, lane]
-  float* grad_out;   // [panel, value channel, lane]
-  float* rows;       // [3, lanes]: of every head max, 1 / sum and delta
-  float* keys;       // [key, key_stride]
-  float* values;     // [key, value_stride]; the keys where values are keys
-  float* scores;     // [key, lane] of one panel
-  float* grads;      // [key, lane] of one panel
-  float* staging;    // [8, staging_stride]
-  int64_t* columns;  // of a part of a list
-  TopKQueryRow* query_rows;  // [head]
-  int64_t key_stride = 0;
+  float* grad_out;      // [panel, value channel, lane]
+  float* max;           // [panel, lane]
+  float* inv_sum;       // [panel, lane]
+  float* delta;         // [panel, lane]
+  float* values;        // [key, value_stride]
+  float* scores;        // [key, lane] of one panel
+  float* ds;            // the same: dp, then scale * ds
+  float* grad_staging;  // [4, staging_stride]
+  int64_t* columns;     // of a split of a list
+  GradRow* grad_rows;   // [head]
   int64_t value_stride = 0;
-  int64_t staging_stride = 0;
 };
 
-// What the gradients of keys need of a position once its weights are known.
+// What dk and dv need of a position once its probs are known.
 struct SavedPds {
   int64_t* columns;        // as listed, sorted by kv block
   float* probs;            // [key, head_stride]: p
@@ -67,31 +44,38 @@ struct SavedPds {
   float* query;            // [block of channels, head, channel of the block]
   float* grad_out;         // the same
   int64_t* kv_block_ends;  // where each kv block's columns end
+
+  // The listed keys of a kv block.
+  Range KeysOf(int64_t kv_block) const {
+    return {kv_block == 0 ? 0 : kv_block_ends[kv_block - 1],
+            kv_block_ends[kv_block]};
+  }
 };
 
-// A position and the part of its list that one round takes.
+// A position and one split of its list: the rows of `scores` are its heads.
 struct TopKBackwardDqItem {
-  const TopKBackwardParams* shape = nullptr;
-  KvRows keys;
+  ScoreTile scores;
+  const TopKBackwardParams* params = nullptr;
   TopKBackwardScratch scratch{};
   SavedPds saved{};
-  int64_t count = 0;            // columns in the saved pds
+  int64_t count = 0;            // listed keys
   float* grad_query = nullptr;  // [panel, query channel, lane]
-  bool starts = true;           // grad_query holds nothing yet
-  bool ends = true;             // it is to be stored
+  bool first_split = true;      // grad_query holds nothing yet
+  bool last_split = true;       // it is to be stored
 };
 
-// Some columns of a position and the channels of a d block: what it adds to the
-// d block's sums. Keys get query, values grad_out; both if values are keys.
+// The listed keys of a position in one kv block, and the channels of a d block:
+// what is added to the d block's sums. Keys get ds times query, values p times
+// grad_out; both if values are keys.
 struct DkvArgs {
-  const int64_t* columns;
-  const float* probs;
-  const float* grad_scores;
-  const float* query;          // the d block's first block; null: no keys
-  const float* grad_out;       // the same
-  int64_t channels = 0;        // of the d block
-  int64_t value_channels = 0;  // that are values; none if 0 or less
-  int64_t count = 0;           // columns
+  const int64_t* columns = nullptr;
+  const float* probs = nullptr;
+  const float* grad_scores = nullptr;
+  const float* query = nullptr;     // of the d block; null: no keys
+  const float* grad_out = nullptr;  // of the d block
+  int64_t channels = 0;             // of the d block
+  int64_t value_channels = 0;       // that are values; none if 0 or less
+  int64_t count = 0;                // listed keys
   int64_t heads = 0;
   int64_t head_stride = 0;
   float* sums = nullptr;  // of column 0

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // How backward work over listed keys is cut, and its memory.
 //
-// Keys get their gradients in fp32 sums, d block by d block of their channels:
-// element [d block][row][channel of the d block]. What positions add waits in
-// their saved pds; a round makes the saved pds of a chunk of positions, the
-// next one adds them. Its items are pairs of a kv block, consecutive rows of a
-// sequence, and a d block. Only the item's worker adds to them, position by
-// position, so the order of every sum is that of the positions, whoever works.
+// Keys get their gradients in fp32 sums, [d block][row][channel of the d
+// block]. What positions add waits in their saved p and ds: a stage saves those
+// of some positions, the next stage adds them. Its items are pairs of a kv
+// block, consecutive rows of a sequence, and a d block. Only the item's worker
+// adds to them, position by position, so the order of every sum is that of the
+// positions, whoever works.
 #pragma once
 
 #include <cstddef>
@@ -22,36 +22,47 @@ namespace flashacl::cpu {
 
 // A function of the problem and of caches alone.
 struct TopKBackwardTiling {
-  int64_t step = 0;         // keys of one step of a position
-  int64_t listed_keys = 0;  // of a list, that one round takes
-  int64_t num_splits = 0;   // rounds until a list is done
-  int64_t positions = 0;    // of one chunk
-  int64_t rows = 0;         // that have sums at a time
+  int64_t step_keys = 0;        // listed keys of one step of a position
+  int64_t split_keys = 0;       // of a list, that one stage takes
+  int64_t num_splits = 0;       // stages until a list is done
+  int64_t stage_positions = 0;  // at most
+  int64_t batch_rows = 0;       // that have sums at a time
   int64_t kv_block_rows = 0;
   int64_t kv_blocks = 0;         // of one sequence, at most
   int64_t d_block_channels = 0;  // a multiple of every panel
   int64_t key_d_blocks = 0;      // d blocks of keys and their ropes
-  int64_t value_d_blocks = 0;    // of values of their own
-  int64_t heads = 0;             // of a position, in whole panels of any width
-  int64_t head_stride = 0;       // floats of a key's weights, in whole vectors
+  int64_t value_d_blocks = 0;    // of values of their own; they come after
+  int64_t padded_heads = 0;      // of a position, in whole panels of any width
+  int64_t head_stride = 0;       // floats of a key's probs, in whole vectors
 
   int64_t d_blocks() const { return key_d_blocks + value_d_blocks; }
+  bool OfValues(int64_t d_block) const { return d_block >= key_d_blocks; }
+  // Of the keys or the values.
+  int64_t FirstChannelOf(int64_t d_block) const {
+    return (OfValues(d_block) ? d_block - key_d_blocks : d_block) *
+           d_block_channels;
+  }
 };
 
 TopKBackwardTiling TopKBackwardTilingOf(const AttentionProblem& problem,
                                         const DeviceInfo& device);
 
 struct TopKBackwardWorkspace {
+  ScratchLayout<ScoreScratch> score;           // of every worker
   ScratchLayout<TopKBackwardScratch> scratch;  // of every worker
   ScratchLayout<SavedPds> saved;  // two for every position of a stage
   Region<float> grad_queries;     // one for every position of a stage
   Region<float> sums;             // [d block][row][channel of the d block]
-  int64_t positions = 0;
-  int64_t d_blocks = 0;
+  int64_t grad_query_floats = 0;  // from position to position
+  int64_t d_block_floats = 0;     // from d block to d block
 
-  float* GradQuery(std::byte* memory, int64_t position) const;
+  float* GradQuery(std::byte* memory, int64_t position) const {
+    return grad_queries.In(memory).data() + position * grad_query_floats;
+  }
   // Of row 0 of a d block.
-  float* Sums(std::byte* memory, int64_t d_block) const;
+  float* Sums(std::byte* memory, int64_t d_block) const {
+    return sums.In(memory).data() + d_block * d_block_floats;
+  }
 };
 
 TopKBackwardWorkspace ReserveTopKBackward(const AttentionProblem& problem,

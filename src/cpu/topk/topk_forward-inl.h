@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The forward loop over listed keys. Rows of a tile are heads of one position,
-// so they see the same keys, and nothing is masked.
+// The forward direction over listed keys, one position at a time.
+//
+// Heads of the position lie in the lanes of panels, keys and channels are
+// scalars, as in forward/forward-inl.h; as all heads see the same keys, nothing
+// is masked. Queries are packed as panels once. Steps of listed keys are outer:
+// their rows are loaded once (gather-inl.h), then each panel takes them in by
+// online softmax, scores block by block of keys, outputs block by block of
+// channels. Outputs stay unnormalized in scratch memory until the list ends,
+// or go to be combined where the list has several splits.
 
 #include <algorithm>
 #include <cstddef>
@@ -23,6 +30,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
+// out = out * rescale + probs * values for a block of channels.
 template <int kRows>
 HWY_NOINLINE void ListedOutBlock(const float* HWY_RESTRICT values,
                                  int64_t stride,
@@ -36,52 +44,43 @@ HWY_NOINLINE void ListedOutBlock(const float* HWY_RESTRICT values,
   sums.Store(out);
 }
 
-// The rows of one panel take in the `count` keys that are loaded.
-inline void AttendListedKeys(const TopKTile& topk, int64_t count,
-                             const OutPanel& panel, PrefetchQueue& prefetch) {
-  const ForwardTile& tile = topk.tile;
+// One panel and the `count` rows of one step.
+inline void AttendListedKeys(const ForwardTile& tile, const KvBuffers& rows,
+                             int64_t count, const OutPanel& panel,
+                             PrefetchQueue& prefetch) {
   float* const scores = tile.forward.scores;
   const PanelPair block_max =
       ScoreKeys(tile, panel, {0, count}, tile.params->scale, prefetch);
   const PanelPair rescale = panel.state.OnlineSoftmax(scores, count, block_max);
   ForBlocks(tile.params->v_dim, [&](int64_t d, auto size) HWY_ATTR {
     prefetch.Issue();
-    ListedOutBlock<size()>(topk.scratch.values + d, topk.scratch.value_stride,
-                           scores, count, rescale, panel.out + d * Width());
+    ListedOutBlock<size()>(rows.values + d, rows.value_stride, scores, count,
+                           rescale, panel.out + d * Width());
   });
 }
 
-// As AttendTile. A listed row is read from memory once, for all heads; those of
-// the next step are asked for while this one is computed.
 inline void AttendTopK(const TopKTile& topk) {
   const ForwardTile& tile = topk.tile;
-  const ScoreScratch& scratch = tile.scratch;
-  const int64_t step = tile.forward_params->step_keys;
-  const ListedKeys keys{&tile.keys, topk.scratch.columns, tile.cols.size(),
-                        step};
-  const KvBuffers buffers{scratch.keys, scratch.key_stride, topk.scratch.values,
-                          topk.scratch.value_stride};
-  const int64_t panels = (tile.rows + Width() - 1) / Width();
-  const int64_t blocks =
-      panels * BlocksOf(step, tile.params->score_dim(), tile.params->v_dim);
-  KeyAddresses at[2];
-  PrefetchQueue prefetch;
-  keys.Locate(0, at[0]);
-  for (int64_t p = 0; p < panels; ++p) {
-    LoadQueries(tile, p * Width());
-    StartRows(tile, p * Width());
-    ClearOut(tile, OutPanelOf(tile, p * Width()));
+  for (int64_t first = 0; first < tile.rows; first += Width()) {
+    LoadQueries(tile, first);
+    StartRows(tile, first);
+    ClearOut(tile, OutPanelOf(tile, first));
   }
-  for (int n = 0; !at[n].step.empty(); n ^= 1) {
-    keys.Load(at[n], buffers);
-    keys.Locate(at[n].step.last, at[n ^ 1]);
-    keys.Expect(at[n ^ 1], blocks, prefetch);
-    for (int64_t p = 0; p < panels; ++p) {
-      AttendListedKeys(topk, at[n].step.size(), OutPanelOf(tile, p * Width()),
-                       prefetch);
-    }
+  const int64_t step_keys = tile.forward_params->step_keys;
+  const ListedKeys keys{tile.keys, topk.scratch.columns, topk.count, step_keys};
+  const KvBuffers rows(tile, topk.scratch.values, topk.scratch.value_stride);
+  const int64_t panel_blocks = DotBlocks(step_keys, tile.params->score_dim()) +
+                               tile.params->v_dim / kBig;
+  keys.ForSteps(rows, CeilDiv(tile.rows, Width()) * panel_blocks,
+                [&](Range step, PrefetchQueue& prefetch) HWY_ATTR {
+                  for (int64_t first = 0; first < tile.rows; first += Width()) {
+                    AttendListedKeys(tile, rows, step.size(),
+                                     OutPanelOf(tile, first), prefetch);
+                  }
+                });
+  for (int64_t first = 0; first < tile.rows; first += Width()) {
+    StorePanel(tile, first);
   }
-  for (int64_t p = 0; p < panels; ++p) StorePanel(tile, p * Width());
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hands out positions, reads their lists, and leaves the arithmetic to the
-// vector code.
+// vector code. Few positions split their lists.
 #include "cpu/topk/topk_forward.h"
 
 #include <algorithm>
@@ -27,97 +27,110 @@ class PreparedTopKForward final : public HostPrepared {
   PreparedTopKForward(const AttentionProblem& problem, const DeviceInfo& device,
                       WorkspaceLayout& layout)
       : HostPrepared(problem),
-        shape_(TopKTileShape(problem, device)),
-        workers_(device.workers),
-        listed_keys_(MaxListedKeys(problem)),
-        num_splits_(
-            std::max<int64_t>(CeilDiv(listed_keys_, shape_.split_keys), 1)),
-        workspace_(ReserveTopKForward(problem, shape_, workers_, layout)) {}
+        shape(TopKTileShape(problem, device)),
+        worker_count(device.workers),
+        num_splits(std::max<int64_t>(
+            CeilDiv(MaxListedKeys(problem), shape.split_keys), 1)),
+        workspace(ReserveTopKForward(problem, shape, worker_count, layout)) {}
 
   Status Run(const Bindings& bindings, std::byte* memory,
              Workers& workers) const override;
 
   std::string Describe() const override {
-    return flashacl::Describe(Schedule(), shape_);
+    return flashacl::Describe(Schedule(), shape);
   }
 
- private:
-  struct Launch;
-
-  const TileShape shape_;
-  const int64_t workers_;
-  const int64_t listed_keys_;  // of the longest list
-  const int64_t num_splits_;   // of every list
-  const TopKForwardWorkspace workspace_;
+  const TileShape shape;
+  const int64_t worker_count;
+  const int64_t num_splits;  // of every list
+  const TopKForwardWorkspace workspace;
 };
 
 // One run: from numbers of items and splits to tiles.
-struct PreparedTopKForward::Launch {
-  const PreparedTopKForward& prepared;
-  const ForwardOperands& operands;
-  const IndexLists& lists;
-  const WorkItems& items;
-  std::byte* memory;
+class Launch {
+ public:
+  Launch(const PreparedTopKForward& prepared, const Bindings& bindings,
+         std::byte* memory)
+      : prepared_(prepared),
+        memory_(memory),
+        operands_(prepared.problem(), bindings, prepared.shape.cols),
+        lists_(prepared.problem(), bindings),
+        items_(prepared.problem(), operands_.sequences(), prepared.shape.rows) {
+  }
 
-  TopKTile TileOf(int64_t number, int64_t worker) const;
+  void Run(Workers& workers) const;
+
+ private:
+  // The rows of an item for one split; TileOf reads its list, too.
+  ForwardTile SplitOf(int64_t number, int64_t split, int64_t worker) const;
+  TopKTile TileOf(int64_t number, int64_t split, int64_t worker) const;
+
+  const PreparedTopKForward& prepared_;
+  std::byte* const memory_;
+  const ForwardOperands operands_;
+  const IndexLists lists_;
+  const WorkItems items_;
 };
 
-TopKTile PreparedTopKForward::Launch::TileOf(int64_t number,
-                                             int64_t worker) const {
-  const TileShape& shape = prepared.shape_;
-  const int64_t num_splits = prepared.num_splits_;
-  const WorkItem item = items.At(number / num_splits);
-  const int64_t split = number % num_splits;
-  const Sequence& extent =
-      operands.sequences()[static_cast<size_t>(item.owner.sequence)];
-  const Tile cut{.sequence = item.owner.sequence,
-                 .kv_head = item.owner.kv_head,
-                 .rows = item.rows,
-                 .cols = {},
-                 .split = split,
-                 .num_splits = num_splits};
-  TopKTile topk = prepared.workspace_.Tile(memory, worker);
-  ForwardTile& tile = topk.tile;
-  tile = operands.TileOf(cut, ScoreScratch(tile.scratch),
-                         ForwardScratch(tile.forward));
-  if (tile.keys.ValuesAreKeys()) {
-    tile.keys.value.base = nullptr;
-    topk.UseKeysAsValues();
-  }
-  const Range listed_keys{
-      split * shape.split_keys,
-      std::min((split + 1) * shape.split_keys, prepared.listed_keys_)};
-  tile.cols = {0, lists.Fill(item.owner, extent, tile.band, tile.keys,
-                             listed_keys, topk.scratch.columns)};
+ForwardTile Launch::SplitOf(int64_t number, int64_t split,
+                            int64_t worker) const {
+  const TopKForwardWorkspace& workspace = prepared_.workspace;
+  const int64_t num_splits = prepared_.num_splits;
+  const WorkItem item = items_.At(number);
+  ForwardTile tile = operands_.TileOf({.sequence = item.owner.sequence,
+                                       .kv_head = item.owner.kv_head,
+                                       .rows = item.rows,
+                                       .cols = {},
+                                       .split = split,
+                                       .num_splits = num_splits},
+                                      workspace.score.At(memory_, worker),
+                                      workspace.forward.At(memory_, worker));
+  tile.keys.DropSharedValues();
   if (num_splits > 1) {
-    const int64_t row = (number - split) * shape.rows + split * tile.rows;
-    tile.split_out = prepared.workspace_.splits.In(memory).data() +
-                     row * (prepared.problem().v_dim + 2);
+    const int64_t row =
+        number * num_splits * prepared_.shape.rows + split * tile.rows;
+    tile.split_out = workspace.splits.In(memory_).data() +
+                     row * (prepared_.problem().v_dim + 2);
   }
+  return tile;
+}
+
+TopKTile Launch::TileOf(int64_t number, int64_t split, int64_t worker) const {
+  const int64_t split_keys = prepared_.shape.split_keys;
+  const ListOwner owner = items_.At(number).owner;
+  TopKTile topk{.tile = SplitOf(number, split, worker),
+                .scratch = prepared_.workspace.listed.At(memory_, worker)};
+  topk.count = lists_.Fill(
+      owner, operands_.sequences()[static_cast<size_t>(owner.sequence)],
+      topk.tile.band, topk.tile.keys,
+      {split * split_keys, (split + 1) * split_keys}, topk.scratch.columns);
   return topk;
+}
+
+void Launch::Run(Workers& workers) const {
+  const TopKForwardKernels kernels = TopKForward();
+  const int64_t num_splits = prepared_.num_splits;
+  const auto for_each = [&](int64_t count, auto work) {
+    ForEachWorker(workers, prepared_.worker_count, count,
+                  [&](int64_t worker, auto take) {
+                    for (int64_t n = take(); n < count; n = take()) {
+                      work(n, worker);
+                    }
+                  });
+  };
+  operands_.ClearUnownedRows();
+  for_each(items_.count() * num_splits, [&](int64_t n, int64_t worker) {
+    kernels.attend(TileOf(n / num_splits, n % num_splits, worker));
+  });
+  if (num_splits == 1) return;
+  for_each(items_.count(), [&](int64_t n, int64_t worker) {
+    kernels.combine(SplitOf(n, 0, worker), num_splits);
+  });
 }
 
 Status PreparedTopKForward::Run(const Bindings& bindings, std::byte* memory,
                                 Workers& workers) const {
-  const ForwardOperands operands(problem(), bindings, shape_.cols);
-  const IndexLists lists(problem(), bindings);
-  const WorkItems items(problem(), operands.sequences(), shape_.rows);
-  const Launch launch{*this, operands, lists, items, memory};
-  const TopKForwardKernels kernels = TopKForward();
-  operands.ClearUnownedRows();
-  const int64_t count = items.count() * num_splits_;
-  ForEachWorker(workers, workers_, count, [&](int64_t worker, auto take) {
-    for (int64_t n = take(); n < count; n = take()) {
-      kernels.attend(launch.TileOf(n, worker));
-    }
-  });
-  if (num_splits_ == 1) return {};
-  const int64_t rows = items.count();
-  ForEachWorker(workers, workers_, rows, [&](int64_t worker, auto take) {
-    for (int64_t n = take(); n < rows; n = take()) {
-      kernels.combine(launch.TileOf(n * num_splits_, worker).tile, num_splits_);
-    }
-  });
+  Launch(*this, bindings, memory).Run(workers);
   return {};
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The forward direction on processors where every position lists its keys.
+// Attention on processors where every position lists the keys that it attends
+// to, as the top-k selection of sparse attention does: the forward direction.
 #pragma once
 
 #include "plan/implementation.h"

@@ -12,7 +12,7 @@ namespace flashacl::cpu {
 struct TopKForwardKernels {
   void (*attend)(const TopKTile& topk) = nullptr;
 
-  // Merges the parts of tile.rows rows, of which tile.part is the first, and
+  // Combines the splits of tile.rows rows, of which tile is the first, and
   // stores the results.
   void (*combine)(const ForwardTile& tile, int64_t num_splits) = nullptr;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One item of forward work over listed keys: one position, some of its heads,
-// and the columns its list names.
+// and the columns that a split of its list names.
 #pragma once
 
 #include <cstdint>
@@ -9,23 +9,18 @@
 
 namespace flashacl::cpu {
 
-// A run's scratch memory for one tile at a time, besides ForwardScratch.
+// A worker's scratch memory for one tile at a time, besides ForwardScratch.
 struct TopKForwardScratch {
-  int64_t* columns;  // that a split of a list names
-  float* values;     // [key, value_stride]; the keys where values are keys
+  int64_t* columns;  // of a split of a list
+  float* values;     // [key, value_stride]; unused where values are keys
   int64_t value_stride = 0;
 };
 
-// As a tile of the forward direction whose keys are the listed ones, all of
-// them seen: tile.cols is {0, count}, and scratch.columns has as many.
+// A tile of the forward direction whose keys are listed; its rows see them all.
 struct TopKTile {
   ForwardTile tile;
   TopKForwardScratch scratch{};
-
-  void UseKeysAsValues() {
-    scratch.values = tile.scratch.keys;
-    scratch.value_stride = tile.scratch.key_stride;
-  }
+  int64_t count = 0;  // listed keys
 };
 
 }  // namespace flashacl::cpu

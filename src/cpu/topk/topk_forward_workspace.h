@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cpu/forward/forward_workspace.h"
 #include "cpu/scratch_layout.h"
 #include "cpu/topk/topk_forward_params.h"
 #include "plan/backend.h"
@@ -20,19 +21,22 @@ namespace flashacl::cpu {
 TileShape TopKTileShape(const AttentionProblem& problem,
                         const DeviceInfo& device);
 
-struct TopKForwardWorkspace {
-  ScratchLayout<ScoreScratch> score;
-  ScratchLayout<ForwardScratch> forward;
-  ScratchLayout<TopKForwardScratch> lists;
-  Region<float> splits;
-
-  // A tile with this worker's memory.
-  TopKTile Tile(std::byte* memory, int64_t worker) const;
+struct TopKForwardWorkspace : ForwardWorkspace {
+  ScratchLayout<TopKForwardScratch> listed;
 };
 
 // Reserves what tiles of this shape take for each of `workers`.
 TopKForwardWorkspace ReserveTopKForward(const AttentionProblem& problem,
                                         const TileShape& shape, int64_t workers,
                                         WorkspaceLayout& layout);
+
+// What both directions take: the keys of one step, the floats from row to row
+// of staging, and the memory for scores of `rows` heads.
+int64_t TopKStepKeys(const AttentionProblem& problem, const DeviceInfo& device);
+int64_t TopKStagingStride(const AttentionProblem& problem);
+ScratchLayout<ScoreScratch> ReserveTopKScores(const AttentionProblem& problem,
+                                              int64_t rows, int64_t step_keys,
+                                              int64_t workers,
+                                              WorkspaceLayout& layout);
 
 }  // namespace flashacl::cpu

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The products of the gradients over listed keys, and the exponential
-// between.
+// The blocks of arithmetic of topk_backward-inl.h: in registers, a few rows
+// times a panel of two vectors (tile/matmul-inl.h), in the order of a position:
+//
+// RowProducts  s and dp: rows of keys or values times a panel of heads
+// GradScores   p and ds of a panel, from s and dp
+// AddToQuery   dq: channels of keys times a panel of ds
+// AddToKeys    dk and dv: p and ds of keys times a panel of channels, summed
+//              over the heads, then added to each key's sums
 
 #include <algorithm>
 #include <cstddef>
@@ -16,57 +22,40 @@
 #define FLASHACL_CPU_TOPK_TOPK_GRAD_INL_H_
 #endif
 
-#include "cpu/tile/load-inl.h"
 #include "cpu/tile/matmul-inl.h"
+#include "cpu/tile/prefetch-inl.h"
+#include "cpu/tile/score-inl.h"
 #include "cpu/tile/softmax-inl.h"
 #include "cpu/tile/softmax_backward-inl.h"
-#include "cpu/tile/store-inl.h"
 #include "cpu/tile/vector-inl.h"
-#include "cpu/topk/gather-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
-// Rows of floats, `stride` apart. Blocks may read some rows behind the last.
+// Rows of floats, `stride` apart. Blocks may read some rows past the last.
 struct FloatRows {
   const float* first;
   int64_t stride;
   int64_t count;
 };
 
-template <int kRows>
-HWY_NOINLINE void RowProductBlock(const float* HWY_RESTRICT rows,
-                                  int64_t stride,
-                                  const float* HWY_RESTRICT panel, Range depth,
-                                  float* HWY_RESTRICT products) {
-  Sums<kRows> sums;
-  if (depth.first == 0) {
-    sums.Clear();
-  } else {
-    sums.Load(products);
-  }
-  AddRows(rows + depth.first, stride, panel + depth.first * Width(),
-          depth.size(), sums);
-  sums.Store(products);
-}
-
-// products[row, lane] = sum over channels of row * panel, also without any.
-// Asks for some of the next step's keys with every block.
+// products[row, lane] = sum over channels of row * panel; 0 without channels.
 inline void RowProducts(const FloatRows& rows, const float* panel,
                         int64_t channels, float* products,
                         PrefetchQueue& prefetch) {
+  PanelPair block_max = PanelPair::Of(0);  // of no use here
   for (int64_t d = 0; d == 0 || d < channels; d += kDepth) {
     const Range depth{d, std::min(d + kDepth, channels)};
     ForBlocks(rows.count, [&](int64_t j, auto size) HWY_ATTR {
       prefetch.Issue();
-      RowProductBlock<size()>(rows.first + j * rows.stride, rows.stride, panel,
-                              depth, products + j * Width());
+      ScoreBlock<size()>(rows.first + j * rows.stride, rows.stride, panel,
+                         depth, nullptr, products + j * Width(), block_max);
     });
   }
 }
 
-// exp(t) for any t: beyond what fits it is +inf, and 0 below -87. Statistics
-// are the caller's, so scores may pass their max by far.
+// exp(t) for any t: +inf above what fits, 0 below -87. Row max and row sum are
+// the caller's, so scores may pass their max by far.
 HWY_INLINE Vector ExpOfAny(const Vector& t) {
   // The square of exp(t / 2) where exp itself has no power of two in fp32; a
   // NaN is not greater, and passes.
@@ -77,19 +66,26 @@ HWY_INLINE Vector ExpOfAny(const Vector& t) {
   return hn::IfThenElse(large, hn::Mul(e, e), e);
 }
 
-// Rows that GradScores writes, one per key: null if nobody asks.
-struct GradRows {
-  float* probs;
+// Where p and ds of a panel are saved, a row per key.
+struct SavedPanel {
+  float* probs;  // null: nobody needs them
   float* grad_scores;
   int64_t stride;
-  int64_t lanes;  // of the panel that there is room for: all, or one vector
+  int64_t lanes;  // that there is room for: all of the panel's, or one vector
 };
 
-// For one panel and `count` keys, with s = scale * products:
-//   p = exp(s - max) / sum,  grads = scale * p * (grads - delta)
+// For one panel and `count` keys, with s = scale * products and dp in `ds`:
+//   p = exp(s - max) / sum,  ds = scale * p * (dp - delta)
+//
+// ProbsAndDs has the same rule in another loop. There sums of dq and dk are
+// scaled when they are complete; here sums of keys that are values hold p do,
+// too, so ds takes in the scale. There scores that pass their max by far are
+// computed again by the definition, as hidden keys make necessary; here all
+// keys are seen, and ExpOfAny is enough.
 inline void GradScores(const RowStatistics& rows, float factor, int64_t count,
-                       const GradRows& to, const float* HWY_RESTRICT products,
-                       float* HWY_RESTRICT grads) {
+                       const SavedPanel& saved,
+                       const float* HWY_RESTRICT products,
+                       float* HWY_RESTRICT ds) {
   const Vector scale = hn::Set(kF, factor);
   for (ptrdiff_t half = 0; half < Width(); half += Lanes()) {
     const Vector max = hn::LoadU(kF, rows.max + half);
@@ -100,44 +96,45 @@ inline void GradScores(const RowStatistics& rows, float factor, int64_t count,
       const Vector s = hn::Load(kF, products + j * Width() + half);
       const Vector e = ExpOfAny(hn::Sub(hn::Mul(s, scale), max));
       const Vector p = hn::IfThenZeroElse(unseen, hn::Mul(e, inv_sum));
-      float* const grad = grads + j * Width() + half;
-      const Vector ds = hn::Mul(Ds(p, hn::Load(kF, grad), delta), scale);
-      hn::Store(ds, kF, grad);
-      if (to.probs == nullptr || half >= to.lanes) continue;
-      hn::Store(p, kF, to.probs + j * to.stride + half);
-      hn::Store(ds, kF, to.grad_scores + j * to.stride + half);
+      float* const at = ds + j * Width() + half;
+      const Vector dp = hn::Load(kF, at);
+      const Vector scaled = hn::Mul(Ds(p, dp, delta), scale);
+      hn::Store(scaled, kF, at);
+      if (saved.probs == nullptr || half >= saved.lanes) continue;
+      hn::Store(p, kF, saved.probs + j * saved.stride + half);
+      hn::Store(scaled, kF, saved.grad_scores + j * saved.stride + half);
     }
   }
 }
 
-// grad_query += grads * keys for a block of channels.
+// grad_query += ds * keys for a block of channels.
 template <int kRows>
 HWY_NOINLINE void AddToQuery(const float* HWY_RESTRICT keys, int64_t stride,
-                             const float* HWY_RESTRICT grads, int64_t count,
+                             const float* HWY_RESTRICT ds, int64_t count,
                              float* HWY_RESTRICT grad_query) {
   Sums<kRows> sums;
   sums.Load(grad_query);
-  AddColumnsApart(keys, stride, grads, count, sums);
+  AddColumnsApart(keys, stride, ds, count, sums);
   sums.Store(grad_query);
 }
 
-// Rows of sums that some columns add to; columns behind the last repeat it.
+// Rows of sums that kRows columns add to; columns past the last repeat it.
 template <int kRows>
 struct SumRows {
   float* at[kRows];
   int64_t count;
 
-  HWY_INLINE SumRows(const DkvArgs& item, int64_t first)
-      : count(std::min<int64_t>(kRows, item.count - first)) {
+  HWY_INLINE SumRows(const DkvArgs& args, int64_t first)
+      : count(std::min<int64_t>(kRows, args.count - first)) {
     HWY_UNROLL_ALL
     for (int r = 0; r < kRows; ++r) {
       const int64_t column = first + std::min<int64_t>(r, count - 1);
-      at[r] = item.sums + item.columns[column] * item.sum_stride;
+      at[r] = args.sums + args.columns[column] * args.sum_stride;
     }
   }
 
-  // Rows are anywhere: asked for now, they are there when the sums are.
-  HWY_INLINE void Expect(int64_t channel) const {
+  // Rows are anywhere: prefetched now, they are there when sums are added.
+  HWY_INLINE void Prefetch(int64_t channel) const {
     HWY_UNROLL_ALL
     for (int r = 0; r < kRows; ++r) __builtin_prefetch(at[r] + channel, 1, 3);
   }
@@ -168,57 +165,33 @@ HWY_INLINE void CutChannels(int64_t channels, Sums<kRows>& sums) {
   }
 }
 
-// What kRows columns from `first` on get for the blocks of channels `blocks` of
-// a d block.
+// What kRows columns from `first` on get, for `blocks` of a d block's channels.
 template <int kRows>
-HWY_NOINLINE void AddToKeys(const DkvArgs& item, int64_t first, Range blocks) {
-  const int64_t block_floats = item.heads * Width();
-  const float* const grad_scores = item.grad_scores + first * item.head_stride;
-  const float* const probs = item.probs + first * item.head_stride;
-  const SumRows<kRows> to(item, first);
+HWY_NOINLINE void AddToKeys(const DkvArgs& args, int64_t first, Range blocks) {
+  const int64_t block_floats = args.heads * Width();
+  const float* const grad_scores = args.grad_scores + first * args.head_stride;
+  const float* const probs = args.probs + first * args.head_stride;
+  const SumRows<kRows> to(args, first);
   for (int64_t n = blocks.first; n < blocks.last; ++n) {
     const int64_t channel = n * Width();
-    to.Expect(channel);
-    // Of values that are keys; values of their own have nothing behind.
-    const int64_t values = item.value_channels - channel;
+    to.Prefetch(channel);
+    const int64_t values = args.value_channels - channel;
     Sums<kRows> sums;
     sums.Clear();
-    // Behind the values, weights must not meet the zeros: inf * 0 is NaN. Sums
-    // of values come first then, so that the rest of them can be dropped.
+    // Keys have ropes after their values, where probs must not meet the zeros
+    // of grad_out: inf * 0 is NaN. So values come first, and what passes them
+    // is dropped before the rest is added.
     if (values > 0) {
-      AddRows(probs, item.head_stride, item.grad_out + n * block_floats,
-              item.heads, sums);
+      AddRows(probs, args.head_stride, args.grad_out + n * block_floats,
+              args.heads, sums);
       if (values < Width()) CutChannels(values, sums);
     }
-    if (item.query != nullptr) {
-      AddRows(grad_scores, item.head_stride, item.query + n * block_floats,
-              item.heads, sums);
+    if (args.query != nullptr) {
+      AddRows(grad_scores, args.head_stride, args.query + n * block_floats,
+              args.heads, sums);
     }
     to.Add(sums, channel);
   }
-}
-
-// Floats as elements of a row, rounded once.
-inline void StoreVectors(const ElementFormat& format,
-                         const float* HWY_RESTRICT from, int64_t count,
-                         std::byte* to) {
-  int64_t d = 0;
-  if (format.step == 1) {
-    for (; d + Lanes() <= count; d += Lanes()) {
-      const Vector value = hn::LoadU(kF, from + d);
-      if (format.dtype == DType::kF32) {
-        hn::StoreU(value, kF, reinterpret_cast<float*>(to) + d);
-      } else if (format.dtype == DType::kBf16) {
-        StoreBf16(kF, value, reinterpret_cast<uint16_t*>(to) + d);
-      } else if (format.dtype == DType::kF16) {
-        StoreF16(kF, value, reinterpret_cast<uint16_t*>(to) + d);
-      } else {
-        break;
-      }
-    }
-  }
-  const int64_t bytes = format.step * format.element_bytes;
-  StoreRow(format, from + d, count - d, to + d * bytes);
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

@@ -41,20 +41,18 @@ void DifferentiateFenced(const AttentionProblem& p, const Bindings& bindings) {
   const auto allocate = [&](int64_t bytes) {
     return memory.emplace_back(bytes).data();
   };
-  const TopKBackwardScratch scratch = workspace.scratch.Apart(allocate);
-  const SavedPds saved = workspace.saved.Apart(allocate);
-  const FencedBytes grad_query(workspace.grad_queries.count / cut.positions *
-                               4);
-  const FencedBytes sums(cut.rows * cut.d_block_channels * 4);
+  const FencedBytes grad_query(workspace.grad_query_floats * 4);
+  const TopKBackwardMemory item_memory{
+      workspace.score.Apart(allocate), workspace.scratch.Apart(allocate),
+      workspace.saved.Apart(allocate), grad_query.as<float>()};
+  const FencedBytes sums(cut.batch_rows * cut.d_block_channels * 4);
   std::memset(sums.data(), 0, sums.span().size());
   run.ClearUnownedRows();
   for (const TopKBackwardBatch& batch : run.Batches()) {
     for (int64_t n = 0; n < batch.positions(); ++n) {
       const TopKBackwardSequenceHead& sequence_head = batch.SequenceHeadOf(n);
-      TopKBackwardDqItem item = run.ItemOf(sequence_head, n, scratch);
-      item.saved = saved;
-      item.grad_query = grad_query.as<float>();
-      run.ListKeys(sequence_head, n, 0, item);
+      const TopKBackwardDqItem item =
+          run.DqItemOf(sequence_head.OwnerOf(n), 0, item_memory);
       kernels.differentiate(item);
       if (cut.key_d_blocks == 0) continue;
       const int64_t channels =
@@ -64,11 +62,10 @@ void DifferentiateFenced(const AttentionProblem& p, const Bindings& bindings) {
       add.probs = item.saved.probs;
       add.grad_scores = item.saved.grad_scores;
       add.query = item.saved.query;
-      add.grad_out = nullptr;
       add.channels = channels;
       add.count = item.count;
-      add.heads = run.shape().heads;
-      add.head_stride = run.shape().head_stride;
+      add.heads = p.group();
+      add.head_stride = cut.head_stride;
       add.sums =
           sums.as<float>() + sequence_head.rows.first * cut.d_block_channels;
       add.sum_stride = cut.d_block_channels;

@@ -40,7 +40,7 @@ TEST(TopKBackwardOperands, WavesHaveEverySequenceOnce) {
     const auto sequences = ResolveSequences(p, small.bindings());
     std::set<std::pair<int64_t, int64_t>> seen;
     for (const TopKBackwardBatch& batch : run.Batches()) {
-      EXPECT_LE(batch.rows(), cut.rows);
+      EXPECT_LE(batch.rows(), cut.batch_rows);
       int64_t row = 0, position = 0;
       for (const TopKBackwardSequenceHead& sequence_head :
            batch.sequence_heads) {
@@ -67,19 +67,20 @@ TEST(TopKBackwardOperands, ColumnsAreSortedByBucketInTheirOrder) {
   ForRuns(300, [](const SmallCase& small, const TopKBackwardOperands& run,
                   const TopKBackwardTiling& cut) {
     const AttentionProblem& p = small.problem();
-    std::vector<int64_t> listed(static_cast<size_t>(cut.listed_keys));
+    std::vector<int64_t> listed(static_cast<size_t>(cut.split_keys));
     std::vector<int64_t> columns(listed), ends(40);
-    std::vector<TopKQueryRow> lanes(static_cast<size_t>(p.group()));
-    TopKBackwardScratch scratch{};
-    scratch.columns = listed.data();
-    scratch.query_rows = lanes.data();
+    std::vector<QueryRow> query_rows(static_cast<size_t>(p.group()));
+    std::vector<GradRow> grad_rows(static_cast<size_t>(p.group()));
+    TopKBackwardMemory memory{};
+    memory.score.query_rows = query_rows.data();
+    memory.scratch.columns = listed.data();
+    memory.scratch.grad_rows = grad_rows.data();
+    memory.saved.columns = columns.data();
+    memory.saved.kv_block_ends = ends.data();
     for (const TopKBackwardBatch& batch : run.Batches()) {
       for (int64_t n = 0; n < batch.positions(); ++n) {
-        TopKBackwardDqItem item =
-            run.ItemOf(batch.SequenceHeadOf(n), n, scratch);
-        item.saved.columns = columns.data();
-        item.saved.kv_block_ends = ends.data();
-        run.ListKeys(batch.SequenceHeadOf(n), n, 0, item);
+        const TopKBackwardDqItem item =
+            run.DqItemOf(batch.SequenceHeadOf(n).OwnerOf(n), 0, memory);
         std::vector<int64_t> expected(listed.begin(),
                                       listed.begin() + item.count);
         std::stable_sort(expected.begin(), expected.end(),

@@ -48,11 +48,11 @@ TEST(TopKBackwardWorkspace, CutsHoldWhatTheyMust) {
         for (const Sequence& sequence : p.lengths.sequences) {
           longest = std::max(longest, sequence.columns());
         }
-        EXPECT_GE(cut.rows, longest);
-        EXPECT_GE(cut.listed_keys * cut.num_splits, MaxListedKeys(p));
-        EXPECT_LE(cut.listed_keys, kMaxStageKeys);
+        EXPECT_GE(cut.batch_rows, longest);
+        EXPECT_GE(cut.split_keys * cut.num_splits, MaxListedKeys(p));
+        EXPECT_LE(cut.split_keys, kMaxStageKeys);
         EXPECT_GE(cut.kv_blocks * cut.kv_block_rows, longest);
-        EXPECT_GE(cut.heads, p.group());
+        EXPECT_GE(cut.padded_heads, p.group());
         EXPECT_GE(cut.head_stride, p.group());
         if (p.has(Slot::kGradKey)) {
           EXPECT_GE(cut.key_d_blocks * cut.d_block_channels,
@@ -74,21 +74,25 @@ TEST(TopKBackwardWorkspace, WhoWorksShareNothing) {
   std::vector<std::byte> memory(static_cast<size_t>(layout.bytes()));
   const TopKBackwardScratch a = workspace.scratch.At(memory.data(), 1);
   const TopKBackwardScratch b = workspace.scratch.At(memory.data(), 2);
-  EXPECT_LE(a.query + cut.heads * 24, b.query);
-  EXPECT_LE(a.grad_out + cut.heads * 16, b.grad_out);
-  EXPECT_LE(a.rows + 3 * cut.heads, b.rows);
-  EXPECT_LE(a.keys + cut.step * a.key_stride, b.keys);
-  EXPECT_LE(a.values + cut.step * a.value_stride, b.values);
-  EXPECT_LE(a.query_rows + 3, b.query_rows);
+  const ScoreScratch a_score = workspace.score.At(memory.data(), 1);
+  const ScoreScratch b_score = workspace.score.At(memory.data(), 2);
+  EXPECT_LE(a_score.query + cut.padded_heads * 24, b_score.query);
+  EXPECT_LE(a.grad_out + cut.padded_heads * 16, b.grad_out);
+  EXPECT_LE(a.delta + cut.padded_heads, b.max);
+  EXPECT_LE(a_score.keys + cut.step_keys * a_score.key_stride, b_score.keys);
+  EXPECT_LE(a.values + cut.step_keys * a.value_stride, b.values);
+  EXPECT_LE(a_score.query_rows + 3, b_score.query_rows);
+  EXPECT_LE(a.grad_rows + 3, b.grad_rows);
   const SavedPds c = workspace.saved.At(memory.data(), 0);
   const SavedPds d = workspace.saved.At(memory.data(), 1);
-  EXPECT_LE(c.columns + cut.listed_keys, d.columns);
-  EXPECT_LE(c.probs + cut.listed_keys * cut.head_stride, d.probs);
-  EXPECT_LE(c.grad_scores + cut.listed_keys * cut.head_stride, d.grad_scores);
+  EXPECT_LE(c.columns + cut.split_keys, d.columns);
+  EXPECT_LE(c.probs + cut.split_keys * cut.head_stride, d.probs);
+  EXPECT_LE(c.grad_scores + cut.split_keys * cut.head_stride, d.grad_scores);
   EXPECT_LE(c.query + 3 * 32, d.query);
   EXPECT_LE(c.grad_out + 3 * 32, d.grad_out);
-  EXPECT_LE(workspace.Sums(memory.data(), 0) + cut.rows * cut.d_block_channels,
-            workspace.Sums(memory.data(), 1));
+  EXPECT_LE(
+      workspace.Sums(memory.data(), 0) + cut.batch_rows * cut.d_block_channels,
+      workspace.Sums(memory.data(), 1));
   EXPECT_LE(c.kv_block_ends + cut.kv_blocks, d.kv_block_ends);
 }
 

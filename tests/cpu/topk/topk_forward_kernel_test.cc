@@ -42,25 +42,21 @@ void LaunchByItems(const AttentionProblem& problem, const Bindings& bindings) {
   };
   const ScoreScratch score = workspace.score.Apart(allocate);
   const ForwardScratch forward = workspace.forward.Apart(allocate);
-  const TopKForwardScratch lists_scratch = workspace.lists.Apart(allocate);
+  const TopKForwardScratch lists_scratch = workspace.listed.Apart(allocate);
   const ForwardOperands run(problem, bindings, shape.cols);
   run.ClearUnownedRows();
   const WorkItems items(problem, run.sequences(), shape.rows);
   const IndexLists lists(problem, bindings);
   for (int64_t n = 0; n < items.count(); ++n) {
     const WorkItem item = items.At(n);
-    TopKTile topk;
-    ForwardTile& tile = topk.tile;
-    tile = run.TileOf(
-        {item.owner.sequence, item.owner.kv_head, item.rows, Range{}, 0, 1},
-        score, forward);
-    topk.scratch = lists_scratch;
-    if (problem.kv.value_is_key) topk.UseKeysAsValues();
-    const int64_t count = lists.Fill(
+    TopKTile topk{run.TileOf({item.owner.sequence, item.owner.kv_head,
+                              item.rows, Range{}, 0, 1},
+                             score, forward),
+                  lists_scratch};
+    topk.count = lists.Fill(
         item.owner, run.sequences()[static_cast<size_t>(item.owner.sequence)],
-        tile.band, tile.keys, {0, MaxListedKeys(problem)},
+        topk.tile.band, topk.tile.keys, {0, MaxListedKeys(problem)},
         topk.scratch.columns);
-    tile.cols = {0, count};
     TopKForward().attend(topk);
   }
 }

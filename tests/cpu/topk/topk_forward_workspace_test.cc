@@ -60,18 +60,19 @@ TEST(TopKScratch, SlotsShareNothing) {
             ReserveTopKForward(p, shape, 3, layout);
         EXPECT_EQ(layout, PlanOn(kCpuTopKForward, p, 3).workspace);
         std::vector<std::byte> memory(static_cast<size_t>(layout.bytes()));
-        const TopKTile a = workspace.Tile(memory.data(), 1);
-        const TopKTile b = workspace.Tile(memory.data(), 2);
-        const int64_t keys = (shape.cols + 12) * a.tile.scratch.key_stride;
-        EXPECT_LE(a.tile.scratch.keys + keys, b.tile.scratch.keys);
-        EXPECT_LE(a.tile.scratch.query + shape.rows * (p.qk_dim + p.rope_dim),
-                  b.tile.scratch.query);
-        EXPECT_LE(a.tile.forward.out + shape.rows * p.v_dim,
-                  b.tile.forward.out);
-        EXPECT_LE(a.tile.scratch.query_rows + shape.rows,
-                  b.tile.scratch.query_rows);
-        EXPECT_LE(a.scratch.columns + shape.split_keys, b.scratch.columns);
-        EXPECT_EQ(a.scratch.values == a.tile.scratch.keys, p.kv.value_is_key);
+        const ScoreScratch a = workspace.score.At(memory.data(), 1);
+        const ScoreScratch b = workspace.score.At(memory.data(), 2);
+        EXPECT_LE(a.keys + (shape.cols + 12) * a.key_stride, b.keys);
+        EXPECT_LE(a.query + shape.rows * p.score_dim(), b.query);
+        EXPECT_LE(a.query_rows + shape.rows, b.query_rows);
+        EXPECT_LE(
+            workspace.forward.At(memory.data(), 1).out + shape.rows * p.v_dim,
+            workspace.forward.At(memory.data(), 2).out);
+        const TopKForwardScratch c = workspace.listed.At(memory.data(), 1);
+        const TopKForwardScratch d = workspace.listed.At(memory.data(), 2);
+        EXPECT_LE(c.columns + shape.split_keys, d.columns);
+        EXPECT_LE(c.values + shape.cols * c.value_stride, d.values);
+        EXPECT_EQ(c.value_stride == 0, p.kv.value_is_key);
       });
 }
 
