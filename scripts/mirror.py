@@ -1,20 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fails if a source has no test: src/x/y.cc needs tests/x/y_test.cc."""
+"""Fails if nothing tests a source: src/x/y.cc needs tests/x/y_test.cc, or a
+test of tests/x or of a folder above that includes x/y.h: a test of its own is
+for a source of which others do not show enough."""
 
 import pathlib
+import re
 import sys
 
 import tree
 
+INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
+
 
 def check(root):
     """One sentence for each source without a test."""
+    tests = [p for p in tree.files(root, {".cc"}, {"tests"})
+             if p.stem.endswith("_test")]
+    shown = {(p.parent.relative_to("tests"), name)
+             for p in tests for name in INCLUDE.findall((root / p).read_text())}
     bad = []
     for path in tree.files(root, {".cc"}, {"src"}):
         inside = path.relative_to("src")
         test = pathlib.Path("tests") / inside.with_name(f"{path.stem}_test.cc")
-        if not (root / test).is_file():
-            bad.append(f"{path}: has no {test}")
+        header = inside.with_suffix(".h").as_posix()
+        if test in tests or any((p, header) in shown for p in inside.parents):
+            continue
+        bad.append(f"{path}: has no {test}, and no test above has {header}")
     return bad
 
 

@@ -104,6 +104,18 @@ class Rules(unittest.TestCase):
         self.expect_one(mirror.check(self.root), "src/backends.cc",
                         "tests/backends_test.cc")
 
+    def test_mirror_takes_the_test_of_a_folder(self):
+        self.source("src/cpu/topk/items.cc", "")
+        self.source("tests/problem/a_test.cc", '#include "cpu/topk/items.h"\n')
+        self.source("tests/cpu/topk/topk.h", '#include "cpu/topk/items.h"\n')
+        self.expect_one(mirror.check(self.root), "src/cpu/topk/items.cc")
+        self.source("tests/cpu/topk/topk_test.cc",
+                    '#include "cpu/topk/items.h"\n')
+        self.assertEqual(mirror.check(self.root), [])
+        self.write("tests/cpu/topk/topk_test.cc", LICENCE)
+        self.source("tests/cpu/b_test.cc", '#include "cpu/topk/items.h"\n')
+        self.assertEqual(mirror.check(self.root), [])
+
     def test_forbidden_words(self):
         cases = ["void F() { throw 1; }", "void F() { std::abort(); }",
                  'void F() { printf("x"); }', "auto& out = std::cout;",
