@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The definition that every oracle of a call shares: one row of scores, and
-// what it makes of values.
+// The definition that all oracles share: one row of scores, and what it makes
+// of values.
 #pragma once
 
 #include <algorithm>
@@ -12,12 +12,13 @@
 namespace flashacl::testing {
 
 // A score of -inf is not seen. The sink is a key whose value is zero.
-struct Softmax {
-  static constexpr double kUnseen = -std::numeric_limits<double>::infinity();
+template <typename T>
+struct SoftmaxOf {
+  static constexpr T kUnseen = -std::numeric_limits<T>::infinity();
 
-  explicit Softmax(const std::vector<double>& scores, double sink = kUnseen)
-      : max(sink), weights(scores.size(), 0.0) {
-    for (const double score : scores) max = std::max(max, score);
+  explicit SoftmaxOf(const std::vector<T>& scores, T sink = kUnseen)
+      : max(sink), weights(scores.size(), T{0}) {
+    for (const T score : scores) max = std::max(max, score);
     if (max == kUnseen) return;
     sum = std::exp(sink - max);
     for (size_t j = 0; j < scores.size(); ++j) {
@@ -28,8 +29,8 @@ struct Softmax {
   // sum_j weights[j] * value(j, d) / sum for each channel; zeros if nothing is
   // seen. What has no weight is not looked at.
   template <typename Value>
-  std::vector<double> Of(int64_t channels, const Value& value) const {
-    std::vector<double> out(static_cast<size_t>(channels), 0.0);
+  std::vector<T> Of(int64_t channels, const Value& value) const {
+    std::vector<T> out(static_cast<size_t>(channels), T{0});
     for (size_t j = 0; j < weights.size(); ++j) {
       if (weights[j] == 0) continue;
       for (int64_t d = 0; d < channels; ++d) {
@@ -40,9 +41,11 @@ struct Softmax {
     return out;
   }
 
-  double max;
-  double sum = 0;
-  std::vector<double> weights;  // exp(score - max); others may change them
+  T max;
+  T sum = 0;
+  std::vector<T> weights;  // exp(score - max); others may change them
 };
+
+using Softmax = SoftmaxOf<double>;
 
 }  // namespace flashacl::testing
