@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
 #include <ostream>
@@ -56,9 +57,9 @@ struct Setting {
 
 inline std::string SettingTestName(
     const ::testing::TestParamInfo<Setting>& one) {
-  const std::string name(one.param.implementation->name);
-  return name.substr(name.rfind('/') + 1) + "_" +
-         hwy::TargetName(one.param.target);
+  std::string name(one.param.implementation->name.substr(4));  // without cpu/
+  std::replace(name.begin(), name.end(), '/', '_');
+  return name + "_" + hwy::TargetName(one.param.target);
 }
 
 // Every implementation on every target here.

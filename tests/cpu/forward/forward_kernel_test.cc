@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the tiles are built of, one by one and on every instruction set: exp,
-// conversions of elements, panels. forward_test.cc has the whole.
+// conversions of elements, panels. right_test.cc has the whole.
 #include "cpu/forward/forward_kernel.h"
 
 #include <gtest/gtest.h>
@@ -15,6 +15,7 @@
 
 #include "base/half.h"
 #include "base/random.h"
+#include "cpu/decode/decode_kernel.h"
 #include "tests/cpu/targets.h"
 #include "tests/testing/fenced.h"
 
@@ -25,7 +26,7 @@
 // After foreach_target.h.
 #include "cpu/forward/forward-inl.h"
 
-// Vector code behind plain functions.
+// Vector code as plain functions.
 #ifndef FLASHACL_TESTS_CPU_PIECES
 #define FLASHACL_TESTS_CPU_PIECES
 namespace flashacl::cpu {
@@ -124,17 +125,19 @@ class Piece : public ::testing::TestWithParam<int64_t> {
   }
 };
 
-TEST(ForwardTargets, HaveCodeOfTheirOwn) {
-  std::set<decltype(ForwardKernels::attend)> attends;
-  std::set<decltype(ForwardKernels::combine)> combines;
+// Of every kernel.
+TEST(Targets, HaveCodeOfTheirOwn) {
+  std::set<void (*)()> codes;
+  const auto insert = [&](auto* code) {
+    return codes.insert(reinterpret_cast<void (*)()>(code)).second;
+  };
   for (const int64_t target : Targets()) {
     const OnTarget on(target);
-    EXPECT_TRUE(attends.insert(Forward().attend).second)
-        << hwy::TargetName(target);
-    EXPECT_TRUE(combines.insert(Forward().combine).second)
+    EXPECT_TRUE(insert(Forward().attend) && insert(Forward().combine) &&
+                insert(Decode().attend))
         << hwy::TargetName(target);
   }
-  EXPECT_FALSE(attends.empty());
+  EXPECT_FALSE(codes.empty());
 }
 
 TEST_P(Piece, ExpIsWithinItsBound) {

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels read and write their tensors and their workspace, and not one byte
+// more: on every instruction set, between pages that nobody may touch; and the
+// same bits, whoever works. Then again with every buffer of their scratch by
+// itself.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/str.h"
+#include "cpu/forward/forward_operands.h"
+#include "cpu/forward/forward_workspace.h"
+#include "cpu/topk/index_lists.h"
+#include "cpu/topk/topk_backward_kernel.h"
+#include "cpu/topk/topk_backward_operands.h"
+#include "cpu/topk/topk_backward_workspace.h"
+#include "cpu/topk/topk_forward_kernel.h"
+#include "cpu/topk/topk_forward_workspace.h"
+#include "cpu/topk/work_items.h"
+#include "plan/sequences.h"
+#include "tests/cpu/fences.h"
+#include "tests/cpu/spaces.h"
+#include "tests/cpu/topk/topk.h"
+
+namespace flashacl::cpu {
+namespace {
+
+using testing::ExpectSameBits;
+using testing::FencedBytes;
+using testing::FencedTensors;
+using testing::ForRandomProblems;
+using testing::ProblemOf;
+using testing::ResultsOf;
+
+// Allocates buffers apart from each other.
+struct Fences {
+  std::vector<FencedBytes> memory;
+
+  std::byte* operator()(int64_t bytes) {
+    return memory.emplace_back(bytes).data();
+  }
+};
+
+// What a run of forward does, tile by tile.
+void LaunchTileByTile(const AttentionProblem& problem,
+                      const Bindings& bindings) {
+  WorkspaceLayout layout;
+  const TileShape shape = ForwardTileShape(problem, {});
+  const ForwardOperands run(problem, bindings, shape.cols);
+  run.ClearUnownedRows();
+  const Schedule schedule = run.BuildSchedule(shape);
+  const TiledWorkspace workspace =
+      ReserveForward(problem, shape, schedule.split_rows(), 1, layout);
+  Fences memory;
+  const ScoreScratch score = workspace.score.Apart(std::ref(memory));
+  const ForwardScratch forward = workspace.forward.Apart(std::ref(memory));
+  const TiledScratch tiled = workspace.tiled.Apart(std::ref(memory));
+  const PackedValues values{tiled.values, tiled.value_keys};
+  const FencedBytes splits(workspace.splits.count * 4);
+  const ForwardKernels kernels = Forward();
+  const auto tile_of = [&](int64_t n) {
+    return run.TileOf(schedule, n, {score, forward, splits.as<float>()});
+  };
+  for (int64_t n = 0; n < schedule.count(); ++n) {
+    kernels.attend(tile_of(n), values, nullptr);
+  }
+  for (int64_t n = 0; n < schedule.count(); ++n) {
+    const Tile cut = schedule.At(n);
+    if (cut.num_splits > 1 && cut.split == 0)
+      kernels.combine(tile_of(n), cut.num_splits);
+  }
+}
+
+// What a run over whole lists does, item by item.
+void LaunchItemByItem(const AttentionProblem& problem,
+                      const Bindings& bindings) {
+  WorkspaceLayout layout;
+  const TileShape shape = TopKTileShape(problem, {});
+  const TopKForwardWorkspace workspace =
+      ReserveTopKForward(problem, shape, 1, layout);
+  Fences memory;
+  const ScoreScratch score = workspace.score.Apart(std::ref(memory));
+  const ForwardScratch forward = workspace.forward.Apart(std::ref(memory));
+  const TopKForwardScratch lists_scratch =
+      workspace.lists.Apart(std::ref(memory));
+  const ForwardOperands run(problem, bindings, shape.cols);
+  run.ClearUnownedRows();
+  const WorkItems items(problem, run.sequences(), shape.rows);
+  const IndexLists lists(problem, bindings);
+  for (int64_t n = 0; n < items.count(); ++n) {
+    const WorkItem item = items.At(n);
+    TopKTile topk;
+    ForwardTile& tile = topk.tile;
+    tile = run.TileOf(
+        {item.owner.sequence, item.owner.kv_head, item.rows, Range{}, 0, 1},
+        score, forward);
+    topk.scratch = lists_scratch;
+    if (problem.kv.value_is_key) topk.UseKeysAsValues();
+    const int64_t count = lists.Fill(
+        item.owner, run.sequences()[static_cast<size_t>(item.owner.sequence)],
+        tile.band, tile.keys, {0, MaxListedKeys(problem)},
+        topk.scratch.columns);
+    tile.cols = {0, count};
+    TopKForward().attend(topk);
+  }
+}
+
+// Of every position, in fenced memory: its saved pds, the gradient of its
+// queries, and what it adds to the keys of its first d block.
+void LaunchPositionByPosition(const AttentionProblem& p,
+                              const Bindings& bindings) {
+  WorkspaceLayout layout;
+  const TopKBackwardTiling cut = TopKBackwardTilingOf(p, {});
+  const TopKBackwardWorkspace workspace =
+      ReserveTopKBackward(p, cut, 1, layout);
+  const TopKBackwardKernels kernels = TopKBackward();
+  const TopKBackwardOperands run(p, bindings, cut);
+  Fences memory;
+  const TopKBackwardScratch scratch = workspace.scratch.Apart(std::ref(memory));
+  const SavedPds saved = workspace.saved.Apart(std::ref(memory));
+  const FencedBytes grad_query(workspace.grad_queries.count / cut.positions *
+                               4);
+  const FencedBytes sums(cut.rows * cut.d_block_channels * 4);
+  std::memset(sums.data(), 0, sums.span().size());
+  run.ClearUnownedRows();
+  for (const TopKBackwardBatch& batch : run.Batches()) {
+    for (int64_t n = 0; n < batch.positions(); ++n) {
+      const TopKBackwardSequenceHead& sequence_head = batch.SequenceHeadOf(n);
+      TopKBackwardDqItem item = run.ItemOf(sequence_head, n, scratch);
+      item.saved = saved;
+      item.grad_query = grad_query.as<float>();
+      run.ListKeys(sequence_head, n, 0, item);
+      kernels.differentiate(item);
+      if (cut.key_d_blocks == 0) continue;
+      const int64_t channels =
+          std::min(cut.d_block_channels, p.qk_dim + p.rope_dim);
+      DkvArgs add;
+      add.columns = item.saved.columns;
+      add.probs = item.saved.probs;
+      add.grad_scores = item.saved.grad_scores;
+      add.query = item.saved.query;
+      add.grad_out = nullptr;
+      add.channels = channels;
+      add.count = item.count;
+      add.heads = run.shape().heads;
+      add.head_stride = run.shape().head_stride;
+      add.sums =
+          sums.as<float>() + sequence_head.rows.first * cut.d_block_channels;
+      add.sum_stride = cut.d_block_channels;
+      kernels.add_to_keys(add);
+    }
+  }
+}
+
+class Fenced : public testing::EachKernel {
+ protected:
+  bool Is(const Implementation& one) const { return &one == &implementation_; }
+
+  // Runs the kernels with every buffer by itself, if the run is one of those
+  // above; returns the results that it has then.
+  std::vector<Slot> LaunchApart(const AttentionProblem& p,
+                                const Bindings& bindings) const {
+    if (Is(kCpuForward)) {
+      LaunchTileByTile(p, bindings);
+      return ResultsOf(p);
+    }
+    if (Is(kCpuTopKForward) &&
+        TopKTileShape(p, {}).split_keys >= MaxListedKeys(p)) {
+      LaunchItemByItem(p, bindings);
+      return ResultsOf(p);
+    }
+    if (!Is(kCpuTopKBackward)) return {};
+    LaunchPositionByPosition(p, bindings);
+    if (TopKBackwardTilingOf(p, {}).num_splits > 1) return {};
+    return {Slot::kGradQuery, Slot::kGradQueryRope};
+  }
+
+  void Check(const AttentionProblem& p, Random& random) const {
+    if (!implementation_.supports(p, {}).ok()) return;
+    SmallCase small(p);
+    small.FillInputs(random);
+    if (p.kv.gathers()) testing::SpoilLists(small, random);
+    if (direction() == Direction::kBackward) RunForwardTwin(small);
+    const FencedTensors apart(small, FencedBytes::Side::kEnd);
+    testing::ExpectStaysInside(implementation_, small, {2, 3, 5});
+    ExpectSameBits(small, apart.bindings(), LaunchApart(p, apart.bindings()));
+  }
+
+  void Check(const std::string& line, Random& random) const {
+    SCOPED_TRACE(line);
+    Check(ProblemOf(line), random);
+  }
+};
+
+TEST_P(Fenced, RandomProblemsStayInside) {
+  for (const testing::Tried& tried : testing::AllTried()) {
+    if (!Is(*tried.implementation)) continue;
+    ForRandomProblems(tried.fenced, tried.space,
+                      [this](const AttentionProblem& p, Random& random) {
+                        Check(p, random);
+                      });
+  }
+}
+
+// Channels and keys around every size of a block.
+TEST_P(Fenced, EverySizeOfABlockStaysInside) {
+  Random random(3);
+  const bool backward = direction() == Direction::kBackward;
+  for (int64_t size = 0; size <= 40; ++size) {
+    for (const char* rest : {"q=5 k=150", "q=40 k=13 causal"}) {
+      for (const char* dtype : {"f32", "f16", "bf16"}) {
+        Check(Str("{} {} h=1 d={} {}", backward ? "bwd" : "fwd", dtype, size,
+                  rest),
+              random);
+      }
+    }
+  }
+}
+
+// A bias stored along its diagonals has none where nobody sees.
+TEST_P(Fenced, FewRowsOfADiagonalBiasStayInside) {
+  Random random(4);
+  for (const char* rest :
+       {"f32 h=1 d=4 q=40 k=40 causal bias:diagonal:1",
+        "f32 h=2/1 d=4 q=100 k=100 causal-left bias:before:diagonal:2",
+        "f16 h=1 d=4 q=50 k=50 window:5:0 bias:diagonal:1"}) {
+    const bool backward = direction() == Direction::kBackward;
+    Check(Str("{} {}", backward ? "bwd" : "fwd", rest), random);
+  }
+}
+
+// Several tiles add to the same keys; then every gradient alone.
+TEST_P(Fenced, GradientsStayInside) {
+  if (!Is(kCpuBackward)) return;
+  Random random(5);
+  for (const char* line :
+       {"bwd f32 h=6/3 d=20 q=500 k=300 causal",
+        "bwd bf16 h=2 d=33/17 q=300,290 k=130,500 window:70:9 sink",
+        "bwd f16 h=5 d=8 q=400,0,260 k=20,30,210 mask keep:0.7"}) {
+    Check(line, random);
+  }
+  for (const char* wanted : {"q", "k", "v", "kv", "qb", "b"}) {
+    for (const char* bias :
+         {"bias", "bias:hij", "bias:j", "alibi", "causal bias:diagonal:7"}) {
+      Check(Str("bwd f32 h=2/1 d=9/5 q=20 k=20 {} grad:{}", bias, wanted),
+            random);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryTarget, Fenced, testing::EveryKernel(),
+                         testing::SettingTestName);
+
+}  // namespace
+}  // namespace flashacl::cpu
