@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// Infinities, NaNs and row statistics that no forward makes, for every
+// implementation: what a row does not see does not reach it, nor it the key,
+// whatever hides them; the rest is as the reference says.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "tests/cpu/runs.h"
+#include "tests/cpu/spaces.h"
+#include "tests/testing/random.h"
+#include "tests/testing/small_case.h"
+
+namespace flashacl::cpu {
+namespace {
+
+using testing::ForRandomProblems;
+using testing::OneOf;
+using testing::PartOf;
+using testing::ResultsOf;
+using testing::Space;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+enum class Kind : uint8_t { kFinite, kNaN, kPlus, kMinus };
+
+Kind KindOf(double x) {
+  if (std::isnan(x)) return Kind::kNaN;
+  if (std::isinf(x)) return x > 0 ? Kind::kPlus : Kind::kMinus;
+  return Kind::kFinite;
+}
+
+// A few elements, or as many as a row of keys has, are no numbers.
+void Spoil(SmallCase& small, Slot slot, Random& random) {
+  const int64_t count = small.count(slot);
+  if (count == 0 || !IsFloat(small.problem()[slot].dtype)) return;
+  for (int64_t n = random.Within(1, 4); n > 0; --n) {
+    const double special = OneOf(random, {kNaN, kInfinity, -kInfinity});
+    const int64_t run = random.OneIn(2) ? 1 : small.problem()[slot].dims[3];
+    const int64_t first = random.Within(0, count - 1);
+    for (int64_t at = first; at < std::min(first + run, count); ++at) {
+      small.Put(slot, at, special);
+    }
+  }
+}
+
+class Special : public testing::EachKernel {
+ protected:
+  bool backward() const { return direction() == Direction::kBackward; }
+
+  // Calls body(small, random) for problems that the implementation takes.
+  template <typename Body>
+  void ForCases(int64_t count, Space space, Body body) {
+    space.forward = !backward();
+    space.backward = backward();
+    ForRandomProblems(count, space,
+                      [&](const AttentionProblem& p, Random& random) {
+                        if (!implementation_.supports(p, {}).ok()) return;
+                        if (p[Slot::kOut].dtype == DType::kI8) return;
+                        SmallCase small(p);
+                        small.FillInputs(random);
+                        if (backward()) RunForwardTwin(small);
+                        body(small, random);
+                      });
+  }
+
+  // Runs a case; its results are those of the reference.
+  void ExpectTheReferences(SmallCase& small) {
+    SmallCase expected(small.problem());
+    expected.CopyInputs(small);
+    expected.Run();
+    testing::RunOn(implementation_, small);
+    for (const Slot slot : ResultsOf(small.problem())) {
+      const std::vector<double> want = expected.Get(slot);
+      double unit = 1;
+      for (const double x : want) {
+        if (std::isfinite(x)) unit = std::max(unit, std::fabs(x));
+      }
+      for (size_t n = 0; n < want.size(); ++n) {
+        const double got = small.Get(slot, static_cast<int64_t>(n));
+        // NaNs are not ordered: among them any maximum is as good.
+        if (slot == Slot::kRowMax &&
+            std::isnan(expected.Get(Slot::kRowSum, static_cast<int64_t>(n)))) {
+          continue;
+        }
+        ++(std::isfinite(want[n]) ? spared_ : reached_);
+        ExpectSame(slot, got, want[n], unit);
+      }
+    }
+  }
+
+  int64_t spared_ = 0;   // results that are numbers
+  int64_t reached_ = 0;  // and those that are not
+
+ private:
+  void ExpectSame(Slot slot, double got, double want, double unit) const {
+    // Where a row sees one key, its ds is 0 here and 1e-17 there, and times
+    // infinity not the same; but neither is a number.
+    const bool same = slot < Slot::kGradQuery
+                          ? KindOf(got) == KindOf(want)
+                          : std::isfinite(got) == std::isfinite(want);
+    ASSERT_TRUE(same) << Name(slot) << ": " << got << ", expected " << want;
+    if (!std::isfinite(want)) return;
+    // Neighbours in bfloat16 are 0.8 % apart.
+    const double near = slot < Slot::kGradQuery ? std::fabs(want) + 1 : unit;
+    ASSERT_NEAR(got, want, 0.01 * near) << Name(slot);
+  }
+};
+
+Space SmallSpace() {
+  Space space;
+  space.most_dim = 24;
+  space.most_rows = 40;
+  space.most_columns = 90;
+  return space;
+}
+
+// Whatever is special: keys, values, queries, biases, sinks, pages that are
+// none.
+TEST_P(Special, ReachesWhomTheReferenceSays) {
+  const auto check = [&](SmallCase& small, Random& random) {
+    for (const Slot slot :
+         {Slot::kQuery, Slot::kQueryRope, Slot::kKey, Slot::kKeyRope,
+          Slot::kValue, Slot::kBias, Slot::kSink, Slot::kGradOut, Slot::kOut}) {
+      const bool scores = slot == Slot::kBias || slot == Slot::kSink;
+      if (!IsOutput(small.problem().direction, slot) &&
+          !(backward() && scores) && random.OneIn(3)) {
+        Spoil(small, slot, random);
+      }
+    }
+    for (int64_t n = 0; n < small.count(Slot::kBlockTable); ++n) {
+      if (!random.OneIn(8)) continue;
+      small.Put(Slot::kBlockTable, n, OneOf<double>(random, {-1, 1e9}));
+    }
+    ExpectTheReferences(small);
+  };
+  ForCases(3000, SmallSpace(), check);
+  // The same through several blocks of keys and several splits of rows.
+  Space space = SmallSpace();
+  space.most_columns = backward() ? 400 : 2500;
+  space.most_rows = 10;
+  space.most_dim = 8;
+  ForCases(200, space, check);
+  EXPECT_GT(reached_, PartOf(2000));
+  EXPECT_GT(spared_, PartOf(10000));
+}
+
+// Scales that are nothing, negative or tiny.
+TEST_P(Special, AnyScaleIsTheReferences) {
+  ForCases(1000, SmallSpace(), [&](const SmallCase& taken, Random& random) {
+    AttentionProblem scaled = taken.problem();
+    scaled.score.scale =
+        OneOf<float>(random, {0.0f, -0.0f, -scaled.score.scale, 1e-30f});
+    SmallCase small(scaled);
+    small.FillInputs(random);
+    if (backward()) RunForwardTwin(small);
+    ExpectTheReferences(small);
+  });
+}
+
+// A row max and a row sum are taken as they are; what is hidden from a row
+// stays hidden. Kernels over lists take those of finite sums alone.
+TEST_P(Special, AnyRowMaxAndRowSumAreTaken) {
+  if (!backward()) return;
+  ForCases(2000, SmallSpace(), [&](SmallCase& small, Random& random) {
+    // Sinks are weighed in fp64, where exp overflows later.
+    if (small.problem().has(Slot::kSink)) return;
+    const bool listed = small.problem().kv.gathers();
+    for (int64_t n = 0; n < small.count(Slot::kRowMax); ++n) {
+      const double was = small.Get(Slot::kRowMax, n);
+      const double max = OneOf(
+          random, {was + 0.5, was - 0.5, 90.0, kNaN, kInfinity, -kInfinity});
+      if (random.OneIn(8) && (!listed || std::isfinite(max))) {
+        small.Put(Slot::kRowMax, n, max);
+      }
+      const double sum =
+          OneOf(random, {0.0, -2.0, 1e-3, 1e30, kNaN, kInfinity});
+      if (random.OneIn(8) && (!listed || std::isfinite(sum))) {
+        small.Put(Slot::kRowSum, n, sum);
+      }
+    }
+    ExpectTheReferences(small);
+  });
+  EXPECT_GT(spared_, PartOf(5000));
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryTarget, Special, testing::EveryKernel(),
+                         testing::SettingTestName);
+
+}  // namespace
+}  // namespace flashacl::cpu
