@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scratch memory: nobody shares it, and it grows with sequences only by one
-// fp32 copy of the gradients of keys and values per kv head that is computed at
-// a time.
+// Scratch memory is as large as kernels of any width need, and grows with
+// sequences only by one fp32 copy of the gradients of keys and values per kv
+// head that is computed at a time.
 #include "cpu/backward/backward_workspace.h"
 
 #include <gtest/gtest.h>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cpu/backward/backward.h"
+#include "tests/cpu/buffers.h"
 #include "tests/cpu/runs.h"
 #include "tests/testing/generator.h"
 
@@ -27,57 +28,51 @@ Plan PlanOf(const std::string& line, int64_t workers) {
   return PlanOn(kCpuBackward, ProblemOf(line), workers);
 }
 
-struct Piece {
-  std::string name;
-  const std::byte* first;
-  const std::byte* last;
-};
-
-// What a slot's tile is given, each as long as kernels of any width may touch.
-std::vector<Piece> Touched(const AttentionProblem& p, const TileShape& shape,
-                           const BackwardWorkspace& workspace,
-                           const BackwardTile& tile) {
+// What a kernel of any width touches of a worker's scratch.
+void ExpectRoom(const AttentionProblem& p, const TileShape& shape,
+                const BackwardWorkspace& workspace) {
+  testing::Buffers room;
+  const ScoreScratch scores = workspace.scores.Apart(std::ref(room));
+  const BackwardScratch grad = workspace.scratch.Apart(std::ref(room));
   const int64_t channels = p.qk_dim + p.rope_dim;
   const int64_t rows = RoundUp(shape.rows, 32);
   const int64_t cols = shape.cols;
   const int64_t keys = cols + 7;  // blocks pass the last
-  const ScoreScratch& scores = tile.scores.scratch;
-  const BackwardScratch& grad = tile.scratch;
-  std::vector<Piece> pieces;
-  const auto add = [&](const char* name, const auto* at, int64_t count) {
-    const auto* first = reinterpret_cast<const std::byte*>(at);
-    pieces.push_back(
-        {name, first, first + count * static_cast<int64_t>(sizeof(*at))});
-  };
-  add("query", scores.query, rows * channels + 96);
-  add("keys", scores.keys, keys * workspace.key_stride);
-  add("stage", scores.staging,
+  room.ExpectRoom("query", scores.query, rows * channels + 96);
+  room.ExpectRoom("keys", scores.keys, keys * workspace.key_stride);
+  room.ExpectRoom(
+      "staging", scores.staging,
       3 * scores.staging_stride + std::max({channels, p.v_dim, cols + 3}));
-  add("visible", scores.visible, CeilDiv(cols, 32) * 32);
-  add("kept", scores.kept, CeilDiv(cols, 32) * 32);
-  add("lanes", scores.query_rows, shape.rows);
-  add("query rows", grad.queries_by_row, rows * workspace.key_stride);
-  add("grad query", grad.grad_query, rows * workspace.key_stride);
-  add("grad out rows", grad.grad_out_rows, rows * workspace.value_stride);
-  add("grad out", grad.grad_out, rows * p.v_dim + 96);
-  add("values", grad.values, keys * workspace.value_stride);
-  add("max", grad.max, rows);
-  add("inverse", grad.inv_sum, rows);
-  add("delta", grad.delta, rows);
-  add("inner", grad.sum_p_dp, rows);
+  room.ExpectRoom("visible", scores.visible, CeilDiv(cols, 32) * 32);
+  room.ExpectRoom("kept", scores.kept, CeilDiv(cols, 32) * 32);
+  room.ExpectRoom("query rows", scores.query_rows, shape.rows);
+  room.ExpectRoom("queries by row", grad.queries_by_row,
+                  rows * workspace.key_stride);
+  room.ExpectRoom("grad query", grad.grad_query, rows * workspace.key_stride);
+  room.ExpectRoom("grad out rows", grad.grad_out_rows,
+                  rows * workspace.value_stride);
+  room.ExpectRoom("grad out", grad.grad_out, rows * p.v_dim + 96);
+  room.ExpectRoom("values", grad.values, keys * workspace.value_stride);
+  room.ExpectRoom("max", grad.max, rows);
+  room.ExpectRoom("inv sum", grad.inv_sum, rows);
+  room.ExpectRoom("delta", grad.delta, rows);
+  room.ExpectRoom("sum of p dp", grad.sum_p_dp, rows);
+  // Blocks of keys may pass the end of a panel's probs by 12 and start as far
+  // before.
+  EXPECT_GE(grad.panel_keys, cols + 12);
   const int64_t probs = workspace.row_block * grad.panel_keys;
-  add("weights", grad.probs, probs);
-  add("grad scores", grad.grad_scores, probs);
-  add("seen", grad.seen, workspace.row_block / 8);
-  add("odd", grad.has_nonfinite, rows / 8);
-  add("grad lanes", grad.grad_rows, shape.rows);
+  room.ExpectRoom("probs", grad.probs, probs);
+  room.ExpectRoom("grad scores", grad.grad_scores, probs);
+  room.ExpectRoom("seen", grad.seen, workspace.row_block / 8);
+  room.ExpectRoom("has nonfinite", grad.has_nonfinite, rows / 8);
+  room.ExpectRoom("grad rows", grad.grad_rows, shape.rows);
   const int64_t swept = workspace.swept_steps * cols + 7;
-  add("grad keys", grad.grad_keys, swept * workspace.key_stride);
-  add("grad values", grad.grad_values, swept * workspace.value_stride);
-  return pieces;
+  room.ExpectRoom("grad keys", grad.grad_keys, swept * workspace.key_stride);
+  room.ExpectRoom("grad values", grad.grad_values,
+                  swept * workspace.value_stride);
 }
 
-TEST(BackwardScratch, NobodySharesAndEverybodyHasEnough) {
+TEST(BackwardWorkspace, KernelsOfAnyWidthHaveRoom) {
   Space space;
   space.forward = false;
   ForRandomProblems(300, space, [](const AttentionProblem& p, Random& random) {
@@ -88,25 +83,7 @@ TEST(BackwardScratch, NobodySharesAndEverybodyHasEnough) {
     const BackwardWorkspace workspace =
         ReserveBackward(p, shape, device.workers, layout);
     EXPECT_EQ(layout, PlanOn(kCpuBackward, p, device).workspace);
-    std::vector<std::byte> memory(static_cast<size_t>(layout.bytes()));
-    std::vector<Piece> pieces;
-    for (int64_t slot = 0; slot < device.workers; ++slot) {
-      BackwardTile tile;
-      workspace.Fill(memory.data(), slot, tile);
-      // Blocks of keys may pass the end of a panel's probs by 12 and start as
-      // far before.
-      EXPECT_GE(tile.scratch.panel_keys, shape.cols + 12);
-      const std::vector<Piece> own = Touched(p, shape, workspace, tile);
-      pieces.insert(pieces.end(), own.begin(), own.end());
-    }
-    std::sort(pieces.begin(), pieces.end(),
-              [](const Piece& a, const Piece& b) { return a.first < b.first; });
-    for (size_t n = 1; n < pieces.size(); ++n) {
-      EXPECT_LE(pieces[n - 1].last, pieces[n].first)
-          << pieces[n - 1].name << " reaches into " << pieces[n].name;
-    }
-    EXPECT_GE(pieces.front().first, memory.data());
-    EXPECT_LE(pieces.back().last, memory.data() + memory.size());
+    ExpectRoom(p, shape, workspace);
   });
 }
 
@@ -119,7 +96,7 @@ int64_t BytesOf(const Plan& plan, std::string_view name) {
 
 // One fp32 copy of dk and dv, with rows a quarter longer, for every kv head in
 // work; nothing for queries.
-TEST(BackwardScratch, GrowsWithKeysOfTheHeadsInWorkAlone) {
+TEST(BackwardWorkspace, GrowsWithKeysOfTheHeadsInWorkAlone) {
   for (const int64_t workers : {1, 2, 7}) {
     const Plan once = PlanOf("bwd bf16 h=16 d=128 q=4096 k=4096", workers);
     const Plan twice = PlanOf("bwd bf16 h=16 d=128 q=4096 k=8192", workers);
@@ -136,7 +113,7 @@ TEST(BackwardScratch, GrowsWithKeysOfTheHeadsInWorkAlone) {
 
 // Sums take at most 16 MiB, or four times dq in fp32, or 1 GiB; where one head
 // needs more there are none, and the workspace does not grow any further.
-TEST(BackwardScratch, IsBounded) {
+TEST(BackwardWorkspace, IsBounded) {
   const auto sums_of = [](const Plan& plan) {
     return BytesOf(plan, "sums of grad keys") +
            BytesOf(plan, "sums of grad values");
@@ -168,7 +145,7 @@ TEST(BackwardScratch, IsBounded) {
 }
 
 // Tiles follow from the shape alone.
-TEST(BackwardScratch, TilesAreThoseOfAnyNumberOfWorkers) {
+TEST(BackwardWorkspace, TilesAreThoseOfAnyNumberOfWorkers) {
   Space space;
   space.forward = false;
   space.device_lengths = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scratch memory is as large as kernels of any width need, nobody shares it,
-// and it does not grow with sequences.
+// Scratch memory is as large as kernels of any width need, and it does not
+// grow with sequences.
 #include "cpu/forward/forward_workspace.h"
 
 #include <gtest/gtest.h>
@@ -13,6 +13,7 @@
 #include "cpu/forward/forward_operands.h"
 #include "cpu/tuning.h"
 #include "plan/sequences.h"
+#include "tests/cpu/buffers.h"
 #include "tests/cpu/runs.h"
 #include "tests/testing/generator.h"
 #include "tests/testing/random.h"
@@ -21,6 +22,7 @@ namespace flashacl::cpu {
 namespace {
 
 using testing::AnyDevice;
+using testing::Buffers;
 using testing::ForRandomProblems;
 using testing::OneOf;
 using testing::PlanOn;
@@ -40,75 +42,44 @@ struct Machine {
 };
 constexpr Machine kMachines[] = {{4, 2}, {4, 4}, {8, 2}, {16, 4}};
 
-struct Piece {
-  const char* name;
-  const std::byte* first;
-  const std::byte* last;
-};
-
-template <typename T>
-Piece PieceOf(const char* name, const T* at, int64_t count) {
-  const auto* first = reinterpret_cast<const std::byte*>(at);
-  return {name, first, first + count * static_cast<int64_t>(sizeof(T))};
-}
-
-// What planning decides for a problem, and its memory.
-struct Reserved {
-  Reserved(const AttentionProblem& p, const DeviceInfo& device)
-      : problem(p),
-        shape(ForwardTileShape(p, device)),
-        schedule(KnownSchedule(p, shape)),
-        workspace(ReserveForward(p, shape, SplitRowsOf(p, schedule, shape),
-                                 device.workers, layout)) {}
-
-  const AttentionProblem& problem;
-  WorkspaceLayout layout;
-  TileShape shape;
-  Schedule schedule;
-  TiledWorkspace workspace;
-};
-
-// What a kernel touches of a worker's scratch.
-std::vector<Piece> Touched(const Reserved& reserved, std::byte* memory,
-                           int64_t worker, const Machine& machine) {
-  const TiledWorkspace& workspace = reserved.workspace;
-  const ScoreScratch score = workspace.score.At(memory, worker);
-  const ForwardScratch forward = workspace.forward.At(memory, worker);
-  const TiledScratch tiled = workspace.tiled.At(memory, worker);
-  const AttentionProblem& p = reserved.problem;
+// What a kernel touches of a worker's scratch for tiles of this shape.
+void ExpectRoom(const AttentionProblem& p, const TileShape& shape,
+                const TiledWorkspace& workspace, const Machine& machine) {
+  Buffers room;
+  const ScoreScratch score = workspace.score.Apart(std::ref(room));
+  const ForwardScratch forward = workspace.forward.Apart(std::ref(room));
+  const TiledScratch tiled = workspace.tiled.Apart(std::ref(room));
   const int64_t channels = p.qk_dim + p.rope_dim;
   const int64_t width = machine.width();
   // Tiles have whole units of rows, but for the last of a sequence.
-  const int64_t rows = RoundUp(RoundUp(reserved.shape.rows, kRowUnit), width);
-  const int64_t cols = reserved.shape.cols;
+  const int64_t rows = RoundUp(RoundUp(shape.rows, kRowUnit), width);
+  const int64_t cols = shape.cols;
   const int64_t words = CeilDiv(cols, 32) * width;
   const auto rows_of = [](int64_t count, int64_t stride, int64_t last) {
     return count == 0 ? 0 : (count - 1) * stride + last;
   };
-  std::vector<Piece> pieces = {
-      PieceOf("query", score.query, rows * channels + 3 * width),
-      PieceOf("out", forward.out, rows * machine.BlockEnd(p.v_dim)),
-      PieceOf("max", forward.max, rows),
-      PieceOf("sum", forward.sum, rows),
-      PieceOf("keys", score.keys,
-              rows_of(machine.BlockEnd(cols), score.key_stride, channels)),
-      PieceOf("values", tiled.values,
-              machine.BlockEnd(p.v_dim) * tiled.value_keys),
-      PieceOf("scores", forward.scores,
-              std::max(machine.BlockEnd(cols), RoundUp(cols, 4)) * width),
-      PieceOf("stage", score.staging,
-              rows_of(4, score.staging_stride,
-                      RoundUp(std::max({channels, p.v_dim, cols}), 4))),
-      PieceOf("codec", forward.quant, 2 * (p.qk_dim + p.v_dim)),
-      PieceOf("other codec", tiled.next_quant, 2 * (p.qk_dim + p.v_dim)),
-      PieceOf("visible", score.visible, words),
-      PieceOf("kept", score.kept, words),
-      PieceOf("lanes", score.query_rows, rows),
-      PieceOf("other lanes", tiled.next_query_rows, rows)};
-  return pieces;
+  room.ExpectRoom("query", score.query, rows * channels + 3 * width);
+  room.ExpectRoom("out", forward.out, rows * machine.BlockEnd(p.v_dim));
+  room.ExpectRoom("max", forward.max, rows);
+  room.ExpectRoom("sum", forward.sum, rows);
+  room.ExpectRoom("keys", score.keys,
+                  rows_of(machine.BlockEnd(cols), score.key_stride, channels));
+  room.ExpectRoom("values", tiled.values,
+                  machine.BlockEnd(p.v_dim) * tiled.value_keys);
+  room.ExpectRoom("scores", forward.scores,
+                  std::max(machine.BlockEnd(cols), RoundUp(cols, 4)) * width);
+  room.ExpectRoom("staging", score.staging,
+                  rows_of(4, score.staging_stride,
+                          RoundUp(std::max({channels, p.v_dim, cols}), 4)));
+  room.ExpectRoom("quant", forward.quant, 2 * (p.qk_dim + p.v_dim));
+  room.ExpectRoom("next quant", tiled.next_quant, 2 * (p.qk_dim + p.v_dim));
+  room.ExpectRoom("visible", score.visible, words);
+  room.ExpectRoom("kept", score.kept, words);
+  room.ExpectRoom("query rows", score.query_rows, rows);
+  room.ExpectRoom("next query rows", tiled.next_query_rows, rows);
 }
 
-TEST(Scratch, NobodySharesAndEverybodyHasEnough) {
+TEST(ForwardWorkspace, KernelsOfAnyWidthHaveRoom) {
   Space space;
   space.backward = false;
   space.most_dim = 600;
@@ -117,66 +88,22 @@ TEST(Scratch, NobodySharesAndEverybodyHasEnough) {
   ForRandomProblems(600, space, [](const AttentionProblem& p, Random& random) {
     const DeviceInfo device = AnyDevice(random);
     if (!kCpuForward.supports(p, device).ok()) return;
-    const Reserved reserved(p, device);
-    EXPECT_EQ(reserved.layout, PlanOn(kCpuForward, p, device).workspace);
-    const ForwardWorkspace& own = reserved.workspace;
-    // Never touched, so it may be anywhere.
-    auto* const workspace = reinterpret_cast<std::byte*>(uintptr_t{1} << 32);
+    const TileShape shape = ForwardTileShape(p, device);
+    const Schedule schedule = KnownSchedule(p, shape);
+    WorkspaceLayout layout;
+    const TiledWorkspace workspace = ReserveForward(
+        p, shape, SplitRowsOf(p, schedule, shape), device.workers, layout);
+    EXPECT_EQ(layout, PlanOn(kCpuForward, p, device).workspace);
+    EXPECT_GE(workspace.splits.count, schedule.split_rows() * (p.v_dim + 2));
     for (const Machine& machine : kMachines) {
-      std::vector<Piece> all;
-      for (int64_t worker = 0; worker < own.score.count(); ++worker) {
-        const auto pieces = Touched(reserved, workspace, worker, machine);
-        all.insert(all.end(), pieces.begin(), pieces.end());
-      }
-      const auto splits = own.splits.In(workspace);
-      all.push_back(PieceOf("splits", splits.data(),
-                            reserved.schedule.split_rows() * (p.v_dim + 2)));
-      std::ranges::stable_sort(all, {}, &Piece::first);
-      const std::byte* end = workspace;
-      const char* before = "the workspace's start";
-      for (const Piece& piece : all) {
-        if (piece.first == piece.last) continue;
-        EXPECT_GE(piece.first, end) << before << " meets " << piece.name;
-        end = piece.last;
-        before = piece.name;
-      }
-      EXPECT_LE(end, workspace + reserved.layout.bytes()) << before;
-    }
-  });
-}
-
-// Kernels load and store whole vectors of the widest instruction set there.
-TEST(Scratch, PanelsAreAlignedToCacheLines) {
-  Space space;
-  space.backward = false;
-  ForRandomProblems(300, space, [](const AttentionProblem& p, Random& random) {
-    const DeviceInfo device = AnyDevice(random);
-    if (!kCpuForward.supports(p, device).ok()) return;
-    const Reserved reserved(p, device);
-    auto* const workspace = reinterpret_cast<std::byte*>(uintptr_t{1} << 32);
-    for (int64_t worker = 0; worker < device.workers; ++worker) {
-      const TiledWorkspace& own = reserved.workspace;
-      const ScoreScratch score = own.score.At(workspace, worker);
-      const ForwardScratch forward = own.forward.At(workspace, worker);
-      const TiledScratch tiled = own.tiled.At(workspace, worker);
-      for (const void* at :
-           {static_cast<void*>(score.query), static_cast<void*>(forward.out),
-            static_cast<void*>(forward.max), static_cast<void*>(forward.sum),
-            static_cast<void*>(forward.scores),
-            static_cast<void*>(score.visible),
-            static_cast<void*>(score.kept)}) {
-        EXPECT_EQ(reinterpret_cast<uintptr_t>(at) % 64, 0u);
-      }
-      EXPECT_EQ(reinterpret_cast<uintptr_t>(tiled.next_query_rows) %
-                    alignof(QueryRow),
-                0u);
+      ExpectRoom(p, shape, workspace, machine);
     }
   });
 }
 
 // Lengths on the device may be any that are no longer; a plan has room for the
 // splits of all of them.
-TEST(Scratch, PartsOfAnyLengthsHaveRoom) {
+TEST(ForwardWorkspace, SplitsOfAnyLengthsHaveRoom) {
   Space space;
   space.backward = false;
   space.most_dim = 4;
@@ -203,14 +130,14 @@ TEST(Scratch, PartsOfAnyLengthsHaveRoom) {
   EXPECT_GT(split, 1000);
 }
 
-TEST(Scratch, PartsOfKnownLengthsAreCountedExactly) {
+TEST(ForwardWorkspace, SplitsOfKnownLengthsAreCountedExactly) {
   const AttentionProblem problem =
       ProblemOf("fwd f32 h=8/2 d=8 q=3,40,0,7 k=5000,3000,9000,1024");
   TileShape shape;
   shape.rows = 128;
   shape.row_unit = 32;
   shape.split_keys = 1024;
-  // 12 rows in 5 splits; 160 rows are two tiles; 0 rows; one part.
+  // 12 rows in 5 splits; 160 rows are two tiles; 0 rows; one split.
   EXPECT_EQ(KnownSchedule(problem, shape).split_rows(), 12 * 5 * 2);
   EXPECT_GE(MaxSplitRows(problem, shape), 12 * 5 * 2);
 }
@@ -223,7 +150,7 @@ int64_t BytesPerWorker(const Plan& plan, int64_t workers) {
   return bytes / workers;
 }
 
-TEST(Scratch, WorkersTakeBelowFourMebibytesHoweverLongSequencesAre) {
+TEST(ForwardWorkspace, WorkersTakeBelowFourMebibytesHoweverLongSequencesAre) {
   for (const char* dims : {"d=1", "d=64", "d=128", "d=192/128", "d=256",
                            "d=512", "d=512+64/512"}) {
     for (const int64_t l2 : {0, 64 << 10, 512 << 10, 2 << 20, 256 << 20}) {
@@ -248,7 +175,7 @@ TEST(Scratch, WorkersTakeBelowFourMebibytesHoweverLongSequencesAre) {
 }
 
 // From the length at which no more tiles are needed, nothing grows.
-TEST(Scratch, LongSequencesTakeNoMoreThanOthers) {
+TEST(ForwardWorkspace, LongSequencesTakeNoMoreThanOthers) {
   const auto bytes = [](const std::string& line) {
     return PlanOn(kCpuForward, ProblemOf(line)).workspace.bytes();
   };
@@ -256,7 +183,7 @@ TEST(Scratch, LongSequencesTakeNoMoreThanOthers) {
             bytes("fwd f16 h=32/8 d=128 q=16384 k=16384 causal"));
 }
 
-TEST(Scratch, TilesAreWholeUnitsOfTheProblemAlone) {
+TEST(ForwardWorkspace, TilesAreWholeUnitsOfTheProblemAlone) {
   Space space;
   space.backward = false;
   space.most_dim = 1500;

@@ -32,7 +32,7 @@ TEST(TopKBackwardWorkspace, MemoryIsWhatIsPromised) {
     EXPECT_LT(BytesOf(start + "q=4096 k=32768"), sums + 130 * kMiB) << heads;
     EXPECT_EQ(BytesOf(start + "q=4096 k=32768"),
               BytesOf(start + "q=9000 k=32768"));
-    // Many sequences take turns.
+    // Many sequences are taken batch by batch.
     EXPECT_EQ(BytesOf(start + "q=16x4096 k=16x32768"),
               BytesOf(start + "q=4096 k=32768"));
   }
@@ -62,38 +62,6 @@ TEST(TopKBackwardWorkspace, CutsHoldWhatTheyMust) {
           EXPECT_GE(cut.value_d_blocks * cut.d_block_channels, p.v_dim);
         }
       });
-}
-
-TEST(TopKBackwardWorkspace, WhoWorksShareNothing) {
-  const AttentionProblem p =
-      testing::ProblemOf("bwd f32 h=6/2 d=20+4/16 q=9 k=50 topk:20");
-  const TopKBackwardTiling cut = TopKBackwardTilingOf(p, {});
-  WorkspaceLayout layout;
-  const TopKBackwardWorkspace workspace =
-      ReserveTopKBackward(p, cut, 3, layout);
-  std::vector<std::byte> memory(static_cast<size_t>(layout.bytes()));
-  const TopKBackwardScratch a = workspace.scratch.At(memory.data(), 1);
-  const TopKBackwardScratch b = workspace.scratch.At(memory.data(), 2);
-  const ScoreScratch a_score = workspace.score.At(memory.data(), 1);
-  const ScoreScratch b_score = workspace.score.At(memory.data(), 2);
-  EXPECT_LE(a_score.query + cut.padded_heads * 24, b_score.query);
-  EXPECT_LE(a.grad_out + cut.padded_heads * 16, b.grad_out);
-  EXPECT_LE(a.delta + cut.padded_heads, b.max);
-  EXPECT_LE(a_score.keys + cut.step_keys * a_score.key_stride, b_score.keys);
-  EXPECT_LE(a.values + cut.step_keys * a.value_stride, b.values);
-  EXPECT_LE(a_score.query_rows + 3, b_score.query_rows);
-  EXPECT_LE(a.grad_rows + 3, b.grad_rows);
-  const SavedPds c = workspace.saved.At(memory.data(), 0);
-  const SavedPds d = workspace.saved.At(memory.data(), 1);
-  EXPECT_LE(c.columns + cut.split_keys, d.columns);
-  EXPECT_LE(c.probs + cut.split_keys * cut.head_stride, d.probs);
-  EXPECT_LE(c.grad_scores + cut.split_keys * cut.head_stride, d.grad_scores);
-  EXPECT_LE(c.query + 3 * 32, d.query);
-  EXPECT_LE(c.grad_out + 3 * 32, d.grad_out);
-  EXPECT_LE(
-      workspace.Sums(memory.data(), 0) + cut.batch_rows * cut.d_block_channels,
-      workspace.Sums(memory.data(), 1));
-  EXPECT_LE(c.kv_block_ends + cut.kv_blocks, d.kv_block_ends);
 }
 
 }  // namespace
