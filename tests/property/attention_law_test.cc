@@ -54,17 +54,10 @@ TEST(Attention, PermutingKeysChangesNothing) {
           const auto to = [&](int64_t j) {
             return order[static_cast<size_t>(j)];
           };
-          for (int64_t j = 0; j < ColumnsOf(problem, b); ++j) {
-            for (int64_t g = 0; g < problem.kv_heads; ++g) {
-              for (Slot slot : {Slot::kKey, Slot::kKeyRope, Slot::kValue}) {
-                for (int64_t d = 0;
-                     problem.has(slot) && d < problem[slot].dims[3]; ++d) {
-                  permuted.PutKey(slot, {b, to(j), g}, d,
-                                  plain.GetKey(slot, {b, j, g}, d));
-                }
-              }
-            }
-          }
+          ForEachKey(problem, [&](const SmallCase::Column& at) {
+            if (at.sequence != b) return;
+            CopyKey(plain, at, permuted, {b, to(at.j), at.kv_head});
+          });
           ForEachRow(problem, [&](const RowAt& row) {
             if (row.sequence != b) return;
             for (int64_t j = 0; j < ColumnsOf(problem, b); ++j) {
@@ -137,15 +130,12 @@ TEST(Attention, ConstantValuesComeBack) {
         const auto value = [](int64_t b, int64_t g, int64_t d) {
           return static_cast<double>(b * 100 + g * 10 + d) - 50;
         };
-        for (int64_t b = 0; b < problem.lengths.count(); ++b) {
-          for (int64_t j = 0; j < ColumnsOf(problem, b); ++j) {
-            for (int64_t g = 0; g < problem.kv_heads; ++g) {
-              for (int64_t d = 0; d < problem.v_dim; ++d) {
-                example.PutKey(Slot::kValue, {b, j, g}, d, value(b, g, d));
-              }
-            }
+        ForEachKey(problem, [&](const SmallCase::Column& at) {
+          for (int64_t d = 0; d < problem.v_dim; ++d) {
+            example.PutKey(Slot::kValue, at, d,
+                           value(at.sequence, at.kv_head, d));
           }
-        }
+        });
         example.Run();
         ForEachRow(problem, [&](const RowAt& row) {
           std::vector<double> expected;
@@ -203,18 +193,14 @@ TEST(Attention, OutputIsLinearInTheValues) {
         one.FillInputs(random);
         other.CopyInputs(one);
         both.CopyInputs(one);
-        for (int64_t b = 0; b < problem.lengths.count(); ++b) {
-          for (int64_t j = 0; j < ColumnsOf(problem, b); ++j) {
-            for (int64_t g = 0; g < problem.kv_heads; ++g) {
-              for (int64_t d = 0; d < problem.v_dim; ++d) {
-                const double x = one.GetKey(Slot::kValue, {b, j, g}, d);
-                const double y = random.Bell();
-                other.PutKey(Slot::kValue, {b, j, g}, d, y);
-                both.PutKey(Slot::kValue, {b, j, g}, d, 2 * x - 3 * y);
-              }
-            }
+        ForEachKey(problem, [&](const SmallCase::Column& at) {
+          for (int64_t d = 0; d < problem.v_dim; ++d) {
+            const double x = one.GetKey(Slot::kValue, at, d);
+            const double y = random.Bell();
+            other.PutKey(Slot::kValue, at, d, y);
+            both.PutKey(Slot::kValue, at, d, 2 * x - 3 * y);
           }
-        }
+        });
         one.Run();
         other.Run();
         both.Run();

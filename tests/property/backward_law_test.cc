@@ -126,23 +126,14 @@ TEST(Gradients, OfAKeyThatIsTheValueAddUp) {
         SmallCase apart(InDoubles(Build(problem_spec)));
         apart.CopyInputs(shared);
         const AttentionProblem& problem = apart.problem();
-        const auto for_each_key = [&](auto body) {
-          for (int64_t b = 0; b < problem.lengths.count(); ++b) {
-            for (int64_t j = 0; j < ColumnsOf(problem, b); ++j) {
-              for (int64_t g = 0; g < problem.kv_heads; ++g) {
-                body(SmallCase::Column{b, j, g});
-              }
-            }
-          }
-        };
-        for_each_key([&](const SmallCase::Column& at) {
+        ForEachKey(problem, [&](const SmallCase::Column& at) {
           for (int64_t d = 0; d < problem.v_dim; ++d) {
             apart.PutKey(Slot::kValue, at, d, shared.GetKey(Slot::kKey, at, d));
           }
         });
         RunForwardTwin(apart);
         apart.Run();
-        for_each_key([&](const SmallCase::Column& at) {
+        ForEachKey(problem, [&](const SmallCase::Column& at) {
           for (int64_t d = 0; d < problem.qk_dim; ++d) {
             const double of_value =
                 d < problem.v_dim ? apart.GetKey(Slot::kGradValue, at, d) : 0;

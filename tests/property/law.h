@@ -51,6 +51,27 @@ inline int64_t ColumnsOf(const AttentionProblem& problem, int64_t sequence) {
   return problem.lengths.sequences[static_cast<size_t>(sequence)].columns();
 }
 
+// Calls body(Column) for every row of keys.
+inline void ForEachKey(const AttentionProblem& problem,
+                       FunctionRef<void(const SmallCase::Column&)> body) {
+  for (int64_t b = 0; b < problem.lengths.count(); ++b) {
+    for (int64_t j = 0; j < ColumnsOf(problem, b); ++j) {
+      for (int64_t g = 0; g < problem.kv_heads; ++g) body({b, j, g});
+    }
+  }
+}
+
+// Gives a row of keys the numbers of another: key, rope and value.
+inline void CopyKey(const SmallCase& from, const SmallCase::Column& of,
+                    SmallCase& to, const SmallCase::Column& at) {
+  for (const Slot slot : {Slot::kKey, Slot::kKeyRope, Slot::kValue}) {
+    if (!to.problem().has(slot)) continue;
+    for (int64_t d = 0; d < to.problem()[slot].dims[3]; ++d) {
+      to.PutKey(slot, at, d, from.GetKey(slot, of, d));
+    }
+  }
+}
+
 // The channels of a row in a query-like slot.
 inline std::vector<double> Channels(const SmallCase& at, Slot slot,
                                     const RowAt& row) {

@@ -17,19 +17,8 @@ constexpr int64_t kProblems = 1000;
 
 // Gives `to` the keys and values of `from`, row by row.
 void CopyKeys(const SmallCase& from, SmallCase& to) {
-  const AttentionProblem& problem = to.problem();
-  for (int64_t b = 0; b < problem.lengths.count(); ++b) {
-    for (int64_t j = 0; j < ColumnsOf(problem, b); ++j) {
-      for (int64_t g = 0; g < problem.kv_heads; ++g) {
-        for (const Slot slot : {Slot::kKey, Slot::kKeyRope, Slot::kValue}) {
-          for (int64_t d = 0; problem.has(slot) && d < problem[slot].dims[3];
-               ++d) {
-            to.PutKey(slot, {b, j, g}, d, from.GetKey(slot, {b, j, g}, d));
-          }
-        }
-      }
-    }
-  }
+  ForEachKey(to.problem(),
+             [&](const SmallCase::Column& at) { CopyKey(from, at, to, at); });
 }
 
 // Everything but keys and where they are.
@@ -112,24 +101,20 @@ TEST(Sources, Int8RowsAreTheNumbersTheyStandFor) {
             x += int8.Get(offset, problem[offset].At(g, d));
           return x * int8.Get(scale, problem[scale].At(g, d));
         };
-        for (int64_t b = 0; b < problem.lengths.count(); ++b) {
-          for (int64_t j = 0; j < ColumnsOf(problem, b); ++j) {
-            for (int64_t g = 0; g < problem.kv_heads; ++g) {
-              for (int64_t d = 0; d < problem.qk_dim; ++d) {
-                const double x = int8.GetKey(Slot::kKey, {b, j, g}, d);
-                dense.PutKey(
-                    Slot::kKey, {b, j, g}, d,
-                    decoded({Slot::kKeyScale, Slot::kKeyOffset}, g, d, x));
-              }
-              for (int64_t d = 0; d < problem.v_dim; ++d) {
-                const double x = int8.GetKey(Slot::kValue, {b, j, g}, d);
-                dense.PutKey(
-                    Slot::kValue, {b, j, g}, d,
-                    decoded({Slot::kValueScale, Slot::kValueOffset}, g, d, x));
-              }
-            }
+        ForEachKey(problem, [&](const SmallCase::Column& at) {
+          for (int64_t d = 0; d < problem.qk_dim; ++d) {
+            const double x = int8.GetKey(Slot::kKey, at, d);
+            dense.PutKey(
+                Slot::kKey, at, d,
+                decoded({Slot::kKeyScale, Slot::kKeyOffset}, at.kv_head, d, x));
           }
-        }
+          for (int64_t d = 0; d < problem.v_dim; ++d) {
+            const double x = int8.GetKey(Slot::kValue, at, d);
+            dense.PutKey(Slot::kValue, at, d,
+                         decoded({Slot::kValueScale, Slot::kValueOffset},
+                                 at.kv_head, d, x));
+          }
+        });
         dense.Run();
         int8.Run();
         ExpectSameResults(int8, dense);
@@ -166,16 +151,9 @@ void TakeSequence(const SmallCase& all, int64_t b, SmallCase& alone) {
       }
     }
   }
-  for (int64_t j = 0; j < from.columns(); ++j) {
-    for (int64_t g = 0; g < problem.kv_heads; ++g) {
-      for (const Slot slot : {Slot::kKey, Slot::kKeyRope, Slot::kValue}) {
-        for (int64_t d = 0; problem.has(slot) && d < problem[slot].dims[3];
-             ++d) {
-          alone.PutKey(slot, {0, j, g}, d, all.GetKey(slot, {b, j, g}, d));
-        }
-      }
-    }
-  }
+  ForEachKey(problem, [&](const SmallCase::Column& at) {
+    CopyKey(all, {b, at.j, at.kv_head}, alone, at);
+  });
   ForEachRow(problem, [&](const RowAt& row) {
     for (const Slot slot : {Slot::kMask, Slot::kBias, Slot::kKeep}) {
       if (!problem.has(slot)) continue;
@@ -267,22 +245,18 @@ TEST(Sources, GradientsOfPackedSequencesAreThoseOfEach) {
                           "grad query");
             }
           });
-          const SmallCase::Column first{static_cast<int64_t>(b), 0, 0};
-          for (int64_t j = 0; j < problem_spec.columns[b]; ++j) {
-            for (int64_t g = 0; g < problem_spec.kv_heads; ++g) {
-              for (const Slot slot :
-                   {Slot::kGradKey, Slot::kGradKeyRope, Slot::kGradValue}) {
-                const int64_t dim = alone.problem().has(slot)
-                                        ? alone.problem()[slot].dims[3]
-                                        : 0;
-                for (int64_t d = 0; d < dim; ++d) {
-                  ExpectClose(alone.GetKey(slot, {0, j, g}, d),
-                              all.GetKey(slot, {first.sequence, j, g}, d),
-                              "grad of keys");
-                }
+          ForEachKey(alone.problem(), [&](const SmallCase::Column& at) {
+            const SmallCase::Column same{static_cast<int64_t>(b), at.j,
+                                         at.kv_head};
+            for (const Slot slot :
+                 {Slot::kGradKey, Slot::kGradKeyRope, Slot::kGradValue}) {
+              if (!alone.problem().has(slot)) continue;
+              for (int64_t d = 0; d < alone.problem()[slot].dims[3]; ++d) {
+                ExpectClose(alone.GetKey(slot, at, d),
+                            all.GetKey(slot, same, d), "grad of keys");
               }
             }
-          }
+          });
           for (size_t head = 0; head < sinks.size(); ++head) {
             sinks[head] +=
                 alone.Get(Slot::kGradSink, static_cast<int64_t>(head));
@@ -306,21 +280,9 @@ TEST(Sources, AGroupIsHeadsWithEqualKeys) {
         problem_spec.kv_heads = problem_spec.heads;
         SmallCase own(InDoubles(Build(problem_spec)));
         CopyTheRest(shared, own);
-        const AttentionProblem& problem = own.problem();
-        for (int64_t b = 0; b < problem.lengths.count(); ++b) {
-          for (int64_t j = 0; j < ColumnsOf(problem, b); ++j) {
-            for (int64_t head = 0; head < problem.heads; ++head) {
-              for (const Slot slot :
-                   {Slot::kKey, Slot::kKeyRope, Slot::kValue}) {
-                for (int64_t d = 0;
-                     problem.has(slot) && d < problem[slot].dims[3]; ++d) {
-                  own.PutKey(slot, {b, j, head}, d,
-                             shared.GetKey(slot, {b, j, head / group}, d));
-                }
-              }
-            }
-          }
-        }
+        ForEachKey(own.problem(), [&](const SmallCase::Column& at) {
+          CopyKey(shared, {at.sequence, at.j, at.kv_head / group}, own, at);
+        });
         shared.Run();
         own.Run();
         ExpectSameResults(own, shared);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A softmax over parts merges, and a sink is a key whose value is zero: what
+// Softmaxes over splits combine, and a sink is a key whose value is zero: what
 // lets kernels walk over columns in steps.
 #include <gtest/gtest.h>
 
@@ -30,15 +30,15 @@ State StateOf(const SmallCase& at, const RowAt& row) {
   return state;
 }
 
-State Merged(const State& a, const State& b) {
+State Combined(const State& a, const State& b) {
   if (a.sum == 0) return b;
   if (b.sum == 0) return a;
   State both{.max = std::fmax(a.max, b.max), .out = a.out};
-  const double weight_a = a.sum * std::exp(a.max - both.max);
-  const double weight_b = b.sum * std::exp(b.max - both.max);
-  both.sum = weight_a + weight_b;
+  const double factor_a = a.sum * std::exp(a.max - both.max);
+  const double factor_b = b.sum * std::exp(b.max - both.max);
+  both.sum = factor_a + factor_b;
   for (size_t d = 0; d < a.out.size(); ++d) {
-    both.out[d] = (weight_a * a.out[d] + weight_b * b.out[d]) / both.sum;
+    both.out[d] = (factor_a * a.out[d] + factor_b * b.out[d]) / both.sum;
   }
   return both;
 }
@@ -49,9 +49,9 @@ void ExpectSame(const State& found, const State& expected) {
   if (expected.sum != 0) ExpectClose(found.max, expected.max, "row max");
 }
 
-// Every column of every row goes to one of three parts, wherever it stands.
-TEST(State, MergingPartsInAnyGroupingEqualsAttendingAtOnce) {
-  constexpr int64_t kParts = 3;
+// Every column of every row goes to one of three splits, wherever it stands.
+TEST(State, CombiningSplitsInAnyGroupingEqualsAttendingAtOnce) {
+  constexpr int64_t kSplits = 3;
   ForRandomProblems(
       kProblems, LawSpace(), [](const AttentionProblem& p, Random& random) {
         ProblemSpec problem_spec = SpecOf(p);
@@ -62,8 +62,8 @@ TEST(State, MergingPartsInAnyGroupingEqualsAttendingAtOnce) {
         SmallCase whole(problem);
         whole.FillInputs(random);
         std::vector<SmallCase> splits;
-        for (int64_t split = 0; split < kParts; ++split) {
-          // A sink is one column, so it is in one part.
+        for (int64_t split = 0; split < kSplits; ++split) {
+          // A sink is one column, so it is in one split.
           ProblemSpec partial = problem_spec;
           partial.sink = problem_spec.sink && split == 1;
           splits.emplace_back(InDoubles(Build(partial)));
@@ -71,8 +71,8 @@ TEST(State, MergingPartsInAnyGroupingEqualsAttendingAtOnce) {
         }
         ForEachRow(problem, [&](const RowAt& row) {
           for (int64_t j = 0; j < ColumnsOf(problem, row.sequence); ++j) {
-            const int64_t owner = random.Within(0, kParts - 1);
-            for (int64_t split = 0; split < kParts; ++split) {
+            const int64_t owner = random.Within(0, kSplits - 1);
+            for (int64_t split = 0; split < kSplits; ++split) {
               if (split == owner) continue;
               splits[static_cast<size_t>(split)].PutCell(
                   Slot::kMask, {row.sequence, row.head, row.i, j}, 1);
@@ -87,9 +87,9 @@ TEST(State, MergingPartsInAnyGroupingEqualsAttendingAtOnce) {
           const State a = StateOf(splits[0], row);
           const State b = StateOf(splits[1], row);
           const State c = StateOf(splits[2], row);
-          ExpectSame(Merged(Merged(a, b), c), expected);
-          ExpectSame(Merged(a, Merged(b, c)), expected);
-          ExpectSame(Merged(Merged(c, a), b), expected);
+          ExpectSame(Combined(Combined(a, b), c), expected);
+          ExpectSame(Combined(a, Combined(b, c)), expected);
+          ExpectSame(Combined(Combined(c, a), b), expected);
         });
       });
 }
@@ -122,20 +122,9 @@ TEST(State, ASinkIsAKeyWhoseValueIsZero) {
         for (const Slot slot : {Slot::kQuery, Slot::kQueryRope}) {
           key.Copy(slot, sink);
         }
-        for (int64_t b = 0; b < problem.lengths.count(); ++b) {
-          for (int64_t j = 0; j < ColumnsOf(problem, b); ++j) {
-            for (int64_t g = 0; g < problem.kv_heads; ++g) {
-              for (const Slot slot :
-                   {Slot::kKey, Slot::kKeyRope, Slot::kValue}) {
-                for (int64_t d = 0;
-                     problem.has(slot) && d < problem[slot].dims[3]; ++d) {
-                  key.PutKey(slot, {b, j, g}, d,
-                             sink.GetKey(slot, {b, j, g}, d));
-                }
-              }
-            }
-          }
-        }
+        ForEachKey(problem, [&](const SmallCase::Column& at) {
+          CopyKey(sink, at, key, at);
+        });
         ForEachRow(problem, [&](const RowAt& row) {
           const int64_t last = ColumnsOf(problem, row.sequence);
           for (const Slot slot : {Slot::kMask, Slot::kBias, Slot::kKeep}) {
