@@ -106,7 +106,7 @@ struct Keys {
     }
     EXPECT_EQ(absent, missing);
     for (const auto* at : {&key, &rope, &value}) {
-      EXPECT_EQ((*at)[count], canary) << "written behind the last";
+      EXPECT_EQ((*at)[count], canary) << "written after the last";
     }
   }
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slots share out numbers: each goes to one of them, whoever works.
+// Workers share out numbers: each goes to one of them, whoever runs.
 #include "cpu/work_loop.h"
 
 #include <gtest/gtest.h>
@@ -13,12 +13,12 @@
 namespace flashacl::cpu {
 namespace {
 
-TEST(Slots, GetEveryNumberOnce) {
+TEST(ForEachWorker, GivesEveryNumberOnce) {
   for (const int workers : {1, 3}) {
     ShuffledWorkers some(workers);
     std::vector<std::atomic<int>> times(50);
-    ForEachWorker(some, 4, 50, [&](int64_t slot, auto take) {
-      EXPECT_LT(slot, 4);
+    ForEachWorker(some, 4, 50, [&](int64_t worker, auto take) {
+      EXPECT_LT(worker, 4);
       for (int64_t n = take(); n < 50; n = take()) {
         ++times[static_cast<size_t>(n)];
       }
@@ -29,13 +29,13 @@ TEST(Slots, GetEveryNumberOnce) {
   }
 }
 
-// A slot without a number would fill its scratch memory for nothing.
-TEST(Slots, AreNoMoreThanNumbers) {
+// A worker without a number would fill its scratch memory for nothing.
+TEST(ForEachWorker, CallsNoMoreThanThereAreNumbers) {
   ShuffledWorkers some(3);
   for (const int64_t count : {0, 1, 2}) {
-    std::atomic<int64_t> slots{0};
-    ForEachWorker(some, 4, count, [&](int64_t, auto) { ++slots; });
-    EXPECT_EQ(slots, count);
+    std::atomic<int64_t> called{0};
+    ForEachWorker(some, 4, count, [&](int64_t, auto) { ++called; });
+    EXPECT_EQ(called, count);
   }
 }
 

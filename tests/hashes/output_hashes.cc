@@ -18,11 +18,7 @@
 #include "plan/plan.h"
 #include "problem/notation.h"
 #include "tests/testing/generator.h"
-#if __has_include("verify/sample.h")
 #include "verify/sample.h"
-#else
-#include "verify/sample.h"
-#endif
 
 namespace flashacl::testing {
 namespace {

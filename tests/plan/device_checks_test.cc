@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeviceChecks that point outside are named with their place.
+// Contents that point outside are named with their place.
 #include "plan/device_checks.h"
 
 #include <gtest/gtest.h>

@@ -131,7 +131,7 @@ TEST(Schedule, CoversEveryVisiblePairExactlyOnce) {
 }
 
 // Also rows that see nothing: somebody must say so in the results.
-TEST(Schedule, CoversEveryRowOncePerPart) {
+TEST(Schedule, CoversEveryRowOncePerSplit) {
   ForRandomCases([](const Case& one) {
     std::map<std::tuple<int64_t, int64_t, int64_t>, std::vector<int64_t>>
         num_splits;
@@ -194,7 +194,7 @@ TEST(Schedule, CostliestSequencesComeFirst) {
 }
 
 // Where the splits of all tiles lie, they do not touch.
-TEST(Schedule, PartsHavePlacesOfTheirOwn) {
+TEST(Schedule, SplitsHavePlacesOfTheirOwn) {
   ForRandomCases([](const Case& one) {
     const Schedule schedule = one.Build();
     std::vector<bool> taken(static_cast<size_t>(schedule.split_rows()), false);
@@ -209,7 +209,7 @@ TEST(Schedule, PartsHavePlacesOfTheirOwn) {
         EXPECT_FALSE(taken[place]);
         taken[place] = true;
       }
-      // The next split of the same rows lies right behind.
+      // The next split of the same rows follows at once.
       if (tile.split + 1 < tile.num_splits) {
         EXPECT_EQ(schedule.SplitRow(n + 1),
                   schedule.SplitRow(n) + tile.rows.size());
@@ -243,7 +243,7 @@ TEST(Schedule, AGroupPacksItselfIntoOneTile) {
   EXPECT_EQ(schedule.num_splits(), 1);
 }
 
-TEST(Schedule, LongRowsAreCutIntoParts) {
+TEST(Schedule, LongRowsAreSplit) {
   const Schedule schedule = One(1, 10000, Causal()).Build();
   ASSERT_EQ(schedule.count(), 3);
   EXPECT_EQ(schedule.num_splits(), 3);
@@ -251,8 +251,8 @@ TEST(Schedule, LongRowsAreCutIntoParts) {
   EXPECT_EQ(schedule.split_rows(), 3);
 }
 
-// Parts begin at the same columns whatever sees them.
-TEST(Schedule, PartsLieOnAGrid) {
+// Splits begin at the same columns whatever sees them.
+TEST(Schedule, SplitsLieOnAGrid) {
   const Schedule schedule = One(1, 10000, Window(4999, 0)).Build();
   ASSERT_EQ(schedule.count(), 2);
   EXPECT_EQ(schedule.At(0).cols, (Range{5000, 8192}));

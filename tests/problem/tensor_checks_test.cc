@@ -32,7 +32,7 @@ TEST(Reaches, IsEnoughOrRepeats) {
   EXPECT_FALSE(Reaches(Slot::kBias, spec, 1, 4).ok());
 }
 
-TEST(CheckApart, ForbidsRepetitionBehindTheFirstAxis) {
+TEST(CheckApart, ForbidsRepetitionAfterTheFirstAxis) {
   TensorSpec spec = DenseSpec(DType::kF32, {2, 3, 1, 4});
   spec.strides[0] = spec.strides[2] = 0;
   EXPECT_TRUE(CheckApart(Slot::kOut, spec).ok());

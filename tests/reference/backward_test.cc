@@ -293,7 +293,7 @@ TEST(Backward, WhatIsNotSeenHasNoGradient) {
   }
 }
 
-TEST(Backward, ASumOfZeroMeansNoWeight) {
+TEST(Backward, ASumOfZeroMeansNoProbs) {
   SmallCase example(Build(Backward(1, 2)));
   example.Set(Slot::kQuery, {1});
   example.Set(Slot::kKey, {1, 2});

@@ -128,8 +128,8 @@ TEST(Forward, InferenceExample) {
 }
 
 // One query of 2 against keys 1 and 3 with values 4 and -8. Scores are 1 and 3
-// with key scale 0.5, weights exp(-2) and 1, as integers 1 and 10.
-TEST(Forward, EightBitQueriesRoundTheWeights) {
+// with key scale 0.5, probs exp(-2) and 1, as integers 1 and 10.
+TEST(Forward, EightBitQueriesRoundTheProbs) {
   ProblemSpec problem_spec = OneHead(1, 2);
   problem_spec.dtype = DType::kI8;
   problem_spec.keys.scales = ProblemSpec::Scales::kTensor;
@@ -146,7 +146,7 @@ TEST(Forward, EightBitQueriesRoundTheWeights) {
   ExpectNear(example, Slot::kRowMax, {3}, 0);
   ExpectNear(example, Slot::kRowSum, {1.135335}, 1e-6);
   ExpectNear(example, Slot::kOut, {(4 - 80) * 0.1 / 1.135335}, 1e-5);
-  // Weights beyond 8 bits end at 127: 68 and 127.
+  // Probs beyond 8 bits end at 127: 68 and 127.
   example.Set(Slot::kWeightScale, {500});
   example.Run();
   ExpectNear(example, Slot::kOut, {(4 * 68 - 8 * 127) * 0.1 / 1.135335}, 1e-4);
@@ -249,7 +249,7 @@ TEST(Forward, InfinitiesFollowTheFormula) {
 }
 
 // A third head of the query shares the first kv head of two, and so on.
-TEST(Forward, HeadsOfAGroupShareKeysAndLanesHoldCopies) {
+TEST(Forward, HeadsOfAGroupShareKeysAndStatisticsHaveCopies) {
   ProblemSpec problem_spec = OneHead(1, 1);
   problem_spec.heads = 4;
   problem_spec.kv_heads = 2;
@@ -263,9 +263,9 @@ TEST(Forward, HeadsOfAGroupShareKeysAndLanesHoldCopies) {
   example.Set(Slot::kValue, {7, 8});
   example.Run();
   ExpectNear(example, Slot::kOut, {7, 7, 8, 8}, 0);
-  Numbers lanes;
-  for (const double max : {1, 2, 30, 40}) lanes.insert(lanes.end(), 8, max);
-  ExpectNear(example, Slot::kRowMax, lanes, 0);
+  Numbers copies;
+  for (const double max : {1, 2, 30, 40}) copies.insert(copies.end(), 8, max);
+  ExpectNear(example, Slot::kRowMax, copies, 0);
 }
 
 TEST(Forward, PlacesRowStatisticsInBlocksOrTensorRows) {

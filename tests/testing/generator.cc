@@ -245,18 +245,18 @@ void DisturbRows(Random& random, AttentionProblem& problem) {
   for (TensorSpec& spec : problem.kv.value_list) Disturb(random, spec);
 }
 
-// Row max and row sum in each of their placements, with one lane or eight.
+// Row max and row sum in each of their placements, with one copy or eight.
 void DisturbStats(Random& random, AttentionProblem& problem) {
-  const int64_t lanes = OneOf<int64_t>(random, {1, 8});
+  const int64_t copies = OneOf<int64_t>(random, {1, 8});
   const TensorSpec& out = problem[Slot::kOut];
   TensorSpec spec;
   if (random.OneIn(2)) {
     spec = {.dtype = DType::kF32, .placement = Placement::kBlocks};
     spec.dims = {problem.lengths.count(), problem.heads,
-                 TensorSpec::kPerSequence, lanes};
+                 TensorSpec::kPerSequence, copies};
   } else {
     const int64_t planes = out.strides[0] == 0 ? 1 : out.dims[0];
-    spec = DenseSpec(DType::kF32, {planes, problem.heads, out.dims[1], lanes});
+    spec = DenseSpec(DType::kF32, {planes, problem.heads, out.dims[1], copies});
     if (out.strides[0] == 0) {
       spec.strides[0] = 0;
       spec.placement = Placement::kTensorRows;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeviceChecks are valid and varied: what a comment of sample.h promises is
-// there.
+// Contents are valid and varied: what a comment of sample.h promises is there.
 #include "verify/fill.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the reference says of an subproblem is what it says of those rows and
+// What the reference says of a subproblem is what it says of those rows and
 // columns in the whole, to the last bit.
 #include "verify/subproblem.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Backward belongs to forward: its gradients are the slopes of what the forward
-// tiles compute, and its weights are the very numbers they use.
+// tiles compute, and its probs are the very numbers they use.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -119,9 +119,9 @@ TEST_P(BackwardForward, GradientsAreSlopesOfTheForwardTiles) {
 }
 
 // Values and gradients of outputs that are rows of the identity show the
-// weights: forward's as outputs, backward's as gradients of values. With as
+// probs: forward's as outputs, backward's as gradients of values. With as
 // many keys as one step holds, no rescaling is in between.
-TEST_P(BackwardForward, WeightsAreTheSameNumbers) {
+TEST_P(BackwardForward, ProbsAreTheSameNumbers) {
   for (const char* rest :
        {"", " causal", " window:20:3", " mask", " bias", " alibi", " sink",
         " bias:before causal", " scale:3"}) {

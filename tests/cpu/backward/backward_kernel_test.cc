@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the backward tiles are built of, one by one and on every instruction
-// set, against scalar loops. backward_test.cc has the whole.
+// set, against scalar loops. right_test.cc has the whole.
 #include "cpu/backward/backward_kernel.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@
 // After foreach_target.h.
 #include "cpu/backward/backward-inl.h"
 
-// Vector code behind plain functions.
+// Vector code as plain functions.
 #ifndef FLASHACL_TESTS_CPU_GRAD_PIECES
 #define FLASHACL_TESTS_CPU_GRAD_PIECES
 namespace flashacl::cpu {
@@ -40,7 +40,7 @@ struct GradPieces {
   bool fused;     // whether products that are summed are not rounded
   // scalars [row of rows][sum], sums += over rows.
   void (*query_block)(const GradProduct& product, bool skip_masked);
-  // scalars [sum][row of rows]: one panel of weights.
+  // scalars [sum][row of rows]: one panel of probs.
   void (*key_block)(const GradProduct& product, bool skip_masked);
   void (*store)(const ElementFormat&, const float*, int64_t count, std::byte*);
   // Of four rows with four others, `stride` floats apart.
@@ -163,7 +163,7 @@ TEST_P(GradPiece, KeyBlocksAreProductsOfAsManyRowsAsThereAre) {
     for (const bool skip_masked : {false, true}) {
       const Floats scalars(12 * pieces_.width, random_);
       Floats rows(pieces_.width * stride + 64, random_);
-      // Behind the last row anything may be.
+      // After the last row anything may be.
       for (int64_t n = depth * stride; n < pieces_.width * stride; ++n) {
         rows.at[n] = kInfinity;
       }
@@ -180,8 +180,8 @@ TEST_P(GradPiece, KeyBlocksAreProductsOfAsManyRowsAsThereAre) {
   }
 }
 
-// A weight of -0 says that nobody looks; one of 0, that somebody does.
-TEST_P(GradPiece, CarefulBlocksLeaveOutWhatIsMarked) {
+// A prob of -0 says that nobody looks; one of 0, that somebody does.
+TEST_P(GradPiece, SkipMaskedBlocksLeaveOutWhatIsMarked) {
   const int64_t stride = pieces_.width;
   for (const bool marked : {false, true}) {
     Floats scalars(12 * pieces_.width);
@@ -261,7 +261,7 @@ TEST_P(GradPiece, DotsAreSumsOfProductsInOrder) {
   }
 }
 
-TEST_P(GradPiece, WeightsAndGradientsAreTheFormulas) {
+TEST_P(GradPiece, ProbsAndDsAreTheFormulas) {
   const int64_t width = pieces_.width;
   for (const int64_t count : {1, 7, 8, 9, 40}) {
     const Floats scores(count * width, random_);
@@ -280,7 +280,7 @@ TEST_P(GradPiece, WeightsAndGradientsAreTheFormulas) {
     for (int64_t r = 0; r < width; ++r) {
       double sum = double{sum_p_dp[static_cast<size_t>(r)]};
       double size = std::fabs(sum);
-      double of_weights = 0;
+      double of_probs = 0;
       for (int64_t j = 0; j < count; ++j) {
         const int64_t n = j * width + r;
         const double t = double{scores.at[n]} - 3;
@@ -294,10 +294,10 @@ TEST_P(GradPiece, WeightsAndGradientsAreTheFormulas) {
                     (of_p + 2 * kRoundoff) * p * std::fabs(step));
         sum += p * grad;
         size += std::fabs(p * grad);
-        of_weights += of_p * std::fabs(p * grad);
+        of_probs += of_p * std::fabs(p * grad);
       }
       EXPECT_NEAR(facts.at[3 * width + r], sum,
-                  SumError(count, size) + of_weights);
+                  SumError(count, size) + of_probs);
     }
   }
 }

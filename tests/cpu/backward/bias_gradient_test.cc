@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which scores share an element of a bias, and that elements nobody adds to
-// become 0. backward_test.cc has the sums themselves.
+// become 0. right_test.cc has the sums themselves.
 #include "cpu/backward/bias_gradient.h"
 
 #include <gtest/gtest.h>

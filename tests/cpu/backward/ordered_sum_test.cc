@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tickets follow the schedule: every tile that sees a step has one, in the
-// order of tiles, and no tile has it while another does.
+// order of tiles, and adds while no other does.
 #include "cpu/backward/ordered_sum.h"
 
 #include <gtest/gtest.h>
@@ -56,8 +56,8 @@ struct Cut {
   }
 };
 
-// By definition: a tile that sees some key of a step has a ticket for it.
-TEST(OrderedSum, AreThoseOfTheTilesThatSeeAStep) {
+// By definition: a tile that sees some key of a step has a ticket.
+TEST(OrderedSum, TicketsAreThoseOfTheTilesThatSeeAStep) {
   ForRandomProblems(
       500, OrderedSumSpace(), [](const AttentionProblem& p, Random& random) {
         const Cut cut(p, random);
@@ -79,7 +79,7 @@ TEST(OrderedSum, AreThoseOfTheTilesThatSeeAStep) {
       });
 }
 
-TEST(OrderedSum, AreCountedInTheOrderOfTiles) {
+TEST(OrderedSum, TicketsAreCountedInTheOrderOfTiles) {
   int64_t shared = 0;
   ForRandomProblems(
       500, OrderedSumSpace(), [&](const AttentionProblem& p, Random& random) {
@@ -111,7 +111,7 @@ TEST(OrderedSum, AreCountedInTheOrderOfTiles) {
 
 // Tiles of a head come in their order, and a head begins only when all but a
 // few before it are over.
-TEST(OrderedSum, TakeTilesOfAFewGroupsAtATime) {
+TEST(OrderedSum, TakesTilesOfAFewGroupsAtATime) {
   ForRandomProblems(
       500, OrderedSumSpace(), [&](const AttentionProblem& p, Random& random) {
         const Cut cut(p, random);
@@ -136,7 +136,7 @@ TEST(OrderedSum, TakeTilesOfAFewGroupsAtATime) {
       });
 }
 
-TEST(OrderedSum, TellOfKeysThatNobodySees) {
+TEST(OrderedSum, TellsOfKeysThatNobodySees) {
   int64_t unseen = 0;
   ForRandomProblems(
       500, OrderedSumSpace(), [&](const AttentionProblem& p, Random& random) {
@@ -164,9 +164,9 @@ TEST(OrderedSum, TellOfKeysThatNobodySees) {
   EXPECT_GT(unseen, 10);
 }
 
-// Workers take tiles in order and wait with their tickets: they all come, one
-// at a time, however few accumulators there are.
-TEST(OrderedSum, ComeOneByOneForAnyNumberOfWorkers) {
+// Workers take tiles in order and wait for their tickets: all come, one at a
+// time, however few accumulators there are.
+TEST(OrderedSum, TicketsComeOneByOneForAnyNumberOfWorkers) {
   ForRandomProblems(
       100, OrderedSumSpace(), [](const AttentionProblem& p, Random& random) {
         const Cut cut(p, random);

@@ -21,7 +21,7 @@
 // After foreach_target.h.
 #include "cpu/forward/forward-inl.h"
 
-// Vector code behind plain functions.
+// Vector code as plain functions.
 #ifndef FLASHACL_TESTS_CPU_MASK_PIECES
 #define FLASHACL_TESTS_CPU_MASK_PIECES
 namespace flashacl::cpu {
@@ -31,7 +31,7 @@ struct MaskPieces {
   uint32_t (*bits_at)(const std::byte*, int64_t bit, int64_t step,
                       int64_t count);
   uint32_t (*band_bits)(const Band&, int64_t i, int64_t col);
-  // Returns the greatest score of each lane in `top`.
+  // Returns the greatest score of each lane in `block_max`.
   void (*hide)(float* scores, const uint32_t* words, int64_t count,
                float* block_max);
   void (*mark)(float* probs, const uint32_t* words, int64_t count);
@@ -241,8 +241,8 @@ TEST_P(MaskBits, HiddenScoresBecomeMinusInfinity) {
   }
 }
 
-// Weights that are dropped, and those of hidden keys among infinite values.
-TEST_P(MaskBits, WeightsWithoutABitBecomeZero) {
+// Probs that are dropped, and those of hidden keys among infinite values.
+TEST_P(MaskBits, ProbsWithoutABitBecomeZero) {
   for (int64_t count = 1; count <= kMaxKeys; ++count) {
     for (const float other : {0.0f, -0.0f}) {
       const MarkedPanel panel(count, pieces_.width, random_);
@@ -262,7 +262,7 @@ TEST_P(MaskBits, WeightsWithoutABitBecomeZero) {
 }
 
 // What is marked adds nothing, whatever its value; all else is multiplied.
-TEST_P(MaskBits, MarkedWeightsTimesAnythingAreZero) {
+TEST_P(MaskBits, MarkedProbsTimesAnythingAreZero) {
   for (const float value : {2.5f, 0.0f, kInfinity, -kInfinity, NAN}) {
     for (const float prob : {-0.0f, 0.0f, 0.5f, 1.0f, NAN, -NAN}) {
       const bool hidden = prob == 0 && std::signbit(prob);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every line of every row is asked for once, in the order in which rows are
+// Every line of every row is prefetched once, in the order in which rows are
 // given, however many are taken at a time.
 #include <gtest/gtest.h>
 
@@ -51,7 +51,7 @@ Rows AnyRows(Random& random) {
   return rows;
 }
 
-// Rows that touch are one, so that lines may have parts of two.
+// Rows that touch are one, so that lines may hold some of two.
 std::vector<const std::byte*> LinesOf(const Rows& rows) {
   std::vector<const std::byte*> lines;
   for (size_t n = 0; n < rows.at.size();) {

@@ -72,14 +72,14 @@ TEST(IndexListsTest, AreThoseOfTheList) {
           columns.Fill(owner, extent, band, keys, {0, most}, whole.data())));
       ASSERT_EQ(whole, expected);
 
-      // However the listed keys are cut, the parts are the whole.
+      // However the listed keys are cut, the splits are the whole.
       std::vector<int64_t> joined;
       for (int64_t first = 0; first < most;) {
         const int64_t last = std::min(most, first + random.Within(1, 9));
-        std::vector<int64_t> part(static_cast<size_t>(last - first));
-        part.resize(static_cast<size_t>(columns.Fill(
-            owner, extent, band, keys, {first, last}, part.data())));
-        joined.insert(joined.end(), part.begin(), part.end());
+        std::vector<int64_t> split(static_cast<size_t>(last - first));
+        split.resize(static_cast<size_t>(columns.Fill(
+            owner, extent, band, keys, {first, last}, split.data())));
+        joined.insert(joined.end(), split.begin(), split.end());
         first = last;
       }
       ASSERT_EQ(joined, expected);

@@ -33,7 +33,7 @@ void ForRuns(int64_t count, Body body) {
                     });
 }
 
-TEST(TopKBackwardOperands, WavesHaveEverySequenceOnce) {
+TEST(TopKBackwardOperands, BatchesHaveEverySequenceHeadOnce) {
   ForRuns(300, [](const SmallCase& small, const TopKBackwardOperands& run,
                   const TopKBackwardTiling& cut) {
     const AttentionProblem& p = small.problem();
@@ -63,20 +63,16 @@ TEST(TopKBackwardOperands, WavesHaveEverySequenceOnce) {
   });
 }
 
-TEST(TopKBackwardOperands, ColumnsAreSortedByBucketInTheirOrder) {
+TEST(TopKBackwardOperands, ColumnsAreSortedByKvBlockInTheirOrder) {
   ForRuns(300, [](const SmallCase& small, const TopKBackwardOperands& run,
                   const TopKBackwardTiling& cut) {
     const AttentionProblem& p = small.problem();
     std::vector<int64_t> listed(static_cast<size_t>(cut.split_keys));
     std::vector<int64_t> columns(listed), ends(40);
-    std::vector<QueryRow> query_rows(static_cast<size_t>(p.group()));
-    std::vector<GradRow> grad_rows(static_cast<size_t>(p.group()));
-    TopKBackwardMemory memory{};
-    memory.score.query_rows = query_rows.data();
-    memory.scratch.columns = listed.data();
-    memory.scratch.grad_rows = grad_rows.data();
-    memory.saved.columns = columns.data();
-    memory.saved.kv_block_ends = ends.data();
+    std::vector<TopKQueryRow> query_rows(static_cast<size_t>(p.group()));
+    TopKBackwardScratch scratch{};
+    scratch.columns = listed.data();
+    scratch.query_rows = query_rows.data();
     for (const TopKBackwardBatch& batch : run.Batches()) {
       for (int64_t n = 0; n < batch.positions(); ++n) {
         const TopKBackwardDqItem item =
