@@ -70,10 +70,6 @@ class Schedule {
  private:
   friend Schedule BuildSchedule(const Extent& extent, const TileShape& shape);
 
-  // For Prepared::Describe: how many tiles there are and how large they are. No
-  // tiles: lengths are on the device, and work is cut when it runs.
-  std::string Describe(const Schedule& schedule, const TileShape& shape);
-
   // The tiles of one sequence.
   struct Cut {
     int64_t sequence = 0;

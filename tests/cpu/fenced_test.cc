@@ -86,25 +86,21 @@ void LaunchItemByItem(const AttentionProblem& problem,
   const ScoreScratch score = workspace.score.Apart(std::ref(memory));
   const ForwardScratch forward = workspace.forward.Apart(std::ref(memory));
   const TopKForwardScratch lists_scratch =
-      workspace.lists.Apart(std::ref(memory));
+      workspace.listed.Apart(std::ref(memory));
   const ForwardOperands run(problem, bindings, shape.cols);
   run.ClearUnownedRows();
   const WorkItems items(problem, run.sequences(), shape.rows);
   const IndexLists lists(problem, bindings);
   for (int64_t n = 0; n < items.count(); ++n) {
     const WorkItem item = items.At(n);
-    TopKTile topk;
-    ForwardTile& tile = topk.tile;
-    tile = run.TileOf(
-        {item.owner.sequence, item.owner.kv_head, item.rows, Range{}, 0, 1},
-        score, forward);
-    topk.scratch = lists_scratch;
-    if (problem.kv.value_is_key) topk.UseKeysAsValues();
-    const int64_t count = lists.Fill(
+    TopKTile topk{run.TileOf({item.owner.sequence, item.owner.kv_head,
+                              item.rows, Range{}, 0, 1},
+                             score, forward),
+                  lists_scratch};
+    topk.count = lists.Fill(
         item.owner, run.sequences()[static_cast<size_t>(item.owner.sequence)],
-        tile.band, tile.keys, {0, MaxListedKeys(problem)},
+        topk.tile.band, topk.tile.keys, {0, MaxListedKeys(problem)},
         topk.scratch.columns);
-    tile.cols = {0, count};
     TopKForward().attend(topk);
   }
 }
@@ -120,20 +116,19 @@ void LaunchPositionByPosition(const AttentionProblem& p,
   const TopKBackwardKernels kernels = TopKBackward();
   const TopKBackwardOperands run(p, bindings, cut);
   Fences memory;
-  const TopKBackwardScratch scratch = workspace.scratch.Apart(std::ref(memory));
-  const SavedPds saved = workspace.saved.Apart(std::ref(memory));
-  const FencedBytes grad_query(workspace.grad_queries.count / cut.positions *
-                               4);
-  const FencedBytes sums(cut.rows * cut.d_block_channels * 4);
+  const FencedBytes grad_query(workspace.grad_query_floats * 4);
+  const TopKBackwardMemory item_memory{
+      workspace.score.Apart(std::ref(memory)),
+      workspace.scratch.Apart(std::ref(memory)),
+      workspace.saved.Apart(std::ref(memory)), grad_query.as<float>()};
+  const FencedBytes sums(cut.batch_rows * cut.d_block_channels * 4);
   std::memset(sums.data(), 0, sums.span().size());
   run.ClearUnownedRows();
   for (const TopKBackwardBatch& batch : run.Batches()) {
     for (int64_t n = 0; n < batch.positions(); ++n) {
       const TopKBackwardSequenceHead& sequence_head = batch.SequenceHeadOf(n);
-      TopKBackwardDqItem item = run.ItemOf(sequence_head, n, scratch);
-      item.saved = saved;
-      item.grad_query = grad_query.as<float>();
-      run.ListKeys(sequence_head, n, 0, item);
+      const TopKBackwardDqItem item =
+          run.DqItemOf(sequence_head.OwnerOf(n), 0, item_memory);
       kernels.differentiate(item);
       if (cut.key_d_blocks == 0) continue;
       const int64_t channels =
@@ -143,11 +138,10 @@ void LaunchPositionByPosition(const AttentionProblem& p,
       add.probs = item.saved.probs;
       add.grad_scores = item.saved.grad_scores;
       add.query = item.saved.query;
-      add.grad_out = nullptr;
       add.channels = channels;
       add.count = item.count;
-      add.heads = run.shape().heads;
-      add.head_stride = run.shape().head_stride;
+      add.heads = p.group();
+      add.head_stride = cut.head_stride;
       add.sums =
           sums.as<float>() + sequence_head.rows.first * cut.d_block_channels;
       add.sum_stride = cut.d_block_channels;

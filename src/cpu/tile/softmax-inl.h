@@ -26,7 +26,7 @@ HWY_INLINE Vector WithoutLn2s(const Vector& t, const Vector& n) {
 #if HWY_NATIVE_FMA
   return hn::NegMulAdd(n, hn::Set(kF, 0x1.62e430p-1f), t);
 #else
-  // GemvKernels round here, and that of the leading bits alone is exact; with
+  // Products round here, and that of the leading bits alone is exact; with
   // one constant exp(-70) would err by 4e-6.
   const Vector rest = hn::Sub(t, hn::Mul(n, hn::Set(kF, 0x1.62e4p-1f)));
   return hn::Sub(rest, hn::Mul(n, hn::Set(kF, 0x1.7f7d1cp-20f)));
@@ -53,7 +53,7 @@ template <int kCount>
 HWY_INLINE void ExpAll(Vector (&t)[kCount]) {
   // At -88, n is -127, for which 2^n comes out as 0.
   const Vector least = hn::Set(kF, -88.0f);
-  // PvArgs 1.5 * 2^23 rounds; 127 more leave 2^n's exponent in the low bits.
+  // Adding 1.5 * 2^23 rounds; 127 more leave 2^n's exponent in the low bits.
   const Vector magic = hn::Set(kF, 0x1.8p23f + 127.0f);
   Vector z[kCount], p[kCount];
   HWY_UNROLL_ALL
@@ -118,7 +118,7 @@ HWY_INLINE void ForKeys(int64_t count, Body body) {
   for (; j < count; ++j) body(j, std::integral_constant<int, 1>());
 }
 
-// OrderedSum the scores of a panel into weights exp(s - from) and returns their
+// Turns the scores of a panel into probs exp(s - from) and returns their
 // sums.
 HWY_INLINE PanelPair ExpAndSum(float* HWY_RESTRICT scores, int64_t count,
                                const PanelPair& from) {

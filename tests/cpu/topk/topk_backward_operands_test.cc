@@ -69,10 +69,14 @@ TEST(TopKBackwardOperands, ColumnsAreSortedByKvBlockInTheirOrder) {
     const AttentionProblem& p = small.problem();
     std::vector<int64_t> listed(static_cast<size_t>(cut.split_keys));
     std::vector<int64_t> columns(listed), ends(40);
-    std::vector<TopKQueryRow> query_rows(static_cast<size_t>(p.group()));
-    TopKBackwardScratch scratch{};
-    scratch.columns = listed.data();
-    scratch.query_rows = query_rows.data();
+    std::vector<QueryRow> query_rows(static_cast<size_t>(p.group()));
+    std::vector<GradRow> grad_rows(static_cast<size_t>(p.group()));
+    TopKBackwardMemory memory{};
+    memory.score.query_rows = query_rows.data();
+    memory.scratch.columns = listed.data();
+    memory.scratch.grad_rows = grad_rows.data();
+    memory.saved.columns = columns.data();
+    memory.saved.kv_block_ends = ends.data();
     for (const TopKBackwardBatch& batch : run.Batches()) {
       for (int64_t n = 0; n < batch.positions(); ++n) {
         const TopKBackwardDqItem item =
