@@ -40,7 +40,7 @@ int64_t ColumnStep(const Grid& grid) {
 
 bool AllRowsOwned(const TensorSpec& spec, std::span<const Sequence> sequences,
                   Range Sequence::*side) {
-  if (spec.strides[0] != 0 || spec.dims[0] > 1) {
+  if (spec.strides[0] != 0) {
     return static_cast<int64_t>(sequences.size()) == spec.dims[0] &&
            std::all_of(sequences.begin(), sequences.end(),
                        [&](const Sequence& sequence) {
