@@ -2,7 +2,7 @@
 //
 // Memory and string functions that know the size of their destination. They
 // never write past `destMax` bytes, and on an error they leave an empty string
-// or zeros behind where that is safe. Source: Huawei securec library.
+// or zeros after where that is safe. Source: Huawei securec library.
 #pragma once
 
 #include <stdarg.h>
@@ -72,7 +72,7 @@ SECUREC_EXPORT int vsnprintf_s(char* strDest, size_t destMax, size_t count,
                                const char* format, va_list argList);
 
 // Items read, or -1. %s, %c and %[ take the size of their buffer as a further
-// argument behind it.
+// argument after it.
 SECUREC_EXPORT int sscanf_s(const char* buffer, const char* format, ...);
 
 #ifdef __cplusplus

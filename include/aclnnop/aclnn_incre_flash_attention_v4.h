@@ -30,7 +30,7 @@ extern "C" {
 //   antiquantScale,    for INT8 keys and values: [2], or per channel [2, H],
 //   antiquantOffset    [2, N, D] or [2, N, 1, D]; the offset may be null
 //   blocktable         INT32, [B, blocks]: which blocks hold a sequence's keys
-//   kvPaddingSize      INT64, one number: tokens behind the last valid key
+//   kvPaddingSize      INT64, one number: tokens after the last valid key
 //   numHeads           query heads
 //   scaleValue         usually 1 / sqrt(D)
 //   inputLayout        "BSH", "BNSD" or "BSND"

@@ -16,7 +16,7 @@ extern "C" {
 //   attenMask          BOOL, INT8 or UINT8, 1 hides: [Sq, Skv] or larger with
 //                      leading dimensions of 1, or of B
 //   actualSeqLengths   valid query tokens of each sequence; null: all. For SH:
-//                      how long sequences are that lie one behind the other
+//                      how long sequences are that lie one after the other
 //   numHeads           query heads
 //   scaleValue         usually 1 / sqrt(D)
 //   preTokens,         the band's reach to the left and to the right, may be

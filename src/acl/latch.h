@@ -21,7 +21,7 @@ using Deadline = std::optional<Clock::time_point>;
 Deadline DeadlineIn(int64_t ms);
 
 // How long a thread that expects news soon looks for it before it sleeps. Long
-// enough to meet a task queued right behind another, short enough to cost an
+// enough to meet a task queued right after another, short enough to cost an
 // idle process nothing.
 inline constexpr std::chrono::microseconds kSpin{40};
 

@@ -11,13 +11,13 @@
 namespace flashacl::acl {
 namespace {
 
-// Sizes of blocks are multiples of this, and as much again lies behind them.
+// Sizes of blocks are multiples of this, and as much again lies after them.
 constexpr size_t kPaddingBytes = 32;
 
-size_t Padded(size_t size, size_t behind) {
+size_t Padded(size_t size, size_t slack) {
   const size_t up = (size + kPaddingBytes - 1) / kPaddingBytes * kPaddingBytes;
   // No wrap around: a size nobody has stays one nobody has.
-  return up < size || up + behind < up ? SIZE_MAX : up + behind;
+  return up < size || up + slack < up ? SIZE_MAX : up + slack;
 }
 
 // Huge pages save translations where a block fills at least one of them; a

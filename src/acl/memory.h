@@ -18,7 +18,7 @@ enum class BlockKind : uint8_t {
   kMapped,  // physical memory behind a reserved address
 };
 
-// One block. Also readable are kSlackBytes zeros behind the reserved bytes, so
+// One block. Also readable are kSlackBytes zeros after the reserved bytes, so
 // that a kernel may load whole vectors at the end.
 struct Block {
   std::byte* base = nullptr;

@@ -38,9 +38,9 @@ struct Scan {
   }
 };
 
-// One directive of a format, from behind its '%'.
+// One directive of a format, from after its '%'.
 struct Directive {
-  const char* end = nullptr;  // behind it
+  const char* end = nullptr;  // after it
   char letter = '\0';
   bool stores = true;
   bool is_long = false;

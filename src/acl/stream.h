@@ -160,7 +160,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
 std::shared_ptr<Stream> FindStream(aclrtStream stream,
                                    std::string_view function, aclError* error);
 
-// Puts `task` behind everything submitted to `stream` so far; null is the
+// Puts `task` after everything submitted to `stream` so far; null is the
 // default stream of the current context. Does not wait for anything.
 aclError Enqueue(aclrtStream stream, Task task, std::string_view function,
                  TaskKind kind = TaskKind::kDevice);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Addresses and memory apart: ranges of addresses, physical memory (an
-// anonymous file), and mappings of one behind the other. Addresses without
+// anonymous file), and mappings of one after the other. Addresses without
 // memory behind them read as zeros rather than fault, for kernels load whole
 // vectors at the end of a mapping.
 #include <sys/mman.h>
@@ -99,8 +99,8 @@ std::shared_ptr<Reservation> MakeReservation(size_t size, size_t alignment) {
   made->base = start + skip;
   made->size = size;
   made->mapped = size + slack;
-  const size_t behind = all - skip - made->mapped;
-  if (behind > 0) munmap(made->base + made->mapped, behind);
+  const size_t rest = all - skip - made->mapped;
+  if (rest > 0) munmap(made->base + made->mapped, rest);
   return made;
 }
 

@@ -17,7 +17,7 @@ namespace flashacl {
 // kInvalidArgument, with the place and the value, if lengths decrease or pass
 // the end of their tensor, a block table names a page that does not exist where
 // a sequence needs it, or a top-k list names a column outside of its sequence,
-// names one twice, or goes on behind a -1.
+// names one twice, or goes on after a -1.
 Status CheckDeviceTensors(const AttentionProblem& problem,
                           const Bindings& bindings);
 

@@ -33,10 +33,10 @@ Range SeenColumns(const Band& band, Range positions, int64_t columns) {
 const Schedule::Cut& Schedule::CutOf(int64_t number) const {
   FLASHACL_DCHECK(number >= 0 && number < count_);
   // The last cut that starts at or before the number.
-  const auto behind =
+  const auto next =
       std::upper_bound(cuts_.begin(), cuts_.end(), number,
                        [](int64_t n, const Cut& cut) { return n < cut.first; });
-  return *(behind - 1);
+  return *(next - 1);
 }
 
 Tile Schedule::At(int64_t number) const {

@@ -68,8 +68,8 @@ struct AttentionProblem {
 // where it is slopes.
 TensorSpec BiasSpec(const AttentionProblem& problem, Slot slot);
 
-// From the first to behind the last element of a row max or row sum in kBlocks:
-// behind the blocks of the sequences is room for the rows of kOut that no
+// From the first to after the last element of a row max or row sum in kBlocks:
+// after the blocks of the sequences is room for the rows of kOut that no
 // sequence has; they are 0.
 int64_t RowBlockElements(const AttentionProblem& problem, Slot slot);
 

@@ -261,7 +261,7 @@ void BuildQueries(const ProblemSpec& problem_spec, AttentionProblem& problem) {
   problem[Slot::kRowSum] = stats;
 }
 
-// A grid with one element per score: blocks behind one another if sequences
+// A grid with one element per score: blocks one after another if sequences
 // have their own and their lengths are known, else planes of the widest.
 TensorSpec GridSpec(const ProblemSpec& problem_spec, DType dtype,
                     const Axes& axes) {

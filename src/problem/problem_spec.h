@@ -94,7 +94,7 @@ DType DefaultFloat(DType query);
 ProblemSpec::Axes DefaultMaskAxes();
 ProblemSpec::Axes DefaultBiasAxes(Score::Bias bias);
 
-// The canonical problem: sequences packed one behind the other, dense tensors,
+// The canonical problem: sequences packed one after the other, dense tensors,
 // lists and pages of just the rows needed, i64 lengths, i32 lists, f32 scales,
 // bool masks, row max and sum as [row, head] with one lane. Needs as many rows
 // as columns; CheckProblem judges the rest.

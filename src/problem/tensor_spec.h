@@ -17,10 +17,10 @@ enum class Placement : uint8_t {
   kTensorRows,  // rows count from the tensors' start, not from the sequence's:
                 // row max of packed sequences
   kTensorScores,  // rows and columns do: a mask over packed sequences
-  kBlocks,    // one dense block [head, row, column] per sequence, one behind
-              // the other; neighbours are block_step() apart
-  kDiagonal,  // only the last dims[2] rows of a square matrix of dims[3]
-              // columns are stored; it is constant along its diagonals
+  kBlocks,        // one dense block [head, row, column] per sequence, one after
+                  // the other; neighbours are block_step() apart
+  kDiagonal,      // only the last dims[2] rows of a square matrix of dims[3]
+                  // columns are stored; it is constant along its diagonals
 };
 
 // At most four dimensions, in the canonical order of the slot; a slot with

@@ -179,7 +179,7 @@ TEST_F(MemcpyTest, WritesMayReachThePaddingButNotFurther) {
   EXPECT_EQ(got, Bytes(kBytes + 32, 9));
 }
 
-// A gate in a stream: what is queued behind it does not run before Open.
+// A gate in a stream: what is queued after it does not run before Open.
 class Gate {
  public:
   explicit Gate(aclrtStream stream) {

@@ -14,7 +14,7 @@ constexpr size_t kTooLarge = size_t{1} << 31;
 
 class SecurecTest : public ::testing::Test {
  protected:
-  // Whether everything is zero up to `n`, and as before behind it.
+  // Whether everything is zero up to `n`, and as before after it.
   bool ZeroUpTo(size_t n) const {
     for (size_t i = 0; i < sizeof to_; ++i) {
       if (to_[i] != (i < n ? 0 : 'x')) return false;

@@ -33,7 +33,7 @@ std::vector<std::string_view> NamesOf(const OperatorCall& call) {
   return names;
 }
 
-// The text behind the title of the last message, its first line.
+// The text after the title of the last message, its first line.
 std::string LastText() {
   const char* const message = aclGetRecentErrMsg();
   std::string text = message == nullptr ? "NO MESSAGE" : message;

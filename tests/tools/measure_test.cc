@@ -78,7 +78,7 @@ TEST(Measure, RepeatsUntilTheTimeIsOver) {
   EXPECT_LE(measured->repetitions.size(), 13u);
 }
 
-// Short runs come in bursts, behind one that warms up.
+// Short runs come in bursts, after one that warms up.
 TEST(Measure, BurstsOfShortRuns) {
   const auto measured =
       MeasureWith(kAroundReference<Counted>, {.seconds = 0, .repetitions = 2});

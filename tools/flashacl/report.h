@@ -38,7 +38,7 @@ std::string NameOf(const Workload& workload);
 std::string ToJson(const std::vector<Timing>& timings);
 
 // Where the sources stood when this was built, "" if nobody knows; with
-// "-dirty" behind it if they had changed.
+// with "-dirty" at its end if they had changed.
 std::string Commit();
 
 // Writes a text file; - is stdout.

@@ -117,13 +117,13 @@ typedef struct {
   size_t reserved[8];
 } aclrtMemUsageInfo;
 
-// Reserves `size` bytes, and at least 32 more behind them, on the current
+// Reserves `size` bytes, and at least 32 more after them, on the current
 // device; the caller frees. Needs a context. 100000: size 0 or null; 207001:
 // not enough memory.
 ACL_FUNC_VISIBILITY aclError aclrtMalloc(void** devPtr, size_t size,
                                          aclrtMemMallocPolicy policy);
 
-// The same with the size rounded up to 32 and nothing behind it.
+// The same with the size rounded up to 32 and nothing after it.
 ACL_FUNC_VISIBILITY aclError aclrtMallocAlign32(void** devPtr, size_t size,
                                                 aclrtMemMallocPolicy policy);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Addresses and memory apart: reserving a range of addresses, reserving memory,
-// and putting one behind the other; and memory shared between processes.
+// and putting one after the other; and memory shared between processes.
 // Source: CANN acl API, "memory management", virtual memory and IPC.
 #pragma once
 

@@ -108,7 +108,7 @@ ACL_FUNC_VISIBILITY aclError aclrtStreamGetFlags(aclrtStream stream,
 // How many streams can still be created on the current device.
 ACL_FUNC_VISIBILITY aclError aclrtGetStreamAvailableNum(uint32_t* streamCount);
 
-// Whether tasks behind a failed one still run: ACL_CONTINUE_ON_FAILURE, the
+// Whether tasks after a failed one still run: ACL_CONTINUE_ON_FAILURE, the
 // default, or ACL_STOP_ON_FAILURE. 107000: neither.
 ACL_FUNC_VISIBILITY aclError aclrtSetStreamFailureMode(aclrtStream stream,
                                                        uint64_t mode);
