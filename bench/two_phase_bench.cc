@@ -36,7 +36,7 @@ class ReadyCall {
       return status;
     }
     if (workspace_.size() < size) workspace_.resize(size);
-    return call_.launch(workspace_.data(), size, executor, nullptr);
+    return call_.Launch(workspace_.data(), size, executor, nullptr);
   }
 
  private:
