@@ -11,7 +11,7 @@
 
 namespace flashacl {
 
-// Best first. The CPU is always among them.
+// The CPU first, then the others.
 std::span<const Backend> AllBackends();
 
 // The processor this process runs on.

@@ -9,12 +9,12 @@
 namespace flashacl::acl {
 namespace {
 
-std::atomic<const Backend*> tests_own{nullptr};
+std::atomic<const Backend*> replacement{nullptr};
 
 }  // namespace
 
 const Backend& TheBackend() {
-  const Backend* const other = tests_own.load(std::memory_order_acquire);
+  const Backend* const other = replacement.load(std::memory_order_acquire);
   if (other != nullptr) return *other;
   static const Backend& cpu = []() -> const Backend& {
     SetWorkerCount(TheEnvironment().num_threads);
@@ -24,7 +24,7 @@ const Backend& TheBackend() {
 }
 
 void UseBackend(const Backend* backend) {
-  tests_own.store(backend, std::memory_order_release);
+  replacement.store(backend, std::memory_order_release);
 }
 
 }  // namespace flashacl::acl

@@ -163,12 +163,12 @@ FreeResult FreeBlock(const void* base, BlockKind kind) {
 
 size_t DeviceBytes() {
   static const size_t bytes = [] {
-    constexpr size_t kMost = size_t{64} << 30;
+    constexpr size_t kMax = size_t{64} << 30;
     const long pages = sysconf(_SC_PHYS_PAGES);
     const long page_bytes = sysconf(_SC_PAGESIZE);
-    return pages <= 0 ? kMost
-                      : std::min(kMost, static_cast<size_t>(pages) *
-                                            static_cast<size_t>(page_bytes));
+    return pages <= 0 ? kMax
+                      : std::min(kMax, static_cast<size_t>(pages) *
+                                           static_cast<size_t>(page_bytes));
   }();
   return bytes;
 }

@@ -111,15 +111,15 @@ aclError FailSize(std::string_view function, size_t size) {
 
 aclError ReserveAddress(void** pointer, size_t size, size_t alignment) {
   constexpr std::string_view kFunction = "aclrtReserveMemAddress";
-  constexpr size_t kMost = size_t{1} << 46;
+  constexpr size_t kMax = size_t{1} << 46;
   if (pointer == nullptr) return FailNull(kFunction, "virPtr");
   if (size == 0) return FailSize(kFunction, size);
-  if ((alignment & (alignment - 1)) != 0 || alignment > kMost) {
+  if ((alignment & (alignment - 1)) != 0 || alignment > kMax) {
     return FailValue(kBad, kFunction, "alignment", std::to_string(alignment),
                      "0 or a power of two");
   }
   std::shared_ptr<Reservation> made;
-  if (size <= kMost) {
+  if (size <= kMax) {
     made = MakeReservation(RoundUpTo(size, kGranularity),
                            std::max(alignment, kGranularity));
   }

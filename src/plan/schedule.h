@@ -15,7 +15,7 @@
 namespace flashacl {
 
 // A block of work with one owner. `split` numbers the column splits of rows
-// that are split over several tiles and merged afterwards, in that order.
+// that are split over several tiles and combined afterwards, in that order.
 struct Tile {
   int64_t sequence = 0;
   int64_t kv_head = 0;
@@ -52,9 +52,8 @@ struct Extent {
 class Schedule {
  public:
   int64_t count() const { return count_; }
-  int64_t num_splits() const {
-    return num_splits_;
-  }  // the most splits any row has
+  // The most splits any row has.
+  int64_t num_splits() const { return num_splits_; }
 
   // Rows that are in several splits, counted once for every split they are in.
   int64_t split_rows() const { return split_rows_; }

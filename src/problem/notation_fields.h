@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The notation_fields of the notation that are more than a name: numbers,
+// The fields of the notation that are more than a name: numbers,
 // lengths, mask rules, axes, encodings. Each is read and written here, side by
 // side.
 #pragma once

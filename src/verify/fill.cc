@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeviceChecks of inputs, slot by slot. Every slot draws from a generator of
+// Contents of inputs, slot by slot. Every slot draws from a generator of
 // its own, so that adding a tensor changes no other.
 #include "verify/fill.h"
 

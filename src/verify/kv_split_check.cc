@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Halves of keys, merged in fp64.
+// Halves of keys, combined in fp64.
 #include "verify/kv_split_check.h"
 
 #include <algorithm>

@@ -84,7 +84,7 @@ class Examiner {
   }
 
   void CheckHalves(uint64_t seed) {
-    // Weights that are rounded do not merge: they depend on the row's maximum.
+    // Probs that are rounded do not combine: they depend on the row's maximum.
     if (plan_.problem().has(Slot::kWeightScale)) return;
     const Status same =
         CheckSplit(backend_, *plan_.implementation, sample_, seed);

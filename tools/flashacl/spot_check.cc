@@ -24,7 +24,7 @@ using Clock = std::chrono::steady_clock;
 // The reference computes some GFLOP per second.
 constexpr double kFlopsOfWhole = 2e9;       // more are taken in subproblems
 constexpr double kFlopsOfSubproblem = 4e8;  // if that is a row
-constexpr int64_t kMaxLines = 16;           // rows or columns of an subproblem
+constexpr int64_t kMaxLines = 16;           // rows or columns of a subproblem
 constexpr int64_t kMaxSubproblems = 8;      // at least two of them, then
 constexpr double kMaxSeconds = 2;           // until these are over
 
