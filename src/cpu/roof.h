@@ -14,7 +14,7 @@ namespace flashacl::cpu {
 // of some runs, about 10 ms in all.
 double MeasureFlops(Workers& workers);
 
-// Bytes per second that all workers together read from memory, one behind the
+// Bytes per second that all workers together read from memory, one after the
 // other. Median of some runs, 10 to 50 ms in all; the first call takes longer
 // and keeps ProbeBytes of memory for the next.
 double MeasureReadBandwidth(Workers& workers);
