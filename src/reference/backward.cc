@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// With p_ij = exp(s_ij - m_i) / l_i, c_ij what dropout makes of a weight of 1
+// With p_ij = exp(s_ij - m_i) / l_i, c_ij what dropout makes of a prob of 1
 // and delta_i = do_i . o_i:
 //   dp_ij = (do_i . v_j) c_ij           ds_ij = p_ij (dp_ij - delta_i)
 //   dq_i = scale sum_j ds_ij k_j        dk_j = scale sum_i ds_ij q_i
 //   dv_j = sum_i p_ij c_ij do_i         dsink = -sum_i psink_i sum_j p_ij dp_ij
 // Rows of one kv head are taken in chunks. Each row of a chunk computes its
-// weights by itself; then each slice of columns adds the rows up in their
-// order, so that sums do not depend on who works.
+// probs by itself; then each piece of the columns adds the rows up in their
+// order, so that sums do not depend on which worker computes what.
 #include "reference/backward.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 namespace flashacl::reference {
 namespace {
 
-constexpr int64_t kChunkRows = 64;  // between two meetings of the workers
+constexpr int64_t kChunkRows = 64;  // workers wait for each other after so many
 
 int64_t BiasElements(const AttentionProblem& problem) {
   if (!problem.has(Slot::kGradBias)) return 0;
@@ -36,7 +36,7 @@ struct Workspace {
         key_values(problem, layout),
         counts(layout.Reserve<int64_t>("visible counts", rows)),
         columns(layout.Reserve<int64_t>("visible columns", rows * width)),
-        weights(layout.Reserve<double>("weights", rows * width)),
+        probs(layout.Reserve<double>("weights", rows * width)),
         grad_scores(layout.Reserve<double>("grad scores", rows * width)),
         query(layout.Reserve<double>("query rows", rows * query_dim)),
         grad_query(layout.Reserve<double>("grad query rows", rows * query_dim)),
@@ -57,7 +57,7 @@ struct Workspace {
   KeyValues key_values;
   Region<int64_t> counts;      // [row of chunk]
   Region<int64_t> columns;     // [row of chunk, place]
-  Region<double> weights;      // [row of chunk, place], after dropout
+  Region<double> probs;        // [row of chunk, place], after dropout
   Region<double> grad_scores;  // [row of chunk, place]
   Region<double> query, grad_query, out, grad_out;  // [row of chunk, channel]
   Region<double> sink_terms;                        // [row of chunk]
@@ -66,21 +66,13 @@ struct Workspace {
   Region<double> grad_sink;             // [head]
 };
 
-// One row of `width` elements.
-template <typename T>
-std::span<T> RowOf(const Region<T>& region, std::byte* workspace, int64_t row,
-                   int64_t width) {
-  return region.In(workspace).subspan(static_cast<size_t>(row * width),
-                                      static_cast<size_t>(width));
-}
-
 class Backward {
  public:
-  Backward(const Operands& operands, Workspace& place, std::byte* workspace,
+  Backward(const Operands& operands, Workspace& buffers, std::byte* workspace,
            Workers& workers)
       : operands_(operands),
         problem_(operands.problem),
-        place_(place),
+        buffers_(buffers),
         workspace_(workspace),
         workers_(workers),
         grad_bias_(BiasSpec(problem_, Slot::kGradBias), operands.sequences) {}
@@ -93,7 +85,7 @@ class Backward {
     Row row;
     int64_t number;
     std::span<const int64_t> columns;  // that it sees
-    std::span<double> weights;
+    std::span<double> probs;
     std::span<double> grad_scores;
     std::span<double> query, grad_query, out, grad_out;
   };
@@ -103,27 +95,25 @@ class Backward {
   ChunkRow At(const Row& row, int64_t number) const;
 
   // Of one row, by one worker.
-  void WeighRow(const Row& row, int64_t number);
+  void ComputeRow(const Row& row, int64_t number);
   void GradScores(const ChunkRow& at);
   void StoreGradQuery(const ChunkRow& at);
 
-  // Of one slice of columns, by one worker, over all rows of a chunk.
-  void AddToColumns(const ChunkRow& at, Range slice);
-  void StoreGradKeys(int64_t sequence, int64_t kv_head, Range slice);
+  // Of one piece of the columns, by one worker, over all rows of a chunk.
+  void AddToColumns(const ChunkRow& at, Range piece);
+  void StoreGradKeys(int64_t sequence, int64_t kv_head, Range piece);
 
   // By one worker alone: their elements may belong to any row and column.
   void AddToBiasAndSink(const ChunkRow& at);
   void StoreBiasAndSink();
 
   int64_t TensorRow(const Row& row) const {
-    return operands_.sequences[static_cast<size_t>(row.sequence)]
-               .queries.first +
-           row.i;
+    return operands_.sequence(row.sequence).queries.first + row.i;
   }
 
   const Operands& operands_;
   const AttentionProblem& problem_;
-  Workspace& place_;
+  Workspace& buffers_;
   std::byte* workspace_;
   Workers& workers_;
   Grid grad_bias_;
@@ -144,35 +134,35 @@ void Backward::ClearResults() {
         Slot::kGradKeyRope, Slot::kGradValue}) {
     if (problem_.has(slot)) operands_.tensor(slot).Clear();
   }
-  std::ranges::fill(place_.grad_bias.In(workspace_), 0.0);
-  std::ranges::fill(place_.grad_sink.In(workspace_), 0.0);
+  std::ranges::fill(buffers_.grad_bias.In(workspace_), 0.0);
+  std::ranges::fill(buffers_.grad_sink.In(workspace_), 0.0);
 }
 
 void Backward::KvHead(int64_t sequence, int64_t kv_head) {
-  const Sequence& extent = operands_.sequences[static_cast<size_t>(sequence)];
+  const Sequence& extent = operands_.sequence(sequence);
   if (extent.queries.empty() || extent.keys.empty()) return;
-  place_.key_values.Load(operands_, sequence, kv_head, workers_);
+  buffers_.key_values.Load(operands_, sequence, kv_head, workers_);
   const auto clear = [&](const Region<double>& sums, int64_t width) {
     const int64_t count = extent.columns() * width;
     std::ranges::fill(sums.In(workspace_).first(static_cast<size_t>(count)), 0);
   };
-  clear(place_.grad_key, place_.query_dim);
-  clear(place_.grad_value, problem_.v_dim);
+  clear(buffers_.grad_key, buffers_.query_dim);
+  clear(buffers_.grad_value, problem_.v_dim);
 
   const int64_t rows = extent.rows() * problem_.group();
-  for (int64_t first = 0; first < rows; first += place_.rows) {
-    const int64_t count = std::min(place_.rows, rows - first);
+  for (int64_t first = 0; first < rows; first += buffers_.rows) {
+    const int64_t count = std::min(buffers_.rows, rows - first);
     const auto row = [&](int64_t number) {
       return RowOfGroup(problem_, sequence, kv_head, first + number);
     };
-    workers_.ForEach(count, [&](int64_t n) { WeighRow(row(n), n); });
-    ForPieces(workers_, extent.columns(), [&](Range slice) {
-      for (int64_t n = 0; n < count; ++n) AddToColumns(At(row(n), n), slice);
+    workers_.ForEach(count, [&](int64_t n) { ComputeRow(row(n), n); });
+    ForPieces(workers_, extent.columns(), [&](Range piece) {
+      for (int64_t n = 0; n < count; ++n) AddToColumns(At(row(n), n), piece);
     });
     for (int64_t n = 0; n < count; ++n) AddToBiasAndSink(At(row(n), n));
   }
   ForPieces(workers_, extent.columns(),
-            [&](Range slice) { StoreGradKeys(sequence, kv_head, slice); });
+            [&](Range piece) { StoreGradKeys(sequence, kv_head, piece); });
 }
 
 Backward::ChunkRow Backward::At(const Row& row, int64_t number) const {
@@ -180,22 +170,22 @@ Backward::ChunkRow Backward::At(const Row& row, int64_t number) const {
     return RowOf(region, workspace_, number, width);
   };
   const size_t count = static_cast<size_t>(
-      place_.counts.In(workspace_)[static_cast<size_t>(number)]);
+      buffers_.counts.In(workspace_)[static_cast<size_t>(number)]);
   return {.row = row,
           .number = number,
-          .columns = of(place_.columns, place_.width).first(count),
-          .weights = of(place_.weights, place_.width).first(count),
-          .grad_scores = of(place_.grad_scores, place_.width).first(count),
-          .query = of(place_.query, place_.query_dim),
-          .grad_query = of(place_.grad_query, place_.query_dim),
-          .out = of(place_.out, problem_.v_dim),
-          .grad_out = of(place_.grad_out, problem_.v_dim)};
+          .columns = of(buffers_.columns, buffers_.width).first(count),
+          .probs = of(buffers_.probs, buffers_.width).first(count),
+          .grad_scores = of(buffers_.grad_scores, buffers_.width).first(count),
+          .query = of(buffers_.query, buffers_.query_dim),
+          .grad_query = of(buffers_.grad_query, buffers_.query_dim),
+          .out = of(buffers_.out, problem_.v_dim),
+          .grad_out = of(buffers_.grad_out, problem_.v_dim)};
 }
 
-void Backward::WeighRow(const Row& row, int64_t number) {
-  place_.counts.In(workspace_)[static_cast<size_t>(number)] =
-      VisibleColumns(operands_, row, place_.key_values,
-                     RowOf(place_.columns, workspace_, number, place_.width));
+void Backward::ComputeRow(const Row& row, int64_t number) {
+  buffers_.counts.In(workspace_)[static_cast<size_t>(number)] = VisibleColumns(
+      operands_, row, buffers_.key_values,
+      RowOf(buffers_.columns, workspace_, number, buffers_.width));
   const ChunkRow at = At(row, number);
   LoadQuery(operands_, row, at.query);
   for (const auto& [slot, channels] :
@@ -209,45 +199,42 @@ void Backward::WeighRow(const Row& row, int64_t number) {
   StoreGradQuery(at);
 }
 
-// Fills in weights and grad_scores, and what the row adds to the sink.
+// Fills in probs and grad_scores, and what the row adds to the sink.
 void Backward::GradScores(const ChunkRow& at) {
   const Row& row = at.row;
-  const double max =
-      operands_.tensor(Slot::kRowMax)
-          .Load(operands_.row_max.Plane(row.sequence, row.head).At(row.i, 0));
-  const double sum =
-      operands_.tensor(Slot::kRowSum)
-          .Load(operands_.row_sum.Plane(row.sequence, row.head).At(row.i, 0));
-  const auto share = [&](double score) {
+  const auto of_row = [&](Slot slot, const Grid& grid) {
+    return operands_.tensor(slot).Load(PlaneOf(grid, row).At(row.i, 0));
+  };
+  const double max = of_row(Slot::kRowMax, operands_.row_max);
+  const double sum = of_row(Slot::kRowSum, operands_.row_sum);
+  const auto prob = [&](double score) {
     return sum == 0 ? 0 : std::exp(score - max) / sum;
   };
   const double delta = Dot(at.grad_out, at.out);
-  const GridPlane keep = operands_.keep.present()
-                             ? operands_.keep.Plane(row.sequence, row.head)
-                             : GridPlane{};
-  Scores(operands_, row, place_.key_values, at.query, at.columns, at.weights);
-  double inner = 0;  // sum_j p_ij dp_ij
+  const GridPlane keep = PlaneOf(operands_.keep, row);
+  Scores(operands_, row, buffers_.key_values, at.query, at.columns, at.probs);
+  double sum_p_dp = 0;
   for (size_t n = 0; n < at.columns.size(); ++n) {
     const int64_t j = at.columns[n];
-    const double p = share(at.weights[n]);
+    const double p = prob(at.probs[n]);
     const double kept = Kept(operands_, keep, row.i, j);
-    const double dp = Dot(at.grad_out, place_.key_values.value(j)) * kept;
-    at.weights[n] = p * kept;
+    const double dp = Dot(at.grad_out, buffers_.key_values.value(j)) * kept;
+    at.probs[n] = p * kept;
     at.grad_scores[n] = p * (dp - delta);
-    inner += p * dp;
+    sum_p_dp += p * dp;
   }
 
   const Tensor sink = operands_.tensor(Slot::kSink);
   const bool adds = sink.present() && !at.columns.empty();
-  place_.sink_terms.In(workspace_)[static_cast<size_t>(at.number)] =
-      adds ? -share(sink.Load(sink.spec.At(row.head))) * inner : 0;
+  buffers_.sink_terms.In(workspace_)[static_cast<size_t>(at.number)] =
+      adds ? -prob(sink.Load(sink.spec.At(row.head))) * sum_p_dp : 0;
 }
 
 void Backward::StoreGradQuery(const ChunkRow& at) {
   const double scale = problem_.score.scale;
   std::ranges::fill(at.grad_query, 0.0);
   for (size_t n = 0; n < at.columns.size(); ++n) {
-    Add(scale * at.grad_scores[n], place_.key_values.key(at.columns[n]),
+    Add(scale * at.grad_scores[n], buffers_.key_values.key(at.columns[n]),
         at.grad_query);
   }
   const size_t qk_dim = static_cast<size_t>(problem_.qk_dim);
@@ -262,25 +249,26 @@ void Backward::StoreGradQuery(const ChunkRow& at) {
   store(Slot::kGradQueryRope, at.grad_query.subspan(qk_dim));
 }
 
-void Backward::AddToColumns(const ChunkRow& at, Range slice) {
+void Backward::AddToColumns(const ChunkRow& at, Range piece) {
   const double scale = problem_.score.scale;
   for (size_t n = 0; n < at.columns.size(); ++n) {
     const int64_t j = at.columns[n];
-    if (j < slice.first || j >= slice.last) continue;
+    if (j < piece.first || j >= piece.last) continue;
     Add(scale * at.grad_scores[n], at.query,
-        RowOf(place_.grad_key, workspace_, j, place_.query_dim));
-    Add(at.weights[n], at.grad_out,
-        RowOf(place_.grad_value, workspace_, j, problem_.v_dim));
+        RowOf(buffers_.grad_key, workspace_, j, buffers_.query_dim));
+    Add(at.probs[n], at.grad_out,
+        RowOf(buffers_.grad_value, workspace_, j, problem_.v_dim));
   }
 }
 
-void Backward::StoreGradKeys(int64_t sequence, int64_t kv_head, Range slice) {
+void Backward::StoreGradKeys(int64_t sequence, int64_t kv_head, Range piece) {
   const size_t qk_dim = static_cast<size_t>(problem_.qk_dim);
-  const int64_t first =
-      operands_.sequences[static_cast<size_t>(sequence)].keys.first;
-  for (int64_t j = slice.first; j < slice.last; ++j) {
-    const auto key = RowOf(place_.grad_key, workspace_, j, place_.query_dim);
-    const auto value = RowOf(place_.grad_value, workspace_, j, problem_.v_dim);
+  const int64_t first = operands_.sequence(sequence).keys.first;
+  for (int64_t j = piece.first; j < piece.last; ++j) {
+    const auto key =
+        RowOf(buffers_.grad_key, workspace_, j, buffers_.query_dim);
+    const auto value =
+        RowOf(buffers_.grad_value, workspace_, j, problem_.v_dim);
     if (problem_.kv.value_is_key) {
       Add(1, value, key.first(value.size()));
     }
@@ -298,13 +286,13 @@ void Backward::StoreGradKeys(int64_t sequence, int64_t kv_head, Range slice) {
 void Backward::AddToBiasAndSink(const ChunkRow& at) {
   const Row& row = at.row;
   if (problem_.has(Slot::kGradSink)) {
-    place_.grad_sink.In(workspace_)[static_cast<size_t>(row.head)] +=
-        place_.sink_terms.In(workspace_)[static_cast<size_t>(at.number)];
+    buffers_.grad_sink.In(workspace_)[static_cast<size_t>(row.head)] +=
+        buffers_.sink_terms.In(workspace_)[static_cast<size_t>(at.number)];
   }
   if (!problem_.has(Slot::kGradBias)) return;
-  const std::span<double> sums = place_.grad_bias.In(workspace_);
+  const std::span<double> sums = buffers_.grad_bias.In(workspace_);
   const Score::Bias kind = problem_.score.bias;
-  const GridPlane plane = grad_bias_.Plane(row.sequence, row.head);
+  const GridPlane plane = PlaneOf(grad_bias_, row);
   const double factor =
       kind == Score::Bias::kBeforeScale ? problem_.score.scale : 1.0;
   for (size_t n = 0; n < at.columns.size(); ++n) {
@@ -324,13 +312,14 @@ void Backward::StoreBiasAndSink() {
   if (problem_.has(Slot::kGradSink)) {
     const Tensor tensor = operands_.tensor(Slot::kGradSink);
     for (int64_t head = 0; head < problem_.heads; ++head) {
-      tensor.Store(tensor.spec.At(head),
-                   place_.grad_sink.In(workspace_)[static_cast<size_t>(head)]);
+      tensor.Store(
+          tensor.spec.At(head),
+          buffers_.grad_sink.In(workspace_)[static_cast<size_t>(head)]);
     }
   }
   if (!problem_.has(Slot::kGradBias)) return;
   const Tensor tensor{grad_bias_.spec(), operands_.bindings[Slot::kGradBias]};
-  const std::span<const double> sums = place_.grad_bias.In(workspace_);
+  const std::span<const double> sums = buffers_.grad_bias.In(workspace_);
   const auto store = [&](int64_t offset) {
     tensor.Store(offset, sums[static_cast<size_t>(offset)]);
   };
@@ -350,10 +339,10 @@ class PreparedBackward final : public HostPrepared {
 
   Status Run(const Bindings& bindings, std::byte* memory,
              Workers& workers) const override {
-    Workspace place = workspace_;
-    place.key_values.Attach(memory);
+    Workspace buffers = workspace_;
+    buffers.key_values.Attach(memory);
     const Operands operands(problem(), bindings);
-    Backward(operands, place, memory, workers).Run();
+    Backward(operands, buffers, memory, workers).Run();
     return {};
   }
 

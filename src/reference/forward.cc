@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // out(i) = sum_j exp(s_ij - m_i) v_j / l_i over the columns row i sees, with
 // m_i = max_j s_ij and l_i = sum_j exp(s_ij - m_i); a sink is one more column
-// whose value is zero; dropout scales the weights in out, not in l, and 8-bit
+// whose value is zero; dropout scales the probs in out, not in l, and 8-bit
 // queries have them rounded to 8 bits there.
 #include "reference/forward.h"
 
@@ -17,22 +17,22 @@ namespace flashacl::reference {
 namespace {
 
 // What one run needs besides its operands: keys and values of the sequence at
-// hand, and for every slice of rows the scores of one row.
+// hand, and for every worker the scores of one row.
 struct Workspace {
-  static constexpr int64_t kMaxSlices = 64;
+  static constexpr int64_t kMaxWorkers = 64;
 
   Workspace(const AttentionProblem& problem, WorkspaceLayout& layout)
-      : slices(std::min(kMaxSlices, WidestOf(problem).rows * problem.group())),
+      : most(std::min(kMaxWorkers, WidestOf(problem).rows * problem.group())),
         width(MostVisible(problem)),
         query_dim(problem.score_dim()),
         key_values(problem, layout),
-        columns(layout.Reserve<int64_t>("visible columns", slices * width)),
-        scores(layout.Reserve<double>("scores", slices * width)),
-        query(layout.Reserve<double>("query rows", slices * query_dim)),
-        out(layout.Reserve<double>("out rows", slices * problem.v_dim)) {}
+        columns(layout.Reserve<int64_t>("visible columns", most * width)),
+        scores(layout.Reserve<double>("scores", most * width)),
+        query(layout.Reserve<double>("query rows", most * query_dim)),
+        out(layout.Reserve<double>("out rows", most * problem.v_dim)) {}
 
-  int64_t slices;  // of the rows; one worker each
-  int64_t width;   // columns of one row, at most
+  int64_t most;   // workers
+  int64_t width;  // columns of one row, at most
   int64_t query_dim;
   KeyValues key_values;
   Region<int64_t> columns;
@@ -40,14 +40,6 @@ struct Workspace {
   Region<double> query;
   Region<double> out;
 };
-
-// One row of `width` elements per slice.
-template <typename T>
-std::span<T> RowOf(const Region<T>& region, std::byte* workspace, int64_t slice,
-                   int64_t width) {
-  return region.In(workspace).subspan(static_cast<size_t>(slice * width),
-                                      static_cast<size_t>(width));
-}
 
 struct RowResult {
   double max = 0;
@@ -60,10 +52,10 @@ double SinkOf(const Operands& operands, int64_t head) {
                         : -std::numeric_limits<double>::infinity();
 }
 
-// The weight as it meets the value.
-double Rounded(const Tensor& scale, double weight) {
-  if (!scale.present()) return weight;
-  return std::clamp(std::rint(weight * scale.Load(0)), -128.0, 127.0);
+// The prob as it meets the value.
+double Rounded(const Tensor& scale, double prob) {
+  if (!scale.present()) return prob;
+  return std::clamp(std::rint(prob * scale.Load(0)), -128.0, 127.0);
 }
 
 // Turns the scores of a row into its output.
@@ -88,13 +80,11 @@ RowResult Attend(const Operands& operands, const Row& row,
     const bool gathered = operands.problem.kv.gathers();
     return gathered ? RowResult{0, 0} : RowResult{-FLT_MAX, FLT_MAX};
   }
-  const GridPlane keep = operands.keep.present()
-                             ? operands.keep.Plane(row.sequence, row.head)
-                             : GridPlane{};
-  const Tensor weight_scale = operands.tensor(Slot::kWeightScale);
+  const GridPlane keep = PlaneOf(operands.keep, row);
+  const Tensor prob_scale = operands.tensor(Slot::kWeightScale);
   for (size_t n = 0; n < columns.size(); ++n) {
     const double kept = Kept(operands, keep, row.i, columns[n]);
-    Add(Rounded(weight_scale, scores[n]) * kept, key_values.value(columns[n]),
+    Add(Rounded(prob_scale, scores[n]) * kept, key_values.value(columns[n]),
         out);
   }
   for (double& element : out) element /= sum;
@@ -115,34 +105,28 @@ void Quantise(const Operands& operands, int64_t head, std::span<double> out) {
   }
 }
 
-void StoreLanes(const Tensor& tensor, const GridPlane& plane, int64_t i,
-                double value) {
+// The row max or row sum, as often as the tensor repeats it.
+void StoreCopies(const Operands& operands, Slot slot, const Grid& grid,
+                 const Row& row, double value) {
+  const Tensor tensor = operands.tensor(slot);
   if (!tensor.present()) return;
-  for (int64_t lane = 0; lane < tensor.spec.dims[3]; ++lane) {
-    tensor.Store(plane.At(i, lane), value);
+  const GridPlane plane = PlaneOf(grid, row);
+  for (int64_t n = 0; n < tensor.spec.dims[3]; ++n) {
+    tensor.Store(plane.At(row.i, n), value);
   }
 }
 
 void StoreRow(const Operands& operands, const Row& row, RowResult result,
               std::span<double> out) {
-  const Sequence& extent =
-      operands.sequences[static_cast<size_t>(row.sequence)];
+  const Sequence& extent = operands.sequence(row.sequence);
   if (extent.columns() == 0) result = {0, 0};
   const Tensor tensor = operands.tensor(Slot::kOut);
   if (tensor.spec.dtype == DType::kI8) Quantise(operands, row.head, out);
   tensor.StoreRow(
       tensor.spec.At(row.sequence, extent.queries.first + row.i, row.head),
       out);
-  if (operands.row_max.present()) {
-    StoreLanes(operands.tensor(Slot::kRowMax),
-               operands.row_max.Plane(row.sequence, row.head), row.i,
-               result.max);
-  }
-  if (operands.row_sum.present()) {
-    StoreLanes(operands.tensor(Slot::kRowSum),
-               operands.row_sum.Plane(row.sequence, row.head), row.i,
-               result.sum);
-  }
+  StoreCopies(operands, Slot::kRowMax, operands.row_max, row, result.max);
+  StoreCopies(operands, Slot::kRowSum, operands.row_sum, row, result.sum);
 }
 
 // Rows that belong to no sequence are 0.
@@ -173,37 +157,36 @@ class PreparedForward final : public HostPrepared {
 
 Status PreparedForward::Run(const Bindings& bindings, std::byte* memory,
                             Workers& workers) const {
-  Workspace place = workspace_;
-  place.key_values.Attach(memory);
+  Workspace buffers = workspace_;
+  buffers.key_values.Attach(memory);
   const Operands operands(problem(), bindings);
 
   operands.tensor(Slot::kOut).Clear();
   ClearRowResult(operands, Slot::kRowMax);
   ClearRowResult(operands, Slot::kRowSum);
 
-  const auto compute = [&](const Row& row, int64_t slice) {
-    const auto columns = RowOf(place.columns, memory, slice, place.width);
-    const auto scores = RowOf(place.scores, memory, slice, place.width);
-    const auto query = RowOf(place.query, memory, slice, place.query_dim);
-    const auto out = RowOf(place.out, memory, slice, problem().v_dim);
+  const auto compute = [&](const Row& row, int64_t worker) {
+    const auto columns = RowOf(buffers.columns, memory, worker, buffers.width);
+    const auto scores = RowOf(buffers.scores, memory, worker, buffers.width);
+    const auto query = RowOf(buffers.query, memory, worker, buffers.query_dim);
+    const auto out = RowOf(buffers.out, memory, worker, problem().v_dim);
     LoadQuery(operands, row, query);
     const size_t count = static_cast<size_t>(
-        VisibleColumns(operands, row, place.key_values, columns));
+        VisibleColumns(operands, row, buffers.key_values, columns));
     const auto seen = columns.first(count);
-    Scores(operands, row, place.key_values, query, seen, scores.first(count));
-    const RowResult result =
-        Attend(operands, row, place.key_values, seen, scores.first(count), out);
+    Scores(operands, row, buffers.key_values, query, seen, scores.first(count));
+    const RowResult result = Attend(operands, row, buffers.key_values, seen,
+                                    scores.first(count), out);
     StoreRow(operands, row, result, out);
   };
 
   for (int64_t b = 0; b < problem().lengths.count(); ++b) {
-    const int64_t rows =
-        operands.sequences[static_cast<size_t>(b)].rows() * problem().group();
+    const int64_t rows = operands.sequence(b).rows() * problem().group();
     for (int64_t g = 0; g < problem().kv_heads && rows > 0; ++g) {
-      place.key_values.Load(operands, b, g, workers);
-      workers.ForEach(std::min(place.slices, rows), [&](int64_t slice) {
-        for (int64_t n = slice; n < rows; n += place.slices) {
-          compute(RowOfGroup(problem(), b, g, n), slice);
+      buffers.key_values.Load(operands, b, g, workers);
+      workers.ForEach(std::min(buffers.most, rows), [&](int64_t worker) {
+        for (int64_t n = worker; n < rows; n += buffers.most) {
+          compute(RowOfGroup(problem(), b, g, n), worker);
         }
       });
     }

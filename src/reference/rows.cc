@@ -7,23 +7,11 @@
 #include <cstring>
 #include <optional>
 
-#include "base/half.h"
+#include "base/number.h"
 #include "plan/sequences.h"
 
 namespace flashacl::reference {
 namespace {
-
-template <typename T>
-T ReadAs(const std::byte* at) {
-  T value;
-  std::memcpy(&value, at, sizeof(value));
-  return value;
-}
-
-template <typename T>
-void WriteAs(std::byte* at, T value) {
-  std::memcpy(at, &value, sizeof(value));
-}
 
 // Calls body(decode) with the function that reads one element of `dtype`.
 template <typename Body>
@@ -31,26 +19,26 @@ void WithDecoder(DType dtype, Body body) {
   switch (dtype) {
     case DType::kF32:
       return body(
-          [](const std::byte* at) -> double { return ReadAs<float>(at); });
+          [](const std::byte* at) -> double { return Load<float>(at); });
     case DType::kF16:
       return body([](const std::byte* at) -> double {
-        return F32FromF16(ReadAs<uint16_t>(at));
+        return F32FromF16(Load<uint16_t>(at));
       });
     case DType::kBf16:
       return body([](const std::byte* at) -> double {
-        return F32FromBf16(ReadAs<uint16_t>(at));
+        return F32FromBf16(Load<uint16_t>(at));
       });
     case DType::kI8:
       return body(
-          [](const std::byte* at) -> double { return ReadAs<int8_t>(at); });
+          [](const std::byte* at) -> double { return Load<int8_t>(at); });
     case DType::kU64:
       // The pattern of an f32 in the low half, of which 19 bits count.
       return body([](const std::byte* at) -> double {
-        const auto bits = static_cast<uint32_t>(ReadAs<uint64_t>(at));
+        const auto bits = static_cast<uint32_t>(Load<uint64_t>(at));
         return std::bit_cast<float>(bits & 0xFFFFE000u);
       });
     case DType::kF64:
-      return body([](const std::byte* at) { return ReadAs<double>(at); });
+      return body([](const std::byte* at) { return Load<double>(at); });
     default:
       return body([](const std::byte*) { return 0.0; });
   }
@@ -65,7 +53,7 @@ struct Place {
 std::optional<Place> PlaceOf(const Operands& operands, int64_t sequence,
                              int64_t j) {
   const KvSource& kv = operands.problem.kv;
-  const Sequence& extent = operands.sequences[static_cast<size_t>(sequence)];
+  const Sequence& extent = operands.sequence(sequence);
   if (kv.rows != KvSource::Rows::kPaged) {
     return Place{sequence, extent.keys.first + j};
   }
@@ -89,21 +77,22 @@ Tensor OwnTensor(const Operands& operands, Slot slot, int64_t sequence) {
   return own;
 }
 
-struct Codec {
+struct QuantParams {
   Tensor scale;
   Tensor offset;
 };
 
 // x_hat = scale * (x + offset), channel by channel.
-void Dequantise(const Codec& codec, int64_t kv_head, std::span<double> row) {
-  if (!codec.scale.present()) return;
+void Dequantise(const QuantParams& quant, int64_t kv_head,
+                std::span<double> row) {
+  if (!quant.scale.present()) return;
   for (size_t d = 0; d < row.size(); ++d) {
     const int64_t channel = static_cast<int64_t>(d);
     const double offset =
-        codec.offset.present()
-            ? codec.offset.Load(codec.offset.spec.At(kv_head, channel))
+        quant.offset.present()
+            ? quant.offset.Load(quant.offset.spec.At(kv_head, channel))
             : 0.0;
-    row[d] = codec.scale.Load(codec.scale.spec.At(kv_head, channel)) *
+    row[d] = quant.scale.Load(quant.scale.spec.At(kv_head, channel)) *
              (row[d] + offset);
   }
 }
@@ -118,23 +107,11 @@ double Tensor::Load(int64_t offset) const {
 
 int64_t Tensor::LoadInteger(int64_t offset) const {
   const std::byte* at = base + offset * SizeOf(spec.dtype);
-  return spec.dtype == DType::kI32 ? ReadAs<int32_t>(at) : ReadAs<int64_t>(at);
+  return ReadIndex(spec.dtype, at);
 }
 
 void Tensor::Store(int64_t offset, double value) const {
-  std::byte* at = base + offset * SizeOf(spec.dtype);
-  switch (spec.dtype) {
-    case DType::kF32:
-      return WriteAs(at, static_cast<float>(value));
-    case DType::kF16:
-      return WriteAs(at, F16FromF64(value));
-    case DType::kBf16:
-      return WriteAs(at, Bf16FromF64(value));
-    case DType::kI8:
-      return WriteAs(at, static_cast<int8_t>(value));
-    default:
-      return WriteAs(at, value);
-  }
+  WriteNumber(spec.dtype, base + offset * SizeOf(spec.dtype), value);
 }
 
 void Tensor::LoadRow(int64_t offset, std::span<double> row) const {
@@ -188,6 +165,10 @@ Row RowOfGroup(const AttentionProblem& problem, int64_t sequence,
   return {sequence, kv_head, kv_head * group + number % group, number / group};
 }
 
+GridPlane PlaneOf(const Grid& grid, const Row& row) {
+  return grid.present() ? grid.Plane(row.sequence, row.head) : GridPlane{};
+}
+
 Widest WidestOf(const AttentionProblem& problem) {
   Widest widest;
   for (const Sequence& sequence : problem.lengths.sequences) {
@@ -208,9 +189,7 @@ void ForPieces(Workers& workers, int64_t count, FunctionRef<void(Range)> body) {
 
 void LoadQuery(const Operands& operands, const Row& row,
                std::span<double> query) {
-  const Sequence& extent =
-      operands.sequences[static_cast<size_t>(row.sequence)];
-  const int64_t at = extent.queries.first + row.i;
+  const int64_t at = operands.sequence(row.sequence).queries.first + row.i;
   const size_t qk_dim = static_cast<size_t>(operands.problem.qk_dim);
   const Tensor plain = operands.tensor(Slot::kQuery);
   plain.LoadRow(plain.spec.At(row.sequence, at, row.head), query.first(qk_dim));
@@ -245,13 +224,12 @@ void KeyValues::Load(const Operands& operands, int64_t sequence,
   const Tensor values = problem.kv.value_is_key
                             ? Tensor{}
                             : OwnTensor(operands, Slot::kValue, sequence);
-  const Codec key_codec{operands.tensor(Slot::kKeyScale),
-                        operands.tensor(Slot::kKeyOffset)};
-  const Codec value_codec{operands.tensor(Slot::kValueScale),
-                          operands.tensor(Slot::kValueOffset)};
+  const QuantParams key_quant{operands.tensor(Slot::kKeyScale),
+                              operands.tensor(Slot::kKeyOffset)};
+  const QuantParams value_quant{operands.tensor(Slot::kValueScale),
+                                operands.tensor(Slot::kValueOffset)};
   const size_t qk_dim = static_cast<size_t>(problem.qk_dim);
-  const int64_t columns =
-      operands.sequences[static_cast<size_t>(sequence)].columns();
+  const int64_t columns = operands.sequence(sequence).columns();
 
   const auto load = [&](int64_t j) {
     const std::optional<Place> place = PlaceOf(operands, sequence, j);
@@ -263,13 +241,13 @@ void KeyValues::Load(const Operands& operands, int64_t sequence,
     const std::span<double> key = keys_.subspan(
         static_cast<size_t>(j * key_dim_), static_cast<size_t>(key_dim_));
     from(keys, key.first(qk_dim));
-    Dequantise(key_codec, kv_head, key.first(qk_dim));
+    Dequantise(key_quant, kv_head, key.first(qk_dim));
     if (ropes.present()) from(ropes, key.subspan(qk_dim));
     if (!values.present()) return;
     const std::span<double> value = values_.subspan(
         static_cast<size_t>(j * value_dim_), static_cast<size_t>(value_dim_));
     from(values, value);
-    Dequantise(value_codec, kv_head, value);
+    Dequantise(value_quant, kv_head, value);
   };
   ForPieces(workers, columns, [&](Range piece) {
     for (int64_t j = piece.first; j < piece.last; ++j) load(j);

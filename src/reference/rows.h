@@ -25,8 +25,8 @@ struct Tensor {
 
   bool present() const { return spec.present(); }
 
-  // The element `offset` elements behind the base. Store rounds once, to
-  // nearest even.
+  // The element `offset` elements after the base. Store rounds once, to nearest
+  // even.
   double Load(int64_t offset) const;
   int64_t LoadInteger(int64_t offset) const;
   void Store(int64_t offset, double value) const;
@@ -46,6 +46,9 @@ struct Operands {
   Operands(const AttentionProblem& problem, const Bindings& bindings);
 
   Tensor tensor(Slot slot) const { return {problem[slot], bindings[slot]}; }
+  const Sequence& sequence(int64_t number) const {
+    return sequences[static_cast<size_t>(number)];
+  }
 
   const AttentionProblem& problem;
   const Bindings& bindings;
@@ -60,6 +63,17 @@ struct Row {
   int64_t head = 0;
   int64_t i = 0;
 };
+
+// Where the elements of the row's head are; of an absent grid, nowhere.
+GridPlane PlaneOf(const Grid& grid, const Row& row);
+
+// Row `number` of a workspace buffer, of `width` elements.
+template <typename T>
+std::span<T> RowOf(const Region<T>& region, std::byte* workspace,
+                   int64_t number, int64_t width) {
+  return region.In(workspace).subspan(static_cast<size_t>(number * width),
+                                      static_cast<size_t>(width));
+}
 
 // Prepared::Describe of both directions.
 inline constexpr char kRowByRow[] = "none: it goes row by row";
@@ -78,12 +92,12 @@ Widest WidestOf(const AttentionProblem& problem);
 // Calls body(piece) for disjoint pieces that make up [0, count).
 void ForPieces(Workers& workers, int64_t count, FunctionRef<void(Range)> body);
 
-// The query row, rope behind the rest.
+// The query row, its rope after the rest.
 void LoadQuery(const Operands& operands, const Row& row,
                std::span<double> query);
 
-// Keys and values of one sequence and kv head as doubles, rope behind the rest
-// of the key. A row that no page holds does not exist and is never read.
+// Keys and values of one sequence and kv head as doubles, the rope after the
+// rest of the key. A row that no page holds does not exist and is never read.
 class KeyValues {
  public:
   // Reserves room for the widest sequence.

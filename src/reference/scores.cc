@@ -14,12 +14,11 @@ class Visibility {
  public:
   Visibility(const Operands& operands, const Row& row, const KeyValues& keys)
       : keys_(keys), i_(row.i), mask_base_(operands.bindings[Slot::kMask]) {
-    const Sequence& extent =
-        operands.sequences[static_cast<size_t>(row.sequence)];
+    const Sequence& extent = operands.sequence(row.sequence);
     band_ = operands.problem.mask.BandOf(row.sequence, extent.rows(),
                                          extent.columns());
     masked_ = operands.mask.present();
-    if (masked_) mask_ = operands.mask.Plane(row.sequence, row.head);
+    mask_ = PlaneOf(operands.mask, row);
   }
 
   bool Sees(int64_t j) const {
@@ -69,8 +68,7 @@ int64_t MostVisible(const AttentionProblem& problem) {
 int64_t VisibleColumns(const Operands& operands, const Row& row,
                        const KeyValues& keys, std::span<int64_t> columns) {
   const KvSource& kv = operands.problem.kv;
-  const Sequence& extent =
-      operands.sequences[static_cast<size_t>(row.sequence)];
+  const Sequence& extent = operands.sequence(row.sequence);
   const Visibility visibility(operands, row, keys);
   size_t count = 0;
   const auto list_seen = [&](Range range) {
@@ -97,9 +95,7 @@ void Scores(const Operands& operands, const Row& row, const KeyValues& keys,
             std::span<double> scores) {
   const Score& score = operands.problem.score;
   const Tensor bias = operands.tensor(Slot::kBias);
-  const GridPlane plane = bias.present()
-                              ? operands.bias.Plane(row.sequence, row.head)
-                              : GridPlane{};
+  const GridPlane plane = PlaneOf(operands.bias, row);
   const double scale = score.scale;
   for (size_t n = 0; n < columns.size(); ++n) {
     const double dot = Dot(query, keys.key(columns[n]));
@@ -124,9 +120,7 @@ double Dot(std::span<const double> a, std::span<const double> b) {
   double sums[4] = {};
   size_t d = 0;
   for (; d + 4 <= a.size(); d += 4) {
-    for (size_t lane = 0; lane < 4; ++lane) {
-      sums[lane] += a[d + lane] * b[d + lane];
-    }
+    for (size_t n = 0; n < 4; ++n) sums[n] += a[d + n] * b[d + n];
   }
   for (; d < a.size(); ++d) sums[0] += a[d] * b[d];
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);

@@ -24,7 +24,7 @@ void Scores(const Operands& operands, const Row& row, const KeyValues& keys,
             std::span<const double> query, std::span<const int64_t> columns,
             std::span<double> scores);
 
-// What dropout makes of a weight of 1: 1 without dropout, else 0 or
+// What dropout makes of a prob of 1: 1 without dropout, else 0 or
 // 1 / keep_probability.
 double Kept(const Operands& operands, const GridPlane& keep, int64_t i,
             int64_t j);
