@@ -4,6 +4,11 @@
 // that is converted. Its queries and outputs lie as [vector of channels, row,
 // lane]; its scores as [key, row] with four rows to a key, or with one where
 // there is one row in all.
+//
+// Scores: some keys are outer, their channels inner; the lanes of a sum are
+// combined after the last channel. Outputs: some vectors of channels are outer,
+// keys inner, and nothing is combined. Keys and values are not packed; as many
+// lines are prefetched as are read.
 
 #include <algorithm>
 #include <cstddef>
@@ -25,36 +30,14 @@
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
-// A vector of elements as floats.
-struct F32Elements {
-  static constexpr DType kType = DType::kF32;
-  static constexpr int64_t kBytes = 4;
+// Elements of one type, converted vector by vector.
+template <DType kType>
+struct ElementsOf {
+  static constexpr int64_t kBytes = kType == DType::kF32  ? 4
+                                    : kType == DType::kI8 ? 1
+                                                          : 2;
   static HWY_INLINE Vector Load(const std::byte* at) {
-    return hn::LoadU(kF, reinterpret_cast<const float*>(at));
-  }
-};
-
-struct F16Elements {
-  static constexpr DType kType = DType::kF16;
-  static constexpr int64_t kBytes = 2;
-  static HWY_INLINE Vector Load(const std::byte* at) {
-    return FloatsFromF16(kF, reinterpret_cast<const uint16_t*>(at));
-  }
-};
-
-struct Bf16Elements {
-  static constexpr DType kType = DType::kBf16;
-  static constexpr int64_t kBytes = 2;
-  static HWY_INLINE Vector Load(const std::byte* at) {
-    return FloatsFromBf16(kF, reinterpret_cast<const uint16_t*>(at));
-  }
-};
-
-struct I8Elements {
-  static constexpr DType kType = DType::kI8;
-  static constexpr int64_t kBytes = 1;
-  static HWY_INLINE Vector Load(const std::byte* at) {
-    return FloatsFromI8(reinterpret_cast<const int8_t*>(at));
+    return FloatsAt<kType>(kF, at, 0);
   }
 };
 
@@ -94,7 +77,7 @@ constexpr int kVectorsOfLine =
 struct QkArgs {
   const std::byte* const* keys;
   const std::byte* const* ropes;  // null: none
-  LinePrefetcher* prefetch;       // what to ask for meanwhile
+  LinePrefetcher* prefetch;       // issued meanwhile
   int64_t key_shift;              // of keys, from where `keys` says
   int64_t rope_shift;
   int64_t count;         // of keys
@@ -107,7 +90,7 @@ struct QkArgs {
 };
 
 // sums[k][r] += rows[k] . query[r] over one vector of channels, `from` bytes
-// behind where the rows begin.
+// after where the rows begin.
 template <class Elements, int kKeys, int kRows>
 HWY_INLINE void AddDotsOfVector(const std::byte* const (&rows)[kKeys],
                                 int64_t from, const float* HWY_RESTRICT query,
@@ -134,7 +117,7 @@ HWY_INLINE void AddDotsOfVector(const std::byte* const (&rows)[kKeys],
 }
 
 // The same over rows of so many bytes, whole lines if they are plain; returns
-// where the query's next are. Asks for as many lines as it reads, if it does.
+// where the query's next are. Prefetches as many lines as it reads, if at all.
 template <class Elements, int kKeys, int kRows, bool kPrefetches, bool kPlain>
 HWY_INLINE const float* AddDots(const std::byte* const (&rows)[kKeys],
                                 LinePrefetcher& prefetch, int64_t bytes,
@@ -222,11 +205,8 @@ HWY_INLINE void DotKeys(const QkArgs& work, LinePrefetcher& prefetch,
 // Keys that are computed at a time, for as many sums as there are registers
 // besides keys and a query.
 constexpr int KeysOf(int rows) {
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86 || HWY_ARCH_ARM_A64
-  return rows == 4 ? 6 : 8;
-#else
+  if (kVectorRegisters == 32) return rows == 4 ? 6 : 8;
   return rows == 4 ? 3 : rows == 1 ? 8 : 4;
-#endif
 }
 
 template <class Elements, int kRows, bool kPrefetches, bool kPlain>
@@ -263,10 +243,10 @@ HWY_NOINLINE void DotAll(const QkArgs& work) {
   }
 }
 
-// out += weights * values
+// out += probs * values
 struct PvArgs {
   const std::byte* const* values;
-  LinePrefetcher* prefetch;  // what to ask for meanwhile
+  LinePrefetcher* prefetch;  // issued meanwhile
   int64_t shift;             // of values, from where `values` says
   int64_t count;
   int64_t vectors;     // of channels
@@ -274,7 +254,7 @@ struct PvArgs {
   float* out;          // [vector of channels, row, lane]
 };
 
-// sums[v][r] += value[v] * weights[r] for kVectors vectors of channels.
+// sums[v][r] += value[v] * probs[r] for kVectors vectors of channels.
 template <class Elements, int kVectors, int kRows>
 HWY_INLINE void AddValue(const std::byte* value,
                          const float* HWY_RESTRICT probs,
@@ -362,15 +342,12 @@ HWY_INLINE void AddVectors(const PvArgs& work, int64_t vector,
   }
 }
 
-// Vectors that are summed at a time, at most: with their values and a weight
-// they fill the registers. Fewer than ten sums would be slower than the
+// Vectors that are summed at a time, at most: with their values and a prob they
+// fill the registers. Fewer than ten sums would be slower than the
 // products they wait for.
 constexpr int VectorsOf(int rows) {
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86 || HWY_ARCH_ARM_A64
-  return rows == 4 ? 4 : 8;
-#else
+  if (kVectorRegisters == 32) return rows == 4 ? 4 : 8;
   return rows == 1 ? 8 : rows == 2 ? 4 : 3;
-#endif
 }
 
 template <class Elements, int kRows, bool kPrefetches>
@@ -419,13 +396,13 @@ inline constexpr GemvKernels kGemvKernels = {
 inline const GemvKernels* GemvKernelsOf(DType dtype) {
   switch (dtype) {
     case DType::kF32:
-      return &kGemvKernels<F32Elements>;
+      return &kGemvKernels<ElementsOf<DType::kF32>>;
     case DType::kF16:
-      return &kGemvKernels<F16Elements>;
+      return &kGemvKernels<ElementsOf<DType::kF16>>;
     case DType::kBf16:
-      return &kGemvKernels<Bf16Elements>;
+      return &kGemvKernels<ElementsOf<DType::kBf16>>;
     case DType::kI8:
-      return &kGemvKernels<I8Elements>;
+      return &kGemvKernels<ElementsOf<DType::kI8>>;
     default:
       return nullptr;
   }

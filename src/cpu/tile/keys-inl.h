@@ -1,5 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operands of a tile as floats: queries as panels, keys and values as rows.
+//
+// Queries are packed once per tile as [channel, lane], with query rows in
+// lanes, by blocks of 4 x 4. Keys and values are loaded once per step for all
+// panels: keys as rows of channels with their ropes after the rest, values
+// packed by blocks of channels (PackedValues). The loop over keys is outer,
+// channels lie in lanes. Element types and quantisation parameters end here,
+// and so does the question whether every value is finite, asked on the way.
 
 #include <algorithm>
 #include <array>
@@ -24,18 +31,6 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
-
-// Elements of a dense row from number `d` on.
-template <DType kType, class D>
-HWY_INLINE hn::Vec<D> FloatsAt(D to, const std::byte* row, int64_t d) {
-  if constexpr (kType == DType::kF32) {
-    return hn::LoadU(to, reinterpret_cast<const float*>(row) + d);
-  } else if constexpr (kType == DType::kF16) {
-    return FloatsFromF16(to, reinterpret_cast<const uint16_t*>(row) + d);
-  } else {
-    return FloatsFromBf16(to, reinterpret_cast<const uint16_t*>(row) + d);
-  }
-}
 
 // Channels [0, channels) of rows that are dense.
 template <DType kType>
@@ -97,8 +92,8 @@ inline void LoadQueries(const ScoreTile& tile, int64_t first) {
       LoadQuery(params, row, scratch.staging + r * stride);
     }
     // The last block of four channels may pass the panel's end by three; the
-    // next panel, which is loaded later, overwrites them, and behind the last
-    // is room.
+    // next panel, which is loaded later, overwrites them, and there is room
+    // after the last.
     RowsToPanel({scratch.staging, stride}, channels,
                 scratch.query + first * channels + lane);
   }
@@ -121,8 +116,8 @@ struct KeyAddresses {
 // Share `n` of `count` of a step's rows will be needed.
 inline void PrefetchKeys(const KvRows& rows, const KeyAddresses& at, int64_t n,
                          int64_t count, PrefetchQueue& prefetch) {
-  const auto expect = [&](const RowSource& source,
-                          const std::byte* const* address) {
+  const auto add = [&](const RowSource& source,
+                       const std::byte* const* address) {
     if (source.base == nullptr) return;
     const int64_t bytes = source.channels * source.format.element_bytes;
     const int64_t last = (n + 1) * at.step.size() / count;
@@ -130,9 +125,9 @@ inline void PrefetchKeys(const KvRows& rows, const KeyAddresses& at, int64_t n,
       prefetch.Add(address[j], bytes);
     }
   };
-  expect(rows.key, at.key);
-  expect(rows.rope, at.rope);
-  expect(rows.value, at.value);
+  add(rows.key, at.key);
+  add(rows.rope, at.rope);
+  add(rows.value, at.value);
 }
 
 // The queries of the panel that begins with row `first` will be needed.
@@ -172,7 +167,8 @@ struct LoadedKeys {
   }
 };
 
-// Row `j` of a step as floats; 0 if it does not exist. Asks for a later one.
+// Row `j` of a step as floats; 0 if it does not exist. Prefetches a later
+// one.
 inline void LoadOne(const RowSource& source, const std::byte* const* at,
                     int64_t j, int64_t count, float* HWY_RESTRICT to) {
   const int64_t prefetch = j + kPrefetchRows;
@@ -224,7 +220,7 @@ HWY_INLINE void PackValues(const float* HWY_RESTRICT row, int64_t v_dim,
   ForBlocks(v_dim, [&](int64_t d, auto size) HWY_ATTR {
     float* const to = values.at + d * values.keys + j * size();
     // Whole vectors: what passes the end is overwritten by the next key, and
-    // behind the last key of a block is room.
+    // there is room after the last key of a block.
     for (ptrdiff_t c = 0; c < size(); c += Lanes()) {
       hn::StoreU(hn::LoadU(kF, row + d + c), kF, to + c);
     }

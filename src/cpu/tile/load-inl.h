@@ -62,9 +62,26 @@ HWY_INLINE hn::Vec<D> FloatsFromF16(D d, const uint16_t* HWY_RESTRICT from) {
 #endif
 }
 
-HWY_INLINE Vector FloatsFromI8(const int8_t* HWY_RESTRICT from) {
-  const hn::Rebind<int8_t, Floats> bytes;
-  return hn::ConvertTo(kF, hn::PromoteTo(kW, hn::LoadU(bytes, from)));
+template <class D>
+HWY_INLINE hn::Vec<D> FloatsFromI8(D d, const int8_t* HWY_RESTRICT from) {
+  const hn::RebindToSigned<D> words;
+  const hn::Rebind<int8_t, D> bytes;
+  return hn::ConvertTo(d, hn::PromoteTo(words, hn::LoadU(bytes, from)));
+}
+
+// Elements of a dense row from number `n` on.
+template <DType kType, class D>
+HWY_INLINE hn::Vec<D> FloatsAt(D d, const std::byte* row, int64_t n) {
+  if constexpr (kType == DType::kF32) {
+    return hn::LoadU(d, reinterpret_cast<const float*>(row) + n);
+  } else if constexpr (kType == DType::kF16) {
+    return FloatsFromF16(d, reinterpret_cast<const uint16_t*>(row) + n);
+  } else if constexpr (kType == DType::kBf16) {
+    return FloatsFromBf16(d, reinterpret_cast<const uint16_t*>(row) + n);
+  } else {
+    static_assert(kType == DType::kI8);
+    return FloatsFromI8(d, reinterpret_cast<const int8_t*>(row) + n);
+  }
 }
 
 inline float FloatOf(DType dtype, const std::byte* at) {
@@ -90,13 +107,13 @@ inline float FloatOf(DType dtype, const std::byte* at) {
   }
 }
 
-template <typename T, typename Convert>
+// As many elements of a dense row as fill vectors; returns how many.
+template <DType kType>
 HWY_INLINE int64_t LoadVectors(const std::byte* from, int64_t count,
-                               float* HWY_RESTRICT to, Convert convert) {
-  const T* HWY_RESTRICT elements = reinterpret_cast<const T*>(from);
+                               float* HWY_RESTRICT to) {
   int64_t d = 0;
   for (; d + Lanes() <= count; d += Lanes()) {
-    hn::StoreU(convert(elements + d), kF, to + d);
+    hn::StoreU(FloatsAt<kType>(kF, from, d), kF, to + d);
   }
   return d;
 }
@@ -105,31 +122,21 @@ HWY_INLINE int64_t LoadVectors(const std::byte* from, int64_t count,
 inline void LoadRow(const ElementFormat& format, const std::byte* from,
                     int64_t count, float* HWY_RESTRICT to) {
   int64_t d = 0;
-  if (format.step == 1) {
-    switch (format.dtype) {
-      case DType::kF32:
-        d = LoadVectors<float>(from, count, to, [](const float* at) HWY_ATTR {
-          return hn::LoadU(kF, at);
-        });
-        break;
-      case DType::kF16:
-        d = LoadVectors<uint16_t>(
-            from, count, to,
-            [](const uint16_t* at) HWY_ATTR { return FloatsFromF16(kF, at); });
-        break;
-      case DType::kBf16:
-        d = LoadVectors<uint16_t>(
-            from, count, to,
-            [](const uint16_t* at) HWY_ATTR { return FloatsFromBf16(kF, at); });
-        break;
-      case DType::kI8:
-        d = LoadVectors<int8_t>(from, count, to, [](const int8_t* at) HWY_ATTR {
-          return FloatsFromI8(at);
-        });
-        break;
-      default:
-        break;
-    }
+  switch (format.step == 1 ? format.dtype : DType::kNone) {
+    case DType::kF32:
+      d = LoadVectors<DType::kF32>(from, count, to);
+      break;
+    case DType::kF16:
+      d = LoadVectors<DType::kF16>(from, count, to);
+      break;
+    case DType::kBf16:
+      d = LoadVectors<DType::kBf16>(from, count, to);
+      break;
+    case DType::kI8:
+      d = LoadVectors<DType::kI8>(from, count, to);
+      break;
+    default:
+      break;
   }
   const int64_t bytes = format.step * format.element_bytes;
   for (; d < count; ++d) to[d] = FloatOf(format.dtype, from + d * bytes);

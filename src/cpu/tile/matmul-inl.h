@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// GemvKernels of small matrices out of registers: a few rows of scalars times a
-// panel of two vectors. Everything heavy in attention is one of these two.
+// Products of small matrices out of registers: a few rows of scalars times a
+// panel of two vectors. Everything heavy in attention is one of these.
+//
+// What lies in lanes is the panel's, [k, lane]; the other operand is scalars,
+// each broadcast: keys as rows of channels (AddRows), or channels of values,
+// packed (AddColumns) or not (AddColumnsApart). The outer loop is ForBlocks,
+// over rows of scalars; inside a block the sums stay in registers, and the
+// inner loop is over k. Each sum is one chain in the order of k: nothing is
+// combined, within a vector or between blocks.
 
 #include <algorithm>
 #include <cstddef>
@@ -23,11 +30,7 @@ namespace flashacl::cpu::HWY_NAMESPACE {
 // registers as there are, one of 2 units is what the rest is cut into, so that
 // every multiple of the unit but the unit itself is cut without waste. Both
 // have enough sums to hide the latency of an addition.
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86 || HWY_ARCH_ARM_A64
-inline constexpr int kUnit = 4;  // 32 registers: 24 sums
-#else
-inline constexpr int kUnit = 2;  // 16 registers: 12 sums
-#endif
+inline constexpr int kUnit = kVectorRegisters / 8;  // 24 sums of 32, 12 of 16
 inline constexpr int kBig = 3 * kUnit;
 inline constexpr int kSmall = 2 * kUnit;
 
@@ -128,7 +131,7 @@ HWY_INLINE void AddRows(const float* HWY_RESTRICT rows, ptrdiff_t stride,
 }
 
 // sums[r] += sum over k < depth of columns[k][r] * panel[k]: outputs, where
-// columns are a block of channels, one key behind the other.
+// columns are a block of channels, one key after the other.
 template <int kRows>
 HWY_INLINE void AddColumns(const float* HWY_RESTRICT columns,
                            const float* HWY_RESTRICT panel, int64_t depth,

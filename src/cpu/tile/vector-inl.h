@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The vector types of the tiles, and the panel: as many rows as two vectors
-// have lanes. Element k of a panel's rows is one pair of vectors at k *
-// Width().
+// have lanes, one row to a lane. Element k of a panel's rows is one pair of
+// vectors at k * Width().
 
 #include <cstddef>
 #include <cstdint>
@@ -37,6 +37,14 @@ HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
+
+// Registers that hold vectors. Blocks of arithmetic are as large as these
+// allow.
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86 || HWY_ARCH_ARM_A64
+inline constexpr int kVectorRegisters = 32;
+#else
+inline constexpr int kVectorRegisters = 16;
+#endif
 
 using Floats = hn::ScalableTag<float>;
 using Words = hn::RebindToSigned<Floats>;
