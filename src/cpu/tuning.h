@@ -24,7 +24,7 @@ inline constexpr int64_t kRowUnit = 32;
 inline constexpr double kRowShare = 2.0;
 inline constexpr double kMaxRowBytes = 2 << 20;
 
-// The most keys of one step, their unit, and the part of a second cache that a
+// The most keys of one step, their unit, and the share of a second cache that a
 // step's keys and values may fill. 144 keys of 128 channels are 147 KiB.
 inline constexpr int64_t kMaxColumns = 144;
 inline constexpr int64_t kColumnUnit = 12;
@@ -34,11 +34,11 @@ inline constexpr double kColumnShare = 0.3;
 // 16 KiB, half of a first cache.
 inline constexpr int64_t kDepth = 256;
 
-// Columns of one part of rows that are split over several tiles, at least.
+// The fewest keys of a split, of which each is a tile.
 inline constexpr int64_t kSplitKeys = 1024;
 
 // Only so many packed rows are split: more of them keep a worker busy, and the
-// memory of their parts stays small.
+// memory of their splits stays small.
 inline constexpr int64_t kMaxSplitRows = 64;
 
 // The most packed rows per kv head whose keys are streamed rather than
@@ -51,7 +51,7 @@ inline constexpr int64_t kDecodeRows = 40;
 // that are computed at a time.
 inline constexpr int64_t kDecodeColumns = 48;
 
-// Columns of one part of few rows.
+// The fewest keys of a split of few rows.
 inline constexpr int64_t kDecodeSplitKeys = 32 * kDecodeColumns;
 
 // The most kv heads whose tiles go side by side, and the most bytes of a key
@@ -66,17 +66,17 @@ inline constexpr int64_t kDecodeHeadBundleBytes8 = 4096;
 // Scores of a row of one step, with room for what passes their end.
 inline constexpr int64_t kDecodeScores = kDecodeColumns + 16;
 
-// Rows asked for ahead of their use, besides what is asked for a step ahead:
-// rows that lie a power of two apart share a few sets of every cache, and push
-// each other out before their step comes.
+// How many rows before its use a row is prefetched again, after its prefetch a
+// step before: rows that lie a power of two apart share a few sets of every
+// cache, and push each other out before their step comes.
 inline constexpr int64_t kPrefetchRows = 6;
 
-// Lines asked for at a time, at most: Zen 3 drops what passes about twenty
-// under way (docs/notes/0012). And rows that can wait to be asked for.
+// Lines prefetched at a time, at most: Zen 3 drops what passes about twenty
+// under way (docs/notes/0012). And rows that can wait in a PrefetchQueue.
 inline constexpr int64_t kMaxPrefetchLines = 16;
 inline constexpr int64_t kMaxPrefetchRows = 512;
 
-// Listed keys: heads of one item at most, the part of a second cache that a
+// Listed keys: heads of one item at most, the share of a second cache that a
 // step's keys may fill, and how far lists are split: those of fewer than
 // kMinTopKItems items, into splits of at least kMinTopKSplitKeys keys.
 inline constexpr int64_t kMaxTopKRows = 256;
@@ -101,8 +101,8 @@ inline constexpr int64_t kDBlockBytes = 256 << 10;
 inline constexpr int64_t kDBlockOperandBytes = 32 << 10;
 inline constexpr int64_t kKvGradBytes = 64 << 20;
 
-// Backward: the most packed rows of one tile, and of those whose weights are
-// kept at a time while a step of keys takes them in; the most keys of one step.
+// Backward: the most packed rows of one tile, and of those whose P and dS are
+// kept at a time for a step of keys; the most keys of one step.
 inline constexpr int64_t kMaxGradRows = 1024;
 inline constexpr int64_t kGradRowBlock = 128;
 inline constexpr int64_t kMaxGradColumns = 96;
@@ -123,8 +123,8 @@ inline constexpr double kMinSumBytes = 16 << 20;
 inline constexpr double kMaxSumBytes = 1 << 30;
 inline constexpr int64_t kSweptSteps = 8;
 
-// The part of a second cache that a step's keys, values and their gradients may
-// fill.
+// The share of a second cache that a step's keys, values and their gradients
+// may fill.
 inline constexpr double kGradColumnShare = 0.45;
 
 }  // namespace flashacl::cpu

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work that is handed out one piece at a time, on slots of scratch memory.
+// Work that is handed out one piece at a time to workers, each of which has
+// scratch memory of its own.
 #pragma once
 
 #include <algorithm>
@@ -10,14 +11,14 @@
 
 namespace flashacl::cpu {
 
-// Calls work(slot, take) once for as many slots as there are, at most `count`,
-// side by side; take() hands out the numbers in [0, count), each to one slot,
-// then `count`.
+// Calls work(worker, take) once for each of `most` workers, or of `count` where
+// that is less, side by side; take() hands out the numbers in [0, count), each
+// to one worker, then `count`.
 template <typename Work>
-void ForEachWorker(Workers& workers, int64_t slots, int64_t count, Work work) {
+void ForEachWorker(Workers& workers, int64_t most, int64_t count, Work work) {
   std::atomic<int64_t> next{0};
-  workers.ForEach(std::min(slots, count), [&](int64_t slot) {
-    work(slot, [&] { return std::min(next++, count); });
+  workers.ForEach(std::min(most, count), [&](int64_t worker) {
+    work(worker, [&] { return std::min(next++, count); });
   });
 }
 

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The decode loop over tiles of few rows: a stream of keys and values, each
-// read once and met by all rows. Channels lie in lanes, and elements become
-// floats in registers; what registers cannot take - odd channels, strided
-// elements - becomes floats in scratch memory first, a few keys at a time.
+// read once and met by all rows.
+//
+// Channels lie in lanes, and elements become floats in registers; what
+// registers cannot take - odd channels, strided elements - becomes floats in
+// scratch memory first, a few keys at a time. Queries are packed once. The
+// outer loop is over steps of keys; inside, all tiles of a head bundle score
+// the keys of the step, then all add its values, micro-tile by micro-tile.
+// Outputs stay unnormalized in scratch memory until the last step; a row's sink
+// joins then, and it is divided by its sum, or is a split to be combined.
 
 #include <algorithm>
 #include <cmath>
@@ -27,7 +33,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
-// The scores of a step, for all micro-tiles; meanwhile asks for `ahead`.
+// The scores of a step, for all micro-tiles; issues `prefetch` meanwhile.
 inline void ScoreStep(const DecodeTile& decode, const StepPlace& at,
                       LinePrefetcher& prefetch) {
   const ForwardTile& tile = *decode.tile;
@@ -65,8 +71,8 @@ inline void ScoreStep(const DecodeTile& decode, const StepPlace& at,
   }
 }
 
-// out += weights * values where hidden values may be infinite: they must not
-// be multiplied, as 0 * inf would be NaN.
+// out += probs * values where hidden values may be infinite: they must not be
+// multiplied, as 0 * inf would be NaN.
 inline void AddSeen(const DecodeTile& decode, const MicroTile& micro_tile,
                     const StepPlace& at) {
   const RowSource& source = ValuesOf(decode.tile->keys);
@@ -92,7 +98,7 @@ inline void AddSeen(const DecodeTile& decode, const MicroTile& micro_tile,
   }
 }
 
-// The values of a step, for all micro-tiles; meanwhile asks for `ahead`.
+// The values of a step, for all micro-tiles; issues `prefetch` meanwhile.
 inline void AddStep(const DecodeTile& decode, const StepPlace& at,
                     LinePrefetcher& prefetch) {
   if (decode.skip_masked) {
@@ -137,7 +143,7 @@ inline void RescaleOut(const DecodeTile& decode, const MicroTile& micro_tile,
   }
 }
 
-// Scores of a step become weights.
+// Scores of a step become probs.
 inline void SoftmaxStep(DecodeTile& decode, const StepRows& at,
                         const MicroTile& micro_tile) {
   const ForwardTile& tile = *decode.tile;
@@ -145,8 +151,8 @@ inline void SoftmaxStep(DecodeTile& decode, const StepRows& at,
   const Range cols = at.step;
   if (params.biased) AddMicroTileBias(tile, micro_tile, cols);
   if (params.alibi) AddMicroTileAlibi(tile, micro_tile, cols);
-  const Range rows{micro_tile.query_rows[0].position,
-                   micro_tile.query_rows[micro_tile.rows - 1].position + 1};
+  const int64_t first = micro_tile.query_rows - tile.scratch.query_rows;
+  const Range rows = tile.positions({first, first + micro_tile.rows});
   const bool full = tile.band.Classify(rows, cols) == TileKind::kFull &&
                     !params.masked && !at.absent;
   if (!full || decode.skip_masked) {
@@ -170,19 +176,8 @@ inline void SoftmaxStep(DecodeTile& decode, const StepRows& at,
   }
 }
 
-// The next step at or behind `from` that some row sees; empty behind the last.
-inline Range NextDecodeStep(const ForwardTile& tile, int64_t from) {
-  const Range rows{tile.scratch.query_rows[0].position,
-                   tile.scratch.query_rows[tile.rows - 1].position + 1};
-  for (int64_t j = from; j < tile.cols.last; j += kDecodeColumns) {
-    const Range step{j, std::min(j + kDecodeColumns, tile.cols.last)};
-    if (tile.band.Classify(rows, step) != TileKind::kEmpty) return step;
-  }
-  return {};
-}
-
 // The tiles of neighbouring kv heads, whose keys lie side by side: all of them
-// take in the keys of a step, then all of them its values.
+// score the keys of a step, then all of them add its values.
 class HeadBundle {
  public:
   HeadBundle(DecodeTile* tiles, int64_t count) : tiles_(tiles), count_(count) {
@@ -199,16 +194,16 @@ class HeadBundle {
     const ForwardTile& tile = *tiles_[0].tile;
     for (int64_t t = 0; t < count_; ++t) LoadMicroTiles(tiles_[t]);
     StepRows first[2];
-    first[0].Locate(tile, NextDecodeStep(tile, tile.cols.first));
+    first[0].Locate(tile, tile.NextStep(kDecodeColumns, tile.cols.first));
     for (int s = 0; !first[s].step.empty(); s ^= 1) {
       StepRows& next = first[s ^ 1];
-      next.Locate(tile, NextDecodeStep(tile, first[s].step.last));
+      next.Locate(tile, tile.NextStep(kDecodeColumns, first[s].step.last));
       AttendStep(first[s], next);
     }
   }
 
  private:
-  // With keys it asks for the values of the same step, with values for the next
+  // With keys it prefetches the values of the same step, with values the next
   // keys: no more than two steps' keys or values need to stay in a cache.
   void AttendStep(const StepRows& now, const StepRows& next) {
     const bool has_values = tiles_[0].tile->keys.value.base != nullptr;
@@ -244,7 +239,7 @@ class HeadBundle {
   }
 
   // Rows of all tiles, which go through them together: shares of whole rows
-  // would leave some tile with more to ask for than it reads.
+  // would leave some tile with more to prefetch than it reads.
   LinePrefetcher AllKeys(const StepRows& rows, Range which) const {
     return {rows.key + which.first, rows.key + which.last,
             key_shift_[count_ - 1] + tiles_[0].keys.bytes};
@@ -277,7 +272,8 @@ inline bool OutIsFinite(const DecodeTile& decode) {
 }
 
 // The sums of one row as it lies in memory: 8-bit values are
-// scale * (x + offset) by channel, which weights let wait until here.
+// scale * (x + offset) by channel, which can wait until here, as a sum of probs
+// times values is linear in both.
 inline void GatherRow(const DecodeTile& decode, const MicroTile& micro_tile,
                       int r, float* HWY_RESTRICT row) {
   for (int64_t v = 0; v < decode.values.vectors; ++v) {
@@ -298,7 +294,6 @@ inline void GatherRow(const DecodeTile& decode, const MicroTile& micro_tile,
 inline void StoreMicroTile(const DecodeTile& decode, int64_t n) {
   const ForwardTile& tile = *decode.tile;
   const MicroTile micro_tile = decode.At(n);
-  const int64_t v_dim = tile.params->v_dim;
   float* const row = tile.scratch.staging;
   for (int r = 0; r < micro_tile.rows; ++r) {
     const QueryRow& query_row = micro_tile.query_rows[r];
@@ -312,18 +307,10 @@ inline void StoreMicroTile(const DecodeTile& decode, int64_t n) {
                  : NAN;
     }
     if (tile.split_out != nullptr) {
-      float* const split = tile.split_out + (4 * n + r) * (v_dim + 2);
-      std::copy_n(row, v_dim, split);
-      split[v_dim] = max;
-      split[v_dim + 1] = sum;
-      continue;
+      StoreSplit(tile, 4 * n + r, row, max, sum);
+    } else {
+      FinishRow(tile, query_row, max, sum, row);
     }
-    // A row that saw only scores of -inf is 0, whatever their values were.
-    if (sum == 0) std::fill_n(row, v_dim, 0.0f);
-    const float inv_sum = InvSumOf(tile, sum);
-    for (int64_t d = 0; d < v_dim; ++d) row[d] *= inv_sum;
-    StoreOut(tile, query_row, row);
-    StoreRowResult(tile, query_row, max, sum);
   }
 }
 
@@ -334,7 +321,7 @@ inline void AttendFew(const DecodeArgs* tiles, int64_t count) {
   for (int64_t n = 0; n < count; ++n) decode[n].Init(tiles[n]);
   HeadBundle(decode, count).Attend();
   for (int64_t n = 0; n < count; ++n) {
-    // Weights of hidden keys are 0, and 0 * inf is NaN. Values are not
+    // Probs of hidden keys are 0, and 0 * inf is NaN. Values are not
     // inspected while they stream by: where the sums show that some were
     // infinite, the tile starts anew.
     if (decode[n].hides && !OutIsFinite(decode[n])) {

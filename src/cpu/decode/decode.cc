@@ -27,7 +27,7 @@ Status Supports(const AttentionProblem& problem, const DeviceInfo& device) {
   if (problem.has(Slot::kKeep) && problem.has(value_scale)) {
     return Unsupported("8-bit values with dropout");
   }
-  const int64_t rows = MaxPackedRows(problem);
+  const int64_t rows = PackedRowsOf(problem).most;
   if (rows > kDecodeRows) {
     return Unsupported("{} packed rows per kv head are more than {}", rows,
                        kDecodeRows);

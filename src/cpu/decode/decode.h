@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The forward direction of few rows: a pass over keys and values at the speed
-// of memory.
+// This folder is the forward direction of few query rows, as in decoding: one
+// pass over keys and values at the speed of memory.
 #pragma once
 
 #include "plan/implementation.h"

@@ -9,10 +9,11 @@
 
 namespace flashacl::cpu {
 
-// Of tiles whose scratch memory DecodeLayout reserved.
+// Of tiles whose scratch memory ReserveDecode reserved.
 struct DecodeKernels {
   // Computes the tiles of some kv heads and of the same rows and columns. They
-  // share scratch memory, but for queries, outputs, states, lanes and codecs.
+  // share scratch memory, but for queries, scores, outputs, max and sum, query
+  // rows and quantisation parameters.
   void (*attend)(const DecodeArgs* tiles, int64_t count) = nullptr;
 
   // As of ForwardKernels.

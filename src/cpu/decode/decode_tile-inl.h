@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A tile of few rows: where its keys and values are, how they are read, and its
 // queries.
+//
+// The addresses of a step's rows are found once for a head bundle; those of its
+// other tiles are so many bytes after them. Keys and values are read from there
+// into lanes, channel by channel, and are not packed, unless they must become
+// floats first (Stage) or several micro-tiles read them (CopyRows): then they
+// are rows in scratch memory, one step at a time. Queries are packed once, as
+// [micro-tile][vector of channels, row, lane]; key scales are combined with
+// them, key offsets with their dot products.
 
 #include <algorithm>
 #include <array>
@@ -22,6 +30,7 @@
 
 #include "cpu/decode/gemv-inl.h"
 #include "cpu/decode/score-inl.h"
+#include "cpu/tile/keys-inl.h"
 #include "cpu/tile/prefetch-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -68,8 +77,8 @@ struct StepRows {
   }
 };
 
-// Where the rows of one tile's step are: so many bytes behind where those of
-// the first tile of its head bundle are.
+// Where the rows of one tile's step are: so many bytes after those of the first
+// tile of its head bundle.
 struct StepPlace {
   const StepRows& rows;
   int64_t key_shift = 0;
@@ -129,7 +138,7 @@ struct DecodeTile {
   float* key_offsets;  // [row]
   Reading keys, values;
   int64_t channels;  // of queries and keys, whole vectors
-  bool unfolds;      // keys become numbers before they meet a query
+  bool unfolds;      // keys are dequantised before they meet a query
   bool skip_masked;  // hidden values may be infinite
   bool hides;        // some row does not see some key
   std::byte* buffer[kDecodeColumns];  // a step's rows in scratch memory
@@ -172,10 +181,9 @@ struct DecodeTile {
   }
 };
 
-// Queries as the products read them. Returns whether all is finite that offsets
-// add. 8-bit keys are scale * (x + offset) by
+// Queries as the products read them. 8-bit keys are scale * (x + offset) by
 // channel: the scale goes into the query, and what the offset adds to every
-// score of a row is one dot product.
+// score of a row is one dot product. Returns whether all of those are finite.
 inline bool LoadMicroTile(const DecodeTile& decode, int64_t n) {
   const ForwardTile& tile = *decode.tile;
   const ScoreParams& params = *tile.params;
@@ -188,11 +196,7 @@ inline bool LoadMicroTile(const DecodeTile& decode, int64_t n) {
   const int64_t used = params.score_dim();
   for (int r = 0; r < micro_tile.rows; ++r) {
     const QueryRow& query_row = micro_tile.query_rows[r];
-    LoadRow(params.query, query_row.query, params.qk_dim, row);
-    if (params.rope_dim > 0) {
-      LoadRow(params.query_rope, query_row.query_rope, params.rope_dim,
-              row + params.qk_dim);
-    }
+    LoadQuery(params, query_row, row);
     std::fill(row + used, row + decode.channels, 0.0f);
     double offset = 0;
     if (quant.scale != nullptr) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything of a tile but its parts is a few dozen KiB.
+// Everything of a tile but its splits is a few dozen KiB.
 #include "cpu/decode/decode_workspace.h"
 
 #include <algorithm>
@@ -15,17 +15,9 @@ int64_t WholeVectors(int64_t channels) { return RoundUp(channels, kMaxLanes); }
 
 }  // namespace
 
-int64_t MaxPackedRows(const AttentionProblem& problem) {
-  int64_t most = 0;
-  for (const Sequence& sequence : problem.lengths.sequences) {
-    most = std::max(most, sequence.rows() * problem.group());
-  }
-  return most;
-}
-
 TileShape DecodeTileShape(const AttentionProblem& problem) {
   TileShape shape;
-  shape.rows = std::max<int64_t>(MaxPackedRows(problem), 1);
+  shape.rows = std::max<int64_t>(PackedRowsOf(problem).most, 1);
   shape.row_unit = 1;
   shape.cols = kDecodeColumns;
   shape.split_keys = kDecodeSplitKeys;

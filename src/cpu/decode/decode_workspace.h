@@ -14,9 +14,6 @@ namespace flashacl::cpu {
 // All packed rows of a sequence and kv head in one tile.
 TileShape DecodeTileShape(const AttentionProblem& problem);
 
-// The most packed rows that a sequence may have.
-int64_t MaxPackedRows(const AttentionProblem& problem);
-
 // How many kv heads' tiles go side by side: 1 where every head's keys lie by
 // themselves, more where those of all heads of a position do, as memory is
 // fastest where rows of all heads are read together. The answer does not depend

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What happens to the scores of a micro-tile, [key, row], between its two
 // products: biases, hidden keys, softmax.
+//
+// A vector has the scores of four rows for one key or several, or of a single
+// row for as many keys as lanes. Each pass goes over the vectors of a step, and
+// the bits of masks and dropout are spread over lanes alike. Max and sum are
+// kept by lane through a step and combined across lanes once, at its end, to
+// those of four rows.
 
 #include <algorithm>
 #include <cstddef>
@@ -84,7 +90,7 @@ inline void FillMicroTileKept(const ScoreTile& tile,
   }
 }
 
-// Scores or weights of `count` keys whose bit is not set become `other`.
+// Scores or probs of `count` keys whose bit is not set become `other`.
 inline void ReplaceUnset(const MicroTile& micro_tile, const uint32_t* bits,
                          int64_t count, float other) {
   const hn::RebindToUnsigned<Floats> u;
@@ -156,9 +162,9 @@ inline void AddMicroTileAlibi(const ScoreTile& tile,
 struct MicroTileSoftmax {
   const MicroTile& micro_tile;
 
-  // OrderedSum `count` keys' scores, which -inf may follow up to whole pairs of
-  // vectors, into weights. Returns whether what was summed before must shrink,
-  // by `shrink`, [row] of four.
+  // Turns the scores of `count` keys, followed by -inf up to whole pairs of
+  // vectors, into probs. Returns whether what was summed before must be
+  // rescaled, by `rescale`, [row] of four.
   bool OnlineSoftmax(int64_t count, float* HWY_RESTRICT rescale) const {
     const bool single = micro_tile.width == 1;
     const int64_t pairs = CeilDiv(count * micro_tile.width, Width());

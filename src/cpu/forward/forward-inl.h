@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The forward loop over tiles. Everything is transposed: the rows of a panel
-// lie in the lanes of two vectors, keys and channels are scalars. So keys and
-// values need no packing, and maxima and sums no look across lanes.
+// One tile of the forward direction: packed query rows, and all keys that they
+// see.
+//
+// Everything is transposed: the rows of a panel lie in the lanes of two
+// vectors, keys and channels are scalars. So nothing is combined across lanes.
+// Queries are packed as panels once. The outer loop is over steps of keys,
+// which are loaded, and their values packed, once for all panels; the next loop
+// is over panels: scores, online softmax, out = out * rescale + probs * values.
+// Outputs stay unnormalized in scratch memory until a panel's last step; then
+// they are divided by their sums and stored, or left as a split to be combined.
 
 #include <algorithm>
 #include <cstddef>
@@ -60,8 +67,8 @@ HWY_NOINLINE void OutBlock(const float* HWY_RESTRICT values,
 }
 
 // The same where values may be infinite: those of hidden keys, which
-// MarkHidden marked, must not be multiplied, as 0 * inf would be NaN. It is
-// where a row sees the key, if only with a weight that has become 0.
+// MarkHidden marked, must not be multiplied, as 0 * inf would be NaN. NaN it is
+// where a row sees the key, even if its prob has become 0.
 template <int kRows>
 HWY_NOINLINE void OutBlockSkipMasked(const float* HWY_RESTRICT values,
                                      const float* HWY_RESTRICT probs,
@@ -84,7 +91,7 @@ HWY_NOINLINE void OutBlockSkipMasked(const float* HWY_RESTRICT values,
   }
 }
 
-// out = out * shrink + weights * values
+// out = out * rescale + probs * values
 inline void AddOut(const LoadedKeys& loaded, const OutPanel& panel,
                    int64_t v_dim, Range local, const PanelPair& rescale,
                    PrefetchQueue& prefetch) {
@@ -99,7 +106,7 @@ inline void AddOut(const LoadedKeys& loaded, const OutPanel& panel,
   });
 }
 
-// What masks and biases have for the panel that begins with row `first` will be
+// The masks and biases of the panel that begins with row `first` will be
 // needed.
 inline void PrefetchGrids(const ForwardTile& tile, int64_t first, Range cols,
                           PrefetchQueue& prefetch) {
@@ -124,7 +131,7 @@ inline void ClearOut(const ForwardTile& tile, const OutPanel& panel) {
   std::fill_n(panel.out, BlockEnd(tile.params->v_dim) * Width(), 0.0f);
 }
 
-// One step of one panel: the rows take in the keys `step` that are loaded.
+// One step of one panel: its rows attend to the keys `step`, which are loaded.
 inline void AttendStep(const ForwardTile& tile, const LoadedKeys& loaded,
                        Range step, const OutPanel& panel,
                        PrefetchQueue& prefetch) {
@@ -162,26 +169,15 @@ inline int64_t StepOf(const ForwardTile& tile) {
   return RoundUp(CeilDiv(columns, steps), kColumnUnit);
 }
 
-// The next step from `from` on that some row sees; empty after the last.
-inline Range NextStep(const ForwardTile& tile, int64_t size, int64_t from) {
-  const Range rows{tile.scratch.query_rows[0].position,
-                   tile.scratch.query_rows[tile.rows - 1].position + 1};
-  for (int64_t j = from; j < tile.cols.last; j += size) {
-    const Range step{j, std::min(j + size, tile.cols.last)};
-    if (tile.band.Classify(rows, step) != TileKind::kEmpty) return step;
-  }
-  return {};
-}
-
-// Weights that are rounded must not shrink afterwards: a sweep of its own
+// Probs that are rounded must not be rescaled afterwards: a sweep of its own
 // raises every row's max to the greatest of all its scores.
 inline void FindRowMax(const ForwardTile& tile, const PackedValues& values,
                        int64_t size) {
   LoadedKeys loaded{values};
   KeyAddresses at;
   PrefetchQueue no_prefetch;
-  for (Range step = NextStep(tile, size, tile.cols.first); !step.empty();
-       step = NextStep(tile, size, step.last)) {
+  for (Range step = tile.NextStep(size, tile.cols.first); !step.empty();
+       step = tile.NextStep(size, step.last)) {
     at.Locate(tile.keys, step);
     LoadKeys(tile, at, loaded);
     for (int64_t first = 0; first < tile.rows; first += Width()) {
@@ -200,19 +196,19 @@ inline void StartPanel(const ForwardTile& tile, int64_t first) {
 // Invariant of every row, over the keys seen so far, with max the greatest
 // score: sum = sum exp(s_j - max), out = sum exp(s_j - max) v_j.
 //
-// Memory is asked for early, a share with every panel: the keys of the next
-// step while this one is computed, and of the tile behind this one during the
-// last; queries and results a panel ahead. Rows of many heads lie a power of
-// two apart and push each other out of a few sets of every cache, so a panel's
-// queries are loaded just before its first step and its results are stored just
-// behind its last, never those of a whole tile at a time.
+// Memory is prefetched, a share with every panel: the keys of the next step
+// while this one is computed, and of the next tile during the last; queries and
+// results of the next panel. Rows of many heads lie a power of two apart and
+// push each other out of a few sets of every cache, so a panel's queries are
+// loaded just before its first step and its results are stored just after its
+// last, never those of a whole tile at a time.
 inline void AttendTile(const ForwardTile& tile, const PackedValues& values,
                        const ForwardTile* following) {
   const int64_t size = StepOf(tile);
   LoadedKeys loaded{values};
   KeyAddresses at[2];
   PrefetchQueue prefetch;
-  at[0].Locate(tile.keys, NextStep(tile, size, tile.cols.first));
+  at[0].Locate(tile.keys, tile.NextStep(size, tile.cols.first));
   bool first = true;
   const auto start_all = [&] {
     for (int64_t r = 0; r < tile.rows; r += Width()) {
@@ -229,11 +225,11 @@ inline void AttendTile(const ForwardTile& tile, const PackedValues& values,
   for (int n = 0; !at[n].step.empty(); n ^= 1) {
     LoadKeys(tile, at[n], loaded);
     KeyAddresses& next = at[n ^ 1];
-    next.Locate(tile.keys, NextStep(tile, size, at[n].step.last));
+    next.Locate(tile.keys, tile.NextStep(size, at[n].step.last));
     const bool last = next.step.empty();
     if (last && following != nullptr) {
-      next.Locate(following->keys, NextStep(*following, StepOf(*following),
-                                            following->cols.first));
+      next.Locate(following->keys, following->NextStep(StepOf(*following),
+                                                       following->cols.first));
     }
     const KvRows& next_keys = last && following ? following->keys : tile.keys;
     for (int64_t p = 0; p < panels; ++p) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The forward direction on processors: tiles of rows times keys, with fp32
-// sums, in memory that does not grow with the sequences.
+// This folder is the forward direction on CPUs (FlashAttention): tiles of query
+// rows times keys, with fp32 sums, in memory that does not grow with lengths.
 #pragma once
 
 #include "plan/implementation.h"

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <limits>
 
-#include "base/half.h"
+#include "base/number.h"
 #include "plan/sequences.h"
 
 namespace flashacl::cpu {
@@ -17,18 +17,10 @@ namespace {
 float ElementOf(DType dtype, const std::byte* at) {
   if (dtype == DType::kU64) {
     // The pattern of an f32 in the low half, of which 19 bits count.
-    uint64_t bits;
-    std::memcpy(&bits, at, sizeof(bits));
-    return std::bit_cast<float>(static_cast<uint32_t>(bits) & 0xFFFFE000u);
+    const auto bits = static_cast<uint32_t>(Load<uint64_t>(at));
+    return std::bit_cast<float>(bits & 0xFFFFE000u);
   }
-  if (dtype == DType::kF32) {
-    float value;
-    std::memcpy(&value, at, sizeof(value));
-    return value;
-  }
-  uint16_t bits;
-  std::memcpy(&bits, at, sizeof(bits));
-  return dtype == DType::kF16 ? F32FromF16(bits) : F32FromBf16(bits);
+  return static_cast<float>(ReadNumber(dtype, at));
 }
 
 // Bytes or bits from column to column; the same for all rows of a grid.
@@ -174,7 +166,7 @@ QueryRow ForwardOperands::QueryRowOf(const Tile& cut, int64_t head) const {
   QueryRow query_row;
   query_row.head = head;
   query_row.sink = -std::numeric_limits<float>::infinity();
-  // A sink is a key; it is among those of the first part.
+  // A sink is a key; it is among those of the first split.
   if (problem_.has(Slot::kSink) && cut.split == 0) {
     const int64_t at = problem_[Slot::kSink].At(head);
     query_row.sink = ElementOf(DType::kF32, bindings_[Slot::kSink] + at * 4);
@@ -235,9 +227,9 @@ void ForwardOperands::FillQueryRows(const Tile& cut,
         roped ? row_of(Slot::kQueryRope, head) : nullptr;
     std::byte* const out = row_of(Slot::kOut, head);
     const QueryRow shared = QueryRowOf(cut, head);
-    // The first packed row of this head at or behind the tile's first.
-    const int64_t ahead = ((h - cut.rows.first) % group + group) % group;
-    for (int64_t n = ahead; n < cut.rows.size(); n += group) {
+    // The first packed row of this head, counted from the tile's first.
+    const int64_t first = ((h - cut.rows.first) % group + group) % group;
+    for (int64_t n = first; n < cut.rows.size(); n += group) {
       const int64_t i = (cut.rows.first + n) / group;
       // Written in place: a copy of what was just written in pieces waits for
       // the pieces.
@@ -256,18 +248,18 @@ void ForwardOperands::FillQueryRows(const Tile& cut,
   }
 }
 
-void ForwardOperands::FillQuantParams(int64_t kv_head, float* room,
+void ForwardOperands::FillQuantParams(int64_t kv_head, float* buffer,
                                       KvRows& keys) const {
   const auto fill = [&](Slot slot, int64_t channels) -> const float* {
     const TensorSpec& spec = problem_[slot];
     if (!spec.present()) return nullptr;
     const int64_t bytes = SizeOf(spec.dtype);
     for (int64_t d = 0; d < channels; ++d) {
-      room[d] =
+      buffer[d] =
           ElementOf(spec.dtype, bindings_[slot] + spec.At(kv_head, d) * bytes);
     }
-    room += channels;
-    return room - channels;
+    buffer += channels;
+    return buffer - channels;
   };
   keys.key.quant = {fill(Slot::kKeyScale, problem_.qk_dim),
                     fill(Slot::kKeyOffset, problem_.qk_dim)};

@@ -62,7 +62,7 @@ class ForwardOperands {
   void FillForwardParams();
   QueryRow QueryRowOf(const Tile& cut, int64_t head) const;
   void FillQueryRows(const Tile& cut, std::span<QueryRow> query_rows) const;
-  void FillQuantParams(int64_t kv_head, float* room, KvRows& keys) const;
+  void FillQuantParams(int64_t kv_head, float* buffer, KvRows& keys) const;
 
   const AttentionProblem& problem_;
   const Bindings& bindings_;

@@ -39,7 +39,7 @@ TileShape ForwardTileShape(const AttentionProblem& problem,
   shape.cols =
       CountThatFits(kColumnShare * cache, row_bytes, kMaxColumns, kColumnUnit);
   shape.split_keys = kSplitKeys;
-  // Weights that are rounded cannot be merged.
+  // Splits of probs that are rounded cannot be combined.
   shape.split_rows = problem.has(Slot::kWeightScale) ? 0 : kMaxSplitRows;
   return shape;
 }
@@ -48,8 +48,8 @@ int64_t MaxSplitRows(const AttentionProblem& problem, const TileShape& shape) {
   const int64_t most = std::min(shape.rows, shape.split_rows);
   if (problem.lengths.keys == Lengths::Device::kEnds) {
     // All sequences share one axis of keys. One that is split has more than
-    // split_keys of them, so there are few, and each has a part of less than
-    // split_keys at the end.
+    // split_keys of them, so there are few, and each has a split of less
+    // than split_keys at the end.
     const int64_t keys = problem[Slot::kKey].dims[1];
     return 2 * CeilDiv(keys, shape.split_keys) * most * problem.kv_heads;
   }
@@ -88,7 +88,7 @@ TiledWorkspace ReserveForward(const AttentionProblem& problem,
   sizes.key_stride = RowStride(std::max<int64_t>(channels, 8));
   sizes.staging_stride = OddLines(
       std::max({channels, BlocksRoom(problem.v_dim), columns}) + kMaxPanelRows);
-  // A block's last key may be followed by part of a vector.
+  // The last vector of a block may pass its last key.
   TiledScratch tiled_sizes{};
   tiled_sizes.value_keys = shape.cols + kColumnUnit;
   using S = ScoreScratch;

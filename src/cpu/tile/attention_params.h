@@ -3,6 +3,7 @@
 // code gets.
 #pragma once
 
+#include <algorithm>
 #include <cfloat>
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +28,7 @@ struct QueryRow {
   float slope = 0;   // alibi
   float sink = 0;    // -inf: none
   std::byte* out = nullptr;
-  float* max = nullptr;  // null: nobody asks
+  float* max = nullptr;  // null: not wanted
   float* sum = nullptr;
 };
 
@@ -83,6 +84,24 @@ struct ScoreTile {
   Range cols;               // of the sequence's keys
   int64_t columns = 0;      // the sequence has
   int64_t alibi_start = 0;  // distance of row 0 and column 0
+
+  // What the positions of the rows `some` lie in.
+  Range positions(Range some) const {
+    return {scratch.query_rows[some.first].position,
+            scratch.query_rows[some.last - 1].position + 1};
+  }
+
+  // The next step of `size` keys, from `from` on, that some row sees; empty
+  // after the last.
+  Range NextStep(int64_t size, int64_t from) const {
+    for (int64_t j = from; j < cols.last; j += size) {
+      const Range step{j, std::min(j + size, cols.last)};
+      if (band.Classify(positions({0, rows}), step) != TileKind::kEmpty) {
+        return step;
+      }
+    }
+    return {};
+  }
 };
 
 // out = x * scale + offset; by head, and where one is null, without.

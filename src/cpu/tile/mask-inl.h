@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who sees whom inside a partial tile: a bit for every key and row of a panel,
 // 32 keys to a word, whatever hides them.
+//
+// Words are [32 keys, lane], with query rows in lanes. Scalar code fills them,
+// 32 keys outer and rows inner: the band gives a word at once, mask tensors and
+// keys that do not exist clear bits of it. Vector code applies them to scores
+// or probs, [key, lane], from the last key of a word to the first: a shift
+// moves the next bit of every lane to its sign, which selects. Dropout's bits
+// are laid out and applied alike.
 
 #include <algorithm>
 #include <cstddef>
@@ -129,7 +136,7 @@ inline Visible FillVisible(const ScoreTile& tile, const QueryRow* query_rows,
       row[r] = VisibleBits(tile, query_rows[r], some, present);
       visible.Add(row[r], whole);
     }
-    // Lanes without a row see nothing and ask for nothing.
+    // Lanes without a row see nothing.
     for (int64_t r = count; r < Width(); ++r) row[r] = 0;
   });
   return visible;
@@ -190,7 +197,7 @@ inline PanelPair HideScores(float* HWY_RESTRICT scores,
   return block_max;
 }
 
-// Weights whose bit is not set become `other`.
+// Probs whose bit is not set become `other`.
 HWY_INLINE void ReplaceProbs(float* HWY_RESTRICT probs,
                              const uint32_t* HWY_RESTRICT bits, int64_t count,
                              float other) {
@@ -204,19 +211,19 @@ HWY_INLINE void ReplaceProbs(float* HWY_RESTRICT probs,
           });
 }
 
-// Weights that dropout drops become 0.
+// Probs that dropout drops become 0.
 inline void DropProbs(float* HWY_RESTRICT probs,
                       const uint32_t* HWY_RESTRICT kept, int64_t count) {
   ReplaceProbs(probs, kept, count, 0.0f);
 }
 
-// Weights of keys that a row does not see become -0, which no other weight is.
+// Probs of keys that a row does not see become -0, which no other prob is.
 inline void MarkHidden(float* HWY_RESTRICT probs,
                        const uint32_t* HWY_RESTRICT visible, int64_t count) {
   ReplaceProbs(probs, visible, count, -0.0f);
 }
 
-// 0 where MarkHidden was, else weight * value.
+// 0 where MarkHidden was, else prob * value.
 HWY_INLINE Vector MulSeen(const Vector& prob, const Vector& value) {
   const auto hidden =
       hn::Eq(hn::BitCast(kW, prob), hn::BitCast(kW, hn::Set(kF, -0.0f)));

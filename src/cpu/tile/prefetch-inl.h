@@ -1,5 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that is asked for ahead of its use, a few lines at a time.
+// Prefetching: lines that are needed soon, in an order that no processor
+// guesses, a few at a time.
+//
+// Tiles of many rows and listed keys fill a PrefetchQueue before each panel
+// with the rows of the next, which lie anywhere; decode, at the speed of
+// memory, goes by LinePrefetcher through rows in the order in which they lie.
+// The loop of the arithmetic is outer: after each of its blocks, or with each
+// line it reads, it prefetches a share. Nothing is packed or copied.
 
 #include <algorithm>
 #include <cstddef>
@@ -21,8 +28,8 @@ namespace flashacl::cpu::HWY_NAMESPACE {
 
 inline constexpr int64_t kLineBytes = 64;
 
-// Asks for the lines of a row, for reading; rows are too short for a processor
-// to see what comes next.
+// Prefetches the lines of a row, for reading; rows are too short for a
+// processor to see what comes next.
 HWY_INLINE void PrefetchRow(const std::byte* from, int64_t bytes) {
   for (int64_t n = 0; n < bytes; n += kLineBytes) {
     __builtin_prefetch(from + n, 0, 3);
@@ -31,15 +38,15 @@ HWY_INLINE void PrefetchRow(const std::byte* from, int64_t bytes) {
 
 // Rows that will be read or written soon, in the order of their use.
 //
-// A processor drops what it is asked for while about twenty lines are under
-// way, so they are asked for in small shares between blocks of arithmetic. And
-// it waits for the page of a row, of which every row may have one of its own,
-// so a share goes through several rows whose pages are looked for together.
+// A processor drops prefetches while about twenty lines are under way, so they
+// are issued in small shares between blocks of arithmetic. And it waits for the
+// page of a row, of which every row may have one of its own, so a share goes
+// through several rows whose pages are looked for together.
 class PrefetchQueue {
  public:
   void Clear() { count_ = next_ = shares_ = bytes_ = 0; }
 
-  // What does not fit is not asked for.
+  // What does not fit is not prefetched.
   void Add(const std::byte* from, int64_t bytes) {
     if (from == nullptr || bytes <= 0) return;
     if (bytes != bytes_) FillGroup();
@@ -83,7 +90,7 @@ class PrefetchQueue {
   }
 
   const std::byte* rows_[kMaxPrefetchRows];
-  int64_t lines_[kMaxPrefetchRows / kGroup];  // of each group, still to ask for
+  int64_t lines_[kMaxPrefetchRows / kGroup];  // of each group, still to issue
   int64_t count_ = 0;
   int64_t next_ = 0;
   int64_t shares_ = 0;
@@ -92,12 +99,12 @@ class PrefetchQueue {
 };
 
 // Lines of rows in the order in which they lie, in which memory is fastest, to
-// be asked for evenly while others are read. They go into the second cache, as
+// be prefetched evenly while others are read. They go into the second cache, as
 // rows a power of two apart push each other out of the first.
 //
-// Whoever reads takes about as many as it reads, some at a time, and asks for
-// them between its arithmetic: a look at the end of the row with every line
-// would take as long as a tenth of the arithmetic.
+// A reader takes about as many lines as it reads, some at a time, and
+// prefetches them between its arithmetic: a look at the end of the row with
+// every line would take as long as a tenth of the arithmetic.
 class LinePrefetcher {
  public:
   LinePrefetcher() = default;  // nothing
@@ -111,9 +118,9 @@ class LinePrefetcher {
 
   bool any() const { return at_ < end_ || next_ != last_; }
 
-  // The next lines, at most kMaxTaken, for the caller to ask for. Those that
-  // are not of one row are asked for here, all at once; what is returned then,
-  // as behind the last row, are always the same lines, which stay in a cache.
+  // The next lines, at most kMaxTaken, for the caller to prefetch. Those that
+  // are not of one row are prefetched here, all at once; what is returned then,
+  // as after the last row, are always the same lines, which stay in a cache.
   HWY_INLINE const std::byte* Take(int64_t lines) {
     const std::byte* const taken = at_;
     at_ += lines * kLineBytes;
@@ -129,7 +136,7 @@ class LinePrefetcher {
   static constexpr int64_t kMaxTaken = 4;
 
  private:
-  // Asks for the next lines at once.
+  // Prefetches the next lines at once.
   HWY_NOINLINE void Issue(int64_t lines) {
     while (lines > 0) {
       if (at_ >= end_) {
@@ -164,7 +171,7 @@ class LinePrefetcher {
   int64_t bytes_ = 0;
 };
 
-// Asks for share `n` of kShares of the next kLines lines; `taken` is where
+// Prefetches share `n` of kShares of the next kLines lines; `taken` is where
 // those are that were taken last.
 template <int kLines, int kShares>
 HWY_INLINE void PrefetchShare(int n, const std::byte*& taken,

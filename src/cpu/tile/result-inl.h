@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // How rows begin, and what becomes of them: results in the caller's layout, or
-// a part to be merged.
+// a split to be combined.
+//
+// Outputs are [channel, lane], with query rows in lanes. Four rows are outer,
+// their channels inner: blocks of 4 x 4 are multiplied by 1 / sum, transposed
+// and rounded in registers on their way to the caller's rows. Rows of a split
+// are stored as they are, with max and sum; CombineSplits goes row by row and
+// adds up its splits in their order, once all of them are there, so the answer
+// does not depend on who computed which.
 
 #include <algorithm>
 #include <cmath>
@@ -60,7 +67,7 @@ inline void StoreRowResult(const ForwardTile& tile, const QueryRow& query_row,
   }
 }
 
-// row = row * scale + offset, as the head of the lane has them.
+// row = row * scale + offset, as its head has them.
 inline void Encode(const OutQuantParams& quant, int64_t head, int64_t channels,
                    float* HWY_RESTRICT row) {
   const auto at = [](const std::byte* base, const ElementFormat& format,
@@ -87,6 +94,28 @@ inline void StoreOut(const ForwardTile& tile, const QueryRow& query_row,
   if (tile.quant != nullptr)
     Encode(*tile.quant, query_row.head, tile.params->v_dim, row);
   StoreRow(tile.forward_params->out, row, tile.params->v_dim, query_row.out);
+}
+
+// The sums of a row become its results. A row that saw only scores of -inf is
+// 0, whatever their values were.
+inline void FinishRow(const ForwardTile& tile, const QueryRow& query_row,
+                      float max, float sum, float* HWY_RESTRICT row) {
+  const int64_t v_dim = tile.params->v_dim;
+  if (sum == 0) std::fill_n(row, v_dim, 0.0f);
+  const float inv_sum = InvSumOf(tile, sum);
+  for (int64_t d = 0; d < v_dim; ++d) row[d] *= inv_sum;
+  StoreOut(tile, query_row, row);
+  StoreRowResult(tile, query_row, max, sum);
+}
+
+// Row `r` of a split, as CombineSplits reads it.
+inline void StoreSplit(const ForwardTile& tile, int64_t r,
+                       const float* HWY_RESTRICT row, float max, float sum) {
+  const int64_t v_dim = tile.params->v_dim;
+  float* const to = tile.split_out + r * (v_dim + 2);
+  std::copy_n(row, v_dim, to);
+  to[v_dim] = max;
+  to[v_dim + 1] = sum;
 }
 
 // Whether rows go from registers to their place.
@@ -197,10 +226,8 @@ inline void StoreFour(const ForwardTile& tile, int64_t first) {
     if (tile.split_out == nullptr) {
       StoreOut(tile, query_rows[r], row);
     } else {
-      float* const to = tile.split_out + (first + r) * (v_dim + 2);
-      std::copy_n(row, v_dim, to);
-      to[v_dim] = tile.forward.max[first + r];
-      to[v_dim + 1] = tile.forward.sum[first + r];
+      StoreSplit(tile, first + r, row, tile.forward.max[first + r],
+                 tile.forward.sum[first + r]);
     }
   }
 }
@@ -215,8 +242,8 @@ inline void StorePanel(const ForwardTile& tile, int64_t first) {
   }
 }
 
-// Merges the parts of every row in order and stores the results:
-//   max = greatest max, sum = sum of sums * exp(max_part - max), out likewise.
+// Combines the splits of every row in order and stores the results:
+//   max = greatest max, sum = sum of sums * exp(split_max - max), out likewise.
 inline void CombineSplits(const ForwardTile& tile, int64_t num_splits) {
   const int64_t v_dim = tile.params->v_dim;
   const int64_t split_floats = tile.rows * (v_dim + 2);
@@ -225,8 +252,8 @@ inline void CombineSplits(const ForwardTile& tile, int64_t num_splits) {
     const float* const first = tile.split_out + row * (v_dim + 2);
     float max = kMinusInfinity;
     for (int64_t p = 0; p < num_splits; ++p) {
-      const float part_max = first[p * split_floats + v_dim];
-      max = part_max > max ? part_max : max;
+      const float split_max = first[p * split_floats + v_dim];
+      max = split_max > max ? split_max : max;
     }
     const float from = max == kMinusInfinity ? 0.0f : max;
     float sum = 0;
@@ -237,11 +264,7 @@ inline void CombineSplits(const ForwardTile& tile, int64_t num_splits) {
       sum += rescale * split[v_dim + 1];
       for (int64_t d = 0; d < v_dim; ++d) out[d] += rescale * split[d];
     }
-    if (sum == 0) std::fill_n(out, v_dim, 0.0f);
-    const float inv_sum = InvSumOf(tile, sum);
-    for (int64_t d = 0; d < v_dim; ++d) out[d] *= inv_sum;
-    StoreOut(tile, tile.scratch.query_rows[row], out);
-    StoreRowResult(tile, tile.scratch.query_rows[row], max, sum);
+    FinishRow(tile, tile.scratch.query_rows[row], max, sum, out);
   }
 }
 

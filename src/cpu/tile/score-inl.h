@@ -2,6 +2,13 @@
 // The scores of a panel: products of queries with keys, what is added to them
 // (a tensor's elements, or slopes times distances), and -inf where a row does
 // not see the key.
+//
+// Query rows lie in lanes, scores are [key, lane]. The outer loop is over a few
+// hundred channels (kDepth), so that their queries stay in the first cache, the
+// next one over blocks of keys, each a product out of registers
+// (matmul-inl.h). Sums wait in the scores between those channels and meet the
+// scale after the last. Biases and masks are passes of their own, of panels
+// that need them; the last pass leaves the block max of every row.
 
 #include <algorithm>
 #include <cstddef>
@@ -105,9 +112,9 @@ inline void AddAlibi(const ScoreTile& tile, const QueryRow* query_rows,
   }
 }
 
-// Scores of kRows keys: the sums over a part of the channels, added to those of
-// the parts before. After the last part they are multiplied by `factor`, and
-// `block_max` is raised to the greatest.
+// Scores of kRows keys: the sums over the channels `depth`, added to those of
+// the channels before. After the last they are multiplied by `factor`, which is
+// null until then, and `block_max` is raised to the greatest.
 template <int kRows>
 HWY_NOINLINE void ScoreBlock(const float* HWY_RESTRICT keys, int64_t stride,
                              const float* HWY_RESTRICT query, Range depth,

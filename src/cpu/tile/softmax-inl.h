@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Softmax of a panel over the keys seen so far, one step of keys at a time.
+//
+// Query rows lie in lanes, so row max and row sum are pairs of vectors and
+// nothing is combined across lanes. A step raises the max to its block max,
+// turns scores into probs exp(s - max) in place, two keys at a time, and adds
+// them to the sum. What was summed with a lower max is rescaled: the sum here,
+// the outputs by the caller, who divides them by the sum after the last step.
 
 #include <algorithm>
 #include <cstddef>
@@ -33,7 +39,7 @@ HWY_INLINE Vector WithoutLn2s(const Vector& t, const Vector& n) {
 #endif
 }
 
-// The greater of a bound and t; NaN for NaN.
+// The greater of a bound and t; NaN of a NaN.
 HWY_INLINE Vector AtLeast(const Vector& least, const Vector& t) {
 #if HWY_ARCH_X86
   // Of two operands, x86 answers the second if one is NaN, so NaN passes.
@@ -146,7 +152,7 @@ HWY_INLINE PanelPair ExpAndSum(float* HWY_RESTRICT scores, int64_t count,
   return sum;
 }
 
-// Weights become the integers that 8 bits hold, to nearest, ties to even.
+// Probs become the integers that 8 bits hold, to nearest, ties to even.
 inline void RoundProbs(float* HWY_RESTRICT probs, int64_t count, float scale) {
   const Vector factor = hn::Set(kF, scale);
   const Vector least = hn::Set(kF, -128.0f);
@@ -163,8 +169,8 @@ struct PanelState {
   float* max;
   float* sum;
 
-  // Raises max to `top`; returns the factor by which everything summed before
-  // shrinks, the sum included.
+  // Raises max to `block_max` and rescales the sum; returns the factor by which
+  // all else that was summed before must be rescaled.
   HWY_INLINE PanelPair Raise(const PanelPair& block_max) const {
     const PanelPair was = PanelPair::Load(max);
     const PanelPair now{hn::Max(block_max.low, was.low),
@@ -179,8 +185,8 @@ struct PanelState {
     return rescale;
   }
 
-  // Takes in the scores of `count` keys whose greatest is `top` and turns them
-  // into weights. Returns what Raise does.
+  // Adds the scores of `count` keys, of which `block_max` is the greatest, and
+  // turns them into probs. Returns what Raise does.
   HWY_INLINE PanelPair OnlineSoftmax(float* HWY_RESTRICT scores, int64_t count,
                                      const PanelPair& block_max) const {
     const PanelPair rescale = Raise(block_max);

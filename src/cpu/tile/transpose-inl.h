@@ -93,7 +93,7 @@ struct FourRows {
   }
 };
 
-// Lanes 0 to 3 behind `panel` get the rows, element by element. Rows and panel
+// Lanes 0 to 3 from `panel` on get the rows, element by element. Rows and panel
 // have room for `count` rounded up to 4; what is between is of no meaning.
 HWY_INLINE void RowsToPanel(const FourRows& rows, int64_t count,
                             float* HWY_RESTRICT panel) {
@@ -105,8 +105,8 @@ HWY_INLINE void RowsToPanel(const FourRows& rows, int64_t count,
 }
 
 // The other way round: calls store(k, quads) with elements k to k + 3 of lanes
-// 0 to 3, for every fourth k below `count`. Before, finish(quads) gets them
-// lane by lane.
+// 0 to 3, for every fourth k below `count`. Before that, finish(quads) gets
+// them with rows in lanes.
 template <typename Finish, typename Store>
 HWY_INLINE void PanelToRows(const float* HWY_RESTRICT panel, int64_t count,
                             Finish finish, Store store) {

@@ -31,7 +31,8 @@ TEST(DecodeWorkspace, OnlySplitsGrowWithKeys) {
 }
 
 TEST(DecodeWorkspace, TilesHaveAllRowsOfASequence) {
-  EXPECT_EQ(MaxPackedRows(ProblemOf("fwd f16 h=8/2 d=8 q=3,5,1 k=9,9,9")), 20);
+  EXPECT_EQ(PackedRowsOf(ProblemOf("fwd f16 h=8/2 d=8 q=3,5,1 k=9,9,9")).most,
+            20);
   const TileShape shape =
       DecodeTileShape(ProblemOf("fwd f16 h=8/2 d=8 q=3,5,1 k=9,9,9"));
   EXPECT_EQ(shape.rows, 20);
