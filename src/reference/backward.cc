@@ -167,7 +167,7 @@ void Backward::KvHead(int64_t sequence, int64_t kv_head) {
 
 Backward::ChunkRow Backward::At(const Row& row, int64_t number) const {
   const auto of = [&](const auto& region, int64_t width) {
-    return RowOf(region, workspace_, number, width);
+    return RowOf(region.In(workspace_), number, width);
   };
   const size_t count = static_cast<size_t>(
       buffers_.counts.In(workspace_)[static_cast<size_t>(number)]);
@@ -185,7 +185,7 @@ Backward::ChunkRow Backward::At(const Row& row, int64_t number) const {
 void Backward::ComputeRow(const Row& row, int64_t number) {
   buffers_.counts.In(workspace_)[static_cast<size_t>(number)] = VisibleColumns(
       operands_, row, buffers_.key_values,
-      RowOf(buffers_.columns, workspace_, number, buffers_.width));
+      RowOf(buffers_.columns.In(workspace_), number, buffers_.width));
   const ChunkRow at = At(row, number);
   LoadQuery(operands_, row, at.query);
   for (const auto& [slot, channels] :
@@ -255,9 +255,9 @@ void Backward::AddToColumns(const ChunkRow& at, Range piece) {
     const int64_t j = at.columns[n];
     if (j < piece.first || j >= piece.last) continue;
     Add(scale * at.grad_scores[n], at.query,
-        RowOf(buffers_.grad_key, workspace_, j, buffers_.query_dim));
+        RowOf(buffers_.grad_key.In(workspace_), j, buffers_.query_dim));
     Add(at.probs[n], at.grad_out,
-        RowOf(buffers_.grad_value, workspace_, j, problem_.v_dim));
+        RowOf(buffers_.grad_value.In(workspace_), j, problem_.v_dim));
   }
 }
 
@@ -266,9 +266,9 @@ void Backward::StoreGradKeys(int64_t sequence, int64_t kv_head, Range piece) {
   const int64_t first = operands_.sequence(sequence).keys.first;
   for (int64_t j = piece.first; j < piece.last; ++j) {
     const auto key =
-        RowOf(buffers_.grad_key, workspace_, j, buffers_.query_dim);
+        RowOf(buffers_.grad_key.In(workspace_), j, buffers_.query_dim);
     const auto value =
-        RowOf(buffers_.grad_value, workspace_, j, problem_.v_dim);
+        RowOf(buffers_.grad_value.In(workspace_), j, problem_.v_dim);
     if (problem_.kv.value_is_key) {
       Add(1, value, key.first(value.size()));
     }
@@ -326,7 +326,7 @@ void Backward::StoreBiasAndSink() {
   if (tensor.spec.placement != Placement::kBlocks) {
     return tensor.ForEachElement(store);
   }
-  // All there is room for, though sequences may be shorter in this run.
+  // All that there may be, though sequences may be shorter in this run.
   const auto end = static_cast<int64_t>(sums.size());
   for (int64_t n = 0; n < end; n += tensor.spec.block_step()) store(n);
 }

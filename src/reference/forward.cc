@@ -77,8 +77,8 @@ RowResult Attend(const Operands& operands, const Row& row,
 
   std::fill(out.begin(), out.end(), 0.0);
   if (sum == 0) {
-    const bool gathered = operands.problem.kv.gathers();
-    return gathered ? RowResult{0, 0} : RowResult{-FLT_MAX, FLT_MAX};
+    const bool listed = operands.problem.kv.gathers();
+    return listed ? RowResult{0, 0} : RowResult{-FLT_MAX, FLT_MAX};
   }
   const GridPlane keep = PlaneOf(operands.keep, row);
   const Tensor prob_scale = operands.tensor(Slot::kWeightScale);
@@ -166,10 +166,12 @@ Status PreparedForward::Run(const Bindings& bindings, std::byte* memory,
   ClearRowResult(operands, Slot::kRowSum);
 
   const auto compute = [&](const Row& row, int64_t worker) {
-    const auto columns = RowOf(buffers.columns, memory, worker, buffers.width);
-    const auto scores = RowOf(buffers.scores, memory, worker, buffers.width);
-    const auto query = RowOf(buffers.query, memory, worker, buffers.query_dim);
-    const auto out = RowOf(buffers.out, memory, worker, problem().v_dim);
+    const auto columns =
+        RowOf(buffers.columns.In(memory), worker, buffers.width);
+    const auto scores = RowOf(buffers.scores.In(memory), worker, buffers.width);
+    const auto query =
+        RowOf(buffers.query.In(memory), worker, buffers.query_dim);
+    const auto out = RowOf(buffers.out.In(memory), worker, problem().v_dim);
     LoadQuery(operands, row, query);
     const size_t count = static_cast<size_t>(
         VisibleColumns(operands, row, buffers.key_values, columns));

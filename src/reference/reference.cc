@@ -15,10 +15,10 @@ Status Supports(const AttentionProblem& problem, const DeviceInfo&) {
   constexpr double kMaxElements = 0x1p50;
   const reference::Widest widest = reference::WidestOf(problem);
   const auto columns = static_cast<double>(widest.columns);
-  const bool gathered = problem.kv.gathers();
   const double listed =
-      gathered ? columns * static_cast<double>(problem[Slot::kTopK].dims[3])
-               : columns;
+      problem.kv.gathers()
+          ? columns * static_cast<double>(problem[Slot::kTopK].dims[3])
+          : columns;
   const double channels = static_cast<double>(problem.qk_dim) +
                           static_cast<double>(problem.rope_dim) +
                           static_cast<double>(problem.v_dim);

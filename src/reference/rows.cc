@@ -149,15 +149,15 @@ void Tensor::Clear() const {
   });
 }
 
-Operands::Operands(const AttentionProblem& asked, const Bindings& addresses)
-    : problem(asked),
+Operands::Operands(const AttentionProblem& given, const Bindings& addresses)
+    : problem(given),
       bindings(addresses),
-      sequences(ResolveSequences(asked, addresses)),
-      mask(asked[Slot::kMask], sequences),
-      bias(asked[Slot::kBias], sequences),
-      keep(asked[Slot::kKeep], sequences),
-      row_max(asked[Slot::kRowMax], sequences),
-      row_sum(asked[Slot::kRowSum], sequences) {}
+      sequences(ResolveSequences(given, addresses)),
+      mask(given[Slot::kMask], sequences),
+      bias(given[Slot::kBias], sequences),
+      keep(given[Slot::kKeep], sequences),
+      row_max(given[Slot::kRowMax], sequences),
+      row_sum(given[Slot::kRowSum], sequences) {}
 
 Row RowOfGroup(const AttentionProblem& problem, int64_t sequence,
                int64_t kv_head, int64_t number) {
@@ -238,14 +238,12 @@ void KeyValues::Load(const Operands& operands, int64_t sequence,
     const auto from = [&](const Tensor& tensor, std::span<double> row) {
       tensor.LoadRow(tensor.spec.At(place->outer, place->row, kv_head), row);
     };
-    const std::span<double> key = keys_.subspan(
-        static_cast<size_t>(j * key_dim_), static_cast<size_t>(key_dim_));
+    const std::span<double> key = RowOf(keys_, j, key_dim_);
     from(keys, key.first(qk_dim));
     Dequantise(key_quant, kv_head, key.first(qk_dim));
     if (ropes.present()) from(ropes, key.subspan(qk_dim));
     if (!values.present()) return;
-    const std::span<double> value = values_.subspan(
-        static_cast<size_t>(j * value_dim_), static_cast<size_t>(value_dim_));
+    const std::span<double> value = RowOf(values_, j, value_dim_);
     from(values, value);
     Dequantise(value_quant, kv_head, value);
   };
@@ -255,8 +253,7 @@ void KeyValues::Load(const Operands& operands, int64_t sequence,
 }
 
 std::span<const double> KeyValues::key(int64_t j) const {
-  return keys_.subspan(static_cast<size_t>(j * key_dim_),
-                       static_cast<size_t>(key_dim_));
+  return RowOf(keys_, j, key_dim_);
 }
 
 std::span<const double> KeyValues::value(int64_t j) const {

@@ -67,12 +67,11 @@ struct Row {
 // Where the elements of the row's head are; of an absent grid, nowhere.
 GridPlane PlaneOf(const Grid& grid, const Row& row);
 
-// Row `number` of a workspace buffer, of `width` elements.
+// Row `number` of rows of `width` elements.
 template <typename T>
-std::span<T> RowOf(const Region<T>& region, std::byte* workspace,
-                   int64_t number, int64_t width) {
-  return region.In(workspace).subspan(static_cast<size_t>(number * width),
-                                      static_cast<size_t>(width));
+std::span<T> RowOf(std::span<T> rows, int64_t number, int64_t width) {
+  return rows.subspan(static_cast<size_t>(number * width),
+                      static_cast<size_t>(width));
 }
 
 // Prepared::Describe of both directions.
@@ -100,7 +99,7 @@ void LoadQuery(const Operands& operands, const Row& row,
 // rest of the key. A row that no page holds does not exist and is never read.
 class KeyValues {
  public:
-  // Reserves room for the widest sequence.
+  // Reserves memory for the widest sequence.
   KeyValues(const AttentionProblem& problem, WorkspaceLayout& layout);
 
   void Attach(std::byte* workspace);

@@ -39,7 +39,7 @@ class Visibility {
 };
 
 // The columns index `u` of a top-k list stands for; none if it points outside.
-Range Gathered(int64_t u, int64_t gather_rows, int64_t columns) {
+Range ListedColumns(int64_t u, int64_t gather_rows, int64_t columns) {
   if (u >= CeilDiv(columns, gather_rows)) return {};
   return {u * gather_rows, std::min(columns, (u + 1) * gather_rows)};
 }
@@ -85,7 +85,7 @@ int64_t VisibleColumns(const Operands& operands, const Row& row,
     const int64_t u = list.LoadInteger(list.spec.At(
         row.sequence, extent.queries.first + row.i, row.kv_head, place));
     if (u < 0) break;
-    list_seen(Gathered(u, kv.gather_rows, extent.columns()));
+    list_seen(ListedColumns(u, kv.gather_rows, extent.columns()));
   }
   return static_cast<int64_t>(count);
 }

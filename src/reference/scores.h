@@ -10,7 +10,7 @@
 
 namespace flashacl::reference {
 
-// The most columns a row may list; a gathered column counts as often as it is
+// The most columns a row may have; one in a list counts as often as it is
 // listed.
 int64_t MostVisible(const AttentionProblem& problem);
 
