@@ -77,14 +77,9 @@ void KvRows::LocateListed(std::span<const int64_t> columns,
     const int64_t page = PageOf(columns[n]);
     const int64_t row =
         table_ == nullptr ? columns[n] : columns[n] % page_rows_;
-    const auto locate = [&](const RowSource& source, const std::byte** at) {
-      at[n] = source.base == nullptr ? nullptr
-                                     : source.base + page * source.outer_bytes +
-                                           row * source.row_bytes;
-    };
-    locate(key, key_at);
-    locate(rope, rope_at);
-    locate(value, value_at);
+    key_at[n] = key.At(page, row);
+    rope_at[n] = rope.At(page, row);
+    value_at[n] = value.At(page, row);
   }
 }
 
@@ -107,8 +102,7 @@ bool KvRows::Locate(Range cols, const std::byte** key_at,
         std::fill_n(at, last - j, nullptr);
         return;
       }
-      const std::byte* next =
-          source.base + page * source.outer_bytes + row * source.row_bytes;
+      const std::byte* next = source.At(page, row);
       for (int64_t n = 0; n < last - j; ++n) {
         at[n] = next;
         next += source.row_bytes;

@@ -29,6 +29,12 @@ struct RowSource {
   int64_t row_bytes = 0;
   int64_t channels = 0;
   QuantParams quant;
+
+  // Null if there are none.
+  const std::byte* At(int64_t page, int64_t row) const {
+    return base == nullptr ? nullptr
+                           : base + page * outer_bytes + row * row_bytes;
+  }
 };
 
 class KvRows {

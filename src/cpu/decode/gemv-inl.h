@@ -41,19 +41,26 @@ struct ElementsOf {
   }
 };
 
-// The sum of all lanes of each of four vectors. What one becomes does not
-// depend on the others.
-template <class D>
-HWY_INLINE QuadVector SumOfBlocks(D d, const hn::Vec<D>& v) {
+// The blocks of four lanes of a vector, combined into one.
+template <class D, typename Combine>
+HWY_INLINE QuadVector CombineBlocks(D d, const hn::Vec<D>& v, Combine combine) {
   if constexpr (hn::MaxLanes(d) == 4) {
     return v;
   } else {
     const hn::Half<D> half;
-    return SumOfBlocks(half,
-                       hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
+    return CombineBlocks(
+        half, combine(hn::LowerHalf(half, v), hn::UpperHalf(half, v)), combine);
   }
 }
 
+HWY_INLINE QuadVector SumOfBlocks(const Vector& v) {
+  return CombineBlocks(kF, v, [](const auto& a, const auto& b) HWY_ATTR {
+    return hn::Add(a, b);
+  });
+}
+
+// The sum of all lanes of each of four vectors. What one becomes does not
+// depend on the others.
 HWY_INLINE QuadVector SumsOfLanes(const Vector& a, const Vector& b,
                                   const Vector& c, const Vector& d) {
   const hn::Repartition<double, Floats> pairs;
@@ -65,7 +72,7 @@ HWY_INLINE QuadVector SumsOfLanes(const Vector& a, const Vector& b,
                                        hn::BitCast(pairs, cd));
   const auto high = hn::InterleaveUpper(pairs, hn::BitCast(pairs, ab),
                                         hn::BitCast(pairs, cd));
-  return SumOfBlocks(kF, hn::Add(hn::BitCast(kF, low), hn::BitCast(kF, high)));
+  return SumOfBlocks(hn::Add(hn::BitCast(kF, low), hn::BitCast(kF, high)));
 }
 
 // Vectors of elements in a line of a cache.

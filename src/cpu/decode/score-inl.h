@@ -169,8 +169,9 @@ struct MicroTileSoftmax {
     const bool single = micro_tile.width == 1;
     const int64_t pairs = CeilDiv(count * micro_tile.width, Width());
     const PanelPair block_maxima = BlockMax(micro_tile.scores, pairs);
-    QuadVector block_max =
-        GreatestOfBlocks(kF, hn::Max(block_maxima.low, block_maxima.high));
+    QuadVector block_max = CombineBlocks(
+        kF, hn::Max(block_maxima.low, block_maxima.high),
+        [](const auto& a, const auto& b) HWY_ATTR { return hn::Max(a, b); });
     if (single) block_max = hn::MaxOfLanes(kQ, block_max);
     const QuadVector before = hn::LoadU(kQ, micro_tile.max);
     const QuadVector now = hn::Max(block_max, before);
@@ -181,7 +182,7 @@ struct MicroTileSoftmax {
     const Vector each =
         single ? hn::Set(kF, lanes[0]) : hn::LoadDup128(kF, lanes);
     const PanelPair added = ExpAndSum(micro_tile.scores, pairs, {each, each});
-    QuadVector sum = SumOfBlocks(kF, hn::Add(added.low, added.high));
+    QuadVector sum = SumOfBlocks(hn::Add(added.low, added.high));
     if (single) sum = hn::SumOfLanes(kQ, sum);
     const QuadVector total = hn::LoadU(kQ, micro_tile.sum);
     const bool rescales = !hn::AllTrue(kQ, hn::Eq(before, from));
@@ -196,18 +197,6 @@ struct MicroTileSoftmax {
     hn::StoreU(factor, kQ, rescale);
     hn::StoreU(hn::MulAdd(total, factor, sum), kQ, micro_tile.sum);
     return true;
-  }
-
- private:
-  template <class D>
-  static HWY_INLINE QuadVector GreatestOfBlocks(D d, const hn::Vec<D>& v) {
-    if constexpr (hn::MaxLanes(d) == 4) {
-      return v;
-    } else {
-      const hn::Half<D> half;
-      return GreatestOfBlocks(
-          half, hn::Max(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
-    }
   }
 };
 
