@@ -26,7 +26,7 @@ constexpr std::array<std::string_view, 22> kInstructionSets = {
     "asimd",       "asimdhp",     "asimddp",  "bf16",     "i8mm",
     "sve",         "sve2"};
 
-// The text behind "key : " of the first line with that key; empty if there is
+// The text after "key : " of the first line with that key; empty if there is
 // none.
 std::string_view Field(std::string_view text, std::string_view key) {
   while (!text.empty()) {

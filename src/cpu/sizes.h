@@ -18,7 +18,7 @@ inline constexpr int64_t kMaxPanelRows = 2 * kMaxLanes;
 // panel by up to three.
 inline constexpr int64_t kPanelOverrun = 4 * kMaxPanelRows;
 
-// How many things of `each` bytes fit into `bytes`: at most `most`, in whole
+// How many items of `each` bytes fit into `bytes`: at most `most`, in whole
 // units, of which there is one at least.
 constexpr int64_t CountThatFits(double bytes, int64_t each, int64_t most,
                                 int64_t unit) {

@@ -102,7 +102,7 @@ inline constexpr int64_t kDBlockOperandBytes = 32 << 10;
 inline constexpr int64_t kKvGradBytes = 64 << 20;
 
 // Backward: the most packed rows of one tile, and of those whose P and dS are
-// kept at a time for a step of keys; the most keys of one step.
+// kept at a time; the most keys of one step.
 inline constexpr int64_t kMaxGradRows = 1024;
 inline constexpr int64_t kGradRowBlock = 128;
 inline constexpr int64_t kMaxGradColumns = 96;

@@ -138,7 +138,7 @@ struct DecodeTile {
   float* key_offsets;  // [row]
   Reading keys, values;
   int64_t channels;  // of queries and keys, whole vectors
-  bool unfolds;      // keys are dequantised before they meet a query
+  bool dequantises;  // keys are dequantised before they meet a query
   bool skip_masked;  // hidden values may be infinite
   bool hides;        // some row does not see some key
   std::byte* buffer[kDecodeColumns];  // a step's rows in scratch memory
@@ -150,7 +150,7 @@ struct DecodeTile {
     keys = ReadingOfKeys(of);
     values = ReadingOfValues(of);
     channels = keys.vectors * Lanes();
-    unfolds = skip_masked = hides = false;
+    dequantises = skip_masked = hides = false;
     for (int64_t n = 0; n < kDecodeColumns; ++n) {
       float* const row = of.scratch.keys + n * of.scratch.key_stride;
       buffer[n] = reinterpret_cast<std::byte*>(row);
@@ -191,7 +191,7 @@ inline bool LoadMicroTile(const DecodeTile& decode, int64_t n) {
   float* const query = tile.scratch.query + 4 * n * decode.channels;
   float* const row = tile.scratch.staging;
   const QuantParams quant =
-      decode.unfolds ? QuantParams{} : tile.keys.key.quant;
+      decode.dequantises ? QuantParams{} : tile.keys.key.quant;
   bool finite = true;
   const int64_t used = params.score_dim();
   for (int r = 0; r < micro_tile.rows; ++r) {
@@ -233,7 +233,7 @@ inline void LoadMicroTiles(DecodeTile& decode) {
   }
   if (finite) return;
   // inf * x and inf * offset may cancel where inf * (x + offset) is one.
-  decode.unfolds = decode.keys.staged = true;
+  decode.dequantises = decode.keys.staged = true;
   decode.keys.kernels = GemvKernelsOf(DType::kF32);
   for (int64_t n = 0; n < decode.micro_tiles(); ++n) LoadMicroTile(decode, n);
 }
@@ -257,7 +257,7 @@ inline void Stage(const DecodeTile& decode, const StepPlace& at, bool keys) {
     if (j + kPrefetchRows < count)
       PrefetchRow(row_at(j + kPrefetchRows), bytes);
     LoadRow(source.format, row, channels, to);
-    if (keys && decode.unfolds) {
+    if (keys && decode.dequantises) {
       Dequantise(source.quant.scale, source.quant.offset, channels, to);
     }
     int64_t used = channels;

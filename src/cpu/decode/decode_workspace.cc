@@ -38,17 +38,16 @@ int64_t HeadBundleOf(const AttentionProblem& problem) {
   };
   if (!together(key) || !together(value)) return 1;
   const int64_t bytes = (problem.qk_dim + problem.v_dim) * SizeOf(key.dtype);
-  const int64_t room =
+  const int64_t most_bytes =
       SizeOf(key.dtype) == 1 ? kDecodeHeadBundleBytes8 : kDecodeHeadBundleBytes;
-  const int64_t fitting = room / std::max<int64_t>(bytes, 1);
+  const int64_t fitting = most_bytes / std::max<int64_t>(bytes, 1);
   int64_t tiles = 0;
   for (const Sequence& sequence : problem.lengths.sequences) {
     tiles += problem.kv_heads * CeilDiv(sequence.columns(), kDecodeSplitKeys);
   }
   // Every worker should have some to do.
-  const int64_t most =
-      std::min({fitting, kDecodeHeadBundle, problem.kv_heads, tiles / 8});
-  return std::max<int64_t>(most, 1);
+  return std::max<int64_t>(
+      std::min({fitting, kDecodeHeadBundle, problem.kv_heads, tiles / 8}), 1);
 }
 
 DecodeWorkspace ReserveDecode(const AttentionProblem& problem,

@@ -18,7 +18,7 @@ namespace flashacl::cpu {
 
 class ForwardOperands {
  public:
-  // Both must outlive the run. Tiles take in `step_keys` keys at a time.
+  // Both must outlive the run. A step of a tile is `step_keys` keys.
   ForwardOperands(const AttentionProblem& problem, const Bindings& bindings,
                   int64_t step_keys);
 

@@ -35,8 +35,8 @@ struct ForwardWorkspace {
   Region<float> splits;  // [split row, v_dim + 2]
 };
 
-// What a worker has besides, whose tiles have many rows: packed values, and
-// room to prepare the tile that follows while one is computed.
+// What workers have besides whose tiles have many rows: packed values, and
+// buffers to prepare the next tile while one is computed.
 struct TiledScratch {
   float* values;  // see PackedValues
   float* next_quant;

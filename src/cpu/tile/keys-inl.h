@@ -5,8 +5,8 @@
 // lanes, by blocks of 4 x 4. Keys and values are loaded once per step for all
 // panels: keys as rows of channels with their ropes after the rest, values
 // packed by blocks of channels (PackedValues). The loop over keys is outer,
-// channels lie in lanes. Element types and quantisation parameters end here,
-// and so does the question whether every value is finite, asked on the way.
+// channels lie in lanes. No later loop knows element types or quantisation
+// parameters; whether every value is finite is found on the way.
 
 #include <algorithm>
 #include <array>
@@ -171,9 +171,9 @@ struct LoadedKeys {
 // one.
 inline void LoadOne(const RowSource& source, const std::byte* const* at,
                     int64_t j, int64_t count, float* HWY_RESTRICT to) {
-  const int64_t prefetch = j + kPrefetchRows;
-  if (prefetch < count && at[prefetch] != nullptr) {
-    PrefetchRow(at[prefetch], source.channels * source.format.element_bytes);
+  const int64_t later = j + kPrefetchRows;
+  if (later < count && at[later] != nullptr) {
+    PrefetchRow(at[later], source.channels * source.format.element_bytes);
   }
   if (at[j] == nullptr) {
     std::fill(to, to + source.channels, 0.0f);

@@ -51,7 +51,7 @@ HWY_INLINE hn::Vec<D> FloatsFromF16(D d, const uint16_t* HWY_RESTRICT from) {
   const auto bits = hn::PromoteTo(u, hn::LoadU(halves, from));
   const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(u, 0x8000u)));
   const auto rest = hn::ShiftLeft<13>(hn::And(bits, hn::Set(u, 0x7FFFu)));
-  // The exponent's bias grows by 112; as a product it also mends subnormals.
+  // The exponent's bias grows by 112; as a product it is right for subnormals.
   const auto scaled = hn::Mul(hn::BitCast(d, rest), hn::Set(d, 0x1p112f));
   const auto special =
       hn::Ge(hn::BitCast(d, rest), hn::BitCast(d, hn::Set(u, 0x0F800000u)));

@@ -101,7 +101,7 @@ HWY_INLINE uint32_t KeptBits(const ScoreParams& params, const QueryRow& row,
                 params.keep_step, cols.size());
 }
 
-// What any(words) and all(words) say of some rows.
+// Whether any bit of some rows is set, and whether all are.
 struct Visible {
   bool any = false;
   bool all = true;

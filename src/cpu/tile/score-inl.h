@@ -77,7 +77,7 @@ struct Alibi {
   HWY_ALIGN float start[Lanes()];  // distance of the first key
   bool root;
 
-  // Lane `n` is the key that many after the first and row `row`.
+  // Lane `n` starts with this key of this row.
   HWY_INLINE void Set(const ScoreTile& tile, int64_t n, const QueryRow& row,
                       int64_t key) {
     slope[n] = row.slope;

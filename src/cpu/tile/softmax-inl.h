@@ -203,9 +203,9 @@ struct PanelState {
  private:
   // Rows that have seen nothing yet have a maximum of -inf; exp(-inf - 0) is
   // the 0 they need, where exp(-inf - -inf) would be NaN.
-  static HWY_INLINE Vector Finite(const Vector& block_max) {
-    return hn::IfThenZeroElse(hn::Eq(block_max, hn::Set(kF, kMinusInfinity)),
-                              block_max);
+  static HWY_INLINE Vector Finite(const Vector& row_max) {
+    return hn::IfThenZeroElse(hn::Eq(row_max, hn::Set(kF, kMinusInfinity)),
+                              row_max);
   }
 };
 

@@ -94,7 +94,7 @@ struct FourRows {
 };
 
 // Lanes 0 to 3 from `panel` on get the rows, element by element. Rows and panel
-// have room for `count` rounded up to 4; what is between is of no meaning.
+// have room for `count` rounded up to 4; what is between has no meaning.
 HWY_INLINE void RowsToPanel(const FourRows& rows, int64_t count,
                             float* HWY_RESTRICT panel) {
   for (int64_t k = 0; k < count; k += 4) {
