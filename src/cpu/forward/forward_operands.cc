@@ -119,17 +119,15 @@ void ForwardOperands::FillForwardParams() {
   const Grid& result = row_max_.present() ? row_max_ : row_sum_;
   params.result_copies = result.present() ? result.spec().dims[3] : 0;
   params.result_step = ColumnStep(result);
-  const TensorSpec& scale = problem_[Slot::kOutScale];
-  const TensorSpec& offset = problem_[Slot::kOutOffset];
   encoded_ = problem_[Slot::kOut].dtype == DType::kI8;
-  out_quant_.scale = scale.present() ? bindings_[Slot::kOutScale] : nullptr;
-  out_quant_.offset = offset.present() ? bindings_[Slot::kOutOffset] : nullptr;
-  out_quant_.scale_format = ElementFormat(scale);
-  out_quant_.scale_format.step = scale.strides[1];
-  out_quant_.offset_format = ElementFormat(offset);
-  out_quant_.offset_format.step = offset.strides[1];
-  out_quant_.scale_head_bytes = scale.strides[0] * SizeOf(scale.dtype);
-  out_quant_.offset_head_bytes = offset.strides[0] * SizeOf(offset.dtype);
+  const auto factor = [&](Slot slot) -> OutQuantParams::Factor {
+    const TensorSpec& spec = problem_[slot];
+    if (!spec.present()) return {};
+    ElementFormat format(spec);
+    format.step = spec.strides[1];
+    return {bindings_[slot], format, spec.strides[0] * SizeOf(spec.dtype)};
+  };
+  out_quant_ = {factor(Slot::kOutScale), factor(Slot::kOutOffset)};
 }
 
 void ForwardOperands::ClearUnownedRows() const {

@@ -104,12 +104,14 @@ struct ScoreTile {
   }
 };
 
-// out = x * scale + offset; by head, and where one is null, without.
+// out = x * scale + offset, by head and channel; one that is null is left out.
 struct OutQuantParams {
-  const std::byte* scale = nullptr;
-  const std::byte* offset = nullptr;
-  ElementFormat scale_format, offset_format;
-  int64_t scale_head_bytes = 0, offset_head_bytes = 0;
+  struct Factor {
+    const std::byte* base = nullptr;
+    ElementFormat format;
+    int64_t head_bytes = 0;
+  };
+  Factor scale, offset;
 };
 
 // What becomes of scores in the forward direction, whether keys are tiled, few

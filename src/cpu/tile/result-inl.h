@@ -70,15 +70,14 @@ inline void StoreRowResult(const ForwardTile& tile, const QueryRow& query_row,
 // row = row * scale + offset, as its head has them.
 inline void Encode(const OutQuantParams& quant, int64_t head, int64_t channels,
                    float* HWY_RESTRICT row) {
-  const auto at = [](const std::byte* base, const ElementFormat& format,
-                     int64_t d) {
-    return FloatOf(format.dtype, base + d * format.step * format.element_bytes);
+  const auto at = [&](const OutQuantParams::Factor& factor, int64_t d) {
+    const ElementFormat& format = factor.format;
+    return FloatOf(format.dtype, factor.base + head * factor.head_bytes +
+                                     d * format.step * format.element_bytes);
   };
-  const std::byte* const scale = quant.scale + head * quant.scale_head_bytes;
-  const std::byte* const offset = quant.offset + head * quant.offset_head_bytes;
   for (int64_t d = 0; d < channels; ++d) {
-    if (quant.scale != nullptr) row[d] *= at(scale, quant.scale_format, d);
-    if (quant.offset != nullptr) row[d] += at(offset, quant.offset_format, d);
+    if (quant.scale.base != nullptr) row[d] *= at(quant.scale, d);
+    if (quant.offset.base != nullptr) row[d] += at(quant.offset, d);
   }
 }
 
