@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A law that judges an implementation without another one: attention over all
-// keys is what attention over two halves of them combines to, and gradients over
-// all keys are the sums of those over the halves.
+// keys is what attention over two halves of them combines to, and gradients
+// over all keys are the sums of those over the halves.
 #pragma once
 
 #include <cstdint>
