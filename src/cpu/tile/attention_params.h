@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One item of forward work as plain numbers and addresses: all that the vector
-// code gets.
+// This folder is what vector code shares. It gets plain numbers and addresses:
+// of scores in every direction, and of forward work.
 #pragma once
 
 #include <algorithm>
