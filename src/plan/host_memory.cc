@@ -126,13 +126,13 @@ std::shared_ptr<std::byte> HostMemory::Allocate(const MemoryRequest& request) {
   return {std::move(bytes), base};
 }
 
-// memmove is as fast as memcpy.
+// memmove is as fast as memcpy. Of nothing, addresses may be null.
 void HostMemory::Copy(std::byte* to, const std::byte* from, size_t bytes) {
-  std::memmove(to, from, bytes);
+  if (bytes > 0) std::memmove(to, from, bytes);
 }
 
 void HostMemory::Fill(std::byte* at, std::byte value, size_t bytes) {
-  std::memset(at, std::to_integer<int>(value), bytes);
+  if (bytes > 0) std::memset(at, std::to_integer<int>(value), bytes);
 }
 
 void HostMemory::FillWords(std::byte* at, uint32_t value, size_t words) {
