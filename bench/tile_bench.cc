@@ -465,8 +465,8 @@ const int kRegistered = [] {
     }
     RegisterProducts(of, of.kernels.big);
     RegisterProducts(of, of.kernels.small);
-    Register(of, Str("Weigh/keys:{}", kKeys), ExpAndSum);
-    Register(of, Str("TakeIn/keys:{}", kKeys), OnlineSoftmax);
+    Register(of, Str("ExpAndSum/keys:{}", kKeys), ExpAndSum);
+    Register(of, Str("OnlineSoftmax/keys:{}", kKeys), OnlineSoftmax);
     Register(of, Str("HideScores/keys:{}", kKeys), HideScores);
     RegisterRows(of);
   }

@@ -27,21 +27,21 @@ class ScratchLayout {
       : sizes_(sizes), count_(count) {}
 
   // Reserves buffers of `size` elements each, next to each other, for every
-  // struct, or for every `sharers` of them.
+  // struct, or for every `shared_by` of them.
   template <typename T>
   void Add(std::string_view name, std::initializer_list<T * Scratch::*> buffers,
-           int64_t size, WorkspaceLayout& layout, int64_t sharers = 1) {
+           int64_t size, WorkspaceLayout& layout, int64_t shared_by = 1) {
     // Vectors are loaded from floats and words alone: theirs start at a line.
     constexpr int64_t kUnit =
         sizeof(T) == 4 ? WorkspaceLayout::kAlignmentBytes / 4 : 1;
     const auto count = static_cast<int64_t>(buffers.size());
     const int64_t step = RoundUp(count * size, kUnit);
-    const Region<T> region = layout.Reserve<T>(name, count_ / sharers * step);
+    const Region<T> region = layout.Reserve<T>(name, count_ / shared_by * step);
     int64_t first = 0;
     for (T* Scratch::*const buffer : buffers) {
       rows_.push_back({&Assign<T>, std::bit_cast<ptrdiff_t>(buffer),
                        region.offset_bytes + first * Bytes<T>(),
-                       step * Bytes<T>(), sharers, size * Bytes<T>()});
+                       step * Bytes<T>(), shared_by, size * Bytes<T>()});
       first += size;
     }
   }
@@ -51,7 +51,7 @@ class ScratchLayout {
     Scratch scratch = sizes_;
     for (const Row& row : rows_) {
       row.assign(scratch, row.field,
-                 workspace + row.offset_bytes + n / row.sharers * row.step);
+                 workspace + row.offset_bytes + n / row.shared_by * row.step);
     }
     return scratch;
   }
@@ -74,7 +74,7 @@ class ScratchLayout {
     ptrdiff_t field;  // a pointer to the member, of whatever type it is
     int64_t offset_bytes;
     int64_t step;  // bytes to the next owner's
-    int64_t sharers;
+    int64_t shared_by;
     int64_t bytes;
   };
 

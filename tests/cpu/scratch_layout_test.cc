@@ -25,7 +25,7 @@ struct Toy {
 
 // What is asked for, in elements.
 struct Asked {
-  int64_t structs, sharers, floats, words, bytes, longs;
+  int64_t structs, shared_by, floats, words, bytes, longs;
 };
 
 ScratchLayout<Toy> Reserved(const Asked& asked, WorkspaceLayout& layout) {
@@ -34,7 +34,7 @@ ScratchLayout<Toy> Reserved(const Asked& asked, WorkspaceLayout& layout) {
   ScratchLayout<Toy> toys(sizes, asked.structs);
   toys.Add("bytes", {&Toy::bytes}, asked.bytes, layout);
   toys.Add("floats", {&Toy::floats, &Toy::more_floats}, asked.floats, layout);
-  toys.Add("words", {&Toy::words}, asked.words, layout, asked.sharers);
+  toys.Add("words", {&Toy::words}, asked.words, layout, asked.shared_by);
   toys.Add("longs", {&Toy::longs}, asked.longs, layout);
   return toys;
 }
@@ -48,8 +48,8 @@ TEST(ScratchLayout, BuffersAreApartLargeEnoughAndAligned) {
   Random random(1);
   for (int round = 0; round < 2000; ++round) {
     Asked asked{};
-    asked.sharers = random.Within(1, 4);
-    asked.structs = asked.sharers * random.Within(1, 5);
+    asked.shared_by = random.Within(1, 4);
+    asked.structs = asked.shared_by * random.Within(1, 5);
     for (int64_t* size :
          {&asked.floats, &asked.words, &asked.bytes, &asked.longs}) {
       *size = random.OneIn(5) ? 0 : random.Within(1, 100);
@@ -74,9 +74,10 @@ TEST(ScratchLayout, BuffersAreApartLargeEnoughAndAligned) {
       add(toy.more_floats, asked.floats);
       add(toy.bytes, asked.bytes);
       add(toy.longs, asked.longs);
-      const Toy first = toys.At(workspace, n / asked.sharers * asked.sharers);
+      const Toy first =
+          toys.At(workspace, n / asked.shared_by * asked.shared_by);
       EXPECT_EQ(toy.words, first.words);
-      if (n % asked.sharers == 0) add(toy.words, asked.words);
+      if (n % asked.shared_by == 0) add(toy.words, asked.words);
     }
     std::sort(all.begin(), all.end());
     const std::byte* end = workspace;

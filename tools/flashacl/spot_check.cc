@@ -200,10 +200,10 @@ Result<Checked> CheckAnswer(const Backend& backend, const Sample& sample,
   Status same =
       check.Check(&Sequence::queries, TakeRows, kMaxSubproblems, checked.rows);
   if (same.ok() && problem.direction == Direction::kBackward) {
-    // Of gathered columns only the first ones can be taken.
-    const bool gathered = problem.kv.gathers();
+    // Of listed columns only the first ones can be taken.
+    const bool listed = problem.kv.gathers();
     same = check.Check(&Sequence::keys, TakeColumns,
-                       gathered ? 1 : kMaxSubproblems, checked.columns);
+                       listed ? 1 : kMaxSubproblems, checked.columns);
   }
   if (same.code() == Code::kUnsupported) {
     checked.without = same.message();
