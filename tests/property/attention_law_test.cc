@@ -180,7 +180,7 @@ TEST(Attention, ARowThatSeesNothingIsZero) {
                       "out");
         });
       });
-  EXPECT_GT(blind, kProblems / 2);
+  EXPECT_TRUE(testing::SeenOften(blind, kProblems / 2));
 }
 
 TEST(Attention, OutputIsLinearInTheValues) {

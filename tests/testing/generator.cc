@@ -321,8 +321,12 @@ AttentionProblem RandomProblem(Random& random, const Space& space) {
   return {};
 }
 
-int64_t PartOf(int64_t cases) {
-  return cases * FromEnvironment("FLASHACL_TEST_PERCENT", 100) / 100;
+::testing::AssertionResult SeenOften(int64_t seen, int64_t fewest) {
+  const bool all = FromEnvironment("FLASHACL_TEST_PERCENT", 100) >= 100 &&
+                   FromEnvironment("FLASHACL_TEST_SEED", -1) < 0;
+  if (!all || seen > fewest) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure()
+         << seen << " cases of the kind; expected more than " << fewest;
 }
 
 void ForRandomProblems(
@@ -331,8 +335,9 @@ void ForRandomProblems(
   const int64_t alone = FromEnvironment("FLASHACL_TEST_SEED", -1);
   const int64_t rounds = FromEnvironment("FLASHACL_TEST_ROUNDS", 1);
   const int64_t first = alone < 0 ? 0 : alone;
-  const int64_t last =
-      alone < 0 ? std::max<int64_t>(PartOf(count * rounds), 1) : alone + 1;
+  const int64_t percent = FromEnvironment("FLASHACL_TEST_PERCENT", 100);
+  const int64_t share = count * rounds * percent / 100;
+  const int64_t last = alone < 0 ? std::max<int64_t>(share, 1) : alone + 1;
   for (int64_t seed = first; seed < last; ++seed) {
     Random random(static_cast<uint64_t>(seed) * 1000003);
     const AttentionProblem problem = RandomProblem(random, space);

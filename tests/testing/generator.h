@@ -3,6 +3,8 @@
 // thousands run in seconds.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstdint>
 
 #include "base/function_ref.h"
@@ -47,8 +49,8 @@ void ForRandomProblems(
     int64_t count, const Space& space,
     FunctionRef<void(const AttentionProblem&, Random&)> body);
 
-// The part of `cases` that FLASHACL_TEST_PERCENT leaves: how many of a kind a
-// test must have met that would meet so many in all its problems.
-int64_t PartOf(int64_t cases);
+// Whether a law met more than `fewest` of the cases that it is about: `seen` of
+// them. Any share of the problems satisfies it, as it may lack them.
+::testing::AssertionResult SeenOften(int64_t seen, int64_t fewest);
 
 }  // namespace flashacl::testing

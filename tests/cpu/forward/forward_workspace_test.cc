@@ -126,8 +126,8 @@ TEST(ForwardWorkspace, SplitsOfAnyLengthsHaveRoom) {
           split += schedule.num_splits() > 1;
         }
       });
-  EXPECT_GT(narrowed, 200);
-  EXPECT_GT(split, 1000);
+  EXPECT_TRUE(testing::SeenOften(narrowed, 200));
+  EXPECT_TRUE(testing::SeenOften(split, 1000));
 }
 
 TEST(ForwardWorkspace, SplitsOfKnownLengthsAreCountedExactly) {
