@@ -15,6 +15,7 @@
 #include "acl/error.h"
 #include "acl/raw_enum.h"
 #include "acl/stream.h"
+#include "base/fork.h"
 
 namespace flashacl::acl {
 namespace {
@@ -40,8 +41,8 @@ struct Table {
 };
 
 Table& TheTable() {
-  static Table& table = *new Table;  // never destroyed: see environment.cc
-  return table;
+  static PerProcess<Table> table;
+  return *table;
 }
 
 aclError Subscribe(std::string_view function, uint64_t thread,

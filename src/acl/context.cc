@@ -17,7 +17,8 @@ thread_local void* current = nullptr;
 
 aclError FailContext(std::string_view function, const void* context) {
   return FailValue(ACL_ERROR_RT_PARAM_INVALID, function, "context",
-                   Str("{}", context), "a context that is not destroyed");
+                   Str("{}", context),
+                   ExpectedInsteadOf(HandleKind::kContext, context));
 }
 
 aclError CreateContext(aclrtContext* context, int32_t device) {

@@ -17,6 +17,7 @@
 #include "acl/hardware.h"
 #include "acl/raw_enum.h"
 #include "acl/stream.h"
+#include "base/fork.h"
 
 namespace flashacl::acl {
 namespace {
@@ -26,7 +27,7 @@ constexpr std::array<uint32_t, kTypes> kHardware = {kCubeCores, kVectorCores};
 
 // 0: not set.
 struct DeviceLimits {
-  std::mutex mutex;
+  ProcessMutex mutex;
   std::map<int, std::array<uint32_t, kTypes>> values;
 };
 

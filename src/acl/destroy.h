@@ -31,8 +31,9 @@ template <typename Object>
 aclnnStatus Destroy(const void* handle, std::string_view function) {
   return Guard(kParamInvalid, [&]() -> Status {
     if (handle == nullptr || Take<Object>(handle) != nullptr) return {};
-    const bool twice =
-        StateOf(Object::kHandleKind, handle) == HandleState::kStale;
+    const HandleState state = StateOf(Object::kHandleKind, handle);
+    if (state == HandleState::kParents) return {};  // the parent destroys it
+    const bool twice = state == HandleState::kStale;
     if (twice && !TheEnvironment().strict) return {};
     return Invalid("{}: {} {}", function,
                    twice ? "double destroy of" : "this is not a live",

@@ -13,6 +13,7 @@
 #include "acl/environment.h"
 #include "acl/error.h"
 #include "acl/stream.h"
+#include "base/fork.h"
 
 namespace flashacl::acl {
 namespace {
@@ -24,9 +25,8 @@ struct Device {
 };
 
 Device& At(int device) {
-  static std::array<Device, kMaxDevices>& devices =
-      *new std::array<Device, kMaxDevices>;  // never destroyed
-  return devices[static_cast<size_t>(device)];
+  static PerProcess<std::array<Device, kMaxDevices>> devices;
+  return (*devices)[static_cast<size_t>(device)];
 }
 
 std::atomic<int> default_device{-1};

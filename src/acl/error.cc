@@ -10,20 +10,17 @@
 #include <ctime>
 #include <mutex>
 
+#include "base/fork.h"
+
 namespace flashacl::acl {
 namespace {
 
 struct Message {
-  aclError code = 0;
-  Title title = Title::kRuntime;
+  Failure own;
+  std::shared_ptr<const Failure> of;  // instead of `own`, if not null
   timeval time{};
-  std::string text;
-  const char* fixed = nullptr;  // instead of `text`
 
-  std::string_view view() const {
-    if (fixed != nullptr) return fixed;
-    return text;  // in a ?: both would become a temporary string
-  }
+  const Failure& failure() const { return of != nullptr ? *of : own; }
 };
 
 std::string_view Text(Title title) {
@@ -82,21 +79,22 @@ class MessageList {
   const Message& Newest(size_t age) const {
     return at_[(next_ - 1 - age) % kCapacity];
   }
+  Message& Newest() { return at_[(next_ - 1) % kCapacity]; }
 
   std::string Layout() const {
-    const Message& newest = Newest(0);
+    const Failure& newest = Newest(0).failure();
+    const std::string time = TimeText(Newest(0).time);
     std::string all;
     if (newest.title == Title::kAclnnInner) {
-      all =
-          Str("EZ9999: Internal error!\nEZ9999[PID: {}] {} {}:  {}\n", getpid(),
-              TimeText(newest.time), Text(newest.title), newest.view());
+      all = Str("EZ9999: Internal error!\nEZ9999[PID: {}] {} {}:  {}\n",
+                getpid(), time, Text(newest.title), newest.Text());
     } else {
-      all = Str("[PID: {}] {} {}: {}\n", getpid(), TimeText(newest.time),
-                Text(newest.title), newest.view());
+      all = Str("[PID: {}] {} {}: {}\n", getpid(), time, Text(newest.title),
+                newest.Text());
     }
     if (count_ > 1) all += "TraceBack (most recent call last):\n";
     for (size_t age = 1; age < count_; ++age) {
-      all += Str("        {}\n", Newest(age).view());
+      all += Str("        {}\n", Newest(age).failure().Text());
     }
     return all;
   }
@@ -115,11 +113,12 @@ class MessageList {
 
 struct Messages {
   MessageList list;
-  std::string returned;  // what the last TakeMessages points to
+  std::string returned;                 // what the last TakeMessages points to
+  std::shared_ptr<const Failure> kept;  // or this, where memory ran out
 };
 
 struct ProcessMessages {
-  std::mutex mutex;
+  ProcessMutex mutex;
   Messages messages;
 };
 
@@ -136,28 +135,61 @@ ProcessMessages& TheProcess() {
   return process;
 }
 
-void DeleteOwnMessages(void* messages) {
-  own_messages = nullptr;
-  delete static_cast<Messages*>(messages);
+// Where threads keep messages when there is no memory: as many of them as are
+// likely to fail at once.
+struct Spare {
+  Messages messages;
+  std::atomic<bool> taken{false};
+};
+using Spares = std::array<Spare, 16>;
+
+Spares& TheSpares() {
+  static Spares& spares = *new Spares;
+  return spares;
 }
 
-// Null if there is no memory.
+Messages* TakeSpare() {
+  for (Spare& spare : TheSpares()) {
+    if (!spare.taken.exchange(true)) return &spare.messages;
+  }
+  return nullptr;
+}
+
+void DeleteOwnMessages(void* at) {
+  own_messages = nullptr;
+  auto* const messages = static_cast<Messages*>(at);
+  for (Spare& spare : TheSpares()) {
+    if (&spare.messages != messages) continue;
+    *messages = Messages();
+    spare.taken.store(false);
+    return;
+  }
+  delete messages;
+}
+
+// Made when the library is loaded: with the first failure it may be too late.
+pthread_key_t MakeKey() {
+  TheSpares();
+  TheProcess();
+  pthread_key_t made{};
+  pthread_key_create(&made, DeleteOwnMessages);
+  return made;
+}
+const pthread_key_t own_messages_key = MakeKey();
+
+// Null if there is no memory, and many threads failed already.
 Messages* OwnMessages() {
   if (own_messages != nullptr) return own_messages;
-  static const pthread_key_t key = [] {
-    pthread_key_t made{};
-    pthread_key_create(&made, DeleteOwnMessages);
-    return made;
-  }();
   own_messages = new (std::nothrow) Messages;
-  pthread_setspecific(key, own_messages);
+  if (own_messages == nullptr) own_messages = TakeSpare();
+  pthread_setspecific(own_messages_key, own_messages);
   return own_messages;
 }
 
 bool ToProcess() { return to_process.load() && !keeps_messages; }
 
 aclError Queue(Message message) noexcept {
-  const aclError code = message.code;
+  const aclError code = message.failure().code;
   const int family = code / 1000;
   if (family == 107 || family == 207 || family == 507) last_error = code;
   gettimeofday(&message.time, nullptr);
@@ -172,19 +204,43 @@ aclError Queue(Message message) noexcept {
 
 const char* Take(Messages& messages) {
   if (messages.list.empty()) return nullptr;
-  messages.returned = messages.list.Layout();
+  const char* const text = Contain(
+      [&] {
+        messages.returned = messages.list.Layout();
+        return messages.returned.c_str();
+      },
+      // No memory to lay them out: the newest is what matters.
+      [&](bool) -> const char* {
+        Message& newest = messages.list.Newest();
+        if (newest.failure().fixed != nullptr) return newest.failure().fixed;
+        messages.kept = std::move(newest.of);
+        if (messages.kept != nullptr) return messages.kept->text.c_str();
+        messages.returned = std::move(newest.own.text);
+        return messages.returned.c_str();
+      });
   messages.list.Clear();
-  return messages.returned.c_str();
+  return text;
 }
 
 }  // namespace
 
-aclError Fail(aclError code, Title title, std::string text) noexcept {
-  return Queue(Message{code, title, {}, std::move(text), nullptr});
+std::string Failure::Text() const {
+  if (fixed == nullptr) return text;
+  const std::string said = Str("{} (code {})", fixed, code);
+  return subject.empty() ? said : Str("{}: {}", subject, said);
 }
 
-aclError FailFixed(aclError code, Title title, const char* text) noexcept {
-  return Queue(Message{code, title, {}, {}, text});
+aclError Fail(aclError code, Title title, std::string text) noexcept {
+  return Queue({{code, title, std::move(text), nullptr, {}}, nullptr, {}});
+}
+
+aclError FailFixed(aclError code, Title title, const char* text,
+                   std::string_view subject) noexcept {
+  return Queue({{code, title, {}, text, subject}, nullptr, {}});
+}
+
+aclError Fail(std::shared_ptr<const Failure> failure) noexcept {
+  return Queue({{}, std::move(failure), {}});
 }
 
 aclError FailNull(std::string_view function, std::string_view parameter) {
@@ -236,25 +292,25 @@ int32_t FailStatus(int32_t contradiction_status,
                  });
 }
 
-void KeepMessagesOnThisThread() { keeps_messages = true; }
+void KeepMessagesOnThisThread() {
+  keeps_messages = true;
+  OwnMessages();  // now, as there is memory
+}
 
-Failure TakeFailure(aclError code) {
-  Failure failure{code, Title::kRuntime, {}};
+void TakeFailure(aclError code, Failure* failure) noexcept {
   Messages* own = OwnMessages();
   if (own == nullptr || own->list.empty()) {
-    failure.text = Str("a task failed with code {}", code);
-    return failure;
+    *failure = {code, Title::kRuntime, {}, "a task failed", {}};
+    return;
   }
-  const Message& newest = own->list.Newest(0);
-  failure.title = newest.title;
-  failure.text = newest.view();
+  *failure = std::move(own->list.Newest().own);
+  failure->code = code;
   own->list.Clear();
-  return failure;
 }
 
 void SetProcessMessages(bool process) { to_process.store(process); }
 
-const char* TakeMessages() {
+const char* TakeMessages() noexcept {
   if (ToProcess()) {
     std::lock_guard lock(TheProcess().mutex);
     return Take(TheProcess().messages);

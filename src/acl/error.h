@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // How failures leave through the C API: as a number, with a message queued for
-// aclGetRecentErrMsg. Also the one place where exceptions end.
+// aclGetRecentErrMsg. Exceptions end here, too.
 #pragma once
 
 #include <cstdint>
-#include <new>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "acl/acl_base.h"
+#include "base/contain.h"
 #include "base/status.h"
 
 namespace flashacl::acl {
@@ -35,8 +36,10 @@ enum class Title : uint8_t {
 // becomes the thread's last error.
 aclError Fail(aclError code, Title title, std::string text) noexcept;
 
-// The same without allocating, for `text` that lives forever.
-aclError FailFixed(aclError code, Title title, const char* text) noexcept;
+// The same without allocating, for texts that live forever; `subject`, if any,
+// comes first.
+aclError FailFixed(aclError code, Title title, const char* text,
+                   std::string_view subject = {}) noexcept;
 
 // 100000, "<function> failed because <parameter> cannot be a NULL pointer."
 aclError FailNull(std::string_view function, std::string_view parameter);
@@ -51,50 +54,49 @@ aclError FailValue(aclError code, std::string_view function,
 // that number: 161001, 161002, 361001, 561000, or `contradiction_status`.
 int32_t FailStatus(int32_t contradiction_status, const Status& status) noexcept;
 
-// What a task on a stream left behind, kept until someone synchronises.
+// What went wrong. Its text needs no memory where there may be none: it is
+// either `text` or "subject: fixed (code)".
 struct Failure {
   aclError code = 0;
   Title title = Title::kRuntime;
   std::string text;
+  const char* fixed = nullptr;
+  std::string_view subject;
+
+  std::string Text() const;
 };
+
+// Queues somebody else's failure for the calling thread, without allocating.
+aclError Fail(std::shared_ptr<const Failure> failure) noexcept;
 
 // From now on, messages of the calling thread stay with it, whatever aclInit's
 // file says. For threads of ours, whose failures others must report.
 void KeepMessagesOnThisThread();
 
-// Empties the calling thread's own messages into one failure: the newest text,
-// under `code`.
-Failure TakeFailure(aclError code);
+// Empties the calling thread's own messages into `*failure`: the newest text,
+// under `code`. Does not allocate.
+void TakeFailure(aclError code, Failure* failure) noexcept;
 
 // Where messages go that are not kept: to the thread, or to the process.
 void SetProcessMessages(bool process);
 
-// What aclGetRecentErrMsg returns; null when there is no message.
-const char* TakeMessages();
+// What aclGetRecentErrMsg returns; null when there is no message. Where there
+// is no memory for all of them, the newest text alone.
+const char* TakeMessages() noexcept;
 
 // The calling thread's last runtime code; Take also clears it.
 aclError PeekLastError();
 aclError TakeLastError();
 
-// Runs `body`, and `failed` if an exception comes out of it, with whether that
-// says there is no memory. The only catch in src/.
-template <typename F, typename G>
-auto Contain(F&& body, G&& failed) noexcept -> decltype(body()) {
-  try {
-    return std::forward<F>(body)();
-  } catch (const std::bad_alloc&) {
-    return failed(true);
-  } catch (...) {
-    return failed(false);
-  }
-}
-
-// Around every aclrt function: body() -> aclError.
+// Around every aclrt function and every task: body() -> aclError. `subject`
+// lives forever; messages begin with it.
 template <typename F>
-aclError GuardRuntime(F&& body) noexcept {
-  return Contain(std::forward<F>(body), [](bool no_memory) -> aclError {
-    return no_memory ? FailFixed(207001, Title::kRuntime, "out of host memory")
-                     : FailFixed(500000, Title::kRuntime, "internal error");
+aclError GuardRuntime(F&& body, std::string_view subject = {}) noexcept {
+  return Contain(std::forward<F>(body), [&](bool no_memory) -> aclError {
+    return no_memory
+               ? FailFixed(207001, Title::kRuntime, "out of host memory",
+                           subject)
+               : FailFixed(500000, Title::kRuntime, "internal error", subject);
   });
 }
 

@@ -20,10 +20,7 @@ namespace a = flashacl::acl;
 
 extern "C" {
 
-const char* aclGetRecentErrMsg(void) {
-  return a::Contain([] { return a::TakeMessages(); },
-                    [](bool) { return "no memory for the message"; });
-}
+const char* aclGetRecentErrMsg(void) { return a::TakeMessages(); }
 
 aclError aclrtPeekAtLastError(aclrtLastErrLevel level) {
   return a::GuardRuntime([&] {

@@ -26,6 +26,9 @@ class Event::PendingMark {
   PendingMark(const PendingMark&) = delete;
   PendingMark& operator=(const PendingMark&) = delete;
 
+  const std::shared_ptr<Mark>& mark() const { return mark_; }
+  void Replace(std::shared_ptr<Mark> mark) { mark_ = std::move(mark); }
+
   void Set(const Stream* stream) {
     if (std::exchange(is_set_, true)) return;
     mark_->time = Clock::now();
@@ -34,7 +37,7 @@ class Event::PendingMark {
   }
 
  private:
-  const std::shared_ptr<Mark> mark_;
+  std::shared_ptr<Mark> mark_;
   bool is_set_ = false;
 };
 
@@ -61,26 +64,28 @@ Event::Event(int device, EventFamily family, uint32_t flags)
 
 std::shared_ptr<Event> Event::Create(int device, EventFamily family,
                                      uint32_t flags) {
-  std::atomic<int>& live = live_events[static_cast<size_t>(device)];
-  if (live.fetch_add(1) >= kEventsPerDevice) {
-    live.fetch_sub(1);
-    return nullptr;
-  }
   std::shared_ptr<Event> event(new Event(device, family, flags));
   event->handle_ = NewHandle(event);
-  if (event->handle_ != nullptr) return event;
+  if (event->handle_ == nullptr) return nullptr;
+  // Counted last, as all else may throw.
+  std::atomic<int>& live = live_events[static_cast<size_t>(device)];
+  if (live.fetch_add(1) < kEventsPerDevice) return event;
   live.fetch_sub(1);
+  Take<Event>(event->handle_);
   return nullptr;
 }
 
 aclError Event::Record(Stream& stream, std::string_view function) {
-  std::shared_ptr<Mark> mark;
+  // Before the awaited mark is taken: it must not be lost for want of memory.
+  auto pending = std::make_shared<PendingMark>(std::make_shared<Mark>());
+  std::shared_ptr<Mark> mark = pending->mark();
   {
     std::lock_guard lock(mutex_);
-    mark = std::exchange(awaited_, nullptr);
+    if (awaited_ != nullptr) {
+      mark = std::exchange(awaited_, nullptr);
+      pending->Replace(mark);
+    }
   }
-  if (mark == nullptr) mark = std::make_shared<Mark>();
-  auto pending = std::make_shared<PendingMark>(mark);
   // The stream runs the task, so it lives as long as that.
   const aclError error = stream.Push(
       [pending = std::move(pending), at = &stream] {

@@ -25,7 +25,8 @@ std::shared_ptr<Event> FindEvent(aclrtEvent event, std::string_view function,
   std::shared_ptr<Event> found = Find<Event>(event);
   if (found == nullptr) {
     *error = FailValue(ACL_ERROR_RT_PARAM_INVALID, function, parameter,
-                       Str("{}", event), "an event that is not destroyed");
+                       Str("{}", event),
+                       ExpectedInsteadOf(HandleKind::kEvent, event));
   }
   return found;
 }
@@ -110,8 +111,7 @@ aclError Synchronize(std::string_view function, aclrtEvent event, int32_t ms) {
   }
   const auto& failed = mark->failure;
   if (failed == nullptr || failed->reported.exchange(true)) return ACL_SUCCESS;
-  return Fail(failed->failure.code, failed->failure.title,
-              failed->failure.text);
+  return Fail(failed);
 }
 
 // Whether the last record is done; Ex events without one count as done.

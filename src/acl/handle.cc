@@ -5,6 +5,9 @@
 #include <mutex>
 #include <thread>
 
+#include "base/fork.h"
+#include "base/str.h"
+
 namespace flashacl::acl {
 namespace {
 
@@ -60,6 +63,9 @@ class SpinLock {
 };
 
 struct Slot {
+  // Of the process that made the handle: others find nothing here, and do not
+  // take the lock, which a thread of the parent may hold for ever.
+  std::atomic<uint32_t> process{0};
   SpinLock lock;  // guards what follows
   bool live = false;
   HandleKind kind = HandleKind::kCount;
@@ -71,8 +77,9 @@ struct Slot {
 struct Table {
   std::array<std::atomic<Slot*>, kChunks> chunks{};
   std::array<std::atomic<int64_t>, kHandleKinds> live{};
+  std::atomic<uint32_t> process{0};  // whose handles `live` counts
 
-  std::mutex mutex;  // guards what follows
+  ProcessMutex mutex;  // guards what follows
   uint32_t used = 0;
   // Oldest first, so that a generation lasts as long as possible.
   uint32_t first_free = kNoSlot;
@@ -125,6 +132,21 @@ Slot* SlotOf(Table& table, HandleKind kind, const void* handle) {
   return At(table, parts.index);
 }
 
+bool IsOfThisProcess(const Slot& slot) {
+  return slot.process.load(std::memory_order_relaxed) == ForkGeneration();
+}
+
+// Takes over a slot, and counts, that a parent of this process used last.
+void TakeOver(Table& table, Slot& slot) {
+  const uint32_t process = ForkGeneration();
+  if (!IsOfThisProcess(slot)) {
+    slot.lock.unlock();
+    slot.process.store(process, std::memory_order_relaxed);
+  }
+  if (table.process.exchange(process) == process) return;
+  for (std::atomic<int64_t>& count : table.live) count.store(0);
+}
+
 }  // namespace
 
 std::string_view Name(HandleKind kind) {
@@ -141,6 +163,7 @@ void* NewHandle(HandleKind kind, std::shared_ptr<void> object) {
   const uint32_t index = Allocate(table);
   if (index == kNoSlot) return nullptr;
   Slot& slot = *At(table, index);
+  TakeOver(table, slot);
   table.live[static_cast<size_t>(kind)].fetch_add(1);
   std::lock_guard lock(slot.lock);
   slot.live = true;
@@ -151,7 +174,7 @@ void* NewHandle(HandleKind kind, std::shared_ptr<void> object) {
 
 std::shared_ptr<void> FindHandle(HandleKind kind, const void* handle) {
   Slot* slot = SlotOf(TheTable(), kind, handle);
-  if (slot == nullptr) return nullptr;
+  if (slot == nullptr || !IsOfThisProcess(*slot)) return nullptr;
   const Parts parts = Decode(handle);
   std::lock_guard lock(slot->lock);
   const bool found =
@@ -162,7 +185,7 @@ std::shared_ptr<void> FindHandle(HandleKind kind, const void* handle) {
 std::shared_ptr<void> TakeHandle(HandleKind kind, const void* handle) {
   Table& table = TheTable();
   Slot* slot = SlotOf(table, kind, handle);
-  if (slot == nullptr) return nullptr;
+  if (slot == nullptr || !IsOfThisProcess(*slot)) return nullptr;
   const Parts parts = Decode(handle);
   std::shared_ptr<void> object;
   bool reusable = false;
@@ -186,6 +209,7 @@ std::shared_ptr<void> TakeHandle(HandleKind kind, const void* handle) {
 HandleState StateOf(HandleKind kind, const void* handle) {
   Slot* slot = SlotOf(TheTable(), kind, handle);
   if (slot == nullptr) return HandleState::kForeign;
+  if (!IsOfThisProcess(*slot)) return HandleState::kParents;
   const Parts parts = Decode(handle);
   std::lock_guard lock(slot->lock);
   if (parts.generation > slot->generation) return HandleState::kForeign;
@@ -197,8 +221,22 @@ HandleState StateOf(HandleKind kind, const void* handle) {
                                              : HandleState::kForeign;
 }
 
+std::string ExpectedInsteadOf(HandleKind kind, const void* handle) {
+  const std::string_view name = Name(kind);
+  if (StateOf(kind, handle) == HandleState::kParents) {
+    return Str(
+        "a {} that this process made: fork() leaves those of the parent "
+        "to it, with the threads they need. Call aclrtSetDevice in the "
+        "child and make new ones there",
+        name);
+  }
+  const bool vowel = name.front() == 'e' || name.front() == 'i';
+  return Str("{} {} that is not destroyed", vowel ? "an" : "a", name);
+}
+
 std::array<int64_t, kHandleKinds> LiveHandles() {
   std::array<int64_t, kHandleKinds> counts{};
+  if (TheTable().process.load() != ForkGeneration()) return counts;
   for (size_t i = 0; i < counts.size(); ++i) {
     counts[i] = TheTable().live[i].load();
   }

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -37,7 +38,8 @@ std::string_view Name(HandleKind kind);
 enum class HandleState : uint8_t {
   kForeign,  // never one of ours, or of another kind
   kLive,
-  kStale,  // was live, is destroyed
+  kStale,    // was live, is destroyed
+  kParents,  // of the process that forked this one
 };
 
 // Handles are never reused: a slot that is given out again has a new
@@ -49,6 +51,10 @@ std::shared_ptr<void> FindHandle(HandleKind kind, const void* handle);
 std::shared_ptr<void> TakeHandle(HandleKind kind, const void* handle);
 
 HandleState StateOf(HandleKind kind, const void* handle);
+
+// What a message says it expected where `handle` is no live one: "a stream that
+// is not destroyed", or what to do after fork().
+std::string ExpectedInsteadOf(HandleKind kind, const void* handle);
 
 // How many handles of each kind are live.
 std::array<int64_t, kHandleKinds> LiveHandles();

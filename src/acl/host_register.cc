@@ -14,6 +14,7 @@
 #include "acl/error.h"
 #include "acl/init.h"
 #include "acl/raw_enum.h"
+#include "base/fork.h"
 #include "base/str.h"
 
 namespace flashacl::acl {
@@ -23,7 +24,7 @@ constexpr uint32_t kKnownFlags = ACL_HOST_REG_MAPPED | ACL_HOST_REG_IOMEMORY |
                                  ACL_HOST_REG_READONLY | ACL_HOST_REG_PINNED;
 
 struct Ranges {
-  std::shared_mutex mutex;
+  ProcessWide<std::shared_mutex> mutex;
   std::map<uintptr_t, uint64_t> bytes;  // by start; they do not overlap
 };
 

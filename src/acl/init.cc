@@ -15,6 +15,7 @@
 #include "acl/environment.h"
 #include "acl/error.h"
 #include "acl/handle.h"
+#include "base/fork.h"
 
 namespace flashacl::acl {
 namespace {
@@ -27,7 +28,7 @@ struct Callback {
 };
 
 struct State {
-  std::mutex mutex;  // guards what follows; never held when calling others
+  ProcessMutex mutex;  // guards what follows; never held when calling others
   uint64_t references = 0;
   bool was_initialised = false;  // ever
   std::string config;            // the text of the first aclInit
@@ -141,7 +142,7 @@ void ReportLeaks(const std::vector<void (*)(std::string*)>& reporters) {
        Str("aclFinalize: not released: {}.", all));
 }
 
-void TearDown(std::unique_lock<std::mutex> lock) {
+void TearDown(std::unique_lock<ProcessMutex> lock) {
   State& state = TheState();
   state.references = 0;
   const auto callbacks = state.on_finalize;

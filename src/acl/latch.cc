@@ -1,18 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "acl/latch.h"
 
-#include <thread>
-
 namespace flashacl::acl {
 
 Deadline DeadlineIn(int64_t ms) {
   if (ms < 0) return std::nullopt;
   return Clock::now() + std::chrono::milliseconds(ms);
-}
-
-bool MaySpin() {
-  static const bool several = std::thread::hardware_concurrency() > 1;
-  return several;
 }
 
 void Latch::Open() {

@@ -15,6 +15,7 @@
 #include "acl/backend.h"
 #include "acl/environment.h"
 #include "acl/init.h"
+#include "base/fork.h"
 #include "base/str.h"
 #include "plan/host_memory.h"
 
@@ -31,7 +32,7 @@ struct Allocation {
 using Blocks = std::map<uintptr_t, std::shared_ptr<const Allocation>>;
 
 struct Table {
-  std::shared_mutex mutex;
+  ProcessWide<std::shared_mutex> mutex;
   Blocks blocks;  // by base
 };
 

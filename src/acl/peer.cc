@@ -11,13 +11,14 @@
 #include "acl/context.h"
 #include "acl/device.h"
 #include "acl/error.h"
+#include "base/fork.h"
 
 namespace flashacl::acl {
 namespace {
 
 // Pairs (device, peer) that were enabled.
 struct Peers {
-  std::mutex mutex;
+  ProcessMutex mutex;
   std::set<std::pair<int32_t, int32_t>> enabled;
 };
 

@@ -2,13 +2,13 @@
 #include "acl/stream.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <cstring>
 #include <thread>
 #include <utility>
 
@@ -17,13 +17,15 @@
 #include "acl/device.h"
 #include "acl/exception.h"
 #include "base/check.h"
+#include "base/fork.h"
+#include "base/thread.h"
 
 namespace flashacl::acl {
 namespace {
 
 constexpr int kStreamsPerDevice = 1984;
 
-// What all streams share; never destroyed, like their threads.
+// What all streams share.
 struct Shared {
   std::array<std::atomic<int>, kMaxDevices> explicit_streams{};
   std::atomic<int32_t> next_id{0};
@@ -34,8 +36,8 @@ struct Shared {
 };
 
 Shared& TheShared() {
-  static Shared& shared = *new Shared;
-  return shared;
+  static PerProcess<Shared> shared;
+  return *shared;
 }
 
 thread_local const Stream* this_threads_stream = nullptr;
@@ -77,22 +79,21 @@ Stream::Stream(const std::shared_ptr<Context>& context, uint32_t flags,
 std::shared_ptr<Stream> Stream::Create(const std::shared_ptr<Context>& context,
                                        uint32_t flags, bool is_default) {
   Shared& shared = TheShared();
-  if (!is_default) {
-    std::atomic<int>& count =
-        shared.explicit_streams[static_cast<size_t>(context->device())];
-    if (count.fetch_add(1) >= kStreamsPerDevice) {
-      count.fetch_sub(1);
-      return nullptr;
-    }
-  }
   std::shared_ptr<Stream> stream(new Stream(context, flags, is_default));
   {
     std::lock_guard lock(shared.mutex);
     shared.streams.push_back(stream.get());
   }
   stream->handle_ = NewHandle(stream);
-  if (stream->handle_ != nullptr) return stream;
+  if (stream->handle_ == nullptr || is_default) {
+    return stream->handle_ == nullptr ? nullptr : stream;
+  }
+  // Counted last, as all else may throw.
+  std::atomic<int>& count =
+      shared.explicit_streams[static_cast<size_t>(context->device())];
+  if (count.fetch_add(1) < kStreamsPerDevice) return stream;
   stream->GiveBack();
+  Take<Stream>(stream->handle_);
   return nullptr;
 }
 
@@ -109,23 +110,12 @@ Stream::~Stream() {
 
 bool Stream::IsThisThread() const { return this_threads_stream == this; }
 
-bool Stream::StartThread() {
+int Stream::StartThread() {
   HoldAtExit();
-  // Signals are the program's: none shall arrive on a thread of ours.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_attr_t detached;
-  pthread_attr_init(&detached);
-  pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
   auto owner = std::make_unique<std::shared_ptr<Stream>>(shared_from_this());
-  pthread_t thread{};
-  const bool made =
-      pthread_create(&thread, &detached, &Stream::RunThread, owner.get()) == 0;
-  pthread_attr_destroy(&detached);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (made) owner.release();
-  return made;
+  const int error = StartDetached(&Stream::RunThread, owner.get());
+  if (error == 0) owner.release();
+  return error;
 }
 
 void* Stream::RunThread(void* stream) {
@@ -179,14 +169,9 @@ bool Stream::MustSkip(const Entry& entry) const {
 
 void Stream::RunOne(Entry& entry) {
   if (!MustSkip(entry)) {
-    const aclError code = GuardRuntime([&] { return entry.task(); });
-    if (code != ACL_SUCCESS) {
-      // Guarded too: it allocates, and calls the program.
-      (void)GuardRuntime([&] {
-        Fault(entry, code);
-        return ACL_SUCCESS;
-      });
-    }
+    const aclError code =
+        GuardRuntime([&] { return entry.task(); }, entry.function);
+    if (code != ACL_SUCCESS) Fault(entry, code);
   }
   // What the task held is free before anyone learns that it is done.
   entry.task = nullptr;
@@ -198,37 +183,48 @@ void Stream::RunOne(Entry& entry) {
   }
 }
 
-void Stream::Fault(const Entry& entry, aclError code) {
-  auto failure = std::make_shared<StreamFailure>();
-  failure->failure = TakeFailure(code);
+// Allocates nothing: the failure may be that there is no memory.
+void Stream::Fault(Entry& entry, aclError code) {
+  TakeFailure(code, entry.failure.get());
   {
     std::lock_guard lock(mutex_);
-    if (failure_ == nullptr || failure_->reported.load()) failure_ = failure;
+    if (failure_ == nullptr || failure_->reported.load()) {
+      failure_ = std::move(entry.failure);
+    }
   }
   if (entry.kind != TaskKind::kDevice) return;
-  CallExceptionCallback({static_cast<uint32_t>(entry.number),
-                         static_cast<uint32_t>(id_), entry.thread,
-                         static_cast<uint32_t>(device_),
-                         static_cast<uint32_t>(code)});
+  (void)GuardRuntime([&] {  // it is the program's
+    CallExceptionCallback({static_cast<uint32_t>(entry.number),
+                           static_cast<uint32_t>(id_), entry.thread,
+                           static_cast<uint32_t>(device_),
+                           static_cast<uint32_t>(code)});
+    return ACL_SUCCESS;
+  });
 }
 
 aclError Stream::Push(Task task, std::string_view function, TaskKind kind,
                       uint64_t* number) {
   bool wake = false;
+  auto failure = std::make_shared<StreamFailure>();
   {
     std::lock_guard lock(mutex_);
     if (destroyed_) {
       return Fail(ACL_ERROR_RT_PARAM_INVALID, Title::kCallSequence,
                   Str("{} failed because the stream is destroyed.", function));
     }
-    if (!has_thread_ && !(has_thread_ = StartThread())) {
-      return Fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, Title::kRuntime,
-                  Str("{} failed because the thread of the stream cannot be "
-                      "started.",
-                      function));
+    if (!has_thread_) {
+      if (const int error = StartThread(); error != 0) {
+        return Fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, Title::kRuntime,
+                    Str("{} failed because the thread of the stream cannot be "
+                        "started: {}. Look at the limit of threads (ulimit -u, "
+                        "pids.max of the container) and of memory.",
+                        function, std::strerror(error)));
+      }
+      has_thread_ = true;
     }
     const uint64_t next = pushed_.load(std::memory_order_relaxed) + 1;
-    queue_.push_back({std::move(task), next, kind, ThreadId()});
+    queue_.push_back({std::move(task), next, kind, ThreadId(), function,
+                      std::move(failure)});
     pushed_.store(next, std::memory_order_release);
     if (number != nullptr) *number = next;
     wake = sleeping_;
@@ -308,7 +304,7 @@ aclError Stream::Report() {
   }
   if (found == nullptr) return ACL_SUCCESS;
   if (found->reported.exchange(true) && !stops) return ACL_SUCCESS;
-  return Fail(found->failure.code, found->failure.title, found->failure.text);
+  return Fail(found);
 }
 
 // With the lock held. The caller destroys what it gets without the lock: tasks
@@ -319,7 +315,8 @@ std::deque<Stream::Entry> Stream::DropQueue() {
   failure_ = nullptr;
   if (!Idle()) {
     aborting_.store(true);
-    // Comes after the running task, and ends the dropped ones with it.
+    // Comes after the running task, and ends the dropped ones with it. It does
+    // not fail, so it needs no record.
     queue_.push_back({[this] {
                         aborting_.store(false);
                         return ACL_SUCCESS;
@@ -344,8 +341,9 @@ void Stream::Destroy(bool force) {
   std::deque<Entry> dropped;
   {
     std::lock_guard lock(mutex_);
-    if (std::exchange(destroyed_, true)) return;
+    if (destroyed_) return;
     if (force) dropped = DropQueue();
+    destroyed_ = true;
   }
   Take<Stream>(handle_);
   GiveBack();
@@ -387,7 +385,8 @@ std::shared_ptr<Stream> FindStream(aclrtStream stream,
   std::shared_ptr<Stream> found = Find<Stream>(stream);
   if (found == nullptr) {
     *error = FailValue(ACL_ERROR_RT_PARAM_INVALID, function, "stream",
-                       Str("{}", stream), "a stream that is not destroyed");
+                       Str("{}", stream),
+                       ExpectedInsteadOf(HandleKind::kStream, stream));
   }
   return found;
 }

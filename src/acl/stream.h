@@ -35,8 +35,7 @@ enum class TaskKind : uint8_t {
 };
 
 // A failure that is reported once, by whoever synchronises first.
-struct StreamFailure {
-  Failure failure;
+struct StreamFailure : Failure {
   std::atomic<bool> reported{false};
 };
 
@@ -71,7 +70,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // Whether the calling thread is the one that runs this stream's tasks.
   bool IsThisThread() const;
 
-  // On success *number, if not null, is what WaitFor takes.
+  // `function` lives forever. On success *number, if not null, is what WaitFor
+  // takes.
   aclError Push(Task task, std::string_view function, TaskKind kind,
                 uint64_t* number = nullptr);
   bool Idle() const;
@@ -105,7 +105,11 @@ class Stream : public std::enable_shared_from_this<Stream> {
     Task task;
     uint64_t number = 0;
     TaskKind kind = TaskKind::kControl;
-    uint32_t thread = 0;  // that submitted it
+    uint32_t thread = 0;             // that submitted it
+    std::string_view function = {};  // for which it was submitted
+    // Where its failure goes: made when it is submitted, as there may be no
+    // memory when it fails.
+    std::shared_ptr<StreamFailure> failure = nullptr;
   };
   enum class Ended : uint8_t { kFinished, kTimeout, kAborted };
 
@@ -115,12 +119,12 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // Lets the device create another stream. When this one is destroyed, not
   // when its thread lets go of it, so that programs can count on it.
   void GiveBack();
-  bool StartThread();
+  int StartThread();  // 0, or errno
   static void* RunThread(void* stream);
   void Run();
   bool Next(Entry* entry);
   void RunOne(Entry& entry);
-  void Fault(const Entry& entry, aclError code);
+  void Fault(Entry& entry, aclError code);
   bool MustSkip(const Entry& entry) const;
   Ended WaitUntil(uint64_t number, Deadline deadline);
   std::deque<Entry> DropQueue();

@@ -18,6 +18,7 @@
 #include "acl/handle.h"
 #include "acl/memory.h"
 #include "acl/raw_enum.h"
+#include "base/fork.h"
 #include "base/str.h"
 
 namespace flashacl::acl {
@@ -63,7 +64,7 @@ struct Mapping {
 };
 
 struct Space {
-  std::mutex mutex;
+  ProcessMutex mutex;
   std::map<const std::byte*, std::shared_ptr<Reservation>> reservations;
   std::map<const std::byte*, Mapping> mappings;
 };

@@ -19,6 +19,7 @@
 namespace flashacl::acl {
 namespace {
 
+using ::flashacl::testing::FailsWith;
 using ::flashacl::testing::Message;
 using ::flashacl::testing::RunChild;
 using ::flashacl::testing::Succeeds;
@@ -179,6 +180,38 @@ EXITS(AfterAForkBeforeInit) {
   int status = 0;
   waitpid(child, &status, 0);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 42);
+  End();
+}
+
+// A child has none of its parent's streams: each call says so, and what to do;
+// streams of its own run.
+EXITS(AfterAForkWithWorkUnderWay) {
+  aclrtStream stream = Start();
+  Queue(stream, 3, 100);
+  aclrtEvent event = nullptr;
+  EXPECT_TRUE(Succeeds(aclrtCreateEvent(&event)));
+  EXPECT_TRUE(Succeeds(aclrtRecordEvent(event, stream)));
+  const pid_t child = fork();
+  if (child != 0) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 42);
+    EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(stream)));
+    End();
+  }
+  EXPECT_TRUE(
+      FailsWith(107000, aclrtSynchronizeStream(stream), "in the child"));
+  EXPECT_TRUE(FailsWith(107000, aclrtSynchronizeEvent(event), "in the child"));
+  EXPECT_TRUE(FailsWith(107002, aclrtSynchronizeDevice(), "aclrtSetDevice"));
+  EXPECT_TRUE(Succeeds(aclrtSetDevice(0)));
+  aclrtStream own = nullptr;
+  EXPECT_TRUE(Succeeds(aclrtCreateStream(&own)));
+  EXPECT_NE(own, stream);
+  Queue(own, 3, 1);
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(own)));
+  EXPECT_TRUE(Succeeds(aclrtDestroyStream(own)));
+  EXPECT_TRUE(Succeeds(aclrtResetDevice(0)));
+  EXPECT_TRUE(Succeeds(aclFinalize()));
   End();
 }
 
