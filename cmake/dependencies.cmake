@@ -2,7 +2,6 @@
 # What we build on: Debian 12's packages, nothing downloaded. scripts/setup.sh
 # installs them.
 find_package(Threads REQUIRED)
-find_package(TBB REQUIRED)
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 # Only the vector code needs Highway.

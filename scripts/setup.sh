@@ -7,7 +7,7 @@ set -euo pipefail
 
 packages=(
   g++ clang libclang-rt-14-dev clang-format cmake ninja-build python3 zsh
-  libtbb-dev libfmt-dev nlohmann-json3-dev libhwy-dev
+  libfmt-dev nlohmann-json3-dev libhwy-dev
   libgtest-dev libbenchmark-dev libcli11-dev libpng-dev
   "$@"
 )

@@ -2,6 +2,9 @@
 // The CPU's implementations, best first, and its queue.
 #include "cpu/cpu_backend.h"
 
+#include <atomic>
+
+#include "base/fork.h"
 #include "cpu/backward/backward.h"
 #include "cpu/cpu_info.h"
 #include "cpu/decode/decode.h"
@@ -16,10 +19,17 @@
 namespace flashacl::cpu {
 namespace {
 
-// All queues share the workers.
+// 0: as many as this process may run on.
+std::atomic<int> worker_count{0};
+
+struct Shared {
+  Pool pool{worker_count.load()};
+};
+
+// All queues share the workers; a forked child has its own.
 Pool& ThePool() {
-  static auto* const pool = new Pool;
-  return *pool;
+  static PerProcess<Shared> shared;
+  return (*shared).pool;
 }
 
 std::unique_ptr<Queue> MakeQueue() {
@@ -51,6 +61,9 @@ Backend ThisCpu() {
           .roofs = {OnWorkers<MeasureFlops>, OnWorkers<MeasureReadBandwidth>}};
 }
 
-void SetWorkerCount(int count) { ThePool().SetCount(count); }
+void SetWorkerCount(int count) {
+  worker_count.store(count);
+  ThePool().SetCount(count);
+}
 
 }  // namespace flashacl::cpu

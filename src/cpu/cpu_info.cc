@@ -12,8 +12,8 @@
 #include <sstream>
 
 #include "base/str.h"
+#include "base/thread.h"
 #include "cpu/targets.h"
-#include "cpu/tbb_arena.h"
 #include "hwy/highway.h"
 
 namespace flashacl::cpu {
@@ -139,7 +139,7 @@ DeviceInfo DescribeThisCpu() {
   SetCache(2, sysconf(_SC_LEVEL2_CACHE_SIZE), device);
   SetCache(3, sysconf(_SC_LEVEL3_CACHE_SIZE), device);
   ReadCaches("/sys/devices/system/cpu/cpu0/cache", device);
-  device.workers = Arena::DefaultThreads();
+  device.workers = AvailableProcessors();
   return device;
 }
 

@@ -5,9 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <new>
 #include <numeric>
 #include <thread>
 #include <vector>
+
+#include "base/thread.h"
 
 namespace flashacl::cpu {
 namespace {
@@ -103,10 +106,45 @@ TEST(Pool, ServesManyThreadsAtOnceWhileItsSizeChanges) {
   EXPECT_EQ(wrong.load(), 0);
 }
 
+TEST(Pool, HasMoreThreadsThanProcessorsWhenAsked) {
+  const int64_t threads = AvailableProcessors() + 3;
+  Pool pool(static_cast<int>(threads));
+  std::atomic<int> arrived{0};
+  pool.ForEach(threads, [&](int64_t) {
+    ++arrived;
+    while (arrived.load() < threads) std::this_thread::yield();
+  });
+  EXPECT_EQ(arrived.load(), threads);
+}
+
+// What a body throws stops its loop, reaches the caller once nobody works, and
+// leaves the workers to the next loop.
+TEST(Pool, ABodyThatThrowsEndsItsLoop) {
+  Pool pool(4);
+  for (int64_t thrower = 0; thrower < 50; ++thrower) {
+    std::atomic<int> inside{0}, done{0};
+    EXPECT_THROW(pool.ForEach(1000000,
+                              [&](int64_t n) {
+                                ++inside;
+                                if (n == thrower) {
+                                  --inside;
+                                  throw std::bad_alloc();
+                                }
+                                std::this_thread::yield();
+                                ++done;
+                                --inside;
+                              }),
+                 std::bad_alloc);
+    EXPECT_EQ(inside.load(), 0);
+    EXPECT_LT(done.load(), 1000000);
+  }
+  EXPECT_EQ(SumOfSquares(pool, 1000), ExpectedSum(1000));
+}
+
 TEST(Pool, ZeroMeansAsManyAsTheMachineOffers) {
   Pool pool(3);
   pool.SetCount(0);
-  EXPECT_EQ(pool.count(), Arena::DefaultThreads());
+  EXPECT_EQ(pool.count(), AvailableProcessors());
   EXPECT_GE(pool.count(), 1);
 }
 

@@ -5,6 +5,7 @@
 #include "cpu/backward/backward.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <span>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "cpu/backward/ordered_sum.h"
 #include "cpu/forward/forward_workspace.h"
 #include "cpu/support.h"
+#include "cpu/tuning.h"
 #include "cpu/work_loop.h"
 #include "plan/implementation.h"
 
@@ -140,10 +142,19 @@ void Launcher::ForEach(Workers& workers, const Wanted& wanted, int64_t count,
           ? std::min(workspace_.workers, workspace_.accumulators)
           : workspace_.workers;
   ForEachWorker(workers, most, count, [&](int64_t index, auto take) {
+    // Whatever comes out of a tile: the others do not wait for it.
+    struct Leaving {
+      OrderedSum& sum;
+      bool done = false;
+      ~Leaving() {
+        if (!done) sum.GiveUp();
+      }
+    } leaving{ordered_sum_};
     Worker worker{index, {}};
     workspace_.Fill(memory_, index, worker.tile);
     worker.tile.wanted = wanted;
     for (int64_t n = take(); n < count; n = take()) work(n, worker);
+    leaving.done = true;
   });
 }
 
@@ -179,7 +190,7 @@ void Launcher::ComputeTile(int64_t number, Worker& worker) {
   const bool alone = bias_.shared();
   const bool waits = adds && head.summed() && !alone;
   StartTile(scheduled, tile);
-  if (waits) ordered_sum_.WaitForAccumulator(head);
+  if (waits && !ordered_sum_.WaitForAccumulator(head)) return;
   for (int64_t s = 0; s < head.steps; ++s) {
     KeyStep step{ordered_sum_.SeenStep(number, s)};
     if (step.cols.empty()) continue;
@@ -193,13 +204,17 @@ void Launcher::ComputeTile(int64_t number, Worker& worker) {
                             memory_, alone ? worker.index : head.accumulator,
                             step.cols.first)
                       : workspace_.WorkerSums(tile, 0);
+    bool may_add = true;
     ComputeStep(scheduled, tile, step, [&](Range block) {
       if (block.first == 0) {
-        if (waits) ordered_sum_.Wait(head, s, ticket);
-        if (ticket.before == 0) workspace_.Clear(sums, step.cols.size());
+        may_add = !waits || ordered_sum_.Wait(head, s, ticket);
+        if (ticket.before == 0 && may_add) {
+          workspace_.Clear(sums, step.cols.size());
+        }
       }
-      kernels_.add_dkv(tile, step, block, sums);
+      if (may_add) kernels_.add_dkv(tile, step, block, sums);
     });
+    if (!may_add) return;
     if (ticket.last) kernels_.store_dkv(tile, step.cols, sums);
     if (waits) ordered_sum_.Pass(head, s, ticket);
   }
@@ -234,7 +249,7 @@ void Launcher::ComputeKeys(const HeadTiles& head, Range steps,
                                  (step - steps.first) * head.step_columns);
   };
   workspace_.Clear(sums_of(steps.first), steps.size() * head.step_columns);
-  std::vector<Range> seen(static_cast<size_t>(steps.size()));
+  std::array<Range, kSweptSteps> seen{};
   for (int64_t n = head.first; n < head.first + head.tiles; ++n) {
     const Tile scheduled = schedule_.At(n);
     bool started = false;

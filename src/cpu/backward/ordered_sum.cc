@@ -11,14 +11,6 @@
 namespace flashacl::cpu {
 namespace {
 
-// Spins for a while, as waits are short, then lets others run.
-template <typename Ready>
-void Await(Ready ready) {
-  for (int spins = 0; !ready(); ++spins) {
-    if (spins > 64) std::this_thread::yield();
-  }
-}
-
 // As even as the unit of keys allows: a short step costs almost as much as a
 // long one.
 int64_t StepColumns(int64_t columns, int64_t most) {
@@ -136,20 +128,31 @@ Ticket OrderedSum::TicketOf(int64_t tile, int64_t step) const {
   return ticket;
 }
 
-void OrderedSum::WaitForAccumulator(const HeadTiles& head) const {
-  if (head.accumulator < limits_.in_flight) return;
+// Spins for a while, as waits are short, then lets others run.
+template <typename Ready>
+bool OrderedSum::Await(Ready ready) const {
+  for (int spins = 0; !ready(); ++spins) {
+    if (gave_up_.load(std::memory_order_acquire)) return false;
+    if (spins > 64) std::this_thread::yield();
+  }
+  return true;
+}
+
+bool OrderedSum::WaitForAccumulator(const HeadTiles& head) const {
+  if (head.accumulator < limits_.in_flight) return true;
   const auto owner = static_cast<size_t>(
       summed_[static_cast<size_t>(head.accumulator - limits_.in_flight)]);
   const int64_t tiles = heads_[owner].tiles;
-  Await([&] {
+  return Await([&] {
     return finished_[owner].load(std::memory_order_acquire) == tiles;
   });
 }
 
-void OrderedSum::Wait(const HeadTiles& head, int64_t step,
+bool OrderedSum::Wait(const HeadTiles& head, int64_t step,
                       const Ticket& ticket) const {
   const auto& added = added_[static_cast<size_t>(head.first_counter + step)];
-  Await([&] { return added.load(std::memory_order_acquire) == ticket.before; });
+  return Await(
+      [&] { return added.load(std::memory_order_acquire) == ticket.before; });
 }
 
 void OrderedSum::Pass(const HeadTiles& head, int64_t step,

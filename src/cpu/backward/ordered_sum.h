@@ -67,12 +67,19 @@ class OrderedSum {
 
   Ticket TicketOf(int64_t tile, int64_t step) const;
 
-  void WaitForAccumulator(const HeadTiles& head) const;
-  void Wait(const HeadTiles& head, int64_t step, const Ticket& ticket) const;
+  // False if some worker gave up: the tile shall end then, too.
+  bool WaitForAccumulator(const HeadTiles& head) const;
+  bool Wait(const HeadTiles& head, int64_t step, const Ticket& ticket) const;
+
   void Pass(const HeadTiles& head, int64_t step, const Ticket& ticket);
   void Finish(const HeadTiles& head);
 
+  // For a worker that leaves a tile in the middle: nobody waits for it.
+  void GiveUp() { gave_up_.store(true, std::memory_order_release); }
+
  private:
+  template <typename Ready>
+  bool Await(Ready ready) const;
   void FindHeads();
   void FindUnseen();
   void Interleave();
@@ -82,6 +89,7 @@ class OrderedSum {
   const Schedule& schedule_;
   Limits limits_;
   bool unseen_ = false;
+  std::atomic<bool> gave_up_{false};
   std::vector<HeadTiles> heads_;
   std::vector<int64_t> order_;
   std::vector<int64_t> summed_;  // heads that several tiles add to

@@ -210,5 +210,36 @@ TEST(OrderedSum, TicketsComeOneByOneForAnyNumberOfWorkers) {
       });
 }
 
+// A worker that leaves in the middle ends all waits for it, now and later.
+TEST(OrderedSum, NobodyWaitsForAWorkerThatGaveUp) {
+  ForRandomProblems(
+      100, OrderedSumSpace(), [](const AttentionProblem& p, Random& random) {
+        const Cut cut(p, random);
+        OrderedSum ordered_sum =
+            cut.MakeOrderedSum({.step_columns = random.Within(1, 20),
+                                .interleaved = 1,
+                                .in_flight = 1});
+        const int64_t leaves_at = random.Within(0, cut.schedule.count());
+        std::atomic<int64_t> next{0};
+        ShuffledWorkers workers(4, random.Bits());
+        workers.ForEach(4, [&](int64_t) {
+          for (int64_t k = next++; k < cut.schedule.count(); k = next++) {
+            if (k == leaves_at) return ordered_sum.GiveUp();
+            const int64_t n = ordered_sum.order()[static_cast<size_t>(k)];
+            const HeadTiles& head = ordered_sum.HeadOf(n);
+            if (!head.summed()) continue;
+            if (!ordered_sum.WaitForAccumulator(head)) return;
+            for (int64_t s = 0; s < head.steps; ++s) {
+              if (ordered_sum.SeenStep(n, s).empty()) continue;
+              const Ticket ticket = ordered_sum.TicketOf(n, s);
+              if (!ordered_sum.Wait(head, s, ticket)) return;
+              ordered_sum.Pass(head, s, ticket);
+            }
+            ordered_sum.Finish(head);
+          }
+        });
+      });
+}
+
 }  // namespace
 }  // namespace flashacl::cpu
