@@ -19,6 +19,7 @@
 #include "base/check.h"
 #include "base/fork.h"
 #include "base/thread.h"
+#include "base/thread_owned.h"
 
 namespace flashacl::acl {
 namespace {
@@ -413,9 +414,11 @@ aclError EnqueueAndWait(aclrtStream stream, Task task,
 Queue& QueueOfThisStream() {
   FLASHACL_DCHECK(this_threads_stream != nullptr);
   // A stream has one thread.
-  static thread_local const std::unique_ptr<Queue> queue =
-      TheBackend().make_queue();
-  return *queue;
+  static auto& queues = *new ThreadOwned<std::unique_ptr<Queue>>;
+  std::unique_ptr<Queue>* const queue = queues.Get();
+  if (queue == nullptr) throw std::bad_alloc();
+  if (*queue == nullptr) *queue = TheBackend().make_queue();
+  return **queue;
 }
 
 aclError SynchronizeAll() {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/run_memory.h"
 #include "base/status.h"
 #include "plan/backend.h"
 #include "plan/bindings.h"
@@ -50,8 +51,10 @@ class HostPrepared : public Prepared {
 
   Status Run(const Bindings& bindings, std::byte* workspace,
              Queue& queue) const final {
-    return queue.OnHost(
-        [&](Workers& workers) { return Run(bindings, workspace, workers); });
+    return queue.OnHost([&](Workers& workers) {
+      const RunMemoryScope memory;
+      return Run(bindings, workspace, workers);
+    });
   }
 
   // The same, done when this returns. Results do not depend on the workers.

@@ -73,7 +73,7 @@ Schedule BuildSchedule(const Extent& extent, const TileShape& shape) {
     double cost;
     Schedule::Cut cut;
   };
-  std::vector<Costed> costed;
+  RunVector<Costed> costed;
   costed.reserve(extent.sequences.size());
   for (size_t b = 0; b < extent.sequences.size(); ++b) {
     const Sequence& sequence = extent.sequences[b];
@@ -99,9 +99,9 @@ Schedule BuildSchedule(const Extent& extent, const TileShape& shape) {
     costed.push_back(
         {VisiblePairs(cut.band, {0, rows}, {0, cut.columns}), cut});
   }
-  std::stable_sort(
-      costed.begin(), costed.end(),
-      [](const Costed& a, const Costed& b) { return a.cost > b.cost; });
+  std::sort(costed.begin(), costed.end(), [](const Costed& a, const Costed& b) {
+    return a.cost != b.cost ? a.cost > b.cost : a.cut.sequence < b.cut.sequence;
+  });
 
   Schedule schedule;
   schedule.kv_heads_ = extent.kv_heads;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/range.h"
+#include "base/run_memory.h"
 #include "problem/lengths.h"
 #include "problem/mask.h"
 
@@ -88,7 +89,7 @@ class Schedule {
 
   const Cut& CutOf(int64_t number) const;
 
-  std::vector<Cut> cuts_;
+  RunVector<Cut> cuts_;
   int64_t kv_heads_ = 1;
   int64_t group_ = 1;
   int64_t split_keys_ = 0;

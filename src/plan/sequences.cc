@@ -23,7 +23,7 @@ struct Side {
 
 // Narrows one side of all sequences by its tensor, if it has one.
 void Narrow(const AttentionProblem& problem, const Bindings& bindings,
-            const Side& side, std::vector<Sequence>& sequences) {
+            const Side& side, std::span<Sequence> sequences) {
   if (side.device == Lengths::Device::kNone) return;
   int64_t end_before = 0;
   for (size_t b = 0; b < sequences.size(); ++b) {
@@ -42,7 +42,7 @@ void Narrow(const AttentionProblem& problem, const Bindings& bindings,
 
 void ShiftBeforePadding(const AttentionProblem& problem,
                         const Bindings& bindings,
-                        std::vector<Sequence>& sequences) {
+                        std::span<Sequence> sequences) {
   const int64_t rows = problem[Slot::kKey].dims[1];
   const int64_t padding = std::clamp<int64_t>(
       IntegerAt(problem[Slot::kKeyPadding], bindings[Slot::kKeyPadding], 0), 0,
@@ -56,9 +56,8 @@ void ShiftBeforePadding(const AttentionProblem& problem,
 
 }  // namespace
 
-std::vector<Sequence> ResolveSequences(const AttentionProblem& problem,
-                                       const Bindings& bindings) {
-  std::vector<Sequence> sequences = problem.lengths.sequences;
+void NarrowSequences(const AttentionProblem& problem, const Bindings& bindings,
+                     std::span<Sequence> sequences) {
   const Lengths& lengths = problem.lengths;
   Narrow(problem, bindings,
          {Slot::kQueryLengths, &Sequence::queries, lengths.queries}, sequences);
@@ -67,6 +66,12 @@ std::vector<Sequence> ResolveSequences(const AttentionProblem& problem,
   if (problem.has(Slot::kKeyPadding)) {
     ShiftBeforePadding(problem, bindings, sequences);
   }
+}
+
+std::vector<Sequence> ResolveSequences(const AttentionProblem& problem,
+                                       const Bindings& bindings) {
+  std::vector<Sequence> sequences = problem.lengths.sequences;
+  NarrowSequences(problem, bindings, sequences);
   return sequences;
 }
 

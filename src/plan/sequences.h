@@ -3,6 +3,7 @@
 // a launch.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "plan/bindings.h"
@@ -18,6 +19,10 @@ namespace flashacl {
 // start before row 0 the sequence has no keys.
 std::vector<Sequence> ResolveSequences(const AttentionProblem& problem,
                                        const Bindings& bindings);
+
+// The same in place: `sequences` are the problem's own.
+void NarrowSequences(const AttentionProblem& problem, const Bindings& bindings,
+                     std::span<Sequence> sequences);
 
 // Whether planning knows the sequences: no tensor narrows them.
 bool SequencesAreKnown(const AttentionProblem& problem);

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
+#include "base/run_memory.h"
 #include "problem/lengths.h"
 #include "problem/tensor_spec.h"
 
@@ -52,8 +52,8 @@ class Grid {
   };
 
   TensorSpec spec_;
-  std::vector<Sequence> sequences_;
-  std::vector<Block> blocks_;  // kBlocks only
+  RunVector<Sequence> sequences_;
+  RunVector<Block> blocks_;  // kBlocks only
 };
 
 }  // namespace flashacl

@@ -8,10 +8,10 @@
 #include <array>
 #include <cmath>
 #include <span>
-#include <vector>
 
 #include "base/function_ref.h"
 #include "base/number.h"
+#include "base/run_memory.h"
 #include "cpu/backward/backward_kernel.h"
 #include "cpu/backward/backward_operands.h"
 #include "cpu/backward/backward_workspace.h"
@@ -96,7 +96,7 @@ class Launcher {
   const Schedule& schedule_;
   OrderedSum ordered_sum_;
   const BiasGradient bias_;
-  std::vector<double> sinks_;  // [tile, head of the group]
+  RunVector<double> sinks_;  // [tile, head of the group]
 };
 
 Launcher::Launcher(const PreparedBackward& prepared, const Bindings& bindings,
@@ -167,8 +167,7 @@ void Launcher::SweepTiles(Workers& workers, const Wanted& wanted) {
                    });
   }
   // One worker takes all tiles that share elements of the bias, in order.
-  std::vector<std::vector<int64_t>> classes(
-      static_cast<size_t>(bias_.classes()));
+  RunVector<RunVector<int64_t>> classes(static_cast<size_t>(bias_.classes()));
   for (int64_t n = 0; n < schedule_.count(); ++n) {
     const int64_t own = bias_.ClassOf(schedule_.At(n));
     classes[static_cast<size_t>(own)].push_back(n);
@@ -227,7 +226,7 @@ void Launcher::SweepKeys(Workers& workers, const Wanted& wanted) {
     const HeadTiles& head;
     Range steps;
   };
-  std::vector<Item> items;
+  RunVector<Item> items;
   for (const HeadTiles& head : ordered_sum_.heads()) {
     for (int64_t s = 0; s < head.steps; s += workspace_.swept_steps) {
       items.push_back(
@@ -313,7 +312,7 @@ void Launcher::StoreSinks() {
   if (!problem_.has(Slot::kGradSink)) return;
   const TensorSpec& spec = problem_[Slot::kGradSink];
   const int64_t group = problem_.group();
-  std::vector<double> sums(static_cast<size_t>(problem_.heads));
+  RunVector<double> sums(static_cast<size_t>(problem_.heads));
   for (int64_t n = 0; n < schedule_.count(); ++n) {
     const int64_t first = schedule_.At(n).kv_head * group;
     for (int64_t h = 0; h < group; ++h) {

@@ -22,9 +22,7 @@ class BackwardOperands {
   BackwardOperands(const AttentionProblem& problem, const Bindings& bindings,
                    int64_t step_keys);
 
-  const std::vector<Sequence>& sequences() const {
-    return forward_.sequences();
-  }
+  std::span<const Sequence> sequences() const { return forward_.sequences(); }
   const ForwardOperands& forward() const { return forward_; }
 
   // Gradients of queries that belong to no sequence become 0; those of keys

@@ -58,9 +58,8 @@ void OrderedSum::FindHeads() {
                       .first_counter = counters});
     counters += heads_.back().steps;
   }
-  added_ =
-      std::make_unique<std::atomic<int32_t>[]>(static_cast<size_t>(counters));
-  finished_ = std::make_unique<std::atomic<int64_t>[]>(heads_.size());
+  added_ = RunVector<std::atomic<int32_t>>(static_cast<size_t>(counters));
+  finished_ = RunVector<std::atomic<int64_t>>(heads_.size());
 }
 
 void OrderedSum::FindUnseen() {

@@ -13,8 +13,8 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <vector>
 
+#include "base/run_memory.h"
 #include "plan/schedule.h"
 #include "problem/attention_problem.h"
 
@@ -90,11 +90,11 @@ class OrderedSum {
   Limits limits_;
   bool unseen_ = false;
   std::atomic<bool> gave_up_{false};
-  std::vector<HeadTiles> heads_;
-  std::vector<int64_t> order_;
-  std::vector<int64_t> summed_;  // heads that several tiles add to
-  std::unique_ptr<std::atomic<int32_t>[]> added_;     // tiles, by counter
-  std::unique_ptr<std::atomic<int64_t>[]> finished_;  // tiles, by head
+  RunVector<HeadTiles> heads_;
+  RunVector<int64_t> order_;
+  RunVector<int64_t> summed_;                 // heads that several tiles add to
+  RunVector<std::atomic<int32_t>> added_;     // tiles, by counter
+  RunVector<std::atomic<int64_t>> finished_;  // tiles, by head
 };
 
 }  // namespace flashacl::cpu

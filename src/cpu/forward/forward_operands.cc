@@ -28,6 +28,14 @@ int64_t ColumnStep(const Grid& grid) {
   return grid.present() ? grid.Plane(0, 0).column_stride : 0;
 }
 
+RunVector<Sequence> SequencesOf(const AttentionProblem& problem,
+                                const Bindings& bindings) {
+  const std::vector<Sequence>& own = problem.lengths.sequences;
+  RunVector<Sequence> sequences(own.begin(), own.end());
+  NarrowSequences(problem, bindings, sequences);
+  return sequences;
+}
+
 }  // namespace
 
 bool AllRowsOwned(const TensorSpec& spec, std::span<const Sequence> sequences,
@@ -66,7 +74,7 @@ ForwardOperands::ForwardOperands(const AttentionProblem& problem,
                                  const Bindings& bindings, int64_t step_keys)
     : problem_(problem),
       bindings_(bindings),
-      sequences_(ResolveSequences(problem, bindings)),
+      sequences_(SequencesOf(problem, bindings)),
       mask_(problem[Slot::kMask], sequences_),
       bias_(IsAlibi(problem.score.bias) ? TensorSpec{} : problem[Slot::kBias],
             sequences_),

@@ -5,8 +5,8 @@
 
 #include <optional>
 #include <span>
-#include <vector>
 
+#include "base/run_memory.h"
 #include "cpu/tile/attention_params.h"
 #include "plan/bindings.h"
 #include "plan/schedule.h"
@@ -22,7 +22,7 @@ class ForwardOperands {
   ForwardOperands(const AttentionProblem& problem, const Bindings& bindings,
                   int64_t step_keys);
 
-  const std::vector<Sequence>& sequences() const { return sequences_; }
+  std::span<const Sequence> sequences() const { return sequences_; }
   bool sequences_known() const { return SequencesAreKnown(problem_); }
 
   // Rows of results that belong to no sequence become 0.
@@ -66,7 +66,7 @@ class ForwardOperands {
 
   const AttentionProblem& problem_;
   const Bindings& bindings_;
-  std::vector<Sequence> sequences_;
+  RunVector<Sequence> sequences_;
   Grid mask_, bias_, keep_, row_max_, row_sum_;
   ScoreParams score_params_;
   ForwardParams forward_params_;

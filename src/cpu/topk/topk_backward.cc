@@ -6,8 +6,8 @@
 
 #include <algorithm>
 #include <span>
-#include <vector>
 
+#include "base/run_memory.h"
 #include "cpu/sizes.h"
 #include "cpu/support.h"
 #include "cpu/topk/topk_backward_kernel.h"
@@ -81,8 +81,8 @@ class Launch {
 
   void RunBatch(const TopKBackwardBatch& batch) const;
   Stage StageAt(const TopKBackwardBatch& batch, int64_t number) const;
-  std::vector<DkvItem> DkvItemsOf(const TopKBackwardBatch& batch,
-                                  const Stage& stage) const;
+  void ListDkvItems(const TopKBackwardBatch& batch, const Stage& stage,
+                    RunVector<DkvItem>& items) const;
   void ComputeDq(const TopKBackwardBatch& batch, const Stage& stage,
                  int64_t position, int64_t worker) const;
   // Prefetches the sums of the item that the worker has next, if any.
@@ -124,7 +124,7 @@ void Launch::RunBatch(const TopKBackwardBatch& batch) const {
   const int64_t stages =
       CeilDiv(batch.positions(), tiling_.stage_positions) * tiling_.num_splits;
   Stage before;
-  std::vector<DkvItem> dkv_items;  // of the stage before
+  RunVector<DkvItem> dkv_items;  // of the stage before
   // The last stage has no positions left, only the items of the one before.
   for (int64_t n = 0; n <= stages; ++n) {
     const Stage stage = StageAt(batch, n);
@@ -146,7 +146,7 @@ void Launch::RunBatch(const TopKBackwardBatch& batch) const {
       }
     };
     ForEachWorker(workers_, prepared_.worker_count, count, work);
-    dkv_items = DkvItemsOf(batch, stage);
+    ListDkvItems(batch, stage, dkv_items);
     before = stage;
   }
   StoreSums(batch);
@@ -161,9 +161,9 @@ Launch::Stage Launch::StageAt(const TopKBackwardBatch& batch,
       {first, std::min(first + tiling_.stage_positions, batch.positions())}};
 }
 
-std::vector<Launch::DkvItem> Launch::DkvItemsOf(const TopKBackwardBatch& batch,
-                                                const Stage& stage) const {
-  std::vector<DkvItem> items;
+void Launch::ListDkvItems(const TopKBackwardBatch& batch, const Stage& stage,
+                          RunVector<DkvItem>& items) const {
+  items.clear();
   for (const TopKBackwardSequenceHead& head : batch.sequence_heads) {
     if (stage.PositionsOf(head).empty()) continue;
     const int64_t kv_blocks = CeilDiv(head.rows.size(), tiling_.kv_block_rows);
@@ -173,7 +173,6 @@ std::vector<Launch::DkvItem> Launch::DkvItemsOf(const TopKBackwardBatch& batch,
       }
     }
   }
-  return items;
 }
 
 void Launch::ComputeDq(const TopKBackwardBatch& batch, const Stage& stage,

@@ -35,8 +35,8 @@ TopKBackwardOperands::TopKBackwardOperands(const AttentionProblem& problem,
               .grad_query_rope = ElementFormat(problem[Slot::kGradQueryRope])} {
 }
 
-std::vector<TopKBackwardBatch> TopKBackwardOperands::Batches() const {
-  std::vector<TopKBackwardBatch> batches;
+RunVector<TopKBackwardBatch> TopKBackwardOperands::Batches() const {
+  RunVector<TopKBackwardBatch> batches;
   int64_t sequence = 0;
   for (const Sequence& extent : forward_.sequences()) {
     const int64_t columns = extent.columns();

@@ -5,9 +5,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "base/function_ref.h"
+#include "base/run_memory.h"
 #include "cpu/forward/forward_operands.h"
 #include "cpu/topk/index_lists.h"
 #include "cpu/topk/topk_backward_params.h"
@@ -32,7 +32,7 @@ struct TopKBackwardSequenceHead {
 
 // Heads of sequences whose sums fit together.
 struct TopKBackwardBatch {
-  std::vector<TopKBackwardSequenceHead> sequence_heads;
+  RunVector<TopKBackwardSequenceHead> sequence_heads;
 
   int64_t rows() const {
     return sequence_heads.empty() ? 0 : sequence_heads.back().rows.last;
@@ -64,7 +64,7 @@ class TopKBackwardOperands {
                        const Bindings& bindings,
                        const TopKBackwardTiling& tiling);
 
-  std::vector<TopKBackwardBatch> Batches() const;
+  RunVector<TopKBackwardBatch> Batches() const;
 
   // Rows of gradients that belong to no sequence become 0.
   void ClearUnownedRows() const;

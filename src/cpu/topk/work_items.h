@@ -4,8 +4,8 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
+#include "base/run_memory.h"
 #include "cpu/topk/index_lists.h"
 #include "problem/attention_problem.h"
 
@@ -32,7 +32,7 @@ class WorkItems {
   int64_t group_;
   int64_t heads_;
   int64_t items_per_list_;
-  std::vector<int64_t> first_;  // item of every sequence, and the count
+  RunVector<int64_t> first_;  // item of every sequence, and the count
 };
 
 }  // namespace flashacl::cpu
