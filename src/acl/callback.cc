@@ -38,6 +38,15 @@ struct Table {
   std::map<uint64_t, std::shared_ptr<Subscriber>> by_thread;
   // Handles are never reused, so a destroyed stream's entry cannot mislead.
   std::map<const void*, uint64_t> thread_of_stream;
+
+  // Forgets a thread that no stream and no call needs.
+  void Tidy(uint64_t thread) {
+    const auto owner = by_thread.find(thread);
+    if (owner != by_thread.end() && owner->second->streams == 0 &&
+        owner->second->calls.empty()) {
+      by_thread.erase(owner);
+    }
+  }
 };
 
 Table& TheTable() {
@@ -52,14 +61,21 @@ aclError Subscribe(std::string_view function, uint64_t thread,
   if (found == nullptr) return error;
   Table& table = TheTable();
   std::lock_guard lock(table.mutex);
+  // Whatever allocation fails, no half of a subscription stays.
+  struct Tidier {
+    Table& table;
+    uint64_t thread;
+    ~Tidier() { table.Tidy(thread); }
+  } tidier{table, thread};
+  auto fresh = std::make_shared<Subscriber>();
+  auto& subscriber =
+      *table.by_thread.emplace(thread, std::move(fresh)).first->second;
   if (!table.thread_of_stream.emplace(found->handle(), thread).second) {
     return Fail(ACL_ERROR_RT_STREAM_SUBSCRIBE, Title::kCallSequence,
                 Str("{} failed because stream {} has a subscriber already.",
                     function, found->id()));
   }
-  auto& subscriber = table.by_thread[thread];
-  if (subscriber == nullptr) subscriber = std::make_shared<Subscriber>();
-  ++subscriber->streams;
+  ++subscriber.streams;
   return ACL_SUCCESS;
 }
 
@@ -79,13 +95,10 @@ aclError Unsubscribe(std::string_view function, uint64_t thread,
                     function, thread, found->id()));
   }
   table.thread_of_stream.erase(entry);
-  const auto owner = table.by_thread.find(thread);
-  Subscriber& subscriber = *owner->second;
-  --subscriber.streams;
-  subscriber.changed.notify_all();
-  if (subscriber.streams == 0 && subscriber.calls.empty()) {
-    table.by_thread.erase(owner);
-  }
+  const std::shared_ptr<Subscriber> subscriber = table.by_thread[thread];
+  --subscriber->streams;
+  subscriber->changed.notify_all();
+  table.Tidy(thread);
   return ACL_SUCCESS;
 }
 
@@ -162,7 +175,7 @@ aclError ProcessReport(std::string_view function, int32_t ms) {
   const auto owner = table.by_thread.find(thread);
   std::shared_ptr<Subscriber> self;
   if (owner != table.by_thread.end()) self = owner->second;
-  std::deque<Call> calls;
+  size_t due = 0;
   bool subscribed = false;
   if (self != nullptr) {
     const auto ready = [&] {
@@ -173,22 +186,28 @@ aclError ProcessReport(std::string_view function, int32_t ms) {
     } else {
       self->changed.wait(lock, ready);
     }
-    calls.swap(self->calls);
+    due = self->calls.size();
     subscribed = self->streams > 0;
     if (!subscribed) table.by_thread.erase(thread);
   }
-  lock.unlock();
-  if (calls.empty() && !subscribed) {
+  if (due == 0 && !subscribed) {
     return Fail(ACL_ERROR_RT_THREAD_SUBSCRIBE, Title::kCallSequence,
                 Str("{} failed because the calling thread is not subscribed to "
                     "a stream.",
                     function));
   }
-  if (calls.empty()) {
+  if (due == 0) {
     return Fail(ACL_ERROR_RT_REPORT_TIMEOUT, Title::kTimeout,
                 Str("{}: no callback came within {} ms.", function, ms));
   }
-  for (const Call& call : calls) Run(call);
+  // One by one: to take them all would need memory, and streams wait for them.
+  for (; due > 0 && !self->calls.empty(); --due) {
+    const Call call = std::move(self->calls.front());
+    self->calls.pop_front();
+    lock.unlock();
+    Run(call);
+    lock.lock();
+  }
   return ACL_SUCCESS;
 }
 

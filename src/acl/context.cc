@@ -52,12 +52,20 @@ aclError DestroyContext(aclrtContext context) {
 
 std::shared_ptr<Context> Context::Create(int device, bool is_default) {
   std::shared_ptr<Context> context(new Context(device, is_default));
-  context->default_stream_ = Stream::Create(context, 0, true);
+  context->streams_.reserve(1);  // what follows cannot throw in between
   context->handle_ = NewHandle(context);
-  if (context->default_stream_ == nullptr || context->handle_ == nullptr) {
-    return nullptr;
-  }
+  if (context->handle_ == nullptr) return nullptr;
+  // What has a handle lives until it is destroyed.
+  struct Unfinished {
+    Context* context;
+    ~Unfinished() {
+      if (context != nullptr) context->Destroy();
+    }
+  } unfinished{context.get()};
+  context->default_stream_ = Stream::Create(context, 0, true);
+  if (context->default_stream_ == nullptr) return nullptr;
   context->streams_.push_back(context->default_stream_);
+  unfinished.context = nullptr;
   return context;
 }
 
@@ -66,9 +74,15 @@ std::vector<std::shared_ptr<Stream>> Context::Streams() {
   return streams_;
 }
 
-void Context::Adopt(std::shared_ptr<Stream> stream) {
+std::shared_ptr<Stream> Context::CreateStream(uint32_t flags) {
   std::lock_guard lock(mutex);
-  streams_.push_back(std::move(stream));
+  // The room first: a stream that nobody knows would never be destroyed.
+  if (streams_.size() == streams_.capacity()) {
+    streams_.reserve(2 * streams_.size() + 1);
+  }
+  auto stream = Stream::Create(shared_from_this(), flags, false);
+  if (stream != nullptr) streams_.push_back(stream);
+  return stream;
 }
 
 void Context::Forget(const Stream* stream) {

@@ -19,7 +19,7 @@ namespace flashacl::acl {
 
 class Stream;
 
-class Context {
+class Context : public std::enable_shared_from_this<Context> {
  public:
   static constexpr HandleKind kHandleKind = HandleKind::kContext;
 
@@ -38,7 +38,9 @@ class Context {
   // The streams created in this context that are not destroyed, the default
   // stream first.
   std::vector<std::shared_ptr<Stream>> Streams();
-  void Adopt(std::shared_ptr<Stream> stream);
+
+  // A new one of the context. Null if the device has as many as it may have.
+  std::shared_ptr<Stream> CreateStream(uint32_t flags);
   void Forget(const Stream* stream);
 
   // Makes the handles of the context and its streams stale, after their tasks.

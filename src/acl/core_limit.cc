@@ -36,8 +36,9 @@ DeviceLimits& TheLimits() {
   return limits;
 }
 
-// Of the stream this thread uses the limits of, if it still lives.
-thread_local std::weak_ptr<Stream> used_stream;
+// The stream that this thread uses the limits of, by its handle: it may be
+// destroyed meanwhile.
+thread_local const void* used_stream = nullptr;
 
 aclError CheckType(std::string_view function, int type) {
   if (0 <= type && static_cast<size_t>(type) < kTypes) return ACL_SUCCESS;
@@ -138,9 +139,9 @@ aclError UseStream(aclrtStream handle, bool use) {
                  &error);
   if (stream == nullptr) return error;
   if (use) {
-    used_stream = stream;
-  } else if (used_stream.lock() == stream) {
-    used_stream.reset();
+    used_stream = stream->handle();
+  } else if (used_stream == stream->handle()) {
+    used_stream = nullptr;
   }
   return ACL_SUCCESS;
 }
@@ -151,7 +152,7 @@ aclError GetInThread(int type, uint32_t* value) {
   const aclError error = CheckType(kFunction, type);
   if (error != 0) return error;
   const size_t which = static_cast<size_t>(type);
-  if (const std::shared_ptr<Stream> stream = used_stream.lock()) {
+  if (const auto stream = Find<Stream>(used_stream)) {
     *value = StreamLimit(*stream, which);
   } else if (const std::shared_ptr<Context> context = CurrentContext()) {
     *value = DeviceLimit(context->device(), which);

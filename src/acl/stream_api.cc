@@ -29,14 +29,13 @@ aclError CreateStream(std::string_view function, aclrtStream* stream,
   }
   const std::shared_ptr<Context> context = CurrentContext();
   if (context == nullptr) return RequireContext(function);
-  const auto made = Stream::Create(context, flags, false);
+  const auto made = context->CreateStream(flags);
   if (made == nullptr) {
     return Fail(ACL_ERROR_RT_NO_STREAM_RESOURCE, Title::kRuntime,
                 Str("{} failed because device {} has no streams left.",
                     function, context->device()));
   }
   made->attributes.priority = std::min(priority, kMinPriority);
-  context->Adopt(made);
   *stream = made->handle();
   return ACL_SUCCESS;
 }

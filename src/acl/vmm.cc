@@ -296,17 +296,29 @@ aclError MapMemory(const MapRequest& request) {
                      Str("{}", static_cast<void*>(request.base)),
                      "reserved addresses that nothing is mapped to");
   }
-  const auto [mapping, fresh] = space.mappings.emplace(
-      request.base, Mapping{request.size, memory, reservation});
+  struct Unfinished {
+    Space& space;
+    std::map<const std::byte*, Mapping>::iterator mapping;
+    std::byte* mapped = nullptr;
+    bool done = false;
+    ~Unfinished() {
+      if (done) return;
+      if (mapped != nullptr) MapZeros(mapped, mapping->second.size);
+      space.mappings.erase(mapping);
+    }
+  } unfinished{space, space.mappings
+                          .emplace(request.base,
+                                   Mapping{request.size, memory, reservation})
+                          .first};
   void* const got = mmap(request.base, request.size, PROT_READ | PROT_WRITE,
                          MAP_SHARED | MAP_FIXED, memory->file, 0);
   if (got == MAP_FAILED) {
-    space.mappings.erase(mapping);
     return Fail(ACL_ERROR_RT_MEMORY_ALLOCATION, Title::kRuntime,
                 Str("{} failed because the system refuses the mapping of {} "
                     "bytes",
                     kFunction, request.size));
   }
+  unfinished.mapped = request.base;
   AddMapped(request.base,
             {.size = request.size,
              .reserved = request.size,
@@ -314,6 +326,7 @@ aclError MapMemory(const MapRequest& request) {
              .huge = true,
              .device_id = memory->device_id},
             reservation);
+  unfinished.done = true;
   return ACL_SUCCESS;
 }
 
