@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whatever allocation, thread or file operation fails while a program uses the
+// runtime: the call says so, or does what it should; all it made can be
+// destroyed; the program then runs as if nothing had been.
+#include "tests/testing/runtime.h"
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "acl/acl.h"
+#include "aclnn/acl_meta.h"
+#include "backends.h"
+#include "base/str.h"
+#include "tests/faults/injector.h"
+#include "tests/faults/watchdog.h"
+
+namespace flashacl::testing {
+namespace {
+
+// The statuses of a program's calls. Allocates nothing.
+class Calls {
+ public:
+  // Whether the call succeeded; one that did not must have said why.
+  bool Ok(int status) {
+    if (status == 0) return true;
+    ++failed_;
+    if (aclGetRecentErrMsg() == nullptr) silent_ = status;
+    return false;
+  }
+  template <typename T>
+  bool Made(T* object) {
+    return Ok(object == nullptr ? -1 : 0);
+  }
+
+  int failed() const { return failed_; }
+  int silent() const { return silent_; }  // a status that came without message
+
+ private:
+  int failed_ = 0;
+  int silent_ = 0;
+};
+
+constexpr size_t kBytes = 4096;
+
+// What a program makes, and must be able to destroy however far it came.
+struct Made {
+  aclrtContext context = nullptr;
+  std::array<aclrtStream, 2> streams{};
+  std::array<aclrtEvent, 2> events{};
+  std::array<void*, 2> device{};
+  void* host = nullptr;
+  void* reserved = nullptr;
+  bool mapped = false;
+  bool subscribed = false;
+  aclrtDrvMemHandle physical = nullptr;
+  std::array<aclTensor*, 2> tensors{};
+  aclTensorList* list = nullptr;
+  aclScalar* scalar = nullptr;
+  aclIntArray* array = nullptr;
+  aclDataBuffer* buffer = nullptr;
+
+  void Destroy();
+};
+
+// Succeeds at once: destroying asks for nothing.
+void Made::Destroy() {
+  const auto destroy = [](auto call, auto* object) {
+    EXPECT_TRUE(object == nullptr || Succeeds(call(object)));
+  };
+  const auto thread = static_cast<uint64_t>(pthread_self());
+  if (subscribed) {
+    EXPECT_TRUE(Succeeds(aclrtUnSubscribeReport(thread, streams[0])));
+  }
+  for (aclrtEvent event : events) destroy(aclrtDestroyEvent, event);
+  for (aclrtStream stream : streams) destroy(aclrtDestroyStream, stream);
+  for (void* at : device) destroy(aclrtFree, at);
+  destroy(aclrtFreeHost, host);
+  destroy(aclrtUnmapMem, mapped ? reserved : nullptr);
+  destroy(aclrtReleaseMemAddress, reserved);
+  destroy(aclrtFreePhysical, physical);
+  destroy(aclDestroyTensorList, list);  // and its members
+  if (list == nullptr) {
+    for (aclTensor* tensor : tensors) destroy(aclDestroyTensor, tensor);
+  }
+  destroy(aclDestroyScalar, scalar);
+  destroy(aclDestroyIntArray, array);
+  destroy(aclDestroyDataBuffer, buffer);
+  if (context == nullptr) return;
+  destroy(aclrtDestroyContext, context);
+  EXPECT_TRUE(Succeeds(aclrtSetDevice(0)));
+  EXPECT_TRUE(Succeeds(aclrtResetDevice(0)));
+}
+
+using Program = void (*)(Calls&, Made&);
+
+void Contexts(Calls& calls, Made& made) {
+  calls.Ok(aclrtCreateContext(&made.context, 0));
+  aclrtContext current = nullptr;
+  calls.Ok(aclrtGetCurrentContext(&current));
+  calls.Ok(aclrtSynchronizeDevice());
+}
+
+void CopiesAndFills(Calls& calls, Made& made) {
+  for (void*& at : made.device) {
+    if (!calls.Ok(aclrtMalloc(&at, kBytes, ACL_MEM_MALLOC_HUGE_FIRST))) return;
+  }
+  if (!calls.Ok(aclrtMallocHost(&made.host, kBytes))) return;
+  if (!calls.Ok(aclrtCreateStream(&made.streams[0]))) return;
+  const auto [one, other] = made.device;
+  aclrtStream stream = made.streams[0];
+  calls.Ok(aclrtMemset(one, kBytes, 7, kBytes));
+  calls.Ok(aclrtMemsetAsync(other, kBytes, 9, kBytes, stream));
+  calls.Ok(aclrtMemcpyAsync(made.host, kBytes, one, kBytes,
+                            ACL_MEMCPY_DEVICE_TO_HOST, stream));
+  calls.Ok(
+      aclrtMemcpy2d(other, 64, one, 64, 32, 4, ACL_MEMCPY_DEVICE_TO_DEVICE));
+  calls.Ok(aclrtSynchronizeStream(stream));
+  if (calls.failed() > 0) return;
+  const auto* bytes = static_cast<const unsigned char*>(made.host);
+  for (size_t n = 0; n < kBytes; ++n) {
+    if (bytes[n] != 7) return (void)calls.Ok(-2);
+  }
+}
+
+void StreamsAndEvents(Calls& calls, Made& made) {
+  for (aclrtStream& stream : made.streams) {
+    if (!calls.Ok(aclrtCreateStream(&stream))) return;
+  }
+  if (!calls.Ok(aclrtCreateEvent(&made.events[0]))) return;
+  if (!calls.Ok(aclrtCreateEventWithFlag(
+          &made.events[1], ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE))) {
+    return;
+  }
+  const auto [one, other] = made.streams;
+  const auto [first, second] = made.events;
+  // The second is waited for before it is recorded.
+  const bool waits = calls.Ok(aclrtStreamWaitEvent(other, second));
+  calls.Ok(aclrtRecordEvent(first, one));
+  calls.Ok(aclrtStreamWaitEvent(one, first));
+  if (!calls.Ok(aclrtRecordEvent(second, one)) && waits) {
+    // Nothing would end the wait but this.
+    if (calls.Ok(aclrtDestroyEvent(second))) made.events[1] = nullptr;
+  }
+  calls.Ok(aclrtSynchronizeEvent(first));
+  calls.Ok(aclrtSynchronizeStream(other));
+  if (made.events[1] != nullptr) calls.Ok(aclrtResetEvent(second, one));
+  calls.Ok(aclrtSynchronizeStreamWithTimeout(one, 20000));
+  calls.Ok(aclrtSynchronizeDevice());
+}
+
+std::atomic<int> called{0};
+
+void Callbacks(Calls& calls, Made& made) {
+  const auto thread = static_cast<uint64_t>(pthread_self());
+  if (!calls.Ok(aclrtCreateStream(&made.streams[0]))) return;
+  aclrtStream stream = made.streams[0];
+  calls.Ok(aclrtLaunchHostFunc(
+      stream, [](void*) { ++called; }, nullptr));
+  made.subscribed = calls.Ok(aclrtSubscribeReport(thread, stream));
+  if (made.subscribed &&
+      calls.Ok(aclrtLaunchCallback([](void*) { ++called; }, nullptr,
+                                   ACL_CALLBACK_BLOCK, stream))) {
+    // Until it ran, or its task failed: then the stream says so.
+    aclrtStreamStatus status = ACL_STREAM_STATUS_NOT_READY;
+    for (int n = 0; n < 200 && status != ACL_STREAM_STATUS_COMPLETE; ++n) {
+      (void)aclrtProcessReport(10);
+      (void)aclrtStreamQuery(stream, &status);
+      (void)aclGetRecentErrMsg();
+    }
+  }
+  calls.Ok(aclrtSynchronizeStream(stream));
+}
+
+void MappedMemory(Calls& calls, Made& made) {
+  aclrtPhysicalMemProp properties{};
+  properties.handleType = ACL_MEM_HANDLE_TYPE_NONE;
+  properties.allocationType = ACL_MEM_ALLOCATION_TYPE_PINNED;
+  properties.memAttr = ACL_HBM_MEM_HUGE;
+  properties.location = {0, ACL_MEM_LOCATION_TYPE_DEVICE};
+  size_t unit = 0;
+  if (!calls.Ok(aclrtMemGetAllocationGranularity(
+          &properties, ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM, &unit))) {
+    return;
+  }
+  if (!calls.Ok(aclrtReserveMemAddress(&made.reserved, unit, 0, nullptr, 0))) {
+    return;
+  }
+  if (!calls.Ok(aclrtMallocPhysical(&made.physical, unit, &properties, 0))) {
+    return;
+  }
+  made.mapped = calls.Ok(aclrtMapMem(made.reserved, unit, 0, made.physical, 0));
+  if (made.mapped) calls.Ok(aclrtMemset(made.reserved, unit, 1, unit));
+}
+
+void Descriptions(Calls& calls, Made& made) {
+  const std::array<int64_t, 2> dims{2, 3};
+  int64_t values[] = {1, 2, 3};
+  for (aclTensor*& tensor : made.tensors) {
+    tensor = aclCreateTensor(dims.data(), 2, ACL_FLOAT, nullptr, 0,
+                             ACL_FORMAT_ND, dims.data(), 2, nullptr);
+    if (!calls.Made(tensor)) return;
+  }
+  made.list = aclCreateTensorList(made.tensors.data(), 2);
+  calls.Made(made.list);
+  made.scalar = aclCreateScalar(&values[0], ACL_INT64);
+  calls.Made(made.scalar);
+  made.array = aclCreateIntArray(values, 3);
+  calls.Made(made.array);
+  made.buffer = aclCreateDataBuffer(values, sizeof values);
+  calls.Made(made.buffer);
+  if (made.tensors[0] == nullptr) return;
+  int64_t* read = nullptr;
+  uint64_t count = 0;
+  if (calls.Ok(aclGetViewShape(made.tensors[0], &read, &count))) delete[] read;
+}
+
+void Settings(Calls& calls, Made& made) {
+  calls.Ok(aclrtSetDeviceResLimit(0, ACL_RT_DEV_RES_CUBE_CORE, 3));
+  calls.Ok(aclrtResetDeviceResLimit(0));
+  if (!calls.Ok(aclrtCreateStreamWithConfig(&made.streams[0], 0,
+                                            ACL_STREAM_FAST_LAUNCH))) {
+    return;
+  }
+  calls.Ok(
+      aclrtSetStreamResLimit(made.streams[0], ACL_RT_DEV_RES_CUBE_CORE, 2));
+  calls.Ok(aclrtUseStreamResInCurrentThread(made.streams[0]));
+  calls.Ok(aclrtUnuseStreamResInCurrentThread(made.streams[0]));
+  calls.Ok(aclrtSetStreamFailureMode(made.streams[0], ACL_STOP_ON_FAILURE));
+  // A wrong call says why, whatever else fails.
+  Calls expected;
+  expected.Ok(aclrtSetDevice(12345));
+  if (expected.silent() != 0) calls.Ok(-3);
+}
+
+struct Case {
+  const char* name;
+  Program program;
+};
+
+const Case kCases[] = {
+    {"Contexts", Contexts},
+    {"CopiesAndFills", CopiesAndFills},
+    {"StreamsAndEvents", StreamsAndEvents},
+    {"Callbacks", Callbacks},
+    {"MappedMemory", MappedMemory},
+    {"Descriptions", Descriptions},
+    {"Settings", Settings},
+};
+
+// Whether some call failed on purpose.
+bool RunWithFault(Program program, Fault fault, int64_t n, bool lasting) {
+  Made made;
+  Calls calls;
+  int64_t failed = 0;
+  {
+    const Injected injected(fault, n, lasting);
+    program(calls, made);
+    failed = injected.failed();
+  }
+  EXPECT_EQ(calls.silent(), 0) << "a status without a message";
+  EXPECT_TRUE(failed > 0 || calls.failed() == 0);
+  made.Destroy();
+  aclGetRecentErrMsg();
+  Made again;
+  Calls next;
+  program(next, again);
+  EXPECT_EQ(next.failed(), 0) << "the next run";
+  again.Destroy();
+  return failed > 0;
+}
+
+void TryAllFaults(const Case& tried, Fault fault) {
+  for (const bool lasting : {false, true}) {
+    for (int64_t n = 1;; ++n) {
+      const std::string what =
+          Str("{}: fault {} of kind {}{}", tried.name, n,
+              static_cast<int>(fault), lasting ? ", and all after it" : "");
+      SCOPED_TRACE(what);
+      const Watched watched(what);
+      if (!RunWithFault(tried.program, fault, n, lasting)) break;
+      if (::testing::Test::HasFailure()) return;
+    }
+  }
+}
+
+class Runtime : public RuntimeTest,
+                public ::testing::WithParamInterface<Case> {};
+
+TEST_P(Runtime, SaysSoOrWorksWhateverAllocationFails) {
+  EXPECT_FALSE(Leaks([] { TryAllFaults(GetParam(), Fault::kAllocation); }));
+  RecordProperty("faults", std::to_string(InjectedFaults()));
+}
+
+TEST_P(Runtime, SaysSoOrWorksWhateverThreadCannotBeStarted) {
+  EXPECT_FALSE(Leaks([] { TryAllFaults(GetParam(), Fault::kThread); }));
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, Runtime, ::testing::ValuesIn(kCases),
+                         [](const auto& info) {
+                           return std::string(info.param.name);
+                         });
+
+// aclInit with a file that says something, which cannot be read.
+TEST(Init, SaysSoOrWorksWhateverFails) {
+  const std::string path = ::testing::TempDir() + "faults.json";
+  std::FILE* file = std::fopen(path.c_str(), "w");
+  std::fputs(
+      R"({"dump": {"dump_scene": "lite_exception"}, "err_msg_mode": "1"})",
+      file);
+  std::fclose(file);
+  for (const Fault fault : {Fault::kAllocation, Fault::kFile}) {
+    for (int64_t n = 1;; ++n) {
+      SCOPED_TRACE(Str("fault {} of kind {}", n, static_cast<int>(fault)));
+      Calls calls;
+      int64_t failed = 0;
+      bool initialised = false;
+      {
+        const Injected injected(fault, n, false);
+        initialised = calls.Ok(aclInit(path.c_str()));
+        if (initialised) calls.Ok(aclFinalize());
+        failed = injected.failed();
+      }
+      EXPECT_EQ(calls.silent(), 0);
+      EXPECT_TRUE(failed > 0 || initialised);
+      (void)aclFinalize();
+      aclGetRecentErrMsg();
+      EXPECT_TRUE(Succeeds(aclInit(path.c_str())));
+      EXPECT_TRUE(Succeeds(aclFinalize()));
+      if (failed == 0 || HasFailure()) break;
+    }
+  }
+  unlink(path.c_str());
+}
+
+}  // namespace
+}  // namespace flashacl::testing
