@@ -17,10 +17,20 @@ const Backend& TheBackend() {
   const Backend* const other = replacement.load(std::memory_order_acquire);
   if (other != nullptr) return *other;
   static const Backend& cpu = []() -> const Backend& {
+    (void)TargetStatus();
     SetWorkerCount(TheEnvironment().num_threads);
     return CpuBackend();
   }();
   return cpu;
+}
+
+const Status& TargetStatus() {
+  static const Status& status = *new Status([] {
+    const Status limited = LimitVectorTarget(TheEnvironment().target);
+    return limited.ok() ? limited
+                        : Invalid("FLASHACL_TARGET: {}", limited.message());
+  }());
+  return status;
 }
 
 void UseBackend(const Backend* backend) {

@@ -2,12 +2,17 @@
 // The backend that the runtime's devices are.
 #pragma once
 
+#include "base/status.h"
 #include "plan/backend.h"
 
 namespace flashacl::acl {
 
-// The CPU, with as many workers as the environment says.
+// The CPU, with the workers and vector instructions that the environment says.
 const Backend& TheBackend();
+
+// Whether this processor has the instructions that FLASHACL_TARGET asks for;
+// operators refuse to plan where it does not.
+const Status& TargetStatus();
 
 inline Memory& DeviceMemory() { return *TheBackend().memory; }
 

@@ -35,6 +35,7 @@ Environment Read() {
   e.trace_path = GetString("FLASHACL_TRACE");
   e.strict = GetSwitch("FLASHACL_STRICT");
   e.num_threads = GetInt("FLASHACL_NUM_THREADS", 1, 1 << 16, 0);
+  e.target = GetString("FLASHACL_TARGET");
   e.has_visible_devices = Get("ASCEND_RT_VISIBLE_DEVICES") != nullptr;
   e.visible_devices = GetString("ASCEND_RT_VISIBLE_DEVICES");
   e.log_level = GetInt("ASCEND_GLOBAL_LOG_LEVEL", 0, 3, 3);

@@ -11,6 +11,7 @@ struct Environment {
   std::string trace_path;  // FLASHACL_TRACE; empty: no trace
   bool strict = false;     // FLASHACL_STRICT=1
   int num_threads = 0;     // FLASHACL_NUM_THREADS; 0: all
+  std::string target;      // FLASHACL_TARGET; empty: the best there is
   bool has_visible_devices = false;
   std::string visible_devices;  // ASCEND_RT_VISIBLE_DEVICES
   int log_level = 3;            // ASCEND_GLOBAL_LOG_LEVEL, 0 (debug) to 3

@@ -60,6 +60,7 @@ Result<std::shared_ptr<Executor>> MakeExecutor(const Operator& op,
   executor->op = &op;
   executor->addresses = AddressesOf(arguments);
   if (lowered.nothing) return executor;
+  FLASHACL_RETURN_IF_ERROR(TargetStatus());
   const auto start = std::chrono::steady_clock::now();
   Result<Plan> plan = MakePlan(TheBackend(), lowered.problem);
   if (!plan.ok()) return plan.status();

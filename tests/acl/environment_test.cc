@@ -5,7 +5,11 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include "acl/backend.h"
+#include "backends.h"
 #include "tests/testing/child.h"
+#include "tests/testing/operator_call.h"
+#include "tests/testing/runtime.h"
 
 namespace flashacl::acl {
 namespace {
@@ -58,6 +62,35 @@ TEST(Environment, IgnoresNonsense) {
                                  {"ASCEND_SLOG_PRINT_TO_STDOUT", value}});
     EXPECT_TRUE(child.ok()) << value << "\n" << child.output;
   }
+}
+
+// A child, which Environment.LimitsVectorInstructions starts.
+TEST(EnvironmentChild, DISABLED_Target) {
+  EXPECT_EQ(TheBackend().device.vector_target, "SSE4");
+  EXPECT_TRUE(TargetStatus().ok());
+}
+
+TEST(Environment, LimitsVectorInstructions) {
+  if (!LimitVectorTarget("SSE4").ok()) GTEST_SKIP() << "not an x86 processor";
+  ASSERT_TRUE(LimitVectorTarget("").ok());
+  const auto child = RunChild("EnvironmentChild.DISABLED_Target",
+                              {{"FLASHACL_TARGET", "SSE4"}});
+  EXPECT_TRUE(child.ok()) << child.output;
+}
+
+// A child, which Environment.UnknownTargetsAreRefused starts.
+TEST(EnvironmentChild, DISABLED_UnknownTarget) {
+  uint64_t bytes = 0;
+  aclOpExecutor* executor = nullptr;
+  const auto calls = testing::AllOperatorCalls();
+  EXPECT_TRUE(testing::FailsWith(161002, calls[0].Prepare(&bytes, &executor),
+                                 "FLASHACL_TARGET: vector target AVX9"));
+}
+
+TEST(Environment, UnknownTargetsAreRefused) {
+  const auto child = RunChild("EnvironmentChild.DISABLED_UnknownTarget",
+                              {{"FLASHACL_TARGET", "AVX9"}});
+  EXPECT_TRUE(child.ok()) << child.output;
 }
 
 }  // namespace

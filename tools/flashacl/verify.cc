@@ -17,6 +17,7 @@ namespace {
 struct Options {
   std::string source;
   std::string only;
+  std::string target;
   uint64_t seed = 1;
   uint64_t seeds = 1;
 };
@@ -69,6 +70,9 @@ Result<int> VerifyOne(const Round& round, const std::string& only,
 }
 
 int VerifyAll(const Options& options) {
+  if (Status limited = LimitVectorTarget(options.target); !limited.ok()) {
+    return Mistake(limited);
+  }
   std::vector<Workload> workloads;
   if (Status added = AddWorkloads(options.source, workloads); !added.ok()) {
     return Mistake(added);
@@ -108,6 +112,10 @@ Command MakeVerify(CLI::App& tool) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app->add_option("--implementation", options->only, "Only this one")
+      ->type_name("NAME");
+  app->add_option("--target", options->target,
+                  "Vector instructions of this set at most; flashacl info "
+                  "names the best")
       ->type_name("NAME");
   return {app, [options] { return VerifyAll(*options); }};
 }
