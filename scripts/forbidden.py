@@ -15,8 +15,8 @@ MAX_COLUMNS = 80
 # (what, pattern, where it is wrong, files where it is right, why)
 WORDS = [
     ("throw", r"\bthrow\b", {"src"}, set(), "return a Status"),
-    ("catch", r"\bcatch\s*\(", {"src"}, {"src/acl/error.h"},
-     "only the guard around the C API catches"),
+    ("catch", r"\bcatch\s*\(", {"src"}, {"src/base/contain.h"},
+     "only Contain catches"),
     ("printing", r"\b(printf|fprintf|vprintf|vfprintf|puts|fputs)\s*\(",
      {"src"}, {"src/acl/app_log.cc"}, "the library never prints"),
     ("std::cout", r"\bstd::(cout|cerr|clog)\b", {"src"}, set(),

@@ -19,7 +19,6 @@
 #include "base/check.h"
 #include "base/fork.h"
 #include "base/thread.h"
-#include "base/thread_owned.h"
 
 namespace flashacl::acl {
 namespace {
@@ -113,6 +112,7 @@ bool Stream::IsThisThread() const { return this_threads_stream == this; }
 
 int Stream::StartThread() {
   HoldAtExit();
+  backend_queue_ = TheBackend().make_queue();
   auto owner = std::make_unique<std::shared_ptr<Stream>>(shared_from_this());
   const int error = StartDetached(&Stream::RunThread, owner.get());
   if (error == 0) owner.release();
@@ -413,12 +413,7 @@ aclError EnqueueAndWait(aclrtStream stream, Task task,
 
 Queue& QueueOfThisStream() {
   FLASHACL_DCHECK(this_threads_stream != nullptr);
-  // A stream has one thread.
-  static auto& queues = *new ThreadOwned<std::unique_ptr<Queue>>;
-  std::unique_ptr<Queue>* const queue = queues.Get();
-  if (queue == nullptr) throw std::bad_alloc();
-  if (*queue == nullptr) *queue = TheBackend().make_queue();
-  return **queue;
+  return this_threads_stream->queue();
 }
 
 aclError SynchronizeAll() {

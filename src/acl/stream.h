@@ -66,6 +66,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   uint32_t flags() const { return flags_; }
   bool is_default() const { return is_default_; }
   std::shared_ptr<Context> context() const { return context_.lock(); }
+  Queue& queue() const { return *backend_queue_; }  // once it has a thread
 
   // Whether the calling thread is the one that runs this stream's tasks.
   bool IsThisThread() const;
@@ -145,8 +146,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::condition_variable progress_;  // finished_ or aborts_ has grown
   std::deque<Entry> queue_;
   bool has_thread_ = false;
-  bool destroyed_ = false;  // takes no more tasks
-  bool ending_ = false;     // the thread ends when the queue is empty
+  std::unique_ptr<Queue> backend_queue_;  // made with the thread
+  bool destroyed_ = false;                // takes no more tasks
+  bool ending_ = false;  // the thread ends when the queue is empty
   bool sleeping_ = false;
   Latch* waiting_on_ = nullptr;
   std::shared_ptr<StreamFailure> failure_;

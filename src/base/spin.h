@@ -5,6 +5,8 @@
 #include <chrono>
 #include <thread>
 
+#include "base/thread.h"
+
 namespace flashacl {
 
 // How long a thread that expects news soon looks for it before it sleeps. Long
@@ -13,7 +15,10 @@ namespace flashacl {
 inline constexpr std::chrono::microseconds kSpin{40};
 
 // Whether looking makes sense: not on one CPU, where no news could arrive.
-bool MaySpin();
+inline bool MaySpin() {
+  static const bool several = AvailableProcessors() > 1;
+  return several;
+}
 
 inline void Pause() {
 #if defined(__x86_64__) || defined(__i386__)

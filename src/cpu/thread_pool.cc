@@ -85,7 +85,7 @@ void Pool::Team::StartThreads() {
 }
 
 void* Pool::Team::RunThread(void* team) {
-  pthread_setname_np(pthread_self(), "acl worker");
+  pthread_setname_np(pthread_self(), "worker");
   const std::unique_ptr<std::shared_ptr<Team>> owner(
       static_cast<std::shared_ptr<Team>*>(team));
   (*owner)->Work();
