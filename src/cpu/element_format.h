@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the bytes of a row become numbers.
+// How the bytes of a row become numbers, and where rows are.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "base/dtype.h"
@@ -22,6 +23,20 @@ struct ElementFormat {
         element_bytes(SizeOf(spec.dtype)) {}
 
   bool operator==(const ElementFormat&) const = default;
+};
+
+// The rows of one sequence in a tensor.
+struct TensorRows {
+  ElementFormat format;
+  std::byte* base = nullptr;  // of position 0 and head 0; null: no tensor
+  int64_t row_bytes = 0;
+  int64_t head_bytes = 0;
+
+  // Null if there is no tensor.
+  std::byte* At(int64_t position, int64_t head) const {
+    return base == nullptr ? nullptr
+                           : base + position * row_bytes + head * head_bytes;
+  }
 };
 
 }  // namespace flashacl::cpu

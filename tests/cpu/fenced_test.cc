@@ -123,7 +123,7 @@ void LaunchPositionByPosition(const AttentionProblem& p,
       workspace.saved.Apart(std::ref(memory)), grad_query.as<float>()};
   const FencedBytes sums(cut.batch_rows * cut.d_block_channels * 4);
   std::memset(sums.data(), 0, sums.span().size());
-  run.ClearUnownedRows();
+  run.forward().ClearUnownedGradients(false);
   for (const TopKBackwardBatch& batch : run.Batches()) {
     for (int64_t n = 0; n < batch.positions(); ++n) {
       const TopKBackwardSequenceHead& sequence_head = batch.SequenceHeadOf(n);

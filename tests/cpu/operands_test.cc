@@ -4,7 +4,6 @@
 // that tiles point where specs say, right_test.cc shows.
 #include <gtest/gtest.h>
 
-#include "cpu/backward/backward_operands.h"
 #include "cpu/forward/forward_operands.h"
 #include "tests/cpu/runs.h"
 #include "tests/testing/generator.h"
@@ -21,10 +20,11 @@ TEST(Operands, NothingIsClearedWhereEveryRowHasAnOwner) {
         SmallCase small(p);
         small.FillInputs(random);
         const SmallCase before(p);
+        const ForwardOperands operands(p, small.bindings(), 1);
         if (p.direction == Direction::kForward) {
-          ForwardOperands(p, small.bindings(), 1).ClearUnownedRows();
+          operands.ClearUnownedRows();
         } else {
-          BackwardOperands(p, small.bindings(), 1).ClearUnownedRows(false);
+          operands.ClearUnownedGradients(false);
         }
         testing::ExpectSameBits(small, before);
       });

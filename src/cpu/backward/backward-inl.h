@@ -53,11 +53,10 @@ inline bool AllFinite(const float* HWY_RESTRICT row, int64_t channels) {
 inline void PrefetchOperands(const BackwardTile& tile, int64_t r) {
   if (r >= tile.scores.rows) return;
   const ScoreParams& params = *tile.scores.params;
-  const QueryRow& query_row = tile.scores.scratch.query_rows[r];
-  PrefetchRow(query_row.query, params.qk_dim * params.query.element_bytes);
-  PrefetchRow(query_row.out, params.v_dim * tile.params->out.element_bytes);
-  PrefetchRow(tile.scratch.grad_rows[r].grad_out,
-              params.v_dim * tile.params->grad_out.element_bytes);
+  const QueryRow& row = tile.scores.scratch.query_rows[r];
+  PrefetchRow(row.query, params.qk_dim * params.query.element_bytes);
+  PrefetchRow(tile.grad_rows.out, row.position, row.head, params.v_dim);
+  PrefetchRow(tile.grad_rows.grad_out, row.position, row.head, params.v_dim);
 }
 
 // One row's operands, and the statistics that every key needs. Its output is
@@ -72,9 +71,10 @@ inline void LoadOperands(BackwardTile& tile, int64_t r) {
   float* const out =
       tile.scores.scratch.staging + r % 4 * tile.scores.scratch.staging_stride;
   LoadQuery(params, query_row, query);
-  LoadRow(tile.params->grad_out, scratch.grad_rows[r].grad_out, params.v_dim,
-          grad);
-  LoadRow(tile.params->out, query_row.out, params.v_dim, out);
+  LoadRow(tile.grad_rows.grad_out, query_row.position, query_row.head,
+          params.v_dim, grad);
+  LoadRow(tile.grad_rows.out, query_row.position, query_row.head, params.v_dim,
+          out);
   ClearPadding(query, params.score_dim());
   ClearPadding(grad, params.v_dim);
   ClearPadding(out, params.v_dim);
@@ -343,42 +343,27 @@ inline void AddDkv(const BackwardTile& tile, const KeyStep& step, Range block,
   }
 }
 
-// Prefetches the lines that the gradients of a key go to.
-inline void PrefetchDkv(const BackwardTile& tile, int64_t row) {
-  const auto prefetch = [&](const KvGradRows& rows, int64_t bytes) {
-    if (rows.base == nullptr) return;
-    PrefetchRow(rows.base + row * rows.row_bytes, bytes);
-  };
-  prefetch(tile.grad_key,
-           tile.scores.params->qk_dim * tile.params->grad_key.element_bytes);
-  prefetch(tile.grad_value,
-           tile.scores.params->v_dim * tile.params->grad_value.element_bytes);
-}
-
 // Finished sums of the keys `cols`, to where the caller wants them.
 inline void StoreDkv(const BackwardTile& tile, Range cols, const KvSums& sums) {
   const ScoreParams& params = *tile.scores.params;
-  const BackwardParams& backward = *tile.params;
   float* key = sums.keys;
   const float* value = sums.values;
   for (int64_t row = cols.first; row < cols.last; ++row) {
     const int64_t next = row + kPrefetchRows;
-    if (next < cols.last) PrefetchDkv(tile, next);
+    if (next < cols.last) {
+      PrefetchRow(tile.grad_key, next, tile.kv_head, params.qk_dim);
+      PrefetchRow(tile.grad_value, next, tile.kv_head, params.v_dim);
+    }
     if (tile.wanted.key) {
       for (int64_t d = 0; d < params.score_dim(); ++d) key[d] *= params.scale;
-      if (backward.value_is_key) {
+      if (tile.params->value_is_key) {
         for (int64_t d = 0; d < params.v_dim; ++d) key[d] += value[d];
       }
     }
-    const auto store = [&](const ElementFormat& format, const float* from,
-                           int64_t channels, const KvGradRows& rows) {
-      if (rows.base == nullptr) return;
-      StoreRow(format, from, channels, rows.base + row * rows.row_bytes);
-    };
-    store(backward.grad_key, key, params.qk_dim, tile.grad_key);
-    store(backward.grad_key_rope, key + params.qk_dim, params.rope_dim,
-          tile.grad_key_rope);
-    store(backward.grad_value, value, params.v_dim, tile.grad_value);
+    StoreRow(tile.grad_key, row, tile.kv_head, key, params.qk_dim);
+    StoreRow(tile.grad_key_rope, row, tile.kv_head, key + params.qk_dim,
+             params.rope_dim);
+    StoreRow(tile.grad_value, row, tile.kv_head, value, params.v_dim);
     key += tile.scores.scratch.key_stride;
     value += tile.scratch.value_stride;
   }
@@ -388,23 +373,16 @@ inline void StoreDkv(const BackwardTile& tile, Range cols, const KvSums& sums) {
 inline void StoreDq(const BackwardTile& tile) {
   if (!tile.wanted.query) return;
   const ScoreParams& params = *tile.scores.params;
-  const BackwardParams& backward = *tile.params;
-  const GradRow* const grad_rows = tile.scratch.grad_rows;
+  const QueryRow* const query_rows = tile.scores.scratch.query_rows;
   float* row = tile.scratch.grad_query;
   for (int64_t r = 0; r < tile.scores.rows; ++r) {
-    const int64_t next = r + kPrefetchRows;
-    if (next < tile.scores.rows && grad_rows[next].grad_query != nullptr) {
-      PrefetchRow(grad_rows[next].grad_query,
-                  params.qk_dim * backward.grad_query.element_bytes);
+    if (r + kPrefetchRows < tile.scores.rows) {
+      const QueryRow& next = query_rows[r + kPrefetchRows];
+      PrefetchRow(tile.grad_rows.grad_query, next.position, next.head,
+                  params.qk_dim);
     }
     for (int64_t d = 0; d < params.score_dim(); ++d) row[d] *= params.scale;
-    const auto store = [&](const ElementFormat& format, const float* from,
-                           int64_t channels, std::byte* to) {
-      if (to != nullptr) StoreRow(format, from, channels, to);
-    };
-    store(backward.grad_query, row, params.qk_dim, grad_rows[r].grad_query);
-    store(backward.grad_query_rope, row + params.qk_dim, params.rope_dim,
-          grad_rows[r].grad_query_rope);
+    StoreGradQuery(tile.grad_rows, query_rows[r], params, row);
     row += tile.scores.scratch.key_stride;
   }
 }

@@ -13,10 +13,10 @@
 #include "base/number.h"
 #include "base/run_memory.h"
 #include "cpu/backward/backward_kernel.h"
-#include "cpu/backward/backward_operands.h"
 #include "cpu/backward/backward_workspace.h"
 #include "cpu/backward/bias_gradient.h"
 #include "cpu/backward/ordered_sum.h"
+#include "cpu/forward/forward_operands.h"
 #include "cpu/forward/forward_workspace.h"
 #include "cpu/support.h"
 #include "cpu/tuning.h"
@@ -29,6 +29,19 @@ namespace {
 
 Status Supports(const AttentionProblem& problem, const DeviceInfo&) {
   return SupportsTiles(problem, Direction::kBackward);
+}
+
+// All that the problem asks for.
+Wanted WantedOf(const AttentionProblem& problem) {
+  const bool key =
+      problem.has(Slot::kGradKey) || problem.has(Slot::kGradKeyRope);
+  return {.query = problem.has(Slot::kGradQuery) ||
+                   problem.has(Slot::kGradQueryRope),
+          .key = key,
+          .value =
+              problem.has(Slot::kGradValue) || (problem.kv.value_is_key && key),
+          .bias = problem.has(Slot::kGradBias),
+          .sink = problem.has(Slot::kGradSink)};
 }
 
 class PreparedBackward final : public HostPrepared {
@@ -90,8 +103,9 @@ class Launcher {
   const Bindings& bindings_;
   std::byte* memory_;
   const BackwardWorkspace& workspace_;
-  const BackwardOperands operands_;
+  const ForwardOperands operands_;
   const BackwardKernels kernels_ = Backward();
+  const BackwardParams params_{problem_.kv.value_is_key, kernels_.panel_rows};
   const RunSchedule run_schedule_;
   const Schedule& schedule_;
   OrderedSum ordered_sum_;
@@ -106,7 +120,7 @@ Launcher::Launcher(const PreparedBackward& prepared, const Bindings& bindings,
       memory_(memory),
       workspace_(prepared.workspace),
       operands_(problem_, bindings, prepared.shape.cols),
-      run_schedule_(prepared.schedule, operands_.forward(), prepared.shape),
+      run_schedule_(prepared.schedule, operands_, prepared.shape),
       schedule_(*run_schedule_),
       ordered_sum_(problem_, operands_.sequences(), schedule_,
                    {.step_columns = prepared.shape.cols,
@@ -120,7 +134,7 @@ Launcher::Launcher(const PreparedBackward& prepared, const Bindings& bindings,
 }
 
 void Launcher::Run(Workers& workers) {
-  operands_.ClearUnownedRows(ordered_sum_.SomeKeysAreUnseen());
+  operands_.ClearUnownedGradients(ordered_sum_.SomeKeysAreUnseen());
   bias_.Clear();
   const Wanted all = WantedOf(problem_);
   Wanted by_tile = all;
@@ -151,7 +165,8 @@ void Launcher::ForEach(Workers& workers, const Wanted& wanted, int64_t count,
       }
     } leaving{ordered_sum_};
     Worker worker{index, {}};
-    workspace_.Fill(memory_, index, worker.tile);
+    worker.tile.scratch = workspace_.scratch.At(memory_, index);
+    worker.tile.scores.scratch = workspace_.scores.At(memory_, index);
     worker.tile.wanted = wanted;
     for (int64_t n = take(); n < count; n = take()) work(n, worker);
     leaving.done = true;
@@ -271,7 +286,16 @@ void Launcher::ComputeKeys(const HeadTiles& head, Range steps,
 }
 
 void Launcher::StartTile(const Tile& scheduled, BackwardTile& tile) {
-  operands_.FillTile(scheduled, tile);
+  const auto keys = [&](Slot slot) {
+    return operands_.RowsOf(slot, scheduled.sequence, &Sequence::keys);
+  };
+  tile.scores = operands_.ScoreTileOf(scheduled, tile.scores.scratch);
+  tile.params = &params_;
+  tile.kv_head = scheduled.kv_head;
+  tile.grad_rows = operands_.GradRowsOf(scheduled.sequence);
+  tile.grad_key = keys(Slot::kGradKey);
+  tile.grad_key_rope = keys(Slot::kGradKeyRope);
+  tile.grad_value = keys(Slot::kGradValue);
   kernels_.start(tile);
 }
 

@@ -29,7 +29,6 @@ struct BackwardScratch {
   float* grad_scores;      // [panel of the block, key, lane]
   Range* seen;             // [panel of the block], of the step's keys
   uint8_t* has_nonfinite;  // [panel]: max or inv_sum, of some row
-  GradRow* grad_rows;      // [row]
   // Sums that no other worker adds to: of a step, or of all that are swept.
   float* grad_keys;    // [key, key_stride]
   float* grad_values;  // [key, value_stride]
@@ -40,8 +39,6 @@ struct BackwardScratch {
 // What of a problem a tile needs besides ScoreParams; the same for all tiles
 // of a run.
 struct BackwardParams {
-  ElementFormat out, grad_out, grad_query, grad_query_rope;
-  ElementFormat grad_key, grad_key_rope, grad_value;
   bool value_is_key = false;
   int64_t panel_rows = 0;  // of the vectors it is run with
 };
@@ -55,19 +52,14 @@ struct Wanted {
   bool sink = false;
 };
 
-// Where the gradients of the keys of a sequence and kv head go. Null: not
-// wanted.
-struct KvGradRows {
-  std::byte* base = nullptr;  // of key 0
-  int64_t row_bytes = 0;
-};
-
 struct BackwardTile {
   ScoreTile scores;
   const BackwardParams* params = nullptr;
   BackwardScratch scratch;
   Wanted wanted;
-  KvGradRows grad_key, grad_key_rope, grad_value;
+  int64_t kv_head = 0;
+  GradRows grad_rows;
+  TensorRows grad_key, grad_key_rope, grad_value;
   bool rows_finite = true;      // every query is; found while loading
   bool grad_out_finite = true;  // every gradient of an output is
 };

@@ -133,7 +133,6 @@ BackwardWorkspace ReserveBackward(const AttentionProblem& problem,
   scores.Add("visible and kept keys", {&S::visible, &S::kept},
              (keys / 32 + 2) * kMaxPanelRows, layout);
   scores.Add("rows", {&S::query_rows}, rows, layout);
-  scratch.Add("rows of gradients", {&B::grad_rows}, rows, layout);
   scratch.Add("seen keys", {&B::seen}, rows, layout);
   scratch.Add("panels that are not finite", {&B::has_nonfinite}, rows, layout);
   workspace.bias_sums =
@@ -141,12 +140,6 @@ BackwardWorkspace ReserveBackward(const AttentionProblem& problem,
   workspace.scores = std::move(scores);
   workspace.scratch = std::move(scratch);
   return workspace;
-}
-
-void BackwardWorkspace::Fill(std::byte* memory, int64_t worker,
-                             BackwardTile& tile) const {
-  tile.scratch = scratch.At(memory, worker);
-  tile.scores.scratch = scores.At(memory, worker);
 }
 
 KvSums BackwardWorkspace::Accumulator(std::byte* memory, int64_t n,

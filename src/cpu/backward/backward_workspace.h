@@ -37,8 +37,6 @@ struct BackwardWorkspace {
   int64_t swept_steps = 1;
   Region<double> bias_sums;  // as the tensor, where elements belong to many
 
-  void Fill(std::byte* memory, int64_t worker, BackwardTile& tile) const;
-
   // Accumulator n, modulo as many as there are, from key `key` on.
   KvSums Accumulator(std::byte* memory, int64_t n, int64_t key) const;
   // The sums in a worker's own scratch memory, from key `key` on.

@@ -86,10 +86,9 @@ void BiasGradient::Clear() const {
   if (!wanted()) return;
   std::ranges::fill(sums_, 0.0);
   const TensorSpec& spec = grid_.spec();
-  if (spec.placement != Placement::kBlocks) return ClearElements(spec, base_);
   // All there is room for, though sequences may be shorter in this run.
   const int64_t end = Grid(spec, problem_.lengths.sequences).ElementsNeeded();
-  for (int64_t n = 0; n < end; n += spec.block_step()) Write(n, 0);
+  ClearElements(spec, base_, end);
 }
 
 void BiasGradient::Store(Workers& workers) const {

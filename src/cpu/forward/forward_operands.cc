@@ -36,8 +36,7 @@ RunVector<Sequence> SequencesOf(const AttentionProblem& problem,
   return sequences;
 }
 
-}  // namespace
-
+// Whether every row of a tensor belongs to a sequence.
 bool AllRowsOwned(const TensorSpec& spec, std::span<const Sequence> sequences,
                   Range Sequence::*side) {
   if (spec.strides[0] != 0) {
@@ -52,18 +51,25 @@ bool AllRowsOwned(const TensorSpec& spec, std::span<const Sequence> sequences,
   return rows == spec.dims[1];
 }
 
-void ClearElements(const TensorSpec& spec, std::byte* base) {
+}  // namespace
+
+void ClearElements(const TensorSpec& spec, std::byte* base, int64_t end) {
   const int64_t bytes = SizeOf(spec.dtype);
+  const auto clear = [&](int64_t offset, int64_t count) {
+    std::memset(base + offset * bytes, 0, static_cast<size_t>(count * bytes));
+  };
+  if (spec.placement == Placement::kBlocks) {
+    for (int64_t n = 0; n < end; n += spec.block_step()) clear(n, 1);
+    return;
+  }
   const std::array<int64_t, 4> count = spec.DistinctDims();
   const bool dense = spec.strides[3] == 1;
-  const int64_t steps = dense ? std::min<int64_t>(count[3], 1) : count[3];
-  const int64_t length = dense ? count[3] : 1;
   for (int64_t x = 0; x < count[0]; ++x) {
     for (int64_t y = 0; y < count[1]; ++y) {
       for (int64_t z = 0; z < count[2]; ++z) {
-        for (int64_t d = 0; d < steps; ++d) {
-          std::memset(base + spec.At(x, y, z, d) * bytes, 0,
-                      static_cast<size_t>(length * bytes));
+        if (dense && count[3] > 0) clear(spec.At(x, y, z), count[3]);
+        for (int64_t d = 0; !dense && d < count[3]; ++d) {
+          clear(spec.At(x, y, z, d), 1);
         }
       }
     }
@@ -141,30 +147,44 @@ void ForwardOperands::FillForwardParams() {
 void ForwardOperands::ClearUnownedRows() const {
   if (AllRowsOwned(problem_[Slot::kOut], sequences_, &Sequence::queries))
     return;
-  const auto clear = [&](Slot slot) {
-    const TensorSpec& spec = problem_[slot];
-    if (!spec.present()) return;
-    std::byte* const base = bindings_[slot];
-    if (spec.placement != Placement::kBlocks) {
-      ClearElements(spec, base);
-      return;
-    }
-    const int64_t end = RowBlockElements(problem_, slot);
-    for (int64_t n = 0; n < end; n += spec.block_step()) {
-      std::memset(base + n * SizeOf(spec.dtype), 0,
-                  static_cast<size_t>(SizeOf(spec.dtype)));
-    }
-  };
-  clear(Slot::kOut);
-  clear(Slot::kRowMax);
-  clear(Slot::kRowSum);
+  for (const Slot slot : {Slot::kOut, Slot::kRowMax, Slot::kRowSum}) {
+    if (!problem_.has(slot)) continue;
+    ClearElements(problem_[slot], bindings_[slot],
+                  RowBlockElements(problem_, slot));
+  }
 }
 
-std::byte* ForwardOperands::RowAt(Slot slot, int64_t sequence, int64_t row,
-                                  int64_t head) const {
+void ForwardOperands::ClearUnownedGradients(bool all_keys) const {
+  const auto clear = [&](Slot slot, Range Sequence::*side, bool all) {
+    const TensorSpec& spec = problem_[slot];
+    if (!spec.present()) return;
+    if (!all && AllRowsOwned(spec, sequences_, side)) return;
+    ClearElements(spec, bindings_[slot], 0);
+  };
+  clear(Slot::kGradQuery, &Sequence::queries, false);
+  clear(Slot::kGradQueryRope, &Sequence::queries, false);
+  clear(Slot::kGradKey, &Sequence::keys, all_keys);
+  clear(Slot::kGradKeyRope, &Sequence::keys, all_keys);
+  clear(Slot::kGradValue, &Sequence::keys, all_keys);
+}
+
+TensorRows ForwardOperands::RowsOf(Slot slot, int64_t sequence,
+                                   Range Sequence::*side) const {
   const TensorSpec& spec = problem_[slot];
-  if (!spec.present()) return nullptr;
-  return bindings_[slot] + spec.At(sequence, row, head) * SizeOf(spec.dtype);
+  if (!spec.present()) return {};
+  const Range rows = sequences_[static_cast<size_t>(sequence)].*side;
+  const int64_t bytes = SizeOf(spec.dtype);
+  return {ElementFormat(spec),
+          bindings_[slot] + spec.At(sequence, rows.first) * bytes,
+          spec.strides[1] * bytes, spec.strides[2] * bytes};
+}
+
+GradRows ForwardOperands::GradRowsOf(int64_t sequence) const {
+  const auto of = [&](Slot slot) {
+    return RowsOf(slot, sequence, &Sequence::queries);
+  };
+  return {of(Slot::kOut), of(Slot::kGradOut), of(Slot::kGradQuery),
+          of(Slot::kGradQueryRope)};
 }
 
 // What all rows of a head share.
@@ -208,19 +228,9 @@ void ForwardOperands::FillQueryRows(const Tile& cut,
                                     std::span<QueryRow> query_rows) const {
   const int64_t group = problem_.group();
   const int64_t b = cut.sequence;
-  const int64_t first_row = sequences_[static_cast<size_t>(b)].queries.first;
-  // Addresses of a head's rows lie evenly; these are of its row 0.
-  const auto row_of = [&](Slot slot, int64_t head) {
-    const TensorSpec& spec = problem_[slot];
-    return bindings_[slot] + spec.At(b, first_row, head) * SizeOf(spec.dtype);
-  };
-  const auto step_of = [&](Slot slot) {
-    return problem_[slot].strides[1] * SizeOf(problem_[slot].dtype);
-  };
-  const int64_t query_step = step_of(Slot::kQuery);
-  const int64_t rope_step = step_of(Slot::kQueryRope);
-  const int64_t out_step = step_of(Slot::kOut);
-  const bool roped = problem_.rope_dim > 0;
+  const TensorRows query = RowsOf(Slot::kQuery, b, &Sequence::queries);
+  const TensorRows rope = RowsOf(Slot::kQueryRope, b, &Sequence::queries);
+  const TensorRows out = RowsOf(Slot::kOut, b, &Sequence::queries);
   for (int64_t h = 0; h < group; ++h) {
     const int64_t head = cut.kv_head * group + h;
     const Plane mask(mask_, bindings_[Slot::kMask], b, head);
@@ -228,10 +238,6 @@ void ForwardOperands::FillQueryRows(const Tile& cut,
     const Plane row_max(row_max_, bindings_[Slot::kRowMax], b, head);
     const Plane row_sum(row_sum_, bindings_[Slot::kRowSum], b, head);
     const GridPlane keep = keep_.present() ? keep_.Plane(b, head) : GridPlane{};
-    const std::byte* const query = row_of(Slot::kQuery, head);
-    const std::byte* const rope =
-        roped ? row_of(Slot::kQueryRope, head) : nullptr;
-    std::byte* const out = row_of(Slot::kOut, head);
     const QueryRow shared = QueryRowOf(cut, head);
     // The first packed row of this head, counted from the tile's first.
     const int64_t first = ((h - cut.rows.first) % group + group) % group;
@@ -242,9 +248,9 @@ void ForwardOperands::FillQueryRows(const Tile& cut,
       QueryRow& query_row = query_rows[static_cast<size_t>(n)];
       query_row = shared;
       query_row.position = i;
-      query_row.query = query + i * query_step;
-      query_row.query_rope = roped ? rope + i * rope_step : nullptr;
-      query_row.out = out + i * out_step;
+      query_row.query = query.At(i, head);
+      query_row.query_rope = rope.At(i, head);
+      query_row.out = out.At(i, head);
       query_row.mask = mask.Row(i);
       query_row.bias = bias.Row(i);
       query_row.keep = keep_.present() ? keep.At(i, 0) : 0;
@@ -288,21 +294,6 @@ ScoreTile ForwardOperands::ScoreTileOf(const Tile& cut,
   FillQueryRows(cut, {scratch.query_rows, static_cast<size_t>(tile.rows)});
   tile.keys = KvRows(problem_, bindings_, extent, cut.sequence, cut.kv_head);
   return tile;
-}
-
-void ForwardOperands::FillGradRows(int64_t sequence, const ScoreTile& tile,
-                                   GradRow* grad_rows) const {
-  const int64_t first_row =
-      sequences_[static_cast<size_t>(sequence)].queries.first;
-  for (int64_t r = 0; r < tile.rows; ++r) {
-    const QueryRow& query_row = tile.scratch.query_rows[r];
-    const auto at = [&](Slot slot) {
-      return RowAt(slot, sequence, first_row + query_row.position,
-                   query_row.head);
-    };
-    grad_rows[r] = {at(Slot::kGradOut), at(Slot::kGradQuery),
-                    at(Slot::kGradQueryRope)};
-  }
 }
 
 ForwardTile ForwardOperands::TileOf(const Tile& cut, const ScoreScratch& score,

@@ -28,16 +28,16 @@ class ForwardOperands {
   // Rows of results that belong to no sequence become 0.
   void ClearUnownedRows() const;
 
-  // Where a row of a head begins in this tensor; null if there is none.
-  std::byte* RowAt(Slot slot, int64_t sequence, int64_t row,
-                   int64_t head) const;
+  // Gradients of queries that belong to no sequence become 0; those of keys
+  // too, or of all keys, where some are in no tile.
+  void ClearUnownedGradients(bool all_keys) const;
+
+  // The rows of a sequence in this tensor; `side` says which it has.
+  TensorRows RowsOf(Slot slot, int64_t sequence, Range Sequence::*side) const;
+  GradRows GradRowsOf(int64_t sequence) const;
 
   // Fills scratch.query_rows.
   ScoreTile ScoreTileOf(const Tile& cut, const ScoreScratch& scratch) const;
-
-  // The gradients of the rows of such a tile.
-  void FillGradRows(int64_t sequence, const ScoreTile& tile,
-                    GradRow* grad_rows) const;
 
   // Everything but where splits go. Also fills forward.quant.
   ForwardTile TileOf(const Tile& cut, const ScoreScratch& score,
@@ -74,13 +74,9 @@ class ForwardOperands {
   bool encoded_ = false;
 };
 
-// Whether every row of a tensor belongs to a sequence; `side` says which rows
-// it has.
-bool AllRowsOwned(const TensorSpec& spec, std::span<const Sequence> sequences,
-                  Range Sequence::*side);
-
-// Sets every element that dims and strides name to 0.
-void ClearElements(const TensorSpec& spec, std::byte* base);
+// Sets every element that dims and strides name to 0; of kBlocks, whose dims do
+// not say it all, those below `end`.
+void ClearElements(const TensorSpec& spec, std::byte* base, int64_t end);
 
 // The schedule of one run: the plan's, or one of its own where only the stream
 // knows the lengths.

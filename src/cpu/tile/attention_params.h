@@ -32,11 +32,10 @@ struct QueryRow {
   float* sum = nullptr;
 };
 
-// What a packed row has besides its QueryRow for gradients. Null: not wanted.
-struct GradRow {
-  const std::byte* grad_out = nullptr;
-  std::byte* grad_query = nullptr;
-  std::byte* grad_query_rope = nullptr;
+// What gradients of queries are computed from besides scores, and where they
+// go.
+struct GradRows {
+  TensorRows out, grad_out, grad_query, grad_query_rope;
 };
 
 // What turns q.k into a score, and who sees whom: the same for all tiles of a

@@ -142,6 +142,12 @@ inline void LoadRow(const ElementFormat& format, const std::byte* from,
   for (; d < count; ++d) to[d] = FloatOf(format.dtype, from + d * bytes);
 }
 
+// The same of the row of a position and a head.
+inline void LoadRow(const TensorRows& rows, int64_t position, int64_t head,
+                    int64_t count, float* HWY_RESTRICT to) {
+  LoadRow(rows.format, rows.At(position, head), count, to);
+}
+
 // x becomes scale * (x + offset), channel by channel; `offset` may be null.
 inline void Dequantise(const float* HWY_RESTRICT scale,
                        const float* HWY_RESTRICT offset, int64_t count,

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cpu/element_format.h"
 #include "cpu/tuning.h"
 
 #if defined(FLASHACL_CPU_TILE_PREFETCH_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -34,6 +35,13 @@ HWY_INLINE void PrefetchRow(const std::byte* from, int64_t bytes) {
   for (int64_t n = 0; n < bytes; n += kLineBytes) {
     __builtin_prefetch(from + n, 0, 3);
   }
+}
+
+// The row of a position and a head, where there is a tensor.
+HWY_INLINE void PrefetchRow(const TensorRows& rows, int64_t position,
+                            int64_t head, int64_t channels) {
+  const std::byte* const row = rows.At(position, head);
+  if (row != nullptr) PrefetchRow(row, channels * rows.format.element_bytes);
 }
 
 // Rows that will be read or written soon, in the order of their use.

@@ -9,6 +9,7 @@
 #include "base/half.h"
 #include "base/number.h"
 #include "cpu/element_format.h"
+#include "cpu/tile/attention_params.h"
 
 #if defined(FLASHACL_CPU_TILE_STORE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FLASHACL_CPU_TILE_STORE_INL_H_
@@ -87,6 +88,21 @@ inline void StoreRow(const ElementFormat& format,
     });
   }
   for (; d < count; ++d) StoreElement(format.dtype, from[d], to + d * bytes);
+}
+
+// The row of a position and a head, where there is a tensor.
+inline void StoreRow(const TensorRows& rows, int64_t position, int64_t head,
+                     const float* HWY_RESTRICT from, int64_t count) {
+  std::byte* const to = rows.At(position, head);
+  if (to != nullptr) StoreRow(rows.format, from, count, to);
+}
+
+// A row's gradient of the query, its rope after the rest.
+inline void StoreGradQuery(const GradRows& to, const QueryRow& row,
+                           const ScoreParams& params, const float* from) {
+  StoreRow(to.grad_query, row.position, row.head, from, params.qk_dim);
+  StoreRow(to.grad_query_rope, row.position, row.head, from + params.qk_dim,
+           params.rope_dim);
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

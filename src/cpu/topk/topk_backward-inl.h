@@ -64,9 +64,9 @@ inline void LoadGradRows(const TopKBackwardDqItem& item, int64_t first,
     const float sum = *query_row.sum;
     scratch.max[first + r] = *query_row.max;
     scratch.inv_sum[first + r] = sum == 0 ? 0.0f : 1.0f / sum;
-    LoadRow(item.params->out, query_row.out, v_dim,
+    LoadRow(item.grad_rows.out, query_row.position, query_row.head, v_dim,
             outs.first + r * outs.stride);
-    LoadRow(item.params->grad_out, scratch.grad_rows[head].grad_out, v_dim,
+    LoadRow(item.grad_rows.grad_out, query_row.position, query_row.head, v_dim,
             grads.first + r * grads.stride);
   }
   DotsOfFour(outs, grads, v_dim, scratch.delta + first);
@@ -152,15 +152,8 @@ inline void StoreGradQueries(const TopKBackwardDqItem& item) {
         [&](int64_t k, const Quads& quads) HWY_ATTR { rows.Store(quads, k); });
     const int64_t last = std::min(first + 4, tile.rows);
     for (int64_t head = first; head < last; ++head) {
-      const float* const row = rows.first + (head - first) * rows.stride;
-      const GradRow& to = item.scratch.grad_rows[head];
-      if (to.grad_query != nullptr) {
-        StoreRow(item.params->grad_query, row, params.qk_dim, to.grad_query);
-      }
-      if (to.grad_query_rope != nullptr) {
-        StoreRow(item.params->grad_query_rope, row + params.qk_dim,
-                 params.rope_dim, to.grad_query_rope);
-      }
+      StoreGradQuery(item.grad_rows, tile.scratch.query_rows[head], params,
+                     rows.first + (head - first) * rows.stride);
     }
   }
 }

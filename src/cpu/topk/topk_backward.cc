@@ -115,7 +115,7 @@ class Launch {
 };
 
 void Launch::Run() const {
-  operands_.ClearUnownedRows();
+  operands_.forward().ClearUnownedGradients(false);
   for (const TopKBackwardBatch& batch : operands_.Batches()) RunBatch(batch);
 }
 

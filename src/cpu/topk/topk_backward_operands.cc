@@ -20,7 +20,6 @@ TopKBackwardOperands::TopKBackwardOperands(const AttentionProblem& problem,
                                            const Bindings& bindings,
                                            const TopKBackwardTiling& tiling)
     : problem_(problem),
-      bindings_(bindings),
       tiling_(tiling),
       forward_(problem, bindings, tiling.step_keys),
       lists_(problem, bindings),
@@ -28,12 +27,7 @@ TopKBackwardOperands::TopKBackwardOperands(const AttentionProblem& problem,
               .head_stride = tiling.head_stride,
               .wants_query = problem.has(Slot::kGradQuery) ||
                              problem.has(Slot::kGradQueryRope),
-              .wants_keys = tiling.d_blocks() > 0,
-              .out = ElementFormat(problem[Slot::kOut]),
-              .grad_out = ElementFormat(problem[Slot::kGradOut]),
-              .grad_query = ElementFormat(problem[Slot::kGradQuery]),
-              .grad_query_rope = ElementFormat(problem[Slot::kGradQueryRope])} {
-}
+              .wants_keys = tiling.d_blocks() > 0} {}
 
 RunVector<TopKBackwardBatch> TopKBackwardOperands::Batches() const {
   RunVector<TopKBackwardBatch> batches;
@@ -57,20 +51,6 @@ RunVector<TopKBackwardBatch> TopKBackwardOperands::Batches() const {
   return batches;
 }
 
-void TopKBackwardOperands::ClearUnownedRows() const {
-  const auto clear = [&](Slot slot, Range Sequence::*side) {
-    const TensorSpec& spec = problem_[slot];
-    if (!spec.present()) return;
-    if (AllRowsOwned(spec, forward_.sequences(), side)) return;
-    ClearElements(spec, bindings_[slot]);
-  };
-  clear(Slot::kGradQuery, &Sequence::queries);
-  clear(Slot::kGradQueryRope, &Sequence::queries);
-  clear(Slot::kGradKey, &Sequence::keys);
-  clear(Slot::kGradKeyRope, &Sequence::keys);
-  clear(Slot::kGradValue, &Sequence::keys);
-}
-
 TopKBackwardDqItem TopKBackwardOperands::DqItemOf(
     const ListOwner& owner, int64_t split,
     const TopKBackwardMemory& memory) const {
@@ -81,13 +61,13 @@ TopKBackwardDqItem TopKBackwardOperands::DqItemOf(
       .rows = {owner.position * group, (owner.position + 1) * group},
       .cols = {}};
   TopKBackwardDqItem item{.scores = forward_.ScoreTileOf(heads, memory.score),
+                          .grad_rows = forward_.GradRowsOf(owner.sequence),
                           .params = &params_,
                           .scratch = memory.scratch,
                           .saved = memory.saved,
                           .grad_query = memory.grad_query,
                           .first_split = split == 0,
                           .last_split = split + 1 == tiling_.num_splits};
-  forward_.FillGradRows(owner.sequence, item.scores, item.scratch.grad_rows);
   item.scores.keys.DropSharedValues();
   item.count = ListKeys(owner, split, item);
   return item;
@@ -114,21 +94,20 @@ int64_t TopKBackwardOperands::ListKeys(const ListOwner& owner, int64_t split,
 void TopKBackwardOperands::ForPieces(
     const TopKBackwardSequenceHead& sequence_head, int64_t column,
     int64_t d_block, StorePiece store) const {
-  const int64_t row = ExtentOf(sequence_head.sequence).keys.first + column;
   const int64_t first = tiling_.FirstChannelOf(d_block);
   // Of a tensor whose channel 0 is channel `start` of the key or value.
   const auto piece = [&](Slot slot, int64_t start) {
-    const TensorSpec& spec = problem_[slot];
-    if (!spec.present()) return;
-    const Range part{
-        std::max(first, start),
-        std::min(first + tiling_.d_block_channels, start + spec.dims[3])};
+    if (!problem_.has(slot)) return;
+    const Range part{std::max(first, start),
+                     std::min(first + tiling_.d_block_channels,
+                              start + problem_[slot].dims[3])};
     if (part.empty()) return;
-    const ElementFormat format(spec);
-    store(format, part.first - first, part.size(),
-          forward_.RowAt(slot, sequence_head.sequence, row,
-                         sequence_head.kv_head) +
-              (part.first - start) * format.step * format.element_bytes);
+    const TensorRows rows =
+        forward_.RowsOf(slot, sequence_head.sequence, &Sequence::keys);
+    store(rows.format, part.first - first, part.size(),
+          rows.At(column, sequence_head.kv_head) +
+              (part.first - start) * rows.format.step *
+                  rows.format.element_bytes);
   };
   if (tiling_.OfValues(d_block)) return piece(Slot::kGradValue, 0);
   piece(Slot::kGradKey, 0);

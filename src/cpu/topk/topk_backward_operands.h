@@ -66,8 +66,7 @@ class TopKBackwardOperands {
 
   RunVector<TopKBackwardBatch> Batches() const;
 
-  // Rows of gradients that belong to no sequence become 0.
-  void ClearUnownedRows() const;
+  const ForwardOperands& forward() const { return forward_; }
 
   // One split of a position's list, kv block by kv block, in this memory.
   TopKBackwardDqItem DqItemOf(const ListOwner& owner, int64_t split,
@@ -85,7 +84,6 @@ class TopKBackwardOperands {
                    const TopKBackwardDqItem& item) const;
 
   const AttentionProblem& problem_;
-  const Bindings& bindings_;
   const TopKBackwardTiling& tiling_;
   const ForwardOperands forward_;
   const IndexLists lists_;

@@ -18,7 +18,6 @@ struct TopKBackwardParams {
   int64_t head_stride = 0;  // floats of a key's probs
   bool wants_query = true;  // any gradient of queries
   bool wants_keys = true;   // any of keys or values
-  ElementFormat out, grad_out, grad_query, grad_query_rope;
 };
 
 // A worker's scratch memory for one item at a time, besides ScoreScratch.
@@ -32,7 +31,6 @@ struct TopKBackwardScratch {
   float* ds;            // the same: dp, then scale * ds
   float* grad_staging;  // [4, staging_stride]
   int64_t* columns;     // of a split of a list
-  GradRow* grad_rows;   // [head]
   int64_t value_stride = 0;
 };
 
@@ -55,6 +53,7 @@ struct SavedPds {
 // A position and one split of its list: the rows of `scores` are its heads.
 struct TopKBackwardDqItem {
   ScoreTile scores;
+  GradRows grad_rows;
   const TopKBackwardParams* params = nullptr;
   TopKBackwardScratch scratch{};
   SavedPds saved{};

@@ -88,7 +88,6 @@ ScratchLayout<TopKBackwardScratch> ReserveScratch(
   scratch.Add("gradients between layouts", {&S::grad_staging},
               4 * TopKStagingStride(problem), layout);
   scratch.Add("columns as listed", {&S::columns}, tiling.split_keys, layout);
-  scratch.Add("gradient rows", {&S::grad_rows}, problem.group(), layout);
   return scratch;
 }
 

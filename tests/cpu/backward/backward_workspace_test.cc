@@ -65,7 +65,6 @@ void ExpectRoom(const AttentionProblem& p, const TileShape& shape,
   room.ExpectRoom("grad scores", grad.grad_scores, probs);
   room.ExpectRoom("seen", grad.seen, workspace.row_block / 8);
   room.ExpectRoom("has nonfinite", grad.has_nonfinite, rows / 8);
-  room.ExpectRoom("grad rows", grad.grad_rows, shape.rows);
   const int64_t swept = workspace.swept_steps * cols + 7;
   room.ExpectRoom("grad keys", grad.grad_keys, swept * workspace.key_stride);
   room.ExpectRoom("grad values", grad.grad_values,

@@ -70,11 +70,9 @@ TEST(TopKBackwardOperands, ColumnsAreSortedByKvBlockInTheirOrder) {
     std::vector<int64_t> listed(static_cast<size_t>(cut.split_keys));
     std::vector<int64_t> columns(listed), ends(40);
     std::vector<QueryRow> query_rows(static_cast<size_t>(p.group()));
-    std::vector<GradRow> grad_rows(static_cast<size_t>(p.group()));
     TopKBackwardMemory memory{};
     memory.score.query_rows = query_rows.data();
     memory.scratch.columns = listed.data();
-    memory.scratch.grad_rows = grad_rows.data();
     memory.saved.columns = columns.data();
     memory.saved.kv_block_ends = ends.data();
     for (const TopKBackwardBatch& batch : run.Batches()) {
