@@ -3,7 +3,6 @@
 #include "cpu/backward/backward_workspace.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "cpu/backward/bias_gradient.h"
 #include "cpu/forward/forward_workspace.h"
@@ -90,13 +89,11 @@ TileShape BackwardTileShape(const AttentionProblem& problem,
 BackwardWorkspace ReserveBackward(const AttentionProblem& problem,
                                   const TileShape& shape, int64_t workers,
                                   WorkspaceLayout& layout) {
-  const int64_t channels = problem.score_dim();
   const int64_t rows = RoundUp(shape.rows, kMaxPanelRows);
-  const int64_t keys = shape.cols + kMaxBlock;
   BackwardWorkspace workspace;
   workspace.workers = workers;
   workspace.row_block = std::min(kGradRowBlock, rows);
-  workspace.key_stride = PanelStride(channels);
+  workspace.key_stride = PanelStride(problem.score_dim());
   workspace.value_stride = PanelStride(problem.v_dim);
   const int64_t key_stride = workspace.key_stride;
   const int64_t value_stride = workspace.value_stride;
@@ -105,13 +102,12 @@ BackwardWorkspace ReserveBackward(const AttentionProblem& problem,
   sizes.panel_keys = shape.cols + 2 * kMaxBlock;
   ScoreScratch score_sizes{};
   score_sizes.key_stride = key_stride;
-  score_sizes.staging_stride =
-      PanelStride(std::max({channels, problem.v_dim, sizes.panel_keys}));
-  using S = ScoreScratch;
+  score_sizes.staging_stride = PanelStride(
+      std::max({problem.score_dim(), problem.v_dim, sizes.panel_keys}));
+  workspace.scores = ReserveScores(problem, score_sizes, shape.rows, shape.cols,
+                                   workers, layout);
   using B = BackwardScratch;
-  ScratchLayout<S> scores(score_sizes, workers);
-  ScratchLayout<B> scratch(sizes, workers);
-  scores.Add("queries", {&S::query}, rows * channels + kPanelOverrun, layout);
+  ScratchLayout<B>& scratch = workspace.scratch = {sizes, workers};
   scratch.Add("query rows", {&B::queries_by_row}, rows * key_stride, layout);
   scratch.Add("grad queries", {&B::grad_query}, rows * key_stride, layout);
   scratch.Add("grad outputs", {&B::grad_out},
@@ -120,25 +116,18 @@ BackwardWorkspace ReserveBackward(const AttentionProblem& problem,
               layout);
   scratch.Add("row max, row sum, delta, sum of p dp",
               {&B::max, &B::inv_sum, &B::delta, &B::sum_p_dp}, rows, layout);
-  scores.Add("keys", {&S::keys}, keys * key_stride, layout);
-  scratch.Add("values", {&B::values}, keys * value_stride, layout);
+  scratch.Add("values", {&B::values}, (shape.cols + kMaxBlock) * value_stride,
+              layout);
   ReserveAccumulators(problem, shape, workspace, layout);
   const int64_t swept = workspace.swept_steps * shape.cols + kMaxBlock;
   scratch.Add("grad keys", {&B::grad_keys}, swept * key_stride, layout);
   scratch.Add("grad values", {&B::grad_values}, swept * value_stride, layout);
   scratch.Add("probs and grad scores", {&B::probs, &B::grad_scores},
               workspace.row_block * sizes.panel_keys, layout);
-  scores.Add("rows between layouts", {&S::staging},
-             4 * score_sizes.staging_stride, layout);
-  scores.Add("visible and kept keys", {&S::visible, &S::kept},
-             (keys / 32 + 2) * kMaxPanelRows, layout);
-  scores.Add("rows", {&S::query_rows}, rows, layout);
   scratch.Add("seen keys", {&B::seen}, rows, layout);
   scratch.Add("panels that are not finite", {&B::has_nonfinite}, rows, layout);
   workspace.bias_sums =
       layout.Reserve<double>("grad bias", BiasGradient::SumsOf(problem));
-  workspace.scores = std::move(scores);
-  workspace.scratch = std::move(scratch);
   return workspace;
 }
 

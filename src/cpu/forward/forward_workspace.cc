@@ -3,7 +3,6 @@
 #include "cpu/forward/forward_workspace.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "cpu/sizes.h"
 #include "cpu/tuning.h"
@@ -77,46 +76,73 @@ int64_t SplitRowsOf(const AttentionProblem& problem, const Schedule& schedule,
                                     : MaxSplitRows(problem, shape);
 }
 
+ScratchLayout<ScoreScratch> ReserveScores(const AttentionProblem& problem,
+                                          const ScoreScratch& sizes,
+                                          int64_t rows, int64_t keys,
+                                          int64_t workers,
+                                          WorkspaceLayout& layout) {
+  using S = ScoreScratch;
+  // The last block of keys may pass the last key.
+  const int64_t key_rows = keys + kColumnUnit;
+  ScratchLayout<S> score(sizes, workers);
+  score.Add("queries", {&S::query},
+            RoundUp(rows, kMaxPanelRows) * problem.score_dim() + kPanelOverrun,
+            layout);
+  score.Add("keys", {&S::keys}, key_rows * sizes.key_stride, layout);
+  score.Add("rows between layouts", {&S::staging}, 4 * sizes.staging_stride,
+            layout);
+  if (!problem.kv.gathers()) {  // all rows see the keys of a list
+    score.Add("visible and kept keys", {&S::visible, &S::kept},
+              (key_rows / 32 + 2) * kMaxPanelRows, layout);
+  }
+  score.Add("rows", {&S::query_rows}, rows, layout);
+  return score;
+}
+
+ScratchLayout<ForwardScratch> ReserveOutputs(const AttentionProblem& problem,
+                                             int64_t rows, int64_t keys,
+                                             int64_t workers,
+                                             WorkspaceLayout& layout) {
+  using F = ForwardScratch;
+  const int64_t lanes = RoundUp(rows, kMaxPanelRows);
+  ScratchLayout<F> forward({}, workers);
+  forward.Add("outputs", {&F::out},
+              lanes * BlocksRoom(problem.v_dim) + kPanelOverrun, layout);
+  forward.Add("row max and row sum", {&F::max, &F::sum}, lanes, layout);
+  forward.Add("scores", {&F::scores}, (keys + kColumnUnit) * kMaxPanelRows,
+              layout);
+  forward.Add("channel factors", {&F::quant},
+              2 * (problem.score_dim() + problem.v_dim), layout);
+  return forward;
+}
+
 TiledWorkspace ReserveForward(const AttentionProblem& problem,
                               const TileShape& shape, int64_t split_rows,
                               int64_t workers, WorkspaceLayout& layout) {
   const int64_t channels = problem.score_dim();
-  const int64_t rows = RoundUp(shape.rows, kMaxPanelRows);
-  const int64_t columns = shape.cols + kColumnUnit;
-  const int64_t factors = 2 * (channels + problem.v_dim);
   ScoreScratch sizes{};
   sizes.key_stride = RowStride(std::max<int64_t>(channels, 8));
-  sizes.staging_stride = OddLines(
-      std::max({channels, BlocksRoom(problem.v_dim), columns}) + kMaxPanelRows);
   // The last vector of a block may pass its last key.
   TiledScratch tiled_sizes{};
   tiled_sizes.value_keys = shape.cols + kColumnUnit;
-  using S = ScoreScratch;
-  using F = ForwardScratch;
+  sizes.staging_stride = OddLines(
+      std::max({channels, BlocksRoom(problem.v_dim), tiled_sizes.value_keys}) +
+      kMaxPanelRows);
+  TiledWorkspace workspace;
+  workspace.score =
+      ReserveScores(problem, sizes, shape.rows, shape.cols, workers, layout);
+  workspace.forward =
+      ReserveOutputs(problem, shape.rows, shape.cols, workers, layout);
   using T = TiledScratch;
-  ScratchLayout<S> score(sizes, workers);
-  ScratchLayout<F> forward({}, workers);
-  ScratchLayout<T> tiled(tiled_sizes, workers);
-  score.Add("queries", {&S::query}, rows * channels + kPanelOverrun, layout);
-  forward.Add("outputs", {&F::out},
-              rows * BlocksRoom(problem.v_dim) + kPanelOverrun, layout);
-  forward.Add("row max and row sum", {&F::max, &F::sum}, rows, layout);
-  score.Add("keys", {&S::keys}, columns * sizes.key_stride, layout);
+  ScratchLayout<T>& tiled = workspace.tiled = {tiled_sizes, workers};
   tiled.Add("values", {&T::values},
             tiled_sizes.value_keys * BlocksRoom(problem.v_dim), layout);
-  forward.Add("scores", {&F::scores}, columns * kMaxPanelRows, layout);
-  score.Add("rows between layouts", {&S::staging}, 4 * sizes.staging_stride,
-            layout);
-  forward.Add("channel factors", {&F::quant}, factors, layout);
-  tiled.Add("channel factors of the next tile", {&T::next_quant}, factors,
-            layout);
-  score.Add("visible and kept keys", {&S::visible, &S::kept},
-            (columns / 32 + 2) * kMaxPanelRows, layout);
-  score.Add("rows", {&S::query_rows}, rows, layout);
-  tiled.Add("rows of the next tile", {&T::next_query_rows}, rows, layout);
-  const Region<float> splits =
+  tiled.Add("channel factors of the next tile", {&T::next_quant},
+            2 * (channels + problem.v_dim), layout);
+  tiled.Add("rows of the next tile", {&T::next_query_rows}, shape.rows, layout);
+  workspace.splits =
       layout.Reserve<float>("splits", split_rows * (problem.v_dim + 2));
-  return {{std::move(score), std::move(forward), splits}, std::move(tiled)};
+  return workspace;
 }
 
 }  // namespace flashacl::cpu

@@ -48,6 +48,20 @@ struct TiledWorkspace : ForwardWorkspace {
   ScratchLayout<TiledScratch> tiled;
 };
 
+// Reserves what the scores of `rows` rows and a step of `keys` keys take for
+// each of `workers`, with the strides that `sizes` has.
+ScratchLayout<ScoreScratch> ReserveScores(const AttentionProblem& problem,
+                                          const ScoreScratch& sizes,
+                                          int64_t rows, int64_t keys,
+                                          int64_t workers,
+                                          WorkspaceLayout& layout);
+
+// The same of their softmax and outputs.
+ScratchLayout<ForwardScratch> ReserveOutputs(const AttentionProblem& problem,
+                                             int64_t rows, int64_t keys,
+                                             int64_t workers,
+                                             WorkspaceLayout& layout);
+
 // Reserves what tiles of this shape take for each of `workers`.
 TiledWorkspace ReserveForward(const AttentionProblem& problem,
                               const TileShape& shape, int64_t split_rows,

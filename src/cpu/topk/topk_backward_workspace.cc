@@ -132,7 +132,7 @@ TopKBackwardWorkspace ReserveTopKBackward(const AttentionProblem& problem,
                                           int64_t workers,
                                           WorkspaceLayout& layout) {
   TopKBackwardWorkspace workspace;
-  workspace.score = ReserveTopKScores(problem, tiling.padded_heads,
+  workspace.score = ReserveTopKScores(problem, problem.group(),
                                       tiling.step_keys, workers, layout);
   workspace.scratch = ReserveScratch(problem, tiling, workers, layout);
   workspace.saved = ReserveSaved(problem, tiling, layout);

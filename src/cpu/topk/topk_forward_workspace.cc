@@ -39,19 +39,10 @@ ScratchLayout<ScoreScratch> ReserveTopKScores(const AttentionProblem& problem,
                                               int64_t rows, int64_t step_keys,
                                               int64_t workers,
                                               WorkspaceLayout& layout) {
-  using S = ScoreScratch;
-  S sizes{};
+  ScoreScratch sizes{};
   sizes.key_stride = RowStride(std::max(problem.score_dim(), problem.v_dim));
   sizes.staging_stride = TopKStagingStride(problem);
-  ScratchLayout<S> score(sizes, workers);
-  score.Add("queries", {&S::query}, rows * problem.score_dim() + kPanelOverrun,
-            layout);
-  score.Add("keys", {&S::keys}, (step_keys + kColumnUnit) * sizes.key_stride,
-            layout);
-  score.Add("rows between layouts", {&S::staging}, 4 * sizes.staging_stride,
-            layout);
-  score.Add("rows", {&S::query_rows}, rows, layout);
-  return score;
+  return ReserveScores(problem, sizes, rows, step_keys, workers, layout);
 }
 
 TileShape TopKTileShape(const AttentionProblem& problem,
@@ -72,24 +63,17 @@ TileShape TopKTileShape(const AttentionProblem& problem,
 TopKForwardWorkspace ReserveTopKForward(const AttentionProblem& problem,
                                         const TileShape& shape, int64_t workers,
                                         WorkspaceLayout& layout) {
-  const int64_t rows = RoundUp(shape.rows, kMaxPanelRows);
-  const int64_t keys = shape.cols + kColumnUnit;
   TopKForwardWorkspace workspace;
   workspace.score =
-      ReserveTopKScores(problem, rows, shape.cols, workers, layout);
-  using F = ForwardScratch;
-  ScratchLayout<F>& forward = workspace.forward = {{}, workers};
-  forward.Add("outputs", {&F::out},
-              rows * BlocksRoom(problem.v_dim) + kPanelOverrun, layout);
-  forward.Add("row max and row sum", {&F::max, &F::sum}, rows, layout);
-  forward.Add("scores", {&F::scores}, keys * kMaxPanelRows, layout);
-  forward.Add("channel factors", {&F::quant},
-              2 * (problem.score_dim() + problem.v_dim), layout);
+      ReserveTopKScores(problem, shape.rows, shape.cols, workers, layout);
+  workspace.forward =
+      ReserveOutputs(problem, shape.rows, shape.cols, workers, layout);
   using L = TopKForwardScratch;
   L sizes{};
   if (!problem.kv.value_is_key) sizes.value_stride = RowStride(problem.v_dim);
   ScratchLayout<L>& listed = workspace.listed = {sizes, workers};
-  listed.Add("values", {&L::values}, keys * sizes.value_stride, layout);
+  listed.Add("values", {&L::values},
+             (shape.cols + kColumnUnit) * sizes.value_stride, layout);
   listed.Add("columns", {&L::columns}, shape.split_keys, layout);
   const int64_t num_splits = CeilDiv(MaxListedKeys(problem), shape.split_keys);
   if (num_splits > 1) {
