@@ -2,6 +2,7 @@
 // Which rows of the query and key tensors belong to which sequence.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -41,7 +42,28 @@ struct Lengths {
   bool known() const {
     return queries == Device::kNone && keys == Device::kNone;
   }
+
+  // Of all sequences together, and of the longest.
+  int64_t all_rows() const { return Sum(&Sequence::queries); }
+  int64_t all_columns() const { return Sum(&Sequence::keys); }
+  int64_t max_rows() const { return Max(&Sequence::queries); }
+  int64_t max_columns() const { return Max(&Sequence::keys); }
+
   bool operator==(const Lengths&) const = default;
+
+ private:
+  int64_t Sum(Range Sequence::*side) const {
+    int64_t sum = 0;
+    for (const Sequence& one : sequences) sum += (one.*side).size();
+    return sum;
+  }
+  int64_t Max(Range Sequence::*side) const {
+    int64_t most = 0;
+    for (const Sequence& one : sequences) {
+      most = std::max(most, (one.*side).size());
+    }
+    return most;
+  }
 };
 
 }  // namespace flashacl

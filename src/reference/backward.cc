@@ -30,7 +30,8 @@ int64_t BiasElements(const AttentionProblem& problem) {
 
 struct Workspace {
   Workspace(const AttentionProblem& problem, WorkspaceLayout& layout)
-      : rows(std::min(kChunkRows, WidestOf(problem).rows * problem.group())),
+      : rows(
+            std::min(kChunkRows, problem.lengths.max_rows() * problem.group())),
         width(MostVisible(problem)),
         query_dim(problem.score_dim()),
         key_values(problem, layout),
@@ -43,10 +44,10 @@ struct Workspace {
         out(layout.Reserve<double>("out rows", rows * problem.v_dim)),
         grad_out(layout.Reserve<double>("grad out rows", rows * problem.v_dim)),
         sink_terms(layout.Reserve<double>("sink terms", rows)),
-        grad_key(layout.Reserve<double>("grad keys",
-                                        WidestOf(problem).columns * query_dim)),
+        grad_key(layout.Reserve<double>(
+            "grad keys", problem.lengths.max_columns() * query_dim)),
         grad_value(layout.Reserve<double>(
-            "grad values", WidestOf(problem).columns * problem.v_dim)),
+            "grad values", problem.lengths.max_columns() * problem.v_dim)),
         grad_bias(layout.Reserve<double>("grad bias", BiasElements(problem))),
         grad_sink(layout.Reserve<double>(
             "grad sink", problem.has(Slot::kGradSink) ? problem.heads : 0)) {}
@@ -323,12 +324,8 @@ void Backward::StoreBiasAndSink() {
   const auto store = [&](int64_t offset) {
     tensor.Store(offset, sums[static_cast<size_t>(offset)]);
   };
-  if (tensor.spec.placement != Placement::kBlocks) {
-    return tensor.ForEachElement(store);
-  }
   // All that there may be, though sequences may be shorter in this run.
-  const auto end = static_cast<int64_t>(sums.size());
-  for (int64_t n = 0; n < end; n += tensor.spec.block_step()) store(n);
+  tensor.ForEachElement(store, static_cast<int64_t>(sums.size()));
 }
 
 class PreparedBackward final : public HostPrepared {

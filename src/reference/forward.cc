@@ -22,7 +22,8 @@ struct Workspace {
   static constexpr int64_t kMaxWorkers = 64;
 
   Workspace(const AttentionProblem& problem, WorkspaceLayout& layout)
-      : most(std::min(kMaxWorkers, WidestOf(problem).rows * problem.group())),
+      : most(std::min(kMaxWorkers,
+                      problem.lengths.max_rows() * problem.group())),
         width(MostVisible(problem)),
         query_dim(problem.score_dim()),
         key_values(problem, layout),
@@ -129,17 +130,6 @@ void StoreRow(const Operands& operands, const Row& row, RowResult result,
   StoreCopies(operands, Slot::kRowSum, operands.row_sum, row, result.sum);
 }
 
-// Rows that belong to no sequence are 0.
-void ClearRowResult(const Operands& operands, Slot slot) {
-  const Tensor tensor = operands.tensor(slot);
-  if (!tensor.present()) return;
-  if (tensor.spec.placement != Placement::kBlocks) return tensor.Clear();
-  const int64_t end = RowBlockElements(operands.problem, slot);
-  for (int64_t n = 0; n < end; n += tensor.spec.block_step()) {
-    tensor.Store(n, 0);
-  }
-}
-
 class PreparedForward final : public HostPrepared {
  public:
   PreparedForward(const AttentionProblem& problem, const DeviceInfo&,
@@ -161,9 +151,11 @@ Status PreparedForward::Run(const Bindings& bindings, std::byte* memory,
   buffers.key_values.Attach(memory);
   const Operands operands(problem(), bindings);
 
-  operands.tensor(Slot::kOut).Clear();
-  ClearRowResult(operands, Slot::kRowMax);
-  ClearRowResult(operands, Slot::kRowSum);
+  // Rows that belong to no sequence are 0.
+  for (const Slot slot : {Slot::kOut, Slot::kRowMax, Slot::kRowSum}) {
+    const Tensor tensor = operands.tensor(slot);
+    if (tensor.present()) tensor.Clear(RowBlockElements(problem(), slot));
+  }
 
   const auto compute = [&](const Row& row, int64_t worker) {
     const auto columns =

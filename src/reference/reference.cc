@@ -4,7 +4,6 @@
 
 #include "reference/backward.h"
 #include "reference/forward.h"
-#include "reference/rows.h"
 
 namespace flashacl {
 namespace {
@@ -13,8 +12,8 @@ namespace {
 // may be larger than any memory.
 Status Supports(const AttentionProblem& problem, const DeviceInfo&) {
   constexpr double kMaxElements = 0x1p50;
-  const reference::Widest widest = reference::WidestOf(problem);
-  const auto columns = static_cast<double>(widest.columns);
+  const int64_t most = problem.lengths.max_columns();
+  const auto columns = static_cast<double>(most);
   const double listed =
       problem.kv.gathers()
           ? columns * static_cast<double>(problem[Slot::kTopK].dims[3])
@@ -23,8 +22,8 @@ Status Supports(const AttentionProblem& problem, const DeviceInfo&) {
                           static_cast<double>(problem.rope_dim) +
                           static_cast<double>(problem.v_dim);
   if ((columns + 1) * (channels + 1) + listed < kMaxElements) return {};
-  return Unsupported("{} columns of {} channels take too much workspace",
-                     widest.columns, channels);
+  return Unsupported("{} columns of {} channels take too much workspace", most,
+                     channels);
 }
 
 std::shared_ptr<const Prepared> Prepare(const AttentionProblem& problem,

@@ -131,7 +131,12 @@ void Tensor::StoreRow(int64_t offset, std::span<const double> row) const {
   }
 }
 
-void Tensor::ForEachElement(FunctionRef<void(int64_t)> body) const {
+void Tensor::ForEachElement(FunctionRef<void(int64_t)> body,
+                            int64_t end) const {
+  if (spec.placement == Placement::kBlocks) {
+    for (int64_t n = 0; n < end; n += spec.block_step()) body(n);
+    return;
+  }
   const std::array<int64_t, 4> counts = spec.DistinctDims();
   for (int64_t a = 0; a < counts[0]; ++a) {
     for (int64_t b = 0; b < counts[1]; ++b) {
@@ -142,11 +147,12 @@ void Tensor::ForEachElement(FunctionRef<void(int64_t)> body) const {
   }
 }
 
-void Tensor::Clear() const {
+void Tensor::Clear(int64_t end) const {
   const int64_t bytes = SizeOf(spec.dtype);
-  ForEachElement([&](int64_t offset) {
+  const auto clear = [&](int64_t offset) {
     std::memset(base + offset * bytes, 0, static_cast<size_t>(bytes));
-  });
+  };
+  ForEachElement(clear, end);
 }
 
 Operands::Operands(const AttentionProblem& given, const Bindings& addresses)
@@ -167,15 +173,6 @@ Row RowOfGroup(const AttentionProblem& problem, int64_t sequence,
 
 GridPlane PlaneOf(const Grid& grid, const Row& row) {
   return grid.present() ? grid.Plane(row.sequence, row.head) : GridPlane{};
-}
-
-Widest WidestOf(const AttentionProblem& problem) {
-  Widest widest;
-  for (const Sequence& sequence : problem.lengths.sequences) {
-    widest.rows = std::max(widest.rows, sequence.rows());
-    widest.columns = std::max(widest.columns, sequence.columns());
-  }
-  return widest;
 }
 
 void ForPieces(Workers& workers, int64_t count, FunctionRef<void(Range)> body) {
@@ -202,7 +199,7 @@ KeyValues::KeyValues(const AttentionProblem& problem, WorkspaceLayout& layout)
     : key_dim_(problem.score_dim()),
       value_dim_(problem.v_dim),
       value_stride_(problem.kv.value_is_key ? key_dim_ : value_dim_) {
-  const int64_t columns = WidestOf(problem).columns;
+  const int64_t columns = problem.lengths.max_columns();
   key_region_ = layout.Reserve<double>("keys", columns * key_dim_);
   value_region_ = problem.kv.value_is_key
                       ? key_region_

@@ -36,9 +36,10 @@ struct Tensor {
   void StoreRow(int64_t offset, std::span<const double> row) const;
 
   // Calls body(offset) for every element dims and strides name; axes of stride
-  // 0 count once. Not for kBlocks, whose dims do not say it all.
-  void ForEachElement(FunctionRef<void(int64_t)> body) const;
-  void Clear() const;
+  // 0 count once. Of kBlocks, whose dims do not say it all, for those below
+  // `end`.
+  void ForEachElement(FunctionRef<void(int64_t)> body, int64_t end = 0) const;
+  void Clear(int64_t end = 0) const;
 };
 
 // A problem with its addresses and the lengths of this run.
@@ -80,13 +81,6 @@ inline constexpr char kRowByRow[] = "none: it goes row by row";
 // The rows of `sequence` that share a kv head, numbered from 0.
 Row RowOfGroup(const AttentionProblem& problem, int64_t sequence,
                int64_t kv_head, int64_t number);
-
-// The most rows and columns any sequence may have.
-struct Widest {
-  int64_t rows = 0;
-  int64_t columns = 0;
-};
-Widest WidestOf(const AttentionProblem& problem);
 
 // Calls body(piece) for disjoint pieces that make up [0, count).
 void ForPieces(Workers& workers, int64_t count, FunctionRef<void(Range)> body);

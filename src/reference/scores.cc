@@ -60,9 +60,9 @@ double Bias(const Operands& operands, const Row& row, const Tensor& bias,
 int64_t MostVisible(const AttentionProblem& problem) {
   if (problem.kv.gathers()) {
     return problem[Slot::kTopK].dims[3] *
-           std::min(problem.kv.gather_rows, WidestOf(problem).columns);
+           std::min(problem.kv.gather_rows, problem.lengths.max_columns());
   }
-  return WidestOf(problem).columns;
+  return problem.lengths.max_columns();
 }
 
 int64_t VisibleColumns(const Operands& operands, const Row& row,

@@ -11,13 +11,8 @@
 namespace flashacl::cpu {
 
 PackedRows PackedRowsOf(const AttentionProblem& problem) {
-  PackedRows rows;
-  for (const Sequence& sequence : problem.lengths.sequences) {
-    const int64_t packed = sequence.rows() * problem.group();
-    rows.all += packed * problem.kv_heads;
-    rows.most = std::max(rows.most, packed);
-  }
-  return rows;
+  return {problem.lengths.all_rows() * problem.heads,
+          problem.lengths.max_rows() * problem.group()};
 }
 
 TileShape ForwardTileShape(const AttentionProblem& problem,

@@ -12,11 +12,8 @@ namespace {
 
 // An index of more columns than any sequence has names no more than those.
 int64_t KeysPerIndex(const AttentionProblem& problem) {
-  int64_t widest = 1;
-  for (const Sequence& sequence : problem.lengths.sequences) {
-    widest = std::max(widest, sequence.columns());
-  }
-  return std::min(problem.kv.gather_rows, widest);
+  return std::min(problem.kv.gather_rows,
+                  std::max<int64_t>(problem.lengths.max_columns(), 1));
 }
 
 }  // namespace

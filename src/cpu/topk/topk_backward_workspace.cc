@@ -28,10 +28,7 @@ int64_t BlockFloats(const AttentionProblem& problem, int64_t channels) {
 // As many positions as kSavedPdsBytes hold.
 int64_t StagePositions(const AttentionProblem& problem,
                        const TopKBackwardTiling& tiling) {
-  int64_t positions = 0;
-  for (const Sequence& sequence : problem.lengths.sequences) {
-    positions += sequence.rows() * problem.kv_heads;
-  }
+  const int64_t positions = problem.lengths.all_rows() * problem.kv_heads;
   const int64_t saved_floats = 2 * tiling.split_keys * tiling.head_stride +
                                BlockFloats(problem, problem.score_dim()) +
                                BlockFloats(problem, problem.v_dim);
@@ -42,11 +39,8 @@ int64_t StagePositions(const AttentionProblem& problem,
 
 // Sets what depends on the rows of keys: kv blocks, d blocks and batches.
 void TileSums(const AttentionProblem& problem, TopKBackwardTiling& tiling) {
-  int64_t longest = 1, all = 0;
-  for (const Sequence& sequence : problem.lengths.sequences) {
-    longest = std::max(longest, sequence.columns());
-    all += sequence.columns() * problem.kv_heads;
-  }
+  const int64_t longest = std::max<int64_t>(problem.lengths.max_columns(), 1);
+  const int64_t all = problem.lengths.all_columns() * problem.kv_heads;
   const int64_t channels = problem.score_dim();
   const int64_t value_channels = WantsValues(problem) ? problem.v_dim : 0;
   // Rows of a kv block of which a position lists kKeysPerKvBlock.

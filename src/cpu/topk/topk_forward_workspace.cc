@@ -13,11 +13,8 @@ namespace {
 
 // Items with whole lists, at most.
 int64_t MaxItems(const AttentionProblem& problem, int64_t rows) {
-  int64_t positions = 0;
-  for (const Sequence& sequence : problem.lengths.sequences) {
-    positions += sequence.rows();
-  }
-  return positions * problem.kv_heads * CeilDiv(problem.group(), rows);
+  return problem.lengths.all_rows() * problem.kv_heads *
+         CeilDiv(problem.group(), rows);
 }
 
 }  // namespace
