@@ -178,24 +178,6 @@ struct BlockPanel {
   Range* seen;         // of the step's keys
 };
 
-// dp of the keys `local` of this step, without dropout.
-inline void ComputeDp(const BackwardTile& tile, const BlockPanel& panel,
-                      Range local) {
-  const int64_t v_dim = tile.scores.params->v_dim;
-  const int64_t stride = tile.scratch.value_stride;
-  const float* const values = tile.scratch.values + local.first * stride;
-  float* const dp = panel.grad_scores + local.first * Width();
-  PanelPair block_max = PanelPair::Of(0);
-  for (int64_t d = 0; d == 0 || d < v_dim; d += kDepth) {
-    const Range depth{d, std::min(d + kDepth, v_dim)};
-    ForBlocks(local.size(), [&](int64_t j, auto size) HWY_ATTR {
-      ScoreBlock<size()>(values + j * stride, stride,
-                         tile.scratch.grad_out + panel.first * v_dim, depth,
-                         nullptr, dp + j * Width(), block_max);
-    });
-  }
-}
-
 // Scores and dp of the keys that ScorePanel scored become P and dS.
 inline void SoftmaxKeys(const BackwardTile& tile, const Panel& rows,
                         const BlockPanel& panel, const Scored& scored,
@@ -286,7 +268,12 @@ inline void SoftmaxPanel(BackwardTile& tile, const KeyStep& step,
   const Scored scored = ScorePanel(scores, loaded, step.cols, rows, nothing);
   if (scored.cols.empty()) return;
   *panel.seen = local;
-  ComputeDp(tile, panel, local);
+  // dp, without dropout.
+  const int64_t v_dim = scores.params->v_dim;
+  const int64_t stride = tile.scratch.value_stride;
+  RowProducts({tile.scratch.values + local.first * stride, stride},
+              local.size(), tile.scratch.grad_out + panel.first * v_dim, v_dim,
+              nullptr, panel.grad_scores + local.first * Width(), nothing);
   SoftmaxKeys(tile, rows, panel, scored, local);
   const bool skip_masked = SkipsMasked(tile, step);
   FinishPanel(panel, local, scored.all ? nullptr : scores.scratch.visible,

@@ -28,12 +28,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
-// Rows of channels, `stride` floats apart.
-struct ChannelRows {
-  const float* at;
-  ptrdiff_t stride;
-};
-
 // sums[r] += sum over k < depth of scalars[k * kNext + r * kApart] * rows[k],
 // for one panel of channels.
 template <int kNext, int kApart, int kRows>

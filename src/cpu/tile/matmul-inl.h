@@ -58,6 +58,12 @@ constexpr int64_t BlockEnd(int64_t count) {
   return (units == 1 ? 2 : units) * kUnit;
 }
 
+// Rows of channels, `stride` floats apart. Blocks may read some past the last.
+struct ChannelRows {
+  const float* at;
+  ptrdiff_t stride;
+};
+
 // The sums of one block: kRows scalars times one panel.
 template <int kRows>
 struct Sums {

@@ -157,23 +157,33 @@ HWY_INLINE Panel PanelOf(const ScoreTile& tile, int64_t first, float* scores) {
           std::min<int64_t>(Width(), tile.rows - first)};
 }
 
-// Scores of the keys `local` of this step; returns the greatest.
-inline PanelPair ScoreKeys(const ScoreTile& tile, const Panel& panel,
-                           Range local, float factor, PrefetchQueue& prefetch) {
-  const ScoreScratch& scratch = tile.scratch;
-  const int64_t channels = tile.params->score_dim();
+// products[row, lane] = sum over channels of row * panel, times `factor` unless
+// that is null; then returns the greatest, of what passes the last row, too.
+inline PanelPair RowProducts(const ChannelRows& rows, int64_t count,
+                             const float* panel, int64_t channels,
+                             const float* factor, float* products,
+                             PrefetchQueue& prefetch) {
   PanelPair block_max = PanelPair::Of(kMinusInfinity);
-  // Also without channels: then every score is 0.
+  // Also without channels: then every product is 0.
   for (int64_t d = 0; d == 0 || d < channels; d += kDepth) {
     const Range depth{d, std::min(d + kDepth, channels)};
-    const float* const last = depth.last == channels ? &factor : nullptr;
-    ForBlocks(local.size(), [&](int64_t j, auto size) HWY_ATTR {
-      ScoreBlock<size()>(scratch.keys + (local.first + j) * scratch.key_stride,
-                         scratch.key_stride, panel.query, depth, last,
-                         panel.scores + j * Width(), block_max);
+    const float* const last = depth.last == channels ? factor : nullptr;
+    ForBlocks(count, [&](int64_t j, auto size) HWY_ATTR {
+      ScoreBlock<size()>(rows.at + j * rows.stride, rows.stride, panel, depth,
+                         last, products + j * Width(), block_max);
       prefetch.Issue();
     });
   }
+  return block_max;
+}
+
+// Scores of the keys `local` of this step; returns the greatest.
+inline PanelPair ScoreKeys(const ScoreTile& tile, const Panel& panel,
+                           Range local, float factor, PrefetchQueue& prefetch) {
+  const int64_t stride = tile.scratch.key_stride;
+  const PanelPair block_max = RowProducts(
+      {tile.scratch.keys + local.first * stride, stride}, local.size(),
+      panel.query, tile.params->score_dim(), &factor, panel.scores, prefetch);
   const bool exact = BlockEnd(local.size()) == local.size();
   return exact ? block_max : BlockMax(panel.scores, local.size());
 }

@@ -92,6 +92,19 @@ struct ListedKeys {
   }
 };
 
+// out = out * rescale + panel * rows for a block of channels, which begins
+// where `rows` says; null: no factor. The panel is probs or ds, a row per key.
+template <int kRows>
+HWY_NOINLINE void AddListed(const ChannelRows& rows,
+                            const float* HWY_RESTRICT panel, int64_t count,
+                            const PanelPair* rescale, float* HWY_RESTRICT out) {
+  Sums<kRows> sums;
+  sums.Load(out);
+  if (rescale != nullptr) sums.Scale(rescale->low, rescale->high);
+  AddColumnsApart(rows.at, rows.stride, panel, count, sums);
+  sums.Store(out);
+}
+
 // How many blocks of arithmetic the dot products of one panel with `keys` rows
 // of `depth` channels are, at least.
 inline int64_t DotBlocks(int64_t keys, int64_t depth) {

@@ -113,12 +113,12 @@ inline void DifferentiatePanel(const TopKBackwardDqItem& item,
   const TopKBackwardScratch& scratch = item.scratch;
   const int64_t channels = params.score_dim();
   const int64_t count = step.size();
-  RowProducts({rows.keys, rows.key_stride, count},
-              item.scores.scratch.query + first * channels, channels,
+  RowProducts({rows.keys, rows.key_stride}, count,
+              item.scores.scratch.query + first * channels, channels, nullptr,
               scratch.scores, prefetch);
-  RowProducts({rows.values, rows.value_stride, count},
-              scratch.grad_out + first * params.v_dim, params.v_dim, scratch.ds,
-              prefetch);
+  RowProducts({rows.values, rows.value_stride}, count,
+              scratch.grad_out + first * params.v_dim, params.v_dim, nullptr,
+              scratch.ds, prefetch);
   SavedPanel saved{};
   if (item.params->wants_keys) {
     const int64_t stride = item.params->head_stride;
@@ -133,8 +133,8 @@ inline void DifferentiatePanel(const TopKBackwardDqItem& item,
   float* const grad_query = item.grad_query + first * BlockEnd(channels);
   ForBlocks(channels, [&](int64_t d, auto size) HWY_ATTR {
     prefetch.Issue();
-    AddToQuery<size()>(rows.keys + d, rows.key_stride, scratch.ds, count,
-                       grad_query + d * Width());
+    AddListed<size()>({rows.keys + d, rows.key_stride}, scratch.ds, count,
+                      nullptr, grad_query + d * Width());
   });
 }
 

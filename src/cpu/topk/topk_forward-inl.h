@@ -30,20 +30,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
-// out = out * rescale + probs * values for a block of channels.
-template <int kRows>
-HWY_NOINLINE void ListedOutBlock(const float* HWY_RESTRICT values,
-                                 int64_t stride,
-                                 const float* HWY_RESTRICT probs, int64_t count,
-                                 const PanelPair& rescale,
-                                 float* HWY_RESTRICT out) {
-  Sums<kRows> sums;
-  sums.Load(out);
-  sums.Scale(rescale.low, rescale.high);
-  AddColumnsApart(values, stride, probs, count, sums);
-  sums.Store(out);
-}
-
 // One panel and the `count` rows of one step.
 inline void AttendListedKeys(const ForwardTile& tile, const KvBuffers& rows,
                              int64_t count, const OutPanel& panel,
@@ -54,8 +40,8 @@ inline void AttendListedKeys(const ForwardTile& tile, const KvBuffers& rows,
   const PanelPair rescale = panel.state.OnlineSoftmax(scores, count, block_max);
   ForBlocks(tile.params->v_dim, [&](int64_t d, auto size) HWY_ATTR {
     prefetch.Issue();
-    ListedOutBlock<size()>(rows.values + d, rows.value_stride, scores, count,
-                           rescale, panel.out + d * Width());
+    AddListed<size()>({rows.values + d, rows.value_stride}, scores, count,
+                      &rescale, panel.out + d * Width());
   });
 }
 

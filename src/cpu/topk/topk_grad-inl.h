@@ -2,9 +2,7 @@
 // The blocks of arithmetic of topk_backward-inl.h: in registers, a few rows
 // times a panel of two vectors (tile/matmul-inl.h), in the order of a position:
 //
-// RowProducts  s and dp: rows of keys or values times a panel of heads
 // GradScores   p and ds of a panel, from s and dp
-// AddToQuery   dq: channels of keys times a panel of ds
 // AddToKeys    dk and dv: p and ds of keys times a panel of channels, summed
 //              over the heads, then added to each key's sums
 
@@ -31,28 +29,6 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
-
-// Rows of floats, `stride` apart. Blocks may read some rows past the last.
-struct FloatRows {
-  const float* first;
-  int64_t stride;
-  int64_t count;
-};
-
-// products[row, lane] = sum over channels of row * panel; 0 without channels.
-inline void RowProducts(const FloatRows& rows, const float* panel,
-                        int64_t channels, float* products,
-                        PrefetchQueue& prefetch) {
-  PanelPair block_max = PanelPair::Of(0);  // of no use here
-  for (int64_t d = 0; d == 0 || d < channels; d += kDepth) {
-    const Range depth{d, std::min(d + kDepth, channels)};
-    ForBlocks(rows.count, [&](int64_t j, auto size) HWY_ATTR {
-      prefetch.Issue();
-      ScoreBlock<size()>(rows.first + j * rows.stride, rows.stride, panel,
-                         depth, nullptr, products + j * Width(), block_max);
-    });
-  }
-}
 
 // exp(t) for any t: +inf above what fits, 0 below -87. Row max and row sum are
 // the caller's, so scores may pass their max by far.
@@ -105,17 +81,6 @@ inline void GradScores(const RowStatistics& rows, float factor, int64_t count,
       hn::Store(scaled, kF, saved.grad_scores + j * saved.stride + half);
     }
   }
-}
-
-// grad_query += ds * keys for a block of channels.
-template <int kRows>
-HWY_NOINLINE void AddToQuery(const float* HWY_RESTRICT keys, int64_t stride,
-                             const float* HWY_RESTRICT ds, int64_t count,
-                             float* HWY_RESTRICT grad_query) {
-  Sums<kRows> sums;
-  sums.Load(grad_query);
-  AddColumnsApart(keys, stride, ds, count, sums);
-  sums.Store(grad_query);
 }
 
 // Rows of sums that kRows columns add to; columns past the last repeat it.
