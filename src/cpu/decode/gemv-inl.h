@@ -401,18 +401,10 @@ inline constexpr GemvKernels kGemvKernels = {
 
 // Null for types that are converted beforehand.
 inline const GemvKernels* GemvKernelsOf(DType dtype) {
-  switch (dtype) {
-    case DType::kF32:
-      return &kGemvKernels<ElementsOf<DType::kF32>>;
-    case DType::kF16:
-      return &kGemvKernels<ElementsOf<DType::kF16>>;
-    case DType::kBf16:
-      return &kGemvKernels<ElementsOf<DType::kBf16>>;
-    case DType::kI8:
-      return &kGemvKernels<ElementsOf<DType::kI8>>;
-    default:
-      return nullptr;
-  }
+  const GemvKernels* kernels = nullptr;
+  WithVectorType(
+      dtype, [&](auto type) { kernels = &kGemvKernels<ElementsOf<type()>>; });
+  return kernels;
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

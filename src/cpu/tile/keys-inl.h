@@ -32,29 +32,19 @@
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
-// Channels [0, channels) of rows that are dense.
-template <DType kType>
-void LoadPanel(const std::byte* const* rows, int64_t channels,
-               float* HWY_RESTRICT panel) {
-  PanelFromRows(channels, panel, [&](int64_t r, int64_t k) HWY_ATTR {
-    return FloatsAt<kType>(kQ, rows[r], k);
+// Channels [0, channels) of a panel of rows; false if these are to be loaded
+// one by one.
+inline bool LoadPanel(const ElementFormat& format, const std::byte* const* rows,
+                      int64_t channels, float* HWY_RESTRICT panel) {
+  if (format.step != 1 || channels % 4 != 0) return false;
+  bool loaded = false;
+  WithVectorType(format.dtype, [&](auto type) HWY_ATTR {
+    PanelFromRows(channels, panel, [&](int64_t r, int64_t k) HWY_ATTR {
+      return FloatsAt<type()>(kQ, rows[r], k);
+    });
+    loaded = true;
   });
-}
-
-// For rows of this format; null if it takes them one by one.
-inline decltype(&LoadPanel<DType::kF32>) PanelLoaderOf(
-    const ElementFormat& format, int64_t channels) {
-  if (format.step != 1 || channels % 4 != 0) return nullptr;
-  switch (format.dtype) {
-    case DType::kF32:
-      return LoadPanel<DType::kF32>;
-    case DType::kF16:
-      return LoadPanel<DType::kF16>;
-    case DType::kBf16:
-      return LoadPanel<DType::kBf16>;
-    default:
-      return nullptr;
-  }
+  return loaded;
 }
 
 // A row's query as floats, its rope after the rest.
@@ -70,21 +60,18 @@ inline void LoadQuery(const ScoreParams& params, const QueryRow& row,
 // The queries of the panel that begins with row `first`; lanes without a row
 // get the last row's.
 inline void LoadQueries(const ScoreTile& tile, int64_t first) {
-  const auto load = PanelLoaderOf(tile.params->query, tile.params->qk_dim);
-  if (load != nullptr && tile.params->rope_dim == 0) {
-    const std::byte* rows[Width()];
-    for (int64_t r = 0; r < Width(); ++r) {
-      rows[r] =
-          tile.scratch.query_rows[std::min(first + r, tile.rows - 1)].query;
-    }
-    load(rows, tile.params->qk_dim,
-         tile.scratch.query + first * tile.params->qk_dim);
-    return;
-  }
   const ScoreParams& params = *tile.params;
   const ScoreScratch& scratch = tile.scratch;
   const int64_t channels = params.score_dim();
   const int64_t stride = scratch.staging_stride;
+  float* const panel = scratch.query + first * channels;
+  const std::byte* rows[Width()];
+  for (int64_t r = 0; r < Width(); ++r) {
+    rows[r] = scratch.query_rows[std::min(first + r, tile.rows - 1)].query;
+  }
+  if (params.rope_dim == 0 && LoadPanel(params.query, rows, channels, panel)) {
+    return;
+  }
   for (int64_t lane = 0; lane < Width(); lane += 4) {
     for (int64_t r = 0; r < 4; ++r) {
       const QueryRow& row =
@@ -94,8 +81,7 @@ inline void LoadQueries(const ScoreTile& tile, int64_t first) {
     // The last block of four channels may pass the panel's end by three; the
     // next panel, which is loaded later, overwrites them, and there is room
     // after the last.
-    RowsToPanel({scratch.staging, stride}, channels,
-                scratch.query + first * channels + lane);
+    RowsToPanel({scratch.staging, stride}, channels, panel + lane);
   }
 }
 

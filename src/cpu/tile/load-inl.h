@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "base/dtype.h"
 #include "base/half.h"
@@ -84,6 +85,24 @@ HWY_INLINE hn::Vec<D> FloatsAt(D d, const std::byte* row, int64_t n) {
   }
 }
 
+// Calls body(type) with the type as an integral_constant; not for types of
+// which vectors are not converted.
+template <typename Body>
+HWY_INLINE void WithVectorType(DType dtype, Body body) {
+  switch (dtype) {
+    case DType::kF32:
+      return body(std::integral_constant<DType, DType::kF32>());
+    case DType::kF16:
+      return body(std::integral_constant<DType, DType::kF16>());
+    case DType::kBf16:
+      return body(std::integral_constant<DType, DType::kBf16>());
+    case DType::kI8:
+      return body(std::integral_constant<DType, DType::kI8>());
+    default:
+      return;
+  }
+}
+
 inline float FloatOf(DType dtype, const std::byte* at) {
   switch (dtype) {
     case DType::kF32: {
@@ -107,37 +126,16 @@ inline float FloatOf(DType dtype, const std::byte* at) {
   }
 }
 
-// As many elements of a dense row as fill vectors; returns how many.
-template <DType kType>
-HWY_INLINE int64_t LoadVectors(const std::byte* from, int64_t count,
-                               float* HWY_RESTRICT to) {
-  int64_t d = 0;
-  for (; d + Lanes() <= count; d += Lanes()) {
-    hn::StoreU(FloatsAt<kType>(kF, from, d), kF, to + d);
-  }
-  return d;
-}
-
 // to[0 .. count) = the elements of a row from `from` on.
 inline void LoadRow(const ElementFormat& format, const std::byte* from,
                     int64_t count, float* HWY_RESTRICT to) {
   int64_t d = 0;
-  switch (format.step == 1 ? format.dtype : DType::kNone) {
-    case DType::kF32:
-      d = LoadVectors<DType::kF32>(from, count, to);
-      break;
-    case DType::kF16:
-      d = LoadVectors<DType::kF16>(from, count, to);
-      break;
-    case DType::kBf16:
-      d = LoadVectors<DType::kBf16>(from, count, to);
-      break;
-    case DType::kI8:
-      d = LoadVectors<DType::kI8>(from, count, to);
-      break;
-    default:
-      break;
-  }
+  const DType dense = format.step == 1 ? format.dtype : DType::kNone;
+  WithVectorType(dense, [&](auto type) HWY_ATTR {
+    for (; d + Lanes() <= count; d += Lanes()) {
+      hn::StoreU(FloatsAt<type()>(kF, from, d), kF, to + d);
+    }
+  });
   const int64_t bytes = format.step * format.element_bytes;
   for (; d < count; ++d) to[d] = FloatOf(format.dtype, from + d * bytes);
 }

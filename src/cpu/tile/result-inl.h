@@ -125,18 +125,6 @@ inline bool StoresDirectly(const ForwardTile& tile) {
           out.dtype == DType::kBf16);
 }
 
-// Four channels of a row, from channel k on.
-template <DType kType>
-HWY_INLINE void StoreQuad(const QuadVector& quad, int64_t k, std::byte* row) {
-  if constexpr (kType == DType::kF32) {
-    hn::StoreU(quad, kQ, reinterpret_cast<float*>(row) + k);
-  } else if constexpr (kType == DType::kF16) {
-    StoreF16(kQ, quad, reinterpret_cast<uint16_t*>(row) + k);
-  } else {
-    StoreBf16(kQ, quad, reinterpret_cast<uint16_t*>(row) + k);
-  }
-}
-
 // What the outputs of four rows are multiplied by, lane by lane. A row that saw
 // only scores of -inf is 0, whatever their values were.
 struct QuadFactor {
@@ -162,7 +150,9 @@ HWY_INLINE void StoreRows(const float* HWY_RESTRICT panel, int64_t v_dim,
     to[r] = query_rows[std::min(r, count - 1)].out;
   const auto store = [&](int64_t k, const Quads& quads) HWY_ATTR {
     HWY_UNROLL_ALL
-    for (int r = 3; r >= 0; --r) StoreQuad<kType>(quads.at[r], k, to[r]);
+    for (int r = 3; r >= 0; --r) {
+      StoreFloats<kType>(kQ, quads.at[r], to[r], k);
+    }
   };
   const int64_t whole = v_dim / 4 * 4;
   PanelToRows(panel, whole, factor, store);
@@ -207,14 +197,11 @@ inline void StoreFour(const ForwardTile& tile, int64_t first) {
   }
   const QuadFactor factor{hn::Load(kQ, inv_sum)};
   if (StoresDirectly(tile)) {
-    switch (tile.forward_params->out.dtype) {
-      case DType::kF32:
-        return StoreRows<DType::kF32>(from, v_dim, factor, query_rows, count);
-      case DType::kF16:
-        return StoreRows<DType::kF16>(from, v_dim, factor, query_rows, count);
-      default:
-        return StoreRows<DType::kBf16>(from, v_dim, factor, query_rows, count);
-    }
+    return WithVectorType(tile.forward_params->out.dtype, [&](auto type) {
+      if constexpr (type() != DType::kI8) {
+        StoreRows<type()>(from, v_dim, factor, query_rows, count);
+      }
+    });
   }
   const FourRows staging{tile.scratch.staging, tile.scratch.staging_stride};
   PanelToRows(from, v_dim, factor, [&](int64_t k, const Quads& quads) HWY_ATTR {

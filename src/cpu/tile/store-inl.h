@@ -55,6 +55,20 @@ HWY_INLINE void StoreF16(D d, const hn::Vec<D>& value,
 #endif
 }
 
+// Elements of a dense row from number `n` on; 8-bit ones are stored one by one.
+template <DType kType, class D>
+HWY_INLINE void StoreFloats(D d, const hn::Vec<D>& value, std::byte* row,
+                            int64_t n) {
+  if constexpr (kType == DType::kF32) {
+    hn::StoreU(value, d, reinterpret_cast<float*>(row) + n);
+  } else if constexpr (kType == DType::kF16) {
+    StoreF16(d, value, reinterpret_cast<uint16_t*>(row) + n);
+  } else {
+    static_assert(kType == DType::kBf16);
+    StoreBf16(d, value, reinterpret_cast<uint16_t*>(row) + n);
+  }
+}
+
 inline void StoreElement(DType dtype, float value, std::byte* at) {
   if (dtype != DType::kI8) return WriteNumber(dtype, at, double{value});
   // NaN becomes 0, for want of a better byte.
@@ -68,25 +82,15 @@ inline void StoreRow(const ElementFormat& format,
                      const float* HWY_RESTRICT from, int64_t count,
                      std::byte* to) {
   const int64_t bytes = format.step * format.element_bytes;
+  const DType dense = format.step == 1 ? format.dtype : DType::kNone;
   int64_t d = 0;
-  const auto store = [&](auto each) HWY_ATTR {
-    for (; d + Lanes() <= count; d += Lanes()) {
-      each(hn::LoadU(kF, from + d), to + d * format.element_bytes);
+  WithVectorType(dense, [&](auto type) HWY_ATTR {
+    if constexpr (type() != DType::kI8) {
+      for (; d + Lanes() <= count; d += Lanes()) {
+        StoreFloats<type()>(kF, hn::LoadU(kF, from + d), to, d);
+      }
     }
-  };
-  if (format.step == 1 && format.dtype == DType::kF32) {
-    store([](const Vector& value, std::byte* at) HWY_ATTR {
-      hn::StoreU(value, kF, reinterpret_cast<float*>(at));
-    });
-  } else if (format.step == 1 && format.dtype == DType::kF16) {
-    store([](const Vector& value, std::byte* at) HWY_ATTR {
-      StoreF16(kF, value, reinterpret_cast<uint16_t*>(at));
-    });
-  } else if (format.step == 1 && format.dtype == DType::kBf16) {
-    store([](const Vector& value, std::byte* at) HWY_ATTR {
-      StoreBf16(kF, value, reinterpret_cast<uint16_t*>(at));
-    });
-  }
+  });
   for (; d < count; ++d) StoreElement(format.dtype, from[d], to + d * bytes);
 }
 

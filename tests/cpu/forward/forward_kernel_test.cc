@@ -60,9 +60,9 @@ void ExpOf(const float* from, int64_t count, float* to) {
 void StoreFourOf(DType dtype, const float* from, std::byte* to) {
   const auto quad = hn::LoadU(kQ, from);
   if (dtype == DType::kF16) {
-    StoreQuad<DType::kF16>(quad, 0, to);
+    StoreFloats<DType::kF16>(kQ, quad, to, 0);
   } else {
-    StoreQuad<DType::kBf16>(quad, 0, to);
+    StoreFloats<DType::kBf16>(kQ, quad, to, 0);
   }
 }
 
