@@ -83,8 +83,7 @@ inline void AddSeen(const DecodeTile& decode, const MicroTile& micro_tile,
     LoadRow(source.format, at.Value(j), v_dim, value);
     std::fill(value + v_dim, value + RoundUp(v_dim, Lanes()), 0.0f);
     for (int r = 0; r < micro_tile.rows; ++r) {
-      const uint32_t word =
-          micro_tile.visible[r * micro_tile.word_stride + j / 32];
+      const uint32_t word = micro_tile.visible.At(r, j / 32);
       if (((word >> (j % 32)) & 1u) == 0) continue;
       const Vector prob =
           hn::Set(kF, micro_tile.scores[j * micro_tile.width + r]);
@@ -156,8 +155,9 @@ inline void SoftmaxStep(DecodeTile& decode, const StepRows& at,
   const bool full = tile.band.Classify(rows, cols) == TileKind::kFull &&
                     !params.masked && !at.absent;
   if (!full || decode.skip_masked) {
-    const Visible visible = FillMicroTileVisible(
-        tile, micro_tile, cols, at.absent ? at.exists.data() : nullptr);
+    const Visible visible =
+        FillVisible(tile, micro_tile.query_rows, micro_tile.rows, cols,
+                    at.absent ? at.exists.data() : nullptr, micro_tile.visible);
     if (!visible.all) {
       decode.hides = true;
       ReplaceUnset(micro_tile, micro_tile.visible, cols.size(), kMinusInfinity);
@@ -171,7 +171,8 @@ inline void SoftmaxStep(DecodeTile& decode, const StepRows& at,
     RescaleOut(decode, micro_tile, rescale);
   }
   if (params.dropped) {
-    FillMicroTileKept(tile, micro_tile, cols);
+    FillKept(tile, micro_tile.query_rows, micro_tile.rows, cols,
+             micro_tile.kept);
     ReplaceUnset(micro_tile, micro_tile.kept, cols.size(), 0.0f);
   }
 }

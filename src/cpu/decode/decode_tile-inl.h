@@ -174,9 +174,12 @@ struct DecodeTile {
     micro_tile.max = forward.max + first;
     micro_tile.sum = forward.sum + first;
     micro_tile.scores = forward.scores + first * kDecodeScores;
-    micro_tile.word_stride = kDecodeColumns / 32 + 1;
-    micro_tile.visible = scratch.visible + first * micro_tile.word_stride;
-    micro_tile.kept = scratch.kept + first * micro_tile.word_stride;
+    constexpr int64_t kWords = kDecodeColumns / 32 + 1;
+    const auto bits = [&](uint32_t* words) -> BitWords {
+      return {words + first * kWords, micro_tile.width, kWords, 1};
+    };
+    micro_tile.visible = bits(scratch.visible);
+    micro_tile.kept = bits(scratch.kept);
     return micro_tile;
   }
 };

@@ -43,55 +43,12 @@ struct MicroTile {
   float* max;           // [row]
   float* sum;           // [row]
   float* scores;        // [key, row] of one step
-  uint32_t* visible;    // [row, 32 keys], word_stride words to a row
-  uint32_t* kept;       // the same
-  int64_t word_stride;
+  BitWords visible;     // [row, 32 keys]
+  BitWords kept;        // the same
 };
 
-// A word for every row; rows that do not exist get 0. Rows of one position that
-// share a mask share its bits.
-inline Visible FillMicroTileVisible(const ScoreTile& tile,
-                                    const MicroTile& micro_tile, Range cols,
-                                    const uint32_t* exists) {
-  const int64_t words = CeilDiv(cols.size(), int64_t{32});
-  Visible visible;
-  for (int r = 0; r < micro_tile.width; ++r) {
-    uint32_t* const row = micro_tile.visible + r * micro_tile.word_stride;
-    if (r >= micro_tile.rows) {
-      std::fill_n(row, words, 0u);
-      continue;
-    }
-    const QueryRow& query_row = micro_tile.query_rows[r];
-    const QueryRow& before = micro_tile.query_rows[std::max(r - 1, 0)];
-    if (r > 0 && before.position == query_row.position &&
-        before.mask == query_row.mask) {
-      std::copy_n(row - micro_tile.word_stride, words, row);
-      continue;
-    }
-    ForWords(cols, [&](int64_t w, Range some, uint32_t whole) HWY_ATTR {
-      const uint32_t present = exists == nullptr ? whole : whole & exists[w];
-      row[w] = VisibleBits(tile, query_row, some, present);
-      visible.Add(row[w], whole);
-    });
-  }
-  return visible;
-}
-
-inline void FillMicroTileKept(const ScoreTile& tile,
-                              const MicroTile& micro_tile, Range cols) {
-  for (int r = 0; r < micro_tile.width; ++r) {
-    // Rows that do not exist repeat the last.
-    const QueryRow& query_row =
-        micro_tile.query_rows[std::min(r, micro_tile.rows - 1)];
-    uint32_t* const row = micro_tile.kept + r * micro_tile.word_stride;
-    ForWords(cols, [&](int64_t w, Range some, uint32_t) HWY_ATTR {
-      row[w] = KeptBits(*tile.params, query_row, some);
-    });
-  }
-}
-
 // Scores or probs of `count` keys whose bit is not set become `other`.
-inline void ReplaceUnset(const MicroTile& micro_tile, const uint32_t* bits,
+inline void ReplaceUnset(const MicroTile& micro_tile, const BitWords& bits,
                          int64_t count, float other) {
   const hn::RebindToUnsigned<Floats> u;
   const int64_t width = micro_tile.width;
@@ -105,7 +62,7 @@ inline void ReplaceUnset(const MicroTile& micro_tile, const uint32_t* bits,
   const Vector replaced = hn::Set(kF, other);
   for (int64_t block = 0; block < count; block += 32) {
     for (int64_t n = 0; n < Lanes(); ++n) {
-      lanes[n] = bits[n % width * micro_tile.word_stride + block / 32];
+      lanes[n] = bits.At(n % width, block / 32);
     }
     const auto words = hn::Load(u, lanes);
     const int64_t left = std::min<int64_t>(32, count - block);

@@ -149,7 +149,7 @@ inline void AttendStep(const ForwardTile& tile, const LoadedKeys& loaded,
     RoundProbs(panel.scores, count, forward.prob_scale);
   }
   if (tile.params->dropped) {
-    FillKept(tile, panel.query_rows, panel.count, scored.cols, scratch.kept);
+    FillKept(tile, panel.query_rows, panel.count, scored.cols, {scratch.kept});
     DropProbs(panel.scores, scratch.kept, count);
   }
   if (!loaded.finite && !scored.all) {

@@ -123,33 +123,49 @@ HWY_INLINE void ForWords(Range cols, Body body) {
   }
 }
 
-// Fills [32 keys, lane] for the keys `cols` and the rows of one panel. `exists`
-// is null or has a bit for every key from cols.first on.
+// Words of bits, one for every row and 32 keys: of a panel [32 keys, lane].
+struct BitWords {
+  uint32_t* words;
+  int64_t rows = Width();
+  int64_t row_stride = 1;
+  int64_t word_stride = Width();
+
+  uint32_t& At(int64_t r, int64_t w) const {
+    return words[r * row_stride + w * word_stride];
+  }
+};
+
+// Fills the words of the keys `cols` and of `count` rows; the rest see nothing.
+// `exists` is null or has a bit for every key from cols.first on.
 inline Visible FillVisible(const ScoreTile& tile, const QueryRow* query_rows,
                            int64_t count, Range cols, const uint32_t* exists,
-                           uint32_t* words) {
+                           const BitWords& words) {
   Visible visible;
   ForWords(cols, [&](int64_t w, Range some, uint32_t whole) HWY_ATTR {
-    uint32_t* const row = words + w * Width();
     const uint32_t present = exists == nullptr ? whole : whole & exists[w];
-    for (int64_t r = 0; r < count; ++r) {
-      row[r] = VisibleBits(tile, query_rows[r], some, present);
-      visible.Add(row[r], whole);
+    for (int64_t r = 0; r < words.rows; ++r) {
+      uint32_t& word = words.At(r, w);
+      word = 0;
+      if (r >= count) continue;
+      const QueryRow& row = query_rows[r];
+      const QueryRow& before = query_rows[std::max<int64_t>(r - 1, 0)];
+      // Heads of one position that share a mask see the same.
+      const bool same =
+          r > 0 && before.position == row.position && before.mask == row.mask;
+      word = same ? words.At(r - 1, w) : VisibleBits(tile, row, some, present);
+      visible.Add(word, whole);
     }
-    // Lanes without a row see nothing.
-    for (int64_t r = count; r < Width(); ++r) row[r] = 0;
   });
   return visible;
 }
 
 inline void FillKept(const ScoreTile& tile, const QueryRow* query_rows,
-                     int64_t count, Range cols, uint32_t* words) {
+                     int64_t count, Range cols, const BitWords& words) {
   ForWords(cols, [&](int64_t w, Range some, uint32_t) HWY_ATTR {
-    uint32_t* const row = words + w * Width();
-    for (int64_t r = 0; r < count; ++r) {
-      row[r] = KeptBits(*tile.params, query_rows[r], some);
+    for (int64_t r = 0; r < words.rows; ++r) {
+      words.At(r, w) =
+          r < count ? KeptBits(*tile.params, query_rows[r], some) : 0;
     }
-    for (int64_t r = count; r < Width(); ++r) row[r] = 0;
   });
 }
 
