@@ -188,7 +188,7 @@ struct Setting {
 
 std::vector<Setting> Settings() {
   std::vector<Setting> settings;
-  for (const int64_t target : testing::TargetsHere(ForwardTargets())) {
+  for (const int64_t target : testing::TargetsHere()) {
     for (const Family& family : kFamilies) {
       for (size_t n = 0; n < family.kinds; ++n) {
         settings.push_back({target, family, kKinds[n]});

@@ -81,8 +81,7 @@ class EachKernel : public ::testing::TestWithParam<Setting> {
 };
 
 inline auto EveryKernel() {
-  return ::testing::ValuesIn(
-      Settings(cpu::ForwardTargets(), {&kCpuForward, &kCpuDecode, &kCpuBackward,
+  return ::testing::ValuesIn(Settings({&kCpuForward, &kCpuDecode, &kCpuBackward,
                                        &kCpuTopKForward, &kCpuTopKBackward}));
 }
 

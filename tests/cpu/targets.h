@@ -34,10 +34,11 @@ class OnTarget {
   OnTarget& operator=(const OnTarget&) = delete;
 };
 
-// One by one, the bits of `compiled` that this processor has.
-inline std::vector<int64_t> TargetsHere(int64_t compiled) {
+// One by one, the targets that vector code is compiled for and this processor
+// has, as Highway's bits.
+inline std::vector<int64_t> TargetsHere() {
   std::vector<int64_t> targets;
-  for (int64_t rest = compiled & hwy::SupportedTargets(); rest != 0;
+  for (int64_t rest = HWY_TARGETS & hwy::SupportedTargets(); rest != 0;
        rest &= rest - 1) {
     targets.push_back(rest & -rest);
   }
@@ -64,9 +65,9 @@ inline std::string SettingTestName(
 
 // Every implementation on every target here.
 inline std::vector<Setting> Settings(
-    int64_t compiled, std::initializer_list<const Implementation*> all) {
+    std::initializer_list<const Implementation*> all) {
   std::vector<Setting> settings;
-  for (const int64_t target : TargetsHere(compiled)) {
+  for (const int64_t target : TargetsHere()) {
     for (const Implementation* one : all) settings.push_back({target, one});
   }
   return settings;

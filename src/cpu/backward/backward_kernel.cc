@@ -8,23 +8,7 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
 #include "cpu/backward/backward-inl.h"
+#include "cpu/dispatch-inl.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace flashacl::cpu::HWY_NAMESPACE {
-BackwardKernels BackwardTable() {
-  return {StartTile, LoadStep, SoftmaxBlock, AddDkv,
-          StoreDkv,  StoreDq,  Width()};
-}
-}  // namespace flashacl::cpu::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
-namespace flashacl::cpu {
-HWY_EXPORT(BackwardTable);
-
-BackwardKernels Backward() { return HWY_DYNAMIC_DISPATCH(BackwardTable)(); }
-
-int64_t BackwardTargets() { return HWY_TARGETS; }
-
-}  // namespace flashacl::cpu
-#endif  // HWY_ONCE
+FLASHACL_DISPATCH(Backward, StartTile, LoadStep, SoftmaxBlock, AddDkv, StoreDkv,
+                  StoreDq, Width())

@@ -34,7 +34,4 @@ struct BackwardKernels {
 
 BackwardKernels Backward();
 
-// The instruction sets it is compiled for, as Highway's bits.
-int64_t BackwardTargets();
-
 }  // namespace flashacl::cpu

@@ -8,20 +8,6 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
 #include "cpu/decode/decode-inl.h"
+#include "cpu/dispatch-inl.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace flashacl::cpu::HWY_NAMESPACE {
-DecodeKernels DecodeTable() { return {AttendFew, CombineSplits}; }
-}  // namespace flashacl::cpu::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
-namespace flashacl::cpu {
-HWY_EXPORT(DecodeTable);
-
-DecodeKernels Decode() { return HWY_DYNAMIC_DISPATCH(DecodeTable)(); }
-
-int64_t DecodeTargets() { return HWY_TARGETS; }
-
-}  // namespace flashacl::cpu
-#endif  // HWY_ONCE
+FLASHACL_DISPATCH(Decode, AttendFew, CombineSplits)

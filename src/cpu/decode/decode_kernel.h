@@ -22,7 +22,4 @@ struct DecodeKernels {
 
 DecodeKernels Decode();
 
-// The instruction sets it is compiled for, as Highway's bits.
-int64_t DecodeTargets();
-
 }  // namespace flashacl::cpu

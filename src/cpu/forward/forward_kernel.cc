@@ -7,21 +7,7 @@
 #include "cpu/targets.h"
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
+#include "cpu/dispatch-inl.h"
 #include "cpu/forward/forward-inl.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace flashacl::cpu::HWY_NAMESPACE {
-ForwardKernels ForwardTable() { return {AttendTile, CombineSplits}; }
-}  // namespace flashacl::cpu::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
-namespace flashacl::cpu {
-HWY_EXPORT(ForwardTable);
-
-ForwardKernels Forward() { return HWY_DYNAMIC_DISPATCH(ForwardTable)(); }
-
-int64_t ForwardTargets() { return HWY_TARGETS; }
-
-}  // namespace flashacl::cpu
-#endif  // HWY_ONCE
+FLASHACL_DISPATCH(Forward, AttendTile, CombineSplits)

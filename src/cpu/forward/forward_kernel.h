@@ -22,7 +22,4 @@ struct ForwardKernels {
 
 ForwardKernels Forward();
 
-// The instruction sets it is compiled for, as Highway's bits.
-int64_t ForwardTargets();
-
 }  // namespace flashacl::cpu

@@ -8,23 +8,8 @@
 #include "cpu/targets.h"
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
+#include "cpu/dispatch-inl.h"
 #include "cpu/topk/topk_backward-inl.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace flashacl::cpu::HWY_NAMESPACE {
-TopKBackwardKernels TopKBackwardTable() {
-  return {DifferentiatePosition, AddKeyGradients, StoreRow};
-}
-}  // namespace flashacl::cpu::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
-namespace flashacl::cpu {
-HWY_EXPORT(TopKBackwardTable);
-
-TopKBackwardKernels TopKBackward() {
-  return HWY_DYNAMIC_DISPATCH(TopKBackwardTable)();
-}
-
-}  // namespace flashacl::cpu
-#endif  // HWY_ONCE
+FLASHACL_DISPATCH(TopKBackward, DifferentiatePosition, AddKeyGradients,
+                  StoreRow)

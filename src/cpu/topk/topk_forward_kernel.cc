@@ -7,21 +7,7 @@
 #include "cpu/targets.h"
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
+#include "cpu/dispatch-inl.h"
 #include "cpu/topk/topk_forward-inl.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace flashacl::cpu::HWY_NAMESPACE {
-TopKForwardKernels TopKForwardTable() { return {AttendTopK, CombineSplits}; }
-}  // namespace flashacl::cpu::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
-namespace flashacl::cpu {
-HWY_EXPORT(TopKForwardTable);
-
-TopKForwardKernels TopKForward() {
-  return HWY_DYNAMIC_DISPATCH(TopKForwardTable)();
-}
-
-}  // namespace flashacl::cpu
-#endif  // HWY_ONCE
+FLASHACL_DISPATCH(TopKForward, AttendTopK, CombineSplits)

@@ -167,10 +167,9 @@ TEST_P(BackwardForward, ProbsAreTheSameNumbers) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    EveryTarget, BackwardForward,
-    ::testing::ValuesIn(testing::TargetsHere(BackwardTargets())),
-    testing::TargetTestName);
+INSTANTIATE_TEST_SUITE_P(EveryTarget, BackwardForward,
+                         ::testing::ValuesIn(testing::TargetsHere()),
+                         testing::TargetTestName);
 
 }  // namespace
 }  // namespace flashacl::cpu

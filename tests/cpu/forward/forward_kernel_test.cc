@@ -101,9 +101,7 @@ using testing::OnTarget;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-std::vector<int64_t> Targets() {
-  return testing::TargetsHere(ForwardTargets());
-}
+std::vector<int64_t> Targets() { return testing::TargetsHere(); }
 
 class Piece : public ::testing::TestWithParam<int64_t> {
  protected:

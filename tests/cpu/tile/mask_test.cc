@@ -271,10 +271,9 @@ TEST_P(MaskBits, MarkedProbsTimesAnythingAreZero) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    EveryTarget, MaskBits,
-    ::testing::ValuesIn(testing::TargetsHere(ForwardTargets())),
-    testing::TargetTestName);
+INSTANTIATE_TEST_SUITE_P(EveryTarget, MaskBits,
+                         ::testing::ValuesIn(testing::TargetsHere()),
+                         testing::TargetTestName);
 
 }  // namespace
 }  // namespace flashacl::cpu

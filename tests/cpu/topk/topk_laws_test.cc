@@ -163,7 +163,6 @@ TEST_P(TopKLaws, ValuesMayBeInTheKeysPlace) {
 
 INSTANTIATE_TEST_SUITE_P(EveryTarget, TopKLaws,
                          ::testing::ValuesIn(testing::Settings(
-                             ForwardTargets(),
                              {&kCpuTopKForward, &kCpuTopKBackward})),
                          testing::SettingTestName);
 
