@@ -35,52 +35,40 @@ namespace hn = hwy::HWY_NAMESPACE;
 // wants it.
 inline int64_t MultiplyAdd(int64_t rounds, float seed,
                            float* HWY_RESTRICT sum) {
+  constexpr int kSums = 12;
   const hn::ScalableTag<float> d;
   const auto a = hn::Set(d, seed);
   const auto b = hn::Set(d, seed * 0.5f);
+  hn::Vec<decltype(d)> sums[kSums];
+  sums[0] = a;
   // Sums that began alike would be one sum to the compiler.
-  auto s0 = a, s1 = hn::Add(s0, b), s2 = hn::Add(s1, b), s3 = hn::Add(s2, b);
-  auto s4 = hn::Add(s3, b), s5 = hn::Add(s4, b), s6 = hn::Add(s5, b);
-  auto s7 = hn::Add(s6, b), s8 = hn::Add(s7, b), s9 = hn::Add(s8, b);
-  auto s10 = hn::Add(s9, b), s11 = hn::Add(s10, b);
+  HWY_UNROLL(12)
+  for (int s = 1; s < kSums; ++s) sums[s] = hn::Add(sums[s - 1], b);
   for (int64_t n = 0; n < rounds; ++n) {
-    s0 = hn::MulAdd(s0, a, b);
-    s1 = hn::MulAdd(s1, a, b);
-    s2 = hn::MulAdd(s2, a, b);
-    s3 = hn::MulAdd(s3, a, b);
-    s4 = hn::MulAdd(s4, a, b);
-    s5 = hn::MulAdd(s5, a, b);
-    s6 = hn::MulAdd(s6, a, b);
-    s7 = hn::MulAdd(s7, a, b);
-    s8 = hn::MulAdd(s8, a, b);
-    s9 = hn::MulAdd(s9, a, b);
-    s10 = hn::MulAdd(s10, a, b);
-    s11 = hn::MulAdd(s11, a, b);
+    HWY_UNROLL(12)
+    for (auto& one : sums) one = hn::MulAdd(one, a, b);
   }
-  s0 = hn::Add(hn::Add(s0, s1), hn::Add(s2, s3));
-  s4 = hn::Add(hn::Add(s4, s5), hn::Add(s6, s7));
-  s8 = hn::Add(hn::Add(s8, s9), hn::Add(s10, s11));
-  *sum = hn::GetLane(hn::Add(s0, hn::Add(s4, s8)));
-  return 2 * 12 * rounds * static_cast<int64_t>(hn::Lanes(d));
+  HWY_UNROLL(12)
+  for (int s = 1; s < kSums; ++s) sums[0] = hn::Add(sums[0], sums[s]);
+  *sum = hn::GetLane(sums[0]);
+  return 2 * kSums * rounds * static_cast<int64_t>(hn::Lanes(d));
 }
 
 // Reads `count` words, a multiple of 8 vectors; `sum` as above.
 inline void ReadAll(const uint64_t* HWY_RESTRICT words, size_t count,
                     uint64_t* HWY_RESTRICT sum) {
   const hn::ScalableTag<uint64_t> d;
-  const size_t N = hn::Lanes(d);
-  auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
-  for (size_t n = 0; n < count; n += 8 * N) {
-    s0 = hn::Xor(s0, hn::Load(d, words + n));
-    s1 = hn::Xor(s1, hn::Load(d, words + n + N));
-    s2 = hn::Xor(s2, hn::Load(d, words + n + 2 * N));
-    s3 = hn::Xor(s3, hn::Load(d, words + n + 3 * N));
-    s0 = hn::Xor(s0, hn::Load(d, words + n + 4 * N));
-    s1 = hn::Xor(s1, hn::Load(d, words + n + 5 * N));
-    s2 = hn::Xor(s2, hn::Load(d, words + n + 6 * N));
-    s3 = hn::Xor(s3, hn::Load(d, words + n + 7 * N));
+  constexpr size_t kLanes = hn::MaxLanes(d);
+  hn::Vec<decltype(d)> sums[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d),
+                                  hn::Zero(d)};
+  for (size_t n = 0; n < count; n += 8 * kLanes) {
+    HWY_UNROLL(8)
+    for (size_t v = 0; v < 8; ++v) {
+      sums[v % 4] = hn::Xor(sums[v % 4], hn::Load(d, words + n + v * kLanes));
+    }
   }
-  *sum = hn::GetLane(hn::Xor(hn::Xor(s0, s1), hn::Xor(s2, s3)));
+  *sum = hn::GetLane(
+      hn::Xor(hn::Xor(sums[0], sums[1]), hn::Xor(sums[2], sums[3])));
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE
