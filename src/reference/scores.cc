@@ -3,8 +3,6 @@
 #include "reference/scores.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
 
 namespace flashacl::reference {
 namespace {

@@ -3,7 +3,6 @@
 // code gets.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "base/range.h"

@@ -11,7 +11,6 @@
 #include "cpu/forward/forward_operands.h"
 #include "cpu/tuning.h"
 #include "cpu/work_loop.h"
-#include "plan/sequences.h"
 
 namespace flashacl {
 namespace cpu {

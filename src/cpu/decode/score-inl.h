@@ -9,7 +9,6 @@
 // those of four rows.
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 
 #include "cpu/tile/attention_params.h"
@@ -22,7 +21,6 @@
 #endif
 
 #include "cpu/decode/gemv-inl.h"
-#include "cpu/tile/load-inl.h"
 #include "cpu/tile/mask-inl.h"
 #include "cpu/tile/score-inl.h"
 #include "cpu/tile/softmax-inl.h"

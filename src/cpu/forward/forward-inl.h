@@ -11,7 +11,6 @@
 // they are divided by their sums and stored, or left as a split to be combined.
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 
 #include "cpu/tile/attention_params.h"

@@ -3,7 +3,6 @@
 // addresses, and leaves the arithmetic to the vector code.
 #include "cpu/forward/forward.h"
 
-#include <memory>
 #include <utility>
 
 #include "cpu/forward/forward_kernel.h"
@@ -11,7 +10,6 @@
 #include "cpu/forward/forward_workspace.h"
 #include "cpu/support.h"
 #include "cpu/work_loop.h"
-#include "plan/sequences.h"
 
 namespace flashacl {
 namespace cpu {

@@ -4,7 +4,6 @@
 // with the keys of few rows.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "cpu/scratch_layout.h"

@@ -15,7 +15,6 @@
 #include <cstdint>
 
 #include "cpu/tile/attention_params.h"
-#include "cpu/tuning.h"
 
 #if defined(FLASHACL_CPU_TILE_RESULT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FLASHACL_CPU_TILE_RESULT_INL_H_

@@ -10,7 +10,6 @@
 // statistics or scores leave the range of that pass go element by element.
 
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
 
 #include "cpu/tile/attention_params.h"

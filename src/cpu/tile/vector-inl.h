@@ -4,7 +4,6 @@
 // vectors at k * Width().
 
 #include <cstddef>
-#include <cstdint>
 
 #if defined(FLASHACL_CPU_TILE_VECTOR_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FLASHACL_CPU_TILE_VECTOR_INL_H_

@@ -23,7 +23,6 @@
 #endif
 
 #include "cpu/tile/keys-inl.h"
-#include "cpu/tile/load-inl.h"
 #include "cpu/tile/matmul-inl.h"
 #include "cpu/tile/prefetch-inl.h"
 

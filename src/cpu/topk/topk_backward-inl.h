@@ -14,7 +14,6 @@
 // these keys, one position after the other: dk and dv.
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 
 #include "cpu/topk/topk_backward_params.h"

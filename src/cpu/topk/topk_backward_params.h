@@ -3,11 +3,9 @@
 // vector code gets.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "base/range.h"
-#include "cpu/element_format.h"
 #include "cpu/tile/attention_params.h"
 
 namespace flashacl::cpu {

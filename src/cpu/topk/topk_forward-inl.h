@@ -9,12 +9,9 @@
 // channels. Outputs stay unnormalized in scratch memory until the list ends,
 // or go to be combined where the list has several splits.
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
 
 #include "cpu/topk/topk_forward_params.h"
-#include "cpu/tuning.h"
 
 #if defined(FLASHACL_CPU_TOPK_TOPK_FORWARD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FLASHACL_CPU_TOPK_TOPK_FORWARD_INL_H_

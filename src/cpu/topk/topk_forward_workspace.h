@@ -2,7 +2,6 @@
 // How forward work over listed keys is cut, and the scratch memory of a cut.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "cpu/forward/forward_workspace.h"

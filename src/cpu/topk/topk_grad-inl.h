@@ -11,7 +11,6 @@
 #include <cstdint>
 
 #include "cpu/topk/topk_backward_params.h"
-#include "cpu/tuning.h"
 
 #if defined(FLASHACL_CPU_TOPK_TOPK_GRAD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FLASHACL_CPU_TOPK_TOPK_GRAD_INL_H_
@@ -21,7 +20,6 @@
 #endif
 
 #include "cpu/tile/matmul-inl.h"
-#include "cpu/tile/prefetch-inl.h"
 #include "cpu/tile/score-inl.h"
 #include "cpu/tile/softmax-inl.h"
 #include "cpu/tile/softmax_backward-inl.h"
