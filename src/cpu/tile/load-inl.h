@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements of any type as floats, whole rows at a time: the choice of type is
-// made once per row, and nothing further in knows it.
+// Elements of any type as floats: whole rows, or a vector of a dense one.
+//
+// Channels lie in lanes, and nothing is packed. The choice of type is outer,
+// once per row (WithVectorType), and nothing further in makes it again; the
+// loop over the vectors of a row is inner. What fills no vector goes element by
+// element, as do rows whose elements lie apart and f64. What vectors convert is
+// exact, so a number does not depend on which of the two ways it went. Scales
+// and offsets of 8-bit elements meet them in a pass of its own (Dequantise).
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Floats as elements of any type, rounded once: whole rows at a time.
+// Floats as elements of any type, rounded once: whole rows, or a vector of a
+// dense one.
+//
+// As in load-inl.h channels lie in lanes, the choice of type is outer and the
+// loop over the vectors of a row inner; what fills no vector goes element by
+// element, as do 8-bit elements and rows whose elements lie apart. Both ways
+// round to nearest, ties to even, so a result does not depend on where in a row
+// it is. NaN stays NaN; as 8 bits, which have none, it becomes 0.
 
 #include <algorithm>
 #include <cmath>

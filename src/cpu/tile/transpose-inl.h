@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows into panels and back by blocks of 4 x 4: four rows at a time, or as many
-// as a vector has lanes.
+// Rows, whose channels lie in lanes, into panels, [channel, lane] with rows in
+// lanes, and back.
+//
+// Both are cut into blocks of 4 x 4, which interleaving transposes in registers
+// in two rounds: one block at a time, four rows by four channels, or as many as
+// a vector has (PanelFromRows). Rows are outer, channels inner. A block may
+// pass the last channel, so that rows and panels have room for whole blocks.
+// What must happen to every element on its way is done to the block: biases are
+// added, outputs multiplied by 1 / sum, rows multiplied with rows (DotsOfFour).
 
 #include <cstddef>
 #include <cstdint>

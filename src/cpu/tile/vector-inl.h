@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The vector types of the tiles, and the panel: as many rows as two vectors
-// have lanes, one row to a lane. Element k of a panel's rows is one pair of
-// vectors at k * Width().
+// The vector types of the tiles, and the panel.
+//
+// A panel is as many rows as two vectors have lanes, one row to a lane. It is
+// packed as [k, lane]: element k of its rows is one pair of vectors at
+// k * Width(). So whatever is computed for a row is computed in its lane, loops
+// over k are outer, and nothing is combined across lanes. Two vectors, as a
+// scalar that is broadcast then serves two multiply-adds (matmul-inl.h). The
+// lanes of a target are a constant, so arrays of vectors may have their number.
 
 #include <cstddef>
 
