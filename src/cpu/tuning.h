@@ -49,10 +49,10 @@ inline constexpr int64_t kDecodeRows = 40;
 // Keys of one step of few rows: 48 rows of 256 bytes stay in a first cache
 // while all their channels are summed; a multiple of all the numbers of keys
 // that are computed at a time.
-inline constexpr int64_t kDecodeColumns = 48;
+inline constexpr int64_t kDecodeKeys = 48;
 
 // The fewest keys of a split of few rows.
-inline constexpr int64_t kDecodeSplitKeys = 32 * kDecodeColumns;
+inline constexpr int64_t kDecodeSplitKeys = 32 * kDecodeKeys;
 
 // The most kv heads whose tiles go side by side, and the most bytes of a key
 // and a value of all of them. Memory is fastest where rows of all heads touch:
@@ -64,7 +64,7 @@ inline constexpr int64_t kDecodeHeadBundleBytes = 16384;
 inline constexpr int64_t kDecodeHeadBundleBytes8 = 4096;
 
 // Scores of a row of one step, with room for what passes their end.
-inline constexpr int64_t kDecodeScores = kDecodeColumns + 16;
+inline constexpr int64_t kDecodeScores = kDecodeKeys + 16;
 
 // How many rows before its use a row is prefetched again, after its prefetch a
 // step before: rows that lie a power of two apart share a few sets of every

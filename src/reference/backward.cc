@@ -37,7 +37,7 @@ struct Workspace {
         key_values(problem, layout),
         counts(layout.Reserve<int64_t>("visible counts", rows)),
         columns(layout.Reserve<int64_t>("visible columns", rows * width)),
-        probs(layout.Reserve<double>("weights", rows * width)),
+        probs(layout.Reserve<double>("probs", rows * width)),
         grad_scores(layout.Reserve<double>("grad scores", rows * width)),
         query(layout.Reserve<double>("query rows", rows * query_dim)),
         grad_query(layout.Reserve<double>("grad query rows", rows * query_dim)),

@@ -194,10 +194,10 @@ class HeadBundle {
     const ForwardTile& tile = *tiles_[0].tile;
     for (int64_t t = 0; t < count_; ++t) LoadMicroTiles(tiles_[t]);
     StepRows first[2];
-    first[0].Locate(tile, tile.NextStep(kDecodeColumns, tile.cols.first));
+    first[0].Locate(tile, tile.NextStep(kDecodeKeys, tile.cols.first));
     for (int s = 0; !first[s].step.empty(); s ^= 1) {
       StepRows& next = first[s ^ 1];
-      next.Locate(tile, tile.NextStep(kDecodeColumns, first[s].step.last));
+      next.Locate(tile, tile.NextStep(kDecodeKeys, first[s].step.last));
       AttendStep(first[s], next);
     }
   }

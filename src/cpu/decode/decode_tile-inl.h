@@ -39,17 +39,17 @@ namespace flashacl::cpu::HWY_NAMESPACE {
 // Where there is nothing but zeros.
 HWY_INLINE std::byte* ZeroRow(const ScoreScratch& scratch) {
   return reinterpret_cast<std::byte*>(scratch.keys +
-                                      kDecodeColumns * scratch.key_stride);
+                                      kDecodeKeys * scratch.key_stride);
 }
 
 // Addresses of the rows of one step.
 struct StepRows {
   Range step;
   bool absent = false;  // some key does not exist
-  std::array<uint32_t, kDecodeColumns / 32 + 1> exists;
-  const std::byte* key[kDecodeColumns];
-  const std::byte* rope[kDecodeColumns];
-  const std::byte* value[kDecodeColumns];
+  std::array<uint32_t, kDecodeKeys / 32 + 1> exists;
+  const std::byte* key[kDecodeKeys];
+  const std::byte* rope[kDecodeKeys];
+  const std::byte* value[kDecodeKeys];
 
   // Keys that do not exist are where there is nothing but zeros.
   void Locate(const ForwardTile& tile, Range cols) {
@@ -141,7 +141,7 @@ struct DecodeTile {
   bool dequantises;  // keys are dequantised before they meet a query
   bool skip_masked;  // hidden values may be infinite
   bool hides;        // some row does not see some key
-  std::byte* buffer[kDecodeColumns];  // a step's rows in scratch memory
+  std::byte* buffer[kDecodeKeys];  // a step's rows in scratch memory
 
   void Init(const DecodeArgs& args) {
     const ForwardTile& of = args.tile;
@@ -151,7 +151,7 @@ struct DecodeTile {
     values = ReadingOfValues(of);
     channels = keys.vectors * Lanes();
     dequantises = skip_masked = hides = false;
-    for (int64_t n = 0; n < kDecodeColumns; ++n) {
+    for (int64_t n = 0; n < kDecodeKeys; ++n) {
       float* const row = of.scratch.keys + n * of.scratch.key_stride;
       buffer[n] = reinterpret_cast<std::byte*>(row);
     }
@@ -174,7 +174,7 @@ struct DecodeTile {
     micro_tile.max = forward.max + first;
     micro_tile.sum = forward.sum + first;
     micro_tile.scores = forward.scores + first * kDecodeScores;
-    constexpr int64_t kWords = kDecodeColumns / 32 + 1;
+    constexpr int64_t kWords = kDecodeKeys / 32 + 1;
     const auto bits = [&](uint32_t* words) -> BitWords {
       return {words + first * kWords, micro_tile.width, kWords, 1};
     };

@@ -19,7 +19,7 @@ TileShape DecodeTileShape(const AttentionProblem& problem) {
   TileShape shape;
   shape.rows = std::max<int64_t>(PackedRowsOf(problem).most, 1);
   shape.row_unit = 1;
-  shape.cols = kDecodeColumns;
+  shape.cols = kDecodeKeys;
   shape.split_keys = kDecodeSplitKeys;
   shape.split_rows = shape.rows;
   return shape;
@@ -61,7 +61,7 @@ DecodeWorkspace ReserveDecode(const AttentionProblem& problem,
   ScoreScratch sizes{};
   sizes.key_stride = OddLines(std::max(WholeVectors(channels), v_dim));
   sizes.staging_stride =
-      OddLines(std::max({channels, v_dim, kDecodeColumns}) + kMaxLanes);
+      OddLines(std::max({channels, v_dim, kDecodeKeys}) + kMaxLanes);
   using S = ScoreScratch;
   using F = ForwardScratch;
   using D = DecodeScratch;
@@ -77,12 +77,12 @@ DecodeWorkspace ReserveDecode(const AttentionProblem& problem,
   forward.Add("channel factors", {&F::quant}, 4 * (channels + v_dim), layout);
   score.Add("rows", {&S::query_rows}, 2 * rows, layout);
   // A worker's tiles are computed in turn and share the rest.
-  score.Add("keys", {&S::keys}, (kDecodeColumns + 1) * sizes.key_stride, layout,
+  score.Add("keys", {&S::keys}, (kDecodeKeys + 1) * sizes.key_stride, layout,
             tiles);
   score.Add("rows between layouts", {&S::staging}, 4 * sizes.staging_stride,
             layout, tiles);
   score.Add("visible and kept keys", {&S::visible, &S::kept},
-            rows * (kDecodeColumns / 32 + 1), layout, tiles);
+            rows * (kDecodeKeys / 32 + 1), layout, tiles);
   const Region<float> splits =
       layout.Reserve<float>("splits", split_rows * (v_dim + 2));
   return {{std::move(score), std::move(forward), splits}, std::move(decode)};
