@@ -29,15 +29,10 @@ IndexLists::IndexLists(const AttentionProblem& problem,
       gather_rows_(problem.kv.gather_rows),
       keys_per_index_(KeysPerIndex(problem)) {}
 
-int64_t IndexLists::IndexAt(int64_t offset) const {
-  return ReadIndex(spec_.dtype, base_ + offset * SizeOf(spec_.dtype));
-}
-
 int64_t IndexLists::Fill(const ListOwner& owner, const Sequence& extent,
                          const Band& band, const KvRows& keys,
                          Range listed_keys, int64_t* columns) const {
-  const int64_t list = spec_.At(
-      owner.sequence, extent.queries.first + owner.position, owner.kv_head);
+  const int64_t row = extent.queries.first + owner.position;
   const int64_t width = extent.columns();
   const int64_t indices = CeilDiv(width, gather_rows_);
   const auto seen = band.Row(owner.position, width);
@@ -45,7 +40,9 @@ int64_t IndexLists::Fill(const ListOwner& owner, const Sequence& extent,
       std::min(spec_.dims[3], CeilDiv(listed_keys.last, keys_per_index_));
   int64_t count = 0;
   for (int64_t place = 0; place < places; ++place) {
-    const int64_t index = IndexAt(list + place * spec_.strides[3]);
+    const int64_t at = spec_.At(owner.sequence, row, owner.kv_head, place);
+    const int64_t index =
+        ReadIndex(spec_.dtype, base_ + at * SizeOf(spec_.dtype));
     if (index < 0) break;
     if (index >= indices) continue;
     // The columns of the index that the listed keys cover.

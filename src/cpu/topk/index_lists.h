@@ -38,8 +38,6 @@ class IndexLists {
                const KvRows& keys, Range listed_keys, int64_t* columns) const;
 
  private:
-  int64_t IndexAt(int64_t offset) const;
-
   TensorSpec spec_;
   const std::byte* base_ = nullptr;
   int64_t gather_rows_ = 1;

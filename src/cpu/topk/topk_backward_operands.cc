@@ -79,7 +79,8 @@ int64_t TopKBackwardOperands::ListKeys(const ListOwner& owner, int64_t split,
   int64_t* const listed = item.scratch.columns;
   int64_t* const ends = item.saved.kv_block_ends;
   const int64_t count = lists_.Fill(
-      owner, ExtentOf(owner.sequence), tile.band, tile.keys,
+      owner, forward_.sequences()[static_cast<size_t>(owner.sequence)],
+      tile.band, tile.keys,
       {split * tiling_.split_keys, (split + 1) * tiling_.split_keys}, listed);
   // Sorted by counting, in the order of the list inside a kv block.
   std::fill_n(ends, tiling_.kv_blocks, 0);

@@ -76,9 +76,6 @@ class TopKBackwardOperands {
                  int64_t d_block, StorePiece store) const;
 
  private:
-  const Sequence& ExtentOf(int64_t sequence) const {
-    return forward_.sequences()[static_cast<size_t>(sequence)];
-  }
   // Fills the saved columns and where kv blocks end; returns their count.
   int64_t ListKeys(const ListOwner& owner, int64_t split,
                    const TopKBackwardDqItem& item) const;
