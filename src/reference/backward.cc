@@ -7,13 +7,12 @@
 // Rows of one kv head are taken in chunks. Each row of a chunk computes its
 // probs by itself; then each piece of the columns adds the rows up in their
 // order, so that sums do not depend on which worker computes what.
-#include "reference/backward.h"
-
 #include <algorithm>
 #include <cmath>
 #include <span>
 #include <utility>
 
+#include "reference/reference.h"
 #include "reference/rows.h"
 #include "reference/scores.h"
 

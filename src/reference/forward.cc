@@ -3,13 +3,12 @@
 // m_i = max_j s_ij and l_i = sum_j exp(s_ij - m_i); a sink is one more column
 // whose value is zero; dropout scales the probs in out, not in l, and 8-bit
 // queries have them rounded to 8 bits there.
-#include "reference/forward.h"
-
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
 #include <limits>
 
+#include "reference/reference.h"
 #include "reference/rows.h"
 #include "reference/scores.h"
 

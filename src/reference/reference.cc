@@ -2,9 +2,6 @@
 // The table row of the reference.
 #include "reference/reference.h"
 
-#include "reference/backward.h"
-#include "reference/forward.h"
-
 namespace flashacl {
 namespace {
 

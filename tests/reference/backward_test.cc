@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The backward direction against finite differences and numbers made by hand.
-#include "reference/backward.h"
-
 #include <gtest/gtest.h>
 
 #include <cfloat>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "problem/problem_spec.h"
+#include "reference/reference.h"
 #include "tests/testing/finite_differences.h"
 #include "tests/testing/small_case.h"
 

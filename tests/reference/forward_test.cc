@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The forward direction against numbers worked out by hand.
-#include "reference/forward.h"
-
 #include <gtest/gtest.h>
 
 #include <cfloat>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "problem/problem_spec.h"
+#include "reference/reference.h"
 #include "tests/testing/small_case.h"
 
 namespace flashacl {

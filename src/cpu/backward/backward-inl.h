@@ -19,7 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cpu/backward/backward_params.h"
+#include "cpu/backward/backward_kernel.h"
 #include "cpu/tuning.h"
 
 #if defined(FLASHACL_CPU_BACKWARD_BACKWARD_INL_H_) == defined(HWY_TARGET_TOGGLE)

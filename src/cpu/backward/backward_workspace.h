@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cpu/backward/backward_params.h"
+#include "cpu/backward/backward_kernel.h"
 #include "cpu/scratch_layout.h"
 #include "plan/backend.h"
 #include "plan/schedule.h"

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-#include "cpu/backward/backward_params.h"
+#include "cpu/backward/backward_kernel.h"
 #include "plan/backend.h"
 #include "plan/bindings.h"
 #include "plan/schedule.h"

@@ -1,13 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // The vector code of tiles of few rows, for the best instruction set that this
-// processor has.
+// processor has, and the plain numbers and addresses that are all it gets.
 #pragma once
 
 #include <cstdint>
 
-#include "cpu/decode/decode_params.h"
+#include "cpu/tile/attention_params.h"
 
 namespace flashacl::cpu {
+
+// Scratch memory for one tile at a time, besides ForwardScratch.
+struct DecodeScratch {
+  float* key_offsets;  // [row]: what key offsets add to dot products
+};
+
+struct DecodeArgs {
+  ForwardTile tile;
+  DecodeScratch scratch{};
+};
 
 // Of tiles whose scratch memory ReserveDecode reserved.
 struct DecodeKernels {

@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "cpu/decode/decode_params.h"
+#include "cpu/decode/decode_kernel.h"
 #include "cpu/tuning.h"
 
 #if defined(FLASHACL_CPU_DECODE_DECODE_TILE_INL_H_) == \

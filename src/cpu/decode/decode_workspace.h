@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "cpu/decode/decode_params.h"
+#include "cpu/decode/decode_kernel.h"
 #include "cpu/forward/forward_workspace.h"
 #include "plan/schedule.h"
 #include "problem/attention_problem.h"

@@ -16,7 +16,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "cpu/topk/topk_backward_params.h"
+#include "cpu/topk/topk_backward_kernel.h"
 #include "cpu/tuning.h"
 
 #if defined(FLASHACL_CPU_TOPK_TOPK_BACKWARD_INL_H_) == \

@@ -1,13 +1,84 @@
 // SPDX-License-Identifier: Apache-2.0
 // The vector code of the backward direction over listed keys, for the best
-// instruction set that this processor has.
+// instruction set that this processor has, and the plain numbers and addresses
+// that are all it gets.
 #pragma once
 
 #include <cstdint>
 
-#include "cpu/topk/topk_backward_params.h"
+#include "base/range.h"
+#include "cpu/tile/attention_params.h"
 
 namespace flashacl::cpu {
+
+// What of a problem an item needs besides ScoreParams.
+struct TopKBackwardParams {
+  int64_t step_keys = 0;
+  int64_t head_stride = 0;  // floats of a key's probs
+  bool wants_query = true;  // any gradient of queries
+  bool wants_keys = true;   // any of keys or values
+};
+
+// A worker's scratch memory for one item at a time, besides ScoreScratch.
+struct TopKBackwardScratch {
+  float* grad_out;      // [panel, value channel, lane]
+  float* max;           // [panel, lane]
+  float* inv_sum;       // [panel, lane]
+  float* delta;         // [panel, lane]
+  float* values;        // [key, value_stride]
+  float* scores;        // [key, lane] of one panel
+  float* ds;            // the same: dp, then scale * ds
+  float* grad_staging;  // [4, staging_stride]
+  int64_t* columns;     // of a split of a list
+  int64_t value_stride = 0;
+};
+
+// What dk and dv need of a position once its probs are known.
+struct SavedPds {
+  int64_t* columns;        // as listed, sorted by kv block
+  float* probs;            // [key, head_stride]: p
+  float* grad_scores;      // [key, head_stride]: scale * ds
+  float* query;            // [block of channels, head, channel of the block]
+  float* grad_out;         // the same
+  int64_t* kv_block_ends;  // where each kv block's columns end
+
+  // The listed keys of a kv block.
+  Range KeysOf(int64_t kv_block) const {
+    return {kv_block == 0 ? 0 : kv_block_ends[kv_block - 1],
+            kv_block_ends[kv_block]};
+  }
+};
+
+// A position and one split of its list: the rows of `scores` are its heads.
+struct TopKBackwardDqItem {
+  ScoreTile scores;
+  GradRows grad_rows;
+  const TopKBackwardParams* params = nullptr;
+  TopKBackwardScratch scratch{};
+  SavedPds saved{};
+  int64_t count = 0;            // listed keys
+  float* grad_query = nullptr;  // [panel, query channel, lane]
+  bool first_split = true;      // grad_query holds nothing yet
+  bool last_split = true;       // it is to be stored
+};
+
+// The listed keys of a position in one kv block, and the channels of a d block:
+// what is added to the d block's sums. Keys get ds times query, values p times
+// grad_out; both if values are keys.
+struct DkvArgs {
+  const int64_t* columns = nullptr;
+  const float* probs = nullptr;
+  const float* grad_scores = nullptr;
+  const float* query = nullptr;     // of the d block; null: no keys
+  const float* grad_out = nullptr;  // of the d block
+  int64_t channels = 0;             // of the d block
+  int64_t value_channels = 0;       // that are values; none if 0 or less
+  int64_t count = 0;                // listed keys
+  int64_t heads = 0;
+  int64_t head_stride = 0;
+  float* sums = nullptr;  // of column 0
+  int64_t sum_stride = 0;
+};
 
 struct TopKBackwardKernels {
   // Saves p and ds of a position's listed keys; adds them to its dq.

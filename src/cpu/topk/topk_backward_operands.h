@@ -10,7 +10,7 @@
 #include "base/run_memory.h"
 #include "cpu/forward/forward_operands.h"
 #include "cpu/topk/index_lists.h"
-#include "cpu/topk/topk_backward_params.h"
+#include "cpu/topk/topk_backward_kernel.h"
 #include "cpu/topk/topk_backward_workspace.h"
 #include "plan/bindings.h"
 #include "problem/attention_problem.h"

@@ -13,7 +13,7 @@
 #include <cstdint>
 
 #include "cpu/scratch_layout.h"
-#include "cpu/topk/topk_backward_params.h"
+#include "cpu/topk/topk_backward_kernel.h"
 #include "plan/backend.h"
 #include "plan/workspace.h"
 #include "problem/attention_problem.h"

@@ -11,7 +11,7 @@
 
 #include <cstdint>
 
-#include "cpu/topk/topk_forward_params.h"
+#include "cpu/topk/topk_forward_kernel.h"
 
 #if defined(FLASHACL_CPU_TOPK_TOPK_FORWARD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FLASHACL_CPU_TOPK_TOPK_FORWARD_INL_H_

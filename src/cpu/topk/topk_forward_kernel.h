@@ -1,13 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // The vector code of the forward direction over listed keys, for the best
-// instruction set that this processor has.
+// instruction set that this processor has, and what it gets: one item of work,
+// which is one position, some of its heads, and the columns that a split of its
+// list names.
 #pragma once
 
 #include <cstdint>
 
-#include "cpu/topk/topk_forward_params.h"
+#include "cpu/tile/attention_params.h"
 
 namespace flashacl::cpu {
+
+// A worker's scratch memory for one tile at a time, besides ForwardScratch.
+struct TopKForwardScratch {
+  int64_t* columns;  // of a split of a list
+  float* values;     // [key, value_stride]; unused where values are keys
+  int64_t value_stride = 0;
+};
+
+// A tile of the forward direction whose keys are listed; its rows see them all.
+struct TopKTile {
+  ForwardTile tile;
+  TopKForwardScratch scratch{};
+  int64_t count = 0;  // listed keys
+};
 
 struct TopKForwardKernels {
   void (*attend)(const TopKTile& topk) = nullptr;

@@ -6,7 +6,7 @@
 
 #include "cpu/forward/forward_workspace.h"
 #include "cpu/scratch_layout.h"
-#include "cpu/topk/topk_forward_params.h"
+#include "cpu/topk/topk_forward_kernel.h"
 #include "plan/backend.h"
 #include "plan/schedule.h"
 #include "plan/workspace.h"

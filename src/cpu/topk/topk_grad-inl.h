@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cpu/topk/topk_backward_params.h"
+#include "cpu/topk/topk_backward_kernel.h"
 
 #if defined(FLASHACL_CPU_TOPK_TOPK_GRAD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FLASHACL_CPU_TOPK_TOPK_GRAD_INL_H_
