@@ -34,14 +34,15 @@ class ScratchLayout {
     // Vectors are loaded from floats and words alone: theirs start at a line.
     constexpr int64_t kUnit =
         sizeof(T) == 4 ? WorkspaceLayout::kAlignmentBytes / 4 : 1;
+    constexpr auto kBytes = static_cast<int64_t>(sizeof(T));
     const auto count = static_cast<int64_t>(buffers.size());
     const int64_t step = RoundUp(count * size, kUnit);
     const Region<T> region = layout.Reserve<T>(name, count_ / shared_by * step);
     int64_t first = 0;
     for (T* Scratch::*const buffer : buffers) {
       rows_.push_back({&Assign<T>, std::bit_cast<ptrdiff_t>(buffer),
-                       region.offset_bytes + first * Bytes<T>(),
-                       step * Bytes<T>(), shared_by, size * Bytes<T>()});
+                       region.offset_bytes + first * kBytes, step * kBytes,
+                       shared_by, size * kBytes});
       first += size;
     }
   }
@@ -77,11 +78,6 @@ class ScratchLayout {
     int64_t shared_by;
     int64_t bytes;
   };
-
-  template <typename T>
-  static constexpr int64_t Bytes() {
-    return static_cast<int64_t>(sizeof(T));
-  }
 
   template <typename T>
   static void Assign(Scratch& scratch, ptrdiff_t field, std::byte* at) {

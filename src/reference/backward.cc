@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
-#include <utility>
 
 #include "reference/reference.h"
 #include "reference/rows.h"
@@ -107,10 +106,6 @@ class Backward {
   void AddToBiasAndSink(const ChunkRow& at);
   void StoreBiasAndSink();
 
-  int64_t TensorRow(const Row& row) const {
-    return operands_.sequence(row.sequence).queries.first + row.i;
-  }
-
   const Operands& operands_;
   const AttentionProblem& problem_;
   Workspace& buffers_;
@@ -188,13 +183,8 @@ void Backward::ComputeRow(const Row& row, int64_t number) {
       RowOf(buffers_.columns.In(workspace_), number, buffers_.width));
   const ChunkRow at = At(row, number);
   LoadQuery(operands_, row, at.query);
-  for (const auto& [slot, channels] :
-       {std::pair{Slot::kOut, at.out},
-        std::pair{Slot::kGradOut, at.grad_out}}) {
-    const Tensor tensor = operands_.tensor(slot);
-    tensor.LoadRow(tensor.spec.At(row.sequence, TensorRow(row), row.head),
-                   channels);
-  }
+  operands_.LoadRow(Slot::kOut, row, at.out);
+  operands_.LoadRow(Slot::kGradOut, row, at.grad_out);
   GradScores(at);
   StoreGradQuery(at);
 }
@@ -238,15 +228,9 @@ void Backward::StoreGradQuery(const ChunkRow& at) {
         at.grad_query);
   }
   const size_t qk_dim = static_cast<size_t>(problem_.qk_dim);
-  const auto store = [&](Slot slot, std::span<const double> channels) {
-    const Tensor tensor = operands_.tensor(slot);
-    if (!tensor.present()) return;
-    tensor.StoreRow(
-        tensor.spec.At(at.row.sequence, TensorRow(at.row), at.row.head),
-        channels);
-  };
-  store(Slot::kGradQuery, at.grad_query.first(qk_dim));
-  store(Slot::kGradQueryRope, at.grad_query.subspan(qk_dim));
+  operands_.StoreRow(Slot::kGradQuery, at.row, at.grad_query.first(qk_dim));
+  operands_.StoreRow(Slot::kGradQueryRope, at.row,
+                     at.grad_query.subspan(qk_dim));
 }
 
 void Backward::AddToColumns(const ChunkRow& at, Range piece) {

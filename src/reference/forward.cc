@@ -118,13 +118,11 @@ void StoreCopies(const Operands& operands, Slot slot, const Grid& grid,
 
 void StoreRow(const Operands& operands, const Row& row, RowResult result,
               std::span<double> out) {
-  const Sequence& extent = operands.sequence(row.sequence);
-  if (extent.columns() == 0) result = {0, 0};
-  const Tensor tensor = operands.tensor(Slot::kOut);
-  if (tensor.spec.dtype == DType::kI8) Quantise(operands, row.head, out);
-  tensor.StoreRow(
-      tensor.spec.At(row.sequence, extent.queries.first + row.i, row.head),
-      out);
+  if (operands.sequence(row.sequence).columns() == 0) result = {0, 0};
+  if (operands.problem[Slot::kOut].dtype == DType::kI8) {
+    Quantise(operands, row.head, out);
+  }
+  operands.StoreRow(Slot::kOut, row, out);
   StoreCopies(operands, Slot::kRowMax, operands.row_max, row, result.max);
   StoreCopies(operands, Slot::kRowSum, operands.row_sum, row, result.sum);
 }

@@ -165,6 +165,23 @@ Operands::Operands(const AttentionProblem& given, const Bindings& addresses)
       row_max(given[Slot::kRowMax], sequences),
       row_sum(given[Slot::kRowSum], sequences) {}
 
+int64_t Operands::OffsetOf(const Tensor& tensor, const Row& row) const {
+  return tensor.spec.At(row.sequence,
+                        sequence(row.sequence).queries.first + row.i, row.head);
+}
+
+void Operands::LoadRow(Slot slot, const Row& row,
+                       std::span<double> channels) const {
+  const Tensor from = tensor(slot);
+  if (from.present()) from.LoadRow(OffsetOf(from, row), channels);
+}
+
+void Operands::StoreRow(Slot slot, const Row& row,
+                        std::span<const double> channels) const {
+  const Tensor to = tensor(slot);
+  if (to.present()) to.StoreRow(OffsetOf(to, row), channels);
+}
+
 Row RowOfGroup(const AttentionProblem& problem, int64_t sequence,
                int64_t kv_head, int64_t number) {
   const int64_t group = problem.group();
@@ -186,13 +203,9 @@ void ForPieces(Workers& workers, int64_t count, FunctionRef<void(Range)> body) {
 
 void LoadQuery(const Operands& operands, const Row& row,
                std::span<double> query) {
-  const int64_t at = operands.sequence(row.sequence).queries.first + row.i;
   const size_t qk_dim = static_cast<size_t>(operands.problem.qk_dim);
-  const Tensor plain = operands.tensor(Slot::kQuery);
-  plain.LoadRow(plain.spec.At(row.sequence, at, row.head), query.first(qk_dim));
-  if (operands.problem.rope_dim == 0) return;
-  const Tensor rope = operands.tensor(Slot::kQueryRope);
-  rope.LoadRow(rope.spec.At(row.sequence, at, row.head), query.subspan(qk_dim));
+  operands.LoadRow(Slot::kQuery, row, query.first(qk_dim));
+  operands.LoadRow(Slot::kQueryRope, row, query.subspan(qk_dim));
 }
 
 KeyValues::KeyValues(const AttentionProblem& problem, WorkspaceLayout& layout)

@@ -42,6 +42,14 @@ struct Tensor {
   void Clear(int64_t end = 0) const;
 };
 
+// One row of the score matrix of one head.
+struct Row {
+  int64_t sequence = 0;
+  int64_t kv_head = 0;
+  int64_t head = 0;
+  int64_t i = 0;
+};
+
 // A problem with its addresses and the lengths of this run.
 struct Operands {
   Operands(const AttentionProblem& problem, const Bindings& bindings);
@@ -51,18 +59,18 @@ struct Operands {
     return sequences[static_cast<size_t>(number)];
   }
 
+  // A query row of a tensor; nothing happens where there is no tensor.
+  void LoadRow(Slot slot, const Row& row, std::span<double> channels) const;
+  void StoreRow(Slot slot, const Row& row,
+                std::span<const double> channels) const;
+
   const AttentionProblem& problem;
   const Bindings& bindings;
   std::vector<Sequence> sequences;
   Grid mask, bias, keep, row_max, row_sum;
-};
 
-// One row of the score matrix of one head.
-struct Row {
-  int64_t sequence = 0;
-  int64_t kv_head = 0;
-  int64_t head = 0;
-  int64_t i = 0;
+ private:
+  int64_t OffsetOf(const Tensor& tensor, const Row& row) const;
 };
 
 // Where the elements of the row's head are; of an absent grid, nowhere.
