@@ -14,6 +14,7 @@
 // these keys, one position after the other: dk and dv.
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "cpu/topk/topk_backward_kernel.h"
@@ -48,6 +49,13 @@ inline void RowToBlocks(const float* HWY_RESTRICT row, int64_t channels,
   }
 }
 
+// 1 / sum as GradScores takes it: 0 only where nothing is seen. An infinite sum
+// makes p 0, too, but NaN of what is no number.
+inline float InvSumOfGrad(float sum) {
+  if (sum == 0) return 0.0f;
+  return std::isinf(sum) ? -0.0f : 1.0f / sum;
+}
+
 // Row max, 1 / sum and delta of four heads from `first` on, and their gradients
 // of outputs in `grads`. Lanes without a head repeat the last.
 inline void LoadGradRows(const TopKBackwardDqItem& item, int64_t first,
@@ -62,7 +70,7 @@ inline void LoadGradRows(const TopKBackwardDqItem& item, int64_t first,
     const QueryRow& query_row = tile.scratch.query_rows[head];
     const float sum = *query_row.sum;
     scratch.max[first + r] = *query_row.max;
-    scratch.inv_sum[first + r] = sum == 0 ? 0.0f : 1.0f / sum;
+    scratch.inv_sum[first + r] = InvSumOfGrad(sum);
     LoadRow(item.grad_rows.out, query_row.position, query_row.head, v_dim,
             outs.first + r * outs.stride);
     LoadRow(item.grad_rows.grad_out, query_row.position, query_row.head, v_dim,

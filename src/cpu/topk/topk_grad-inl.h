@@ -65,7 +65,9 @@ inline void GradScores(const RowStatistics& rows, float factor, int64_t count,
     const Vector max = hn::LoadU(kF, rows.max + half);
     const Vector inv_sum = hn::LoadU(kF, rows.inv_sum + half);
     const Vector delta = hn::LoadU(kF, rows.delta + half);
-    const auto unseen = hn::Eq(inv_sum, hn::Zero(kF));
+    // Not -0, which is that of an infinite sum.
+    const auto unseen =
+        hn::RebindMask(kF, hn::Eq(hn::BitCast(kW, inv_sum), hn::Zero(kW)));
     for (int64_t j = 0; j < count; ++j) {
       const Vector s = hn::Load(kF, products + j * Width() + half);
       const Vector e = ExpOfAny(hn::Sub(hn::Mul(s, scale), max));
