@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <vector>
 
+#include "problem/tensor_checks.h"
 #include "tests/cpu/runs.h"
 #include "tests/cpu/spaces.h"
 #include "tests/testing/random.h"
@@ -48,6 +50,22 @@ void Spoil(SmallCase& small, Slot slot, Random& random) {
   }
 }
 
+// Whether a prob may be less than fp32 holds: 0 there, and of 0 * inf is NaN
+// where fp64 has infinity (docs/notes/0019). Alibi alone pushes scores that far
+// below the greatest of their row; all else keeps them within 20 of it.
+bool ProbsMayVanish(const SmallCase& small) {
+  const AttentionProblem& problem = small.problem();
+  if (!IsAlibi(problem.score.bias)) return false;
+  const Needs needs = NeedsOf(problem);
+  const auto distance = static_cast<double>(
+      needs.rows + needs.columns +
+      std::abs(problem.score.key_start - problem.score.query_start));
+  for (const double slope : small.Get(Slot::kBias)) {
+    if (!(std::fabs(slope) * distance < 60)) return true;
+  }
+  return false;
+}
+
 class Special : public testing::EachKernel {
  protected:
   bool backward() const { return direction() == Direction::kBackward; }
@@ -74,6 +92,7 @@ class Special : public testing::EachKernel {
     expected.CopyInputs(small);
     expected.Run();
     testing::RunOn(implementation_, small);
+    const bool vanish = ProbsMayVanish(small);
     for (const Slot slot : ResultsOf(small.problem())) {
       const std::vector<double> want = expected.Get(slot);
       double unit = 1;
@@ -88,7 +107,7 @@ class Special : public testing::EachKernel {
           continue;
         }
         ++(std::isfinite(want[n]) ? spared_ : reached_);
-        ExpectSame(slot, got, want[n], unit);
+        ExpectSame(slot, got, want[n], unit, vanish);
       }
     }
   }
@@ -97,10 +116,11 @@ class Special : public testing::EachKernel {
   int64_t reached_ = 0;  // and those that are not
 
  private:
-  void ExpectSame(Slot slot, double got, double want, double unit) const {
+  static void ExpectSame(Slot slot, double got, double want, double unit,
+                         bool vanish) {
     // Where a row sees one key, its ds is 0 here and 1e-17 there, and times
     // infinity not the same; but neither is a number.
-    const bool same = slot < Slot::kGradQuery
+    const bool same = slot < Slot::kGradQuery && !vanish
                           ? KindOf(got) == KindOf(want)
                           : std::isfinite(got) == std::isfinite(want);
     ASSERT_TRUE(same) << Name(slot) << ": " << got << ", expected " << want;
