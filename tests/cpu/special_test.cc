@@ -66,6 +66,37 @@ bool ProbsMayVanish(const SmallCase& small) {
   return false;
 }
 
+// Values of one sign, so that nothing cancels, of which few, or a split's, or
+// several splits' sum up to more than fp32 holds where their type allows it. No
+// output is that much.
+void FillLargeValues(SmallCase& small, Random& random) {
+  const AttentionProblem& problem = small.problem();
+  const bool shared = problem.kv.value_is_key;
+  const Slot values = shared ? Slot::kKey : Slot::kValue;
+  const Slot scale = shared ? Slot::kKeyScale : Slot::kValueScale;
+  const Slot offset = shared ? Slot::kKeyOffset : Slot::kValueOffset;
+  if (!problem.kv.key_list.empty()) return;  // a tensor per sequence
+  const auto fill = [&](Slot slot, double least, double most) {
+    for (int64_t n = 0; n < small.count(slot); ++n) {
+      const double x = least + (most - least) * random.Fraction();
+      small.Put(slot, n, IsFloat(problem[slot].dtype) ? x : std::floor(x));
+    }
+  };
+  const double sign = OneOf(random, {1.0, -1.0});
+  const double most = sign * problem.score.keep_probability *
+                      OneOf(random, {3e38, 3e36, 3e35, 1e35});
+  // Scores of keys so large would be no numbers.
+  if (shared) fill(Slot::kQuery, 0, 0);
+  if (problem.has(scale)) {
+    fill(values, 40, 127);
+    fill(offset, 0, 10);
+    if (problem[scale].dtype == DType::kF16) return;
+    fill(scale, most / 280, most / 140);
+  } else if (problem[values].dtype != DType::kF16) {
+    fill(values, most / 4, most);
+  }
+}
+
 class Special : public testing::EachKernel {
  protected:
   bool backward() const { return direction() == Direction::kBackward; }
@@ -107,6 +138,7 @@ class Special : public testing::EachKernel {
           continue;
         }
         ++(std::isfinite(want[n]) ? spared_ : reached_);
+        large_ += std::isfinite(want[n]) && std::fabs(want[n]) > 1e34;
         ExpectSame(slot, got, want[n], unit, vanish);
       }
     }
@@ -114,6 +146,7 @@ class Special : public testing::EachKernel {
 
   int64_t spared_ = 0;   // results that are numbers
   int64_t reached_ = 0;  // and those that are not
+  int64_t large_ = 0;    // numbers that are almost too large for fp32
 
  private:
   static void ExpectSame(Slot slot, double got, double want, double unit,
@@ -167,6 +200,23 @@ TEST_P(Special, ReachesWhomTheReferenceSays) {
   ForCases(200, space, check);
   EXPECT_TRUE(SeenOften(reached_, 2000));
   EXPECT_TRUE(SeenOften(spared_, 10000));
+}
+
+// Sums of probs times values that leave the range of fp32, in one split or in
+// several, where the output does not: plain fp32 divides the probs first.
+TEST_P(Special, LargeValuesStayFinite) {
+  if (backward()) return;
+  const auto check = [&](SmallCase& small, Random& random) {
+    FillLargeValues(small, random);
+    ExpectTheReferences(small);
+  };
+  ForCases(1500, SmallSpace(), check);
+  Space space = SmallSpace();
+  space.most_columns = 5000;
+  space.most_rows = 10;
+  space.most_dim = 8;
+  ForCases(150, space, check);
+  EXPECT_TRUE(SeenOften(large_, 5000));
 }
 
 // Scales that are nothing, negative or tiny.

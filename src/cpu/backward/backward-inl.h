@@ -45,10 +45,6 @@ HWY_INLINE void ClearPadding(float* row, int64_t channels) {
   std::fill(row + channels, row + RoundUp(channels, Width()), 0.0f);
 }
 
-inline bool AllFinite(const float* HWY_RESTRICT row, int64_t channels) {
-  return IsFinite(GreatestPattern(row, channels, hn::Zero(kW)));
-}
-
 // Prefetches the operands of a row that is loaded soon.
 inline void PrefetchOperands(const BackwardTile& tile, int64_t r) {
   if (r >= tile.scores.rows) return;

@@ -141,6 +141,19 @@ inline void RescaleOut(const DecodeTile& decode, const MicroTile& micro_tile,
   }
 }
 
+// Probs are divided by the sums of their rows.
+inline void NormalizeProbs(const DecodeTile& decode,
+                           const MicroTile& micro_tile, int64_t count) {
+  const ForwardTile& tile = *decode.tile;
+  const int64_t first = micro_tile.query_rows - tile.scratch.query_rows;
+  for (int r = 0; r < micro_tile.rows; ++r) {
+    const float factor = NormalizerOf(tile, decode.row_sums[first + r]);
+    for (int64_t j = 0; j < count; ++j) {
+      micro_tile.scores[j * micro_tile.width + r] *= factor;
+    }
+  }
+}
+
 // Scores of a step become probs.
 inline void SoftmaxStep(DecodeTile& decode, const StepRows& at,
                         const MicroTile& micro_tile) {
@@ -174,6 +187,9 @@ inline void SoftmaxStep(DecodeTile& decode, const StepRows& at,
              micro_tile.kept);
     ReplaceUnset(micro_tile, micro_tile.kept, cols.size(), 0.0f);
   }
+  if (decode.row_sums != nullptr) {
+    NormalizeProbs(decode, micro_tile, cols.size());
+  }
 }
 
 // The tiles of neighbouring kv heads, whose keys lie side by side: all of them
@@ -192,7 +208,6 @@ class HeadBundle {
 
   void Attend() {
     const ForwardTile& tile = *tiles_[0].tile;
-    for (int64_t t = 0; t < count_; ++t) LoadMicroTiles(tiles_[t]);
     StepRows first[2];
     first[0].Locate(tile, tile.NextStep(kDecodeKeys, tile.cols.first));
     for (int s = 0; !first[s].step.empty(); s ^= 1) {
@@ -273,9 +288,9 @@ inline bool OutIsFinite(const DecodeTile& decode) {
 
 // The sums of one row as it lies in memory: 8-bit values are
 // scale * (x + offset) by channel, which can wait until here, as a sum of probs
-// times values is linear in both.
+// times values is linear in both. `sum` is that of the probs.
 inline void GatherRow(const DecodeTile& decode, const MicroTile& micro_tile,
-                      int r, float* HWY_RESTRICT row) {
+                      int r, float sum, float* HWY_RESTRICT row) {
   for (int64_t v = 0; v < decode.values.vectors; ++v) {
     hn::StoreU(
         hn::Load(kF, micro_tile.out + (v * micro_tile.rows + r) * Lanes()), kF,
@@ -284,33 +299,62 @@ inline void GatherRow(const DecodeTile& decode, const MicroTile& micro_tile,
   const QuantParams& quant = ValuesOf(decode.tile->keys).quant;
   if (quant.scale == nullptr) return;
   const int64_t v_dim = decode.tile->params->v_dim;
-  const float sum = micro_tile.sum[r];
   for (int64_t d = 0; d < v_dim; ++d) {
     const float offset = quant.offset == nullptr ? 0.0f : quant.offset[d];
     row[d] = quant.scale[d] * (row[d] + offset * sum);
   }
 }
 
-inline void StoreMicroTile(const DecodeTile& decode, int64_t n) {
+// Stores the results of a micro-tile. Returns whether rows may have overflowed
+// and must be computed again; `overflowed` gets their sums, and 0 of others.
+inline bool StoreMicroTile(const DecodeTile& decode, int64_t n,
+                           float* overflowed) {
   const ForwardTile& tile = *decode.tile;
   const MicroTile micro_tile = decode.At(n);
   float* const row = tile.scratch.staging;
+  bool any = false;
   for (int r = 0; r < micro_tile.rows; ++r) {
     const QueryRow& query_row = micro_tile.query_rows[r];
-    GatherRow(decode, micro_tile, r, row);
     const float max = micro_tile.max[r];
     float sum = micro_tile.sum[r];
+    GatherRow(decode, micro_tile, r, sum, row);
     if (query_row.sink != kMinusInfinity) {
       // Of a sink that is no number the row becomes NaN, as of any such score.
       sum += std::isfinite(query_row.sink)
                  ? hn::GetLane(Exp(hn::Set(kF, query_row.sink - max)))
                  : NAN;
     }
+    const bool redo = MayOverflow(row, tile.params->v_dim, sum);
+    overflowed[4 * n + r] = redo ? sum : 0.0f;
+    any = any || redo;
     if (tile.split_out != nullptr) {
       StoreSplit(tile, 4 * n + r, row, max, sum);
     } else {
       FinishRow(tile, query_row, max, sum, row);
     }
+  }
+  return any;
+}
+
+// Computes rows again that may have overflowed, of which `sums` has the sums:
+// probs of the final max are divided by them before they meet values.
+HWY_NOINLINE inline void RedoOverflowed(DecodeTile& decode, const float* sums) {
+  const ForwardTile& tile = *decode.tile;
+  decode.row_sums = sums;
+  for (int64_t n = 0; n < decode.micro_tiles(); ++n) {
+    const MicroTile micro_tile = decode.At(n);
+    ClearOut(decode, micro_tile);
+    std::fill_n(micro_tile.sum, 4, 0.0f);
+  }
+  HeadBundle(&decode, 1).Attend();
+  float* const row = tile.scratch.staging;
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    if (sums[r] == 0) continue;
+    const MicroTile micro_tile = decode.At(r / 4);
+    const int64_t at = r % 4;
+    GatherRow(decode, micro_tile, static_cast<int>(at),
+              micro_tile.sum[at] * NormalizerOf(tile, sums[r]), row);
+    StoreNormalized(tile, r, micro_tile.max[at], sums[r], row);
   }
 }
 
@@ -318,7 +362,10 @@ inline void StoreMicroTile(const DecodeTile& decode, int64_t n) {
 // score or the sink: sum = sum exp(s_j - max), out = sum exp(s_j - max) v_j.
 inline void AttendFew(const DecodeArgs* tiles, int64_t count) {
   DecodeTile decode[kDecodeHeadBundle];
-  for (int64_t n = 0; n < count; ++n) decode[n].Init(tiles[n]);
+  for (int64_t n = 0; n < count; ++n) {
+    decode[n].Init(tiles[n]);
+    LoadMicroTiles(decode[n]);
+  }
   HeadBundle(decode, count).Attend();
   for (int64_t n = 0; n < count; ++n) {
     // Probs of hidden keys are 0, and 0 * inf is NaN. Values are not
@@ -326,11 +373,15 @@ inline void AttendFew(const DecodeArgs* tiles, int64_t count) {
     // infinite, the tile starts anew.
     if (decode[n].hides && !OutIsFinite(decode[n])) {
       decode[n].skip_masked = true;
+      LoadMicroTiles(decode[n]);
       HeadBundle(decode + n, 1).Attend();
     }
+    float overflowed[kDecodeRows];
+    bool redo = false;
     for (int64_t q = 0; q < decode[n].micro_tiles(); ++q) {
-      StoreMicroTile(decode[n], q);
+      redo = StoreMicroTile(decode[n], q, overflowed) || redo;
     }
+    if (redo) RedoOverflowed(decode[n], overflowed);
   }
 }
 

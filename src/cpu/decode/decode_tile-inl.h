@@ -141,6 +141,10 @@ struct DecodeTile {
   bool dequantises;  // keys are dequantised before they meet a query
   bool skip_masked;  // hidden values may be infinite
   bool hides;        // some row does not see some key
+  // Null: outputs are divided by their sums at the end. Else of each row the
+  // sum by which its probs are divided before they meet values; 0 if it is
+  // stored already.
+  const float* row_sums;
   std::byte* buffer[kDecodeKeys];  // a step's rows in scratch memory
 
   void Init(const DecodeArgs& args) {
@@ -151,6 +155,7 @@ struct DecodeTile {
     values = ReadingOfValues(of);
     channels = keys.vectors * Lanes();
     dequantises = skip_masked = hides = false;
+    row_sums = nullptr;
     for (int64_t n = 0; n < kDecodeKeys; ++n) {
       float* const row = of.scratch.keys + n * of.scratch.key_stride;
       buffer[n] = reinterpret_cast<std::byte*>(row);
@@ -183,6 +188,11 @@ struct DecodeTile {
     return micro_tile;
   }
 };
+
+inline void ClearOut(const DecodeTile& decode, const MicroTile& micro_tile) {
+  std::fill_n(micro_tile.out, decode.values.vectors * micro_tile.rows * Lanes(),
+              0.0f);
+}
 
 // Queries as the products read them. 8-bit keys are scale * (x + offset) by
 // channel: the scale goes into the query, and what the offset adds to every
@@ -217,8 +227,7 @@ inline bool LoadMicroTile(const DecodeTile& decode, int64_t n) {
                 query + d * micro_tile.rows + r * Lanes());
     }
   }
-  std::fill_n(micro_tile.out, decode.values.vectors * micro_tile.rows * Lanes(),
-              0.0f);
+  ClearOut(decode, micro_tile);
   for (int r = 0; r < 4; ++r) {
     if (r >= micro_tile.rows) decode.key_offsets[4 * n + r] = 0;
     // A sink joins at the end, but no row's maximum is below it.

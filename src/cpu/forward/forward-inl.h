@@ -39,6 +39,9 @@ struct OutPanel : Panel {
   float* out;  // [channel, lane]
   PanelState state;
   bool fresh = false;  // its outputs are 0, and not yet written
+  // What probs are multiplied by before they meet values, [lane]; null: outputs
+  // are, at the end.
+  const float* normalizer = nullptr;
 };
 
 HWY_INLINE OutPanel OutPanelOf(const ForwardTile& tile, int64_t first,
@@ -151,6 +154,9 @@ inline void AttendStep(const ForwardTile& tile, const LoadedKeys& loaded,
     FillKept(tile, panel.query_rows, panel.count, scored.cols, {scratch.kept});
     DropProbs(panel.scores, scratch.kept, count);
   }
+  if (panel.normalizer != nullptr) {
+    ScaleProbs(panel.scores, count, panel.normalizer);
+  }
   if (!loaded.finite && !scored.all) {
     MarkHidden(panel.scores, scratch.visible, count);
   }
@@ -168,10 +174,10 @@ inline int64_t StepOf(const ForwardTile& tile) {
   return RoundUp(CeilDiv(columns, steps), kColumnUnit);
 }
 
-// Probs that are rounded must not be rescaled afterwards: a sweep of its own
-// raises every row's max to the greatest of all its scores.
-inline void FindRowMax(const ForwardTile& tile, const PackedValues& values,
-                       int64_t size) {
+// Calls body(loaded, step, prefetch) for every step, without prefetching.
+template <typename Body>
+inline void ForSteps(const ForwardTile& tile, const PackedValues& values,
+                     int64_t size, Body body) {
   LoadedKeys loaded{values};
   KeyAddresses at;
   PrefetchQueue no_prefetch;
@@ -179,11 +185,64 @@ inline void FindRowMax(const ForwardTile& tile, const PackedValues& values,
        step = tile.NextStep(size, step.last)) {
     at.Locate(tile.keys, step);
     LoadKeys(tile, at, loaded);
-    for (int64_t first = 0; first < tile.rows; first += Width()) {
-      const OutPanel panel = OutPanelOf(tile, first);
-      panel.state.Raise(
-          ScorePanel(tile, loaded, step, panel, no_prefetch).block_max);
+    body(loaded, step, no_prefetch);
+  }
+}
+
+// Probs that are rounded must not be rescaled afterwards: a sweep of its own
+// raises every row's max to the greatest of all its scores.
+inline void FindRowMax(const ForwardTile& tile, const PackedValues& values,
+                       int64_t size) {
+  ForSteps(tile, values, size,
+           [&](const LoadedKeys& loaded, Range step, PrefetchQueue& prefetch) {
+             for (int64_t first = 0; first < tile.rows; first += Width()) {
+               const OutPanel panel = OutPanelOf(tile, first);
+               panel.state.Raise(
+                   ScorePanel(tile, loaded, step, panel, prefetch).block_max);
+             }
+           });
+}
+
+// Rows of the panel that begins with row `first`, which is stored, once more if
+// they may have overflowed: attend(panel) goes over all keys again, and probs
+// of the final max are divided by the final sum before they meet values.
+template <typename Attend>
+HWY_NOINLINE void RedoOverflowed(const ForwardTile& tile, int64_t first,
+                                 Attend attend) {
+  const uint32_t rows = RowsThatMayOverflow(tile, first);
+  if (rows == 0) return;
+  HWY_ALIGN float normalizer[Width()];
+  HWY_ALIGN float unused_sum[Width()] = {};
+  for (int64_t r = 0; r < Width(); ++r) {
+    normalizer[r] = NormalizerOf(tile, tile.forward.sum[first + r]);
+  }
+  OutPanel panel = OutPanelOf(tile, first);
+  panel.state.sum = unused_sum;
+  panel.normalizer = normalizer;
+  ClearOut(tile, panel);
+  attend(panel);
+  float* const row = tile.scratch.staging;
+  for (int64_t r = 0; r < Width(); ++r) {
+    if (((rows >> r) & 1u) == 0) continue;
+    for (int64_t d = 0; d < tile.params->v_dim; ++d) {
+      row[d] = panel.out[d * Width() + r];
     }
+    StoreNormalized(tile, first + r, tile.forward.max[first + r],
+                    tile.forward.sum[first + r], row);
+  }
+}
+
+// The same for all panels of a tile; each loads the keys for itself.
+HWY_NOINLINE inline void RedoTile(const ForwardTile& tile,
+                                  const PackedValues& values, int64_t size) {
+  for (int64_t r = 0; r < tile.rows; r += Width()) {
+    RedoOverflowed(tile, r, [&](const OutPanel& panel) {
+      ForSteps(
+          tile, values, size,
+          [&](const LoadedKeys& loaded, Range step, PrefetchQueue& prefetch) {
+            AttendStep(tile, loaded, step, panel, prefetch);
+          });
+    });
   }
 }
 
@@ -209,6 +268,7 @@ inline void AttendTile(const ForwardTile& tile, const PackedValues& values,
   PrefetchQueue prefetch;
   at[0].Locate(tile.keys, tile.NextStep(size, tile.cols.first));
   bool first = true;
+  bool large = false;
   const auto start_all = [&] {
     for (int64_t r = 0; r < tile.rows; r += Width()) {
       StartPanel(tile, r);
@@ -223,6 +283,7 @@ inline void AttendTile(const ForwardTile& tile, const PackedValues& values,
       CeilDiv(size, kBig) + CeilDiv(tile.params->v_dim, kBig);
   for (int n = 0; !at[n].step.empty(); n ^= 1) {
     LoadKeys(tile, at[n], loaded);
+    large = large || loaded.large;
     KeyAddresses& next = at[n ^ 1];
     next.Locate(tile.keys, tile.NextStep(size, at[n].step.last));
     const bool last = next.step.empty();
@@ -247,6 +308,7 @@ inline void AttendTile(const ForwardTile& tile, const PackedValues& values,
                  prefetch);
       if (last) StorePanel(tile, row);
     }
+    if (last && large) RedoTile(tile, values, size);
     if (last) return;
     first = false;
   }

@@ -148,8 +148,10 @@ struct ForwardTile : ScoreTile {
   const ForwardParams* forward_params = nullptr;
   const OutQuantParams* quant = nullptr;  // null: out as it is
   ForwardScratch forward{};
-  // Where an unfinished split goes, [row, v_dim + 2]: sums, max, sum. Null: the
-  // tile is the only split of its rows, and results are stored.
+  // Where an unfinished split goes, [row, v_dim + 2]: sums, max, sum. A
+  // negative sum says that the sums are divided by it already, as they would
+  // have overflowed. Null: the tile is the only split of its rows, and results
+  // are stored.
   float* split_out = nullptr;
 };
 

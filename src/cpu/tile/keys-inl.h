@@ -136,6 +136,7 @@ struct LoadedKeys {
   PackedValues values{};  // where they are
   bool absent = false;    // some key does not exist
   bool finite = true;     // every value is
+  bool large = false;     // some value is so large that sums may overflow
   // Bit j: key j of the step exists.
   std::array<uint32_t, kMaxColumns / 32 + 2> exists{};
   mutable std::array<uint32_t, kMaxColumns / 32 + 2> shifted{};
@@ -200,6 +201,16 @@ HWY_INLINE bool IsFinite(const Patterns& greatest) {
   return hn::AllTrue(kW, hn::Lt(greatest, hn::Set(kW, 0x7F800000)));
 }
 
+inline bool AllFinite(const float* HWY_RESTRICT row, int64_t channels) {
+  return IsFinite(GreatestPattern(row, channels, hn::Zero(kW)));
+}
+
+// Whether some number is 2^64 or more: no sequence has so many keys that their
+// probs times less than that overflow.
+HWY_INLINE bool IsLarge(const Patterns& greatest) {
+  return !hn::AllTrue(kW, hn::Lt(greatest, hn::Set(kW, 0x5F800000)));
+}
+
 // Row `j` of a step's values; see PackedValues.
 HWY_INLINE void PackValues(const float* HWY_RESTRICT row, int64_t v_dim,
                            int64_t j, const PackedValues& values) {
@@ -240,6 +251,7 @@ inline void LoadKeys(const ScoreTile& tile, const KeyAddresses& at,
     PackValues(value, v_dim, j, loaded.values);
   }
   loaded.finite = IsFinite(greatest);
+  loaded.large = IsLarge(greatest);
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

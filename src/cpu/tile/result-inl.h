@@ -8,6 +8,10 @@
 // are stored as they are, with max and sum; CombineSplits goes row by row and
 // adds up its splits in their order, once all of them are there, so the answer
 // does not depend on who computed which.
+//
+// Sums of probs times values may leave the range of fp32 where the output does
+// not. Such rows are stored like all others, and once more after their keys
+// have met probs that are normalized beforehand (docs/notes/0019).
 
 #include <algorithm>
 #include <cmath>
@@ -23,6 +27,7 @@
 #define FLASHACL_CPU_TILE_RESULT_INL_H_
 #endif
 
+#include "cpu/tile/keys-inl.h"
 #include "cpu/tile/load-inl.h"
 #include "cpu/tile/matmul-inl.h"
 #include "cpu/tile/prefetch-inl.h"
@@ -114,6 +119,53 @@ inline void StoreSplit(const ForwardTile& tile, int64_t r,
   std::copy_n(row, v_dim, to);
   to[v_dim] = max;
   to[v_dim + 1] = sum;
+}
+
+// What probs are multiplied by for the sums of a row to be its output, or its
+// split divided by the sum.
+HWY_INLINE float NormalizerOf(const ForwardTile& tile, float sum) {
+  if (tile.split_out == nullptr) return InvSumOf(tile, sum);
+  return sum == 0 ? 0.0f : 1.0f / sum;
+}
+
+// Row `r` again, of probs that were normalized for this sum. Its max and sum
+// are stored.
+inline void StoreNormalized(const ForwardTile& tile, int64_t r, float max,
+                            float sum, float* HWY_RESTRICT row) {
+  if (tile.split_out != nullptr) {
+    StoreSplit(tile, r, row, max, -sum);
+  } else {
+    StoreOut(tile, tile.scratch.query_rows[r], row);
+  }
+}
+
+// Whether sums of a row may have overflowed: some is not finite, and no score
+// is to blame.
+inline bool MayOverflow(const float* HWY_RESTRICT row, int64_t v_dim,
+                        float sum) {
+  return std::isfinite(sum) && sum > 0 && !AllFinite(row, v_dim);
+}
+
+// The rows of a panel of which this is true, a bit for each.
+inline uint32_t RowsThatMayOverflow(const ForwardTile& tile, int64_t first) {
+  const int64_t v_dim = tile.params->v_dim;
+  const float* const out = tile.forward.out + first * BlockEnd(v_dim);
+  Patterns low = hn::Zero(kW), high = low;  // the greatest, as in keys-inl.h
+  FLASHACL_UNROLL_8
+  for (int64_t d = 0; d < v_dim; ++d) {
+    const PanelPair x = PanelPair::Load(out + d * Width());
+    low = hn::Max(low, hn::BitCast(kW, hn::Abs(x.low)));
+    high = hn::Max(high, hn::BitCast(kW, hn::Abs(x.high)));
+  }
+  if (IsFinite(hn::Max(low, high))) return 0;
+  HWY_ALIGN float lanes[Width()];
+  PanelPair{hn::BitCast(kF, low), hn::BitCast(kF, high)}.Store(lanes);
+  uint32_t rows = 0;
+  for (int64_t r = 0; r < std::min<int64_t>(Width(), tile.rows - first); ++r) {
+    const bool may = MayOverflow(lanes + r, 1, tile.forward.sum[first + r]);
+    rows |= uint32_t{may} << r;
+  }
+  return rows;
 }
 
 // Whether rows go from registers to their place.
@@ -227,29 +279,62 @@ inline void StorePanel(const ForwardTile& tile, int64_t first) {
   }
 }
 
+// The splits of one row.
+struct RowSplits {
+  const float* first;
+  int64_t count;
+  int64_t floats;  // from split to split
+  int64_t v_dim;
+
+  float Max() const {
+    float max = kMinusInfinity;
+    for (int64_t p = 0; p < count; ++p) {
+      const float split_max = first[p * floats + v_dim];
+      max = split_max > max ? split_max : max;
+    }
+    return max;
+  }
+
+  // Adds them up in order, times `factor`; returns the sum without it.
+  HWY_NOINLINE float AddTo(float max, float factor,
+                           float* HWY_RESTRICT out) const {
+    const float from = max == kMinusInfinity ? 0.0f : max;
+    float sum = 0;
+    std::fill_n(out, v_dim, 0.0f);
+    for (int64_t p = 0; p < count; ++p) {
+      const float* const split = first + p * floats;
+      const Vector rescale = Exp(hn::Set(kF, split[v_dim] - from));
+      const float split_sum = std::fabs(split[v_dim + 1]);
+      const bool normalized = split[v_dim + 1] < 0;
+      // Said so that no compiler may choose how often it rounds.
+      sum = hn::GetLane(
+          hn::MulAdd(rescale, hn::Set(kF, split_sum), hn::Set(kF, sum)));
+      const float of_row =
+          hn::GetLane(rescale) * factor * (normalized ? split_sum : 1.0f);
+      for (int64_t d = 0; d < v_dim; ++d) out[d] += of_row * split[d];
+    }
+    return sum;
+  }
+};
+
 // Combines the splits of every row in order and stores the results:
 //   max = greatest max, sum = sum of sums * exp(split_max - max), out likewise.
 inline void CombineSplits(const ForwardTile& tile, int64_t num_splits) {
   const int64_t v_dim = tile.params->v_dim;
-  const int64_t split_floats = tile.rows * (v_dim + 2);
   float* const out = tile.scratch.staging;
   for (int64_t row = 0; row < tile.rows; ++row) {
-    const float* const first = tile.split_out + row * (v_dim + 2);
-    float max = kMinusInfinity;
-    for (int64_t p = 0; p < num_splits; ++p) {
-      const float split_max = first[p * split_floats + v_dim];
-      max = split_max > max ? split_max : max;
+    const QueryRow& query_row = tile.scratch.query_rows[row];
+    const RowSplits splits{tile.split_out + row * (v_dim + 2), num_splits,
+                           tile.rows * (v_dim + 2), v_dim};
+    const float max = splits.Max();
+    const float sum = splits.AddTo(max, 1.0f, out);
+    if (MayOverflow(out, v_dim, sum)) {
+      splits.AddTo(max, InvSumOf(tile, sum), out);
+      StoreOut(tile, query_row, out);
+      StoreRowResult(tile, query_row, max, sum);
+    } else {
+      FinishRow(tile, query_row, max, sum, out);
     }
-    const float from = max == kMinusInfinity ? 0.0f : max;
-    float sum = 0;
-    std::fill_n(out, v_dim, 0.0f);
-    for (int64_t p = 0; p < num_splits; ++p) {
-      const float* const split = first + p * split_floats;
-      const float rescale = hn::GetLane(Exp(hn::Set(kF, split[v_dim] - from)));
-      sum += rescale * split[v_dim + 1];
-      for (int64_t d = 0; d < v_dim; ++d) out[d] += rescale * split[d];
-    }
-    FinishRow(tile, tile.scratch.query_rows[row], max, sum, out);
   }
 }
 

@@ -163,6 +163,18 @@ inline void RoundProbs(float* HWY_RESTRICT probs, int64_t count, float scale) {
   }
 }
 
+// Probs times one factor for each row, [lane].
+inline void ScaleProbs(float* HWY_RESTRICT probs, int64_t count,
+                       const float* HWY_RESTRICT factors) {
+  const PanelPair factor = PanelPair::Load(factors);
+  for (int64_t j = 0; j < count; ++j) {
+    PanelPair p = PanelPair::Load(probs + j * Width());
+    p.low = hn::Mul(p.low, factor.low);
+    p.high = hn::Mul(p.high, factor.high);
+    p.Store(probs + j * Width());
+  }
+}
+
 // Softmax over the keys seen so far: max is the greatest score, sum is
 // sum exp(s_j - max); Width() floats each.
 struct PanelState {

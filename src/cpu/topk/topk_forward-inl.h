@@ -35,6 +35,7 @@ inline void AttendListedKeys(const ForwardTile& tile, const KvBuffers& rows,
   const PanelPair block_max =
       ScoreKeys(tile, panel, {0, count}, tile.params->scale, prefetch);
   const PanelPair rescale = panel.state.OnlineSoftmax(scores, count, block_max);
+  if (panel.normalizer != nullptr) ScaleProbs(scores, count, panel.normalizer);
   ForBlocks(tile.params->v_dim, [&](int64_t d, auto size) HWY_ATTR {
     prefetch.Issue();
     AddListed<size()>({rows.values + d, rows.value_stride}, scores, count,
@@ -63,6 +64,13 @@ inline void AttendTopK(const TopKTile& topk) {
                 });
   for (int64_t first = 0; first < tile.rows; first += Width()) {
     StorePanel(tile, first);
+    RedoOverflowed(tile, first, [&](const OutPanel& panel) {
+      keys.ForSteps(rows, panel_blocks,
+                    [&](Range step, PrefetchQueue& prefetch) HWY_ATTR {
+                      AttendListedKeys(tile, rows, step.size(), panel,
+                                       prefetch);
+                    });
+    });
   }
 }
 

@@ -78,10 +78,6 @@ void PanelToRowsOf(const float* panel, int64_t count, float* rows,
       [&](int64_t k, const Quads& quads) HWY_ATTR { to.Store(quads, k); });
 }
 
-bool AllFinite(const float* row, int64_t channels) {
-  return IsFinite(GreatestPattern(row, channels, hn::Zero(kW)));
-}
-
 Pieces PieceTable() {
   return {Width(),     ExpOf,         LoadRow,       StoreRow,
           StoreFourOf, RowsToPanelOf, PanelToRowsOf, AllFinite};
