@@ -39,6 +39,7 @@ int Broken() {
 
 TEST(Fork, AChildFindsLocksFreeAndDataWhole) {
   (*counter).count = 5;
+  ThePair();  // made here: a child would wait for a thread that makes it
   std::atomic<bool> over{false};
   std::thread writer([&] {
     while (!over) {

@@ -51,7 +51,7 @@ done
 # Whose code is in the library and the tool, and on what terms.
 notices=share/doc/flashacl/THIRD_PARTY_NOTICES
 for words in 'Niels Lohmann' 'University of Cincinnati' 'Victor Zverovich' \
-    'Google LLC' 'Intel Corporation' 'Permission is hereby granted' \
+    'Google LLC' 'Permission is hereby granted' \
     'Redistributions in binary form must reproduce'; do
   grep -qF "$words" "$notices" || complain "no '$words' in $notices"
 done
