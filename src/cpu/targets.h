@@ -10,9 +10,9 @@
 #endif
 #define FLASHACL_UNUSED_TARGETS \
   (HWY_SSSE3 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
-#ifdef FLASHACL_DCHECKS
-// Builds for finding mistakes look for them in two widths: the third took a
-// third of what vector code takes to compile, and few machines run it.
+#ifdef FLASHACL_TWO_WIDTHS
+// The everyday build: the third width took a third of what vector code takes to
+// compile. Builds that are installed or look for mistakes have all.
 #define HWY_DISABLED_TARGETS (FLASHACL_UNUSED_TARGETS | HWY_AVX3)
 #else
 #define HWY_DISABLED_TARGETS FLASHACL_UNUSED_TARGETS

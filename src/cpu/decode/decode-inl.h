@@ -25,7 +25,7 @@
 #endif
 
 #include "cpu/decode/decode_tile-inl.h"
-#include "cpu/decode/gemv-inl.h"
+#include "cpu/decode/gemv_args-inl.h"
 #include "cpu/decode/score-inl.h"
 #include "cpu/tile/result-inl.h"
 

@@ -28,7 +28,7 @@
 #define FLASHACL_CPU_DECODE_DECODE_TILE_INL_H_
 #endif
 
-#include "cpu/decode/gemv-inl.h"
+#include "cpu/decode/gemv_args-inl.h"
 #include "cpu/decode/score-inl.h"
 #include "cpu/tile/keys-inl.h"
 #include "cpu/tile/prefetch-inl.h"

@@ -21,6 +21,7 @@
 #define FLASHACL_CPU_DECODE_GEMV_INL_H_
 #endif
 
+#include "cpu/decode/gemv_args-inl.h"
 #include "cpu/tile/load-inl.h"
 #include "cpu/tile/prefetch-inl.h"
 #include "cpu/tile/transpose-inl.h"
@@ -39,24 +40,6 @@ struct ElementsOf {
     return FloatsAt<kType>(kF, at, 0);
   }
 };
-
-// The blocks of four lanes of a vector, combined into one.
-template <class D, typename Combine>
-HWY_INLINE QuadVector CombineBlocks(D d, const hn::Vec<D>& v, Combine combine) {
-  if constexpr (hn::MaxLanes(d) == 4) {
-    return v;
-  } else {
-    const hn::Half<D> half;
-    return CombineBlocks(
-        half, combine(hn::LowerHalf(half, v), hn::UpperHalf(half, v)), combine);
-  }
-}
-
-HWY_INLINE QuadVector SumOfBlocks(const Vector& v) {
-  return CombineBlocks(kF, v, [](const auto& a, const auto& b) HWY_ATTR {
-    return hn::Add(a, b);
-  });
-}
 
 // The sum of all lanes of each of four vectors. What one becomes does not
 // depend on the others.
@@ -78,22 +61,6 @@ HWY_INLINE QuadVector SumsOfLanes(const Vector& a, const Vector& b,
 template <class Elements>
 constexpr int kVectorsOfLine =
     std::max(static_cast<int>(kLineBytes / (Lanes() * Elements::kBytes)), 1);
-
-// What turns dot products into scores: (dot + offset) * factor.
-struct QkArgs {
-  const std::byte* const* keys;
-  const std::byte* const* ropes;  // null: none
-  LinePrefetcher* prefetch;       // issued meanwhile
-  int64_t key_shift;              // of keys, from where `keys` says
-  int64_t rope_shift;
-  int64_t count;         // of keys
-  int64_t key_channels;  // whole vectors, as are those of the rope
-  int64_t rope_channels;
-  const float* query;   // [vector of channels, row, lane]
-  const float* offset;  // [row], four of them
-  float factor;
-  float* scores;  // [key, row]
-};
 
 // sums[k][r] += rows[k] . query[r] over one vector of channels, `from` bytes
 // after where the rows begin.
@@ -249,17 +216,6 @@ HWY_NOINLINE void DotAll(const QkArgs& work) {
   }
 }
 
-// out += probs * values
-struct PvArgs {
-  const std::byte* const* values;
-  LinePrefetcher* prefetch;  // issued meanwhile
-  int64_t shift;             // of values, from where `values` says
-  int64_t count;
-  int64_t vectors;     // of channels
-  const float* probs;  // [key, row]
-  float* out;          // [vector of channels, row, lane]
-};
-
 // sums[v][r] += value[v] * probs[r] for kVectors vectors of channels.
 template <class Elements, int kVectors, int kRows>
 HWY_INLINE void AddValue(const std::byte* value,
@@ -385,25 +341,14 @@ HWY_NOINLINE void AddAll(const PvArgs& work) {
   }
 }
 
-// Both products by the number of rows, less one.
-struct GemvKernels {
-  void (*dot[4])(const QkArgs& work);
-  void (*add[4])(const PvArgs& work);
-};
-
-template <class Elements>
-inline constexpr GemvKernels kGemvKernels = {
-    {DotAll<Elements, 1>, DotAll<Elements, 2>, DotAll<Elements, 3>,
-     DotAll<Elements, 4>},
-    {AddAll<Elements, 1>, AddAll<Elements, 2>, AddAll<Elements, 3>,
-     AddAll<Elements, 4>}};
-
-// Null for types that are converted beforehand.
-inline const GemvKernels* GemvKernelsOf(DType dtype) {
-  const GemvKernels* kernels = nullptr;
-  WithVectorType(
-      dtype, [&](auto type) { kernels = &kGemvKernels<ElementsOf<type()>>; });
-  return kernels;
+// Of elements of one type; defined once for each, in a source of its own.
+template <DType kType>
+constexpr GemvKernels MakeGemvKernels() {
+  using Elements = ElementsOf<kType>;
+  return {{DotAll<Elements, 1>, DotAll<Elements, 2>, DotAll<Elements, 3>,
+           DotAll<Elements, 4>},
+          {AddAll<Elements, 1>, AddAll<Elements, 2>, AddAll<Elements, 3>,
+           AddAll<Elements, 4>}};
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

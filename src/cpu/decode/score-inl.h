@@ -20,7 +20,7 @@
 #define FLASHACL_CPU_DECODE_SCORE_INL_H_
 #endif
 
-#include "cpu/decode/gemv-inl.h"
+#include "cpu/decode/gemv_args-inl.h"
 #include "cpu/tile/mask-inl.h"
 #include "cpu/tile/score-inl.h"
 #include "cpu/tile/softmax-inl.h"

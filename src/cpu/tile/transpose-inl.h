@@ -160,6 +160,24 @@ HWY_INLINE void AddRowsToPanel(const FourRows& rows, int64_t count,
   }
 }
 
+// The blocks of four lanes of a vector, combined into one.
+template <class D, typename Combine>
+HWY_INLINE QuadVector CombineBlocks(D d, const hn::Vec<D>& v, Combine combine) {
+  if constexpr (hn::MaxLanes(d) == 4) {
+    return v;
+  } else {
+    const hn::Half<D> half;
+    return CombineBlocks(
+        half, combine(hn::LowerHalf(half, v), hn::UpperHalf(half, v)), combine);
+  }
+}
+
+HWY_INLINE QuadVector SumOfBlocks(const Vector& v) {
+  return CombineBlocks(kF, v, [](const auto& a, const auto& b) HWY_ATTR {
+    return hn::Add(a, b);
+  });
+}
+
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the products for few rows take (gemv-inl.h), and their tables, one per
+// type of elements. Each is compiled in a source of its own, as all of them
+// take minutes where sanitizers look at them.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/dtype.h"
+
+#if defined(FLASHACL_CPU_DECODE_GEMV_ARGS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_DECODE_GEMV_ARGS_INL_H_
+#undef FLASHACL_CPU_DECODE_GEMV_ARGS_INL_H_
+#else
+#define FLASHACL_CPU_DECODE_GEMV_ARGS_INL_H_
+#endif
+
+#include "cpu/tile/prefetch-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+
+// What turns dot products into scores: (dot + offset) * factor.
+struct QkArgs {
+  const std::byte* const* keys;
+  const std::byte* const* ropes;  // null: none
+  LinePrefetcher* prefetch;       // issued meanwhile
+  int64_t key_shift;              // of keys, from where `keys` says
+  int64_t rope_shift;
+  int64_t count;         // of keys
+  int64_t key_channels;  // whole vectors, as are those of the rope
+  int64_t rope_channels;
+  const float* query;   // [vector of channels, row, lane]
+  const float* offset;  // [row], four of them
+  float factor;
+  float* scores;  // [key, row]
+};
+
+// out += probs * values
+struct PvArgs {
+  const std::byte* const* values;
+  LinePrefetcher* prefetch;  // issued meanwhile
+  int64_t shift;             // of values, from where `values` says
+  int64_t count;
+  int64_t vectors;     // of channels
+  const float* probs;  // [key, row]
+  float* out;          // [vector of channels, row, lane]
+};
+
+// Both products by the number of rows, less one.
+struct GemvKernels {
+  void (*dot[4])(const QkArgs& work);
+  void (*add[4])(const PvArgs& work);
+};
+
+extern const GemvKernels kGemvF32;
+extern const GemvKernels kGemvF16;
+extern const GemvKernels kGemvBf16;
+extern const GemvKernels kGemvI8;
+
+// Null for types that are converted beforehand.
+inline const GemvKernels* GemvKernelsOf(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return &kGemvF32;
+    case DType::kF16:
+      return &kGemvF16;
+    case DType::kBf16:
+      return &kGemvBf16;
+    case DType::kI8:
+      return &kGemvI8;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FLASHACL_CPU_DECODE_GEMV_ARGS_INL_H_

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products for few rows of bf16 elements, compiled for every instruction set.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/decode/gemv_bf16.cc"
+#include "cpu/targets.h"
+#include "hwy/foreach_target.h"
+// After foreach_target.h.
+#include "cpu/decode/gemv-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+
+extern const GemvKernels kGemvBf16 = MakeGemvKernels<DType::kBf16>();
+
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products for few rows of fp16 elements, compiled for every instruction set.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/decode/gemv_f16.cc"
+#include "cpu/targets.h"
+#include "hwy/foreach_target.h"
+// After foreach_target.h.
+#include "cpu/decode/gemv-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+
+extern const GemvKernels kGemvF16 = MakeGemvKernels<DType::kF16>();
+
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
