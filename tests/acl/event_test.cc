@@ -114,6 +114,25 @@ TEST_F(EventTest, AfterAResetWaitsReferToTheNextRecord) {
   event->Destroy();
 }
 
+// A reset that comes late forgets the record that it was meant for.
+TEST_F(EventTest, AResetForgetsNoNewerRecord) {
+  ScopedStream first, second, third;
+  Latch gate;
+  const auto event = Event::Create(0, EventFamily::kWithFlag, ACL_EVENT_SYNC);
+  EXPECT_TRUE(Succeeds(event->Record(*Find<Stream>(first), "test")));
+  Block(first, &gate);
+  EXPECT_TRUE(Succeeds(event->Reset(*Find<Stream>(first), "test")));
+  EXPECT_TRUE(Succeeds(event->Record(*Find<Stream>(second), "test")));
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(second)));
+  gate.Open();
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(first)));
+  ASSERT_NE(event->mark(), nullptr);
+  EXPECT_TRUE(event->mark()->done.open());
+  EXPECT_TRUE(Succeeds(event->WaitOn(*Find<Stream>(third), 0, "test")));
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(third)));
+  event->Destroy();
+}
+
 TEST_F(EventTest, DestroyingEndsWaitsForARecordThatCannotCome) {
   ScopedStream stream;
   const auto event = Event::Create(0, EventFamily::kWithFlag, ACL_EVENT_SYNC);
