@@ -181,6 +181,36 @@ TEST_F(StreamTest, TasksAreDestroyedBeforeTheyCountAsDone) {
   }
 }
 
+// The same of what takes its time, so that who is told too early notices.
+TEST_F(StreamTest, TasksAreDestroyedBeforeWaitersAreTold) {
+  struct Slow {
+    std::atomic<bool>& gone;
+    ~Slow() {
+      std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      gone = true;
+    }
+  };
+  ScopedStream stream;
+  const auto at = Get(stream);
+  std::atomic<bool> gone{false};
+  uint64_t number = 0;
+  const auto push = [&] {
+    gone = false;
+    EXPECT_TRUE(
+        Succeeds(at->Push([held = std::make_shared<Slow>(gone)] { return 0; },
+                          "test", TaskKind::kDevice, &number)));
+  };
+  push();
+  EXPECT_TRUE(Succeeds(at->Synchronize(std::nullopt, "test")));
+  EXPECT_TRUE(gone);
+  push();
+  EXPECT_TRUE(Succeeds(at->WaitFor(number, std::nullopt, "test")));
+  EXPECT_TRUE(gone);
+  push();
+  while (!at->Idle()) std::this_thread::yield();
+  EXPECT_TRUE(gone);
+}
+
 TEST_F(StreamTest, WaitsForOneTask) {
   ScopedStream stream;
   int value = 0;
