@@ -177,6 +177,9 @@ TEST(CheckTokens, DifferBetweenForwardAndBackward) {
   const Training tall = Call({{5}, {3}}, 3, 0, 0);
   EXPECT_FALSE(CheckForwardTokens(tall).ok());
   EXPECT_TRUE(CheckBackwardTokens(tall).ok());
+  // One query more than keys is one too many.
+  EXPECT_FALSE(CheckForwardTokens(Call({{3, 4}, {3, 3}}, 3, 0, 0)).ok());
+  EXPECT_TRUE(CheckForwardTokens(Call({{3, 3}, {3, 4}}, 3, 0, 0)).ok());
   const Training left = Call({{4}, {4}}, 0, 3, -1);
   EXPECT_FALSE(CheckForwardTokens(left).ok());
   EXPECT_TRUE(CheckBackwardTokens(left).ok());
@@ -232,6 +235,12 @@ TEST(MaskGrid, StoresFourDimensionsPaddedOrPacked) {
   const Training equal = Call({{3, 3}, {5, 5}}, 1, 0, 0);
   EXPECT_EQ(Grid(equal, Dense({2, 1, 3, 5}), true).placement,
             Placement::kStrided);
+  // Equal lengths are those of rows and those of columns.
+  for (const Lengths& one_side : {Lengths{{3, 3}, {4, 5}}, {{2, 3}, {5, 5}}}) {
+    EXPECT_EQ(
+        Grid(Call(one_side, 1, 0, 0), Dense({2, 1, 3, 5}), true).placement,
+        Placement::kBlocks);
+  }
 }
 
 TEST(MaskGrid, OfPrefixesIsOnePerSequence) {
