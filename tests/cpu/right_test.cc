@@ -97,6 +97,12 @@ const Shapes kShapes[] = {
       "bwd f32 h=1 d=1025/3 q=5 k=7", "bwd f16 h=1 d=1/1000 q=20 k=31 mask",
       "bwd bf16 h=2 d=128+64/128 q=90 k=200 causal"}},
     {&kCpuBackward,
+     "gradients of slopes, from keys of several steps",
+     {"bwd f32 h=2 d=8 q=9 k=400 alibi",
+      "bwd f16 h=4/2 d=16 q=70,3 k=300,210 "
+      "alibi:sqrt start:5:-3",
+      "bwd f32 h=1 d=8 q=200 k=200 causal alibi:bh"}},
+    {&kCpuBackward,
      "scores without channels",
      {"bwd f32 h=2 d=0/4 q=20 k=50", "bwd f16 h=2/1 d=0/9 q=3 k=30 bias",
       "bwd bf16 h=1 d=0/5 q=40 k=40 causal sink", "bwd f32 h=1 d=4/0 q=3 k=5",
