@@ -149,6 +149,12 @@ TEST(Context, SynchronizingCoversItsStreamsOnly) {
       FailsWith(507046, SynchronizeContext(*b, DeadlineIn(10), "test")));
   blocked.Open();
   EXPECT_TRUE(Succeeds(SynchronizeContext(*b, std::nullopt, "test")));
+  // The first failure counts, whatever streams after it say.
+  EXPECT_NE(a->CreateStream(0), nullptr);
+  a->default_stream()->Push([] { return Fail(507015, Title::kRuntime, "bad"); },
+                            "test", TaskKind::kDevice);
+  EXPECT_TRUE(
+      FailsWith(507015, SynchronizeContext(*a, std::nullopt, "test"), "bad"));
   EXPECT_TRUE(a->Destroy());
   EXPECT_FALSE(a->Destroy());
   EXPECT_TRUE(b->Destroy());

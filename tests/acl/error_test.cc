@@ -80,6 +80,7 @@ TEST_F(ErrorTest, KeepsTheLast64) {
   EXPECT_NE(all.find("<99>"), std::string::npos);
   EXPECT_NE(all.find("<36>"), std::string::npos);
   EXPECT_EQ(all.find("<35>"), std::string::npos);
+  EXPECT_EQ(all.find("<99>"), all.rfind("<99>"));
 }
 
 TEST_F(ErrorTest, MessagesBelongToTheirThread) {
@@ -123,6 +124,8 @@ TEST_F(ErrorTest, AThreadMayKeepItsMessages) {
 TEST_F(ErrorTest, LastErrorIsTheLastRuntimeCode) {
   EXPECT_EQ(PeekLastError(), 0);
   Fail(107000, Title::kReason, "a");
+  Fail(207001, Title::kRuntime, "memory");
+  EXPECT_EQ(PeekLastError(), 207001);
   Fail(507015, Title::kReason, "b");
   Fail(100000, Title::kReason, "not a runtime code");
   Fail(161002, Title::kAclnnParameter, "nor this");

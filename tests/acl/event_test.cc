@@ -169,9 +169,11 @@ TEST_F(EventTest, AnAbortedWaitIsNoFailure) {
 TEST_F(EventTest, AWaitMayTimeOut) {
   ScopedStream stream;
   const auto event = Event::Create(0, EventFamily::kWithFlag, ACL_EVENT_SYNC);
+  const Clock::time_point start = Clock::now();
   EXPECT_TRUE(Succeeds(event->WaitOn(*Find<Stream>(stream), 1, "test")));
   Count(stream);
   EXPECT_TRUE(FailsWith(107019, aclrtSynchronizeStream(stream), "1 s"));
+  EXPECT_GE(Clock::now() - start, std::chrono::seconds(1));
   EXPECT_EQ(count_, 1);
   event->Destroy();
 }

@@ -5,10 +5,15 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "acl/context.h"
+#include "acl/memory.h"
+#include "acl/stream.h"
 #include "tests/testing/tiny_operator.h"
 
 namespace flashacl::acl {
@@ -135,6 +140,39 @@ TEST_F(ExecutorTest, AFailedPhaseTwoConsumesTheExecutor) {
   EXPECT_NE(Message().find("workspace"), std::string::npos);
   EXPECT_EQ(Launch(nullptr, 0, call_.executor, nullptr), 561000);
   Message();
+}
+
+// Keys that are not there have no address.
+TEST_F(ExecutorTest, TensorsWithoutElementsNeedNoMemory) {
+  TinyCall none(2, 4, 0);
+  ASSERT_EQ(none.key_data, nullptr);
+  ASSERT_EQ(none.Prepare(), 0);
+  std::vector<char> workspace(none.workspace_size);
+  EXPECT_EQ(Launch(workspace.data(), workspace.size(), none.executor, nullptr),
+            0);
+  EXPECT_EQ(aclrtSynchronizeStream(nullptr), 0);
+  EXPECT_EQ(none.out_data[0], 0);
+}
+
+// What is freed before its call runs stays until then.
+TEST_F(ExecutorTest, QueuedCallsKeepTheirMemory) {
+  ASSERT_EQ(call_.Prepare(), 0);
+  std::vector<char> workspace(call_.workspace_size);
+  const std::shared_ptr<Context> context = CurrentContext();
+  Latch gate;
+  Stream& stream = *context->default_stream();
+  stream.Push([&] { return stream.WaitInTask(gate, std::nullopt), 0; }, "test",
+              TaskKind::kControl);
+  ASSERT_EQ(Launch(workspace.data(), workspace.size(), call_.executor, nullptr),
+            0);
+  const size_t free_bytes = FreeDeviceBytes();
+  for (float** data : {&call_.query_data, &call_.key_data, &call_.value_data}) {
+    EXPECT_EQ(aclrtFree(std::exchange(*data, nullptr)), 0);
+  }
+  EXPECT_EQ(FreeDeviceBytes(), free_bytes);
+  gate.Open();
+  ExpectAnswer(2.5f);
+  EXPECT_GT(FreeDeviceBytes(), free_bytes);
 }
 
 TEST_F(ExecutorTest, RepeatsAtNewAddresses) {

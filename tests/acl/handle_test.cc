@@ -48,6 +48,27 @@ TEST(Handle, IsNeverGivenOutTwice) {
   }
 }
 
+// As many handles as before need no more places in the table, which their low
+// 24 bits say.
+TEST(Handle, PlacesAreUsedAgain) {
+  // More than other tests may have left free, so that none is in between.
+  constexpr size_t kCount = 100000;
+  const auto object = std::make_shared<int>(0);
+  const auto places = [&] {
+    std::vector<void*> handles(kCount);
+    std::set<uintptr_t> found;
+    for (void*& handle : handles) {
+      handle = NewHandle(kKind, object);
+      found.insert(reinterpret_cast<uintptr_t>(handle) & 0xFFFFFF);
+    }
+    for (void* handle : handles) TakeHandle(kKind, handle);
+    return found;
+  };
+  const std::set<uintptr_t> before = places();
+  EXPECT_EQ(before.size(), kCount);
+  EXPECT_EQ(places(), before);
+}
+
 TEST(Handle, AnyOtherBitsAreForeign) {
   std::mt19937_64 random(1);
   int local = 0;

@@ -83,6 +83,9 @@ TEST_F(MemsetTest, EveryCodeOfWords) {
     EXPECT_TRUE(
         FailsWith(100000, FillWords(async, local, 16, 1, 1), "device memory"));
     EXPECT_TRUE(FailsWith(100000, FillWords(async, device_, 400, 1, 100)));
+    // Of the 96 bytes there are 24 words, and no more.
+    EXPECT_TRUE(FailsWith(100000, FillWords(async, device_, 400, 1, 25)));
+    EXPECT_TRUE(Succeeds(FillWords(async, device_, 400, 0, 24)));
     EXPECT_TRUE(
         FailsWith(100000, FillWords(async, device_, 8, 1, SIZE_MAX / 2)));
     std::thread([&] {

@@ -371,6 +371,25 @@ TEST_F(StreamTest, HoldingIsPatientButNotForever) {
   EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(stream)));
 }
 
+// A task may hold all streams, as one that ends the process does: it does not
+// wait for itself.
+TEST_F(StreamTest, HoldingInATaskDoesNotWaitForIt) {
+  ScopedStream stream;
+  Clock::duration took{};
+  Enqueue(
+      stream,
+      [&] {
+        const Clock::time_point start = Clock::now();
+        HoldStreams(std::chrono::seconds(5));
+        took = Clock::now() - start;
+        ReleaseStreams();
+        return 0;
+      },
+      "test");
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(stream)));
+  EXPECT_LT(took, std::chrono::seconds(5));
+}
+
 TEST_F(StreamTest, SynchronizeAllReachesEveryContext) {
   std::atomic<int> ran{0};
   std::vector<aclrtContext> contexts(3);

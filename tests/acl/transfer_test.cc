@@ -49,6 +49,17 @@ TEST_F(TransferTest, OnlyPageableMemoryWaits) {
     Locate(&transfer);
     EXPECT_EQ(transfer.waits, c.waits);
   }
+  // What is registered does not wait either, as far as it reaches.
+  void* mapped = nullptr;
+  ASSERT_TRUE(Succeeds(
+      aclrtHostRegister(local, 64, ACL_HOST_REGISTER_MAPPED, &mapped)));
+  Transfer registered{device, 8, local + 56, 8, 8};
+  Locate(&registered);
+  EXPECT_FALSE(registered.waits);
+  Transfer beyond{device, 8, local + 57, 8, 8};
+  Locate(&beyond);
+  EXPECT_TRUE(beyond.waits);
+  EXPECT_TRUE(Succeeds(aclrtHostUnregister(local)));
   FreeBlock(device, BlockKind::kDevice);
   FreeBlock(host, BlockKind::kHost);
 }

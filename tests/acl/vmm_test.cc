@@ -80,6 +80,25 @@ TEST_F(VmmTest, NeighbouringMappingsActAsOneBlock) {
   EXPECT_TRUE(Succeeds(aclrtFreePhysical(two)));
 }
 
+TEST_F(VmmTest, MappingsApartAreBlocksOfTheirOwn) {
+  aclrtDrvMemHandle memory = Memory(1);
+  ASSERT_TRUE(Succeeds(aclrtMapMem(base_, kPage, 0, memory, 0)));
+  ASSERT_TRUE(Succeeds(aclrtMapMem(base_ + 2 * kPage, kPage, 0, memory, 0)));
+  base_[2 * kPage] = 'x';
+  std::vector<char> host(kPage + 1, 'y');
+  EXPECT_TRUE(
+      FailsWith(107000, aclrtMemcpy(base_, host.size(), host.data(),
+                                    host.size(), ACL_MEMCPY_HOST_TO_DEVICE)));
+  // The second row lies in the other block: what is past the end reads as 0.
+  ASSERT_TRUE(Succeeds(aclrtMemcpy2d(host.data(), 8, base_, 2 * kPage, 8, 2,
+                                     ACL_MEMCPY_DEVICE_TO_HOST)));
+  EXPECT_EQ(host[0], 'x');
+  EXPECT_EQ(host[8], 0);
+  EXPECT_TRUE(Succeeds(aclrtUnmapMem(base_)));
+  EXPECT_TRUE(Succeeds(aclrtUnmapMem(base_ + 2 * kPage)));
+  EXPECT_TRUE(Succeeds(aclrtFreePhysical(memory)));
+}
+
 TEST_F(VmmTest, MemoryKeepsItsContentWhereverItIsMapped) {
   size_t free_before = 0, free_now = 0, total = 0;
   ASSERT_TRUE(Succeeds(aclrtGetMemInfo(ACL_HBM_MEM, &free_before, &total)));

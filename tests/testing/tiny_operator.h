@@ -63,15 +63,15 @@ inline constexpr auto LowerTiny =
 };
 
 // Tensors and device memory of one tiny call: `rows` queries, one key, so that
-// every row of the answer is the value row, whatever the query.
+// every row of the answer is the value row, whatever the query; or no key.
 class TinyCall {
  public:
-  explicit TinyCall(int64_t rows, int64_t channels = 4)
+  explicit TinyCall(int64_t rows, int64_t channels = 4, int64_t key_rows = 1)
       : rows_(rows), channels_(channels) {
     aclrtSetDevice(0);
     query = Create(rows, &query_data);
-    key_member = Create(1, &key_data);
-    value_member = Create(1, &value_data);
+    key_member = Create(key_rows, &key_data);
+    value_member = Create(key_rows, &value_data);
     out = Create(rows, &out_data);
     const aclTensor* const keys[] = {key_member};
     const aclTensor* const values[] = {value_member};
