@@ -186,6 +186,30 @@ TEST(PromptMask, BandsFromTheBottomRightAreChecked) {
   fine.ExpectAsDocumented();
 }
 
+// Packed sequences may lose all that they have, but no more.
+TEST(PromptMask, BandsMayLeaveNothingOfAPackedSequence) {
+  PromptCase c{.layout = "TND",
+               .rows = 6,
+               .columns = 6,
+               .mask = PromptMask::kSquare,
+               .lengths = {2, 6},
+               .version = 3,
+               .kv_lengths = {2, 6},
+               .sparse_mode = 4};
+  c.pre_tokens = kFar;
+  c.next_tokens = -2;
+  PromptCall(c).ExpectAsDocumented();
+  c.next_tokens = -3;
+  ExpectRefusal(
+      c, [](PromptCall&) {}, "nextTokens: -3 leaves nothing of 2 keys");
+  c.pre_tokens = -2;
+  c.next_tokens = kFar;
+  PromptCall(c).ExpectAsDocumented();
+  c.pre_tokens = -3;
+  ExpectRefusal(
+      c, [](PromptCall&) {}, "preTokens: -3 leaves nothing of 2 rows");
+}
+
 // A sequence without queries or without keys has no scores that a band could
 // leave out.
 TEST(PromptMask, BandsAskNothingOfEmptySequences) {

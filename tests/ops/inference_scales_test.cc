@@ -30,6 +30,14 @@ TEST(FactorSpec, OnePerChannel) {
   }
 }
 
+TEST(FactorSpec, NumbersMayBeApart) {
+  acl::Tensor tensor = Dense({6});
+  tensor.strides[0] = 4;
+  const auto spec = FactorSpec("scale", tensor, {.heads = 2, .dim = 3});
+  ASSERT_TRUE(spec.ok());
+  EXPECT_EQ(spec->At(1, 2), 5 * 4);
+}
+
 TEST(FactorSpec, OneForAllRepeats) {
   for (const auto& dims : {std::vector<int64_t>{1}, {1, 1}}) {
     const auto spec = FactorSpec("scale", Dense(dims), {.heads = 2, .dim = 3});

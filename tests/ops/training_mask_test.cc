@@ -111,6 +111,19 @@ TEST(SparseRules, TokensBeyondTheSequencesHideNothing) {
   EXPECT_TRUE(
       SparseRules(Call({{4}, {6}}, 0, INT64_MAX, INT64_MAX)).rules.empty());
   EXPECT_TRUE(SparseRules(Call({{4}, {6}}, 1, 0, 0)).rules.empty());
+  // As far as there are rows is not as far as there are columns.
+  EXPECT_EQ(Picture(Call({{4}, {6}}, 0, 6, 4)), "11111. 111111 111111 111111");
+}
+
+// A sequence without scores may say anything.
+TEST(SparseRules, PrefixesAreWithinWhatABandTakes) {
+  Training training = Call({{4, 0, 4}, {4, 4, 4}}, 6, 0, 0);
+  training.prefix = {2, -3, INT64_MAX};
+  const flashacl::Mask mask = SparseRules(training);
+  ASSERT_EQ(mask.rules.size(), 3u);
+  EXPECT_EQ(mask.rules[0].band.prefix, 2);
+  EXPECT_EQ(mask.rules[1].band.prefix, 0);
+  EXPECT_EQ(mask.rules[2].band.prefix, Band::kOpen);
 }
 
 TEST(CheckSparseMode, KnowsThoseOfPackedSequences) {

@@ -188,6 +188,28 @@ TEST(LowerPse, StoredRowsNeedACausalMask) {
   EXPECT_FALSE(lowers());
 }
 
+// Backward also takes short sequences whose last row sees what is stored.
+TEST(LowerPse, StoredRowsReachSoFar) {
+  const acl::Tensor pse = Dense({1, 2, 1024, 1100}, ACL_FLOAT);
+  const acl::Tensor mask = Dense({2048, 2048}, ACL_BOOL);
+  const auto lowers = [&](int64_t rows, int64_t columns, bool backward) {
+    Training call = Call(&pse, 1);
+    call.backward = backward;
+    call.atten_mask = &mask;
+    call.sparse_mode = 3;
+    call.batch.sequences = {{{0, rows}, {0, columns}}, {{0, 9}, {0, 1100}}};
+    call.batch.sequences[1].queries.last = 1100;
+    call.batch.max_rows = call.batch.max_columns = 1100;
+    AttentionProblem problem;
+    return LowerPse(call, problem).ok();
+  };
+  EXPECT_TRUE(lowers(50, 1073, true));
+  EXPECT_FALSE(lowers(50, 1073, false));
+  EXPECT_FALSE(lowers(50, 1074, true));
+  EXPECT_FALSE(lowers(1025, 1026, true));
+  EXPECT_TRUE(lowers(1025, 1025, false));
+}
+
 TEST(CheckKeepProb, IsAProbabilityThatKeepsSomething) {
   Training call = Call(nullptr, 1);
   for (const double keep : {1.0, 0.5, 1e-30, 1 + 1e-12}) {
