@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "base/number.h"
@@ -97,6 +98,24 @@ TEST_F(CompareTest, CatchesOtherKindsOfNumbers) {
   EXPECT_EQ(After(kForward, Slot::kOut, nan).special, 1);
   EXPECT_EQ(After(kForward, Slot::kOut, infinite).special, 1);
   EXPECT_FALSE(After(kBackward, Slot::kGradKey, nan).ok());
+}
+
+// The same the other way round: of what should be infinite, a number is wrong.
+TEST_F(CompareTest, CatchesNumbersThatShouldBeInfinite) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const AttentionProblem problem = *Parse("fwd f32 h=1 d=4 q=3 k=5");
+  const Result<Sample> got = Computed(problem);
+  const Result<Sample> truth = Computed(problem);
+  const auto special = [&](float number, float expected) {
+    std::memcpy(got->bindings()[Slot::kOut], &number, sizeof(number));
+    std::memcpy(truth->bindings()[Slot::kOut], &expected, sizeof(expected));
+    return Compare(*got, *truth)[0].special;
+  };
+  EXPECT_EQ(special(kInfinity, kInfinity), 0);
+  EXPECT_EQ(special(-kInfinity, -kInfinity), 0);
+  EXPECT_EQ(special(3e38f, kInfinity), 1);
+  EXPECT_EQ(special(-3e38f, -kInfinity), 1);
+  EXPECT_EQ(special(-kInfinity, kInfinity), 1);
 }
 
 // Rows that see nothing are exactly zero.

@@ -128,6 +128,9 @@ TEST_F(FillTest, TopKListsAreDistinctVisibleAndEnd) {
     }
   };
   testing::ForRandomProblems(500, space, check);
+  // An index of the prefix that the band sees, too.
+  Random random(1);
+  check(*Parse("fwd f32 h=1 d=4 q=40 k=40 window:2:2:6 topk:10:4"), random);
   EXPECT_TRUE(testing::SeenOften(lists, 500));
   EXPECT_TRUE(testing::SeenOften(empty, lists / 40));
   EXPECT_TRUE(testing::SeenOften(lists / 2, empty));

@@ -72,6 +72,39 @@ TEST(Split, CatchesAColumnThatIsAlwaysSeen) {
       << status.message();
 }
 
+// Fails unless the masks it gets hide at least what the problem's does.
+Status NeedsTheGivenMask(const ReferenceRun& run) {
+  const TensorSpec& mask = run.problem()[Slot::kMask];
+  for (int64_t i = 0; i < mask.dims[2]; ++i) {
+    for (int64_t j = i + 1; j < mask.dims[3]; ++j) {
+      if (run.bindings[Slot::kMask][mask.At(0, 0, i, j)] == std::byte{0}) {
+        return RuntimeFailure("row {} sees column {}", i, j);
+      }
+    }
+  }
+  return run.Do();
+}
+
+TEST(Split, HidesWhatTheProblemHides) {
+  Implementation needs = Reference();
+  needs.name = "test/needs";
+  needs.prepare = kAroundReference<NeedsTheGivenMask>;
+  Backend backend = CpuBackend();
+  const Implementation table[] = {needs, Reference()};
+  backend.implementations = table;
+  const Result<Sample> sample =
+      Sample::Make(*Parse("fwd f32 h=1 d=8 q=6 k=10 mask"), 1, backend);
+  ASSERT_TRUE(sample.ok()) << sample.status().message();
+  const TensorSpec& mask = sample->problem()[Slot::kMask];
+  for (int64_t i = 0; i < mask.dims[2]; ++i) {
+    for (int64_t j = 0; j < mask.dims[3]; ++j) {
+      sample->bindings()[Slot::kMask][mask.At(0, 0, i, j)] = std::byte{j > i};
+    }
+  }
+  const Status holds = CheckSplit(backend, table[0], *sample, 1);
+  EXPECT_TRUE(holds.ok()) << holds.message();
+}
+
 TEST(Split, CatchesGradientsThatDoNotAddUp) {
   const Status status =
       CheckWrong("bwd f32 h=1 d=8 q=6 k=10", kAroundReference<AddsToGradients>);
