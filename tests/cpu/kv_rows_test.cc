@@ -157,6 +157,27 @@ TEST(KvRows, SourcesHaveTheProblemsChannelsAndFormats) {
       });
 }
 
+// Values in the memory of the keys need not be read again, if they are channels
+// that keys have: ropes lie elsewhere.
+TEST(KvRows, DropsValuesThatAreLeadingChannelsOfKeys) {
+  std::vector<std::byte> memory(3 * 8 * 4);
+  const auto drops = [&](const char* line, int64_t key_step,
+                         int64_t value_step) {
+    AttentionProblem problem = *Parse(line);
+    problem[Slot::kKey].strides[1] = key_step;
+    problem[Slot::kValue].strides[1] = value_step;
+    Bindings bindings;
+    bindings[Slot::kKey] = bindings[Slot::kValue] = memory.data();
+    KvRows rows(problem, bindings, problem.lengths.sequences[0], 0, 0);
+    rows.DropSharedValues();
+    return rows.value.base == nullptr;
+  };
+  EXPECT_TRUE(drops("fwd f32 h=1 d=8/8 q=1 k=3", 8, 8));
+  EXPECT_TRUE(drops("fwd f32 h=1 d=8/5 q=1 k=3", 8, 8));
+  EXPECT_FALSE(drops("fwd f32 h=1 d=5/8 q=1 k=3", 8, 8));
+  EXPECT_FALSE(drops("fwd f32 h=1 d=4/4 q=1 k=3", 8, 4));
+}
+
 // Offsets of large caches do not fit 32 bits, neither in bytes nor in rows.
 TEST(KvRows, OffsetsPassThirtyTwoBits) {
   const auto problem = Parse("fwd f32 h=4 d=128 q=1 k=64 paged:16");

@@ -173,6 +173,8 @@ const Breach kBreaches[] = {
      Code::kContradiction, "value: given, but value is key"},
     {kTopK, [](auto& p) { p.v_dim = 9; }, Code::kContradiction,
      "value is key: 9 channels of value in 8 of key"},
+    {"fwd f16 h=1 d=8+4 q=3 k=5 shared", [](auto& p) { p.v_dim = 9; },
+     Code::kContradiction, "value is key: 9 channels of value in 8 of key"},
     // Encodings.
     {kPages, [](auto& p) { p[Slot::kKeyScale] = {}; }, Code::kNullArgument,
      "key scale: missing"},
@@ -190,6 +192,9 @@ const Breach kBreaches[] = {
     // Masks and scores.
     {kScores, [](auto& p) { p.mask.rules.resize(3); }, Code::kInvalidArgument,
      "mask: 3 rules for 2 sequences, expected 0, 1 or 2"},
+    {"fwd f16 h=1 d=8 q=3,4,5 k=5,6,7", [](auto& p) { p.mask.rules.resize(2); },
+     Code::kInvalidArgument,
+     "mask: 2 rules for 3 sequences, expected 0, 1 or 3"},
     {kScores,
      [](auto& p) {
        p.mask.rules = {{{}, {.prefix = -1}}};

@@ -34,6 +34,7 @@ constexpr const char* kCanonical[] = {
     "fwd f32 h=2 d=8 q=2x4 k=2x4 2xcausal bias:hij:diagonal:3",
     "fwd f32 h=2 d=8 q=2x4 k=2x4 alibi:sqrt:bh start:-2:3:first sink",
     "fwd f32 h=2 d=8 q=4 k=4 alibi:1 keep:0.5 scale:0.1",
+    "fwd f32 h=2 d=8 q=4 k=4 keep:1",
     "fwd f16 h=2 d=8 q=4 k=4 list int8:tensor+offset out:int8:channel+offset",
     "fwd f16 h=2 d=8 q=4 k=4 paged:2 topk:3:2 shared",
     "fwd f16 h=2 d=8 q=4 k=4 list topk:3",
