@@ -4,7 +4,7 @@
 PREFIX ?= /usr/local/Ascend/flashacl
 
 .PHONY: help run test check format dev clang asan ubsan asubsan tsan fuzz coverage \
-        bench install clean setup
+        mutants bench install clean setup
 
 help:
 	@echo "make run       build, install into build/release/prefix, run the examples"
@@ -17,6 +17,7 @@ help:
 	@echo "make fuzz      each fuzz target for SECONDS=60"
 	@echo "make bench     build and run the benchmarks"
 	@echo "make coverage  which lines the tests run"
+	@echo "make mutants   which mistakes the fast tests miss; FOLDER=cpu/tile for some"
 	@echo "make install   install into PREFIX=$(PREFIX);"
 	@echo "               DEFAULT_PATHS=ON also links CANN's default paths to it"
 
@@ -56,6 +57,9 @@ coverage:
 	@scripts/build.sh coverage
 	@ctest --preset coverage
 	@gcovr --root . --filter src/ build/coverage
+
+mutants: setup
+	@python3 scripts/mutate.py --folder "$(FOLDER)"
 
 DEFAULT_PATHS ?= OFF
 install: setup

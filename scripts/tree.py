@@ -24,8 +24,9 @@ def parser(description):
 
 
 def files(root, suffixes, folders=None):
-    """The project's files with these suffixes as sorted paths relative to
-    root: what git tracks or would track, or all files where git is not."""
+    """The project's files with these suffixes, or with any, as sorted paths
+    relative to root: what git tracks or would track, or all files where git is
+    not."""
     command = ["git", "-C", str(root), "ls-files", "-z"]
     command += ["--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, capture_output=True, text=True)
@@ -37,7 +38,7 @@ def files(root, suffixes, folders=None):
     return sorted(
         p
         for p in paths
-        if p.suffix in suffixes
+        if (suffixes is None or p.suffix in suffixes)
         and (folders is None or p.parts[0] in folders)
         and (root / p).is_file()
     )
