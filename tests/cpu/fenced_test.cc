@@ -178,6 +178,7 @@ class Fenced : public testing::EachKernel {
     SmallCase small(p);
     small.FillInputs(random);
     if (p.kv.gathers()) testing::SpoilLists(small, random);
+    testing::SpoilTable(small, random);
     if (direction() == Direction::kBackward) RunForwardTwin(small);
     const FencedTensors apart(small, FencedBytes::Side::kEnd);
     testing::ExpectStaysInside(implementation_, small, {2, 3, 5});
@@ -212,6 +213,18 @@ TEST_P(Fenced, EverySizeOfABlockStaysInside) {
               random);
       }
     }
+  }
+}
+
+// Heads that go side by side read what is absent at places of its own.
+TEST_P(Fenced, AbsentPagesOfManyHeadsStayInside) {
+  Random random(6);
+  for (const char* line :
+       {"fwd f32 h=16 d=64 q=8x1 k=8x50 paged:4",
+        "fwd f16 h=32/16 d=128 q=8x1 k=8x100 paged:16",
+        "fwd bf16 h=16/16 d=64+32/64 q=8x2 k=8x70 paged:8 causal",
+        "fwd f16 h=16 d=128 q=8x1 k=8x60 paged:4 int8:channel+offset"}) {
+    if (direction() == Direction::kForward) Check(line, random);
   }
 }
 

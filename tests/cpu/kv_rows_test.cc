@@ -5,13 +5,12 @@
 
 #include <gtest/gtest.h>
 
-#include <limits>
 #include <vector>
 
 #include "plan/sequences.h"
 #include "problem/notation.h"
+#include "tests/cpu/runs.h"
 #include "tests/testing/generator.h"
-#include "tests/testing/random.h"
 #include "tests/testing/small_case.h"
 
 namespace flashacl::cpu {
@@ -19,7 +18,6 @@ namespace {
 
 using Rows = KvSource::Rows;
 using testing::ForRandomProblems;
-using testing::OneOf;
 using testing::Space;
 
 Space ForwardSpace() {
@@ -27,18 +25,6 @@ Space ForwardSpace() {
   space.backward = false;
   space.most_dim = 20;
   return space;
-}
-
-// Page numbers that are none, here and there.
-void SpoilTable(SmallCase& small, Random& random) {
-  const auto pages = static_cast<double>(small.problem()[Slot::kKey].dims[0]);
-  for (int64_t n = 0; n < small.count(Slot::kBlockTable); ++n) {
-    if (!random.OneIn(5)) continue;
-    small.Put(Slot::kBlockTable, n,
-              OneOf<double>(random, {-1, pages, pages + 1,
-                                     std::numeric_limits<int32_t>::max(),
-                                     std::numeric_limits<int32_t>::min()}));
-  }
 }
 
 // The keys of one sequence and kv head of a case.
@@ -118,7 +104,7 @@ TEST(KvRows, LocateIsTheDefinition) {
         if (p.kv.gathers()) return;
         SmallCase small(p);
         small.FillInputs(random);
-        if (p.kv.rows == Rows::kPaged) SpoilTable(small, random);
+        testing::SpoilTable(small, random);
         const auto sequences = ResolveSequences(p, small.bindings());
         for (size_t b = 0; b < sequences.size(); ++b) {
           const int64_t columns = sequences[b].columns();

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -84,6 +85,19 @@ inline void RunOn(const Implementation& implementation, const SmallCase& small,
   const Status status = plan.prepared->Run(
       small.bindings(), workspace.data() + (64 - past) % 64, queue);
   ASSERT_TRUE(status.ok()) << status.message();
+}
+
+// Page numbers that are none, here and there within the lengths.
+inline void SpoilTable(SmallCase& small, Random& random) {
+  if (!small.problem().has(Slot::kBlockTable)) return;
+  const auto pages = static_cast<double>(small.problem()[Slot::kKey].dims[0]);
+  for (int64_t n = 0; n < small.count(Slot::kBlockTable); ++n) {
+    if (!random.OneIn(5)) continue;
+    small.Put(Slot::kBlockTable, n,
+              OneOf<double>(random, {-1, pages, pages + 1,
+                                     std::numeric_limits<int32_t>::max(),
+                                     std::numeric_limits<int32_t>::min()}));
+  }
 }
 
 inline std::vector<Slot> ResultsOf(const AttentionProblem& problem) {

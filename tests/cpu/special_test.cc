@@ -253,6 +253,36 @@ TEST_P(Special, AnyRowMaxAndRowSumAreTaken) {
   EXPECT_TRUE(SeenOften(spared_, 5000));
 }
 
+// A row max far below its scores makes probs that no float holds.
+TEST_P(Special, ProbsBeyondFloatsAreInfinite) {
+  for (const double below : {150.0, 700.0}) {
+    SmallCase small(testing::ProblemOf("bwd f32 h=2/1 d=8 q=3 k=20"));
+    if (!implementation_.supports(small.problem(), {}).ok()) return;
+    Random random(1);
+    small.FillInputs(random);
+    RunForwardTwin(small);
+    for (int64_t n = 0; n < small.count(Slot::kRowMax); ++n) {
+      small.Put(Slot::kRowMax, n, small.Get(Slot::kRowMax, n) - below);
+    }
+    ExpectTheReferences(small);
+  }
+}
+
+// A row that sees no key adds nothing to the gradient of its sink, whatever
+// that is.
+TEST_P(Special, SinksOfRowsThatSeeNothingHaveNoGradient) {
+  for (const double sink : {kInfinity, kNaN, 3.0}) {
+    SmallCase small(
+        testing::ProblemOf("bwd f32 h=2 d=8 q=3 k=5 band:9:* sink"));
+    if (!implementation_.supports(small.problem(), {}).ok()) return;
+    Random random(1);
+    small.FillInputs(random);
+    small.Put(Slot::kSink, 0, sink);
+    RunForwardTwin(small);
+    ExpectTheReferences(small);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(EveryTarget, Special, testing::EveryKernel(),
                          testing::SettingTestName);
 
