@@ -57,8 +57,13 @@ class Operators : public RuntimeTest,
 
 TEST_P(Operators, FailOrAreRightWhateverAllocationFails) {
   Subject subject(GetParam());
-  EXPECT_FALSE(Leaks(
-      [&] { TryAllFaults(subject, GetParam().name, Fault::kAllocation); }));
+  for (const int workers : {1, 2, 5}) {
+    subject.TakeNewThreads(workers);
+    EXPECT_EQ(subject.Run(), Subject::Answer());  // they have started
+    EXPECT_FALSE(Leaks(
+        [&] { TryAllFaults(subject, GetParam().name, Fault::kAllocation); }));
+  }
+  subject.TakeNewThreads(0);
   RecordProperty("faults", std::to_string(InjectedFaults()));
 }
 
