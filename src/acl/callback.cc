@@ -172,6 +172,16 @@ aclError ProcessReport(std::string_view function, int32_t ms) {
   const uint64_t thread = static_cast<uint64_t>(pthread_self());
   Table& table = TheTable();
   std::unique_lock lock(table.mutex);
+  // By its state at the end: the thread may be subscribed anew meanwhile.
+  struct Tidier {
+    Table& table;
+    std::unique_lock<std::mutex>& lock;
+    uint64_t thread;
+    ~Tidier() {
+      if (!lock.owns_lock()) lock.lock();
+      table.Tidy(thread);
+    }
+  } tidier{table, lock, thread};
   const auto owner = table.by_thread.find(thread);
   std::shared_ptr<Subscriber> self;
   if (owner != table.by_thread.end()) self = owner->second;
@@ -188,7 +198,6 @@ aclError ProcessReport(std::string_view function, int32_t ms) {
     }
     due = self->calls.size();
     subscribed = self->streams > 0;
-    if (!subscribed) table.by_thread.erase(thread);
   }
   if (due == 0 && !subscribed) {
     return Fail(ACL_ERROR_RT_THREAD_SUBSCRIBE, Title::kCallSequence,

@@ -168,21 +168,20 @@ void DeleteOwnMessages(void* at) {
 }
 
 // Made when the library is loaded: with the first failure it may be too late.
-pthread_key_t MakeKey() {
+pthread_key_t own_messages_key{};
+const bool has_key = [] {
   TheSpares();
   TheProcess();
-  pthread_key_t made{};
-  pthread_key_create(&made, DeleteOwnMessages);
-  return made;
-}
-const pthread_key_t own_messages_key = MakeKey();
+  return pthread_key_create(&own_messages_key, DeleteOwnMessages) == 0;
+}();
 
 // Null if there is no memory, and many threads failed already.
 Messages* OwnMessages() {
   if (own_messages != nullptr) return own_messages;
   own_messages = new (std::nothrow) Messages;
   if (own_messages == nullptr) own_messages = TakeSpare();
-  pthread_setspecific(own_messages_key, own_messages);
+  // Where that fails, the messages stay when the thread ends.
+  if (has_key) pthread_setspecific(own_messages_key, own_messages);
   return own_messages;
 }
 

@@ -6,13 +6,18 @@
 #include <utility>
 
 #include "acl/device.h"
+#include "base/fork.h"
 
 namespace flashacl::acl {
 namespace {
 
 constexpr int kEventsPerDevice = 65536;
 
-std::array<std::atomic<int>, kMaxDevices> live_events{};
+std::atomic<int>& LiveEvents(int device) {
+  static PerProcess<std::array<std::atomic<int>, kMaxDevices>> live;
+  return (*live)[static_cast<size_t>(device)];
+}
+
 std::atomic<uint32_t> next_id{0};
 
 }  // namespace
@@ -68,7 +73,7 @@ std::shared_ptr<Event> Event::Create(int device, EventFamily family,
   event->handle_ = NewHandle(event);
   if (event->handle_ == nullptr) return nullptr;
   // Counted last, as all else may throw.
-  std::atomic<int>& live = live_events[static_cast<size_t>(device)];
+  std::atomic<int>& live = LiveEvents(device);
   if (live.fetch_add(1) < kEventsPerDevice) return event;
   live.fetch_sub(1);
   Take<Event>(event->handle_);
@@ -157,7 +162,7 @@ aclError Event::Reset(Stream& stream, std::string_view function) {
 
 void Event::Destroy() {
   if (Take<Event>(handle_) == nullptr) return;
-  live_events[static_cast<size_t>(device_)].fetch_sub(1);
+  LiveEvents(device_).fetch_sub(1);
   std::shared_ptr<Mark> awaited;
   {
     std::lock_guard lock(mutex_);
@@ -172,7 +177,7 @@ std::shared_ptr<Mark> Event::mark() const {
 }
 
 uint32_t AvailableEvents(int device) {
-  const int live = live_events[static_cast<size_t>(device)].load();
+  const int live = LiveEvents(device).load();
   return static_cast<uint32_t>(std::max(0, kEventsPerDevice - live));
 }
 

@@ -100,6 +100,9 @@ Slot* At(Table& table, uint32_t index) {
 // A slot that is not live, or kNoSlot.
 uint32_t Allocate(Table& table) {
   std::lock_guard lock(table.mutex);
+  if (table.process.exchange(ForkGeneration()) != ForkGeneration()) {
+    for (std::atomic<int64_t>& count : table.live) count.store(0);
+  }
   if (table.first_free != kNoSlot) {
     const uint32_t index = table.first_free;
     table.first_free = At(table, index)->next_free;
@@ -136,15 +139,11 @@ bool IsOfThisProcess(const Slot& slot) {
   return slot.process.load(std::memory_order_relaxed) == ForkGeneration();
 }
 
-// Takes over a slot, and counts, that a parent of this process used last.
-void TakeOver(Table& table, Slot& slot) {
-  const uint32_t process = ForkGeneration();
-  if (!IsOfThisProcess(slot)) {
-    slot.lock.unlock();
-    slot.process.store(process, std::memory_order_relaxed);
-  }
-  if (table.process.exchange(process) == process) return;
-  for (std::atomic<int64_t>& count : table.live) count.store(0);
+// Takes over a slot that a parent of this process used last.
+void TakeOver(Slot& slot) {
+  if (IsOfThisProcess(slot)) return;
+  slot.lock.unlock();
+  slot.process.store(ForkGeneration(), std::memory_order_relaxed);
 }
 
 }  // namespace
@@ -163,7 +162,7 @@ void* NewHandle(HandleKind kind, std::shared_ptr<void> object) {
   const uint32_t index = Allocate(table);
   if (index == kNoSlot) return nullptr;
   Slot& slot = *At(table, index);
-  TakeOver(table, slot);
+  TakeOver(slot);
   table.live[static_cast<size_t>(kind)].fetch_add(1);
   std::lock_guard lock(slot.lock);
   slot.live = true;
@@ -223,15 +222,16 @@ HandleState StateOf(HandleKind kind, const void* handle) {
 
 std::string ExpectedInsteadOf(HandleKind kind, const void* handle) {
   const std::string_view name = Name(kind);
+  const bool vowel = name.front() == 'e' || name.front() == 'i';
+  const std::string_view article = vowel ? "an" : "a";
   if (StateOf(kind, handle) == HandleState::kParents) {
     return Str(
-        "a {} that this process made: fork() leaves those of the parent "
-        "to it, with the threads they need. Call aclrtSetDevice in the "
-        "child and make new ones there",
-        name);
+        "{} {} that this process made: fork() leaves those of the parent to "
+        "it, with the threads they need. Call aclrtSetDevice in the child and "
+        "make new ones there",
+        article, name);
   }
-  const bool vowel = name.front() == 'e' || name.front() == 'i';
-  return Str("{} {} that is not destroyed", vowel ? "an" : "a", name);
+  return Str("{} {} that is not destroyed", article, name);
 }
 
 std::array<int64_t, kHandleKinds> LiveHandles() {

@@ -43,14 +43,21 @@ Shared& TheShared() {
 thread_local const Stream* this_threads_stream = nullptr;
 
 uint32_t ThreadId() {
-  static thread_local const uint32_t id =
-      static_cast<uint32_t>(syscall(SYS_gettid));
+  static thread_local uint32_t id = 0;
+  static thread_local uint32_t process = 0;  // a forked child has another id
+  if (id == 0 || process != ForkGeneration()) {
+    id = static_cast<uint32_t>(syscall(SYS_gettid));
+    process = ForkGeneration();
+  }
   return id;
 }
 
 std::vector<std::shared_ptr<Stream>> AllStreams() {
   std::vector<std::shared_ptr<Stream>> all;
   std::lock_guard lock(TheShared().mutex);
+  // First: nothing may throw while this may be a stream's last owner, which
+  // would take the lock again.
+  all.reserve(TheShared().streams.size());
   for (Stream* stream : TheShared().streams) {
     // Null for a stream whose last owner is just letting go of it.
     if (auto owned = stream->weak_from_this().lock()) {

@@ -60,7 +60,7 @@ const int registered =
 
 }  // namespace
 
-ForkLock::ForkLock() { the_locks.Add(this); }
+void ForkLock::Register() { the_locks.Add(this); }
 
 uint32_t ForkGeneration() {
   (void)registered;

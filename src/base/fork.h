@@ -22,8 +22,10 @@ class ForkLock {
   virtual void Renew() = 0;  // in the child, whose threads' names changed
 
  protected:
-  ForkLock();
+  ForkLock() = default;
   ~ForkLock() = default;
+
+  void Register();  // once the lock is whole: from now on fork() takes it
 
  private:
   friend struct ForkLocks;
@@ -35,6 +37,8 @@ class ForkLock {
 template <typename Mutex>
 class ProcessWide final : public ForkLock {
  public:
+  ProcessWide() { Register(); }
+
   void lock() { mutex_.lock(); }
   void unlock() { mutex_.unlock(); }
   void lock_shared() { mutex_.lock_shared(); }

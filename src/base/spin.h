@@ -15,7 +15,7 @@ namespace flashacl {
 inline constexpr std::chrono::microseconds kSpin{40};
 
 // Whether looking makes sense: not on one CPU, where no news could arrive.
-inline bool MaySpin() {
+inline bool MaySpin() noexcept {
   static const bool several = AvailableProcessors() > 1;
   return several;
 }

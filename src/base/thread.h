@@ -5,11 +5,12 @@
 
 namespace flashacl {
 
-// Runs start(argument) on a thread that nobody joins and that no signal arrives
-// on: signals are the program's. 0, or why there is no thread.
+// Runs start(argument) on a thread that nobody joins. No signals arrive there,
+// as they are the program's, but those of the thread's own faults. 0, or why
+// there is no thread.
 int StartDetached(void* (*start)(void*), void* argument);
 
-// How many threads this process may run on at a time.
-int AvailableProcessors();
+// On how many processors the calling thread, and those it starts, may run.
+int AvailableProcessors() noexcept;
 
 }  // namespace flashacl

@@ -15,12 +15,15 @@ namespace flashacl {
 template <typename T>
 class ThreadOwned {
  public:
-  ThreadOwned() {
-    pthread_key_create(&key_, [](void* at) { delete static_cast<T*>(at); });
-  }
+  ThreadOwned()
+      : has_key_(pthread_key_create(&key_, [](void* at) {
+                   delete static_cast<T*>(at);
+                 }) == 0) {}
 
-  // The calling thread's, made by its first call. Null if there is no memory.
+  // The calling thread's, made by its first call. Null if there is no memory,
+  // or if the process has used up its keys.
   T* Get() noexcept {
+    if (!has_key_) return nullptr;
     if (void* const at = pthread_getspecific(key_); at != nullptr) {
       return static_cast<T*>(at);
     }
@@ -32,6 +35,7 @@ class ThreadOwned {
 
  private:
   pthread_key_t key_{};
+  const bool has_key_;
 };
 
 }  // namespace flashacl

@@ -26,7 +26,8 @@ struct Shared {
   Pool pool{worker_count.load()};
 };
 
-// All queues share the workers; a forked child has its own.
+// All queues share the workers. A forked child has its own, for queues that it
+// makes; with those of its parent, loops run on their callers alone.
 Pool& ThePool() {
   static PerProcess<Shared> shared;
   return (*shared).pool;
