@@ -63,7 +63,7 @@ class PerProcess {
     Made* made = made_.load(std::memory_order_acquire);
     const uint32_t generation = ForkGeneration();
     while (made == nullptr || made->generation != generation) {
-      auto* const fresh = new Made{generation, {}};
+      auto* const fresh = new Made{generation, made, {}};
       if (made_.compare_exchange_strong(made, fresh)) return fresh->value;
       delete fresh;
     }
@@ -73,6 +73,7 @@ class PerProcess {
  private:
   struct Made {
     uint32_t generation;
+    const Made* parents;  // never destroyed, and no leak
     T value;
   };
   std::atomic<Made*> made_{nullptr};

@@ -7,7 +7,6 @@
 #include <memory>
 #include <new>
 
-#include "base/check.h"
 #include "base/thread_owned.h"
 
 namespace flashacl {
@@ -46,15 +45,15 @@ Kept* TheKept() {
 
 RunMemoryScope::RunMemoryScope() {
   Kept* const kept = TheKept();
-  if (kept == nullptr) return;
-  FLASHACL_DCHECK(!kept->in_run);
+  if (kept == nullptr || kept->in_run) return;
+  outermost_ = true;
   kept->in_run = true;
   kept->used = 0;
 }
 
 RunMemoryScope::~RunMemoryScope() {
+  if (!outermost_) return;
   Kept* const kept = TheKept();
-  if (kept == nullptr || !kept->in_run) return;
   kept->in_run = false;
   kept->Grow();
 }

@@ -10,13 +10,17 @@
 namespace flashacl {
 
 // One run on the calling thread: until it ends, RunVectors of this thread take
-// their memory from what the thread kept. Runs do not nest.
+// their memory from what the thread kept. A run inside of another takes from
+// the same.
 class RunMemoryScope {
  public:
   RunMemoryScope();
   ~RunMemoryScope();
   RunMemoryScope(const RunMemoryScope&) = delete;
   RunMemoryScope& operator=(const RunMemoryScope&) = delete;
+
+ private:
+  bool outermost_ = false;
 };
 
 // Aligned to 16 bytes. Throws std::bad_alloc; outside of a run, the same as
