@@ -11,8 +11,8 @@
 #define FLASHACL_UNUSED_TARGETS \
   (HWY_SSSE3 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
 #ifdef FLASHACL_TWO_WIDTHS
-// The everyday build: the third width took a third of what vector code takes to
-// compile. Builds that are installed or look for mistakes have all.
+// The everyday build and that which looks for races: the third width took a
+// third of what vector code takes to compile. The others have all.
 #define HWY_DISABLED_TARGETS (FLASHACL_UNUSED_TARGETS | HWY_AVX3)
 #else
 #define HWY_DISABLED_TARGETS FLASHACL_UNUSED_TARGETS
