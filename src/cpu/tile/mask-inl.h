@@ -143,18 +143,19 @@ inline Visible FillVisible(const ScoreTile& tile, const QueryRow* query_rows,
   Visible visible;
   ForWords(cols, [&](int64_t w, Range some, uint32_t whole) HWY_ATTR {
     const uint32_t present = exists == nullptr ? whole : whole & exists[w];
-    for (int64_t r = 0; r < words.rows; ++r) {
-      uint32_t& word = words.At(r, w);
-      word = 0;
-      if (r >= count) continue;
+    uint32_t* word = &words.At(0, w);
+    for (int64_t r = 0; r < count; ++r, word += words.row_stride) {
       const QueryRow& row = query_rows[r];
       const QueryRow& before = query_rows[std::max<int64_t>(r - 1, 0)];
       // Heads of one position that share a mask see the same.
       const bool same =
           r > 0 && before.position == row.position && before.mask == row.mask;
-      word = same ? words.At(r - 1, w) : VisibleBits(tile, row, some, present);
-      visible.Add(word, whole);
+      const uint32_t bits = same ? *(word - words.row_stride)
+                                 : VisibleBits(tile, row, some, present);
+      *word = bits;
+      visible.Add(bits, whole);
     }
+    for (int64_t r = count; r < words.rows; ++r) words.At(r, w) = 0;
   });
   return visible;
 }
