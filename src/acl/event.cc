@@ -136,7 +136,7 @@ aclError Event::WaitOn(Stream& stream, int64_t seconds,
                     Str("stream {} waited {} s for event {} in vain", at->id(),
                         seconds, id));
       },
-      function, TaskKind::kControl);
+      function, TaskKind::kWait);
 }
 
 aclError Event::Reset(Stream& stream, std::string_view function) {

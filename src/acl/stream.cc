@@ -40,7 +40,7 @@ Shared& TheShared() {
   return *shared;
 }
 
-thread_local const Stream* this_threads_stream = nullptr;
+thread_local Stream* this_threads_stream = nullptr;
 
 uint32_t ThreadId() {
   static thread_local uint32_t id = 0;
@@ -331,7 +331,9 @@ std::deque<Stream::Entry> Stream::DropQueue() {
                       },
                       pushed_.load(), TaskKind::kControl, 0});
   }
-  if (waiting_on_ != nullptr) waiting_on_->Poke();
+  for (Waiting* one = waiting_; one != nullptr; one = one->next) {
+    one->latch->Poke();
+  }
   return dropped;
 }
 
@@ -370,15 +372,18 @@ void Stream::Destroy(bool force) {
 
 bool Stream::WaitInTask(Latch& latch, Deadline deadline) {
   if (latch.open()) return true;
+  Waiting self{&latch, nullptr};
   {
     std::lock_guard lock(mutex_);
-    waiting_on_ = &latch;
+    self.next = std::exchange(waiting_, &self);
   }
   TheShared().busy.fetch_sub(1);
   const bool opened = latch.Wait(deadline, &aborting_);
   TheShared().busy.fetch_add(1);
   std::lock_guard lock(mutex_);
-  waiting_on_ = nullptr;
+  Waiting** at = &waiting_;
+  while (*at != &self) at = &(*at)->next;
+  *at = self.next;
   return opened;
 }
 
@@ -416,6 +421,11 @@ aclError EnqueueAndWait(aclrtStream stream, Task task,
   error = found->Push(std::move(task), function, TaskKind::kDevice, &number);
   if (error != ACL_SUCCESS) return error;
   return found->WaitFor(number, std::nullopt, function);
+}
+
+Stream& ThisStream() {
+  FLASHACL_DCHECK(this_threads_stream != nullptr);
+  return *this_threads_stream;
 }
 
 Queue& QueueOfThisStream() {

@@ -24,7 +24,8 @@ namespace flashacl::acl {
 
 class Context;
 
-// Runs on the stream's thread. A code other than 0 becomes the stream's
+// Runs on a stream's thread, once for each time that it is submitted or, if a
+// graph holds it, replayed. A code other than 0 becomes the stream's
 // asynchronous error, with the message that Fail queued on that thread; the
 // first one surfaces at the next synchronising call.
 using Task = std::function<aclError()>;
@@ -32,6 +33,7 @@ using Task = std::function<aclError()>;
 enum class TaskKind : uint8_t {
   kDevice,   // not run after a failure if the stream stops on failure
   kControl,  // events and callbacks: others wait for them, so it always runs
+  kWait,     // the same, and it may wait for other streams or for the program
 };
 
 // A failure that is reported once, by whoever synchronises first.
@@ -96,6 +98,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // is aborted. True if it opened.
   bool WaitInTask(Latch& latch, Deadline deadline);
 
+  // For tasks: whether the stream is aborted, so that waits are to end.
+  bool aborting() const { return aborting_.load(); }
+
   // The failure nobody has reported yet, or null.
   std::shared_ptr<StreamFailure> failure() const;
 
@@ -113,6 +118,11 @@ class Stream : public std::enable_shared_from_this<Stream> {
     std::shared_ptr<StreamFailure> failure = nullptr;
   };
   enum class Ended : uint8_t { kFinished, kTimeout, kAborted };
+  // A latch that a task waits on; on the stack of who waits.
+  struct Waiting {
+    Latch* latch;
+    Waiting* next;
+  };
 
   Stream(const std::shared_ptr<Context>& context, uint32_t flags,
          bool is_default);
@@ -150,7 +160,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   bool destroyed_ = false;                // takes no more tasks
   bool ending_ = false;  // the thread ends when the queue is empty
   bool sleeping_ = false;
-  Latch* waiting_on_ = nullptr;
+  Waiting* waiting_ = nullptr;
   std::shared_ptr<StreamFailure> failure_;
 
   // Tasks are numbered from 1; all up to finished_ are done.
@@ -175,6 +185,10 @@ aclError Enqueue(aclrtStream stream, Task task, std::string_view function,
 // 107023). What the task returns is still the stream's asynchronous error.
 aclError EnqueueAndWait(aclrtStream stream, Task task,
                         std::string_view function);
+
+// For tasks: the stream that runs the calling one, which is not always the one
+// that it was submitted to.
+Stream& ThisStream();
 
 // For tasks: the queue of the backend that this stream's work is put on. A task
 // waits for what it puts there, so that a finished task's work is done.
