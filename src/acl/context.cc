@@ -90,13 +90,30 @@ void Context::Forget(const Stream* stream) {
   std::erase_if(streams_, [&](const auto& s) { return s.get() == stream; });
 }
 
+void Context::Own(const void* owned, std::function<void()> end) {
+  std::lock_guard lock(mutex);
+  owned_.emplace(owned, std::move(end));
+}
+
+void Context::Disown(const void* owned) {
+  std::function<void()> end;  // goes without the lock
+  std::lock_guard lock(mutex);
+  const auto found = owned_.find(owned);
+  if (found == owned_.end()) return;
+  end.swap(found->second);
+  owned_.erase(found);
+}
+
 bool Context::Destroy() {
   if (Take<Context>(handle_) == nullptr) return false;
   std::vector<std::shared_ptr<Stream>> streams;
+  std::map<const void*, std::function<void()>> owned;
   {
     std::lock_guard lock(mutex);
     streams.swap(streams_);
+    owned.swap(owned_);
   }
+  for (const auto& [object, end] : owned) end();
   for (const std::shared_ptr<Stream>& stream : streams) stream->Destroy(false);
   return true;
 }

@@ -5,6 +5,8 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -43,6 +45,10 @@ class Context : public std::enable_shared_from_this<Context> {
   std::shared_ptr<Stream> CreateStream(uint32_t flags);
   void Forget(const Stream* stream);
 
+  // `end` is called when the context is destroyed, unless it is disowned first.
+  void Own(const void* owned, std::function<void()> end);
+  void Disown(const void* owned);
+
   // Makes the handles of the context and its streams stale, after their tasks.
   // Only the first call does anything, and is told so by true.
   bool Destroy();
@@ -59,7 +65,8 @@ class Context : public std::enable_shared_from_this<Context> {
   const bool is_default_;
   void* handle_ = nullptr;
   std::shared_ptr<Stream> default_stream_;
-  std::vector<std::shared_ptr<Stream>> streams_;  // under `mutex`
+  std::vector<std::shared_ptr<Stream>> streams_;        // under `mutex`
+  std::map<const void*, std::function<void()>> owned_;  // under `mutex`
 };
 
 // Null when the calling thread has none, or when it was destroyed.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "acl/acl_rt.h"
+#include "acl/capturing.h"
 #include "acl/context.h"
 #include "acl/environment.h"
 #include "acl/error.h"
@@ -108,6 +109,12 @@ aclError SynchronizeDevice(std::string_view function, int32_t ms) {
   }
   const std::shared_ptr<Context> context = CurrentContext();
   if (context == nullptr) return RequireContext(function);
+  if (AnyCaptureIn(*context)) {
+    return Fail(ACL_ERROR_RT_STREAM_CAPTURED, Title::kCallSequence,
+                Str("{} failed because a stream of the context is being "
+                    "captured.",
+                    function));
+  }
   return SynchronizeContext(*context, DeadlineIn(ms), function);
 }
 

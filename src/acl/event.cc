@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "acl/device.h"
+#include "acl/error.h"
 #include "base/fork.h"
 
 namespace flashacl::acl {
@@ -61,6 +62,24 @@ class Event::PendingWait {
   const std::shared_ptr<Event> event_;
 };
 
+namespace {
+
+// What a task that waited for event `id` answers if it did so in vain.
+aclError GaveUp(Stream& stream, int64_t seconds, Deadline deadline,
+                uint32_t id) {
+  // Otherwise the stream was aborted, which nobody asks it about.
+  if (!deadline.has_value() || Clock::now() < *deadline) return ACL_SUCCESS;
+  return Fail(ACL_ERROR_RT_WAIT_TIMEOUT, Title::kTimeout,
+              Str("stream {} waited {} s for event {} in vain", stream.id(),
+                  seconds, id));
+}
+
+Deadline DeadlineInSeconds(int64_t seconds) {
+  return seconds == 0 ? std::nullopt : DeadlineIn(seconds * 1000);
+}
+
+}  // namespace
+
 Event::Event(int device, EventFamily family, uint32_t flags)
     : device_(device),
       family_(family),
@@ -81,6 +100,18 @@ std::shared_ptr<Event> Event::Create(int device, EventFamily family,
 }
 
 aclError Event::Record(Stream& stream, std::string_view function) {
+  if (external()) {
+    return stream.Push(
+        [event = shared_from_this()] {
+          event->set_.Open();
+          return ACL_SUCCESS;
+        },
+        function, TaskKind::kControl);
+  }
+  if (const auto by = stream.recorder()) {
+    return by->TakeRecord(stream, *this, function);
+  }
+  SetCaptured(nullptr);
   // Before the awaited mark is taken: it must not be lost for want of memory.
   auto pending = std::make_shared<PendingMark>(std::make_shared<Mark>());
   std::shared_ptr<Mark> mark = pending->mark();
@@ -91,10 +122,9 @@ aclError Event::Record(Stream& stream, std::string_view function) {
       pending->Replace(mark);
     }
   }
-  // The stream runs the task, so it lives as long as that.
-  const aclError error = stream.Push(
-      [pending = std::move(pending), at = &stream] {
-        pending->Set(at);
+  const aclError error = stream.PushPastRecorder(
+      [pending = std::move(pending)] {
+        pending->Set(&ThisStream());
         return ACL_SUCCESS;
       },
       function, TaskKind::kControl);
@@ -106,6 +136,15 @@ aclError Event::Record(Stream& stream, std::string_view function) {
 
 aclError Event::WaitOn(Stream& stream, int64_t seconds,
                        std::string_view function) {
+  if (external()) return WaitUntilSet(stream, seconds, function);
+  if (const auto record = captured()) {
+    if (const auto by = record->by.lock()) {
+      return by->TakeWait(stream, *record, function);
+    }
+  }
+  if (const auto by = stream.recorder()) {
+    return by->TakeForeign(stream, *this, false, function);
+  }
   std::shared_ptr<Mark> mark;
   {
     std::lock_guard lock(mutex_);
@@ -122,24 +161,65 @@ aclError Event::WaitOn(Stream& stream, int64_t seconds,
         Str("{} failed because event {} was never recorded.", function, id_));
   }
   auto pending = std::make_shared<PendingWait>(shared_from_this());
+  return stream.PushPastRecorder(
+      [mark, seconds, id = id_, pending = std::move(pending)]() -> aclError {
+        const Deadline deadline = DeadlineInSeconds(seconds);
+        if (ThisStream().WaitInTask(mark->done, deadline)) return ACL_SUCCESS;
+        return GaveUp(ThisStream(), seconds, deadline, id);
+      },
+      function, TaskKind::kWait);
+}
+
+aclError Event::WaitUntilSet(Stream& stream, int64_t seconds,
+                             std::string_view function) {
   return stream.Push(
-      [mark, seconds, at = &stream, id = id_,
-       pending = std::move(pending)]() -> aclError {
-        const Deadline deadline =
-            seconds == 0 ? std::nullopt : DeadlineIn(seconds * 1000);
-        if (at->WaitInTask(mark->done, deadline)) return ACL_SUCCESS;
-        // Otherwise the stream was aborted, which nobody asks it about.
-        if (!deadline.has_value() || Clock::now() < *deadline) {
-          return ACL_SUCCESS;
-        }
-        return Fail(ACL_ERROR_RT_WAIT_TIMEOUT, Title::kTimeout,
-                    Str("stream {} waited {} s for event {} in vain", at->id(),
-                        seconds, id));
+      [event = shared_from_this(), seconds]() -> aclError {
+        const PendingWait counted(event);
+        const Deadline deadline = DeadlineInSeconds(seconds);
+        if (ThisStream().WaitInTask(event->set_, deadline)) return ACL_SUCCESS;
+        return GaveUp(ThisStream(), seconds, deadline, event->id_);
+      },
+      function, TaskKind::kWait);
+}
+
+aclError Event::RecordAtReplay(Stream& stream, std::string_view function) {
+  return stream.Push(
+      [event = shared_from_this()] {
+        auto mark = std::make_shared<Mark>();
+        PendingMark(mark).Set(&ThisStream());
+        std::lock_guard lock(event->mutex_);
+        event->submitted_ = event->visible_ = std::move(mark);
+        return ACL_SUCCESS;
+      },
+      function, TaskKind::kControl);
+}
+
+aclError Event::WaitAtReplay(Stream& stream, int64_t seconds,
+                             std::string_view function) {
+  return stream.Push(
+      [event = shared_from_this(), seconds]() -> aclError {
+        const std::shared_ptr<Mark> mark = event->mark();
+        if (mark == nullptr) return ACL_SUCCESS;
+        const PendingWait counted(event);
+        const Deadline deadline = DeadlineInSeconds(seconds);
+        if (ThisStream().WaitInTask(mark->done, deadline)) return ACL_SUCCESS;
+        return GaveUp(ThisStream(), seconds, deadline, event->id_);
       },
       function, TaskKind::kWait);
 }
 
 aclError Event::Reset(Stream& stream, std::string_view function) {
+  if (external()) {
+    return stream.Push(
+        [event = shared_from_this()] {
+          event->set_.Close();
+          return ACL_SUCCESS;
+        },
+        function, TaskKind::kControl);
+  }
+  if (const auto by = stream.recorder()) {
+    return by->TakeForeign(stream, *this, true, function);
+  }
   if (!WaitsFirst()) return ACL_SUCCESS;
   std::shared_ptr<Mark> mark;
   {
@@ -147,7 +227,7 @@ aclError Event::Reset(Stream& stream, std::string_view function) {
     mark = submitted_;
   }
   if (mark == nullptr) return ACL_SUCCESS;
-  const aclError error = stream.Push(
+  const aclError error = stream.PushPastRecorder(
       [event = shared_from_this(), mark] {
         std::lock_guard lock(event->mutex_);
         if (event->visible_ == mark) event->visible_ = nullptr;
@@ -169,6 +249,21 @@ void Event::Destroy() {
     awaited = std::exchange(awaited_, nullptr);
   }
   if (awaited != nullptr) PendingMark(std::move(awaited)).Set(nullptr);
+}
+
+std::shared_ptr<const CapturedRecord> Event::captured() const {
+  std::lock_guard lock(mutex_);
+  return captured_ == nullptr || captured_->by.expired() ? nullptr : captured_;
+}
+
+void Event::SetCaptured(std::shared_ptr<const CapturedRecord> record) {
+  std::lock_guard lock(mutex_);
+  captured_.swap(record);
+}
+
+bool Event::recorded() const {
+  std::lock_guard lock(mutex_);
+  return submitted_ != nullptr;
 }
 
 std::shared_ptr<Mark> Event::mark() const {

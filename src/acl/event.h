@@ -42,7 +42,15 @@ class Event : public std::enable_shared_from_this<Event> {
   uint32_t id() const { return id_; }
   EventFamily family() const { return family_; }
   bool has_time() const { return (flags_ & ACL_EVENT_TIME_LINE) != 0; }
+  // A flag that is set or not: no capture takes it for a branch, and waits are
+  // for whatever sets it next.
+  bool external() const { return (flags_ & ACL_EVENT_EXTERNAL) != 0; }
 
+  // Whether recording and waiting for it makes a branch of a capture.
+  bool builds_branches() const { return family_ == EventFamily::kEx; }
+
+  // Where a recorder takes what is submitted to `stream`, these are its
+  // business, but for external events.
   aclError Record(Stream& stream, std::string_view function);
 
   // Makes `stream` wait for the last record; `seconds` 0: as long as it takes.
@@ -51,11 +59,26 @@ class Event : public std::enable_shared_from_this<Event> {
   // Forgets the last record when `stream` comes to it.
   aclError Reset(Stream& stream, std::string_view function);
 
+  // What a graph does to the event of the world outside at each replay.
+  aclError RecordAtReplay(Stream& stream, std::string_view function);
+  aclError WaitAtReplay(Stream& stream, int64_t seconds,
+                        std::string_view function);
+
+  // The record in a capture that is under way, and what captures it; or null.
+  std::shared_ptr<const CapturedRecord> captured() const;
+  void SetCaptured(std::shared_ptr<const CapturedRecord> record);
+
+  // For captures: whether it was ever recorded outside of one.
+  bool recorded() const;
+
   // The handle becomes stale; waits on a record that never came end.
   void Destroy();
 
   // The last record as queries see it; null if there is none.
   std::shared_ptr<Mark> mark() const;
+
+  // Of an external one.
+  bool is_set() const { return set_.open(); }
 
   bool has_pending_waits() const { return waits_.load() > 0; }
 
@@ -64,6 +87,9 @@ class Event : public std::enable_shared_from_this<Event> {
   class PendingWait;
 
   Event(int device, EventFamily family, uint32_t flags);
+
+  aclError WaitUntilSet(Stream& stream, int64_t seconds,
+                        std::string_view function);
 
   // Whether a wait before any record waits for that record.
   bool WaitsFirst() const {
@@ -84,6 +110,8 @@ class Event : public std::enable_shared_from_this<Event> {
   std::shared_ptr<Mark> submitted_;
   std::shared_ptr<Mark> visible_;
   std::shared_ptr<Mark> awaited_;  // the next record, if a stream waits for it
+  std::shared_ptr<const CapturedRecord> captured_;
+  Latch set_;  // of an external event
 };
 
 uint32_t AvailableEvents(int device);

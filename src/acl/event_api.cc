@@ -38,10 +38,17 @@ aclError CreateEvent(std::string_view function, aclrtEvent* event,
     return FailValue(ACL_ERROR_RT_PARAM_INVALID, function, "flag",
                      Str("{:#x}", flags), "a union of ACL_EVENT_ flags");
   }
-  if ((flags & (ACL_EVENT_IPC | ACL_EVENT_EXTERNAL)) != 0) {
+  if ((flags & ACL_EVENT_EXTERNAL) != 0 &&
+      (flags != ACL_EVENT_EXTERNAL || family != EventFamily::kWithFlag)) {
+    return FailValue(ACL_ERROR_RT_PARAM_INVALID, function, "flag",
+                     Str("{:#x}", flags),
+                     "ACL_EVENT_EXTERNAL alone, and for "
+                     "aclrtCreateEventWithFlag only");
+  }
+  if ((flags & ACL_EVENT_IPC) != 0) {
     return Fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, Title::kNotSupported,
-                Str("{} failed because events between processes and external "
-                    "events are not supported.",
+                Str("{} failed because events between processes are not "
+                    "supported.",
                     function));
   }
   const std::shared_ptr<Context> context = CurrentContext();
@@ -68,19 +75,36 @@ aclError OnStream(std::string_view function, aclrtEvent event,
   return (found.get()->*call)(*at, function);
 }
 
-aclError RequireDefaultFlag(std::string_view function, uint32_t flag) {
+// Whether the flag of a record or a wait asks for a node of a graph that acts
+// on the event of the world outside; only a captured stream takes one.
+aclError CheckFlag(std::string_view function, aclrtStream stream, uint32_t flag,
+                   bool* external) {
+  *external = flag == ACL_EVENT_WAIT_EXTERNAL;
   if (flag == 0) return ACL_SUCCESS;
-  if (flag == ACL_EVENT_WAIT_EXTERNAL) {
-    return Fail(
-        ACL_ERROR_RT_FEATURE_NOT_SUPPORT, Title::kNotSupported,
-        Str("{} failed because external events are not supported.", function));
+  if (!*external) {
+    return FailValue(ACL_ERROR_RT_PARAM_INVALID, function, "flag",
+                     Str("{}", flag), "0 or 1 (external)");
   }
-  return FailValue(ACL_ERROR_RT_PARAM_INVALID, function, "flag",
-                   Str("{}", flag), "0");
+  aclError error = ACL_SUCCESS;
+  const auto at = FindStream(stream, function, &error);
+  if (at == nullptr || at->capturing()) return error;
+  return Fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED, Title::kCallSequence,
+              Str("{} failed because flag 1 (external) is for streams that are "
+                  "being captured, and stream {} is not.",
+                  function, at->id()));
+}
+
+// 0, or 107028: the last record is one in a capture that is under way.
+aclError RequireNotCaptured(const Event& event, std::string_view function) {
+  if (event.captured() == nullptr) return ACL_SUCCESS;
+  return Fail(ACL_ERROR_RT_EVENT_CAPTURED, Title::kCallSequence,
+              Str("{} failed because event {} is recorded in a capture that "
+                  "has not ended.",
+                  function, event.id()));
 }
 
 aclError Wait(std::string_view function, aclrtStream stream, aclrtEvent event,
-              int64_t seconds) {
+              int64_t seconds, bool external = false) {
   aclError error = ACL_SUCCESS;
   const auto found = FindEvent(event, function, "event", &error);
   if (found == nullptr) return error;
@@ -90,7 +114,8 @@ aclError Wait(std::string_view function, aclrtStream stream, aclrtEvent event,
     return FailValue(ACL_ERROR_RT_PARAM_INVALID, function, "timeout",
                      Str("{}", seconds), "0 or more seconds");
   }
-  return found->WaitOn(*at, seconds, function);
+  return external ? found->WaitAtReplay(*at, seconds, function)
+                  : found->WaitOn(*at, seconds, function);
 }
 
 aclError Synchronize(std::string_view function, aclrtEvent event, int32_t ms) {
@@ -100,6 +125,14 @@ aclError Synchronize(std::string_view function, aclrtEvent event, int32_t ms) {
   if (ms < -1) {
     return FailValue(ACL_ERROR_RT_PARAM_INVALID, function, "timeout",
                      Str("{}", ms), "-1 or more milliseconds");
+  }
+  error = RequireNotCaptured(*found, function);
+  if (error != ACL_SUCCESS) return error;
+  if (found->external()) {
+    return Fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, Title::kNotSupported,
+                Str("{} failed because event {} is external: streams wait for "
+                    "it, threads cannot.",
+                    function, found->id()));
   }
   const auto mark = found->mark();
   if (mark == nullptr) return ACL_SUCCESS;
@@ -119,6 +152,12 @@ aclError Query(std::string_view function, aclrtEvent event, bool* complete) {
   aclError error = ACL_SUCCESS;
   const auto found = FindEvent(event, function, "event", &error);
   if (found == nullptr) return error;
+  error = RequireNotCaptured(*found, function);
+  if (error != ACL_SUCCESS) return error;
+  if (found->external()) {
+    *complete = found->is_set();
+    return ACL_SUCCESS;
+  }
   const auto mark = found->mark();
   *complete =
       mark == nullptr ? found->family() == EventFamily::kEx : mark->done.open();
@@ -131,6 +170,8 @@ aclError TimeOf(std::string_view function, aclrtEvent event,
   aclError error = ACL_SUCCESS;
   const auto found = FindEvent(event, function, parameter, &error);
   if (found == nullptr) return error;
+  error = RequireNotCaptured(*found, function);
+  if (error != ACL_SUCCESS) return error;
   const auto mark = found->mark();
   if (mark == nullptr) {
     return Fail(
@@ -233,8 +274,12 @@ aclError aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream,
                                   uint32_t flag) {
   return a::GuardRuntime([&]() -> aclError {
     constexpr std::string_view kName = "aclrtRecordEventWithFlag";
-    if (aclError error = a::RequireDefaultFlag(kName, flag)) return error;
-    return a::OnStream(kName, event, stream, &a::Event::Record);
+    bool external = false;
+    aclError error = a::CheckFlag(kName, stream, flag, &external);
+    if (error != ACL_SUCCESS) return error;
+    return a::OnStream(
+        kName, event, stream,
+        external ? &a::Event::RecordAtReplay : &a::Event::Record);
   });
 }
 
@@ -260,8 +305,10 @@ aclError aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event,
                                       uint32_t timeout, uint32_t flag) {
   return a::GuardRuntime([&]() -> aclError {
     constexpr std::string_view kName = "aclrtStreamWaitEventWithFlag";
-    if (aclError error = a::RequireDefaultFlag(kName, flag)) return error;
-    return a::Wait(kName, stream, event, timeout);
+    bool external = false;
+    aclError error = a::CheckFlag(kName, stream, flag, &external);
+    if (error != ACL_SUCCESS) return error;
+    return a::Wait(kName, stream, event, timeout, external);
   });
 }
 

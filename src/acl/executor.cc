@@ -11,6 +11,7 @@
 #include "acl/memory.h"
 #include "acl/stream.h"
 #include "acl/trace.h"
+#include "problem/notation.h"
 
 namespace flashacl::acl {
 namespace {
@@ -173,6 +174,12 @@ struct Launched {
   }
 };
 
+// What a stream is given: small enough that its task needs no memory.
+struct LaunchTask {
+  std::shared_ptr<const Launched> run;
+  aclError operator()() const { return (*run)(); }
+};
+
 std::vector<const void*> BlocksOf(const Bindings& bindings,
                                   const void* workspace) {
   std::vector<const void*> addresses{workspace};
@@ -219,17 +226,24 @@ Status Submit(const std::shared_ptr<Executor>& keep, void* workspace,
     FLASHACL_RETURN_IF_ERROR(Bind(executor, bindings));
     compressed_mask = CompressedMaskOf(executor);
   }
-  auto run = std::make_shared<const Launched>(
+  LaunchTask task{std::make_shared<const Launched>(
       Launched{keep, bindings, Aligned(workspace), compressed_mask,
-               BlockUse(BlocksOf(bindings, workspace))});
-  if (Enqueue(
-          stream, [run] { return (*run)(); }, executor.op->name) != 0) {
+               BlockUse(BlocksOf(bindings, workspace))})};
+  if (Enqueue(stream, std::move(task), executor.op->name,
+              TaskKind::kOperator) != 0) {
     *enqueued = kRuntimeError;
   }
   return {};
 }
 
 }  // namespace
+
+std::string DescribeLaunch(const Task& task) {
+  const LaunchTask* const launch = task.target<LaunchTask>();
+  if (launch == nullptr) return {};
+  const Plan& plan = *launch->run->executor->plan;
+  return Str("{} by {}", ToString(plan.problem()), plan.implementation->name);
+}
 
 uint64_t Executor::workspace_bytes() const {
   return plan == nullptr ? 0 : BytesOf(*plan);

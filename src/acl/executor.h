@@ -10,11 +10,13 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "acl/arguments.h"
 #include "acl/handle.h"
+#include "acl/recorder.h"
 #include "aclnn/acl_meta.h"
 #include "base/function_ref.h"
 #include "plan/bindings.h"
@@ -106,5 +108,9 @@ Result<uint64_t> WorkspaceBytes(const AttentionProblem& problem);
 // repeatable) and queues the run on the stream.
 aclnnStatus Launch(void* workspace, uint64_t workspace_size,
                    aclOpExecutor* executor, aclrtStream stream) noexcept;
+
+// What the task of a launch computes, and by which implementation; empty for
+// other tasks.
+std::string DescribeLaunch(const Task& task);
 
 }  // namespace flashacl::acl

@@ -150,10 +150,10 @@ void TakeOver(Slot& slot) {
 
 std::string_view Name(HandleKind kind) {
   constexpr std::array<std::string_view, kHandleKinds> kNames = {
-      "context",        "stream",      "event",       "tensor",
-      "scalar",         "int array",   "float array", "bool array",
-      "tensor list",    "scalar list", "executor",    "data buffer",
-      "physical memory"};
+      "context",         "stream",      "event",       "tensor",
+      "scalar",          "int array",   "float array", "bool array",
+      "tensor list",     "scalar list", "executor",    "data buffer",
+      "physical memory", "graph",       "task group",  "condition handle"};
   return kNames[static_cast<size_t>(kind)];
 }
 

@@ -27,6 +27,9 @@ enum class HandleKind : uint8_t {
   kExecutor,
   kDataBuffer,
   kPhysicalMemory,
+  kGraph,
+  kTaskGroup,
+  kCondition,
   kCount
 };
 

@@ -16,6 +16,11 @@ void Latch::Open() {
   changed_.notify_all();
 }
 
+void Latch::Close() {
+  std::lock_guard lock(mutex_);
+  open_.store(false, std::memory_order_release);
+}
+
 void Latch::Poke() {
   { std::lock_guard lock(mutex_); }
   changed_.notify_all();

@@ -21,11 +21,13 @@ using Deadline = std::optional<Clock::time_point>;
 // `ms` from now; none for -1.
 Deadline DeadlineIn(int64_t ms);
 
-// Opens once and stays open. Open happens before the Wait that sees it.
+// Stays open once it is, unless its owner closes it again. Open happens before
+// the Wait that sees it.
 class Latch {
  public:
   bool open() const { return open_.load(std::memory_order_acquire); }
   void Open();
+  void Close();
 
   // Until open, `stop` is set, or the time is over; true if open.
   bool Wait(Deadline deadline, const std::atomic<bool>* stop = nullptr);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "acl/acl_rt.h"
+#include "acl/capturing.h"
 #include "acl/context.h"
 #include "acl/error.h"
 #include "acl/memory.h"
@@ -54,7 +55,11 @@ aclError CopyNow(std::string_view function, const Copy& copy) {
   if (const aclError error = CheckCopy(function, copy, &transfer); error != 0) {
     return error;
   }
-  if (copy.dst != copy.src) Run(transfer);
+  if (copy.dst == copy.src) return ACL_SUCCESS;
+  if (const aclError error = RequireSynchronousAllowed(function); error != 0) {
+    return error;
+  }
+  Run(transfer);
   return ACL_SUCCESS;
 }
 
@@ -171,8 +176,9 @@ aclError aclrtMemcpy2d(void* dst, size_t dpitch, const void* src, size_t spitch,
                            spitch,
                            width,
                            height};
-    const aclError error =
+    aclError error =
         acl::CheckCopy2d("aclrtMemcpy2d", acl::Raw(kind), &transfer);
+    if (error == 0) error = acl::RequireSynchronousAllowed("aclrtMemcpy2d");
     if (error != 0) return error;
     acl::Run(transfer);
     return ACL_SUCCESS;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "acl/acl_rt.h"
+#include "acl/capturing.h"
 #include "acl/context.h"
 #include "acl/error.h"
 #include "acl/raw_enum.h"
@@ -121,7 +122,8 @@ aclError CopyBatch(std::string_view function, const Batch& batch,
   if (fail_index == nullptr) return FailNull(function, "failIndex");
   std::vector<Transfer> transfers;
   const aclError error = Gather(function, batch, fail_index, &transfers);
-  if (error != 0) return error;
+  if (error != 0 || transfers.empty()) return error;
+  if (const aclError e = RequireSynchronousAllowed(function); e != 0) return e;
   for (const Transfer& transfer : transfers) Run(transfer);
   return ACL_SUCCESS;
 }

@@ -6,6 +6,7 @@
 
 #include "acl/acl_rt.h"
 #include "acl/backend.h"
+#include "acl/capturing.h"
 #include "acl/context.h"
 #include "acl/error.h"
 #include "acl/host_register.h"
@@ -101,8 +102,8 @@ aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value,
                      size_t count) {
   return acl::GuardRuntime([&]() -> aclError {
     if (count == 0) return ACL_SUCCESS;
-    const aclError error =
-        acl::CheckFill("aclrtMemset", devPtr, maxCount, count);
+    aclError error = acl::CheckFill("aclrtMemset", devPtr, maxCount, count);
+    if (error == 0) error = acl::RequireSynchronousAllowed("aclrtMemset");
     return error != 0 ? error : acl::FillBytes(devPtr, value, count)();
   });
 }
@@ -122,8 +123,8 @@ aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value,
 aclError aclrtMemsetD32(void* devPtr, size_t maxCount, uint32_t value,
                         size_t num) {
   return acl::GuardRuntime([&]() -> aclError {
-    const aclError error =
-        acl::CheckWords("aclrtMemsetD32", devPtr, maxCount, num);
+    aclError error = acl::CheckWords("aclrtMemsetD32", devPtr, maxCount, num);
+    if (error == 0) error = acl::RequireSynchronousAllowed("aclrtMemsetD32");
     return error != 0 ? error : acl::FillWords(devPtr, value, num)();
   });
 }

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "acl/backend.h"
+#include "acl/capturing.h"
 #include "acl/context.h"
 #include "acl/device.h"
 #include "acl/exception.h"
@@ -168,15 +169,14 @@ bool Stream::Next(Entry* entry) {
   return true;
 }
 
-bool Stream::MustSkip(const Entry& entry) const {
-  if (entry.kind != TaskKind::kDevice) return false;
+bool Stream::skips() const {
   if (attributes.failure_mode.load() != ACL_STOP_ON_FAILURE) return false;
   std::lock_guard lock(mutex_);
   return failure_ != nullptr;
 }
 
 void Stream::RunOne(Entry& entry) {
-  if (!MustSkip(entry)) {
+  if (AlwaysRuns(entry.kind) || !skips()) {
     const aclError code =
         GuardRuntime([&] { return entry.task(); }, entry.function);
     if (code != ACL_SUCCESS) Fault(entry, code);
@@ -200,7 +200,7 @@ void Stream::Fault(Entry& entry, aclError code) {
       failure_ = std::move(entry.failure);
     }
   }
-  if (entry.kind != TaskKind::kDevice) return;
+  if (AlwaysRuns(entry.kind) && entry.kind != TaskKind::kGraph) return;
   (void)GuardRuntime([&] {  // it is the program's
     CallExceptionCallback({static_cast<uint32_t>(entry.number),
                            static_cast<uint32_t>(id_), entry.thread,
@@ -210,8 +210,44 @@ void Stream::Fault(Entry& entry, aclError code) {
   });
 }
 
+std::shared_ptr<Recorder> Stream::recorder() const {
+  if (!recorded_.load(std::memory_order_acquire)) return nullptr;
+  std::lock_guard lock(mutex_);
+  return recorder_;
+}
+
+bool Stream::ReplaceRecorder(const Recorder* expected,
+                             std::shared_ptr<Recorder> next) {
+  std::lock_guard lock(mutex_);
+  if (recorder_.get() != expected || (destroyed_ && next != nullptr)) {
+    return false;
+  }
+  recorder_.swap(next);  // the old one goes without the lock
+  recorded_.store(recorder_ != nullptr, std::memory_order_release);
+  return true;
+}
+
+bool Stream::capturing() const {
+  const auto by = recorder();
+  return by != nullptr && by->captures();
+}
+
 aclError Stream::Push(Task task, std::string_view function, TaskKind kind,
                       uint64_t* number) {
+  if (recorded_.load(std::memory_order_acquire)) {
+    Submission submission{std::move(task), function, kind};
+    aclError error = ACL_SUCCESS;
+    // One that ends meanwhile is followed by none, or by another.
+    while (const auto by = recorder()) {
+      if (by->Take(*this, submission, &error)) return error;
+    }
+    task = std::move(submission.task);
+  }
+  return PushPastRecorder(std::move(task), function, kind, number);
+}
+
+aclError Stream::PushPastRecorder(Task task, std::string_view function,
+                                  TaskKind kind, uint64_t* number) {
   bool wake = false;
   auto failure = std::make_shared<StreamFailure>();
   {
@@ -315,6 +351,12 @@ aclError Stream::Report() {
   return Fail(found);
 }
 
+void Stream::PokeWaits() {
+  for (Waiting* one = waiting_; one != nullptr; one = one->next) {
+    one->latch->Poke();
+  }
+}
+
 // With the lock held. The caller destroys what it gets without the lock: tasks
 // own things.
 std::deque<Stream::Entry> Stream::DropQueue() {
@@ -331,9 +373,7 @@ std::deque<Stream::Entry> Stream::DropQueue() {
                       },
                       pushed_.load(), TaskKind::kControl, 0});
   }
-  for (Waiting* one = waiting_; one != nullptr; one = one->next) {
-    one->latch->Poke();
-  }
+  PokeWaits();
   return dropped;
 }
 
@@ -348,6 +388,7 @@ void Stream::Abort() {
 }
 
 void Stream::Destroy(bool force) {
+  if (const auto by = recorder()) by->Abandon(*this);
   std::deque<Entry> dropped;
   {
     std::lock_guard lock(mutex_);
@@ -369,6 +410,14 @@ void Stream::Destroy(bool force) {
   }
   work_.notify_one();
 }
+
+void Stream::EndWaits() {
+  std::lock_guard lock(mutex_);
+  aborting_.store(true);
+  PokeWaits();
+}
+
+void Stream::ResumeWaits() { aborting_.store(false); }
 
 bool Stream::WaitInTask(Latch& latch, Deadline deadline) {
   if (latch.open()) return true;
@@ -418,9 +467,25 @@ aclError EnqueueAndWait(aclrtStream stream, Task task,
   const std::shared_ptr<Stream> found = FindStream(stream, function, &error);
   if (found == nullptr) return error;
   uint64_t number = 0;
+  if (found->recorder() != nullptr) {
+    return Fail(ACL_ERROR_RT_PARAM_INVALID, Title::kCallSequence,
+                Str("{} failed because it uses host memory that is not pinned, "
+                    "and work on stream {} is recorded in a graph. Use memory "
+                    "of aclrtMallocHost.",
+                    function, found->id()));
+  }
+  error = RequirePageableAllowed(function);
+  if (error != ACL_SUCCESS) return error;
   error = found->Push(std::move(task), function, TaskKind::kDevice, &number);
   if (error != ACL_SUCCESS) return error;
   return found->WaitFor(number, std::nullopt, function);
+}
+
+aclError RequireNotCapturing(const Stream& stream, std::string_view function) {
+  if (!stream.capturing()) return ACL_SUCCESS;
+  return Fail(ACL_ERROR_RT_STREAM_CAPTURED, Title::kCallSequence,
+              Str("{} failed because stream {} is being captured.", function,
+                  stream.id()));
 }
 
 Stream& ThisStream() {

@@ -8,7 +8,6 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <string_view>
@@ -18,23 +17,12 @@
 #include "acl/error.h"
 #include "acl/handle.h"
 #include "acl/latch.h"
+#include "acl/recorder.h"
 #include "plan/backend.h"
 
 namespace flashacl::acl {
 
 class Context;
-
-// Runs on a stream's thread, once for each time that it is submitted or, if a
-// graph holds it, replayed. A code other than 0 becomes the stream's
-// asynchronous error, with the message that Fail queued on that thread; the
-// first one surfaces at the next synchronising call.
-using Task = std::function<aclError()>;
-
-enum class TaskKind : uint8_t {
-  kDevice,   // not run after a failure if the stream stops on failure
-  kControl,  // events and callbacks: others wait for them, so it always runs
-  kWait,     // the same, and it may wait for other streams or for the program
-};
 
 // A failure that is reported once, by whoever synchronises first.
 struct StreamFailure : Failure {
@@ -73,10 +61,23 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // Whether the calling thread is the one that runs this stream's tasks.
   bool IsThisThread() const;
 
-  // `function` lives forever. On success *number, if not null, is what WaitFor
-  // takes.
+  // After everything submitted so far; if the stream has a recorder, that takes
+  // it. `function` lives forever. On success *number, if not null, is what
+  // WaitFor takes.
   aclError Push(Task task, std::string_view function, TaskKind kind,
                 uint64_t* number = nullptr);
+
+  // The same, whatever records the stream.
+  aclError PushPastRecorder(Task task, std::string_view function, TaskKind kind,
+                            uint64_t* number = nullptr);
+
+  // What takes submissions in place of the queue; null: nothing.
+  std::shared_ptr<Recorder> recorder() const;
+  // Puts `next` where `expected` is; false if something else is there, or if
+  // the stream is destroyed.
+  bool ReplaceRecorder(const Recorder* expected,
+                       std::shared_ptr<Recorder> next);
+  bool capturing() const;
   bool Idle() const;
 
   // Waits for all tasks pushed so far, and reports the stream's failure.
@@ -100,6 +101,13 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
   // For tasks: whether the stream is aborted, so that waits are to end.
   bool aborting() const { return aborting_.load(); }
+
+  // Makes the task that runs give up its waits, until it resumes them.
+  void EndWaits();
+  void ResumeWaits();
+
+  // For tasks: whether work on the device is not run, as some of it failed.
+  bool skips() const;
 
   // The failure nobody has reported yet, or null.
   std::shared_ptr<StreamFailure> failure() const;
@@ -136,9 +144,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   bool Next(Entry* entry);
   void RunOne(Entry& entry);
   void Fault(Entry& entry, aclError code);
-  bool MustSkip(const Entry& entry) const;
   Ended WaitUntil(uint64_t number, Deadline deadline);
   std::deque<Entry> DropQueue();
+  void PokeWaits();
   aclError Report();
 
   friend void HoldStreams(std::chrono::milliseconds patience);
@@ -157,7 +165,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::deque<Entry> queue_;
   bool has_thread_ = false;
   std::unique_ptr<Queue> backend_queue_;  // made with the thread
-  bool destroyed_ = false;                // takes no more tasks
+  std::shared_ptr<Recorder> recorder_;
+  std::atomic<bool> recorded_{false};  // recorder_ is not null
+  bool destroyed_ = false;             // takes no more tasks
   bool ending_ = false;  // the thread ends when the queue is empty
   bool sleeping_ = false;
   Waiting* waiting_ = nullptr;
@@ -193,6 +203,9 @@ Stream& ThisStream();
 // For tasks: the queue of the backend that this stream's work is put on. A task
 // waits for what it puts there, so that a finished task's work is done.
 Queue& QueueOfThisStream();
+
+// 0, or 107027: what a capture on `stream` forbids.
+aclError RequireNotCapturing(const Stream& stream, std::string_view function);
 
 // Waits for every stream of the process.
 aclError SynchronizeAll();

@@ -52,6 +52,8 @@ aclError DestroyStream(std::string_view function, aclrtStream stream,
                     "context only.",
                     function));
   }
+  error = RequireNotCapturing(*found, function);
+  if (error != ACL_SUCCESS) return error;
   if (const auto context = found->context()) context->Forget(found.get());
   found->Destroy(force);
   return ACL_SUCCESS;
@@ -66,6 +68,8 @@ aclError Synchronize(std::string_view function, aclrtStream stream,
     return FailValue(ACL_ERROR_RT_PARAM_INVALID, function, "timeout",
                      Str("{}", ms), "-1 or more milliseconds");
   }
+  error = RequireNotCapturing(*found, function);
+  if (error != ACL_SUCCESS) return error;
   return found->Synchronize(DeadlineIn(ms), function);
 }
 
@@ -114,8 +118,10 @@ aclError SetAttribute(Stream& stream, int type,
     case ACL_STREAM_ATTR_FAILURE_MODE:
       return SetFailureMode(kName, stream, value.failureMode);
     case ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK:
+      if (aclError error = RequireNotCapturing(stream, kName)) return error;
       return SetSwitch(kName, stored.overflow_switch, value.overflowSwitch);
     case ACL_STREAM_ATTR_USER_CUSTOM_TAG:
+      if (aclError error = RequireNotCapturing(stream, kName)) return error;
       stored.user_tag = value.userCustomTag;
       return ACL_SUCCESS;
     case ACL_STREAM_ATTR_CACHE_OP_INFO:
@@ -199,6 +205,9 @@ aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* status) {
   return a::GuardRuntime([&] {
     return a::Ask("aclrtStreamQuery", stream, "status", status,
                   [](a::Stream& s, aclrtStreamStatus& out) {
+                    const aclError error =
+                        a::RequireNotCapturing(s, "aclrtStreamQuery");
+                    if (error != ACL_SUCCESS) return error;
                     out = s.Idle() ? ACL_STREAM_STATUS_COMPLETE
                                    : ACL_STREAM_STATUS_NOT_READY;
                     return ACL_SUCCESS;
@@ -210,7 +219,9 @@ aclError aclrtStreamAbort(aclrtStream stream) {
   return a::GuardRuntime([&] {
     aclError error = ACL_SUCCESS;
     const auto found = a::FindStream(stream, "aclrtStreamAbort", &error);
-    if (found != nullptr) found->Abort();
+    if (found == nullptr) return error;
+    error = a::RequireNotCapturing(*found, "aclrtStreamAbort");
+    if (error == ACL_SUCCESS) found->Abort();
     return error;
   });
 }
@@ -307,6 +318,8 @@ aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag) {
     aclError error = ACL_SUCCESS;
     const auto found = a::FindStream(stream, kName, &error);
     if (found == nullptr) return error;
+    error = a::RequireNotCapturing(*found, kName);
+    if (error != ACL_SUCCESS) return error;
     return a::SetSwitch(kName, found->attributes.overflow_switch, flag);
   });
 }

@@ -37,28 +37,11 @@ aclError NotOffered(const char* function) {
 extern "C" {
 
 // Graphs.
-FLASHACL_UNSUPPORTED(aclmdlRICaptureBegin, aclrtStream, aclmdlRICaptureMode)
-FLASHACL_UNSUPPORTED(aclmdlRICaptureGetInfo, aclrtStream,
-                     aclmdlRICaptureStatus*, aclmdlRI*)
-FLASHACL_UNSUPPORTED(aclmdlRICaptureEnd, aclrtStream, aclmdlRI*)
-FLASHACL_UNSUPPORTED(aclmdlRICaptureThreadExchangeMode, aclmdlRICaptureMode*)
-FLASHACL_UNSUPPORTED(aclmdlRIExecute, aclmdlRI, int32_t)
-FLASHACL_UNSUPPORTED(aclmdlRIExecuteAsync, aclmdlRI, aclrtStream)
-FLASHACL_UNSUPPORTED(aclmdlRIAbort, aclmdlRI)
-FLASHACL_UNSUPPORTED(aclmdlRIDestroy, aclmdlRI)
-FLASHACL_UNSUPPORTED(aclmdlRIDebugPrint, aclmdlRI)
-FLASHACL_UNSUPPORTED(aclmdlRIDebugJsonPrint, aclmdlRI, const char*, uint32_t)
-FLASHACL_UNSUPPORTED(aclmdlRICaptureTaskGrpBegin, aclrtStream)
-FLASHACL_UNSUPPORTED(aclmdlRICaptureTaskGrpEnd, aclrtStream, aclrtTaskGrp*)
-FLASHACL_UNSUPPORTED(aclmdlRICaptureTaskUpdateBegin, aclrtStream, aclrtTaskGrp)
-FLASHACL_UNSUPPORTED(aclmdlRICaptureTaskUpdateEnd, aclrtStream)
 FLASHACL_UNSUPPORTED(aclmdlRIBuildBegin, aclmdlRI*, uint32_t)
 FLASHACL_UNSUPPORTED(aclmdlRIBuildEnd, aclmdlRI, void*)
 FLASHACL_UNSUPPORTED(aclmdlRIBindStream, aclmdlRI, aclrtStream, uint32_t)
 FLASHACL_UNSUPPORTED(aclmdlRIUnbindStream, aclmdlRI, aclrtStream)
 FLASHACL_UNSUPPORTED(aclmdlRIEndTask, aclmdlRI, aclrtStream)
-FLASHACL_UNSUPPORTED(aclmdlRISetName, aclmdlRI, const char*)
-FLASHACL_UNSUPPORTED(aclmdlRIGetName, aclmdlRI, uint32_t, char*)
 
 // Notifies, labels and groups.
 FLASHACL_UNSUPPORTED(aclrtCreateNotify, aclrtNotify*, uint64_t)

@@ -10,6 +10,7 @@
 
 #include "acl/acl.h"
 #include "acl/latch.h"
+#include "acl/stream.h"
 #include "tests/testing/runtime.h"
 
 namespace flashacl::acl {
@@ -108,16 +109,17 @@ TEST_F(EventApi, FlagsAreChecked) {
     EXPECT_TRUE(FailsWith(107000, aclrtCreateEventWithFlag(&event, flag)));
     EXPECT_TRUE(FailsWith(107000, aclrtCreateEventExWithFlag(&event, flag)));
   }
-  for (const uint32_t flag : {ACL_EVENT_IPC, ACL_EVENT_EXTERNAL}) {
-    EXPECT_TRUE(FailsWith(207000, aclrtCreateEventWithFlag(&event, flag)));
-  }
+  EXPECT_TRUE(
+      FailsWith(207000, aclrtCreateEventWithFlag(&event, ACL_EVENT_IPC)));
+  EXPECT_TRUE(FailsWith(
+      107000, aclrtCreateEventExWithFlag(&event, ACL_EVENT_EXTERNAL)));
   EXPECT_EQ(event, nullptr);
   event = Create();
   EXPECT_TRUE(FailsWith(107000, aclrtRecordEventWithFlag(event, nullptr, 2)));
-  EXPECT_TRUE(FailsWith(207000, aclrtRecordEventWithFlag(event, nullptr, 1)));
+  EXPECT_TRUE(FailsWith(107029, aclrtRecordEventWithFlag(event, nullptr, 1)));
   EXPECT_TRUE(Succeeds(aclrtRecordEventWithFlag(event, nullptr, 0)));
   EXPECT_TRUE(
-      FailsWith(207000, aclrtStreamWaitEventWithFlag(nullptr, event, 0, 1)));
+      FailsWith(107029, aclrtStreamWaitEventWithFlag(nullptr, event, 0, 1)));
   EXPECT_TRUE(
       FailsWith(107000, aclrtStreamWaitEventWithFlag(nullptr, event, 0, 9)));
   EXPECT_TRUE(Succeeds(aclrtStreamWaitEventWithFlag(nullptr, event, 0, 0)));
@@ -248,6 +250,70 @@ TEST_F(EventApi, ADeviceHas65536Events) {
   }
   EXPECT_TRUE(Succeeds(aclrtGetEventAvailNum(&available)));
   EXPECT_EQ(available, 65536u);
+}
+
+TEST_F(EventApi, AnExternalEventIsAFlag) {
+  aclrtEvent event = nullptr;
+  EXPECT_TRUE(FailsWith(
+      107000, aclrtCreateEventWithFlag(&event, ACL_EVENT_EXTERNAL | 1U)));
+  ASSERT_TRUE(Succeeds(aclrtCreateEventWithFlag(&event, ACL_EVENT_EXTERNAL)));
+  const auto is_set = [&] {
+    auto status = ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    EXPECT_TRUE(Succeeds(aclrtQueryEventStatus(event, &status)));
+    return status == ACL_EVENT_RECORDED_STATUS_COMPLETE;
+  };
+  ScopedStream first, second;
+  EXPECT_FALSE(is_set());
+  // A wait before any record waits for one.
+  EXPECT_TRUE(Succeeds(aclrtStreamWaitEvent(first, event)));
+  EXPECT_TRUE(FailsWith(507046, aclrtSynchronizeStreamWithTimeout(first, 5)));
+  EXPECT_TRUE(Succeeds(aclrtRecordEvent(event, second)));
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(first)));
+  EXPECT_TRUE(is_set());
+  // A record is remembered, once.
+  EXPECT_TRUE(Succeeds(aclrtRecordEvent(event, second)));
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(second)));
+  EXPECT_TRUE(Succeeds(aclrtStreamWaitEvent(first, event)));
+  EXPECT_TRUE(Succeeds(aclrtResetEvent(event, first)));
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(first)));
+  EXPECT_FALSE(is_set());
+  EXPECT_TRUE(Succeeds(aclrtStreamWaitEventWithTimeout(first, event, 1)));
+  EXPECT_TRUE(FailsWith(107019, aclrtSynchronizeStream(first), "in vain"));
+  EXPECT_TRUE(FailsWith(207000, aclrtSynchronizeEvent(event), "external"));
+  EXPECT_TRUE(Succeeds(aclrtDestroyEvent(event)));
+}
+
+// A captured stream that records and waits for the event of the world outside.
+TEST_F(EventApi, AGraphActsOnEventsOutsideOfIt) {
+  ScopedStream stream, other;
+  aclrtEvent before = Create();
+  aclrtEvent after = Create();
+  ASSERT_TRUE(Succeeds(
+      aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_RELAXED)));
+  EXPECT_TRUE(Succeeds(aclrtStreamWaitEventWithFlag(stream, before, 0, 1)));
+  EXPECT_TRUE(Succeeds(aclrtRecordEventWithFlag(after, stream, 1)));
+  aclmdlRI graph = nullptr;
+  ASSERT_TRUE(Succeeds(aclmdlRICaptureEnd(stream, &graph)));
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeEvent(after)));  // never recorded
+  acl::Latch gate;
+  EXPECT_TRUE(Succeeds(acl::Enqueue(
+      other,
+      [&] {
+        acl::ThisStream().WaitInTask(gate, std::nullopt);
+        return 0;
+      },
+      "test")));
+  EXPECT_TRUE(Succeeds(aclrtRecordEvent(before, other)));
+  EXPECT_TRUE(Succeeds(aclmdlRIExecuteAsync(graph, stream)));
+  EXPECT_TRUE(FailsWith(507046, aclrtSynchronizeStreamWithTimeout(stream, 5)));
+  gate.Open();
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(stream)));
+  auto status = ACL_EVENT_RECORDED_STATUS_NOT_READY;
+  EXPECT_TRUE(Succeeds(aclrtQueryEventStatus(after, &status)));
+  EXPECT_EQ(status, ACL_EVENT_RECORDED_STATUS_COMPLETE);
+  EXPECT_TRUE(Succeeds(aclmdlRIDestroy(graph)));
+  EXPECT_TRUE(Succeeds(aclrtDestroyEvent(before)));
+  EXPECT_TRUE(Succeeds(aclrtDestroyEvent(after)));
 }
 
 }  // namespace

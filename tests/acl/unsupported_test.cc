@@ -17,9 +17,9 @@ using ::flashacl::testing::FailsWith;
 using ::flashacl::testing::Message;
 
 TEST(Later, SaysSoByName) {
-  EXPECT_TRUE(FailsWith(
-      207000, aclmdlRICaptureBegin(nullptr, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL),
-      "aclmdlRICaptureBegin is not supported"));
+  aclmdlRI graph = nullptr;
+  EXPECT_TRUE(FailsWith(207000, aclmdlRIBuildBegin(&graph, 0),
+                        "aclmdlRIBuildBegin is not supported"));
   aclrtNotify notify = nullptr;
   EXPECT_TRUE(FailsWith(207000, aclrtCreateNotify(&notify, 0),
                         "Not_Supported(EH0006)"));

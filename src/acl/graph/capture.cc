@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "acl/graph/capture.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "acl/context.h"
+#include "acl/error.h"
+#include "acl/event.h"
+#include "acl/graph/task_group.h"
+#include "acl/stream.h"
+
+namespace flashacl::acl {
+namespace {
+
+aclError FailConflict(std::string_view function, const Stream& stream) {
+  return Fail(ACL_ERROR_STREAM_CAPTURE_CONFLICT, Title::kCallSequence,
+              Str("{} failed because stream {} is captured in another graph.",
+                  function, stream.id()));
+}
+
+}  // namespace
+
+aclError Capture::Begin(const std::shared_ptr<Stream>& stream,
+                        const std::shared_ptr<Graph>& graph, int mode,
+                        std::string_view function) {
+  const auto context = stream->context();
+  if (context == nullptr) return RequireContext(function);
+  std::shared_ptr<Capture> capture(new Capture(graph, *context, mode));
+  {
+    std::lock_guard lock(capture->mutex_);
+    capture->AddLane(*stream);
+  }
+  graph->SetCapture(capture);
+  if (stream->ReplaceRecorder(nullptr, capture)) return ACL_SUCCESS;
+  graph->SetCapture(nullptr);
+  return RequireNotCapturing(*stream, function);
+}
+
+int Capture::LaneOf(const Stream& stream) const {
+  const auto found = std::ranges::find(lanes_, stream.id(), &Lane::stream_id);
+  return static_cast<int>(found - lanes_.begin());
+}
+
+void Capture::AddLane(Stream& stream) {
+  Lane lane;
+  lane.stream = stream.weak_from_this();
+  lane.stream_id = stream.id();
+  lane.seen.assign(lanes_.size() + 1, -1);
+  lane.seen.back() = 0;
+  lanes_.push_back(std::move(lane));
+}
+
+aclmdlRICaptureStatus Capture::status() const {
+  std::lock_guard lock(mutex_);
+  switch (state_) {
+    case State::kActive:
+      return ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE;
+    case State::kInvalidated:
+      return ACL_MODEL_RI_CAPTURE_STATUS_INVALIDATED;
+    default:
+      return ACL_MODEL_RI_CAPTURE_STATUS_NONE;
+  }
+}
+
+void Capture::Append(Submission& submission, int lane) {
+  Lane& at = lanes_[static_cast<size_t>(lane)];
+  Node node{.submission = {{}, submission.function, submission.kind},
+            .lane = lane,
+            .stream = at.stream_id,
+            .after = at.after};
+  if (group_.has_value()) {
+    node.launch = std::make_shared<Replaceable>(std::move(submission.task));
+    group_->group->members.push_back({node.launch, submission.function});
+  } else {
+    node.submission.task = std::move(submission.task);
+  }
+  nodes_.push_back(std::move(node));
+  at.after.clear();
+  at.seen[static_cast<size_t>(lane)] = ++at.count;
+}
+
+aclError Capture::CheckGroup(const Submission& submission, int lane) {
+  if (!group_.has_value()) return ACL_SUCCESS;
+  if (group_->lane != lane) {
+    group_->error = ACL_ERROR_STREAM_TASK_GROUP_INTR;
+    state_ = State::kInvalidated;
+    return Fail(group_->error, Title::kCallSequence,
+                Str("{} failed because a group of tasks is open on another "
+                    "stream of the same capture.",
+                    submission.function));
+  }
+  if (submission.kind == TaskKind::kOperator) return ACL_SUCCESS;
+  group_->error = ACL_ERROR_RT_TASK_TYPE_NOT_SUPPORT;
+  return Fail(group_->error, Title::kCallSequence,
+              Str("{} failed because a group of tasks is open on the stream, "
+                  "and only operators may be launched in it.",
+                  submission.function));
+}
+
+bool Capture::Take(Stream& stream, Submission& submission, aclError* error) {
+  std::lock_guard lock(mutex_);
+  if (state_ == State::kEnded) return false;
+  *error = ACL_SUCCESS;
+  if (state_ == State::kInvalidated) return true;  // until the end says so
+  if (submission.kind == TaskKind::kGraph) {
+    *error = RequireNotCapturing(stream, submission.function);
+    return true;
+  }
+  const int lane = LaneOf(stream);
+  *error = CheckGroup(submission, lane);
+  if (*error != ACL_SUCCESS) return true;
+  // A graph that lacks a node must not come to its end.
+  struct Invalid {
+    State& state;
+    bool whole = false;
+    ~Invalid() {
+      if (!whole) state = State::kInvalidated;
+    }
+  } unless{state_};
+  Append(submission, lane);
+  unless.whole = true;
+  return true;
+}
+
+aclError Capture::Add(Stream& stream, Submission submission) {
+  aclError error = ACL_SUCCESS;
+  if (Take(stream, submission, &error)) return error;
+  return Fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED, Title::kCallSequence,
+              Str("{} failed because the capture of stream {} has ended.",
+                  submission.function, stream.id()));
+}
+
+// A failed record or wait leaves a graph that does less than was asked for.
+aclError Capture::FailEvent(aclError code, std::string_view function,
+                            std::string_view why) {
+  state_ = State::kInvalidated;
+  return Fail(
+      code, Title::kCallSequence,
+      Str("{} failed because {} The capture is invalid now.", function, why));
+}
+
+aclError Capture::TakeRecord(Stream& stream, Event& event,
+                             std::string_view function) {
+  std::lock_guard lock(mutex_);
+  if (state_ != State::kActive) return ACL_SUCCESS;
+  if (!event.builds_branches()) {
+    return FailEvent(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, function,
+                     "only events of aclrtCreateEventExWithFlag, and external "
+                     "ones, are recorded on a stream that is being captured.");
+  }
+  const int lane = LaneOf(stream);
+  const Submission record{{}, function, TaskKind::kControl};
+  if (const aclError error = CheckGroup(record, lane)) return error;
+  event.SetCaptured(std::make_shared<const CapturedRecord>(
+      weak_from_this(), lanes_[static_cast<size_t>(lane)].seen));
+  return ACL_SUCCESS;
+}
+
+void Capture::Merge(Lane& lane, const std::vector<int>& seen) {
+  lane.seen.resize(lanes_.size(), -1);
+  for (size_t other = 0; other < seen.size(); ++other) {
+    if (seen[other] <= lane.seen[other]) continue;
+    lane.seen[other] = seen[other];
+    if (seen[other] == 0) continue;
+    lane.after.push_back({static_cast<int>(other), seen[other]});
+  }
+}
+
+aclError Capture::Join(Stream& stream, std::string_view function) {
+  if (stream.is_default()) {
+    return FailEvent(ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT, function,
+                     "the default stream cannot join a capture.");
+  }
+  // The lane first: nothing may fail once the stream records here.
+  AddLane(stream);
+  if (stream.ReplaceRecorder(nullptr, shared_from_this())) return ACL_SUCCESS;
+  lanes_.pop_back();
+  state_ = State::kInvalidated;
+  return FailConflict(function, stream);
+}
+
+aclError Capture::TakeWait(Stream& stream, const CapturedRecord& record,
+                           std::string_view function) {
+  const std::shared_ptr<Recorder> of_stream = stream.recorder();
+  if (of_stream != nullptr && of_stream.get() != this) {
+    if (!of_stream->captures()) {
+      return of_stream->TakeWait(stream, record, function);
+    }
+    Invalidate();
+    std::static_pointer_cast<Capture>(of_stream)->Invalidate();
+    return FailConflict(function, stream);
+  }
+  std::lock_guard lock(mutex_);
+  if (state_ != State::kActive) return ACL_SUCCESS;
+  if (of_stream == nullptr) {
+    if (const aclError error = Join(stream, function)) return error;
+  }
+  const int lane = LaneOf(stream);
+  const Submission wait{{}, function, TaskKind::kControl};
+  if (const aclError error = CheckGroup(wait, lane)) return error;
+  Merge(lanes_[static_cast<size_t>(lane)], record.seen);
+  return ACL_SUCCESS;
+}
+
+aclError Capture::TakeForeign(Stream&, Event& event, bool resets,
+                              std::string_view function) {
+  std::lock_guard lock(mutex_);
+  if (state_ != State::kActive) return ACL_SUCCESS;
+  if (!event.builds_branches()) {
+    return FailEvent(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, function,
+                     "only events of aclrtCreateEventExWithFlag, and external "
+                     "ones, are used on a stream that is being captured.");
+  }
+  if (resets || !event.recorded()) return ACL_SUCCESS;
+  return FailEvent(
+      ACL_ERROR_RT_CAPTURE_DEPENDENCY, function,
+      Str("event {} was recorded outside of the capture.", event.id()));
+}
+
+void Capture::Invalidate() {
+  std::lock_guard lock(mutex_);
+  if (state_ == State::kActive) state_ = State::kInvalidated;
+}
+
+aclError Capture::BeginGroup(Stream& stream, std::string_view function) {
+  std::lock_guard lock(mutex_);
+  if (group_.has_value() && group_->lane == LaneOf(stream)) {
+    return Fail(ACL_ERROR_STREAM_TASK_GROUP_STATUS, Title::kCallSequence,
+                Str("{} failed because a group of tasks is open on stream {}.",
+                    function, stream.id()));
+  }
+  const Submission begin{{}, function, TaskKind::kOperator};
+  if (const aclError error = CheckGroup(begin, LaneOf(stream))) return error;
+  group_ = OpenGroup{std::make_shared<TaskGroup>(), LaneOf(stream)};
+  return ACL_SUCCESS;
+}
+
+aclError Capture::EndGroup(Stream& stream, std::string_view function,
+                           aclrtTaskGrp* handle) {
+  std::lock_guard lock(mutex_);
+  *handle = nullptr;
+  if (!group_.has_value() || group_->lane != LaneOf(stream)) {
+    return Fail(ACL_ERROR_STREAM_TASK_GROUP_STATUS, Title::kCallSequence,
+                Str("{} failed because no group of tasks is open on stream "
+                    "{}.",
+                    function, stream.id()));
+  }
+  const OpenGroup ended = *std::exchange(group_, std::nullopt);
+  if (ended.error != ACL_SUCCESS) {
+    return Fail(
+        ended.error, Title::kCallSequence,
+        Str("{} failed because a task in the group was refused.", function));
+  }
+  if (state_ == State::kInvalidated) {
+    return FailEvent(ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED, function,
+                     "an earlier call made the capture fail.");
+  }
+  graph_->root().Own(ended.group);
+  ended.group->handle = NewHandle(ended.group);
+  if (ended.group->handle == nullptr) {
+    return Fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, Title::kRuntime,
+                Str("{} failed because there are no handles left.", function));
+  }
+  *handle = ended.group->handle;
+  return ACL_SUCCESS;
+}
+
+// In the order in which the documents name what ends a capture in failure.
+aclError Capture::CheckEnd(std::string_view function) const {
+  const auto fail = [&](aclError code, std::string_view why) {
+    return Fail(code, Title::kCallSequence,
+                Str("{} failed because {} The capture has ended without a "
+                    "graph.",
+                    function, why));
+  };
+  if (active_->mode() != ACL_MODEL_RI_CAPTURE_MODE_RELAXED &&
+      !active_->IsOfThisThread()) {
+    return fail(ACL_ERROR_RT_STREAM_CAPTURE_WRONG_THREAD,
+                "another thread began the capture.");
+  }
+  if (state_ == State::kInvalidated) {
+    return fail(ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED,
+                "an earlier call made the capture fail.");
+  }
+  if (graph_->HasOpenChild()) {
+    return fail(ACL_ERROR_RT_SUB_ACLGRAPH_IS_CAPTURING,
+                "a graph of one of its conditions is being captured.");
+  }
+  if (group_.has_value()) {
+    return fail(ACL_ERROR_STREAM_TASK_GROUP_STATUS,
+                "a group of tasks is open.");
+  }
+  const std::vector<int>& seen = lanes_[0].seen;
+  for (size_t lane = 1; lane < lanes_.size(); ++lane) {
+    if (lane < seen.size() && seen[lane] >= lanes_[lane].count) continue;
+    return fail(ACL_ERROR_RT_STREAM_UNJOINED,
+                Str("stream {} joined it, and what was submitted there last "
+                    "is not waited for by the stream that began it, {}.",
+                    lanes_[lane].stream_id, lanes_[0].stream_id));
+  }
+  return ACL_SUCCESS;
+}
+
+void Capture::Release() {
+  state_ = State::kEnded;
+  active_.reset();
+  for (const Lane& lane : lanes_) {
+    const auto stream = lane.stream.lock();
+    if (stream != nullptr) stream->ReplaceRecorder(this, nullptr);
+  }
+}
+
+aclError Capture::End(Stream& stream, std::string_view function) {
+  // What the capture held goes after its lock.
+  const std::shared_ptr<Capture> self = shared_from_this();
+  std::vector<Node> nodes;
+  std::unique_lock lock(mutex_);
+  if (state_ == State::kEnded || LaneOf(stream) != 0) {
+    return Fail(ACL_ERROR_RT_STREAM_CAPTURE_UNMATCHED, Title::kCallSequence,
+                Str("{} failed because stream {} joined the capture; stream {} "
+                    "began it.",
+                    function, stream.id(), lanes_[0].stream_id));
+  }
+  aclError error = CheckEnd(function);
+  nodes.swap(nodes_);
+  const int lanes = static_cast<int>(lanes_.size());
+  Release();
+  lock.unlock();
+  graph_->SetCapture(nullptr);
+  if (error == ACL_SUCCESS) {
+    error = GuardRuntime(
+        [&] { return graph_->Finish(std::move(nodes), lanes, function); });
+  }
+  if (error == ACL_SUCCESS) return error;
+  // A parent that runs half of what it was told to must not come about.
+  const auto parent = graph_->is_child() ? graph_->root().capture() : nullptr;
+  if (parent != nullptr) parent->Invalidate();
+  graph_->Discard();
+  return error;
+}
+
+void Capture::Discard() {
+  const std::shared_ptr<Capture> self = shared_from_this();
+  std::vector<Node> nodes;
+  {
+    std::lock_guard lock(mutex_);
+    if (state_ == State::kEnded) return;
+    nodes.swap(nodes_);
+    Release();
+  }
+  graph_->SetCapture(nullptr);
+}
+
+void Capture::Abandon(Stream&) { graph_->Discard(); }
+
+}  // namespace flashacl::acl

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// A capture takes what is submitted to some streams and keeps it as the nodes
+// of a graph. It starts with one stream; another joins by waiting for an event
+// that was recorded in the capture, and must be waited for in turn before it
+// ends.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "acl/capturing.h"
+#include "acl/graph/graph.h"
+#include "acl/recorder.h"
+
+namespace flashacl::acl {
+
+class TaskGroup;
+
+class Capture final : public Recorder,
+                      public std::enable_shared_from_this<Capture> {
+ public:
+  // From now on `stream`, which has no recorder, fills `graph`. Fails if
+  // another thread was faster.
+  static aclError Begin(const std::shared_ptr<Stream>& stream,
+                        const std::shared_ptr<Graph>& graph, int mode,
+                        std::string_view function);
+
+  // Ends the capture that `stream` began. Whatever of the checks from the
+  // thread's on fails, the streams are their own again, and the graph is gone.
+  aclError End(Stream& stream, std::string_view function);
+
+  // Its context is gone.
+  void Discard();
+
+  const std::shared_ptr<Graph>& graph() const { return graph_; }
+  aclmdlRICaptureStatus status() const;
+
+  aclError BeginGroup(Stream& stream, std::string_view function);
+  // *handle is null on failure.
+  aclError EndGroup(Stream& stream, std::string_view function,
+                    aclrtTaskGrp* handle);
+
+  // Appends one node to what `stream` does.
+  aclError Add(Stream& stream, Submission submission);
+
+  bool captures() const override { return true; }
+  bool Take(Stream& stream, Submission& submission, aclError* error) override;
+  aclError TakeRecord(Stream& stream, Event& event,
+                      std::string_view function) override;
+  aclError TakeWait(Stream& stream, const CapturedRecord& record,
+                    std::string_view function) override;
+  aclError TakeForeign(Stream& stream, Event& event, bool resets,
+                       std::string_view function) override;
+  void Abandon(Stream& stream) override;
+
+ private:
+  enum class State : uint8_t { kActive, kInvalidated, kEnded };
+  // A captured stream. `seen[l]` is how many nodes of lane l are sure to be
+  // done before its next node, or -1 if not even that l joined.
+  struct Lane {
+    std::weak_ptr<Stream> stream;
+    int32_t stream_id = 0;
+    int count = 0;
+    std::vector<int> seen;
+    std::vector<Before> after;  // for its next node
+  };
+  struct OpenGroup {
+    std::shared_ptr<TaskGroup> group;
+    int lane = 0;
+    aclError error = ACL_SUCCESS;  // why it fails at its end
+  };
+
+  Capture(std::shared_ptr<Graph> graph, const Context& context, int mode)
+      : graph_(std::move(graph)), active_(std::in_place, context, mode) {}
+
+  // All with the lock held.
+  int LaneOf(const Stream& stream) const;
+  void AddLane(Stream& stream);
+  void Append(Submission& submission, int lane);
+  aclError CheckGroup(const Submission& submission, int lane);
+  void Merge(Lane& lane, const std::vector<int>& seen);
+  aclError Join(Stream& stream, std::string_view function);
+  aclError CheckEnd(std::string_view function) const;
+  aclError FailEvent(aclError code, std::string_view function,
+                     std::string_view why);
+  void Release();
+
+  void Invalidate();
+
+  const std::shared_ptr<Graph> graph_;
+  mutable std::mutex mutex_;  // guards what follows
+  std::optional<ActiveCapture> active_;
+  State state_ = State::kActive;
+  std::vector<Lane> lanes_;  // the first began the capture
+  std::vector<Node> nodes_;
+  std::optional<OpenGroup> group_;
+};
+
+}  // namespace flashacl::acl

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "acl/graph/graph.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "acl/context.h"
+#include "acl/error.h"
+#include "acl/graph/capture.h"
+#include "acl/graph/condition.h"
+#include "acl/graph/lanes.h"
+#include "acl/graph/task_group.h"
+#include "acl/stream.h"
+
+namespace flashacl::acl {
+namespace {
+
+constexpr std::chrono::seconds kPatience{10};
+
+std::atomic<uint32_t> next_id{1};
+
+aclError FailHandles(std::string_view function) {
+  return Fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, Title::kRuntime,
+              Str("{} failed because there are no handles left.", function));
+}
+
+}  // namespace
+
+// Counts as a replay of its graph until its task has run or is dropped.
+class ReplayCount {
+ public:
+  explicit ReplayCount(std::shared_ptr<Graph> graph)
+      : graph_(std::move(graph)) {
+    std::lock_guard lock(graph_->mutex_);
+    ++graph_->replays_;
+  }
+  ~ReplayCount() {
+    {
+      std::lock_guard lock(graph_->mutex_);
+      --graph_->replays_;
+    }
+    graph_->idle_.notify_all();
+  }
+  ReplayCount(const ReplayCount&) = delete;
+  ReplayCount& operator=(const ReplayCount&) = delete;
+
+  Graph& graph() const { return *graph_; }
+
+ private:
+  const std::shared_ptr<Graph> graph_;
+};
+
+Graph::Graph(const std::shared_ptr<Context>& context, Graph* root)
+    : context_(context), root_(root), id_(next_id.fetch_add(1)) {}
+
+Graph::~Graph() = default;
+
+std::shared_ptr<Graph> Graph::Create(const std::shared_ptr<Context>& context,
+                                     Graph* root) {
+  std::shared_ptr<Graph> graph(new Graph(context, root));
+  graph->handle_ = NewHandle(graph);
+  if (graph->handle_ == nullptr) return nullptr;
+  // What has a handle lives until it is destroyed.
+  struct Unfinished {
+    Graph* graph;
+    ~Unfinished() {
+      if (graph != nullptr) graph->Discard();
+    }
+  } unfinished{graph.get()};
+  if (root == nullptr) {
+    context->Own(graph.get(), [weak = std::weak_ptr<Graph>(graph)] {
+      if (const auto owned = weak.lock()) owned->Discard();
+    });
+  }
+  unfinished.graph = nullptr;
+  return graph;
+}
+
+std::shared_ptr<Capture> Graph::capture() const {
+  std::lock_guard lock(mutex_);
+  return capture_;
+}
+
+void Graph::SetCapture(std::shared_ptr<Capture> capture) {
+  std::lock_guard lock(mutex_);
+  capture_.swap(capture);
+}
+
+aclError Graph::Finish(std::vector<Node> nodes, int lanes,
+                       std::string_view function) {
+  nodes_ = std::move(nodes);
+  if (Lanes::Needed(nodes_, lanes)) {
+    const auto context = context_.lock();
+    if (context != nullptr) lanes_ = Lanes::Create(context, nodes_, lanes);
+    if (lanes_ == nullptr) return FailHandles(function);
+  }
+  captured_.store(true);
+  return ACL_SUCCESS;
+}
+
+aclError Graph::RunNodes() {
+  Stream& stream = ThisStream();
+  if (lanes_ != nullptr) return lanes_->Run(stream, root().aborted_);
+  const bool skips = stream.skips();
+  for (const Node& node : nodes_) {
+    if (root().aborted_.load() || stream.aborting()) return ACL_SUCCESS;
+    if (skips && !AlwaysRuns(node.submission.kind)) continue;
+    const aclError code =
+        GuardRuntime([&] { return node.Run(); }, node.submission.function);
+    if (code != ACL_SUCCESS) return code;
+  }
+  return ACL_SUCCESS;
+}
+
+// The task of a replay.
+aclError Graph::RunOnStream() {
+  Stream& stream = ThisStream();
+  if (!turns_.Take(stream)) return ACL_SUCCESS;
+  {
+    std::lock_guard lock(mutex_);
+    running_on_ = &stream;
+    for (const auto& condition : conditions_) condition->StartReplay();
+  }
+  aclError code = GuardRuntime([&] { return RunNodes(); });
+  bool aborted = false;
+  {
+    std::lock_guard lock(mutex_);
+    running_on_ = nullptr;
+    aborted = aborted_.exchange(false);
+    if (aborted) stream.ResumeWaits();
+  }
+  turns_.GiveBack();
+  if (code == ACL_SUCCESS && aborted) {
+    code = FailFixed(ACL_ERROR_RT_MODEL_ABORT_NORMAL, Title::kRuntime,
+                     "the replay was aborted", "aclmdlRIAbort");
+  }
+  return code;
+}
+
+aclError Graph::Replay(const std::shared_ptr<Stream>& stream,
+                       std::string_view function) {
+  auto count = std::make_shared<ReplayCount>(shared_from_this());
+  return stream->Push(
+      [count = std::move(count)] { return count->graph().RunOnStream(); },
+      function, TaskKind::kGraph);
+}
+
+aclError Graph::ReplayAndWait(int32_t ms, std::string_view function) {
+  std::shared_ptr<Stream> stream;
+  {
+    std::lock_guard lock(mutex_);
+    if (own_stream_ == nullptr) {
+      const auto context = context_.lock();
+      if (context != nullptr) own_stream_ = Stream::Create(context, 0, true);
+    }
+    stream = own_stream_;
+  }
+  if (stream == nullptr) return FailHandles(function);
+  if (const aclError error = Replay(stream, function)) return error;
+  return stream->Synchronize(DeadlineIn(ms), function);
+}
+
+void Graph::Abort() {
+  std::lock_guard lock(mutex_);
+  if (running_on_ == nullptr) return;
+  aborted_.store(true);
+  running_on_->EndWaits();
+}
+
+bool Graph::TakeHandles() {
+  if (Take<Graph>(handle_) == nullptr) return false;
+  if (root_ == nullptr) {
+    if (const auto context = context_.lock()) context->Disown(this);
+  }
+  std::vector<std::shared_ptr<TaskGroup>> groups;
+  std::vector<std::shared_ptr<Condition>> conditions;
+  std::vector<std::shared_ptr<Graph>> children;
+  std::shared_ptr<Stream> own_stream;
+  {
+    std::lock_guard lock(mutex_);
+    groups.swap(groups_);
+    conditions = conditions_;  // whose cells replays that still run may read
+    children = children_;
+    own_stream.swap(own_stream_);
+  }
+  for (const auto& group : groups) Take<TaskGroup>(group->handle);
+  for (const auto& condition : conditions) Take<Condition>(condition->handle());
+  for (const auto& child : children) child->Discard();
+  if (own_stream != nullptr) own_stream->Destroy(true);
+  return true;
+}
+
+aclError Graph::Destroy(std::string_view function) {
+  std::vector<Callback> callbacks;
+  {
+    std::unique_lock lock(mutex_);
+    const bool idle =
+        idle_.wait_for(lock, kPatience, [&] { return replays_ == 0; });
+    if (!idle) {
+      lock.unlock();
+      return Fail(ACL_ERROR_RT_MODEL_RUNNING, Title::kCallSequence,
+                  Str("{} failed because replays of graph {} still run.",
+                      function, id_));
+    }
+    callbacks.swap(callbacks_);
+  }
+  for (const Callback& one : callbacks) one.function(one.user_data);
+  TakeHandles();
+  return ACL_SUCCESS;
+}
+
+void Graph::Discard() {
+  if (const auto capture = this->capture()) capture->Discard();
+  TakeHandles();
+}
+
+bool Graph::HasOpenChild() const {
+  std::vector<std::shared_ptr<Graph>> children;
+  {
+    std::lock_guard lock(mutex_);
+    children = children_;
+  }
+  return std::ranges::any_of(children, [](const auto& child) {
+    return child->capture() != nullptr || child->HasOpenChild();
+  });
+}
+
+void Graph::Own(std::shared_ptr<TaskGroup> group) {
+  std::lock_guard lock(mutex_);
+  groups_.push_back(std::move(group));
+}
+
+void Graph::Own(std::shared_ptr<Condition> condition) {
+  std::lock_guard lock(mutex_);
+  conditions_.push_back(std::move(condition));
+}
+
+void Graph::Own(std::shared_ptr<Graph> child) {
+  std::lock_guard lock(mutex_);
+  children_.push_back(std::move(child));
+}
+
+void Graph::AddCallback(aclrtCallback function, void* user_data) {
+  std::lock_guard lock(mutex_);
+  callbacks_.push_back({function, user_data});
+}
+
+bool Graph::RemoveCallback(aclrtCallback function) {
+  std::lock_guard lock(mutex_);
+  return std::erase_if(callbacks_, [&](const Callback& one) {
+           return one.function == function;
+         }) > 0;
+}
+
+void Graph::SetName(std::string name) {
+  std::lock_guard lock(mutex_);
+  name_.swap(name);
+}
+
+std::string Graph::name() const {
+  std::lock_guard lock(mutex_);
+  return name_;
+}
+
+}  // namespace flashacl::acl

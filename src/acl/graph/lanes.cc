@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "acl/graph/lanes.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+
+#include "acl/context.h"
+#include "acl/error.h"
+#include "acl/stream.h"
+
+namespace flashacl::acl {
+
+// How far the lanes of one replay are. Shared by the tasks that run them.
+struct Lanes::Progress {
+  explicit Progress(int lanes, const std::atomic<bool>& stop)
+      : aborted(stop), done(static_cast<size_t>(lanes)), left(lanes) {}
+
+  // Until `before` is done; false if the replay has stopped.
+  bool WaitFor(const Before& before) {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] {
+      return stopped || done[static_cast<size_t>(before.lane)] >= before.count;
+    });
+    return !stopped;
+  }
+
+  void Advance(int lane) {
+    {
+      std::lock_guard lock(mutex);
+      ++done[static_cast<size_t>(lane)];
+    }
+    changed.notify_all();
+  }
+
+  void Stop() {
+    {
+      std::lock_guard lock(mutex);
+      stopped = true;
+    }
+    changed.notify_all();
+  }
+
+  bool must_stop() {
+    if (aborted.load()) return true;
+    std::lock_guard lock(mutex);
+    return stopped;
+  }
+
+  void EndLane() {
+    std::unique_lock lock(mutex);
+    if (--left > 0) return;
+    lock.unlock();
+    ended.Open();
+  }
+
+  const std::atomic<bool>& aborted;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<int> done;
+  int left;
+  bool stopped = false;
+  aclError code = ACL_SUCCESS;  // of the first that failed
+  std::shared_ptr<Failure> failure = std::make_shared<Failure>();
+  Latch ended;
+};
+
+bool Lanes::Needed(const std::vector<Node>& nodes, int lanes) {
+  return lanes > 1 && std::ranges::any_of(nodes, [](const Node& node) {
+           return node.submission.kind == TaskKind::kWait;
+         });
+}
+
+std::unique_ptr<Lanes> Lanes::Create(const std::shared_ptr<Context>& context,
+                                     const std::vector<Node>& nodes,
+                                     int lanes) {
+  std::unique_ptr<Lanes> made(new Lanes(nodes));
+  made->of_lane_.resize(static_cast<size_t>(lanes));
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    made->of_lane_[static_cast<size_t>(nodes[i].lane)].push_back(
+        static_cast<int>(i));
+  }
+  made->streams_.reserve(static_cast<size_t>(lanes));
+  for (int lane = 0; lane < lanes; ++lane) {
+    // Like a default stream it does not count against the device's limit.
+    auto stream = Stream::Create(context, 0, true);
+    if (stream == nullptr) return nullptr;
+    made->streams_.push_back(std::move(stream));
+  }
+  return made;
+}
+
+Lanes::~Lanes() {
+  for (const std::shared_ptr<Stream>& stream : streams_) stream->Destroy(true);
+}
+
+aclError Lanes::RunLane(int lane, Progress& progress) const {
+  for (const int number : of_lane_[static_cast<size_t>(lane)]) {
+    const Node& node = nodes_[static_cast<size_t>(number)];
+    for (const Before& before : node.after) {
+      if (!progress.WaitFor(before)) return ACL_SUCCESS;
+    }
+    if (progress.must_stop()) return ACL_SUCCESS;
+    const aclError code =
+        GuardRuntime([&] { return node.Run(); }, node.submission.function);
+    if (code != ACL_SUCCESS) return code;
+    progress.Advance(lane);
+  }
+  return ACL_SUCCESS;
+}
+
+// Ends each lane before its next task, and the waits of those that run.
+void Lanes::Stop(Progress& progress) const {
+  progress.Stop();
+  for (const std::shared_ptr<Stream>& one : streams_) one->EndWaits();
+}
+
+aclError Lanes::RunAsTask(int lane, Progress& progress) const {
+  const aclError code = RunLane(lane, progress);
+  if (code == ACL_SUCCESS) return code;
+  Failure failure;
+  TakeFailure(code, &failure);
+  {
+    std::lock_guard lock(progress.mutex);
+    if (progress.code == ACL_SUCCESS) {
+      progress.code = code;
+      *progress.failure = std::move(failure);
+    }
+  }
+  Stop(progress);
+  return ACL_SUCCESS;  // the replay fails, not the lane's stream
+}
+
+aclError Lanes::Run(Stream& stream, const std::atomic<bool>& aborted) {
+  const auto progress =
+      std::make_shared<Progress>(static_cast<int>(streams_.size()), aborted);
+  // Ends its lane even if its task is dropped.
+  struct Ending {
+    std::shared_ptr<Progress> progress;
+    ~Ending() { progress->EndLane(); }
+  };
+  std::vector<std::shared_ptr<Ending>> endings(streams_.size());
+  for (auto& ending : endings) ending = std::make_shared<Ending>(progress);
+  // Nothing may leave this function while a lane runs.
+  const aclError error = GuardRuntime([&]() -> aclError {
+    for (size_t lane = 0; lane < streams_.size(); ++lane) {
+      const aclError pushed = streams_[lane]->Push(
+          [this, lane, ending = endings[lane]] {
+            return RunAsTask(static_cast<int>(lane), *ending->progress);
+          },
+          "aclmdlRIExecuteAsync", TaskKind::kGraph);
+      if (pushed != ACL_SUCCESS) return pushed;
+    }
+    return ACL_SUCCESS;
+  });
+  if (error != ACL_SUCCESS) Stop(*progress);
+  endings.clear();
+  if (!stream.WaitInTask(progress->ended, std::nullopt)) {
+    Stop(*progress);
+    progress->ended.Wait(std::nullopt);
+  }
+  for (const std::shared_ptr<Stream>& one : streams_) one->ResumeWaits();
+  if (error != ACL_SUCCESS) return error;
+  return progress->code == ACL_SUCCESS ? ACL_SUCCESS : Fail(progress->failure);
+}
+
+}  // namespace flashacl::acl
