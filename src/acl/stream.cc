@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -389,7 +390,8 @@ void Stream::Abort() {
 
 void Stream::Destroy(bool force) {
   if (const auto by = recorder()) by->Abandon(*this);
-  std::deque<Entry> dropped;
+  // An empty one would ask for memory, and to end a stream takes none.
+  std::optional<std::deque<Entry>> dropped;
   {
     std::lock_guard lock(mutex_);
     if (destroyed_) return;

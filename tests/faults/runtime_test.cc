@@ -54,12 +54,14 @@ constexpr size_t kBytes = 4096;
 struct Made {
   aclrtContext context = nullptr;
   std::array<aclrtStream, 2> streams{};
-  std::array<aclrtEvent, 2> events{};
+  std::array<aclrtEvent, 3> events{};
   std::array<void*, 2> device{};
   void* host = nullptr;
   void* reserved = nullptr;
   bool mapped = false;
   bool subscribed = false;
+  bool captures = false;
+  aclmdlRI graph = nullptr;
   aclrtDrvMemHandle physical = nullptr;
   std::array<aclTensor*, 2> tensors{};
   aclTensorList* list = nullptr;
@@ -79,6 +81,8 @@ void Made::Destroy() {
   if (subscribed) {
     EXPECT_TRUE(Succeeds(aclrtUnSubscribeReport(thread, streams[0])));
   }
+  if (captures) (void)aclmdlRICaptureEnd(streams[0], &graph);
+  destroy(aclmdlRIDestroy, graph);
   for (aclrtEvent event : events) destroy(aclrtDestroyEvent, event);
   for (aclrtStream stream : streams) destroy(aclrtDestroyStream, stream);
   for (void* at : device) destroy(aclrtFree, at);
@@ -140,7 +144,7 @@ void StreamsAndEvents(Calls& calls, Made& made) {
     return;
   }
   const auto [one, other] = made.streams;
-  const auto [first, second] = made.events;
+  const auto [first, second, unused] = made.events;
   // The second is waited for before it is recorded.
   const bool waits = calls.Ok(aclrtStreamWaitEvent(other, second));
   calls.Ok(aclrtRecordEvent(first, one));
@@ -154,6 +158,52 @@ void StreamsAndEvents(Calls& calls, Made& made) {
   if (made.events[1] != nullptr) calls.Ok(aclrtResetEvent(second, one));
   calls.Ok(aclrtSynchronizeStreamWithTimeout(one, 20000));
   calls.Ok(aclrtSynchronizeDevice());
+}
+
+// Two streams in one graph, of which the first waits for what the second does
+// without the graph knowing: its replay needs threads of its own.
+void Graphs(Calls& calls, Made& made) {
+  for (aclrtStream& stream : made.streams) {
+    if (!calls.Ok(aclrtCreateStream(&stream))) return;
+  }
+  for (size_t n = 0; n < 2; ++n) {
+    if (!calls.Ok(aclrtCreateEventExWithFlag(&made.events[n], ACL_EVENT_SYNC)))
+      return;
+  }
+  if (!calls.Ok(
+          aclrtCreateEventWithFlag(&made.events[2], ACL_EVENT_EXTERNAL))) {
+    return;
+  }
+  for (void*& at : made.device) {
+    if (!calls.Ok(aclrtMalloc(&at, kBytes, ACL_MEM_MALLOC_HUGE_FIRST))) return;
+  }
+  const auto [one, other] = made.streams;
+  const auto [fork, join, external] = made.events;
+  const auto [from, to] = made.device;
+  made.captures = calls.Ok(
+      aclmdlRICaptureBegin(one, ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL));
+  if (!made.captures) return;
+  calls.Ok(aclrtRecordEvent(fork, one));
+  calls.Ok(aclrtStreamWaitEvent(other, fork));
+  calls.Ok(aclrtStreamWaitEvent(one, external));
+  calls.Ok(aclrtResetEvent(external, one));
+  calls.Ok(aclrtMemcpyAsync(to, kBytes, from, kBytes,
+                            ACL_MEMCPY_DEVICE_TO_DEVICE, one));
+  calls.Ok(aclrtMemsetAsync(from, kBytes, 7, kBytes, other));
+  calls.Ok(aclrtRecordEvent(external, other));
+  calls.Ok(aclrtRecordEvent(join, other));
+  calls.Ok(aclrtStreamWaitEvent(one, join));
+  if (calls.failed() > 0) return;
+  made.captures = false;
+  if (!calls.Ok(aclmdlRICaptureEnd(one, &made.graph))) return;
+  for (int n = 0; n < 2; ++n) {
+    calls.Ok(aclmdlRIExecuteAsync(made.graph, other));
+    calls.Ok(aclrtSynchronizeStream(other));
+  }
+  calls.Ok(aclmdlRIExecute(made.graph, -1));
+  if (calls.failed() > 0) return;
+  const auto* bytes = static_cast<const unsigned char*>(to);
+  if (bytes[0] != 7 || bytes[kBytes - 1] != 7) calls.Ok(-2);
 }
 
 std::atomic<int> called{0};
@@ -249,6 +299,7 @@ const Case kCases[] = {
     {"Contexts", Contexts},
     {"CopiesAndFills", CopiesAndFills},
     {"StreamsAndEvents", StreamsAndEvents},
+    {"Graphs", Graphs},
     {"Callbacks", Callbacks},
     {"MappedMemory", MappedMemory},
     {"Descriptions", Descriptions},

@@ -173,21 +173,22 @@ bool Graph::TakeHandles() {
   if (root_ == nullptr) {
     if (const auto context = context_.lock()) context->Disown(this);
   }
-  std::vector<std::shared_ptr<TaskGroup>> groups;
-  std::vector<std::shared_ptr<Condition>> conditions;
-  std::vector<std::shared_ptr<Graph>> children;
   std::shared_ptr<Stream> own_stream;
   {
+    // What they name stays, as replays that still run may need it.
     std::lock_guard lock(mutex_);
-    groups.swap(groups_);
-    conditions = conditions_;  // whose cells replays that still run may read
-    children = children_;
+    for (const auto& group : groups_) Take<TaskGroup>(group->handle);
+    for (const auto& one : conditions_) Take<Condition>(one->handle());
+    for (const auto& child : children_) child->Discard();
     own_stream.swap(own_stream_);
   }
-  for (const auto& group : groups) Take<TaskGroup>(group->handle);
-  for (const auto& condition : conditions) Take<Condition>(condition->handle());
-  for (const auto& child : children) child->Discard();
-  if (own_stream != nullptr) own_stream->Destroy(true);
+  if (own_stream == nullptr) return true;
+  // By force only where a replay hangs, as that needs memory.
+  const bool force = !own_stream->Idle();
+  (void)GuardRuntime([&] {
+    own_stream->Destroy(force);
+    return ACL_SUCCESS;
+  });
   return true;
 }
 

@@ -92,7 +92,7 @@ std::unique_ptr<Lanes> Lanes::Create(const std::shared_ptr<Context>& context,
 }
 
 Lanes::~Lanes() {
-  for (const std::shared_ptr<Stream>& stream : streams_) stream->Destroy(true);
+  for (const std::shared_ptr<Stream>& stream : streams_) stream->Destroy(false);
 }
 
 aclError Lanes::RunLane(int lane, Progress& progress) const {

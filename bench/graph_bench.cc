@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a graph saves: 100 launches of a decode step, called one by one through
+// both phases, or captured once and replayed. The streams compute in both; the
+// answers are compared before anything is timed. Target: a replay costs less
+// than half of the calls where the work itself is small.
+#include <benchmark/benchmark.h>
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/testing/operator_call.h"
+
+namespace flashacl::testing {
+namespace {
+
+constexpr int kLaunches = 100;
+
+// One call with its memory, launched again and again.
+class Decode {
+ public:
+  explicit Decode(OperatorCall call) : call_(std::move(call)) {
+    for (TensorArgument& tensor : call_.tensors) {
+      const size_t bytes = static_cast<size_t>(tensor.ExtentBytes());
+      memory_.emplace_back(bytes + 1);
+      tensor.data = memory_.back().data();
+    }
+    standing_ = std::make_unique<StandingCall>(call_);
+  }
+
+  bool LaunchAll(aclrtStream stream) {
+    for (int n = 0; n < kLaunches; ++n) {
+      uint64_t size = 0;
+      aclOpExecutor* executor = nullptr;
+      if (standing_->Prepare(&size, &executor) != 0) return false;
+      if (workspace_.size() < size) workspace_.resize(size);
+      if (call_.Launch(workspace_.data(), size, executor, stream) != 0) {
+        return false;
+      }
+    }
+    return true;
+  }
+  const std::vector<std::vector<uint8_t>>& memory() const { return memory_; }
+
+ private:
+  OperatorCall call_;
+  std::unique_ptr<StandingCall> standing_;
+  std::vector<std::vector<uint8_t>> memory_;
+  std::vector<uint8_t> workspace_;
+};
+
+OperatorCall DecodeCall() {
+  for (OperatorCall& call : AllOperatorCalls()) {
+    if (call.name.find("IncreFlashAttentionV4") != std::string::npos) {
+      return call;
+    }
+  }
+  return AllOperatorCalls().front();
+}
+
+// 0: called; 1: replayed.
+void HundredDecodes(benchmark::State& state) {
+  aclrtSetDevice(0);
+  aclrtStream stream = nullptr;
+  aclrtCreateStream(&stream);
+  Decode decode(DecodeCall());
+  bool good = decode.LaunchAll(stream) && aclrtSynchronizeStream(stream) == 0;
+  const auto expected = decode.memory();
+  aclmdlRI graph = nullptr;
+  good = good &&
+         aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_RELAXED) == 0 &&
+         decode.LaunchAll(stream) && aclmdlRICaptureEnd(stream, &graph) == 0 &&
+         aclmdlRIExecuteAsync(graph, stream) == 0 &&
+         aclrtSynchronizeStream(stream) == 0 && decode.memory() == expected;
+  if (!good) {
+    const char* message = aclGetRecentErrMsg();
+    state.SkipWithError(message == nullptr ? "another answer" : message);
+  }
+  const bool replays = state.range(0) != 0;
+  for (auto _ : state) {
+    if (replays) {
+      aclmdlRIExecuteAsync(graph, stream);
+    } else {
+      decode.LaunchAll(stream);
+    }
+    aclrtSynchronizeStream(stream);
+  }
+  state.counters["us/launch"] = benchmark::Counter(
+      static_cast<double>(state.iterations()) * kLaunches * 1e-6,
+      benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+  aclmdlRIDestroy(graph);
+  aclrtDestroyStream(stream);
+  aclrtResetDevice(0);
+}
+BENCHMARK(HundredDecodes)
+    ->ArgName("replayed")
+    ->Arg(0)
+    ->Arg(1)
+    ->UseRealTime()
+    ->Repetitions(5)
+    ->ReportAggregatesOnly();
+
+// What adapters ask in every call.
+void CaptureInfo(benchmark::State& state) {
+  aclrtSetDevice(0);
+  aclrtStream stream = nullptr;
+  aclrtCreateStream(&stream);
+  auto status = ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE;
+  aclmdlRI graph = nullptr;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(aclmdlRICaptureGetInfo(stream, &status, &graph));
+  }
+  if (status != ACL_MODEL_RI_CAPTURE_STATUS_NONE) {
+    state.SkipWithError("nothing is captured");
+  }
+  aclrtDestroyStream(stream);
+  aclrtResetDevice(0);
+}
+BENCHMARK(CaptureInfo);
+
+}  // namespace
+}  // namespace flashacl::testing
