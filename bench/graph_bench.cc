@@ -53,7 +53,7 @@ class Decode {
 
 OperatorCall DecodeCall() {
   for (OperatorCall& call : AllOperatorCalls()) {
-    if (call.name.find("IncreFlashAttentionV4") != std::string::npos) {
+    if (std::string(call.name) == "aclnnIncreFlashAttentionV4") {
       return call;
     }
   }

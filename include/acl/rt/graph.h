@@ -45,7 +45,8 @@ typedef enum {
 // end. 107027: captured already; 207000: the default stream of a context.
 ACL_FUNC_VISIBILITY aclError aclmdlRICaptureBegin(aclrtStream stream,
                                                   aclmdlRICaptureMode mode);
-// Either output may be null. Any thread may ask, and needs no context.
+// Either output may be null. Any thread may ask, and needs no context. While
+// nothing is captured, whatever is not null passes for a stream.
 ACL_FUNC_VISIBILITY aclError aclmdlRICaptureGetInfo(
     aclrtStream stream, aclmdlRICaptureStatus* status, aclmdlRI* modelRI);
 // The caller destroys *modelRI. 107029: `stream` is not captured; 107036: it

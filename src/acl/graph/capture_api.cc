@@ -101,12 +101,17 @@ aclError GetInfo(aclrtStream stream, aclmdlRICaptureStatus* status,
   if (status == nullptr && model == nullptr) {
     return FailNull(kName, "status and modelRI, of which one");
   }
-  aclError error = ACL_SUCCESS;
-  const auto found = FindStream(stream, kName, &error);
-  if (found == nullptr) return error;
   auto answer = ACL_MODEL_RI_CAPTURE_STATUS_NONE;
   aclmdlRI graph = nullptr;
-  const auto recorder = found->recorder();
+  std::shared_ptr<Recorder> recorder;
+  // Adapters ask before every operator: the stream is looked at only where it
+  // could be captured.
+  if (AnyCapture()) {
+    aclError error = ACL_SUCCESS;
+    const auto found = FindStream(stream, kName, &error);
+    if (found == nullptr) return error;
+    recorder = found->recorder();
+  }
   if (recorder != nullptr && recorder->captures()) {
     const auto& capture = static_cast<const Capture&>(*recorder);
     answer = capture.status();

@@ -57,13 +57,14 @@ TEST_F(CaptureApi, BeginIsForStreamsOfTheCurrentContext) {
 }
 
 TEST_F(CaptureApi, InfoNeedsNoContextAndOneOutput) {
-  ScopedStream stream;
+  ScopedStream stream, captured;
   auto status = ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE;
   aclmdlRI graph = &graph;
   EXPECT_TRUE(
       FailsWith(100000, aclmdlRICaptureGetInfo(nullptr, &status, &graph)));
   EXPECT_TRUE(
       FailsWith(100000, aclmdlRICaptureGetInfo(stream, nullptr, nullptr)));
+  Begin(captured);
   EXPECT_TRUE(
       FailsWith(107000, aclmdlRICaptureGetInfo(&status, &status, nullptr)));
   std::thread([&] {
@@ -71,6 +72,7 @@ TEST_F(CaptureApi, InfoNeedsNoContextAndOneOutput) {
   }).join();
   EXPECT_EQ(status, ACL_MODEL_RI_CAPTURE_STATUS_NONE);
   EXPECT_EQ(graph, nullptr);
+  Destroy(End(captured));
 }
 
 TEST_F(CaptureApi, EndChecksItsArguments) {
