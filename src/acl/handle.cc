@@ -11,17 +11,20 @@
 namespace flashacl::acl {
 namespace {
 
-// A handle from its highest bit down: 8 bits of mark, 4 of kind, 28 of
+// A handle from its highest bit down: 8 bits of mark, 5 of kind, 27 of
 // generation, 24 of index. The mark makes it an address outside of what user
 // programs get on any 64-bit machine we know.
 constexpr uint64_t kMark = 0xAC;
 constexpr int kIndexBits = 24;
-constexpr int kGenerationBits = 28;
+constexpr int kGenerationBits = 27;
+constexpr int kKindBits = 5;
+constexpr int kKindShift = kIndexBits + kGenerationBits;
 constexpr uint32_t kLastGeneration = (uint32_t{1} << kGenerationBits) - 1;
 constexpr uint32_t kSlotsPerChunk = 4096;
 constexpr uint32_t kChunks = (uint32_t{1} << kIndexBits) / kSlotsPerChunk;
 constexpr uint32_t kNoSlot = ~uint32_t{0};
-static_assert(kHandleKinds <= 16);
+static_assert(kHandleKinds <= 1 << kKindBits);
+static_assert(kKindShift + kKindBits == 56);
 
 struct Parts {
   uint64_t mark;
@@ -36,14 +39,16 @@ uint64_t Bits(const void* handle) {
 
 Parts Decode(const void* handle) {
   const uint64_t bits = Bits(handle);
-  return {bits >> 56, static_cast<HandleKind>((bits >> 52) & 0xF),
-          static_cast<uint32_t>(bits >> kIndexBits) & kLastGeneration,
-          static_cast<uint32_t>(bits) & ((1u << kIndexBits) - 1)};
+  return {
+      bits >> 56,
+      static_cast<HandleKind>((bits >> kKindShift) & ((1u << kKindBits) - 1)),
+      static_cast<uint32_t>(bits >> kIndexBits) & kLastGeneration,
+      static_cast<uint32_t>(bits) & ((1u << kIndexBits) - 1)};
 }
 
 void* Encode(HandleKind kind, uint32_t generation, uint32_t index) {
   const uint64_t bits = kMark << 56 |
-                        uint64_t{static_cast<uint8_t>(kind)} << 52 |
+                        uint64_t{static_cast<uint8_t>(kind)} << kKindShift |
                         uint64_t{generation} << kIndexBits | index;
   return reinterpret_cast<void*>(static_cast<uintptr_t>(bits));
 }
