@@ -9,6 +9,8 @@ import sys
 import tree
 
 BELOW_OPERATORS = {"base", "problem", "plan"}
+# Folders that nobody includes but themselves.
+CLOSED = {"acl/single_op"}
 # Inside src/cpu: the files at its top know no implementation, but for the table
 # of them; implementations share tiles, not each other. Decode has the forward
 # direction's parameters and operands, and so have backward and top-k lists.
@@ -55,6 +57,12 @@ def allowed(folder):
     return MAY_INCLUDE[folder] | {folder}
 
 
+def is_closed(path, name):
+    """Whether an include reaches into a folder that is closed to its file."""
+    other = name.rpartition("/")[0]
+    return other in CLOSED and path.parent.as_posix() != f"src/{other}"
+
+
 def cpu_folder(path):
     """The folder inside src/cpu of a path below it; empty at the top."""
     parts = path.split("/")
@@ -93,6 +101,9 @@ def check(root):
                 may = ", ".join(sorted(allowed(folder)))
                 bad.append(f"{path}: may not include {name}; "
                            f"{folder} sees only: {may}")
+            elif is_closed(path, name):
+                bad.append(f"{path}: may not include {name}, which nobody does "
+                           "outside its folder")
             elif folder == other == "cpu" and path.parts[0] == "src":
                 sentence = wrong_in_cpu(path, name)
                 bad += [sentence] if sentence else []

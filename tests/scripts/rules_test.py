@@ -62,6 +62,17 @@ class Rules(unittest.TestCase):
         self.source("src/cpu/tuning.h", '#include "cpu/tile/mask-inl.h"\n')
         self.expect_one(layering.check(self.root), "src/cpu/tuning.h")
 
+    def test_closed_folders_are_seen_from_inside_alone(self):
+        self.source("src/acl/single_op/execute.cc",
+                    '#include "acl/single_op/live.h"\n#include "acl/error.h"\n')
+        self.assertEqual(layering.check(self.root), [])
+        self.source("src/acl/tensor.cc", '#include "acl/single_op/live.h"\n')
+        self.expect_one(layering.check(self.root), "src/acl/tensor.cc",
+                        "acl/single_op/live.h")
+        self.source("src/acl/tensor.cc", "")
+        self.source("src/ops/x.cc", '#include "acl/single_op/live.h"\n')
+        self.expect_one(layering.check(self.root), "src/ops/x.cc")
+
     def test_benchmarks_do_not_see_operators(self):
         self.source("bench/x_bench.cc", '#include "ops/operators.h"\n')
         self.expect_one(layering.check(self.root), "bench/x_bench.cc")
