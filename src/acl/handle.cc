@@ -155,10 +155,27 @@ void TakeOver(Slot& slot) {
 
 std::string_view Name(HandleKind kind) {
   constexpr std::array<std::string_view, kHandleKinds> kNames = {
-      "context",         "stream",      "event",       "tensor",
-      "scalar",          "int array",   "float array", "bool array",
-      "tensor list",     "scalar list", "executor",    "data buffer",
-      "physical memory", "graph",       "task group",  "condition handle"};
+      "context",
+      "stream",
+      "event",
+      "tensor",
+      "scalar",
+      "int array",
+      "float array",
+      "bool array",
+      "tensor list",
+      "scalar list",
+      "executor",
+      "data buffer",
+      "physical memory",
+      "graph",
+      "task group",
+      "condition handle",
+      "tensor description",
+      "set of attributes",
+      "data item",
+      "dataset",
+      "graph dump option"};
   return kNames[static_cast<size_t>(kind)];
 }
 

@@ -30,6 +30,11 @@ enum class HandleKind : uint8_t {
   kGraph,
   kTaskGroup,
   kCondition,
+  kTensorDesc,
+  kAttributes,
+  kDataItem,
+  kDataset,
+  kGraphDumpOption,
   kCount
 };
 

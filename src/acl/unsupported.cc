@@ -3,7 +3,6 @@
 // when they call it.
 #include "acl/acl.h"
 #include "acl/acl_dump.h"
-#include "acl/acl_op_compiler.h"
 #include "acl/acl_prof.h"
 #include "acl/acl_rt_allocator.h"
 #include "acl/acl_tdt.h"
@@ -133,7 +132,7 @@ FLASHACL_UNSUPPORTED(aclrtSnapShotProcessUnlock, void)
 FLASHACL_UNSUPPORTED(aclrtSnapShotProcessBackup, void)
 FLASHACL_UNSUPPORTED(aclrtSnapShotProcessRestore, void)
 
-// Models and single operators.
+// Models.
 FLASHACL_UNSUPPORTED(aclmdlLoadFromFile, const char*, uint32_t*)
 FLASHACL_UNSUPPORTED(aclmdlLoadFromMem, const void*, size_t, uint32_t*)
 FLASHACL_UNSUPPORTED(aclmdlUnload, uint32_t)
@@ -153,48 +152,8 @@ FLASHACL_UNSUPPORTED(aclmdlAddDatasetBuffer, aclmdlDataset*, aclDataBuffer*)
 size_t aclmdlGetDatasetNumBuffers(const aclmdlDataset*) { return 0; }
 FLASHACL_UNSUPPORTED_OBJECT(aclDataBuffer*, aclmdlGetDatasetBuffer,
                             const aclmdlDataset*, size_t)
-FLASHACL_UNSUPPORTED(aclopSetModelDir, const char*)
-FLASHACL_UNSUPPORTED(aclopLoad, const void*, size_t)
-FLASHACL_UNSUPPORTED_OBJECT(aclopAttr*, aclopCreateAttr, void)
-void aclopDestroyAttr(const aclopAttr*) {}
-FLASHACL_UNSUPPORTED(aclopSetAttrBool, aclopAttr*, const char*, uint8_t)
-FLASHACL_UNSUPPORTED(aclopSetAttrInt, aclopAttr*, const char*, int64_t)
-FLASHACL_UNSUPPORTED(aclopSetAttrFloat, aclopAttr*, const char*, float)
-FLASHACL_UNSUPPORTED(aclopSetAttrString, aclopAttr*, const char*, const char*)
-FLASHACL_UNSUPPORTED(aclopExecuteV2, const char*, int, aclTensorDesc*[],
-                     aclDataBuffer*[], int, aclTensorDesc*[], aclDataBuffer*[],
-                     aclopAttr*, aclrtStream)
-FLASHACL_UNSUPPORTED(aclopCompileAndExecute, const char*, int,
-                     const aclTensorDesc* const[], const aclDataBuffer* const[],
-                     int, const aclTensorDesc* const[], aclDataBuffer* const[],
-                     const aclopAttr*, aclopEngineType, aclopCompileType,
-                     const char*, aclrtStream)
-FLASHACL_UNSUPPORTED_OBJECT(aclTensorDesc*, aclCreateTensorDesc, aclDataType,
-                            int, const int64_t*, aclFormat)
-void aclDestroyTensorDesc(const aclTensorDesc*) {}
-aclDataType aclGetTensorDescType(const aclTensorDesc*) {
-  return ACL_DT_UNDEFINED;
-}
-aclFormat aclGetTensorDescFormat(const aclTensorDesc*) {
-  return ACL_FORMAT_UNDEFINED;
-}
-size_t aclGetTensorDescSize(const aclTensorDesc*) { return 0; }
-size_t aclGetTensorDescElementCount(const aclTensorDesc*) { return 0; }
-size_t aclGetTensorDescNumDims(const aclTensorDesc*) { return 0; }
-FLASHACL_UNSUPPORTED(aclGetTensorDescDimV2, const aclTensorDesc*, size_t,
-                     int64_t*)
 
 // Channels.
-FLASHACL_UNSUPPORTED_OBJECT(acltdtDataItem*, acltdtCreateDataItem,
-                            acltdtTensorType, const int64_t*, size_t,
-                            aclDataType, void*, size_t)
-FLASHACL_UNSUPPORTED(acltdtDestroyDataItem, acltdtDataItem*)
-FLASHACL_UNSUPPORTED_OBJECT(acltdtDataset*, acltdtCreateDataset, void)
-FLASHACL_UNSUPPORTED(acltdtDestroyDataset, acltdtDataset*)
-FLASHACL_UNSUPPORTED(acltdtAddDataItem, acltdtDataset*, acltdtDataItem*)
-FLASHACL_UNSUPPORTED_OBJECT(acltdtDataItem*, acltdtGetDataItem,
-                            const acltdtDataset*, size_t)
-size_t acltdtGetDatasetSize(const acltdtDataset*) { return 0; }
 FLASHACL_UNSUPPORTED_OBJECT(acltdtChannelHandle*, acltdtCreateChannel, uint32_t,
                             const char*)
 FLASHACL_UNSUPPORTED_OBJECT(acltdtChannelHandle*,
@@ -207,7 +166,7 @@ FLASHACL_UNSUPPORTED(acltdtSendTensor, const acltdtChannelHandle*,
 FLASHACL_UNSUPPORTED(acltdtReceiveTensor, const acltdtChannelHandle*,
                      acltdtDataset*, int32_t)
 
-// Profiling, dumping and compiling: nothing to do, and nothing to complain
+// Profiling and dumping: nothing to do, and nothing to complain
 // about to frameworks that call these when they start.
 FLASHACL_NO_OP(aclmdlInitDump, void)
 FLASHACL_NO_OP(aclmdlSetDump, const char*)
@@ -229,7 +188,6 @@ FLASHACL_NO_OP(aclprofPush, void*)
 FLASHACL_NO_OP(aclprofPop, void)
 FLASHACL_NO_OP(aclprofRangeStart, void*, uint32_t*)
 FLASHACL_NO_OP(aclprofRangeStop, uint32_t)
-FLASHACL_NO_OP(aclSetCompileopt, aclCompileOpt, const char*)
 
 }  // extern "C"
 
