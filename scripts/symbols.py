@@ -12,9 +12,13 @@ import sys
 import tree
 
 GOLDEN = pathlib.Path("tests/golden/symbols.txt")
-# Looked up by name by adapters; declared in no header.
+# Linked or looked up by name by adapters; declared in no header.
 UNDECLARED = {"InitHugeMemThreadLocal", "UnInitHugeMemThreadLocal",
-              "ReleaseHugeMem"}
+              "ReleaseHugeMem", "MsprofGetHashId", "MsprofRegisterCallback",
+              "MsprofReportAdditionalInfo", "MsprofReportApi",
+              "MsprofReportCompactInfo", "MsprofSysCycleTime",
+              "rtDevBinaryRegister", "rtFunctionRegister", "rtGetC2cCtrlAddr",
+              "rtKernelLaunch"}
 
 
 def exported(library):
@@ -48,7 +52,7 @@ def declared_in(text):
     for statement in code.split(";"):
         if re.search(r"\b(typedef|inline|static|using)\b", statement):
             continue
-        match = re.search(r"\b(acl\w+|\w+_s)\s*\(", statement)
+        match = re.search(r"\b(acl\w+|Hccl\w+|\w+_s)\s*\(", statement)
         if match:
             names.add(match.group(1))
     return names

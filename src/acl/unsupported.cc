@@ -82,6 +82,9 @@ FLASHACL_UNSUPPORTED(aclrtBinaryLoad, const aclrtBinary, aclrtBinHandle*)
 FLASHACL_UNSUPPORTED(aclrtBinaryUnLoad, aclrtBinHandle)
 FLASHACL_UNSUPPORTED(aclrtBinaryGetFunction, const aclrtBinHandle, const char*,
                      aclrtFuncHandle*)
+FLASHACL_UNSUPPORTED(aclrtBinaryLoadFromData, const void*, size_t,
+                     const aclrtBinaryLoadOptions*, aclrtBinHandle*)
+FLASHACL_UNSUPPORTED(aclrtGetFunctionAddr, aclrtFuncHandle, void**, void**)
 FLASHACL_UNSUPPORTED(aclrtLaunchKernel, aclrtFuncHandle, uint32_t, const void*,
                      size_t, aclrtStream)
 FLASHACL_UNSUPPORTED(aclrtGetOverflowStatus, void*, size_t, aclrtStream)
