@@ -4,7 +4,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 failed=0
-for rule in layering mirror forbidden format; do
+for rule in layering mirror forbidden names format; do
   if python3 "scripts/$rule.py"; then
     echo "$rule: ok"
   else

@@ -13,7 +13,9 @@ endfunction()
 foreach(rule layering mirror forbidden format)
   flashacl_script_test(${rule} scripts/${rule}.py)
 endforeach()
-flashacl_script_test(symbols scripts/symbols.py $<TARGET_FILE:ascendcl>)
+foreach(rule symbols names)
+  flashacl_script_test(${rule} scripts/${rule}.py $<TARGET_FILE:ascendcl>)
+endforeach()
 
 file(GLOB script_tests CONFIGURE_DEPENDS
      "${CMAKE_CURRENT_SOURCE_DIR}/scripts/*_test.py")

@@ -16,6 +16,8 @@
 #include <vector>
 
 #include "acl/acl.h"
+#include "acl/acl_op_compiler.h"
+#include "acl/acl_tdt.h"
 #include "aclnn/acl_meta.h"
 #include "backends.h"
 #include "base/str.h"
@@ -68,6 +70,11 @@ struct Made {
   aclScalar* scalar = nullptr;
   aclIntArray* array = nullptr;
   aclDataBuffer* buffer = nullptr;
+  aclTensorDesc* desc = nullptr;
+  aclopAttr* attributes = nullptr;
+  acltdtDataItem* item = nullptr;
+  acltdtDataset* dataset = nullptr;
+  aclGraphDumpOption* option = nullptr;
 
   void Destroy();
 };
@@ -97,6 +104,11 @@ void Made::Destroy() {
   destroy(aclDestroyScalar, scalar);
   destroy(aclDestroyIntArray, array);
   destroy(aclDestroyDataBuffer, buffer);
+  aclDestroyTensorDesc(desc);
+  aclopDestroyAttr(attributes);
+  destroy(acltdtDestroyDataItem, item);
+  destroy(acltdtDestroyDataset, dataset);
+  destroy(aclDestroyGraphDumpOpt, option);
   if (context == nullptr) return;
   destroy(aclrtDestroyContext, context);
   EXPECT_TRUE(Succeeds(aclrtSetDevice(0)));
@@ -272,6 +284,43 @@ void Descriptions(Calls& calls, Made& made) {
   if (calls.Ok(aclGetViewShape(made.tensors[0], &read, &count))) delete[] read;
 }
 
+void SingleOperators(Calls& calls, Made& made) {
+  int64_t dims[] = {2, 3};
+  int64_t ranges[][2] = {{1, 2}, {3, 4}};
+  const char* texts[] = {"a text that is too long for a short one"};
+  made.desc = aclCreateTensorDesc(ACL_FLOAT, 2, dims, ACL_FORMAT_ND);
+  if (!calls.Made(made.desc)) return;
+  calls.Ok(aclSetTensorShape(made.desc, 2, dims));
+  calls.Ok(aclSetTensorShapeRange(made.desc, 2, ranges));
+  calls.Ok(aclSetTensorConst(made.desc, dims, sizeof dims));
+  aclSetTensorDescName(made.desc, texts[0]);
+  // Without a status, its message alone tells that it failed.
+  if (aclGetRecentErrMsg() == nullptr) {
+    calls.Ok(
+        aclGetTensorDescName(made.desc) == std::string_view(texts[0]) ? 0 : -2);
+  }
+  made.attributes = aclopCreateAttr();
+  if (calls.Made(made.attributes)) {
+    calls.Ok(aclopSetAttrListInt(made.attributes, "ints", 2, dims));
+    calls.Ok(aclopSetAttrListString(made.attributes, "texts", 1, texts));
+  }
+  calls.Ok(aclSetCompileopt(ACL_OP_DEBUG_OPTION, texts[0]));
+  made.item = acltdtCreateDataItem(ACL_TENSOR_DATA_TENSOR, dims, 2, ACL_INT64,
+                                   dims, sizeof dims);
+  calls.Made(made.item);
+  made.dataset = acltdtCreateDataset();
+  if (calls.Made(made.dataset) && made.item != nullptr) {
+    calls.Ok(acltdtAddDataItem(made.dataset, made.item));
+  }
+  made.option = aclCreateGraphDumpOpt();
+  calls.Made(made.option);
+  // A call that is refused says so, whatever else fails.
+  Calls expected;
+  expected.Ok(aclopExecuteV2("MatMul", 0, nullptr, nullptr, 0, nullptr, nullptr,
+                             made.attributes, nullptr));
+  if (expected.silent() != 0 || expected.failed() != 1) calls.Ok(-3);
+}
+
 void Settings(Calls& calls, Made& made) {
   calls.Ok(aclrtSetDeviceResLimit(0, ACL_RT_DEV_RES_CUBE_CORE, 3));
   calls.Ok(aclrtResetDeviceResLimit(0));
@@ -303,6 +352,7 @@ const Case kCases[] = {
     {"Callbacks", Callbacks},
     {"MappedMemory", MappedMemory},
     {"Descriptions", Descriptions},
+    {"SingleOperators", SingleOperators},
     {"Settings", Settings},
 };
 

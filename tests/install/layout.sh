@@ -14,7 +14,8 @@ complain() {
 headers=(acl/acl.h acl/acl_rt.h acl/acl_base.h aclnn/acl_meta.h
          aclnn/aclnn_base.h aclnn/opdev/fp16_t.h
          aclnnop/aclnn_flash_attention_score.h
-         aclnnop/aclnn_prompt_flash_attention.h securec.h)
+         aclnnop/aclnn_prompt_flash_attention.h hccl/hccl.h
+         hccl/hccl_types.h securec.h)
 for folder in include x86_64-linux/include aarch64-linux/include \
     runtime/include acllib/include fwkacllib/include compiler/include \
     opp/built-in/op_impl/ai_core/tbe/op_api/include; do
@@ -32,6 +33,17 @@ for folder in lib64 lib64/stub devlib x86_64-linux/lib64 aarch64-linux/lib64 \
     library=$folder/lib$name.so
     [ "$library" -ef lib64/libascendcl.so ] || complain "$library is another"
   done
+done
+
+# Names that adapters link or open; and those whose file alone would make an
+# adapter believe in functions that are not there.
+for name in acl_op_compiler acl_tdt_channel acl_tdt_queue ascend_dump \
+    ge_runner graph hccl hccl_fwk msprofiler opapi_nn platform profapi runtime; do
+  [ "lib64/lib$name.so" -ef lib64/libascendcl.so ] ||
+    complain "lib64/lib$name.so is not there"
+done
+for name in ms_tools_ext mspti acl_rt_impl ascend_hal dcmi; do
+  [ ! -e "lib64/lib$name.so" ] || complain "lib64/lib$name.so is there"
 done
 
 custom=opp/vendors/custom_transformer/op_api
