@@ -120,16 +120,15 @@ aclError acltdtDestroyDataItem(acltdtDataItem* dataItem) {
 }
 
 acltdtTensorType acltdtGetTensorTypeFromItem(const acltdtDataItem* dataItem) {
-  return acl::AskItem("acltdtGetTensorTypeFromItem", dataItem,
-                      ACL_TENSOR_DATA_UNDEFINED, [](const DataItem& item) {
-                        return static_cast<acltdtTensorType>(item.kind);
-                      });
+  return static_cast<acltdtTensorType>(acl::AskItem(
+      "acltdtGetTensorTypeFromItem", dataItem, int{ACL_TENSOR_DATA_UNDEFINED},
+      [](const DataItem& item) { return item.kind; }));
 }
 
 aclDataType acltdtGetDataTypeFromItem(const acltdtDataItem* dataItem) {
-  return acl::AskItem(
-      "acltdtGetDataTypeFromItem", dataItem, ACL_DT_UNDEFINED,
-      [](const DataItem& item) { return static_cast<aclDataType>(item.type); });
+  return static_cast<aclDataType>(
+      acl::AskItem("acltdtGetDataTypeFromItem", dataItem, int{ACL_DT_UNDEFINED},
+                   [](const DataItem& item) { return item.type; }));
 }
 
 void* acltdtGetDataAddrFromItem(const acltdtDataItem* dataItem) {

@@ -96,14 +96,13 @@ aclError CheckCall(const Call& call) {
   return error;
 }
 
-aclError CheckCompilation(std::string_view function, aclopCompileType flag,
+aclError CheckCompilation(std::string_view function, int flag,
                           const char* path) {
-  const int number = Raw(flag);
-  if (number != ACL_COMPILE_SYS && number != ACL_COMPILE_UNREGISTERED) {
+  if (flag != ACL_COMPILE_SYS && flag != ACL_COMPILE_UNREGISTERED) {
     return FailValue(ACL_ERROR_API_NOT_SUPPORT, function, "compileFlag",
-                     Str("{}", number), "0 or 1");
+                     Str("{}", flag), "0 or 1");
   }
-  if (number == ACL_COMPILE_UNREGISTERED && path == nullptr) {
+  if (flag == ACL_COMPILE_UNREGISTERED && path == nullptr) {
     return FailNull(function, "opPath");
   }
   return ACL_SUCCESS;
@@ -136,7 +135,7 @@ aclError Execute(const Call& call) {
   });
 }
 
-aclError Compile(const Call& call, aclopCompileType flag, const char* path) {
+aclError Compile(const Call& call, int flag, const char* path) {
   return GuardRuntime([&]() -> aclError {
     aclError error = CheckCall(call);
     if (error == ACL_SUCCESS) {
@@ -203,7 +202,7 @@ aclError aclopCompileAndExecute(
   return acl::Compile(
       {"aclopCompileAndExecute", opType, Inputs(numInputs, inputDesc, inputs),
        Outputs(numOutputs, outputDesc, outputs), attr},
-      compileFlag, opPath);
+      acl::Raw(compileFlag), opPath);
 }
 
 aclError aclopCompileAndExecuteV2(
@@ -214,7 +213,7 @@ aclError aclopCompileAndExecuteV2(
   return acl::Compile(
       {"aclopCompileAndExecuteV2", opType, Inputs(numInputs, inputDesc, inputs),
        Outputs(numOutputs, outputDesc, outputs), attr},
-      compileFlag, opPath);
+      acl::Raw(compileFlag), opPath);
 }
 
 aclError aclopCompile(const char* opType, int numInputs,
@@ -226,7 +225,7 @@ aclError aclopCompile(const char* opType, int numInputs,
       {"aclopCompile", opType,
        acl::WithoutBuffers(Inputs(numInputs, inputDesc, nullptr)),
        acl::WithoutBuffers(Outputs(numOutputs, outputDesc, nullptr)), attr},
-      compileFlag, opPath);
+      acl::Raw(compileFlag), opPath);
 }
 
 aclError aclGenGraphAndDumpForOp(

@@ -39,25 +39,25 @@ std::vector<int64_t> Copy(int count, const int64_t* dims) {
   return {dims, dims + count};
 }
 
-aclError Make(aclDataType type, int count, const int64_t* dims,
-              aclFormat format, aclTensorDesc** made) {
+aclError Make(int type, int count, const int64_t* dims, int format,
+              aclTensorDesc** made) {
   constexpr std::string_view kFunction = "aclCreateTensorDesc";
   const aclError error = CheckDims(kFunction, count, dims, count == 0);
   if (error != ACL_SUCCESS) return error;
   auto desc = std::make_shared<TensorDesc>();
-  desc->type = Raw(type);
-  desc->origin = {Raw(format), Copy(count, dims)};
+  desc->type = type;
+  desc->origin = {format, Copy(count, dims)};
   desc->storage = desc->origin;
   return NewObject(kFunction, std::move(desc), made);
 }
 
 using Layout = TensorDesc::Layout TensorDesc::*;
 
-aclError SetFormat(std::string_view function, aclTensorDesc* handle,
-                   aclFormat format, Layout layout) {
+aclError SetFormat(std::string_view function, aclTensorDesc* handle, int format,
+                   Layout layout) {
   if (handle == nullptr) return ACL_SUCCESS;  // as programs expect
   return With<TensorDesc>(function, "desc", handle, [&](TensorDesc& desc) {
-    (desc.*layout).format = Raw(format);
+    (desc.*layout).format = format;
     return ACL_SUCCESS;
   });
 }
@@ -90,8 +90,7 @@ aclError SetRanges(std::string_view function, std::string_view parameter,
                           });
 }
 
-aclError SetPlacement(TensorDesc& desc, aclMemType type) {
-  const int number = Raw(type);
+aclError SetPlacement(TensorDesc& desc, int number) {
   if (number < ACL_MEMTYPE_DEVICE ||
       number > ACL_MEMTYPE_HOST_COMPILE_INDEPENDENT) {
     return FailValue(ACL_ERROR_INVALID_PARAM, "aclSetTensorPlaceMent",
@@ -210,8 +209,10 @@ extern "C" {
 aclTensorDesc* aclCreateTensorDesc(aclDataType dataType, int numDims,
                                    const int64_t* dims, aclFormat format) {
   aclTensorDesc* made = nullptr;
-  acl::GuardRuntime(
-      [&] { return acl::Make(dataType, numDims, dims, format, &made); });
+  acl::GuardRuntime([&] {
+    return acl::Make(acl::Raw(dataType), numDims, dims, acl::Raw(format),
+                     &made);
+  });
   return made;
 }
 
@@ -221,17 +222,17 @@ void aclDestroyTensorDesc(const aclTensorDesc* desc) {
 }
 
 aclError aclSetTensorFormat(aclTensorDesc* desc, aclFormat format) {
-  return acl::SetFormat("aclSetTensorFormat", desc, format,
+  return acl::SetFormat("aclSetTensorFormat", desc, acl::Raw(format),
                         &TensorDesc::storage);
 }
 
 aclError aclSetTensorStorageFormat(aclTensorDesc* desc, aclFormat format) {
-  return acl::SetFormat("aclSetTensorStorageFormat", desc, format,
+  return acl::SetFormat("aclSetTensorStorageFormat", desc, acl::Raw(format),
                         &TensorDesc::storage);
 }
 
 aclError aclSetTensorOriginFormat(aclTensorDesc* desc, aclFormat format) {
-  return acl::SetFormat("aclSetTensorOriginFormat", desc, format,
+  return acl::SetFormat("aclSetTensorOriginFormat", desc, acl::Raw(format),
                         &TensorDesc::origin);
 }
 
@@ -283,8 +284,9 @@ const char* aclGetTensorDescName(aclTensorDesc* desc) {
 
 aclError aclSetTensorPlaceMent(aclTensorDesc* desc, aclMemType memType) {
   return acl::With<TensorDesc>(
-      "aclSetTensorPlaceMent", "desc", desc,
-      [&](TensorDesc& found) { return acl::SetPlacement(found, memType); });
+      "aclSetTensorPlaceMent", "desc", desc, [&](TensorDesc& found) {
+        return acl::SetPlacement(found, acl::Raw(memType));
+      });
 }
 
 aclError aclSetTensorConst(aclTensorDesc* desc, void* dataBuffer,
@@ -309,17 +311,15 @@ aclError aclSetTensorDynamicInput(aclTensorDesc* desc,
 }
 
 aclDataType aclGetTensorDescType(const aclTensorDesc* desc) {
-  return acl::Ask("aclGetTensorDescType", desc, ACL_DT_UNDEFINED,
-                  [](const TensorDesc& found) {
-                    return static_cast<aclDataType>(found.type);
-                  });
+  return static_cast<aclDataType>(
+      acl::Ask("aclGetTensorDescType", desc, int{ACL_DT_UNDEFINED},
+               [](const TensorDesc& found) { return found.type; }));
 }
 
 aclFormat aclGetTensorDescFormat(const aclTensorDesc* desc) {
-  return acl::Ask("aclGetTensorDescFormat", desc, ACL_FORMAT_UNDEFINED,
-                  [](const TensorDesc& found) {
-                    return static_cast<aclFormat>(found.origin.format);
-                  });
+  return static_cast<aclFormat>(
+      acl::Ask("aclGetTensorDescFormat", desc, int{ACL_FORMAT_UNDEFINED},
+               [](const TensorDesc& found) { return found.origin.format; }));
 }
 
 size_t aclGetTensorDescSize(const aclTensorDesc* desc) {

@@ -68,7 +68,7 @@ TEST_F(SingleOpTensorDesc, ShowsWhatItWasMadeOf) {
 TEST_F(SingleOpTensorDesc, CountsElements) {
   struct Case {
     std::vector<int64_t> dims;
-    aclDataType type;
+    int type;
     size_t count, size;
   };
   const int64_t half = int64_t{1} << 62;
@@ -81,10 +81,11 @@ TEST_F(SingleOpTensorDesc, CountsElements) {
            {{half, 4}, ACL_INT8, 0, 0},
            {{half, 3}, ACL_INT32, size_t{3} << 62, 0},
            {{7}, ACL_STRING, 7, 0},
-           {{7}, static_cast<aclDataType>(1234), 7, 56},
+           {{7}, 1234, 7, 56},
        }) {
-    aclTensorDesc* desc = aclCreateTensorDesc(
-        c.type, static_cast<int>(c.dims.size()), c.dims.data(), ACL_FORMAT_ND);
+    aclTensorDesc* desc = aclCreateTensorDesc(static_cast<aclDataType>(c.type),
+                                              static_cast<int>(c.dims.size()),
+                                              c.dims.data(), ACL_FORMAT_ND);
     ASSERT_NE(desc, nullptr);
     EXPECT_EQ(aclGetTensorDescElementCount(desc), c.count);
     EXPECT_EQ(aclGetTensorDescSize(desc), c.size);
