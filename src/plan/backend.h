@@ -55,6 +55,11 @@ class Memory {
   virtual void Copy(std::byte* to, const std::byte* from, size_t bytes) = 0;
   virtual void Fill(std::byte* at, std::byte value, size_t bytes) = 0;
   virtual void FillWords(std::byte* at, uint32_t value, size_t words) = 0;
+
+  // One word at an address that is a multiple of its size, whole and in one
+  // order with the words that other threads load and store so.
+  virtual uint64_t LoadWord(const std::byte* at) = 0;
+  virtual void StoreWord(std::byte* at, uint64_t value) = 0;
 };
 
 // Runs independent pieces of work on the host.

@@ -139,4 +139,13 @@ void HostMemory::FillWords(std::byte* at, uint32_t value, size_t words) {
   std::fill_n(reinterpret_cast<uint32_t*>(at), words, value);
 }
 
+uint64_t HostMemory::LoadWord(const std::byte* at) {
+  return __atomic_load_n(reinterpret_cast<const uint64_t*>(at),
+                         __ATOMIC_SEQ_CST);
+}
+
+void HostMemory::StoreWord(std::byte* at, uint64_t value) {
+  __atomic_store_n(reinterpret_cast<uint64_t*>(at), value, __ATOMIC_SEQ_CST);
+}
+
 }  // namespace flashacl

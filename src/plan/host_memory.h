@@ -16,6 +16,8 @@ class HostMemory final : public Memory {
   void Copy(std::byte* to, const std::byte* from, size_t bytes) override;
   void Fill(std::byte* at, std::byte value, size_t bytes) override;
   void FillWords(std::byte* at, uint32_t value, size_t words) override;
+  uint64_t LoadWord(const std::byte* at) override;
+  void StoreWord(std::byte* at, uint64_t value) override;
 
  private:
   HostMemory() = default;

@@ -53,5 +53,14 @@ TEST(HostMemory, CopiesOverlappingSidesAndFills) {
   }
 }
 
+TEST(HostMemory, LoadsAndStoresWords) {
+  HostMemory& memory = HostMemory::Get();
+  alignas(8) std::byte bytes[24] = {};
+  memory.StoreWord(bytes + 8, 0x0202020202020202);
+  EXPECT_EQ(memory.LoadWord(bytes), 0u);
+  EXPECT_EQ(memory.LoadWord(bytes + 8), 0x0202020202020202u);
+  EXPECT_EQ(memory.LoadWord(bytes + 16), 0u);
+}
+
 }  // namespace
 }  // namespace flashacl

@@ -71,6 +71,14 @@ class LockedMemory final : public Memory {
     const Opened opened(*this);
     HostMemory::Get().FillWords(at, value, words);
   }
+  uint64_t LoadWord(const std::byte* at) override {
+    const Opened opened(*this);
+    return HostMemory::Get().LoadWord(at);
+  }
+  void StoreWord(std::byte* at, uint64_t value) override {
+    const Opened opened(*this);
+    HostMemory::Get().StoreWord(at, value);
+  }
 
  private:
   int Permission() const {
