@@ -70,6 +70,13 @@ class PerProcess {
     return made->value;
   }
 
+  // Null where nobody has used it yet. Allocates nothing.
+  T* IfMade() {
+    Made* const made = made_.load(std::memory_order_acquire);
+    const bool is = made != nullptr && made->generation == ForkGeneration();
+    return is ? &made->value : nullptr;
+  }
+
  private:
   struct Made {
     uint32_t generation;
