@@ -316,6 +316,12 @@ aclError Stream::WaitFor(uint64_t number, Deadline deadline,
       break;
     case Ended::kTimeout:
       return Fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, Title::kTimeout,
+  if (RunsCallbackOf(handle_)) {
+    return Fail(ACL_ERROR_RT_PARAM_INVALID, Title::kCallSequence,
+                Str("{} failed because a blocking callback of stream {} called "
+                    "it, for whose end the stream waits.",
+                    function, id_));
+  }
                   Str("{} failed because stream {} did not finish in time.",
                       function, id_));
     case Ended::kAborted:
@@ -402,12 +408,13 @@ void Stream::Destroy(bool force) {
   GiveBack();
   if (force) {
     progress_.notify_all();
-  } else if (!IsThisThread()) {
+  } else if (!IsThisThread() && !RunsCallbackOf(handle_)) {
     WaitUntil(pushed_.load(), std::nullopt);
   }
   if (force && TheShared().held.load()) ReleaseStreams();
   {
     std::lock_guard lock(mutex_);
+  DropAbandonedCallbacks(handle_);
     ending_ = true;
   }
   work_.notify_one();

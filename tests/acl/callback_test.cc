@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Host functions and callbacks: where they run, in which order, and who waits
 // for them.
+#include "acl/callback.h"
+
 #include <gtest/gtest.h>
 #include <pthread.h>
 
@@ -120,8 +122,8 @@ TEST_F(CallbackTest, ArgumentsAreChecked) {
   EXPECT_TRUE(FailsWith(
       107015, aclrtLaunchCallback(Add, &count_, ACL_CALLBACK_BLOCK, stream)));
   for (const int32_t ms : {0, -2, INT32_MIN}) {
-    EXPECT_TRUE(FailsWith(107000, aclrtProcessReport(ms)));
-    EXPECT_TRUE(FailsWith(107000, aclrtProcessHostFunc(ms)));
+    EXPECT_TRUE(FailsWith(100000, aclrtProcessReport(ms)));
+    EXPECT_TRUE(FailsWith(100000, aclrtProcessHostFunc(ms)));
   }
   EXPECT_TRUE(FailsWith(107012, aclrtProcessReport(5)));
   EXPECT_TRUE(FailsWith(107012, aclrtProcessReport(-1)));
@@ -227,7 +229,7 @@ TEST_F(CallbackTest, ManyStreamsShareAProcessor) {
   std::vector<aclrtStream> streams(4);
   for (aclrtStream& stream : streams) {
     ASSERT_TRUE(Succeeds(aclrtCreateStream(&stream)));
-    EXPECT_TRUE(Succeeds(aclrtSubscribeHostFunc(processor.id(), stream)));
+    EXPECT_TRUE(Succeeds(aclrtSubscribeReport(processor.id(), stream)));
   }
   for (int i = 0; i < 100; ++i) {
     const auto type = i % 3 == 0 ? ACL_CALLBACK_BLOCK : ACL_CALLBACK_NO_BLOCK;
@@ -238,9 +240,198 @@ TEST_F(CallbackTest, ManyStreamsShareAProcessor) {
   while (count_ < 100) std::this_thread::yield();
   EXPECT_GT(processor.rounds(), 0);
   for (aclrtStream stream : streams) {
-    EXPECT_TRUE(Succeeds(aclrtUnSubscribeHostFunc(processor.id(), stream)));
+    EXPECT_TRUE(Succeeds(aclrtUnSubscribeReport(processor.id(), stream)));
     EXPECT_TRUE(Succeeds(aclrtDestroyStream(stream)));
   }
+}
+
+// What the official sample does: one thread for the callbacks of a stream, and
+// another for its host functions.
+TEST_F(CallbackTest, TheTwoSubscriptionsOfAStreamAreIndependent) {
+  ScopedStream stream;
+  Processor processor;
+  Latch ready;
+  uint64_t other = 0;
+  std::atomic<bool> stop{false};
+  std::thread host_functions([&] {
+    other = ThisThread();
+    ready.Open();
+    while (!stop) {
+      EXPECT_NE(aclrtProcessHostFunc(5), 0);  // nothing comes here
+      Message();
+    }
+  });
+  ready.Wait(std::nullopt);
+  EXPECT_TRUE(Succeeds(aclrtSubscribeReport(processor.id(), stream)));
+  EXPECT_TRUE(Succeeds(aclrtSubscribeHostFunc(other, stream)));
+  EXPECT_TRUE(FailsWith(107011, aclrtSubscribeHostFunc(1234, stream)));
+  EXPECT_TRUE(
+      FailsWith(107011, aclrtUnSubscribeHostFunc(processor.id(), stream)));
+  EXPECT_TRUE(FailsWith(107011, aclrtUnSubscribeReport(other, stream)));
+  EXPECT_TRUE(
+      Succeeds(aclrtLaunchCallback(Add, &count_, ACL_CALLBACK_BLOCK, stream)));
+  EXPECT_TRUE(Succeeds(aclrtLaunchHostFunc(stream, Add, &count_)));
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_TRUE(Succeeds(
+        aclrtLaunchCallback(Add, &count_, ACL_CALLBACK_BLOCK, stream)));
+  }
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(stream)));
+  EXPECT_EQ(count_, 7);
+  stop = true;
+  host_functions.join();
+  EXPECT_TRUE(Succeeds(aclrtUnSubscribeReport(processor.id(), stream)));
+  EXPECT_TRUE(Succeeds(aclrtUnSubscribeHostFunc(other, stream)));
+  EXPECT_TRUE(FailsWith(107011, aclrtUnSubscribeHostFunc(other, stream)));
+}
+
+TEST_F(CallbackTest, HostFunctionSubscribersHaveNothingToRun) {
+  ScopedStream stream;
+  EXPECT_TRUE(Succeeds(aclrtSubscribeHostFunc(ThisThread(), stream)));
+  EXPECT_TRUE(Succeeds(aclrtLaunchHostFunc(stream, Add, &count_)));
+  EXPECT_TRUE(FailsWith(507012, aclrtProcessHostFunc(5)));
+  EXPECT_TRUE(FailsWith(107012, aclrtProcessReport(5)));
+  EXPECT_TRUE(FailsWith(
+      107015, aclrtLaunchCallback(Add, &count_, ACL_CALLBACK_BLOCK, stream)));
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(stream)));
+  EXPECT_EQ(count_, 1);
+  EXPECT_TRUE(Succeeds(aclrtUnSubscribeHostFunc(ThisThread(), stream)));
+  EXPECT_TRUE(FailsWith(107012, aclrtProcessHostFunc(5)));
+}
+
+TEST_F(CallbackTest, ALoopAheadOfItsSubscriptionWaits) {
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_TRUE(FailsWith(107012, aclrtProcessReport(50)));
+  EXPECT_TRUE(FailsWith(107012, aclrtProcessReport(-1)));
+  EXPECT_GE(std::chrono::steady_clock::now() - start,
+            std::chrono::milliseconds(100));
+  // And is there when it comes.
+  ScopedStream stream;
+  Latch ready;
+  uint64_t id = 0;
+  std::thread thread([&] {
+    id = ThisThread();
+    ready.Open();
+    EXPECT_TRUE(Succeeds(aclrtProcessReport(20000)));
+  });
+  ready.Wait(std::nullopt);
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_TRUE(Succeeds(aclrtSubscribeReport(id, stream)));
+  EXPECT_TRUE(
+      Succeeds(aclrtLaunchCallback(Add, &count_, ACL_CALLBACK_BLOCK, stream)));
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(stream)));
+  thread.join();
+  EXPECT_EQ(count_, 1);
+  EXPECT_TRUE(Succeeds(aclrtUnSubscribeReport(id, stream)));
+}
+
+TEST_F(CallbackTest, ABlockingCallbackMustNotWaitForItsStream) {
+  ScopedStream stream;
+  Processor processor;
+  EXPECT_TRUE(Succeeds(aclrtSubscribeReport(processor.id(), stream)));
+  EXPECT_TRUE(Succeeds(aclrtLaunchCallback(
+      [](void* at) {
+        const aclrtStream self = *static_cast<ScopedStream*>(at);
+        EXPECT_TRUE(
+            FailsWith(107000, aclrtSynchronizeStream(self), "callback"));
+        EXPECT_TRUE(
+            FailsWith(107000, aclrtSynchronizeStreamWithTimeout(self, 9)));
+        EXPECT_TRUE(Succeeds(aclrtSetDevice(0)));
+        EXPECT_TRUE(FailsWith(107000, aclrtSynchronizeDevice()));
+        EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(nullptr)));
+        EXPECT_TRUE(Succeeds(aclrtResetDevice(0)));
+      },
+      &stream, ACL_CALLBACK_BLOCK, stream)));
+  EXPECT_TRUE(
+      Succeeds(aclrtLaunchCallback(Add, &count_, ACL_CALLBACK_BLOCK, stream)));
+  // One that does not block may.
+  EXPECT_TRUE(Succeeds(aclrtLaunchCallback(
+      [](void* at) {
+        const aclrtStream self = *static_cast<ScopedStream*>(at);
+        EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(self)));
+      },
+      &stream, ACL_CALLBACK_NO_BLOCK, stream)));
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(stream)));
+  EXPECT_EQ(count_, 1);
+  EXPECT_TRUE(Succeeds(aclrtUnSubscribeReport(processor.id(), stream)));
+}
+
+TEST_F(CallbackTest, TheSubscriberIsTheOneThatIsThereWhenTheStreamComes) {
+  ScopedStream stream;
+  struct Gate {
+    Latch running, open;
+  } gate;
+  EXPECT_TRUE(Succeeds(aclrtSubscribeReport(1, stream)));
+  EXPECT_TRUE(Succeeds(aclrtLaunchHostFunc(
+      stream,
+      [](void* at) {
+        static_cast<Gate*>(at)->running.Open();
+        static_cast<Gate*>(at)->open.Wait(std::nullopt);
+      },
+      &gate)));
+  EXPECT_TRUE(Succeeds(
+      aclrtLaunchCallback(Add, &count_, ACL_CALLBACK_NO_BLOCK, stream)));
+  gate.running.Wait(std::nullopt);
+  EXPECT_TRUE(Succeeds(aclrtUnSubscribeReport(1, stream)));
+  gate.open.Open();
+  EXPECT_TRUE(FailsWith(107015, aclrtSynchronizeStream(stream)));
+  EXPECT_TRUE(Succeeds(aclrtSubscribeReport(ThisThread(), stream)));
+  EXPECT_TRUE(Succeeds(
+      aclrtLaunchCallback(Add, &count_, ACL_CALLBACK_NO_BLOCK, stream)));
+  EXPECT_TRUE(Succeeds(aclrtProcessReport(20000)));
+  EXPECT_EQ(count_, 1);
+  EXPECT_TRUE(Succeeds(aclrtUnSubscribeReport(ThisThread(), stream)));
+}
+
+TEST_F(CallbackTest, DestroyingAStreamDropsWhatNobodyWillRun) {
+  aclrtStream stream = nullptr;
+  // Its thread has unsubscribed, and still runs what it likes to.
+  EXPECT_TRUE(Succeeds(aclrtCreateStream(&stream)));
+  EXPECT_TRUE(Succeeds(aclrtSubscribeReport(ThisThread(), stream)));
+  EXPECT_TRUE(
+      Succeeds(aclrtLaunchCallback(Add, &count_, ACL_CALLBACK_BLOCK, stream)));
+  EXPECT_TRUE(FailsWith(507046, aclrtSynchronizeStreamWithTimeout(stream, 20)));
+  EXPECT_TRUE(Succeeds(aclrtUnSubscribeReport(ThisThread(), stream)));
+  EXPECT_TRUE(FailsWith(507046, aclrtSynchronizeStreamWithTimeout(stream, 5)));
+  EXPECT_TRUE(Succeeds(aclrtDestroyStream(stream)));
+  EXPECT_TRUE(FailsWith(107012, aclrtProcessReport(5)));
+  // Its thread has ended.
+  EXPECT_TRUE(Succeeds(aclrtCreateStream(&stream)));
+  std::thread([&] {
+    EXPECT_TRUE(Succeeds(aclrtSubscribeReport(ThisThread(), stream)));
+    EXPECT_TRUE(FailsWith(507012, aclrtProcessReport(1)));
+  }).join();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(Succeeds(
+        aclrtLaunchCallback(Add, &count_, ACL_CALLBACK_BLOCK, stream)));
+  }
+  EXPECT_TRUE(FailsWith(507046, aclrtSynchronizeStreamWithTimeout(stream, 5)));
+  EXPECT_TRUE(Succeeds(aclrtDestroyStream(stream)));
+  EXPECT_EQ(count_, 0);
+}
+
+TEST_F(CallbackTest, WhatALiveThreadShallRunStaysAfterTheStream) {
+  aclrtStream stream = nullptr;
+  EXPECT_TRUE(Succeeds(aclrtCreateStream(&stream)));
+  EXPECT_TRUE(Succeeds(aclrtSubscribeReport(ThisThread(), stream)));
+  EXPECT_TRUE(Succeeds(
+      aclrtLaunchCallback(Add, &count_, ACL_CALLBACK_NO_BLOCK, stream)));
+  EXPECT_TRUE(Succeeds(aclrtDestroyStream(stream)));
+  EXPECT_TRUE(Succeeds(aclrtProcessReport(5)));
+  EXPECT_EQ(count_, 1);
+  EXPECT_TRUE(FailsWith(107012, aclrtProcessReport(5)));
+}
+
+TEST_F(CallbackTest, AnAbortDropsTheCallbackThatTheStreamWaitsFor) {
+  ScopedStream stream;
+  EXPECT_TRUE(Succeeds(aclrtSubscribeReport(ThisThread(), stream)));
+  EXPECT_TRUE(
+      Succeeds(aclrtLaunchCallback(Add, &count_, ACL_CALLBACK_BLOCK, stream)));
+  EXPECT_TRUE(FailsWith(507046, aclrtSynchronizeStreamWithTimeout(stream, 20)));
+  EXPECT_TRUE(Succeeds(aclrtStreamAbort(stream)));
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(stream)));
+  EXPECT_TRUE(FailsWith(507012, aclrtProcessReport(5)));
+  EXPECT_EQ(count_, 0);
+  EXPECT_TRUE(Succeeds(aclrtUnSubscribeReport(ThisThread(), stream)));
 }
 
 }  // namespace

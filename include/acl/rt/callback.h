@@ -34,22 +34,28 @@ ACL_FUNC_VISIBILITY aclError aclrtLaunchHostFunc(aclrtStream stream,
 ACL_FUNC_VISIBILITY aclError aclrtSubscribeReport(uint64_t threadId,
                                                   aclrtStream stream);
 
-// Queues `fn` for the subscribed thread. 107015: none is subscribed; 107000:
-// null function; 100000: unknown type.
+// Queues `fn` for the thread that is subscribed when the stream gets there. A
+// blocking callback must not wait for its stream: that is 107000. Callbacks
+// that wait for a thread that has unsubscribed or ended are dropped when the
+// stream is destroyed. 107015: none is subscribed (if only by then, it is the
+// stream's error); 107000: null function; 100000: unknown type.
 ACL_FUNC_VISIBILITY aclError
 aclrtLaunchCallback(aclrtCallback fn, void* userData,
                     aclrtCallbackBlockType blockType, aclrtStream stream);
 
 // Runs the callbacks that are due on this thread, waiting for one at most
 // `timeout` milliseconds, -1 for ever. 507012: none came; 107012: the thread is
-// not subscribed; 107000: 0 or less than -1.
+// not subscribed, which is said when the time is over (for -1, soon), so that a
+// loop may start before the subscription; 100000: 0 or less than -1.
 ACL_FUNC_VISIBILITY aclError aclrtProcessReport(int32_t timeout);
 
 // 107011: not subscribed.
 ACL_FUNC_VISIBILITY aclError aclrtUnSubscribeReport(uint64_t threadId,
                                                     aclrtStream stream);
 
-// The same three for host functions.
+// The same three for host functions: another subscription, beside the one above
+// and independent of it. aclrtLaunchHostFunc runs its functions on threads of
+// the runtime, so nothing ever comes to aclrtProcessHostFunc.
 ACL_FUNC_VISIBILITY aclError aclrtSubscribeHostFunc(uint64_t hostFuncThreadId,
                                                     aclrtStream exeStream);
 ACL_FUNC_VISIBILITY aclError aclrtProcessHostFunc(int32_t timeout);
