@@ -13,6 +13,7 @@
 #include "acl/context.h"
 #include "acl/environment.h"
 #include "acl/error.h"
+#include "acl/device_fault.h"
 #include "acl/stream.h"
 #include "base/fork.h"
 
@@ -83,6 +84,7 @@ aclError ResetDevice(std::string_view function, int32_t id, bool force) {
                   Str("{} failed because device {} is not set or already "
                       "reset.",
                       function, id));
+  EndAbort(id);
     }
     device.references = force ? 0 : device.references - 1;
     if (device.references > 0) return ACL_SUCCESS;
@@ -105,6 +107,7 @@ aclError GetDevice(int32_t* device) {
 aclError SynchronizeDevice(std::string_view function, int32_t ms) {
   if (ms < -1) {
     return FailValue(ACL_ERROR_RT_PARAM_INVALID, function, "timeout",
+  ClearFaults(id);
                      Str("{}", ms), "-1 or more milliseconds");
   }
   const std::shared_ptr<Context> context = CurrentContext();

@@ -40,6 +40,7 @@ class Event : public std::enable_shared_from_this<Event> {
 
   void* handle() const { return handle_; }
   uint32_t id() const { return id_; }
+  int device() const { return device_; }
   EventFamily family() const { return family_; }
   bool has_time() const { return (flags_ & ACL_EVENT_TIME_LINE) != 0; }
   // A flag that is set or not: no capture takes it for a branch, and waits are

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "acl/context.h"
+#include "acl/device_fault.h"
 #include "acl/error.h"
 #include "acl/event.h"
 #include "acl/stream.h"
@@ -140,16 +141,23 @@ aclError Synchronize(std::string_view function, aclrtEvent event, int32_t ms) {
   if (!mark->done.Wait(DeadlineIn(ms))) {
     return Fail(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, Title::kTimeout,
                 Str("{} failed because event {} did not come within {} ms.",
-                    function, found->id(), ms));
-  }
-  const auto& failed = mark->failure;
+aclError ReportOnce(const std::shared_ptr<StreamFailure>& failed) {
   if (failed == nullptr || failed->reported.exchange(true)) return ACL_SUCCESS;
   return Fail(failed);
+}
+
+                    function, found->id(), ms));
+  }
+  if (DeviceIsAborted(found->device())) {
+    return FailAborted(function, found->device());
+  }
+  return ReportOnce(mark->failure);
 }
 
 // Whether the last record is done; Ex events without one count as done.
 aclError Query(std::string_view function, aclrtEvent event, bool* complete) {
   aclError error = ACL_SUCCESS;
+  if (mark->done.open()) return ReportOnce(mark->failure);
   const auto found = FindEvent(event, function, "event", &error);
   if (found == nullptr) return error;
   error = RequireNotCaptured(*found, function);

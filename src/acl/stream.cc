@@ -14,9 +14,11 @@
 #include <utility>
 
 #include "acl/backend.h"
+#include "acl/callback.h"
 #include "acl/capturing.h"
 #include "acl/context.h"
 #include "acl/device.h"
+#include "acl/device_fault.h"
 #include "acl/exception.h"
 #include "base/check.h"
 #include "base/fork.h"
@@ -54,6 +56,14 @@ uint32_t ThreadId() {
   return id;
 }
 
+void HoldAtExit() {
+  static const int registered =
+      std::atexit([] { HoldStreams(std::chrono::milliseconds(1000)); });
+  (void)registered;
+}
+
+}  // namespace
+
 std::vector<std::shared_ptr<Stream>> AllStreams() {
   std::vector<std::shared_ptr<Stream>> all;
   std::lock_guard lock(TheShared().mutex);
@@ -68,14 +78,6 @@ std::vector<std::shared_ptr<Stream>> AllStreams() {
   }
   return all;
 }
-
-void HoldAtExit() {
-  static const int registered =
-      std::atexit([] { HoldStreams(std::chrono::milliseconds(1000)); });
-  (void)registered;
-}
-
-}  // namespace
 
 Stream::Stream(const std::shared_ptr<Context>& context, uint32_t flags,
                bool is_default)
@@ -202,6 +204,7 @@ void Stream::Fault(Entry& entry, aclError code) {
     }
   }
   if (AlwaysRuns(entry.kind) && entry.kind != TaskKind::kGraph) return;
+  NoteFault(device_);
   (void)GuardRuntime([&] {  // it is the program's
     CallExceptionCallback({static_cast<uint32_t>(entry.number),
                            static_cast<uint32_t>(id_), entry.thread,
@@ -257,6 +260,8 @@ aclError Stream::PushPastRecorder(Task task, std::string_view function,
       return Fail(ACL_ERROR_RT_PARAM_INVALID, Title::kCallSequence,
                   Str("{} failed because the stream is destroyed.", function));
     }
+    // With the lock held: an abort either drops the task, or is seen here.
+    if (DeviceIsAborted(device_)) return FailAborted(function, device_);
     if (!has_thread_) {
       if (const int error = StartThread(); error != 0) {
         return Fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, Title::kRuntime,
@@ -311,20 +316,21 @@ aclError Stream::WaitFor(uint64_t number, Deadline deadline,
                     "would wait for itself.",
                     function, id_));
   }
-  switch (WaitUntil(number, deadline)) {
-    case Ended::kFinished:
-      break;
-    case Ended::kTimeout:
-      return Fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, Title::kTimeout,
   if (RunsCallbackOf(handle_)) {
     return Fail(ACL_ERROR_RT_PARAM_INVALID, Title::kCallSequence,
                 Str("{} failed because a blocking callback of stream {} called "
                     "it, for whose end the stream waits.",
                     function, id_));
   }
+  switch (WaitUntil(number, deadline)) {
+    case Ended::kFinished:
+      break;
+    case Ended::kTimeout:
+      return Fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, Title::kTimeout,
                   Str("{} failed because stream {} did not finish in time.",
                       function, id_));
     case Ended::kAborted:
+      if (DeviceIsAborted(device_)) return FailAborted(function, device_);
       return Fail(
           ACL_ERROR_RT_STREAM_ABORT, Title::kRuntime,
           Str("{} failed because stream {} was aborted.", function, id_));
@@ -333,6 +339,8 @@ aclError Stream::WaitFor(uint64_t number, Deadline deadline,
 }
 
 aclError Stream::Synchronize(Deadline deadline, std::string_view function) {
+  // Its work was dropped: there is nothing to wait for, and no success.
+  if (DeviceIsAborted(device_)) return FailAborted(function, device_);
   const aclError waited = WaitFor(pushed_.load(), deadline, function);
   return waited == ACL_SUCCESS ? Report() : waited;
 }
@@ -360,7 +368,7 @@ aclError Stream::Report() {
 
 void Stream::PokeWaits() {
   for (Waiting* one = waiting_; one != nullptr; one = one->next) {
-    one->latch->Poke();
+    one->poke();
   }
 }
 
@@ -406,15 +414,16 @@ void Stream::Destroy(bool force) {
   }
   Take<Stream>(handle_);
   GiveBack();
+  DropAbandonedCallbacks(handle_);
   if (force) {
     progress_.notify_all();
   } else if (!IsThisThread() && !RunsCallbackOf(handle_)) {
     WaitUntil(pushed_.load(), std::nullopt);
   }
+  EndSubscriptions(handle_);
   if (force && TheShared().held.load()) ReleaseStreams();
   {
     std::lock_guard lock(mutex_);
-  DropAbandonedCallbacks(handle_);
     ending_ = true;
   }
   work_.notify_one();
@@ -430,19 +439,24 @@ void Stream::ResumeWaits() { aborting_.store(false); }
 
 bool Stream::WaitInTask(Latch& latch, Deadline deadline) {
   if (latch.open()) return true;
-  Waiting self{&latch, nullptr};
+  return WaitInTask([&] { return latch.Wait(deadline, &aborting_); },
+                    [&] { latch.Poke(); });
+}
+
+bool Stream::WaitInTask(FunctionRef<bool()> wait, FunctionRef<void()> poke) {
+  Waiting self{poke, nullptr};
   {
     std::lock_guard lock(mutex_);
     self.next = std::exchange(waiting_, &self);
   }
   TheShared().busy.fetch_sub(1);
-  const bool opened = latch.Wait(deadline, &aborting_);
+  const bool ended = wait();
   TheShared().busy.fetch_add(1);
   std::lock_guard lock(mutex_);
   Waiting** at = &waiting_;
   while (*at != &self) at = &(*at)->next;
   *at = self.next;
-  return opened;
+  return ended;
 }
 
 std::shared_ptr<Stream> FindStream(aclrtStream stream,

@@ -18,6 +18,7 @@
 #include "acl/handle.h"
 #include "acl/latch.h"
 #include "acl/recorder.h"
+#include "base/function_ref.h"
 #include "plan/backend.h"
 
 namespace flashacl::acl {
@@ -91,6 +92,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // waits, and forgets the failure.
   void Abort();
 
+  // Makes the running task give up its waits, and keeps the others.
+  void Stop();
+
   // Makes the handle stale. The thread ends after the queued tasks, which this
   // call waits for unless a task makes it; by force, they are dropped.
   void Destroy(bool force);
@@ -98,6 +102,10 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // For tasks: waits on `latch` until it opens, the time is over, or the stream
   // is aborted. True if it opened.
   bool WaitInTask(Latch& latch, Deadline deadline);
+
+  // The same with something else than a latch: returns what `wait` does, which
+  // looks at aborting() again after each `poke`, from whatever thread.
+  bool WaitInTask(FunctionRef<bool()> wait, FunctionRef<void()> poke);
 
   // For tasks: whether the stream is aborted, so that waits are to end.
   bool aborting() const { return aborting_.load(); }
@@ -126,9 +134,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
     std::shared_ptr<StreamFailure> failure = nullptr;
   };
   enum class Ended : uint8_t { kFinished, kTimeout, kAborted };
-  // A latch that a task waits on; on the stack of who waits.
+  // A wait of a task; on the stack of who waits.
   struct Waiting {
-    Latch* latch;
+    FunctionRef<void()> poke;
     Waiting* next;
   };
 
@@ -149,6 +157,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   void PokeWaits();
   aclError Report();
 
+  friend bool AbortStreams(int device, Deadline deadline);
   friend void HoldStreams(std::chrono::milliseconds patience);
   friend void ReleaseStreams();
 
@@ -207,8 +216,15 @@ Queue& QueueOfThisStream();
 // 0, or 107027: what a capture on `stream` forbids.
 aclError RequireNotCapturing(const Stream& stream, std::string_view function);
 
+// Those of the process.
+std::vector<std::shared_ptr<Stream>> AllStreams();
+
 // Waits for every stream of the process.
 aclError SynchronizeAll();
+
+// Aborts every stream of a device, and waits until the tasks that run have
+// ended; false if they did not in time.
+bool AbortStreams(int device, Deadline deadline);
 
 // The explicit streams a device may still create.
 uint32_t AvailableStreams(int device);

@@ -59,6 +59,21 @@ aclError DestroyStream(std::string_view function, aclrtStream stream,
   return ACL_SUCCESS;
 }
 
+aclError StopStream(aclrtStream stream) {
+  constexpr std::string_view kName = "aclrtStreamStop";
+  if (stream == nullptr) return FailNull(kName, "stream");
+  aclError error = ACL_SUCCESS;
+  const auto found = FindStream(stream, kName, &error);
+  if (found == nullptr) return error;
+  if (found->is_default()) {
+    return Fail(ACL_ERROR_INVALID_PARAM, Title::kReason,
+                "aclrtStreamStop failed because it is not for default "
+                "streams.");
+  }
+  found->Stop();
+  return ACL_SUCCESS;
+}
+
 aclError Synchronize(std::string_view function, aclrtStream stream,
                      int32_t ms) {
   aclError error = ACL_SUCCESS;
@@ -224,6 +239,10 @@ aclError aclrtStreamAbort(aclrtStream stream) {
     if (error == ACL_SUCCESS) found->Abort();
     return error;
   });
+}
+
+aclError aclrtStreamStop(aclrtStream stream) {
+  return a::GuardRuntime([&] { return a::StopStream(stream); });
 }
 
 aclError aclrtStreamGetId(aclrtStream stream, int32_t* streamId) {

@@ -43,22 +43,11 @@ FLASHACL_UNSUPPORTED(aclmdlRIUnbindStream, aclmdlRI, aclrtStream)
 FLASHACL_UNSUPPORTED(aclmdlRIEndTask, aclmdlRI, aclrtStream)
 
 // Notifies, labels and groups.
-FLASHACL_UNSUPPORTED(aclrtCreateNotify, aclrtNotify*, uint64_t)
-FLASHACL_UNSUPPORTED(aclrtDestroyNotify, aclrtNotify)
-FLASHACL_UNSUPPORTED(aclrtRecordNotify, aclrtNotify, aclrtStream)
-FLASHACL_UNSUPPORTED(aclrtWaitAndResetNotify, aclrtNotify, aclrtStream,
-                     uint32_t)
-FLASHACL_UNSUPPORTED(aclrtGetNotifyId, aclrtNotify, uint32_t*)
-FLASHACL_UNSUPPORTED(aclrtNotifyBatchReset, aclrtNotify*, size_t)
 FLASHACL_UNSUPPORTED(aclrtNotifyGetExportKey, aclrtNotify, char*, size_t,
                      uint64_t)
 FLASHACL_UNSUPPORTED(aclrtNotifyImportByKey, aclrtNotify*, const char*,
                      uint64_t)
 FLASHACL_UNSUPPORTED(aclrtNotifySetImportPid, aclrtNotify, int32_t*, size_t)
-FLASHACL_UNSUPPORTED(aclrtCntNotifyCreate, aclrtCntNotify*, uint64_t)
-FLASHACL_UNSUPPORTED(aclrtCntNotifyDestroy, aclrtCntNotify)
-FLASHACL_UNSUPPORTED(aclrtCntNotifyReset, aclrtCntNotify, aclrtStream)
-FLASHACL_UNSUPPORTED(aclrtCntNotifyGetId, aclrtCntNotify, uint32_t*)
 FLASHACL_UNSUPPORTED(aclrtCreateLabel, aclrtLabel*)
 FLASHACL_UNSUPPORTED(aclrtSetLabel, aclrtLabel, aclrtStream)
 FLASHACL_UNSUPPORTED(aclrtDestroyLabel, aclrtLabel)
@@ -87,17 +76,8 @@ FLASHACL_UNSUPPORTED(aclrtBinaryLoadFromData, const void*, size_t,
 FLASHACL_UNSUPPORTED(aclrtGetFunctionAddr, aclrtFuncHandle, void**, void**)
 FLASHACL_UNSUPPORTED(aclrtLaunchKernel, aclrtFuncHandle, uint32_t, const void*,
                      size_t, aclrtStream)
-FLASHACL_UNSUPPORTED(aclrtGetOverflowStatus, void*, size_t, aclrtStream)
-FLASHACL_UNSUPPORTED(aclrtResetOverflowStatus, aclrtStream)
 
 // Memory.
-FLASHACL_UNSUPPORTED(aclrtGetMemUsageInfo, int32_t, aclrtMemUsageInfo*, size_t,
-                     size_t*)
-FLASHACL_UNSUPPORTED(aclrtCmoAsync, void*, size_t, aclrtCmoType, aclrtStream)
-FLASHACL_UNSUPPORTED(aclrtReduceAsync, void*, const void*, uint64_t,
-                     aclrtReduceKind, aclDataType, aclrtStream, void*)
-FLASHACL_UNSUPPORTED(aclrtValueWrite, void*, uint64_t, uint32_t, aclrtStream)
-FLASHACL_UNSUPPORTED(aclrtValueWait, void*, uint64_t, uint32_t, aclrtStream)
 FLASHACL_UNSUPPORTED(aclrtMemExportToShareableHandle, aclrtDrvMemHandle,
                      aclrtMemHandleType, uint64_t, uint64_t*)
 FLASHACL_UNSUPPORTED(aclrtMemImportFromShareableHandle, uint64_t, int32_t,
@@ -126,14 +106,12 @@ FLASHACL_UNSUPPORTED(aclrtAllocatorSetGetAddrFromBlockFuncToDesc,
 FLASHACL_UNSUPPORTED(aclrtAllocatorRegister, aclrtStream, aclrtAllocatorDesc)
 FLASHACL_UNSUPPORTED(aclrtAllocatorUnregister, aclrtStream)
 
-// Devices and processes.
-FLASHACL_UNSUPPORTED(aclrtDeviceTaskAbort, int32_t, uint32_t)
-FLASHACL_UNSUPPORTED(aclrtDeviceGetUuid, int32_t, aclrtUuid*)
-FLASHACL_UNSUPPORTED(aclrtDeviceGetBareTgid, int32_t*)
-FLASHACL_UNSUPPORTED(aclrtSnapShotProcessLock, void)
-FLASHACL_UNSUPPORTED(aclrtSnapShotProcessUnlock, void)
-FLASHACL_UNSUPPORTED(aclrtSnapShotProcessBackup, void)
-FLASHACL_UNSUPPORTED(aclrtSnapShotProcessRestore, void)
+// Processes.
+FLASHACL_UNSUPPORTED(aclrtSnapShotProcessLock, int, void*)
+FLASHACL_UNSUPPORTED(aclrtSnapShotProcessUnlock, int, void*)
+FLASHACL_UNSUPPORTED(aclrtSnapShotProcessBackup, int, aclrtSnapShotBackupArgs*)
+FLASHACL_UNSUPPORTED(aclrtSnapShotProcessRestore, int,
+                     aclrtSnapShotRestoreArgs*)
 
 // Models.
 FLASHACL_UNSUPPORTED(aclmdlLoadFromFile, const char*, uint32_t*)

@@ -9,6 +9,17 @@
 #define ACL_DEV_FEATURE_NOT_SUPPORT 0x00000000
 #define ACL_DEV_FEATURE_SUPPORT 0x00000001
 
+// How two devices are connected.
+#define ACL_RT_DEVS_TOPOLOGY_HCCS 0x01ULL
+#define ACL_RT_DEVS_TOPOLOGY_PIX 0x02ULL
+#define ACL_RT_DEVS_TOPOLOGY_PIB 0x04ULL
+#define ACL_RT_DEVS_TOPOLOGY_PHB 0x08ULL
+#define ACL_RT_DEVS_TOPOLOGY_SYS 0x10ULL
+#define ACL_RT_DEVS_TOPOLOGY_SIO 0x20ULL
+#define ACL_RT_DEVS_TOPOLOGY_HCCS_SW 0x40ULL
+
+#define ACL_RT_MEM_UCE_INFO_MAX_NUM 20
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -50,6 +61,14 @@ typedef enum {
   ACL_DEV_ATTR_L2_CACHE_SIZE = 302,
   ACL_DEV_ATTR_SMP_ID = 401,
   ACL_DEV_ATTR_PHY_CHIP_ID = 402,
+  ACL_DEV_ATTR_SUPER_POD_DEVICE_ID = 403,
+  ACL_DEV_ATTR_SUPER_POD_DEVIDE_ID = 403,  // an older spelling
+  ACL_DEV_ATTR_SUPER_POD_SERVER_ID = 404,
+  ACL_DEV_ATTR_SUPER_POD_ID = 405,
+  ACL_DEV_ATTR_CUST_OP_PRIVILEGE = 406,
+  ACL_DEV_ATTR_MAINBOARD_ID = 407,
+  ACL_DEV_ATTR_HD_CONNECT_TYPE = 408,     // PCIe 0, HCCS 1, UB 2
+  ACL_DEV_ATTR_DEVICE_FORM_FACTOR = 409,  // pod 0, A+K 1, A+X 2, PCIe card 3
   ACL_DEV_ATTR_IS_VIRTUAL = 501,
   ACL_DEV_ATTR_NPU_ARCH = 601,
 } aclrtDevAttr;
@@ -67,8 +86,63 @@ typedef struct {
   char bytes[16];
 } aclrtUuid;
 
+// What kind of error a device has.
+typedef enum {
+  ACL_RT_NO_ERROR = 0,
+  ACL_RT_ERROR_MEMORY = 1,
+  ACL_RT_ERROR_L2 = 2,
+  ACL_RT_ERROR_AICORE = 3,
+  ACL_RT_ERROR_LINK = 4,
+  ACL_RT_ERROR_L3_PORT = 5,
+  ACL_RT_ERROR_OTHERS = 0xFFFF,
+} aclrtErrorType;
+
+typedef enum {
+  ACL_RT_AICORE_ERROR_UNKNOWN = 0,
+  ACL_RT_AICORE_ERROR_SW = 1,
+  ACL_RT_AICORE_ERROR_HW_LOCAL = 2,
+} aclrtAicoreErrorType;
+
+// Memory with an error that could not be corrected: `len` bytes at `addr`.
+// `reserved` is zeros.
+typedef struct {
+  void* addr;
+  size_t len;
+  size_t reserved[14];
+} aclrtMemUceInfo;
+
+typedef struct {
+  size_t arraySize;
+  aclrtMemUceInfo memUceInfoArray[ACL_RT_MEM_UCE_INFO_MAX_NUM];
+} aclrtMemUceInfoArray;
+
+// An error of a device; whether it can be repaired, and whether `detail` says
+// more.
+typedef struct {
+  uint8_t tryRepair;
+  uint8_t hasDetail;
+  uint8_t reserved[2];
+  aclrtErrorType errorType;
+  union {
+    aclrtMemUceInfoArray uceInfo;
+    aclrtAicoreErrorType aicoreErrType;
+  } detail;
+} aclrtErrorInfo;
+
+// Before and after the tasks of a device are aborted.
+typedef enum {
+  ACL_RT_DEVICE_TASK_ABORT_PRE = 0,
+  ACL_RT_DEVICE_TASK_ABORT_POST = 1,
+} aclrtDeviceTaskAbortStage;
+
+// What it returns has no effect.
+typedef int32_t (*aclrtDeviceTaskAbortCallback)(int32_t deviceId,
+                                                aclrtDeviceTaskAbortStage stage,
+                                                uint32_t timeout, void* args);
+
 // Makes the device's default context, created at the first call and shared by
-// all threads, current for this thread; counts one use. 107001: no such device.
+// all threads, current for this thread; counts one use. 107001: no such device;
+// 507008: FLASHACL_SOC names no chip.
 ACL_FUNC_VISIBILITY aclError aclrtSetDevice(int32_t deviceId);
 
 // Takes back one use; with the last, waits for the default context's work and
@@ -87,7 +161,8 @@ ACL_FUNC_VISIBILITY aclError aclrtGetDeviceCount(uint32_t* count);
 // Waits for all streams of the current context. Needs a context.
 ACL_FUNC_VISIBILITY aclError aclrtSynchronizeDevice(void);
 
-// The same for at most `timeout` milliseconds, -1 for ever. 507046: too late.
+// The same for at most `timeout` milliseconds, -1 for ever. 507046: too late;
+// 107000: 0 or less than -1.
 ACL_FUNC_VISIBILITY aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout);
 
 // Accepted without effect. 107000: unknown id.
@@ -110,18 +185,28 @@ ACL_FUNC_VISIBILITY aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode);
 ACL_FUNC_VISIBILITY aclError
 aclrtGetDeviceSatMode(aclrtFloatOverflowMode* mode);
 
-// Whether one device reaches the other's memory. 107000: the same device.
+// Whether one device reaches the other's memory: 1, as all devices are this
+// machine. 100000: the same device; 107001: no such device; 107000: null.
 ACL_FUNC_VISIBILITY aclError aclrtDeviceCanAccessPeer(int32_t* canAccessPeer,
                                                       int32_t deviceId,
                                                       int32_t peerDeviceId);
-// Lets the current device reach the peer's memory, and ends that. 107000: flags
-// other than 0, or the current device itself.
+// Lets the current device reach the peer's memory, and ends that; doing so
+// again changes nothing. Kept for the program: memory is reached anyhow.
+// 100000: the current device itself; 200006: flags other than 0; 107001: no
+// such device.
 ACL_FUNC_VISIBILITY aclError aclrtDeviceEnablePeerAccess(int32_t peerDeviceId,
                                                          uint32_t flags);
 ACL_FUNC_VISIBILITY aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId);
+// *status = 1 while it is enabled, else 0. 107000: the same device, or none.
 ACL_FUNC_VISIBILITY aclError aclrtDevicePeerAccessStatus(int32_t deviceId,
                                                          int32_t peerDeviceId,
                                                          int32_t* status);
+
+// How two devices are connected, ACL_RT_DEVS_TOPOLOGY_*. 107001: no such
+// device.
+ACL_FUNC_VISIBILITY aclError aclrtGetDevicesTopo(uint32_t deviceId,
+                                                 uint32_t otherDeviceId,
+                                                 uint64_t* value);
 
 // From one numbering of devices to another: as this process counts (user), as
 // the machine counts (logic), as the hardware does (phy).
@@ -157,11 +242,46 @@ aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t* value);
 ACL_FUNC_VISIBILITY aclError aclrtDeviceGetStreamPriorityRange(
     int32_t* leastPriority, int32_t* greatestPriority);
 
-// Not offered (207000).
+// Drops what is queued on every stream of the device, makes running tasks give
+// up their waits, and waits for their ends, at most `timeout` milliseconds, 0
+// for ever. Threads that wait for the device's streams and events get 107022,
+// and so do calls that submit or synchronize, until aclrtSetDevice,
+// aclrtResetDevice or aclrtRepairError. 507046: a task did not end in time;
+// 107000: more than 36 minutes; 107001: no such device.
 ACL_FUNC_VISIBILITY aclError aclrtDeviceTaskAbort(int32_t deviceId,
                                                   uint32_t timeout);
+
+// Calls back before and after that, on its thread; `regName` names the
+// callback, and a null one removes it. 100000: no name.
+ACL_FUNC_VISIBILITY aclError aclrtSetDeviceTaskAbortCallback(
+    const char* regName, aclrtDeviceTaskAbortCallback callback, void* args);
+
+// What is wrong with the device: ACL_RT_ERROR_OTHERS after one of its tasks has
+// failed, which cannot be repaired, else nothing. 107001: no such device.
+ACL_FUNC_VISIBILITY aclError aclrtGetErrorVerbose(int32_t deviceId,
+                                                  aclrtErrorInfo* errorInfo);
+// Forgets that, and that tasks were aborted. 107000: tryRepair is 0, or the
+// type is none of NO_ERROR, MEMORY and LINK; 107001: no such device.
+ACL_FUNC_VISIBILITY aclError aclrtRepairError(int32_t deviceId,
+                                              const aclrtErrorInfo* errorInfo);
+
+// Memory with errors: none is known here, *retSize = 0. 107001: no such device.
+ACL_FUNC_VISIBILITY aclError
+aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInfo* memUceInfoArray,
+                   size_t arraySize, size_t* retSize);
+// Checks its arguments, and has no effect. 100000: more than
+// ACL_RT_MEM_UCE_INFO_MAX_NUM entries, or `reserved` not zeros; 107001: no such
+// device.
+ACL_FUNC_VISIBILITY aclError aclrtMemUceRepair(int32_t deviceId,
+                                               aclrtMemUceInfo* memUceInfoArray,
+                                               size_t arraySize);
+
+// The same 16 bytes whenever this machine is asked about this device, and
+// others for others. 107001: no such device.
 ACL_FUNC_VISIBILITY aclError aclrtDeviceGetUuid(int32_t deviceId,
                                                 aclrtUuid* uuid);
+
+// The number of the calling process, for whom it shares memory with.
 ACL_FUNC_VISIBILITY aclError aclrtDeviceGetBareTgid(int32_t* pid);
 
 #ifdef __cplusplus

@@ -97,6 +97,10 @@ ACL_FUNC_VISIBILITY aclError aclrtStreamWaitEventWithFlag(aclrtStream stream,
 // Discards what is queued. Threads that wait for the stream get 107023.
 ACL_FUNC_VISIBILITY aclError aclrtStreamAbort(aclrtStream stream);
 
+// Makes the task that runs give up its waits, and keeps what is queued; a
+// kernel runs to its end. 100000: a default stream.
+ACL_FUNC_VISIBILITY aclError aclrtStreamStop(aclrtStream stream);
+
 // What the stream was created with. Null: the default stream.
 ACL_FUNC_VISIBILITY aclError aclrtStreamGetId(aclrtStream stream,
                                               int32_t* streamId);

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ending what a stream runs without ending the stream: one task, or all the
+// work of a device.
+#include <vector>
+
+#include "acl/stream.h"
+
+namespace flashacl::acl {
+
+void Stream::Stop() {
+  std::lock_guard lock(mutex_);
+  const uint64_t taken =
+      queue_.empty() ? pushed_.load() : queue_.front().number - 1;
+  if (finished_.load() >= taken) return;
+  // Comes next, under the number of the task that runs.
+  queue_.push_front({[this] {
+                       aborting_.store(false);
+                       return ACL_SUCCESS;
+                     },
+                     taken, TaskKind::kControl, 0});
+  aborting_.store(true);
+  PokeWaits();
+}
+
+bool AbortStreams(int device, Deadline deadline) {
+  std::vector<std::shared_ptr<Stream>> streams = AllStreams();
+  std::erase_if(streams, [&](const auto& s) { return s->device() != device; });
+  for (const std::shared_ptr<Stream>& stream : streams) stream->Abort();
+  bool in_time = true;
+  for (const std::shared_ptr<Stream>& stream : streams) {
+    if (stream->IsThisThread()) continue;
+    Stream::Ended ended = Stream::Ended::kAborted;  // by another one again
+    while (ended == Stream::Ended::kAborted) {
+      ended = stream->WaitUntil(stream->pushed_.load(), deadline);
+    }
+    in_time = in_time && ended == Stream::Ended::kFinished;
+  }
+  return in_time;
+}
+
+}  // namespace flashacl::acl
