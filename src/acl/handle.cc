@@ -175,7 +175,8 @@ std::string_view Name(HandleKind kind) {
       "set of attributes",
       "data item",
       "dataset",
-      "graph dump option"};
+      "graph dump option",
+      "notify"};
   return kNames[static_cast<size_t>(kind)];
 }
 

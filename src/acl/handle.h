@@ -35,6 +35,7 @@ enum class HandleKind : uint8_t {
   kDataItem,
   kDataset,
   kGraphDumpOption,
+  kNotify,
   kCount
 };
 
