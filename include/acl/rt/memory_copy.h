@@ -46,6 +46,12 @@ typedef enum {
   ACL_RT_MEMCPY_SDMA_AUTOMATIC_EQUAL = 13,
 } aclrtReduceKind;
 
+// Conditions of aclrtValueWait for a word w and a value v.
+#define ACL_STREAM_WAIT_VALUE_GEQ 0x00000000U  // (int64_t)(w - v) >= 0
+#define ACL_STREAM_WAIT_VALUE_EQ 0x00000001U   // w == v
+#define ACL_STREAM_WAIT_VALUE_AND 0x00000002U  // (w & v) != 0
+#define ACL_STREAM_WAIT_VALUE_NOR 0x00000003U  // ~(w | v) != 0
+
 // Copies `count` bytes now, on this thread, without waiting for any stream.
 // 0 bytes: nothing is looked at. 100000: null, or a kind other than 0 to 5;
 // 107000: count > destMax, or more than the device's block holds.
@@ -114,15 +120,31 @@ ACL_FUNC_VISIBILITY aclError aclrtMemsetD32Async(void* devPtr, size_t maxCount,
                                                  uint32_t value, size_t num,
                                                  aclrtStream stream);
 
-// Not offered (207000): cache hints, reductions and flags in a stream.
+// Checks its arguments, and has no effect: a CPU's caches need no help. 100000:
+// null or size 0; 107000: unknown type.
 ACL_FUNC_VISIBILITY aclError aclrtCmoAsync(void* src, size_t size,
                                            aclrtCmoType cmoType,
                                            aclrtStream stream);
+// dst = dst op src for `count` bytes of ACL_FLOAT, ACL_FLOAT16, ACL_BF16,
+// ACL_INT8, ACL_INT16 or ACL_INT32 elements, in the order of the stream. 16-bit
+// floats are rounded once, to nearest even; sums of integers wrap around; a NaN
+// makes MAX and MIN a NaN. Both sides are device memory, or pinned; they are
+// the same or do not overlap; `reserve` is null. 100000: null, another type, or
+// `reserve`; 107000: count is 0, no multiple of an element, or more than the
+// memory has; unknown kind; 207000: EQUAL.
 ACL_FUNC_VISIBILITY aclError aclrtReduceAsync(
     void* dst, const void* src, uint64_t count, aclrtReduceKind kind,
     aclDataType type, aclrtStream stream, void* reserve);
+// Writes one 64-bit word of device memory after all that the stream was given
+// before: who sees the word sees that, too. `devAddr` is a multiple of 8;
+// `flag` is 0. Needs a context. 107000: other addresses or flags.
 ACL_FUNC_VISIBILITY aclError aclrtValueWrite(void* devAddr, uint64_t value,
                                              uint32_t flag, aclrtStream stream);
+// Holds the stream until the word *devAddr meets the condition `flag`
+// (ACL_STREAM_WAIT_VALUE_*), whoever writes it; leaves it as it is. A word that
+// aclrtValueWrite writes is seen at once, others within a millisecond. Ends
+// when the stream is aborted or destroyed by force. Errors as in
+// aclrtValueWrite; if the memory is freed meanwhile, the stream's is 107000.
 ACL_FUNC_VISIBILITY aclError aclrtValueWait(void* devAddr, uint64_t value,
                                             uint32_t flag, aclrtStream stream);
 
