@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loading and launching the caller's own kernels, and their overflow flags.
-// Binaries for the NPU cannot run here: every function answers 207000 (creating
-// a binary: null). Source: CANN acl API, "kernel loading and execution".
+// Loading and launching the caller's own kernels, and overflow flags. Binaries
+// for the NPU cannot run here: their functions answer 207000 (creating a
+// binary: null). Source: CANN acl API, "kernel loading and execution".
 #pragma once
 
 #include "acl/acl_base.h"
@@ -62,11 +62,13 @@ ACL_FUNC_VISIBILITY aclError aclrtLaunchKernel(aclrtFuncHandle funcHandle,
                                                size_t argsSize,
                                                aclrtStream stream);
 
-// The overflow flags of what ran on a stream, `outputSize` bytes at the device
-// address `outputAddr`.
+// In the order of the stream, writes the overflow flags of what ran there: 64
+// bytes of device memory, always zeros, as arithmetic here gives infinities.
+// 107000: `outputSize` is not 64, or not in device memory.
 ACL_FUNC_VISIBILITY aclError aclrtGetOverflowStatus(void* outputAddr,
                                                     size_t outputSize,
                                                     aclrtStream stream);
+// Accepted without effect.
 ACL_FUNC_VISIBILITY aclError aclrtResetOverflowStatus(aclrtStream stream);
 
 #ifdef __cplusplus
