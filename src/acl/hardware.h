@@ -13,5 +13,6 @@ inline constexpr uint32_t kVectorCores = 48;
 inline constexpr int64_t kAiCpuCores = 6;
 inline constexpr int64_t kL2Bytes = 201326592;
 inline constexpr int64_t kNpuArch = 2201;
+inline constexpr int64_t kFormFactor = 3;  // a PCIe card
 
 }  // namespace flashacl::acl

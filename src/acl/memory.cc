@@ -46,6 +46,7 @@ Table& TheTable() {
 }
 
 std::atomic<size_t> device_bytes_taken{0};
+std::atomic<size_t> device_bytes_peak{0};
 
 uintptr_t Number(const void* address) {
   return reinterpret_cast<uintptr_t>(address);
@@ -174,8 +175,15 @@ size_t DeviceBytes() {
   return bytes;
 }
 
-size_t FreeDeviceBytes() {
-  return DeviceBytes() - device_bytes_taken.load(std::memory_order_relaxed);
+size_t FreeDeviceBytes() { return DeviceBytes() - TakenDeviceBytes(); }
+
+size_t TakenDeviceBytes() {
+  return device_bytes_taken.load(std::memory_order_relaxed);
+}
+
+size_t PeakDeviceBytes() {
+  return std::max(device_bytes_peak.load(std::memory_order_relaxed),
+                  TakenDeviceBytes());
 }
 
 bool TakeDeviceBytes(size_t bytes) {
@@ -184,6 +192,11 @@ bool TakeDeviceBytes(size_t bytes) {
     if (bytes > DeviceBytes() - taken) return false;
   } while (!device_bytes_taken.compare_exchange_weak(
       taken, taken + bytes, std::memory_order_relaxed));
+  size_t peak = device_bytes_peak.load(std::memory_order_relaxed);
+  while (peak < taken + bytes &&
+         !device_bytes_peak.compare_exchange_weak(peak, taken + bytes,
+                                                  std::memory_order_relaxed)) {
+  }
   return true;
 }
 

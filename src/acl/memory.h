@@ -84,6 +84,10 @@ FreeResult FreeBlock(const void* base, BlockKind kind);
 size_t DeviceBytes();
 size_t FreeDeviceBytes();
 
+// Bytes that blocks and physical memory have taken, now and at most so far.
+size_t TakenDeviceBytes();
+size_t PeakDeviceBytes();
+
 // Physical memory (see vmm.cc) takes from the device too: false if there is not
 // enough.
 bool TakeDeviceBytes(size_t bytes);

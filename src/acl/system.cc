@@ -101,7 +101,15 @@ std::optional<int64_t> Fact(int attribute, uint32_t device) {
     case ACL_DEV_ATTR_SMP_ID:
     case ACL_DEV_ATTR_IS_VIRTUAL:
       return 0;
+    case ACL_DEV_ATTR_SUPER_POD_DEVICE_ID:
+    case ACL_DEV_ATTR_SUPER_POD_SERVER_ID:
+    case ACL_DEV_ATTR_SUPER_POD_ID:
+    case ACL_DEV_ATTR_CUST_OP_PRIVILEGE:
+    case ACL_DEV_ATTR_MAINBOARD_ID:
+    case ACL_DEV_ATTR_HD_CONNECT_TYPE:
     case ACL_DEV_ATTR_NPU_ARCH:
+    case ACL_DEV_ATTR_DEVICE_FORM_FACTOR:
+      return kFormFactor;
       return kNpuArch;
     default:
       break;

@@ -74,9 +74,11 @@ TEST(System, DeviceInfo) {
   const struct {
     int attr;
     int64_t value;
-  } table[] = {{1, 6},   {101, 24}, {102, 24}, {201, 48},  {202, 0},
-               {203, 0}, {204, 0},  {205, 0},  {212, 0},   {302, 201326592},
-               {401, 0}, {402, 0},  {501, 0},  {601, 2201}};
+  } table[] = {{1, 6},     {101, 24}, {102, 24}, {201, 48}, {202, 0},
+               {203, 0},   {204, 0},  {205, 0},  {212, 0},  {302, 201326592},
+               {401, 0},   {402, 0},  {403, 0},  {404, 0},  {405, 0},
+               {406, 0},   {407, 0},  {408, 0},  {409, 3},  {501, 0},
+               {601, 2201}};
   for (const auto& row : table) {
     int64_t value = -1;
     EXPECT_TRUE(Succeeds(
@@ -93,7 +95,7 @@ TEST(System, DeviceInfo) {
   }
   EXPECT_TRUE(
       FailsWith(100000, aclrtGetDeviceInfo(0, ACL_DEV_ATTR_NPU_ARCH, nullptr)));
-  for (const int bad : {0, 2, 213, 602}) {
+  for (const int bad : {0, 2, 213, 410, 602}) {
     EXPECT_TRUE(FailsWith(
         107000, aclrtGetDeviceInfo(0, static_cast<aclrtDevAttr>(bad), &total)));
   }

@@ -110,6 +110,7 @@ typedef struct {
   uint32_t rsv[4];
 } aclrtPtrAttributes;
 
+// What one user of the device's memory has of it, and had at most, in bytes.
 typedef struct {
   char name[32];
   uint64_t curMemSize;
@@ -185,7 +186,11 @@ ACL_FUNC_VISIBILITY aclError aclrtCheckMemType(void** addrList, uint32_t size,
                                                uint32_t* checkResult,
                                                uint32_t reserve);
 
-// Not offered (207000): who uses how much of the device's memory.
+// Who uses how much of the device's memory: "app" is what the program has by
+// aclrtMalloc and its relatives and as physical memory, "runtime" what we have.
+// The largest first, `inputNum` entries at most; *outputNum is their number.
+// Devices share one memory, so all answer the same. 107000: inputNum is 0;
+// 107001: no such device.
 ACL_FUNC_VISIBILITY aclError
 aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo* memUsageInfo,
                      size_t inputNum, size_t* outputNum);
