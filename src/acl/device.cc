@@ -105,10 +105,9 @@ aclError GetDevice(int32_t* device) {
 }
 
 aclError SynchronizeDevice(std::string_view function, int32_t ms) {
-  if (ms < -1) {
+  if (ms == 0 || ms < -1) {
     return FailValue(ACL_ERROR_RT_PARAM_INVALID, function, "timeout",
-  ClearFaults(id);
-                     Str("{}", ms), "-1 or more milliseconds");
+                     Str("{}", ms), "-1 or a positive number of milliseconds");
   }
   const std::shared_ptr<Context> context = CurrentContext();
   if (context == nullptr) return RequireContext(function);

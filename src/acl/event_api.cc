@@ -12,9 +12,17 @@
 namespace flashacl::acl {
 namespace {
 
-constexpr uint32_t kKnownFlags =
-    ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE |
-    ACL_EVENT_DEVICE_USE_ONLY | ACL_EVENT_EXTERNAL | ACL_EVENT_IPC;
+// What an event is for, in any combination. 0x4 has no name, and no effect.
+constexpr uint32_t kUses = ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS |
+                           0x4U | ACL_EVENT_TIME_LINE;
+
+// Either some uses, or one of the special kinds alone, which differ by family.
+bool AreFlags(EventFamily family, uint32_t flags) {
+  if (flags != 0 && (flags & ~kUses) == 0) return true;
+  return family == EventFamily::kEx ? flags == ACL_EVENT_IPC
+                                    : flags == ACL_EVENT_DEVICE_USE_ONLY ||
+                                          flags == ACL_EVENT_EXTERNAL;
+}
 
 // Null is 100000, anything else that is no live event 107000.
 std::shared_ptr<Event> FindEvent(aclrtEvent event, std::string_view function,
@@ -35,16 +43,15 @@ std::shared_ptr<Event> FindEvent(aclrtEvent event, std::string_view function,
 aclError CreateEvent(std::string_view function, aclrtEvent* event,
                      EventFamily family, uint32_t flags) {
   if (event == nullptr) return FailNull(function, "event");
-  if ((flags & ~kKnownFlags) != 0) {
-    return FailValue(ACL_ERROR_RT_PARAM_INVALID, function, "flag",
-                     Str("{:#x}", flags), "a union of ACL_EVENT_ flags");
-  }
-  if ((flags & ACL_EVENT_EXTERNAL) != 0 &&
-      (flags != ACL_EVENT_EXTERNAL || family != EventFamily::kWithFlag)) {
-    return FailValue(ACL_ERROR_RT_PARAM_INVALID, function, "flag",
-                     Str("{:#x}", flags),
-                     "ACL_EVENT_EXTERNAL alone, and for "
-                     "aclrtCreateEventWithFlag only");
+  if (!AreFlags(family, flags)) {
+    return FailValue(
+        ACL_ERROR_RT_PARAM_INVALID, function, "flag", Str("{:#x}", flags),
+        family == EventFamily::kEx
+            ? "ACL_EVENT_SYNC, ACL_EVENT_CAPTURE_STREAM_PROGRESS and "
+              "ACL_EVENT_TIME_LINE combined, or ACL_EVENT_IPC alone"
+            : "ACL_EVENT_SYNC, ACL_EVENT_CAPTURE_STREAM_PROGRESS and "
+              "ACL_EVENT_TIME_LINE combined, or ACL_EVENT_DEVICE_USE_ONLY or "
+              "ACL_EVENT_EXTERNAL alone");
   }
   if ((flags & ACL_EVENT_IPC) != 0) {
     return Fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, Title::kNotSupported,
@@ -119,13 +126,18 @@ aclError Wait(std::string_view function, aclrtStream stream, aclrtEvent event,
                   : found->WaitOn(*at, seconds, function);
 }
 
+aclError ReportOnce(const std::shared_ptr<StreamFailure>& failed) {
+  if (failed == nullptr || failed->reported.exchange(true)) return ACL_SUCCESS;
+  return Fail(failed);
+}
+
 aclError Synchronize(std::string_view function, aclrtEvent event, int32_t ms) {
   aclError error = ACL_SUCCESS;
   const auto found = FindEvent(event, function, "event", &error);
   if (found == nullptr) return error;
-  if (ms < -1) {
+  if (ms == 0 || ms < -1) {
     return FailValue(ACL_ERROR_RT_PARAM_INVALID, function, "timeout",
-                     Str("{}", ms), "-1 or more milliseconds");
+                     Str("{}", ms), "-1 or a positive number of milliseconds");
   }
   error = RequireNotCaptured(*found, function);
   if (error != ACL_SUCCESS) return error;
@@ -137,15 +149,11 @@ aclError Synchronize(std::string_view function, aclrtEvent event, int32_t ms) {
   }
   const auto mark = found->mark();
   if (mark == nullptr) return ACL_SUCCESS;
+  if (mark->done.open()) return ReportOnce(mark->failure);
   ReleaseStreams();
   if (!mark->done.Wait(DeadlineIn(ms))) {
     return Fail(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, Title::kTimeout,
                 Str("{} failed because event {} did not come within {} ms.",
-aclError ReportOnce(const std::shared_ptr<StreamFailure>& failed) {
-  if (failed == nullptr || failed->reported.exchange(true)) return ACL_SUCCESS;
-  return Fail(failed);
-}
-
                     function, found->id(), ms));
   }
   if (DeviceIsAborted(found->device())) {
@@ -157,7 +165,6 @@ aclError ReportOnce(const std::shared_ptr<StreamFailure>& failed) {
 // Whether the last record is done; Ex events without one count as done.
 aclError Query(std::string_view function, aclrtEvent event, bool* complete) {
   aclError error = ACL_SUCCESS;
-  if (mark->done.open()) return ReportOnce(mark->failure);
   const auto found = FindEvent(event, function, "event", &error);
   if (found == nullptr) return error;
   error = RequireNotCaptured(*found, function);

@@ -27,18 +27,22 @@ Peers& ThePeers() {
   return peers;
 }
 
-aclError FailPeer(std::string_view function, int32_t peer) {
-  return FailValue(ACL_ERROR_RT_PARAM_INVALID, function, "peerDeviceId",
-                   std::to_string(peer), "another device");
+aclError FailPeer(aclError code, std::string_view function, int32_t peer) {
+  return FailValue(code, function, "peerDeviceId", std::to_string(peer),
+                   "another device");
 }
 
 aclError CanAccess(int32_t* can, int32_t device, int32_t peer) {
   constexpr std::string_view kFunction = "aclrtDeviceCanAccessPeer";
-  if (can == nullptr) return FailNull(kFunction, "canAccessPeer");
-  const aclError error = RequireDevice(kFunction, device);
-  if (error != 0) return error;
-  if (device == peer) return FailPeer(kFunction, peer);
-  *can = 0 <= peer && peer < DeviceCount() ? 1 : 0;
+  if (can == nullptr) {
+    return Fail(ACL_ERROR_RT_PARAM_INVALID, Title::kNullPointer,
+                Str("{} failed because canAccessPeer cannot be a NULL pointer.",
+                    kFunction));
+  }
+  if (device == peer) return FailPeer(ACL_ERROR_INVALID_PARAM, kFunction, peer);
+  if (const aclError error = RequireDevice(kFunction, device)) return error;
+  if (const aclError error = RequireDevice(kFunction, peer)) return error;
+  *can = 1;
   return ACL_SUCCESS;
 }
 
@@ -46,7 +50,9 @@ aclError CanAccess(int32_t* can, int32_t device, int32_t peer) {
 aclError CheckPeer(std::string_view function, int32_t peer, int32_t* device) {
   const std::shared_ptr<Context> context = CurrentContext();
   if (context == nullptr) return RequireContext(function);
-  if (context->device() == peer) return FailPeer(function, peer);
+  if (context->device() == peer) {
+    return FailPeer(ACL_ERROR_INVALID_PARAM, function, peer);
+  }
   *device = context->device();
   return RequireDevice(function, peer);
 }
@@ -54,7 +60,7 @@ aclError CheckPeer(std::string_view function, int32_t peer, int32_t* device) {
 aclError EnablePeer(int32_t peer, uint32_t flags) {
   constexpr std::string_view kFunction = "aclrtDeviceEnablePeerAccess";
   if (flags != 0) {
-    return FailValue(ACL_ERROR_RT_PARAM_INVALID, kFunction, "flags",
+    return FailValue(ACL_ERROR_FEATURE_UNSUPPORTED, kFunction, "flags",
                      std::to_string(flags), "0");
   }
   int32_t device = 0;
@@ -80,16 +86,28 @@ aclError DisablePeer(int32_t peer) {
 aclError PeerStatus(int32_t device, int32_t peer, int32_t* status) {
   constexpr std::string_view kFunction = "aclrtDevicePeerAccessStatus";
   if (status == nullptr) return FailNull(kFunction, "status");
-  if (const aclError error = RequireDevice(kFunction, device); error != 0) {
-    return error;
+  for (const int32_t id : {device, peer}) {
+    if (0 <= id && id < DeviceCount()) continue;
+    return FailValue(ACL_ERROR_RT_PARAM_INVALID, kFunction,
+                     id == device ? "deviceId" : "peerDeviceId",
+                     std::to_string(id), Str("[0, {})", DeviceCount()));
   }
-  if (const aclError error = RequireDevice(kFunction, peer); error != 0) {
-    return error;
+  if (device == peer) {
+    return FailPeer(ACL_ERROR_RT_PARAM_INVALID, kFunction, peer);
   }
-  if (device == peer) return FailPeer(kFunction, peer);
   Peers& peers = ThePeers();
   std::lock_guard lock(peers.mutex);
   *status = peers.enabled.count({device, peer}) > 0 ? 1 : 0;
+  return ACL_SUCCESS;
+}
+
+// All are in one machine, and so as near as devices can be.
+aclError Topology(uint32_t device, uint32_t other, uint64_t* value) {
+  constexpr std::string_view kFunction = "aclrtGetDevicesTopo";
+  if (value == nullptr) return FailNull(kFunction, "value");
+  if (const aclError error = RequireDevice(kFunction, device)) return error;
+  if (const aclError error = RequireDevice(kFunction, other)) return error;
+  *value = ACL_RT_DEVS_TOPOLOGY_HCCS;
   return ACL_SUCCESS;
 }
 
@@ -148,6 +166,12 @@ aclError aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDeviceId,
                                      int32_t* status) {
   return acl::GuardRuntime(
       [&] { return acl::PeerStatus(deviceId, peerDeviceId, status); });
+}
+
+aclError aclrtGetDevicesTopo(uint32_t deviceId, uint32_t otherDeviceId,
+                             uint64_t* value) {
+  return acl::GuardRuntime(
+      [&] { return acl::Topology(deviceId, otherDeviceId, value); });
 }
 
 aclError aclrtGetLogicDevIdByUserDevId(const int32_t userDevid,

@@ -79,9 +79,9 @@ aclError Synchronize(std::string_view function, aclrtStream stream,
   aclError error = ACL_SUCCESS;
   const auto found = FindStream(stream, function, &error);
   if (found == nullptr) return error;
-  if (ms < -1) {
+  if (ms == 0 || ms < -1) {
     return FailValue(ACL_ERROR_RT_PARAM_INVALID, function, "timeout",
-                     Str("{}", ms), "-1 or more milliseconds");
+                     Str("{}", ms), "-1 or a positive number of milliseconds");
   }
   error = RequireNotCapturing(*found, function);
   if (error != ACL_SUCCESS) return error;

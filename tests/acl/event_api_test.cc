@@ -105,15 +105,28 @@ TEST_F(EventApi, NullOutputsAreRefused) {
 
 TEST_F(EventApi, FlagsAreChecked) {
   aclrtEvent event = nullptr;
-  for (const uint32_t flag : {0x4U, 0x80U, 0x80000000U}) {
+  for (const uint32_t flag :
+       {0x0U, 0x11U, 0x21U, 0x30U, 0x41U, 0x80U, 0x80000000U}) {
     EXPECT_TRUE(FailsWith(107000, aclrtCreateEventWithFlag(&event, flag)));
     EXPECT_TRUE(FailsWith(107000, aclrtCreateEventExWithFlag(&event, flag)));
   }
   EXPECT_TRUE(
-      FailsWith(207000, aclrtCreateEventWithFlag(&event, ACL_EVENT_IPC)));
-  EXPECT_TRUE(FailsWith(
-      107000, aclrtCreateEventExWithFlag(&event, ACL_EVENT_EXTERNAL)));
+      FailsWith(207000, aclrtCreateEventExWithFlag(&event, ACL_EVENT_IPC)));
+  EXPECT_TRUE(
+      FailsWith(107000, aclrtCreateEventWithFlag(&event, ACL_EVENT_IPC)));
+  for (const uint32_t flag : {ACL_EVENT_EXTERNAL, ACL_EVENT_DEVICE_USE_ONLY}) {
+    EXPECT_TRUE(FailsWith(107000, aclrtCreateEventExWithFlag(&event, flag)));
+  }
   EXPECT_EQ(event, nullptr);
+  for (uint32_t flags = 1; flags < 16; ++flags) {
+    EXPECT_TRUE(Succeeds(aclrtCreateEventExWithFlag(&event, flags)));
+    EXPECT_TRUE(Succeeds(aclrtDestroyEvent(event)));
+    EXPECT_TRUE(Succeeds(aclrtCreateEventWithFlag(&event, flags)));
+    EXPECT_TRUE(Succeeds(aclrtDestroyEvent(event)));
+  }
+  EXPECT_TRUE(
+      Succeeds(aclrtCreateEventWithFlag(&event, ACL_EVENT_DEVICE_USE_ONLY)));
+  EXPECT_TRUE(Succeeds(aclrtDestroyEvent(event)));
   event = Create();
   EXPECT_TRUE(FailsWith(107000, aclrtRecordEventWithFlag(event, nullptr, 2)));
   EXPECT_TRUE(FailsWith(107029, aclrtRecordEventWithFlag(event, nullptr, 1)));
@@ -126,6 +139,7 @@ TEST_F(EventApi, FlagsAreChecked) {
   EXPECT_TRUE(
       FailsWith(107000, aclrtStreamWaitEventWithTimeout(nullptr, event, -1)));
   EXPECT_TRUE(FailsWith(107000, aclrtSynchronizeEventWithTimeout(event, -2)));
+  EXPECT_TRUE(FailsWith(107000, aclrtSynchronizeEventWithTimeout(event, 0)));
   EXPECT_TRUE(Succeeds(aclrtSynchronizeEventWithTimeout(event, -1)));
   EXPECT_TRUE(Succeeds(aclrtDestroyEvent(event)));
 }
@@ -158,7 +172,7 @@ TEST_F(EventApi, StatusOfEventsNeverRecorded) {
   EXPECT_TRUE(FailsWith(207000, aclrtQueryEventWaitStatus(ex, &wait)));
   for (aclrtEvent event : {plain, flag, ex}) {
     EXPECT_TRUE(Succeeds(aclrtSynchronizeEvent(event)));
-    EXPECT_TRUE(Succeeds(aclrtSynchronizeEventWithTimeout(event, 0)));
+    EXPECT_TRUE(Succeeds(aclrtSynchronizeEventWithTimeout(event, 1)));
     EXPECT_TRUE(Succeeds(aclrtDestroyEvent(event)));
   }
 }

@@ -178,7 +178,7 @@ TEST_F(StreamApi, TimeoutsAreChecked) {
   ScopedStream s;
   EXPECT_TRUE(FailsWith(107000, aclrtSynchronizeStreamWithTimeout(s, -2)));
   EXPECT_TRUE(Succeeds(aclrtSynchronizeStreamWithTimeout(s, -1)));
-  EXPECT_TRUE(Succeeds(aclrtSynchronizeStreamWithTimeout(s, 0)));
+  EXPECT_TRUE(FailsWith(107000, aclrtSynchronizeStreamWithTimeout(s, 0)));
 }
 
 TEST_F(StreamApi, QueryNeverBlocks) {

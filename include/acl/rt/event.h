@@ -8,7 +8,7 @@
 
 #include "acl/acl_base.h"
 
-// What an event is for; flags may be combined.
+// What an event is for.
 #define ACL_EVENT_SYNC 0x00000001U
 #define ACL_EVENT_CAPTURE_STREAM_PROGRESS 0x00000002U
 #define ACL_EVENT_TIME_LINE 0x00000008U
@@ -47,11 +47,14 @@ typedef enum {
 // Needs a context. 207007: too many events on the device.
 ACL_FUNC_VISIBILITY aclError aclrtCreateEvent(aclrtEvent* event);
 
-// A plain event for the given ACL_EVENT_* flags.
+// A plain event for ACL_EVENT_SYNC, ACL_EVENT_CAPTURE_STREAM_PROGRESS and
+// ACL_EVENT_TIME_LINE combined, or for ACL_EVENT_DEVICE_USE_ONLY alone. 207000:
+// ACL_EVENT_EXTERNAL alone; 107000: any other flags.
 ACL_FUNC_VISIBILITY aclError aclrtCreateEventWithFlag(aclrtEvent* event,
                                                       uint32_t flag);
 
-// An Ex event for the given ACL_EVENT_* flags.
+// An Ex event for the first three combined. 207000: ACL_EVENT_IPC alone;
+// 107000: any other flags.
 ACL_FUNC_VISIBILITY aclError aclrtCreateEventExWithFlag(aclrtEvent* event,
                                                         uint32_t flag);
 
@@ -87,7 +90,8 @@ aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus* status);
 // Waits for the marked work; at once if never recorded.
 ACL_FUNC_VISIBILITY aclError aclrtSynchronizeEvent(aclrtEvent event);
 
-// The same for at most `timeout` milliseconds, -1 for ever. 507047: too late.
+// The same for at most `timeout` milliseconds, -1 for ever. 507047: too late;
+// 107000: 0 or less than -1.
 ACL_FUNC_VISIBILITY aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event,
                                                               int32_t timeout);
 

@@ -70,7 +70,7 @@ ACL_FUNC_VISIBILITY aclError aclrtDestroyStreamForce(aclrtStream stream);
 ACL_FUNC_VISIBILITY aclError aclrtSynchronizeStream(aclrtStream stream);
 
 // The same for at most `timeout` milliseconds, -1 for ever. 507046: too late;
-// 107000: less than -1.
+// 107000: 0 or less than -1.
 ACL_FUNC_VISIBILITY aclError
 aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout);
 

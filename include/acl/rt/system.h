@@ -61,6 +61,16 @@ typedef enum {
   ACL_REG_TYPE_OTHER = 0xFFFF,
 } aclRegisterCallbackType;
 
+typedef struct {
+  uint32_t flags;
+  char reserved[60];
+} aclrtSnapShotBackupArgs;
+
+typedef struct {
+  uint32_t flags;
+  char reserved[60];
+} aclrtSnapShotRestoreArgs;
+
 // `configStr` is the text aclInit read, `len` bytes, alive during the call
 // only.
 typedef aclError (*aclInitCallbackFunc)(const char* configStr, size_t len,
@@ -132,11 +142,13 @@ ACL_FUNC_VISIBILITY aclError aclrtSetSysParamOpt(aclSysParamOpt opt,
 ACL_FUNC_VISIBILITY aclError aclrtGetSysParamOpt(aclSysParamOpt opt,
                                                  int64_t* value);
 
-// Not offered (207000): freezing a process to save and restore it.
-ACL_FUNC_VISIBILITY aclError aclrtSnapShotProcessLock(void);
-ACL_FUNC_VISIBILITY aclError aclrtSnapShotProcessUnlock(void);
-ACL_FUNC_VISIBILITY aclError aclrtSnapShotProcessBackup(void);
-ACL_FUNC_VISIBILITY aclError aclrtSnapShotProcessRestore(void);
+// Not offered (207000): freezing the process `pid` to save and restore it.
+ACL_FUNC_VISIBILITY aclError aclrtSnapShotProcessLock(int pid, void* reserve);
+ACL_FUNC_VISIBILITY aclError aclrtSnapShotProcessUnlock(int pid, void* reserve);
+ACL_FUNC_VISIBILITY aclError
+aclrtSnapShotProcessBackup(int pid, aclrtSnapShotBackupArgs* args);
+ACL_FUNC_VISIBILITY aclError
+aclrtSnapShotProcessRestore(int pid, aclrtSnapShotRestoreArgs* args);
 
 #ifdef __cplusplus
 }
