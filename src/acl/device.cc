@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "acl/device.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <charconv>
 #include <mutex>
+#include <numeric>
 #include <string>
 #include <utility>
 
 #include "acl/acl_rt.h"
 #include "acl/capturing.h"
 #include "acl/context.h"
+#include "acl/device_fault.h"
 #include "acl/environment.h"
 #include "acl/error.h"
-#include "acl/device_fault.h"
+#include "acl/soc.h"
 #include "acl/stream.h"
 #include "base/fork.h"
 
@@ -33,9 +36,12 @@ Device& At(int device) {
 
 std::atomic<int> default_device{-1};
 
-// The ids of "0,2,5": ascending, without blanks, up to the first bad entry. Any
-// id below kMaxDevices exists, as all are the same CPUs.
+// The ids of "0,2,5": ascending, without blanks, up to the first bad entry.
+// Unless FLASHACL_DEVICES says how many there are, any id below kMaxDevices
+// exists, as all are the same CPUs.
 std::vector<int> ParseVisible(const std::string& text) {
+  const int limit =
+      TheEnvironment().devices > 0 ? TheEnvironment().devices : kMaxDevices;
   std::vector<int> ids;
   const char* at = text.data();
   const char* const end = at + text.size();
@@ -43,12 +49,20 @@ std::vector<int> ParseVisible(const std::string& text) {
     int id = -1;
     const auto [next, error] = std::from_chars(at, end, id);
     const bool ends = next == end || *next == ',';
-    if (error != std::errc() || !ends || id < 0 || id >= kMaxDevices) break;
+    if (error != std::errc() || !ends || id < 0 || id >= limit) break;
     if (!ids.empty() && id <= ids.back()) break;
     ids.push_back(id);
     if (next == end) break;
     at = next + 1;
   }
+  return ids;
+}
+
+// All that exist.
+std::vector<int> AllDevices() {
+  std::vector<int> ids(
+      static_cast<size_t>(std::max(1, TheEnvironment().devices)));
+  std::iota(ids.begin(), ids.end(), 0);
   return ids;
 }
 
@@ -60,6 +74,7 @@ std::shared_ptr<Context> Open(Device& device, int id) {
 
 aclError SetDevice(int32_t id) {
   constexpr std::string_view kName = "aclrtSetDevice";
+  if (aclError error = RequireSoc(kName)) return error;
   if (aclError error = RequireDevice(kName, id)) return error;
   Device& device = At(id);
   std::lock_guard lock(device.mutex);
@@ -69,6 +84,7 @@ aclError SetDevice(int32_t id) {
                 "aclrtSetDevice failed because there are no handles left.");
   }
   ++device.references;
+  EndAbort(id);
   SetCurrent(context.get());
   return ACL_SUCCESS;
 }
@@ -84,7 +100,6 @@ aclError ResetDevice(std::string_view function, int32_t id, bool force) {
                   Str("{} failed because device {} is not set or already "
                       "reset.",
                       function, id));
-  EndAbort(id);
     }
     device.references = force ? 0 : device.references - 1;
     if (device.references > 0) return ACL_SUCCESS;
@@ -92,6 +107,7 @@ aclError ResetDevice(std::string_view function, int32_t id, bool force) {
   }
   // Without the lock: this waits for tasks, which may use the device.
   context->Destroy();
+  ClearFaults(id);
   return ACL_SUCCESS;
 }
 
@@ -137,7 +153,7 @@ const std::vector<int>& VisibleDevices() {
   static const std::vector<int>& ids =
       *new std::vector<int>(TheEnvironment().has_visible_devices
                                 ? ParseVisible(TheEnvironment().visible_devices)
-                                : std::vector<int>{0});
+                                : AllDevices());
   return ids;
 }
 

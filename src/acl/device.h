@@ -16,10 +16,11 @@ class Context;
 
 inline constexpr int kMaxDevices = 64;
 
-// One, unless ASCEND_RT_VISIBLE_DEVICES names another number.
+// One, unless FLASHACL_DEVICES or ASCEND_RT_VISIBLE_DEVICES says otherwise.
 int DeviceCount();
 
-// The ids the user gave the devices 0, 1, ... in ASCEND_RT_VISIBLE_DEVICES.
+// The ids the user gave the devices 0, 1, ... in ASCEND_RT_VISIBLE_DEVICES, or
+// just those numbers.
 const std::vector<int>& VisibleDevices();
 
 // 0, or 107001 with a message.

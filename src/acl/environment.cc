@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "acl/device.h"
+
 namespace flashacl::acl {
 namespace {
 
@@ -41,6 +43,8 @@ Environment Read() {
   e.log_level = GetInt("ASCEND_GLOBAL_LOG_LEVEL", 0, 3, 3);
   e.log_to_stdout = GetSwitch("ASCEND_SLOG_PRINT_TO_STDOUT");
   e.home_path = GetString("ASCEND_HOME_PATH");
+  e.devices = GetInt("FLASHACL_DEVICES", 1, kMaxDevices, 0);
+  e.soc = GetString("FLASHACL_SOC");
   return e;
 }
 

@@ -17,6 +17,8 @@ struct Environment {
   int log_level = 3;            // ASCEND_GLOBAL_LOG_LEVEL, 0 (debug) to 3
   bool log_to_stdout = false;   // ASCEND_SLOG_PRINT_TO_STDOUT=1
   std::string home_path;        // ASCEND_HOME_PATH; empty: not set
+  int devices = 0;              // FLASHACL_DEVICES; 0: not set
+  std::string soc;              // FLASHACL_SOC; empty: the usual one
 };
 
 // Read on the first call, from whichever thread makes it; constant afterwards.

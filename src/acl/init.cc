@@ -15,6 +15,7 @@
 #include "acl/environment.h"
 #include "acl/error.h"
 #include "acl/handle.h"
+#include "acl/soc.h"
 #include "base/fork.h"
 
 namespace flashacl::acl {
@@ -90,6 +91,7 @@ aclError Init(const char* path) {
                 "aclInit was called before; the call counts for "
                 "aclFinalizeReference only.");
   }
+  if (aclError error = RequireSoc("aclInit")) return error;
   std::string text;
   Config config;
   if (aclError error = Load(path, &text, &config)) return error;

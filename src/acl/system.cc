@@ -14,6 +14,7 @@
 #include "acl/hardware.h"
 #include "acl/memory.h"
 #include "acl/raw_enum.h"
+#include "acl/soc.h"
 
 namespace flashacl::acl {
 namespace {
@@ -100,16 +101,16 @@ std::optional<int64_t> Fact(int attribute, uint32_t device) {
       return VisibleDevices()[device];
     case ACL_DEV_ATTR_SMP_ID:
     case ACL_DEV_ATTR_IS_VIRTUAL:
-      return 0;
     case ACL_DEV_ATTR_SUPER_POD_DEVICE_ID:
     case ACL_DEV_ATTR_SUPER_POD_SERVER_ID:
     case ACL_DEV_ATTR_SUPER_POD_ID:
     case ACL_DEV_ATTR_CUST_OP_PRIVILEGE:
     case ACL_DEV_ATTR_MAINBOARD_ID:
     case ACL_DEV_ATTR_HD_CONNECT_TYPE:
-    case ACL_DEV_ATTR_NPU_ARCH:
+      return 0;
     case ACL_DEV_ATTR_DEVICE_FORM_FACTOR:
       return kFormFactor;
+    case ACL_DEV_ATTR_NPU_ARCH:
       return kNpuArch;
     default:
       break;
@@ -169,7 +170,7 @@ namespace acl = flashacl::acl;
 
 extern "C" {
 
-const char* aclrtGetSocName(void) { return acl::kSocName; }
+const char* aclrtGetSocName(void) { return acl::SocName(); }
 
 aclError aclrtGetRunMode(aclrtRunMode* runMode) {
   return acl::GuardRuntime([&] { return acl::GetRunMode(runMode); });

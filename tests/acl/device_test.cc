@@ -127,6 +127,7 @@ TEST(Device, SynchronizingNeedsAContext) {
   EXPECT_TRUE(FailsWith(107002, aclrtSynchronizeDevice()));
   EXPECT_TRUE(FailsWith(107002, aclrtSynchronizeDeviceWithTimeout(5)));
   EXPECT_TRUE(FailsWith(107000, aclrtSynchronizeDeviceWithTimeout(-2)));
+  EXPECT_TRUE(FailsWith(107000, aclrtSynchronizeDeviceWithTimeout(0)));
 }
 
 uint32_t Count() {
@@ -168,6 +169,31 @@ TEST(Device, CountFollowsTheVisibleOnes) {
     const auto child = RunChild(std::string("DeviceChild.DISABLED_") + c.test,
                                 {{"ASCEND_RT_VISIBLE_DEVICES", c.list}});
     EXPECT_TRUE(child.ok()) << "'" << c.list << "'\n" << child.output;
+  }
+}
+
+// Children, which Device.CountIsThatOfTheEnvironment starts.
+TEST(DeviceChild, DISABLED_FourThere) {
+  EXPECT_EQ(Count(), 4u);
+  EXPECT_EQ(VisibleDevices(), (std::vector<int>{0, 1, 2, 3}));
+  EXPECT_TRUE(Succeeds(aclrtSetDevice(3)));
+  EXPECT_TRUE(FailsWith(107001, aclrtSetDevice(4), "[0, 4)"));
+}
+TEST(DeviceChild, DISABLED_TwoOfFour) {
+  EXPECT_EQ(VisibleDevices(), (std::vector<int>{1, 3}));
+}
+
+TEST(Device, CountIsThatOfTheEnvironment) {
+  auto child =
+      RunChild("DeviceChild.DISABLED_FourThere", {{"FLASHACL_DEVICES", "4"}});
+  EXPECT_TRUE(child.ok()) << child.output;
+  child = RunChild(
+      "DeviceChild.DISABLED_TwoOfFour",
+      {{"FLASHACL_DEVICES", "4"}, {"ASCEND_RT_VISIBLE_DEVICES", "1,3,4"}});
+  EXPECT_TRUE(child.ok()) << child.output;
+  for (const char* value : {"0", "65", "x"}) {
+    child = RunChild("DeviceChild.DISABLED_One", {{"FLASHACL_DEVICES", value}});
+    EXPECT_TRUE(child.ok()) << value << child.output;
   }
 }
 

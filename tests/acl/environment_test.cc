@@ -27,6 +27,8 @@ TEST(EnvironmentChild, DISABLED_Set) {
   EXPECT_EQ(e.log_level, 1);
   EXPECT_TRUE(e.log_to_stdout);
   EXPECT_EQ(e.home_path, "/opt/home");
+  EXPECT_EQ(e.devices, 2);
+  EXPECT_EQ(e.soc, "Ascend910B3");
   // Later changes are not seen.
   setenv("FLASHACL_NUM_THREADS", "5", 1);
   EXPECT_EQ(TheEnvironment().num_threads, 3);
@@ -40,7 +42,9 @@ TEST(Environment, IsReadOnce) {
                                {"ASCEND_RT_VISIBLE_DEVICES", "0,1"},
                                {"ASCEND_GLOBAL_LOG_LEVEL", "1"},
                                {"ASCEND_SLOG_PRINT_TO_STDOUT", "1"},
-                               {"ASCEND_HOME_PATH", "/opt/home"}});
+                               {"ASCEND_HOME_PATH", "/opt/home"},
+                               {"FLASHACL_DEVICES", "2"},
+                               {"FLASHACL_SOC", "Ascend910B3"}});
   EXPECT_TRUE(child.ok()) << child.output;
 }
 
@@ -51,6 +55,7 @@ TEST(EnvironmentChild, DISABLED_Nonsense) {
   EXPECT_EQ(e.num_threads, 0);
   EXPECT_EQ(e.log_level, 3);
   EXPECT_FALSE(e.log_to_stdout);
+  EXPECT_EQ(e.devices, 0);
 }
 
 TEST(Environment, IgnoresNonsense) {
@@ -58,6 +63,7 @@ TEST(Environment, IgnoresNonsense) {
     const auto child = RunChild("EnvironmentChild.DISABLED_Nonsense",
                                 {{"FLASHACL_STRICT", value},
                                  {"FLASHACL_NUM_THREADS", value},
+                                 {"FLASHACL_DEVICES", value},
                                  {"ASCEND_GLOBAL_LOG_LEVEL", value},
                                  {"ASCEND_SLOG_PRINT_TO_STDOUT", value}});
     EXPECT_TRUE(child.ok()) << value << "\n" << child.output;

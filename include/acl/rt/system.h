@@ -79,7 +79,8 @@ typedef aclError (*aclFinalizeCallbackFunc)(void* userData);
 
 // Starts the runtime. `configPath` names a JSON file, or is null or empty.
 // 100002 if already initialised (counted; callers may ignore it), 100003
-// unreadable file, 100006 not JSON, 100000 another configuration than before.
+// unreadable file, 100006 not JSON, 100000 another configuration than before,
+// 507008 FLASHACL_SOC names no chip.
 ACL_FUNC_VISIBILITY aclError aclInit(const char* configPath);
 
 // Ends the runtime whatever the count. 100037 if already ended.
@@ -128,8 +129,8 @@ ACL_FUNC_VISIBILITY aclError aclsysGetVersionNum(char* pkgName,
 ACL_FUNC_VISIBILITY aclError
 aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion* version);
 
-// The name of the chip programs should believe to run on; never null, never to
-// be freed.
+// The name of the chip programs should believe to run on: that of FLASHACL_SOC,
+// or Ascend910B1. Never null, never to be freed.
 ACL_FUNC_VISIBILITY const char* aclrtGetSocName(void);
 
 // ACL_HOST: callers run on the host.
