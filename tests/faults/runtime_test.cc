@@ -57,6 +57,8 @@ struct Made {
   aclrtContext context = nullptr;
   std::array<aclrtStream, 2> streams{};
   std::array<aclrtEvent, 3> events{};
+  aclrtNotify notify = nullptr;
+  aclrtCntNotify count = nullptr;
   std::array<void*, 2> device{};
   void* host = nullptr;
   void* reserved = nullptr;
@@ -64,6 +66,8 @@ struct Made {
   bool subscribed = false;
   bool captures = false;
   aclmdlRI graph = nullptr;
+  bool listens = false;
+  bool waits = false;  // a stream, for ever
   aclrtDrvMemHandle physical = nullptr;
   std::array<aclTensor*, 2> tensors{};
   aclTensorList* list = nullptr;
@@ -90,8 +94,16 @@ void Made::Destroy() {
   }
   if (captures) (void)aclmdlRICaptureEnd(streams[0], &graph);
   destroy(aclmdlRIDestroy, graph);
+  if (listens) {
+    EXPECT_TRUE(
+        Succeeds(aclrtSetDeviceTaskAbortCallback("test", nullptr, nullptr)));
+  }
   for (aclrtEvent event : events) destroy(aclrtDestroyEvent, event);
-  for (aclrtStream stream : streams) destroy(aclrtDestroyStream, stream);
+  destroy(aclrtDestroyNotify, notify);
+  destroy(aclrtCntNotifyDestroy, count);
+  for (aclrtStream stream : streams) {
+    destroy(waits ? aclrtDestroyStreamForce : aclrtDestroyStream, stream);
+  }
   for (void* at : device) destroy(aclrtFree, at);
   destroy(aclrtFreeHost, host);
   destroy(aclrtUnmapMem, mapped ? reserved : nullptr);
@@ -241,6 +253,74 @@ void Callbacks(Calls& calls, Made& made) {
   calls.Ok(aclrtSynchronizeStream(stream));
 }
 
+// Nothing is waited for that was not queued.
+void Notifies(Calls& calls, Made& made) {
+  for (aclrtStream& stream : made.streams) {
+    if (!calls.Ok(aclrtCreateStream(&stream))) return;
+  }
+  const auto [one, other] = made.streams;
+  if (calls.Ok(aclrtCreateNotify(&made.notify, 0)) &&
+      calls.Ok(aclrtRecordNotify(made.notify, one))) {
+    calls.Ok(aclrtWaitAndResetNotify(made.notify, other, 0));
+  }
+  aclrtCntNotifyRecordInfo add = {ACL_RT_CNT_NOTIFY_RECORD_ADD_MODE, 1};
+  aclrtCntNotifyWaitInfo wait = {
+      ACL_RT_CNT_NOTIFY_WAIT_EQUAL_MODE, 1, 0, 1, {}};
+  if (calls.Ok(aclrtCntNotifyCreate(&made.count, 0)) &&
+      calls.Ok(aclrtCntNotifyRecord(made.count, one, &add))) {
+    calls.Ok(aclrtCntNotifyWaitWithTimeout(made.count, other, &wait));
+  }
+  calls.Ok(aclrtSynchronizeStream(one));
+  calls.Ok(aclrtSynchronizeStream(other));
+  if (made.notify != nullptr) {
+    calls.Ok(aclrtNotifyBatchReset(&made.notify, 1));
+  }
+}
+
+void ValuesAndReductions(Calls& calls, Made& made) {
+  for (void*& at : made.device) {
+    if (!calls.Ok(aclrtMalloc(&at, kBytes, ACL_MEM_MALLOC_HUGE_FIRST))) return;
+  }
+  if (!calls.Ok(aclrtCreateStream(&made.streams[0]))) return;
+  const auto [one, other] = made.device;
+  aclrtStream stream = made.streams[0];
+  calls.Ok(aclrtMemset(one, kBytes, 0, kBytes));
+  if (calls.Ok(aclrtValueWrite(one, 3, 0, stream))) {
+    calls.Ok(aclrtValueWait(one, 3, ACL_STREAM_WAIT_VALUE_EQ, stream));
+  }
+  calls.Ok(aclrtMemset(other, kBytes, 1, kBytes));
+  calls.Ok(aclrtReduceAsync(other, one, kBytes,
+                            ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_INT8, stream,
+                            nullptr));
+  calls.Ok(aclrtCmoAsync(one, kBytes, ACL_RT_CMO_TYPE_PREFETCH, stream));
+  calls.Ok(aclrtGetOverflowStatus(one, 64, stream));
+  calls.Ok(aclrtSynchronizeStream(stream));
+}
+
+void Aborting(Calls& calls, Made& made) {
+  if (!calls.Ok(aclrtCreateStream(&made.streams[0]))) return;
+  if (!calls.Ok(aclrtCreateNotify(&made.notify, 0))) return;
+  made.listens = calls.Ok(aclrtSetDeviceTaskAbortCallback(
+      "test",
+      [](int32_t, aclrtDeviceTaskAbortStage, uint32_t, void*) { return 0; },
+      nullptr));
+  // A wait that only the abort, or the end of the stream, ends.
+  made.waits =
+      calls.Ok(aclrtWaitAndResetNotify(made.notify, made.streams[0], 0));
+  if (calls.Ok(aclrtDeviceTaskAbort(0, 0)) && calls.Ok(aclrtSetDevice(0))) {
+    (void)aclrtResetDevice(0);
+  }
+  aclrtErrorInfo error{};
+  calls.Ok(aclrtGetErrorVerbose(0, &error));
+  error.tryRepair = 1;
+  calls.Ok(aclrtRepairError(0, &error));
+  aclrtUuid uuid{};
+  calls.Ok(aclrtDeviceGetUuid(0, &uuid));
+  std::array<aclrtMemUsageInfo, 2> usage{};
+  size_t count = 0;
+  calls.Ok(aclrtGetMemUsageInfo(0, usage.data(), usage.size(), &count));
+}
+
 void MappedMemory(Calls& calls, Made& made) {
   aclrtPhysicalMemProp properties{};
   properties.handleType = ACL_MEM_HANDLE_TYPE_NONE;
@@ -350,6 +430,9 @@ const Case kCases[] = {
     {"StreamsAndEvents", StreamsAndEvents},
     {"Graphs", Graphs},
     {"Callbacks", Callbacks},
+    {"Notifies", Notifies},
+    {"ValuesAndReductions", ValuesAndReductions},
+    {"Aborting", Aborting},
     {"MappedMemory", MappedMemory},
     {"Descriptions", Descriptions},
     {"SingleOperators", SingleOperators},
