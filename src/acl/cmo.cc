@@ -52,15 +52,26 @@ aclError GetOverflow(void* output, size_t size, aclrtStream stream) {
                      Str("{}", output),
                      Str("{} bytes of device memory", kBytes));
   }
+  aclError error = ACL_SUCCESS;
+  const auto found = FindStream(stream, kName, &error);
+  if (found == nullptr) return error;
+  error = RequireNotCapturing(*found, kName);
+  if (error != ACL_SUCCESS) return error;
   const void* const addresses[] = {output};
-  return Enqueue(
-      stream,
+  return found->Push(
       [output, use = BlockUse(addresses)] {
         DeviceMemory().Fill(static_cast<std::byte*>(output), std::byte{0},
                             kBytes);
         return ACL_SUCCESS;
       },
-      kName);
+      kName, TaskKind::kDevice);
+}
+
+aclError ResetOverflow(aclrtStream stream) {
+  constexpr std::string_view kName = "aclrtResetOverflowStatus";
+  aclError error = ACL_SUCCESS;
+  const auto found = FindStream(stream, kName, &error);
+  return found == nullptr ? error : RequireNotCapturing(*found, kName);
 }
 
 }  // namespace
@@ -83,11 +94,7 @@ aclError aclrtGetOverflowStatus(void* outputAddr, size_t outputSize,
 }
 
 aclError aclrtResetOverflowStatus(aclrtStream stream) {
-  return a::GuardRuntime([&] {
-    aclError error = ACL_SUCCESS;
-    (void)a::FindStream(stream, "aclrtResetOverflowStatus", &error);
-    return error;
-  });
+  return a::GuardRuntime([&] { return a::ResetOverflow(stream); });
 }
 
 }  // extern "C"

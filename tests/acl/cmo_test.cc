@@ -52,5 +52,21 @@ TEST_F(CmoTest, NothingEverOverflows) {
   EXPECT_TRUE(Succeeds(aclrtFree(at)));
 }
 
+TEST_F(CmoTest, ACaptureHasNoOverflowStatus) {
+  void* at = nullptr;
+  ASSERT_TRUE(Succeeds(aclrtMalloc(&at, 64, ACL_MEM_MALLOC_HUGE_FIRST)));
+  ScopedStream stream;
+  aclmdlRI graph = nullptr;
+  EXPECT_TRUE(Succeeds(
+      aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_RELAXED)));
+  EXPECT_TRUE(FailsWith(107027, aclrtGetOverflowStatus(at, 64, stream)));
+  EXPECT_TRUE(FailsWith(107027, aclrtResetOverflowStatus(stream)));
+  EXPECT_TRUE(
+      Succeeds(aclrtCmoAsync(at, 64, ACL_RT_CMO_TYPE_PREFETCH, stream)));
+  EXPECT_TRUE(Succeeds(aclmdlRICaptureEnd(stream, &graph)));
+  EXPECT_TRUE(Succeeds(aclmdlRIDestroy(graph)));
+  EXPECT_TRUE(Succeeds(aclrtFree(at)));
+}
+
 }  // namespace
 }  // namespace flashacl::acl

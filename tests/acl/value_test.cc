@@ -161,6 +161,37 @@ TEST_F(ValueTest, FreeingTheWordEndsAWait) {
   EXPECT_TRUE(FailsWith(107000, aclrtSynchronizeStream(stream), "freed"));
 }
 
+// A wait, a write and a notify mean the same in each replay.
+TEST_F(ValueTest, GraphsReplayThem) {
+  ScopedStream stream;
+  aclmdlRI graph = nullptr;
+  aclrtNotify notify = nullptr;
+  EXPECT_TRUE(Succeeds(aclrtCreateNotify(&notify, 0)));
+  EXPECT_TRUE(Succeeds(
+      aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_RELAXED)));
+  EXPECT_TRUE(Succeeds(aclrtValueWait(words_, 1, 1, stream)));
+  EXPECT_TRUE(Succeeds(aclrtValueWrite(words_, 0, 0, stream)));
+  EXPECT_TRUE(Succeeds(aclrtRecordNotify(notify, stream)));
+  EXPECT_TRUE(Succeeds(aclrtWaitAndResetNotify(notify, stream, 0)));
+  EXPECT_TRUE(Succeeds(aclrtValueWrite(words_ + 1, 7, 0, stream)));
+  EXPECT_TRUE(Succeeds(aclmdlRICaptureEnd(stream, &graph)));
+  for (int i = 0; i < 20; ++i) {
+    Set(1, 0);
+    EXPECT_TRUE(Succeeds(aclmdlRIExecuteAsync(graph, stream)));
+    EXPECT_TRUE(Succeeds(aclrtValueWrite(words_, 1, 0, nullptr)));
+    EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(stream)));
+    EXPECT_EQ(Get(0), 0u);
+    EXPECT_EQ(Get(1), 7u);
+  }
+  // An abort ends a replay that waits.
+  EXPECT_TRUE(Succeeds(aclmdlRIExecuteAsync(graph, stream)));
+  EXPECT_TRUE(FailsWith(507046, aclrtSynchronizeStreamWithTimeout(stream, 5)));
+  EXPECT_TRUE(Succeeds(aclrtStreamAbort(stream)));
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(stream)));
+  EXPECT_TRUE(Succeeds(aclmdlRIDestroy(graph)));
+  EXPECT_TRUE(Succeeds(aclrtDestroyNotify(notify)));
+}
+
 TEST_F(ValueTest, ArgumentsAreChecked) {
   void* const host = this;
   void* pinned = nullptr;
