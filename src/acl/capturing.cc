@@ -9,6 +9,7 @@
 
 #include "acl/context.h"
 #include "acl/error.h"
+#include "acl/stream.h"
 #include "base/fork.h"
 
 namespace flashacl::acl {
@@ -120,6 +121,18 @@ aclError RequireSynchronousAllowed(std::string_view function) {
 aclError RequirePageableAllowed(std::string_view function) {
   return Allowed() ? ACL_SUCCESS
                    : Forbid(ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC, function);
+}
+
+bool Stream::capturing() const {
+  const auto by = recorder();
+  return by != nullptr && by->captures();
+}
+
+aclError RequireNotCapturing(const Stream& stream, std::string_view function) {
+  if (!stream.capturing()) return ACL_SUCCESS;
+  return Fail(ACL_ERROR_RT_STREAM_CAPTURED, Title::kCallSequence,
+              Str("{} failed because stream {} is being captured.", function,
+                  stream.id()));
 }
 
 }  // namespace flashacl::acl

@@ -231,11 +231,6 @@ bool Stream::ReplaceRecorder(const Recorder* expected,
   return true;
 }
 
-bool Stream::capturing() const {
-  const auto by = recorder();
-  return by != nullptr && by->captures();
-}
-
 aclError Stream::Push(Task task, std::string_view function, TaskKind kind,
                       uint64_t* number) {
   if (recorded_.load(std::memory_order_acquire)) {
@@ -366,42 +361,6 @@ aclError Stream::Report() {
   return Fail(found);
 }
 
-void Stream::PokeWaits() {
-  for (Waiting* one = waiting_; one != nullptr; one = one->next) {
-    one->poke();
-  }
-}
-
-// With the lock held. The caller destroys what it gets without the lock: tasks
-// own things.
-std::deque<Stream::Entry> Stream::DropQueue() {
-  std::deque<Entry> dropped = std::exchange(queue_, {});
-  aborts_.fetch_add(1);
-  failure_ = nullptr;
-  if (!Idle()) {
-    aborting_.store(true);
-    // Comes after the running task, and ends the dropped ones with it. It does
-    // not fail, so it needs no record.
-    queue_.push_back({[this] {
-                        aborting_.store(false);
-                        return ACL_SUCCESS;
-                      },
-                      pushed_.load(), TaskKind::kControl, 0});
-  }
-  PokeWaits();
-  return dropped;
-}
-
-void Stream::Abort() {
-  std::deque<Entry> dropped;
-  {
-    std::lock_guard lock(mutex_);
-    dropped = DropQueue();
-  }
-  work_.notify_one();
-  progress_.notify_all();
-}
-
 void Stream::Destroy(bool force) {
   if (const auto by = recorder()) by->Abandon(*this);
   // An empty one would ask for memory, and to end a stream takes none.
@@ -428,14 +387,6 @@ void Stream::Destroy(bool force) {
   }
   work_.notify_one();
 }
-
-void Stream::EndWaits() {
-  std::lock_guard lock(mutex_);
-  aborting_.store(true);
-  PokeWaits();
-}
-
-void Stream::ResumeWaits() { aborting_.store(false); }
 
 bool Stream::WaitInTask(Latch& latch, Deadline deadline) {
   if (latch.open()) return true;
@@ -502,13 +453,6 @@ aclError EnqueueAndWait(aclrtStream stream, Task task,
   error = found->Push(std::move(task), function, TaskKind::kDevice, &number);
   if (error != ACL_SUCCESS) return error;
   return found->WaitFor(number, std::nullopt, function);
-}
-
-aclError RequireNotCapturing(const Stream& stream, std::string_view function) {
-  if (!stream.capturing()) return ACL_SUCCESS;
-  return Fail(ACL_ERROR_RT_STREAM_CAPTURED, Title::kCallSequence,
-              Str("{} failed because stream {} is being captured.", function,
-                  stream.id()));
 }
 
 Stream& ThisStream() {

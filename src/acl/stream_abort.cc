@@ -1,11 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ending what a stream runs without ending the stream: one task, or all the
 // work of a device.
+#include <deque>
+#include <utility>
 #include <vector>
 
 #include "acl/stream.h"
 
 namespace flashacl::acl {
+
+void Stream::PokeWaits() {
+  for (Waiting* one = waiting_; one != nullptr; one = one->next) {
+    one->poke();
+  }
+}
+
+// With the lock held. The caller destroys what it gets without the lock: tasks
+// own things.
+std::deque<Stream::Entry> Stream::DropQueue() {
+  std::deque<Entry> dropped = std::exchange(queue_, {});
+  aborts_.fetch_add(1);
+  failure_ = nullptr;
+  if (!Idle()) {
+    aborting_.store(true);
+    // Comes after the running task, and ends the dropped ones with it. It does
+    // not fail, so it needs no record.
+    queue_.push_back({[this] {
+                        aborting_.store(false);
+                        return ACL_SUCCESS;
+                      },
+                      pushed_.load(), TaskKind::kControl, 0});
+  }
+  PokeWaits();
+  return dropped;
+}
+
+void Stream::Abort() {
+  std::deque<Entry> dropped;
+  {
+    std::lock_guard lock(mutex_);
+    dropped = DropQueue();
+  }
+  work_.notify_one();
+  progress_.notify_all();
+}
+
+void Stream::EndWaits() {
+  std::lock_guard lock(mutex_);
+  aborting_.store(true);
+  PokeWaits();
+}
+
+void Stream::ResumeWaits() { aborting_.store(false); }
 
 void Stream::Stop() {
   std::lock_guard lock(mutex_);
