@@ -192,7 +192,7 @@ inline void SoftmaxKeys(const BackwardTile& tile, const Panel& rows,
   float* const sum_p_dp = scratch.sum_p_dp + panel.first;
   if (params.dropped) {
     FillKept(tile.scores, rows.query_rows, rows.count, scored.cols,
-             {scores.kept});
+             PanelWords(scores.kept));
     DropScaled(grads, scores.kept, count, factor);
   }
   if (scratch.has_nonfinite[panel.first / Width()] == 0 &&

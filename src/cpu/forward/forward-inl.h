@@ -151,7 +151,8 @@ inline void AttendStep(const ForwardTile& tile, const LoadedKeys& loaded,
     RoundProbs(panel.scores, count, forward.prob_scale);
   }
   if (tile.params->dropped) {
-    FillKept(tile, panel.query_rows, panel.count, scored.cols, {scratch.kept});
+    FillKept(tile, panel.query_rows, panel.count, scored.cols,
+             PanelWords(scratch.kept));
     DropProbs(panel.scores, scratch.kept, count);
   }
   if (panel.normalizer != nullptr) {

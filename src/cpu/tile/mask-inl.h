@@ -123,17 +123,23 @@ HWY_INLINE void ForWords(Range cols, Body body) {
   }
 }
 
-// Words of bits, one for every row and 32 keys: of a panel [32 keys, lane].
+// Words of bits, one for every row and 32 keys.
 struct BitWords {
   uint32_t* words;
-  int64_t rows = Width();
-  int64_t row_stride = 1;
-  int64_t word_stride = Width();
+  int64_t rows;
+  int64_t row_stride;
+  int64_t word_stride;
 
   uint32_t& At(int64_t r, int64_t w) const {
     return words[r * row_stride + w * word_stride];
   }
 };
+
+// Of a panel: [32 keys, lane]. No default of BitWords says so: Clang compiles
+// the constructor of a struct without the instructions of the functions here.
+inline BitWords PanelWords(uint32_t* words) {
+  return {words, Width(), 1, Width()};
+}
 
 // Fills the words of the keys `cols` and of `count` rows; the rest see nothing.
 // `exists` is null or has a bit for every key from cols.first on.

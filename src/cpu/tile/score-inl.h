@@ -226,7 +226,8 @@ inline Scored ScorePanel(const ScoreTile& tile, const LoadedKeys& loaded,
   Visible visible{true, true};
   if (kind == TileKind::kPartial || params.masked || loaded.absent) {
     visible = FillVisible(tile, panel.query_rows, panel.count, cols,
-                          loaded.ExistsFrom(local.first), {scratch.visible});
+                          loaded.ExistsFrom(local.first),
+                          PanelWords(scratch.visible));
     if (!visible.any) return none;
   }
 
