@@ -271,10 +271,12 @@ Status CheckSplit(const Backend& backend, const Implementation& implementation,
        {std::pair{Keys::kAll, &runs.all}, std::pair{Keys::kFirst, &runs.first},
         std::pair{Keys::kSecond, &runs.second}}) {
     std::vector<uint8_t> mask;
-    FLASHACL_RETURN_IF_ERROR(backend.queue->OnHost([&](Workers&) -> Status {
-      mask = MaskOf(sample, problem[Slot::kMask], keys, seed);
+    // Clang 14 captures no structured binding by reference.
+    const auto fill = [&, which = keys](Workers&) -> Status {
+      mask = MaskOf(sample, problem[Slot::kMask], which, seed);
       return {};
-    }));
+    };
+    FLASHACL_RETURN_IF_ERROR(backend.queue->OnHost(fill));
     Result<Results> run = RunOn(backend, *plan, sample, mask);
     if (!run.ok()) return run.status();
     *results = std::move(*run);
