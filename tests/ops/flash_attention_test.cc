@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cctype>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,16 @@ TEST(Score, TakesEveryLayoutAndType) {
         Expect(c);
       }
     }
+  }
+}
+
+// softmaxMax with gaps and softmaxSum without, and the other way round.
+TEST(Score, EachStatisticLiesWhereItsTensorSays) {
+  for (const bool max : {false, true}) {
+    TrainingForward call(Plain().sizes);
+    std::optional<Form>& spread = max ? call.softmaxMax : call.softmaxSum;
+    spread = Spread(*spread, {3, 2, 1, 0});
+    EXPECT_TRUE(Runs(call)) << max;
   }
 }
 

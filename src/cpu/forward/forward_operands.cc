@@ -130,9 +130,12 @@ void ForwardOperands::FillForwardParams() {
   params.out = ElementFormat(problem_[Slot::kOut]);
   if (problem_.kv.gathers()) params.unseen_max = params.unseen_sum = 0;
   if (sequences_.empty()) return;
-  const Grid& result = row_max_.present() ? row_max_ : row_sum_;
-  params.result_copies = result.present() ? result.spec().dims[3] : 0;
-  params.result_step = ColumnStep(result);
+  const auto copies = [](const Grid& result) -> ForwardParams::Copies {
+    if (!result.present()) return {};
+    return {result.spec().dims[3], ColumnStep(result)};
+  };
+  params.max_copies = copies(row_max_);
+  params.sum_copies = copies(row_sum_);
   encoded_ = problem_[Slot::kOut].dtype == DType::kI8;
   const auto factor = [&](Slot slot) -> OutQuantParams::Factor {
     const TensorSpec& spec = problem_[slot];

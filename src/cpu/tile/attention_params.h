@@ -120,8 +120,12 @@ struct ForwardParams {
   bool rounds_probs = false;  // to 8 bits, after prob_scale met them
   float prob_scale = 1;
   ElementFormat out;
-  int64_t result_copies = 0;  // of a row max and a row sum
-  int64_t result_step = 0;    // elements from copy to copy
+  // Of one row's number in memory; 0 of what is not asked for.
+  struct Copies {
+    int64_t count = 0;
+    int64_t step = 0;  // elements from copy to copy
+  };
+  Copies max_copies, sum_copies;
   // Row max and row sum where nothing is seen.
   float unseen_max = -FLT_MAX;
   float unseen_sum = FLT_MAX;

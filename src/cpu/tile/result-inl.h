@@ -63,11 +63,13 @@ inline void StoreRowResult(const ForwardTile& tile, const QueryRow& query_row,
     sum = tile.forward_params->unseen_sum;
   }
   if (tile.columns == 0) max = sum = 0;
-  for (int64_t n = 0; n < tile.forward_params->result_copies; ++n) {
-    if (query_row.max != nullptr)
-      query_row.max[n * tile.forward_params->result_step] = max;
-    if (query_row.sum != nullptr)
-      query_row.sum[n * tile.forward_params->result_step] = sum;
+  const ForwardParams::Copies& maxima = tile.forward_params->max_copies;
+  const ForwardParams::Copies& sums = tile.forward_params->sum_copies;
+  for (int64_t n = 0; query_row.max != nullptr && n < maxima.count; ++n) {
+    query_row.max[n * maxima.step] = max;
+  }
+  for (int64_t n = 0; query_row.sum != nullptr && n < sums.count; ++n) {
+    query_row.sum[n * sums.step] = sum;
   }
 }
 
