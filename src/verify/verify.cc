@@ -7,7 +7,6 @@
 #include "base/str.h"
 #include "plan/plan.h"
 #include "verify/kv_split_check.h"
-#include "verify/sample.h"
 
 namespace flashacl {
 namespace {
@@ -107,19 +106,6 @@ class Examiner {
   std::vector<std::byte> first_;
 };
 
-// What the reference says before its last rounding.
-Result<Sample> Truth(const Backend& backend, const AttentionProblem& problem,
-                     uint64_t seed) {
-  Result<Sample> truth = Sample::Make(WithWideResults(problem), seed, backend);
-  if (!truth.ok()) return truth;
-  const Result<Plan> plan =
-      MakePlan(backend, truth->problem(),
-               {.only = backend.implementations.back().name, .without = {}});
-  if (!plan.ok()) return plan.status();
-  FLASHACL_RETURN_IF_ERROR(RunOnce(backend, *plan, nullptr, *truth));
-  return truth;
-}
-
 // One problem on one backend.
 struct Examination {
   const Backend& backend;
@@ -167,11 +153,23 @@ Result<Verdict> Examination::Of(const Implementation& candidate,
 
 }  // namespace
 
+Result<Sample> ReferenceRun(const Backend& backend,
+                            const AttentionProblem& problem, uint64_t seed) {
+  Result<Sample> truth = Sample::Make(WithWideResults(problem), seed, backend);
+  if (!truth.ok()) return truth;
+  const Result<Plan> plan =
+      MakePlan(backend, truth->problem(),
+               {.only = backend.implementations.back().name, .without = {}});
+  if (!plan.ok()) return plan.status();
+  FLASHACL_RETURN_IF_ERROR(RunOnce(backend, *plan, nullptr, *truth));
+  return truth;
+}
+
 Result<std::vector<Verdict>> Verify(
     const Backend& backend, const AttentionProblem& problem, uint64_t seed,
     std::string_view only, FunctionRef<void(std::string_view)> progress) {
   progress("the reference");
-  const Result<Sample> truth = Truth(backend, problem, seed);
+  const Result<Sample> truth = ReferenceRun(backend, problem, seed);
   if (!truth.ok()) return truth.status();
   const Examination examination{backend, problem, seed, progress};
   std::vector<Verdict> verdicts;

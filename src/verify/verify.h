@@ -13,6 +13,7 @@
 #include "plan/backend.h"
 #include "problem/attention_problem.h"
 #include "verify/compare.h"
+#include "verify/sample.h"
 
 namespace flashacl {
 
@@ -38,5 +39,10 @@ struct Verdict {
 Result<std::vector<Verdict>> Verify(
     const Backend& backend, const AttentionProblem& problem, uint64_t seed,
     std::string_view only, FunctionRef<void(std::string_view)> progress);
+
+// The sample of `problem` with results in f32, as the reference leaves it: what
+// a run on the same inputs is compared with. Fails as Verify does.
+Result<Sample> ReferenceRun(const Backend& backend,
+                            const AttentionProblem& problem, uint64_t seed);
 
 }  // namespace flashacl
