@@ -289,6 +289,13 @@ void Caller::Forget(const DeviceTensor* tensor) {
   std::erase_if(outputs_, same);
 }
 
+bool Caller::IsOutput(const aclTensor* handle) const {
+  return handle != nullptr &&
+         std::ranges::any_of(outputs_, [&](const auto& output) {
+           return output->handle() == handle;
+         });
+}
+
 const aclTensorList* Caller::List(std::span<DeviceTensor* const> members) {
   std::vector<const aclTensor*> handles;
   for (DeviceTensor* member : members) handles.push_back(HandleOf(member));

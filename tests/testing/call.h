@@ -18,6 +18,7 @@
 #include "base/function_ref.h"
 #include "base/random.h"
 #include "tests/testing/entry_points.h"
+#include "tests/testing/operator_call.h"
 
 namespace flashacl::testing {
 
@@ -105,6 +106,7 @@ class Caller {
   DeviceTensor* Output(Form form);
   // Another tensor in place of `tensor`, an output if that is one.
   void Replace(DeviceTensor*& tensor, Form form);
+  bool IsOutput(const aclTensor* handle) const;
   // Destroys a tensor the calls do not use.
   void Forget(const DeviceTensor* tensor);
   const aclTensorList* List(std::span<DeviceTensor* const> members);
@@ -150,6 +152,9 @@ class OperatorFixture {
   }
   bool Run();
   void ExpectFailure(aclnnStatus status, std::string_view words);
+  // What is passed, as data without memory; of a list, its first member as
+  // often as it has members.
+  OperatorCall AsData();
   // Phase 1 alone succeeds: for what is too large to compute in a test.
   void ExpectPlanned();
   // Nothing to compute: no workspace, and nothing happens.

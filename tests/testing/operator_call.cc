@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "base/str.h"
 #include "tests/testing/entry_points.h"
 
 namespace flashacl::testing {
@@ -105,17 +106,9 @@ OperatorCall SparsePacked() {
 struct CallHandles {
   explicit CallHandles(const OperatorCall& call) : texts(call.texts) {
     for (const TensorArgument& of : call.tensors) {
-      const aclTensor* const tensor =
-          !of.present
-              ? nullptr
-              : aclCreateTensor(
-                    of.dims.data(), of.dims.size(), of.type,
-                    of.strides.empty() ? nullptr : of.strides.data(), of.offset,
-                    of.format, of.dims.data(), of.dims.size(), of.data);
+      const aclTensor* const tensor = of.present ? Tensor(of) : nullptr;
       passed.tensors.push_back(tensor);
-      if (!of.list) continue;
-      passed.tensors.back() =
-          tensor == nullptr ? nullptr : aclCreateTensorList(&tensor, 1);
+      if (of.list) passed.tensors.back() = List(of, tensor);
     }
     for (const auto& values : call.arrays) {
       passed.arrays.push_back(
@@ -127,6 +120,22 @@ struct CallHandles {
     for (auto& text : texts) {
       passed.texts.push_back(text.has_value() ? text->data() : nullptr);
     }
+  }
+
+  static const aclTensor* Tensor(const TensorArgument& of) {
+    return aclCreateTensor(of.dims.data(), of.dims.size(), of.type,
+                           of.strides.empty() ? nullptr : of.strides.data(),
+                           of.offset, of.format, of.dims.data(), of.dims.size(),
+                           of.data);
+  }
+
+  // Takes `first`, which may be null.
+  static const aclTensorList* List(const TensorArgument& of,
+                                   const aclTensor* first) {
+    if (first == nullptr) return nullptr;
+    std::vector<const aclTensor*> members{first};
+    while (members.size() < of.members) members.push_back(Tensor(of));
+    return aclCreateTensorList(members.data(), members.size());
   }
 
   CallHandles(const CallHandles&) = delete;
@@ -158,6 +167,29 @@ int64_t TensorArgument::ExtentBytes() const {
     if (last > kMax || dense > kMax) return 0;
   }
   return (last + 1) * static_cast<int64_t>(aclDataTypeSize(type));
+}
+
+std::string ToString(const OperatorCall& call) {
+  std::string text = call.name;
+  for (const TensorArgument& of : call.tensors) {
+    const auto n = static_cast<size_t>(&of - call.tensors.data());
+    text += n == call.first_output ? "\nfirst output" : "\ntensor";
+    text += !of.present
+                ? " absent"
+                : Str(" type {} format {} [{}] strides [{}] offset {}",
+                      static_cast<int>(of.type), static_cast<int>(of.format),
+                      Join(of.dims, ", "), Join(of.strides, ", "), of.offset);
+    if (of.list) text += Str(", {} in a list", of.members);
+  }
+  for (const auto& array : call.arrays) {
+    text += array ? Str("\narray [{}]", Join(*array, ", ")) : "\nno array";
+  }
+  text += Str("\nnumbers {}; {}", Join(call.reals, ", "),
+              Join(call.integers, ", "));
+  for (const auto& one : call.texts) {
+    text += one ? Str("\ntext {}", *one) : "\nno text";
+  }
+  return text;
 }
 
 aclnnStatus OperatorCall::Prepare(uint64_t* workspace_size,

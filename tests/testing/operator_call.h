@@ -22,7 +22,8 @@ struct TensorArgument {
   int64_t offset = 0;
   aclFormat format = ACL_FORMAT_ND;
   void* data = nullptr;
-  bool list = false;  // passed as a list of one
+  bool list = false;   // passed as a list
+  size_t members = 1;  // of the list, all of this memory
 
   // Bytes from `data` to after the last element; 0 if there is none, or if
   // that would be more than any test wants.
@@ -43,6 +44,9 @@ struct OperatorCall {
   aclnnStatus Launch(void* workspace, uint64_t workspace_size,
                      aclOpExecutor* executor, aclrtStream stream) const;
 };
+
+// Everything but the memory, for messages.
+std::string ToString(const OperatorCall& call);
 
 // The handles of one call, for phase 1 any number of times.
 class StandingCall {

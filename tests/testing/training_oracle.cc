@@ -46,6 +46,8 @@ Form StatisticOf(const TrainingCase& c, Form form) {
                   : MaybeSpaced(c, std::move(form));
 }
 
+}  // namespace
+
 TrainingForward ForwardCall(const TrainingCase& c, int version) {
   TrainingForward call(c.sizes, version);
   SetCommon(c, call);
@@ -68,6 +70,8 @@ TrainingForward ForwardCall(const TrainingCase& c, int version) {
   }
   return call;
 }
+
+namespace {
 
 void ExpectForwardOf(const TrainingCase& c, int version, Random& random) {
   const TrainingForward call = ForwardCall(c, version);
@@ -237,6 +241,8 @@ std::vector<double> Zeros(const DeviceTensor* tensor) {
       tensor == nullptr ? 0 : static_cast<size_t>(tensor->elements()), 0);
 }
 
+}  // namespace
+
 TrainingBackward BackwardCall(const TrainingCase& c, int version) {
   TrainingBackward call(c.sizes, version);
   SetCommon(c, call);
@@ -264,6 +270,8 @@ TrainingBackward BackwardCall(const TrainingCase& c, int version) {
   }
   return call;
 }
+
+namespace {
 
 void ExpectBackwardOf(const TrainingCase& c, int version, Random& random) {
   const TrainingBackward call = BackwardCall(c, version);

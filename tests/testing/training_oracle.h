@@ -74,6 +74,10 @@ bool Has(int version, const TrainingCase& c);
 // All fields, for messages.
 std::string ToString(const TrainingCase& c);
 
+// The call of a version that has what the case asks for.
+TrainingForward ForwardCall(const TrainingCase& c, int version);
+TrainingBackward BackwardCall(const TrainingCase& c, int version);
+
 // Makes the call with random operands and expects what the documents say.
 void ExpectForward(const TrainingCase& c, Random& random);
 void ExpectBackward(const TrainingCase& c, Random& random);
