@@ -4,8 +4,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <iterator>
 
 namespace flashacl::testing {
+
+// Ends the run as a finding. In every build: tests of what must hold.
+inline void Require(bool condition) {
+  if (!condition) std::abort();
+}
 
 class Bytes {
  public:
@@ -18,7 +25,14 @@ class Bytes {
   // In [0, count).
   size_t Below(size_t count) { return count == 0 ? 0 : Next() % count; }
 
+  // Not when the bytes have run out, unless `count` is 1.
   bool OneIn(size_t count) { return Below(count) == count - 1; }
+
+  // One of an array's elements.
+  template <typename Array>
+  auto& Pick(Array& of) {
+    return of[Below(std::size(of))];
+  }
 
   // Small numbers mostly; the edges of what can be said now and then.
   int64_t Number() {
