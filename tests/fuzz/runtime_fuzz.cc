@@ -257,6 +257,40 @@ constexpr Step kAddresses[] = {
                            w.In<aclrtMemAccessDesc>(), w.bytes.Below(3))),
 };
 
+aclmdlRICaptureMode* Mode(World& w) {
+  auto* const mode = w.Out<aclmdlRICaptureMode>();
+  if (mode != nullptr) *mode = w.Enum<aclmdlRICaptureMode>(4);
+  return mode;
+}
+
+// Graphs whose conditions nobody changes may not end: there are none here.
+constexpr Step kGraphs[] = {
+    STEP(aclmdlRICaptureBegin(w.CapturedStream(),
+                              w.Enum<aclmdlRICaptureMode>(4))),
+    STEP(aclmdlRICaptureGetInfo(w.Get(Kind::kStream),
+                                w.Out<aclmdlRICaptureStatus>(),
+                                w.Out<aclmdlRI>())),
+    STEP(aclmdlRICaptureEnd(w.Get(Kind::kStream), w.New(Kind::kGraph))),
+    STEP(aclmdlRICaptureThreadExchangeMode(Mode(w))),
+    STEP(aclmdlRIExecuteAsync(w.Get(Kind::kGraph), w.Get(Kind::kStream))),
+    STEP(aclmdlRIExecute(w.Get(Kind::kGraph), w.Number<int32_t>())),
+    STEP(aclmdlRIAbort(w.Get(Kind::kGraph))),
+    STEP(aclmdlRIDestroy(w.Get(Kind::kGraph))),
+    STEP(
+        aclmdlRIDestroyRegisterCallback(w.Get(Kind::kGraph), Nothing, nullptr)),
+    STEP(aclmdlRIDestroyUnregisterCallback(w.Get(Kind::kGraph), Nothing)),
+    STEP(aclmdlRIGetId(w.Get(Kind::kGraph), w.Out<uint32_t>())),
+    STEP(aclmdlRISetName(w.Get(Kind::kGraph),
+                         w.bytes.OneIn(8) ? nullptr : "name")),
+    STEP(aclmdlRIGetName(w.Get(Kind::kGraph), w.bytes.Next(), w.Out<char>())),
+    STEP(aclmdlRIDebugPrint(w.Get(Kind::kGraph))),
+    STEP(aclmdlRICaptureTaskGrpBegin(w.Get(Kind::kStream))),
+    STEP(aclmdlRICaptureTaskGrpEnd(w.Get(Kind::kStream), w.New(Kind::kGroup))),
+    STEP(aclmdlRICaptureTaskUpdateBegin(w.Get(Kind::kStream),
+                                        w.Get(Kind::kGroup))),
+    STEP(aclmdlRICaptureTaskUpdateEnd(w.Get(Kind::kStream))),
+};
+
 constexpr int64_t kDims[] = {2, 3, -1, INT64_MAX, 0, 1, 4, 5, 6, 7};
 
 const aclTensor* TensorOf(World& w) {
@@ -339,8 +373,8 @@ constexpr Step kSystem[] = {
 };
 
 constexpr std::span<const Step> kTables[] = {
-    kDevices, kContexts, kStreams,   kEvents,  kCallbacks,
-    kMemory,  kCopies,   kAddresses, kObjects, kSystem};
+    kDevices, kContexts,  kStreams, kEvents, kCallbacks, kMemory,
+    kCopies,  kAddresses, kObjects, kSystem, kGraphs};
 
 }  // namespace
 }  // namespace flashacl::testing

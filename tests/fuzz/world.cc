@@ -10,6 +10,11 @@ char World::own_[];
 
 void World::Destroy(Kind kind, void* object) {
   switch (kind) {
+    case Kind::kGroup:  // belongs to its graph
+      break;
+    case Kind::kGraph:
+      aclmdlRIDestroy(object);
+      break;
     case Kind::kTensor:
       aclDestroyTensor(static_cast<aclTensor*>(object));
       break;
@@ -52,6 +57,8 @@ void World::Destroy(Kind kind, void* object) {
 }
 
 World::~World() {
+  aclmdlRICaptureMode mode = ACL_MODEL_RI_CAPTURE_MODE_GLOBAL;
+  aclmdlRICaptureThreadExchangeMode(&mode);
   for (size_t n = 0; n < kKinds; ++n) {
     const auto kind = static_cast<Kind>(n);
     for (void* const object : forgotten_[n]) Destroy(kind, object);

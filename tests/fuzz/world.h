@@ -17,6 +17,8 @@ namespace flashacl::testing {
 
 // To add a kind: a line here and how its objects end in World::Destroy.
 enum class Kind : uint8_t {
+  kGroup,  // of tasks of a graph
+  kGraph,
   kTensor,
   kArray,
   kScalar,
@@ -101,9 +103,17 @@ class World {
   // its end; or the program's own. What is freed is not for anyone to touch,
   // and cannot be told from the program's.
   char* Memory() {
+    if (captured_) return own_;
     char* const at = Get<char*>(bytes.OneIn(2) ? Kind::kHost : Kind::kBlock);
     acl::Block block;
     return acl::FindBlock(at, &block) ? at : own_;
+  }
+
+  // What a graph uses must stay, so from the first capture on no block is
+  // copied from or to.
+  void* CapturedStream() {
+    captured_ = true;
+    return Get(Kind::kStream);
   }
 
   Bytes& bytes;
@@ -117,6 +127,7 @@ class World {
   std::array<std::array<void*, 4>, kKinds> objects_{};
   std::array<std::vector<void*>, kKinds> forgotten_;
   alignas(64) std::array<std::byte, 1024> answer_{};
+  bool captured_ = false;
 };
 
 }  // namespace flashacl::testing
