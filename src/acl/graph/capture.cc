@@ -152,8 +152,8 @@ aclError Capture::TakeRecord(Stream& stream, Event& event,
   const int lane = LaneOf(stream);
   const Submission record{{}, function, TaskKind::kControl};
   if (const aclError error = CheckGroup(record, lane)) return error;
-  event.SetCaptured(std::make_shared<const CapturedRecord>(
-      weak_from_this(), lanes_[static_cast<size_t>(lane)].seen));
+  event.SetCaptured(std::make_shared<const CapturedRecord>(CapturedRecord{
+      weak_from_this(), lanes_[static_cast<size_t>(lane)].seen}));
   return ACL_SUCCESS;
 }
 

@@ -137,8 +137,9 @@ aclError Lanes::Run(Stream& stream, const std::atomic<bool>& aborted) {
       std::make_shared<Progress>(static_cast<int>(streams_.size()), aborted);
   // Ends its lane even if its task is dropped.
   struct Ending {
-    std::shared_ptr<Progress> progress;
+    explicit Ending(std::shared_ptr<Progress> of) : progress(std::move(of)) {}
     ~Ending() { progress->EndLane(); }
+    std::shared_ptr<Progress> progress;
   };
   std::vector<std::shared_ptr<Ending>> endings(streams_.size());
   for (auto& ending : endings) ending = std::make_shared<Ending>(progress);
