@@ -267,6 +267,7 @@ void Run(const Call& call) {
       Drop(call);
     }
   } runs(call);
+  const profile::Span span(profile::Kind::kCallback, "callback");
   call.function(call.user_data);
 }
 
@@ -369,6 +370,7 @@ aclError LaunchHostFunc(aclrtStream stream, aclrtHostFunc function,
   return Enqueue(
       stream,
       [function, args] {
+        const profile::Span span(profile::Kind::kCallback, "callback");
         function(args);
         return ACL_SUCCESS;
       },

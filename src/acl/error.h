@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "acl/acl_base.h"
+#include "acl/profile/span.h"
 #include "base/contain.h"
 #include "base/status.h"
 
@@ -89,22 +90,29 @@ aclError PeekLastError();
 aclError TakeLastError();
 
 // Around every aclrt function and every task: body() -> aclError. `subject`
-// lives forever; messages begin with it.
+// lives forever; messages begin with it. `caller` is in the timeline if it is a
+// function of the C API.
 template <typename F>
-aclError GuardRuntime(F&& body, std::string_view subject = {}) noexcept {
-  return Contain(std::forward<F>(body), [&](bool no_memory) -> aclError {
-    return no_memory
-               ? FailFixed(207001, Title::kRuntime, "out of host memory",
-                           subject)
-               : FailFixed(500000, Title::kRuntime, "internal error", subject);
-  });
+aclError GuardRuntime(F&& body, std::string_view subject = {},
+                      const char* caller = __builtin_FUNCTION()) noexcept {
+  const profile::Span span(profile::Kind::kCall, caller);
+  return span.Returned(
+      Contain(std::forward<F>(body), [&](bool no_memory) -> aclError {
+        return no_memory ? FailFixed(207001, Title::kRuntime,
+                                     "out of host memory", subject)
+                         : FailFixed(500000, Title::kRuntime, "internal error",
+                                     subject);
+      }));
 }
 
 // Around every aclnn function: body() -> Status. `contradiction_status` is what
-// the operator documents for arguments that do not fit together.
+// the operator documents for arguments that do not fit together; `caller` as
+// that of GuardRuntime.
 template <typename F>
-int32_t Guard(int32_t contradiction_status, F&& body) noexcept {
-  return Contain(
+int32_t Guard(int32_t contradiction_status, F&& body,
+              const char* caller = __builtin_FUNCTION()) noexcept {
+  const profile::Span span(profile::Kind::kCall, caller);
+  return span.Returned(Contain(
       [&]() -> int32_t {
         return FailStatus(contradiction_status, std::forward<F>(body)());
       },
@@ -113,7 +121,7 @@ int32_t Guard(int32_t contradiction_status, F&& body) noexcept {
                    ? FailFixed(361001, Title::kAclnnRuntime,
                                "out of host memory")
                    : FailFixed(561000, Title::kAclnnInner, "internal error");
-      });
+      }));
 }
 
 }  // namespace flashacl::acl

@@ -151,6 +151,7 @@ aclError Synchronize(std::string_view function, aclrtEvent event, int32_t ms) {
   if (mark == nullptr) return ACL_SUCCESS;
   if (mark->done.open()) return ReportOnce(mark->failure);
   ReleaseStreams();
+  const profile::Span span(profile::Kind::kWait, "wait");
   if (!mark->done.Wait(DeadlineIn(ms))) {
     return Fail(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, Title::kTimeout,
                 Str("{} failed because event {} did not come within {} ms.",

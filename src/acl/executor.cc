@@ -66,6 +66,7 @@ Result<std::shared_ptr<Executor>> MakeExecutor(const Operator& op,
   Result<Plan> plan = MakePlan(TheBackend(), lowered.problem);
   if (!plan.ok()) return plan.status();
   executor->plan = std::make_shared<const Plan>(*std::move(plan));
+  profile::NotePlan(executor->plan);
   executor->uses = std::move(lowered.uses);
   if (lowered.compressed_mask >= 0 && TheEnvironment().strict) {
     ExpectCompressed(arguments, lowered.compressed_mask, *executor);
@@ -160,6 +161,7 @@ struct Launched {
   aclError operator()() const {
     const Operator* const op = executor->op;
     const Plan* const plan = executor->plan.get();
+    profile::NotePlan(executor->plan);
     const auto start = std::chrono::steady_clock::now();
     Queue& queue = QueueOfThisStream();
     Status status = Check(queue);
@@ -208,6 +210,7 @@ Status Submit(const std::shared_ptr<Executor>& keep, void* workspace,
               uint64_t workspace_size, aclrtStream stream,
               aclnnStatus* enqueued) {
   Executor& executor = *keep;
+  const profile::Span span(profile::Kind::kLaunch, executor.op->name);
   const uint64_t needed = executor.workspace_bytes();
   if (needed > 0 && workspace == nullptr) {
     return NullArgument(
@@ -270,9 +273,10 @@ void Lowered::BindList(const Arguments& arguments, int argument, Slot slot) {
 
 aclnnStatus Prepare(const Operator& op, std::span<const Passed> passed,
                     LowerFunction lower, PhaseOne answer) noexcept {
-  return Guard(op.contradiction, [&]() -> Status {
+  const profile::Span span(profile::Kind::kPlan, op.name);
+  return span.Returned(Guard(op.contradiction, [&]() -> Status {
     return PrepareChecked(op, passed, lower, answer);
-  });
+  }));
 }
 
 aclnnStatus Launch(void* workspace, uint64_t workspace_size,

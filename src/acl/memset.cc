@@ -78,6 +78,7 @@ aclError CheckWords(std::string_view function, void* at, size_t max,
 
 Task FillBytes(void* at, int32_t value, size_t count) {
   return [=]() -> aclError {
+    profile::NoteBytes(count);
     DeviceMemory().Fill(static_cast<std::byte*>(at),
                         static_cast<std::byte>(value & 0xFF), count);
     return ACL_SUCCESS;
@@ -86,6 +87,7 @@ Task FillBytes(void* at, int32_t value, size_t count) {
 
 Task FillWords(void* at, uint32_t value, size_t words) {
   return [=]() -> aclError {
+    profile::NoteBytes(words * sizeof(uint32_t));
     DeviceMemory().FillWords(static_cast<std::byte*>(at), value, words);
     return ACL_SUCCESS;
   };

@@ -136,6 +136,7 @@ void* Stream::RunThread(void* stream) {
   pthread_setname_np(pthread_self(), "acl stream");
   KeepMessagesOnThisThread();
   this_threads_stream = owner->get();
+  profile::SetStreamOfThisThread((*owner)->id(), (*owner)->device());
   SetCurrent((*owner)->context().get());
   (*owner)->Run();
   return nullptr;
@@ -180,8 +181,12 @@ bool Stream::skips() const {
 
 void Stream::RunOne(Entry& entry) {
   if (AlwaysRuns(entry.kind) || !skips()) {
-    const aclError code =
-        GuardRuntime([&] { return entry.task(); }, entry.function);
+    const auto run = [&] {
+      const profile::Span span(profile::Kind::kRun, entry.function, id_,
+                               entry.number);
+      return span.Returned(entry.task());
+    };
+    const aclError code = GuardRuntime(run, entry.function);
     if (code != ACL_SUCCESS) Fault(entry, code);
   }
   // What the task held is free before anyone learns that it is done.
@@ -268,6 +273,7 @@ aclError Stream::PushPastRecorder(Task task, std::string_view function,
       has_thread_ = true;
     }
     const uint64_t next = pushed_.load(std::memory_order_relaxed) + 1;
+    profile::Submitted(id_, next);
     queue_.push_back({std::move(task), next, kind, ThreadId(), function,
                       std::move(failure)});
     pushed_.store(next, std::memory_order_release);
@@ -282,6 +288,7 @@ bool Stream::Idle() const { return finished_.load() == pushed_.load(); }
 
 Stream::Ended Stream::WaitUntil(uint64_t number, Deadline deadline) {
   if (TheShared().held.load()) ReleaseStreams();
+  const profile::Span span(profile::Kind::kWait, "wait", id_, number);
   const uint64_t aborts = aborts_.load();
   const auto ended = [&] {
     return finished_.load() >= number || aborts_.load() != aborts;
@@ -395,6 +402,7 @@ bool Stream::WaitInTask(Latch& latch, Deadline deadline) {
 }
 
 bool Stream::WaitInTask(FunctionRef<bool()> wait, FunctionRef<void()> poke) {
+  const profile::Span span(profile::Kind::kWait, "wait");
   Waiting self{poke, nullptr};
   {
     std::lock_guard lock(mutex_);

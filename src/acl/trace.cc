@@ -9,6 +9,7 @@
 
 #include "acl/environment.h"
 #include "acl/error.h"
+#include "acl/profile/trace_file.h"
 #include "base/str.h"
 #include "problem/notation.h"
 
@@ -16,10 +17,10 @@ namespace flashacl::acl {
 namespace {
 
 std::FILE* TraceFile() {
-  static std::FILE* const file =
-      TheEnvironment().trace_path.empty()
-          ? nullptr
-          : std::fopen(TheEnvironment().trace_path.c_str(), "a");
+  const std::string& path = TheEnvironment().trace_path;
+  static std::FILE* const file = path.empty() || profile::IsTimelinePath(path)
+                                     ? nullptr
+                                     : std::fopen(path.c_str(), "a");
   return file;
 }
 

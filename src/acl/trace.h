@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One line per plan and per launch, into the file FLASHACL_TRACE names.
+// One line per plan and per launch, into the file FLASHACL_TRACE names, unless
+// that is to be a timeline (acl/profile/trace_file.h).
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 
 namespace flashacl::acl {
 
-// Whether anybody asked for a trace; the rest need not be called otherwise.
+// Whether anybody asked for these lines; the rest need not be called otherwise.
 bool Tracing();
 
 // Appends "<seconds> <what> <operator> <problem line> <implementation>

@@ -149,6 +149,7 @@ void Locate(Transfer* transfer) {
 }
 
 void Run(const Transfer& transfer) {
+  profile::NoteBytes(transfer.width * transfer.height);
   Memory& memory = DeviceMemory();
   std::byte* dst = transfer.dst;
   const std::byte* src = transfer.src;
