@@ -15,7 +15,8 @@ endfunction()
 foreach(name
     acl_rt nnopbase opapi opapi_transformer opapi_math opapi_nn c_sec
     cust_opapi acl_op_compiler acl_tdt_channel acl_tdt_queue ascend_dump
-    ge_runner graph hccl hccl_fwk msprofiler platform profapi runtime)
+    ge_runner graph hccl hccl_fwk ms_tools_ext msprofiler platform profapi
+    runtime)
   link(lib64/lib${name}.so libascendcl.so)
 endforeach()
 

@@ -39,7 +39,7 @@ CALLERS_MAY_INCLUDE = BELOW_OPERATORS | {"backends.h", "verify"}
 # Benchmarks time kernels, the runtime and the C API, too.
 BENCH_MAY_INCLUDE = CALLERS_MAY_INCLUDE | {"acl", "bench", "cpu", "tools"}
 # The public headers; only what implements them may know them.
-PUBLIC = {"aclnn", "aclnnop", "hccl", "securec.h"}
+PUBLIC = {"aclnn", "aclnnop", "hccl", "mstx", "securec.h"}
 KNOW_PUBLIC = {"acl", "ops", "bench"}
 
 

@@ -52,7 +52,7 @@ def declared_in(text):
     for statement in code.split(";"):
         if re.search(r"\b(typedef|inline|static|using)\b", statement):
             continue
-        match = re.search(r"\b(acl\w+|Hccl\w+|\w+_s)\s*\(", statement)
+        match = re.search(r"\b(acl\w+|Hccl\w+|mstx\w+|\w+_s)\s*\(", statement)
         if match:
             names.add(match.group(1))
     return names

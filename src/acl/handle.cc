@@ -176,7 +176,10 @@ std::string_view Name(HandleKind kind) {
       "data item",
       "dataset",
       "graph dump option",
-      "notify"};
+      "notify",
+      "profile configuration",
+      "stamp",
+      "step information"};
   return kNames[static_cast<size_t>(kind)];
 }
 

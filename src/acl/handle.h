@@ -36,6 +36,9 @@ enum class HandleKind : uint8_t {
   kDataset,
   kGraphDumpOption,
   kNotify,
+  kProfileConfig,
+  kStamp,
+  kStepInfo,
   kCount
 };
 

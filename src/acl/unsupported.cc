@@ -3,7 +3,6 @@
 // when they call it.
 #include "acl/acl.h"
 #include "acl/acl_dump.h"
-#include "acl/acl_prof.h"
 #include "acl/acl_rt_allocator.h"
 #include "acl/acl_tdt.h"
 #include "acl/error.h"
@@ -147,28 +146,11 @@ FLASHACL_UNSUPPORTED(acltdtSendTensor, const acltdtChannelHandle*,
 FLASHACL_UNSUPPORTED(acltdtReceiveTensor, const acltdtChannelHandle*,
                      acltdtDataset*, int32_t)
 
-// Profiling and dumping: nothing to do, and nothing to complain
+// Dumping: nothing to do, and nothing to complain
 // about to frameworks that call these when they start.
 FLASHACL_NO_OP(aclmdlInitDump, void)
 FLASHACL_NO_OP(aclmdlSetDump, const char*)
 FLASHACL_NO_OP(aclmdlFinalizeDump, void)
-FLASHACL_NO_OP(aclprofInit, const char*, size_t)
-FLASHACL_NO_OP(aclprofFinalize, void)
-aclprofConfig* aclprofCreateConfig(uint32_t*, uint32_t, aclprofAicoreMetrics,
-                                   const aclprofAicoreEvents*, uint64_t) {
-  return nullptr;
-}
-FLASHACL_NO_OP(aclprofDestroyConfig, const aclprofConfig*)
-FLASHACL_NO_OP(aclprofStart, const aclprofConfig*)
-FLASHACL_NO_OP(aclprofStop, const aclprofConfig*)
-void* aclprofCreateStamp(void) { return nullptr; }
-void aclprofDestroyStamp(void*) {}
-FLASHACL_NO_OP(aclprofSetStampTraceMessage, void*, const char*, uint32_t)
-FLASHACL_NO_OP(aclprofMark, void*)
-FLASHACL_NO_OP(aclprofPush, void*)
-FLASHACL_NO_OP(aclprofPop, void)
-FLASHACL_NO_OP(aclprofRangeStart, void*, uint32_t*)
-FLASHACL_NO_OP(aclprofRangeStop, uint32_t)
 
 }  // extern "C"
 

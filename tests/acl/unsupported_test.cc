@@ -4,7 +4,6 @@
 
 #include "acl/acl.h"
 #include "acl/acl_dump.h"
-#include "acl/acl_prof.h"
 #include "acl/acl_rt_allocator.h"
 #include "acl/acl_tdt.h"
 #include "tests/testing/runtime.h"
@@ -42,12 +41,8 @@ TEST(Later, ObjectsAreNull) {
   EXPECT_EQ(aclmdlGetNumInputs(nullptr), 0u);
 }
 
-TEST(Later, ProfilingAndDumpingDoNothing) {
+TEST(Later, DumpingDoesNothing) {
   Message();
-  EXPECT_EQ(aclprofInit("x", 1), 0);
-  EXPECT_EQ(aclprofStart(nullptr), 0);
-  EXPECT_EQ(aclprofStop(nullptr), 0);
-  EXPECT_EQ(aclprofFinalize(), 0);
   EXPECT_EQ(aclmdlInitDump(), 0);
   EXPECT_EQ(aclmdlSetDump("x"), 0);
   EXPECT_EQ(aclmdlFinalizeDump(), 0);

@@ -17,10 +17,12 @@
 
 #include "acl/acl.h"
 #include "acl/acl_op_compiler.h"
+#include "acl/acl_prof.h"
 #include "acl/acl_tdt.h"
 #include "aclnn/acl_meta.h"
 #include "backends.h"
 #include "base/str.h"
+#include "mstx/ms_tools_ext.h"
 #include "tests/faults/injector.h"
 #include "tests/faults/watchdog.h"
 
@@ -79,6 +81,10 @@ struct Made {
   acltdtDataItem* item = nullptr;
   acltdtDataset* dataset = nullptr;
   aclGraphDumpOption* option = nullptr;
+  bool profiling = false;
+  aclprofConfig* profile = nullptr;
+  void* stamp = nullptr;
+  aclprofStepInfo* step = nullptr;
 
   void Destroy();
 };
@@ -98,6 +104,10 @@ void Made::Destroy() {
     EXPECT_TRUE(
         Succeeds(aclrtSetDeviceTaskAbortCallback("test", nullptr, nullptr)));
   }
+  if (profiling) EXPECT_TRUE(Succeeds(aclprofFinalize()));
+  destroy(aclprofDestroyConfig, profile);
+  aclprofDestroyStamp(stamp);
+  aclprofDestroyStepInfo(step);
   for (aclrtEvent event : events) destroy(aclrtDestroyEvent, event);
   destroy(aclrtDestroyNotify, notify);
   destroy(aclrtCntNotifyDestroy, count);
@@ -128,6 +138,16 @@ void Made::Destroy() {
 }
 
 using Program = void (*)(Calls&, Made&);
+
+// Where profiles are written, for the whole process.
+const std::string& ProfileFolder() {
+  static const std::string& folder = *new std::string([] {
+    std::string made = ::testing::TempDir() + "faults_profile_XXXXXX";
+    EXPECT_NE(mkdtemp(made.data()), nullptr);
+    return made;
+  }());
+  return folder;
+}
 
 void Contexts(Calls& calls, Made& made) {
   calls.Ok(aclrtCreateContext(&made.context, 0));
@@ -419,6 +439,52 @@ void Settings(Calls& calls, Made& made) {
   if (expected.silent() != 0) calls.Ok(-3);
 }
 
+// Marks and ranges of a program, on a thread and on a stream.
+void MarkEverything(Calls& calls, const Made& made) {
+  aclrtStream stream = made.streams[0];
+  calls.Ok(aclprofSetStampTraceMessage(made.stamp, "text", 4));
+  calls.Ok(aclprofMark(made.stamp));
+  calls.Ok(aclprofPush(made.stamp));
+  uint32_t range = 0;
+  if (calls.Ok(aclprofRangeStart(made.stamp, &range))) {
+    calls.Ok(aclprofRangeStop(range));
+  }
+  aclprofEventAttributes attributes{1, sizeof attributes, 0, {nullptr}};
+  calls.Ok(aclprofRangePushEx(&attributes));
+  calls.Ok(aclprofRangePop());
+  calls.Ok(aclprofPop());
+  calls.Ok(aclprofMarkEx("text", 4, stream));
+  calls.Ok(aclprofGetStepTimestamp(made.step, ACL_STEP_START, stream));
+  calls.Ok(aclprofGetStepTimestamp(made.step, ACL_STEP_END, stream));
+  // These have no status: what they say is of no call after them.
+  mstxMarkA("text", stream);
+  mstxRangeEnd(
+      mstxDomainRangeStartA(mstxDomainCreateA("faults"), "text", stream));
+  (void)aclprofStr2Id("text");
+  (void)aclGetRecentErrMsg();
+}
+
+// Without memory, the timeline lacks events, which is no error.
+void Profiles(Calls& calls, Made& made) {
+  const std::string& folder = ProfileFolder();
+  if (!calls.Ok(aclrtCreateStream(&made.streams[0]))) return;
+  made.profiling = calls.Ok(aclprofInit(folder.c_str(), folder.size()));
+  if (!made.profiling) return;
+  uint32_t device = 0;
+  made.profile = aclprofCreateConfig(&device, 1, ACL_AICORE_NONE, nullptr, 0);
+  made.stamp = aclprofCreateStamp();
+  made.step = aclprofCreateStepInfo();
+  if (!calls.Made(made.profile) || !calls.Made(made.stamp) ||
+      !calls.Made(made.step)) {
+    return;
+  }
+  calls.Ok(aclprofSetConfig(ACL_PROF_STORAGE_LIMIT, "200MB", 5));
+  if (!calls.Ok(aclprofStart(made.profile))) return;
+  MarkEverything(calls, made);
+  calls.Ok(aclrtSynchronizeStream(made.streams[0]));
+  calls.Ok(aclprofStop(made.profile));
+}
+
 struct Case {
   const char* name;
   Program program;
@@ -437,6 +503,7 @@ const Case kCases[] = {
     {"Descriptions", Descriptions},
     {"SingleOperators", SingleOperators},
     {"Settings", Settings},
+    {"Profiles", Profiles},
 };
 
 // Whether some call failed on purpose.
@@ -491,6 +558,16 @@ INSTANTIATE_TEST_SUITE_P(Every, Runtime, ::testing::ValuesIn(kCases),
                          [](const auto& info) {
                            return std::string(info.param.name);
                          });
+
+// Whatever file operation fails, the profile has ended, and the next one is
+// whole.
+TEST_F(RuntimeTest, SaysThatAProfileCannotBeWritten) {
+  for (int64_t n = 1;; ++n) {
+    SCOPED_TRACE(n);
+    if (!RunWithFault(Profiles, Fault::kFile, n, true)) break;
+    ASSERT_FALSE(HasFailure());
+  }
+}
 
 // aclInit with a file that says something, which cannot be read.
 TEST(Init, SaysSoOrWorksWhateverFails) {

@@ -15,7 +15,7 @@ headers=(acl/acl.h acl/acl_rt.h acl/acl_base.h aclnn/acl_meta.h
          aclnn/aclnn_base.h aclnn/opdev/fp16_t.h
          aclnnop/aclnn_flash_attention_score.h
          aclnnop/aclnn_prompt_flash_attention.h hccl/hccl.h
-         hccl/hccl_types.h securec.h)
+         hccl/hccl_types.h mstx/ms_tools_ext.h securec.h)
 for folder in include x86_64-linux/include aarch64-linux/include \
     runtime/include acllib/include fwkacllib/include compiler/include \
     opp/built-in/op_impl/ai_core/tbe/op_api/include; do
@@ -29,7 +29,7 @@ for folder in lib64 lib64/stub devlib x86_64-linux/lib64 aarch64-linux/lib64 \
     fwkacllib/lib64 compiler/lib64 opp/lib64 \
     opp/built-in/op_impl/ai_core/tbe/op_api/lib/linux/x86_64; do
   for name in ascendcl acl_rt nnopbase opapi opapi_transformer opapi_math \
-      c_sec cust_opapi; do
+      c_sec cust_opapi ms_tools_ext; do
     library=$folder/lib$name.so
     [ "$library" -ef lib64/libascendcl.so ] || complain "$library is another"
   done

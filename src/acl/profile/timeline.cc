@@ -195,7 +195,7 @@ bool Decide() noexcept {
       [](bool) { return false; });
 }
 
-int64_t Start() {
+int64_t StartRecording() {
   Shared& shared = TheShared();
   std::lock_guard lock(shared.mutex);
   Settle(shared);
@@ -204,12 +204,14 @@ int64_t Start() {
   return Now();
 }
 
-Recorded Stop(int64_t begin_ns) {
+Recorded StopRecording(int64_t begin_ns) {
   Shared& shared = TheShared();
   std::lock_guard lock(shared.mutex);
-  if (--shared.recorders == 0) state.store(State::kOff);
+  // First, as nothing must have changed where there is no memory for it.
   Recorded recorded = Copy(shared, begin_ns);
-  if (shared.recorders == 0) shared.chunks = {};
+  if (--shared.recorders > 0) return recorded;
+  state.store(State::kOff);
+  shared.chunks = {};
   return recorded;
 }
 

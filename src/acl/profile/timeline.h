@@ -84,10 +84,10 @@ struct Recorded {
 int64_t Now();
 
 // Recorders are counted: the timeline is kept from the first one's start to the
-// last one's stop. Stop gives a recorder what came since its start, at
-// `begin_ns`, which Start returned.
-int64_t Start();
-Recorded Stop(int64_t begin_ns);
+// last one's stop. StopRecording gives a recorder what came since its start, at
+// `begin_ns`, which StartRecording returned.
+int64_t StartRecording();
+Recorded StopRecording(int64_t begin_ns);
 
 // All that was recorded since `begin_ns`, which goes on.
 Recorded Snapshot(int64_t begin_ns);
