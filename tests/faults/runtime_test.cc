@@ -11,7 +11,9 @@
 #include <array>
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -104,7 +106,7 @@ void Made::Destroy() {
     EXPECT_TRUE(
         Succeeds(aclrtSetDeviceTaskAbortCallback("test", nullptr, nullptr)));
   }
-  if (profiling) EXPECT_TRUE(Succeeds(aclprofFinalize()));
+  EXPECT_TRUE(!profiling || Succeeds(aclprofFinalize()));
   destroy(aclprofDestroyConfig, profile);
   aclprofDestroyStamp(stamp);
   aclprofDestroyStepInfo(step);
@@ -139,15 +141,13 @@ void Made::Destroy() {
 
 using Program = void (*)(Calls&, Made&);
 
-// Where profiles are written, for the whole process.
-const std::string& ProfileFolder() {
-  static const std::string& folder = *new std::string([] {
-    std::string made = ::testing::TempDir() + "faults_profile_XXXXXX";
-    EXPECT_NE(mkdtemp(made.data()), nullptr);
-    return made;
-  }());
-  return folder;
-}
+// Where profiles are written. Made when the program starts, as faults are for
+// the runtime.
+const struct ProfileFolder {
+  std::string path = "/tmp/flashacl_faults_XXXXXX";
+  ProfileFolder() { EXPECT_NE(mkdtemp(path.data()), nullptr); }
+  ~ProfileFolder() { std::filesystem::remove_all(path); }
+} profile_folder;
 
 void Contexts(Calls& calls, Made& made) {
   calls.Ok(aclrtCreateContext(&made.context, 0));
@@ -466,9 +466,9 @@ void MarkEverything(Calls& calls, const Made& made) {
 
 // Without memory, the timeline lacks events, which is no error.
 void Profiles(Calls& calls, Made& made) {
-  const std::string& folder = ProfileFolder();
   if (!calls.Ok(aclrtCreateStream(&made.streams[0]))) return;
-  made.profiling = calls.Ok(aclprofInit(folder.c_str(), folder.size()));
+  made.profiling = calls.Ok(
+      aclprofInit(profile_folder.path.c_str(), profile_folder.path.size()));
   if (!made.profiling) return;
   uint32_t device = 0;
   made.profile = aclprofCreateConfig(&device, 1, ACL_AICORE_NONE, nullptr, 0);

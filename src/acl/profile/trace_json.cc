@@ -66,11 +66,12 @@ void AppendControl(char c, std::string& out) {
   out += kHex[static_cast<unsigned char>(c) & 15];
 }
 
-// One JSON object, member by member.
+// One JSON object, member by member. Not ended by its destructor: there may be
+// no memory for a brace.
 class Object {
  public:
   explicit Object(std::string& out) : out_(out) { out_ += '{'; }
-  ~Object() { out_ += '}'; }
+  void End() { out_ += '}'; }
   Object(const Object&) = delete;
   Object& operator=(const Object&) = delete;
 
@@ -217,6 +218,7 @@ class Writer {
     // As text: readers keep 53 bits of a number.
     about.Text("unix_ns_of_time_0", Str("{}", zero));
     about.Number("dropped_events", static_cast<int64_t>(recorded_.dropped));
+    about.End();
   }
 
   std::string& NextEvent() {
@@ -240,6 +242,8 @@ class Writer {
       } else {
         arguments.Text("name", name);
       }
+      arguments.End();
+      event.End();
     }
   }
 
@@ -300,6 +304,7 @@ class Writer {
         arguments.Text("detail", said.said->detail);
       }
     }
+    arguments.End();
   }
 
   void WriteEvent(const Row& row) {
@@ -317,13 +322,12 @@ class Writer {
 
   void WriteSpan(const Row& row) {
     const Event& said = *row.event;
-    {
-      Object event(NextEvent());
-      Common(event, "X", row, Category(said));
-      event.Time("ts", said.begin_ns);
-      event.Time("dur", said.end_ns - said.begin_ns);
-      WriteArguments(event, said);
-    }
+    Object event(NextEvent());
+    Common(event, "X", row, Category(said));
+    event.Time("ts", said.begin_ns);
+    event.Time("dur", said.end_ns - said.begin_ns);
+    WriteArguments(event, said);
+    event.End();
     if (said.kind == Kind::kRun && submitted_.contains(FlowId(said))) {
       WriteFlow(row, "f");
     }
@@ -340,6 +344,7 @@ class Writer {
     event.Number("tid", row.number());
     event.Time("ts", row.event->begin_ns);
     if (phase == "f") event.Text("bp", "e");
+    event.End();
   }
 
   void WriteMark(const Row& row) {
@@ -348,6 +353,7 @@ class Writer {
     event.Time("ts", row.event->begin_ns);
     event.Text("s", "t");
     WriteArguments(event, *row.event);
+    event.End();
   }
 
   void WriteRange(const Row& row) {
@@ -357,6 +363,7 @@ class Writer {
       event.Id(row.event->task);
       event.Time("ts", begins ? row.event->begin_ns : row.event->end_ns);
       if (begins) WriteArguments(event, *row.event);
+      event.End();
     }
   }
 
