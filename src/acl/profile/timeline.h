@@ -70,7 +70,8 @@ class Chunk {
   std::array<Event, kEvents> events_;
 };
 
-// As many events as a process keeps; what comes after is counted only.
+// As many events as a process keeps, of 96 bytes; what comes after is counted
+// only.
 inline constexpr size_t kMaxEvents = size_t{1} << 20;
 
 struct Recorded {
