@@ -17,6 +17,7 @@
 #include "acl/acl_rt.h"
 #include "acl/graph/turns.h"
 #include "acl/handle.h"
+#include "acl/profile/span.h"
 #include "acl/recorder.h"
 
 namespace flashacl::acl {
@@ -61,7 +62,9 @@ struct Node {
   std::vector<Before> after = {};  // what of other lanes ends before it starts
 
   aclError Run() const {
-    return launch == nullptr ? submission.task() : (*launch->task())();
+    const profile::Span span(profile::Kind::kRun, submission.function);
+    return span.Returned(launch == nullptr ? submission.task()
+                                           : (*launch->task())());
   }
 };
 
