@@ -5,8 +5,8 @@
 // than half of the calls where the work itself is small.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -42,6 +42,12 @@ class Decode {
     }
     return true;
   }
+  // So that an answer that was there already does not pass for a replay's.
+  void ClearOutputs() {
+    for (size_t i = call_.first_output; i < memory_.size(); ++i) {
+      std::fill(memory_[i].begin(), memory_[i].end(), uint8_t{0xA5});
+    }
+  }
   const std::vector<std::vector<uint8_t>>& memory() const { return memory_; }
 
  private:
@@ -68,6 +74,7 @@ void HundredDecodes(benchmark::State& state) {
   Decode decode(DecodeCall());
   bool good = decode.LaunchAll(stream) && aclrtSynchronizeStream(stream) == 0;
   const auto expected = decode.memory();
+  decode.ClearOutputs();
   aclmdlRI graph = nullptr;
   good = good &&
          aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_RELAXED) == 0 &&

@@ -242,16 +242,18 @@ aclError LaunchCallback(aclrtCallback function, void* user_data, int type,
   aclError error = ACL_SUCCESS;
   const auto found = FindStream(stream, kName, &error);
   if (found == nullptr) return error;
+  // In a capture it is the stream's that began it.
+  const auto recorder = found->recorder();
+  const bool captured = recorder != nullptr && recorder->captures();
+  const void* const of = captured ? recorder->origin() : found->handle();
   {
     Table& table = TheTable(Kind::kReport);
     std::lock_guard lock(table.mutex);
-    if (table.by_stream.count(found->handle()) == 0) {
-      return FailNoSubscriber(found->id());
-    }
+    if (table.by_stream.count(of) == 0) return FailNoSubscriber(found->id());
   }
-  return found->Push(Launch{function, user_data, type == ACL_CALLBACK_BLOCK,
-                            found->handle(), found->id()},
-                     kName, TaskKind::kControl);
+  return found->Push(
+      Launch{function, user_data, type == ACL_CALLBACK_BLOCK, of, found->id()},
+      kName, TaskKind::kControl);
 }
 
 // Calls, and then lets the stream go on, whatever comes out of the function.

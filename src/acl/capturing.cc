@@ -38,12 +38,17 @@ struct ActiveCaptures {
 
   // The strictest mode of the context's captures, and of those among them that
   // the calling thread began; kNone where there is none.
-  void Strictest(const Context* context, int* of_all, int* of_thread) {
+  // *stream_id is one of a stream with the strictest mode.
+  void Strictest(const Context* context, int* of_all, int* of_thread,
+                 int32_t* stream_id) {
     *of_all = *of_thread = kNone;
     std::lock_guard lock(mutex);
     for (const ActiveCapture* one : all) {
       if (one->context_ != context) continue;
-      *of_all = std::min(*of_all, one->mode_);
+      if (one->mode_ < *of_all) {
+        *of_all = one->mode_;
+        *stream_id = one->stream_id_;
+      }
       if (one->IsOfThisThread()) *of_thread = std::min(*of_thread, one->mode_);
     }
   }
@@ -57,12 +62,12 @@ ActiveCaptures& All() {
 }
 
 // Whether the calling thread may wait for memory that a capture may use.
-bool Allowed() {
+bool Allowed(int32_t* stream_id) {
   if (!AnyCapture()) return true;
   const std::shared_ptr<Context> context = CurrentContext();
   int of_all = kNone;
   int of_thread = kNone;
-  All().Strictest(context.get(), &of_all, &of_thread);
+  All().Strictest(context.get(), &of_all, &of_thread, stream_id);
   if (of_all == kNone || this_threads_mode == kRelaxed) return true;
   if (this_threads_mode == kGlobal) {
     return of_all != kGlobal && of_thread != kThreadLocal;
@@ -70,19 +75,24 @@ bool Allowed() {
   return of_thread != kGlobal && of_thread != kThreadLocal;
 }
 
-aclError Forbid(aclError code, std::string_view function) {
-  return Fail(code, Title::kCallSequence,
-              Str("{} failed because a stream of the context is being captured "
-                  "in a mode that forbids calls which wait. Exchange the "
-                  "thread's mode by aclmdlRICaptureThreadExchangeMode, or "
-                  "capture with ACL_MODEL_RI_CAPTURE_MODE_RELAXED.",
-                  function));
+aclError Forbid(aclError code, std::string_view function, int32_t stream_id) {
+  return Fail(
+      code, Title::kCallSequence,
+      Str("{} failed because stream {} is being captured in a mode that "
+          "forbids calls which wait. Exchange the thread's mode by "
+          "aclmdlRICaptureThreadExchangeMode, or capture with "
+          "ACL_MODEL_RI_CAPTURE_MODE_RELAXED.",
+          function, stream_id));
 }
 
 }  // namespace
 
-ActiveCapture::ActiveCapture(const Context& context, int mode)
-    : context_(&context), mode_(mode), thread_(ThisThread()) {
+ActiveCapture::ActiveCapture(const Context& context, int mode,
+                             int32_t stream_id)
+    : context_(&context),
+      mode_(mode),
+      stream_id_(stream_id),
+      thread_(ThisThread()) {
   ActiveCaptures& captures = All();
   std::lock_guard lock(captures.mutex);
   captures.all.push_back(this);
@@ -103,7 +113,8 @@ bool AnyCaptureIn(const Context& context) {
   if (!AnyCapture()) return false;
   int of_all = kNone;
   int of_thread = kNone;
-  All().Strictest(&context, &of_all, &of_thread);
+  int32_t stream_id = 0;
+  All().Strictest(&context, &of_all, &of_thread, &stream_id);
   return of_all != kNone;
 }
 
@@ -114,13 +125,15 @@ int ExchangeCaptureMode(int mode) {
 }
 
 aclError RequireSynchronousAllowed(std::string_view function) {
-  return Allowed() ? ACL_SUCCESS
-                   : Forbid(ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT, function);
+  int32_t stream_id = 0;
+  if (Allowed(&stream_id)) return ACL_SUCCESS;
+  return Forbid(ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT, function, stream_id);
 }
 
 aclError RequirePageableAllowed(std::string_view function) {
-  return Allowed() ? ACL_SUCCESS
-                   : Forbid(ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC, function);
+  int32_t stream_id = 0;
+  if (Allowed(&stream_id)) return ACL_SUCCESS;
+  return Forbid(ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC, function, stream_id);
 }
 
 bool Stream::capturing() const {

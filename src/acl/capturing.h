@@ -15,7 +15,7 @@ class Context;
 // A capture that its owner has begun, until this goes.
 class ActiveCapture {
  public:
-  ActiveCapture(const Context& context, int mode);
+  ActiveCapture(const Context& context, int mode, int32_t stream_id);
   ~ActiveCapture();
   ActiveCapture(const ActiveCapture&) = delete;
   ActiveCapture& operator=(const ActiveCapture&) = delete;
@@ -27,6 +27,7 @@ class ActiveCapture {
   friend struct ActiveCaptures;
   const Context* const context_;  // only compared
   const int mode_;
+  const int32_t stream_id_;  // for messages
   const uint64_t thread_;
 };
 

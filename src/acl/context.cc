@@ -90,9 +90,9 @@ void Context::Forget(const Stream* stream) {
   std::erase_if(streams_, [&](const auto& s) { return s.get() == stream; });
 }
 
-void Context::Own(const void* owned, std::function<void()> end) {
+bool Context::Own(const void* owned, std::function<void()> end) {
   std::lock_guard lock(mutex);
-  owned_.emplace(owned, std::move(end));
+  return !destroyed_ && owned_.emplace(owned, std::move(end)).second;
 }
 
 void Context::Disown(const void* owned) {
@@ -112,6 +112,7 @@ bool Context::Destroy() {
     std::lock_guard lock(mutex);
     streams.swap(streams_);
     owned.swap(owned_);
+    destroyed_ = true;
   }
   for (const auto& [object, end] : owned) end();
   for (const std::shared_ptr<Stream>& stream : streams) stream->Destroy(false);

@@ -46,7 +46,8 @@ class Context : public std::enable_shared_from_this<Context> {
   void Forget(const Stream* stream);
 
   // `end` is called when the context is destroyed, unless it is disowned first.
-  void Own(const void* owned, std::function<void()> end);
+  // False if it is destroyed already.
+  bool Own(const void* owned, std::function<void()> end);
   void Disown(const void* owned);
 
   // Makes the handles of the context and its streams stale, after their tasks.
@@ -67,6 +68,7 @@ class Context : public std::enable_shared_from_this<Context> {
   std::shared_ptr<Stream> default_stream_;
   std::vector<std::shared_ptr<Stream>> streams_;        // under `mutex`
   std::map<const void*, std::function<void()>> owned_;  // under `mutex`
+  bool destroyed_ = false;                              // under `mutex`
 };
 
 // Null when the calling thread has none, or when it was destroyed.

@@ -172,8 +172,13 @@ aclError Event::WaitOn(Stream& stream, int64_t seconds,
 
 aclError Event::WaitUntilSet(Stream& stream, int64_t seconds,
                              std::string_view function) {
+  // Counts from now on, but for one that a graph keeps.
+  auto pending = stream.recorder() != nullptr
+                     ? nullptr
+                     : std::make_shared<PendingWait>(shared_from_this());
   return stream.Push(
-      [event = shared_from_this(), seconds]() -> aclError {
+      [event = shared_from_this(), seconds,
+       pending = std::move(pending)]() -> aclError {
         const PendingWait counted(event);
         const Deadline deadline = DeadlineInSeconds(seconds);
         if (ThisStream().WaitInTask(event->set_, deadline)) return ACL_SUCCESS;
@@ -183,12 +188,18 @@ aclError Event::WaitUntilSet(Stream& stream, int64_t seconds,
 }
 
 aclError Event::RecordAtReplay(Stream& stream, std::string_view function) {
+  if (external()) return Record(stream, function);
   return stream.Push(
       [event = shared_from_this()] {
         auto mark = std::make_shared<Mark>();
-        PendingMark(mark).Set(&ThisStream());
-        std::lock_guard lock(event->mutex_);
-        event->submitted_ = event->visible_ = std::move(mark);
+        {
+          std::lock_guard lock(event->mutex_);
+          // Who waits already, waits for this one.
+          if (event->awaited_ != nullptr) mark = std::move(event->awaited_);
+          event->awaited_ = nullptr;
+          event->submitted_ = event->visible_ = mark;
+        }
+        PendingMark(std::move(mark)).Set(&ThisStream());
         return ACL_SUCCESS;
       },
       function, TaskKind::kControl);
@@ -196,6 +207,7 @@ aclError Event::RecordAtReplay(Stream& stream, std::string_view function) {
 
 aclError Event::WaitAtReplay(Stream& stream, int64_t seconds,
                              std::string_view function) {
+  if (external()) return WaitUntilSet(stream, seconds, function);
   return stream.Push(
       [event = shared_from_this(), seconds]() -> aclError {
         const std::shared_ptr<Mark> mark = event->mark();
@@ -248,6 +260,7 @@ void Event::Destroy() {
     std::lock_guard lock(mutex_);
     awaited = std::exchange(awaited_, nullptr);
   }
+  set_.Open();  // of an external one
   if (awaited != nullptr) PendingMark(std::move(awaited)).Set(nullptr);
 }
 

@@ -60,7 +60,8 @@ class Event : public std::enable_shared_from_this<Event> {
   // Forgets the last record when `stream` comes to it.
   aclError Reset(Stream& stream, std::string_view function);
 
-  // What a graph does to the event of the world outside at each replay.
+  // What a graph does to the event of the world outside at each replay. Others
+  // see the record when the replay has come to it, not when it is submitted.
   aclError RecordAtReplay(Stream& stream, std::string_view function);
   aclError WaitAtReplay(Stream& stream, int64_t seconds,
                         std::string_view function);

@@ -71,7 +71,6 @@ aclError CreateEvent(std::string_view function, aclrtEvent* event,
   return ACL_SUCCESS;
 }
 
-// Finds both and calls the member function.
 aclError OnStream(std::string_view function, aclrtEvent event,
                   aclrtStream stream,
                   aclError (Event::*call)(Stream&, std::string_view)) {

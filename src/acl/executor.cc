@@ -221,7 +221,19 @@ Status Submit(const std::shared_ptr<Executor>& keep, void* workspace,
     return Invalid("{}: workspaceSize {}, expected at least {}",
                    executor.op->name, workspace_size, needed);
   }
-  if (executor.plan == nullptr) return {};
+  if (executor.plan == nullptr) {
+    // Nothing to do; in a group of tasks it takes its place all the same.
+    aclError error = ACL_SUCCESS;
+    const auto at = stream == nullptr
+                        ? nullptr
+                        : FindStream(stream, executor.op->name, &error);
+    if (error == ACL_SUCCESS && at != nullptr && at->recorder() != nullptr) {
+      error = at->Push([] { return ACL_SUCCESS; }, executor.op->name,
+                       TaskKind::kOperator);
+    }
+    if (error != ACL_SUCCESS) *enqueued = kRuntimeError;
+    return {};
+  }
   Bindings bindings;
   const std::byte* compressed_mask = nullptr;
   {

@@ -26,7 +26,7 @@ using Task = std::function<aclError()>;
 enum class TaskKind : uint8_t {
   kDevice,    // not run after a failure if the stream stops on failure
   kOperator,  // the same: a launch, whose arguments a graph can replace
-  kControl,   // events and callbacks: others wait for them, so it always runs
+  kControl,   // others wait for it, as for events and callbacks: always runs
   kWait,      // the same, and it may wait for other streams or for the program
   kGraph,     // a replay, which asks for each of its tasks
 };
@@ -55,6 +55,10 @@ class Recorder {
 
   // False: the stream's launches update a graph that is captured already.
   virtual bool captures() const = 0;
+
+  // The handle of the stream that a capture began with, whose subscriber serves
+  // its callbacks; null of an update.
+  virtual const void* origin() const = 0;
 
   // Takes `submission` and sets *error. False, and nothing has happened, if
   // the recorder has come to its end meanwhile.

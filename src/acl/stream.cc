@@ -9,7 +9,6 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
 #include <thread>
 #include <utility>
 
@@ -208,7 +207,8 @@ void Stream::Fault(Entry& entry, aclError code) {
       failure_ = std::move(entry.failure);
     }
   }
-  if (AlwaysRuns(entry.kind) && entry.kind != TaskKind::kGraph) return;
+  const bool of_replay = TakeDeviceFault();
+  if (AlwaysRuns(entry.kind) && !of_replay) return;
   NoteFault(device_);
   (void)GuardRuntime([&] {  // it is the program's
     CallExceptionCallback({static_cast<uint32_t>(entry.number),
@@ -368,33 +368,6 @@ aclError Stream::Report() {
   return Fail(found);
 }
 
-void Stream::Destroy(bool force) {
-  if (const auto by = recorder()) by->Abandon(*this);
-  // An empty one would ask for memory, and to end a stream takes none.
-  std::optional<std::deque<Entry>> dropped;
-  {
-    std::lock_guard lock(mutex_);
-    if (destroyed_) return;
-    if (force) dropped = DropQueue();
-    destroyed_ = true;
-  }
-  Take<Stream>(handle_);
-  GiveBack();
-  DropAbandonedCallbacks(handle_);
-  if (force) {
-    progress_.notify_all();
-  } else if (!IsThisThread() && !RunsCallbackOf(handle_)) {
-    WaitUntil(pushed_.load(), std::nullopt);
-  }
-  EndSubscriptions(handle_);
-  if (force && TheShared().held.load()) ReleaseStreams();
-  {
-    std::lock_guard lock(mutex_);
-    ending_ = true;
-  }
-  work_.notify_one();
-}
-
 bool Stream::WaitInTask(Latch& latch, Deadline deadline) {
   if (latch.open()) return true;
   return WaitInTask([&] { return latch.Wait(deadline, &aborting_); },
@@ -449,7 +422,7 @@ aclError EnqueueAndWait(aclrtStream stream, Task task,
   const std::shared_ptr<Stream> found = FindStream(stream, function, &error);
   if (found == nullptr) return error;
   uint64_t number = 0;
-  if (found->recorder() != nullptr) {
+  if (found->capturing()) {
     return Fail(ACL_ERROR_RT_PARAM_INVALID, Title::kCallSequence,
                 Str("{} failed because it uses host memory that is not pinned, "
                     "and work on stream {} is recorded in a graph. Use memory "

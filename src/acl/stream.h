@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "acl/acl_rt.h"
@@ -117,6 +118,10 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // For tasks: whether work on the device is not run, as some of it failed.
   bool skips() const;
 
+  // For tasks: that a replay fails by work on the device, not by a wait.
+  void MarkDeviceFault() { device_fault_ = true; }
+  bool TakeDeviceFault() { return std::exchange(device_fault_, false); }
+
   // The failure nobody has reported yet, or null.
   std::shared_ptr<StreamFailure> failure() const;
 
@@ -173,6 +178,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::condition_variable progress_;  // finished_ or aborts_ has grown
   std::deque<Entry> queue_;
   bool has_thread_ = false;
+  bool device_fault_ = false;             // only its own thread looks
   std::unique_ptr<Queue> backend_queue_;  // made with the thread
   std::shared_ptr<Recorder> recorder_;
   std::atomic<bool> recorded_{false};  // recorder_ is not null

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ending what a stream runs without ending the stream: one task, or all the
-// work of a device.
+// Ending streams, and what they run: one task, all of a stream, or all the work
+// of a device.
 #include <deque>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "acl/callback.h"
 #include "acl/stream.h"
 
 namespace flashacl::acl {
@@ -43,6 +45,34 @@ void Stream::Abort() {
   }
   work_.notify_one();
   progress_.notify_all();
+}
+
+void Stream::Destroy(bool force) {
+  // An empty one would ask for memory, and to end a stream takes none.
+  std::optional<std::deque<Entry>> dropped;
+  {
+    std::lock_guard lock(mutex_);
+    if (destroyed_) return;
+    if (force) dropped = DropQueue();
+    destroyed_ = true;
+  }
+  // Nothing records it from here on.
+  if (const auto by = recorder()) by->Abandon(*this);
+  Take<Stream>(handle_);
+  GiveBack();
+  DropAbandonedCallbacks(handle_);
+  if (force) {
+    progress_.notify_all();
+  } else if (!IsThisThread() && !RunsCallbackOf(handle_)) {
+    WaitUntil(pushed_.load(), std::nullopt);
+  }
+  EndSubscriptions(handle_);
+  if (force) ReleaseStreams();
+  {
+    std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  work_.notify_one();
 }
 
 void Stream::EndWaits() {

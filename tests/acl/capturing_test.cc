@@ -51,6 +51,12 @@ TEST_P(CaptureModes, SayWhoMayWait) {
     char* const data = host.data();
     check(107030, aclrtMemcpy(device, 64, data, 64, ACL_MEMCPY_HOST_TO_DEVICE));
     check(107030, aclrtMemset(device, 64, 1, 64));
+    check(107030, aclrtMemsetD32(device, 64, 1, 16));
+    void* to = device;
+    void* from = data;
+    size_t size = 64;
+    check(107030,
+          aclrtMemcpyBatchV2(&to, &size, &from, &size, 1, nullptr, nullptr, 0));
     check(107030,
           aclrtMemcpy2d(device, 8, data, 8, 8, 8, ACL_MEMCPY_HOST_TO_DEVICE));
     check(107041, aclrtMemcpyAsync(device, 64, data, 64,

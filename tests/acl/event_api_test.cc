@@ -330,5 +330,32 @@ TEST_F(EventApi, AGraphActsOnEventsOutsideOfIt) {
   EXPECT_TRUE(Succeeds(aclrtDestroyEvent(after)));
 }
 
+// The flag changes nothing for events that are external themselves, and who
+// waits already is let go.
+TEST_F(EventApi, AGraphActsOnExternalAndAwaitedEvents) {
+  ScopedStream stream, other;
+  aclrtEvent external = nullptr;
+  aclrtEvent awaited = nullptr;
+  ASSERT_TRUE(
+      Succeeds(aclrtCreateEventWithFlag(&external, ACL_EVENT_EXTERNAL)));
+  ASSERT_TRUE(Succeeds(aclrtCreateEventWithFlag(&awaited, ACL_EVENT_SYNC)));
+  EXPECT_TRUE(Succeeds(aclrtStreamWaitEvent(other, external)));
+  EXPECT_TRUE(Succeeds(aclrtStreamWaitEvent(other, awaited)));
+  ASSERT_TRUE(Succeeds(
+      aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_RELAXED)));
+  EXPECT_TRUE(Succeeds(aclrtRecordEventWithFlag(external, stream, 1)));
+  EXPECT_TRUE(Succeeds(aclrtStreamWaitEventWithFlag(stream, external, 0, 1)));
+  EXPECT_TRUE(Succeeds(aclrtRecordEventWithFlag(awaited, stream, 1)));
+  aclmdlRI graph = nullptr;
+  ASSERT_TRUE(Succeeds(aclmdlRICaptureEnd(stream, &graph)));
+  EXPECT_TRUE(FailsWith(507046, aclrtSynchronizeStreamWithTimeout(other, 5)));
+  EXPECT_TRUE(Succeeds(aclmdlRIExecuteAsync(graph, stream)));
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStreamWithTimeout(other, 10000)));
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(stream)));
+  EXPECT_TRUE(Succeeds(aclmdlRIDestroy(graph)));
+  EXPECT_TRUE(Succeeds(aclrtDestroyEvent(external)));
+  EXPECT_TRUE(Succeeds(aclrtDestroyEvent(awaited)));
+}
+
 }  // namespace
 }  // namespace flashacl::acl

@@ -19,6 +19,12 @@ aclError FailConflict(std::string_view function, const Stream& stream) {
                   function, stream.id()));
 }
 
+aclError FailEnded(const Stream& stream, std::string_view function) {
+  return Fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED, Title::kCallSequence,
+              Str("{} failed because the capture of stream {} has ended.",
+                  function, stream.id()));
+}
+
 }  // namespace
 
 aclError Capture::Begin(const std::shared_ptr<Stream>& stream,
@@ -26,16 +32,28 @@ aclError Capture::Begin(const std::shared_ptr<Stream>& stream,
                         std::string_view function) {
   const auto context = stream->context();
   if (context == nullptr) return RequireContext(function);
-  std::shared_ptr<Capture> capture(new Capture(graph, *context, mode));
+  std::shared_ptr<Capture> capture(new Capture(graph, *stream, *context, mode));
   {
     std::lock_guard lock(capture->mutex_);
     capture->AddLane(*stream);
   }
-  graph->SetCapture(capture);
+  if (!graph->StartCapture(capture)) {
+    return Fail(ACL_ERROR_RT_MODEL_CAPTURED, Title::kCallSequence,
+                Str("{} failed because graph {} is captured already.", function,
+                    graph->id()));
+  }
   if (stream->ReplaceRecorder(nullptr, capture)) return ACL_SUCCESS;
-  graph->SetCapture(nullptr);
-  return RequireNotCapturing(*stream, function);
+  capture->Discard();
+  return Fail(ACL_ERROR_RT_STREAM_CAPTURED, Title::kCallSequence,
+              Str("{} failed because another thread uses stream {}.", function,
+                  stream->id()));
 }
+
+Capture::Capture(std::shared_ptr<Graph> graph, const Stream& stream,
+                 const Context& context, int mode)
+    : graph_(std::move(graph)),
+      origin_(stream.handle()),
+      active_(std::in_place, context, mode, stream.id()) {}
 
 int Capture::LaneOf(const Stream& stream) const {
   const auto found = std::ranges::find(lanes_, stream.id(), &Lane::stream_id);
@@ -98,6 +116,15 @@ aclError Capture::CheckGroup(const Submission& submission, int lane) {
                   submission.function));
 }
 
+// A graph that lacks a node or an edge must not come to its end.
+struct Capture::Incomplete {
+  State& state;
+  bool whole = false;
+  ~Incomplete() {
+    if (!whole) state = State::kInvalidated;
+  }
+};
+
 bool Capture::Take(Stream& stream, Submission& submission, aclError* error) {
   std::lock_guard lock(mutex_);
   if (state_ == State::kEnded) return false;
@@ -110,25 +137,16 @@ bool Capture::Take(Stream& stream, Submission& submission, aclError* error) {
   const int lane = LaneOf(stream);
   *error = CheckGroup(submission, lane);
   if (*error != ACL_SUCCESS) return true;
-  // A graph that lacks a node must not come to its end.
-  struct Invalid {
-    State& state;
-    bool whole = false;
-    ~Invalid() {
-      if (!whole) state = State::kInvalidated;
-    }
-  } unless{state_};
+  Incomplete incomplete{state_};
   Append(submission, lane);
-  unless.whole = true;
+  incomplete.whole = true;
   return true;
 }
 
 aclError Capture::Add(Stream& stream, Submission submission) {
   aclError error = ACL_SUCCESS;
   if (Take(stream, submission, &error)) return error;
-  return Fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED, Title::kCallSequence,
-              Str("{} failed because the capture of stream {} has ended.",
-                  submission.function, stream.id()));
+  return FailEnded(stream, submission.function);
 }
 
 // A failed record or wait leaves a graph that does less than was asked for.
@@ -149,11 +167,16 @@ aclError Capture::TakeRecord(Stream& stream, Event& event,
                      "only events of aclrtCreateEventExWithFlag, and external "
                      "ones, are recorded on a stream that is being captured.");
   }
+  Incomplete incomplete{state_};
   const int lane = LaneOf(stream);
   const Submission record{{}, function, TaskKind::kControl};
-  if (const aclError error = CheckGroup(record, lane)) return error;
+  if (const aclError error = CheckGroup(record, lane)) {
+    incomplete.whole = true;  // a call that is refused changes nothing
+    return error;
+  }
   event.SetCaptured(std::make_shared<const CapturedRecord>(CapturedRecord{
       weak_from_this(), lanes_[static_cast<size_t>(lane)].seen}));
+  incomplete.whole = true;
   return ACL_SUCCESS;
 }
 
@@ -161,9 +184,10 @@ void Capture::Merge(Lane& lane, const std::vector<int>& seen) {
   lane.seen.resize(lanes_.size(), -1);
   for (size_t other = 0; other < seen.size(); ++other) {
     if (seen[other] <= lane.seen[other]) continue;
+    if (seen[other] > 0) {
+      lane.after.push_back({static_cast<int>(other), seen[other]});
+    }
     lane.seen[other] = seen[other];
-    if (seen[other] == 0) continue;
-    lane.after.push_back({static_cast<int>(other), seen[other]});
   }
 }
 
@@ -193,13 +217,18 @@ aclError Capture::TakeWait(Stream& stream, const CapturedRecord& record,
   }
   std::lock_guard lock(mutex_);
   if (state_ != State::kActive) return ACL_SUCCESS;
+  Incomplete incomplete{state_};
   if (of_stream == nullptr) {
     if (const aclError error = Join(stream, function)) return error;
   }
   const int lane = LaneOf(stream);
   const Submission wait{{}, function, TaskKind::kControl};
-  if (const aclError error = CheckGroup(wait, lane)) return error;
+  if (const aclError error = CheckGroup(wait, lane)) {
+    incomplete.whole = true;  // a call that is refused changes nothing
+    return error;
+  }
   Merge(lanes_[static_cast<size_t>(lane)], record.seen);
+  incomplete.whole = true;
   return ACL_SUCCESS;
 }
 
@@ -225,6 +254,7 @@ void Capture::Invalidate() {
 
 aclError Capture::BeginGroup(Stream& stream, std::string_view function) {
   std::lock_guard lock(mutex_);
+  if (state_ == State::kEnded) return FailEnded(stream, function);
   if (group_.has_value() && group_->lane == LaneOf(stream)) {
     return Fail(ACL_ERROR_STREAM_TASK_GROUP_STATUS, Title::kCallSequence,
                 Str("{} failed because a group of tasks is open on stream {}.",
@@ -240,6 +270,7 @@ aclError Capture::EndGroup(Stream& stream, std::string_view function,
                            aclrtTaskGrp* handle) {
   std::lock_guard lock(mutex_);
   *handle = nullptr;
+  if (state_ == State::kEnded) return FailEnded(stream, function);
   if (!group_.has_value() || group_->lane != LaneOf(stream)) {
     return Fail(ACL_ERROR_STREAM_TASK_GROUP_STATUS, Title::kCallSequence,
                 Str("{} failed because no group of tasks is open on stream "
@@ -256,7 +287,9 @@ aclError Capture::EndGroup(Stream& stream, std::string_view function,
     return FailEvent(ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED, function,
                      "an earlier call made the capture fail.");
   }
-  graph_->root().Own(ended.group);
+  const std::shared_ptr<Graph> root = graph_->LockRoot();
+  if (root == nullptr) return FailEnded(stream, function);
+  root->Own(ended.group);
   ended.group->handle = NewHandle(ended.group);
   if (ended.group->handle == nullptr) {
     return Fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, Title::kRuntime,
@@ -322,20 +355,19 @@ aclError Capture::End(Stream& stream, std::string_view function) {
                     "began it.",
                     function, stream.id(), lanes_[0].stream_id));
   }
-  aclError error = CheckEnd(function);
+  aclError error = GuardRuntime([&] { return CheckEnd(function); });
   nodes.swap(nodes_);
   const int lanes = static_cast<int>(lanes_.size());
   Release();
   lock.unlock();
-  graph_->SetCapture(nullptr);
+  graph_->EndCapture();
   if (error == ACL_SUCCESS) {
     error = GuardRuntime(
         [&] { return graph_->Finish(std::move(nodes), lanes, function); });
   }
   if (error == ACL_SUCCESS) return error;
   // A parent that runs half of what it was told to must not come about.
-  const auto parent = graph_->is_child() ? graph_->root().capture() : nullptr;
-  if (parent != nullptr) parent->Invalidate();
+  InvalidateAll();
   graph_->Discard();
   return error;
 }
@@ -349,9 +381,17 @@ void Capture::Discard() {
     nodes.swap(nodes_);
     Release();
   }
-  graph_->SetCapture(nullptr);
+  graph_->EndCapture();
 }
 
-void Capture::Abandon(Stream&) { graph_->Discard(); }
+void Capture::InvalidateAll() {
+  Invalidate();
+  const std::shared_ptr<Graph> root = graph_->LockRoot();
+  const auto capture = root == nullptr ? nullptr : root->capture();
+  if (capture != nullptr && capture.get() != this) capture->Invalidate();
+}
+
+// What it was to do is lost; who began the capture is told at its end.
+void Capture::Abandon(Stream&) { InvalidateAll(); }
 
 }  // namespace flashacl::acl

@@ -48,6 +48,7 @@ class Capture final : public Recorder,
   aclError Add(Stream& stream, Submission submission);
 
   bool captures() const override { return true; }
+  const void* origin() const override { return origin_; }
   bool Take(Stream& stream, Submission& submission, aclError* error) override;
   aclError TakeRecord(Stream& stream, Event& event,
                       std::string_view function) override;
@@ -59,6 +60,7 @@ class Capture final : public Recorder,
 
  private:
   enum class State : uint8_t { kActive, kInvalidated, kEnded };
+  struct Incomplete;
   // A captured stream. `seen[l]` is how many nodes of lane l are sure to be
   // done before its next node, or -1 if not even that l joined.
   struct Lane {
@@ -74,8 +76,8 @@ class Capture final : public Recorder,
     aclError error = ACL_SUCCESS;  // why it fails at its end
   };
 
-  Capture(std::shared_ptr<Graph> graph, const Context& context, int mode)
-      : graph_(std::move(graph)), active_(std::in_place, context, mode) {}
+  Capture(std::shared_ptr<Graph> graph, const Stream& stream,
+          const Context& context, int mode);
 
   // All with the lock held.
   int LaneOf(const Stream& stream) const;
@@ -90,8 +92,11 @@ class Capture final : public Recorder,
   void Release();
 
   void Invalidate();
+  // The graphs that this one is for, too.
+  void InvalidateAll();
 
   const std::shared_ptr<Graph> graph_;
+  const void* const origin_;  // the handle of the stream that began it
   mutable std::mutex mutex_;  // guards what follows
   std::optional<ActiveCapture> active_;
   State state_ = State::kActive;

@@ -86,10 +86,13 @@ aclError BeginChild(aclrtStream stream, aclmdlRI model, int mode) {
     return FailValue(ACL_ERROR_RT_PARAM_INVALID, kName, "modelRI",
                      Str("{}", model), "a graph that aclmdlRIAddCondTask made");
   }
-  if (graph->captured() || graph->capture() != nullptr) {
-    return Fail(ACL_ERROR_RT_MODEL_CAPTURED, Title::kCallSequence,
-                Str("{} failed because graph {} is captured already.", kName,
-                    graph->id()));
+  const auto root = graph->LockRoot();
+  if (!graph->captured() && (root == nullptr || root->capture() == nullptr)) {
+    return Fail(
+        ACL_ERROR_RT_PARAM_INVALID, Title::kCallSequence,
+        Str("{} failed because the capture that graph {} belongs to has "
+            "ended.",
+            kName, graph->id()));
   }
   return Capture::Begin(found, graph, mode, kName);
 }
@@ -115,16 +118,30 @@ aclError GetInfo(aclrtStream stream, aclmdlRICaptureStatus* status,
   if (recorder != nullptr && recorder->captures()) {
     const auto& capture = static_cast<const Capture&>(*recorder);
     answer = capture.status();
-    graph = capture.graph()->handle();
+    if (answer != ACL_MODEL_RI_CAPTURE_STATUS_NONE) {
+      graph = capture.graph()->handle();
+    }
   }
   if (status != nullptr) *status = answer;
   if (model != nullptr) *model = graph;
   return ACL_SUCCESS;
 }
 
+// Whether the end of the stream's capture needs nowhere to put the graph.
+bool CapturesChild(aclrtStream stream) {
+  const auto found = Find<Stream>(stream);
+  const auto recorder = found == nullptr ? nullptr : found->recorder();
+  return recorder != nullptr && recorder->captures() &&
+         static_cast<const Capture&>(*recorder).graph()->is_child();
+}
+
 aclError End(aclrtStream stream, aclmdlRI* model) {
   constexpr std::string_view kName = "aclmdlRICaptureEnd";
   if (stream == nullptr) return FailNull(kName, "stream");
+  if (model == nullptr && !CapturesChild(stream)) {
+    return FailValue(ACL_ERROR_RT_PARAM_INVALID, kName, "modelRI", "NULL",
+                     "where the graph's handle goes");
+  }
   aclError error = RequireContext(kName);
   if (error != ACL_SUCCESS) return error;
   const auto found = FindStream(stream, kName, &error);
@@ -137,10 +154,6 @@ aclError End(aclrtStream stream, aclmdlRI* model) {
   const auto capture = FindCapture(*found, kName, &error);
   if (capture == nullptr) return error;
   const std::shared_ptr<Graph> graph = capture->graph();
-  if (model == nullptr && !graph->is_child()) {
-    return FailValue(ACL_ERROR_RT_PARAM_INVALID, kName, "modelRI", "NULL",
-                     "where the graph's handle goes");
-  }
   error = capture->End(*found, kName);
   if (model != nullptr && error != ACL_ERROR_RT_STREAM_CAPTURE_UNMATCHED) {
     *model = error == ACL_SUCCESS ? graph->handle() : nullptr;
@@ -223,9 +236,10 @@ aclError EndUpdate(aclrtStream stream) {
   aclError error = ACL_SUCCESS;
   const auto found = FindNamedStream(stream, kName, &error);
   if (found == nullptr) return error;
-  error = RequireNotCapturing(*found, kName);
-  if (error != ACL_SUCCESS) return error;
   const auto recorder = found->recorder();
+  if (recorder != nullptr && recorder->captures()) {
+    return RequireNotCapturing(*found, kName);
+  }
   if (recorder == nullptr) {
     return Fail(ACL_ERROR_STREAM_TASK_GROUP_STATUS, Title::kCallSequence,
                 Str("{} failed because stream {} updates no group of tasks.",

@@ -27,7 +27,12 @@ std::shared_ptr<Condition> Condition::Create(Graph& root, uint64_t start,
 }
 
 Condition::~Condition() {
-  if (cell_ != nullptr) (void)FreeBlock(cell_, BlockKind::kDevice);
+  // While it is used its address is nobody else's: the program may have freed
+  // it.
+  Block block;
+  const bool live = cell_ != nullptr && FindBlock(cell_, &block);
+  use_ = BlockUse();
+  if (live) (void)FreeBlock(cell_, BlockKind::kDevice);
 }
 
 void Condition::StartReplay() const {
@@ -48,6 +53,8 @@ Task RunByCondition(std::shared_ptr<Condition> condition, int type,
   return [condition = std::move(condition), type,
           children = std::move(children)]() -> aclError {
     if (type == ACL_MODEL_RI_COND_TYPE_WHILE) {
+      // What would end it may be work on the device.
+      if (children[0]->root().skips()) return ACL_SUCCESS;
       while (condition->Read() != 0 && !ThisStream().aborting()) {
         const aclError code = children[0]->RunNodes();
         if (code != ACL_SUCCESS || children[0]->root().aborted()) return code;

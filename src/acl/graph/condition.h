@@ -25,10 +25,11 @@ class Condition {
 
   void* handle() const { return handle_; }
   uint64_t* cell() const { return reinterpret_cast<uint64_t*>(cell_); }
-  bool IsOf(Graph& graph) const { return &graph.root() == root_; }
+  bool IsOf(const Graph& graph) const { return &graph.root() == root_; }
 
   // False if a node has it already: each is for one.
   bool Use() { return !used_.exchange(true); }
+  void Release() { used_.store(false); }
 
   void StartReplay() const;
   uint64_t Read() const;

@@ -39,15 +39,25 @@ aclError Create(aclmdlRI model, uint32_t start, int flag,
     return FailValue(ACL_ERROR_RT_PARAM_INVALID, kName, "flag", Str("{}", flag),
                      "0 or 1");
   }
-  auto made = Condition::Create(graph->root(), start, flag != 0);
+  const auto root = graph->LockRoot();
+  const auto made =
+      root == nullptr ? nullptr : Condition::Create(*root, start, flag != 0);
   if (made == nullptr) {
     return Fail(ACL_ERROR_RT_MEMORY_ALLOCATION, Title::kRuntime,
                 Str("{} failed because the device has no memory, or no "
                     "handles are left.",
                     kName));
   }
+  // Whatever fails, no handle stays that nobody owns.
+  error = GuardRuntime([&]() -> aclError {
+    root->Own(made);
+    return ACL_SUCCESS;
+  });
+  if (error != ACL_SUCCESS) {
+    Take<Condition>(made->handle());
+    return error;
+  }
   *handle = made->handle();
-  graph->root().Own(std::move(made));
   return ACL_SUCCESS;
 }
 
@@ -101,6 +111,66 @@ aclError CheckParams(std::string_view function,
   return ACL_SUCCESS;
 }
 
+// The graphs of a new task; fewer than `size` if there are no handles left.
+std::vector<std::shared_ptr<Graph>> MakeChildren(
+    const std::shared_ptr<Graph>& root, uint32_t size) {
+  std::vector<std::shared_ptr<Graph>> children;
+  children.reserve(size);
+  const auto context = root->context();
+  while (context != nullptr && children.size() < size) {
+    auto child = Graph::Create(context, root);
+    if (child == nullptr) break;
+    children.push_back(std::move(child));
+  }
+  return children;
+}
+
+// What AddTask has done so far, and undoes unless all of it succeeds.
+struct Unfinished {
+  Condition* condition;
+  Graph* parent;
+  std::vector<std::shared_ptr<Graph>> children = {};
+  bool done = false;
+
+  ~Unfinished() {
+    if (done) return;
+    condition->Release();
+    parent->Disown(children);
+  }
+};
+
+aclError AddChildren(Capture& capture, const std::shared_ptr<Stream>& stream,
+                     const std::shared_ptr<Condition>& condition,
+                     const aclmdlRICondTaskParams& params,
+                     std::string_view function) {
+  const auto root = capture.graph()->LockRoot();
+  if (root == nullptr || !condition->IsOf(*root)) {
+    return FailValue(ACL_ERROR_RT_PARAM_INVALID, function, "params.handle",
+                     Str("{}", params.handle), "a handle of the same graph");
+  }
+  if (!condition->Use()) {
+    return FailValue(ACL_ERROR_RT_PARAM_INVALID, function, "params.handle",
+                     Str("{}", params.handle), "a handle that no task has yet");
+  }
+  Unfinished unfinished{condition.get(), capture.graph().get()};
+  unfinished.children = MakeChildren(root, params.size);
+  if (unfinished.children.size() < params.size) {
+    return Fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, Title::kRuntime,
+                Str("{} failed because there are no handles left.", function));
+  }
+  capture.graph()->Own(unfinished.children);
+  const aclError error = capture.Add(
+      *stream,
+      {RunByCondition(condition, Raw(params.type), unfinished.children),
+       function, TaskKind::kWait});
+  if (error != ACL_SUCCESS) return error;
+  for (uint32_t i = 0; i < params.size; ++i) {
+    params.modelRIArray[i] = unfinished.children[i]->handle();
+  }
+  unfinished.done = true;
+  return ACL_SUCCESS;
+}
+
 aclError AddTask(const aclmdlRICondTaskParams& params, aclrtStream stream,
                  uint32_t flags) {
   constexpr std::string_view kName = "aclmdlRIAddCondTask";
@@ -112,36 +182,7 @@ aclError AddTask(const aclmdlRICondTaskParams& params, aclrtStream stream,
   if (capture == nullptr) return error;
   const auto condition = FindCondition(params.handle, kName, &error);
   if (condition == nullptr) return error;
-  Graph& root = capture->graph()->root();
-  if (!condition->IsOf(root)) {
-    return FailValue(ACL_ERROR_RT_PARAM_INVALID, kName, "params.handle",
-                     Str("{}", params.handle), "a handle of the same graph");
-  }
-  std::vector<std::shared_ptr<Graph>> children;
-  children.reserve(params.size);
-  for (uint32_t i = 0; i < params.size; ++i) {
-    auto child = Graph::Create(root.context(), &root);
-    if (child == nullptr) {
-      return Fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, Title::kRuntime,
-                  Str("{} failed because there are no handles left.", kName));
-    }
-    capture->graph()->Own(child);
-    children.push_back(std::move(child));
-  }
-  if (!condition->Use()) {
-    return FailValue(ACL_ERROR_RT_PARAM_INVALID, kName, "params.handle",
-                     Str("{}", params.handle), "a handle that no task has yet");
-  }
-  std::vector<aclmdlRI> handles;
-  for (const auto& child : children) handles.push_back(child->handle());
-  error = capture->Add(
-      *found, {RunByCondition(condition, Raw(params.type), std::move(children)),
-               kName, TaskKind::kWait});
-  if (error != ACL_SUCCESS) return error;
-  for (uint32_t i = 0; i < params.size; ++i) {
-    params.modelRIArray[i] = handles[i];
-  }
-  return ACL_SUCCESS;
+  return AddChildren(*capture, found, condition, params, kName);
 }
 
 }  // namespace

@@ -51,13 +51,21 @@ class ReplayCount {
   const std::shared_ptr<Graph> graph_;
 };
 
-Graph::Graph(const std::shared_ptr<Context>& context, Graph* root)
-    : context_(context), root_(root), id_(next_id.fetch_add(1)) {}
+Graph::Graph(const std::shared_ptr<Context>& context,
+             const std::shared_ptr<Graph>& root)
+    : context_(context),
+      root_(root.get()),
+      weak_root_(root),
+      id_(next_id.fetch_add(1)) {}
 
-Graph::~Graph() = default;
+Graph::~Graph() { EndOwnStream(); }
+
+std::shared_ptr<Graph> Graph::LockRoot() {
+  return is_child() ? weak_root_.lock() : shared_from_this();
+}
 
 std::shared_ptr<Graph> Graph::Create(const std::shared_ptr<Context>& context,
-                                     Graph* root) {
+                                     const std::shared_ptr<Graph>& root) {
   std::shared_ptr<Graph> graph(new Graph(context, root));
   graph->handle_ = NewHandle(graph);
   if (graph->handle_ == nullptr) return nullptr;
@@ -69,9 +77,10 @@ std::shared_ptr<Graph> Graph::Create(const std::shared_ptr<Context>& context,
     }
   } unfinished{graph.get()};
   if (root == nullptr) {
-    context->Own(graph.get(), [weak = std::weak_ptr<Graph>(graph)] {
+    const auto discard = [weak = std::weak_ptr<Graph>(graph)] {
       if (const auto owned = weak.lock()) owned->Discard();
-    });
+    };
+    if (!context->Own(graph.get(), discard)) return nullptr;
   }
   unfinished.graph = nullptr;
   return graph;
@@ -82,9 +91,17 @@ std::shared_ptr<Capture> Graph::capture() const {
   return capture_;
 }
 
-void Graph::SetCapture(std::shared_ptr<Capture> capture) {
+bool Graph::StartCapture(std::shared_ptr<Capture> capture) {
   std::lock_guard lock(mutex_);
-  capture_.swap(capture);
+  if (std::exchange(started_, true)) return false;
+  capture_ = std::move(capture);
+  return true;
+}
+
+void Graph::EndCapture() {
+  std::shared_ptr<Capture> ended;  // goes without the lock
+  std::lock_guard lock(mutex_);
+  ended.swap(capture_);
 }
 
 aclError Graph::Finish(std::vector<Node> nodes, int lanes,
@@ -101,16 +118,22 @@ aclError Graph::Finish(std::vector<Node> nodes, int lanes,
 
 aclError Graph::RunNodes() {
   Stream& stream = ThisStream();
-  if (lanes_ != nullptr) return lanes_->Run(stream, root().aborted_);
-  const bool skips = stream.skips();
+  if (lanes_ != nullptr) return lanes_->Run(stream, root());
   for (const Node& node : nodes_) {
-    if (root().aborted_.load() || stream.aborting()) return ACL_SUCCESS;
-    if (skips && !AlwaysRuns(node.submission.kind)) continue;
-    const aclError code =
-        GuardRuntime([&] { return node.Run(); }, node.submission.function);
+    if (root().aborted() || stream.aborting()) return ACL_SUCCESS;
+    const aclError code = node.Replay(stream, root().skips());
     if (code != ACL_SUCCESS) return code;
   }
   return ACL_SUCCESS;
+}
+
+aclError Node::Replay(Stream& stream, bool skips) const {
+  const bool always = AlwaysRuns(submission.kind);
+  if (skips && !always) return ACL_SUCCESS;
+  const aclError code =
+      GuardRuntime([&] { return Run(); }, submission.function);
+  if (code != ACL_SUCCESS && !always) stream.MarkDeviceFault();
+  return code;
 }
 
 // The task of a replay.
@@ -120,6 +143,7 @@ aclError Graph::RunOnStream() {
   {
     std::lock_guard lock(mutex_);
     running_on_ = &stream;
+    skips_.store(stream.skips());
     for (const auto& condition : conditions_) condition->StartReplay();
   }
   aclError code = GuardRuntime([&] { return RunNodes(); });
@@ -173,23 +197,33 @@ bool Graph::TakeHandles() {
   if (root_ == nullptr) {
     if (const auto context = context_.lock()) context->Disown(this);
   }
-  std::shared_ptr<Stream> own_stream;
+  std::vector<std::shared_ptr<Graph>> children;
   {
-    // What they name stays, as replays that still run may need it.
+    // What groups and conditions name stays, as replays may still need it; the
+    // tasks that need children own them, too.
     std::lock_guard lock(mutex_);
     for (const auto& group : groups_) Take<TaskGroup>(group->handle);
     for (const auto& one : conditions_) Take<Condition>(one->handle());
-    for (const auto& child : children_) child->Discard();
-    own_stream.swap(own_stream_);
+    children.swap(children_);
   }
-  if (own_stream == nullptr) return true;
+  for (const auto& child : children) child->Discard();
+  EndOwnStream();
+  return true;
+}
+
+void Graph::EndOwnStream() {
+  std::shared_ptr<Stream> own;
+  {
+    std::lock_guard lock(mutex_);
+    own.swap(own_stream_);
+  }
+  if (own == nullptr) return;
   // By force only where a replay hangs, as that needs memory.
-  const bool force = !own_stream->Idle();
+  const bool force = !own->Idle();
   (void)GuardRuntime([&] {
-    own_stream->Destroy(force);
+    own->Destroy(force);
     return ACL_SUCCESS;
   });
-  return true;
 }
 
 aclError Graph::Destroy(std::string_view function) {
@@ -237,9 +271,19 @@ void Graph::Own(std::shared_ptr<Condition> condition) {
   conditions_.push_back(std::move(condition));
 }
 
-void Graph::Own(std::shared_ptr<Graph> child) {
+void Graph::Own(const std::vector<std::shared_ptr<Graph>>& children) {
   std::lock_guard lock(mutex_);
-  children_.push_back(std::move(child));
+  children_.insert(children_.end(), children.begin(), children.end());
+}
+
+void Graph::Disown(const std::vector<std::shared_ptr<Graph>>& children) {
+  {
+    std::lock_guard lock(mutex_);
+    std::erase_if(children_, [&](const auto& one) {
+      return std::ranges::find(children, one) != children.end();
+    });
+  }
+  for (const auto& child : children) child->Discard();
 }
 
 void Graph::AddCallback(aclrtCallback function, void* user_data) {

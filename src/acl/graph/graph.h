@@ -61,6 +61,8 @@ struct Node {
   int32_t stream = 0;  // the id of that one
   std::vector<Before> after = {};  // what of other lanes ends before it starts
 
+  // For tasks; `skips`: nothing if it is work on the device.
+  aclError Replay(Stream& stream, bool skips) const;
   aclError Run() const {
     const profile::Span span(profile::Kind::kRun, submission.function);
     return span.Returned(launch == nullptr ? submission.task()
@@ -73,23 +75,28 @@ class Graph : public std::enable_shared_from_this<Graph> {
   static constexpr HandleKind kHandleKind = HandleKind::kGraph;
 
   // Null if there are no handles left. A child runs as a task of `root` only.
-  static std::shared_ptr<Graph> Create(const std::shared_ptr<Context>& context,
-                                       Graph* root = nullptr);
+  static std::shared_ptr<Graph> Create(
+      const std::shared_ptr<Context>& context,
+      const std::shared_ptr<Graph>& root = nullptr);
   ~Graph();
 
   void* handle() const { return handle_; }
   uint32_t id() const { return id_; }
   bool is_child() const { return root_ != nullptr; }
-  Graph& root() { return root_ == nullptr ? *this : *root_; }
+  // For tasks, as what runs keeps its root.
+  const Graph& root() const { return root_ == nullptr ? *this : *root_; }
+  // For others: null if the root is gone.
+  std::shared_ptr<Graph> LockRoot();
   std::shared_ptr<Context> context() const { return context_.lock(); }
 
   // The capture that fills it; null before, and after it has ended well.
   std::shared_ptr<Capture> capture() const;
-  void SetCapture(std::shared_ptr<Capture> capture);
+  // False if it has one or had one.
+  bool StartCapture(std::shared_ptr<Capture> capture);
+  void EndCapture();
   bool captured() const { return captured_.load(); }  // and may be replayed
 
-  // From a capture: what it kept, in the order of submission. Fails if it needs
-  // threads and there are none.
+  // From a capture: what it kept, in the order of submission.
   aclError Finish(std::vector<Node> nodes, int lanes,
                   std::string_view function);
 
@@ -101,6 +108,8 @@ class Graph : public std::enable_shared_from_this<Graph> {
 
   // For tasks: all nodes, now. What a conditional node calls for its children.
   aclError RunNodes();
+  // Whether the replay that runs leaves out work on the device.
+  bool skips() const { return skips_.load(); }
 
   // Makes the replay that runs stop before its next task.
   void Abort();
@@ -116,7 +125,8 @@ class Graph : public std::enable_shared_from_this<Graph> {
 
   void Own(std::shared_ptr<TaskGroup> group);
   void Own(std::shared_ptr<Condition> condition);
-  void Own(std::shared_ptr<Graph> child);
+  void Own(const std::vector<std::shared_ptr<Graph>>& children);
+  void Disown(const std::vector<std::shared_ptr<Graph>>& children);
 
   void AddCallback(aclrtCallback function, void* user_data);
   bool RemoveCallback(aclrtCallback function);
@@ -132,12 +142,15 @@ class Graph : public std::enable_shared_from_this<Graph> {
     void* user_data;
   };
 
-  Graph(const std::shared_ptr<Context>& context, Graph* root);
+  Graph(const std::shared_ptr<Context>& context,
+        const std::shared_ptr<Graph>& root);
   aclError RunOnStream();
   bool TakeHandles();
+  void EndOwnStream();
 
   const std::weak_ptr<Context> context_;
-  Graph* const root_;  // which owns this; null: none does
+  const Graph* const root_;  // which owns this; null: none does
+  const std::weak_ptr<Graph> weak_root_;
   const uint32_t id_;
   void* handle_ = nullptr;
 
@@ -146,9 +159,11 @@ class Graph : public std::enable_shared_from_this<Graph> {
   std::unique_ptr<Lanes> lanes_;
   Turns turns_;
   std::atomic<bool> aborted_{false};
+  std::atomic<bool> skips_{false};
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable idle_;
+  bool started_ = false;  // a capture
   std::shared_ptr<Capture> capture_;
   std::string name_;
   int replays_ = 0;  // that are queued or run

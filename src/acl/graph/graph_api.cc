@@ -14,12 +14,13 @@ namespace {
 aclError ExecuteAsync(aclmdlRI model, aclrtStream stream) {
   constexpr std::string_view kName = "aclmdlRIExecuteAsync";
   aclError error = ACL_SUCCESS;
-  const auto graph = FindWholeGraph(model, kName, &error);
+  const auto graph = FindGraph(model, kName, &error);
   if (graph == nullptr) return error;
   const auto found = FindStream(stream, kName, &error);
   if (found == nullptr) return error;
   error = RequireNotCapturing(*found, kName);
   if (error == ACL_SUCCESS) error = RequireRoot(*graph, kName);
+  if (error == ACL_SUCCESS) error = RequireWhole(*graph, kName);
   if (error == ACL_SUCCESS) error = RequireContext(kName);
   return error != ACL_SUCCESS ? error : graph->Replay(found, kName);
 }
@@ -27,13 +28,14 @@ aclError ExecuteAsync(aclmdlRI model, aclrtStream stream) {
 aclError Execute(aclmdlRI model, int32_t ms) {
   constexpr std::string_view kName = "aclmdlRIExecute";
   aclError error = ACL_SUCCESS;
-  const auto graph = FindWholeGraph(model, kName, &error);
+  const auto graph = FindGraph(model, kName, &error);
   if (graph == nullptr) return error;
   if (ms == 0 || ms < -1) {
     return FailValue(ACL_ERROR_RT_PARAM_INVALID, kName, "timeout",
                      Str("{}", ms), "-1 or a positive number of milliseconds");
   }
   error = RequireRoot(*graph, kName);
+  if (error == ACL_SUCCESS) error = RequireWhole(*graph, kName);
   if (error == ACL_SUCCESS) error = RequireContext(kName);
   return error != ACL_SUCCESS ? error : graph->ReplayAndWait(ms, kName);
 }
@@ -51,9 +53,10 @@ aclError Abort(aclmdlRI model) {
 aclError Destroy(aclmdlRI model) {
   constexpr std::string_view kName = "aclmdlRIDestroy";
   aclError error = ACL_SUCCESS;
-  const auto graph = FindWholeGraph(model, kName, &error);
+  const auto graph = FindGraph(model, kName, &error);
   if (graph == nullptr) return error;
   error = RequireRoot(*graph, kName);
+  if (error == ACL_SUCCESS) error = RequireWhole(*graph, kName);
   return error != ACL_SUCCESS ? error : graph->Destroy(kName);
 }
 

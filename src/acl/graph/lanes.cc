@@ -14,8 +14,8 @@ namespace flashacl::acl {
 
 // How far the lanes of one replay are. Shared by the tasks that run them.
 struct Lanes::Progress {
-  explicit Progress(int lanes, const std::atomic<bool>& stop)
-      : aborted(stop), done(static_cast<size_t>(lanes)), left(lanes) {}
+  Progress(int lanes, const Graph& of)
+      : root(of), done(static_cast<size_t>(lanes)), left(lanes) {}
 
   // Until `before` is done; false if the replay has stopped.
   bool WaitFor(const Before& before) {
@@ -43,7 +43,7 @@ struct Lanes::Progress {
   }
 
   bool must_stop() {
-    if (aborted.load()) return true;
+    if (root.aborted() || ThisStream().aborting()) return true;
     std::lock_guard lock(mutex);
     return stopped;
   }
@@ -55,13 +55,14 @@ struct Lanes::Progress {
     ended.Open();
   }
 
-  const std::atomic<bool>& aborted;
+  const Graph& root;
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<int> done;
   int left;
   bool stopped = false;
   aclError code = ACL_SUCCESS;  // of the first that failed
+  bool device_fault = false;
   std::shared_ptr<Failure> failure = std::make_shared<Failure>();
   Latch ended;
 };
@@ -101,12 +102,14 @@ aclError Lanes::RunLane(int lane, Progress& progress) const {
     for (const Before& before : node.after) {
       if (!progress.WaitFor(before)) return ACL_SUCCESS;
     }
-    if (progress.must_stop()) return ACL_SUCCESS;
-    const aclError code =
-        GuardRuntime([&] { return node.Run(); }, node.submission.function);
+    if (progress.must_stop()) break;
+    const aclError code = node.Replay(ThisStream(), progress.root.skips());
     if (code != ACL_SUCCESS) return code;
+    // One that gave up its wait let nobody go on.
+    if (progress.must_stop()) break;
     progress.Advance(lane);
   }
+  if (progress.must_stop()) Stop(progress);
   return ACL_SUCCESS;
 }
 
@@ -125,6 +128,7 @@ aclError Lanes::RunAsTask(int lane, Progress& progress) const {
     std::lock_guard lock(progress.mutex);
     if (progress.code == ACL_SUCCESS) {
       progress.code = code;
+      progress.device_fault = ThisStream().TakeDeviceFault();
       *progress.failure = std::move(failure);
     }
   }
@@ -132,14 +136,18 @@ aclError Lanes::RunAsTask(int lane, Progress& progress) const {
   return ACL_SUCCESS;  // the replay fails, not the lane's stream
 }
 
-aclError Lanes::Run(Stream& stream, const std::atomic<bool>& aborted) {
+aclError Lanes::Run(Stream& stream, const Graph& root) {
   const auto progress =
-      std::make_shared<Progress>(static_cast<int>(streams_.size()), aborted);
-  // Ends its lane even if its task is dropped.
+      std::make_shared<Progress>(static_cast<int>(streams_.size()), root);
+  // Ends its lane even if its task is dropped, and then the others with it.
   struct Ending {
     explicit Ending(std::shared_ptr<Progress> of) : progress(std::move(of)) {}
-    ~Ending() { progress->EndLane(); }
+    ~Ending() {
+      if (!ran) progress->Stop();
+      progress->EndLane();
+    }
     std::shared_ptr<Progress> progress;
+    bool ran = false;
   };
   std::vector<std::shared_ptr<Ending>> endings(streams_.size());
   for (auto& ending : endings) ending = std::make_shared<Ending>(progress);
@@ -148,6 +156,7 @@ aclError Lanes::Run(Stream& stream, const std::atomic<bool>& aborted) {
     for (size_t lane = 0; lane < streams_.size(); ++lane) {
       const aclError pushed = streams_[lane]->Push(
           [this, lane, ending = endings[lane]] {
+            ending->ran = true;
             return RunAsTask(static_cast<int>(lane), *ending->progress);
           },
           "aclmdlRIExecuteAsync", TaskKind::kGraph);
@@ -163,7 +172,9 @@ aclError Lanes::Run(Stream& stream, const std::atomic<bool>& aborted) {
   }
   for (const std::shared_ptr<Stream>& one : streams_) one->ResumeWaits();
   if (error != ACL_SUCCESS) return error;
-  return progress->code == ACL_SUCCESS ? ACL_SUCCESS : Fail(progress->failure);
+  if (progress->code == ACL_SUCCESS) return ACL_SUCCESS;
+  if (progress->device_fault) stream.MarkDeviceFault();
+  return Fail(progress->failure);
 }
 
 }  // namespace flashacl::acl

@@ -25,7 +25,7 @@ class Lanes {
 
   // For tasks: runs all, and returns when the last has ended. When the stream
   // is aborted, or a task fails, the others end before their next task.
-  aclError Run(Stream& stream, const std::atomic<bool>& aborted);
+  aclError Run(Stream& stream, const Graph& root);
 
  private:
   struct Progress;

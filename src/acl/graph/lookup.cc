@@ -20,14 +20,19 @@ std::shared_ptr<Graph> FindGraph(aclmdlRI graph, std::string_view function,
   return found;
 }
 
+aclError RequireWhole(const Graph& graph, std::string_view function) {
+  if (graph.captured()) return ACL_SUCCESS;
+  return Fail(ACL_ERROR_RT_MODEL_CAPTURED, Title::kCallSequence,
+              Str("{} failed because graph {} is being captured.", function,
+                  graph.id()));
+}
+
 std::shared_ptr<Graph> FindWholeGraph(aclmdlRI graph, std::string_view function,
                                       aclError* error) {
   std::shared_ptr<Graph> found = FindGraph(graph, function, error);
-  if (found == nullptr || found->captured()) return found;
-  *error = Fail(ACL_ERROR_RT_MODEL_CAPTURED, Title::kCallSequence,
-                Str("{} failed because graph {} is being captured.", function,
-                    found->id()));
-  return nullptr;
+  if (found == nullptr) return nullptr;
+  *error = RequireWhole(*found, function);
+  return *error == ACL_SUCCESS ? found : nullptr;
 }
 
 std::shared_ptr<Stream> FindNamedStream(aclrtStream stream,

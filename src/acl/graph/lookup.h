@@ -17,7 +17,10 @@ namespace flashacl::acl {
 std::shared_ptr<Graph> FindGraph(aclmdlRI graph, std::string_view function,
                                  aclError* error);
 
-// The same, and it is whole: 107026 while it is captured.
+// 0, or 107026 while it is captured.
+aclError RequireWhole(const Graph& graph, std::string_view function);
+
+// FindGraph and RequireWhole.
 std::shared_ptr<Graph> FindWholeGraph(aclmdlRI graph, std::string_view function,
                                       aclError* error);
 

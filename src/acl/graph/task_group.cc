@@ -30,29 +30,22 @@ aclError Update::Replace(Stream& stream, Submission& submission) {
   const std::string_view function = submission.function;
   if (submission.kind != TaskKind::kOperator) return FailKind(stream, function);
   const auto& members = group_->members;
-  if (next_ == members.size()) {
+  if (next_.size() == members.size()) {
     return Fail(ACL_ERROR_RT_INTERNAL_ERROR, Title::kCallSequence,
                 Str("{} failed because the group of tasks that stream {} "
                     "updates has {} launches, which are all replaced.",
                     function, stream.id(), members.size()));
   }
-  const TaskGroup::Member& member = members[next_];
+  const TaskGroup::Member& member = members[next_.size()];
   if (member.operator_name != function) {
     return Fail(ACL_ERROR_RT_MODEL_UPDATE_FAILED, Title::kCallSequence,
                 Str("{} failed because launch {} of the group of tasks that "
                     "stream {} updates is {}, which only the same operator "
                     "replaces.",
-                    function, next_, stream.id(), member.operator_name));
+                    function, next_.size(), stream.id(), member.operator_name));
   }
-  const aclError error = stream.PushPastRecorder(
-      [launch = member.launch,
-       task = std::make_shared<const Task>(std::move(submission.task))] {
-        launch->Replace(task);
-        return ACL_SUCCESS;
-      },
-      function, TaskKind::kControl);
-  if (error == ACL_SUCCESS) ++next_;
-  return error;
+  next_.push_back(std::make_shared<const Task>(std::move(submission.task)));
+  return ACL_SUCCESS;
 }
 
 aclError Update::TakeRecord(Stream& stream, Event&, std::string_view function) {
@@ -79,11 +72,20 @@ aclError Update::End(Stream& stream, std::string_view function) {
   Abandon(stream);
   std::lock_guard lock(mutex_);
   const size_t size = group_->members.size();
-  if (next_ == size) return ACL_SUCCESS;
-  return Fail(ACL_ERROR_RT_INTERNAL_ERROR, Title::kCallSequence,
-              Str("{}: {} of the group's {} launches were replaced; the others "
-                  "keep their arguments.",
-                  function, next_, size));
+  if (next_.size() < size) {
+    return Fail(ACL_ERROR_RT_INTERNAL_ERROR, Title::kCallSequence,
+                Str("{}: {} launches for a group of {}; all keep their "
+                    "arguments.",
+                    function, next_.size(), size));
+  }
+  return stream.PushPastRecorder(
+      [group = group_, tasks = std::move(next_)] {
+        for (size_t i = 0; i < tasks.size(); ++i) {
+          group->members[i].launch->Replace(tasks[i]);
+        }
+        return ACL_SUCCESS;
+      },
+      function, TaskKind::kControl);
 }
 
 }  // namespace flashacl::acl

@@ -35,7 +35,8 @@ class TaskGroup {
   std::atomic<bool> updating_{false};
 };
 
-// Takes the launches of a stream, each as the next member's replacement.
+// Takes the launches of a stream, each for the next member of a group, and
+// replaces them all at its end: a graph never mixes two updates.
 class Update final : public Recorder {
  public:
   // The group is marked by the caller, and free again when this goes.
@@ -44,6 +45,7 @@ class Update final : public Recorder {
   ~Update() override { group_->EndUpdate(); }
 
   bool captures() const override { return false; }
+  const void* origin() const override { return nullptr; }
   bool Take(Stream& stream, Submission& submission, aclError* error) override;
   aclError TakeRecord(Stream& stream, Event& event,
                       std::string_view function) override;
@@ -60,8 +62,8 @@ class Update final : public Recorder {
   aclError Replace(Stream& stream, Submission& submission);
 
   const std::shared_ptr<TaskGroup> group_;
-  std::mutex mutex_;  // guards what follows
-  size_t next_ = 0;
+  std::mutex mutex_;                               // guards what follows
+  std::vector<std::shared_ptr<const Task>> next_;  // of the members, so far
   bool ended_ = false;
 };
 

@@ -263,6 +263,37 @@ TEST_F(CaptureTest, OneThatJoinedDoesNotEndIt) {
   Destroy(End(first));
 }
 
+// The thread that serves the stream which began serves all of the capture.
+TEST_F(CaptureTest, CallbacksAreServedAtEachReplay) {
+  ScopedStream first, second, other;
+  ScopedEvent fork, join;
+  std::atomic<int> called{0};
+  std::atomic<bool> stop{false};
+  std::thread server([&] {
+    while (!stop) (void)aclrtProcessReport(10);
+    Message();
+  });
+  const auto id = static_cast<uint64_t>(server.native_handle());
+  ASSERT_TRUE(Succeeds(aclrtSubscribeReport(id, first)));
+  const auto count = [](void* n) { ++*static_cast<std::atomic<int>*>(n); };
+  Begin(first);
+  Follow(second, first, fork);
+  EXPECT_TRUE(Succeeds(
+      aclrtLaunchCallback(count, &called, ACL_CALLBACK_BLOCK, second)));
+  Follow(first, second, join);
+  const aclmdlRI graph = End(first);
+  for (int i = 1; i <= 3; ++i) {
+    Replay(graph, other);
+    EXPECT_EQ(called, i);
+  }
+  EXPECT_TRUE(Succeeds(aclrtUnSubscribeReport(id, first)));
+  EXPECT_TRUE(Succeeds(aclmdlRIExecuteAsync(graph, other)));
+  EXPECT_TRUE(FailsWith(107015, aclrtSynchronizeStream(other)));
+  stop = true;
+  server.join();
+  Destroy(graph);
+}
+
 TEST_F(CaptureTest, EndsWithItsContext) {
   aclrtContext context = nullptr;
   aclrtContext before = nullptr;

@@ -7,6 +7,7 @@
 
 #include "acl/acl.h"
 #include "acl/graph/condition.h"
+#include "acl/stream.h"
 #include "tests/acl/graph/fixture.h"
 
 namespace flashacl::testing {
@@ -105,6 +106,38 @@ TEST_F(ConditionTest, AChildRunsWithItsParentOnly) {
   Destroy(graph);
   EXPECT_TRUE(FailsWith(107000, aclmdlRICondHandleGetCondPtr(handle_, &cell_)));
   EXPECT_TRUE(FailsWith(107000, aclmdlRIGetName(child_, 0, nullptr)));
+}
+
+TEST_F(ConditionTest, AStreamThatStopsOnFailureEndsALoop) {
+  ScopedStream stream;
+  EXPECT_TRUE(Succeeds(aclrtSetStreamFailureMode(stream, ACL_STOP_ON_FAILURE)));
+  const aclmdlRI graph = Capture(ACL_MODEL_RI_COND_TYPE_WHILE, 1, 3, 1);
+  EXPECT_TRUE(Succeeds(acl::Enqueue(
+      stream, [] { return 507015; }, "test")));
+  EXPECT_TRUE(Succeeds(aclmdlRIExecuteAsync(graph, stream)));
+  EXPECT_EQ(aclrtSynchronizeStreamWithTimeout(stream, 10000), 507015);
+  EXPECT_EQ(Log(), "<>");
+  EXPECT_TRUE(Succeeds(aclrtStreamAbort(stream)));
+  Destroy(graph);
+}
+
+TEST_F(ConditionTest, AChildIsNotCapturedAfterItsParent) {
+  ScopedStream stream, side;
+  Begin(stream);
+  aclmdlRI graph = nullptr;
+  aclmdlRI child = nullptr;
+  EXPECT_TRUE(Succeeds(aclmdlRICaptureGetInfo(stream, nullptr, &graph)));
+  EXPECT_TRUE(Succeeds(aclmdlRICondHandleCreate(
+      graph, 1, ACL_MODEL_RI_COND_HANDLE_ASSIGN_DEFAULT, &handle_)));
+  EXPECT_TRUE(Succeeds(aclmdlRIAddCondTask(
+      {handle_, ACL_MODEL_RI_COND_TYPE_IF, 1, &child}, stream, 0)));
+  EXPECT_TRUE(FailsWith(207000, aclmdlRIDestroy(child)));
+  EXPECT_EQ(End(stream), graph);
+  EXPECT_TRUE(
+      FailsWith(107000, aclmdlRICaptureToModelRIBegin(
+                            side, child, ACL_MODEL_RI_CAPTURE_MODE_RELAXED)));
+  EXPECT_EQ(Run(graph), "");  // a child without tasks
+  Destroy(graph);
 }
 
 TEST_F(ConditionTest, AnOpenOrFailedChildEndsTheParent) {

@@ -157,6 +157,43 @@ TEST_F(TaskGroupTest, UpdatesAreChecked) {
   Destroy(graph);
 }
 
+TEST_F(TaskGroupTest, AnUpdateThatIsNotCompleteChangesNothing) {
+  TinyCall first(1), second(1), other(1);
+  first.SetValue(1.0f);
+  second.SetValue(2.0f);
+  other.SetValue(3.0f);
+  ScopedStream stream, updates;
+  Begin(stream);
+  EXPECT_TRUE(Succeeds(aclmdlRICaptureTaskGrpBegin(stream)));
+  EXPECT_TRUE(Succeeds(Launch(first, stream)));
+  EXPECT_TRUE(Succeeds(Launch(second, stream)));
+  EXPECT_TRUE(Succeeds(aclmdlRICaptureTaskGrpEnd(stream, &group_)));
+  const aclmdlRI graph = End(stream);
+  EXPECT_TRUE(Succeeds(aclmdlRICaptureTaskUpdateBegin(updates, group_)));
+  EXPECT_TRUE(Succeeds(Launch(other, updates)));
+  EXPECT_TRUE(FailsWith(507000, aclmdlRICaptureTaskUpdateEnd(updates)));
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(updates)));
+  Replay(graph, stream);
+  EXPECT_EQ(first.out_data[0], 1.0f);
+  EXPECT_EQ(second.out_data[0], 2.0f);
+  EXPECT_EQ(other.out_data[0], 0.0f);
+  Destroy(graph);
+}
+
+TEST_F(TaskGroupTest, AStreamThatIsDestroyedFreesTheGroup) {
+  TinyCall first(1), second(1);
+  ScopedStream stream, updates;
+  const aclmdlRI graph = CaptureGroup(first, stream);
+  aclrtStream gone = nullptr;
+  ASSERT_TRUE(Succeeds(aclrtCreateStream(&gone)));
+  EXPECT_TRUE(Succeeds(aclmdlRICaptureTaskUpdateBegin(gone, group_)));
+  EXPECT_TRUE(Succeeds(aclrtDestroyStream(gone)));
+  EXPECT_TRUE(Succeeds(aclmdlRICaptureTaskUpdateBegin(updates, group_)));
+  EXPECT_TRUE(Succeeds(Launch(second, updates)));
+  EXPECT_TRUE(Succeeds(aclmdlRICaptureTaskUpdateEnd(updates)));
+  Destroy(graph);
+}
+
 TEST_F(TaskGroupTest, OnlyTheSameOperatorReplaces) {
   static const acl::Operator kOther{"other", kTinyArguments, 561103};
   TinyCall call(1);
