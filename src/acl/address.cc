@@ -17,8 +17,9 @@ constexpr aclnnStatus kParamInvalid = 161002;
 
 enum class Side { kInputs, kOutputs, kBoth };
 
-bool On(Side side, const Address& address) {
-  return side == Side::kBoth || address.output == (side == Side::kOutputs);
+// Of an address, or of a row of the operator's table.
+bool On(Side side, bool input, bool output) {
+  return side == Side::kBoth || (side == Side::kOutputs ? output : input);
 }
 
 aclnnStatus InnerNull(const char* text) {
@@ -34,7 +35,7 @@ Address* FindAddress(Executor& executor, Side side, size_t index,
   Address* of_handle = nullptr;
   size_t position = 0;
   for (Address& address : executor.addresses) {
-    if (!On(side, address)) continue;
+    if (!On(side, address.input, address.output)) continue;
     if (position++ == index) at_index = &address;
     if (of_handle == nullptr && address.handle == handle) of_handle = &address;
   }
@@ -50,9 +51,7 @@ Address* FindMember(Executor& executor, Side side, size_t ir_index,
   const std::span<const Argument> table = executor.op->arguments;
   for (size_t row = 0; row < table.size(); ++row) {
     if (table[row].need == Need::kAbsent) continue;
-    if (side != Side::kBoth && table[row].output != (side == Side::kOutputs)) {
-      continue;
-    }
+    if (!On(side, table[row].input(), table[row].output)) continue;
     if (parameter++ != ir_index || !table[row].list) continue;
     for (Address& address : executor.addresses) {
       if (static_cast<size_t>(address.argument) != row ||

@@ -45,7 +45,10 @@ struct Argument {
   Need need = Need::kOptional;
   DTypeSet dtypes = kAnyType;
   bool output = false;
-  bool list = false;  // an aclTensorList
+  bool list = false;      // an aclTensorList
+  bool in_place = false;  // an output that is an input, too
+
+  bool input() const { return !output || in_place; }
 };
 
 // What the caller passed for one row; the one that does not apply is null.

@@ -24,22 +24,23 @@ constexpr aclError kKernelFailed = 507015;
 
 constexpr aclnnStatus kRuntimeError = 361001;
 
-uint64_t BytesOf(const Plan& plan) {
-  if (plan.workspace.bytes() == 0) return 0;
+// What a caller must give where a run needs `bytes`.
+uint64_t WithAlignment(int64_t bytes) {
+  if (bytes == 0) return 0;
   // Room to align a workspace that starts inside of a larger allocation.
-  return static_cast<uint64_t>(plan.workspace.bytes() +
-                               WorkspaceLayout::kAlignmentBytes);
+  return static_cast<uint64_t>(bytes + WorkspaceLayout::kAlignmentBytes);
 }
 
 std::vector<Address> AddressesOf(const Arguments& arguments) {
   std::vector<Address> addresses;
   addresses.reserve(arguments.entries().size());
   for (const Entry& entry : arguments.entries()) {
-    addresses.push_back(
-        {entry.argument, entry.member,
-         arguments.table()[static_cast<size_t>(entry.argument)].output,
-         entry.handle, entry.tensor == nullptr ? nullptr : entry.tensor->data,
-         entry.tensor != nullptr && !entry.tensor->empty()});
+    const Argument& row =
+        arguments.table()[static_cast<size_t>(entry.argument)];
+    addresses.push_back({entry.argument, entry.member, row.input(), row.output,
+                         entry.handle,
+                         entry.tensor == nullptr ? nullptr : entry.tensor->data,
+                         entry.tensor != nullptr && !entry.tensor->empty()});
   }
   return addresses;
 }
@@ -54,22 +55,30 @@ void ExpectCompressed(const Arguments& arguments, int row, Executor& executor) {
       mask.strides[mask.rank - 2], mask.strides[mask.rank - 1]};
 }
 
-Result<std::shared_ptr<Executor>> MakeExecutor(const Operator& op,
-                                               const Arguments& arguments,
-                                               Lowered lowered) {
+std::shared_ptr<Executor> NewExecutor(const Operator& op,
+                                      const Arguments& arguments) {
   auto executor = std::make_shared<Executor>();
   executor->op = &op;
   executor->addresses = AddressesOf(arguments);
-  if (lowered.nothing) return executor;
+  return executor;
+}
+
+Result<std::shared_ptr<Executor>> MakeAttention(const Operator& op,
+                                                const Arguments& arguments,
+                                                LowerFunction lower) {
+  Result<Lowered> lowered = lower(arguments);
+  if (!lowered.ok()) return lowered.status();
+  std::shared_ptr<Executor> executor = NewExecutor(op, arguments);
+  if (lowered->nothing) return executor;
   FLASHACL_RETURN_IF_ERROR(TargetStatus());
   const auto start = std::chrono::steady_clock::now();
-  Result<Plan> plan = MakePlan(TheBackend(), lowered.problem);
+  Result<Plan> plan = MakePlan(TheBackend(), lowered->problem);
   if (!plan.ok()) return plan.status();
   executor->plan = std::make_shared<const Plan>(*std::move(plan));
   profile::NotePlan(executor->plan);
-  executor->uses = std::move(lowered.uses);
-  if (lowered.compressed_mask >= 0 && TheEnvironment().strict) {
-    ExpectCompressed(arguments, lowered.compressed_mask, *executor);
+  executor->uses = std::move(lowered->uses);
+  if (lowered->compressed_mask >= 0 && TheEnvironment().strict) {
+    ExpectCompressed(arguments, lowered->compressed_mask, *executor);
   }
   if (Tracing()) {
     const Microseconds took = std::chrono::steady_clock::now() - start;
@@ -78,8 +87,29 @@ Result<std::shared_ptr<Executor>> MakeExecutor(const Operator& op,
   return executor;
 }
 
+Result<std::shared_ptr<Executor>> MakeComputation(const Operator& op,
+                                                  const Arguments& arguments,
+                                                  ComputeFunction compute) {
+  const auto start = std::chrono::steady_clock::now();
+  Result<std::shared_ptr<const Computation>> made = compute(arguments);
+  if (!made.ok()) return made.status();
+  std::shared_ptr<Executor> executor = NewExecutor(op, arguments);
+  if (*made == nullptr) return executor;
+  FLASHACL_RETURN_IF_ERROR(TargetStatus());
+  executor->computation = *std::move(made);
+  if (Tracing()) {
+    const Microseconds took = std::chrono::steady_clock::now() - start;
+    Trace("plan", op.name, *executor->computation, took.count());
+  }
+  return executor;
+}
+
+// Makes the executor of arguments that are there.
+using MakeFunction =
+    FunctionRef<Result<std::shared_ptr<Executor>>(const Arguments&)>;
+
 Status PrepareChecked(const Operator& op, std::span<const Passed> passed,
-                      LowerFunction lower, PhaseOne answer) {
+                      MakeFunction make, PhaseOne answer) {
   Result<Arguments> arguments = Arguments::Read(op.arguments, passed);
   if (!arguments.ok()) return arguments.status();
   FLASHACL_RETURN_IF_ERROR(arguments->CheckPresent());
@@ -89,10 +119,7 @@ Status PrepareChecked(const Operator& op, std::span<const Passed> passed,
   if (answer.executor == nullptr) {
     return NullArgument("The executor cannot be nullptr.");
   }
-  Result<Lowered> lowered = lower(*arguments);
-  if (!lowered.ok()) return lowered.status();
-  Result<std::shared_ptr<Executor>> executor =
-      MakeExecutor(op, *arguments, *std::move(lowered));
+  Result<std::shared_ptr<Executor>> executor = make(*arguments);
   if (!executor.ok()) return executor.status();
   const uint64_t bytes = (*executor)->workspace_bytes();
   void* const handle = NewHandle(*std::move(executor));
@@ -104,8 +131,17 @@ Status PrepareChecked(const Operator& op, std::span<const Passed> passed,
   return {};
 }
 
-// Where the slots are in this run. kNullArgument if a tensor that has elements
-// has no address.
+// kNullArgument if a tensor that has elements has no address.
+Status CheckAddress(const Executor& executor, const Address& address) {
+  if (address.data == nullptr && address.has_elements) {
+    return NullArgument(
+        "{}: the tensor has no data address",
+        executor.op->arguments[static_cast<size_t>(address.argument)].name);
+  }
+  return {};
+}
+
+// Where the slots are in this run.
 Status Bind(const Executor& executor, Bindings& bindings) {
   const Lengths& lengths = executor.plan->problem().lengths;
   for (const Use& use : executor.uses) {
@@ -113,10 +149,7 @@ Status Bind(const Executor& executor, Bindings& bindings) {
       if (address.argument != use.argument || address.member != use.member) {
         continue;
       }
-      if (address.data == nullptr && address.has_elements) {
-        return NullArgument("{}: the tensor has no data address",
-                            executor.op->arguments[use.argument].name);
-      }
+      FLASHACL_RETURN_IF_ERROR(CheckAddress(executor, address));
       std::byte* const at =
           address.data == nullptr ? nullptr : address.data + use.offset_bytes;
       if (!use.in_list) {
@@ -132,6 +165,17 @@ Status Bind(const Executor& executor, Bindings& bindings) {
   return {};
 }
 
+// Where all tensors are in this run.
+Result<std::vector<std::byte*>> DataOf(const Executor& executor) {
+  std::vector<std::byte*> at;
+  at.reserve(executor.addresses.size());
+  for (const Address& address : executor.addresses) {
+    FLASHACL_RETURN_IF_ERROR(CheckAddress(executor, address));
+    at.push_back(address.data);
+  }
+  return at;
+}
+
 std::byte* Aligned(void* workspace) {
   constexpr uintptr_t kMask = WorkspaceLayout::kAlignmentBytes - 1;
   const uintptr_t at = reinterpret_cast<uintptr_t>(workspace);
@@ -140,11 +184,39 @@ std::byte* Aligned(void* workspace) {
 
 // One run on the stream's thread.
 struct Launched {
-  std::shared_ptr<const Executor> executor;
+  Launched(std::shared_ptr<const Executor> of, std::byte* scratch,
+           BlockUse used)
+      : executor(std::move(of)), workspace(scratch), blocks(std::move(used)) {}
+  virtual ~Launched() = default;
+
+  virtual Status RunOn(Queue& queue) const = 0;
+  virtual void Trace(double microseconds) const = 0;
+  virtual std::string Describe() const = 0;
+
+  aclError Run() const {
+    const auto start = std::chrono::steady_clock::now();
+    const Status status = RunOn(QueueOfThisStream());
+    if (Tracing()) {
+      const Microseconds took = std::chrono::steady_clock::now() - start;
+      Trace(took.count());
+    }
+    if (status.ok()) return 0;
+    return Fail(kKernelFailed, Title::kRuntime,
+                Str("{}: {}", executor->op->name, status.message()));
+  }
+
+  const std::shared_ptr<const Executor> executor;
+  std::byte* const workspace;
+  const BlockUse blocks;  // memory freed meanwhile stays until the run is over
+};
+
+struct LaunchedAttention final : Launched {
+  using Launched::Launched;
+
   Bindings bindings;
-  std::byte* workspace;
-  const std::byte* compressed_mask;  // null unless strict mode looks at it
-  BlockUse blocks;  // memory freed meanwhile stays until the run is over
+  const std::byte* compressed_mask = nullptr;  // null: strict mode has none
+
+  const Plan& plan() const { return *executor->plan; }
 
   // What strict mode wants to be told of contents.
   Status Check(Queue& queue) const {
@@ -154,32 +226,47 @@ struct Launched {
         FLASHACL_RETURN_IF_ERROR(
             executor->compressed_mask->Check(compressed_mask));
       }
-      return CheckDeviceTensors(executor->plan->problem(), bindings);
+      return CheckDeviceTensors(plan().problem(), bindings);
     });
   }
 
-  aclError operator()() const {
-    const Operator* const op = executor->op;
-    const Plan* const plan = executor->plan.get();
+  Status RunOn(Queue& queue) const override {
     profile::NotePlan(executor->plan);
-    const auto start = std::chrono::steady_clock::now();
-    Queue& queue = QueueOfThisStream();
-    Status status = Check(queue);
-    if (status.ok()) status = Run(queue, *plan, bindings, workspace);
-    if (Tracing()) {
-      const Microseconds took = std::chrono::steady_clock::now() - start;
-      Trace("launch", op->name, *plan, took.count());
-    }
-    if (status.ok()) return 0;
-    return Fail(kKernelFailed, Title::kRuntime,
-                Str("{}: {}", op->name, status.message()));
+    FLASHACL_RETURN_IF_ERROR(Check(queue));
+    return flashacl::Run(queue, plan(), bindings, workspace);
+  }
+  void Trace(double microseconds) const override {
+    acl::Trace("launch", executor->op->name, plan(), microseconds);
+  }
+  std::string Describe() const override {
+    return Str("{} by {}", ToString(plan().problem()),
+               plan().implementation->name);
+  }
+};
+
+struct LaunchedComputation final : Launched {
+  using Launched::Launched;
+
+  std::vector<std::byte*> at;
+
+  const Computation& computation() const { return *executor->computation; }
+
+  Status RunOn(Queue& queue) const override {
+    FLASHACL_RETURN_IF_ERROR(computation().Run(at, workspace, queue));
+    return queue.Wait();
+  }
+  void Trace(double microseconds) const override {
+    acl::Trace("launch", executor->op->name, computation(), microseconds);
+  }
+  std::string Describe() const override {
+    return Str("{} by {}", computation().Describe(), computation().name());
   }
 };
 
 // What a stream is given: small enough that its task needs no memory.
 struct LaunchTask {
   std::shared_ptr<const Launched> run;
-  aclError operator()() const { return (*run)(); }
+  aclError operator()() const { return run->Run(); }
 };
 
 std::vector<const void*> BlocksOf(const Bindings& bindings,
@@ -206,10 +293,53 @@ const std::byte* CompressedMaskOf(const Executor& executor) {
   return nullptr;
 }
 
+Result<std::shared_ptr<const Launched>> LaunchAttention(
+    const std::shared_ptr<Executor>& keep, void* workspace) {
+  Bindings bindings;
+  const std::byte* compressed_mask = nullptr;
+  {
+    std::lock_guard lock(keep->mutex);
+    FLASHACL_RETURN_IF_ERROR(Bind(*keep, bindings));
+    compressed_mask = CompressedMaskOf(*keep);
+  }
+  auto launched = std::make_shared<LaunchedAttention>(
+      keep, Aligned(workspace), BlockUse(BlocksOf(bindings, workspace)));
+  launched->bindings = std::move(bindings);
+  launched->compressed_mask = compressed_mask;
+  return std::shared_ptr<const Launched>(std::move(launched));
+}
+
+Result<std::shared_ptr<const Launched>> LaunchComputation(
+    const std::shared_ptr<Executor>& keep, void* workspace) {
+  std::unique_lock lock(keep->mutex);
+  Result<std::vector<std::byte*>> at = DataOf(*keep);
+  lock.unlock();
+  if (!at.ok()) return at.status();
+  std::vector<const void*> blocks(at->begin(), at->end());
+  blocks.push_back(workspace);
+  auto launched = std::make_shared<LaunchedComputation>(
+      keep, Aligned(workspace), BlockUse(blocks));
+  launched->at = *std::move(at);
+  return std::shared_ptr<const Launched>(std::move(launched));
+}
+
+// A launch that computes nothing takes its place in a group of tasks all the
+// same.
+aclnnStatus SubmitNothing(const Executor& executor, aclrtStream stream) {
+  const std::string_view name = executor.op->name;
+  aclError error = ACL_SUCCESS;
+  const auto at =
+      stream == nullptr ? nullptr : FindStream(stream, name, &error);
+  if (at != nullptr && at->recorder() != nullptr) {
+    error = at->Push([] { return ACL_SUCCESS; }, name, TaskKind::kOperator);
+  }
+  return error == ACL_SUCCESS ? 0 : kRuntimeError;
+}
+
 Status Submit(const std::shared_ptr<Executor>& keep, void* workspace,
               uint64_t workspace_size, aclrtStream stream,
               aclnnStatus* enqueued) {
-  Executor& executor = *keep;
+  const Executor& executor = *keep;
   const profile::Span span(profile::Kind::kLaunch, executor.op->name);
   const uint64_t needed = executor.workspace_bytes();
   if (needed > 0 && workspace == nullptr) {
@@ -221,30 +351,15 @@ Status Submit(const std::shared_ptr<Executor>& keep, void* workspace,
     return Invalid("{}: workspaceSize {}, expected at least {}",
                    executor.op->name, workspace_size, needed);
   }
-  if (executor.plan == nullptr) {
-    // Nothing to do; in a group of tasks it takes its place all the same.
-    aclError error = ACL_SUCCESS;
-    const auto at = stream == nullptr
-                        ? nullptr
-                        : FindStream(stream, executor.op->name, &error);
-    if (error == ACL_SUCCESS && at != nullptr && at->recorder() != nullptr) {
-      error = at->Push([] { return ACL_SUCCESS; }, executor.op->name,
-                       TaskKind::kOperator);
-    }
-    if (error != ACL_SUCCESS) *enqueued = kRuntimeError;
+  if (executor.nothing()) {
+    *enqueued = SubmitNothing(executor, stream);
     return {};
   }
-  Bindings bindings;
-  const std::byte* compressed_mask = nullptr;
-  {
-    std::lock_guard lock(executor.mutex);
-    FLASHACL_RETURN_IF_ERROR(Bind(executor, bindings));
-    compressed_mask = CompressedMaskOf(executor);
-  }
-  LaunchTask task{std::make_shared<const Launched>(
-      Launched{keep, bindings, Aligned(workspace), compressed_mask,
-               BlockUse(BlocksOf(bindings, workspace))})};
-  if (Enqueue(stream, std::move(task), executor.op->name,
+  Result<std::shared_ptr<const Launched>> launched =
+      executor.plan != nullptr ? LaunchAttention(keep, workspace)
+                               : LaunchComputation(keep, workspace);
+  if (!launched.ok()) return launched.status();
+  if (Enqueue(stream, LaunchTask{*std::move(launched)}, executor.op->name,
               TaskKind::kOperator) != 0) {
     *enqueued = kRuntimeError;
   }
@@ -255,19 +370,20 @@ Status Submit(const std::shared_ptr<Executor>& keep, void* workspace,
 
 std::string DescribeLaunch(const Task& task) {
   const LaunchTask* const launch = task.target<LaunchTask>();
-  if (launch == nullptr) return {};
-  const Plan& plan = *launch->run->executor->plan;
-  return Str("{} by {}", ToString(plan.problem()), plan.implementation->name);
+  return launch == nullptr ? std::string() : launch->run->Describe();
 }
 
 uint64_t Executor::workspace_bytes() const {
-  return plan == nullptr ? 0 : BytesOf(*plan);
+  if (computation != nullptr) {
+    return WithAlignment(computation->workspace_bytes());
+  }
+  return plan == nullptr ? 0 : WithAlignment(plan->workspace.bytes());
 }
 
 Result<uint64_t> WorkspaceBytes(const AttentionProblem& problem) {
   const Result<Plan> plan = MakePlan(TheBackend(), problem);
   if (!plan.ok()) return plan.status();
-  return BytesOf(*plan);
+  return WithAlignment(plan->workspace.bytes());
 }
 
 void Lowered::Bind(const Arguments& arguments, int argument, Slot slot,
@@ -285,9 +401,25 @@ void Lowered::BindList(const Arguments& arguments, int argument, Slot slot) {
 
 aclnnStatus Prepare(const Operator& op, std::span<const Passed> passed,
                     LowerFunction lower, PhaseOne answer) noexcept {
+  const auto make = [&](const Arguments& arguments) {
+    return MakeAttention(op, arguments, lower);
+  };
   const profile::Span span(profile::Kind::kPlan, op.name);
   return span.Returned(Guard(op.contradiction, [&]() -> Status {
-    return PrepareChecked(op, passed, lower, answer);
+    return PrepareChecked(op, passed, make, answer);
+  }));
+}
+
+aclnnStatus PrepareComputation(const Operator& op,
+                               std::span<const Passed> passed,
+                               ComputeFunction compute,
+                               PhaseOne answer) noexcept {
+  const auto make = [&](const Arguments& arguments) {
+    return MakeComputation(op, arguments, compute);
+  };
+  const profile::Span span(profile::Kind::kPlan, op.name);
+  return span.Returned(Guard(op.contradiction, [&]() -> Status {
+    return PrepareChecked(op, passed, make, answer);
   }));
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// An aclOpExecutor is a plan, the addresses it was made for, and whether it may
-// run again. This is all the runtime knows about operators, so phase two of
-// every operator is the same line.
+// An aclOpExecutor is a plan of attention or another computation, the addresses
+// it was made for, and whether it may run again. This is all the runtime knows
+// about operators, so phase two of every operator is the same line.
 #pragma once
 
 #include <atomic>
@@ -20,6 +20,7 @@
 #include "aclnn/acl_meta.h"
 #include "base/function_ref.h"
 #include "plan/bindings.h"
+#include "plan/computation.h"
 #include "plan/device_checks.h"
 #include "plan/plan.h"
 #include "problem/attention_problem.h"
@@ -56,7 +57,8 @@ struct Lowered {
 struct Address {
   int argument = 0;
   int member = 0;
-  bool output = false;
+  bool input = false;
+  bool output = false;                // both: in place
   const aclTensor* handle = nullptr;  // null: nothing was passed
   std::byte* data = nullptr;
   bool has_elements = false;
@@ -75,15 +77,20 @@ struct Executor {
   static constexpr HandleKind kHandleKind = HandleKind::kExecutor;
 
   const Operator* op = nullptr;
-  std::shared_ptr<const Plan> plan;  // null: nothing to do
+  // At most one of these; none: nothing to do.
+  std::shared_ptr<const Plan> plan;  // of attention
+  std::shared_ptr<const Computation> computation;
+  // Of attention:
   std::vector<Use> uses;
   std::optional<CompressedMask> compressed_mask;  // strict mode only
   int64_t compressed_offset_bytes = 0;
   int compressed_argument = 0;
+  // Of both:
   std::vector<Address> addresses;
   std::atomic<bool> repeatable{false};
   std::mutex mutex;  // of addresses
 
+  bool nothing() const { return plan == nullptr && computation == nullptr; }
   uint64_t workspace_bytes() const;
 };
 
@@ -96,10 +103,21 @@ struct PhaseOne {
 // Lowers the arguments of one call; the scalars are captured by the operator.
 using LowerFunction = FunctionRef<Result<Lowered>(const Arguments&)>;
 
-// Phase 1 of every operator: nulls, snapshot, lower, plan. Reads no device
-// data, needs no context, never blocks.
+// Phase 1 of an operator of attention: nulls, snapshot, lower, plan. Reads no
+// device data, needs no context, never blocks.
 aclnnStatus Prepare(const Operator& op, std::span<const Passed> passed,
                     LowerFunction lower, PhaseOne answer) noexcept;
+
+// What the arguments of one call ask for, if that is no attention; null:
+// succeed without work.
+using ComputeFunction =
+    FunctionRef<Result<std::shared_ptr<const Computation>>(const Arguments&)>;
+
+// Phase 1 of an operator that is no attention, the same otherwise.
+aclnnStatus PrepareComputation(const Operator& op,
+                               std::span<const Passed> passed,
+                               ComputeFunction compute,
+                               PhaseOne answer) noexcept;
 
 // What a call with this problem needs of workspace.
 Result<uint64_t> WorkspaceBytes(const AttentionProblem& problem);

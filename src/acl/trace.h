@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "plan/computation.h"
 #include "plan/plan.h"
 
 namespace flashacl::acl {
@@ -18,5 +19,8 @@ bool Tracing();
 // a trace must not change what a program does.
 void Trace(std::string_view what, std::string_view operator_name,
            const Plan& plan, double microseconds) noexcept;
+// The same with the computation's own line, and its name.
+void Trace(std::string_view what, std::string_view operator_name,
+           const Computation& computation, double microseconds) noexcept;
 
 }  // namespace flashacl::acl
