@@ -31,8 +31,9 @@ MAY_INCLUDE = {
     "verify": BELOW_OPERATORS,
     "cpu": BELOW_OPERATORS,
     "cuda": BELOW_OPERATORS,
+    "elementwise": {"base", "plan"},
     "acl": BELOW_OPERATORS | {"backends.h"},
-    "ops": {"base", "problem", "acl"},
+    "ops": {"base", "problem", "acl", "elementwise"},
 }
 CALLERS = {"tools", "python"}
 CALLERS_MAY_INCLUDE = BELOW_OPERATORS | {"backends.h", "verify"}
