@@ -5,6 +5,7 @@
 
 #include <array>
 #include <initializer_list>
+#include <memory>
 #include <span>
 
 #include "acl/executor.h"
@@ -37,6 +38,19 @@ aclnnStatus Prepare(const acl::Operator& op, Tensors tensors, const Args& args,
                                                   const Args&),
                     acl::PhaseOne answer) noexcept {
   return acl::Prepare(
+      op, std::span(tensors.begin(), tensors.size()),
+      [&](const acl::Arguments& arguments) { return lower(arguments, args); },
+      answer);
+}
+
+// The same of an operator that is no attention: `lower` makes a computation, or
+// null if there is nothing to do.
+template <typename Args>
+aclnnStatus Prepare(const acl::Operator& op, Tensors tensors, const Args& args,
+                    Result<std::shared_ptr<const Computation>> (*lower)(
+                        const acl::Arguments&, const Args&),
+                    acl::PhaseOne answer) noexcept {
+  return acl::PrepareComputation(
       op, std::span(tensors.begin(), tensors.size()),
       [&](const acl::Arguments& arguments) { return lower(arguments, args); },
       answer);

@@ -32,6 +32,12 @@ std::span<const acl::Operator* const> AllOperators() {
       &kSparseFlashAttention,
       &kSparseFlashAttentionV2,
       &kSparseFlashAttentionGrad,
+      &kAdd,
+      &kInplaceAdd,
+      &kMul,
+      &kInplaceMul,
+      &kInplaceCopy,
+      &kCast,
   };
   return kAll;
 }

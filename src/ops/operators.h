@@ -34,6 +34,12 @@ extern const acl::Operator kIncreFlashAttentionV4;
 extern const acl::Operator kSparseFlashAttention;
 extern const acl::Operator kSparseFlashAttentionV2;
 extern const acl::Operator kSparseFlashAttentionGrad;
+extern const acl::Operator kAdd;
+extern const acl::Operator kInplaceAdd;
+extern const acl::Operator kMul;
+extern const acl::Operator kInplaceMul;
+extern const acl::Operator kInplaceCopy;
+extern const acl::Operator kCast;
 
 std::span<const acl::Operator* const> AllOperators();
 

@@ -141,11 +141,22 @@ void ChangeText(Bytes& bytes, std::optional<std::string>& text) {
   }
 }
 
+void ChangeScalar(Bytes& bytes, ScalarArgument& scalar) {
+  constexpr aclDataType kScalarTypes[] = {ACL_FLOAT, ACL_INT64, ACL_BOOL,
+                                          ACL_DOUBLE, ACL_UINT64};
+  scalar.present = !bytes.OneIn(8);
+  scalar.type = bytes.Pick(kScalarTypes);
+  scalar.value = static_cast<double>(bytes.Below(3));
+}
+
 }  // namespace
 
+// An operator that has nothing of the kind stays as it is.
 void Change(Bytes& bytes, OperatorCall& call) {
   const size_t kind = bytes.Below(12);
-  if (kind < 4) {
+  if (kind == 3 && !call.scalars.empty()) {
+    ChangeScalar(bytes, call.scalars[bytes.Below(call.scalars.size())]);
+  } else if (kind < 4) {
     ChangeTensor(bytes, call.tensors[bytes.Below(call.tensors.size())]);
   } else if (kind == 4) {
     ChangeLength(bytes, call);
@@ -153,12 +164,12 @@ void Change(Bytes& bytes, OperatorCall& call) {
     ChangeType(bytes, call);
   } else if (kind < 8 && !call.arrays.empty()) {
     ChangeArray(bytes, call.arrays[bytes.Below(call.arrays.size())]);
-  } else if (kind == 8) {
+  } else if (kind == 8 && !call.reals.empty()) {
     constexpr double kReals[] = {0, 1, -1, 0.5, 1e300, -0.0, 1.5, 1e-40};
     call.reals[bytes.Below(call.reals.size())] = bytes.Pick(kReals);
-  } else if (kind < 11) {
+  } else if (kind < 11 && !call.integers.empty()) {
     call.integers[bytes.Below(call.integers.size())] = bytes.Number();
-  } else {
+  } else if (!call.texts.empty()) {
     ChangeText(bytes, call.texts[bytes.Below(call.texts.size())]);
   }
 }

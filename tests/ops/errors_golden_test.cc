@@ -106,6 +106,15 @@ std::string SpoiledScalars(const OperatorCall& good) {
     call.texts[n] = "ABC";
     text += Answer(call, Str("text {} = ABC", n));
   }
+  for (size_t n = 0; n < good.scalars.size(); ++n) {
+    OperatorCall call = good;
+    call.scalars[n].present = false;
+    text += Answer(call, Str("scalar {} null", n));
+    call.scalars[n] = {ACL_DOUBLE};
+    text += Answer(call, Str("scalar {} of DOUBLE", n));
+    call.scalars[n] = {ACL_UINT64};
+    text += Answer(call, Str("scalar {} of UINT64", n));
+  }
   return text;
 }
 

@@ -2,16 +2,21 @@
 // The table of entry points.
 #include "tests/testing/entry_points.h"
 
+#include <bit>
 #include <stdexcept>
 #include <string>
 #include <tuple>
 
+#include "aclnnop/aclnn_add.h"
+#include "aclnnop/aclnn_cast.h"
+#include "aclnnop/aclnn_copy.h"
 #include "aclnnop/aclnn_flash_attention_score.h"
 #include "aclnnop/aclnn_flash_attention_score_grad.h"
 #include "aclnnop/aclnn_incre_flash_attention.h"
 #include "aclnnop/aclnn_incre_flash_attention_v2.h"
 #include "aclnnop/aclnn_incre_flash_attention_v3.h"
 #include "aclnnop/aclnn_incre_flash_attention_v4.h"
+#include "aclnnop/aclnn_mul.h"
 #include "aclnnop/aclnn_prompt_flash_attention.h"
 #include "aclnnop/aclnn_prompt_flash_attention_v2.h"
 #include "aclnnop/aclnn_prompt_flash_attention_v3.h"
@@ -31,16 +36,24 @@ class Next {
   bool AllTaken() const {
     return tensors_ == from_.tensors.size() && arrays_ == from_.arrays.size() &&
            reals_ == from_.reals.size() && integers_ == from_.integers.size() &&
-           texts_ == from_.texts.size();
+           texts_ == from_.texts.size() && scalars_ == from_.scalars.size();
   }
 
   operator const aclTensor*() { return from_.tensors.at(tensors_++).tensor; }
+  operator aclTensor*() {  // of what is written
+    return const_cast<aclTensor*>(from_.tensors.at(tensors_++).tensor);
+  }
   operator const aclTensorList*() { return from_.tensors.at(tensors_++).list; }
   operator const aclIntArray*() { return from_.arrays.at(arrays_++); }
   operator double() { return from_.reals.at(reals_++); }
   operator int64_t() { return from_.integers.at(integers_++); }
+  operator aclDataType() {
+    return std::bit_cast<aclDataType>(
+        static_cast<int>(from_.integers.at(integers_++)));
+  }
   operator bool() { return from_.integers.at(integers_++) != 0; }
   operator char*() { return from_.texts.at(texts_++); }
+  operator const aclScalar*() { return from_.scalars.at(scalars_++); }
   operator uint64_t*() { return size_; }
   operator aclOpExecutor**() { return executor_; }
 
@@ -48,7 +61,8 @@ class Next {
   const Parameters& from_;
   uint64_t* size_;
   aclOpExecutor** executor_;
-  size_t tensors_ = 0, arrays_ = 0, reals_ = 0, integers_ = 0, texts_ = 0;
+  size_t tensors_ = 0, arrays_ = 0, reals_ = 0, integers_ = 0, texts_ = 0,
+         scalars_ = 0;
 };
 
 template <typename... P>
@@ -99,6 +113,12 @@ constexpr EntryPoints kAll[] = {
     ENTRY_POINTS(aclnnSparseFlashAttention),
     ENTRY_POINTS(aclnnSparseFlashAttentionV2),
     ENTRY_POINTS(aclnnSparseFlashAttentionGrad),
+    ENTRY_POINTS(aclnnAdd),
+    ENTRY_POINTS(aclnnInplaceAdd),
+    ENTRY_POINTS(aclnnMul),
+    ENTRY_POINTS(aclnnInplaceMul),
+    ENTRY_POINTS(aclnnInplaceCopy),
+    ENTRY_POINTS(aclnnCast),
 };
 
 }  // namespace

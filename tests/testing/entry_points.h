@@ -14,14 +14,15 @@
 
 namespace flashacl::testing {
 
-// What one call passes, kind by kind, in order of the parameters. Flags are
-// integers.
+// What one call passes, kind by kind, in order of the parameters. Flags and
+// data types are integers.
 struct Parameters {
   std::vector<acl::Passed> tensors = {};  // and lists
   std::vector<const aclIntArray*> arrays = {};
   std::vector<double> reals = {};
   std::vector<int64_t> integers = {};
   std::vector<char*> texts = {};
+  std::vector<const aclScalar*> scalars = {};
 };
 
 struct EntryPoints {

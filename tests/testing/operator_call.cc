@@ -115,6 +115,9 @@ struct CallHandles {
           values.has_value() ? aclCreateIntArray(values->data(), values->size())
                              : nullptr);
     }
+    for (const ScalarArgument& of : call.scalars) {
+      passed.scalars.push_back(NewScalar(of));
+    }
     passed.reals = call.reals;
     passed.integers = call.integers;
     for (auto& text : texts) {
@@ -147,6 +150,7 @@ struct CallHandles {
       aclDestroyTensor(passed.tensor);
     }
     for (const aclIntArray* array : passed.arrays) aclDestroyIntArray(array);
+    for (const aclScalar* scalar : passed.scalars) aclDestroyScalar(scalar);
   }
 
   std::vector<std::optional<std::string>> texts;
@@ -225,6 +229,8 @@ std::vector<OperatorCall> AllOperatorCalls() {
   calls.push_back(SparsePaged());
   calls.push_back(SparsePacked());
   calls.insert(calls.end(), training.begin() + 2, training.end());
+  const std::vector<OperatorCall> elementwise = ElementwiseOperatorCalls();
+  calls.insert(calls.end(), elementwise.begin(), elementwise.end());
   return calls;
 }
 

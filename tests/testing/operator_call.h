@@ -30,6 +30,15 @@ struct TensorArgument {
   int64_t ExtentBytes() const;
 };
 
+struct ScalarArgument {
+  aclDataType type = ACL_FLOAT;
+  double value = 1;
+  bool present = true;
+};
+
+// An aclScalar of one of the types that C++ has; null if it is not present.
+aclScalar* NewScalar(const ScalarArgument& of);
+
 struct OperatorCall {
   const char* name;
   std::vector<TensorArgument> tensors;  // in order of declaration
@@ -37,7 +46,8 @@ struct OperatorCall {
   std::vector<double> reals;
   std::vector<int64_t> integers;
   std::vector<std::optional<std::string>> texts;
-  size_t first_output;  // among tensors
+  size_t first_output;  // among tensors; 0 where the first is changed in place
+  std::vector<ScalarArgument> scalars = {};
 
   // Makes the handles, plans and destroys the handles.
   aclnnStatus Prepare(uint64_t* workspace_size, aclOpExecutor** executor) const;
@@ -67,6 +77,7 @@ class StandingCall {
 // then all other versions of both; of inference the same of prefill and decode.
 std::vector<OperatorCall> TrainingOperatorCalls();
 std::vector<OperatorCall> InferenceOperatorCalls();
+std::vector<OperatorCall> ElementwiseOperatorCalls();
 
 // One valid call of every operator, with every argument given that can be
 // given together. Tensors have no memory yet.
