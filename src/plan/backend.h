@@ -37,6 +37,15 @@ struct MemoryRequest {
   size_t bytes = 0;
   size_t zeros = 0;
   bool huge_pages = false;  // as far as the system has them
+  bool own_pages = false;   // no page holds bytes of another request
+};
+
+// An open file that holds bytes from `offset` on, and is `bytes` long; -1: the
+// system refuses, and errno says why.
+struct MemoryFile {
+  int file = -1;
+  size_t offset = 0;
+  size_t bytes = 0;
 };
 
 // The memory of a device. Its addresses are numbers to the host, which reads
@@ -60,6 +69,13 @@ class Memory {
   // order with the words that other threads load and store so.
   virtual uint64_t LoadWord(const std::byte* at) = 0;
   virtual void StoreWord(std::byte* at, uint64_t value) = 0;
+
+  // Moves all of a request for own pages into a file that other processes can
+  // map, for the caller to close; addresses and bytes stay as they are. Nobody
+  // may write there meanwhile. LeaveFile comes before the request goes back;
+  // where that fails, it must never.
+  virtual MemoryFile MoveToFile(std::byte* base, size_t bytes) = 0;
+  virtual bool LeaveFile(std::byte* base, size_t bytes) = 0;
 };
 
 // Runs independent pieces of work on the host.

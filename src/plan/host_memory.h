@@ -18,6 +18,8 @@ class HostMemory final : public Memory {
   void FillWords(std::byte* at, uint32_t value, size_t words) override;
   uint64_t LoadWord(const std::byte* at) override;
   void StoreWord(std::byte* at, uint64_t value) override;
+  MemoryFile MoveToFile(std::byte* base, size_t bytes) override;
+  bool LeaveFile(std::byte* base, size_t bytes) override;
 
  private:
   HostMemory() = default;

@@ -3,6 +3,7 @@
 #include "plan/host_memory.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -30,6 +31,38 @@ TEST(HostMemory, IsAlignedAndEndsInZeros) {
       EXPECT_EQ(
           std::count(got.get() + bytes, got.get() + bytes + 100, std::byte{0}),
           100);
+    }
+  }
+}
+
+// Into the file and back: addresses stay, and neighbours with them.
+TEST(HostMemory, MovesToAFileThatOthersMap) {
+  HostMemory& memory = HostMemory::Get();
+  for (const size_t bytes : {size_t{1}, size_t{70000}, size_t{3} << 20}) {
+    const auto before = memory.Allocate({.bytes = bytes, .own_pages = true});
+    const auto moved = memory.Allocate({.bytes = bytes, .own_pages = true});
+    const auto after = memory.Allocate({.bytes = bytes, .own_pages = true});
+    std::byte* const last = moved.get() + bytes - 1;
+    for (const auto& one : {before, moved, after}) {
+      std::fill_n(one.get(), bytes, std::byte{7});
+    }
+    const MemoryFile file = memory.MoveToFile(moved.get(), bytes);
+    ASSERT_GE(file.file, 0);
+    EXPECT_GE(file.bytes, file.offset + bytes);
+    EXPECT_EQ(*last, std::byte{7});
+    *last = std::byte{8};
+    const auto at = static_cast<off_t>(file.offset + bytes - 1);
+    std::byte read{0};
+    EXPECT_EQ(pread(file.file, &read, 1, at), 1);
+    EXPECT_EQ(read, std::byte{8});
+    EXPECT_TRUE(memory.LeaveFile(moved.get(), bytes));
+    *last = std::byte{9};
+    EXPECT_EQ(pread(file.file, &read, 1, at), 1);
+    EXPECT_EQ(read, std::byte{8});
+    close(file.file);
+    for (const auto& one : {before, after}) {
+      EXPECT_EQ(std::count(one.get(), one.get() + bytes, std::byte{7}),
+                static_cast<ptrdiff_t>(bytes));
     }
   }
 }

@@ -79,6 +79,14 @@ class LockedMemory final : public Memory {
     const Opened opened(*this);
     HostMemory::Get().StoreWord(at, value);
   }
+  MemoryFile MoveToFile(std::byte* base, size_t bytes) override {
+    const Opened opened(*this);
+    return HostMemory::Get().MoveToFile(base, bytes);
+  }
+  bool LeaveFile(std::byte* base, size_t bytes) override {
+    const Opened opened(*this);
+    return HostMemory::Get().LeaveFile(base, bytes);
+  }
 
  private:
   int Permission() const {
