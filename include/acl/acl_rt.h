@@ -25,5 +25,6 @@
 #include "acl/rt/memory_copy.h"
 #include "acl/rt/memory_map.h"
 #include "acl/rt/notify.h"
+#include "acl/rt/share.h"
 #include "acl/rt/stream.h"
 #include "acl/rt/system.h"

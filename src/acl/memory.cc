@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <map>
 #include <mutex>
 #include <shared_mutex>
@@ -24,10 +25,23 @@ namespace {
 
 struct Allocation {
   Block block;
-  std::shared_ptr<const void> owner;  // of its bytes
-  size_t device_bytes = 0;            // returned when destroyed
-  ~Allocation() { ReturnDeviceBytes(device_bytes); }
+  std::shared_ptr<const void> owner;        // of its bytes
+  size_t device_bytes = 0;                  // returned when destroyed
+  mutable std::shared_ptr<BlockFile> file;  // or null; under FilesMutex
+  ~Allocation();
 };
+
+size_t BytesOf(const Block& block) { return block.reserved + kSlackBytes; }
+
+Allocation::~Allocation() {
+  ReturnDeviceBytes(device_bytes);
+  if (file == nullptr) return;
+  file->exported = nullptr;
+  if (DeviceMemory().LeaveFile(block.base, BytesOf(block))) return;
+  // Kept for ever, without asking for memory: what holds itself.
+  file->never_released = std::move(owner);
+  file->itself = file;
+}
 
 using Blocks = std::map<uintptr_t, std::shared_ptr<const Allocation>>;
 
@@ -43,6 +57,11 @@ Table& TheTable() {
     return new Table;
   }();
   return table;
+}
+
+ProcessMutex& FilesMutex() {
+  static ProcessMutex& mutex = *new ProcessMutex;
+  return mutex;
 }
 
 std::atomic<size_t> device_bytes_taken{0};
@@ -117,7 +136,9 @@ std::byte* AllocateBlock(const BlockRequest& request) {
   const std::shared_ptr<std::byte> bytes =
       memory.Allocate({.bytes = request.size,
                        .zeros = request.reserved - request.size + kSlackBytes,
-                       .huge_pages = request.huge});
+                       .huge_pages = request.huge,
+                       .own_pages = request.kind == BlockKind::kDevice &&
+                                    request.size >= kOwnPagesBytes});
   if (bytes == nullptr) return nullptr;
   std::byte* const base = bytes.get();
   allocation->owner = bytes;
@@ -129,19 +150,18 @@ std::byte* AllocateBlock(const BlockRequest& request) {
 bool AddMapped(std::byte* base, const BlockRequest& request,
                std::shared_ptr<const void> owner) {
   auto allocation = std::make_shared<Allocation>();
-  allocation->block = {base,         request.size,
-                       request.size, BlockKind::kMapped,
-                       request.huge, request.device_id};
+  allocation->block = {base,         request.size, request.size,
+                       request.kind, request.huge, request.device_id};
   allocation->owner = std::move(owner);
   return Insert(std::move(allocation));
 }
 
-bool RemoveMapped(const void* base, size_t* size) {
+bool RemoveMapped(const void* base, BlockKind kind, size_t* size) {
   Table& table = TheTable();
   std::unique_lock lock(table.mutex);
   const auto found = table.blocks.find(Number(base));
   if (found == table.blocks.end()) return false;
-  if (found->second->block.kind != BlockKind::kMapped) return false;
+  if (found->second->block.kind != kind) return false;
   *size = found->second->block.size;
   table.blocks.erase(found);
   return true;
@@ -161,6 +181,41 @@ FreeResult FreeBlock(const void* base, BlockKind kind) {
   table.blocks.erase(found);
   lock.unlock();
   return FreeResult::kFreed;
+}
+
+BlockFile::~BlockFile() {
+  if (file >= 0) close(file);
+}
+
+std::shared_ptr<BlockFile> MoveBlockToFile(const void* base) {
+  std::shared_ptr<const Allocation> found;
+  {
+    Table& table = TheTable();
+    std::shared_lock lock(table.mutex);
+    const auto at = table.blocks.find(Number(base));
+    if (at != table.blocks.end()) found = at->second;
+  }
+  errno = EINVAL;
+  if (found == nullptr || found->block.kind != BlockKind::kDevice ||
+      found->block.size < kOwnPagesBytes) {
+    return nullptr;
+  }
+  std::lock_guard lock(FilesMutex());
+  if (found->file != nullptr) return found->file;
+  // With a place for it: a file that nobody closes would stay for ever.
+  auto file = std::make_shared<BlockFile>(MemoryFile());
+  static_cast<MemoryFile&>(*file) =
+      DeviceMemory().MoveToFile(found->block.base, BytesOf(found->block));
+  if (file->file < 0) return nullptr;
+  found->file = file;
+  return file;
+}
+
+bool IsBlockUsed(const void* address) {
+  Table& table = TheTable();
+  std::shared_lock lock(table.mutex);
+  const auto found = Lookup(table.blocks, Number(address));
+  return found != table.blocks.end() && found->second.use_count() > 1;
 }
 
 size_t DeviceBytes() {
@@ -205,9 +260,10 @@ void ReturnDeviceBytes(size_t bytes) {
 }
 
 void AppendMemoryLeaks(std::string* text) {
-  static constexpr const char* kNames[] = {"device", "host", "mapped"};
-  size_t count[3] = {};
-  size_t bytes[3] = {};
+  static constexpr const char* kNames[] = {"device", "host", "mapped",
+                                           "imported"};
+  size_t count[4] = {};
+  size_t bytes[4] = {};
   {
     Table& table = TheTable();
     std::shared_lock lock(table.mutex);
@@ -217,7 +273,7 @@ void AppendMemoryLeaks(std::string* text) {
       bytes[kind] += allocation->block.size;
     }
   }
-  for (size_t kind = 0; kind < 3; ++kind) {
+  for (size_t kind = 0; kind < 4; ++kind) {
     if (count[kind] == 0) continue;
     *text += Str("{}{} {} block{} ({} bytes)", text->empty() ? "" : ", ",
                  count[kind], kNames[kind], count[kind] == 1 ? "" : "s",

@@ -10,12 +10,15 @@
 #include <string>
 #include <vector>
 
+#include "plan/backend.h"
+
 namespace flashacl::acl {
 
 enum class BlockKind : uint8_t {
-  kDevice,  // aclrtMalloc and its relatives
-  kHost,    // aclrtMallocHost
-  kMapped,  // physical memory behind a reserved address
+  kDevice,    // aclrtMalloc and its relatives
+  kHost,      // aclrtMallocHost
+  kMapped,    // physical memory behind a reserved address
+  kImported,  // memory of another process
 };
 
 // One block. Also readable are kSlackBytes zeros after the reserved bytes, so
@@ -64,11 +67,11 @@ struct BlockRequest {
 std::byte* AllocateBlock(const BlockRequest& request);
 
 // Adds memory that is mapped at the request's base, and owned by `owner` as
-// long as work uses it; false if it overlaps a block. RemoveMapped takes it
-// away by its base address; false if there is none.
+// long as work uses it; false if it overlaps a block. RemoveMapped takes one of
+// `kind` away by its base address; false if there is none.
 bool AddMapped(std::byte* base, const BlockRequest& request,
                std::shared_ptr<const void> owner);
-bool RemoveMapped(const void* base, size_t* size);
+bool RemoveMapped(const void* base, BlockKind kind, size_t* size);
 
 enum class FreeResult : uint8_t {
   kFreed,
@@ -78,6 +81,32 @@ enum class FreeResult : uint8_t {
   kInUse,     // by queued work, which strict mode does not forgive
 };
 FreeResult FreeBlock(const void* base, BlockKind kind);
+
+// Device blocks of this size and more have pages of their own, which can become
+// those of a file.
+inline constexpr size_t kOwnPagesBytes = size_t{64} << 10;
+
+// The file of a block's bytes, closed when the block is released.
+struct BlockFile : MemoryFile {
+  std::shared_ptr<const void> exported;  // goes with it; under its user's lock
+
+  // Of a block whose pages the system does not take from the file.
+  std::shared_ptr<const void> never_released;
+  std::shared_ptr<BlockFile> itself;
+
+  explicit BlockFile(const MemoryFile& from) : MemoryFile(from) {}
+  ~BlockFile();
+  BlockFile(const BlockFile&) = delete;
+  BlockFile& operator=(const BlockFile&) = delete;
+};
+
+// Moves the bytes of a device block of kOwnPagesBytes or more to a file, once;
+// addresses stay. Nobody may write there meanwhile. Null if there is no such
+// block, or if the system refuses; then errno says why.
+std::shared_ptr<BlockFile> MoveBlockToFile(const void* base);
+
+// Whether queued or running work uses the block an address lies in.
+bool IsBlockUsed(const void* address);
 
 // Bytes the device has in all, and those no block has taken. The total is 64
 // GiB, or what this machine has if that is less.

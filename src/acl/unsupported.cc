@@ -76,19 +76,6 @@ FLASHACL_UNSUPPORTED(aclrtGetFunctionAddr, aclrtFuncHandle, void**, void**)
 FLASHACL_UNSUPPORTED(aclrtLaunchKernel, aclrtFuncHandle, uint32_t, const void*,
                      size_t, aclrtStream)
 
-// Memory.
-FLASHACL_UNSUPPORTED(aclrtMemExportToShareableHandle, aclrtDrvMemHandle,
-                     aclrtMemHandleType, uint64_t, uint64_t*)
-FLASHACL_UNSUPPORTED(aclrtMemImportFromShareableHandle, uint64_t, int32_t,
-                     aclrtDrvMemHandle*)
-FLASHACL_UNSUPPORTED(aclrtMemSetPidToShareableHandle, uint64_t, int32_t*,
-                     size_t)
-FLASHACL_UNSUPPORTED(aclrtIpcMemGetExportKey, void*, size_t, char*, size_t,
-                     uint64_t)
-FLASHACL_UNSUPPORTED(aclrtIpcMemSetImportPid, const char*, int32_t*, size_t)
-FLASHACL_UNSUPPORTED(aclrtIpcMemImportByKey, void**, const char*, uint64_t)
-FLASHACL_UNSUPPORTED(aclrtIpcMemClose, const char*)
-
 // Allocators of the program.
 FLASHACL_UNSUPPORTED_OBJECT(aclrtAllocatorDesc, aclrtAllocatorCreateDesc, void)
 FLASHACL_UNSUPPORTED(aclrtAllocatorDestroyDesc, aclrtAllocatorDesc)

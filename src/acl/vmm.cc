@@ -17,6 +17,7 @@
 #include "acl/error.h"
 #include "acl/handle.h"
 #include "acl/memory.h"
+#include "acl/physical_memory.h"
 #include "acl/raw_enum.h"
 #include "base/fork.h"
 #include "base/str.h"
@@ -26,22 +27,6 @@ namespace {
 
 constexpr size_t kGranularity = kHugePageBytes;
 constexpr aclError kBad = ACL_ERROR_RT_PARAM_INVALID;
-
-struct PhysicalMemory {
-  static constexpr HandleKind kHandleKind = HandleKind::kPhysicalMemory;
-
-  int file = -1;
-  size_t size = 0;  // taken from the device
-  int32_t device_id = 0;
-
-  PhysicalMemory() = default;
-  PhysicalMemory(const PhysicalMemory&) = delete;
-  PhysicalMemory& operator=(const PhysicalMemory&) = delete;
-  ~PhysicalMemory() {
-    if (file >= 0) close(file);
-    ReturnDeviceBytes(size);
-  }
-};
 
 // A range of addresses. Unmapped when released and no work uses it.
 struct Reservation {
@@ -193,7 +178,7 @@ aclError MallocPhysical(aclrtDrvMemHandle* handle, size_t size,
                           ? static_cast<int32_t>(prop->location.id)
                           : 0;
   if (TakeDeviceBytes(size)) {
-    memory->size = size;
+    memory->size = memory->taken = size;
     memory->file = memfd_create("flashacl", MFD_CLOEXEC);
   }
   if (memory->file < 0 ||
@@ -342,7 +327,7 @@ aclError UnmapMemory(void* pointer) {
                      "where aclrtMapMem has mapped memory");
   }
   size_t size = 0;
-  RemoveMapped(pointer, &size);
+  RemoveMapped(pointer, BlockKind::kMapped, &size);
   MapZeros(static_cast<std::byte*>(pointer), found->second.size);
   space.mappings.erase(found);
   return ACL_SUCCESS;

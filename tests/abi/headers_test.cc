@@ -162,6 +162,14 @@ constexpr Number kRuntimeEnumerators[] = {
     NUMBER(ACL_EVENT_SYNC, 0x1),
     NUMBER(ACL_EVENT_TIME_LINE, 0x8),
     NUMBER(ACL_EVENT_IPC, 0x40),
+    NUMBER(ACL_IPC_EVENT_HANDLE_SIZE, 64),
+    NUMBER(ACL_MEM_HANDLE_TYPE_POSIX, 2),
+    NUMBER(ACL_MEM_SHARE_HANDLE_TYPE_FABRIC, 2),
+    NUMBER(ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION, 1),
+    NUMBER(ACL_RT_IPC_MEM_IMPORT_FLAG_ENABLE_PEER_ACCESS, 1),
+    NUMBER(ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION, 1),
+    NUMBER(ACL_RT_NOTIFY_EXPORT_FLAG_DISABLE_PID_VALIDATION, 2),
+    NUMBER(ACL_RT_NOTIFY_IMPORT_FLAG_ENABLE_PEER_ACCESS, 2),
     NUMBER(ACL_STREAM_DEVICE_USE_ONLY, 0x20),
     NUMBER(ACL_HOST_REG_PINNED, 0x10000000),
     NUMBER(ACL_MAJOR_VERSION, 1),
@@ -242,6 +250,8 @@ TEST(Headers, ErrorCodes) { ExpectNumbers(kErrorCodes); }
 // Layouts on a 64-bit machine.
 TEST(Headers, StructLayouts) {
   ExpectNumbers({
+      NUMBER(sizeof(aclrtIpcEventHandle), 64),
+      NUMBER(sizeof(aclrtMemFabricHandle), 128),
       NUMBER(sizeof(aclrtMemLocation), 8),
       NUMBER(offsetof(aclrtMemLocation, type), 4),
       NUMBER(sizeof(aclrtPtrAttributes), 28),

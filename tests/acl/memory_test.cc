@@ -129,11 +129,11 @@ TEST(Memory, NeighbouringMappedBlocksAreOneFromWhereOneLooks) {
   EXPECT_EQ(block.reserved, 4096u);
   EXPECT_EQ(FreeBlock(base, BlockKind::kDevice), FreeResult::kKind);
   size_t size = 0;
-  EXPECT_FALSE(RemoveMapped(base + 1, &size));
-  EXPECT_TRUE(RemoveMapped(base, &size));
+  EXPECT_FALSE(RemoveMapped(base + 1, BlockKind::kMapped, &size));
+  EXPECT_TRUE(RemoveMapped(base, BlockKind::kMapped, &size));
   EXPECT_EQ(size, 4096u);
-  EXPECT_TRUE(RemoveMapped(base + 4096, &size));
-  EXPECT_FALSE(RemoveMapped(base, &size));
+  EXPECT_TRUE(RemoveMapped(base + 4096, BlockKind::kMapped, &size));
+  EXPECT_FALSE(RemoveMapped(base, BlockKind::kMapped, &size));
 }
 
 // However blocks come and go, an address is found exactly while its block

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Addresses and memory apart: reserving a range of addresses, reserving memory,
-// and putting one after the other; and memory shared between processes.
-// Source: CANN acl API, "memory management", virtual memory and IPC.
+// and putting one after the other. Memory in several processes: share.h.
+// Source: CANN acl API, "memory management", virtual memory.
 #pragma once
 
 #include "acl/acl_base.h"
@@ -14,6 +14,7 @@ extern "C" {
 
 typedef enum {
   ACL_MEM_HANDLE_TYPE_NONE = 0,
+  ACL_MEM_HANDLE_TYPE_POSIX = 2,
 } aclrtMemHandleType;
 
 typedef enum {
@@ -80,24 +81,6 @@ ACL_FUNC_VISIBILITY aclError aclrtMemGetAllocationGranularity(
 ACL_FUNC_VISIBILITY aclError aclrtMemSetAccess(void* virPtr, size_t size,
                                                aclrtMemAccessDesc* desc,
                                                size_t count);
-
-// Not offered (207000): memory shared between processes.
-ACL_FUNC_VISIBILITY aclError aclrtMemExportToShareableHandle(
-    aclrtDrvMemHandle handle, aclrtMemHandleType handleType, uint64_t flags,
-    uint64_t* shareableHandle);
-ACL_FUNC_VISIBILITY aclError aclrtMemImportFromShareableHandle(
-    uint64_t shareableHandle, int32_t deviceId, aclrtDrvMemHandle* handle);
-ACL_FUNC_VISIBILITY aclError aclrtMemSetPidToShareableHandle(
-    uint64_t shareableHandle, int32_t* pid, size_t pidNum);
-ACL_FUNC_VISIBILITY aclError aclrtIpcMemGetExportKey(void* devPtr, size_t size,
-                                                     char* key, size_t len,
-                                                     uint64_t flag);
-ACL_FUNC_VISIBILITY aclError aclrtIpcMemSetImportPid(const char* key,
-                                                     int32_t* pid, size_t num);
-ACL_FUNC_VISIBILITY aclError aclrtIpcMemImportByKey(void** devPtr,
-                                                    const char* key,
-                                                    uint64_t flag);
-ACL_FUNC_VISIBILITY aclError aclrtIpcMemClose(const char* key);
 
 #ifdef __cplusplus
 }
