@@ -7,6 +7,7 @@
 
 #include "acl/device.h"
 #include "acl/error.h"
+#include "acl/share/shared_event.h"
 #include "base/fork.h"
 
 namespace flashacl::acl {
@@ -80,15 +81,19 @@ Deadline DeadlineInSeconds(int64_t seconds) {
 
 }  // namespace
 
-Event::Event(int device, EventFamily family, uint32_t flags)
+Event::Event(int device, EventFamily family, uint32_t flags,
+             std::shared_ptr<SharedEvent> shared)
     : device_(device),
       family_(family),
       flags_(flags),
+      shared_(std::move(shared)),
       id_(next_id.fetch_add(1)) {}
 
 std::shared_ptr<Event> Event::Create(int device, EventFamily family,
-                                     uint32_t flags) {
-  std::shared_ptr<Event> event(new Event(device, family, flags));
+                                     uint32_t flags,
+                                     std::shared_ptr<SharedEvent> shared) {
+  std::shared_ptr<Event> event(
+      new Event(device, family, flags, std::move(shared)));
   event->handle_ = NewHandle(event);
   if (event->handle_ == nullptr) return nullptr;
   // Counted last, as all else may throw.
@@ -100,6 +105,7 @@ std::shared_ptr<Event> Event::Create(int device, EventFamily family,
 }
 
 aclError Event::Record(Stream& stream, std::string_view function) {
+  if (shared_ != nullptr) return shared_->Record(stream, id_, function);
   if (external()) {
     return stream.Push(
         [event = shared_from_this()] {
@@ -137,6 +143,9 @@ aclError Event::Record(Stream& stream, std::string_view function) {
 aclError Event::WaitOn(Stream& stream, int64_t seconds,
                        std::string_view function) {
   if (external()) return WaitUntilSet(stream, seconds, function);
+  if (shared_ != nullptr) {
+    return shared_->WaitOn(stream, id_, seconds, function);
+  }
   if (const auto record = captured()) {
     if (const auto by = record->by.lock()) {
       return by->TakeWait(stream, *record, function);
@@ -189,6 +198,7 @@ aclError Event::WaitUntilSet(Stream& stream, int64_t seconds,
 
 aclError Event::RecordAtReplay(Stream& stream, std::string_view function) {
   if (external()) return Record(stream, function);
+  if (shared_ != nullptr) return shared_->Record(stream, id_, function);
   return stream.Push(
       [event = shared_from_this()] {
         auto mark = std::make_shared<Mark>();
@@ -208,6 +218,9 @@ aclError Event::RecordAtReplay(Stream& stream, std::string_view function) {
 aclError Event::WaitAtReplay(Stream& stream, int64_t seconds,
                              std::string_view function) {
   if (external()) return WaitUntilSet(stream, seconds, function);
+  if (shared_ != nullptr) {
+    return shared_->WaitOn(stream, id_, seconds, function);
+  }
   return stream.Push(
       [event = shared_from_this(), seconds]() -> aclError {
         const std::shared_ptr<Mark> mark = event->mark();
@@ -221,6 +234,9 @@ aclError Event::WaitAtReplay(Stream& stream, int64_t seconds,
 }
 
 aclError Event::Reset(Stream& stream, std::string_view function) {
+  if (shared_ != nullptr) {
+    return SharedEvent::RequireNotRecorded(stream, id_, function);
+  }
   if (external()) {
     return stream.Push(
         [event = shared_from_this()] {
@@ -255,6 +271,7 @@ aclError Event::Reset(Stream& stream, std::string_view function) {
 void Event::Destroy() {
   if (Take<Event>(handle_) == nullptr) return;
   LiveEvents(device_).fetch_sub(1);
+  if (shared_ != nullptr) shared_->Unlink();
   std::shared_ptr<Mark> awaited;
   {
     std::lock_guard lock(mutex_);

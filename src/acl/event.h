@@ -17,6 +17,8 @@
 
 namespace flashacl::acl {
 
+class SharedEvent;
+
 // One record. `time` and `failure` are written before `done` opens.
 struct Mark {
   Latch done;
@@ -34,9 +36,11 @@ class Event : public std::enable_shared_from_this<Event> {
  public:
   static constexpr HandleKind kHandleKind = HandleKind::kEvent;
 
-  // Null if the device has all the events it may have.
-  static std::shared_ptr<Event> Create(int device, EventFamily family,
-                                       uint32_t flags);
+  // Null if the device has all the events it may have. With `shared`, which is
+  // for ACL_EVENT_IPC alone, records and waits are those of several processes.
+  static std::shared_ptr<Event> Create(
+      int device, EventFamily family, uint32_t flags,
+      std::shared_ptr<SharedEvent> shared = nullptr);
 
   void* handle() const { return handle_; }
   uint32_t id() const { return id_; }
@@ -48,7 +52,13 @@ class Event : public std::enable_shared_from_this<Event> {
   bool external() const { return (flags_ & ACL_EVENT_EXTERNAL) != 0; }
 
   // Whether recording and waiting for it makes a branch of a capture.
-  bool builds_branches() const { return family_ == EventFamily::kEx; }
+  bool builds_branches() const {
+    return family_ == EventFamily::kEx && shared_ == nullptr;
+  }
+
+  // What processes share of it, or null. Then nothing but records, waits and
+  // Destroy is asked of the event itself.
+  SharedEvent* shared() const { return shared_.get(); }
 
   // Where a recorder takes what is submitted to `stream`, these are its
   // business, but for external events.
@@ -88,7 +98,8 @@ class Event : public std::enable_shared_from_this<Event> {
   class PendingMark;
   class PendingWait;
 
-  Event(int device, EventFamily family, uint32_t flags);
+  Event(int device, EventFamily family, uint32_t flags,
+        std::shared_ptr<SharedEvent> shared);
 
   aclError WaitUntilSet(Stream& stream, int64_t seconds,
                         std::string_view function);
@@ -101,6 +112,7 @@ class Event : public std::enable_shared_from_this<Event> {
   const int device_;
   const EventFamily family_;
   const uint32_t flags_;
+  const std::shared_ptr<SharedEvent> shared_;
   const uint32_t id_;
   void* handle_ = nullptr;
   std::atomic<int> waits_{0};

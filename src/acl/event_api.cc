@@ -7,6 +7,8 @@
 #include "acl/device_fault.h"
 #include "acl/error.h"
 #include "acl/event.h"
+#include "acl/share/share_call.h"
+#include "acl/share/shared_event.h"
 #include "acl/stream.h"
 
 namespace flashacl::acl {
@@ -53,15 +55,18 @@ aclError CreateEvent(std::string_view function, aclrtEvent* event,
               "ACL_EVENT_TIME_LINE combined, or ACL_EVENT_DEVICE_USE_ONLY or "
               "ACL_EVENT_EXTERNAL alone");
   }
-  if ((flags & ACL_EVENT_IPC) != 0) {
-    return Fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, Title::kNotSupported,
-                Str("{} failed because events between processes are not "
-                    "supported.",
-                    function));
-  }
+  const bool shared = flags == ACL_EVENT_IPC;
   const std::shared_ptr<Context> context = CurrentContext();
   if (context == nullptr) return RequireContext(function);
-  const auto made = Event::Create(context->device(), family, flags);
+  std::shared_ptr<SharedObject> object;
+  if (shared) {
+    object = SharedObject::Create(ShareKind::kEvent);
+    if (object == nullptr) return FailToShare(function);
+    object->AllowAll();
+  }
+  const auto made = Event::Create(
+      context->device(), family, flags,
+      shared ? std::make_shared<SharedEvent>(std::move(object)) : nullptr);
   if (made == nullptr) {
     return Fail(ACL_ERROR_RT_NO_EVENT_RESOURCE, Title::kRuntime,
                 Str("{} failed because device {} has no events left.", function,
@@ -130,6 +135,30 @@ aclError ReportOnce(const std::shared_ptr<StreamFailure>& failed) {
   return Fail(failed);
 }
 
+aclError FailLate(std::string_view function, const Event& event, int32_t ms) {
+  return Fail(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, Title::kTimeout,
+              Str("{} failed because event {} did not come within {} ms.",
+                  function, event.id(), ms));
+}
+
+aclError SynchronizeShared(std::string_view function, const Event& event,
+                           SharedEvent& shared, int32_t ms) {
+  const uint64_t last = shared.last();
+  if (shared.IsDone(last)) return ACL_SUCCESS;
+  ReleaseStreams();
+  switch (shared.Wait(last, DeadlineIn(ms))) {
+    case SharedEvent::Ended::kDone:
+      return DeviceIsAborted(event.device())
+                 ? FailAborted(function, event.device())
+                 : ACL_SUCCESS;
+    case SharedEvent::Ended::kAlone:
+      return shared.FailAlone(event.id(), function);
+    case SharedEvent::Ended::kGivenUp:
+      break;
+  }
+  return FailLate(function, event, ms);
+}
+
 aclError Synchronize(std::string_view function, aclrtEvent event, int32_t ms) {
   aclError error = ACL_SUCCESS;
   const auto found = FindEvent(event, function, "event", &error);
@@ -146,15 +175,16 @@ aclError Synchronize(std::string_view function, aclrtEvent event, int32_t ms) {
                     "it, threads cannot.",
                     function, found->id()));
   }
+  if (SharedEvent* const shared = found->shared()) {
+    return SynchronizeShared(function, *found, *shared, ms);
+  }
   const auto mark = found->mark();
   if (mark == nullptr) return ACL_SUCCESS;
   if (mark->done.open()) return ReportOnce(mark->failure);
   ReleaseStreams();
   const profile::Span span(profile::Kind::kWait, "wait");
   if (!mark->done.Wait(DeadlineIn(ms))) {
-    return Fail(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, Title::kTimeout,
-                Str("{} failed because event {} did not come within {} ms.",
-                    function, found->id(), ms));
+    return FailLate(function, *found, ms);
   }
   if (DeviceIsAborted(found->device())) {
     return FailAborted(function, found->device());
@@ -173,6 +203,13 @@ aclError Query(std::string_view function, aclrtEvent event, bool* complete) {
     *complete = found->is_set();
     return ACL_SUCCESS;
   }
+  if (SharedEvent* const shared = found->shared()) {
+    const uint64_t last = shared->last();
+    *complete = shared->IsDone(last);
+    return *complete || !shared->IsAlone(last)
+               ? ACL_SUCCESS
+               : shared->FailAlone(found->id(), function);
+  }
   const auto mark = found->mark();
   *complete =
       mark == nullptr ? found->family() == EventFamily::kEx : mark->done.open();
@@ -187,6 +224,12 @@ aclError TimeOf(std::string_view function, aclrtEvent event,
   if (found == nullptr) return error;
   error = RequireNotCaptured(*found, function);
   if (error != ACL_SUCCESS) return error;
+  if (found->shared() != nullptr) {
+    return Fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, Title::kReason,
+                Str("{} failed because {} is an event between processes, which "
+                    "has no time.",
+                    function, parameter));
+  }
   const auto mark = found->mark();
   if (mark == nullptr) {
     return Fail(

@@ -111,8 +111,6 @@ TEST_F(EventApi, FlagsAreChecked) {
     EXPECT_TRUE(FailsWith(107000, aclrtCreateEventExWithFlag(&event, flag)));
   }
   EXPECT_TRUE(
-      FailsWith(207000, aclrtCreateEventExWithFlag(&event, ACL_EVENT_IPC)));
-  EXPECT_TRUE(
       FailsWith(107000, aclrtCreateEventWithFlag(&event, ACL_EVENT_IPC)));
   for (const uint32_t flag : {ACL_EVENT_EXTERNAL, ACL_EVENT_DEVICE_USE_ONLY}) {
     EXPECT_TRUE(FailsWith(107000, aclrtCreateEventExWithFlag(&event, flag)));

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "acl/share/shared_event.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "acl/error.h"
+#include "acl/futex.h"
+#include "base/spin.h"
+#include "base/str.h"
+
+namespace flashacl::acl {
+namespace {
+
+// How often who waits looks whether it waits for nobody, or shall stop.
+constexpr std::chrono::milliseconds kLook{400};
+
+}  // namespace
+
+// A record that is done exactly once: when its task runs, or is dropped.
+class SharedEvent::Pending {
+ public:
+  explicit Pending(std::shared_ptr<SharedEvent> event)
+      : event_(std::move(event)), by_(ThisProcess()) {}
+  ~Pending() {
+    // A forked child drops what its parent does.
+    if (by_ == ThisProcess()) Set();
+  }
+  Pending(const Pending&) = delete;
+  Pending& operator=(const Pending&) = delete;
+
+  // Now, as all is there that the record needs to be done.
+  void Begin() { record_ = event_->Begin(); }
+
+  void Set() {
+    const uint64_t record = std::exchange(record_, 0);
+    if (record != 0) event_->Finish(record);
+  }
+
+ private:
+  const std::shared_ptr<SharedEvent> event_;
+  const ProcessId by_;
+  uint64_t record_ = 0;  // 0: not begun, or done
+};
+
+SharedEvent::SharedEvent(std::shared_ptr<SharedObject> object)
+    : object_(std::move(object)), words_(object_->words<SharedEventWords>()) {}
+
+bool SharedEvent::IsDone(uint64_t record) const {
+  if (record == 0) return true;
+  const auto& place = PlaceOf(record);
+  // Places are given to the next only when the record is done.
+  return place.number.load(std::memory_order_acquire) > record ||
+         place.done.load(std::memory_order_acquire) ==
+             static_cast<uint32_t>(record);
+}
+
+bool SharedEvent::IsAlone(uint64_t record) {
+  ProcessId by;
+  {
+    ShareLock lock(object_->page());
+    if (IsDone(record)) return false;
+    by = PlaceOf(record).by;
+  }
+  return !IsAlive(by) && !IsDone(record);
+}
+
+// With all places taken, waits for the oldest.
+uint64_t SharedEvent::Begin() {
+  for (;;) {
+    const uint64_t taken = last() + 1;
+    const uint64_t oldest = taken <= SharedEventWords::kRecords
+                                ? 0
+                                : taken - SharedEventWords::kRecords;
+    (void)Wait(oldest, std::nullopt);
+    ShareLock lock(object_->page());
+    const uint64_t record = words_.last.load() + 1;
+    if (record != taken) continue;
+    auto& place = PlaceOf(record);
+    place.by = ThisProcess();
+    place.number.store(record, std::memory_order_release);
+    words_.last.store(record, std::memory_order_release);
+    return record;
+  }
+}
+
+void SharedEvent::Finish(uint64_t record) {
+  PlaceOf(record).done.store(static_cast<uint32_t>(record),
+                             std::memory_order_release);
+  Poke(record);
+}
+
+void SharedEvent::Poke(uint64_t record) { FutexWake(PlaceOf(record).done); }
+
+SharedEvent::Ended SharedEvent::Wait(uint64_t record, Deadline deadline,
+                                     FunctionRef<bool()> stop) {
+  if (SpinUntil([&] { return IsDone(record) || stop(); }) && IsDone(record)) {
+    return Ended::kDone;
+  }
+  const auto& done = PlaceOf(record).done;
+  for (Clock::time_point look = Clock::now() + kLook;;) {
+    const uint32_t seen = done.load(std::memory_order_acquire);
+    if (IsDone(record)) return Ended::kDone;
+    const Clock::time_point now = Clock::now();
+    if (stop() || (deadline.has_value() && now >= *deadline)) {
+      return Ended::kGivenUp;
+    }
+    if (now >= look) {
+      if (IsAlone(record)) return Ended::kAlone;
+      look = now + kLook;
+    }
+    FutexWait(done, seen, std::min(look, deadline.value_or(look)));
+  }
+}
+
+SharedEvent::Ended SharedEvent::Wait(uint64_t record, Deadline deadline) {
+  return Wait(record, deadline, [] { return false; });
+}
+
+aclError SharedEvent::FailAlone(uint32_t id, std::string_view function) {
+  return Fail(ACL_ERROR_RT_IPC_ERROR, Title::kRuntime,
+              Str("{} failed because the process that recorded event {} ended "
+                  "before the record was done.",
+                  function, id));
+}
+
+aclError SharedEvent::RequireNotRecorded(const Stream& stream, uint32_t id,
+                                         std::string_view function) {
+  if (stream.recorder() == nullptr) return ACL_SUCCESS;
+  return Fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, Title::kNotSupported,
+              Str("{} failed because event {} is between processes, and work "
+                  "on stream {} is recorded in a graph.",
+                  function, id, stream.id()));
+}
+
+aclError SharedEvent::Record(Stream& stream, uint32_t id,
+                             std::string_view function) {
+  if (aclError error = RequireNotRecorded(stream, id, function)) return error;
+  auto pending = std::make_shared<Pending>(shared_from_this());
+  pending->Begin();
+  return stream.PushPastRecorder(
+      [pending = std::move(pending)] {
+        pending->Set();
+        return ACL_SUCCESS;
+      },
+      function, TaskKind::kControl);
+}
+
+aclError SharedEvent::WaitOn(Stream& stream, uint32_t id, int64_t seconds,
+                             std::string_view function) {
+  if (aclError error = RequireNotRecorded(stream, id, function)) return error;
+  const uint64_t record = last();
+  if (record == 0) return ACL_SUCCESS;
+  return stream.PushPastRecorder(
+      [self = shared_from_this(), record, id, seconds]() -> aclError {
+        if (self->IsDone(record)) return ACL_SUCCESS;
+        Stream& at = ThisStream();
+        const Deadline deadline =
+            seconds == 0 ? std::nullopt : DeadlineIn(seconds * 1000);
+        Ended ended = Ended::kGivenUp;
+        at.WaitInTask(
+            [&] {
+              ended =
+                  self->Wait(record, deadline, [&] { return at.aborting(); });
+              return ended == Ended::kDone;
+            },
+            [&] { self->Poke(record); });
+        if (ended == Ended::kAlone) {
+          return self->FailAlone(id, Str("a wait of stream {}", at.id()));
+        }
+        // Nobody asks an aborted stream.
+        if (ended == Ended::kDone || at.aborting()) return ACL_SUCCESS;
+        return Fail(ACL_ERROR_RT_WAIT_TIMEOUT, Title::kTimeout,
+                    Str("stream {} waited {} s for event {} in vain", at.id(),
+                        seconds, id));
+      },
+      function, TaskKind::kWait);
+}
+
+}  // namespace flashacl::acl
