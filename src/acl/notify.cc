@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "acl/notify.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -97,16 +98,18 @@ void NotifyWords::Poke() {
 }
 
 Notify::Notify(int device, NotifyFamily family,
-               std::shared_ptr<NotifyWords> words)
+               std::shared_ptr<SharedObject> shared)
     : device_(device),
       family_(family),
       id_(next_id.fetch_add(1)),
-      words_(std::move(words)) {}
+      words_(shared == nullptr ? std::make_shared<NotifyWords>()
+                               : std::shared_ptr<NotifyWords>(
+                                     shared, &shared->words<NotifyWords>())),
+      shared_(std::move(shared)) {}
 
 std::shared_ptr<Notify> Notify::Create(int device, NotifyFamily family,
-                                       std::shared_ptr<NotifyWords> words) {
-  if (words == nullptr) words = std::make_shared<NotifyWords>();
-  std::shared_ptr<Notify> notify(new Notify(device, family, std::move(words)));
+                                       std::shared_ptr<SharedObject> shared) {
+  std::shared_ptr<Notify> notify(new Notify(device, family, std::move(shared)));
   notify->handle_ = NewHandle(notify);
   if (notify->handle_ == nullptr) return nullptr;
   // Counted last, as all else may throw.
@@ -117,10 +120,37 @@ std::shared_ptr<Notify> Notify::Create(int device, NotifyFamily family,
   return nullptr;
 }
 
+std::shared_ptr<NotifyWords> Notify::words() const {
+  std::lock_guard lock(mutex_);
+  return words_;
+}
+
+std::shared_ptr<SharedObject> Notify::shared() const {
+  std::lock_guard lock(mutex_);
+  return shared_;
+}
+
+std::shared_ptr<SharedObject> Notify::MoveTo(
+    std::shared_ptr<SharedObject> shared) {
+  auto& there = shared->words<NotifyWords>();
+  std::shared_ptr<NotifyWords> before(shared, &there);
+  {
+    std::lock_guard lock(mutex_);
+    if (shared_ != nullptr) return shared_;
+    const uint32_t word = words_->word();
+    there.Change([&](uint32_t) { return word; });
+    words_.swap(before);
+    shared_ = shared;
+  }
+  before->Poke();  // who waits there shall wait here
+  return shared;
+}
+
 aclError Notify::Change(Stream& stream, NotifyChange change, uint32_t value,
                         std::string_view function) {
   return stream.Push(
       [self = shared_from_this(), change, value] {
+        std::lock_guard lock(self->mutex_);
         self->words_->Change(
             [&](uint32_t word) { return Changed(change, word, value); });
         return ACL_SUCCESS;
@@ -128,27 +158,59 @@ aclError Notify::Change(Stream& stream, NotifyChange change, uint32_t value,
       function, TaskKind::kControl);
 }
 
+bool Notify::Try(const NotifyWait& wait) {
+  std::lock_guard lock(mutex_);
+  return words_->Try(
+      [&](uint32_t word) { return Holds(wait.test, word, wait.value); },
+      wait.clears);
+}
+
+Notify::Ended Notify::WaitInTask(const NotifyWait& wait, Deadline deadline,
+                                 const Stream& stream) {
+  while (!Try(wait)) {
+    const Clock::time_point now = Clock::now();
+    if (stream.aborting() || (deadline.has_value() && now >= *deadline)) {
+      return Ended::kGivenUp;
+    }
+    Deadline until = deadline;
+    if (const auto shared = this->shared()) {
+      if (shared->IsAbandoned()) return Ended::kAlone;
+      const Clock::time_point look = now + kShareLook;
+      until = std::min(look, deadline.value_or(look));
+    }
+    const std::shared_ptr<NotifyWords> here = words();
+    // Looks only: what is here may move before it is taken.
+    here->Wait(
+        [&](uint32_t word) { return Holds(wait.test, word, wait.value); },
+        false, until, [&] { return stream.aborting() || words() != here; });
+  }
+  return Ended::kDone;
+}
+
 aclError Notify::Wait(Stream& stream, const NotifyWait& wait,
                       std::string_view function) {
   return stream.Push(
       [self = shared_from_this(), wait]() -> aclError {
-        NotifyWords& words = *self->words_;
-        const auto holds = [&](uint32_t word) {
-          return Holds(wait.test, word, wait.value);
-        };
-        if (words.Try(holds, wait.clears)) return ACL_SUCCESS;
+        if (self->Try(wait)) return ACL_SUCCESS;
         Stream& at = ThisStream();
         const Deadline deadline =
             wait.seconds == 0 ? std::nullopt
                               : DeadlineIn(int64_t{wait.seconds} * 1000);
-        const bool held = at.WaitInTask(
+        Ended ended = Ended::kGivenUp;
+        at.WaitInTask(
             [&] {
-              return words.Wait(holds, wait.clears, deadline,
-                                [&] { return at.aborting(); });
+              ended = self->WaitInTask(wait, deadline, at);
+              return ended == Ended::kDone;
             },
-            [&] { words.Poke(); });
+            [&] { self->words()->Poke(); });
         // Otherwise the stream was aborted, which nobody asks it about.
-        if (held || at.aborting()) return ACL_SUCCESS;
+        if (ended == Ended::kDone || at.aborting()) return ACL_SUCCESS;
+        if (ended == Ended::kAlone) {
+          return Fail(ACL_ERROR_RT_IPC_ERROR, Title::kRuntime,
+                      Str("stream {} waited for notify {} in vain: every other "
+                          "process that used it has died",
+                          at.id(), self->id()));
+        }
         return Fail(ACL_ERROR_RT_WAIT_TIMEOUT, Title::kTimeout,
                     Str("stream {} waited {} s for notify {} in vain", at.id(),
                         wait.seconds, self->id()));
@@ -157,12 +219,14 @@ aclError Notify::Wait(Stream& stream, const NotifyWait& wait,
 }
 
 void Notify::Reset() {
+  std::lock_guard lock(mutex_);
   words_->Change([](uint32_t) { return 0u; });
 }
 
 bool Notify::Destroy() {
   if (Take<Notify>(handle_) == nullptr) return false;
   Live(device_, family_).fetch_sub(1);
+  if (const auto shared = this->shared()) shared->Unlink();
   return true;
 }
 

@@ -6,10 +6,12 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string_view>
 
 #include "acl/futex.h"
 #include "acl/handle.h"
+#include "acl/share/shared_object.h"
 #include "acl/stream.h"
 #include "base/function_ref.h"
 
@@ -21,6 +23,8 @@ class NotifyWords {
  public:
   // Replaces the word by change(word), at once and whole.
   void Change(FunctionRef<uint32_t(uint32_t)> change);
+
+  uint32_t word() const { return word_.load(); }
 
   // Whether `holds` is true of the word, which becomes 0 then if it `clears`.
   bool Try(FunctionRef<bool(uint32_t)> holds, bool clears);
@@ -59,16 +63,22 @@ class Notify : public std::enable_shared_from_this<Notify> {
  public:
   static constexpr HandleKind kHandleKind = HandleKind::kNotify;
 
-  // With `words` of its own, or with those of somebody else. Null if the device
-  // has all the notifies that it may have.
+  // With words of its own, or with those of `shared`. Null if the device has
+  // all the notifies that it may have.
   static std::shared_ptr<Notify> Create(
       int device, NotifyFamily family,
-      std::shared_ptr<NotifyWords> words = nullptr);
+      std::shared_ptr<SharedObject> shared = nullptr);
 
   void* handle() const { return handle_; }
   NotifyFamily family() const { return family_; }
   uint32_t id() const { return id_; }
-  const std::shared_ptr<NotifyWords>& words() const { return words_; }
+
+  // Where its words are that processes share; or null.
+  std::shared_ptr<SharedObject> shared() const;
+
+  // Moves the words to where they can be shared, unless they are, and returns
+  // where they are then. Nothing that is queued, or that waits, notices.
+  std::shared_ptr<SharedObject> MoveTo(std::shared_ptr<SharedObject> shared);
 
   // In the order of `stream`.
   aclError Change(Stream& stream, NotifyChange change, uint32_t value,
@@ -84,13 +94,27 @@ class Notify : public std::enable_shared_from_this<Notify> {
   bool Destroy();
 
  private:
-  Notify(int device, NotifyFamily family, std::shared_ptr<NotifyWords> words);
+  enum class Ended : uint8_t {
+    kDone,
+    kGivenUp,  // the time is over, or told to stop
+    kAlone,    // all other processes that used it have died
+  };
+
+  Notify(int device, NotifyFamily family, std::shared_ptr<SharedObject> shared);
+
+  std::shared_ptr<NotifyWords> words() const;
+  bool Try(const NotifyWait& wait);
+  Ended WaitInTask(const NotifyWait& wait, Deadline deadline,
+                   const Stream& stream);
 
   const int device_;
   const NotifyFamily family_;
   const uint32_t id_;
-  const std::shared_ptr<NotifyWords> words_;
   void* handle_ = nullptr;
+
+  mutable std::mutex mutex_;  // while words change: they may move
+  std::shared_ptr<NotifyWords> words_;
+  std::shared_ptr<SharedObject> shared_;
 };
 
 }  // namespace flashacl::acl

@@ -41,12 +41,7 @@ FLASHACL_UNSUPPORTED(aclmdlRIBindStream, aclmdlRI, aclrtStream, uint32_t)
 FLASHACL_UNSUPPORTED(aclmdlRIUnbindStream, aclmdlRI, aclrtStream)
 FLASHACL_UNSUPPORTED(aclmdlRIEndTask, aclmdlRI, aclrtStream)
 
-// Notifies, labels and groups.
-FLASHACL_UNSUPPORTED(aclrtNotifyGetExportKey, aclrtNotify, char*, size_t,
-                     uint64_t)
-FLASHACL_UNSUPPORTED(aclrtNotifyImportByKey, aclrtNotify*, const char*,
-                     uint64_t)
-FLASHACL_UNSUPPORTED(aclrtNotifySetImportPid, aclrtNotify, int32_t*, size_t)
+// Labels and groups.
 FLASHACL_UNSUPPORTED(aclrtCreateLabel, aclrtLabel*)
 FLASHACL_UNSUPPORTED(aclrtSetLabel, aclrtLabel, aclrtStream)
 FLASHACL_UNSUPPORTED(aclrtDestroyLabel, aclrtLabel)

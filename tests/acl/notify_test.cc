@@ -76,7 +76,9 @@ class NotifyTest : public ::flashacl::testing::RuntimeTest {
 
 TEST_F(NotifyTest, SharesTheWordsItIsGiven) {
   const auto one = Make();
-  const auto other = Notify::Create(0, NotifyFamily::kFlag, one->words());
+  const auto other =
+      Notify::Create(0, NotifyFamily::kFlag,
+                     one->MoveTo(SharedObject::Create(ShareKind::kNotify)));
   ScopedStream stream;
   const auto at = Find<Stream>(stream);
   EXPECT_TRUE(Succeeds(one->Change(*at, NotifyChange::kSet, 1, "test")));
@@ -85,6 +87,29 @@ TEST_F(NotifyTest, SharesTheWordsItIsGiven) {
   EXPECT_TRUE(one->Destroy());
   EXPECT_FALSE(one->Destroy());
   EXPECT_TRUE(other->Destroy());
+}
+
+// A record is neither lost nor doubled, and a wait goes on where the words are.
+TEST_F(NotifyTest, MovesUnderThoseWhoWait) {
+  for (int n = 0; n < 100; ++n) {
+    ScopedStream records, waits;
+    const auto from = Find<Stream>(records);
+    const auto to = Find<Stream>(waits);
+    const auto notify = Make();
+    EXPECT_TRUE(Succeeds(notify->Wait(*to, {}, "test")));
+    std::thread mover([&] {
+      const auto there = SharedObject::Create(ShareKind::kNotify);
+      EXPECT_EQ(notify->MoveTo(there), there);
+    });
+    EXPECT_TRUE(Succeeds(notify->Change(*from, NotifyChange::kSet, 1, "test")));
+    mover.join();
+    EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(waits)));
+    EXPECT_TRUE(Succeeds(notify->Wait(*to, {}, "test")));
+    EXPECT_FALSE(to->Idle());
+    EXPECT_TRUE(Succeeds(notify->Change(*from, NotifyChange::kSet, 1, "test")));
+    EXPECT_TRUE(Succeeds(aclrtSynchronizeDevice()));
+    EXPECT_TRUE(notify->Destroy());
+  }
 }
 
 // Whatever runs between, a wait lets its stream go on only after the record.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Notifies: flags and counts that streams change and wait for. Labels, groups
-// of cores, and sharing notifies between processes are not offered: their
+// Notifies: flags and counts that streams change and wait for; those of several
+// processes: share.h. Labels and groups of cores are not offered: their
 // functions answer 207000 (creating a group information: null). Source: CANN
 // acl API, "notify management", "stream branches" and "computing groups".
 #pragma once
@@ -88,16 +88,6 @@ ACL_FUNC_VISIBILITY aclError aclrtGetNotifyId(aclrtNotify notify,
 // null or destroyed; then none is lowered.
 ACL_FUNC_VISIBILITY aclError aclrtNotifyBatchReset(aclrtNotify* notifies,
                                                    size_t num);
-
-// Not offered (207000): sharing notifies between processes by name.
-ACL_FUNC_VISIBILITY aclError aclrtNotifyGetExportKey(aclrtNotify notify,
-                                                     char* key, size_t len,
-                                                     uint64_t flags);
-ACL_FUNC_VISIBILITY aclError aclrtNotifyImportByKey(aclrtNotify* notify,
-                                                    const char* key,
-                                                    uint64_t flags);
-ACL_FUNC_VISIBILITY aclError aclrtNotifySetImportPid(aclrtNotify notify,
-                                                     int32_t* pid, size_t num);
 
 // A notify that counts, from 0, in 32 bits. For these functions a null handle
 // is 107000; creating is as above.

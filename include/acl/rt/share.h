@@ -108,6 +108,25 @@ aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle* handle);
 ACL_FUNC_VISIBILITY aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle,
                                                      aclrtEvent* event);
 
+// Writes a key of a notify of aclrtCreateNotify, as aclrtIpcMemGetExportKey
+// does; nothing that is queued changes. `flags` is 0 or
+// ACL_RT_NOTIFY_EXPORT_FLAG_DISABLE_PID_VALIDATION, else 107000.
+ACL_FUNC_VISIBILITY aclError aclrtNotifyGetExportKey(aclrtNotify notify,
+                                                     char* key, size_t len,
+                                                     uint64_t flags);
+
+// As aclrtIpcMemSetImportPid, once the notify is exported.
+ACL_FUNC_VISIBILITY aclError aclrtNotifySetImportPid(aclrtNotify notify,
+                                                     int32_t* pid, size_t num);
+
+// The same flag as a notify of this process, which destroys it; the flag goes
+// with the last one. A wait whose other processes have all died fails with
+// 507022 within a second. Needs a context. 507899: as above; 207009: no
+// notifies left; 107000: `flags` above 3.
+ACL_FUNC_VISIBILITY aclError aclrtNotifyImportByKey(aclrtNotify* notify,
+                                                    const char* key,
+                                                    uint64_t flags);
+
 #ifdef __cplusplus
 }
 #endif

@@ -10,12 +10,6 @@
 #include "base/str.h"
 
 namespace flashacl::acl {
-namespace {
-
-// How often who waits looks whether it waits for nobody, or shall stop.
-constexpr std::chrono::milliseconds kLook{400};
-
-}  // namespace
 
 // A record that is done exactly once: when its task runs, or is dropped.
 class SharedEvent::Pending {
@@ -98,7 +92,7 @@ SharedEvent::Ended SharedEvent::Wait(uint64_t record, Deadline deadline,
     return Ended::kDone;
   }
   const auto& done = PlaceOf(record).done;
-  for (Clock::time_point look = Clock::now() + kLook;;) {
+  for (Clock::time_point look = Clock::now() + kShareLook;;) {
     const uint32_t seen = done.load(std::memory_order_acquire);
     if (IsDone(record)) return Ended::kDone;
     const Clock::time_point now = Clock::now();
@@ -107,7 +101,7 @@ SharedEvent::Ended SharedEvent::Wait(uint64_t record, Deadline deadline,
     }
     if (now >= look) {
       if (IsAlone(record)) return Ended::kAlone;
-      look = now + kLook;
+      look = now + kShareLook;
     }
     FutexWait(done, seen, std::min(look, deadline.value_or(look)));
   }

@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -24,6 +25,9 @@ namespace flashacl::acl {
 inline constexpr size_t kShareNameBytes = 65;
 inline constexpr size_t kShareListed = 64;  // processes a white list holds
 inline constexpr size_t kShareUsers = 64;   // uses at a time
+
+// How often who waits for another process looks whether it still runs.
+inline constexpr std::chrono::milliseconds kShareLook{400};
 
 enum class ShareKind : uint32_t {
   kMemory = 1,    // of aclrtMalloc
