@@ -73,6 +73,7 @@ struct Made {
   bool listens = false;
   bool waits = false;  // a stream, for ever
   aclrtDrvMemHandle physical = nullptr;
+  std::array<aclrtNotify, 2> shared{};
   std::array<aclTensor*, 2> tensors{};
   aclTensorList* list = nullptr;
   aclScalar* scalar = nullptr;
@@ -111,6 +112,7 @@ void Made::Destroy() {
   aclprofDestroyStamp(stamp);
   aclprofDestroyStepInfo(step);
   for (aclrtEvent event : events) destroy(aclrtDestroyEvent, event);
+  for (aclrtNotify notify : shared) destroy(aclrtDestroyNotify, notify);
   destroy(aclrtDestroyNotify, notify);
   destroy(aclrtCntNotifyDestroy, count);
   for (aclrtStream stream : streams) {
@@ -365,6 +367,47 @@ void MappedMemory(Calls& calls, Made& made) {
   if (made.mapped) calls.Ok(aclrtMemset(made.reserved, unit, 1, unit));
 }
 
+// As exporter and importer of everything that processes share.
+void Sharing(Calls& calls, Made& made) {
+  constexpr size_t kBlock = size_t{1} << 16;
+  char key[65] = "";
+  void* at = nullptr;
+  if (!calls.Ok(
+          aclrtMalloc(&made.device[0], kBlock, ACL_MEM_MALLOC_NORMAL_ONLY))) {
+    return;
+  }
+  if (calls.Ok(aclrtIpcMemGetExportKey(made.device[0], kBlock, key, 65, 0))) {
+    if (calls.Ok(aclrtIpcMemImportByKey(&at, key, 0))) {
+      (void)aclrtIpcMemClose(key);
+    }
+    (void)aclrtIpcMemClose(key);
+  }
+  aclrtPhysicalMemProp properties{};
+  properties.location = {0, ACL_MEM_LOCATION_TYPE_DEVICE};
+  uint64_t number = 0;
+  aclrtDrvMemHandle other = nullptr;
+  if (calls.Ok(aclrtMallocPhysical(&made.physical, size_t{2} << 20, &properties,
+                                   0)) &&
+      calls.Ok(aclrtMemExportToShareableHandle(
+          made.physical, ACL_MEM_HANDLE_TYPE_NONE, 0, &number)) &&
+      calls.Ok(aclrtMemImportFromShareableHandle(number, 0, &other))) {
+    EXPECT_TRUE(Succeeds(aclrtFreePhysical(other)));
+  }
+  aclrtIpcEventHandle handle{};
+  if (calls.Ok(aclrtCreateEventExWithFlag(&made.events[0], ACL_EVENT_IPC)) &&
+      calls.Ok(aclrtIpcGetEventHandle(made.events[0], &handle)) &&
+      calls.Ok(aclrtIpcOpenEventHandle(handle, &made.events[1])) &&
+      calls.Ok(aclrtRecordEvent(made.events[1], nullptr))) {
+    calls.Ok(aclrtStreamWaitEvent(nullptr, made.events[0]));
+    calls.Ok(aclrtSynchronizeEvent(made.events[0]));
+  }
+  calls.Ok(aclrtSynchronizeStream(nullptr));
+  if (calls.Ok(aclrtCreateNotify(&made.shared[0], 0)) &&
+      calls.Ok(aclrtNotifyGetExportKey(made.shared[0], key, 65, 0))) {
+    calls.Ok(aclrtNotifyImportByKey(&made.shared[1], key, 0));
+  }
+}
+
 void Descriptions(Calls& calls, Made& made) {
   const std::array<int64_t, 2> dims{2, 3};
   int64_t values[] = {1, 2, 3};
@@ -503,6 +546,7 @@ const Case kCases[] = {
     {"ValuesAndReductions", ValuesAndReductions},
     {"Aborting", Aborting},
     {"MappedMemory", MappedMemory},
+    {"Sharing", Sharing},
     {"Descriptions", Descriptions},
     {"SingleOperators", SingleOperators},
     {"Settings", Settings},
@@ -551,6 +595,13 @@ class Runtime : public RuntimeTest,
 TEST_P(Runtime, SaysSoOrWorksWhateverAllocationFails) {
   EXPECT_FALSE(Leaks([] { TryAllFaults(GetParam(), Fault::kAllocation); }));
   RecordProperty("faults", std::to_string(InjectedFaults()));
+}
+
+// Only what is shared lies in files.
+TEST(Sharing, SaysSoOrWorksWhateverFileOperationFails) {
+  ASSERT_TRUE(Succeeds(aclrtSetDevice(0)));
+  EXPECT_FALSE(Leaks([] { TryAllFaults({"Sharing", Sharing}, Fault::kFile); }));
+  EXPECT_TRUE(Succeeds(aclrtResetDeviceForce(0)));
 }
 
 TEST_P(Runtime, SaysSoOrWorksWhateverThreadCannotBeStarted) {
