@@ -3,23 +3,34 @@
 #pragma once
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <set>
 #include <string>
 
+#include "acl/share/shared_object.h"
+
 namespace flashacl::testing {
 
-// The names of everything that is shared just now.
-inline std::set<std::string> SharedFiles() {
+// The names of what a process shares just now.
+inline std::set<std::string> SharedFiles(pid_t owner = getpid()) {
   std::set<std::string> names;
   DIR* const folder = opendir("/dev/shm");
   if (folder == nullptr) return names;
   while (const dirent* entry = readdir(folder)) {
     const std::string name = entry->d_name;
-    if (name.starts_with("flashacl-")) names.insert(name);
+    if (!name.starts_with("flashacl-")) continue;
+    const int file = open(("/dev/shm/" + name).c_str(), O_RDONLY | O_CLOEXEC);
+    int32_t pid = 0;
+    const bool known = pread(file, &pid, sizeof pid,
+                             offsetof(acl::SharePage, owner)) == sizeof pid;
+    close(file);
+    if (known && pid == owner) names.insert(name);
   }
   closedir(folder);
   return names;
@@ -39,15 +50,16 @@ bool Forked(F&& body) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-// The same with one that is killed when it has run `body`.
+// The same with one that is killed when it has run `body`. Its number.
 template <typename F>
-void ForkedAndKilled(F&& body) {
+pid_t ForkedAndKilled(F&& body) {
   const pid_t child = fork();
   if (child == 0) {
     body();
     kill(getpid(), SIGKILL);
   }
   waitpid(child, nullptr, 0);
+  return child;
 }
 
 }  // namespace flashacl::testing

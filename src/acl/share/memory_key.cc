@@ -150,6 +150,9 @@ aclError GetExportKey(void* pointer, size_t size, char* key, size_t length,
   }
   if (exported == nullptr) {
     RemoveShareLeftovers();
+    // Of blocks that were freed with their keys open.
+    std::erase_if(keys.exports,
+                  [](const auto& entry) { return entry.second.expired(); });
     Block block;
     FindBlock(pointer, &block);
     exported = std::make_shared<Export>();

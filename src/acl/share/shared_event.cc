@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "acl/share/shared_event.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -15,10 +17,10 @@ namespace flashacl::acl {
 class SharedEvent::Pending {
  public:
   explicit Pending(std::shared_ptr<SharedEvent> event)
-      : event_(std::move(event)), by_(ThisProcess()) {}
+      : event_(std::move(event)) {}
   ~Pending() {
     // A forked child drops what its parent does.
-    if (by_ == ThisProcess()) Set();
+    if (process_ == getpid()) Set();
   }
   Pending(const Pending&) = delete;
   Pending& operator=(const Pending&) = delete;
@@ -33,7 +35,7 @@ class SharedEvent::Pending {
 
  private:
   const std::shared_ptr<SharedEvent> event_;
-  const ProcessId by_;
+  const pid_t process_ = getpid();
   uint64_t record_ = 0;  // 0: not begun, or done
 };
 

@@ -12,6 +12,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <mutex>
 #include <utility>
@@ -19,22 +20,28 @@
 
 #include "acl/init.h"
 #include "base/fork.h"
-#include "base/str.h"
 
 namespace flashacl::acl {
 namespace {
 
 // Changes with the layout of the page.
 constexpr uint64_t kMagic = 0x464c'4153'4841'0001;
-constexpr std::string_view kFolder = "/dev/shm/";
-constexpr std::string_view kPrefix = "flashacl-";
+constexpr const char* kFolder = "/dev/shm/";
+constexpr const char* kPrefix = "flashacl-";
 constexpr size_t kDigits = 16;
 // How long a page may take from its name to its magic.
 constexpr time_t kSecondsToMake = 10;
 
-std::string PathOf(uint64_t number) {
-  return std::string(kFolder) + ShareName(number);
-}
+// Allocates nothing, as names must go where there is no memory, too.
+struct Path {
+  char text[64];
+
+  explicit Path(uint64_t number) {
+    std::snprintf(text, sizeof text, "%s%s%0*llx", kFolder, kPrefix,
+                  static_cast<int>(kDigits),
+                  static_cast<unsigned long long>(number));
+  }
+};
 
 uint64_t RandomNumber() {
   uint64_t number = 0;
@@ -58,15 +65,15 @@ bool TakeRoom(int file) {
 }
 
 SharePage* NewPage(uint64_t number) {
-  const std::string path = PathOf(number);
+  const Path path(number);
   const int file =
-      open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW,
+      open(path.text, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW,
            S_IRUSR | S_IWUSR);
   if (file < 0) return nullptr;
   SharePage* const page = TakeRoom(file) ? Map(file) : nullptr;
   const int error = errno;
   close(file);
-  if (page == nullptr) unlink(path.c_str());
+  if (page == nullptr) unlink(path.text);
   errno = error;
   return page;
 }
@@ -85,7 +92,7 @@ int OpenPage(const char* path, int how, struct stat* facts) {
 
 SharePage* FindPage(uint64_t number) {
   struct stat facts {};
-  const int file = OpenPage(PathOf(number).c_str(), O_RDWR, &facts);
+  const int file = OpenPage(Path(number).text, O_RDWR, &facts);
   if (file < 0) return nullptr;
   SharePage* page = nullptr;
   if (facts.st_size == SharePage::kBytes) page = Map(file);
@@ -138,9 +145,7 @@ struct OwnObjects {
 
   void Unlink(SharedObject& object) {
     const bool linked = std::exchange(object.is_linked_, false);
-    if (linked && object.self_ == ThisProcess()) {
-      unlink(PathOf(object.number()).c_str());
-    }
+    if (linked && object.IsOfThisProcess()) unlink(Path(object.number()).text);
   }
 
   void UnlinkAll() {
@@ -162,7 +167,7 @@ struct OwnObjects {
     std::lock_guard lock(mutex);
     for (SharedObject* object : all) {
       if (object->number() == number && object->is_linked_ &&
-          object->self_ == ThisProcess()) {
+          object->IsOfThisProcess()) {
         // Null where its last owner is just letting go of it.
         return object->weak_from_this().lock();
       }
@@ -172,16 +177,17 @@ struct OwnObjects {
 };
 
 std::string ShareName(uint64_t number) {
-  return Str("{}{:016x}", kPrefix, number);
+  return Path(number).text + std::strlen(kFolder);
 }
 
 bool ParseShareName(std::string_view text, uint64_t* number) {
-  if (text.size() != kPrefix.size() + kDigits || !text.starts_with(kPrefix)) {
+  const std::string_view prefix = kPrefix;
+  if (text.size() != prefix.size() + kDigits || !text.starts_with(prefix)) {
     return false;
   }
   const char* const end = text.data() + text.size();
   const auto parsed =
-      std::from_chars(text.data() + kPrefix.size(), end, *number, 16);
+      std::from_chars(text.data() + prefix.size(), end, *number, 16);
   return parsed.ec == std::errc() && parsed.ptr == end;
 }
 
@@ -227,6 +233,9 @@ std::shared_ptr<SharedObject> SharedObject::FindOwn(uint64_t number) {
   return OwnObjects::Get().Find(number);
 }
 
+// A forked child inherits objects, and leaves them to its parent.
+bool SharedObject::IsOfThisProcess() const { return self_.pid == getpid(); }
+
 SharedObject::~SharedObject() {
   if (page_ == nullptr) return;
   OwnObjects& own = OwnObjects::Get();
@@ -235,7 +244,7 @@ SharedObject::~SharedObject() {
     own.Unlink(*this);
     std::erase(own.all, this);
   }
-  if (is_user_ && self_ == ThisProcess()) {
+  if (is_user_ && IsOfThisProcess()) {
     ShareLock lock(*page_);
     const auto found = std::ranges::find(page_->users, self_);
     if (found != page_->users.end()) *found = {};
@@ -313,17 +322,16 @@ bool SharedObject::IsAbandoned() const {
 }
 
 void RemoveShareLeftovers() {
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir(kFolder.data()),
-                                                   &closedir);
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir(kFolder), &closedir);
   if (folder == nullptr) return;
   while (const dirent* entry = readdir(folder.get())) {
     uint64_t number = 0;
     if (!ParseShareName(entry->d_name, &number)) continue;
-    const std::string path = PathOf(number);
+    const Path path(number);
     struct stat facts {};
-    const int file = OpenPage(path.c_str(), O_RDONLY, &facts);
+    const int file = OpenPage(path.text, O_RDONLY, &facts);
     if (file < 0) continue;
-    if (IsLeftover(file, facts)) unlink(path.c_str());
+    if (IsLeftover(file, facts)) unlink(path.text);
     close(file);
   }
 }

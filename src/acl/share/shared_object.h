@@ -132,14 +132,15 @@ class SharedObject : public std::enable_shared_from_this<SharedObject> {
  private:
   SharedObject() = default;
 
+  bool IsOfThisProcess() const;
   bool Admits(int32_t pid) const;
   bool BeginUse();
 
   friend struct OwnObjects;
 
   SharePage* page_ = nullptr;
-  const ProcessId self_ = ThisProcess();  // a forked child inherits the object
-  bool is_linked_ = false;                // by this process
+  const ProcessId self_ = ThisProcess();
+  bool is_linked_ = false;  // by that process
   bool is_user_ = false;
 };
 
