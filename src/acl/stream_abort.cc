@@ -101,7 +101,19 @@ void Stream::Stop() {
 bool AbortStreams(int device, Deadline deadline) {
   std::vector<std::shared_ptr<Stream>> streams = AllStreams();
   std::erase_if(streams, [&](const auto& s) { return s->device() != device; });
-  for (const std::shared_ptr<Stream>& stream : streams) stream->Abort();
+  // What is dropped goes when every stream has been told: records that can no
+  // longer come let their waits go on.
+  std::vector<std::deque<Stream::Entry>> dropped;
+  dropped.reserve(streams.size());
+  for (const std::shared_ptr<Stream>& stream : streams) {
+    {
+      std::lock_guard lock(stream->mutex_);
+      dropped.push_back(stream->DropQueue());
+    }
+    stream->work_.notify_one();
+    stream->progress_.notify_all();
+  }
+  dropped.clear();
   bool in_time = true;
   for (const std::shared_ptr<Stream>& stream : streams) {
     if (stream->IsThisThread()) continue;

@@ -42,7 +42,7 @@ for name in acl_op_compiler acl_tdt_channel acl_tdt_queue ascend_dump \
   [ "lib64/lib$name.so" -ef lib64/libascendcl.so ] ||
     complain "lib64/lib$name.so is not there"
 done
-for name in ms_tools_ext mspti acl_rt_impl ascend_hal dcmi; do
+for name in mspti acl_rt_impl ascend_hal dcmi; do
   [ ! -e "lib64/lib$name.so" ] || complain "lib64/lib$name.so is there"
 done
 

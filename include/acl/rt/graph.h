@@ -9,6 +9,7 @@
 #pragma once
 
 #include "acl/acl_base.h"
+#include "acl/rt/callback.h"
 
 #ifdef __cplusplus
 extern "C" {
