@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the samples share: a call that fails ends the program, and says why.
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "acl/acl.h"
+
+inline void Check(int status, const char* call) {
+  if (status == 0) return;
+  const char* const message = aclGetRecentErrMsg();
+  std::fprintf(stderr, "%s: %d %s\n", call, status,
+               message == nullptr ? "" : message);
+  std::exit(1);
+}
+
+#define CHECK(call) Check(static_cast<int>(call), #call)
