@@ -157,12 +157,14 @@ bool AddMapped(std::byte* base, const BlockRequest& request,
 }
 
 bool RemoveMapped(const void* base, BlockKind kind, size_t* size) {
+  std::shared_ptr<const Allocation> last;  // released without the lock
   Table& table = TheTable();
   std::unique_lock lock(table.mutex);
   const auto found = table.blocks.find(Number(base));
   if (found == table.blocks.end()) return false;
   if (found->second->block.kind != kind) return false;
   *size = found->second->block.size;
+  last = found->second;
   table.blocks.erase(found);
   return true;
 }
@@ -209,6 +211,19 @@ std::shared_ptr<BlockFile> MoveBlockToFile(const void* base) {
   if (file->file < 0) return nullptr;
   found->file = file;
   return file;
+}
+
+bool IsBlockInFile(const void* base) {
+  std::shared_ptr<const Allocation> found;
+  {
+    Table& table = TheTable();
+    std::shared_lock lock(table.mutex);
+    const auto at = table.blocks.find(Number(base));
+    if (at == table.blocks.end()) return false;
+    found = at->second;
+  }
+  std::lock_guard lock(FilesMutex());
+  return found->file != nullptr;
 }
 
 bool IsBlockUsed(const void* address) {

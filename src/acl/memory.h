@@ -104,6 +104,7 @@ struct BlockFile : MemoryFile {
 // addresses stay. Nobody may write there meanwhile. Null if there is no such
 // block, or if the system refuses; then errno says why.
 std::shared_ptr<BlockFile> MoveBlockToFile(const void* base);
+bool IsBlockInFile(const void* base);  // after that
 
 // Whether queued or running work uses the block an address lies in.
 bool IsBlockUsed(const void* address);

@@ -174,7 +174,9 @@ Notify::Ended Notify::WaitInTask(const NotifyWait& wait, Deadline deadline,
     }
     Deadline until = deadline;
     if (const auto shared = this->shared()) {
-      if (shared->IsAbandoned()) return Ended::kAlone;
+      // Who is gone may have recorded it first.
+      if (shared->IsAbandoned())
+        return Try(wait) ? Ended::kDone : Ended::kAlone;
       const Clock::time_point look = now + kShareLook;
       until = std::min(look, deadline.value_or(look));
     }

@@ -23,7 +23,8 @@ std::deque<Stream::Entry> Stream::DropQueue() {
   std::deque<Entry> dropped = std::exchange(queue_, {});
   aborts_.fetch_add(1);
   failure_ = nullptr;
-  if (!Idle()) {
+  // What was dropped may have been what ends an abort.
+  if (!Idle() || !dropped.empty()) {
     aborting_.store(true);
     // Comes after the running task, and ends the dropped ones with it. It does
     // not fail, so it needs no record.

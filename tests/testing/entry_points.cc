@@ -2,7 +2,6 @@
 // The table of entry points.
 #include "tests/testing/entry_points.h"
 
-#include <bit>
 #include <stdexcept>
 #include <string>
 #include <tuple>
@@ -47,10 +46,6 @@ class Next {
   operator const aclIntArray*() { return from_.arrays.at(arrays_++); }
   operator double() { return from_.reals.at(reals_++); }
   operator int64_t() { return from_.integers.at(integers_++); }
-  operator aclDataType() {
-    return std::bit_cast<aclDataType>(
-        static_cast<int>(from_.integers.at(integers_++)));
-  }
   operator bool() { return from_.integers.at(integers_++) != 0; }
   operator char*() { return from_.texts.at(texts_++); }
   operator const aclScalar*() { return from_.scalars.at(scalars_++); }
@@ -65,12 +60,21 @@ class Next {
          scalars_ = 0;
 };
 
+// Enumerations may hold any number on their way, which reading them as such may
+// not.
+template <typename P>
+using Stored = std::conditional_t<std::is_enum_v<P>, int64_t, P>;
+
 template <typename... P>
 aclnnStatus Apply(aclnnStatus (*phase_one)(P...), Next next) {
   // Braces: the first parameter is taken first.
-  const std::tuple<P...> all{static_cast<P>(next)...};
+  const std::tuple<Stored<P>...> all{static_cast<Stored<P>>(next)...};
   if (!next.AllTaken()) throw std::logic_error("parameters are left");
-  return std::apply(phase_one, all);
+  return std::apply(
+      [&](const Stored<P>&... one) {
+        return phase_one(static_cast<P>(one)...);
+      },
+      all);
 }
 
 template <auto kPhaseOne>

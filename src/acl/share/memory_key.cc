@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "acl/acl_rt.h"
+#include "acl/callback.h"
 #include "acl/error.h"
 #include "acl/memory.h"
 #include "acl/share/share_call.h"
@@ -85,7 +86,8 @@ std::shared_ptr<Export> FindExport(Keys& keys, uint64_t number) {
 void WaitUntilUnused(const void* base) {
   const auto idle = [] {
     for (const auto& stream : AllStreams()) {
-      if (!stream->IsThisThread() && !stream->Idle()) return false;
+      if (stream->IsThisThread() || RunsCallbackOf(stream->handle())) continue;
+      if (!stream->Idle()) return false;
     }
     return true;
   };
@@ -137,7 +139,8 @@ aclError GetExportKey(void* pointer, size_t size, char* key, size_t length,
     return FailValue(kBad, kName, "flags", Str("{}", flags), "0 or 1");
   }
   if (const aclError error = CheckBlock(kName, pointer, size)) return error;
-  WaitUntilUnused(pointer);
+  // Once it lies in a file, nothing moves any more.
+  if (!IsBlockInFile(pointer)) WaitUntilUnused(pointer);
   Keys& keys = TheKeys();
   std::lock_guard lock(keys.mutex);
   const auto file = MoveBlockToFile(pointer);
@@ -244,12 +247,19 @@ aclError ImportByKey(void** pointer, const char* key, uint64_t flags) {
   if (opening != ShareOpening::kOpened) {
     return FailToOpen(opening, kName, "key", Shown(key), kNoSuchKey);
   }
+  // An entry that is not whole must not be found by the next call.
+  struct Unfinished {
+    Keys& keys;
+    uint64_t number;
+    bool done = false;
+    ~Unfinished() {
+      if (!done) keys.imports.erase(number);
+    }
+  } unfinished{keys, number};
   Import& import = keys.imports[number];
   const aclError error = MapFile(kName, key, std::move(object), &import.base);
-  if (error != ACL_SUCCESS) {
-    keys.imports.erase(number);
-    return error;
-  }
+  if (error != ACL_SUCCESS) return error;
+  unfinished.done = true;
   import.count = 1;
   *pointer = import.base;
   return ACL_SUCCESS;

@@ -59,7 +59,8 @@ SharePage* Map(int file) {
 
 // Room is taken now: a full folder must not be found out by a signal.
 bool TakeRoom(int file) {
-  const int error = posix_fallocate(file, 0, SharePage::kBytes);
+  int error = EINTR;  // timers of the program may interrupt it
+  while (error == EINTR) error = posix_fallocate(file, 0, SharePage::kBytes);
   if (error != 0) errno = error;
   return error == 0;
 }
@@ -80,7 +81,8 @@ SharePage* NewPage(uint64_t number) {
 
 // An object of this user, or -1: what others put there is not ours to read.
 int OpenPage(const char* path, int how, struct stat* facts) {
-  const int file = open(path, how | O_CLOEXEC | O_NOFOLLOW);
+  // Without waiting: others may have put a pipe there.
+  const int file = open(path, how | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (file < 0) return -1;
   if (fstat(file, facts) == 0 && S_ISREG(facts->st_mode) &&
       facts->st_uid == geteuid()) {
@@ -290,6 +292,11 @@ void SharedObject::Unlink() {
 
 // The system lets a user's processes open each other's files by this path.
 int SharedObject::OpenFile() const {
+  const SharedFile& described = page_->file;
+  if (described.size == 0 || described.offset > described.mapped ||
+      described.size > described.mapped - described.offset) {
+    return -1;
+  }
   char path[64];
   std::snprintf(path, sizeof path, "/proc/%d/fd/%d",
                 static_cast<int>(page_->owner.pid),

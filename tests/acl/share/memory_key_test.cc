@@ -40,7 +40,7 @@ void Write(void* at, const char* text) {
 }
 
 std::string Read(const void* at) {
-  char text[16] = "";
+  char text[17] = "";
   EXPECT_TRUE(Succeeds(aclrtSetDevice(0)));
   EXPECT_TRUE(
       Succeeds(aclrtMemcpy(text, 16, at, 16, ACL_MEMCPY_DEVICE_TO_HOST)));
