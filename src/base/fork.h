@@ -47,7 +47,12 @@ class ProcessWide final : public ForkLock {
  private:
   bool TryLock() override { return mutex_.try_lock(); }
   void Unlock() override { mutex_.unlock(); }
-  void Renew() override { new (&mutex_) Mutex; }
+  void Renew() override {
+#ifdef __SANITIZE_THREAD__
+    mutex_.unlock();  // as far as the sanitizer knows, fork() still holds it
+#endif
+    new (&mutex_) Mutex;
+  }
 
   Mutex mutex_;
 };
