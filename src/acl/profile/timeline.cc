@@ -60,13 +60,13 @@ void Settle(Shared& shared) {
 thread_local int32_t stream_of_this_thread = kNoStream;
 thread_local int device_of_this_thread = 0;
 
-Lane LaneOfThisThread() {
-  Lane lane{.thread = static_cast<uint32_t>(syscall(SYS_gettid)),
-            .stream = stream_of_this_thread,
-            .device = device_of_this_thread};
-  pthread_getname_np(pthread_self(), lane.thread_name.data(),
-                     lane.thread_name.size());
-  return lane;
+Track TrackOfThisThread() {
+  Track track{.thread = static_cast<uint32_t>(syscall(SYS_gettid)),
+              .stream = stream_of_this_thread,
+              .device = device_of_this_thread};
+  pthread_getname_np(pthread_self(), track.thread_name.data(),
+                     track.thread_name.size());
+  return track;
 }
 
 // Whether a function of this name is one whose calls are shown. Those that
@@ -132,7 +132,7 @@ class Thread {
       shared.full = true;
       return false;
     }
-    auto chunk = std::make_shared<Chunk>(LaneOfThisThread());
+    auto chunk = std::make_shared<Chunk>(TrackOfThisThread());
     shared.chunks.push_back(chunk);
     session_ = session.load();
     generation_ = ForkGeneration();

@@ -37,22 +37,22 @@ struct Event {
 };
 
 // Whose events are drawn in one row.
-struct Lane {
+struct Track {
   uint32_t thread = 0;         // its number in the system
   int32_t stream = kNoStream;  // if the thread runs a stream's tasks
   int device = 0;              // of the stream
   std::array<char, 16> thread_name{};
 };
 
-// Some events of one lane, in the order of their ends. Its thread adds; what is
-// below used() does not change any more.
+// Some events of one track, in the order of their ends. Its thread adds; what
+// is below used() does not change any more.
 class Chunk {
  public:
   static constexpr uint32_t kEvents = 128;
 
-  explicit Chunk(const Lane& lane) : lane_(lane) {}
+  explicit Chunk(const Track& track) : track_(track) {}
 
-  const Lane& lane() const { return lane_; }
+  const Track& track() const { return track_; }
   uint32_t used() const { return used_.load(std::memory_order_acquire); }
   const Event& operator[](uint32_t n) const { return events_[n]; }
   bool full() const { return used() == kEvents; }
@@ -65,7 +65,7 @@ class Chunk {
   }
 
  private:
-  const Lane lane_;
+  const Track track_;
   std::atomic<uint32_t> used_{0};
   std::array<Event, kEvents> events_;
 };
@@ -93,7 +93,7 @@ Recorded StopRecording(int64_t begin_ns);
 // All that was recorded since `begin_ns`, which goes on.
 Recorded Snapshot(int64_t begin_ns);
 
-// Adds what is no scope: to the lane of the calling thread.
+// Adds what is no scope: to the track of the calling thread.
 void Add(Event event) noexcept;
 
 // A range of the calling thread; the innermost one ends. Ending none is fine.

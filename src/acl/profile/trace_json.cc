@@ -140,15 +140,15 @@ uint64_t FlowId(const Event& event) {
 }
 
 struct Row {
-  const Lane* lane;
+  const Track* track;
   const Event* event;
 
-  bool of_stream() const { return lane->stream != kNoStream; }
+  bool of_stream() const { return track->stream != kNoStream; }
   int64_t process() const {
     return getpid() + (of_stream() ? kStreamsOfProcess : 0);
   }
   int64_t number() const {
-    return of_stream() ? RowOfStream(lane->stream) : lane->thread;
+    return of_stream() ? RowOfStream(track->stream) : track->thread;
   }
 };
 
@@ -162,7 +162,7 @@ std::vector<Row> Sorted(const Recorded& recorded) {
       const Event& event = (*chunk)[n];
       if (event.begin_ns < recorded.begin_ns) continue;
       if (event.end_ns > recorded.end_ns) continue;
-      rows.push_back({&chunk->lane(), &event});
+      rows.push_back({&chunk->track(), &event});
     }
   }
   const auto key = [](const Row& row) {
@@ -254,15 +254,15 @@ class Writer {
   }
 
   void WriteNameOfRow(const Row& row) {
-    const Lane& lane = *row.lane;
+    const Track& track = *row.track;
     if (row.of_stream()) {
       WriteMetadata("thread", row.process(), row.number(),
-                    Str("stream {}, device {}", lane.stream, lane.device),
-                    lane.stream);
+                    Str("stream {}, device {}", track.stream, track.device),
+                    track.stream);
     } else {
       WriteMetadata("thread", row.process(), row.number(),
-                    Str("{} {}", lane.thread_name.data(), lane.thread),
-                    lane.thread);
+                    Str("{} {}", track.thread_name.data(), track.thread),
+                    track.thread);
     }
   }
 

@@ -61,9 +61,9 @@ TEST(AppendString, IsUtf8WhateverComes) {
 
 // A chunk of one stream, and one of one thread.
 Recorded Some() {
-  auto thread = std::make_shared<Chunk>(Lane{.thread = 7});
+  auto thread = std::make_shared<Chunk>(Track{.thread = 7});
   auto stream =
-      std::make_shared<Chunk>(Lane{.thread = 8, .stream = 3, .device = 1});
+      std::make_shared<Chunk>(Track{.thread = 8, .stream = 3, .device = 1});
   // Inner before outer, as they end.
   thread->Add({.name = "aclInner", .begin_ns = 1'234'567, .end_ns = 1'234'569});
   thread->Add({.kind = Kind::kSubmission,
