@@ -17,7 +17,7 @@ namespace flashacl::acl {
 enum class BlockKind : uint8_t {
   kDevice,    // aclrtMalloc and its relatives
   kHost,      // aclrtMallocHost
-  kMapped,    // physical memory behind a reserved address
+  kMapped,    // physical memory mapped at a reserved address
   kImported,  // memory of another process
 };
 

@@ -42,7 +42,7 @@ struct Submission {
   TaskKind kind = TaskKind::kDevice;
 };
 
-// A record of an event in a capture: `seen[lane]` is how many tasks of each
+// A record of an event in a capture: `seen[branch]` is how many tasks of each
 // captured stream come before it.
 struct CapturedRecord {
   std::weak_ptr<Recorder> by;

@@ -35,7 +35,7 @@ aclError Capture::Begin(const std::shared_ptr<Stream>& stream,
   std::shared_ptr<Capture> capture(new Capture(graph, *stream, *context, mode));
   {
     std::lock_guard lock(capture->mutex_);
-    capture->AddLane(*stream);
+    capture->AddBranch(*stream);
   }
   if (!graph->StartCapture(capture)) {
     return Fail(ACL_ERROR_RT_MODEL_CAPTURED, Title::kCallSequence,
@@ -55,18 +55,19 @@ Capture::Capture(std::shared_ptr<Graph> graph, const Stream& stream,
       origin_(stream.handle()),
       active_(std::in_place, context, mode, stream.id()) {}
 
-int Capture::LaneOf(const Stream& stream) const {
-  const auto found = std::ranges::find(lanes_, stream.id(), &Lane::stream_id);
-  return static_cast<int>(found - lanes_.begin());
+int Capture::BranchOf(const Stream& stream) const {
+  const auto found =
+      std::ranges::find(branches_, stream.id(), &Branch::stream_id);
+  return static_cast<int>(found - branches_.begin());
 }
 
-void Capture::AddLane(Stream& stream) {
-  Lane lane;
-  lane.stream = stream.weak_from_this();
-  lane.stream_id = stream.id();
-  lane.seen.assign(lanes_.size() + 1, -1);
-  lane.seen.back() = 0;
-  lanes_.push_back(std::move(lane));
+void Capture::AddBranch(Stream& stream) {
+  Branch branch;
+  branch.stream = stream.weak_from_this();
+  branch.stream_id = stream.id();
+  branch.seen.assign(branches_.size() + 1, -1);
+  branch.seen.back() = 0;
+  branches_.push_back(std::move(branch));
 }
 
 aclmdlRICaptureStatus Capture::status() const {
@@ -81,10 +82,10 @@ aclmdlRICaptureStatus Capture::status() const {
   }
 }
 
-void Capture::Append(Submission& submission, int lane) {
-  Lane& at = lanes_[static_cast<size_t>(lane)];
+void Capture::Append(Submission& submission, int branch) {
+  Branch& at = branches_[static_cast<size_t>(branch)];
   Node node{.submission = {{}, submission.function, submission.kind},
-            .lane = lane,
+            .branch = branch,
             .stream = at.stream_id,
             .after = at.after};
   if (group_.has_value()) {
@@ -95,12 +96,12 @@ void Capture::Append(Submission& submission, int lane) {
   }
   nodes_.push_back(std::move(node));
   at.after.clear();
-  at.seen[static_cast<size_t>(lane)] = ++at.count;
+  at.seen[static_cast<size_t>(branch)] = ++at.count;
 }
 
-aclError Capture::CheckGroup(const Submission& submission, int lane) {
+aclError Capture::CheckGroup(const Submission& submission, int branch) {
   if (!group_.has_value()) return ACL_SUCCESS;
-  if (group_->lane != lane) {
+  if (group_->branch != branch) {
     group_->error = ACL_ERROR_STREAM_TASK_GROUP_INTR;
     state_ = State::kInvalidated;
     return Fail(group_->error, Title::kCallSequence,
@@ -134,11 +135,11 @@ bool Capture::Take(Stream& stream, Submission& submission, aclError* error) {
     *error = RequireNotCapturing(stream, submission.function);
     return true;
   }
-  const int lane = LaneOf(stream);
-  *error = CheckGroup(submission, lane);
+  const int branch = BranchOf(stream);
+  *error = CheckGroup(submission, branch);
   if (*error != ACL_SUCCESS) return true;
   Incomplete incomplete{state_};
-  Append(submission, lane);
+  Append(submission, branch);
   incomplete.whole = true;
   return true;
 }
@@ -167,27 +168,24 @@ aclError Capture::TakeRecord(Stream& stream, Event& event,
                      "only events of aclrtCreateEventExWithFlag, and external "
                      "ones, are recorded on a stream that is being captured.");
   }
-  Incomplete incomplete{state_};
-  const int lane = LaneOf(stream);
+  const int branch = BranchOf(stream);
   const Submission record{{}, function, TaskKind::kControl};
-  if (const aclError error = CheckGroup(record, lane)) {
-    incomplete.whole = true;  // a call that is refused changes nothing
-    return error;
-  }
+  if (const aclError error = CheckGroup(record, branch)) return error;
+  Incomplete incomplete{state_};
   event.SetCaptured(std::make_shared<const CapturedRecord>(CapturedRecord{
-      weak_from_this(), lanes_[static_cast<size_t>(lane)].seen}));
+      weak_from_this(), branches_[static_cast<size_t>(branch)].seen}));
   incomplete.whole = true;
   return ACL_SUCCESS;
 }
 
-void Capture::Merge(Lane& lane, const std::vector<int>& seen) {
-  lane.seen.resize(lanes_.size(), -1);
+void Capture::Merge(Branch& branch, const std::vector<int>& seen) {
+  branch.seen.resize(branches_.size(), -1);
   for (size_t other = 0; other < seen.size(); ++other) {
-    if (seen[other] <= lane.seen[other]) continue;
+    if (seen[other] <= branch.seen[other]) continue;
     if (seen[other] > 0) {
-      lane.after.push_back({static_cast<int>(other), seen[other]});
+      branch.after.push_back({static_cast<int>(other), seen[other]});
     }
-    lane.seen[other] = seen[other];
+    branch.seen[other] = seen[other];
   }
 }
 
@@ -196,10 +194,10 @@ aclError Capture::Join(Stream& stream, std::string_view function) {
     return FailEvent(ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT, function,
                      "the default stream cannot join a capture.");
   }
-  // The lane first: nothing may fail once the stream records here.
-  AddLane(stream);
+  // The branch first: nothing may fail once the stream records here.
+  AddBranch(stream);
   if (stream.ReplaceRecorder(nullptr, shared_from_this())) return ACL_SUCCESS;
-  lanes_.pop_back();
+  branches_.pop_back();
   state_ = State::kInvalidated;
   return FailConflict(function, stream);
 }
@@ -217,17 +215,14 @@ aclError Capture::TakeWait(Stream& stream, const CapturedRecord& record,
   }
   std::lock_guard lock(mutex_);
   if (state_ != State::kActive) return ACL_SUCCESS;
+  // Before it joins: a call that is refused changes nothing.
+  const Submission wait{{}, function, TaskKind::kControl};
+  if (const aclError error = CheckGroup(wait, BranchOf(stream))) return error;
   Incomplete incomplete{state_};
   if (of_stream == nullptr) {
     if (const aclError error = Join(stream, function)) return error;
   }
-  const int lane = LaneOf(stream);
-  const Submission wait{{}, function, TaskKind::kControl};
-  if (const aclError error = CheckGroup(wait, lane)) {
-    incomplete.whole = true;  // a call that is refused changes nothing
-    return error;
-  }
-  Merge(lanes_[static_cast<size_t>(lane)], record.seen);
+  Merge(branches_[static_cast<size_t>(BranchOf(stream))], record.seen);
   incomplete.whole = true;
   return ACL_SUCCESS;
 }
@@ -255,14 +250,14 @@ void Capture::Invalidate() {
 aclError Capture::BeginGroup(Stream& stream, std::string_view function) {
   std::lock_guard lock(mutex_);
   if (state_ == State::kEnded) return FailEnded(stream, function);
-  if (group_.has_value() && group_->lane == LaneOf(stream)) {
+  if (group_.has_value() && group_->branch == BranchOf(stream)) {
     return Fail(ACL_ERROR_STREAM_TASK_GROUP_STATUS, Title::kCallSequence,
                 Str("{} failed because a group of tasks is open on stream {}.",
                     function, stream.id()));
   }
   const Submission begin{{}, function, TaskKind::kOperator};
-  if (const aclError error = CheckGroup(begin, LaneOf(stream))) return error;
-  group_ = OpenGroup{std::make_shared<TaskGroup>(), LaneOf(stream)};
+  if (const aclError error = CheckGroup(begin, BranchOf(stream))) return error;
+  group_ = OpenGroup{std::make_shared<TaskGroup>(), BranchOf(stream)};
   return ACL_SUCCESS;
 }
 
@@ -271,7 +266,7 @@ aclError Capture::EndGroup(Stream& stream, std::string_view function,
   std::lock_guard lock(mutex_);
   *handle = nullptr;
   if (state_ == State::kEnded) return FailEnded(stream, function);
-  if (!group_.has_value() || group_->lane != LaneOf(stream)) {
+  if (!group_.has_value() || group_->branch != BranchOf(stream)) {
     return Fail(ACL_ERROR_STREAM_TASK_GROUP_STATUS, Title::kCallSequence,
                 Str("{} failed because no group of tasks is open on stream "
                     "{}.",
@@ -324,13 +319,14 @@ aclError Capture::CheckEnd(std::string_view function) const {
     return fail(ACL_ERROR_STREAM_TASK_GROUP_STATUS,
                 "a group of tasks is open.");
   }
-  const std::vector<int>& seen = lanes_[0].seen;
-  for (size_t lane = 1; lane < lanes_.size(); ++lane) {
-    if (lane < seen.size() && seen[lane] >= lanes_[lane].count) continue;
+  const std::vector<int>& seen = branches_[0].seen;
+  for (size_t branch = 1; branch < branches_.size(); ++branch) {
+    if (branch < seen.size() && seen[branch] >= branches_[branch].count)
+      continue;
     return fail(ACL_ERROR_RT_STREAM_UNJOINED,
                 Str("stream {} joined it, and what was submitted there last "
                     "is not waited for by the stream that began it, {}.",
-                    lanes_[lane].stream_id, lanes_[0].stream_id));
+                    branches_[branch].stream_id, branches_[0].stream_id));
   }
   return ACL_SUCCESS;
 }
@@ -338,8 +334,8 @@ aclError Capture::CheckEnd(std::string_view function) const {
 void Capture::Release() {
   state_ = State::kEnded;
   active_.reset();
-  for (const Lane& lane : lanes_) {
-    const auto stream = lane.stream.lock();
+  for (const Branch& branch : branches_) {
+    const auto stream = branch.stream.lock();
     if (stream != nullptr) stream->ReplaceRecorder(this, nullptr);
   }
 }
@@ -349,21 +345,21 @@ aclError Capture::End(Stream& stream, std::string_view function) {
   const std::shared_ptr<Capture> self = shared_from_this();
   std::vector<Node> nodes;
   std::unique_lock lock(mutex_);
-  if (state_ == State::kEnded || LaneOf(stream) != 0) {
+  if (state_ == State::kEnded || BranchOf(stream) != 0) {
     return Fail(ACL_ERROR_RT_STREAM_CAPTURE_UNMATCHED, Title::kCallSequence,
                 Str("{} failed because stream {} joined the capture; stream {} "
                     "began it.",
-                    function, stream.id(), lanes_[0].stream_id));
+                    function, stream.id(), branches_[0].stream_id));
   }
   aclError error = GuardRuntime([&] { return CheckEnd(function); });
   nodes.swap(nodes_);
-  const int lanes = static_cast<int>(lanes_.size());
+  const int branches = static_cast<int>(branches_.size());
   Release();
   lock.unlock();
   graph_->EndCapture();
   if (error == ACL_SUCCESS) {
     error = GuardRuntime(
-        [&] { return graph_->Finish(std::move(nodes), lanes, function); });
+        [&] { return graph_->Finish(std::move(nodes), branches, function); });
   }
   if (error == ACL_SUCCESS) return error;
   // A parent that runs half of what it was told to must not come about.

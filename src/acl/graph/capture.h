@@ -61,9 +61,9 @@ class Capture final : public Recorder,
  private:
   enum class State : uint8_t { kActive, kInvalidated, kEnded };
   struct Incomplete;
-  // A captured stream. `seen[l]` is how many nodes of lane l are sure to be
+  // A captured stream. `seen[l]` is how many nodes of branch l are sure to be
   // done before its next node, or -1 if not even that l joined.
-  struct Lane {
+  struct Branch {
     std::weak_ptr<Stream> stream;
     int32_t stream_id = 0;
     int count = 0;
@@ -72,7 +72,7 @@ class Capture final : public Recorder,
   };
   struct OpenGroup {
     std::shared_ptr<TaskGroup> group;
-    int lane = 0;
+    int branch = 0;
     aclError error = ACL_SUCCESS;  // why it fails at its end
   };
 
@@ -80,11 +80,11 @@ class Capture final : public Recorder,
           const Context& context, int mode);
 
   // All with the lock held.
-  int LaneOf(const Stream& stream) const;
-  void AddLane(Stream& stream);
-  void Append(Submission& submission, int lane);
-  aclError CheckGroup(const Submission& submission, int lane);
-  void Merge(Lane& lane, const std::vector<int>& seen);
+  int BranchOf(const Stream& stream) const;
+  void AddBranch(Stream& stream);
+  void Append(Submission& submission, int branch);
+  aclError CheckGroup(const Submission& submission, int branch);
+  void Merge(Branch& branch, const std::vector<int>& seen);
   aclError Join(Stream& stream, std::string_view function);
   aclError CheckEnd(std::string_view function) const;
   aclError FailEvent(aclError code, std::string_view function,
@@ -100,7 +100,7 @@ class Capture final : public Recorder,
   mutable std::mutex mutex_;  // guards what follows
   std::optional<ActiveCapture> active_;
   State state_ = State::kActive;
-  std::vector<Lane> lanes_;  // the first began the capture
+  std::vector<Branch> branches_;  // the first began the capture
   std::vector<Node> nodes_;
   std::optional<OpenGroup> group_;
 };

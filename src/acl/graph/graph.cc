@@ -7,9 +7,9 @@
 
 #include "acl/context.h"
 #include "acl/error.h"
+#include "acl/graph/branches.h"
 #include "acl/graph/capture.h"
 #include "acl/graph/condition.h"
-#include "acl/graph/lanes.h"
 #include "acl/graph/task_group.h"
 #include "acl/stream.h"
 
@@ -104,13 +104,14 @@ void Graph::EndCapture() {
   ended.swap(capture_);
 }
 
-aclError Graph::Finish(std::vector<Node> nodes, int lanes,
+aclError Graph::Finish(std::vector<Node> nodes, int branches,
                        std::string_view function) {
   nodes_ = std::move(nodes);
-  if (Lanes::Needed(nodes_, lanes)) {
+  if (Branches::Needed(nodes_, branches)) {
     const auto context = context_.lock();
-    if (context != nullptr) lanes_ = Lanes::Create(context, nodes_, lanes);
-    if (lanes_ == nullptr) return FailHandles(function);
+    if (context != nullptr)
+      branches_ = Branches::Create(context, nodes_, branches);
+    if (branches_ == nullptr) return FailHandles(function);
   }
   captured_.store(true);
   return ACL_SUCCESS;
@@ -118,7 +119,7 @@ aclError Graph::Finish(std::vector<Node> nodes, int lanes,
 
 aclError Graph::RunNodes() {
   Stream& stream = ThisStream();
-  if (lanes_ != nullptr) return lanes_->Run(stream, root());
+  if (branches_ != nullptr) return branches_->Run(stream, root());
   for (const Node& node : nodes_) {
     if (root().aborted() || stream.aborting()) return ACL_SUCCESS;
     const aclError code = node.Replay(stream, root().skips());
@@ -139,7 +140,7 @@ aclError Node::Replay(Stream& stream, bool skips) const {
 // The task of a replay.
 aclError Graph::RunOnStream() {
   Stream& stream = ThisStream();
-  if (!turns_.Take(stream)) return ACL_SUCCESS;
+  if (!queue_.Enter(stream)) return ACL_SUCCESS;
   {
     std::lock_guard lock(mutex_);
     running_on_ = &stream;
@@ -154,7 +155,7 @@ aclError Graph::RunOnStream() {
     aborted = aborted_.exchange(false);
     if (aborted) stream.ResumeWaits();
   }
-  turns_.GiveBack();
+  queue_.Leave();
   if (code == ACL_SUCCESS && aborted) {
     code = FailFixed(ACL_ERROR_RT_MODEL_ABORT_NORMAL, Title::kRuntime,
                      "the replay was aborted", "aclmdlRIAbort");

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "acl/acl_rt.h"
-#include "acl/graph/turns.h"
+#include "acl/graph/replay_queue.h"
 #include "acl/handle.h"
 #include "acl/profile/span.h"
 #include "acl/recorder.h"
@@ -25,7 +25,7 @@ namespace flashacl::acl {
 class Capture;
 class Condition;
 class Context;
-class Lanes;
+class Branches;
 class TaskGroup;
 
 // A launch that an update can replace while replays go on.
@@ -50,16 +50,17 @@ class Replaceable {
 
 // The first `count` tasks of a captured stream.
 struct Before {
-  int lane = 0;
+  int branch = 0;
   int count = 0;
 };
 
 struct Node {
   Submission submission;  // without a task where `launch` has it
   std::shared_ptr<Replaceable> launch = nullptr;
-  int lane = 0;        // which of the captured streams it was submitted to
+  int branch = 0;      // which of the captured streams it was submitted to
   int32_t stream = 0;  // the id of that one
-  std::vector<Before> after = {};  // what of other lanes ends before it starts
+  std::vector<Before> after =
+      {};  // what of other branches ends before it starts
 
   // For tasks; `skips`: nothing if it is work on the device.
   aclError Replay(Stream& stream, bool skips) const;
@@ -97,7 +98,7 @@ class Graph : public std::enable_shared_from_this<Graph> {
   bool captured() const { return captured_.load(); }  // and may be replayed
 
   // From a capture: what it kept, in the order of submission.
-  aclError Finish(std::vector<Node> nodes, int lanes,
+  aclError Finish(std::vector<Node> nodes, int branches,
                   std::string_view function);
 
   // Puts a replay into the order of `stream`.
@@ -156,8 +157,8 @@ class Graph : public std::enable_shared_from_this<Graph> {
 
   std::atomic<bool> captured_{false};
   std::vector<Node> nodes_;  // constant once captured_
-  std::unique_ptr<Lanes> lanes_;
-  Turns turns_;
+  std::unique_ptr<Branches> branches_;
+  ReplayQueue queue_;
   std::atomic<bool> aborted_{false};
   std::atomic<bool> skips_{false};
 

@@ -35,7 +35,7 @@ nlohmann::json ToJson(const Graph& graph, size_t number, bool verbose) {
                               {"can be updated", node.launch != nullptr}};
   for (const Before& before : node.after) {
     arguments["after"].push_back(
-        {{"row", before.lane}, {"tasks", before.count}});
+        {{"row", before.branch}, {"tasks", before.count}});
   }
   if (verbose) {
     const std::string text = node.launch == nullptr

@@ -13,7 +13,7 @@
 #include "acl/acl.h"
 #include "acl/graph/graph.h"
 #include "acl/graph/print.h"
-#include "acl/graph/turns.h"
+#include "acl/graph/replay_queue.h"
 #include "acl/stream.h"
 #include "tests/acl/graph/fixture.h"
 #include "tests/testing/tiny_operator.h"
@@ -138,6 +138,49 @@ TEST_F(GraphApi, ReplaysOfOneGraphDoNotOverlap) {
   EXPECT_EQ(total, 100);
   EXPECT_EQ(most, 1);
   Destroy(graph);
+}
+
+// In the order in which streams come to it; one that is aborted while it waits,
+// first, between others or last, lets the others go on.
+TEST_F(GraphApi, ReplaysAreQueuedInOrder) {
+  for (const int aborted : {-1, 1, 2, 3}) {
+    ScopedStream streams[4];
+    ScopedEvent event{ScopedEvent::External()};
+    std::string ran;
+    ScopedStream first;
+    Begin(first);
+    EXPECT_TRUE(Succeeds(aclrtStreamWaitEvent(first, event)));
+    EXPECT_TRUE(Succeeds(acl::Enqueue(
+        first,
+        [&] {
+          for (int i = 0; i < 4; ++i) {
+            if (acl::ThisStream().handle() == aclrtStream(streams[i])) {
+              ran += static_cast<char>('a' + i);
+            }
+          }
+          return 0;
+        },
+        "test")));
+    const aclmdlRI graph = End(first);
+    for (int i = 0; i < 4; ++i) {
+      EXPECT_TRUE(Succeeds(aclmdlRIExecuteAsync(graph, streams[i])));
+      // It has come to the graph.
+      EXPECT_TRUE(
+          FailsWith(507046, aclrtSynchronizeStreamWithTimeout(streams[i], 20)));
+    }
+    std::string expected = "abcd";
+    if (aborted >= 0) {
+      EXPECT_TRUE(Succeeds(aclrtStreamAbort(streams[aborted])));
+      EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(streams[aborted])));
+      expected.erase(static_cast<size_t>(aborted), 1);
+    }
+    EXPECT_TRUE(Succeeds(aclrtRecordEvent(event, first)));
+    for (const auto& stream : streams) {
+      EXPECT_TRUE(Succeeds(aclrtSynchronizeStreamWithTimeout(stream, 10000)));
+    }
+    EXPECT_EQ(ran, expected) << aborted;
+    Destroy(graph);
+  }
 }
 
 TEST_F(GraphApi, ExecuteWaits) {

@@ -95,7 +95,7 @@ class Program {
     const int number = ++counts_[static_cast<size_t>(at)];
     tasks_.push_back({at, number, known});
     known[static_cast<size_t>(at)] = number;
-    // Waits make lanes, whose tasks run on threads of their own.
+    // Waits make branches, whose tasks run on threads of their own.
     const auto kind = with_waits_ && Pick(4) == 0 ? acl::TaskKind::kWait
                                                   : acl::TaskKind::kDevice;
     EXPECT_TRUE(Succeeds(acl::Enqueue(
@@ -145,7 +145,7 @@ TEST_P(OrderTest, OfARandomCaptureIsKeptByEachReplay) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Lanes, OrderTest, ::testing::Bool());
+INSTANTIATE_TEST_SUITE_P(Branches, OrderTest, ::testing::Bool());
 
 }  // namespace
 }  // namespace flashacl::testing

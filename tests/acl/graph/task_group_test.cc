@@ -110,6 +110,17 @@ TEST_F(TaskGroupTest, AnotherStreamOfTheCaptureBreaksTheGroup) {
   EXPECT_TRUE(FailsWith(507903, aclmdlRICaptureEnd(first, &failed_)));
 }
 
+TEST_F(TaskGroupTest, AStreamDoesNotJoinWhileAGroupIsOpen) {
+  ScopedStream first, second;
+  ScopedEvent fork;
+  Begin(first);
+  EXPECT_TRUE(Succeeds(aclrtRecordEvent(fork, first)));
+  EXPECT_TRUE(Succeeds(aclmdlRICaptureTaskGrpBegin(first)));
+  EXPECT_TRUE(FailsWith(107034, aclrtStreamWaitEvent(second, fork)));
+  EXPECT_EQ(StatusOf(second), ACL_MODEL_RI_CAPTURE_STATUS_NONE);
+  EXPECT_TRUE(FailsWith(507903, aclmdlRICaptureEnd(first, &failed_)));
+}
+
 TEST_F(TaskGroupTest, AnOpenGroupEndsTheCapture) {
   ScopedStream stream;
   EXPECT_TRUE(FailsWith(107029, aclmdlRICaptureTaskGrpBegin(stream)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "acl/graph/lanes.h"
+#include "acl/graph/branches.h"
 
 #include <algorithm>
 #include <condition_variable>
@@ -12,24 +12,25 @@
 
 namespace flashacl::acl {
 
-// How far the lanes of one replay are. Shared by the tasks that run them.
-struct Lanes::Progress {
-  Progress(int lanes, const Graph& of)
-      : root(of), done(static_cast<size_t>(lanes)), left(lanes) {}
+// How far the branches of one replay are. Shared by the tasks that run them.
+struct Branches::Progress {
+  Progress(int branches, const Graph& of)
+      : root(of), done(static_cast<size_t>(branches)), left(branches) {}
 
   // Until `before` is done; false if the replay has stopped.
   bool WaitFor(const Before& before) {
     std::unique_lock lock(mutex);
     changed.wait(lock, [&] {
-      return stopped || done[static_cast<size_t>(before.lane)] >= before.count;
+      return stopped ||
+             done[static_cast<size_t>(before.branch)] >= before.count;
     });
     return !stopped;
   }
 
-  void Advance(int lane) {
+  void Advance(int branch) {
     {
       std::lock_guard lock(mutex);
-      ++done[static_cast<size_t>(lane)];
+      ++done[static_cast<size_t>(branch)];
     }
     changed.notify_all();
   }
@@ -48,7 +49,7 @@ struct Lanes::Progress {
     return stopped;
   }
 
-  void EndLane() {
+  void EndBranch() {
     std::unique_lock lock(mutex);
     if (--left > 0) return;
     lock.unlock();
@@ -67,23 +68,23 @@ struct Lanes::Progress {
   Latch ended;
 };
 
-bool Lanes::Needed(const std::vector<Node>& nodes, int lanes) {
-  return lanes > 1 && std::ranges::any_of(nodes, [](const Node& node) {
+bool Branches::Needed(const std::vector<Node>& nodes, int branches) {
+  return branches > 1 && std::ranges::any_of(nodes, [](const Node& node) {
            return node.submission.kind == TaskKind::kWait;
          });
 }
 
-std::unique_ptr<Lanes> Lanes::Create(const std::shared_ptr<Context>& context,
-                                     const std::vector<Node>& nodes,
-                                     int lanes) {
-  std::unique_ptr<Lanes> made(new Lanes(nodes));
-  made->of_lane_.resize(static_cast<size_t>(lanes));
+std::unique_ptr<Branches> Branches::Create(
+    const std::shared_ptr<Context>& context, const std::vector<Node>& nodes,
+    int branches) {
+  std::unique_ptr<Branches> made(new Branches(nodes));
+  made->of_branch_.resize(static_cast<size_t>(branches));
   for (size_t i = 0; i < nodes.size(); ++i) {
-    made->of_lane_[static_cast<size_t>(nodes[i].lane)].push_back(
+    made->of_branch_[static_cast<size_t>(nodes[i].branch)].push_back(
         static_cast<int>(i));
   }
-  made->streams_.reserve(static_cast<size_t>(lanes));
-  for (int lane = 0; lane < lanes; ++lane) {
+  made->streams_.reserve(static_cast<size_t>(branches));
+  for (int branch = 0; branch < branches; ++branch) {
     // Like a default stream it does not count against the device's limit.
     auto stream = Stream::Create(context, 0, true);
     if (stream == nullptr) return nullptr;
@@ -92,12 +93,12 @@ std::unique_ptr<Lanes> Lanes::Create(const std::shared_ptr<Context>& context,
   return made;
 }
 
-Lanes::~Lanes() {
+Branches::~Branches() {
   for (const std::shared_ptr<Stream>& stream : streams_) stream->Destroy(false);
 }
 
-aclError Lanes::RunLane(int lane, Progress& progress) const {
-  for (const int number : of_lane_[static_cast<size_t>(lane)]) {
+aclError Branches::RunBranch(int branch, Progress& progress) const {
+  for (const int number : of_branch_[static_cast<size_t>(branch)]) {
     const Node& node = nodes_[static_cast<size_t>(number)];
     for (const Before& before : node.after) {
       if (!progress.WaitFor(before)) return ACL_SUCCESS;
@@ -107,20 +108,20 @@ aclError Lanes::RunLane(int lane, Progress& progress) const {
     if (code != ACL_SUCCESS) return code;
     // One that gave up its wait let nobody go on.
     if (progress.must_stop()) break;
-    progress.Advance(lane);
+    progress.Advance(branch);
   }
   if (progress.must_stop()) Stop(progress);
   return ACL_SUCCESS;
 }
 
-// Ends each lane before its next task, and the waits of those that run.
-void Lanes::Stop(Progress& progress) const {
+// Ends each branch before its next task, and the waits of those that run.
+void Branches::Stop(Progress& progress) const {
   progress.Stop();
   for (const std::shared_ptr<Stream>& one : streams_) one->EndWaits();
 }
 
-aclError Lanes::RunAsTask(int lane, Progress& progress) const {
-  const aclError code = RunLane(lane, progress);
+aclError Branches::RunAsTask(int branch, Progress& progress) const {
+  const aclError code = RunBranch(branch, progress);
   if (code == ACL_SUCCESS) return code;
   Failure failure;
   TakeFailure(code, &failure);
@@ -133,31 +134,31 @@ aclError Lanes::RunAsTask(int lane, Progress& progress) const {
     }
   }
   Stop(progress);
-  return ACL_SUCCESS;  // the replay fails, not the lane's stream
+  return ACL_SUCCESS;  // the replay fails, not the branch's stream
 }
 
-aclError Lanes::Run(Stream& stream, const Graph& root) {
+aclError Branches::Run(Stream& stream, const Graph& root) {
   const auto progress =
       std::make_shared<Progress>(static_cast<int>(streams_.size()), root);
-  // Ends its lane even if its task is dropped, and then the others with it.
+  // Ends its branch even if its task is dropped, and then the others with it.
   struct Ending {
     explicit Ending(std::shared_ptr<Progress> of) : progress(std::move(of)) {}
     ~Ending() {
       if (!ran) progress->Stop();
-      progress->EndLane();
+      progress->EndBranch();
     }
     std::shared_ptr<Progress> progress;
     bool ran = false;
   };
   std::vector<std::shared_ptr<Ending>> endings(streams_.size());
   for (auto& ending : endings) ending = std::make_shared<Ending>(progress);
-  // Nothing may leave this function while a lane runs.
+  // Nothing may leave this function while a branch runs.
   const aclError error = GuardRuntime([&]() -> aclError {
-    for (size_t lane = 0; lane < streams_.size(); ++lane) {
-      const aclError pushed = streams_[lane]->Push(
-          [this, lane, ending = endings[lane]] {
+    for (size_t branch = 0; branch < streams_.size(); ++branch) {
+      const aclError pushed = streams_[branch]->Push(
+          [this, branch, ending = endings[branch]] {
             ending->ran = true;
-            return RunAsTask(static_cast<int>(lane), *ending->progress);
+            return RunAsTask(static_cast<int>(branch), *ending->progress);
           },
           "aclmdlRIExecuteAsync", TaskKind::kGraph);
       if (pushed != ACL_SUCCESS) return pushed;

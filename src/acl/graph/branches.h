@@ -12,16 +12,16 @@
 
 namespace flashacl::acl {
 
-class Lanes {
+class Branches {
  public:
-  // Whether a graph of these nodes needs lanes.
-  static bool Needed(const std::vector<Node>& nodes, int lanes);
+  // Whether a graph of these nodes needs branches.
+  static bool Needed(const std::vector<Node>& nodes, int branches);
 
   // Null if there are no handles left. `nodes` outlives this.
-  static std::unique_ptr<Lanes> Create(const std::shared_ptr<Context>& context,
-                                       const std::vector<Node>& nodes,
-                                       int lanes);
-  ~Lanes();
+  static std::unique_ptr<Branches> Create(
+      const std::shared_ptr<Context>& context, const std::vector<Node>& nodes,
+      int branches);
+  ~Branches();
 
   // For tasks: runs all, and returns when the last has ended. When the stream
   // is aborted, or a task fails, the others end before their next task.
@@ -30,13 +30,13 @@ class Lanes {
  private:
   struct Progress;
 
-  explicit Lanes(const std::vector<Node>& nodes) : nodes_(nodes) {}
-  aclError RunLane(int lane, Progress& progress) const;
+  explicit Branches(const std::vector<Node>& nodes) : nodes_(nodes) {}
+  aclError RunBranch(int branch, Progress& progress) const;
   void Stop(Progress& progress) const;
-  aclError RunAsTask(int lane, Progress& progress) const;
+  aclError RunAsTask(int branch, Progress& progress) const;
 
   const std::vector<Node>& nodes_;
-  std::vector<std::vector<int>> of_lane_;  // numbers of its nodes
+  std::vector<std::vector<int>> of_branch_;  // numbers of its nodes
   std::vector<std::shared_ptr<Stream>> streams_;
 };
 

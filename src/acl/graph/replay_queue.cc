@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "acl/graph/turns.h"
+#include "acl/graph/replay_queue.h"
 
 #include <utility>
 
@@ -7,7 +7,7 @@
 
 namespace flashacl::acl {
 
-bool Turns::Take(Stream& stream) {
+bool ReplayQueue::Enter(Stream& stream) {
   Waiting self;
   {
     std::lock_guard lock(mutex_);
@@ -26,7 +26,7 @@ bool Turns::Take(Stream& stream) {
   return false;
 }
 
-void Turns::GiveBack() {
+void ReplayQueue::Leave() {
   std::lock_guard lock(mutex_);
   Waiting* const next = first_;
   if (next == nullptr) {

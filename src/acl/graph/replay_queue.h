@@ -10,12 +10,12 @@ namespace flashacl::acl {
 
 class Stream;
 
-class Turns {
+class ReplayQueue {
  public:
-  // For tasks. Waits until it is this replay's turn; false if the stream is
-  // aborted first.
-  bool Take(Stream& stream);
-  void GiveBack();
+  // For tasks. Waits until all replays that came before have left; false if the
+  // stream is aborted first.
+  bool Enter(Stream& stream);
+  void Leave();
 
  private:
   struct Waiting {
@@ -25,7 +25,7 @@ class Turns {
 
   std::mutex mutex_;
   bool taken_ = false;
-  Waiting* first_ = nullptr;  // the next one in turn
+  Waiting* first_ = nullptr;  // the next to enter
   Waiting* last_ = nullptr;
 };
 

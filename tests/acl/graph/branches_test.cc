@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs in which one captured stream waits for another without the graph
 // knowing: they must not run one after the other.
-#include "acl/graph/lanes.h"
+#include "acl/graph/branches.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 namespace flashacl::testing {
 namespace {
 
-class LanesTest : public GraphTest {
+class BranchesTest : public GraphTest {
  protected:
   // The first stream waits for an event that the second records later.
   aclmdlRI Capture(aclrtEvent external, std::atomic<aclError>* code) {
@@ -57,7 +57,7 @@ class LanesTest : public GraphTest {
   std::atomic<aclError> code_{0};
 };
 
-TEST_F(LanesTest, RunSideBySideInTheOrderOfEvents) {
+TEST_F(BranchesTest, RunSideBySideInTheOrderOfEvents) {
   ScopedEvent external{ScopedEvent::External()};
   const aclmdlRI graph = Capture(external, &code_);
   for (int i = 0; i < 200; ++i) {
@@ -67,12 +67,12 @@ TEST_F(LanesTest, RunSideBySideInTheOrderOfEvents) {
   Destroy(graph);
 }
 
-TEST_F(LanesTest, AFailureEndsTheOthersToo) {
+TEST_F(BranchesTest, AFailureEndsTheOthersToo) {
   ScopedEvent external{ScopedEvent::External()};
   const aclmdlRI graph = Capture(external, &code_);
   code_ = 507015;
   EXPECT_TRUE(Succeeds(aclmdlRIExecuteAsync(graph, first_)));
-  // The first lane waits for what the second will never record.
+  // The first branch waits for what the second will never record.
   EXPECT_EQ(aclrtSynchronizeStreamWithTimeout(first_, 10000), 507015);
   EXPECT_EQ(Log(), "ab");
   code_ = 0;
@@ -81,7 +81,7 @@ TEST_F(LanesTest, AFailureEndsTheOthersToo) {
   Destroy(graph);
 }
 
-TEST_F(LanesTest, EndWhenTheStreamIsAborted) {
+TEST_F(BranchesTest, EndWhenTheStreamIsAborted) {
   ScopedEvent external{ScopedEvent::External()};
   ScopedEvent never{ScopedEvent::External()};
   Begin(first_);
