@@ -3,6 +3,7 @@
 #include "acl/arguments.h"
 
 #include <cstring>
+#include <utility>
 
 #include "acl/array.h"
 #include "base/check.h"
@@ -61,11 +62,9 @@ bool MeansAbsent(const Argument& row, const Tensor& tensor) {
   return row.need == Need::kOptional && (tensor.rank == 0 || tensor.empty());
 }
 
-// Kernels step forward only and count in int64_t, and results that lie on one
-// another cannot all be kept.
+// Kernels step forward only and count in int64_t.
 Status CheckStrides(const Argument& row, const Tensor& tensor) {
   constexpr int64_t kMaxElements = int64_t{1} << 59;  // 2^62 bytes
-  const bool apart = row.output && row.dtypes != kAnyType;
   int64_t last = tensor.offset;
   bool within = last < kMaxElements;
   for (size_t axis = 0; axis < tensor.rank; ++axis) {
@@ -74,10 +73,6 @@ Status CheckStrides(const Argument& row, const Tensor& tensor) {
     if (stride < 0) {
       return Invalid("{}: stride {} of axis {}, expected at least 0", row.name,
                      stride, axis);
-    }
-    if (apart && stride == 0 && steps > 0) {
-      return Invalid("{}: stride 0 of axis {}, but results do not repeat",
-                     row.name, axis);
     }
     int64_t span;
     within = within && !__builtin_mul_overflow(steps, stride, &span) &&
@@ -95,6 +90,27 @@ Status CheckStrides(const Argument& row, const Tensor& tensor) {
 }
 
 }  // namespace
+
+Status CheckApart(std::string_view name, const Tensor& tensor) {
+  if (tensor.empty()) return {};
+  for (size_t axis = 0; axis < tensor.rank; ++axis) {
+    if (tensor.dims[axis] == 1) continue;
+    const int64_t stride = tensor.strides[axis];
+    int64_t span = 1;  // elements that axes with shorter strides lie in
+    for (size_t other = 0; other < tensor.rank; ++other) {
+      const bool shorter =
+          std::pair(tensor.strides[other], other) < std::pair(stride, axis);
+      if (shorter) span += (tensor.dims[other] - 1) * tensor.strides[other];
+    }
+    if (stride < span) {
+      return Invalid(
+          "{}: stride {} of axis {} in shape {}, expected at least {}: results "
+          "that share memory cannot all be kept",
+          name, stride, axis, ShapeText(tensor), span);
+    }
+  }
+  return {};
+}
 
 Result<Arguments> Arguments::Read(std::span<const Argument> table,
                                   std::span<const Passed> passed) {
@@ -172,6 +188,9 @@ Status Arguments::CheckTypes() const {
                      static_cast<int>(entry.tensor->format));
     }
     FLASHACL_RETURN_IF_ERROR(CheckStrides(row, *entry.tensor));
+    if (row.output && row.dtypes != kAnyType) {
+      FLASHACL_RETURN_IF_ERROR(CheckApart(row.name, *entry.tensor));
+    }
   }
   return {};
 }

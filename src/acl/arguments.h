@@ -113,6 +113,11 @@ class Arguments {
   std::vector<bool> passed_;    // per row, whether the caller passed anything
 };
 
+// kInvalidArgument unless each stride steps over all that shorter ones reach:
+// elements of a result must not share memory. The whole must span less than
+// 2^62 elements; CheckTypes() has seen to that.
+Status CheckApart(std::string_view name, const Tensor& tensor);
+
 // The values of a host array; empty if `array` is null or has none.
 Result<std::vector<int64_t>> ReadArray(std::string_view name,
                                        const aclIntArray* array);

@@ -71,13 +71,7 @@ Status CheckEntry(const acl::Argument& row, const Tensor& tensor, Takes takes) {
     return Invalid("{}: shape {} has 2^59 elements or more", row.name,
                    ShapeText(tensor));
   }
-  for (size_t axis = 0; row.output && axis < tensor.rank; ++axis) {
-    if (tensor.strides[axis] == 0 && tensor.dims[axis] > 1) {
-      return Invalid("{}: stride 0 of axis {}, but results do not repeat",
-                     row.name, axis);
-    }
-  }
-  return {};
+  return row.output ? acl::CheckApart(row.name, tensor) : Status();
 }
 
 std::string Text(const Shape& shape) { return Str("[{}]", Join(shape, ", ")); }

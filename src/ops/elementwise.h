@@ -34,7 +34,7 @@ std::string TypeWithNumber(const acl::Tensor& tensor);
 // As the documents spell it.
 std::string_view TypeText(Type type);
 
-// Formats and strides can be followed, types are known, results do not repeat.
+// Formats and strides can be followed, types are known, results are apart.
 Status CheckElements(const acl::Arguments& arguments, Takes takes);
 
 // Of a tensor that was checked.

@@ -195,10 +195,28 @@ TEST_F(ArgumentsTest, InputsMayRepeatAndOutputsMayNot) {
   aclDestroyTensor(query_);
   query_ = View({0, 0}, 5);
   EXPECT_TRUE(Read()->CheckTypes().ok());
-  aclDestroyTensor(out_);
-  out_ = View({0, 1}, 0);
-  EXPECT_EQ(Read()->CheckTypes().message(),
-            "out: stride 0 of axis 0, but results do not repeat");
+  struct Case {
+    std::vector<int64_t> strides;  // of shape [2, 8]
+    const char* message;
+  };
+  const Case cases[] = {
+      {{8, 1}, ""},
+      {{1, 2}, ""},
+      {{15, 2}, ""},
+      {{0, 1}, "out: stride 0 of axis 0 in shape [2, 8], expected at least 1"},
+      {{8, 0}, "out: stride 0 of axis 1 in shape [2, 8], expected at least 1"},
+      {{1, 1}, "out: stride 1 of axis 1 in shape [2, 8], expected at least 2"},
+      {{7, 1}, "out: stride 7 of axis 0 in shape [2, 8], expected at least 8"},
+      {{14, 2},
+       "out: stride 14 of axis 0 in shape [2, 8], expected at least 15"},
+  };
+  for (const Case& c : cases) {
+    aclDestroyTensor(out_);
+    out_ = View(c.strides, 0);
+    const Status status = Read()->CheckTypes();
+    EXPECT_EQ(status.ok(), *c.message == 0);
+    EXPECT_TRUE(status.message().starts_with(c.message)) << status.message();
+  }
 }
 
 TEST_F(ArgumentsTest, RefusesShapesBeyondAnyMemory) {

@@ -68,7 +68,7 @@ TEST(VarLenScoreArguments, RefusesShapesAndHeads) {
        [](C& c) { c.softmaxSum->dims[0] = 6; }},
       {kInvalid, "softmaxMaxOut: strides",
        [](C& c) {
-         c.softmaxMax->strides = {16, 8 * 5, 1};
+         c.softmaxMax->strides = {16, 8 * 10, 1};
        }},
   };
   ExpectRefused(refusals);

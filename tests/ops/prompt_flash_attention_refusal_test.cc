@@ -125,8 +125,8 @@ TEST(PromptRefusals, TooManySequences) {
        [](C& c) {
          c.heads = c.kv_heads = 1;
          for (auto member : {&C::query, &C::key, &C::value, &C::out}) {
-           c.caller.Replace(
-               c.*member, {.dims = {65537, 1, 1, 16}, .strides = {1, 1, 1, 1}});
+           c.caller.Replace(c.*member, {.dims = {65537, 1, 1, 16},
+                                        .strides = {16, 16, 16, 1}});
          }
        }},
   };
