@@ -43,19 +43,32 @@ inline uint32_t BandBits(const Band& band, int64_t i, int64_t col) {
          BitsBetween(-col, band.prefix - col);
 }
 
+// A bit for each of `count` <= 32 bytes, whole vectors of them, that is 0.
+template <class D>
+HWY_INLINE uint32_t ZeroBitsOf(D d, const std::byte* bytes, int64_t count) {
+  uint32_t bits = 0;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t n = 0; n < count; n += lanes) {
+    uint8_t mask[8] = {};
+    const auto block =
+        hn::LoadU(d, reinterpret_cast<const uint8_t*>(bytes) + n);
+    hn::StoreMaskBits(d, hn::Eq(block, hn::Zero(d)), mask);
+    uint32_t found;
+    std::memcpy(&found, mask, sizeof(found));
+    bits |= found << n;
+  }
+  return bits;
+}
+
 // A bit for each of `count` <= 32 bytes, `step` bytes apart, that is 0.
 inline uint32_t ZeroBits(const std::byte* bytes, int64_t step, int64_t count) {
   uint32_t bits = 0;
   int64_t n = 0;
   if (step == 1) {
-    const hn::FixedTag<uint8_t, 16> d;
-    for (; n + 16 <= count; n += 16) {
-      uint8_t mask[8];
-      const auto block =
-          hn::LoadU(d, reinterpret_cast<const uint8_t*>(bytes) + n);
-      hn::StoreMaskBits(d, hn::Eq(block, hn::Zero(d)), mask);
-      bits |= (uint32_t{mask[0]} | uint32_t{mask[1]} << 8) << n;
-    }
+    // A word at once where vectors are as long, then half a word.
+    if (count == 32) return ZeroBitsOf(hn::CappedTag<uint8_t, 32>(), bytes, 32);
+    n = count / 16 * 16;
+    bits = ZeroBitsOf(hn::FixedTag<uint8_t, 16>(), bytes, n);
   }
   for (; n < count; ++n) {
     bits |= uint32_t{bytes[n * step] == std::byte{0}} << n;
@@ -82,11 +95,13 @@ inline uint32_t BitsAt(const std::byte* bytes, int64_t bit, int64_t step,
   return bits;
 }
 
-// The keys `cols`, at most 32, that a row sees; `exists` has a bit for each.
+// The keys `cols`, at most 32, that a row sees; `exists` has a bit for each. A
+// band that hides none of them is not asked.
 HWY_INLINE uint32_t VisibleBits(const ScoreTile& tile, const QueryRow& row,
-                                Range cols, uint32_t exists) {
+                                Range cols, uint32_t exists, bool banded) {
   const ScoreParams& params = *tile.params;
-  uint32_t bits = BandBits(tile.band, row.position, cols.first) & exists;
+  uint32_t bits = exists;
+  if (banded) bits &= BandBits(tile.band, row.position, cols.first);
   if (params.masked && bits != 0) {
     bits &= ZeroBits(row.mask + cols.first * params.mask_step, params.mask_step,
                      cols.size());
@@ -147,6 +162,9 @@ inline Visible FillVisible(const ScoreTile& tile, const QueryRow* query_rows,
                            int64_t count, Range cols, const uint32_t* exists,
                            const BitWords& words) {
   Visible visible;
+  const Range positions{query_rows[0].position,
+                        query_rows[count - 1].position + 1};
+  const bool banded = tile.band.Classify(positions, cols) != TileKind::kFull;
   ForWords(cols, [&](int64_t w, Range some, uint32_t whole) HWY_ATTR {
     const uint32_t present = exists == nullptr ? whole : whole & exists[w];
     uint32_t* word = &words.At(0, w);
@@ -156,8 +174,9 @@ inline Visible FillVisible(const ScoreTile& tile, const QueryRow* query_rows,
       // Heads of one position that share a mask see the same.
       const bool same =
           r > 0 && before.position == row.position && before.mask == row.mask;
-      const uint32_t bits = same ? *(word - words.row_stride)
-                                 : VisibleBits(tile, row, some, present);
+      const uint32_t bits = same
+                                ? *(word - words.row_stride)
+                                : VisibleBits(tile, row, some, present, banded);
       *word = bits;
       visible.Add(bits, whole);
     }
