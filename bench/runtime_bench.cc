@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the runtime itself costs: handing a task to a stream, learning that it
-// is done, events, and looking a handle up. "cold" lets the stream's thread
-// fall asleep first.
+// is done, events, words in memory, and looking a handle up. "cold" lets the
+// stream's thread fall asleep first.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -140,6 +140,28 @@ void TaskInABatch(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * kBatch);
 }
 BENCHMARK(TaskInABatch)->UseRealTime();
+
+// The same with waits for a word that is already as it should be; a program
+// that writes it and waits in time pays this for each.
+void SatisfiedValueWaitInABatch(benchmark::State& state) {
+  Warm stream(state);
+  constexpr int kBatch = 1000;
+  void* word = nullptr;
+  aclrtMalloc(&word, sizeof(uint64_t), ACL_MEM_MALLOC_NORMAL_ONLY);
+  aclrtValueWrite(word, 1, 0, stream);
+  for (auto _ : state) {
+    for (int i = 0; i < kBatch; ++i) {
+      aclrtValueWait(word, 1, ACL_STREAM_WAIT_VALUE_EQ, stream);
+    }
+    if (aclrtSynchronizeStream(stream) != 0) {
+      state.SkipWithError("the word is not as it was written");
+      break;
+    }
+  }
+  state.SetItemsProcessed(state.iterations() * kBatch);
+  aclrtFree(word);
+}
+BENCHMARK(SatisfiedValueWaitInABatch)->UseRealTime();
 
 void RecordAndSynchronizeEvent(benchmark::State& state) {
   Warm stream(state);
