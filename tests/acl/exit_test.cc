@@ -14,6 +14,7 @@
 #include "acl/latch.h"
 #include "acl/stream.h"
 #include "tests/testing/child.h"
+#include "tests/testing/fork.h"
 #include "tests/testing/runtime.h"
 
 namespace flashacl::acl {
@@ -169,7 +170,7 @@ EXITS(WhileOtherThreadsCall) {
 
 // A fork before the runtime is used leaves both processes able to use it.
 EXITS(AfterAForkBeforeInit) {
-  const pid_t child = fork();
+  const pid_t child = testing::Fork();
   aclrtStream stream = Start();
   Queue(stream, 3, 1);
   EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(stream)));
@@ -191,7 +192,7 @@ EXITS(AfterAForkWithWorkUnderWay) {
   aclrtEvent event = nullptr;
   EXPECT_TRUE(Succeeds(aclrtCreateEvent(&event)));
   EXPECT_TRUE(Succeeds(aclrtRecordEvent(event, stream)));
-  const pid_t child = fork();
+  const pid_t child = testing::Fork();
   if (child != 0) {
     int status = 0;
     waitpid(child, &status, 0);

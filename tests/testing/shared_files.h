@@ -14,6 +14,7 @@
 #include <string>
 
 #include "acl/share/shared_object.h"
+#include "tests/testing/fork.h"
 
 namespace flashacl::testing {
 
@@ -40,7 +41,7 @@ inline std::set<std::string> SharedFiles(pid_t owner = getpid()) {
 // Whether nothing failed in it.
 template <typename F>
 bool Forked(F&& body) {
-  const pid_t child = fork();
+  const pid_t child = Fork();
   if (child == 0) {
     body();
     _exit(::testing::Test::HasFailure() ? 1 : 0);
@@ -53,7 +54,7 @@ bool Forked(F&& body) {
 // The same with one that is killed when it has run `body`. Its number.
 template <typename F>
 pid_t ForkedAndKilled(F&& body) {
-  const pid_t child = fork();
+  const pid_t child = Fork();
   if (child == 0) {
     body();
     kill(getpid(), SIGKILL);

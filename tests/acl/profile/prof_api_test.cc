@@ -13,6 +13,7 @@
 #include "acl/acl_prof.h"
 #include "base/str.h"
 #include "tests/acl/profile/trace_reader.h"
+#include "tests/testing/fork.h"
 #include "tests/testing/runtime.h"
 
 namespace flashacl::acl {
@@ -230,7 +231,7 @@ TEST_F(Profile, IsNotInheritedByForkedChildren) {
   ASSERT_TRUE(Succeeds(Init()));
   const aclprofConfig* config = Config();
   EXPECT_TRUE(Succeeds(aclprofStart(config)));
-  const pid_t child = fork();
+  const pid_t child = testing::Fork();
   if (child == 0) {
     (void)aclrtSetDevice(0);
     EXPECT_TRUE(FailsWith(100043, aclprofStop(config), "aclprofInit"));

@@ -17,6 +17,7 @@
 #include "base/str.h"
 #include "tests/acl/profile/trace_reader.h"
 #include "tests/testing/child.h"
+#include "tests/testing/fork.h"
 #include "tests/testing/runtime.h"
 #include "tests/testing/tiny_operator.h"
 
@@ -85,14 +86,14 @@ TEST(TraceFile, IsWrittenByFinalizing) {
 
 TEST(TraceFileChild, DISABLED_Forks) {
   PlanAndLaunch();
-  const pid_t busy = fork();
+  const pid_t busy = testing::Fork();
   if (busy == 0) {
     PlanAndLaunch();
     PlanAndLaunch();
     WriteTraceFile();  // what exit does, without its search for leaks
     _exit(HasFailure() ? 1 : 0);
   }
-  const pid_t idle = fork();
+  const pid_t idle = testing::Fork();
   if (idle == 0) {
     WriteTraceFile();
     _exit(0);

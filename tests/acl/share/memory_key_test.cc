@@ -10,6 +10,7 @@
 #include "acl/acl.h"
 #include "acl/memory.h"
 #include "tests/testing/child.h"
+#include "tests/testing/fork.h"
 #include "tests/testing/runtime.h"
 #include "tests/testing/shared_files.h"
 
@@ -251,7 +252,7 @@ TEST_F(MemoryKey, OthersAreRefusedUntilTheyAreListed) {
   EXPECT_TRUE(Forked([&] { tries(507899); }));
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
-  const pid_t child = fork();
+  const pid_t child = testing::Fork();
   if (child == 0) {
     char go = 0;
     EXPECT_EQ(read(ends[0], &go, 1), 1);
@@ -279,7 +280,7 @@ TEST_F(MemoryKey, AKilledExporterIsNotWaitedFor) {
   int back[2];
   ASSERT_EQ(pipe(ends), 0);
   ASSERT_EQ(pipe(back), 0);
-  const pid_t child = fork();
+  const pid_t child = testing::Fork();
   if (child == 0) {
     void* block = nullptr;
     Key key;

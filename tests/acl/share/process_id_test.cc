@@ -5,6 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/testing/fork.h"
+
 namespace flashacl::acl {
 namespace {
 
@@ -34,7 +36,7 @@ TEST(ProcessId, OfAnotherNamespaceIsTakenForAlive) {
 TEST(ProcessId, EndsBeforeItsParentAsksForItsStatus) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
-  const pid_t child = fork();
+  const pid_t child = testing::Fork();
   if (child == 0) {
     const ProcessId self = ThisProcess();
     const bool sent = write(ends[1], &self, sizeof self) == sizeof self;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/testing/fork.h"
 #include "tests/testing/shared_files.h"
 
 namespace flashacl::acl {
@@ -78,7 +79,7 @@ TEST(SharedObject, ChildrenNeedToBeListed) {
       Forked([&] { EXPECT_EQ(Try(number), ShareOpening::kNotListed); }));
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
-  const pid_t child = fork();
+  const pid_t child = testing::Fork();
   if (child == 0) {
     char go = 0;
     const bool told = read(ends[0], &go, 1) == 1;
