@@ -7,10 +7,8 @@
 // After foreach_target.h.
 #include "cpu/decode/gemv-inl.h"
 
-HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
 extern const GemvKernels kGemvBf16 = MakeGemvKernels<DType::kBf16>();
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
