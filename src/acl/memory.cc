@@ -112,12 +112,17 @@ bool FindBlock(const void* address, Block* block) {
 }
 
 BlockUse::BlockUse(std::span<const void* const> addresses) {
-  blocks_.reserve(addresses.size());
+  if (addresses.size() > 1) others_.reserve(addresses.size() - 1);
   Table& table = TheTable();
   std::shared_lock lock(table.mutex);
   for (const void* address : addresses) {
     const auto found = Lookup(table.blocks, Number(address));
-    if (found != table.blocks.end()) blocks_.push_back(found->second);
+    if (found == table.blocks.end()) continue;
+    if (first_ == nullptr) {
+      first_ = found->second;
+    } else {
+      others_.push_back(found->second);
+    }
   }
 }
 

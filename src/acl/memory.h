@@ -50,7 +50,8 @@ class BlockUse {
   explicit BlockUse(std::span<const void* const> addresses);
 
  private:
-  std::vector<std::shared_ptr<const void>> blocks_;
+  std::shared_ptr<const void> first_;  // here, as most tasks use one block
+  std::vector<std::shared_ptr<const void>> others_;
 };
 
 // `reserved` is at least `size`; `base` is chosen.
