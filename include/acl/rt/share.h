@@ -103,8 +103,11 @@ aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle* handle);
 // The same event as one of this process, which destroys it. It can be recorded,
 // waited for, synchronised and queried; each refers to the last record at that
 // moment, in whichever process. Where that process ended before its record was
-// done, all of these fail with 507022 within a second. 507022: the event is
-// destroyed, or the process that created it has ended; 107000: no handle.
+// done, all of these fail with 507022 within a second. To record never waits: a
+// stream may have any number of records under way, and up to 64 streams of all
+// processes may have some of one event; a record on another stream is 207005.
+// 507022: the event is destroyed, or the process that created it has ended;
+// 107000: no handle.
 ACL_FUNC_VISIBILITY aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle,
                                                      aclrtEvent* event);
 

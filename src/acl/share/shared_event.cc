@@ -25,8 +25,12 @@ class SharedEvent::Pending {
   Pending(const Pending&) = delete;
   Pending& operator=(const Pending&) = delete;
 
-  // Now, as all is there that the record needs to be done.
-  void Begin() { record_ = event_->Begin(); }
+  // Now, as all is there that the record needs to be done. False if the event
+  // has no place for it.
+  bool Begin(const Stream& stream) {
+    record_ = event_->Begin(stream);
+    return record_ != 0;
+  }
 
   void Set() {
     const uint64_t record = std::exchange(record_, 0);
@@ -44,11 +48,8 @@ SharedEvent::SharedEvent(std::shared_ptr<SharedObject> object)
 
 bool SharedEvent::IsDone(uint64_t record) const {
   if (record == 0) return true;
-  const auto& place = PlaceOf(record);
-  // Places are given to the next only when the record is done.
-  return place.number.load(std::memory_order_acquire) > record ||
-         place.done.load(std::memory_order_acquire) ==
-             static_cast<uint32_t>(record);
+  const uint32_t done = PlaceOf(record).done.load(std::memory_order_acquire);
+  return static_cast<int32_t>(done - LowNumber(record)) >= 0;
 }
 
 bool SharedEvent::IsAlone(uint64_t record) {
@@ -61,28 +62,47 @@ bool SharedEvent::IsAlone(uint64_t record) {
   return !IsAlive(by) && !IsDone(record);
 }
 
-// With all places taken, waits for the oldest.
-uint64_t SharedEvent::Begin() {
-  for (;;) {
-    const uint64_t taken = last() + 1;
-    const uint64_t oldest = taken <= SharedEventWords::kRecords
-                                ? 0
-                                : taken - SharedEventWords::kRecords;
-    (void)Wait(oldest, std::nullopt);
-    ShareLock lock(object_->page());
-    const uint64_t record = words_.last.load() + 1;
-    if (record != taken) continue;
-    auto& place = PlaceOf(record);
-    place.by = ThisProcess();
-    place.number.store(record, std::memory_order_release);
-    words_.last.store(record, std::memory_order_release);
-    return record;
+// The stream's own, or else one whose records are all done, or else one of a
+// process that has ended. With the page's mutex.
+SharedEvent::Place* SharedEvent::FindPlace(const Stream& stream) {
+  const ProcessId self = ThisProcess();
+  Place* free = nullptr;
+  for (Place& place : words_.places) {
+    if (place.by == self && place.stream == stream.id()) return &place;
+    const bool done = place.done.load() == static_cast<uint32_t>(place.newest);
+    if (done && free == nullptr) free = &place;
   }
+  if (free != nullptr) return free;
+  const auto ended = std::ranges::find_if(
+      words_.places, [](const Place& place) { return !IsAlive(place.by); });
+  return ended == words_.places.end() ? nullptr : &*ended;
 }
 
+uint64_t SharedEvent::Begin(const Stream& stream) {
+  ShareLock lock(object_->page());
+  Place* const place = FindPlace(stream);
+  if (place == nullptr) return 0;
+  const uint64_t number = words_.last.load() / kPlaces + 1;
+  if (place->by != ThisProcess() || place->stream != stream.id()) {
+    // Nothing here is under way any more.
+    place->done.store(static_cast<uint32_t>(number - 1));
+    place->by = ThisProcess();
+    place->stream = stream.id();
+  }
+  place->newest = number;
+  const auto index = static_cast<uint64_t>(place - words_.places.data());
+  const uint64_t record = number * kPlaces + index;
+  words_.last.store(record, std::memory_order_release);
+  return record;
+}
+
+// Later records of the stream may be done already, by threads that drop them.
 void SharedEvent::Finish(uint64_t record) {
-  PlaceOf(record).done.store(static_cast<uint32_t>(record),
-                             std::memory_order_release);
+  std::atomic<uint32_t>& done = PlaceOf(record).done;
+  uint32_t before = done.load();
+  while (static_cast<int32_t>(LowNumber(record) - before) > 0 &&
+         !done.compare_exchange_weak(before, LowNumber(record))) {
+  }
   Poke(record);
 }
 
@@ -133,7 +153,12 @@ aclError SharedEvent::Record(Stream& stream, uint32_t id,
                              std::string_view function) {
   if (aclError error = RequireNotRecorded(stream, id, function)) return error;
   auto pending = std::make_shared<Pending>(shared_from_this());
-  pending->Begin();
+  if (!pending->Begin(stream)) {
+    return Fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, Title::kRuntime,
+                Str("{} failed because event {} has records under way on {} "
+                    "other streams, as many as it may. Wait for one of them.",
+                    function, id, kPlaces));
+  }
   return stream.PushPastRecorder(
       [pending = std::move(pending)] {
         pending->Set();

@@ -17,20 +17,23 @@
 
 namespace flashacl::acl {
 
-// In the object's page; zeros are an event that was never recorded.
+// In the object's page; zeros are an event that was never recorded. A stream
+// does its records in their order, so all of them need but one place, and no
+// call has to wait for one.
 struct SharedEventWords {
-  // As many records may be under way at a time.
-  static constexpr size_t kRecords = 32;
+  // As many streams may have records under way at a time.
+  static constexpr size_t kPlaces = 64;
 
-  struct Record {
-    std::atomic<uint64_t> number;  // of the newest record that has this place
-    std::atomic<uint32_t> done;    // the newest that is done, its low half
-    uint32_t unused;
-    ProcessId by;  // under the page's mutex
+  struct Place {
+    std::atomic<uint32_t> done;  // the newest that is done, its low half
+    // Under the page's mutex.
+    int32_t stream;
+    uint64_t newest;  // the number of the newest record here
+    ProcessId by;
   };
 
-  std::atomic<uint64_t> last;  // changes under the page's mutex
-  std::array<Record, kRecords> records;
+  std::atomic<uint64_t> last;  // record; changes under the page's mutex
+  std::array<Place, kPlaces> places;
 };
 
 class SharedEvent : public std::enable_shared_from_this<SharedEvent> {
@@ -48,7 +51,8 @@ class SharedEvent : public std::enable_shared_from_this<SharedEvent> {
   // Nobody opens it any more.
   void Unlink() { object_->Unlink(); }
 
-  // Records and waits in the order of `stream`. 207000 where that is recorded.
+  // Records and waits in the order of `stream`. 207000 where that is recorded,
+  // 207005 where there is no place for a record.
   aclError Record(Stream& stream, uint32_t id, std::string_view function);
   aclError WaitOn(Stream& stream, uint32_t id, int64_t seconds,
                   std::string_view function);
@@ -57,7 +61,7 @@ class SharedEvent : public std::enable_shared_from_this<SharedEvent> {
   static aclError RequireNotRecorded(const Stream& stream, uint32_t id,
                                      std::string_view function);
 
-  // Of the newest record, 0: none yet.
+  // The newest record: its number, and its place in the low bits. 0: none yet.
   uint64_t last() const { return words_.last.load(std::memory_order_acquire); }
   bool IsDone(uint64_t record) const;
 
@@ -73,10 +77,17 @@ class SharedEvent : public std::enable_shared_from_this<SharedEvent> {
  private:
   class Pending;
 
-  SharedEventWords::Record& PlaceOf(uint64_t record) const {
-    return words_.records[record % SharedEventWords::kRecords];
+  using Place = SharedEventWords::Place;
+  static constexpr uint64_t kPlaces = SharedEventWords::kPlaces;
+
+  Place& PlaceOf(uint64_t record) const {
+    return words_.places[record % kPlaces];
   }
-  uint64_t Begin();
+  static uint32_t LowNumber(uint64_t record) {
+    return static_cast<uint32_t>(record / kPlaces);
+  }
+  Place* FindPlace(const Stream& stream);
+  uint64_t Begin(const Stream& stream);
   void Finish(uint64_t record);
   void Poke(uint64_t record);
 

@@ -25,7 +25,7 @@ namespace flashacl::acl {
 namespace {
 
 // Changes with the layout of the page.
-constexpr uint64_t kMagic = 0x464c'4153'4841'0001;
+constexpr uint64_t kMagic = 0x464c'4153'4841'0002;
 constexpr const char* kFolder = "/dev/shm/";
 constexpr const char* kPrefix = "flashacl-";
 constexpr size_t kDigits = 16;

@@ -49,7 +49,7 @@ struct SharedFile {
 // `mutex` guards change.
 struct SharePage {
   static constexpr size_t kBytes = 4096;
-  static constexpr size_t kWordBytes = 1536;
+  static constexpr size_t kWordBytes = 2560;
 
   std::atomic<uint64_t> magic;
   uint64_t number;

@@ -6,8 +6,10 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "acl/acl.h"
 #include "acl/event.h"
@@ -140,20 +142,49 @@ TEST_F(EventHandle, WaitsForTheLastRecordAtTheTimeOfTheCall) {
   EXPECT_TRUE(Succeeds(aclrtDestroyEvent(opened)));
 }
 
-TEST_F(EventHandle, ManyRecordsAreUnderWayAtATime) {
-  constexpr int kRecords = 3 * SharedEventWords::kRecords;
-  ScopedStream stream;
+// The thread that records is the one that lets the stream go on.
+TEST_F(EventHandle, ARecordNeverWaits) {
+  ScopedStream stream, other;
   aclrtEvent event = Create();
-  auto gate = std::make_unique<Gate>(stream);
-  std::thread opener([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    gate->latch.Open();
-  });
-  for (int n = 0; n < kRecords; ++n) {
-    EXPECT_TRUE(Succeeds(aclrtRecordEvent(event, stream)));
+  Gate gate(stream);
+  for (int n = 0; n < 1000; ++n) {
+    ASSERT_TRUE(Succeeds(aclrtRecordEvent(event, stream)));
+    ASSERT_TRUE(Succeeds(aclrtStreamWaitEvent(other, event)));
   }
+  EXPECT_FALSE(IsComplete(event));
+  EXPECT_TRUE(FailsWith(507046, aclrtSynchronizeStreamWithTimeout(other, 10)));
+  gate.latch.Open();
   EXPECT_TRUE(Succeeds(aclrtSynchronizeEvent(event)));
-  opener.join();
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(other)));
+  EXPECT_TRUE(Succeeds(aclrtDestroyEvent(event)));
+}
+
+// Later ones that come first end no wait for those before.
+TEST_F(EventHandle, ManyStreamsHaveRecordsUnderWay) {
+  constexpr size_t kMost = SharedEventWords::kPlaces;
+  std::vector<ScopedStream> streams(kMost + 1);
+  aclrtEvent event = Create();
+  std::deque<Gate> gates;
+  for (size_t n = 0; n < kMost; ++n) {
+    gates.emplace_back(streams[n]);
+    ASSERT_TRUE(Succeeds(aclrtRecordEvent(event, streams[n])));
+  }
+  aclrtStream last = streams[kMost];
+  EXPECT_TRUE(
+      FailsWith(207005, aclrtRecordEvent(event, last), "64 other streams"));
+  EXPECT_TRUE(Succeeds(aclrtRecordEvent(event, streams[0])));
+  EXPECT_TRUE(Succeeds(aclrtStreamWaitEvent(last, event)));
+  gates[1].latch.Open();
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(streams[1])));
+  EXPECT_TRUE(Succeeds(aclrtRecordEvent(event, streams[1])));
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeEvent(event)));
+  EXPECT_TRUE(FailsWith(507046, aclrtSynchronizeStreamWithTimeout(last, 10)));
+  for (Gate& gate : gates) gate.latch.Open();
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(last)));
+  EXPECT_TRUE(Succeeds(aclrtRecordEvent(event, last)));
+  for (const ScopedStream& stream : streams) {
+    EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(stream)));
+  }
   EXPECT_TRUE(Succeeds(aclrtDestroyEvent(event)));
 }
 
