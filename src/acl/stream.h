@@ -82,6 +82,10 @@ class Stream : public std::enable_shared_from_this<Stream> {
   bool capturing() const;
   bool Idle() const;
 
+  // Tasks are numbered from 1: the newest, and up to which one all are done.
+  uint64_t pushed() const { return pushed_.load(); }
+  uint64_t finished() const { return finished_.load(); }
+
   // Waits for all tasks pushed so far, and reports the stream's failure.
   aclError Synchronize(Deadline deadline, std::string_view function);
 
@@ -188,7 +192,6 @@ class Stream : public std::enable_shared_from_this<Stream> {
   Waiting* waiting_ = nullptr;
   std::shared_ptr<StreamFailure> failure_;
 
-  // Tasks are numbered from 1; all up to finished_ are done.
   std::atomic<uint64_t> pushed_{0};
   std::atomic<uint64_t> finished_{0};
   std::atomic<uint64_t> aborts_{0};

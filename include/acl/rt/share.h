@@ -51,9 +51,10 @@ typedef struct aclrtIpcEventHandle {
 // relatives: text of `len` bytes, at least 65, that the caller owns; the same
 // key each time until it is closed. `size` is at most that of the block, all of
 // which is exported. The block stays at its addresses; the first export waits
-// for the work that uses it, and copies it, so that nothing else may write to
-// it meanwhile. 107000: wrong size, length, flags or block; 207000: a block of
-// less than 64 KiB, or no shared memory here; 207005: out of it, or of files.
+// for the queued work that uses it - for all queued work, if a graph keeps it -
+// and copies it, so that nothing else may write to it meanwhile. 107000: wrong
+// size, length, flags or block; 207000: a block of less than 64 KiB, or no
+// shared memory here; 207005: out of it, or of files.
 ACL_FUNC_VISIBILITY aclError aclrtIpcMemGetExportKey(void* devPtr, size_t size,
                                                      char* key, size_t len,
                                                      uint64_t flags);

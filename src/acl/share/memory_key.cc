@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -13,6 +14,7 @@
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "acl/acl_rt.h"
 #include "acl/callback.h"
@@ -81,18 +83,24 @@ std::shared_ptr<Export> FindExport(Keys& keys, uint64_t number) {
   return exported;
 }
 
-// Returns when nothing that streams have queued by now writes to the block, nor
-// anything else of theirs that is queued meanwhile.
+// Returns when nothing that streams have queued by now writes to the block. A
+// graph keeps its blocks whether it is replayed or not, so that the use of one
+// says less than how far the streams have come: a replay is queued work.
 void WaitUntilUnused(const void* base) {
-  const auto idle = [] {
-    for (const auto& stream : AllStreams()) {
-      if (stream->IsThisThread() || RunsCallbackOf(stream->handle())) continue;
-      if (!stream->Idle()) return false;
-    }
-    return true;
+  std::vector<std::pair<std::shared_ptr<Stream>, uint64_t>> queued;
+  if (!IsBlockUsed(base)) return;
+  for (auto& stream : AllStreams()) {
+    if (stream->IsThisThread() || RunsCallbackOf(stream->handle())) continue;
+    const uint64_t newest = stream->pushed();
+    queued.emplace_back(std::move(stream), newest);
+  }
+  const auto is_over = [&] {
+    return std::ranges::all_of(queued, [](const auto& one) {
+      return one.first->finished() >= one.second;
+    });
   };
-  if (IsBlockUsed(base)) ReleaseStreams();
-  while (IsBlockUsed(base) && !idle()) {
+  ReleaseStreams();
+  while (IsBlockUsed(base) && !is_over()) {
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
 }

@@ -2,6 +2,7 @@
 // Blocks of aclrtMalloc in several processes.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -193,6 +194,41 @@ TEST_F(MemoryKey, ExportWaitsForTheWorkThatUsesTheBlock) {
     EXPECT_EQ(Read(at).substr(0, 8), "qqqqqqqq");
   }));
   EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(stream)));
+}
+
+// Queues itself again and again, so that its stream is never idle.
+struct Unending {
+  aclrtStream stream;
+  std::atomic<bool> over{false};
+
+  static void Run(void* user) {
+    auto& self = *static_cast<Unending*>(user);
+    usleep(100);
+    if (self.over) return;
+    EXPECT_TRUE(Succeeds(aclrtLaunchHostFunc(self.stream, &Run, user)));
+  }
+};
+
+// A graph keeps its blocks, and is no work; what else goes on is not waited for
+// for ever.
+TEST_F(MemoryKey, ExportOfWhatAGraphKeepsWaitsForQueuedWorkAlone) {
+  ScopedStream stream, busy;
+  ASSERT_TRUE(Succeeds(
+      aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_RELAXED)));
+  EXPECT_TRUE(Succeeds(aclrtMemsetAsync(block_, kBytes, 'g', 8, stream)));
+  aclmdlRI graph = nullptr;
+  ASSERT_TRUE(Succeeds(aclmdlRICaptureEnd(stream, &graph)));
+  Unending unending{busy};
+  Unending::Run(&unending);
+  EXPECT_TRUE(Succeeds(aclrtLaunchHostFunc(
+      stream, [](void*) { usleep(50000); }, nullptr)));
+  EXPECT_TRUE(Succeeds(aclmdlRIExecuteAsync(graph, stream)));
+  const Key key = Export();
+  EXPECT_EQ(Read(block_).substr(0, 8), "gggggggg");
+  unending.over = true;
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(busy)));
+  EXPECT_TRUE(Succeeds(aclrtIpcMemClose(key.text)));
+  EXPECT_TRUE(Succeeds(aclmdlRIDestroy(graph)));
 }
 
 // In a program of its own, with streams.
