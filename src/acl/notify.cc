@@ -148,6 +148,7 @@ std::shared_ptr<SharedObject> Notify::MoveTo(
 
 aclError Notify::Change(Stream& stream, NotifyChange change, uint32_t value,
                         std::string_view function) {
+  recorded_.store(true);
   return stream.Push(
       [self = shared_from_this(), change, value] {
         std::lock_guard lock(self->mutex_);
@@ -165,8 +166,14 @@ bool Notify::Try(const NotifyWait& wait) {
       wait.clears);
 }
 
+bool Notify::IsAbandoned(const SharedObject& shared) const {
+  return !recorded_.load() && shared.IsAbandoned();
+}
+
 Notify::Ended Notify::WaitInTask(const NotifyWait& wait, Deadline deadline,
                                  const Stream& stream) {
+  // Not at once: this process may be about to record it.
+  Clock::time_point look = Clock::now() + kShareLook;
   while (!Try(wait)) {
     const Clock::time_point now = Clock::now();
     if (stream.aborting() || (deadline.has_value() && now >= *deadline)) {
@@ -174,10 +181,13 @@ Notify::Ended Notify::WaitInTask(const NotifyWait& wait, Deadline deadline,
     }
     Deadline until = deadline;
     if (const auto shared = this->shared()) {
-      // Who is gone may have recorded it first.
-      if (shared->IsAbandoned())
-        return Try(wait) ? Ended::kDone : Ended::kAlone;
-      const Clock::time_point look = now + kShareLook;
+      if (now >= look) {
+        // Who is gone may have recorded it first.
+        if (IsAbandoned(*shared)) {
+          return Try(wait) ? Ended::kDone : Ended::kAlone;
+        }
+        look = now + kShareLook;
+      }
       until = std::min(look, deadline.value_or(look));
     }
     const std::shared_ptr<NotifyWords> here = words();
@@ -208,10 +218,12 @@ aclError Notify::Wait(Stream& stream, const NotifyWait& wait,
         // Otherwise the stream was aborted, which nobody asks it about.
         if (ended == Ended::kDone || at.aborting()) return ACL_SUCCESS;
         if (ended == Ended::kAlone) {
-          return Fail(ACL_ERROR_RT_IPC_ERROR, Title::kRuntime,
-                      Str("stream {} waited for notify {} in vain: every other "
-                          "process that used it has died",
-                          at.id(), self->id()));
+          return Fail(
+              ACL_ERROR_RT_IPC_ERROR, Title::kRuntime,
+              Str("stream {} waited for notify {} in vain: every other "
+                  "process that used it has died, and this one has never "
+                  "recorded it",
+                  at.id(), self->id()));
         }
         return Fail(ACL_ERROR_RT_WAIT_TIMEOUT, Title::kTimeout,
                     Str("stream {} waited {} s for notify {} in vain", at.id(),

@@ -97,10 +97,14 @@ class Notify : public std::enable_shared_from_this<Notify> {
   enum class Ended : uint8_t {
     kDone,
     kGivenUp,  // the time is over, or told to stop
-    kAlone,    // all other processes that used it have died
+    kAlone,    // all processes that it needs have died
   };
 
   Notify(int device, NotifyFamily family, std::shared_ptr<SharedObject> shared);
+
+  // Whether nobody is left who would record it: all other processes have died,
+  // and this one never did.
+  bool IsAbandoned(const SharedObject& shared) const;
 
   std::shared_ptr<NotifyWords> words() const;
   bool Try(const NotifyWait& wait);
@@ -111,6 +115,7 @@ class Notify : public std::enable_shared_from_this<Notify> {
   const NotifyFamily family_;
   const uint32_t id_;
   void* handle_ = nullptr;
+  std::atomic<bool> recorded_{false};  // by this process, or will be
 
   mutable std::mutex mutex_;  // while words change: they may move
   std::shared_ptr<NotifyWords> words_;

@@ -125,7 +125,8 @@ ACL_FUNC_VISIBILITY aclError aclrtNotifySetImportPid(aclrtNotify notify,
 
 // The same flag as a notify of this process, which destroys it; the flag goes
 // with the last one. A wait whose other processes have all died fails with
-// 507022 within a second. Needs a context. 507899: as above; 207009: no
+// 507022 within a second, unless its own process has ever recorded the notify,
+// and so may do it again. Needs a context. 507899: as above; 207009: no
 // notifies left; 107000: `flags` above 3.
 ACL_FUNC_VISIBILITY aclError aclrtNotifyImportByKey(aclrtNotify* notify,
                                                     const char* key,

@@ -158,6 +158,22 @@ TEST_F(NotifyKey, AWaitForAKilledProcessEnds) {
   EXPECT_TRUE(Succeeds(aclrtDestroyNotify(other)));
 }
 
+// The process that waits may be the one that records.
+TEST_F(NotifyKey, ADeadProcessThatIsNotNeededIsNoError) {
+  ScopedStream stream, other;
+  const auto child =
+      RunChild("NotifyKeyChild.DISABLED_IsKilled", {{kVariable, Export()}});
+  EXPECT_EQ(child.signal, SIGKILL) << child.output;
+  // The second record comes later than anybody looks.
+  for (const int64_t ms : {50, 1000}) {
+    EXPECT_TRUE(Succeeds(aclrtWaitAndResetNotify(notify_, stream, 0)));
+    std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+    EXPECT_TRUE(Succeeds(aclrtRecordNotify(notify_, other)));
+    EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(stream)));
+  }
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(other)));
+}
+
 TEST(NotifyKeyChild, DISABLED_IsKilled) {
   ImportInChild();
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
