@@ -97,7 +97,8 @@ ACL_FUNC_VISIBILITY aclError aclrtMemImportFromShareableHandle(
 
 // Fills the caller's handle of an event of aclrtCreateEventExWithFlag with
 // ACL_EVENT_IPC; any process may open it until the event is destroyed where it
-// was created. 107000: another event.
+// was created, or that process calls aclFinalize. 107000: another event, or one
+// from before aclFinalize.
 ACL_FUNC_VISIBILITY aclError
 aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle* handle);
 
@@ -113,8 +114,9 @@ ACL_FUNC_VISIBILITY aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle,
                                                      aclrtEvent* event);
 
 // Writes a key of a notify of aclrtCreateNotify, as aclrtIpcMemGetExportKey
-// does; nothing that is queued changes. `flags` is 0 or
-// ACL_RT_NOTIFY_EXPORT_FLAG_DISABLE_PID_VALIDATION, else 107000.
+// does; nothing that is queued changes. The key ends with the notify here, or
+// with aclFinalize, and so does the sharing of it: 107000 from then on. `flags`
+// is 0 or ACL_RT_NOTIFY_EXPORT_FLAG_DISABLE_PID_VALIDATION, else 107000.
 ACL_FUNC_VISIBILITY aclError aclrtNotifyGetExportKey(aclrtNotify notify,
                                                      char* key, size_t len,
                                                      uint64_t flags);

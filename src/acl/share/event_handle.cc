@@ -32,6 +32,9 @@ aclError GetHandle(aclrtEvent event, aclrtIpcEventHandle* handle) {
                      "an event of aclrtCreateEventExWithFlag with "
                      "ACL_EVENT_IPC");
   }
+  if (!found->shared()->object().CanBeOpened()) {
+    return FailFinalized(kName, "event", Str("{}", event));
+  }
   RemoveShareLeftovers();
   *handle = {};
   WriteName(found->shared()->object().number(), handle->reserved);

@@ -58,6 +58,9 @@ aclError GetExportKey(aclrtNotify notify, char* key, size_t length,
     if (shared == nullptr) return FailToShare(kName);
     shared = found->MoveTo(std::move(shared));
   }
+  if (!shared->CanBeOpened()) {
+    return FailFinalized(kName, "notify", Str("{}", notify));
+  }
   // An importer hands on the exporter's key, and cannot open it to others.
   if (flags != 0 && IsOwn(shared)) shared->AllowAll();
   WriteName(shared->number(), key);
@@ -72,6 +75,9 @@ aclError SetImportPid(aclrtNotify notify, const int32_t* pids, size_t count) {
   if (found == nullptr) return error;
   if (count == 0) return FailValue(kBad, kName, "num", "0", "more than 0");
   const auto shared = found->shared();
+  if (shared != nullptr && !shared->CanBeOpened()) {
+    return FailFinalized(kName, "notify", Str("{}", notify));
+  }
   if (!IsOwn(shared)) {
     return FailValue(kBad, kName, "notify", Str("{}", notify),
                      "a notify that this process has exported");

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <span>
+#include <utility>
 
 #include "acl/acl_rt.h"
 #include "acl/error.h"
@@ -46,7 +47,7 @@ aclError FailToOpen(ShareOpening opening, std::string_view function,
     case ShareOpening::kUnknown:
       return fail(
           "what a live process of this machine and user has exported and not "
-          "closed");
+          "closed; aclFinalize closes all");
     case ShareOpening::kNotListed:
       return fail(
           Str("one whose exporter lets process {} import: it is not on the "
@@ -56,6 +57,14 @@ aclError FailToOpen(ShareOpening opening, std::string_view function,
       return fail(Str("one that is imported less than {} times", kShareUsers));
   }
   return ACL_SUCCESS;
+}
+
+aclError FailFinalized(std::string_view function, std::string_view parameter,
+                       std::string value) {
+  return FailValue(ACL_ERROR_RT_PARAM_INVALID, function, parameter,
+                   std::move(value),
+                   "one that was made since the last aclFinalize, which ends "
+                   "what this process shares: make another");
 }
 
 aclError AllowProcesses(std::string_view function, SharedObject& object,

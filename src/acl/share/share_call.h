@@ -24,6 +24,10 @@ aclError FailToOpen(ShareOpening opening, std::string_view function,
                     std::string_view parameter, std::string value,
                     aclError code);
 
+// 107000: aclFinalize has ended the sharing of what the caller gave, `value`.
+aclError FailFinalized(std::string_view function, std::string_view parameter,
+                       std::string value);
+
 // Puts `count` processes on the white list of an object of this process.
 aclError AllowProcesses(std::string_view function, SharedObject& object,
                         const int32_t* pids, size_t count);

@@ -204,7 +204,7 @@ std::shared_ptr<SharedObject> SharedObject::Create(ShareKind kind,
   SharePage* const page = object->page_ = NewPage(number);
   if (page == nullptr) return nullptr;
   page->number = number;
-  object->is_linked_ = true;
+  object->is_own_ = object->is_linked_ = true;
   page->kind = kind;
   page->owner = object->self_;
   page->file = file;
@@ -288,6 +288,12 @@ void SharedObject::Unlink() {
   OwnObjects& own = OwnObjects::Get();
   std::lock_guard lock(own.mutex);
   own.Unlink(*this);
+}
+
+bool SharedObject::CanBeOpened() const {
+  OwnObjects& own = OwnObjects::Get();
+  std::lock_guard lock(own.mutex);
+  return is_linked_ || !is_own_;
 }
 
 // The system lets a user's processes open each other's files by this path.

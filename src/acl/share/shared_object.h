@@ -123,7 +123,12 @@ class SharedObject : public std::enable_shared_from_this<SharedObject> {
   // created it.
   void Unlink();
 
-  // The owner's file, for this process to close; -1 if it is gone.
+  // False if this process created it and has unlinked it, as aclFinalize does
+  // to all. Of others' objects this process does not know.
+  bool CanBeOpened() const;
+
+  // The owner's file, for this process to close; -1 if it is gone, or if the
+  // owner is in another pid namespace.
   int OpenFile() const;
 
   // Whether a process ended without ending its use, and no other is left.
@@ -140,7 +145,8 @@ class SharedObject : public std::enable_shared_from_this<SharedObject> {
 
   SharePage* page_ = nullptr;
   const ProcessId self_ = ThisProcess();
-  bool is_linked_ = false;  // by that process
+  bool is_own_ = false;     // created by that process
+  bool is_linked_ = false;  // by it
   bool is_user_ = false;
 };
 

@@ -220,6 +220,32 @@ TEST_F(EventHandle, ADroppedRecordHoldsNobody) {
   EXPECT_TRUE(Succeeds(aclrtDestroyEvent(event)));
 }
 
+// What is shared ends with aclFinalize; the event itself does not.
+TEST_F(EventHandle, AfterFinalizeSaysWhyItIsNotShared) {
+  ASSERT_TRUE(Succeeds(aclInit(nullptr)));
+  aclrtEvent event = Create();
+  const aclrtIpcEventHandle handle = HandleOf(event);
+  EXPECT_TRUE(Succeeds(aclFinalize()));
+  ASSERT_TRUE(Succeeds(aclInit(nullptr)));
+  aclrtIpcEventHandle again{};
+  aclrtEvent opened = nullptr;
+  EXPECT_TRUE(
+      FailsWith(107000, aclrtIpcGetEventHandle(event, &again), "aclFinalize"));
+  EXPECT_TRUE(FailsWith(507022, aclrtIpcOpenEventHandle(handle, &opened),
+                        "aclFinalize"));
+  {
+    ScopedStream stream;
+    EXPECT_TRUE(Succeeds(aclrtRecordEvent(event, stream)));
+    EXPECT_TRUE(Succeeds(aclrtSynchronizeEvent(event)));
+  }
+  EXPECT_TRUE(Succeeds(aclrtDestroyEvent(event)));
+  event = Create();
+  opened = Open(HandleOf(event));
+  EXPECT_TRUE(Succeeds(aclrtDestroyEvent(opened)));
+  EXPECT_TRUE(Succeeds(aclrtDestroyEvent(event)));
+  EXPECT_TRUE(Succeeds(aclFinalize()));
+}
+
 aclrtEvent OpenInChild() {
   aclrtIpcEventHandle handle{};
   std::strncpy(handle.reserved, std::getenv(kVariable),

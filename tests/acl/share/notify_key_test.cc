@@ -111,6 +111,33 @@ TEST_F(NotifyKey, OthersAreRefusedUnlessTheyAreListed) {
   EXPECT_TRUE(Forked([&] { EXPECT_TRUE(Succeeds(tries())); }));
 }
 
+// What is shared ends with aclFinalize; the notify itself does not.
+TEST_F(NotifyKey, AfterFinalizeSaysWhyItIsNotShared) {
+  ASSERT_TRUE(Succeeds(aclInit(nullptr)));
+  const std::string key = Export(0);
+  aclrtNotify imported = nullptr;
+  ASSERT_TRUE(Succeeds(aclrtNotifyImportByKey(&imported, key.c_str(), 0)));
+  EXPECT_TRUE(Succeeds(aclFinalize()));
+  ASSERT_TRUE(Succeeds(aclInit(nullptr)));
+  char again[65] = "";
+  int32_t pid = getpid();
+  aclrtNotify other = nullptr;
+  EXPECT_TRUE(FailsWith(107000,
+                        aclrtNotifyGetExportKey(notify_, again, 65, kForAll),
+                        "aclFinalize"));
+  EXPECT_TRUE(FailsWith(107000, aclrtNotifySetImportPid(notify_, &pid, 1),
+                        "aclFinalize"));
+  EXPECT_TRUE(FailsWith(507899, aclrtNotifyImportByKey(&other, key.c_str(), 0),
+                        "aclFinalize"));
+  // Who has it keeps it.
+  ScopedStream stream;
+  EXPECT_TRUE(Succeeds(aclrtRecordNotify(imported, stream)));
+  EXPECT_TRUE(Succeeds(aclrtWaitAndResetNotify(notify_, stream, 0)));
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(stream)));
+  EXPECT_TRUE(Succeeds(aclrtDestroyNotify(imported)));
+  EXPECT_TRUE(Succeeds(aclFinalize()));
+}
+
 // As in samples: the importer records, the exporter waits, by a wait that was
 // queued before the notify was exported.
 TEST_F(NotifyKey, AnotherProgramRecords) {
