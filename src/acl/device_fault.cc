@@ -20,14 +20,33 @@
 namespace flashacl::acl {
 namespace {
 
-struct State {
-  std::atomic<bool> aborted{false};
+class State {
+ public:
+  bool aborted() const { return aborts_.load() != 0; }
+  void BeginAbort() {
+    uint32_t seen = aborts_.load();
+    while (!aborts_.compare_exchange_weak(seen, (seen | kAborted) + kOne)) {
+    }
+  }
+  void FinishAbort() { aborts_.fetch_sub(kOne); }
+  // Nothing while an abort is under way: what it drops is not all dropped yet.
+  void Resume() {
+    uint32_t over = kAborted;
+    aborts_.compare_exchange_strong(over, 0);
+  }
+
   std::atomic<bool> faulted{false};
+
+ private:
+  static constexpr uint32_t kAborted = 1;
+  static constexpr uint32_t kOne = 2;  // for each abort that is under way
+  std::atomic<uint32_t> aborts_{0};
 };
 
+// A forked child has none of its parent's work.
 State& At(int device) {
-  static std::array<State, kMaxDevices> states;
-  return states[static_cast<size_t>(device)];
+  static PerProcess<std::array<State, kMaxDevices>> states;
+  return (*states)[static_cast<size_t>(device)];
 }
 
 struct Observer {
@@ -90,17 +109,20 @@ aclError AbortDevice(int32_t device, uint32_t ms) {
   };
   tell(ACL_RT_DEVICE_TASK_ABORT_PRE);
   // First: what is submitted from now on is refused, the rest is dropped.
-  struct Aborting {
-    int device;
-    bool fails = true;  // for want of memory
-    explicit Aborting(int id) : device(id) { At(id).aborted.store(true); }
-    ~Aborting() {
-      if (fails) EndAbort(device);
-    }
-  } aborting(device);
-  const bool ended =
-      AbortStreams(device, ms == 0 ? std::nullopt : DeadlineIn(ms));
-  aborting.fails = false;
+  bool ended = false;
+  {
+    struct Aborting {
+      int device;
+      bool fails = true;  // for want of memory
+      explicit Aborting(int id) : device(id) { At(id).BeginAbort(); }
+      ~Aborting() {
+        At(device).FinishAbort();
+        if (fails) EndAbort(device);
+      }
+    } aborting(device);
+    ended = AbortStreams(device, ms == 0 ? std::nullopt : DeadlineIn(ms));
+    aborting.fails = false;
+  }
   tell(ACL_RT_DEVICE_TASK_ABORT_POST);
   if (ended) return ACL_SUCCESS;
   return Fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, Title::kTimeout,
@@ -174,7 +196,7 @@ aclError RepairMemory(int32_t device, const aclrtMemUceInfo* array,
 
 }  // namespace
 
-bool DeviceIsAborted(int device) { return At(device).aborted.load(); }
+bool DeviceIsAborted(int device) { return At(device).aborted(); }
 
 aclError FailAborted(std::string_view function, int device) {
   return Fail(ACL_ERROR_RT_DEVICE_TASK_ABORT, Title::kRuntime,
@@ -185,7 +207,7 @@ aclError FailAborted(std::string_view function, int device) {
 
 void NoteFault(int device) noexcept { At(device).faulted.store(true); }
 
-void EndAbort(int device) { At(device).aborted.store(false); }
+void EndAbort(int device) { At(device).Resume(); }
 
 void ClearFaults(int device) {
   EndAbort(device);

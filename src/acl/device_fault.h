@@ -18,7 +18,8 @@ aclError FailAborted(std::string_view function, int device);
 // Remembers that a task of the device failed. Allocates nothing.
 void NoteFault(int device) noexcept;
 
-// Lets the device take work again, and also forgets that a task failed.
+// Lets the device take work again, unless it is just being aborted. The second
+// also forgets that a task failed.
 void EndAbort(int device);
 void ClearFaults(int device);
 

@@ -96,6 +96,50 @@ TEST_F(DeviceFault, AKernelRunsToItsEnd) {
   EXPECT_TRUE(Succeeds(aclrtDeviceTaskAbort(0, 0)));
 }
 
+// What another thread asks for in the middle comes too early.
+TEST_F(DeviceFault, AnAbortUnderWayIsEndedByNobody) {
+  ScopedStream stream;
+  Latch running;
+  std::atomic<bool> go{false};
+  EXPECT_TRUE(Succeeds(Find<Stream>(stream)->Push(
+      [&] {
+        running.Open();
+        while (!go) std::this_thread::yield();
+        return 0;
+      },
+      "test", TaskKind::kDevice)));
+  running.Wait(std::nullopt);
+  std::thread aborts([] { EXPECT_TRUE(Succeeds(aclrtDeviceTaskAbort(0, 0))); });
+  while (!DeviceIsAborted(0)) std::this_thread::yield();
+  aclrtErrorInfo info{};
+  info.tryRepair = 1;
+  EXPECT_TRUE(Succeeds(aclrtSetDevice(0)));
+  EXPECT_TRUE(DeviceIsAborted(0));
+  EXPECT_TRUE(Succeeds(aclrtRepairError(0, &info)));
+  EXPECT_TRUE(FailsWith(107022, aclrtLaunchHostFunc(stream, Ignore, nullptr)));
+  go = true;
+  aborts.join();
+  EXPECT_TRUE(FailsWith(107022, aclrtLaunchHostFunc(stream, Ignore, nullptr)));
+  EXPECT_TRUE(Succeeds(aclrtSetDevice(0)));
+  EXPECT_TRUE(Succeeds(aclrtLaunchHostFunc(stream, Ignore, nullptr)));
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(stream)));
+}
+
+// The program may recover in its callback.
+TEST_F(DeviceFault, TheCallbackAfterAnAbortMayEndIt) {
+  const auto recover = [](int32_t device, aclrtDeviceTaskAbortStage stage,
+                          uint32_t, void*) -> int32_t {
+    if (stage == ACL_RT_DEVICE_TASK_ABORT_POST) {
+      EXPECT_TRUE(Succeeds(aclrtSetDevice(device)));
+    }
+    return 0;
+  };
+  EXPECT_TRUE(Succeeds(aclrtSetDeviceTaskAbortCallback("a", recover, nullptr)));
+  EXPECT_TRUE(Succeeds(aclrtDeviceTaskAbort(0, 0)));
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeDevice()));
+  EXPECT_TRUE(Succeeds(aclrtSetDeviceTaskAbortCallback("a", nullptr, nullptr)));
+}
+
 TEST_F(DeviceFault, ManyThreadsSubmitWhileWorkIsAborted) {
   ScopedStream stream;
   std::atomic<bool> stop{false};

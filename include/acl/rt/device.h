@@ -246,8 +246,9 @@ ACL_FUNC_VISIBILITY aclError aclrtDeviceGetStreamPriorityRange(
 // up their waits, and waits for their ends, at most `timeout` milliseconds, 0
 // for ever. Threads that wait for the device's streams and events get 107022,
 // and so do calls that submit or synchronize, until aclrtSetDevice,
-// aclrtResetDevice or aclrtRepairError. 507046: a task did not end in time;
-// 107000: more than 36 minutes; 107001: no such device.
+// aclrtResetDevice or aclrtRepairError, after this call has returned. 507046: a
+// task did not end in time; 107000: more than 36 minutes; 107001: no such
+// device.
 ACL_FUNC_VISIBILITY aclError aclrtDeviceTaskAbort(int32_t deviceId,
                                                   uint32_t timeout);
 
