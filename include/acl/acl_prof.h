@@ -112,8 +112,10 @@ typedef struct {
 } aclprofEventAttributes;
 
 // From now on profiles can be started; they are written into the folder
-// `profilerResultPath`, `length` characters, which must exist then. 100000: no
-// path, or one of more than 4096 characters; 100002: called before.
+// `profilerResultPath`, `length` characters. The folder is made if the one that
+// it lies in exists; nothing is written into it yet. 100000: no path, or one of
+// more than 4096 characters; 100002: called before; 100004: the folder cannot
+// be made, or not be written.
 ACL_FUNC_VISIBILITY aclError aclprofInit(const char* profilerResultPath,
                                          size_t length);
 

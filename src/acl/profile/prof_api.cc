@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Profiles of the C API: a folder, what to profile, and from when to when.
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -49,6 +51,22 @@ Profiler& TheProfiler() {
   return *profiler;
 }
 
+// 0, or 100004. Makes the folder where the one that it lies in exists.
+aclError RequireFolder(std::string_view function, const std::string& path) {
+  const auto fail = [&](int error) {
+    return Fail(ACL_ERROR_WRITE_FILE, Title::kFile,
+                Str("{} failed because no file can be written into folder {}: "
+                    "{}.",
+                    function, path, std::strerror(error)));
+  };
+  if (mkdir(path.c_str(), 0750) == 0) return ACL_SUCCESS;
+  if (errno != EEXIST) return fail(errno);
+  struct stat facts {};
+  if (stat(path.c_str(), &facts) != 0) return fail(errno);
+  if (!S_ISDIR(facts.st_mode)) return fail(ENOTDIR);
+  return access(path.c_str(), W_OK | X_OK) == 0 ? ACL_SUCCESS : fail(errno);
+}
+
 aclError Init(const char* path, size_t length) {
   constexpr std::string_view kName = "aclprofInit";
   if (path == nullptr) return FailNull(kName, "profilerResultPath");
@@ -62,7 +80,9 @@ aclError Init(const char* path, size_t length) {
     return Fail(ACL_ERROR_REPEAT_INITIALIZE, Title::kCallSequence,
                 "aclprofInit failed because it was called before.");
   }
-  profiler.folder = std::string(path, strnlen(path, length));
+  std::string folder(path, strnlen(path, length));
+  if (aclError error = RequireFolder(kName, folder)) return error;
+  profiler.folder = std::move(folder);
   profiler.initialised = true;
   return ACL_SUCCESS;
 }

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <set>
 #include <string>
 #include <vector>
@@ -81,8 +82,11 @@ TEST_F(Profile, InitWantsAPathOnce) {
   EXPECT_TRUE(FailsWith(100000, aclprofInit(nullptr, 4), "profilerResultPath"));
   EXPECT_TRUE(FailsWith(100000, aclprofInit("x", 0), "value 0 for parameter"));
   EXPECT_TRUE(FailsWith(100000, aclprofInit("x", 4097), "[1, 4096]"));
-  const std::string longest(4096, 'x');
-  EXPECT_TRUE(Succeeds(aclprofInit(longest.c_str(), longest.size())));
+  // As long as paths may be for the library; the system's may be shorter.
+  const std::string longest = path_ + std::string(4096 - path_.size(), '/');
+  EXPECT_TRUE(FailsWith(100004, aclprofInit(longest.c_str(), longest.size()),
+                        "too long"));
+  EXPECT_TRUE(Succeeds(aclprofInit(longest.c_str(), longest.size() - 1)));
   EXPECT_TRUE(FailsWith(100002, Init(), "was called before"));
   EXPECT_TRUE(Succeeds(aclprofFinalize()));
   EXPECT_TRUE(Succeeds(Init()));
@@ -198,9 +202,30 @@ TEST_F(Profile, FinalizingStopsAndWrites) {
   EXPECT_TRUE(FailsWith(100043, aclprofStop(Config()), "device 0"));
 }
 
+TEST_F(Profile, InitMakesItsFolderOrSaysWhyNot) {
+  const auto init = [&](const std::string& path) {
+    return aclprofInit(path.c_str(), path.size());
+  };
+  const std::string made = folder_ / "made";
+  EXPECT_TRUE(FailsWith(100004, init(made + "/in/it"), "No such file"));
+  ASSERT_TRUE(Succeeds(init(made)));
+  EXPECT_TRUE(Succeeds(aclprofFinalize()));
+  ASSERT_TRUE(Succeeds(init(made)));
+  EXPECT_TRUE(Succeeds(aclprofStart(Config())));
+  EXPECT_TRUE(Succeeds(aclprofFinalize()));
+  std::filesystem::path file;
+  for (const auto& one : std::filesystem::directory_iterator(made)) {
+    file = one.path();
+  }
+  EXPECT_TRUE(FailsWith(100004, init(file), "Not a directory"));
+  EXPECT_TRUE(FailsWith(100043, aclprofFinalize()));
+  std::filesystem::remove_all(made);
+}
+
 TEST_F(Profile, SaysThatItCannotBeWritten) {
   const std::string missing = folder_ / "missing";
   ASSERT_TRUE(Succeeds(aclprofInit(missing.c_str(), missing.size())));
+  EXPECT_EQ(rmdir(missing.c_str()), 0);
   const aclprofConfig* config = Config();
   EXPECT_TRUE(Succeeds(aclprofStart(config)));
   EXPECT_TRUE(FailsWith(100004, aclprofStop(config), "No such file"));
