@@ -267,6 +267,8 @@ bool SharedObject::Allow(std::span<const int32_t> pids) {
 
 bool SharedObject::Admits(int32_t pid) const {
   if (page_->is_for_all.load() != 0 || page_->owner == self_) return true;
+  // Numbers of another namespace are those of others there.
+  if (page_->owner.space != self_.space) return false;
   ShareLock lock(*page_);
   return std::ranges::find(page_->listed, pid) != page_->listed.end();
 }
@@ -303,6 +305,8 @@ int SharedObject::OpenFile() const {
       described.size > described.mapped - described.offset) {
     return -1;
   }
+  // There the number is another process's, or none's.
+  if (page_->owner.space != self_.space) return -1;
   char path[64];
   std::snprintf(path, sizeof path, "/proc/%d/fd/%d",
                 static_cast<int>(page_->owner.pid),

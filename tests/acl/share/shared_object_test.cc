@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -150,6 +151,27 @@ TEST(SharedObject, AnOwnerThatWasKilledSharesNothing) {
   close(ends[1]);
   EXPECT_EQ(Try(number), ShareOpening::kUnknown);
   RemoveShareLeftovers();
+}
+
+// A number of another namespace is not that of the process that has it here.
+TEST(SharedObject, ProcessesOfOtherNamespacesAreNotTakenForOnesOfThis) {
+  const int file = memfd_create("test", MFD_CLOEXEC);
+  ASSERT_EQ(ftruncate(file, 4096), 0);
+  const auto made =
+      SharedObject::Create(ShareKind::kMemory, {file, 0, 0, 4096, 4096});
+  ASSERT_NE(made, nullptr);
+  const int opened = made->OpenFile();
+  EXPECT_GE(opened, 0);
+  close(opened);
+  made->page().owner.space += 1;
+  EXPECT_EQ(made->OpenFile(), -1);
+  const int32_t self = getpid();
+  EXPECT_TRUE(made->Allow({&self, 1}));
+  EXPECT_EQ(Try(made->number(), ShareKind::kMemory), ShareOpening::kNotListed);
+  made->AllowAll();
+  EXPECT_EQ(Try(made->number(), ShareKind::kMemory), ShareOpening::kOpened);
+  made->page().owner.space -= 1;
+  close(file);
 }
 
 TEST(SharedObject, IsAbandonedWhenAllOthersDied) {
