@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // aclrtMalloc, aclrtMallocHost and their relatives.
+#include <algorithm>
+
 #include "acl/acl_rt.h"
 #include "acl/context.h"
 #include "acl/error.h"
@@ -87,6 +89,13 @@ aclError AllocateHost(std::string_view function, void** pointer, size_t size) {
                    .huge = size >= kHugePageBytes});
 }
 
+// Then it is no queued work that uses memory. A task lets go of what it used
+// before it counts as done.
+bool AllIdle() {
+  return std::ranges::all_of(AllStreams(),
+                             [](const auto& stream) { return stream->Idle(); });
+}
+
 std::string WhyNotFreed(FreeResult result, const void* pointer) {
   switch (result) {
     case FreeResult::kInterior: {
@@ -99,7 +108,9 @@ std::string WhyNotFreed(FreeResult result, const void* pointer) {
     case FreeResult::kKind:
       return "memory that another function has reserved";
     case FreeResult::kInUse:
-      return "memory that queued work still uses; synchronize first";
+      return AllIdle() ? "memory that a graph keeps; destroy the graph first"
+                       : "memory that queued work still uses, or that a graph "
+                         "keeps; synchronize, or destroy the graph, first";
     default:
       break;
   }

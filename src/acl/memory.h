@@ -79,7 +79,7 @@ enum class FreeResult : uint8_t {
   kUnknown,   // in no block
   kInterior,  // in a block, not at its base
   kKind,      // a block of another kind
-  kInUse,     // by queued work, which strict mode does not forgive
+  kInUse,     // by queued work or a graph, which strict mode does not forgive
 };
 FreeResult FreeBlock(const void* base, BlockKind kind);
 

@@ -229,6 +229,38 @@ TEST(MallocChild, DISABLED_LeaksAreToldAtFinalize) {
   EXPECT_TRUE(Succeeds(aclrtFree(p)));  // still there
 }
 
+// A child, which Malloc.StrictModeSaysWhatUsesMemory starts.
+TEST(MallocChild, DISABLED_UsedMemoryIsNotFreed) {
+  ASSERT_TRUE(Succeeds(aclrtSetDevice(0)));
+  void* block = nullptr;
+  ASSERT_TRUE(Succeeds(aclrtMalloc(&block, 64, ACL_MEM_MALLOC_HUGE_FIRST)));
+  ScopedStream stream;
+  std::promise<void> gate;
+  std::shared_future<void> opened = gate.get_future();
+  EXPECT_TRUE(Succeeds(aclrtLaunchHostFunc(
+      stream,
+      [](void* data) { static_cast<std::shared_future<void>*>(data)->wait(); },
+      &opened)));
+  EXPECT_TRUE(Succeeds(aclrtMemsetAsync(block, 64, 0, 64, stream)));
+  EXPECT_TRUE(FailsWith(107000, aclrtFree(block), "synchronize, or"));
+  gate.set_value();
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(stream)));
+  ASSERT_TRUE(Succeeds(
+      aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_RELAXED)));
+  EXPECT_TRUE(Succeeds(aclrtMemsetAsync(block, 64, 0, 64, stream)));
+  aclmdlRI graph = nullptr;
+  ASSERT_TRUE(Succeeds(aclmdlRICaptureEnd(stream, &graph)));
+  EXPECT_TRUE(FailsWith(107000, aclrtFree(block), "destroy the graph first"));
+  EXPECT_TRUE(Succeeds(aclmdlRIDestroy(graph)));
+  EXPECT_TRUE(Succeeds(aclrtFree(block)));
+}
+
+TEST(Malloc, StrictModeSaysWhatUsesMemory) {
+  const auto child = RunChild("MallocChild.DISABLED_UsedMemoryIsNotFreed",
+                              {{"FLASHACL_STRICT", "1"}});
+  EXPECT_TRUE(child.ok()) << child.output;
+}
+
 TEST(Malloc, StrictModeTellsLeaksAtFinalize) {
   const auto child = RunChild("MallocChild.DISABLED_LeaksAreToldAtFinalize",
                               {{"FLASHACL_STRICT", "1"}});
