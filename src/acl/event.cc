@@ -179,6 +179,13 @@ aclError Event::WaitOn(Stream& stream, int64_t seconds,
       function, TaskKind::kWait);
 }
 
+std::shared_ptr<Mark> Event::MarkToWaitFor() {
+  std::lock_guard lock(mutex_);
+  if (visible_ != nullptr || !WaitsFirst()) return visible_;
+  if (awaited_ == nullptr) awaited_ = std::make_shared<Mark>();
+  return awaited_;
+}
+
 aclError Event::WaitUntilSet(Stream& stream, int64_t seconds,
                              std::string_view function) {
   // Counts from now on, but for one that a graph keeps.
@@ -223,7 +230,7 @@ aclError Event::WaitAtReplay(Stream& stream, int64_t seconds,
   }
   return stream.Push(
       [event = shared_from_this(), seconds]() -> aclError {
-        const std::shared_ptr<Mark> mark = event->mark();
+        const std::shared_ptr<Mark> mark = event->MarkToWaitFor();
         if (mark == nullptr) return ACL_SUCCESS;
         const PendingWait counted(event);
         const Deadline deadline = DeadlineInSeconds(seconds);

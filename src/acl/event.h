@@ -109,6 +109,10 @@ class Event : public std::enable_shared_from_this<Event> {
     return family_ == EventFamily::kWithFlag && (flags_ & ACL_EVENT_SYNC) != 0;
   }
 
+  // For tasks: the last record that streams have come to, or the first one to
+  // come; null: there is nothing to wait for.
+  std::shared_ptr<Mark> MarkToWaitFor();
+
   const int device_;
   const EventFamily family_;
   const uint32_t flags_;

@@ -328,6 +328,39 @@ TEST_F(EventApi, AGraphActsOnEventsOutsideOfIt) {
   EXPECT_TRUE(Succeeds(aclrtDestroyEvent(after)));
 }
 
+// What a replay has not come to yet, nobody sees; and it waits for a first
+// record where streams do.
+TEST_F(EventApi, AGraphRecordsWhenItComesThere) {
+  ScopedStream stream, other;
+  aclrtEvent first = nullptr;
+  ASSERT_TRUE(Succeeds(aclrtCreateEventWithFlag(&first, ACL_EVENT_SYNC)));
+  aclrtEvent after = Create();
+  ASSERT_TRUE(Succeeds(
+      aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_RELAXED)));
+  EXPECT_TRUE(Succeeds(aclrtStreamWaitEventWithFlag(stream, first, 0, 1)));
+  EXPECT_TRUE(Succeeds(aclrtRecordEventWithFlag(after, stream, 1)));
+  aclmdlRI graph = nullptr;
+  ASSERT_TRUE(Succeeds(aclmdlRICaptureEnd(stream, &graph)));
+  EXPECT_TRUE(Succeeds(aclrtRecordEvent(after, other)));
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeEvent(after)));
+  uint64_t outside = 0;
+  EXPECT_TRUE(Succeeds(aclrtEventGetTimestamp(after, &outside)));
+  EXPECT_TRUE(Succeeds(aclmdlRIExecuteAsync(graph, stream)));
+  EXPECT_TRUE(FailsWith(507046, aclrtSynchronizeStreamWithTimeout(stream, 5)));
+  EXPECT_TRUE(Succeeds(aclrtStreamWaitEvent(other, after)));
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(other)));
+  uint64_t us = 0;
+  EXPECT_TRUE(Succeeds(aclrtEventGetTimestamp(after, &us)));
+  EXPECT_EQ(us, outside);
+  EXPECT_TRUE(Succeeds(aclrtRecordEvent(first, other)));
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(stream)));
+  EXPECT_TRUE(Succeeds(aclrtEventGetTimestamp(after, &us)));
+  EXPECT_GT(us, outside);
+  EXPECT_TRUE(Succeeds(aclmdlRIDestroy(graph)));
+  EXPECT_TRUE(Succeeds(aclrtDestroyEvent(first)));
+  EXPECT_TRUE(Succeeds(aclrtDestroyEvent(after)));
+}
+
 // The flag changes nothing for events that are external themselves, and who
 // waits already is let go.
 TEST_F(EventApi, AGraphActsOnExternalAndAwaitedEvents) {

@@ -65,7 +65,10 @@ ACL_FUNC_VISIBILITY aclError aclrtDestroyEvent(aclrtEvent event);
 ACL_FUNC_VISIBILITY aclError aclrtRecordEvent(aclrtEvent event,
                                               aclrtStream stream);
 
-// The same with ACL_EVENT_RECORD_* flags.
+// The same with ACL_EVENT_RECORD_* flags. External: on a stream that is being
+// captured, else 107029; each replay of the graph records the event outside of
+// it when it comes to this call, and who waits or asks before does not see that
+// record.
 ACL_FUNC_VISIBILITY aclError aclrtRecordEventWithFlag(aclrtEvent event,
                                                       aclrtStream stream,
                                                       uint32_t flag);
