@@ -109,13 +109,17 @@ bool ActiveCapture::IsOfThisThread() const { return thread_ == ThisThread(); }
 
 bool AnyCapture() { return All().count.load(std::memory_order_acquire) != 0; }
 
-bool AnyCaptureIn(const Context& context) {
-  if (!AnyCapture()) return false;
+aclError RequireNoCaptureIn(const Context& context, std::string_view function) {
+  if (!AnyCapture()) return ACL_SUCCESS;
   int of_all = kNone;
   int of_thread = kNone;
   int32_t stream_id = 0;
   All().Strictest(&context, &of_all, &of_thread, &stream_id);
-  return of_all != kNone;
+  if (of_all == kNone) return ACL_SUCCESS;
+  return Fail(ACL_ERROR_RT_STREAM_CAPTURED, Title::kCallSequence,
+              Str("{} failed because stream {} of the context is being "
+                  "captured.",
+                  function, stream_id));
 }
 
 int ExchangeCaptureMode(int mode) {

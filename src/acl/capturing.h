@@ -31,9 +31,10 @@ class ActiveCapture {
   const uint64_t thread_;
 };
 
-// Whether a stream of `context` may be captured just now.
-bool AnyCaptureIn(const Context& context);
 bool AnyCapture();
+
+// 0, or 107027 while a stream of `context` is captured.
+aclError RequireNoCaptureIn(const Context& context, std::string_view function);
 
 // The calling thread's mode becomes `mode`, from 0 to 2; the one before it.
 int ExchangeCaptureMode(int mode);

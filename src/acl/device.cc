@@ -127,12 +127,7 @@ aclError SynchronizeDevice(std::string_view function, int32_t ms) {
   }
   const std::shared_ptr<Context> context = CurrentContext();
   if (context == nullptr) return RequireContext(function);
-  if (AnyCaptureIn(*context)) {
-    return Fail(ACL_ERROR_RT_STREAM_CAPTURED, Title::kCallSequence,
-                Str("{} failed because a stream of the context is being "
-                    "captured.",
-                    function));
-  }
+  if (aclError error = RequireNoCaptureIn(*context, function)) return error;
   return SynchronizeContext(*context, DeadlineIn(ms), function);
 }
 

@@ -56,6 +56,47 @@ TEST_F(CaptureApi, BeginIsForStreamsOfTheCurrentContext) {
   }).join();
 }
 
+// What a capture forbids, it forbids in its context.
+TEST_F(CaptureApi, ACaptureBindsNoOtherContext) {
+  constexpr size_t kBytes = 64;
+  void* block = nullptr;
+  ASSERT_TRUE(Succeeds(aclrtMalloc(&block, kBytes, ACL_MEM_MALLOC_HUGE_FIRST)));
+  aclrtContext before = nullptr;
+  aclrtContext other = nullptr;
+  ASSERT_TRUE(Succeeds(aclrtGetCurrentContext(&before)));
+  {
+    ScopedStream stream;
+    int32_t id = 0;
+    EXPECT_TRUE(Succeeds(aclrtStreamGetId(stream, &id)));
+    Begin(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL);
+    EXPECT_TRUE(FailsWith(107030, aclrtMemset(block, kBytes, 1, kBytes)));
+    EXPECT_TRUE(FailsWith(107027, aclrtSynchronizeDevice(),
+                          "stream " + std::to_string(id)));
+    ASSERT_TRUE(Succeeds(aclrtCreateContext(&other, 0)));
+    EXPECT_TRUE(Succeeds(aclrtMemset(block, kBytes, 2, kBytes)));
+    EXPECT_TRUE(Succeeds(aclrtSynchronizeDevice()));
+    {
+      ScopedStream second;  // with a capture of its own
+      Begin(second, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL);
+      Say(second, "2");
+      // A captured stream takes work whatever the current context is.
+      Say(stream, "1");
+      const aclmdlRI graph = End(second);
+      Replay(graph, second);
+      EXPECT_EQ(Log(), "2");
+      Destroy(graph);
+    }
+    // The end, too, names its stream.
+    const aclmdlRI graph = End(stream);
+    Replay(graph, stream);
+    EXPECT_EQ(Log(), "1");
+    Destroy(graph);
+    ASSERT_TRUE(Succeeds(aclrtDestroyContext(other)));
+    ASSERT_TRUE(Succeeds(aclrtSetCurrentContext(before)));
+  }
+  EXPECT_TRUE(Succeeds(aclrtFree(block)));
+}
+
 TEST_F(CaptureApi, InfoNeedsNoContextAndOneOutput) {
   ScopedStream stream, captured;
   auto status = ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE;
