@@ -17,14 +17,32 @@ struct Branches::Progress {
   Progress(int branches, const Graph& of)
       : root(of), done(static_cast<size_t>(branches)), left(branches) {}
 
-  // Until `before` is done; false if the replay has stopped.
+  // With the lock held.
+  bool is_done(const Before& before) const {
+    return done[static_cast<size_t>(before.branch)] >= before.count;
+  }
+
+  // Until `before` is done; false if the replay has stopped. A wait of a task
+  // like any other, or who exits would take it for work.
   bool WaitFor(const Before& before) {
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [&] {
-      return stopped ||
-             done[static_cast<size_t>(before.branch)] >= before.count;
-    });
-    return !stopped;
+    {
+      std::lock_guard lock(mutex);
+      if (stopped) return false;
+      if (is_done(before)) return true;
+    }
+    Stream& stream = ThisStream();
+    return stream.WaitInTask(
+        [&] {
+          std::unique_lock lock(mutex);
+          changed.wait(lock, [&] {
+            return stopped || stream.aborting() || is_done(before);
+          });
+          return !stopped && is_done(before);
+        },
+        [&] {
+          { std::lock_guard lock(mutex); }
+          changed.notify_all();
+        });
   }
 
   void Advance(int branch) {
@@ -100,10 +118,9 @@ Branches::~Branches() {
 aclError Branches::RunBranch(int branch, Progress& progress) const {
   for (const int number : of_branch_[static_cast<size_t>(branch)]) {
     const Node& node = nodes_[static_cast<size_t>(number)];
-    for (const Before& before : node.after) {
-      if (!progress.WaitFor(before)) return ACL_SUCCESS;
-    }
-    if (progress.must_stop()) break;
+    const bool ready = std::ranges::all_of(
+        node.after, [&](const Before& one) { return progress.WaitFor(one); });
+    if (!ready || progress.must_stop()) break;
     const aclError code = node.Replay(ThisStream(), progress.root.skips());
     if (code != ACL_SUCCESS) return code;
     // One that gave up its wait let nobody go on.
