@@ -203,9 +203,9 @@ void Stream::Fault(Entry& entry, aclError code) {
   TakeFailure(code, entry.failure.get());
   {
     std::lock_guard lock(mutex_);
-    if (failure_ == nullptr || failure_->reported.load()) {
-      failure_ = std::move(entry.failure);
-    }
+    // An abort forgets failures; that of the task which it ends comes later.
+    const bool free = failure_ == nullptr || failure_->reported.load();
+    if (free && !aborting()) failure_ = std::move(entry.failure);
   }
   const bool of_replay = TakeDeviceFault();
   if (AlwaysRuns(entry.kind) && !of_replay) return;

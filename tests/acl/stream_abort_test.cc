@@ -123,5 +123,20 @@ TEST_F(StreamAbort, AbortingIsNotPatientForEver) {
   EXPECT_TRUE(AbortStreams(0, std::nullopt));
 }
 
+// The failure of the task that an abort ends is forgotten like those before.
+TEST_F(StreamAbort, WhatAbortedTasksAnswerIsForgotten) {
+  ScopedStream stream;
+  EXPECT_TRUE(Succeeds(Find<Stream>(stream)->Push(
+      [this] {
+        running_.Open();
+        ThisStream().WaitInTask(gate_, std::nullopt);
+        return Fail(507015, Title::kRuntime, "as asked");
+      },
+      "test", TaskKind::kDevice)));
+  running_.Wait(std::nullopt);
+  EXPECT_TRUE(Succeeds(aclrtStreamAbort(stream)));
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(stream)));
+}
+
 }  // namespace
 }  // namespace flashacl::acl

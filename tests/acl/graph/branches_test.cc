@@ -109,5 +109,38 @@ TEST_F(BranchesTest, EndWhenTheStreamIsAborted) {
   Destroy(graph);
 }
 
+// Whatever a branch waits for: the program, or the other branch.
+TEST_F(BranchesTest, EndWhenTheDeviceIsAborted) {
+  ScopedEvent external{ScopedEvent::External()};
+  ScopedEvent never{ScopedEvent::External()};
+  Begin(first_);
+  Follow(second_, first_, fork_);
+  EXPECT_TRUE(Succeeds(aclrtStreamWaitEvent(second_, never)));
+  EXPECT_TRUE(Succeeds(aclrtResetEvent(never, second_)));
+  Say(second_, "b");
+  Follow(first_, second_, join_);
+  Say(first_, "c");
+  const aclmdlRI graph = End(first_);
+  for (int i = 0; i < 20; ++i) {
+    for (const aclrtStream stream : {first_, second_}) {  // one is queued
+      EXPECT_TRUE(Succeeds(aclmdlRIExecuteAsync(graph, stream)));
+    }
+    if (i % 2 == 0) {
+      EXPECT_TRUE(
+          FailsWith(507046, aclrtSynchronizeStreamWithTimeout(first_, 5)));
+    }
+    EXPECT_TRUE(Succeeds(aclrtDeviceTaskAbort(0, 10000)));
+    EXPECT_TRUE(FailsWith(107022, aclmdlRIExecuteAsync(graph, first_)));
+    EXPECT_TRUE(Succeeds(aclrtSetDevice(0)));
+    EXPECT_TRUE(Succeeds(aclrtSynchronizeDevice()));
+    EXPECT_EQ(Log(), "");
+  }
+  EXPECT_TRUE(Succeeds(aclmdlRIExecuteAsync(graph, first_)));
+  EXPECT_TRUE(Succeeds(aclrtRecordEvent(never, second_)));
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(first_)));
+  EXPECT_EQ(Log(), "bc");
+  Destroy(graph);
+}
+
 }  // namespace
 }  // namespace flashacl::testing
