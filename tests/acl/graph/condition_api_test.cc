@@ -121,6 +121,85 @@ TEST_F(ConditionTest, AStreamThatStopsOnFailureEndsALoop) {
   Destroy(graph);
 }
 
+// A loop that nothing else would end for a long time.
+TEST_F(ConditionTest, AnAbortEndsALoop) {
+  ScopedStream stream;
+  const aclmdlRI graph = Capture(ACL_MODEL_RI_COND_TYPE_WHILE, 1, 1u << 31, 1);
+  for (int by = 0; by < 3; ++by) {
+    EXPECT_TRUE(Succeeds(aclmdlRIExecuteAsync(graph, stream)));
+    std::string log;
+    while (log.size() < 3) log += Log();
+    switch (by) {
+      case 0:
+        EXPECT_TRUE(Succeeds(aclmdlRIAbort(graph)));
+        EXPECT_TRUE(FailsWith(507023, aclrtSynchronizeStream(stream)));
+        break;
+      case 1:
+        EXPECT_TRUE(Succeeds(aclrtStreamAbort(stream)));
+        EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(stream)));
+        break;
+      default:
+        EXPECT_TRUE(Succeeds(aclrtDeviceTaskAbort(0, 0)));
+        EXPECT_TRUE(FailsWith(107022, aclrtSynchronizeStream(stream)));
+        EXPECT_TRUE(Succeeds(aclrtSetDevice(0)));
+    }
+    log += Log();
+    EXPECT_TRUE(log.starts_with("<00")) << log.substr(0, 9);
+    EXPECT_NE(log.back(), '>') << by;
+  }
+  Destroy(graph);
+}
+
+// A child with branches of its own, which wait for each other, and with a group
+// whose launch is replaced.
+TEST_F(ConditionTest, AChildHasBranchesAndGroups) {
+  ScopedStream stream, side, joined, updates;
+  ScopedEvent fork, join, external{ScopedEvent::External()};
+  TinyCall first(1), second(1);
+  first.SetValue(1.0f);
+  second.SetValue(2.0f);
+  Begin(stream);
+  aclmdlRI graph = nullptr;
+  aclmdlRI child = nullptr;
+  aclrtTaskGrp group = nullptr;
+  EXPECT_TRUE(Succeeds(aclmdlRICaptureGetInfo(stream, nullptr, &graph)));
+  EXPECT_TRUE(Succeeds(aclmdlRICondHandleCreate(
+      graph, 3, ACL_MODEL_RI_COND_HANDLE_ASSIGN_DEFAULT, &handle_)));
+  EXPECT_TRUE(Succeeds(aclmdlRICondHandleGetCondPtr(handle_, &cell_)));
+  EXPECT_TRUE(Succeeds(aclmdlRIAddCondTask(
+      {handle_, ACL_MODEL_RI_COND_TYPE_WHILE, 1, &child}, stream, 0)));
+  EXPECT_TRUE(Succeeds(aclmdlRICaptureToModelRIBegin(
+      side, child, ACL_MODEL_RI_CAPTURE_MODE_RELAXED)));
+  Follow(joined, side, fork);
+  EXPECT_TRUE(Succeeds(aclrtStreamWaitEvent(side, external)));
+  EXPECT_TRUE(Succeeds(aclrtResetEvent(external, side)));
+  Say(side, "b");
+  Say(joined, "a");
+  EXPECT_TRUE(Succeeds(aclrtRecordEvent(external, joined)));
+  Follow(side, joined, join);
+  EXPECT_TRUE(Succeeds(aclmdlRICaptureTaskGrpBegin(side)));
+  EXPECT_TRUE(Succeeds(Launch(first, side)));
+  EXPECT_TRUE(Succeeds(aclmdlRICaptureTaskGrpEnd(side, &group)));
+  EXPECT_TRUE(Succeeds(aclrtLaunchHostFunc(
+      side, [](void* cell) { --*static_cast<uint64_t*>(cell); }, cell_)));
+  EXPECT_TRUE(Succeeds(aclmdlRICaptureEnd(side, nullptr)));
+  EXPECT_EQ(End(stream), graph);
+
+  EXPECT_EQ(Run(graph), "ababab");
+  EXPECT_EQ(first.out_data[0], 1.0f);
+  first.out_data[0] = 0.0f;
+  EXPECT_TRUE(Succeeds(aclmdlRICaptureTaskUpdateBegin(updates, group)));
+  EXPECT_TRUE(Succeeds(Launch(second, updates)));
+  EXPECT_TRUE(Succeeds(aclmdlRICaptureTaskUpdateEnd(updates)));
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(updates)));
+  EXPECT_EQ(Run(graph), "ababab");
+  EXPECT_EQ(first.out_data[0], 0.0f);
+  EXPECT_EQ(second.out_data[0], 2.0f);
+  Destroy(graph);
+  EXPECT_TRUE(
+      FailsWith(107000, aclmdlRICaptureTaskUpdateBegin(updates, group)));
+}
+
 TEST_F(ConditionTest, AChildIsNotCapturedAfterItsParent) {
   ScopedStream stream, side;
   Begin(stream);

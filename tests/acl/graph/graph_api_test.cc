@@ -267,6 +267,34 @@ TEST_F(GraphApi, DestroyGivesUpAndTheGraphLivesOn) {
   Destroy(graph);
 }
 
+// A graph goes with its context; a replay elsewhere that is under way goes on.
+TEST_F(GraphApi, EndsWithItsContext) {
+  ScopedStream elsewhere;
+  ScopedEvent event{ScopedEvent::External()};
+  aclrtContext before = nullptr;
+  aclrtContext context = nullptr;
+  ASSERT_TRUE(Succeeds(aclrtGetCurrentContext(&before)));
+  ASSERT_TRUE(Succeeds(aclrtCreateContext(&context, 0)));
+  aclrtStream stream = nullptr;
+  ASSERT_TRUE(Succeeds(aclrtCreateStream(&stream)));
+  Begin(stream);
+  EXPECT_TRUE(Succeeds(aclrtStreamWaitEvent(stream, event)));
+  Say(stream, "a");
+  const aclmdlRI graph = End(stream);
+  EXPECT_TRUE(Succeeds(aclmdlRIExecuteAsync(graph, elsewhere)));
+  EXPECT_TRUE(
+      FailsWith(507046, aclrtSynchronizeStreamWithTimeout(elsewhere, 5)));
+  EXPECT_TRUE(Succeeds(aclrtDestroyContext(context)));
+  ASSERT_TRUE(Succeeds(aclrtSetCurrentContext(before)));
+  EXPECT_TRUE(
+      FailsWith(107000, aclmdlRIExecuteAsync(graph, elsewhere), "destroyed"));
+  EXPECT_TRUE(FailsWith(107000, aclmdlRIDestroy(graph), "destroyed"));
+  ScopedStream records;
+  EXPECT_TRUE(Succeeds(aclrtRecordEvent(event, records)));
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(elsewhere)));
+  EXPECT_EQ(Log(), "a");
+}
+
 TEST_F(GraphApi, NamesAndNumbers) {
   ScopedStream stream;
   Begin(stream);
