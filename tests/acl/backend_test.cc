@@ -123,7 +123,8 @@ TEST(Backend, RunsEveryOperatorOnAQueueThatIsDoneLater) {
   ExpectSameOutcomes(reference, LateBackend(), /*works=*/true);
 }
 
-// What strict mode finds in contents is the same.
+// A child, which Backend.ChecksContentsInMemoryTheHostCannotTouch starts: what
+// strict mode finds in contents is the same.
 TEST(BackendChild, DISABLED_Strict) {
   ExpectSameOutcomes(CpuBackend(), LockedBackend(), /*works=*/false);
 }

@@ -135,6 +135,7 @@ void FillAndCopy(int32_t from, int32_t to) {
   EXPECT_TRUE(Succeeds(aclrtResetDevice(to)));
 }
 
+// A child, which Peer.CopiesBetweenDevices starts.
 TEST(PeerChild, DISABLED_Copies) {
   uint32_t count = 0;
   EXPECT_TRUE(Succeeds(aclrtGetDeviceCount(&count)));

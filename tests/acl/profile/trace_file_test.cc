@@ -54,6 +54,7 @@ void ExpectLaunches(const std::string& path, size_t launches = kLaunches) {
   EXPECT_GE(trace.Named("aclrtSetDevice").size(), 1u);
 }
 
+// A child, which tests of written and of unwritable files start.
 TEST(TraceFileChild, DISABLED_Exits) {
   PlanAndLaunch();
   std::exit(HasFailure() ? 1 : 0);
@@ -68,6 +69,7 @@ TEST(TraceFile, IsWrittenByAProcessThatExitsWithoutFinalizing) {
   ExpectLaunches(folder / "t.json");
 }
 
+// A child, which TraceFile.IsWrittenByFinalizing starts.
 TEST(TraceFileChild, DISABLED_FinalizesAndEndsAtOnce) {
   EXPECT_FALSE(Tracing());  // lines
   ASSERT_TRUE(Succeeds(aclInit(nullptr)));
@@ -84,6 +86,7 @@ TEST(TraceFile, IsWrittenByFinalizing) {
   ExpectLaunches(folder / "t.json");
 }
 
+// A child, which TraceFile.OfAForkedChildIsAnother starts.
 TEST(TraceFileChild, DISABLED_Forks) {
   PlanAndLaunch();
   const pid_t busy = testing::Fork();
@@ -130,6 +133,7 @@ TEST(TraceFile, ThatCannotBeWrittenIsNoError) {
   }
 }
 
+// A child, which TraceFile.IsLinesUnlessItEndsInJson starts.
 TEST(TraceFileChild, DISABLED_WritesLines) {
   EXPECT_TRUE(Tracing());
   PlanAndLaunch();

@@ -272,6 +272,7 @@ TEST_F(EventHandle, AnotherProgramWaitsAndRecords) {
   EXPECT_TRUE(Succeeds(aclrtDestroyEvent(event)));
 }
 
+// A child, which EventHandle.AnotherProgramWaitsAndRecords starts.
 TEST(EventHandleChild, DISABLED_WaitsAndRecords) {
   aclrtEvent event = OpenInChild();
   {
@@ -315,6 +316,7 @@ TEST_F(EventHandle, WaitsForAKilledProcessEnd) {
   EXPECT_TRUE(Succeeds(aclrtDestroyEvent(event)));
 }
 
+// A child, which EventHandle.WaitsForAKilledProcessEnd starts.
 TEST(EventHandleChild, DISABLED_IsKilled) {
   aclrtEvent event = OpenInChild();
   aclrtStream stream = nullptr;

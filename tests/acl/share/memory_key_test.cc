@@ -241,6 +241,7 @@ TEST_F(MemoryKey, AnotherProgramReadsAndWrites) {
   EXPECT_EQ(Read(block_), "from there");
 }
 
+// A child, which MemoryKey.AnotherProgramReadsAndWrites starts.
 TEST(MemoryKeyChild, DISABLED_ReadsAndWrites) {
   const char* const key = std::getenv("FLASHACL_TEST_KEY");
   ASSERT_TRUE(Succeeds(aclInit(nullptr)));
@@ -385,6 +386,7 @@ TEST(MemoryKeyEnd, FinaliseAndExitUnlink) {
   EXPECT_NE(access(("/dev/shm/" + key).c_str(), F_OK), 0) << key;
 }
 
+// A child, which MemoryKeyEnd.FinaliseAndExitUnlink starts.
 TEST(MemoryKeyChild, DISABLED_Ends) {
   const auto before = SharedFiles().size();
   void* block = nullptr;

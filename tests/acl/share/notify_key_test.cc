@@ -157,6 +157,7 @@ aclrtNotify ImportInChild() {
   return notify;
 }
 
+// A child, which NotifyKey.AnotherProgramRecords starts.
 TEST(NotifyKeyChild, DISABLED_Records) {
   const aclrtNotify notify = ImportInChild();
   {
@@ -201,6 +202,7 @@ TEST_F(NotifyKey, ADeadProcessThatIsNotNeededIsNoError) {
   EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(other)));
 }
 
+// A child, which tests of killed processes start.
 TEST(NotifyKeyChild, DISABLED_IsKilled) {
   ImportInChild();
   std::this_thread::sleep_for(std::chrono::milliseconds(200));

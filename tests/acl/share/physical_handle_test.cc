@@ -148,6 +148,7 @@ TEST_F(PhysicalHandle, AnotherProgramReadsAndWrites) {
   EXPECT_EQ(SharedFiles().size(), before.size() + 1);
 }
 
+// A child, which PhysicalHandle.AnotherProgramReadsAndWrites starts.
 TEST(PhysicalHandleChild, DISABLED_ReadsAndWrites) {
   const uint64_t number =
       std::strtoull(std::getenv("FLASHACL_TEST_KEY"), nullptr, 10);
