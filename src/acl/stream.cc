@@ -142,8 +142,13 @@ void* Stream::RunThread(void* stream) {
 }
 
 void Stream::Run() {
+  const uint32_t generation = ForkGeneration();
   Entry entry;
-  while (Next(&entry)) RunOne(entry);
+  while (Next(&entry)) {
+    // A child that a task of the program forked: the stream is its parent's,
+    // and this, its only thread, has nothing more to do.
+    if (!RunOne(entry, generation)) return;
+  }
 }
 
 bool Stream::Next(Entry* entry) {
@@ -178,7 +183,7 @@ bool Stream::skips() const {
   return failure_ != nullptr;
 }
 
-void Stream::RunOne(Entry& entry) {
+bool Stream::RunOne(Entry& entry, uint32_t generation) {
   if (AlwaysRuns(entry.kind) || !skips()) {
     const auto run = [&] {
       const profile::Span span(profile::Kind::kRun, entry.function, id_,
@@ -186,6 +191,7 @@ void Stream::RunOne(Entry& entry) {
       return span.Returned(entry.task());
     };
     const aclError code = GuardRuntime(run, entry.function);
+    if (ForkGeneration() != generation) return false;
     if (code != ACL_SUCCESS) Fault(entry, code);
   }
   // What the task held is free before anyone learns that it is done.
@@ -196,6 +202,7 @@ void Stream::RunOne(Entry& entry) {
     { std::lock_guard lock(mutex_); }
     progress_.notify_all();
   }
+  return true;
 }
 
 // Allocates nothing: the failure may be that there is no memory.

@@ -159,7 +159,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   static void* RunThread(void* stream);
   void Run();
   bool Next(Entry* entry);
-  void RunOne(Entry& entry);
+  // False in a child that the task forked.
+  bool RunOne(Entry& entry, uint32_t generation);
   void Fault(Entry& entry, aclError code);
   Ended WaitUntil(uint64_t number, Deadline deadline);
   std::deque<Entry> DropQueue();
