@@ -78,7 +78,8 @@ aclnnStatus SetAddress(aclOpExecutor* executor, void* addr,
   return Guard(kParamInvalid, [&]() -> Status {
     const std::shared_ptr<Executor> found = Find<Executor>(executor);
     if (found == nullptr) {
-      return Internal("{}: executor is not a live aclOpExecutor", function);
+      return Internal("{}: executor is not a live aclOpExecutor{}", function,
+                      IfParents<Executor>(executor));
     }
     std::lock_guard lock(found->mutex);
     Address* const address = find(*found);
@@ -143,7 +144,8 @@ aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor* executor) {
     if (found == nullptr) {
       return Internal(
           "aclSetAclOpExecutorRepeatable: executor is not a live "
-          "aclOpExecutor");
+          "aclOpExecutor{}",
+          IfParents<Executor>(executor));
     }
     found->repeatable = true;
     return {};
@@ -158,7 +160,8 @@ aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor* executor) {
   return Guard(kParamInvalid, [&]() -> Status {
     if (Take<Executor>(executor) != nullptr) return {};
     return Internal(
-        "aclDestroyAclOpExecutor: executor is not a live aclOpExecutor");
+        "aclDestroyAclOpExecutor: executor is not a live aclOpExecutor{}",
+        IfParents<Executor>(executor));
   });
 }
 

@@ -42,8 +42,8 @@ Result<Entry> ReadTensor(const Argument& row, const aclTensor* handle) {
   if (live == nullptr) {
     return Invalid(
         "{}: this is not a live aclTensor (destroyed, or never "
-        "created)",
-        row.name);
+        "created){}",
+        row.name, IfParents<Tensor>(handle));
   }
   // A copy: the caller may change or destroy the tensor after phase 1.
   const auto copy = std::make_shared<Tensor>(*live);
@@ -133,7 +133,8 @@ Result<Arguments> Arguments::Read(std::span<const Argument> table,
     if (table[row].list) {
       list = Find<TensorList>(given.list);
       if (list == nullptr && given.list != nullptr) {
-        return Invalid("{}: this is not a live aclTensorList", table[row].name);
+        return Invalid("{}: this is not a live aclTensorList{}",
+                       table[row].name, IfParents<TensorList>(given.list));
       }
       handles = {};
       if (list != nullptr) handles = list->members;
@@ -216,7 +217,8 @@ Result<std::vector<int64_t>> ReadArray(std::string_view name,
   if (array == nullptr) return std::vector<int64_t>{};
   const std::shared_ptr<IntArray> live = Find<IntArray>(array);
   if (live == nullptr) {
-    return Invalid("{}: this is not a live aclIntArray", name);
+    return Invalid("{}: this is not a live aclIntArray{}", name,
+                   IfParents<IntArray>(array));
   }
   return live->values;
 }

@@ -44,8 +44,8 @@ aclnnStatus SizeOfObject(const void* handle, uint64_t* size,
     }
     const std::shared_ptr<Object> object = Find<Object>(handle);
     if (object == nullptr) {
-      return Invalid("{}: this is not a live {}", function,
-                     Name(Object::kHandleKind));
+      return Invalid("{}: this is not a live {}{}", function,
+                     Name(Object::kHandleKind), IfParents<Object>(handle));
     }
     if constexpr (requires { object->values; }) {
       *size = object->values.size();

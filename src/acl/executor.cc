@@ -434,7 +434,8 @@ aclnnStatus Launch(void* workspace, uint64_t workspace_size,
     if (found == nullptr) {
       return Internal(
           "executor: not a live aclOpExecutor; phase two consumes it unless "
-          "aclSetAclOpExecutorRepeatable was called");
+          "aclSetAclOpExecutorRepeatable was called{}",
+          IfParents<Executor>(executor));
     }
     if (!found->repeatable) (void)Take<Executor>(executor);
     return Submit(found, workspace, workspace_size, stream, &enqueued);

@@ -260,6 +260,12 @@ std::string ExpectedInsteadOf(HandleKind kind, const void* handle) {
   return Str("{} {} that is not destroyed", article, name);
 }
 
+std::string_view IfParents(HandleKind kind, const void* handle) {
+  if (StateOf(kind, handle) != HandleState::kParents) return "";
+  return "; it is one of the process that forked this one: make another in the "
+         "child";
+}
+
 std::array<int64_t, kHandleKinds> LiveHandles() {
   std::array<int64_t, kHandleKinds> counts{};
   if (TheTable().process.load() != ForkGeneration()) return counts;

@@ -68,6 +68,10 @@ HandleState StateOf(HandleKind kind, const void* handle);
 // is not destroyed", or what to do after fork().
 std::string ExpectedInsteadOf(HandleKind kind, const void* handle);
 
+// What a message adds of a handle that is not live: what to do if it is one of
+// the process that forked this one, else nothing.
+std::string_view IfParents(HandleKind kind, const void* handle);
+
 // How many handles of each kind are live.
 std::array<int64_t, kHandleKinds> LiveHandles();
 
@@ -80,6 +84,11 @@ void* NewHandle(std::shared_ptr<T> object) {
 template <typename T>
 std::shared_ptr<T> Find(const void* handle) {
   return std::static_pointer_cast<T>(FindHandle(T::kHandleKind, handle));
+}
+
+template <typename T>
+std::string_view IfParents(const void* handle) {
+  return IfParents(T::kHandleKind, handle);
 }
 
 template <typename T>

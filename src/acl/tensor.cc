@@ -98,7 +98,8 @@ aclnnStatus WithTensor(const aclTensor* handle, bool outputs_given,
     }
     const std::shared_ptr<Tensor> tensor = Find<Tensor>(handle);
     if (tensor == nullptr) {
-      return Invalid("{}: tensor is not a live aclTensor", function);
+      return Invalid("{}: tensor is not a live aclTensor{}", function,
+                     IfParents<Tensor>(handle));
     }
     body(*tensor);
     return {};
@@ -205,7 +206,8 @@ aclnnStatus aclInitTensor(aclTensor* tensor, const int64_t* viewDims,
                          storageDims != nullptr || storageDimsNum == 0));
     const std::shared_ptr<Tensor> object = Find<Tensor>(tensor);
     if (object == nullptr) {
-      return Invalid("aclInitTensor: tensor is not a live aclTensor");
+      return Invalid("aclInitTensor: tensor is not a live aclTensor{}",
+                     IfParents<Tensor>(tensor));
     }
     Fill(of, *object);
     return {};

@@ -147,7 +147,8 @@ bool ResultConverts(Type from, Type to) {
 Status ReadAlpha(const aclScalar* alpha, Type promoted, Operation& operation) {
   const std::shared_ptr<acl::Scalar> live = acl::Find<acl::Scalar>(alpha);
   if (live == nullptr) {
-    return Invalid("alpha: this is not a live aclScalar");
+    return Invalid("alpha: this is not a live aclScalar{}",
+                   acl::IfParents<acl::Scalar>(alpha));
   }
   const TypeFact* const fact = Find(acl::Raw(live->type));
   if (fact == nullptr || !fact->promotes) {
