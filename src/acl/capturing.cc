@@ -145,6 +145,28 @@ bool Stream::capturing() const {
   return by != nullptr && by->captures();
 }
 
+bool Stream::bound() const {
+  const auto by = recorder();
+  return by != nullptr && by->kind() == RecorderKind::kBuild;
+}
+
+aclError RequireNotBound(const Stream& stream, std::string_view function) {
+  if (!stream.bound()) return ACL_SUCCESS;
+  return Fail(ACL_ERROR_RT_STREAM_MODEL, Title::kCallSequence,
+              Str("{} failed because stream {} is bound to a graph. Call "
+                  "aclmdlRIUnbindStream or aclmdlRIDestroy first.",
+                  function, stream.id()));
+}
+
+aclError FailUnbound(const Stream& stream, std::string_view function) {
+  return Fail(
+      ACL_ERROR_RT_STREAM_MODEL, Title::kCallSequence,
+      Str("{} failed because stream {}, of ACL_STREAM_PERSISTENT, takes "
+          "tasks only while it is bound to a graph that is being "
+          "built.",
+          function, stream.id()));
+}
+
 aclError RequireNotCapturing(const Stream& stream, std::string_view function) {
   if (!stream.capturing()) return ACL_SUCCESS;
   return Fail(ACL_ERROR_RT_STREAM_CAPTURED, Title::kCallSequence,

@@ -11,6 +11,7 @@
 namespace flashacl::acl {
 
 class Context;
+class Stream;
 
 // A capture that its owner has begun, until this goes.
 class ActiveCapture {
@@ -44,5 +45,8 @@ int ExchangeCaptureMode(int mode);
 // forbids such calls, and the calling thread's mode does not free it.
 aclError RequireSynchronousAllowed(std::string_view function);
 aclError RequirePageableAllowed(std::string_view function);
+
+// 107005: a persistent stream is given what no graph takes.
+aclError FailUnbound(const Stream& stream, std::string_view function);
 
 }  // namespace flashacl::acl

@@ -152,7 +152,7 @@ aclError Event::WaitOn(Stream& stream, int64_t seconds,
     }
   }
   if (const auto by = stream.recorder()) {
-    return by->TakeForeign(stream, *this, false, function);
+    return by->TakeForeign(stream, *this, {.seconds = seconds}, function);
   }
   std::shared_ptr<Mark> mark;
   {
@@ -193,13 +193,8 @@ aclError Event::WaitUntilSet(Stream& stream, int64_t seconds,
                      ? nullptr
                      : std::make_shared<PendingWait>(shared_from_this());
   return stream.Push(
-      [event = shared_from_this(), seconds,
-       pending = std::move(pending)]() -> aclError {
-        const PendingWait counted(event);
-        const Deadline deadline = DeadlineInSeconds(seconds);
-        if (ThisStream().WaitInTask(event->set_, deadline)) return ACL_SUCCESS;
-        return GaveUp(ThisStream(), seconds, deadline, event->id_);
-      },
+      [event = shared_from_this(), seconds, pending = std::move(pending)]()
+          -> aclError { return event->WaitInTask(event->set_, seconds); },
       function, TaskKind::kWait);
 }
 
@@ -208,18 +203,22 @@ aclError Event::RecordAtReplay(Stream& stream, std::string_view function) {
   if (shared_ != nullptr) return shared_->Record(stream, id_, function);
   return stream.Push(
       [event = shared_from_this()] {
-        auto mark = std::make_shared<Mark>();
-        {
-          std::lock_guard lock(event->mutex_);
-          // Who waits already, waits for this one.
-          if (event->awaited_ != nullptr) mark = std::move(event->awaited_);
-          event->awaited_ = nullptr;
-          event->submitted_ = event->visible_ = mark;
-        }
-        PendingMark(std::move(mark)).Set(&ThisStream());
+        event->RecordInTask();
         return ACL_SUCCESS;
       },
       function, TaskKind::kControl);
+}
+
+void Event::RecordInTask() {
+  auto mark = std::make_shared<Mark>();
+  {
+    std::lock_guard lock(mutex_);
+    // Who waits already, waits for this one.
+    if (awaited_ != nullptr) mark = std::move(awaited_);
+    awaited_ = nullptr;
+    submitted_ = visible_ = mark;
+  }
+  PendingMark(std::move(mark)).Set(&ThisStream());
 }
 
 aclError Event::WaitAtReplay(Stream& stream, int64_t seconds,
@@ -232,12 +231,22 @@ aclError Event::WaitAtReplay(Stream& stream, int64_t seconds,
       [event = shared_from_this(), seconds]() -> aclError {
         const std::shared_ptr<Mark> mark = event->MarkToWaitFor();
         if (mark == nullptr) return ACL_SUCCESS;
-        const PendingWait counted(event);
-        const Deadline deadline = DeadlineInSeconds(seconds);
-        if (ThisStream().WaitInTask(mark->done, deadline)) return ACL_SUCCESS;
-        return GaveUp(ThisStream(), seconds, deadline, event->id_);
+        return event->WaitInTask(mark->done, seconds);
       },
       function, TaskKind::kWait);
+}
+
+aclError Event::WaitInTask(Latch& latch, int64_t seconds) {
+  const PendingWait counted(shared_from_this());
+  const Deadline deadline = DeadlineInSeconds(seconds);
+  if (ThisStream().WaitInTask(latch, deadline)) return ACL_SUCCESS;
+  return GaveUp(ThisStream(), seconds, deadline, id_);
+}
+
+void Event::ResetInTask() {
+  if (!WaitsFirst()) return;
+  std::lock_guard lock(mutex_);
+  submitted_ = visible_ = nullptr;
 }
 
 aclError Event::Reset(Stream& stream, std::string_view function) {
@@ -253,7 +262,7 @@ aclError Event::Reset(Stream& stream, std::string_view function) {
         function, TaskKind::kControl);
   }
   if (const auto by = stream.recorder()) {
-    return by->TakeForeign(stream, *this, true, function);
+    return by->TakeForeign(stream, *this, {.resets = true}, function);
   }
   if (!WaitsFirst()) return ACL_SUCCESS;
   std::shared_ptr<Mark> mark;

@@ -76,6 +76,12 @@ class Event : public std::enable_shared_from_this<Event> {
   aclError WaitAtReplay(Stream& stream, int64_t seconds,
                         std::string_view function);
 
+  // For tasks of graphs: what a record, a wait for `latch`, which opens when it
+  // is recorded, and a reset do when a replay comes to them.
+  void RecordInTask();
+  aclError WaitInTask(Latch& latch, int64_t seconds);
+  void ResetInTask();
+
   // The record in a capture that is under way, and what captures it; or null.
   std::shared_ptr<const CapturedRecord> captured() const;
   void SetCaptured(std::shared_ptr<const CapturedRecord> record);

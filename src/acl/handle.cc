@@ -179,7 +179,9 @@ std::string_view Name(HandleKind kind) {
       "notify",
       "profile configuration",
       "stamp",
-      "step information"};
+      "step information",
+      "label",
+      "list of labels"};
   return kNames[static_cast<size_t>(kind)];
 }
 

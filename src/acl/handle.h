@@ -39,6 +39,8 @@ enum class HandleKind : uint8_t {
   kProfileConfig,
   kStamp,
   kStepInfo,
+  kLabel,
+  kLabelList,
   kCount
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What takes a stream's submissions in place of its queue: the capture of a
-// graph, or the update of one. Streams and events know this much of graphs.
+// graph, the update of one, or one that is built by hand. Streams and events
+// know this much of graphs.
 #pragma once
 
 #include <cstdint>
@@ -49,15 +50,27 @@ struct CapturedRecord {
   std::vector<int> seen;
 };
 
+// Of an event that no capture recorded.
+struct ForeignUse {
+  bool resets = false;  // or waits,
+  int64_t seconds = 0;  // so long at most; 0: as long as it takes
+};
+
+enum class RecorderKind : uint8_t {
+  kCapture,
+  kUpdate,  // the stream's launches update a graph that is captured already
+  kBuild,   // the stream is bound to a graph that is built by hand
+};
+
 class Recorder {
  public:
   virtual ~Recorder() = default;
 
-  // False: the stream's launches update a graph that is captured already.
-  virtual bool captures() const = 0;
+  virtual RecorderKind kind() const = 0;
+  bool captures() const { return kind() == RecorderKind::kCapture; }
 
   // The handle of the stream that a capture began with, whose subscriber serves
-  // its callbacks; null of an update.
+  // its callbacks; null of others.
   virtual const void* origin() const = 0;
 
   // Takes `submission` and sets *error. False, and nothing has happened, if
@@ -75,7 +88,8 @@ class Recorder {
 
   // `stream`, which this recorder records, waits for or resets an event that
   // no capture recorded.
-  virtual aclError TakeForeign(Stream& stream, Event& event, bool resets,
+  virtual aclError TakeForeign(Stream& stream, Event& event,
+                               const ForeignUse& use,
                                std::string_view function) = 0;
 
   // `stream` is destroyed.

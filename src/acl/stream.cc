@@ -259,6 +259,7 @@ aclError Stream::Push(Task task, std::string_view function, TaskKind kind,
 
 aclError Stream::PushPastRecorder(Task task, std::string_view function,
                                   TaskKind kind, uint64_t* number) {
+  if (persistent()) return FailUnbound(*this, function);
   bool wake = false;
   auto failure = std::make_shared<StreamFailure>();
   {
@@ -429,7 +430,7 @@ aclError EnqueueAndWait(aclrtStream stream, Task task,
   const std::shared_ptr<Stream> found = FindStream(stream, function, &error);
   if (found == nullptr) return error;
   uint64_t number = 0;
-  if (found->capturing()) {
+  if (found->capturing() || found->bound()) {
     return Fail(ACL_ERROR_RT_PARAM_INVALID, Title::kCallSequence,
                 Str("{} failed because it uses host memory that is not pinned, "
                     "and work on stream {} is recorded in a graph. Use memory "
@@ -475,6 +476,18 @@ void HoldStreams(std::chrono::milliseconds patience) {
   const Clock::time_point end = Clock::now() + patience;
   while (shared.busy.load() > own && Clock::now() < end) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+void Stream::HoldInTask() {
+  Shared& shared = TheShared();
+  if (!shared.held.load(std::memory_order_relaxed)) return;
+  const auto goes_on = [&] { return !shared.held.load() || aborting(); };
+  std::unique_lock lock(mutex_);
+  while (!goes_on()) {
+    shared.busy.fetch_sub(1);
+    work_.wait(lock, goes_on);
+    shared.busy.fetch_add(1);  // before the look at `held`, as in Next
   }
 }
 

@@ -80,6 +80,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   bool ReplaceRecorder(const Recorder* expected,
                        std::shared_ptr<Recorder> next);
   bool capturing() const;
+  // To a graph that is built by hand. Persistent streams take nothing else.
+  bool bound() const;
+  bool persistent() const { return (flags_ & ACL_STREAM_PERSISTENT) != 0; }
   bool Idle() const;
 
   // Tasks are numbered from 1: the newest, and up to which one all are done.
@@ -118,6 +121,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // Makes the task that runs give up its waits, until it resumes them.
   void EndWaits();
   void ResumeWaits();
+
+  // For tasks that may never end: waits while the process exits.
+  void HoldInTask();
 
   // For tasks: whether work on the device is not run, as some of it failed.
   bool skips() const;
@@ -225,6 +231,9 @@ Queue& QueueOfThisStream();
 
 // 0, or 107027: what a capture on `stream` forbids.
 aclError RequireNotCapturing(const Stream& stream, std::string_view function);
+
+// 0, or 107005: what is not for streams that are bound to a built graph.
+aclError RequireNotBound(const Stream& stream, std::string_view function);
 
 // Those of the process.
 std::vector<std::shared_ptr<Stream>> AllStreams();

@@ -14,9 +14,8 @@ namespace flashacl::acl {
 namespace {
 
 constexpr uint32_t kMinPriority = 7;
-constexpr uint32_t kNotOffered = ACL_STREAM_PERSISTENT |
-                                 ACL_STREAM_CPU_SCHEDULE |
-                                 ACL_STREAM_DEVICE_USE_ONLY;
+constexpr uint32_t kNotOffered =
+    ACL_STREAM_CPU_SCHEDULE | ACL_STREAM_DEVICE_USE_ONLY;
 
 aclError CreateStream(std::string_view function, aclrtStream* stream,
                       uint32_t priority, uint32_t flags) {
@@ -53,6 +52,7 @@ aclError DestroyStream(std::string_view function, aclrtStream stream,
                     function));
   }
   error = RequireNotCapturing(*found, function);
+  if (error == ACL_SUCCESS) error = RequireNotBound(*found, function);
   if (error != ACL_SUCCESS) return error;
   if (const auto context = found->context()) context->Forget(found.get());
   found->Destroy(force);
@@ -70,6 +70,8 @@ aclError StopStream(aclrtStream stream) {
                 "aclrtStreamStop failed because it is not for default "
                 "streams.");
   }
+  error = RequireNotBound(*found, kName);
+  if (error != ACL_SUCCESS) return error;
   found->Stop();
   return ACL_SUCCESS;
 }
@@ -236,6 +238,9 @@ aclError aclrtStreamAbort(aclrtStream stream) {
     const auto found = a::FindStream(stream, "aclrtStreamAbort", &error);
     if (found == nullptr) return error;
     error = a::RequireNotCapturing(*found, "aclrtStreamAbort");
+    if (error == ACL_SUCCESS) {
+      error = a::RequireNotBound(*found, "aclrtStreamAbort");
+    }
     if (error == ACL_SUCCESS) found->Abort();
     return error;
   });

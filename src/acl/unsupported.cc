@@ -34,22 +34,7 @@ aclError NotOffered(const char* function) {
 
 extern "C" {
 
-// Graphs.
-FLASHACL_UNSUPPORTED(aclmdlRIBuildBegin, aclmdlRI*, uint32_t)
-FLASHACL_UNSUPPORTED(aclmdlRIBuildEnd, aclmdlRI, void*)
-FLASHACL_UNSUPPORTED(aclmdlRIBindStream, aclmdlRI, aclrtStream, uint32_t)
-FLASHACL_UNSUPPORTED(aclmdlRIUnbindStream, aclmdlRI, aclrtStream)
-FLASHACL_UNSUPPORTED(aclmdlRIEndTask, aclmdlRI, aclrtStream)
-
-// Labels and groups.
-FLASHACL_UNSUPPORTED(aclrtCreateLabel, aclrtLabel*)
-FLASHACL_UNSUPPORTED(aclrtSetLabel, aclrtLabel, aclrtStream)
-FLASHACL_UNSUPPORTED(aclrtDestroyLabel, aclrtLabel)
-FLASHACL_UNSUPPORTED(aclrtCreateLabelList, aclrtLabel*, size_t, aclrtLabelList*)
-FLASHACL_UNSUPPORTED(aclrtDestroyLabelList, aclrtLabelList)
-FLASHACL_UNSUPPORTED(aclrtSwitchLabelByIndex, void*, uint32_t, aclrtLabelList,
-                     aclrtStream)
-FLASHACL_UNSUPPORTED(aclrtActiveStream, aclrtStream, aclrtStream)
+// Groups.
 FLASHACL_UNSUPPORTED(aclrtSetGroup, int32_t)
 FLASHACL_UNSUPPORTED(aclrtGetGroupCount, uint32_t*)
 FLASHACL_UNSUPPORTED_OBJECT(aclrtGroupInfo*, aclrtCreateGroupInfo, void)

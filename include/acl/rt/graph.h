@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Graphs: the work of streams, captured once and replayed any number of times.
-// Addresses are those of the capture, contents are read at each replay: all
-// memory that a graph uses, workspaces included, stays the caller's to keep
-// until the graph is destroyed. Unless said otherwise a null handle or output
-// is 100000, a handle of something else 107000, and a missing context 107002.
+// Graphs: the work of streams, captured or built by hand once, and replayed any
+// number of times. Addresses are those of the calls that were kept, contents
+// are read at each replay: all memory that a graph uses, workspaces included,
+// stays the caller's to keep until the graph is destroyed. Unless said
+// otherwise a null handle or output is 100000, a handle of something else
+// 107000, and a missing context 107002.
 // Source: CANN acl API, "runtime instances of models".
 #pragma once
 
@@ -64,7 +65,8 @@ aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode* mode);
 
 // Puts a replay into the order of a stream; null is the default stream of the
 // current context. Replays of one graph never overlap. A task that fails ends
-// its replay, and is the stream's asynchronous error. 107026: still captured.
+// its replay, and is the stream's asynchronous error. 107026: still captured;
+// 507011: not built yet; 107000: `stream` is bound to a graph.
 ACL_FUNC_VISIBILITY aclError aclmdlRIExecuteAsync(aclmdlRI modelRI,
                                                   aclrtStream stream);
 // Replays, and waits at most `timeout` milliseconds (-1: as long as it takes),
@@ -72,7 +74,8 @@ ACL_FUNC_VISIBILITY aclError aclmdlRIExecuteAsync(aclmdlRI modelRI,
 ACL_FUNC_VISIBILITY aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout);
 // A replay that runs stops before its next task; its stream reports 507023.
 ACL_FUNC_VISIBILITY aclError aclmdlRIAbort(aclmdlRI modelRI);
-// Waits up to 10 s for replays, then 107037. 107026: still captured.
+// Waits up to 10 s for replays, then 107037. 107026: still captured. Streams
+// that are bound to the graph are their own again.
 ACL_FUNC_VISIBILITY aclError aclmdlRIDestroy(aclmdlRI modelRI);
 // Functions that Destroy calls first.
 ACL_FUNC_VISIBILITY aclError aclmdlRIDestroyRegisterCallback(aclmdlRI modelRI,
@@ -148,18 +151,43 @@ ACL_FUNC_VISIBILITY aclError aclmdlRIAddCondTask(aclmdlRICondTaskParams params,
 ACL_FUNC_VISIBILITY aclError aclmdlRICaptureToModelRIBegin(
     aclrtStream stream, aclmdlRI modelRI, aclmdlRICaptureMode mode);
 
-// Building one from streams directly: not offered, 207000. `flag` and `reserve`
-// are 0 and null.
+// A graph that is built by hand: what streams of ACL_STREAM_PERSISTENT are
+// given while they are bound to it is kept, with the labels and jumps of
+// notify.h. In this order: Begin; BindStream; what the streams do; EndTask;
+// BuildEnd; then it is executed as often as wanted; UnbindStream;
+// aclmdlRIDestroy, which also unbinds. A replay starts the HEAD streams, and
+// ends when no stream of the graph runs any more. An event that the graph
+// records is not recorded when a replay starts, and waits of the graph are for
+// that replay's record; others see the record when the replay has come to it.
+// The following answer 207000 for a captured graph.
+
+// The caller destroys *modelRI, at any time. Needs a context. 107000: `flag` is
+// not 0.
 ACL_FUNC_VISIBILITY aclError aclmdlRIBuildBegin(aclmdlRI* modelRI,
                                                 uint32_t flag);
-ACL_FUNC_VISIBILITY aclError aclmdlRIBuildEnd(aclmdlRI modelRI, void* reserve);
+// HEAD: the stream starts with the replay; DEFAULT: when aclrtActiveStream,
+// aclrtSwitchStream or a label says so. Once bound, it cannot be destroyed,
+// stopped or aborted (107005). 107005: the default stream by null, or bound
+// already; 107000: without ACL_STREAM_PERSISTENT, unknown flag, or after
+// BuildEnd; 107003: of another context than the graph; 107027: captured.
 ACL_FUNC_VISIBILITY aclError aclmdlRIBindStream(aclmdlRI modelRI,
                                                 aclrtStream stream,
                                                 uint32_t flag);
-ACL_FUNC_VISIBILITY aclError aclmdlRIUnbindStream(aclmdlRI modelRI,
-                                                  aclrtStream stream);
+// The end, once in a graph, on its last stream: a stream that comes to it ends
+// there. 107000: a second time, or after BuildEnd; 107005: not bound to this
+// graph; 107027: captured.
 ACL_FUNC_VISIBILITY aclError aclmdlRIEndTask(aclmdlRI modelRI,
                                              aclrtStream stream);
+// From here on bound streams take nothing more (107005). 107000: a second time,
+// without a HEAD stream, or with a jump to a stream that was unbound or a label
+// that is not set in the graph; then it can be mended. 100000: `reserve` is not
+// null. Executing answers 507011 before this, and without aclmdlRIEndTask.
+ACL_FUNC_VISIBILITY aclError aclmdlRIBuildEnd(aclmdlRI modelRI, void* reserve);
+// Before BuildEnd, what the stream was given goes; after it, the graph is not
+// executed any more (507011). Waits up to 10 s for replays, then 107037.
+// 107005: not bound to this graph.
+ACL_FUNC_VISIBILITY aclError aclmdlRIUnbindStream(aclmdlRI modelRI,
+                                                  aclrtStream stream);
 
 #ifdef __cplusplus
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Notifies: flags and counts that streams change and wait for; those of several
-// processes: share.h. Labels and groups of cores are not offered: their
-// functions answer 207000 (creating a group information: null). Source: CANN
-// acl API, "notify management", "stream branches" and "computing groups".
+// processes: share.h. Labels and jumps in graphs that are built by hand. Groups
+// of cores are not offered: their functions answer 207000 (creating a group
+// information: null). Source: CANN acl API, "notify management", "stream
+// branches" and "computing groups".
 #pragma once
 
 #include "acl/acl_base.h"
@@ -112,19 +113,63 @@ ACL_FUNC_VISIBILITY aclError aclrtCntNotifyReset(aclrtCntNotify cntNotify,
 ACL_FUNC_VISIBILITY aclError aclrtCntNotifyGetId(aclrtCntNotify cntNotify,
                                                  uint32_t* notifyId);
 
-// Places in a stream that it can jump to.
+// How aclrtSwitchStream compares its left value with its right one.
+typedef enum {
+  ACL_RT_EQUAL = 0,
+  ACL_RT_NOT_EQUAL = 1,
+  ACL_RT_GREATER = 2,
+  ACL_RT_GREATER_OR_EQUAL = 3,
+  ACL_RT_LESS = 4,
+  ACL_RT_LESS_OR_EQUAL = 5,
+} aclrtCondition;
+
+typedef enum {
+  ACL_RT_SWITCH_INT32 = 0,
+  ACL_RT_SWITCH_INT64 = 1,
+} aclrtCompareDataType;
+
+// A label is a place in a stream of a graph that is built by hand (graph.h).
+// The caller destroys it, or its context does; graphs keep what they know of
+// it. Needs a context. 207005: the process has 65535.
 ACL_FUNC_VISIBILITY aclError aclrtCreateLabel(aclrtLabel* label);
+// 507031: created in another context than the current one.
+ACL_FUNC_VISIBILITY aclError aclrtDestroyLabel(aclrtLabel label);
+// Marks the place after all that `stream` was given so far. 107005: not bound
+// to a graph, or the graph is complete; 107027: captured; 107000: the label is
+// set already, in a graph that lives; 507031: of another context than the
+// stream.
 ACL_FUNC_VISIBILITY aclError aclrtSetLabel(aclrtLabel label,
                                            aclrtStream stream);
-ACL_FUNC_VISIBILITY aclError aclrtDestroyLabel(aclrtLabel label);
+// `num` labels, set or not yet, to choose from. The caller destroys the list;
+// labels may be destroyed before it. 107000: `num` outside of 1 to 65535.
 ACL_FUNC_VISIBILITY aclError aclrtCreateLabelList(aclrtLabel* labels,
                                                   size_t num,
                                                   aclrtLabelList* labelList);
 ACL_FUNC_VISIBILITY aclError aclrtDestroyLabelList(aclrtLabelList labelList);
+
+// The jumps of a graph that is built by hand. Numbers are read when the replay
+// comes to the jump, from device memory at a multiple of their size (107000
+// elsewhere), which stays the caller's. A stream that is to start while it runs
+// does so when it has ended, as often as it was told to. Streams: 107005 if not
+// bound, or bound to different graphs; 107027 if captured.
+
+// The stream goes on at the label of the list whose number is the uint32_t at
+// `ptr`, or at number maxValue - 1 if that is less; not with what comes next.
+// If the label is in another stream, that one starts there, and this one ends.
+// By BuildEnd the labels are to be set in the graph. 107000: `maxValue` is 0,
+// or more than the list has.
 ACL_FUNC_VISIBILITY aclError aclrtSwitchLabelByIndex(void* ptr,
                                                      uint32_t maxValue,
                                                      aclrtLabelList labelList,
                                                      aclrtStream stream);
+// Where the comparison of two numbers holds, `trueStream` starts, and `stream`
+// ends; where not, `stream` goes on. 100000: `falseStream` is not null; 107000:
+// unknown condition or type.
+ACL_FUNC_VISIBILITY aclError
+aclrtSwitchStream(void* leftValue, aclrtCondition condition, void* rightValue,
+                  aclrtCompareDataType dataType, aclrtStream trueStream,
+                  aclrtStream falseStream, aclrtStream stream);
+// `activeStream` starts, from its beginning, and `stream` goes on beside it.
 ACL_FUNC_VISIBILITY aclError aclrtActiveStream(aclrtStream activeStream,
                                                aclrtStream stream);
 

@@ -9,8 +9,10 @@
 #include "acl/acl_base.h"
 #include "acl/rt/device.h"
 
-// Flags of aclrtCreateStreamWithConfig. The first two and HUGE change nothing;
-// the others are not offered (207000).
+// Flags of aclrtCreateStreamWithConfig. FAST_LAUNCH, FAST_SYNC and HUGE change
+// nothing. PERSISTENT is for graphs that are built by hand (graph.h): the
+// stream takes tasks only while it is bound to one, else 107005. The others are
+// not offered (207000).
 #define ACL_STREAM_FAST_LAUNCH 0x00000001U
 #define ACL_STREAM_FAST_SYNC 0x00000002U
 #define ACL_STREAM_PERSISTENT 0x00000004U
@@ -59,7 +61,7 @@ ACL_FUNC_VISIBILITY aclError aclrtCreateStreamWithConfig(aclrtStream* stream,
                                                          uint32_t priority,
                                                          uint32_t flag);
 
-// Waits for everything queued, then destroys.
+// Waits for everything queued, then destroys. 107005: bound to a graph.
 ACL_FUNC_VISIBILITY aclError aclrtDestroyStream(aclrtStream stream);
 
 // Discards what is queued and destroys; waits for the running task at most.
@@ -94,11 +96,12 @@ ACL_FUNC_VISIBILITY aclError aclrtStreamWaitEventWithFlag(aclrtStream stream,
                                                           uint32_t timeout,
                                                           uint32_t flag);
 
-// Discards what is queued. Threads that wait for the stream get 107023.
+// Discards what is queued. Threads that wait for the stream get 107023. 107005:
+// bound to a graph; abort the stream that executes it, or aclmdlRIAbort.
 ACL_FUNC_VISIBILITY aclError aclrtStreamAbort(aclrtStream stream);
 
 // Makes the task that runs give up its waits, and keeps what is queued; a
-// kernel runs to its end. 100000: a default stream.
+// kernel runs to its end. 100000: a default stream; 107005: bound to a graph.
 ACL_FUNC_VISIBILITY aclError aclrtStreamStop(aclrtStream stream);
 
 // What the stream was created with. Null: the default stream.

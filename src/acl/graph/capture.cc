@@ -204,6 +204,12 @@ aclError Capture::Join(Stream& stream, std::string_view function) {
 
 aclError Capture::TakeWait(Stream& stream, const CapturedRecord& record,
                            std::string_view function) {
+  if (stream.persistent()) {
+    std::lock_guard lock(mutex_);
+    if (state_ != State::kActive) return ACL_SUCCESS;
+    return FailEvent(ACL_ERROR_RT_INTERNAL_ERROR, function,
+                     "streams of ACL_STREAM_PERSISTENT cannot join a capture.");
+  }
   const std::shared_ptr<Recorder> of_stream = stream.recorder();
   if (of_stream != nullptr && of_stream.get() != this) {
     if (!of_stream->captures()) {
@@ -227,7 +233,7 @@ aclError Capture::TakeWait(Stream& stream, const CapturedRecord& record,
   return ACL_SUCCESS;
 }
 
-aclError Capture::TakeForeign(Stream&, Event& event, bool resets,
+aclError Capture::TakeForeign(Stream&, Event& event, const ForeignUse& use,
                               std::string_view function) {
   std::lock_guard lock(mutex_);
   if (state_ != State::kActive) return ACL_SUCCESS;
@@ -236,7 +242,7 @@ aclError Capture::TakeForeign(Stream&, Event& event, bool resets,
                      "only events of aclrtCreateEventExWithFlag, and external "
                      "ones, are used on a stream that is being captured.");
   }
-  if (resets || !event.recorded()) return ACL_SUCCESS;
+  if (use.resets || !event.recorded()) return ACL_SUCCESS;
   return FailEvent(
       ACL_ERROR_RT_CAPTURE_DEPENDENCY, function,
       Str("event {} was recorded outside of the capture.", event.id()));

@@ -47,14 +47,14 @@ class Capture final : public Recorder,
   // Appends one node to what `stream` does.
   aclError Add(Stream& stream, Submission submission);
 
-  bool captures() const override { return true; }
+  RecorderKind kind() const override { return RecorderKind::kCapture; }
   const void* origin() const override { return origin_; }
   bool Take(Stream& stream, Submission& submission, aclError* error) override;
   aclError TakeRecord(Stream& stream, Event& event,
                       std::string_view function) override;
   aclError TakeWait(Stream& stream, const CapturedRecord& record,
                     std::string_view function) override;
-  aclError TakeForeign(Stream& stream, Event& event, bool resets,
+  aclError TakeForeign(Stream& stream, Event& event, const ForeignUse& use,
                        std::string_view function) override;
   void Abandon(Stream& stream) override;
 

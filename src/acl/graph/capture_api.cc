@@ -31,6 +31,14 @@ std::shared_ptr<Stream> FindCapturable(std::string_view function,
     return nullptr;
   }
   *error = CheckMode(function, mode);
+  const auto special = Find<Stream>(stream);
+  if (*error == ACL_SUCCESS && special != nullptr && special->persistent()) {
+    *error = Fail(ACL_ERROR_RT_INTERNAL_ERROR, Title::kNotSupported,
+                  Str("{} failed because stream {} was created with "
+                      "ACL_STREAM_PERSISTENT; it can be bound to a graph, not "
+                      "captured.",
+                      function, special->id()));
+  }
   if (*error == ACL_SUCCESS) *error = RequireContext(function);
   if (*error != ACL_SUCCESS) return nullptr;
   std::shared_ptr<Stream> found = FindStream(stream, function, error);
@@ -176,7 +184,7 @@ aclError BeginGroup(aclrtStream stream) {
   const auto found = FindNamedStream(stream, kName, &error);
   if (found == nullptr) return error;
   const auto recorder = found->recorder();
-  if (recorder != nullptr && !recorder->captures()) {
+  if (recorder != nullptr && recorder->kind() == RecorderKind::kUpdate) {
     return Fail(ACL_ERROR_STREAM_TASK_GROUP_STATUS, Title::kCallSequence,
                 Str("{} failed because stream {} updates a group of tasks.",
                     kName, found->id()));
@@ -208,7 +216,15 @@ aclError BeginUpdate(aclrtStream stream, aclrtTaskGrp handle) {
                      ExpectedInsteadOf(HandleKind::kTaskGroup, handle));
   }
   error = RequireNotCapturing(*found, kName);
+  if (error == ACL_SUCCESS) error = RequireNotBound(*found, kName);
   if (error != ACL_SUCCESS) return error;
+  if (found->persistent()) {
+    return Fail(ACL_ERROR_RT_STREAM_MODEL, Title::kCallSequence,
+                Str("{} failed because stream {} was created with "
+                    "ACL_STREAM_PERSISTENT, which is for graphs that are "
+                    "built by hand.",
+                    kName, found->id()));
+  }
   const auto fail = [&](std::string_view why) {
     return Fail(ACL_ERROR_STREAM_TASK_GROUP_STATUS, Title::kCallSequence,
                 Str("{} failed because {}.", kName, why));
@@ -240,7 +256,7 @@ aclError EndUpdate(aclrtStream stream) {
   if (recorder != nullptr && recorder->captures()) {
     return RequireNotCapturing(*found, kName);
   }
-  if (recorder == nullptr) {
+  if (recorder == nullptr || recorder->kind() != RecorderKind::kUpdate) {
     return Fail(ACL_ERROR_STREAM_TASK_GROUP_STATUS, Title::kCallSequence,
                 Str("{} failed because stream {} updates no group of tasks.",
                     kName, found->id()));

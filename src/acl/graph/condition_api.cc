@@ -30,6 +30,12 @@ aclError Create(aclmdlRI model, uint32_t start, int flag,
   const auto graph = FindGraph(model, kName, &error);
   if (graph == nullptr) return error;
   if (handle == nullptr) return FailNull(kName, "handle");
+  if (graph->build() != nullptr) {
+    return Fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, Title::kNotSupported,
+                Str("{} failed because graph {} is built by hand; conditions "
+                    "are for captured ones.",
+                    kName, graph->id()));
+  }
   if (graph->capture() == nullptr) {
     return Fail(ACL_ERROR_RT_PARAM_INVALID, Title::kCallSequence,
                 Str("{} failed because graph {} is not being captured.", kName,

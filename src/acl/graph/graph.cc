@@ -8,9 +8,11 @@
 #include "acl/context.h"
 #include "acl/error.h"
 #include "acl/graph/branches.h"
+#include "acl/graph/build.h"
 #include "acl/graph/capture.h"
 #include "acl/graph/condition.h"
 #include "acl/graph/task_group.h"
+#include "acl/profile/span.h"
 #include "acl/stream.h"
 
 namespace flashacl::acl {
@@ -119,6 +121,7 @@ aclError Graph::Finish(std::vector<Node> nodes, int branches,
 
 aclError Graph::RunNodes() {
   Stream& stream = ThisStream();
+  if (build_ != nullptr) return build_->Run(stream, *this);
   if (branches_ != nullptr) return branches_->Run(stream, root());
   for (const Node& node : nodes_) {
     if (root().aborted() || stream.aborting()) return ACL_SUCCESS;
@@ -128,13 +131,24 @@ aclError Graph::RunNodes() {
   return ACL_SUCCESS;
 }
 
-aclError Node::Replay(Stream& stream, bool skips) const {
+aclError ReplayTask(const Submission& submission, const Task& task,
+                    Stream& stream, bool skips) {
   const bool always = AlwaysRuns(submission.kind);
   if (skips && !always) return ACL_SUCCESS;
-  const aclError code =
-      GuardRuntime([&] { return Run(); }, submission.function);
+  const auto run = [&] {
+    const profile::Span span(profile::Kind::kRun, submission.function);
+    return span.Returned(task());
+  };
+  const aclError code = GuardRuntime(run, submission.function);
   if (code != ACL_SUCCESS && !always) stream.MarkDeviceFault();
   return code;
+}
+
+aclError Node::Replay(Stream& stream, bool skips) const {
+  if (launch == nullptr) {
+    return ReplayTask(submission, submission.task, stream, skips);
+  }
+  return ReplayTask(submission, *launch->task(), stream, skips);
 }
 
 // The task of a replay.
@@ -208,6 +222,7 @@ bool Graph::TakeHandles() {
     children.swap(children_);
   }
   for (const auto& child : children) child->Discard();
+  if (build_ != nullptr) build_->Release();
   EndOwnStream();
   return true;
 }
@@ -227,18 +242,26 @@ void Graph::EndOwnStream() {
   });
 }
 
+void Graph::StartBuild(const std::shared_ptr<Context>& context) {
+  build_ = std::make_shared<Build>(context, id_);
+}
+
+aclError Graph::WaitForReplays(std::string_view function) {
+  std::unique_lock lock(mutex_);
+  if (idle_.wait_for(lock, kPatience, [&] { return replays_ == 0; })) {
+    return ACL_SUCCESS;
+  }
+  lock.unlock();
+  return Fail(
+      ACL_ERROR_RT_MODEL_RUNNING, Title::kCallSequence,
+      Str("{} failed because replays of graph {} still run.", function, id_));
+}
+
 aclError Graph::Destroy(std::string_view function) {
+  if (const aclError error = WaitForReplays(function)) return error;
   std::vector<Callback> callbacks;
   {
-    std::unique_lock lock(mutex_);
-    const bool idle =
-        idle_.wait_for(lock, kPatience, [&] { return replays_ == 0; });
-    if (!idle) {
-      lock.unlock();
-      return Fail(ACL_ERROR_RT_MODEL_RUNNING, Title::kCallSequence,
-                  Str("{} failed because replays of graph {} still run.",
-                      function, id_));
-    }
+    std::lock_guard lock(mutex_);
     callbacks.swap(callbacks_);
   }
   for (const Callback& one : callbacks) one.function(one.user_data);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph is what a capture kept: the tasks of some streams, to be run again.
-// Once the capture has ended nothing of it changes but the launches that
-// updates replace, so a replay looks nothing up and allocates nothing for a
-// task.
+// A graph is what a capture kept, or what it was built of by hand: the tasks of
+// some streams, to be run again. Once it is complete nothing of it changes but
+// the launches that updates replace, so a replay looks nothing up and allocates
+// nothing for a task.
 #pragma once
 
 #include <atomic>
@@ -17,11 +17,11 @@
 #include "acl/acl_rt.h"
 #include "acl/graph/replay_queue.h"
 #include "acl/handle.h"
-#include "acl/profile/span.h"
 #include "acl/recorder.h"
 
 namespace flashacl::acl {
 
+class Build;
 class Capture;
 class Condition;
 class Context;
@@ -64,12 +64,11 @@ struct Node {
 
   // For tasks; `skips`: nothing if it is work on the device.
   aclError Replay(Stream& stream, bool skips) const;
-  aclError Run() const {
-    const profile::Span span(profile::Kind::kRun, submission.function);
-    return span.Returned(launch == nullptr ? submission.task()
-                                           : (*launch->task())());
-  }
 };
+
+// For tasks: what was submitted, with `task` for its task.
+aclError ReplayTask(const Submission& submission, const Task& task,
+                    Stream& stream, bool skips);
 
 class Graph : public std::enable_shared_from_this<Graph> {
  public:
@@ -97,6 +96,10 @@ class Graph : public std::enable_shared_from_this<Graph> {
   void EndCapture();
   bool captured() const { return captured_.load(); }  // and may be replayed
 
+  // What it is built of by hand, if it is; constant once the graph has a user.
+  const std::shared_ptr<Build>& build() const { return build_; }
+  void StartBuild(const std::shared_ptr<Context>& context);
+
   // From a capture: what it kept, in the order of submission.
   aclError Finish(std::vector<Node> nodes, int branches,
                   std::string_view function);
@@ -116,7 +119,9 @@ class Graph : public std::enable_shared_from_this<Graph> {
   void Abort();
   bool aborted() const { return aborted_.load(); }
 
-  // Waits up to 10 s for replays; 107037 if some go on, and nothing happened.
+  // Waits up to 10 s for replays; 107037 if some go on.
+  aclError WaitForReplays(std::string_view function);
+  // The same, and the graph is gone; on failure nothing happened.
   aclError Destroy(std::string_view function);
   // The same without waiting, as its context is gone.
   void Discard();
@@ -158,6 +163,7 @@ class Graph : public std::enable_shared_from_this<Graph> {
   std::atomic<bool> captured_{false};
   std::vector<Node> nodes_;  // constant once captured_
   std::unique_ptr<Branches> branches_;
+  std::shared_ptr<Build> build_;
   ReplayQueue queue_;
   std::atomic<bool> aborted_{false};
   std::atomic<bool> skips_{false};

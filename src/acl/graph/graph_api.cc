@@ -19,6 +19,11 @@ aclError ExecuteAsync(aclmdlRI model, aclrtStream stream) {
   const auto found = FindStream(stream, kName, &error);
   if (found == nullptr) return error;
   error = RequireNotCapturing(*found, kName);
+  if (error == ACL_SUCCESS && found->bound()) {
+    error = FailValue(ACL_ERROR_RT_PARAM_INVALID, kName, "stream",
+                      Str("stream {}", found->id()),
+                      "a stream that is not bound to a graph");
+  }
   if (error == ACL_SUCCESS) error = RequireRoot(*graph, kName);
   if (error == ACL_SUCCESS) error = RequireWhole(*graph, kName);
   if (error == ACL_SUCCESS) error = RequireContext(kName);
@@ -56,7 +61,9 @@ aclError Destroy(aclmdlRI model) {
   const auto graph = FindGraph(model, kName, &error);
   if (graph == nullptr) return error;
   error = RequireRoot(*graph, kName);
-  if (error == ACL_SUCCESS) error = RequireWhole(*graph, kName);
+  if (error == ACL_SUCCESS && graph->build() == nullptr) {
+    error = RequireWhole(*graph, kName);
+  }
   return error != ACL_SUCCESS ? error : graph->Destroy(kName);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "acl/graph/lookup.h"
 
+#include "acl/graph/build.h"
 #include "acl/handle.h"
 
 namespace flashacl::acl {
@@ -21,6 +22,7 @@ std::shared_ptr<Graph> FindGraph(aclmdlRI graph, std::string_view function,
 }
 
 aclError RequireWhole(const Graph& graph, std::string_view function) {
+  if (graph.build() != nullptr) return graph.build()->RequireComplete(function);
   if (graph.captured()) return ACL_SUCCESS;
   return Fail(ACL_ERROR_RT_MODEL_CAPTURED, Title::kCallSequence,
               Str("{} failed because graph {} is being captured.", function,

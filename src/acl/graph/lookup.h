@@ -17,7 +17,8 @@ namespace flashacl::acl {
 std::shared_ptr<Graph> FindGraph(aclmdlRI graph, std::string_view function,
                                  aclError* error);
 
-// 0, or 107026 while it is captured.
+// 0, or 107026 while it is captured; 507011 for one that is built by hand and
+// is not complete.
 aclError RequireWhole(const Graph& graph, std::string_view function);
 
 // FindGraph and RequireWhole.

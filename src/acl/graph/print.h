@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A graph as a file that trace viewers show: one event per node, in the order
-// of a replay, and one row per captured stream.
+// of a replay, and one row per captured or bound stream.
 #pragma once
 
 #include <string_view>

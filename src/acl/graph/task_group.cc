@@ -57,7 +57,7 @@ aclError Update::TakeWait(Stream& stream, const CapturedRecord&,
   return FailKind(stream, function);
 }
 
-aclError Update::TakeForeign(Stream& stream, Event&, bool,
+aclError Update::TakeForeign(Stream& stream, Event&, const ForeignUse&,
                              std::string_view function) {
   return FailKind(stream, function);
 }

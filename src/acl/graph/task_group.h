@@ -44,14 +44,14 @@ class Update final : public Recorder {
       : group_(std::move(group)) {}
   ~Update() override { group_->EndUpdate(); }
 
-  bool captures() const override { return false; }
+  RecorderKind kind() const override { return RecorderKind::kUpdate; }
   const void* origin() const override { return nullptr; }
   bool Take(Stream& stream, Submission& submission, aclError* error) override;
   aclError TakeRecord(Stream& stream, Event& event,
                       std::string_view function) override;
   aclError TakeWait(Stream& stream, const CapturedRecord& record,
                     std::string_view function) override;
-  aclError TakeForeign(Stream& stream, Event& event, bool resets,
+  aclError TakeForeign(Stream& stream, Event& event, const ForeignUse& use,
                        std::string_view function) override;
   void Abandon(Stream& stream) override;
 
