@@ -18,6 +18,8 @@ void Made::Destroy() {
   }
   if (captures) (void)aclmdlRICaptureEnd(streams[0], &graph);
   destroy(aclmdlRIDestroy, graph);
+  destroy(aclrtDestroyLabelList, label_list);
+  for (aclrtLabel label : labels) destroy(aclrtDestroyLabel, label);
   if (listens) {
     EXPECT_TRUE(
         Succeeds(aclrtSetDeviceTaskAbortCallback("test", nullptr, nullptr)));
@@ -155,6 +157,53 @@ void Graphs(Calls& calls, Made& made) {
   if (calls.failed() > 0) return;
   const auto* bytes = static_cast<const unsigned char*>(to);
   if (bytes[0] != 7 || bytes[kBytes - 1] != 7) calls.Ok(-2);
+}
+
+// A graph of two streams: the first starts the second and waits for it, three
+// times in a loop.
+void BuiltGraphs(Calls& calls, Made& made) {
+  for (aclrtStream& stream : made.streams) {
+    if (!calls.Ok(
+            aclrtCreateStreamWithConfig(&stream, 0, ACL_STREAM_PERSISTENT))) {
+      return;
+    }
+  }
+  const auto [one, other] = made.streams;
+  if (!calls.Ok(aclrtCreateEvent(&made.events[0]))) return;
+  for (void*& at : made.device) {
+    if (!calls.Ok(aclrtMalloc(&at, kBytes, ACL_MEM_MALLOC_HUGE_FIRST))) return;
+    if (!calls.Ok(aclrtMemset(at, kBytes, 0, kBytes))) return;
+  }
+  auto* const round = static_cast<uint32_t*>(made.device[0]);
+  auto* const step = static_cast<uint32_t*>(made.device[1]);
+  *step = 1;
+  for (aclrtLabel& label : made.labels) {
+    if (!calls.Ok(aclrtCreateLabel(&label))) return;
+  }
+  const auto [again, end] = made.labels;
+  aclrtLabel all[] = {again, again, again, end};
+  if (!calls.Ok(aclrtCreateLabelList(all, 4, &made.label_list))) return;
+  if (!calls.Ok(aclmdlRIBuildBegin(&made.graph, 0))) return;
+  calls.Ok(aclmdlRIBindStream(made.graph, one, ACL_MODEL_STREAM_FLAG_HEAD));
+  calls.Ok(
+      aclmdlRIBindStream(made.graph, other, ACL_MODEL_STREAM_FLAG_DEFAULT));
+  calls.Ok(aclrtSetLabel(again, one));
+  calls.Ok(aclrtActiveStream(other, one));
+  calls.Ok(aclrtStreamWaitEvent(one, made.events[0]));
+  calls.Ok(aclrtResetEvent(made.events[0], one));
+  calls.Ok(aclrtSwitchLabelByIndex(round, 4, made.label_list, one));
+  calls.Ok(aclrtSetLabel(end, one));
+  calls.Ok(aclrtSwitchStream(round, ACL_RT_LESS, step, ACL_RT_SWITCH_INT32,
+                             other, nullptr, one));
+  calls.Ok(aclrtReduceAsync(round, step, 4, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM,
+                            ACL_INT32, other, nullptr));
+  calls.Ok(aclrtRecordEvent(made.events[0], other));
+  calls.Ok(aclmdlRIEndTask(made.graph, one));
+  // What was not kept is not for replays: they might wait for it.
+  if (calls.failed() > 0) return;
+  if (!calls.Ok(aclmdlRIBuildEnd(made.graph, nullptr))) return;
+  for (int n = 0; n < 2; ++n) calls.Ok(aclmdlRIExecute(made.graph, -1));
+  if (calls.failed() == 0 && *round != 4) calls.Ok(-2);
 }
 
 namespace {

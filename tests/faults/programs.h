@@ -53,6 +53,8 @@ struct Made {
   bool subscribed = false;
   bool captures = false;
   aclmdlRI graph = nullptr;
+  std::array<aclrtLabel, 2> labels{};
+  aclrtLabelList label_list = nullptr;
   bool listens = false;
   bool waits = false;  // a stream, for ever
   aclrtDrvMemHandle physical = nullptr;
@@ -81,6 +83,7 @@ void Contexts(Calls& calls, Made& made);
 void CopiesAndFills(Calls& calls, Made& made);
 void StreamsAndEvents(Calls& calls, Made& made);
 void Graphs(Calls& calls, Made& made);
+void BuiltGraphs(Calls& calls, Made& made);
 void Callbacks(Calls& calls, Made& made);
 void Notifies(Calls& calls, Made& made);
 void ValuesAndReductions(Calls& calls, Made& made);

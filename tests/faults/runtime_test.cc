@@ -30,6 +30,7 @@ const Case kCases[] = {
     {"CopiesAndFills", CopiesAndFills},
     {"StreamsAndEvents", StreamsAndEvents},
     {"Graphs", Graphs},
+    {"BuiltGraphs", BuiltGraphs},
     {"Callbacks", Callbacks},
     {"Notifies", Notifies},
     {"ValuesAndReductions", ValuesAndReductions},
