@@ -28,6 +28,10 @@ expect streams 'copied 1, recorded 1, took time 1, devices 1'
 expect callbacks 'callback host function callback again'
 expect notify '5 of 5 in order'
 expect graph '11 112 123 '
+expect labels 'round 5 result 35
+round 6 result 42'
+expect switch_stream '1: 5 to 6
+2: 10 to 110'
 
 build profile
 mkdir traces
