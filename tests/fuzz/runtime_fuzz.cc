@@ -4,6 +4,7 @@
 // every failure. To add a call: one line in a table.
 #include <pthread.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -291,6 +292,40 @@ constexpr Step kGraphs[] = {
     STEP(aclmdlRICaptureTaskUpdateEnd(w.Get(Kind::kStream))),
 };
 
+aclrtLabel* Labels(World& w) {
+  auto* const labels = w.Out<std::array<aclrtLabel, 2>>();
+  if (labels == nullptr) return nullptr;
+  for (aclrtLabel& one : *labels) one = w.Get(Kind::kLabel);
+  return labels->data();
+}
+
+// Graphs that are built by hand may not end: here they are not replayed.
+constexpr Step kBuiltGraphs[] = {
+    STEP(aclrtCreateStreamWithConfig(w.New(Kind::kStream), 0,
+                                     ACL_STREAM_PERSISTENT)),
+    STEP(aclmdlRIBuildBegin(w.New(Kind::kGraph), w.bytes.OneIn(8))),
+    STEP(aclmdlRIBindStream(w.Get(Kind::kGraph), w.CapturedStream(),
+                            w.bytes.OneIn(2) ? ACL_MODEL_STREAM_FLAG_HEAD
+                                             : ACL_MODEL_STREAM_FLAG_DEFAULT)),
+    STEP(aclmdlRIUnbindStream(w.Get(Kind::kGraph), w.Get(Kind::kStream))),
+    STEP(aclmdlRIEndTask(w.Get(Kind::kGraph), w.Get(Kind::kStream))),
+    STEP(aclrtCreateLabel(w.New(Kind::kLabel))),
+    STEP(aclrtDestroyLabel(w.Get(Kind::kLabel))),
+    STEP(aclrtSetLabel(w.Get(Kind::kLabel), w.Get(Kind::kStream))),
+    STEP(aclrtCreateLabelList(Labels(w), w.bytes.Below(3),
+                              w.New(Kind::kLabelList))),
+    STEP(aclrtDestroyLabelList(w.Get(Kind::kLabelList))),
+    STEP(aclrtSwitchLabelByIndex(w.Memory(), w.bytes.Below(3),
+                                 w.Get(Kind::kLabelList),
+                                 w.Get(Kind::kStream))),
+    STEP(aclrtSwitchStream(w.Memory(), w.Enum<aclrtCondition>(8), w.Memory(),
+                           w.Enum<aclrtCompareDataType>(4),
+                           w.Get(Kind::kStream),
+                           w.bytes.OneIn(8) ? w.Get(Kind::kStream) : nullptr,
+                           w.Get(Kind::kStream))),
+    STEP(aclrtActiveStream(w.Get(Kind::kStream), w.Get(Kind::kStream))),
+};
+
 constexpr int64_t kDims[] = {2, 3, -1, INT64_MAX, 0, 1, 4, 5, 6, 7};
 
 const aclTensor* TensorOf(World& w) {
@@ -374,7 +409,7 @@ constexpr Step kSystem[] = {
 
 constexpr std::span<const Step> kTables[] = {
     kDevices, kContexts,  kStreams, kEvents, kCallbacks, kMemory,
-    kCopies,  kAddresses, kObjects, kSystem, kGraphs};
+    kCopies,  kAddresses, kObjects, kSystem, kGraphs,    kBuiltGraphs};
 
 }  // namespace
 }  // namespace flashacl::testing

@@ -24,6 +24,12 @@ void World::Destroy(Kind kind, void* object) {
     case Kind::kScalar:
       aclDestroyScalar(static_cast<aclScalar*>(object));
       break;
+    case Kind::kLabel:
+      aclrtDestroyLabel(object);
+      break;
+    case Kind::kLabelList:
+      aclrtDestroyLabelList(object);
+      break;
     case Kind::kEvent:
       aclrtDestroyEvent(object);
       break;

@@ -23,6 +23,8 @@ enum class Kind : uint8_t {
   kArray,
   kScalar,
   kEvent,
+  kLabel,
+  kLabelList,
   kStream,
   kContext,
   kBlock,  // device memory
