@@ -32,8 +32,6 @@ class Branches {
 
   explicit Branches(const std::vector<Node>& nodes) : nodes_(nodes) {}
   aclError RunBranch(int branch, Progress& progress) const;
-  void Stop(Progress& progress) const;
-  aclError RunAsTask(int branch, Progress& progress) const;
 
   const std::vector<Node>& nodes_;
   std::vector<std::vector<int>> of_branch_;  // numbers of its nodes

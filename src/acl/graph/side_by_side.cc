@@ -32,8 +32,9 @@ class SideBySide::Part {
 };
 
 SideBySide::SideBySide(const Graph& root,
-                       std::span<const std::shared_ptr<Stream>> streams)
-    : root_(root), streams_(streams) {}
+                       std::span<const std::shared_ptr<Stream>> streams,
+                       std::function<void()> wake)
+    : root_(root), streams_(streams), wake_(std::move(wake)) {}
 
 aclError SideBySide::Start(Stream& on, std::function<aclError()> part) {
   auto counted = std::make_shared<Part>(shared_from_this());
@@ -48,6 +49,7 @@ bool SideBySide::must_stop() const {
 
 void SideBySide::Stop() {
   stopped_.store(true);
+  wake_();
   for (const std::shared_ptr<Stream>& one : streams_) one->EndWaits();
 }
 

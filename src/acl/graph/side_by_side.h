@@ -19,9 +19,11 @@ class Stream;
 
 class SideBySide : public std::enable_shared_from_this<SideBySide> {
  public:
-  // `streams` are those that parts may run on; they outlive the replay.
-  SideBySide(const Graph& root,
-             std::span<const std::shared_ptr<Stream>> streams);
+  // `streams` are those that parts may run on; they outlive the replay. Parts
+  // that wait for each other are told to look at must_stop() by `wake`.
+  SideBySide(
+      const Graph& root, std::span<const std::shared_ptr<Stream>> streams,
+      std::function<void()> wake = [] {});
 
   // For the replay and its parts: runs `part` on a stream, after what was
   // started there before. If it cannot, all parts end.
@@ -44,6 +46,7 @@ class SideBySide : public std::enable_shared_from_this<SideBySide> {
 
   const Graph& root_;
   const std::span<const std::shared_ptr<Stream>> streams_;
+  const std::function<void()> wake_;
   std::atomic<bool> stopped_{false};
   std::atomic<int> left_{1};  // parts, and the replay itself
   Latch ended_;
