@@ -3,6 +3,7 @@
 #include "acl/graph/build.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <chrono>
 #include <fstream>
@@ -169,6 +170,28 @@ TEST_F(BuildTest, AResetMakesWaitsWaitAgain) {
   Set(labels[3], second);
   Finish(graph, first);
   EXPECT_EQ(Run(graph), "ababab");
+  Destroy(graph);
+}
+
+TEST_F(BuildTest, CallbacksAreServedByTheSubscriberOfTheBoundStream) {
+  ScopedStream stream;
+  const aclmdlRI graph = NewGraph();
+  const aclrtStream bound = Bound(graph);
+  const auto thread = static_cast<uint64_t>(pthread_self());
+  EXPECT_TRUE(Succeeds(aclrtSubscribeReport(thread, bound)));
+  int called = 0;
+  EXPECT_TRUE(
+      Succeeds(aclrtLaunchCallback([](void* n) { ++*static_cast<int*>(n); },
+                                   &called, ACL_CALLBACK_BLOCK, bound)));
+  Say(bound, "a");
+  Finish(graph, bound);
+  for (int i = 1; i <= 2; ++i) {
+    EXPECT_TRUE(Succeeds(aclmdlRIExecuteAsync(graph, stream)));
+    while (called < i) (void)aclrtProcessReport(1000);
+    EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(stream)));
+    EXPECT_EQ(Log(), "a");
+  }
+  EXPECT_TRUE(Succeeds(aclrtUnSubscribeReport(thread, bound)));
   Destroy(graph);
 }
 
