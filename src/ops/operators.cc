@@ -38,6 +38,12 @@ std::span<const acl::Operator* const> AllOperators() {
       &kInplaceMul,
       &kInplaceCopy,
       &kCast,
+      &kDropoutGenMask,
+      &kDropoutGenMaskV2,
+      &kDropoutGenMaskV2Tensor,
+      &kDropoutDoMask,
+      &kDropout,
+      &kDropoutBackward,
   };
   return kAll;
 }

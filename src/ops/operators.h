@@ -40,6 +40,12 @@ extern const acl::Operator kMul;
 extern const acl::Operator kInplaceMul;
 extern const acl::Operator kInplaceCopy;
 extern const acl::Operator kCast;
+extern const acl::Operator kDropoutGenMask;
+extern const acl::Operator kDropoutGenMaskV2;
+extern const acl::Operator kDropoutGenMaskV2Tensor;
+extern const acl::Operator kDropoutDoMask;
+extern const acl::Operator kDropout;
+extern const acl::Operator kDropoutBackward;
 
 std::span<const acl::Operator* const> AllOperators();
 

@@ -33,14 +33,19 @@ int64_t Extent(const Form& form) {
   return (last + 1) * BytesOfType(form.type);
 }
 
+const aclTensorList* NewList(const TensorsOfList& of) {
+  std::vector<const aclTensor*> members;
+  for (const ElementTensor* one : of.members) {
+    members.push_back(one == nullptr ? nullptr : one->NewHandle());
+  }
+  return aclCreateTensorList(members.data(), members.size());
+}
+
 }  // namespace
 
 ElementTensor::ElementTensor(Form form, FencedBytes::Side side)
     : form_(WithStrides(std::move(form))), memory_(Extent(form_), side) {
-  handle_ = aclCreateTensor(form_.dims.data(), form_.dims.size(), form_.type,
-                            form_.strides.data(), form_.offset, form_.format,
-                            form_.dims.data(), form_.dims.size(),
-                            count() == 0 ? nullptr : memory_.data());
+  handle_ = NewHandle();
 }
 
 ElementTensor::ElementTensor(aclDataType type, std::vector<int64_t> dims,
@@ -48,6 +53,13 @@ ElementTensor::ElementTensor(aclDataType type, std::vector<int64_t> dims,
     : ElementTensor(Form{type, std::move(dims)}) {
   int64_t n = 0;
   for (const double value : values) Set(n++, value);
+}
+
+aclTensor* ElementTensor::NewHandle() const {
+  return aclCreateTensor(form_.dims.data(), form_.dims.size(), form_.type,
+                         form_.strides.data(), form_.offset, form_.format,
+                         form_.dims.data(), form_.dims.size(),
+                         count() == 0 ? nullptr : memory_.data());
 }
 
 int64_t ElementTensor::count() const { return Product(form_.dims); }
@@ -108,18 +120,35 @@ void ElementTensor::Fill(Random& random) {
 aclnnStatus ElementwiseCall::Prepare(uint64_t* size,
                                      aclOpExecutor** executor) const {
   Parameters parameters;
-  for (const ElementTensor* tensor : tensors) {
+  std::vector<const aclTensorList*> lists;
+  for (const GivenTensor& given : tensors) {
+    if (given.list) {
+      lists.push_back(NewList(*given.list));
+      parameters.tensors.emplace_back(lists.back());
+      continue;
+    }
     const aclTensor* const handle =
-        tensor == nullptr ? nullptr : tensor->handle();
+        given.one == nullptr ? nullptr : given.one->handle();
     parameters.tensors.emplace_back(handle);
   }
   for (const ScalarArgument& of : scalars) {
     parameters.scalars.push_back(NewScalar(of));
   }
+  for (const auto& array : arrays) {
+    parameters.arrays.push_back(
+        array ? aclCreateIntArray(array->data(), array->size()) : nullptr);
+  }
+  std::vector<std::optional<std::string>> own = texts;
+  for (auto& text : own) {
+    parameters.texts.push_back(text ? text->data() : nullptr);
+  }
   parameters.integers = integers;
+  parameters.reals = reals;
   const aclnnStatus status =
       EntryPointsOf(name).phase_one(parameters, size, executor);
   for (const aclScalar* scalar : parameters.scalars) aclDestroyScalar(scalar);
+  for (const aclIntArray* array : parameters.arrays) aclDestroyIntArray(array);
+  for (const aclTensorList* list : lists) aclDestroyTensorList(list);
   return status;
 }
 

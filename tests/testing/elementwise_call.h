@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of elementwise operators over tensors of any type and strides, whose
-// memory ends at a page that nobody may touch.
+// Calls of operators that are no attention over tensors of any type and
+// strides, whose memory ends at a page that nobody may touch.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "acl/acl.h"
@@ -36,6 +39,8 @@ class ElementTensor {
 
   const Form& form() const { return form_; }
   aclTensor* handle() const { return handle_; }
+  // Another one of the same tensor, which the caller destroys.
+  aclTensor* NewHandle() const;
   std::byte* data() const { return memory_.data(); }
   int64_t count() const;
 
@@ -60,12 +65,30 @@ class ElementTensor {
   aclTensor* handle_ = nullptr;
 };
 
+// The members of a list of tensors; null: a null pointer.
+struct TensorsOfList {
+  std::vector<const ElementTensor*> members;
+};
+
+// What is passed for a tensor, or for a list.
+struct GivenTensor {
+  GivenTensor(const ElementTensor* tensor) : one(tensor) {}  // NOLINT
+  GivenTensor(TensorsOfList tensors)                         // NOLINT
+      : list(std::move(tensors)) {}
+
+  const ElementTensor* one = nullptr;  // null: a null pointer
+  std::optional<TensorsOfList> list = {};
+};
+
 // One call, on the default stream.
 struct ElementwiseCall {
   std::string_view name;
-  std::vector<const ElementTensor*> tensors = {};  // null: a null pointer
+  std::vector<GivenTensor> tensors = {};
   std::vector<ScalarArgument> scalars = {};
   std::vector<int64_t> integers = {};
+  std::vector<double> reals = {};
+  std::vector<std::optional<std::vector<int64_t>>> arrays = {};
+  std::vector<std::optional<std::string>> texts = {};
 
   aclnnStatus Prepare(uint64_t* size, aclOpExecutor** executor) const;
   // Both phases, until the stream is done.

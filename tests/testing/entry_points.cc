@@ -9,6 +9,10 @@
 #include "aclnnop/aclnn_add.h"
 #include "aclnnop/aclnn_cast.h"
 #include "aclnnop/aclnn_copy.h"
+#include "aclnnop/aclnn_dropout.h"
+#include "aclnnop/aclnn_dropout_backward.h"
+#include "aclnnop/aclnn_dropout_do_mask.h"
+#include "aclnnop/aclnn_dropout_gen_mask.h"
 #include "aclnnop/aclnn_flash_attention_score.h"
 #include "aclnnop/aclnn_flash_attention_score_grad.h"
 #include "aclnnop/aclnn_incre_flash_attention.h"
@@ -123,6 +127,12 @@ constexpr EntryPoints kAll[] = {
     ENTRY_POINTS(aclnnInplaceMul),
     ENTRY_POINTS(aclnnInplaceCopy),
     ENTRY_POINTS(aclnnCast),
+    ENTRY_POINTS(aclnnDropoutGenMask),
+    ENTRY_POINTS(aclnnDropoutGenMaskV2),
+    ENTRY_POINTS(aclnnDropoutGenMaskV2Tensor),
+    ENTRY_POINTS(aclnnDropoutDoMask),
+    ENTRY_POINTS(aclnnDropout),
+    ENTRY_POINTS(aclnnDropoutBackward),
 };
 
 }  // namespace

@@ -229,8 +229,9 @@ std::vector<OperatorCall> AllOperatorCalls() {
   calls.push_back(SparsePaged());
   calls.push_back(SparsePacked());
   calls.insert(calls.end(), training.begin() + 2, training.end());
-  const std::vector<OperatorCall> elementwise = ElementwiseOperatorCalls();
-  calls.insert(calls.end(), elementwise.begin(), elementwise.end());
+  for (const auto& family : {ElementwiseOperatorCalls(), DropoutOperatorCalls()}) {
+    calls.insert(calls.end(), family.begin(), family.end());
+  }
   return calls;
 }
 

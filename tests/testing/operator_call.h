@@ -78,6 +78,7 @@ class StandingCall {
 std::vector<OperatorCall> TrainingOperatorCalls();
 std::vector<OperatorCall> InferenceOperatorCalls();
 std::vector<OperatorCall> ElementwiseOperatorCalls();
+std::vector<OperatorCall> DropoutOperatorCalls();
 
 // One valid call of every operator, with every argument given that can be
 // given together. Tensors have no memory yet.
