@@ -44,6 +44,9 @@ std::span<const acl::Operator* const> AllOperators() {
       &kDropoutDoMask,
       &kDropout,
       &kDropoutBackward,
+      &kAttentionUpdate,
+      &kRingAttentionUpdate,
+      &kRingAttentionUpdateV2,
   };
   return kAll;
 }

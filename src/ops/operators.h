@@ -46,6 +46,9 @@ extern const acl::Operator kDropoutGenMaskV2Tensor;
 extern const acl::Operator kDropoutDoMask;
 extern const acl::Operator kDropout;
 extern const acl::Operator kDropoutBackward;
+extern const acl::Operator kAttentionUpdate;
+extern const acl::Operator kRingAttentionUpdate;
+extern const acl::Operator kRingAttentionUpdateV2;
 
 std::span<const acl::Operator* const> AllOperators();
 

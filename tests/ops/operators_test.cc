@@ -93,9 +93,15 @@ TEST(Operators, IndicesAreThoseOfTheVersionsTensors) {
     aclOpExecutor* executor = nullptr;
     ASSERT_EQ(call.Prepare(&size, &executor), 0);
     float number = 0;
-    EXPECT_EQ(aclSetTensorAddr(executor, call.first_output, other, &number), 0);
-    EXPECT_NE(aclSetTensorAddr(executor, call.tensors.size(), other, &number),
-              0);
+    // A list has as many as it has members.
+    size_t count = 0;
+    for (const testing::TensorArgument& tensor : call.tensors) {
+      if (&tensor == &call.tensors[call.first_output]) {
+        EXPECT_EQ(aclSetTensorAddr(executor, count, other, &number), 0);
+      }
+      count += tensor.list ? tensor.members : 1;
+    }
+    EXPECT_NE(aclSetTensorAddr(executor, count, other, &number), 0);
     EXPECT_EQ(aclDestroyAclOpExecutor(executor), 0);
   }
   EXPECT_EQ(aclDestroyTensor(other), 0);

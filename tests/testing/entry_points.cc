@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "aclnnop/aclnn_add.h"
+#include "aclnnop/aclnn_attention_update.h"
 #include "aclnnop/aclnn_cast.h"
 #include "aclnnop/aclnn_copy.h"
 #include "aclnnop/aclnn_dropout.h"
@@ -23,6 +24,8 @@
 #include "aclnnop/aclnn_prompt_flash_attention.h"
 #include "aclnnop/aclnn_prompt_flash_attention_v2.h"
 #include "aclnnop/aclnn_prompt_flash_attention_v3.h"
+#include "aclnnop/aclnn_ring_attention_update.h"
+#include "aclnnop/aclnn_ring_attention_update_v2.h"
 #include "aclnnop/aclnn_sparse_flash_attention.h"
 #include "aclnnop/aclnn_sparse_flash_attention_grad.h"
 #include "aclnnop/aclnn_sparse_flash_attention_v2.h"
@@ -133,6 +136,9 @@ constexpr EntryPoints kAll[] = {
     ENTRY_POINTS(aclnnDropoutDoMask),
     ENTRY_POINTS(aclnnDropout),
     ENTRY_POINTS(aclnnDropoutBackward),
+    ENTRY_POINTS(aclnnAttentionUpdate),
+    ENTRY_POINTS(aclnnRingAttentionUpdate),
+    ENTRY_POINTS(aclnnRingAttentionUpdateV2),
 };
 
 }  // namespace

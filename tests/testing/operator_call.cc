@@ -229,7 +229,8 @@ std::vector<OperatorCall> AllOperatorCalls() {
   calls.push_back(SparsePaged());
   calls.push_back(SparsePacked());
   calls.insert(calls.end(), training.begin() + 2, training.end());
-  for (const auto& family : {ElementwiseOperatorCalls(), DropoutOperatorCalls()}) {
+  for (const auto& family : {ElementwiseOperatorCalls(), DropoutOperatorCalls(),
+                             MergeOperatorCalls()}) {
     calls.insert(calls.end(), family.begin(), family.end());
   }
   return calls;

@@ -79,6 +79,7 @@ std::vector<OperatorCall> TrainingOperatorCalls();
 std::vector<OperatorCall> InferenceOperatorCalls();
 std::vector<OperatorCall> ElementwiseOperatorCalls();
 std::vector<OperatorCall> DropoutOperatorCalls();
+std::vector<OperatorCall> MergeOperatorCalls();
 
 // One valid call of every operator, with every argument given that can be
 // given together. Tensors have no memory yet.
