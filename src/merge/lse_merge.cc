@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "base/number.h"
 #include "base/range.h"
+#include "base/run_memory.h"
 #include "base/str.h"
 #include "merge/merge.h"
 #include "merge/merge_kernel.h"
@@ -27,26 +29,61 @@ constexpr int64_t kChunkElements = 1 << 15;
 // Where a tensor's rows are in this run.
 struct RowsHere {
   RowsHere(const Rows& rows, At at)
-      : bytes(SizeOf(rows.dtype)),
-        first(at[rows.argument] + rows.offset * bytes),
-        row_bytes(rows.stride * bytes),
-        channel_bytes(rows.step * bytes) {}
+      : first(at[rows.argument] + rows.offset * SizeOf(rows.dtype)),
+        row_bytes(rows.stride * SizeOf(rows.dtype)),
+        channel_bytes(rows.step * SizeOf(rows.dtype)) {
+    format.dtype = rows.dtype;
+    format.step = rows.step;
+    format.element_bytes = SizeOf(rows.dtype);
+  }
 
   std::byte* Row(int64_t row) const { return first + row * row_bytes; }
+  float Number(int64_t row) const { return Load<float>(Row(row)); }
 
-  int64_t bytes;
   std::byte* first;
   int64_t row_bytes;
   int64_t channel_bytes;
+  cpu::ElementFormat format;
 };
 
-cpu::ElementFormat FormatOf(const Rows& rows) {
-  cpu::ElementFormat format;
-  format.dtype = rows.dtype;
-  format.step = rows.step;
-  format.element_bytes = SizeOf(rows.dtype);
-  return format;
-}
+// One run.
+struct Tensors {
+  Tensors(const LseMerge& merge, At at) : out(merge.out, at) {
+    lse.reserve(merge.lse.size());
+    parts.reserve(merge.parts.size());
+    for (const Rows& rows : merge.lse) lse.emplace_back(rows, at);
+    for (const Rows& rows : merge.parts) parts.emplace_back(rows, at);
+    if (merge.lse_out) lse_out.emplace(*merge.lse_out, at);
+  }
+
+  RunVector<RowsHere> lse, parts;
+  RowsHere out;
+  std::optional<RowsHere> lse_out;
+  const MergeKernels kernels = Kernels();
+};
+
+// What parts weigh in a row.
+struct Weights {
+  float top = -kInfinity;  // the largest log-sum-exp
+  float sum = 0;           // of exp(lse - top); 0: no part saw a key
+
+  Weights(const Tensors& tensors, int64_t row) {
+    for (const RowsHere& lse : tensors.lse) {
+      const float number = lse.Number(row);
+      if (!std::isinf(number) && number > top) top = number;
+    }
+    for (const RowsHere& lse : tensors.lse) sum += Exp(lse.Number(row));
+  }
+
+  // In shares of the largest.
+  float Exp(float lse) const {
+    return std::isinf(lse) ? 0.0f : lse == top ? 1.0f : std::exp(lse - top);
+  }
+  float Of(float lse) const {
+    const float part = Exp(lse);
+    return part == 0 ? 0.0f : part / sum;
+  }
+};
 
 class LseMerging final : public Computation {
  public:
@@ -65,77 +102,51 @@ class LseMerging final : public Computation {
         (merge_.channels + 1) * static_cast<int64_t>(merge_.parts.size());
     const int64_t rows = std::max<int64_t>(1, kChunkElements / row_elements);
     return queue.OnHost([&](Workers& workers) -> Status {
+      const RunMemoryScope memory;
+      const Tensors tensors(merge_, at);
       workers.ForEach(CeilDiv(merge_.rows, rows), [&](int64_t n) {
         const int64_t end = std::min((n + 1) * rows, merge_.rows);
-        for (int64_t row = n * rows; row < end; ++row) MergeRow(at, row);
+        for (int64_t row = n * rows; row < end; ++row) MergeRow(tensors, row);
       });
       return {};
     });
   }
 
  private:
-  float LseOf(At at, size_t part, int64_t row) const {
-    return Load<float>(RowsHere(merge_.lse[part], at).Row(row));
-  }
-
-  // What parts weigh in a row.
-  struct Weights {
-    float top = -kInfinity;  // the largest log-sum-exp
-    float sum = 0;           // of exp(lse - top); 0: no part saw a key
-
-    float Of(float lse) const {
-      return std::isinf(lse) ? 0.0f : std::exp(lse - top) / sum;
-    }
-  };
-
-  Weights WeightsOf(At at, int64_t row) const {
-    Weights weights;
-    for (size_t part = 0; part < merge_.parts.size(); ++part) {
-      const float lse = LseOf(at, part, row);
-      if (!std::isinf(lse) && lse > weights.top) weights.top = lse;
-    }
-    for (size_t part = 0; part < merge_.parts.size(); ++part) {
-      const float lse = LseOf(at, part, row);
-      if (!std::isinf(lse)) weights.sum += std::exp(lse - weights.top);
-    }
-    return weights;
-  }
-
-  void MergeRow(At at, int64_t row) const {
-    const Weights weights = WeightsOf(at, row);
-    const RowsHere out(merge_.out, at);
+  void MergeRow(const Tensors& tensors, int64_t row) const {
+    const Weights weights(tensors, row);
+    const RowsHere& out = tensors.out;
     for (int64_t d = 0; d < merge_.channels; d += kBlockChannels) {
       const int64_t channels = std::min(kBlockChannels, merge_.channels - d);
       alignas(64) float sums[kBlockChannels];
-      SumBlock(at, row, weights, {d, d + channels}, sums);
-      Kernels().store(FormatOf(merge_.out), sums, channels,
-                      out.Row(row) + d * out.channel_bytes);
+      SumBlock(tensors, row, weights, {d, d + channels}, sums);
+      tensors.kernels.store(out.format, sums, channels,
+                            out.Row(row) + d * out.channel_bytes);
     }
-    if (!merge_.lse_out) return;
+    if (!tensors.lse_out) return;
     const bool seen = weights.sum != 0;
-    Store(RowsHere(*merge_.lse_out, at).Row(row),
+    Store(tensors.lse_out->Row(row),
           seen ? weights.top + std::log(weights.sum) : kInfinity);
   }
 
-  void SumBlock(At at, int64_t row, const Weights& weights, Range channels,
-                float* sums) const {
+  static void SumBlock(const Tensors& tensors, int64_t row,
+                       const Weights& weights, Range channels, float* sums) {
     Term terms[kMaxTerms];
     WeightedSum sum;
     sum.terms = terms;
     const auto add = [&] {
-      Kernels().sum(sum, channels.size(), sums);
+      tensors.kernels.sum(sum, channels.size(), sums);
       sum.count = 0;
       sum.adds = true;
     };
-    for (size_t part = 0; part < merge_.parts.size(); ++part) {
-      const float weight = weights.Of(LseOf(at, part, row));
+    for (size_t part = 0; part < tensors.parts.size(); ++part) {
+      const float weight = weights.Of(tensors.lse[part].Number(row));
       // What has no weight may hold anything.
       if (weight == 0) continue;
-      const cpu::ElementFormat format = FormatOf(merge_.parts[part]);
+      const RowsHere& rows = tensors.parts[part];
       const bool full = sum.count == kMaxTerms;
-      if (full || (sum.count > 0 && format != sum.format)) add();
-      const RowsHere rows(merge_.parts[part], at);
-      sum.format = format;
+      if (full || (sum.count > 0 && rows.format != sum.format)) add();
+      sum.format = rows.format;
       terms[sum.count++] = {rows.Row(row) + channels.first * rows.channel_bytes,
                             weight};
     }

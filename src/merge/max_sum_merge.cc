@@ -53,7 +53,9 @@ MergedRow Merge(const MaxAndSum& one, const MaxAndSum& other) {
                                            : other.max;
   const auto scaled = [&](const MaxAndSum& part) {
     return part.saw_nothing() ? 0.0f
-                              : part.sum * std::exp(part.max - row.whole.max);
+           : part.max == row.whole.max
+               ? part.sum
+               : part.sum * std::exp(part.max - row.whole.max);
   };
   const float first = scaled(one);
   const float second = scaled(other);
@@ -76,6 +78,74 @@ struct Chunk {
   int64_t sequence = 0;  // of a batch
   Range tokens;
   Range heads;
+};
+
+struct RowNumber {
+  int64_t sequence, token, head;
+};
+
+// Where a tensor's rows are in this run.
+struct RowsHere {
+  RowsHere(const HeadRows& rows, At at) {
+    const int64_t bytes = SizeOf(rows.dtype);
+    first = at[rows.argument] + rows.offset * bytes;
+    sequence_bytes = rows.sequence_stride * bytes;
+    token_bytes = rows.token_stride * bytes;
+    head_bytes = rows.head_stride * bytes;
+    format.dtype = rows.dtype;
+    format.step = rows.step;
+    format.element_bytes = bytes;
+  }
+
+  // Of channel `d`.
+  std::byte* Row(const RowNumber& row, int64_t d) const {
+    return first + row.sequence * sequence_bytes + row.token * token_bytes +
+           row.head * head_bytes + d * format.step * format.element_bytes;
+  }
+
+  std::byte* first;
+  int64_t sequence_bytes, token_bytes, head_bytes;
+  cpu::ElementFormat format;
+};
+
+// Where a statistic's numbers are in this run.
+struct StatisticHere {
+  StatisticHere(const Statistic& of, At at)
+      : first(at[of.argument] + of.offset * int64_t{sizeof(float)}) {
+    for (size_t axis = 0; axis < bytes.size(); ++axis) {
+      bytes[axis] = of.strides[axis] * int64_t{sizeof(float)};
+    }
+  }
+
+  // To all copies of the number at `to`.
+  void Write(std::byte* to, float value) const {
+    if (bytes[3] == sizeof(float)) {
+      std::array<float, kCopies> copies;
+      copies.fill(value);
+      return Store(to, copies);
+    }
+    for (int64_t n = 0; n < kCopies; ++n) Store(to + n * bytes[3], value);
+  }
+
+  std::byte* first;
+  std::array<int64_t, 4> bytes;
+};
+
+// One run.
+struct Tensors {
+  Tensors(const MaxSumMerge& merge, At at)
+      : parts{RowsHere(merge.parts[0], at), RowsHere(merge.parts[1], at)},
+        out(merge.out, at),
+        max{StatisticHere(merge.max[0], at), StatisticHere(merge.max[1], at)},
+        sum{StatisticHere(merge.sum[0], at), StatisticHere(merge.sum[1], at)},
+        max_out(merge.max_out, at),
+        sum_out(merge.sum_out, at) {}
+
+  std::array<RowsHere, 2> parts;
+  RowsHere out;
+  std::array<StatisticHere, 2> max, sum;
+  StatisticHere max_out, sum_out;
+  const MergeKernels kernels = Kernels();
 };
 
 // Where sequences begin and end, in order, from 0 to all tokens, whatever the
@@ -104,10 +174,11 @@ class MaxSumMerging final : public Computation {
     return queue.OnHost([&](Workers& workers) -> Status {
       const RunMemoryScope memory;
       const Bounds bounds = ReadBounds(at);
+      const Tensors tensors(merge_, at);
       workers.ForEach(merge_.batch * by_token * by_head, [&](int64_t n) {
         const int64_t head = n % by_head * chunk_heads_;
         const int64_t token = n / by_head % by_token * chunk_tokens_;
-        MergeChunk(at, bounds,
+        MergeChunk(tensors, bounds,
                    {n / by_head / by_token,
                     {token, std::min(token + chunk_tokens_, merge_.tokens)},
                     {head, std::min(head + chunk_heads_, merge_.heads)}});
@@ -135,65 +206,54 @@ class MaxSumMerging final : public Computation {
     return bounds;
   }
 
-  // The place of a row in a statistic, in elements.
-  int64_t PlaceOf(const Statistic& of, const Chunk& chunk,
-                  const Segment& segment, int64_t token, int64_t head) const {
-    const auto& strides = of.strides;
+  // The first number of a row.
+  std::byte* NumberOf(const StatisticHere& of, const Segment& segment,
+                      const RowNumber& row) const {
+    const int64_t outer = of.bytes[1];
+    const int64_t inner = of.bytes[2];
     if (merge_.order == StatisticOrder::kBatch) {
-      return of.offset + chunk.sequence * strides[0] + head * strides[1] +
-             token * strides[2];
+      return of.first + row.sequence * of.bytes[0] + row.head * outer +
+             row.token * inner;
     }
     if (merge_.order == StatisticOrder::kTokens) {
-      return of.offset + token * strides[1] + head * strides[2];
+      return of.first + row.token * outer + row.head * inner;
     }
-    const int64_t row = merge_.heads * segment.first + head * segment.length +
-                        token - segment.first;
-    if (strides[1] == merge_.heads * strides[2]) {
-      return of.offset + row * strides[2];
-    }
-    return of.offset + row / merge_.heads * strides[1] +
-           row % merge_.heads * strides[2];
+    const int64_t number = merge_.heads * segment.first +
+                           row.head * segment.length + row.token -
+                           segment.first;
+    if (outer == merge_.heads * inner) return of.first + number * inner;
+    return of.first + number / merge_.heads * outer +
+           number % merge_.heads * inner;
   }
 
-  void MergeStatistics(At at, const Chunk& chunk, const Segment& segment,
-                       Weights& weights) const {
-    const auto place = [&](const Statistic& of, int64_t token, int64_t head) {
-      return at[of.argument] +
-             PlaceOf(of, chunk, segment, token, head) * int64_t{sizeof(float)};
+  MergedRow MergeNumbers(const Tensors& tensors, const Segment& segment,
+                         const RowNumber& row) const {
+    const auto part = [&](size_t n) -> MaxAndSum {
+      return {Load<float>(NumberOf(tensors.max[n], segment, row)),
+              Load<float>(NumberOf(tensors.sum[n], segment, row))};
     };
-    const auto merge_row = [&](int64_t token, int64_t head) {
-      const auto part = [&](size_t n) -> MaxAndSum {
-        return {Load<float>(place(merge_.max[n], token, head)),
-                Load<float>(place(merge_.sum[n], token, head))};
-      };
-      const MergedRow row = Merge(part(0), part(1));
-      WriteCopies(merge_.max_out, place(merge_.max_out, token, head),
-                  row.whole.max);
-      WriteCopies(merge_.sum_out, place(merge_.sum_out, token, head),
-                  row.whole.sum);
-      std::copy_n(row.weights, 2, weights[RowOf(chunk, token, head)]);
-    };
-    if (merge_.order == StatisticOrder::kTokens) {
-      for (int64_t token = segment.tokens.first; token < segment.tokens.last;
-           ++token) {
-        for (int64_t head = chunk.heads.first; head < chunk.heads.last;
-             ++head) {
-          merge_row(token, head);
-        }
-      }
-      return;
-    }
-    for (int64_t head = chunk.heads.first; head < chunk.heads.last; ++head) {
-      for (int64_t token = segment.tokens.first; token < segment.tokens.last;
-           ++token) {
-        merge_row(token, head);
-      }
-    }
+    const MergedRow merged = Merge(part(0), part(1));
+    tensors.max_out.Write(NumberOf(tensors.max_out, segment, row),
+                          merged.whole.max);
+    tensors.sum_out.Write(NumberOf(tensors.sum_out, segment, row),
+                          merged.whole.sum);
+    return merged;
   }
 
-  static void WriteCopies(const Statistic& of, std::byte* to, float value) {
-    for (int64_t n = 0; n < kCopies; ++n) {
-      Store(to + n * of.strides[3] * int64_t{sizeof(float)}, value);
+  void MergeStatistics(const Tensors& tensors, const Chunk& chunk,
+                       const Segment& segment, Weights& weights) const {
+    const bool tokens_outer = merge_.order == StatisticOrder::kTokens;
+    const Range& tokens = segment.tokens;
+    const Range& outer = tokens_outer ? tokens : chunk.heads;
+    const Range& inner = tokens_outer ? chunk.heads : tokens;
+    for (int64_t o = outer.first; o < outer.last; ++o) {
+      for (int64_t i = inner.first; i < inner.last; ++i) {
+        const RowNumber row{chunk.sequence, tokens_outer ? o : i,
+                            tokens_outer ? i : o};
+        const MergedRow merged = MergeNumbers(tensors, segment, row);
+        std::copy_n(merged.weights, 2,
+                    weights[RowOf(chunk, row.token, row.head)]);
+      }
     }
   }
 
@@ -202,77 +262,55 @@ class MaxSumMerging final : public Computation {
            chunk.heads.first;
   }
 
-  void MergeChunk(At at, const Bounds& bounds, const Chunk& chunk) const {
+  void MergeChunk(const Tensors& tensors, const Bounds& bounds,
+                  const Chunk& chunk) const {
     Weights weights;
     auto end =
         std::upper_bound(bounds.begin(), bounds.end(), chunk.tokens.first);
     for (int64_t token = chunk.tokens.first; token < chunk.tokens.last; ++end) {
       const Segment segment{
           {token, std::min(*end, chunk.tokens.last)}, end[-1], *end - end[-1]};
-      MergeStatistics(at, chunk, segment, weights);
+      MergeStatistics(tensors, chunk, segment, weights);
       token = segment.tokens.last;
     }
     for (int64_t token = chunk.tokens.first; token < chunk.tokens.last;
          ++token) {
       for (int64_t head = chunk.heads.first; head < chunk.heads.last; ++head) {
-        MergeRow(at, {chunk.sequence, token, head},
+        MergeRow(tensors, {chunk.sequence, token, head},
                  weights[RowOf(chunk, token, head)]);
       }
     }
   }
 
-  struct RowNumber {
-    int64_t sequence, token, head;
-  };
-
-  static std::byte* RowAt(At at, const HeadRows& of, const RowNumber& row) {
-    const int64_t place = of.offset + row.sequence * of.sequence_stride +
-                          row.token * of.token_stride +
-                          row.head * of.head_stride;
-    return at[of.argument] + place * SizeOf(of.dtype);
-  }
-
-  static cpu::ElementFormat FormatOf(const HeadRows& rows) {
-    cpu::ElementFormat format;
-    format.dtype = rows.dtype;
-    format.step = rows.step;
-    format.element_bytes = SizeOf(rows.dtype);
-    return format;
-  }
-
   // What has no weight may hold anything.
-  void SumBlock(At at, const RowNumber& row, const float (&weights)[2],
-                Range channels, float* sums) const {
+  static void SumBlock(const Tensors& tensors, const RowNumber& row,
+                       const float (&weights)[2], Range channels, float* sums) {
     Term terms[2];
     WeightedSum sum;
     sum.terms = terms;
     for (size_t n = 0; n < 2; ++n) {
       if (weights[n] == 0) continue;
-      const cpu::ElementFormat format = FormatOf(merge_.parts[n]);
-      if (sum.count > 0 && format != sum.format) {
-        Kernels().sum(sum, channels.size(), sums);
+      const RowsHere& rows = tensors.parts[n];
+      if (sum.count > 0 && rows.format != sum.format) {
+        tensors.kernels.sum(sum, channels.size(), sums);
         sum.count = 0;
         sum.adds = true;
       }
-      sum.format = format;
-      terms[sum.count++] = {
-          RowAt(at, merge_.parts[n], row) +
-              channels.first * format.step * format.element_bytes,
-          weights[n]};
+      sum.format = rows.format;
+      terms[sum.count++] = {rows.Row(row, channels.first), weights[n]};
     }
-    if (sum.count > 0) return Kernels().sum(sum, channels.size(), sums);
+    if (sum.count > 0) return tensors.kernels.sum(sum, channels.size(), sums);
     std::fill_n(sums, channels.size(), 0.0f);
   }
 
-  void MergeRow(At at, const RowNumber& row, const float (&weights)[2]) const {
-    const cpu::ElementFormat out = FormatOf(merge_.out);
-    std::byte* const to = RowAt(at, merge_.out, row);
+  void MergeRow(const Tensors& tensors, const RowNumber& row,
+                const float (&weights)[2]) const {
     for (int64_t d = 0; d < merge_.channels; d += kBlockChannels) {
       const int64_t channels = std::min(kBlockChannels, merge_.channels - d);
       alignas(64) float sums[kBlockChannels];
-      SumBlock(at, row, weights, {d, d + channels}, sums);
-      Kernels().store(out, sums, channels,
-                      to + d * out.step * out.element_bytes);
+      SumBlock(tensors, row, weights, {d, d + channels}, sums);
+      tensors.kernels.store(tensors.out.format, sums, channels,
+                            tensors.out.Row(row, d));
     }
   }
 
