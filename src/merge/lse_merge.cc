@@ -54,11 +54,24 @@ struct Tensors {
     for (const Rows& rows : merge.lse) lse.emplace_back(rows, at);
     for (const Rows& rows : merge.parts) parts.emplace_back(rows, at);
     if (merge.lse_out) lse_out.emplace(*merge.lse_out, at);
+    const int64_t bytes =
+        merge.rows * merge.channels * out.format.element_bytes;
+    fused = parts.size() <= kMaxTerms &&
+            std::ranges::all_of(parts, [&](const RowsHere& part) {
+              return part.format == out.format && part.format.step == 1;
+            });
+    // What is merged in place is in the cache when it is written.
+    streams = Streams(bytes) &&
+              std::ranges::none_of(parts, [&](const RowsHere& part) {
+                return part.first == out.first;
+              });
   }
 
   RunVector<RowsHere> lse, parts;
   RowsHere out;
   std::optional<RowsHere> lse_out;
+  bool fused = false;    // one kernel does all of a row
+  bool streams = false;  // past the caches
   const MergeKernels kernels = Kernels();
 };
 
@@ -107,6 +120,7 @@ class LseMerging final : public Computation {
       workers.ForEach(CeilDiv(merge_.rows, rows), [&](int64_t n) {
         const int64_t end = std::min((n + 1) * rows, merge_.rows);
         for (int64_t row = n * rows; row < end; ++row) MergeRow(tensors, row);
+        if (tensors.streams) tensors.kernels.flush();
       });
       return {};
     });
@@ -115,6 +129,35 @@ class LseMerging final : public Computation {
  private:
   void MergeRow(const Tensors& tensors, int64_t row) const {
     const Weights weights(tensors, row);
+    if (!tensors.fused || weights.sum == 0) {
+      MergeBlocks(tensors, row, weights);
+    } else {
+      MergeFused(tensors, row, weights);
+    }
+    if (!tensors.lse_out) return;
+    const bool seen = weights.sum != 0;
+    Store(tensors.lse_out->Row(row),
+          seen ? weights.top + std::log(weights.sum) : kInfinity);
+  }
+
+  void MergeFused(const Tensors& tensors, int64_t row,
+                  const Weights& weights) const {
+    Term terms[kMaxTerms];
+    WeightedSum sum;
+    sum.format = tensors.out.format;
+    sum.terms = terms;
+    for (size_t part = 0; part < tensors.parts.size(); ++part) {
+      const float weight = weights.Of(tensors.lse[part].Number(row));
+      // What has no weight may hold anything.
+      if (weight == 0) continue;
+      terms[sum.count++] = {tensors.parts[part].Row(row), weight};
+    }
+    tensors.kernels.merge(sum, merge_.channels, tensors.streams,
+                          tensors.out.Row(row));
+  }
+
+  void MergeBlocks(const Tensors& tensors, int64_t row,
+                   const Weights& weights) const {
     const RowsHere& out = tensors.out;
     for (int64_t d = 0; d < merge_.channels; d += kBlockChannels) {
       const int64_t channels = std::min(kBlockChannels, merge_.channels - d);
@@ -123,10 +166,6 @@ class LseMerging final : public Computation {
       tensors.kernels.store(out.format, sums, channels,
                             out.Row(row) + d * out.channel_bytes);
     }
-    if (!tensors.lse_out) return;
-    const bool seen = weights.sum != 0;
-    Store(tensors.lse_out->Row(row),
-          seen ? weights.top + std::log(weights.sum) : kInfinity);
   }
 
   static void SumBlock(const Tensors& tensors, int64_t row,

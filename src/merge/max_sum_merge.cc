@@ -139,12 +139,23 @@ struct Tensors {
         max{StatisticHere(merge.max[0], at), StatisticHere(merge.max[1], at)},
         sum{StatisticHere(merge.sum[0], at), StatisticHere(merge.sum[1], at)},
         max_out(merge.max_out, at),
-        sum_out(merge.sum_out, at) {}
+        sum_out(merge.sum_out, at) {
+    const int64_t bytes = merge.batch * merge.tokens * merge.heads *
+                          merge.channels * out.format.element_bytes;
+    fused = std::ranges::all_of(parts, [&](const RowsHere& part) {
+      return part.format == out.format && part.format.step == 1;
+    });
+    // What is merged in place is in the cache when it is written.
+    streams = Streams(bytes) && out.first != parts[0].first &&
+              out.first != parts[1].first;
+  }
 
   std::array<RowsHere, 2> parts;
   RowsHere out;
   std::array<StatisticHere, 2> max, sum;
   StatisticHere max_out, sum_out;
+  bool fused = false;    // one kernel does all of a row
+  bool streams = false;  // past the caches
   const MergeKernels kernels = Kernels();
 };
 
@@ -280,6 +291,7 @@ class MaxSumMerging final : public Computation {
                  weights[RowOf(chunk, token, head)]);
       }
     }
+    if (tensors.streams) tensors.kernels.flush();
   }
 
   // What has no weight may hold anything.
@@ -305,6 +317,23 @@ class MaxSumMerging final : public Computation {
 
   void MergeRow(const Tensors& tensors, const RowNumber& row,
                 const float (&weights)[2]) const {
+    Term terms[2];
+    WeightedSum sum;
+    sum.format = tensors.out.format;
+    sum.terms = terms;
+    for (size_t n = 0; n < 2; ++n) {
+      if (weights[n] == 0) continue;
+      terms[sum.count++] = {tensors.parts[n].Row(row, 0), weights[n]};
+    }
+    if (!tensors.fused || sum.count == 0) {
+      return MergeBlocks(tensors, row, weights);
+    }
+    tensors.kernels.merge(sum, merge_.channels, tensors.streams,
+                          tensors.out.Row(row, 0));
+  }
+
+  void MergeBlocks(const Tensors& tensors, const RowNumber& row,
+                   const float (&weights)[2]) const {
     for (int64_t d = 0; d < merge_.channels; d += kBlockChannels) {
       const int64_t channels = std::min(kBlockChannels, merge_.channels - d);
       alignas(64) float sums[kBlockChannels];

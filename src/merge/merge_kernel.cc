@@ -12,7 +12,9 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::merge::HWY_NAMESPACE {
-MergeKernels MergeTable() { return {SumRows, StoreSums}; }
+MergeKernels MergeTable() {
+  return {SumRows, StoreSums, MergeRows, FlushStreams};
+}
 }  // namespace flashacl::merge::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -37,7 +37,18 @@ struct MergeKernels {
   // Rounds once.
   void (*store)(const cpu::ElementFormat& format, const float* sums,
                 int64_t channels, std::byte* to) = nullptr;
+  // `sum`, and `store`, of any number of channels, where all elements are dense
+  // and of one type. If it `streams`, lines go past the caches, which is for
+  // what is too large for them; a worker is done with them after `flush`.
+  void (*merge)(const WeightedSum& of, int64_t channels, bool streams,
+                std::byte* to) = nullptr;
+  void (*flush)() = nullptr;
 };
+
+// Whether rows of this many bytes are too much for caches: more than most
+// processors have for a core and less than any has in all. What is streamed is
+// not fetched before it is written, a quarter of all that a merge of two moves.
+constexpr bool Streams(int64_t bytes) { return bytes >= int64_t{8} << 20; }
 
 MergeKernels Kernels();
 

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "hwy/cache_control.h"
 #include "merge/merge_kernel.h"
 
 #if defined(FLASHACL_MERGE_WEIGHTED_SUM_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -37,17 +38,34 @@ HWY_INLINE float AddTerm(float weight, float value, float sum) {
       hn::MulAdd(hn::Set(one, weight), hn::Set(one, value), hn::Set(one, sum)));
 }
 
+// The sum of channels from `d` on, and of `sum`.
+template <DType kType>
+HWY_INLINE vectors::Vector SumAt(const WeightedSum& of, int64_t d,
+                                 vectors::Vector sum) {
+  for (int n = 0; n < of.count; ++n) {
+    const auto row = vectors::FloatsAt<kType>(kF, of.terms[n].row, d);
+    sum = hn::MulAdd(hn::Set(kF, of.terms[n].weight), row, sum);
+  }
+  return sum;
+}
+
+// The same of one channel.
+HWY_INLINE float SumOne(const WeightedSum& of, int64_t d, float sum) {
+  for (int n = 0; n < of.count; ++n) {
+    const std::byte* const at = of.terms[n].row + d * of.format.element_bytes;
+    sum =
+        AddTerm(of.terms[n].weight, vectors::FloatOf(of.format.dtype, at), sum);
+  }
+  return sum;
+}
+
 template <DType kType>
 HWY_INLINE int64_t SumVectors(const WeightedSum& of, int64_t channels,
                               float* HWY_RESTRICT sums) {
   int64_t d = 0;
   for (; d + vectors::Lanes() <= channels; d += vectors::Lanes()) {
-    auto sum = of.adds ? hn::Load(kF, sums + d) : hn::Set(kF, -0.0f);
-    for (int n = 0; n < of.count; ++n) {
-      const auto row = vectors::FloatsAt<kType>(kF, of.terms[n].row, d);
-      sum = hn::MulAdd(hn::Set(kF, of.terms[n].weight), row, sum);
-    }
-    hn::Store(sum, kF, sums + d);
+    const auto sum = of.adds ? hn::Load(kF, sums + d) : hn::Set(kF, -0.0f);
+    hn::Store(SumAt<kType>(of, d, sum), kF, sums + d);
   }
   return d;
 }
@@ -73,13 +91,7 @@ inline void SumRows(const WeightedSum& of, int64_t channels, float* sums) {
     }
   });
   for (; d < channels; ++d) {
-    float sum = of.adds ? sums[d] : -0.0f;
-    for (int n = 0; n < of.count; ++n) {
-      const float value = vectors::FloatOf(
-          format.dtype, of.terms[n].row + d * format.element_bytes);
-      sum = AddTerm(of.terms[n].weight, value, sum);
-    }
-    sums[d] = sum;
+    sums[d] = SumOne(of, d, of.adds ? sums[d] : -0.0f);
   }
 }
 
@@ -87,6 +99,54 @@ inline void StoreSums(const cpu::ElementFormat& format, const float* sums,
                       int64_t channels, std::byte* to) {
   vectors::StoreRow(format, sums, channels, to);
 }
+
+// Channels [first, last) of the result, to `to`, of which neighbours are done
+// together.
+template <DType kType>
+HWY_INLINE void MergeChannels(const WeightedSum& of, int64_t first,
+                              int64_t last, std::byte* HWY_RESTRICT to) {
+  int64_t d = first;
+  for (; d + vectors::Lanes() <= last; d += vectors::Lanes()) {
+    const auto sum = SumAt<kType>(of, d, hn::Set(kF, -0.0f));
+    vectors::StoreFloats<kType>(kF, sum, to, d - first);
+  }
+  for (; d < last; ++d) {
+    vectors::StoreElement(kType, SumOne(of, d, -0.0f),
+                          to + (d - first) * of.format.element_bytes);
+  }
+}
+
+// Whole lines.
+HWY_INLINE void Stream(const std::byte* HWY_RESTRICT from, int64_t bytes,
+                       std::byte* HWY_RESTRICT to) {
+  const hn::ScalableTag<uint8_t> d;
+  for (int64_t n = 0; n < bytes; n += static_cast<int64_t>(hn::MaxLanes(d))) {
+    hn::Stream(hn::Load(d, reinterpret_cast<const uint8_t*>(from) + n), d,
+               reinterpret_cast<uint8_t*>(to) + n);
+  }
+}
+
+inline void MergeRows(const WeightedSum& of, int64_t channels, bool streams,
+                      std::byte* to) {
+  constexpr int64_t kLine = 64;
+  const int64_t row_bytes = channels * of.format.element_bytes;
+  const bool lines =
+      reinterpret_cast<uintptr_t>(to) % kLine == 0 && row_bytes % kLine == 0;
+  vectors::WithVectorType(of.format.dtype, [&](auto type) HWY_ATTR {
+    if constexpr (type() != DType::kI8) {
+      if (!streams || !lines) return MergeChannels<type()>(of, 0, channels, to);
+      alignas(kLine) std::byte block[kBlockChannels * sizeof(float)];
+      for (int64_t d = 0; d < channels; d += kBlockChannels) {
+        const int64_t last = HWY_MIN(d + kBlockChannels, channels);
+        MergeChannels<type()>(of, d, last, block);
+        Stream(block, (last - d) * of.format.element_bytes,
+               to + d * of.format.element_bytes);
+      }
+    }
+  });
+}
+
+inline void FlushStreams() { hwy::FlushStream(); }
 
 }  // namespace flashacl::merge::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -3,10 +3,12 @@
 // many workers there are and in whatever order they come.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <vector>
 
 #include "base/random.h"
 #include "merge/merge.h"
+#include "merge/merge_kernel.h"
 #include "plan/host_queue.h"
 #include "tests/testing/shuffled_workers.h"
 
@@ -65,6 +67,37 @@ TEST(LseMerge, IsTheSameForAnyWorkers) {
     EXPECT_EQ(out, first);
     EXPECT_EQ(lse, first_lse);
   }
+}
+
+// Results that are too large for caches are written past them.
+TEST(LseMerge, IsTheSameHoweverManyRowsThereAre) {
+  constexpr int64_t kMany = 1 << 14;
+  constexpr int64_t kDim = 128;
+  static_assert(Streams(kMany * kDim * 4) && !Streams(kRows * kDim * 4));
+  struct alignas(64) Line {
+    float at[16];
+  };
+  std::vector<Line> rows(kMany * kDim / 16), out(rows.size());
+  std::vector<float> lse(kMany);
+  for (size_t n = 0; n < rows.size() * 16; ++n) {
+    rows[n / 16].at[n % 16] = static_cast<float>(n % 1009);
+  }
+  for (size_t n = 0; n < lse.size(); ++n) lse[n] = static_cast<float>(n % 7);
+  std::byte* const at[] = {reinterpret_cast<std::byte*>(lse.data()),
+                           reinterpret_cast<std::byte*>(rows.data()),
+                           reinterpret_cast<std::byte*>(out.data())};
+  ShuffledWorkers workers(2);
+  HostQueue queue(workers);
+  LseMerge merge;
+  merge.channels = kDim;
+  merge.lse = {{.argument = 0, .stride = 1}, {.argument = 0, .stride = 1}};
+  merge.parts = {{.argument = 1, .stride = kDim},
+                 {.argument = 1, .stride = kDim}};
+  merge.out = {.argument = 2, .stride = kDim};
+  merge.rows = kMany;
+  ASSERT_TRUE(MakeLseMerge(merge)->Run(at, nullptr, queue).ok());
+  // Two equal parts are what they are.
+  EXPECT_EQ(std::memcmp(out.data(), rows.data(), rows.size() * 64), 0);
 }
 
 }  // namespace

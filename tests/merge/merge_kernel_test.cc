@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -88,6 +89,53 @@ TEST_P(MergeKernel, ATermOfWeightOneIsItself) {
       EXPECT_EQ(out[n], row[n * static_cast<size_t>(step)]);
       EXPECT_EQ(std::signbit(out[n]),
                 std::signbit(row[n * static_cast<size_t>(step)]));
+    }
+  }
+}
+
+// In one go or two, past the caches or not, over whole lines or not: the same
+// bits, and nothing after the row.
+TEST_P(MergeKernel, RowsAreMergedInOneGo) {
+  Random random(3);
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBf16}) {
+    for (const int64_t channels : {1, 31, 32, 64, 100, 128, 576, 1055}) {
+      const cpu::ElementFormat format = Format(dtype, 1);
+      const int64_t bytes = channels * format.element_bytes;
+      std::vector<std::vector<std::byte>> rows(3);
+      std::vector<Term> terms;
+      for (auto& row : rows) {
+        row.resize(static_cast<size_t>(bytes));
+        for (int64_t d = 0; d < channels; ++d) {
+          WriteNumber(dtype, row.data() + d * format.element_bytes,
+                      random.Fraction() - 0.5);
+        }
+        terms.push_back({row.data(), static_cast<float>(random.Fraction())});
+      }
+      std::vector<std::byte> expected(static_cast<size_t>(bytes));
+      for (int64_t d = 0; d < channels; d += kBlockChannels) {
+        const int64_t count = std::min(kBlockChannels, channels - d);
+        std::vector<Term> block = terms;
+        for (Term& term : block) term.row += d * format.element_bytes;
+        Sums sums;
+        Kernels().sum({format, block.data(), 3, false}, count, sums.at);
+        Kernels().store(format, sums.at, count,
+                        expected.data() + d * format.element_bytes);
+      }
+      for (const bool streams : {false, true}) {
+        for (const int64_t shift : {0, 4}) {
+          struct alignas(64) Line {
+            std::byte at[64];
+          };
+          std::vector<Line> lines(static_cast<size_t>(bytes / 64 + 2));
+          std::byte* const to = lines[0].at + shift;
+          to[bytes] = std::byte{7};
+          Kernels().merge({format, terms.data(), 3, false}, channels, streams,
+                          to);
+          Kernels().flush();
+          EXPECT_EQ(std::vector<std::byte>(to, to + bytes), expected);
+          EXPECT_EQ(to[bytes], std::byte{7});
+        }
+      }
     }
   }
 }
