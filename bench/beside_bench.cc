@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators beside attention that only memory should limit: bytes that they
+// read and write per second, as shares of what as many threads copy with
+// memcpy. The two take turns, so that whatever else the machine does happens to
+// both; "ratio" is the median over pairs (1: as fast). Drawing masks reads
+// nothing and is given in ns per bit. 2,048 tokens with 32 heads of 128
+// channels.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "acl/acl.h"
+#include "aclnnop/aclnn_attention_update.h"
+#include "aclnnop/aclnn_dropout_do_mask.h"
+#include "aclnnop/aclnn_dropout_gen_mask.h"
+#include "aclnnop/aclnn_ring_attention_update.h"
+#include "backends.h"
+#include "plan/backend.h"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int64_t kTokens = 2048, kHeads = 32, kChannels = 128;
+constexpr int64_t kRows = kTokens * kHeads;
+
+double Seconds(const std::function<void()>& body) {
+  const auto start = Clock::now();
+  body();
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+double Median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<long>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// Tensors of one call, with memory of their own.
+class Call {
+ public:
+  using PhaseOne = std::function<aclnnStatus(const std::vector<aclTensor*>&,
+                                             uint64_t*, aclOpExecutor**)>;
+  using PhaseTwo = aclnnStatus (*)(void*, uint64_t, aclOpExecutor*,
+                                   aclrtStream);
+
+  explicit Call(PhaseTwo run) : run_(run) { aclrtSetDevice(0); }
+  ~Call() {
+    for (const aclTensorList* list : lists_) aclDestroyTensorList(list);
+    for (const aclTensor* tensor : tensors_) aclDestroyTensor(tensor);
+  }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  // Filled with the bits of `value` as fp32.
+  void Add(aclDataType type, const std::vector<int64_t>& dims, float value) {
+    int64_t bytes = static_cast<int64_t>(aclDataTypeSize(type));
+    for (const int64_t dim : dims) bytes *= dim;
+    bytes_ += bytes;
+    auto& memory = memory_.emplace_back(
+        std::make_unique<Line[]>(static_cast<size_t>(bytes / 64 + 1)));
+    std::fill_n(&memory[0].words[0], bytes / 4, value);
+    tensors_.push_back(aclCreateTensor(dims.data(), dims.size(), type, nullptr,
+                                       0, ACL_FORMAT_ND, dims.data(),
+                                       dims.size(), memory.get()));
+  }
+
+  // The last tensors become a list, which owns them.
+  const aclTensorList* TakeList(int64_t count) {
+    const std::vector<const aclTensor*> members(tensors_.end() - count,
+                                                tensors_.end());
+    tensors_.resize(tensors_.size() - static_cast<size_t>(count));
+    lists_.push_back(aclCreateTensorList(members.data(), members.size()));
+    return lists_.back();
+  }
+
+  void Prepare(const PhaseOne& plan) { plan_ = plan; }
+
+  bool Run() const {
+    uint64_t size = 0;
+    aclOpExecutor* executor = nullptr;
+    return plan_(tensors_, &size, &executor) == 0 &&
+           run_(nullptr, 0, executor, nullptr) == 0 &&
+           aclrtSynchronizeStream(nullptr) == 0;
+  }
+
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  const PhaseTwo run_;
+  PhaseOne plan_;
+  // As aligned as aclrtMalloc.
+  struct alignas(64) Line {
+    float words[16];
+  };
+
+  std::vector<std::unique_ptr<Line[]>> memory_;
+  std::vector<aclTensor*> tensors_;
+  std::vector<const aclTensorList*> lists_;
+  int64_t bytes_ = 0;
+};
+
+// Copies half of `bytes`, so that as many are read and written.
+class Copy {
+ public:
+  explicit Copy(int64_t bytes)
+      : half_(bytes / 2),
+        from_(static_cast<size_t>(half_), 1),
+        to_(static_cast<size_t>(half_), 2) {}
+
+  void Run() {
+    constexpr int64_t kPiece = 1 << 18;
+    (void)flashacl::CpuBackend().queue->OnHost(
+        [&](flashacl::Workers& workers) -> flashacl::Status {
+          workers.ForEach((half_ + kPiece - 1) / kPiece, [&](int64_t n) {
+            const int64_t first = n * kPiece;
+            std::memcpy(to_.data() + first, from_.data() + first,
+                        static_cast<size_t>(std::min(kPiece, half_ - first)));
+          });
+          return {};
+        });
+    benchmark::ClobberMemory();
+  }
+
+ private:
+  const int64_t half_;
+  std::vector<char> from_, to_;
+};
+
+void Compare(benchmark::State& state, const Call& call) {
+  if (!call.Run()) {
+    const char* const message = aclGetRecentErrMsg();
+    state.SkipWithError(message == nullptr ? "the call failed" : message);
+    return;
+  }
+  Copy copy(call.bytes());
+  copy.Run();
+  std::vector<double> ours, ratios;
+  for (auto _ : state) {
+    const double one = Seconds([&] { call.Run(); });
+    const double other = Seconds([&] { copy.Run(); });
+    ours.push_back(one);
+    ratios.push_back(other / one);
+    state.SetIterationTime(one);
+  }
+  state.counters["ratio"] = Median(ratios);
+  state.counters["B/s"] = {static_cast<double>(call.bytes()) / Median(ours),
+                           benchmark::Counter::kDefaults,
+                           benchmark::Counter::OneK::kIs1000};
+}
+
+void AttentionUpdate(benchmark::State& state) {
+  const auto type = static_cast<aclDataType>(state.range(0));
+  const int64_t parts = state.range(1);
+  Call call(aclnnAttentionUpdate);
+  for (int64_t n = 0; n < parts; ++n) call.Add(ACL_FLOAT, {kRows}, 1);
+  const aclTensorList* const lse = call.TakeList(parts);
+  for (int64_t n = 0; n < parts; ++n) call.Add(type, {kRows, kChannels}, 1);
+  const aclTensorList* const rows = call.TakeList(parts);
+  call.Add(type, {kRows, kChannels}, 1);
+  call.Prepare([lse, rows](const std::vector<aclTensor*>& t, uint64_t* size,
+                           aclOpExecutor** executor) {
+    return aclnnAttentionUpdateGetWorkspaceSize(lse, rows, 0, t[0], nullptr,
+                                                size, executor);
+  });
+  Compare(state, call);
+}
+BENCHMARK(AttentionUpdate)
+    ->ArgNames({"type", "parts"})
+    ->ArgsProduct({{ACL_FLOAT, ACL_FLOAT16, ACL_BF16}, {2, 4}})
+    ->UseManualTime();
+
+void RingAttentionUpdate(benchmark::State& state) {
+  const auto type = static_cast<aclDataType>(state.range(0));
+  const bool packed = state.range(1) != 0;
+  const std::vector<int64_t> rows =
+      packed ? std::vector{kTokens, kHeads, kChannels}
+             : std::vector{kTokens, int64_t{1}, kHeads * kChannels};
+  const std::vector<int64_t> statistic =
+      packed ? std::vector{kTokens, kHeads, int64_t{8}}
+             : std::vector{int64_t{1}, kHeads, kTokens, int64_t{8}};
+  Call call(aclnnRingAttentionUpdate);
+  for (int n = 0; n < 3; ++n) {
+    call.Add(type, rows, 1);
+    call.Add(ACL_FLOAT, statistic, 1);
+    call.Add(ACL_FLOAT, statistic, 1);
+  }
+  static int64_t ends[] = {0, kTokens / 3, kTokens};
+  static const int64_t count = 3;
+  static aclTensor* const at = aclCreateTensor(&count, 1, ACL_INT64, nullptr, 0,
+                                               ACL_FORMAT_ND, &count, 1, ends);
+  call.Prepare([packed](const std::vector<aclTensor*>& t, uint64_t* size,
+                        aclOpExecutor** executor) {
+    std::string layout = packed ? "TND" : "SBH";
+    return aclnnRingAttentionUpdateGetWorkspaceSize(
+        t[0], t[1], t[2], t[3], t[4], t[5], at, layout.data(), t[6], t[7], t[8],
+        size, executor);
+  });
+  Compare(state, call);
+}
+BENCHMARK(RingAttentionUpdate)
+    ->ArgNames({"type", "packed"})
+    ->ArgsProduct({{ACL_FLOAT, ACL_FLOAT16, ACL_BF16}, {0, 1}})
+    ->UseManualTime();
+
+void DropoutDoMask(benchmark::State& state) {
+  const auto type = static_cast<aclDataType>(state.range(0));
+  Call call(aclnnDropoutDoMask);
+  call.Add(type, {kRows, kChannels}, 1);
+  call.Add(ACL_UINT8, {kRows * kChannels / 8}, 1);
+  call.Add(type, {kRows, kChannels}, 1);
+  call.Prepare([](const std::vector<aclTensor*>& t, uint64_t* size,
+                  aclOpExecutor** executor) {
+    return aclnnDropoutDoMaskGetWorkspaceSize(t[0], t[1], 0.1, t[2], size,
+                                              executor);
+  });
+  Compare(state, call);
+}
+BENCHMARK(DropoutDoMask)
+    ->ArgName("type")
+    ->ArgsProduct({{ACL_FLOAT, ACL_FLOAT16, ACL_BF16}})
+    ->UseManualTime();
+
+void DropoutGenMask(benchmark::State& state) {
+  const int64_t bits = state.range(0);
+  Call call(aclnnDropoutGenMask);
+  call.Add(ACL_UINT8, {bits / 8}, 1);
+  call.Prepare([bits](const std::vector<aclTensor*>& t, uint64_t* size,
+                      aclOpExecutor** executor) {
+    const aclIntArray* const shape = aclCreateIntArray(&bits, 1);
+    const aclnnStatus status = aclnnDropoutGenMaskGetWorkspaceSize(
+        shape, 0.1, 1, 0, t[0], size, executor);
+    aclDestroyIntArray(shape);
+    return status;
+  });
+  if (!call.Run()) return state.SkipWithError("the call failed");
+  std::vector<double> times;
+  for (auto _ : state) times.push_back(Seconds([&] { call.Run(); }));
+  state.counters["ns/bit"] = Median(times) / static_cast<double>(bits) * 1e9;
+}
+BENCHMARK(DropoutGenMask)->ArgName("bits")->Arg(1 << 15)->Arg(1 << 27);
+
+}  // namespace
