@@ -28,15 +28,17 @@ WORDS = [
     ("#if 0", r"^\s*#\s*if\s+0\b", {"src", "include", "tools", "tests",
      "bench", "examples"}, set(), "delete it; history keeps it"),
     ("Highway", r"\bhwy\b|\bHWY_", {"src", "tools", "include", "tests"},
-     {"src/cpu/", "tests/cpu/"}, "vector code lives in src/cpu"),
+     {"src/cpu/", "tests/cpu/", "src/dropout/", "src/merge/"},
+     "vector code lives in src/cpu, src/dropout and src/merge"),
 ]
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 # CANN's prefix, below the folders that speak CANN.
 CANN = re.compile(r"\bacl(?!/)\w*|\bACL_\w+")
 CANN_FREE = ("src/base/", "src/problem/", "src/plan/", "src/reference/",
-             "src/cpu/", "tools/", "tests/base/", "tests/problem/",
-             "tests/plan/", "tests/reference/", "tests/cpu/",
-             "tests/property/")
+             "src/cpu/", "src/dropout/", "src/merge/", "tools/",
+             "tests/base/", "tests/problem/", "tests/plan/",
+             "tests/reference/", "tests/cpu/", "tests/property/",
+             "tests/dropout/", "tests/merge/")
 
 
 def check_words(path, text, code):

@@ -92,13 +92,20 @@ TEST_F(AttentionUpdateTest, NoChannelsHaveALse) {
   EXPECT_EQ(merged.Values(), (Values{1, 2}));
 }
 
-TEST_F(AttentionUpdateTest, Refusals) {
-  const ElementTensor lse(ACL_FLOAT, {4}), rows(ACL_FLOAT16, {4, 8}),
-      bf16(ACL_BF16, {4, 8}), wide(ACL_FLOAT16, {4, 9}), tall(ACL_FLOAT, {5}),
-      half(ACL_FLOAT16, {4}), whole(ACL_INT32, {4, 8}),
-      cube(ACL_FLOAT16, {4, 8, 1}),
-      nz(Form{ACL_FLOAT16, {4, 8}, {8, 1}, 0, ACL_FORMAT_FRACTAL_NZ}),
-      repeats(Form{ACL_FLOAT16, {4, 8}, {0, 1}});
+struct Refused {
+  ElementwiseCall call;
+  aclnnStatus status;
+  const char* words;
+};
+
+void ExpectRefused(const std::vector<Refused>& cases) {
+  for (const Refused& one : cases) {
+    EXPECT_TRUE(one.call.IsRefused(one.status, one.words));
+  }
+}
+
+TEST_F(AttentionUpdateTest, NullsAreNamedAfterUpdateType) {
+  const ElementTensor lse(ACL_FLOAT, {4}), rows(ACL_FLOAT16, {4, 8});
   const TensorsOfList two{{&lse, &lse}}, parts{{&rows, &rows}};
   ElementwiseCall no_lse = Call(two, parts, 0, &rows, nullptr);
   no_lse.tensors[0] = nullptr;
@@ -106,11 +113,7 @@ TEST_F(AttentionUpdateTest, Refusals) {
   no_parts.tensors[1] = nullptr;
   ElementwiseCall wrong_and_null = Call(two, parts, 2, nullptr, nullptr);
   wrong_and_null.tensors[0] = nullptr;
-  const struct {
-    ElementwiseCall call;
-    aclnnStatus status;
-    const char* words;
-  } kCases[] = {
+  ExpectRefused({
       {no_lse, kNull, "The lse cannot be nullptr"},
       {no_parts, kNull, "The localOut cannot be nullptr"},
       {Call({{&lse, nullptr}}, parts, 0, &rows, nullptr), kNull,
@@ -127,6 +130,18 @@ TEST_F(AttentionUpdateTest, Refusals) {
        "lseOut: a tensor, expected null for updateType 0"},
       {Call(two, parts, 1, &rows, nullptr), kInvalid,
        "lseOut: null, expected a tensor for updateType 1"},
+  });
+}
+
+TEST_F(AttentionUpdateTest, Refusals) {
+  const ElementTensor lse(ACL_FLOAT, {4}), rows(ACL_FLOAT16, {4, 8}),
+      bf16(ACL_BF16, {4, 8}), wide(ACL_FLOAT16, {4, 9}), tall(ACL_FLOAT, {5}),
+      half(ACL_FLOAT16, {4}), whole(ACL_INT32, {4, 8}),
+      cube(ACL_FLOAT16, {4, 8, 1}),
+      nz(Form{ACL_FLOAT16, {4, 8}, {8, 1}, 0, ACL_FORMAT_FRACTAL_NZ}),
+      repeats(Form{ACL_FLOAT16, {4, 8}, {0, 1}});
+  const TensorsOfList two{{&lse, &lse}}, parts{{&rows, &rows}};
+  ExpectRefused({
       {Call({{&lse, &half}}, parts, 0, &rows, nullptr), kInvalid,
        "lse: data type FLOAT16 (1), expected FLOAT"},
       {Call(two, {{&rows, &whole}}, 0, &rows, nullptr), kInvalid,
@@ -155,10 +170,7 @@ TEST_F(AttentionUpdateTest, Refusals) {
        "localOut: private format 29"},
       {Call(two, parts, 0, &repeats, nullptr), kInvalid,
        "out: stride 0 of axis 0"},
-  };
-  for (const auto& one_case : kCases) {
-    EXPECT_TRUE(one_case.call.IsRefused(one_case.status, one_case.words));
-  }
+  });
 }
 
 // A child, which StrictModeRefusesWhatHardwareDoes starts.

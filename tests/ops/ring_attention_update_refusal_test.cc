@@ -74,25 +74,17 @@ TEST_F(RingAttentionRefusalTest, NullsAreNamed) {
   EXPECT_TRUE(Packed(kOut, &tokens_).Run());
 }
 
-TEST_F(RingAttentionRefusalTest, WhatDoesNotFitIsNamed) {
-  const ElementTensor floats(ACL_FLOAT, {5, 2, 12}),
-      whole(ACL_INT32, {5, 2, 12}), flat(ACL_FLOAT16, {5, 24}),
-      empty(ACL_FLOAT16, {0, 2, 12}), three(ACL_FLOAT, {2, 3, 5}),
-      seven(ACL_FLOAT, {2, 3, 5, 7}), half(ACL_FLOAT16, {2, 3, 5, 8}),
-      longer(ACL_FLOAT16, {6, 2, 12}), fewer(ACL_FLOAT, {2, 2, 5, 8}),
-      odd(ACL_FLOAT, {2, 5, 5, 8}), narrow(ACL_INT32, {2}),
-      square(ACL_INT64, {1, 2}), none(ACL_INT64, {0}),
-      more(ACL_FLOAT, {5, 4, 8}), four(ACL_FLOAT, {1, 5, 3, 8}),
-      nz(Form{ACL_FLOAT16, {5, 2, 12}, {24, 12, 1}, 0, ACL_FORMAT_FRACTAL_NZ}),
-      repeats(Form{ACL_FLOAT16, {5, 2, 12}, {0, 12, 1}});
-  ElementwiseCall odd_heads = Batched(kPrevMax, &odd);
-  for (const int row : {kPrevSum, kCurMax, kCurSum, kMaxOut, kSumOut}) {
-    odd_heads.tensors[static_cast<size_t>(row)] = &odd;
+void ExpectRefused(const std::vector<Refused>& cases) {
+  for (const Refused& one : cases) {
+    EXPECT_TRUE(one.call.IsRefused(one.status, one.words));
   }
+}
+
+TEST_F(RingAttentionRefusalTest, LayoutsAreNamed) {
   const ElementwiseCall good = Packed(kEnds, &ends_);
   ElementwiseCall null_layout = good;
   null_layout.texts = {std::nullopt};
-  const Refused kCases[] = {
+  ExpectRefused({
       {With(good, "BSND"), kInvalid,
        "inputLayoutOptional: \"BSND\", expected \"SBH\" or \"TND\""},
       {With(good, ""), kInvalid, "inputLayoutOptional: \"\", expected"},
@@ -100,6 +92,20 @@ TEST_F(RingAttentionRefusalTest, WhatDoesNotFitIsNamed) {
       {With(good, "TND", "BSND"), kMismatch,
        "inputSoftmaxLayoutOptional: \"BSND\", expected \"\", \"SBH\" or "
        "\"TND\""},
+  });
+  EXPECT_TRUE(With(good, "TND", "TND").Run());
+}
+
+TEST_F(RingAttentionRefusalTest, WhatDoesNotFitIsNamed) {
+  const ElementTensor floats(ACL_FLOAT, {5, 2, 12}),
+      whole(ACL_INT32, {5, 2, 12}), flat(ACL_FLOAT16, {5, 24}),
+      empty(ACL_FLOAT16, {0, 2, 12}), three(ACL_FLOAT, {2, 3, 5}),
+      seven(ACL_FLOAT, {2, 3, 5, 7}), half(ACL_FLOAT16, {2, 3, 5, 8}),
+      narrow(ACL_INT32, {2}), square(ACL_INT64, {1, 2}), none(ACL_INT64, {0}),
+      four(ACL_FLOAT, {1, 5, 3, 8}),
+      nz(Form{ACL_FLOAT16, {5, 2, 12}, {24, 12, 1}, 0, ACL_FORMAT_FRACTAL_NZ}),
+      repeats(Form{ACL_FLOAT16, {5, 2, 12}, {0, 12, 1}});
+  ExpectRefused({
       {Batched(kPrevOut, &whole), kInvalid,
        "prevAttnOut: data type INT32 (3), expected FLOAT16, BFLOAT16, FLOAT"},
       {Batched(kCurOut, &floats), kInvalid,
@@ -124,6 +130,20 @@ TEST_F(RingAttentionRefusalTest, WhatDoesNotFitIsNamed) {
        "actualSeqQlenOptional: shape [1, 2], expected 1 axes"},
       {Packed(kEnds, &none), kInvalid,
        "actualSeqQlenOptional: shape [0] has no elements"},
+      {Batched(kPrevOut, &nz), kInvalid, "prevAttnOut: private format 29"},
+      {Batched(kOut, &repeats), kInvalid, "attnOutOut: stride 0 of axis 0"},
+  });
+}
+
+TEST_F(RingAttentionRefusalTest, ShapesThatDoNotMatchAreNamed) {
+  const ElementTensor longer(ACL_FLOAT16, {6, 2, 12}),
+      fewer(ACL_FLOAT, {2, 2, 5, 8}), odd(ACL_FLOAT, {2, 5, 5, 8}),
+      more(ACL_FLOAT, {5, 4, 8});
+  ElementwiseCall odd_heads = Batched(kPrevMax, &odd);
+  for (const int row : {kPrevSum, kCurMax, kCurSum, kMaxOut, kSumOut}) {
+    odd_heads.tensors[static_cast<size_t>(row)] = &odd;
+  }
+  ExpectRefused({
       {Batched(kCurOut, &longer), kMismatch,
        "curAttnOut: shape [6, 2, 12], expected [5, 2, 12] as prevAttnOut"},
       {Batched(kCurSum, &fewer), kMismatch,
@@ -135,13 +155,7 @@ TEST_F(RingAttentionRefusalTest, WhatDoesNotFitIsNamed) {
       {Packed(kPrevMax, &more), kMismatch,
        "prevSoftmaxMax: shape [5, 4, 8], expected [5, 3, 8] beside "
        "prevAttnOut"},
-      {Batched(kPrevOut, &nz), kInvalid, "prevAttnOut: private format 29"},
-      {Batched(kOut, &repeats), kInvalid, "attnOutOut: stride 0 of axis 0"},
-  };
-  for (const Refused& refused : kCases) {
-    EXPECT_TRUE(refused.call.IsRefused(refused.status, refused.words));
-  }
-  EXPECT_TRUE(With(good, "TND", "TND").Run());
+  });
 }
 
 // A child, which StrictModeRefusesWhatHardwareDoes starts.
