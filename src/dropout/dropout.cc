@@ -206,6 +206,7 @@ void SelectChunk(const Selection& selection, const Walk& walk,
       at[selection.self.argument] + selection.self.offset * self_bytes;
   std::byte* const out =
       at[selection.out.argument] + selection.out.offset * out_bytes;
+  const DropoutKernels kernels = Kernels();
   BlockBits bits{};
   SelectBlock block{.self = FormatOf(selection.self.type, steps[0]),
                     .out = FormatOf(selection.out.type, steps[2]),
@@ -219,7 +220,7 @@ void SelectChunk(const Selection& selection, const Walk& walk,
       block.to = out + (places[2] + n * steps[2]) * out_bytes;
       const int64_t first = places[1] + n * steps[1];
       if (mask) bits.Read(*mask, at, {first, first + block.count}, steps[1]);
-      Kernels().select(block);
+      kernels.select(block);
     }
   });
 }
