@@ -104,8 +104,16 @@ def alternatives(old, choices):
     if old.endswith(";"):
         return "".join(f"if (::flashacl::MutantIs({m.key})) {{ {m.new} }} "
                        "else " for m in choices) + f"{{ {old} }}"
-    return "(" + "".join(f"::flashacl::MutantIs({m.key}) ? ({m.new}) : "
-                         for m in choices) + f"({old}))"
+    if_of = re.compile(r"if \((.*)\) \{", re.S)
+    if of := if_of.fullmatch(old):
+        return "if " + conditional(of[1], [
+            (m, if_of.fullmatch(m.new)[1]) for m in choices]) + " {"
+    return conditional(old, [(m, m.new) for m in choices])
+
+
+def conditional(old, choices):
+    return "(" + "".join(f"::flashacl::MutantIs({m.key}) ? ({new}) : "
+                         for m, new in choices) + f"({old}))"
 
 
 def mutated(text, mutants):

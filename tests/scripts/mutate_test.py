@@ -58,6 +58,9 @@ class Mutated(unittest.TestCase):
                          "if ((M1 ? (a <= b) : (a < b))) Go();")
         self.assertEqual(self.mutate("x = 1; y = 2;", "x = 1; =>"),
                          "if (M1) {  } else { x = 1; } y = 2;")
+        self.assertEqual(
+            self.mutate("return a; if (a) { b; }", "if (a) { => if (c) {"),
+            "return a; if (M1 ? (c) : (a)) { b; }")
 
     def test_several_of_one_text_and_of_one_file(self):
         self.assertEqual(
