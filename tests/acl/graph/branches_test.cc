@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "acl/acl.h"
+#include "acl/device_fault.h"
 #include "acl/stream.h"
 #include "tests/acl/graph/fixture.h"
 
@@ -71,10 +72,12 @@ TEST_F(BranchesTest, AFailureEndsTheOthersToo) {
   ScopedEvent external{ScopedEvent::External()};
   const aclmdlRI graph = Capture(external, &code_);
   code_ = 507015;
+  acl::ClearFaults(0);
   EXPECT_TRUE(Succeeds(aclmdlRIExecuteAsync(graph, first_)));
   // The first branch waits for what the second will never record.
   EXPECT_EQ(aclrtSynchronizeStreamWithTimeout(first_, 10000), 507015);
   EXPECT_EQ(Log(), "ab");
+  EXPECT_TRUE(DeviceHasFailed());
   code_ = 0;
   Replay(graph, first_);
   EXPECT_EQ(Log(), "abcd");

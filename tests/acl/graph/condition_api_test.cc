@@ -7,6 +7,7 @@
 
 #include "acl/acl.h"
 #include "acl/graph/condition.h"
+#include "acl/memory.h"
 #include "acl/stream.h"
 #include "tests/acl/graph/fixture.h"
 
@@ -53,6 +54,7 @@ class ConditionTest : public GraphTest {
 };
 
 TEST_F(ConditionTest, IfRunsOneOfTwo) {
+  const size_t free_bytes = acl::FreeDeviceBytes();
   const aclmdlRI graph = Capture(ACL_MODEL_RI_COND_TYPE_IF, 2, 0, 0);
   EXPECT_EQ(Run(graph), "<1>");
   *cell_ = 7;
@@ -63,6 +65,7 @@ TEST_F(ConditionTest, IfRunsOneOfTwo) {
   *cell_ = 1;
   EXPECT_EQ(Run(alone), "<0>");
   Destroy(alone);
+  EXPECT_EQ(acl::FreeDeviceBytes(), free_bytes);  // the cells are gone
 }
 
 TEST_F(ConditionTest, WhileRunsUntilZero) {
@@ -100,10 +103,13 @@ TEST_F(ConditionTest, AChildRunsWithItsParentOnly) {
   EXPECT_TRUE(
       FailsWith(107000, aclmdlRICaptureToModelRIBegin(
                             stream, graph, ACL_MODEL_RI_CAPTURE_MODE_RELAXED)));
-  // The cell is not the program's to free.
+  // The cell is not the program's to free: replays go on reading it.
+  const size_t free_bytes = acl::FreeDeviceBytes();
   EXPECT_TRUE(Succeeds(aclrtFree(cell_)));
+  EXPECT_EQ(acl::FreeDeviceBytes(), free_bytes);
   EXPECT_EQ(Run(graph), "<>");
   Destroy(graph);
+  EXPECT_GT(acl::FreeDeviceBytes(), free_bytes);
   EXPECT_TRUE(FailsWith(107000, aclmdlRICondHandleGetCondPtr(handle_, &cell_)));
   EXPECT_TRUE(FailsWith(107000, aclmdlRIGetName(child_, 0, nullptr)));
 }
@@ -240,7 +246,56 @@ TEST_F(ConditionTest, AnOpenOrFailedChildEndsTheParent) {
     EXPECT_TRUE(FailsWith(open ? 107045 : 507903,
                           aclmdlRICaptureEnd(stream, &failed_)));
     EXPECT_EQ(StatusOf(side), ACL_MODEL_RI_CAPTURE_STATUS_NONE);
+    // Nothing of it is left.
+    EXPECT_TRUE(FailsWith(107000, aclmdlRISetName(child, ""), "destroyed"));
+    EXPECT_TRUE(
+        FailsWith(107000, aclmdlRICondHandleGetCondPtr(handle_, &cell_)));
   }
+}
+
+TEST_F(ConditionTest, AnOpenGrandchildEndsTheRoot) {
+  ScopedStream stream, side;
+  constexpr auto kIf = ACL_MODEL_RI_COND_TYPE_IF;
+  constexpr auto kRelaxed = ACL_MODEL_RI_CAPTURE_MODE_RELAXED;
+  Begin(stream);
+  aclmdlRI graph = nullptr;
+  EXPECT_TRUE(Succeeds(aclmdlRICaptureGetInfo(stream, nullptr, &graph)));
+  aclmdlRI children[2] = {};
+  for (int depth = 0; depth < 2; ++depth) {
+    const aclrtStream at = depth == 0 ? stream : side;
+    EXPECT_TRUE(Succeeds(aclmdlRICondHandleCreate(
+        graph, 0, static_cast<aclmdlRICondHandleFlag>(0), &handle_)));
+    EXPECT_TRUE(Succeeds(
+        aclmdlRIAddCondTask({handle_, kIf, 1, &children[depth]}, at, 0)));
+    if (depth > 0) {
+      EXPECT_TRUE(Succeeds(aclmdlRICaptureEnd(side, nullptr)));
+    }
+    EXPECT_TRUE(Succeeds(
+        aclmdlRICaptureToModelRIBegin(side, children[depth], kRelaxed)));
+  }
+  EXPECT_TRUE(FailsWith(107045, aclmdlRICaptureEnd(stream, &failed_)));
+  EXPECT_EQ(StatusOf(side), ACL_MODEL_RI_CAPTURE_STATUS_NONE);
+}
+
+TEST_F(ConditionTest, ATaskThatIsRefusedLeavesItsHandleFree) {
+  ScopedStream stream;
+  Begin(stream);
+  aclmdlRI graph = nullptr;
+  aclmdlRI child = nullptr;
+  aclrtTaskGrp group = nullptr;
+  EXPECT_TRUE(Succeeds(aclmdlRICaptureGetInfo(stream, nullptr, &graph)));
+  EXPECT_TRUE(Succeeds(aclmdlRICondHandleCreate(
+      graph, 0, static_cast<aclmdlRICondHandleFlag>(0), &handle_)));
+  const auto add = [&] {
+    return aclmdlRIAddCondTask({handle_, ACL_MODEL_RI_COND_TYPE_IF, 1, &child},
+                               stream, 0);
+  };
+  EXPECT_TRUE(Succeeds(aclmdlRICaptureTaskGrpBegin(stream)));
+  EXPECT_TRUE(FailsWith(507009, add(), "group"));
+  EXPECT_TRUE(FailsWith(507009, aclmdlRICaptureTaskGrpEnd(stream, &group)));
+  EXPECT_EQ(child, nullptr);
+  EXPECT_TRUE(Succeeds(add()));
+  Destroy(End(stream));
 }
 
 TEST_F(ConditionTest, ParametersAreChecked) {
@@ -285,9 +340,13 @@ TEST_F(ConditionTest, ParametersAreChecked) {
       107029, aclmdlRIAddCondTask(
                   {foreign, ACL_MODEL_RI_COND_TYPE_IF, 1, &child}, plain, 0)));
   Destroy(End(other));
-  Destroy(End(stream));
   EXPECT_TRUE(
       FailsWith(107000, aclmdlRICondHandleCreate(of_other, 0, none, &foreign)));
+  EXPECT_EQ(End(stream), graph);
+  EXPECT_TRUE(FailsWith(107000,
+                        aclmdlRICondHandleCreate(graph, 0, none, &foreign),
+                        "not being captured"));
+  Destroy(graph);
 }
 
 }  // namespace

@@ -105,6 +105,13 @@ class GraphTest : public RuntimeTest {
     return status;
   }
 
+  // Whether the device has run something that failed.
+  static bool DeviceHasFailed() {
+    aclrtErrorInfo info{};
+    EXPECT_TRUE(Succeeds(aclrtGetErrorVerbose(0, &info)));
+    return info.errorType == ACL_RT_ERROR_OTHERS;
+  }
+
   aclmdlRI failed_ = nullptr;  // of ends that are to fail
 
  private:

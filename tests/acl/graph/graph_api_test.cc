@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "acl/acl.h"
+#include "acl/device_fault.h"
 #include "acl/graph/graph.h"
 #include "acl/graph/print.h"
 #include "acl/graph/replay_queue.h"
@@ -80,9 +81,11 @@ TEST_F(GraphApi, ATaskThatFailsEndsItsReplay) {
   Say(stream, "b");
   const aclmdlRI graph = End(stream);
   code = 507015;
+  acl::ClearFaults(0);
   EXPECT_TRUE(Succeeds(aclmdlRIExecuteAsync(graph, stream)));
   Say(stream, "c");
   EXPECT_EQ(aclrtSynchronizeStream(stream), 507015);
+  EXPECT_TRUE(DeviceHasFailed());
   EXPECT_EQ(Log(), "ac");
   code = 0;
   Replay(graph, stream);
@@ -141,7 +144,8 @@ TEST_F(GraphApi, ReplaysOfOneGraphDoNotOverlap) {
 }
 
 // In the order in which streams come to it; one that is aborted while it waits,
-// first, between others or last, lets the others go on.
+// first, between others or last, lets the others go on, and comes last when it
+// comes again.
 TEST_F(GraphApi, ReplaysAreQueuedInOrder) {
   for (const int aborted : {-1, 1, 2, 3}) {
     ScopedStream streams[4];
@@ -162,17 +166,20 @@ TEST_F(GraphApi, ReplaysAreQueuedInOrder) {
         },
         "test")));
     const aclmdlRI graph = End(first);
-    for (int i = 0; i < 4; ++i) {
-      EXPECT_TRUE(Succeeds(aclmdlRIExecuteAsync(graph, streams[i])));
+    const auto queue = [&](aclrtStream stream) {
+      EXPECT_TRUE(Succeeds(aclmdlRIExecuteAsync(graph, stream)));
       // It has come to the graph.
       EXPECT_TRUE(
-          FailsWith(507046, aclrtSynchronizeStreamWithTimeout(streams[i], 20)));
-    }
+          FailsWith(507046, aclrtSynchronizeStreamWithTimeout(stream, 20)));
+    };
+    for (const auto& stream : streams) queue(stream);
     std::string expected = "abcd";
     if (aborted >= 0) {
       EXPECT_TRUE(Succeeds(aclrtStreamAbort(streams[aborted])));
       EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(streams[aborted])));
+      queue(streams[aborted]);
       expected.erase(static_cast<size_t>(aborted), 1);
+      expected += static_cast<char>('a' + aborted);
     }
     EXPECT_TRUE(Succeeds(aclrtRecordEvent(event, first)));
     for (const auto& stream : streams) {
@@ -220,6 +227,7 @@ TEST_F(GraphApi, AnAbortEndsTheReplayThatRuns) {
   EXPECT_TRUE(FailsWith(507046, aclrtSynchronizeStreamWithTimeout(stream, 5)));
   EXPECT_TRUE(Succeeds(aclrtStreamAbort(stream)));
   EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(stream)));
+  EXPECT_EQ(Log(), "a");
   Destroy(graph);
 }
 
