@@ -193,11 +193,13 @@ TEST_F(EventHandle, AWaitEndsByTimeAndByAbort) {
   aclrtEvent event = Create();
   Gate gate(one);
   EXPECT_TRUE(Succeeds(aclrtRecordEvent(event, one)));
+  auto start = Clock::now();
   EXPECT_TRUE(Succeeds(aclrtStreamWaitEventWithTimeout(other, event, 1)));
   EXPECT_TRUE(FailsWith(107019, aclrtSynchronizeStream(other), "in vain"));
+  EXPECT_GE(Clock::now() - start, std::chrono::seconds(1));
   EXPECT_TRUE(Succeeds(aclrtStreamWaitEvent(other, event)));
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  const auto start = Clock::now();
+  start = Clock::now();
   EXPECT_TRUE(Succeeds(aclrtStreamAbort(other)));
   EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(other)));
   EXPECT_LT(Clock::now() - start, std::chrono::seconds(5));

@@ -299,6 +299,9 @@ TEST_F(MemoryKey, OthersAreRefusedUntilTheyAreListed) {
   int32_t pids[] = {child, -1};
   EXPECT_TRUE(
       FailsWith(107000, aclrtIpcMemSetImportPid(key.text, pids, 2), "-1"));
+  pids[1] = 0;
+  EXPECT_TRUE(
+      FailsWith(107000, aclrtIpcMemSetImportPid(key.text, pids, 2), "pid"));
   EXPECT_TRUE(Succeeds(aclrtIpcMemSetImportPid(key.text, pids, 1)));
   EXPECT_EQ(write(ends[1], "x", 1), 1);
   int status = -1;

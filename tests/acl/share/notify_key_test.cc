@@ -10,6 +10,7 @@
 #include "acl/acl.h"
 #include "acl/latch.h"
 #include "tests/testing/child.h"
+#include "tests/testing/fork.h"
 #include "tests/testing/runtime.h"
 #include "tests/testing/shared_files.h"
 
@@ -96,6 +97,17 @@ TEST_F(NotifyKey, TheFlagLivesUntilTheLastIsGone) {
   notify_ = other;
 }
 
+// Whatever work is queued that still uses it.
+TEST_F(NotifyKey, NobodyImportsOneThatIsDestroyed) {
+  ScopedStream stream;
+  const std::string key = Export();
+  EXPECT_TRUE(Succeeds(aclrtWaitAndResetNotify(notify_, stream, 0)));
+  EXPECT_TRUE(Succeeds(aclrtDestroyNotify(notify_)));
+  EXPECT_EQ(SharedFiles().count(key), 0u);
+  EXPECT_TRUE(Succeeds(aclrtStreamAbort(stream)));
+  EXPECT_TRUE(Succeeds(aclrtCreateNotify(&notify_, 0)));
+}
+
 TEST_F(NotifyKey, OthersAreRefusedUnlessTheyAreListed) {
   const std::string key = Export(0);
   const auto tries = [&] {
@@ -136,6 +148,43 @@ TEST_F(NotifyKey, AfterFinalizeSaysWhyItIsNotShared) {
   EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(stream)));
   EXPECT_TRUE(Succeeds(aclrtDestroyNotify(imported)));
   EXPECT_TRUE(Succeeds(aclFinalize()));
+}
+
+// Who may import is for the exporter to say.
+TEST_F(NotifyKey, AnImporterOpensItToNobody) {
+  const std::string key = Export(0);
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t child = testing::Fork();
+  if (child == 0) {
+    char go = 0;
+    aclrtNotify other = nullptr;
+    char same[65] = "";
+    int32_t pid = 1;
+    EXPECT_EQ(read(ends[0], &go, 1), 1);
+    EXPECT_TRUE(Succeeds(aclrtSetDevice(0)));
+    EXPECT_TRUE(Succeeds(aclrtNotifyImportByKey(&other, key.c_str(), 0)));
+    EXPECT_TRUE(Succeeds(aclrtNotifyGetExportKey(other, same, 65, kForAll)));
+    EXPECT_EQ(same, key);
+    EXPECT_TRUE(FailsWith(107000, aclrtNotifySetImportPid(other, &pid, 1),
+                          "has exported"));
+    _exit(HasFailure() ? 1 : 0);
+  }
+  int32_t pid = child;
+  EXPECT_TRUE(Succeeds(aclrtNotifySetImportPid(notify_, &pid, 1)));
+  EXPECT_EQ(write(ends[1], "x", 1), 1);
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  close(ends[0]);
+  close(ends[1]);
+  EXPECT_TRUE(Forked([&] {
+    aclrtNotify other = nullptr;
+    EXPECT_TRUE(Succeeds(aclrtSetDevice(0)));
+    EXPECT_TRUE(FailsWith(507899,
+                          aclrtNotifyImportByKey(&other, key.c_str(), 0),
+                          "list of processes"));
+  }));
 }
 
 // As in samples: the importer records, the exporter waits, by a wait that was

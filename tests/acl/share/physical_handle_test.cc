@@ -53,6 +53,11 @@ class Mapped {
         Succeeds(aclrtMemcpy(text, 16, at_, 16, ACL_MEMCPY_DEVICE_TO_HOST)));
     return text;
   }
+  uint32_t Device() const {
+    aclrtPtrAttributes attributes{};
+    EXPECT_TRUE(Succeeds(aclrtPointerGetAttributes(at_, &attributes)));
+    return attributes.location.id;
+  }
 
  private:
   void* at_ = nullptr;
@@ -104,6 +109,10 @@ TEST_F(PhysicalHandle, EachWrongArgumentIsToldApart) {
   EXPECT_TRUE(FailsWith(100000, aclrtMemSetPidToShareableHandle(7, &pid, 0)));
   EXPECT_TRUE(FailsWith(107000, aclrtMemSetPidToShareableHandle(7, &pid, 1),
                         "this process"));
+  const auto notify = SharedObject::Create(ShareKind::kNotify);
+  EXPECT_TRUE(FailsWith(
+      107000, aclrtMemSetPidToShareableHandle(notify->number(), &pid, 1),
+      "memory"));
   EXPECT_TRUE(
       FailsWith(100000, aclrtMemImportFromShareableHandle(7, 0, nullptr)));
   EXPECT_TRUE(
@@ -142,7 +151,8 @@ TEST_F(PhysicalHandle, AnotherProgramReadsAndWrites) {
   Mapped mine(memory_);
   mine.Write("from here");
   const auto child = RunChild("PhysicalHandleChild.DISABLED_ReadsAndWrites",
-                              {{"FLASHACL_TEST_KEY", std::to_string(number)}});
+                              {{"FLASHACL_TEST_KEY", std::to_string(number)},
+                               {"FLASHACL_DEVICES", "2"}});
   EXPECT_TRUE(child.ok()) << child.output;
   EXPECT_EQ(mine.Read(), "from there");
   EXPECT_EQ(SharedFiles().size(), before.size() + 1);
@@ -156,9 +166,11 @@ TEST(PhysicalHandleChild, DISABLED_ReadsAndWrites) {
   size_t free_before = 0, free_after = 0, total = 0;
   EXPECT_TRUE(Succeeds(aclrtGetMemInfo(ACL_HBM_MEM, &free_before, &total)));
   aclrtDrvMemHandle handle = nullptr;
-  ASSERT_TRUE(Succeeds(aclrtMemImportFromShareableHandle(number, 0, &handle)));
+  // As memory of a device that its exporter does not have.
+  ASSERT_TRUE(Succeeds(aclrtMemImportFromShareableHandle(number, 1, &handle)));
   {
     Mapped here(handle);
+    EXPECT_EQ(here.Device(), 1u);
     EXPECT_EQ(here.Read(), "from here");
     here.Write("from there");
     EXPECT_TRUE(Succeeds(aclrtFreePhysical(handle)));

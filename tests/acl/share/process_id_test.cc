@@ -2,8 +2,14 @@
 #include "acl/share/process_id.h"
 
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <fstream>
+#include <string>
+#include <thread>
 
 #include "tests/testing/fork.h"
 
@@ -38,6 +44,7 @@ TEST(ProcessId, EndsBeforeItsParentAsksForItsStatus) {
   ASSERT_EQ(pipe(ends), 0);
   const pid_t child = testing::Fork();
   if (child == 0) {
+    prctl(PR_SET_NAME, "a) Z 1 1");  // stands before what is read
     const ProcessId self = ThisProcess();
     const bool sent = write(ends[1], &self, sizeof self) == sizeof self;
     pause();
@@ -48,10 +55,43 @@ TEST(ProcessId, EndsBeforeItsParentAsksForItsStatus) {
   close(ends[0]);
   close(ends[1]);
   EXPECT_EQ(id.pid, child);
+  EXPECT_NE(id.start, 0u);
   EXPECT_TRUE(IsAlive(id));
   kill(child, SIGKILL);
   for (int n = 0; n < 1000 && IsAlive(id); ++n) usleep(1000);
   EXPECT_FALSE(IsAlive(id));
+  waitpid(child, nullptr, 0);
+  EXPECT_FALSE(IsAlive(id));
+}
+
+// What the first thread of a process does, as the system says.
+char StateOf(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  const size_t at = text.rfind(") ");
+  return at == std::string::npos ? '?' : text[at + 2];
+}
+
+TEST(ProcessId, LivesAsLongAsAnyOfItsThreads) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t child = testing::Fork();
+  if (child == 0) {
+    std::thread([&] {
+      const ProcessId self = ThisProcess();
+      _exit(write(ends[1], &self, sizeof self) == sizeof self ? pause() : 1);
+    }).detach();
+    syscall(SYS_exit, 0);
+  }
+  ProcessId id;
+  ASSERT_EQ(read(ends[0], &id, sizeof id), ssize_t{sizeof id});
+  close(ends[0]);
+  close(ends[1]);
+  for (int n = 0; n < 1000 && StateOf(child) != 'Z'; ++n) usleep(1000);
+  EXPECT_EQ(StateOf(child), 'Z');
+  EXPECT_TRUE(IsAlive(id));
+  kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   EXPECT_FALSE(IsAlive(id));
 }

@@ -87,8 +87,9 @@ TEST(SharedObject, ChildrenNeedToBeListed) {
     _exit(told && Try(number) == ShareOpening::kOpened ? 0 : 1);
   }
   const std::vector<int32_t> pids = {child};
-  EXPECT_TRUE(made->Allow(pids));
-  EXPECT_TRUE(made->Allow(pids));  // once is enough
+  for (size_t n = 0; n <= kShareListed; ++n) {
+    EXPECT_TRUE(made->Allow(pids));  // once is enough
+  }
   EXPECT_EQ(write(ends[1], "x", 1), 1);
   int status = -1;
   waitpid(child, &status, 0);
@@ -197,6 +198,19 @@ TEST(SharedObject, HasRoomForSoManyUses) {
   }
   EXPECT_EQ(Try(made->number()), ShareOpening::kFull);
   opened.pop_back();
+  EXPECT_EQ(Try(made->number()), ShareOpening::kOpened);
+}
+
+TEST(SharedObject, HasRoomForSoManyUsesOfTheLiving) {
+  const auto made = SharedObject::Create(ShareKind::kNotify);
+  made->AllowAll();
+  ForkedAndKilled([&] {
+    static std::shared_ptr<SharedObject> kept[kShareUsers];
+    for (size_t n = 1; n < kShareUsers; ++n) {
+      EXPECT_EQ(Open(made->number(), &kept[n]), ShareOpening::kOpened);
+    }
+    EXPECT_EQ(Open(made->number(), &kept[0]), ShareOpening::kFull);
+  });
   EXPECT_EQ(Try(made->number()), ShareOpening::kOpened);
 }
 
