@@ -217,6 +217,18 @@ TEST_F(ArgumentsTest, InputsMayRepeatAndOutputsMayNot) {
     EXPECT_EQ(status.ok(), *c.message == 0);
     EXPECT_TRUE(status.message().starts_with(c.message)) << status.message();
   }
+  // An axis of one element takes no step; no elements share nothing.
+  struct Shape {
+    std::vector<int64_t> dims, strides;
+  };
+  for (const Shape& shape :
+       {Shape{{1, 8}, {0, 1}}, Shape{{3, 0, 8}, {0, 0, 0}}}) {
+    aclDestroyTensor(out_);
+    out_ = aclCreateTensor(shape.dims.data(), shape.dims.size(), ACL_FLOAT16,
+                           shape.strides.data(), 0, ACL_FORMAT_ND,
+                           shape.dims.data(), shape.dims.size(), nullptr);
+    EXPECT_EQ(Read()->CheckTypes().message(), "");
+  }
 }
 
 TEST_F(ArgumentsTest, RefusesShapesBeyondAnyMemory) {

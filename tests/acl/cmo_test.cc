@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "acl/acl.h"
+#include "acl/memory.h"
 #include "tests/testing/runtime.h"
 
 namespace flashacl::acl {
@@ -45,7 +46,13 @@ TEST_F(CmoTest, NothingEverOverflows) {
       aclrtMemcpy(read.data(), 64, at, 64, ACL_MEMCPY_DEVICE_TO_HOST)));
   EXPECT_EQ(std::count(read.begin(), read.end(), 0), 64);
   EXPECT_TRUE(FailsWith(100000, aclrtGetOverflowStatus(nullptr, 64, stream)));
-  EXPECT_TRUE(FailsWith(107000, aclrtGetOverflowStatus(at, 63, stream)));
+  for (const size_t size : {size_t{63}, size_t{65}}) {
+    EXPECT_TRUE(FailsWith(107000, aclrtGetOverflowStatus(at, size, stream)));
+  }
+  Block block;
+  ASSERT_TRUE(FindBlock(at, &block));
+  std::byte* const late = block.base + block.reserved - 63;
+  EXPECT_TRUE(FailsWith(107000, aclrtGetOverflowStatus(late, 64, stream)));
   EXPECT_TRUE(
       FailsWith(107000, aclrtGetOverflowStatus(read.data(), 64, stream)));
   EXPECT_TRUE(FailsWith(107000, aclrtResetOverflowStatus(at)));

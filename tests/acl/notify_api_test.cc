@@ -2,9 +2,11 @@
 // The notify functions: what they refuse, and what each mode means.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <thread>
 
 #include "acl/acl.h"
+#include "acl/latch.h"
 #include "tests/testing/runtime.h"
 
 namespace flashacl::acl {
@@ -74,8 +76,10 @@ TEST_F(NotifyApi, TwoWaitsNeedTwoRecords) {
 
 TEST_F(NotifyApi, AWaitMayTimeOut) {
   ScopedStream stream;
+  const auto start = Clock::now();
   EXPECT_TRUE(Succeeds(aclrtWaitAndResetNotify(notify_, stream, 1)));
   EXPECT_TRUE(FailsWith(107019, aclrtSynchronizeStream(stream), "1 s"));
+  EXPECT_GE(Clock::now() - start, std::chrono::seconds(1));
   EXPECT_TRUE(Succeeds(aclrtRecordNotify(notify_, nullptr)));
   EXPECT_TRUE(Succeeds(aclrtWaitAndResetNotify(notify_, stream, 1)));
   EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(stream)));

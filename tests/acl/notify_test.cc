@@ -112,6 +112,19 @@ TEST_F(NotifyTest, MovesUnderThoseWhoWait) {
   }
 }
 
+TEST_F(NotifyTest, MovesUnderThoseWhoSleep) {
+  ScopedStream records, waits;
+  const auto notify = Make();
+  EXPECT_TRUE(Succeeds(notify->Wait(*Find<Stream>(waits), {}, "test")));
+  EXPECT_TRUE(FailsWith(507046, aclrtSynchronizeStreamWithTimeout(waits, 20)));
+  const auto there = SharedObject::Create(ShareKind::kNotify);
+  EXPECT_EQ(notify->MoveTo(there), there);
+  EXPECT_TRUE(Succeeds(
+      notify->Change(*Find<Stream>(records), NotifyChange::kSet, 1, "test")));
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(waits)));
+  EXPECT_TRUE(notify->Destroy());
+}
+
 // Whatever runs between, a wait lets its stream go on only after the record.
 TEST_F(NotifyTest, ManyStreamsInARing) {
   constexpr int kStreams = 4;

@@ -12,6 +12,9 @@
 #include <vector>
 
 #include "acl/acl.h"
+#include "acl/latch.h"
+#include "acl/memory.h"
+#include "acl/stream.h"
 #include "base/half.h"
 #include "base/random.h"
 #include "tests/testing/runtime.h"
@@ -159,6 +162,30 @@ TEST_F(ReduceTest, RunsInTheOrderOfTheStream) {
   EXPECT_TRUE(Succeeds(aclrtFreeHost(pinned)));
 }
 
+TEST_F(ReduceTest, UsesItsMemoryUntilItHasRun) {
+  ScopedStream stream;
+  Latch gate;
+  void* blocks[2] = {};
+  for (void*& at : blocks) {
+    ASSERT_TRUE(Succeeds(aclrtMalloc(&at, 64, ACL_MEM_MALLOC_HUGE_FIRST)));
+  }
+  EXPECT_TRUE(Succeeds(Find<Stream>(stream)->Push(
+      [&] {
+        ThisStream().WaitInTask(gate, std::nullopt);
+        return 0;
+      },
+      "test", TaskKind::kWait)));
+  EXPECT_TRUE(Succeeds(aclrtReduceAsync(blocks[0], blocks[1], 64, kSum,
+                                        ACL_FLOAT, stream, nullptr)));
+  for (void* at : blocks) EXPECT_TRUE(IsBlockUsed(at));
+  gate.Open();
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(stream)));
+  for (void* at : blocks) {
+    EXPECT_FALSE(IsBlockUsed(at));
+    EXPECT_TRUE(Succeeds(aclrtFree(at)));
+  }
+}
+
 TEST_F(ReduceTest, ArgumentsAreChecked) {
   void* at = nullptr;
   ASSERT_TRUE(Succeeds(aclrtMalloc(&at, 64, ACL_MEM_MALLOC_HUGE_FIRST)));
@@ -183,6 +210,13 @@ TEST_F(ReduceTest, ArgumentsAreChecked) {
   EXPECT_TRUE(FailsWith(107000, call(odd, at, 8, kSum, ACL_FLOAT), "dst"));
   EXPECT_TRUE(FailsWith(107000, call(at, odd, 8, kSum, ACL_FLOAT), "src"));
   EXPECT_TRUE(FailsWith(107000, call(at, at, 4096, kSum, ACL_FLOAT), "count"));
+  Block block;
+  ASSERT_TRUE(FindBlock(at, &block));
+  void* const late = static_cast<char*>(at) + 4;
+  EXPECT_TRUE(FailsWith(107000, call(late, at, block.reserved, kSum, ACL_FLOAT),
+                        "count"));
+  EXPECT_TRUE(FailsWith(107000, call(at, late, block.reserved, kSum, ACL_FLOAT),
+                        "count"));
   alignas(8) float host[2] = {};
   EXPECT_TRUE(FailsWith(107000, call(at, host, 8, kSum, ACL_FLOAT), "src"));
   EXPECT_TRUE(FailsWith(107000, call(host, at, 8, kSum, ACL_FLOAT), "dst"));

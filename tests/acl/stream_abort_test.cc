@@ -100,15 +100,16 @@ TEST_F(StreamAbort, AbortsEveryStreamOfADevice) {
   EXPECT_TRUE(Succeeds(Block(a)));
   EXPECT_TRUE(Succeeds(Block(b)));
   EXPECT_TRUE(Succeeds(Count(b)));
+  EXPECT_TRUE(AbortStreams(1, std::nullopt));  // another's
+  EXPECT_FALSE(Find<Stream>(a)->Idle());
   EXPECT_TRUE(AbortStreams(0, std::nullopt));
   EXPECT_TRUE(Find<Stream>(a)->Idle());
   EXPECT_TRUE(Find<Stream>(b)->Idle());
   EXPECT_EQ(ran_, 0);
-  EXPECT_TRUE(AbortStreams(1, std::nullopt));  // none there
 }
 
 TEST_F(StreamAbort, AbortingIsNotPatientForEver) {
-  ScopedStream stream;
+  ScopedStream stream, idle;
   std::atomic<bool> go{false};
   EXPECT_TRUE(Succeeds(Find<Stream>(stream)->Push(
       [&] {
