@@ -194,6 +194,19 @@ TEST_F(Markers, StepsBeginAndEndOnStreams) {
   EXPECT_TRUE(FailsWith(100000, tag(ACL_STEP_START, stream), "stepInfo"));
 }
 
+// It began before anybody recorded.
+TEST_F(Markers, AStepWithoutABeginIsNotShown) {
+  const ScopedStream stream;
+  aclprofStepInfo* step = aclprofCreateStepInfo();
+  EXPECT_TRUE(Succeeds(aclprofGetStepTimestamp(step, ACL_STEP_START, stream)));
+  const ReadTrace trace = Trace([&] {
+    EXPECT_TRUE(Succeeds(aclprofGetStepTimestamp(step, ACL_STEP_END, stream)));
+    EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(stream)));
+  });
+  EXPECT_TRUE(trace.With("b", "name", "step").empty());
+  aclprofDestroyStepInfo(step);
+}
+
 TEST_F(Markers, NumbersStandForTexts) {
   const uint64_t add = aclprofStr2Id("aclnnAdd");
   EXPECT_NE(add, 0u);

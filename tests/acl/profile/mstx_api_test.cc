@@ -55,6 +55,7 @@ TEST_F(Mstx, SaysWhatIsWrong) {
   EXPECT_NE(Message().find("message"), std::string::npos);
   mstxMarkA(nullptr, nullptr);
   EXPECT_NE(Message().find("mstxMarkA"), std::string::npos);
+  EXPECT_NE(mstxDomainCreateA("known"), nullptr);
   EXPECT_EQ(mstxDomainRangeStartA(foreign, "x", nullptr), 0u);
   EXPECT_NE(Message().find("mstxDomainCreateA"), std::string::npos);
   EXPECT_EQ(mstxDomainCreateA(nullptr), nullptr);
