@@ -80,6 +80,7 @@ TEST_F(SingleOpTensorDesc, CountsElements) {
            {{-2}, ACL_BF16, 0, 0},
            {{half, 4}, ACL_INT8, 0, 0},
            {{half, 3}, ACL_INT32, size_t{3} << 62, 0},
+           {{half + 1}, ACL_INT32, (size_t{1} << 62) + 1, 0},
            {{7}, ACL_STRING, 7, 0},
            {{7}, 1234, 7, 56},
        }) {
