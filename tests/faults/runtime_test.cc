@@ -103,6 +103,41 @@ INSTANTIATE_TEST_SUITE_P(Every, Runtime, ::testing::ValuesIn(kCases),
                            return std::string(info.param.name);
                          });
 
+// A graph that lacks what a call could not add does not come about.
+TEST_F(RuntimeTest, EndsACaptureThatLacksATask) {
+  ScopedStream stream;
+  void* device = nullptr;
+  ASSERT_TRUE(Succeeds(aclrtMalloc(&device, 64, ACL_MEM_MALLOC_HUGE_FIRST)));
+  int invalid = 0;
+  int64_t failed = 1;
+  for (int64_t n = 1; failed > 0; ++n) {
+    SCOPED_TRACE(n);
+    ASSERT_TRUE(Succeeds(
+        aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_RELAXED)));
+    aclError added = 0;
+    {
+      const Injected injected(Fault::kAllocation, n, false);
+      added = aclrtMemsetAsync(device, 64, 0, 64, stream);
+      failed = injected.failed();
+    }
+    EXPECT_TRUE(failed > 0 || Succeeds(added));
+    auto status = ACL_MODEL_RI_CAPTURE_STATUS_NONE;
+    EXPECT_TRUE(Succeeds(aclmdlRICaptureGetInfo(stream, &status, nullptr)));
+    aclmdlRI graph = nullptr;
+    const aclError ended = aclmdlRICaptureEnd(stream, &graph);
+    if (status == ACL_MODEL_RI_CAPTURE_STATUS_INVALIDATED) {
+      EXPECT_TRUE(FailsWith(507903, ended));
+      EXPECT_NE(added, 0);
+      ++invalid;
+    } else {
+      EXPECT_TRUE(Succeeds(ended));
+      EXPECT_TRUE(Succeeds(aclmdlRIDestroy(graph)));
+    }
+  }
+  EXPECT_GT(invalid, 0);
+  EXPECT_TRUE(Succeeds(aclrtFree(device)));
+}
+
 // Whatever file operation fails, the profile has ended, and the next one is
 // whole.
 TEST_F(RuntimeTest, SaysThatAProfileCannotBeWritten) {
