@@ -14,6 +14,7 @@
 
 #include "acl/backend.h"
 #include "acl/callback.h"
+#include "acl/capturing.h"
 #include "acl/context.h"
 #include "acl/device.h"
 #include "acl/device_fault.h"

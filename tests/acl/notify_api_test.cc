@@ -47,7 +47,7 @@ class NotifyApi : public ::flashacl::testing::RuntimeTest {
     aclrtCntNotifyWaitInfo info = {
         static_cast<aclrtCntNotifyWaitMode>(mode), value, 0, clear, {}};
     EXPECT_TRUE(Succeeds(aclrtCntNotifyWaitWithTimeout(count_, waiter, &info)));
-    const int code = aclrtSynchronizeStreamWithTimeout(waiter, 20);
+    const int code = aclrtSynchronizeStreamWithTimeout(waiter, 100);
     if (code != 0) {
       EXPECT_TRUE(FailsWith(507046, code));
       EXPECT_TRUE(Succeeds(aclrtStreamAbort(waiter)));

@@ -211,18 +211,6 @@ TEST_F(StreamTest, TasksAreDestroyedBeforeWaitersAreTold) {
   EXPECT_TRUE(gone);
 }
 
-TEST_F(StreamTest, WaitsForOneTask) {
-  ScopedStream stream;
-  int value = 0;
-  EXPECT_TRUE(Succeeds(EnqueueAndWait(
-      stream, [&] { return value = 7, 0; }, "test")));
-  EXPECT_EQ(value, 7);
-  // The failure is the stream's, not the waiting call's.
-  EXPECT_TRUE(Succeeds(EnqueueAndWait(
-      stream, [] { return Fail(507015, Title::kRuntime, "bad"); }, "test")));
-  EXPECT_TRUE(FailsWith(507015, aclrtSynchronizeStream(stream)));
-}
-
 TEST_F(StreamTest, AbortDropsTasksAndWakesWaiters) {
   ScopedStream stream;
   const auto at = Get(stream);
@@ -403,17 +391,6 @@ TEST_F(StreamTest, SynchronizeAllReachesEveryContext) {
   for (aclrtContext context : contexts) {
     EXPECT_TRUE(Succeeds(aclrtDestroyContext(context)));
   }
-}
-
-TEST_F(StreamTest, StaleAndForeignHandlesAreErrors) {
-  int local = 0;
-  aclError error = 0;
-  EXPECT_EQ(FindStream(&local, "test", &error), nullptr);
-  EXPECT_TRUE(FailsWith(107000, error));
-  aclrtContext context = nullptr;
-  EXPECT_TRUE(Succeeds(aclrtGetCurrentContext(&context)));
-  EXPECT_EQ(FindStream(context, "test", &error), nullptr);
-  EXPECT_TRUE(FailsWith(107000, error));
 }
 
 }  // namespace
