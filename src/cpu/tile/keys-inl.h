@@ -229,6 +229,7 @@ inline void LoadKeys(const ScoreTile& tile, const KeyAddresses& at,
                      LoadedKeys& loaded) {
   // Copies: whatever is stored might otherwise change them.
   const ScoreScratch scratch = tile.scratch;
+  const PackedValues values = loaded.values;
   const int64_t v_dim = tile.params->v_dim;
   const KvRows& rows = tile.keys;
   const int64_t count = at.step.size();
@@ -248,7 +249,7 @@ inline void LoadKeys(const ScoreTile& tile, const KeyAddresses& at,
     float* const value = shared ? key : scratch.staging;
     if (!shared) LoadOne(rows.value, at.value, j, count, value);
     greatest = GreatestPattern(value, v_dim, greatest);
-    PackValues(value, v_dim, j, loaded.values);
+    PackValues(value, v_dim, j, values);
   }
   loaded.finite = IsFinite(greatest);
   loaded.large = IsLarge(greatest);
