@@ -132,8 +132,7 @@ inline float FloatOf(DType dtype, const std::byte* at) {
   }
 }
 
-// to[0 .. count) = the elements of a row from `from` on. Inline: a call for
-// each key is 2 % of the instructions of a prefill.
+// to[0 .. count) = the elements of a row from `from` on.
 HWY_INLINE void LoadRow(const ElementFormat& format, const std::byte* from,
                         int64_t count, float* HWY_RESTRICT to) {
   int64_t d = 0;
