@@ -326,8 +326,8 @@ FORKS(WhileAThreadProcessesReports) {
 
 // Where the allocator does not survive a fork while another thread allocates,
 // these threads, which never rest, say nothing of this library.
-#if defined(__SANITIZE_ADDRESS__)
-#define SKIP_IF_FORKS_ARE_UNSAFE() GTEST_SKIP() << "the address sanitizer"
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SKIP_IF_FORKS_ARE_UNSAFE() GTEST_SKIP() << "a sanitizer's allocator"
 #else
 #define SKIP_IF_FORKS_ARE_UNSAFE() static_cast<void>(0)
 #endif

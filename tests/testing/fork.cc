@@ -34,7 +34,7 @@ bool Sleeps(const std::filesystem::path& task) {
 }  // namespace
 
 pid_t Fork() {
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   using namespace std::chrono_literals;
   const auto end = std::chrono::steady_clock::now() + 100ms;
   // Twice: a thread that is about to go on may sleep for a moment.
