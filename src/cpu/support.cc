@@ -41,7 +41,7 @@ Status SupportsLists(const AttentionProblem& problem, Direction direction) {
     return Unsupported("computes with keys that are listed for every row only");
   }
   for (const Slot slot : {Slot::kMask, Slot::kBias, Slot::kKeep,
-                          Slot::kWeightScale, Slot::kGradSink}) {
+                          Slot::kWeightScale, Slot::kLse, Slot::kGradSink}) {
     if (!problem.has(slot)) continue;
     return Unsupported("{}: not together with listed keys", Name(slot));
   }

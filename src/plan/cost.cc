@@ -35,7 +35,7 @@ double Bytes(const AttentionProblem& problem, Slot slot) {
   const TensorSpec& spec = problem[slot];
   if (slot == Slot::kKeep) return Elements(spec) / 8;
   const double elements =
-      spec.placement == Placement::kBlocks
+      IsBlocks(spec.placement)
           ? static_cast<double>(
                 Grid(spec, problem.lengths.sequences).ElementsNeeded())
           : Elements(spec);

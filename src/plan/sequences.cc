@@ -40,17 +40,19 @@ void Narrow(const AttentionProblem& problem, const Bindings& bindings,
   }
 }
 
+// Moves the rows of every sequence in `tensor` to before `padding` rows.
 void ShiftBeforePadding(const AttentionProblem& problem,
-                        const Bindings& bindings,
-                        std::span<Sequence> sequences) {
-  const int64_t rows = problem[Slot::kKey].dims[1];
-  const int64_t padding = std::clamp<int64_t>(
-      IntegerAt(problem[Slot::kKeyPadding], bindings[Slot::kKeyPadding], 0), 0,
-      rows);
+                        const Bindings& bindings, Slot padding, Slot tensor,
+                        Range Sequence::*side, std::span<Sequence> sequences) {
+  if (!problem.has(padding)) return;
+  const int64_t end = problem[tensor].dims[1];
+  const int64_t unused = std::clamp<int64_t>(
+      IntegerAt(problem[padding], bindings[padding], 0), 0, end);
   for (Sequence& sequence : sequences) {
-    const int64_t columns = sequence.columns();
-    const int64_t first = rows - padding - columns;
-    sequence.keys = first < 0 ? Range{} : Range{first, first + columns};
+    Range& rows = sequence.*side;
+    const int64_t last = end - unused;
+    const int64_t first = last - rows.size();
+    rows = first < 0 ? Range{} : Range{first, last};
   }
 }
 
@@ -63,9 +65,10 @@ void NarrowSequences(const AttentionProblem& problem, const Bindings& bindings,
          {Slot::kQueryLengths, &Sequence::queries, lengths.queries}, sequences);
   Narrow(problem, bindings, {Slot::kKeyLengths, &Sequence::keys, lengths.keys},
          sequences);
-  if (problem.has(Slot::kKeyPadding)) {
-    ShiftBeforePadding(problem, bindings, sequences);
-  }
+  ShiftBeforePadding(problem, bindings, Slot::kQueryPadding, Slot::kQuery,
+                     &Sequence::queries, sequences);
+  ShiftBeforePadding(problem, bindings, Slot::kKeyPadding, Slot::kKey,
+                     &Sequence::keys, sequences);
 }
 
 std::vector<Sequence> ResolveSequences(const AttentionProblem& problem,
@@ -77,7 +80,7 @@ std::vector<Sequence> ResolveSequences(const AttentionProblem& problem,
 
 bool SequencesAreKnown(const AttentionProblem& problem) {
   return !problem.has(Slot::kQueryLengths) && !problem.has(Slot::kKeyLengths) &&
-         !problem.has(Slot::kKeyPadding);
+         !problem.has(Slot::kKeyPadding) && !problem.has(Slot::kQueryPadding);
 }
 
 }  // namespace flashacl

@@ -12,11 +12,11 @@
 namespace flashacl {
 
 // The sequences as they are in this run: the problem's own, narrowed by the
-// tensors in kQueryLengths, kKeyLengths and kKeyPadding where it has them.
+// tensors of lengths and padding where it has them.
 // Values outside of what a tensor holds are clamped into it, so that wrong
-// lengths cost a wrong answer and never a wild read. With kKeyPadding p, the
-// keys of a sequence of n are the n rows before the last p; where that would
-// start before row 0 the sequence has no keys.
+// lengths cost a wrong answer and never a wild read. With padding p, the n
+// queries or keys of a sequence are the n rows before the last p; where they
+// would start before row 0 the sequence has none.
 std::vector<Sequence> ResolveSequences(const AttentionProblem& problem,
                                        const Bindings& bindings);
 

@@ -321,12 +321,14 @@ Status CheckLengthTensors(const AttentionProblem& problem, const Needs& needs) {
     return Contradiction(
         "key lengths: ends of keys that share no axis of rows");
   }
-  if (!problem.has(Slot::kKeyPadding)) return {};
   FLASHACL_RETURN_IF_ERROR(Forbidden(problem, Slot::kKeyPadding,
                                      problem.kv.rows != Rows::kStrided,
                                      "keys are not rows of one tensor"));
-  return CheckDType(Slot::kKeyPadding, problem[Slot::kKeyPadding],
-                    {DType::kI64});
+  for (const Slot slot : {Slot::kQueryPadding, Slot::kKeyPadding}) {
+    if (!problem.has(slot)) continue;
+    FLASHACL_RETURN_IF_ERROR(CheckDType(slot, problem[slot], {DType::kI64}));
+  }
+  return {};
 }
 
 Status CheckOut(const AttentionProblem& problem, const Needs& needs) {
@@ -336,7 +338,7 @@ Status CheckOut(const AttentionProblem& problem, const Needs& needs) {
                  {DType::kF32, DType::kF16, DType::kBf16, DType::kI8}));
   FLASHACL_RETURN_IF_ERROR(
       CheckQueryLike(problem, needs, Slot::kOut, problem.v_dim));
-  for (Slot slot : {Slot::kRowMax, Slot::kRowSum}) {
+  for (Slot slot : {Slot::kRowMax, Slot::kRowSum, Slot::kLse}) {
     if (!problem.has(slot)) continue;
     FLASHACL_RETURN_IF_ERROR(CheckRowGrid(problem, needs, slot));
   }
@@ -391,6 +393,10 @@ Status CheckBackward(const AttentionProblem& problem, const Needs& needs) {
   }
   for (Slot slot : {Slot::kGradOut, Slot::kRowMax, Slot::kRowSum}) {
     FLASHACL_RETURN_IF_ERROR(Required(problem, slot, true));
+  }
+  for (Slot slot : {Slot::kLse, Slot::kQueryPadding}) {
+    FLASHACL_RETURN_IF_ERROR(
+        Forbidden(problem, slot, true, "the direction is backward"));
   }
   FLASHACL_RETURN_IF_ERROR(
       CheckQueryLike(problem, needs, Slot::kGradOut, problem.v_dim));

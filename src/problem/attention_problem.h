@@ -30,6 +30,9 @@ enum class Direction : uint8_t { kForward, kBackward };
 // with a NaN or +inf score is NaN. Rows of outputs that belong to no sequence
 // are 0.
 //
+// The log-sum-exp of a row is row max + ln(row sum); of a row that sees no key,
+// sink or not, and of one that belongs to no sequence, it is +infinity.
+//
 // An i8 query asks for products of integers throughout: keys and values are i8,
 // kKeyScale brings q.k and kValueScale brings p.v back to numbers, and the
 // weights between are rounded to i8, where out is still divided by the sum of

@@ -15,18 +15,32 @@ int64_t Extent(int64_t declared, int64_t of_sequence) {
 
 Grid::Grid(const TensorSpec& spec, std::span<const Sequence> sequences)
     : spec_(spec), sequences_(sequences.begin(), sequences.end()) {
-  if (spec.placement != Placement::kBlocks) return;
+  if (!IsBlocks(spec.placement)) return;
+  const bool tail = IsTail(spec.placement);
   int64_t start = 0;
   for (const Sequence& sequence : sequences_) {
     const int64_t rows = Extent(spec.dims[2], sequence.rows());
-    const int64_t columns = Extent(spec.dims[3], sequence.columns());
+    const int64_t columns =
+        Extent(spec.dims[3], tail ? sequence.rows() : sequence.columns());
     blocks_.push_back({start, rows, columns});
     start += spec.dims[1] * rows * columns;
   }
 }
 
+int64_t Grid::FirstColumn(int64_t sequence) const {
+  if (!IsTail(spec_.placement)) return 0;
+  const Sequence& extent = sequences_[static_cast<size_t>(sequence)];
+  return std::max<int64_t>(extent.columns() - extent.rows(), 0);
+}
+
 GridPlane Grid::Plane(int64_t sequence, int64_t head) const {
-  if (spec_.placement == Placement::kBlocks) {
+  GridPlane plane = WholePlane(sequence, head);
+  plane.offset -= FirstColumn(sequence) * plane.column_stride;
+  return plane;
+}
+
+GridPlane Grid::WholePlane(int64_t sequence, int64_t head) const {
+  if (IsBlocks(spec_.placement)) {
     const Block& block = blocks_[static_cast<size_t>(sequence)];
     const int64_t plane = spec_.dims[1] == 1 ? 0 : head;
     // One stored row serves all rows when the tensor says so.
@@ -52,7 +66,7 @@ GridPlane Grid::Plane(int64_t sequence, int64_t head) const {
 
 int64_t Grid::ElementsNeeded() const {
   if (!present()) return 0;
-  if (spec_.placement == Placement::kBlocks) {
+  if (IsBlocks(spec_.placement)) {
     if (blocks_.empty()) return 0;
     const Block& last = blocks_.back();
     const int64_t count = last.start + spec_.dims[1] * last.rows * last.columns;

@@ -41,7 +41,10 @@ class Grid {
 
   bool present() const { return spec_.present(); }
   const TensorSpec& spec() const { return spec_; }
+  // Of a tail, a plane may only be asked for columns from FirstColumn on.
   GridPlane Plane(int64_t sequence, int64_t head) const;
+  // The first column that the tensor has an element for.
+  int64_t FirstColumn(int64_t sequence) const;
 
   // Elements the tensor must have so that every element asked for exists.
   int64_t ElementsNeeded() const;
@@ -51,9 +54,11 @@ class Grid {
     int64_t start, rows, columns;
   };
 
+  GridPlane WholePlane(int64_t sequence, int64_t head) const;
+
   TensorSpec spec_;
   RunVector<Sequence> sequences_;
-  RunVector<Block> blocks_;  // kBlocks only
+  RunVector<Block> blocks_;  // kBlocks and kTailBlocks only
 };
 
 }  // namespace flashacl

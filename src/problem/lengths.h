@@ -22,7 +22,7 @@ struct Sequence {
 };
 
 // Known when planning, or in part only on the stream. Then `sequences` holds
-// the widest each may be; kKeyPadding may also move keys.
+// the widest each may be; kQueryPadding and kKeyPadding may also move rows.
 struct Lengths {
   // What the tensor in kQueryLengths or kKeyLengths says, one number per
   // sequence, of its side.

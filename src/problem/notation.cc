@@ -95,9 +95,12 @@ void WriteScore(const ProblemSpec& problem_spec, Line& line) {
              notation_fields::WriteRules(problem_spec.rules));
   if (problem_spec.mask) {
     const bool is_default = *problem_spec.mask == DefaultMaskAxes();
-    line.Add(is_default ? "mask"
-                        : "mask:" + notation_fields::WriteAxes(
-                                        *problem_spec.mask, "j"));
+    std::string text = "mask";
+    if (problem_spec.mask_tail) text += ":tail";
+    if (!is_default) {
+      text += ":" + notation_fields::WriteAxes(*problem_spec.mask, "j");
+    }
+    line.Add(text);
   }
   WriteBias(problem_spec, line);
   line.AddIf(problem_spec.sink, "sink");
@@ -118,9 +121,13 @@ void WriteRest(const ProblemSpec& problem_spec, Line& line) {
     line.AddIf(queries || keys,
                Str("{}:{}{}", name, queries ? "q" : "", keys ? "k" : ""));
   }
-  line.AddIf(problem_spec.key_padding, "padding");
+  const bool query_padding = problem_spec.query_padding;
+  line.AddIf(problem_spec.key_padding && !query_padding, "padding");
+  line.AddIf(query_padding,
+             problem_spec.key_padding ? "padding:qk" : "padding:q");
   const bool forward = problem_spec.direction == Direction::kForward;
   line.AddIf(forward && problem_spec.row_stats, "stats");
+  line.AddIf(problem_spec.lse, "lse");
   const ProblemSpec::Gradients& wanted = problem_spec.gradients;
   if (forward || wanted == ProblemSpec::Gradients()) return;
   const std::string letters =

@@ -116,6 +116,13 @@ bool ReadOut(std::string_view value, Draft& draft) {
 }
 
 bool ReadMask(std::string_view value, Draft& draft) {
+  constexpr std::string_view kTail = "tail";
+  if (value.substr(0, kTail.size()) == kTail) {
+    draft.problem_spec.mask_tail = true;
+    value.remove_prefix(kTail.size());
+    if (value.size() == 1 || (!value.empty() && value[0] != ':')) return false;
+    if (!value.empty()) value.remove_prefix(1);
+  }
   draft.problem_spec.mask =
       value.empty() ? DefaultMaskAxes() : notation_fields::ReadAxes(value, "j");
   return draft.problem_spec.mask.has_value();
@@ -213,12 +220,18 @@ bool ReadEnds(std::string_view value, Draft& draft) {
 }
 
 bool ReadPadding(std::string_view value, Draft& draft) {
-  draft.problem_spec.key_padding = true;
-  return value.empty();
+  draft.problem_spec.query_padding = value == "q" || value == "qk";
+  draft.problem_spec.key_padding = value != "q";
+  return value.empty() || draft.problem_spec.query_padding;
 }
 
 bool ReadStats(std::string_view value, Draft& draft) {
   draft.problem_spec.row_stats = true;
+  return value.empty();
+}
+
+bool ReadLse(std::string_view value, Draft& draft) {
+  draft.problem_spec.lse = true;
   return value.empty();
 }
 
@@ -252,7 +265,8 @@ constexpr Field kFields[] = {
     {"out", "out", ReadOut,
      "out:f32, out:f16, out:bf16, out:int8:tensor or out:int8:channel, the "
      "last two with +offset"},
-    {"mask", "mask", ReadMask, "mask[:AXES], axes of b h i j ending in j"},
+    {"mask", "mask", ReadMask,
+     "mask[:tail][:AXES], axes of b h i j ending in j"},
     {"bias", "bias", ReadBias,
      "bias[:before][:AXES][:diagonal:ROWS], axes of b h i j ending in j"},
     {"alibi", "bias", ReadAlibi, "alibi[:sqrt][:AXES], axes b, h or bh"},
@@ -264,8 +278,9 @@ constexpr Field kFields[] = {
      "counts:q, counts:k or counts:qk, of sides without ends"},
     {"ends", "ends", ReadEnds,
      "ends:q, ends:k or ends:qk, of sides without counts"},
-    {"padding", "padding", ReadPadding, "padding"},
+    {"padding", "padding", ReadPadding, "padding, padding:q or padding:qk"},
     {"stats", "stats", ReadStats, "stats"},
+    {"lse", "lse", ReadLse, "lse"},
     {"grad", "grad", ReadGradients, "in bwd grad:none, or letters of qkvbs"},
 };
 

@@ -73,6 +73,7 @@ ProblemSpec Canonicalize(ProblemSpec problem_spec) {
   if (problem_spec.out.scales == Scales::kNone) problem_spec.out = {};
   if (problem_spec.direction == Direction::kBackward)
     problem_spec.row_stats = true;
+  if (!problem_spec.mask) problem_spec.mask_tail = false;
   if (problem_spec.mask) {
     problem_spec.mask =
         CanonicalAxes(*problem_spec.mask, DefaultMaskAxes(), problem_spec);
@@ -116,7 +117,10 @@ void BuildLengths(const ProblemSpec& problem_spec, AttentionProblem& problem) {
   problem.lengths.keys = problem_spec.key_lengths;
   problem.lengths.sequences.reserve(problem_spec.rows.size());
   for (size_t b = 0; b < problem_spec.rows.size(); ++b) {
-    if (problem_spec.query_lengths == Device::kEnds) row_end = 0;
+    if (problem_spec.query_lengths == Device::kEnds ||
+        problem_spec.query_padding) {
+      row_end = 0;
+    }
     if (alone) key_end = 0;
     problem.lengths.sequences.push_back(
         {Taken(row_end, problem_spec.rows[b]),
@@ -130,17 +134,21 @@ void BuildLengths(const ProblemSpec& problem_spec, AttentionProblem& problem) {
   if (problem_spec.key_lengths != Device::kNone) {
     problem[Slot::kKeyLengths] = lengths;
   }
-  if (problem_spec.key_padding) {
-    problem[Slot::kKeyPadding] = DenseSpec(DType::kI64, {1, 1, 1, 1});
-  }
+  const TensorSpec padding = DenseSpec(DType::kI64, {1, 1, 1, 1});
+  if (problem_spec.query_padding) problem[Slot::kQueryPadding] = padding;
+  if (problem_spec.key_padding) problem[Slot::kKeyPadding] = padding;
 }
 
 // A tensor with a row per query.
 TensorSpec QueryRows(const ProblemSpec& problem_spec, DType dtype,
                      int64_t dim) {
+  const int64_t most = Most(problem_spec.rows);
+  if (problem_spec.query_padding) {
+    return DenseSpec(dtype,
+                     {Count(problem_spec), most, problem_spec.heads, dim});
+  }
   const bool ends = problem_spec.query_lengths == Device::kEnds;
-  const int64_t rows =
-      ends ? Most(problem_spec.rows) : Total(problem_spec.rows);
+  const int64_t rows = ends ? most : Total(problem_spec.rows);
   return Packed(dtype, {Count(problem_spec), rows, problem_spec.heads, dim});
 }
 
@@ -251,14 +259,16 @@ void BuildQueries(const ProblemSpec& problem_spec, AttentionProblem& problem) {
   if (problem_spec.dtype == DType::kI8) {
     problem[Slot::kWeightScale] = DenseSpec(DType::kF32, {1, 1, 1, 1});
   }
-  if (!problem_spec.row_stats) return;
   const int64_t rows = problem[Slot::kQuery].dims[1];
+  const int64_t heads = std::max<int64_t>(problem_spec.heads, 1);
   TensorSpec stats =
       Packed(DType::kF32, {Count(problem_spec), problem_spec.heads, rows, 1});
   stats.placement = Placement::kTensorRows;
-  stats.strides = {0, 1, std::max<int64_t>(problem_spec.heads, 1), 1};
-  problem[Slot::kRowMax] = stats;
-  problem[Slot::kRowSum] = stats;
+  stats.strides = {problem_spec.query_padding ? rows * heads : 0, 1, heads, 1};
+  if (problem_spec.row_stats) {
+    problem[Slot::kRowMax] = problem[Slot::kRowSum] = stats;
+  }
+  if (problem_spec.lse) problem[Slot::kLse] = stats;
 }
 
 // A grid with one element per score: blocks one after another if sequences
@@ -304,12 +314,28 @@ TensorSpec BiasSpec(const ProblemSpec& problem_spec) {
   return spec;
 }
 
+// The grid, of each sequence's last columns only.
+void MakeTail(const ProblemSpec& problem_spec, TensorSpec& grid) {
+  if (IsBlocks(grid.placement)) {
+    grid.placement = Placement::kTailBlocks;
+    return;
+  }
+  const std::array<int64_t, 4> strides = grid.strides;
+  grid.dims[3] = Most(problem_spec.rows);
+  grid = DenseSpec(grid.dtype, grid.dims);
+  for (size_t axis = 0; axis < 3; ++axis) {
+    if (strides[axis] == 0) grid.strides[axis] = 0;
+  }
+  grid.placement = Placement::kTail;
+}
+
 void BuildScore(const ProblemSpec& problem_spec, AttentionProblem& problem) {
   problem.mask.rules = problem_spec.rules;
   problem.score = problem_spec.score;
   if (problem_spec.mask) {
     problem[Slot::kMask] =
         GridSpec(problem_spec, DType::kBool, *problem_spec.mask);
+    if (problem_spec.mask_tail) MakeTail(problem_spec, problem[Slot::kMask]);
   }
   if (problem_spec.score.bias != Score::Bias::kNone) {
     problem[Slot::kBias] = BiasSpec(problem_spec);
@@ -340,7 +366,7 @@ void BuildGradients(const ProblemSpec& problem_spec,
 }
 
 Axes AxesOf(const TensorSpec& spec) {
-  if (spec.placement == Placement::kBlocks) {
+  if (IsBlocks(spec.placement)) {
     return {
         .sequence = true, .head = spec.dims[1] != 1, .row = spec.dims[2] != 1};
   }
@@ -372,8 +398,10 @@ void SpecKeys(const AttentionProblem& problem, ProblemSpec& problem_spec) {
 void SpecScore(const AttentionProblem& problem, ProblemSpec& problem_spec) {
   problem_spec.rules = problem.mask.rules;
   problem_spec.score = problem.score;
-  if (problem.has(Slot::kMask))
+  if (problem.has(Slot::kMask)) {
     problem_spec.mask = AxesOf(problem[Slot::kMask]);
+    problem_spec.mask_tail = IsTail(problem[Slot::kMask].placement);
+  }
   const TensorSpec& bias = problem[Slot::kBias];
   if (bias.present()) problem_spec.bias = AxesOf(bias);
   if (bias.placement == Placement::kDiagonal) {
@@ -432,6 +460,7 @@ ProblemSpec SpecOf(const AttentionProblem& problem) {
   }
   problem_spec.query_lengths = problem.lengths.queries;
   problem_spec.key_lengths = problem.lengths.keys;
+  problem_spec.query_padding = problem.has(Slot::kQueryPadding);
   problem_spec.key_padding = problem.has(Slot::kKeyPadding);
   SpecKeys(problem, problem_spec);
   problem_spec.out = EncodingOf(problem, Slot::kOutScale, Slot::kOutOffset);
@@ -440,6 +469,7 @@ ProblemSpec SpecOf(const AttentionProblem& problem) {
       int8 ? DefaultFloat(problem_spec.dtype) : problem[Slot::kOut].dtype;
   problem_spec.row_stats =
       problem.has(Slot::kRowMax) || problem.has(Slot::kRowSum);
+  problem_spec.lse = problem.has(Slot::kLse);
   SpecScore(problem, problem_spec);
   problem_spec.gradients = {
       .query =

@@ -57,6 +57,7 @@ struct ProblemSpec {
   std::vector<int64_t> columns;
   Lengths::Device query_lengths = Lengths::Device::kNone;
   Lengths::Device key_lengths = Lengths::Device::kNone;
+  bool query_padding = false;
   bool key_padding = false;
 
   KvSource::Rows source = KvSource::Rows::kStrided;
@@ -70,9 +71,11 @@ struct ProblemSpec {
   DType out_dtype = DType::kF32;
   Encoding out;
   bool row_stats = false;  // row max and row sum; always in backward
+  bool lse = false;        // log-sum-exp; never in backward
 
   std::vector<MaskRule> rules;
   std::optional<Axes> mask;
+  bool mask_tail = false;     // the mask is of each sequence's last keys only
   Score score;                // keep_probability holds where `keep` does
   Axes bias;                  // slopes have no rows
   int64_t diagonal_rows = 0;  // bias: stored rows; 0 if all are

@@ -26,6 +26,7 @@ enum class Slot : uint8_t {
   kQueryLengths,  // [sequence], i32 or i64; see Lengths::Device
   kKeyLengths,    // [sequence], i32 or i64
   kKeyPadding,    // [1], i64: unused rows at the end of every sequence's keys
+  kQueryPadding,  // [1], i64: the same of its queries
   kKeyScale,      // [kv_head, qk_dim]
   kKeyOffset,     // [kv_head, qk_dim]
   kValueScale,    // [kv_head, v_dim]
@@ -36,6 +37,7 @@ enum class Slot : uint8_t {
   kOut,           // [sequence, row, head, v_dim]; an input of backward
   kRowMax,        // grid [sequence, head, row, lane], f32; input of backward
   kRowSum,        // grid [sequence, head, row, lane], f32; input of backward
+  kLse,           // grid [sequence, head, row, lane], f32: log-sum-exp
   kGradOut,       // as kOut
   kGradQuery,     // as kQuery
   kGradQueryRope,  // as kQueryRope
@@ -48,6 +50,12 @@ enum class Slot : uint8_t {
 };
 
 inline constexpr size_t kSlots = static_cast<size_t>(Slot::kCount);
+
+// Whether the tensor has a number per row of queries and head that softmax
+// leaves.
+constexpr bool IsRowResult(Slot slot) {
+  return slot == Slot::kRowMax || slot == Slot::kRowSum || slot == Slot::kLse;
+}
 
 // "query", "query rope", ...: for messages and the trace.
 std::string_view Name(Slot slot);

@@ -39,7 +39,7 @@ Status Forbidden(const AttentionProblem& problem, Slot slot, bool forbidden,
 }
 
 Status CheckSpec(Slot slot, const TensorSpec& spec) {
-  if (spec.placement == Placement::kBlocks) return {};
+  if (IsBlocks(spec.placement)) return {};
   int64_t last = 0;
   for (size_t axis = 0; axis < 4; ++axis) {
     if (spec.dims[axis] < 0) {
@@ -134,9 +134,10 @@ Status CheckBlocks(const AttentionProblem& problem, Slot slot) {
     const int64_t rows = spec.dims[2] == TensorSpec::kPerSequence
                              ? sequence.rows()
                              : spec.dims[2];
-    const int64_t columns = spec.dims[3] == TensorSpec::kPerSequence
-                                ? sequence.columns()
-                                : spec.dims[3];
+    const int64_t columns = spec.dims[3] != TensorSpec::kPerSequence
+                                ? spec.dims[3]
+                            : IsTail(spec.placement) ? sequence.rows()
+                                                     : sequence.columns();
     int64_t elements;
     if (__builtin_mul_overflow(rows, columns, &elements) ||
         __builtin_mul_overflow(elements, spec.dims[1], &elements) ||
@@ -196,11 +197,37 @@ Status CheckDiagonal(const AttentionProblem& problem, const Needs& needs,
   return {};
 }
 
+// A mask of the last keys: as many as there are rows.
+Status CheckTail(const AttentionProblem& problem, const Needs& needs,
+                 Slot slot) {
+  const TensorSpec& spec = problem[slot];
+  FLASHACL_RETURN_IF_ERROR(
+      Forbidden(problem, slot, slot != Slot::kMask,
+                "the last columns alone may have a mask, and nothing else"));
+  FLASHACL_RETURN_IF_ERROR(
+      Forbidden(problem, slot, problem.direction == Direction::kBackward,
+                "backward takes masks of all columns only"));
+  for (size_t b = 0; b < problem.lengths.sequences.size(); ++b) {
+    const Sequence& sequence = problem.lengths.sequences[b];
+    if (sequence.columns() == 0 || sequence.rows() <= sequence.columns()) {
+      continue;
+    }
+    return Contradiction("{}: a tail of {} keys, but sequence {} has {}",
+                         Name(slot), sequence.rows(), b, sequence.columns());
+  }
+  if (IsBlocks(spec.placement)) return CheckBlocks(problem, slot);
+  FLASHACL_RETURN_IF_ERROR(Reaches(slot, spec, 0, needs.sequences));
+  FLASHACL_RETURN_IF_ERROR(Reaches(slot, spec, 1, problem.heads));
+  FLASHACL_RETURN_IF_ERROR(Reaches(slot, spec, 2, needs.rows));
+  return Reaches(slot, spec, 3, needs.rows);
+}
+
 }  // namespace
 
 Status CheckScoreGrid(const AttentionProblem& problem, const Needs& needs,
                       Slot slot) {
   const TensorSpec& spec = problem[slot];
+  if (IsTail(spec.placement)) return CheckTail(problem, needs, slot);
   if (spec.placement == Placement::kBlocks) {
     FLASHACL_RETURN_IF_ERROR(BlockReaches(slot, spec, 2, needs.rows));
     FLASHACL_RETURN_IF_ERROR(BlockReaches(slot, spec, 3, needs.columns));

@@ -21,7 +21,21 @@ enum class Placement : uint8_t {
                   // the other; neighbours are block_step() apart
   kDiagonal,      // only the last dims[2] rows of a square matrix of dims[3]
                   // columns are stored; it is constant along its diagonals
+  kTail,          // a mask of the last keys only: a sequence of n rows has its
+                  // [row, column] planes for its last n columns, those before
+                  // are seen
+  kTailBlocks,    // the same as kBlocks: a dense n x n block per sequence
 };
+
+// Whether the tensor is a block per sequence, so that dims do not say it all.
+constexpr bool IsBlocks(Placement placement) {
+  return placement == Placement::kBlocks || placement == Placement::kTailBlocks;
+}
+
+// Whether the last columns alone have elements.
+constexpr bool IsTail(Placement placement) {
+  return placement == Placement::kTail || placement == Placement::kTailBlocks;
+}
 
 // At most four dimensions, in the canonical order of the slot; a slot with
 // fewer uses the first ones and ignores the rest. Strides count elements and

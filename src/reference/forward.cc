@@ -41,15 +41,17 @@ struct Workspace {
   Region<double> out;
 };
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
 struct RowResult {
   double max = 0;
   double sum = 0;
+  double lse = kInfinity;
 };
 
 double SinkOf(const Operands& operands, int64_t head) {
   const Tensor sink = operands.tensor(Slot::kSink);
-  return sink.present() ? sink.Load(sink.spec.At(head))
-                        : -std::numeric_limits<double>::infinity();
+  return sink.present() ? sink.Load(sink.spec.At(head)) : -kInfinity;
 }
 
 // The prob as it meets the value.
@@ -78,7 +80,8 @@ RowResult Attend(const Operands& operands, const Row& row,
   std::fill(out.begin(), out.end(), 0.0);
   if (sum == 0) {
     const bool listed = operands.problem.kv.gathers();
-    return listed ? RowResult{0, 0} : RowResult{-FLT_MAX, FLT_MAX};
+    return listed ? RowResult{0, 0, kInfinity}
+                  : RowResult{-FLT_MAX, FLT_MAX, kInfinity};
   }
   const GridPlane keep = PlaneOf(operands.keep, row);
   const Tensor prob_scale = operands.tensor(Slot::kWeightScale);
@@ -88,7 +91,7 @@ RowResult Attend(const Operands& operands, const Row& row,
         out);
   }
   for (double& element : out) element /= sum;
-  return {max, sum};
+  return {max, sum, columns.empty() ? kInfinity : max + std::log(sum)};
 }
 
 // x becomes clamp(rint(x * scale + offset)) where out is int8; NaN becomes 0,
@@ -118,13 +121,15 @@ void StoreCopies(const Operands& operands, Slot slot, const Grid& grid,
 
 void StoreRow(const Operands& operands, const Row& row, RowResult result,
               std::span<double> out) {
-  if (operands.sequence(row.sequence).columns() == 0) result = {0, 0};
+  if (operands.sequence(row.sequence).columns() == 0)
+    result = {0, 0, kInfinity};
   if (operands.problem[Slot::kOut].dtype == DType::kI8) {
     Quantise(operands, row.head, out);
   }
   operands.StoreRow(Slot::kOut, row, out);
   StoreCopies(operands, Slot::kRowMax, operands.row_max, row, result.max);
   StoreCopies(operands, Slot::kRowSum, operands.row_sum, row, result.sum);
+  StoreCopies(operands, Slot::kLse, operands.lse, row, result.lse);
 }
 
 class PreparedForward final : public HostPrepared {
@@ -152,6 +157,10 @@ Status PreparedForward::Run(const Bindings& bindings, std::byte* memory,
   for (const Slot slot : {Slot::kOut, Slot::kRowMax, Slot::kRowSum}) {
     const Tensor tensor = operands.tensor(slot);
     if (tensor.present()) tensor.Clear(RowBlockElements(problem(), slot));
+  }
+  const Tensor lse = operands.tensor(Slot::kLse);
+  if (lse.present()) {
+    lse.Fill(kInfinity, RowBlockElements(problem(), Slot::kLse));
   }
 
   const auto compute = [&](const Row& row, int64_t worker) {

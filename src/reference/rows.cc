@@ -147,6 +147,10 @@ void Tensor::ForEachElement(FunctionRef<void(int64_t)> body,
   }
 }
 
+void Tensor::Fill(double value, int64_t end) const {
+  ForEachElement([&](int64_t offset) { Store(offset, value); }, end);
+}
+
 void Tensor::Clear(int64_t end) const {
   const int64_t bytes = SizeOf(spec.dtype);
   const auto clear = [&](int64_t offset) {
@@ -163,7 +167,8 @@ Operands::Operands(const AttentionProblem& given, const Bindings& addresses)
       bias(given[Slot::kBias], sequences),
       keep(given[Slot::kKeep], sequences),
       row_max(given[Slot::kRowMax], sequences),
-      row_sum(given[Slot::kRowSum], sequences) {}
+      row_sum(given[Slot::kRowSum], sequences),
+      lse(given[Slot::kLse], sequences) {}
 
 int64_t Operands::OffsetOf(const Tensor& tensor, const Row& row) const {
   return tensor.spec.At(row.sequence,

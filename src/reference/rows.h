@@ -40,6 +40,7 @@ struct Tensor {
   // `end`.
   void ForEachElement(FunctionRef<void(int64_t)> body, int64_t end = 0) const;
   void Clear(int64_t end = 0) const;
+  void Fill(double value, int64_t end = 0) const;
 };
 
 // One row of the score matrix of one head.
@@ -67,7 +68,7 @@ struct Operands {
   const AttentionProblem& problem;
   const Bindings& bindings;
   std::vector<Sequence> sequences;
-  Grid mask, bias, keep, row_max, row_sum;
+  Grid mask, bias, keep, row_max, row_sum, lse;
 
  private:
   int64_t OffsetOf(const Tensor& tensor, const Row& row) const;

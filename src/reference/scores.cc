@@ -3,6 +3,7 @@
 #include "reference/scores.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace flashacl::reference {
 namespace {
@@ -15,8 +16,10 @@ class Visibility {
     const Sequence& extent = operands.sequence(row.sequence);
     band_ = operands.problem.mask.BandOf(row.sequence, extent.rows(),
                                          extent.columns());
-    masked_ = operands.mask.present();
     mask_ = PlaneOf(operands.mask, row);
+    if (operands.mask.present()) {
+      first_masked_ = operands.mask.FirstColumn(row.sequence);
+    }
   }
 
   bool Sees(int64_t j) const {
@@ -25,13 +28,14 @@ class Visibility {
 
  private:
   bool Hidden(int64_t j) const {
-    return masked_ && mask_base_[mask_.At(i_, j)] != std::byte{0};
+    return j >= first_masked_ && mask_base_[mask_.At(i_, j)] != std::byte{0};
   }
 
   const KeyValues& keys_;
   int64_t i_;
   Band band_;
-  bool masked_ = false;
+  // The first column that the mask may hide.
+  int64_t first_masked_ = std::numeric_limits<int64_t>::max();
   GridPlane mask_;
   const std::byte* mask_base_;
 };

@@ -215,6 +215,12 @@ Tolerance ToleranceOf(const AttentionProblem& problem, Slot slot,
       return {kRoundoff, of_scores};
     case Slot::kRowSum:
       return {kRoundoff + 2 * of_weights, LeastRoundoff(dtype)};
+    case Slot::kLse:
+      // max + ln(sum): the sum's relative error is its logarithm's own.
+      return {
+          2 * kRoundoff,
+          of_scores + 2 * of_weights + LeastRoundoff(dtype) +
+              kRoundoff * (1 + std::log1p(static_cast<double>(needs.columns)))};
     case Slot::kOut:
       if (dtype == DType::kI8) return {0, 1};
       return {Roundoff(dtype),

@@ -38,7 +38,8 @@ class Filler {
     FillLengths(Slot::kQueryLengths, &Sequence::queries,
                 problem_.lengths.queries);
     FillLengths(Slot::kKeyLengths, &Sequence::keys, problem_.lengths.keys);
-    FillPadding();
+    FillPadding(Slot::kQueryPadding, Slot::kQuery);
+    FillPadding(Slot::kKeyPadding, Slot::kKey);
     sequences_ = ResolveSequences(problem_, bindings_);
     FillBlockTable();
     for (Slot slot : {Slot::kQuery, Slot::kQueryRope, Slot::kGradOut}) {
@@ -100,11 +101,11 @@ class Filler {
     }
   }
 
-  void FillPadding() const {
-    if (!problem_.has(Slot::kKeyPadding)) return;
-    const int64_t rows = spec(Slot::kKey).dims[1];
-    Write(Slot::kKeyPadding, 0,
-          static_cast<double>(RandomOf(Slot::kKeyPadding).Within(0, rows / 4)));
+  void FillPadding(Slot padding, Slot tensor) const {
+    if (!problem_.has(padding)) return;
+    const int64_t rows = spec(tensor).dims[1];
+    Write(padding, 0,
+          static_cast<double>(RandomOf(padding).Within(0, rows / 4)));
   }
 
   // Every page serves once, in random order, as long as there are enough.
@@ -299,7 +300,8 @@ class Filler {
         for (int64_t i = 0; i < sequences_[b].rows(); ++i) {
           const bool hidden = random.OneIn(16);
           if (!hidden && !random.OneIn(4)) continue;
-          for (int64_t j = 0; j < sequences_[b].columns(); ++j) {
+          for (int64_t j = grid.FirstColumn(sequence);
+               j < sequences_[b].columns(); ++j) {
             Write(Slot::kMask, plane.At(i, j), hidden ? 1.0 : 0.0);
           }
         }
@@ -353,6 +355,7 @@ size_t AxisCount(const AttentionProblem& problem, Slot slot) {
     case Slot::kQueryLengths:
     case Slot::kKeyLengths:
     case Slot::kKeyPadding:
+    case Slot::kQueryPadding:
       return 1;
     case Slot::kBlockTable:
     case Slot::kKeyScale:
@@ -373,8 +376,8 @@ size_t AxisCount(const AttentionProblem& problem, Slot slot) {
 int64_t ElementsOf(const AttentionProblem& problem, Slot slot) {
   const TensorSpec& spec = problem[slot];
   if (!spec.present()) return 0;
-  if (spec.placement == Placement::kBlocks) {
-    if (slot == Slot::kRowMax || slot == Slot::kRowSum) {
+  if (IsBlocks(spec.placement)) {
+    if (IsRowResult(slot)) {
       return RowBlockElements(problem, slot);
     }
     return Grid(spec, problem.lengths.sequences).ElementsNeeded();

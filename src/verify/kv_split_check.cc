@@ -30,9 +30,8 @@ TensorSpec MaskSpec(const AttentionProblem& problem) {
     columns = std::max(columns, sequence.columns());
   }
   const TensorSpec& given = problem[Slot::kMask];
-  const bool by_head = given.placement == Placement::kBlocks
-                           ? given.dims[1] > 1
-                           : given.strides[1] != 0;
+  const bool by_head =
+      IsBlocks(given.placement) ? given.dims[1] > 1 : given.strides[1] != 0;
   TensorSpec spec = DenseSpec(
       DType::kBool,
       {problem.lengths.count(), by_head ? problem.heads : 1, rows, columns});
@@ -47,6 +46,7 @@ AttentionProblem Split(const AttentionProblem& problem) {
   if (split.direction == Direction::kForward) {
     split[Slot::kOut].dtype = DType::kF32;
     split[Slot::kOutScale] = split[Slot::kOutOffset] = {};
+    split[Slot::kLse] = {};  // max and sum say as much
     split[Slot::kRowMax] = split[Slot::kRowSum] =
         DenseSpec(DType::kF32, {problem.lengths.count(), problem.heads,
                                 split[Slot::kMask].dims[2], 1});
@@ -72,8 +72,8 @@ std::vector<uint8_t> MaskOf(const Sample& sample, const TensorSpec& spec,
         for (int64_t j = 0; j < sequence.columns(); ++j) {
           const Keys half = random.OneIn(2) ? Keys::kFirst : Keys::kSecond;
           const bool other = keys != Keys::kAll && keys != half;
-          const bool hide =
-              given.present() && hidden[plane.At(i, j)] != std::byte{0};
+          const bool hide = given.present() && j >= given.FirstColumn(b) &&
+                            hidden[plane.At(i, j)] != std::byte{0};
           mask[static_cast<size_t>(spec.At(b, h, i, j))] = other || hide;
         }
       }

@@ -97,7 +97,7 @@ bool IsGradient(Slot slot) { return slot > Slot::kGradOut; }
 
 bool IsOutput(Direction direction, Slot slot) {
   if (direction == Direction::kBackward) return IsGradient(slot);
-  return slot == Slot::kOut || slot == Slot::kRowMax || slot == Slot::kRowSum;
+  return slot == Slot::kOut || IsRowResult(slot);
 }
 
 AttentionProblem ForwardOf(const AttentionProblem& backward) {

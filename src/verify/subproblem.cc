@@ -42,7 +42,7 @@ class Cutter {
 
   Result<Subproblem> Take(const Window& window) {
     for (Slot slot : {Slot::kMask, Slot::kBias, Slot::kKeep, Slot::kRowMax,
-                      Slot::kRowSum}) {
+                      Slot::kRowSum, Slot::kLse}) {
       FLASHACL_RETURN_IF_ERROR(TakePlane(slot, window));
     }
     for (Slot slot : {Slot::kQuery, Slot::kQueryRope, Slot::kTopK, Slot::kOut,
@@ -60,7 +60,7 @@ class Cutter {
                            : Range{0, window.columns.size()};
     problem.lengths = {{{{0, window.rows.size()}, keys}}};
     Drop({Slot::kQueryLengths, Slot::kKeyLengths, Slot::kKeyPadding,
-          Slot::kGradBias, Slot::kGradSink});
+          Slot::kQueryPadding, Slot::kGradBias, Slot::kGradSink});
     return subproblem_;
   }
 
@@ -106,7 +106,10 @@ class Cutter {
       return Unsupported("{}: rows of stored diagonals cannot be taken",
                          Name(slot));
     }
-    const bool per_row = slot == Slot::kRowMax || slot == Slot::kRowSum;
+    if (IsTail(spec.placement)) {
+      return Unsupported("{}: columns of a tail cannot be taken", Name(slot));
+    }
+    const bool per_row = IsRowResult(slot);
     const Grid grid(spec, sequences_);
     const GridPlane plane = grid.Plane(window.sequence, 0);
     const int64_t of_next_head =

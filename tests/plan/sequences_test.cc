@@ -87,6 +87,16 @@ TEST(ResolveSequences, PaddingMovesKeysToTheEnd) {
   EXPECT_EQ(geometry.Resolve(), expected);
 }
 
+TEST(ResolveSequences, PaddingMovesQueriesToTheEnd) {
+  Geometry geometry("fwd f32 h=1 d=1 q=2,4,3 k=5,5,5 padding:q");
+  geometry.With(Slot::kQueryPadding, {1});
+  const std::vector<Sequence> expected = {
+      {{1, 3}, {0, 5}}, {{0, 0}, {5, 10}}, {{0, 3}, {10, 15}}};
+  EXPECT_EQ(geometry.Resolve(), expected);
+  geometry.With(Slot::kQueryPadding, {-7});
+  EXPECT_EQ(geometry.Resolve()[0].queries, (Range{2, 4}));
+}
+
 TEST(ResolveSequences, ReadsBothIntegers) {
   Geometry geometry("fwd f32 h=1 d=1 q=3,4 k=5,6 counts:q");
   geometry.problem()[Slot::kQueryLengths].dtype = DType::kI32;

@@ -257,6 +257,23 @@ const Breach kBreaches[] = {
      Code::kInvalidArgument, "key lengths: first extent is 0, but 1"},
     {kCounts, [](auto& p) { p[Slot::kKeyPadding].dtype = DType::kI32; },
      Code::kInvalidArgument, "key padding: dtype i32 is not one"},
+    {"fwd f32 h=1 d=1 q=4 k=4 padding:q",
+     [](auto& p) { p[Slot::kQueryPadding].dtype = DType::kI32; },
+     Code::kInvalidArgument, "query padding: dtype i32 is not one"},
+    {"fwd f32 h=1 d=1 q=4 k=3 mask",
+     [](auto& p) { p[Slot::kMask].placement = Placement::kTail; },
+     Code::kContradiction, "mask: a tail of 4 keys, but sequence 0 has 3"},
+    {"fwd f32 h=1 d=1 q=2x4 k=2x9 mask:tail:ij",
+     [](auto& p) { p[Slot::kMask].dims[3] = 3; }, Code::kInvalidArgument,
+     "mask: fourth extent is 3, but 4 are needed"},
+    {"fwd f32 h=1 d=1 q=4 k=4 bias",
+     [](auto& p) { p[Slot::kBias].placement = Placement::kTailBlocks; },
+     Code::kContradiction, "bias: given, but the last columns alone"},
+    {kDense,
+     [](auto& p) {
+       p[Slot::kLse] = DenseSpec(DType::kF32, {1, 1, 1, 1});
+     },
+     Code::kInvalidArgument, "log-sum-exp: third extent is 1, but"},
     // Directions.
     {kDense, [](auto& p) { p[Slot::kGradOut] = p[Slot::kOut]; },
      Code::kContradiction, "grad out: given, but the direction is forward"},

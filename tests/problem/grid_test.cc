@@ -68,6 +68,26 @@ TEST(Grid, BlocksMayBeSpaced) {
   EXPECT_EQ(grid.ElementsNeeded(), 35 * 3 + 1);
 }
 
+// Column 0 of the tensor is the first of as many last keys as there are rows.
+TEST(Grid, TailsAreOfTheLastColumns) {
+  const std::vector<Sequence> sequences{{{0, 2}, {0, 5}}, {{2, 5}, {5, 8}}};
+  TensorSpec spec = DenseSpec(DType::kBool, {2, 1, 4, 4});
+  spec.placement = Placement::kTail;
+  const Grid planes(spec, sequences);
+  EXPECT_EQ(planes.FirstColumn(0), 3);
+  EXPECT_EQ(planes.FirstColumn(1), 0);
+  EXPECT_EQ(planes.Plane(0, 0).At(1, 3), 4);
+  EXPECT_EQ(planes.Plane(0, 0).At(1, 4), 5);
+  EXPECT_EQ(planes.Plane(1, 0).At(2, 2), 16 + 8 + 2);
+
+  TensorSpec blocks{.dtype = DType::kBool, .placement = Placement::kTailBlocks};
+  blocks.dims = {2, 1, TensorSpec::kPerSequence, TensorSpec::kPerSequence};
+  const Grid packed(blocks, sequences);
+  EXPECT_EQ(packed.Plane(0, 0).At(1, 4), 3);
+  EXPECT_EQ(packed.Plane(1, 0).At(1, 2), 4 + 3 + 2);
+  EXPECT_EQ(packed.ElementsNeeded(), 4 + 9);
+}
+
 TEST(Grid, BlocksMayShareHeadsAndRows) {
   TensorSpec spec{.dtype = DType::kF32, .placement = Placement::kBlocks};
   spec.dims = {3, 1, 1, TensorSpec::kPerSequence};

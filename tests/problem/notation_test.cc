@@ -47,6 +47,8 @@ constexpr const char* kCanonical[] = {
     "fwd f16 h=2 d=8 q=3,4 k=2x4 counts:q ends:k",
     "bwd f16 h=2 d=8 q=2x4 k=2x4 topk:3:16 bias sink ends:qk grad:qb",
     "bwd f16 h=2 d=8 q=4 k=4 grad:none",
+    "fwd f16 h=2 d=8 q=3,4 k=5,9 mask:tail padding:q stats lse",
+    "fwd f16 h=2 d=8 q=3,4 k=5,9 mask:tail:bij padding:qk lse",
     "fwd f32 h=1 d=8 q=0x0 k=0x0",
 };
 

@@ -58,7 +58,7 @@ TEST(CheckScoreGrid, WhatPassesHoldsEveryElement) {
             const Band band = problem.mask.BandOf(b, rows, columns);
             const GridPlane plane = grid.Plane(b, problem.heads - 1);
             for (int64_t i = 0; i < rows; ++i) {
-              for (int64_t j = 0; j < columns; ++j) {
+              for (int64_t j = grid.FirstColumn(b); j < columns; ++j) {
                 if (!band.Sees(i, j)) continue;
                 ASSERT_GE(plane.At(i, j), 0) << Name(slot);
                 ASSERT_LT(plane.At(i, j), needed) << Name(slot);

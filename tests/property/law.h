@@ -28,6 +28,7 @@ inline Space LawSpace() {
   space.most_heads = 4;
   space.most_dim = 8;
   space.half_types = space.device_lengths = space.strides = false;
+  space.inference = false;
   return space;
 }
 

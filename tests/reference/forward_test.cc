@@ -383,6 +383,56 @@ TEST(Forward, LeftPadding) {
   }
 }
 
+// q = [1, 0], k = [[1, 0], [0, 1], [1, 1]], v = [[1, 0], [0, 1], [2, 2]]: the
+// example of the inference specification, with and without a sink of 0.5.
+TEST(Forward, LogSumExpOfInference) {
+  struct Case {
+    int64_t keys;
+    bool sink;
+    Numbers out;
+    double lse;
+  };
+  for (const Case& c :
+       {Case{3, false, {1.26696, 1.0}, 1.861995},
+        Case{2, false, {0.73106, 0.26894}, 1.313262},
+        Case{2, true, {0.50648, 0.18632}, 1.680270},
+        Case{0, true, {0, 0}, std::numeric_limits<double>::infinity()}}) {
+    ProblemSpec problem_spec = OneHead(1, c.keys);
+    problem_spec.qk_dim = problem_spec.v_dim = 2;
+    problem_spec.score.scale = 1;
+    problem_spec.row_stats = false;
+    problem_spec.lse = true;
+    problem_spec.sink = c.sink;
+    SmallCase example(Build(problem_spec));
+    Numbers keys{1, 0, 0, 1, 1, 1}, values{1, 0, 0, 1, 2, 2};
+    keys.resize(static_cast<size_t>(2 * c.keys));
+    values.resize(static_cast<size_t>(2 * c.keys));
+    example.Set(Slot::kQuery, {1, 0});
+    example.Set(Slot::kKey, keys);
+    example.Set(Slot::kValue, values);
+    if (c.sink) example.Set(Slot::kSink, {0.5});
+    example.Run();
+    ExpectNear(example, Slot::kOut, c.out, 1e-5);
+    if (std::isinf(c.lse)) {
+      EXPECT_EQ(example.Get(Slot::kLse)[0], c.lse);
+    } else {
+      ExpectNear(example, Slot::kLse, {c.lse}, 1e-6);
+    }
+  }
+}
+
+// A row that a tree lets see its ancestors only; the keys before are seen.
+TEST(Forward, TreesMaskTheLastKeys) {
+  ProblemSpec problem_spec = OneHead(3, 5);
+  problem_spec.mask = DefaultMaskAxes();
+  problem_spec.mask_tail = true;
+  SmallCase example(Build(problem_spec));
+  example.Set(Slot::kValue, {1, 2, 3, 4, 5});
+  example.Set(Slot::kMask, {0, 1, 1, 0, 0, 1, 0, 1, 0});
+  example.Run();
+  ExpectNear(example, Slot::kOut, {2.0, 2.5, 2.75}, 1e-6);
+}
+
 TEST(Forward, WritesWhatItOwnsAndNothingBetween) {
   // Room for 4 rows of which 2 have an owner; channels 3 elements apart.
   ProblemSpec problem_spec = OneHead(2, 1);

@@ -153,6 +153,17 @@ void DrawLengths(Random& random, const Space& space,
                              random.OneIn(12);
 }
 
+void DrawInference(Random& random, const Space& space,
+                   ProblemSpec& problem_spec) {
+  problem_spec.mask_tail = problem_spec.mask && random.OneIn(4);
+  // Lists of keys have neither of the rest.
+  if (problem_spec.selection == Selection::kTopK) return;
+  problem_spec.lse = random.OneIn(3);
+  problem_spec.query_padding = space.device_lengths &&
+                               problem_spec.query_lengths != Device::kEnds &&
+                               random.OneIn(12);
+}
+
 ProblemSpec DrawSpec(Random& random, const Space& space) {
   ProblemSpec problem_spec;
   const bool backward = space.backward && (!space.forward || random.OneIn(3));
@@ -176,6 +187,7 @@ ProblemSpec DrawSpec(Random& random, const Space& space) {
     problem_spec.gradients = {random.OneIn(2), random.OneIn(2), random.OneIn(2),
                               random.OneIn(2), random.OneIn(2)};
   }
+  if (space.inference && !backward) DrawInference(random, space, problem_spec);
   return problem_spec;
 }
 
@@ -262,7 +274,7 @@ void DisturbStats(Random& random, AttentionProblem& problem) {
       spec.placement = Placement::kTensorRows;
     }
   }
-  for (Slot slot : {Slot::kRowMax, Slot::kRowSum}) {
+  for (Slot slot : {Slot::kRowMax, Slot::kRowSum, Slot::kLse}) {
     if (problem.has(slot)) problem[slot] = spec;
   }
 }
@@ -279,7 +291,8 @@ void DisturbScores(Random& random, AttentionProblem& problem) {
       mask.placement = Placement::kTensorScores;
       mask.strides[0] = 0;
       if (mask.dims[1] == 1) mask.strides[1] = 0;
-    } else if (mask.placement == Placement::kStrided) {
+    } else if (mask.placement == Placement::kStrided ||
+               mask.placement == Placement::kTail) {
       mask.dims[3] += random.Within(0, 5);
       for (size_t axis : {2, 1, 0}) {
         if (mask.strides[axis] != 0) {

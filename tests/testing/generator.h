@@ -34,6 +34,8 @@ struct Space {
   bool dropout = true;
   bool device_lengths = true;
   bool strides = true;  // else canonical problems
+  // Log-sum-exp, masks of the last keys, padding after queries.
+  bool inference = true;
 };
 
 // A problem that CheckProblem accepts. With `strides`, some of its tensors have

@@ -31,7 +31,7 @@ bool IsByte(DType dtype) {
 
 bool IsResult(Direction direction, Slot slot) {
   return direction == Direction::kForward
-             ? slot >= Slot::kOut && slot <= Slot::kRowSum
+             ? slot == Slot::kOut || IsRowResult(slot)
              : slot >= Slot::kGradQuery;
 }
 
@@ -94,8 +94,7 @@ SmallCase::SmallCase(AttentionProblem problem) : problem_(std::move(problem)) {
     const TensorSpec& spec = problem_[slot];
     if (!spec.present()) continue;
     int64_t elements = Grid(spec, problem_.lengths.sequences).ElementsNeeded();
-    if ((slot == Slot::kRowMax || slot == Slot::kRowSum) &&
-        spec.placement == Placement::kBlocks) {
+    if (IsRowResult(slot) && spec.placement == Placement::kBlocks) {
       elements = RowBlockElements(problem_, slot);
     }
     if (slot == Slot::kKeep) elements = CeilDiv(elements, 8);

@@ -36,6 +36,28 @@ RunVector<Sequence> SequencesOf(const AttentionProblem& problem,
   return sequences;
 }
 
+// Calls body(offset, count) for runs that together are every element that dims
+// and strides name; of kBlocks, those below `end`.
+template <typename Body>
+void ForEachElement(const TensorSpec& spec, int64_t end, Body body) {
+  if (spec.placement == Placement::kBlocks) {
+    for (int64_t n = 0; n < end; n += spec.block_step()) body(n, 1);
+    return;
+  }
+  const std::array<int64_t, 4> count = spec.DistinctDims();
+  const bool dense = spec.strides[3] == 1;
+  for (int64_t x = 0; x < count[0]; ++x) {
+    for (int64_t y = 0; y < count[1]; ++y) {
+      for (int64_t z = 0; z < count[2]; ++z) {
+        if (dense && count[3] > 0) body(spec.At(x, y, z), count[3]);
+        for (int64_t d = 0; !dense && d < count[3]; ++d) {
+          body(spec.At(x, y, z, d), 1);
+        }
+      }
+    }
+  }
+}
+
 // Whether every row of a tensor belongs to a sequence.
 bool AllRowsOwned(const TensorSpec& spec, std::span<const Sequence> sequences,
                   Range Sequence::*side) {
@@ -55,25 +77,9 @@ bool AllRowsOwned(const TensorSpec& spec, std::span<const Sequence> sequences,
 
 void ClearElements(const TensorSpec& spec, std::byte* base, int64_t end) {
   const int64_t bytes = SizeOf(spec.dtype);
-  const auto clear = [&](int64_t offset, int64_t count) {
+  ForEachElement(spec, end, [&](int64_t offset, int64_t count) {
     std::memset(base + offset * bytes, 0, static_cast<size_t>(count * bytes));
-  };
-  if (spec.placement == Placement::kBlocks) {
-    for (int64_t n = 0; n < end; n += spec.block_step()) clear(n, 1);
-    return;
-  }
-  const std::array<int64_t, 4> count = spec.DistinctDims();
-  const bool dense = spec.strides[3] == 1;
-  for (int64_t x = 0; x < count[0]; ++x) {
-    for (int64_t y = 0; y < count[1]; ++y) {
-      for (int64_t z = 0; z < count[2]; ++z) {
-        if (dense && count[3] > 0) clear(spec.At(x, y, z), count[3]);
-        for (int64_t d = 0; !dense && d < count[3]; ++d) {
-          clear(spec.At(x, y, z, d), 1);
-        }
-      }
-    }
-  }
+  });
 }
 
 ForwardOperands::ForwardOperands(const AttentionProblem& problem,
@@ -86,7 +92,8 @@ ForwardOperands::ForwardOperands(const AttentionProblem& problem,
             sequences_),
       keep_(problem[Slot::kKeep], sequences_),
       row_max_(problem[Slot::kRowMax], sequences_),
-      row_sum_(problem[Slot::kRowSum], sequences_) {
+      row_sum_(problem[Slot::kRowSum], sequences_),
+      lse_(problem[Slot::kLse], sequences_) {
   forward_params_.step_keys = step_keys;
   FillScoreParams();
   FillForwardParams();
@@ -136,6 +143,7 @@ void ForwardOperands::FillForwardParams() {
   };
   params.max_copies = copies(row_max_);
   params.sum_copies = copies(row_sum_);
+  params.lse_copies = copies(lse_);
   encoded_ = problem_[Slot::kOut].dtype == DType::kI8;
   const auto factor = [&](Slot slot) -> OutQuantParams::Factor {
     const TensorSpec& spec = problem_[slot];
@@ -155,6 +163,18 @@ void ForwardOperands::ClearUnownedRows() const {
     ClearElements(problem_[slot], bindings_[slot],
                   RowBlockElements(problem_, slot));
   }
+  if (problem_.has(Slot::kLse)) ClearLse();
+}
+
+// Log-sum-exp of no scores.
+void ForwardOperands::ClearLse() const {
+  constexpr float kNone = std::numeric_limits<float>::infinity();
+  const TensorSpec& spec = problem_[Slot::kLse];
+  auto* const lse = reinterpret_cast<float*>(bindings_[Slot::kLse]);
+  ForEachElement(spec, RowBlockElements(problem_, Slot::kLse),
+                 [&](int64_t offset, int64_t count) {
+                   std::fill_n(lse + offset, count, kNone);
+                 });
 }
 
 void ForwardOperands::ClearUnownedGradients(bool all_keys) const {
@@ -240,6 +260,7 @@ void ForwardOperands::FillQueryRows(const Tile& cut,
     const Plane bias(bias_, bindings_[Slot::kBias], b, head);
     const Plane row_max(row_max_, bindings_[Slot::kRowMax], b, head);
     const Plane row_sum(row_sum_, bindings_[Slot::kRowSum], b, head);
+    const Plane lse(lse_, bindings_[Slot::kLse], b, head);
     const GridPlane keep = keep_.present() ? keep_.Plane(b, head) : GridPlane{};
     const QueryRow shared = QueryRowOf(cut, head);
     // The first packed row of this head, counted from the tile's first.
@@ -259,6 +280,7 @@ void ForwardOperands::FillQueryRows(const Tile& cut,
       query_row.keep = keep_.present() ? keep.At(i, 0) : 0;
       query_row.max = reinterpret_cast<float*>(row_max.Row(i));
       query_row.sum = reinterpret_cast<float*>(row_sum.Row(i));
+      query_row.lse = reinterpret_cast<float*>(lse.Row(i));
     }
   }
 }
@@ -293,6 +315,7 @@ ScoreTile ForwardOperands::ScoreTileOf(const Tile& cut,
   tile.rows = cut.rows.size();
   tile.cols = cut.cols;
   tile.columns = extent.columns();
+  if (mask_.present()) tile.mask_first = mask_.FirstColumn(cut.sequence);
   tile.alibi_start = problem_.score.AlibiStart(cut.sequence);
   FillQueryRows(cut, {scratch.query_rows, static_cast<size_t>(tile.rows)});
   tile.keys = KvRows(problem_, bindings_, extent, cut.sequence, cut.kv_head);

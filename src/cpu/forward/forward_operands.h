@@ -58,6 +58,7 @@ class ForwardOperands {
  private:
   struct Plane;
 
+  void ClearLse() const;
   void FillScoreParams();
   void FillForwardParams();
   QueryRow QueryRowOf(const Tile& cut, int64_t head) const;
@@ -67,7 +68,7 @@ class ForwardOperands {
   const AttentionProblem& problem_;
   const Bindings& bindings_;
   RunVector<Sequence> sequences_;
-  Grid mask_, bias_, keep_, row_max_, row_sum_;
+  Grid mask_, bias_, keep_, row_max_, row_sum_, lse_;
   ScoreParams score_params_;
   ForwardParams forward_params_;
   OutQuantParams out_quant_;

@@ -30,6 +30,7 @@ struct QueryRow {
   std::byte* out = nullptr;
   float* max = nullptr;  // null: not wanted
   float* sum = nullptr;
+  float* lse = nullptr;
 };
 
 // What gradients of queries are computed from besides scores, and where they
@@ -82,6 +83,7 @@ struct ScoreTile {
   int64_t rows = 0;         // scratch.query_rows has this many
   Range cols;               // of the sequence's keys
   int64_t columns = 0;      // the sequence has
+  int64_t mask_first = 0;   // the first column that the mask may hide
   int64_t alibi_start = 0;  // distance of row 0 and column 0
 
   // What the positions of the rows `some` lie in.
@@ -125,7 +127,7 @@ struct ForwardParams {
     int64_t count = 0;
     int64_t step = 0;  // elements from copy to copy
   };
-  Copies max_copies, sum_copies;
+  Copies max_copies, sum_copies, lse_copies;
   // Row max and row sum where nothing is seen.
   float unseen_max = -FLT_MAX;
   float unseen_sum = FLT_MAX;

@@ -95,17 +95,30 @@ inline uint32_t BitsAt(const std::byte* bytes, int64_t bit, int64_t step,
   return bits;
 }
 
+// The keys `cols`, at most 32, that the mask lets a row see.
+HWY_INLINE uint32_t MaskBits(const ScoreTile& tile, const QueryRow& row,
+                             Range cols) {
+  const int64_t step = tile.params->mask_step;
+  if (cols.first >= tile.mask_first) {
+    return ZeroBits(row.mask + cols.first * step, step, cols.size());
+  }
+  const int64_t before = std::min(tile.mask_first - cols.first, cols.size());
+  uint32_t bits = BitsBetween(0, before);
+  if (before < cols.size()) {
+    bits |=
+        ZeroBits(row.mask + tile.mask_first * step, step, cols.size() - before)
+        << before;
+  }
+  return bits;
+}
+
 // The keys `cols`, at most 32, that a row sees; `exists` has a bit for each. A
 // band that hides none of them is not asked.
 HWY_INLINE uint32_t VisibleBits(const ScoreTile& tile, const QueryRow& row,
                                 Range cols, uint32_t exists, bool banded) {
-  const ScoreParams& params = *tile.params;
   uint32_t bits = exists;
   if (banded) bits &= BandBits(tile.band, row.position, cols.first);
-  if (params.masked && bits != 0) {
-    bits &= ZeroBits(row.mask + cols.first * params.mask_step, params.mask_step,
-                     cols.size());
-  }
+  if (tile.params->masked && bits != 0) bits &= MaskBits(tile, row, cols);
   return bits;
 }
 

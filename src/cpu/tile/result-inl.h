@@ -29,6 +29,7 @@
 
 #include "cpu/tile/keys-inl.h"
 #include "cpu/tile/load-inl.h"
+#include "cpu/tile/mask-inl.h"
 #include "cpu/tile/matmul-inl.h"
 #include "cpu/tile/prefetch-inl.h"
 #include "cpu/tile/softmax-inl.h"
@@ -54,9 +55,34 @@ inline void StartRows(const ForwardTile& tile, int64_t first) {
   }
 }
 
+// Whether a row sees any key of its sequence.
+inline bool SeesAny(const ForwardTile& tile, const QueryRow& row) {
+  for (int64_t j = 0; j < tile.columns; ++j) {
+    if (VisibleBits(tile, row, {j, j + 1}, 1, true) != 0 &&
+        tile.keys.Exists(j)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// The log-sum-exp of a row. Where the sum is what a sink alone leaves, 1 or
+// NaN, the row may have seen no key, or keys that weigh nothing beside the
+// sink.
+HWY_NOINLINE inline void StoreLse(const ForwardTile& tile, const QueryRow& row,
+                                  float max, float sum) {
+  const bool sink_alone = row.sink != kMinusInfinity && !(sum > 1.0f);
+  const bool unseen =
+      tile.columns == 0 || sum == 0 || (sink_alone && !SeesAny(tile, row));
+  const float lse = unseen ? -kMinusInfinity : max + std::log(sum);
+  const ForwardParams::Copies& copies = tile.forward_params->lse_copies;
+  for (int64_t n = 0; n < copies.count; ++n) row.lse[n * copies.step] = lse;
+}
+
 // Where a finished row's numbers go.
 inline void StoreRowResult(const ForwardTile& tile, const QueryRow& query_row,
                            float max, float sum) {
+  if (query_row.lse != nullptr) StoreLse(tile, query_row, max, sum);
   if (sum == 0) {
     // The row has seen nothing, or only scores of -inf.
     max = tile.forward_params->unseen_max;
