@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Attention over a key-value cache with rope in tensors of its own. Source:
+// CANN operator documentation, "aclnnFusedInferAttentionScoreV3".
+#pragma once
+
+#include "aclnn/aclnn_base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// As aclnnFusedInferAttentionScoreV2, and
+//   queryRope, keyRope    query's type: 64 more channels that the scores take
+//                         in, shaped as query and key. Both or neither
+//   keyRopeAntiquantScale reserved: null
+// Ownership and errors are as there.
+__attribute__((visibility("default"))) aclnnStatus
+aclnnFusedInferAttentionScoreV3GetWorkspaceSize(
+    const aclTensor* query, const aclTensorList* key,
+    const aclTensorList* value, const aclTensor* pseShift,
+    const aclTensor* attenMask, const aclIntArray* actualSeqLengths,
+    const aclIntArray* actualSeqLengthsKv, const aclTensor* deqScale1,
+    const aclTensor* quantScale1, const aclTensor* deqScale2,
+    const aclTensor* quantScale2, const aclTensor* quantOffset2,
+    const aclTensor* antiquantScale, const aclTensor* antiquantOffset,
+    const aclTensor* blockTable, const aclTensor* queryPaddingSize,
+    const aclTensor* kvPaddingSize, const aclTensor* keyAntiquantScale,
+    const aclTensor* keyAntiquantOffset, const aclTensor* valueAntiquantScale,
+    const aclTensor* valueAntiquantOffset, const aclTensor* keySharedPrefix,
+    const aclTensor* valueSharedPrefix,
+    const aclIntArray* actualSharedPrefixLen, const aclTensor* queryRope,
+    const aclTensor* keyRope, const aclTensor* keyRopeAntiquantScale,
+    int64_t numHeads, double scaleValue, int64_t preTokens, int64_t nextTokens,
+    char* inputLayout, int64_t numKeyValueHeads, int64_t sparseMode,
+    int64_t innerPrecise, int64_t blockSize, int64_t antiquantMode,
+    bool softmaxLseFlag, int64_t keyAntiquantMode, int64_t valueAntiquantMode,
+    const aclTensor* attentionOut, const aclTensor* softmaxLse,
+    uint64_t* workspaceSize, aclOpExecutor** executor);
+
+// As aclnnFusedInferAttentionScoreGetMaxWorkspaceSize.
+__attribute__((visibility("default"))) aclnnStatus
+aclnnFusedInferAttentionScoreV3GetMaxWorkspaceSize(
+    const aclTensor* query, const aclTensorList* key,
+    const aclTensorList* value, const aclTensor* pseShift,
+    const aclTensor* attenMask, const aclIntArray* actualSeqLengths,
+    const aclIntArray* actualSeqLengthsKv, const aclTensor* deqScale1,
+    const aclTensor* quantScale1, const aclTensor* deqScale2,
+    const aclTensor* quantScale2, const aclTensor* quantOffset2,
+    const aclTensor* antiquantScale, const aclTensor* antiquantOffset,
+    const aclTensor* blockTable, const aclTensor* queryPaddingSize,
+    const aclTensor* kvPaddingSize, const aclTensor* keyAntiquantScale,
+    const aclTensor* keyAntiquantOffset, const aclTensor* valueAntiquantScale,
+    const aclTensor* valueAntiquantOffset, const aclTensor* keySharedPrefix,
+    const aclTensor* valueSharedPrefix,
+    const aclIntArray* actualSharedPrefixLen, const aclTensor* queryRope,
+    const aclTensor* keyRope, const aclTensor* keyRopeAntiquantScale,
+    int64_t numHeads, double scaleValue, int64_t preTokens, int64_t nextTokens,
+    char* inputLayout, int64_t numKeyValueHeads, int64_t sparseMode,
+    int64_t innerPrecise, int64_t blockSize, int64_t antiquantMode,
+    bool softmaxLseFlag, int64_t keyAntiquantMode, int64_t valueAntiquantMode,
+    const aclTensor* attentionOut, const aclTensor* softmaxLse,
+    uint64_t* workspaceSize, aclOpExecutor** executor);
+
+// Queues what was planned; consumes the executor. `workspace` is device memory
+// of the planned size, null if that is 0, and in use until the stream is done.
+// 161001: null workspace or executor; 161002: workspace too small.
+__attribute__((visibility("default"))) aclnnStatus
+aclnnFusedInferAttentionScoreV3(void* workspace, uint64_t workspaceSize,
+                                aclOpExecutor* executor,
+                                const aclrtStream stream);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif
