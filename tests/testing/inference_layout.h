@@ -20,6 +20,7 @@ inline std::vector<int64_t> DimsIn(std::string_view layout, const RowDims& r) {
   if (layout == "NSD") return {r.heads, r.rows, r.dim};
   if (layout == "SH") return {r.rows, r.heads * r.dim};
   if (layout == "TND") return {r.rows, r.heads, r.dim};
+  if (layout == "NBSD") return {r.heads, r.sequences, r.rows, r.dim};
   if (layout == "NTD") return {r.heads, r.rows, r.dim};
   return {r.sequences, r.heads, r.rows, r.dim};
 }
@@ -43,6 +44,9 @@ inline int64_t NumberOf(std::string_view layout,
   }
   if (layout == "TND") return (at.s * dims[1] + at.n) * dims[2] + at.d;
   if (layout == "SH") return at.s * dims[1] + at.n * at.dim + at.d;
+  if (layout == "NBSD") {
+    return ((at.n * dims[1] + at.b) * dims[2] + at.s) * dims[3] + at.d;
+  }
   return ((at.b * dims[1] + at.n) * dims[2] + at.s) * dims[3] + at.d;
 }
 
