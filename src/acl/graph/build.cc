@@ -230,8 +230,14 @@ std::shared_ptr<Build::EventFlag> Build::FlagOf(const Event& event) {
 aclError Build::TakeRecord(Stream& stream, Event& event,
                            std::string_view function) {
   std::lock_guard lock(mutex_);
+  if (const aclError error = RequireTakes(Find(stream), stream, function)) {
+    return error;
+  }
   const auto flag = FlagOf(event);
-  const auto record = [flag, event = event.shared_from_this()] {
+  auto recorded = flag->recorded.lock();
+  if (recorded == nullptr) recorded = std::make_shared<const Recorded>();
+  flag->recorded = recorded;
+  const auto record = [flag, recorded, event = event.shared_from_this()] {
     event->RecordInTask();
     flag->set.Open();
     return ACL_SUCCESS;
@@ -239,7 +245,6 @@ aclError Build::TakeRecord(Stream& stream, Event& event,
   const aclError error =
       Append(stream, {{record, function, TaskKind::kControl}});
   if (error != ACL_SUCCESS) return error;
-  flag->records = true;
   event.SetCaptured(nullptr);
   return ACL_SUCCESS;
 }
@@ -255,6 +260,9 @@ aclError Build::TakeWait(Stream& stream, const CapturedRecord&,
 aclError Build::TakeForeign(Stream& stream, Event& event, const ForeignUse& use,
                             std::string_view function) {
   std::lock_guard lock(mutex_);
+  if (const aclError error = RequireTakes(Find(stream), stream, function)) {
+    return error;
+  }
   const auto flag = FlagOf(event);
   if (use.resets) {
     const auto reset = [flag, event = event.shared_from_this()] {
@@ -267,7 +275,7 @@ aclError Build::TakeForeign(Stream& stream, Event& event, const ForeignUse& use,
   const auto wait = [flag, event = event.shared_from_this(),
                      seconds = use.seconds]() -> aclError {
     // What the graph records, this replay has to record.
-    if (flag->records) return event->WaitInTask(flag->set, seconds);
+    if (!flag->recorded.expired()) return event->WaitInTask(flag->set, seconds);
     const std::shared_ptr<Mark> mark = event->mark();
     if (mark == nullptr) return ACL_SUCCESS;
     return event->WaitInTask(mark->done, seconds);

@@ -91,10 +91,12 @@ class Build final : public Recorder,
 
  private:
   enum class State : uint8_t { kOpen, kComplete, kGone };
+  struct Recorded {};
   // An event as the graph sees it: in each replay it is not recorded at first.
   struct EventFlag {
     Latch set;
-    bool records = false;  // whether the graph records it
+    // Of the steps that record it, which go when their stream is unbound.
+    std::weak_ptr<const Recorded> recorded;
   };
 
   // All with the lock held.
@@ -103,6 +105,7 @@ class Build final : public Recorder,
   aclError RequireTakes(const BoundStream* at, const Stream& stream,
                         std::string_view function) const;
   aclError Append(Stream& stream, Step step);
+  // Only while open: a replay goes through the flags without the lock.
   std::shared_ptr<EventFlag> FlagOf(const Event& event);
   std::vector<Step> Leave(Stream& stream);
 

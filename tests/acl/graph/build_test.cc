@@ -106,6 +106,43 @@ TEST_F(BuildTest, WaitsForEventsOfTheWorldOutside) {
   Destroy(graph);
 }
 
+// What went with its stream is not waited for.
+TEST_F(BuildTest, UnboundRecordsAreNotWaitedFor) {
+  ScopedEvent event;
+  const aclmdlRI graph = NewGraph();
+  const aclrtStream unbound = Bound(graph);
+  const aclrtStream bound = Bound(graph);
+  EXPECT_TRUE(Succeeds(aclrtRecordEvent(event, unbound)));
+  EXPECT_TRUE(Succeeds(aclrtRecordEvent(event, unbound)));
+  EXPECT_TRUE(Succeeds(aclrtStreamWaitEvent(bound, event)));
+  EXPECT_TRUE(Succeeds(aclmdlRIUnbindStream(graph, unbound)));
+  Say(bound, "a");
+  Finish(graph, bound);
+  EXPECT_EQ(Run(graph), "a");
+  Destroy(graph);
+}
+
+// A replay looks at the graph's events meanwhile, which the thread sanitizer
+// watches.
+TEST_F(BuildTest, RefusedEventsChangeNothing) {
+  ScopedStream stream;
+  ScopedEvent event;
+  const aclmdlRI graph = NewGraph();
+  const aclrtStream bound = Bound(graph);
+  EXPECT_TRUE(Succeeds(aclrtRecordEvent(event, bound)));
+  EXPECT_TRUE(Succeeds(aclrtStreamWaitEvent(bound, event)));
+  Finish(graph, bound);
+  for (int i = 0; i < 100; ++i) {
+    ScopedEvent refused;
+    EXPECT_TRUE(Succeeds(aclmdlRIExecuteAsync(graph, stream)));
+    EXPECT_TRUE(FailsWith(107005, aclrtStreamWaitEvent(bound, refused)));
+    EXPECT_TRUE(FailsWith(107005, aclrtResetEvent(refused, bound)));
+    EXPECT_TRUE(FailsWith(107005, aclrtRecordEvent(refused, bound)));
+  }
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(stream)));
+  Destroy(graph);
+}
+
 TEST_F(BuildTest, ExternalEventsAreTheProgramsFlags) {
   ScopedStream outside;
   ScopedEvent event{ScopedEvent::External()};
