@@ -5,10 +5,9 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,16 +15,15 @@
 #include "tests/testing/elementwise_call.h"
 #include "tests/testing/philox.h"
 #include "tests/testing/random.h"
+#include "tests/testing/random_tensors.h"
 #include "tests/testing/refusal.h"
 
 namespace flashacl::ops {
 namespace {
 
-using testing::AnyStrides;
 using testing::Element;
 using testing::ElementTensor;
 using testing::ElementwiseCall;
-using testing::FencedBytes;
 using testing::Form;
 using testing::kInvalid;
 using testing::kNull;
@@ -150,8 +148,8 @@ class RandomCall {
     if (rank > 0 && random_.OneIn(4)) shape_.back() = random_.Within(500, 1100);
     constexpr double kProbs[] = {0, 1, 0.5, 0.1, 0.9, 1e-3};
     prob_ = kProbs[random_.Within(0, 5)];
-    self_ = New(kFloats[random_.Within(0, 2)], shape_, true);
-    out_ = New(kFloats[random_.Within(0, 3)], shape_, false);
+    self_ = tensors_.New({kFloats[random_.Within(0, 2)], shape_}, true);
+    out_ = tensors_.New({kFloats[random_.Within(0, 3)], shape_}, false);
     Random& r = random_;
     self_->Fill(r);
     const int64_t kind = random_.Within(0, 2);
@@ -174,19 +172,12 @@ class RandomCall {
   }
 
   std::string ToString() const {
-    std::string text = Str("{} prob {} train {}", call_.name, prob_, train_);
-    for (const auto& tensor : tensors_) {
-      const Form& form = tensor->form();
-      text +=
-          Str("\n  {} [{}] strides [{}] offset {}", static_cast<int>(form.type),
-              Join(form.dims, ", "), Join(form.strides, ", "), form.offset);
-    }
-    return text;
+    return Str("{} prob {} train {}{}", call_.name, prob_, train_,
+               tensors_.ToString());
   }
 
   void Check() {
-    std::vector<std::vector<std::byte>> before;
-    for (const auto& tensor : tensors_) before.push_back(tensor->Image());
+    tensors_.BeforeCall();
     ASSERT_TRUE(call_.Run());
     if (draws_) {
       const testing::PhiloxMask mask{5, 6, prob_};
@@ -200,44 +191,20 @@ class RandomCall {
       ASSERT_TRUE(testing::IsElement(out_->form().type, out_->at(g), Expect(g)))
           << "element " << g;
     }
-    // Nothing but elements of results is touched.
-    for (size_t t = 0; t < tensors_.size(); ++t) {
-      const ElementTensor& tensor = *tensors_[t];
-      if (&tensor == out_ || (&tensor == bytes_ && draws_)) {
-        Hide(tensor, before[t]);
-      }
-      EXPECT_TRUE(tensor.Image() == before[t]) << "tensor " << t;
-    }
+    const ElementTensor* const results[] = {out_, bytes_};
+    tensors_.ExpectOnlyWritten(std::span(results).first(draws_ ? 2 : 1));
   }
 
  private:
   static constexpr aclDataType kFloats[] = {ACL_FLOAT, ACL_FLOAT16, ACL_BF16,
                                             ACL_DOUBLE};
 
-  ElementTensor* New(aclDataType type, std::vector<int64_t> dims, bool input) {
-    Form form{type, std::move(dims)};
-    if (random_.OneIn(2)) form = AnyStrides(random_, form, input);
-    const auto side =
-        random_.OneIn(2) ? FencedBytes::Side::kStart : FencedBytes::Side::kEnd;
-    tensors_.push_back(std::make_unique<ElementTensor>(form, side));
-    return tensors_.back().get();
-  }
-
   ElementTensor* Mask(int64_t more, bool input) {
     const int64_t bytes = (self_->count() + 127) / 128 * 16;
     if (more == 0 && random_.OneIn(3)) {
-      return New(ACL_UINT8, {bytes / 4, 4}, input);
+      return tensors_.New({ACL_UINT8, {bytes / 4, 4}}, input);
     }
-    return New(ACL_UINT8, {bytes + more}, input);
-  }
-
-  static void Hide(const ElementTensor& tensor, std::vector<std::byte>& image) {
-    for (int64_t n = 0; n < tensor.count(); ++n) {
-      const auto at = static_cast<size_t>(tensor.at(n) - tensor.data());
-      std::copy_n(tensor.at(n),
-                  static_cast<size_t>(testing::BytesOfType(tensor.form().type)),
-                  image.begin() + static_cast<int64_t>(at));
-    }
+    return tensors_.New({ACL_UINT8, {bytes + more}}, input);
   }
 
   Element Expect(int64_t g) const {
@@ -260,7 +227,7 @@ class RandomCall {
   double scale_ = 0;  // 0: divides
   bool train_ = true;
   bool draws_ = false;
-  std::vector<std::unique_ptr<ElementTensor>> tensors_;
+  testing::RandomTensors tensors_{random_};
   ElementTensor* self_ = nullptr;
   ElementTensor* out_ = nullptr;
   ElementTensor* bytes_ = nullptr;
@@ -268,12 +235,7 @@ class RandomCall {
 };
 
 TEST_F(DropoutTest, RandomCallsAreExact) {
-  for (uint64_t seed = 1; seed <= 1500; ++seed) {
-    RandomCall call(seed);
-    SCOPED_TRACE(Str("seed {}: {}", seed, call.ToString()));
-    call.Check();
-    if (HasFailure()) return;
-  }
+  testing::CheckRandomCalls<RandomCall>(1500);
 }
 
 }  // namespace

@@ -13,16 +13,15 @@
 #include "base/str.h"
 #include "tests/testing/elementwise_call.h"
 #include "tests/testing/random.h"
+#include "tests/testing/random_tensors.h"
 #include "tests/testing/refusal.h"
 
 namespace flashacl::ops {
 namespace {
 
-using testing::AnyStrides;
 using testing::Element;
 using testing::ElementTensor;
 using testing::ElementwiseCall;
-using testing::FencedBytes;
 using testing::Form;
 using testing::kInvalid;
 using testing::kNull;
@@ -252,23 +251,13 @@ class RandomCall {
   }
 
   std::string ToString() const {
-    std::string text(call_.name);
-    for (const auto& tensor : tensors_) {
-      const Form& form = tensor->form();
-      text +=
-          Str("\n  {} [{}] strides [{}] offset {}", static_cast<int>(form.type),
-              Join(form.dims, ", "), Join(form.strides, ", "), form.offset);
-    }
-    return text;
+    return std::string(call_.name) + tensors_.ToString();
   }
 
   void Check() {
     std::vector<Element> expected;
     for (int64_t n = 0; n < out().count(); ++n) expected.push_back(Expect(n));
-    // What an element should be is put into an image, which then has to be all
-    // of the memory, gaps too.
-    std::vector<std::vector<std::byte>> before;
-    for (const auto& tensor : tensors_) before.push_back(tensor->Image());
+    tensors_.BeforeCall();
     ASSERT_TRUE(call_.Run());
     const aclDataType type = out().form().type;
     int wrong = 0;
@@ -280,18 +269,12 @@ class RandomCall {
       ++wrong;
       ADD_FAILURE() << "element " << n;
     }
-    for (int64_t n = 0; n < out().count(); ++n) {  // hide the elements
-      const auto at = static_cast<size_t>(out().at(n) - out().data());
-      const auto bytes = static_cast<size_t>(testing::BytesOfType(type));
-      std::copy_n(out().at(n), bytes, before[out_].begin() + at);
-    }
-    for (size_t t = 0; t < tensors_.size(); ++t) {
-      EXPECT_TRUE(tensors_[t]->Image() == before[t]) << "tensor " << t;
-    }
+    const ElementTensor* const results[] = {&out()};
+    tensors_.ExpectOnlyWritten(results);
   }
 
  private:
-  const ElementTensor& out() const { return *tensors_[out_]; }
+  const ElementTensor& out() const { return tensors_[out_]; }
 
   // A tensor that broadcasts to the shape, or has it.
   const ElementTensor* New(aclDataType type, bool output) {
@@ -304,12 +287,9 @@ class RandomCall {
         form.dims.erase(form.dims.begin(), form.dims.begin() + fewer);
       }
     }
-    if (random_.OneIn(2)) form = AnyStrides(random_, form, !output);
-    const auto side =
-        random_.OneIn(2) ? FencedBytes::Side::kStart : FencedBytes::Side::kEnd;
-    tensors_.push_back(std::make_unique<ElementTensor>(form, side));
-    tensors_.back()->Fill(random_);
-    return tensors_.back().get();
+    ElementTensor* const tensor = tensors_.New(form, !output);
+    tensor->Fill(random_);
+    return tensor;
   }
 
   size_t AnyNumber() { return static_cast<size_t>(random_.Within(0, 9)); }
@@ -370,7 +350,7 @@ class RandomCall {
   }
 
   Element Read(size_t tensor, int64_t n) const {
-    const ElementTensor& from = *tensors_[tensor];
+    const ElementTensor& from = tensors_[tensor];
     return testing::ReadElement(from.form().type,
                                 from.at(n, out().form().dims));
   }
@@ -398,18 +378,13 @@ class RandomCall {
   bool copies_ = false;
   bool in_place_ = false;
   aclDataType type_ = ACL_FLOAT;  // that is computed in
-  std::vector<std::unique_ptr<ElementTensor>> tensors_;
+  testing::RandomTensors tensors_{random_};
   size_t out_ = 0;
   ElementwiseCall call_;
 };
 
 TEST_F(ElementwiseTest, RandomCallsAreExact) {
-  for (uint64_t seed = 1; seed <= 3000; ++seed) {
-    RandomCall call(seed);
-    SCOPED_TRACE(Str("seed {}: {}", seed, call.ToString()));
-    call.Check();
-    if (HasFailure()) return;
-  }
+  testing::CheckRandomCalls<RandomCall>(3000);
 }
 
 }  // namespace

@@ -6,14 +6,15 @@
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
-#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/str.h"
 #include "tests/testing/elementwise_call.h"
 #include "tests/testing/random.h"
+#include "tests/testing/random_tensors.h"
 #include "tests/testing/ring_attention_call.h"
 
 namespace flashacl::testing {
@@ -131,30 +132,18 @@ class RandomCall {
     std::string text =
         Str("in place {} ends [{}]", in_place_, Join(ends_, ", "));
     for (const auto& one : call_.texts) text += Str(" \"{}\"", *one);
-    for (const auto& tensor : tensors_) {
-      const Form& form = tensor->form();
-      text +=
-          Str("\n  {} [{}] strides [{}] offset {}", static_cast<int>(form.type),
-              Join(form.dims, ", "), Join(form.strides, ", "), form.offset);
-    }
-    return text;
+    return text + tensors_.ToString();
   }
 
   void Check() {
-    std::vector<std::vector<std::byte>> before;
-    for (const auto& tensor : tensors_) before.push_back(tensor->Image());
+    tensors_.BeforeCall();
     Expect();
     ASSERT_TRUE(call_.Run());
-    for (size_t n = 0; n < expected_.size(); ++n) {
-      const Expected& one = expected_[n];
-      ASSERT_NO_FATAL_FAILURE(CheckElement(one)) << "number " << n;
+    for (const Expected& one : expected_) {
+      ASSERT_NO_FATAL_FAILURE(
+          ExpectWithin(*one.tensor, one.n, one.value, one.slack));
     }
-    for (size_t t = 0; t < tensors_.size(); ++t) {
-      const ElementTensor& tensor = *tensors_[t];
-      const bool written = std::ranges::count(outputs_, &tensor) > 0;
-      if (written) Hide(tensor, before[t]);
-      EXPECT_TRUE(tensor.Image() == before[t]) << "tensor " << t;
-    }
+    tensors_.ExpectOnlyWritten(outputs_);
   }
 
  private:
@@ -164,27 +153,15 @@ class RandomCall {
     double value, slack;
   };
 
-  ElementTensor* New(aclDataType type, std::vector<int64_t> dims, bool input) {
-    Form form{type, std::move(dims)};
-    if (random_.OneIn(2)) form = AnyStrides(random_, form, input);
-    const auto side =
-        random_.OneIn(2) ? FencedBytes::Side::kStart : FencedBytes::Side::kEnd;
-    tensors_.push_back(std::make_unique<ElementTensor>(form, side));
-    return tensors_.back().get();
-  }
-
   ElementTensor* NewRows(bool input) {
-    return New(type_,
-               packed_
-                   ? std::vector<int64_t>{tokens_, heads_, channels_}
-                   : std::vector<int64_t>{tokens_, batch_, heads_ * channels_},
-               input);
+    Form form{type_, {tokens_, batch_, heads_ * channels_}};
+    if (packed_) form.dims = {tokens_, heads_, channels_};
+    return tensors_.New(std::move(form), input);
   }
   ElementTensor* NewStatistic(bool input) {
-    return New(ACL_FLOAT,
-               packed_ ? std::vector<int64_t>{tokens_, heads_, 8}
-                       : std::vector<int64_t>{batch_, heads_, tokens_, 8},
-               input);
+    Form form{ACL_FLOAT, {batch_, heads_, tokens_, 8}};
+    if (packed_) form.dims = {tokens_, heads_, 8};
+    return tensors_.New(std::move(form), input);
   }
 
   void MakeTensors() {
@@ -209,8 +186,8 @@ class RandomCall {
         ends_.push_back(
             std::min(tokens_, ends_.back() + random_.Within(0, tokens_)));
       }
-      ElementTensor* const ends =
-          New(ACL_INT64, {static_cast<int64_t>(ends_.size())}, false);
+      ElementTensor* const ends = tensors_.New(
+          {ACL_INT64, {static_cast<int64_t>(ends_.size())}}, false);
       for (size_t n = 0; n < ends_.size(); ++n) {
         ends->Set(static_cast<int64_t>(n), static_cast<double>(ends_[n]));
       }
@@ -320,44 +297,21 @@ class RandomCall {
     }
   }
 
-  static void CheckElement(const Expected& one) {
-    const aclDataType type = one.tensor->form().type;
-    const auto rounded = [&](double value) {
-      return ConvertElement(RealElement(value), type).real;
-    };
-    const double got = one.tensor->Get(one.n).real;
-    ASSERT_GE(got, rounded(one.value - one.slack));
-    ASSERT_LE(got, rounded(one.value + one.slack));
-  }
-
-  static void Hide(const ElementTensor& tensor, std::vector<std::byte>& image) {
-    for (int64_t n = 0; n < tensor.count(); ++n) {
-      std::copy_n(tensor.at(n),
-                  static_cast<size_t>(BytesOfType(tensor.form().type)),
-                  image.begin() + (tensor.at(n) - tensor.data()));
-    }
-  }
-
   Random random_;
   bool packed_ = false, by_tokens_ = false, in_place_ = false;
   int64_t tokens_ = 1, batch_ = 1, heads_ = 1, channels_ = 1;
   aclDataType type_ = ACL_FLOAT;
   std::vector<int64_t> ends_;
-  std::vector<std::unique_ptr<ElementTensor>> tensors_;
+  RandomTensors tensors_{random_};
   ElementTensor *out_[2] = {}, *max_[2] = {}, *sum_[2] = {};
   const ElementTensor* ends_tensor_ = nullptr;
-  std::vector<ElementTensor*> outputs_;
+  std::vector<const ElementTensor*> outputs_;
   std::vector<Expected> expected_;
   ElementwiseCall call_;
 };
 
 TEST_F(RingAttentionUpdateTest, RandomCallsAreThoseOfFp64) {
-  for (uint64_t seed = 1; seed <= 500; ++seed) {
-    RandomCall call(seed);
-    SCOPED_TRACE(Str("seed {}: {}", seed, call.ToString()));
-    call.Check();
-    if (HasFailure()) return;
-  }
+  CheckRandomCalls<RandomCall>(500);
 }
 
 // Rows are merged and nothing else is touched, whatever the ends are.
