@@ -237,6 +237,7 @@ OperatorTarget::OperatorTarget(bool (*belongs)(std::string_view),
 
 const OperatorCall& OperatorTarget::Start(uint8_t choice) {
   if (choice < plain_.size()) return plain_[choice];
+  if (random_ == nullptr) return plain_[choice % plain_.size()];
   auto made = made_.find(choice);
   if (made == made_.end()) {
     made = made_.emplace(choice, random_(choice)).first;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tests/fuzz/bytes.h"
@@ -23,12 +24,16 @@ class OperatorTarget {
   OperatorTarget(bool (*belongs)(std::string_view name),
                  OperatorCall (*random)(uint64_t seed));
 
+  // Of these calls.
+  explicit OperatorTarget(std::vector<OperatorCall> calls)
+      : plain_(std::move(calls)) {}
+
   int Run(const uint8_t* data, size_t size);
 
  private:
   const OperatorCall& Start(uint8_t choice);
 
-  OperatorCall (*random_)(uint64_t seed);
+  OperatorCall (*random_)(uint64_t seed) = nullptr;  // null: only plain ones
   std::vector<OperatorCall> plain_;
   std::map<uint8_t, OperatorCall> made_;
 };
