@@ -8,7 +8,6 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -22,26 +21,16 @@
 #include "aclnnop/aclnn_dropout_gen_mask.h"
 #include "aclnnop/aclnn_ring_attention_update.h"
 #include "backends.h"
+#include "bench/timing.h"
 #include "plan/backend.h"
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using flashacl::bench::Median;
+using flashacl::bench::Seconds;
 
 constexpr int64_t kTokens = 2048, kHeads = 32, kChannels = 128;
 constexpr int64_t kRows = kTokens * kHeads;
-
-double Seconds(const std::function<void()>& body) {
-  const auto start = Clock::now();
-  body();
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-double Median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<long>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 // Tensors of one call, with memory of their own.
 class Call {

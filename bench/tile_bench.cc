@@ -23,13 +23,12 @@
 #include "base/half.h"
 #include "base/str.h"
 #include "bench/tile/kernels.h"
+#include "bench/timing.h"
 #include "hwy/aligned_allocator.h"
 #include "hwy/targets.h"
 
 namespace flashacl::bench {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kKeys = 144;  // of one step
 
@@ -94,12 +93,6 @@ bool Near(double value, double expected, double scale) {
   return std::abs(value - expected) <= 1e-6 * scale;
 }
 
-double Median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<long>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 // Median seconds of a round, which is run(n) for all n < copies.
 template <typename Run>
 double Seconds(benchmark::State& state, int64_t copies, double rounds,
@@ -117,7 +110,7 @@ double Seconds(benchmark::State& state, int64_t copies, double rounds,
     state.SetIterationTime(took);
     seconds.push_back(took / static_cast<double>(group));
   }
-  return Median(std::move(seconds));
+  return bench::Median(std::move(seconds));
 }
 
 // Times with the peak of this target on both sides.
