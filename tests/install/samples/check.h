@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the samples share: a call that fails ends the program, and says why.
+// What the samples share: a call that fails ends the program, and says why; and
+// what stands around those that need no more than a device.
 #pragma once
 
 #include <cstdio>
@@ -16,3 +17,13 @@ inline void Check(int status, const char* call) {
 }
 
 #define CHECK(call) Check(static_cast<int>(call), #call)
+
+// A whole program: `run`, on device 0.
+inline int RunOnDevice(void (*run)()) {
+  CHECK(aclInit(nullptr));
+  CHECK(aclrtSetDevice(0));
+  run();
+  CHECK(aclrtResetDevice(0));
+  CHECK(aclFinalize());
+  return 0;
+}

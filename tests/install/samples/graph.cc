@@ -96,11 +96,4 @@ void Run() {
 
 }  // namespace
 
-int main() {
-  CHECK(aclInit(nullptr));
-  CHECK(aclrtSetDevice(0));
-  Run();
-  CHECK(aclrtResetDevice(0));
-  CHECK(aclFinalize());
-  return 0;
-}
+int main() { return RunOnDevice(Run); }
