@@ -11,9 +11,8 @@ extern "C" {
 
 // Plans out = self as `dtype`.
 //   self     FLOAT, FLOAT16, BFLOAT16, DOUBLE, integers of 8, 16, 32 and 64
-//   bits
-//            with and without sign, BOOL; COMPLEX64 and COMPLEX128 to the same
-//            type only
+//            bits with and without sign, BOOL; COMPLEX64 and COMPLEX128 to the
+//            same type only
 //   dtype    one of these
 //   out      of this type, with self's shape
 // Floats are rounded to nearest even; floats become integers by truncation, NaN

@@ -12,9 +12,8 @@ extern "C" {
 
 // Plans selfRef = src, broadcast to selfRef's shape and converted to its type.
 //   selfRef  FLOAT, FLOAT16, BFLOAT16, DOUBLE, integers of 8, 16, 32 and 64
-//   bits
-//            with and without sign, BOOL; COMPLEX64 and COMPLEX128 to the same
-//            type only
+//            bits with and without sign, BOOL; COMPLEX64 and COMPLEX128 to the
+//            same type only
 //   src      the same; a shape that broadcasts to selfRef's, from the last axis
 //            on
 // Floats are rounded to nearest even; floats become integers by truncation, NaN

@@ -13,19 +13,18 @@ extern "C" {
 // Plans, row by row,
 //   m = max(m1, m2),  l = l1 exp(m1 - m) + l2 exp(m2 - m),
 //   out = (out1 l1 exp(m1 - m) + out2 l2 exp(m2 - m)) / l
-//   prevAttnOut, curAttnOut  FLOAT, FLOAT16 or BFLOAT16, one type: [S, B, N *
-//   D]
-//                            for "SBH", [T, N, D] for "TND"
-//   *SoftmaxMax, *SoftmaxSum FLOAT, eight equal numbers a row, of which the
-//   first
-//                            is read: [B, N, S, 8] for "SBH". For "TND" [T, N,
-//                            8] by shape; memory has [N, S_b, 8] sequence by
+//   prevAttnOut, curAttnOut  FLOAT, FLOAT16 or BFLOAT16, of one type: for "SBH"
+//                            [S, B, N * D], for "TND" [T, N, D]
+//   *SoftmaxMax, *SoftmaxSum FLOAT, eight equal numbers a row, whose first is
+//                            read: for "SBH" [B, N, S, 8], for "TND" [T, N, 8]
+//                            by shape, in memory [N, S_b, 8] sequence by
 //                            sequence
 //   actualSeqQlenOptional    for "TND": INT64 device tensor of where sequences
 //                            end, which begins with 0; not looked at for "SBH"
 //   inputLayoutOptional      "SBH" or "TND"; copied
-//   attnOutOut, softmaxMaxOut, softmaxSumOut  as the inputs; all eight numbers
-//                            are written. They may be the inputs' memory
+//   attnOutOut, softmaxMaxOut, softmaxSumOut
+//                            as the inputs; all eight numbers are written.
+//                            They may be the inputs' memory
 // A part whose max is -FLT_MAX and sum FLT_MAX, as the forward operators leave
 // rows that see no key, weighs nothing, whatever its row holds; of two of them
 // the result is a row of zeros and the same two numbers. Computed in fp32,

@@ -28,8 +28,7 @@ extern "C" {
 //   queryRopeOptional,  [B, S1, N, Dr] or [T1, N, Dr]; as key with Dr; both or
 //   keyRopeOptional     none
 //   sinksOptional      FLOAT, [N]: for each head a score whose key has no
-//   value;
-//                      not with "PA_BSND"
+//                      value; not with "PA_BSND"
 //   scaleValue         factor of the scores
 //   sparseBlockSize    keys one entry of a list stands for
 //   layoutQuery        "BSND" or "TND"; null: "BSND"
