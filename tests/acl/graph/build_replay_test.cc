@@ -138,6 +138,7 @@ TEST(BuildReplayExit, IsNotHeldUp) {
 
 class BuildReplayExitChild : public BuildTest {};
 
+// A child, which BuildReplayExit.IsNotHeldUp starts.
 TEST_F(BuildReplayExitChild, DISABLED_Exits) {
   const char* const beside = std::getenv("FLASHACL_TEST_BESIDE");
   aclrtStream stream = nullptr;
