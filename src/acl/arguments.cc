@@ -223,10 +223,12 @@ Result<std::vector<int64_t>> ReadArray(std::string_view name,
   return live->values;
 }
 
-std::string ReadText(const char* text) {
+std::string_view TextOf(const char* text) noexcept {
   constexpr size_t kLongest = 64;
-  return text == nullptr ? std::string()
-                         : std::string(text, strnlen(text, kLongest));
+  if (text == nullptr) return {};
+  return {text, strnlen(text, kLongest)};
 }
+
+std::string ReadText(const char* text) { return std::string(TextOf(text)); }
 
 }  // namespace flashacl::acl

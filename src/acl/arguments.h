@@ -122,7 +122,9 @@ Status CheckApart(std::string_view name, const Tensor& tensor);
 Result<std::vector<int64_t>> ReadArray(std::string_view name,
                                        const aclIntArray* array);
 
-// The text up to its NUL, at most 64 characters; empty if null.
+// The text up to its NUL, at most 64 characters; empty if null. A view of what
+// the caller passed, or a copy.
+std::string_view TextOf(const char* text) noexcept;
 std::string ReadText(const char* text);
 
 }  // namespace flashacl::acl

@@ -14,22 +14,13 @@ namespace {
 
 using acl::Argument;
 using acl::Arguments;
-using acl::Need;
 
-constexpr std::array<Argument, 3> kTable{{
-    {.name = "self", .need = Need::kRequired},
-    {.name = "other", .need = Need::kRequired},
-    {.name = "out", .need = Need::kRequired, .output = true},
-}};
+constexpr std::array<Argument, 3> kTable{Required("self"), Required("other"),
+                                         Output("out")};
 constexpr TwoInputs kRows{0, 1, 2};
 
-constexpr std::array<Argument, 2> kInPlace{{
-    {.name = "selfRef",
-     .need = Need::kRequired,
-     .output = true,
-     .in_place = true},
-    {.name = "other", .need = Need::kRequired},
-}};
+constexpr std::array<Argument, 2> kInPlace{InPlace("selfRef"),
+                                           Required("other")};
 constexpr TwoInputs kRowsInPlace{0, 1, 0};
 
 struct Args {

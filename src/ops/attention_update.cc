@@ -20,7 +20,6 @@ using acl::Arguments;
 using acl::Entry;
 using acl::Need;
 using acl::Tensor;
-using MadeComputation = Result<std::shared_ptr<const Computation>>;
 
 enum Row { kLse, kLocalOut, kOut, kLseOut, kRowCount };
 
@@ -33,10 +32,7 @@ constexpr std::array<Argument, kRowCount> kTable{{
      .need = Need::kRequired,
      .dtypes = acl::kFloats,
      .list = true},
-    {.name = "out",
-     .need = Need::kRequired,
-     .dtypes = acl::kFloats,
-     .output = true},
+    Output("out", acl::kFloats),
     // Null, or a tensor: one without rows is none that is absent.
     {.name = "lseOut",
      .need = Need::kMayBeEmpty,

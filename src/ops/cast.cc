@@ -15,14 +15,11 @@ namespace {
 
 using acl::Argument;
 using acl::Arguments;
-using acl::Need;
 
 enum Row { kSelf, kOut, kRowCount };
 
-constexpr std::array<Argument, kRowCount> kTable{{
-    {.name = "self", .need = Need::kRequired},
-    {.name = "out", .need = Need::kRequired, .output = true},
-}};
+constexpr std::array<Argument, kRowCount> kTable{Required("self"),
+                                                 Output("out")};
 
 struct Args {
   int type;  // as the caller passed it

@@ -14,19 +14,13 @@ namespace {
 
 using acl::Argument;
 using acl::Arguments;
-using acl::Need;
 
 enum Row { kSelf, kSource, kRowCount };
 
 // Not read, yet an input of CANN's operator: programs may set its address as
 // that of either.
-constexpr std::array<Argument, kRowCount> kTable{{
-    {.name = "selfRef",
-     .need = Need::kRequired,
-     .output = true,
-     .in_place = true},
-    {.name = "src", .need = Need::kRequired},
-}};
+constexpr std::array<Argument, kRowCount> kTable{InPlace("selfRef"),
+                                                 Required("src")};
 
 struct Args {};
 

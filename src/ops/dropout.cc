@@ -5,7 +5,6 @@
 
 #include "aclnnop/aclnn_dropout.h"
 #include "ops/dropout_checks.h"
-#include "ops/entry.h"
 #include "ops/operators.h"
 
 namespace flashacl::ops {
@@ -13,19 +12,10 @@ namespace {
 
 using acl::Argument;
 using acl::Arguments;
-using acl::Need;
 
-constexpr std::array<Argument, 3> kTable{{
-    {.name = "input", .need = Need::kRequired, .dtypes = acl::kFloats},
-    {.name = "out",
-     .need = Need::kRequired,
-     .dtypes = kDropoutResults,
-     .output = true},
-    {.name = "maskOut",
-     .need = Need::kRequired,
-     .dtypes = kMaskType,
-     .output = true},
-}};
+constexpr std::array<Argument, 3> kTable{Required("input", acl::kFloats),
+                                         Output("out", kDropoutResults),
+                                         Output("maskOut", kMaskType)};
 constexpr DropoutRows kRows{.self = 0, .mask = 2, .out = 1};
 
 struct Args {

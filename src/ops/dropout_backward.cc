@@ -5,32 +5,21 @@
 
 #include "aclnnop/aclnn_dropout_backward.h"
 #include "ops/dropout_checks.h"
-#include "ops/entry.h"
 #include "ops/operators.h"
 
 namespace flashacl::ops {
 namespace {
 
-using acl::Argument;
 using acl::Arguments;
-using acl::Need;
 
-constexpr std::array<Argument, 3> kTable{{
-    {.name = "gradOutput", .need = Need::kRequired, .dtypes = acl::kFloats},
-    {.name = "mask", .need = Need::kRequired, .dtypes = kMaskType},
-    {.name = "out",
-     .need = Need::kRequired,
-     .dtypes = kDropoutResults,
-     .output = true},
-}};
-constexpr DropoutRows kRows{0, 1, 2};
+constexpr std::array<acl::Argument, 3> kTable = MaskedTable("gradOutput");
 
 struct Args {
   double scale;
 };
 
 MadeComputation Lower(const Arguments& arguments, const Args& args) {
-  if (arguments[kRows.self].empty()) {
+  if (arguments[kMaskedRows.self].empty()) {
     return std::shared_ptr<const Computation>();
   }
   FLASHACL_RETURN_IF_ERROR(arguments.CheckTypes());
@@ -40,7 +29,7 @@ MadeComputation Lower(const Arguments& arguments, const Args& args) {
   }
   const Keep keep{scale == 0 ? 1 : 1 - 1 / scale, static_cast<float>(scale),
                   /*divides=*/false};
-  return LowerKeep(arguments, kRows, keep, /*mask_may_be_larger=*/false);
+  return LowerKeep(arguments, kMaskedRows, keep, /*mask_may_be_larger=*/false);
 }
 
 }  // namespace

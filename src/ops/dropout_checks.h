@@ -4,6 +4,7 @@
 // argument.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 
@@ -11,6 +12,7 @@
 #include "base/status.h"
 #include "dropout/dropout.h"
 #include "ops/elementwise.h"
+#include "ops/entry.h"
 
 namespace flashacl::ops {
 
@@ -18,6 +20,17 @@ inline constexpr acl::DTypeSet kMaskType = acl::Bit(DType::kU8);
 // What a tensor with dropped elements may be.
 inline constexpr acl::DTypeSet kDropoutResults =
     acl::kFloats | acl::Bit(DType::kF64);
+
+// What a mask keeps of the tensor that is called `self`.
+constexpr std::array<acl::Argument, 3> MaskedTable(std::string_view self) {
+  return {Required(self, acl::kFloats), Required("mask", kMaskType),
+          Output("out", kDropoutResults)};
+}
+// Rows of a table.
+struct DropoutRows {
+  int self, mask, out;
+};
+inline constexpr DropoutRows kMaskedRows{0, 1, 2};
 
 Status CheckProb(std::string_view name, double prob);
 
@@ -33,11 +46,6 @@ struct Keep {
   double prob = 0;  // 0: all is kept; 1: nothing
   float amount = 1;
   bool divides = true;  // else multiplies
-};
-
-// Rows of a table.
-struct DropoutRows {
-  int self, mask, out;
 };
 
 // out's shape is that of `self`.

@@ -5,38 +5,27 @@
 
 #include "aclnnop/aclnn_dropout_do_mask.h"
 #include "ops/dropout_checks.h"
-#include "ops/entry.h"
 #include "ops/operators.h"
 
 namespace flashacl::ops {
 namespace {
 
-using acl::Argument;
 using acl::Arguments;
-using acl::Need;
 
-constexpr std::array<Argument, 3> kTable{{
-    {.name = "self", .need = Need::kRequired, .dtypes = acl::kFloats},
-    {.name = "mask", .need = Need::kRequired, .dtypes = kMaskType},
-    {.name = "out",
-     .need = Need::kRequired,
-     .dtypes = kDropoutResults,
-     .output = true},
-}};
-constexpr DropoutRows kRows{0, 1, 2};
+constexpr std::array<acl::Argument, 3> kTable = MaskedTable("self");
 
 struct Args {
   double prob;
 };
 
 MadeComputation Lower(const Arguments& arguments, const Args& args) {
-  if (arguments[kRows.self].empty()) {
+  if (arguments[kMaskedRows.self].empty()) {
     return std::shared_ptr<const Computation>();
   }
   FLASHACL_RETURN_IF_ERROR(arguments.CheckTypes());
   FLASHACL_RETURN_IF_ERROR(CheckProb("prob", args.prob));
   const Keep keep{args.prob, static_cast<float>(1 - args.prob)};
-  return LowerKeep(arguments, kRows, keep, /*mask_may_be_larger=*/true);
+  return LowerKeep(arguments, kMaskedRows, keep, /*mask_may_be_larger=*/true);
 }
 
 }  // namespace

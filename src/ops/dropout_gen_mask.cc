@@ -9,7 +9,6 @@
 #include "acl/raw_enum.h"
 #include "aclnnop/aclnn_dropout_gen_mask.h"
 #include "ops/dropout_checks.h"
-#include "ops/entry.h"
 #include "ops/operators.h"
 
 namespace flashacl::ops {
@@ -17,27 +16,13 @@ namespace {
 
 using acl::Argument;
 using acl::Arguments;
-using acl::Bit;
-using acl::Need;
 
-constexpr std::array<Argument, 1> kTable{{
-    {.name = "out",
-     .need = Need::kRequired,
-     .dtypes = kMaskType,
-     .output = true},
-}};
+constexpr std::array<Argument, 1> kTable{Output("out", kMaskType)};
 
 enum TensorRow { kSeed, kOffset, kTensorRowOut };
-constexpr std::array<Argument, 3> kTensorTable{{
-    {.name = "seedTensor", .need = Need::kRequired, .dtypes = Bit(DType::kI64)},
-    {.name = "offsetTensor",
-     .need = Need::kRequired,
-     .dtypes = Bit(DType::kI64)},
-    {.name = "out",
-     .need = Need::kRequired,
-     .dtypes = kMaskType,
-     .output = true},
-}};
+constexpr std::array<Argument, 3> kTensorTable{
+    Required("seedTensor", acl::Bit(DType::kI64)),
+    Required("offsetTensor", acl::Bit(DType::kI64)), Output("out", kMaskType)};
 
 struct Args {
   const aclIntArray* shape;

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <initializer_list>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,13 +14,12 @@
 #include "aclnn/acl_meta.h"
 #include "base/status.h"
 #include "elementwise/elementwise.h"
+#include "ops/entry.h"
 
 namespace flashacl::ops {
 
 using elementwise::Operation;
 using elementwise::Type;
-
-using MadeComputation = Result<std::shared_ptr<const Computation>>;
 
 // Which types an operator takes.
 enum class Takes : uint8_t {

@@ -7,13 +7,40 @@
 #include <initializer_list>
 #include <memory>
 #include <span>
+#include <string_view>
 
 #include "acl/executor.h"
 
 namespace flashacl::ops {
 
+// What the call of an operator that is no attention becomes: a computation, or
+// null if there is nothing to do.
+using MadeComputation = Result<std::shared_ptr<const Computation>>;
+
 // The tensors of one call: a version's parameters, in their order.
 using Tensors = std::initializer_list<acl::Passed>;
+
+// Rows of tables. All but MayBeEmpty must be passed.
+constexpr acl::Argument Required(std::string_view name,
+                                 acl::DTypeSet dtypes = acl::kAnyType) {
+  return {.name = name, .need = acl::Need::kRequired, .dtypes = dtypes};
+}
+constexpr acl::Argument MayBeEmpty(std::string_view name,
+                                   acl::DTypeSet dtypes) {
+  return {.name = name, .need = acl::Need::kMayBeEmpty, .dtypes = dtypes};
+}
+constexpr acl::Argument Output(std::string_view name,
+                               acl::DTypeSet dtypes = acl::kAnyType) {
+  acl::Argument row = Required(name, dtypes);
+  row.output = true;
+  return row;
+}
+// A result that lies where an input does.
+constexpr acl::Argument InPlace(std::string_view name) {
+  acl::Argument row = Output(name);
+  row.in_place = true;
+  return row;
+}
 
 // Where a tensor is in the table, and where it goes in the problem.
 struct Place {
@@ -31,6 +58,14 @@ constexpr std::array<acl::Argument, kRows> Without(
   return table;
 }
 
+// The table of a version that never looks at `row`.
+template <size_t kRows>
+constexpr std::array<acl::Argument, kRows> Ignoring(
+    std::array<acl::Argument, kRows> table, int row) {
+  table[static_cast<size_t>(row)].need = acl::Need::kIgnored;
+  return table;
+}
+
 // Phase 1: `lower` makes a problem of tensors and `args`, the rest of a call.
 template <typename Args>
 aclnnStatus Prepare(const acl::Operator& op, Tensors tensors, const Args& args,
@@ -43,12 +78,11 @@ aclnnStatus Prepare(const acl::Operator& op, Tensors tensors, const Args& args,
       answer);
 }
 
-// The same of an operator that is no attention: `lower` makes a computation, or
-// null if there is nothing to do.
+// The same of an operator that is no attention.
 template <typename Args>
 aclnnStatus Prepare(const acl::Operator& op, Tensors tensors, const Args& args,
-                    Result<std::shared_ptr<const Computation>> (*lower)(
-                        const acl::Arguments&, const Args&),
+                    MadeComputation (*lower)(const acl::Arguments&,
+                                             const Args&),
                     acl::PhaseOne answer) noexcept {
   return acl::PrepareComputation(
       op, std::span(tensors.begin(), tensors.size()),

@@ -106,25 +106,6 @@ using InferenceTable = std::array<acl::Argument, InferenceCall::kRows>;
 // A row that no version of an operator has.
 inline constexpr acl::Argument kNoArgument{.name = {},
                                            .need = acl::Need::kAbsent};
-constexpr acl::Argument Required(std::string_view name, acl::DTypeSet dtypes) {
-  return {.name = name, .need = acl::Need::kRequired, .dtypes = dtypes};
-}
-constexpr acl::Argument MayBeEmpty(std::string_view name,
-                                   acl::DTypeSet dtypes) {
-  return {.name = name, .need = acl::Need::kMayBeEmpty, .dtypes = dtypes};
-}
-
-constexpr acl::Argument Output(std::string_view name, acl::DTypeSet dtypes) {
-  return {.name = name,
-          .need = acl::Need::kRequired,
-          .dtypes = dtypes,
-          .output = true};
-}
-// The table of a version that never looks at `row`.
-constexpr InferenceTable Ignoring(InferenceTable table, int row) {
-  table[static_cast<size_t>(row)].need = acl::Need::kIgnored;
-  return table;
-}
 
 inline constexpr acl::DTypeSet kRowTypes = acl::kHalves | acl::Bit(DType::kI8);
 inline constexpr acl::DTypeSet kDeqTypes =

@@ -2,7 +2,6 @@
 // Merging two parts of attention by max and sum: aclnnRingAttentionUpdate, V2.
 // Rules and limits are in docs/operators/ring_attention_update.md.
 #include <array>
-#include <cstring>
 #include <string_view>
 #include <utility>
 
@@ -18,9 +17,7 @@ namespace {
 
 using acl::Argument;
 using acl::Arguments;
-using acl::Need;
 using acl::Tensor;
-using MadeComputation = Result<std::shared_ptr<const Computation>>;
 
 enum Row {
   kPrevOut,
@@ -39,44 +36,24 @@ constexpr Row kAttention[] = {kPrevOut, kCurOut, kOut};
 constexpr Row kStatistics[] = {kPrevMax, kPrevSum, kCurMax,
                                kCurSum,  kMaxOut,  kSumOut};
 
-constexpr Argument In(std::string_view name, acl::DTypeSet dtypes) {
-  return {.name = name, .need = Need::kRequired, .dtypes = dtypes};
-}
-constexpr Argument Out(std::string_view name, acl::DTypeSet dtypes) {
-  return {
-      .name = name, .need = Need::kRequired, .dtypes = dtypes, .output = true};
-}
-
 constexpr std::array<Argument, kRowCount> kPacked{{
-    In("prevAttnOut", acl::kFloats),
-    In("prevSoftmaxMax", acl::kF32Only),
-    In("prevSoftmaxSum", acl::kF32Only),
-    In("curAttnOut", acl::kFloats),
-    In("curSoftmaxMax", acl::kF32Only),
-    In("curSoftmaxSum", acl::kF32Only),
-    In("actualSeqQlenOptional", acl::Bit(DType::kI64)),
-    Out("attnOutOut", acl::kFloats),
-    Out("softmaxMaxOut", acl::kF32Only),
-    Out("softmaxSumOut", acl::kF32Only),
+    Required("prevAttnOut", acl::kFloats),
+    Required("prevSoftmaxMax", acl::kF32Only),
+    Required("prevSoftmaxSum", acl::kF32Only),
+    Required("curAttnOut", acl::kFloats),
+    Required("curSoftmaxMax", acl::kF32Only),
+    Required("curSoftmaxSum", acl::kF32Only),
+    Required("actualSeqQlenOptional", acl::Bit(DType::kI64)),
+    Output("attnOutOut", acl::kFloats),
+    Output("softmaxMaxOut", acl::kF32Only),
+    Output("softmaxSumOut", acl::kF32Only),
 }};
 
-constexpr std::array<Argument, kRowCount> WithoutEnds() {
-  std::array<Argument, kRowCount> table = kPacked;
-  table[kEnds].need = Need::kIgnored;
-  return table;
-}
 // Of a batch nobody looks at where sequences end.
-constexpr std::array<Argument, kRowCount> kBatched = WithoutEnds();
-
-// What the caller passed; null is "".
-std::string_view TextOf(const char* text) {
-  constexpr size_t kLongest = 64;
-  return text == nullptr ? std::string_view()
-                         : std::string_view(text, strnlen(text, kLongest));
-}
+constexpr std::array<Argument, kRowCount> kBatched = Ignoring(kPacked, kEnds);
 
 struct Args {
-  std::string_view layout;
+  std::string_view layout;  // of what the caller passed; null is ""
   std::string_view softmax_layout;
 
   bool packed() const { return layout == "TND"; }
@@ -269,7 +246,7 @@ extern "C" aclnnStatus aclnnRingAttentionUpdateGetWorkspaceSize(
     const aclTensor* actualSeqQlenOptional, char* inputLayoutOptional,
     aclTensor* attnOutOut, aclTensor* softmaxMaxOut, aclTensor* softmaxSumOut,
     uint64_t* workspaceSize, aclOpExecutor** executor) {
-  const Args args{TextOf(inputLayoutOptional), ""};
+  const Args args{flashacl::acl::TextOf(inputLayoutOptional), ""};
   return Prepare(args.packed() ? kRingAttentionUpdate : kBatch,
                  {prevAttnOut, prevSoftmaxMax, prevSoftmaxSum, curAttnOut,
                   curSoftmaxMax, curSoftmaxSum, actualSeqQlenOptional,
@@ -285,8 +262,8 @@ extern "C" aclnnStatus aclnnRingAttentionUpdateV2GetWorkspaceSize(
     char* inputSoftmaxLayoutOptional, aclTensor* attnOutOut,
     aclTensor* softmaxMaxOut, aclTensor* softmaxSumOut, uint64_t* workspaceSize,
     aclOpExecutor** executor) {
-  const Args args{TextOf(inputLayoutOptional),
-                  TextOf(inputSoftmaxLayoutOptional)};
+  const Args args{flashacl::acl::TextOf(inputLayoutOptional),
+                  flashacl::acl::TextOf(inputSoftmaxLayoutOptional)};
   return Prepare(args.packed() ? kRingAttentionUpdateV2 : kBatchV2,
                  {prevAttnOut, prevSoftmaxMax, prevSoftmaxSum, curAttnOut,
                   curSoftmaxMax, curSoftmaxSum, actualSeqQlenOptional,

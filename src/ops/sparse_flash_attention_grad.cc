@@ -43,7 +43,8 @@ enum Row {
   kGradKeyRope
 };
 
-constexpr Argument Output(std::string_view name, Need need = Need::kOptional) {
+constexpr Argument Gradient(std::string_view name,
+                            Need need = Need::kOptional) {
   return {.name = name, .need = need, .dtypes = acl::kHalves, .output = true};
 }
 
@@ -61,11 +62,11 @@ constexpr Argument kArguments[] = {
     {.name = "actualSeqLengthskvOptional", .dtypes = acl::kIndices},
     {.name = "queryRopeOptional", .dtypes = acl::kHalves},
     {.name = "keyRopeOptional", .dtypes = acl::kHalves},
-    Output("dQueryOut", Need::kRequired),
-    Output("dKeyOut", Need::kRequired),
-    Output("dValueOut"),
-    Output("dQueryRopeOutOptional"),
-    Output("dKeyRopeOutOptional"),
+    Gradient("dQueryOut", Need::kRequired),
+    Gradient("dKeyOut", Need::kRequired),
+    Gradient("dValueOut"),
+    Gradient("dQueryRopeOutOptional"),
+    Gradient("dKeyRopeOutOptional"),
 };
 
 // The scalars of a call. Tokens and `deterministic` have no effect: the modes
