@@ -9,11 +9,10 @@
 #include <utility>
 
 #include "base/number.h"
-#include "base/range.h"
 #include "base/run_memory.h"
 #include "base/str.h"
 #include "merge/merge.h"
-#include "merge/merge_kernel.h"
+#include "merge/merge_row.h"
 
 namespace flashacl::merge {
 namespace {
@@ -30,8 +29,7 @@ constexpr int64_t kChunkElements = 1 << 15;
 struct RowsHere {
   RowsHere(const Rows& rows, At at)
       : first(at[rows.argument] + rows.offset * SizeOf(rows.dtype)),
-        row_bytes(rows.stride * SizeOf(rows.dtype)),
-        channel_bytes(rows.step * SizeOf(rows.dtype)) {
+        row_bytes(rows.stride * SizeOf(rows.dtype)) {
     format.dtype = rows.dtype;
     format.step = rows.step;
     format.element_bytes = SizeOf(rows.dtype);
@@ -42,37 +40,26 @@ struct RowsHere {
 
   std::byte* first;
   int64_t row_bytes;
-  int64_t channel_bytes;
   cpu::ElementFormat format;
 };
 
 // One run.
 struct Tensors {
-  Tensors(const LseMerge& merge, At at) : out(merge.out, at) {
+  Tensors(const LseMerge& merge, At at)
+      : out(merge.out, at),
+        rows(merge.rows, merge.channels, out.format, out.first) {
     lse.reserve(merge.lse.size());
     parts.reserve(merge.parts.size());
-    for (const Rows& rows : merge.lse) lse.emplace_back(rows, at);
-    for (const Rows& rows : merge.parts) parts.emplace_back(rows, at);
+    for (const Rows& one : merge.lse) lse.emplace_back(one, at);
+    for (const Rows& one : merge.parts) parts.emplace_back(one, at);
     if (merge.lse_out) lse_out.emplace(*merge.lse_out, at);
-    const int64_t bytes =
-        merge.rows * merge.channels * out.format.element_bytes;
-    fused = parts.size() <= kMaxTerms &&
-            std::ranges::all_of(parts, [&](const RowsHere& part) {
-              return part.format == out.format && part.format.step == 1;
-            });
-    // What is merged in place is in the cache when it is written.
-    streams = Streams(bytes) &&
-              std::ranges::none_of(parts, [&](const RowsHere& part) {
-                return part.first == out.first;
-              });
+    for (const RowsHere& part : parts) rows.Add(part.format, part.first);
   }
 
   RunVector<RowsHere> lse, parts;
   RowsHere out;
   std::optional<RowsHere> lse_out;
-  bool fused = false;    // one kernel does all of a row
-  bool streams = false;  // past the caches
-  const MergeKernels kernels = Kernels();
+  RowMerge<kMaxTerms> rows;
 };
 
 // What parts weigh in a row.
@@ -120,77 +107,28 @@ class LseMerging final : public Computation {
       workers.ForEach(CeilDiv(merge_.rows, rows), [&](int64_t n) {
         const int64_t end = std::min((n + 1) * rows, merge_.rows);
         for (int64_t row = n * rows; row < end; ++row) MergeRow(tensors, row);
-        if (tensors.streams) tensors.kernels.flush();
+        tensors.rows.Finish();
       });
       return {};
     });
   }
 
  private:
-  void MergeRow(const Tensors& tensors, int64_t row) const {
+  static void MergeRow(const Tensors& tensors, int64_t row) {
     const Weights weights(tensors, row);
-    if (!tensors.fused || weights.sum == 0) {
-      MergeBlocks(tensors, row, weights);
-    } else {
-      MergeFused(tensors, row, weights);
+    const auto part = [&](size_t n) -> PartRow {
+      const RowsHere& rows = tensors.parts[n];
+      return {&rows.format, rows.Row(row),
+              weights.Of(tensors.lse[n].Number(row))};
+    };
+    // Where there are no channels there is no memory of rows.
+    if (tensors.rows.channels() > 0) {
+      tensors.rows.Merge(tensors.parts.size(), part, tensors.out.Row(row));
     }
     if (!tensors.lse_out) return;
     const bool seen = weights.sum != 0;
     Store(tensors.lse_out->Row(row),
           seen ? weights.top + std::log(weights.sum) : kInfinity);
-  }
-
-  void MergeFused(const Tensors& tensors, int64_t row,
-                  const Weights& weights) const {
-    Term terms[kMaxTerms];
-    WeightedSum sum;
-    sum.format = tensors.out.format;
-    sum.terms = terms;
-    for (size_t part = 0; part < tensors.parts.size(); ++part) {
-      const float weight = weights.Of(tensors.lse[part].Number(row));
-      // What has no weight may hold anything.
-      if (weight == 0) continue;
-      terms[sum.count++] = {tensors.parts[part].Row(row), weight};
-    }
-    tensors.kernels.merge(sum, merge_.channels, tensors.streams,
-                          tensors.out.Row(row));
-  }
-
-  void MergeBlocks(const Tensors& tensors, int64_t row,
-                   const Weights& weights) const {
-    const RowsHere& out = tensors.out;
-    for (int64_t d = 0; d < merge_.channels; d += kBlockChannels) {
-      const int64_t channels = std::min(kBlockChannels, merge_.channels - d);
-      alignas(64) float sums[kBlockChannels];
-      SumBlock(tensors, row, weights, {d, d + channels}, sums);
-      tensors.kernels.store(out.format, sums, channels,
-                            out.Row(row) + d * out.channel_bytes);
-    }
-  }
-
-  static void SumBlock(const Tensors& tensors, int64_t row,
-                       const Weights& weights, Range channels, float* sums) {
-    Term terms[kMaxTerms];
-    WeightedSum sum;
-    sum.terms = terms;
-    const auto add = [&] {
-      tensors.kernels.sum(sum, channels.size(), sums);
-      sum.count = 0;
-      sum.adds = true;
-    };
-    for (size_t part = 0; part < tensors.parts.size(); ++part) {
-      const float weight = weights.Of(tensors.lse[part].Number(row));
-      // What has no weight may hold anything.
-      if (weight == 0) continue;
-      const RowsHere& rows = tensors.parts[part];
-      const bool full = sum.count == kMaxTerms;
-      if (full || (sum.count > 0 && rows.format != sum.format)) add();
-      sum.format = rows.format;
-      terms[sum.count++] = {rows.Row(row) + channels.first * rows.channel_bytes,
-                            weight};
-    }
-    if (sum.count > 0) add();
-    if (!sum.adds) std::fill_n(sums, channels.size(), 0.0f);
   }
 
   const LseMerge merge_;

@@ -13,7 +13,7 @@
 #include "base/run_memory.h"
 #include "base/str.h"
 #include "merge/merge.h"
-#include "merge/merge_kernel.h"
+#include "merge/merge_row.h"
 
 namespace flashacl::merge {
 namespace {
@@ -97,10 +97,9 @@ struct RowsHere {
     format.element_bytes = bytes;
   }
 
-  // Of channel `d`.
-  std::byte* Row(const RowNumber& row, int64_t d) const {
+  std::byte* Row(const RowNumber& row) const {
     return first + row.sequence * sequence_bytes + row.token * token_bytes +
-           row.head * head_bytes + d * format.step * format.element_bytes;
+           row.head * head_bytes;
   }
 
   std::byte* first;
@@ -139,24 +138,17 @@ struct Tensors {
         max{StatisticHere(merge.max[0], at), StatisticHere(merge.max[1], at)},
         sum{StatisticHere(merge.sum[0], at), StatisticHere(merge.sum[1], at)},
         max_out(merge.max_out, at),
-        sum_out(merge.sum_out, at) {
-    const int64_t bytes = merge.batch * merge.tokens * merge.heads *
-                          merge.channels * out.format.element_bytes;
-    fused = std::ranges::all_of(parts, [&](const RowsHere& part) {
-      return part.format == out.format && part.format.step == 1;
-    });
-    // What is merged in place is in the cache when it is written.
-    streams = Streams(bytes) && out.first != parts[0].first &&
-              out.first != parts[1].first;
+        sum_out(merge.sum_out, at),
+        rows(merge.batch * merge.tokens * merge.heads, merge.channels,
+             out.format, out.first) {
+    for (const RowsHere& part : parts) rows.Add(part.format, part.first);
   }
 
   std::array<RowsHere, 2> parts;
   RowsHere out;
   std::array<StatisticHere, 2> max, sum;
   StatisticHere max_out, sum_out;
-  bool fused = false;    // one kernel does all of a row
-  bool streams = false;  // past the caches
-  const MergeKernels kernels = Kernels();
+  RowMerge<2> rows;
 };
 
 // Where sequences begin and end, in order, from 0 to all tokens, whatever the
@@ -291,56 +283,16 @@ class MaxSumMerging final : public Computation {
                  weights[RowOf(chunk, token, head)]);
       }
     }
-    if (tensors.streams) tensors.kernels.flush();
+    tensors.rows.Finish();
   }
 
-  // What has no weight may hold anything.
-  static void SumBlock(const Tensors& tensors, const RowNumber& row,
-                       const float (&weights)[2], Range channels, float* sums) {
-    Term terms[2];
-    WeightedSum sum;
-    sum.terms = terms;
-    for (size_t n = 0; n < 2; ++n) {
-      if (weights[n] == 0) continue;
+  static void MergeRow(const Tensors& tensors, const RowNumber& row,
+                       const float (&weights)[2]) {
+    const auto part = [&](size_t n) -> PartRow {
       const RowsHere& rows = tensors.parts[n];
-      if (sum.count > 0 && rows.format != sum.format) {
-        tensors.kernels.sum(sum, channels.size(), sums);
-        sum.count = 0;
-        sum.adds = true;
-      }
-      sum.format = rows.format;
-      terms[sum.count++] = {rows.Row(row, channels.first), weights[n]};
-    }
-    if (sum.count > 0) return tensors.kernels.sum(sum, channels.size(), sums);
-    std::fill_n(sums, channels.size(), 0.0f);
-  }
-
-  void MergeRow(const Tensors& tensors, const RowNumber& row,
-                const float (&weights)[2]) const {
-    Term terms[2];
-    WeightedSum sum;
-    sum.format = tensors.out.format;
-    sum.terms = terms;
-    for (size_t n = 0; n < 2; ++n) {
-      if (weights[n] == 0) continue;
-      terms[sum.count++] = {tensors.parts[n].Row(row, 0), weights[n]};
-    }
-    if (!tensors.fused || sum.count == 0) {
-      return MergeBlocks(tensors, row, weights);
-    }
-    tensors.kernels.merge(sum, merge_.channels, tensors.streams,
-                          tensors.out.Row(row, 0));
-  }
-
-  void MergeBlocks(const Tensors& tensors, const RowNumber& row,
-                   const float (&weights)[2]) const {
-    for (int64_t d = 0; d < merge_.channels; d += kBlockChannels) {
-      const int64_t channels = std::min(kBlockChannels, merge_.channels - d);
-      alignas(64) float sums[kBlockChannels];
-      SumBlock(tensors, row, weights, {d, d + channels}, sums);
-      tensors.kernels.store(tensors.out.format, sums, channels,
-                            tensors.out.Row(row, d));
-    }
+      return {&rows.format, rows.Row(row), weights[n]};
+    };
+    tensors.rows.Merge(2, part, tensors.out.Row(row));
   }
 
   const MaxSumMerge merge_;
