@@ -227,13 +227,14 @@ aclError Event::WaitAtReplay(Stream& stream, int64_t seconds,
   if (shared_ != nullptr) {
     return shared_->WaitOn(stream, id_, seconds, function);
   }
-  return stream.Push(
-      [event = shared_from_this(), seconds]() -> aclError {
-        const std::shared_ptr<Mark> mark = event->MarkToWaitFor();
-        if (mark == nullptr) return ACL_SUCCESS;
-        return event->WaitInTask(mark->done, seconds);
-      },
-      function, TaskKind::kWait);
+  return stream.Push([event = shared_from_this(),
+                      seconds] { return event->WaitInTask(seconds); },
+                     function, TaskKind::kWait);
+}
+
+aclError Event::WaitInTask(int64_t seconds) {
+  const std::shared_ptr<Mark> mark = MarkToWaitFor();
+  return mark == nullptr ? ACL_SUCCESS : WaitInTask(mark->done, seconds);
 }
 
 aclError Event::WaitInTask(Latch& latch, int64_t seconds) {

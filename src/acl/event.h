@@ -76,9 +76,11 @@ class Event : public std::enable_shared_from_this<Event> {
   aclError WaitAtReplay(Stream& stream, int64_t seconds,
                         std::string_view function);
 
-  // For tasks of graphs: what a record, a wait for `latch`, which opens when it
-  // is recorded, and a reset do when a replay comes to them.
+  // For tasks of graphs: what a record, a wait for the world outside, a wait
+  // for `latch`, which opens when the graph records it, and a reset do when a
+  // replay comes to them.
   void RecordInTask();
+  aclError WaitInTask(int64_t seconds);
   aclError WaitInTask(Latch& latch, int64_t seconds);
   void ResetInTask();
 

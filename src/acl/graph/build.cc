@@ -273,12 +273,11 @@ aclError Build::TakeForeign(Stream& stream, Event& event, const ForeignUse& use,
     return Append(stream, {{reset, function, TaskKind::kControl}});
   }
   const auto wait = [flag, event = event.shared_from_this(),
-                     seconds = use.seconds]() -> aclError {
+                     seconds = use.seconds] {
     // What the graph records, this replay has to record.
-    if (!flag->recorded.expired()) return event->WaitInTask(flag->set, seconds);
-    const std::shared_ptr<Mark> mark = event->mark();
-    if (mark == nullptr) return ACL_SUCCESS;
-    return event->WaitInTask(mark->done, seconds);
+    const bool records = !flag->recorded.expired();
+    return records ? event->WaitInTask(flag->set, seconds)
+                   : event->WaitInTask(seconds);
   };
   return Append(stream, {{wait, function, TaskKind::kWait}});
 }

@@ -106,6 +106,26 @@ TEST_F(BuildTest, WaitsForEventsOfTheWorldOutside) {
   Destroy(graph);
 }
 
+// As streams do, of events that are for that.
+TEST_F(BuildTest, WaitsForAFirstRecord) {
+  ScopedStream outside, other;
+  aclrtEvent event = nullptr;
+  EXPECT_TRUE(Succeeds(aclrtCreateEventWithFlag(&event, ACL_EVENT_SYNC)));
+  const aclmdlRI graph = NewGraph();
+  const aclrtStream bound = Bound(graph);
+  EXPECT_TRUE(Succeeds(aclrtStreamWaitEvent(bound, event)));
+  Say(bound, "a");
+  Finish(graph, bound);
+  EXPECT_TRUE(Succeeds(aclmdlRIExecuteAsync(graph, outside)));
+  EXPECT_TRUE(FailsWith(507046, aclrtSynchronizeStreamWithTimeout(outside, 5)));
+  EXPECT_EQ(Log(), "");
+  EXPECT_TRUE(Succeeds(aclrtRecordEvent(event, other)));
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(outside)));
+  EXPECT_EQ(Log(), "a");
+  Destroy(graph);
+  EXPECT_TRUE(Succeeds(aclrtDestroyEvent(event)));
+}
+
 // What went with its stream is not waited for.
 TEST_F(BuildTest, UnboundRecordsAreNotWaitedFor) {
   ScopedEvent event;
