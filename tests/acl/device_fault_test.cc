@@ -11,11 +11,13 @@
 #include "acl/acl.h"
 #include "acl/error.h"
 #include "acl/stream.h"
+#include "tests/acl/busy_task.h"
 #include "tests/testing/runtime.h"
 
 namespace flashacl::acl {
 namespace {
 
+using ::flashacl::testing::BusyTask;
 using ::flashacl::testing::FailsWith;
 using ::flashacl::testing::ScopedStream;
 using ::flashacl::testing::Succeeds;
@@ -81,34 +83,16 @@ TEST_F(DeviceFault, ResettingAndRepairingEndIt) {
 
 TEST_F(DeviceFault, AKernelRunsToItsEnd) {
   ScopedStream stream;
-  Latch running;
-  std::atomic<bool> go{false};
-  EXPECT_TRUE(Succeeds(Find<Stream>(stream)->Push(
-      [&] {
-        running.Open();
-        while (!go) std::this_thread::yield();
-        return 0;
-      },
-      "test", TaskKind::kDevice)));
-  running.Wait(std::nullopt);
+  BusyTask busy(stream);
   EXPECT_TRUE(FailsWith(507046, aclrtDeviceTaskAbort(0, 5)));
-  go = true;
+  busy.End();
   EXPECT_TRUE(Succeeds(aclrtDeviceTaskAbort(0, 0)));
 }
 
 // What another thread asks for in the middle comes too early.
 TEST_F(DeviceFault, AnAbortUnderWayIsEndedByNobody) {
   ScopedStream stream;
-  Latch running;
-  std::atomic<bool> go{false};
-  EXPECT_TRUE(Succeeds(Find<Stream>(stream)->Push(
-      [&] {
-        running.Open();
-        while (!go) std::this_thread::yield();
-        return 0;
-      },
-      "test", TaskKind::kDevice)));
-  running.Wait(std::nullopt);
+  BusyTask busy(stream);
   std::thread aborts([] { EXPECT_TRUE(Succeeds(aclrtDeviceTaskAbort(0, 0))); });
   while (!DeviceIsAborted(0)) std::this_thread::yield();
   aclrtErrorInfo info{};
@@ -117,7 +101,7 @@ TEST_F(DeviceFault, AnAbortUnderWayIsEndedByNobody) {
   EXPECT_TRUE(DeviceIsAborted(0));
   EXPECT_TRUE(Succeeds(aclrtRepairError(0, &info)));
   EXPECT_TRUE(FailsWith(107022, aclrtLaunchHostFunc(stream, Ignore, nullptr)));
-  go = true;
+  busy.End();
   aborts.join();
   EXPECT_TRUE(FailsWith(107022, aclrtLaunchHostFunc(stream, Ignore, nullptr)));
   EXPECT_TRUE(Succeeds(aclrtSetDevice(0)));

@@ -8,11 +8,13 @@
 
 #include "acl/acl.h"
 #include "acl/stream.h"
+#include "tests/acl/busy_task.h"
 #include "tests/testing/runtime.h"
 
 namespace flashacl::acl {
 namespace {
 
+using ::flashacl::testing::BusyTask;
 using ::flashacl::testing::FailsWith;
 using ::flashacl::testing::ScopedStream;
 using ::flashacl::testing::Succeeds;
@@ -110,17 +112,9 @@ TEST_F(StreamAbort, AbortsEveryStreamOfADevice) {
 
 TEST_F(StreamAbort, AbortingIsNotPatientForEver) {
   ScopedStream stream, idle;
-  std::atomic<bool> go{false};
-  EXPECT_TRUE(Succeeds(Find<Stream>(stream)->Push(
-      [&] {
-        running_.Open();
-        while (!go) std::this_thread::yield();
-        return 0;
-      },
-      "test", TaskKind::kDevice)));
-  running_.Wait(std::nullopt);
+  BusyTask busy(stream);
   EXPECT_FALSE(AbortStreams(0, DeadlineIn(5)));
-  go = true;
+  busy.End();
   EXPECT_TRUE(AbortStreams(0, std::nullopt));
 }
 
