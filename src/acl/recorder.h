@@ -52,8 +52,8 @@ struct CapturedRecord {
 
 // Of an event that no capture recorded.
 struct ForeignUse {
-  bool resets = false;  // or waits,
-  int64_t seconds = 0;  // so long at most; 0: as long as it takes
+  bool resets = false;  // else it waits,
+  int64_t seconds = 0;  // at most so long; 0: as long as it takes
 };
 
 enum class RecorderKind : uint8_t {

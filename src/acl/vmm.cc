@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Addresses and memory apart: ranges of addresses, physical memory (an
-// anonymous file), and mappings of one after the other. Addresses without
-// memory behind them read as zeros rather than fault, for kernels load whole
-// vectors at the end of a mapping.
+// anonymous file), and mappings of that at those. Addresses where no memory is
+// mapped read as zeros rather than fault, for kernels load whole vectors at the
+// end of a mapping.
 #include <sys/mman.h>
 #include <unistd.h>
 

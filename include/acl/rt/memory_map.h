@@ -64,8 +64,8 @@ aclrtMallocPhysical(aclrtDrvMemHandle* handle, size_t size,
                     const aclrtPhysicalMemProp* prop, uint64_t flags);
 ACL_FUNC_VISIBILITY aclError aclrtFreePhysical(aclrtDrvMemHandle handle);
 
-// Puts the memory behind `size` addresses from `virPtr` on, and takes it away.
-// `offset` and `flags` are 0.
+// Maps the memory at `size` addresses from `virPtr` on, and takes it away from
+// there. `offset` and `flags` are 0.
 ACL_FUNC_VISIBILITY aclError aclrtMapMem(void* virPtr, size_t size,
                                          size_t offset,
                                          aclrtDrvMemHandle handle,

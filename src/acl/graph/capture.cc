@@ -327,8 +327,9 @@ aclError Capture::CheckEnd(std::string_view function) const {
   }
   const std::vector<int>& seen = branches_[0].seen;
   for (size_t branch = 1; branch < branches_.size(); ++branch) {
-    if (branch < seen.size() && seen[branch] >= branches_[branch].count)
-      continue;
+    const bool joined =
+        branch < seen.size() && seen[branch] >= branches_[branch].count;
+    if (joined) continue;
     return fail(ACL_ERROR_RT_STREAM_UNJOINED,
                 Str("stream {} joined it, and what was submitted there last "
                     "is not waited for by the stream that began it, {}.",

@@ -111,8 +111,9 @@ aclError Graph::Finish(std::vector<Node> nodes, int branches,
   nodes_ = std::move(nodes);
   if (Branches::Needed(nodes_, branches)) {
     const auto context = context_.lock();
-    if (context != nullptr)
+    if (context != nullptr) {
       branches_ = Branches::Create(context, nodes_, branches);
+    }
     if (branches_ == nullptr) return FailHandles(function);
   }
   captured_.store(true);

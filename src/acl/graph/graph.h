@@ -59,8 +59,8 @@ struct Node {
   std::shared_ptr<Replaceable> launch = nullptr;
   int branch = 0;      // which of the captured streams it was submitted to
   int32_t stream = 0;  // the id of that one
-  std::vector<Before> after =
-      {};  // what of other branches ends before it starts
+  // What of other branches ends before it starts.
+  std::vector<Before> after = {};
 
   // For tasks; `skips`: nothing if it is work on the device.
   aclError Replay(Stream& stream, bool skips) const;

@@ -230,8 +230,9 @@ aclError ReadComparison(const void* left, int condition, const void* right,
   }
   const bool wide = type == ACL_RT_SWITCH_INT64;
   const size_t bytes = wide ? sizeof(int64_t) : sizeof(int32_t);
-  if (error == ACL_SUCCESS)
+  if (error == ACL_SUCCESS) {
     error = CheckNumber(left, bytes, kName, "leftValue");
+  }
   if (error == ACL_SUCCESS) {
     error = CheckNumber(right, bytes, kName, "rightValue");
   }
