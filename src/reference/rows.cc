@@ -13,35 +13,11 @@
 namespace flashacl::reference {
 namespace {
 
-// Calls body(decode) with the function that reads one element of `dtype`.
-template <typename Body>
-void WithDecoder(DType dtype, Body body) {
-  switch (dtype) {
-    case DType::kF32:
-      return body(
-          [](const std::byte* at) -> double { return Load<float>(at); });
-    case DType::kF16:
-      return body([](const std::byte* at) -> double {
-        return F32FromF16(Load<uint16_t>(at));
-      });
-    case DType::kBf16:
-      return body([](const std::byte* at) -> double {
-        return F32FromBf16(Load<uint16_t>(at));
-      });
-    case DType::kI8:
-      return body(
-          [](const std::byte* at) -> double { return Load<int8_t>(at); });
-    case DType::kU64:
-      // The pattern of an f32 in the low half, of which 19 bits count.
-      return body([](const std::byte* at) -> double {
-        const auto bits = static_cast<uint32_t>(Load<uint64_t>(at));
-        return std::bit_cast<float>(bits & 0xFFFFE000u);
-      });
-    case DType::kF64:
-      return body([](const std::byte* at) { return Load<double>(at); });
-    default:
-      return body([](const std::byte*) { return 0.0; });
-  }
+double Decode(DType dtype, const std::byte* at) {
+  if (dtype != DType::kU64) return ReadNumber(dtype, at);
+  // The pattern of an f32 in the low half, of which 19 bits count.
+  const auto bits = static_cast<uint32_t>(Load<uint64_t>(at));
+  return std::bit_cast<float>(bits & 0xFFFFE000u);
 }
 
 // Row and leading index of column j in key-like tensors.
@@ -117,12 +93,10 @@ void Tensor::Store(int64_t offset, double value) const {
 void Tensor::LoadRow(int64_t offset, std::span<double> row) const {
   const int64_t step = spec.strides[3] * SizeOf(spec.dtype);
   const std::byte* at = base + offset * SizeOf(spec.dtype);
-  WithDecoder(spec.dtype, [&](auto decode) {
-    for (double& element : row) {
-      element = decode(at);
-      at += step;
-    }
-  });
+  for (double& element : row) {
+    element = Decode(spec.dtype, at);
+    at += step;
+  }
 }
 
 void Tensor::StoreRow(int64_t offset, std::span<const double> row) const {
