@@ -46,7 +46,8 @@ class Decode {
   }
   // So that an answer that was there already does not pass for a replay's.
   void ClearOutputs() {
-    for (size_t i = call_.first_output; i < memory_.size(); ++i) {
+    for (size_t i = 0; i < memory_.size(); ++i) {
+      if (!call_.IsOutput(i)) continue;
       std::fill(memory_[i].begin(), memory_[i].end(), uint8_t{0xA5});
     }
   }

@@ -35,10 +35,10 @@ UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 # CANN's prefix, below the folders that speak CANN.
 CANN = re.compile(r"\bacl(?!/)\w*|\bACL_\w+")
 CANN_FREE = ("src/base/", "src/problem/", "src/plan/", "src/reference/",
-             "src/cpu/", "src/dropout/", "src/merge/", "tools/",
+             "src/cpu/", "src/dropout/", "src/merge/", "src/pages/", "tools/",
              "tests/base/", "tests/problem/", "tests/plan/",
              "tests/reference/", "tests/cpu/", "tests/property/",
-             "tests/dropout/", "tests/merge/")
+             "tests/dropout/", "tests/merge/", "tests/pages/")
 
 
 def check_words(path, text, code):

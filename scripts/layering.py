@@ -40,8 +40,10 @@ MAY_INCLUDE = {
     "elementwise": {"base", "plan"},
     "dropout": {"base", "plan", "elementwise"},
     "merge": {"base", "plan"},
+    "pages": {"base", "plan"},
     "acl": BELOW_OPERATORS | {"backends.h"},
-    "ops": {"base", "problem", "acl", "elementwise", "dropout", "merge"},
+    "ops": {"base", "problem", "acl", "elementwise", "dropout", "merge",
+            "pages"},
 }
 CALLERS = {"tools", "python"}
 CALLERS_MAY_INCLUDE = BELOW_OPERATORS | {"backends.h", "verify"}

@@ -47,6 +47,8 @@ std::span<const acl::Operator* const> AllOperators() {
       &kAttentionUpdate,
       &kRingAttentionUpdate,
       &kRingAttentionUpdateV2,
+      &kScatterPaKvCache,
+      &kGatherPaKvCache,
   };
   return kAll;
 }

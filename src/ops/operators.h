@@ -49,6 +49,8 @@ extern const acl::Operator kDropoutBackward;
 extern const acl::Operator kAttentionUpdate;
 extern const acl::Operator kRingAttentionUpdate;
 extern const acl::Operator kRingAttentionUpdateV2;
+extern const acl::Operator kScatterPaKvCache;
+extern const acl::Operator kGatherPaKvCache;
 
 std::span<const acl::Operator* const> AllOperators();
 

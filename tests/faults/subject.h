@@ -56,7 +56,7 @@ class Subject {
   // Inputs as they were, outputs untouched.
   void Fill() {
     for (size_t n = 0; n < memory_.size(); ++n) {
-      if (n >= call_.first_output) {
+      if (call_.IsOutput(n)) {
         contents_[n].assign(contents_[n].size(), kUntouched);
       }
       memory_[n]->Upload(contents_[n]);
@@ -85,7 +85,8 @@ class Subject {
 
   std::vector<std::vector<uint8_t>> Outputs() const {
     std::vector<std::vector<uint8_t>> outputs;
-    for (size_t n = call_.first_output; n < memory_.size(); ++n) {
+    for (size_t n = 0; n < memory_.size(); ++n) {
+      if (!call_.IsOutput(n)) continue;
       outputs.push_back(memory_[n]->Download(contents_[n].size()));
     }
     return outputs;

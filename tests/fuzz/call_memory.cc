@@ -65,7 +65,7 @@ std::vector<bool> ElementBytes(const TensorArgument& tensor, size_t extent) {
 CallMemory::CallMemory(Bytes& bytes, OperatorCall& call) : call_(call) {
   memory_.reserve(call.tensors.size());
   for (size_t n = 0; n < call.tensors.size(); ++n) {
-    Give(bytes, call.tensors[n], n >= call.first_output);
+    Give(bytes, call.tensors[n], call.IsOutput(n));
   }
   Remember();
 }
@@ -92,9 +92,10 @@ void CallMemory::Give(Bytes& bytes, TensorArgument& tensor, bool output) {
 }
 
 bool CallMemory::OutputsOverlap() const {
-  for (size_t n = call_.first_output; n < memory_.size(); ++n) {
+  for (size_t n = 0; n < memory_.size(); ++n) {
     const TensorArgument& tensor = call_.tensors[n];
-    if (memory_[n].span().empty() || tensor.strides.empty()) continue;
+    if (!call_.IsOutput(n) || memory_[n].span().empty()) continue;
+    if (tensor.strides.empty()) continue;
     const auto is_element = ElementBytes(tensor, memory_[n].span().size());
     int64_t bytes = static_cast<int64_t>(aclDataTypeSize(tensor.type));
     for (const int64_t dim : tensor.dims) bytes *= dim;
@@ -120,7 +121,7 @@ void CallMemory::RequireOnlyOutputsTouched() const {
   for (size_t n = 0; n < memory_.size(); ++n) {
     const auto now = memory_[n].span();
     if (std::ranges::equal(now, before_[n])) continue;
-    Require(n >= call_.first_output);
+    Require(call_.IsOutput(n));
     const std::vector<bool> is_element =
         ElementBytes(call_.tensors[n], now.size());
     for (size_t at = 0; at < now.size(); ++at) {

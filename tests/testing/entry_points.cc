@@ -16,6 +16,7 @@
 #include "aclnnop/aclnn_dropout_gen_mask.h"
 #include "aclnnop/aclnn_flash_attention_score.h"
 #include "aclnnop/aclnn_flash_attention_score_grad.h"
+#include "aclnnop/aclnn_gather_pa_kv_cache.h"
 #include "aclnnop/aclnn_incre_flash_attention.h"
 #include "aclnnop/aclnn_incre_flash_attention_v2.h"
 #include "aclnnop/aclnn_incre_flash_attention_v3.h"
@@ -26,6 +27,7 @@
 #include "aclnnop/aclnn_prompt_flash_attention_v3.h"
 #include "aclnnop/aclnn_ring_attention_update.h"
 #include "aclnnop/aclnn_ring_attention_update_v2.h"
+#include "aclnnop/aclnn_scatter_pa_kv_cache.h"
 #include "aclnnop/aclnn_sparse_flash_attention.h"
 #include "aclnnop/aclnn_sparse_flash_attention_grad.h"
 #include "aclnnop/aclnn_sparse_flash_attention_v2.h"
@@ -139,6 +141,8 @@ constexpr EntryPoints kAll[] = {
     ENTRY_POINTS(aclnnAttentionUpdate),
     ENTRY_POINTS(aclnnRingAttentionUpdate),
     ENTRY_POINTS(aclnnRingAttentionUpdateV2),
+    ENTRY_POINTS(aclnnScatterPaKvCache),
+    ENTRY_POINTS(aclnnGatherPaKvCache),
 };
 
 }  // namespace

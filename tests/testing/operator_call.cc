@@ -2,6 +2,7 @@
 // The operators' calls.
 #include "tests/testing/operator_call.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/str.h"
@@ -196,6 +197,11 @@ std::string ToString(const OperatorCall& call) {
   return text;
 }
 
+bool OperatorCall::IsOutput(size_t tensor) const {
+  return outputs.empty() ? tensor >= first_output
+                         : std::ranges::count(outputs, tensor) > 0;
+}
+
 aclnnStatus OperatorCall::Prepare(uint64_t* workspace_size,
                                   aclOpExecutor** executor) const {
   return StandingCall(*this).Prepare(workspace_size, executor);
@@ -230,7 +236,7 @@ std::vector<OperatorCall> AllOperatorCalls() {
   calls.push_back(SparsePacked());
   calls.insert(calls.end(), training.begin() + 2, training.end());
   for (const auto& family : {ElementwiseOperatorCalls(), DropoutOperatorCalls(),
-                             MergeOperatorCalls()}) {
+                             MergeOperatorCalls(), PageOperatorCalls()}) {
     calls.insert(calls.end(), family.begin(), family.end());
   }
   return calls;

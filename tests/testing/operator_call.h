@@ -48,6 +48,9 @@ struct OperatorCall {
   std::vector<std::optional<std::string>> texts;
   size_t first_output;  // among tensors; 0 where the first is changed in place
   std::vector<ScalarArgument> scalars = {};
+  std::vector<size_t> outputs = {};  // empty: all from the first on
+
+  bool IsOutput(size_t tensor) const;
 
   // Makes the handles, plans and destroys the handles.
   aclnnStatus Prepare(uint64_t* workspace_size, aclOpExecutor** executor) const;
@@ -80,6 +83,7 @@ std::vector<OperatorCall> InferenceOperatorCalls();
 std::vector<OperatorCall> ElementwiseOperatorCalls();
 std::vector<OperatorCall> DropoutOperatorCalls();
 std::vector<OperatorCall> MergeOperatorCalls();
+std::vector<OperatorCall> PageOperatorCalls();
 
 // One valid call of every operator, with every argument given that can be
 // given together. Tensors have no memory yet.
