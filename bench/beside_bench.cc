@@ -4,7 +4,8 @@
 // memcpy. The two take turns, so that whatever else the machine does happens to
 // both; "ratio" is the median over pairs (1: as fast). Drawing masks reads
 // nothing and is given in ns per bit. 2,048 tokens with 32 heads of 128
-// channels.
+// channels; pages hold 128 rows of 8 such heads, or of one latent and its rope,
+// and are in no order.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -19,7 +20,9 @@
 #include "aclnnop/aclnn_attention_update.h"
 #include "aclnnop/aclnn_dropout_do_mask.h"
 #include "aclnnop/aclnn_dropout_gen_mask.h"
+#include "aclnnop/aclnn_gather_pa_kv_cache.h"
 #include "aclnnop/aclnn_ring_attention_update.h"
+#include "aclnnop/aclnn_scatter_pa_kv_cache.h"
 #include "backends.h"
 #include "bench/timing.h"
 #include "plan/backend.h"
@@ -197,6 +200,109 @@ void RingAttentionUpdate(benchmark::State& state) {
 BENCHMARK(RingAttentionUpdate)
     ->ArgNames({"type", "packed"})
     ->ArgsProduct({{ACL_FLOAT, ACL_FLOAT16, ACL_BF16}, {0, 1}})
+    ->UseManualTime();
+
+// What a row of a cache is: heads, channels of keys and of values.
+struct CachedRow {
+  int64_t heads, key_channels, value_channels;
+};
+constexpr CachedRow kCachedRows[] = {{8, 128, 128}, {1, 512, 64}};
+enum PageMode { kByRows, kByHeads, kNz, kNzByHeads };
+
+constexpr int64_t kCachedTokens = 16384, kBlockRows = 128;
+constexpr int64_t kBlocks = kCachedTokens / kBlockRows;
+
+std::vector<int64_t> CacheDims(int64_t mode, int64_t heads, int64_t channels) {
+  switch (mode) {
+    case kByRows:
+      return {kBlocks, kBlockRows, heads, channels};
+    case kByHeads:
+      return {kBlocks, heads, kBlockRows, channels};
+    case kNz:
+      return {kBlocks, heads * channels / 16, kBlockRows, 16};
+    default:
+      return {kBlocks, heads, channels / 16, kBlockRows, 16};
+  }
+}
+
+// Block n of tokens is this block of the cache.
+int32_t BlockOf(int64_t n) { return static_cast<int32_t>(n * 37 % kBlocks); }
+static_assert(kBlocks % 37 != 0);
+
+aclTensor* Integers(std::vector<int32_t>& values, std::vector<int64_t> dims) {
+  return aclCreateTensor(dims.data(), dims.size(), ACL_INT32, nullptr, 0,
+                         ACL_FORMAT_ND, dims.data(), dims.size(),
+                         values.data());
+}
+
+// `shuffled`: neighbours are no neighbours in the cache, as in a step of
+// decode.
+void ScatterPaKvCache(benchmark::State& state) {
+  const int64_t mode = state.range(0);
+  const CachedRow& row = kCachedRows[state.range(1)];
+  const bool shuffled = state.range(2) != 0;
+  static std::vector<int32_t> slots(kCachedTokens);
+  for (int64_t n = 0; n < kCachedTokens; ++n) {
+    const int64_t token = shuffled ? n * 5003 % kCachedTokens : n;
+    slots[static_cast<size_t>(n)] = static_cast<int32_t>(
+        BlockOf(token / kBlockRows) * kBlockRows + token % kBlockRows);
+  }
+  aclTensor* const at = Integers(slots, {kCachedTokens});
+  Call call(aclnnScatterPaKvCache);
+  call.Add(ACL_FLOAT16, {kCachedTokens, row.heads, row.key_channels}, 1);
+  call.Add(ACL_FLOAT16, CacheDims(mode, row.heads, row.key_channels), 2);
+  call.Add(ACL_FLOAT16, {kCachedTokens, row.heads, row.value_channels}, 3);
+  call.Add(ACL_FLOAT16, CacheDims(mode, row.heads, row.value_channels), 4);
+  call.Prepare([mode, at](const std::vector<aclTensor*>& t, uint64_t* size,
+                          aclOpExecutor** executor) {
+    std::string cache = mode == kNz || mode == kNzByHeads ? "PA_NZ" : "Norm";
+    std::string scatter = mode == kByHeads ? "NHSD" : "None";
+    return aclnnScatterPaKvCacheGetWorkspaceSize(
+        t[0], t[1], at, t[2], t[3], nullptr, nullptr, nullptr, cache.data(),
+        scatter.data(), nullptr, nullptr, size, executor);
+  });
+  Compare(state, call);
+  aclDestroyTensor(at);
+}
+BENCHMARK(ScatterPaKvCache)
+    ->ArgNames({"mode", "row", "shuffled"})
+    ->ArgsProduct({{kByRows, kByHeads, kNz, kNzByHeads}, {0, 1}, {0, 1}})
+    ->UseManualTime();
+
+// Eight sequences.
+void GatherPaKvCache(benchmark::State& state) {
+  const int64_t mode = state.range(0);
+  const CachedRow& row = kCachedRows[state.range(1)];
+  constexpr int64_t kSequences = 8;
+  static std::vector<int32_t> ids(kBlocks), lengths(kSequences);
+  for (int64_t n = 0; n < kBlocks; ++n)
+    ids[static_cast<size_t>(n)] = BlockOf(n);
+  for (int32_t& length : lengths) length = kCachedTokens / kSequences;
+  aclTensor* const tables = Integers(ids, {kSequences, kBlocks / kSequences});
+  aclTensor* const rows = Integers(lengths, {kSequences});
+  const auto dims = [&](int64_t channels) {
+    return mode == kNz ? std::vector{kCachedTokens, row.heads * channels}
+                       : std::vector{kCachedTokens, row.heads, channels};
+  };
+  Call call(aclnnGatherPaKvCache);
+  call.Add(ACL_FLOAT16, CacheDims(mode, row.heads, row.key_channels), 1);
+  call.Add(ACL_FLOAT16, CacheDims(mode, row.heads, row.value_channels), 2);
+  call.Add(ACL_FLOAT16, dims(row.key_channels), 3);
+  call.Add(ACL_FLOAT16, dims(row.value_channels), 4);
+  call.Prepare([mode, tables, rows](const std::vector<aclTensor*>& t,
+                                    uint64_t* size, aclOpExecutor** executor) {
+    std::string cache = mode == kNz ? "PA_NZ" : "Norm";
+    return aclnnGatherPaKvCacheGetWorkspaceSize(t[0], t[1], tables, rows, t[2],
+                                                t[3], nullptr, cache.data(),
+                                                false, size, executor);
+  });
+  Compare(state, call);
+  aclDestroyTensor(tables);
+  aclDestroyTensor(rows);
+}
+BENCHMARK(GatherPaKvCache)
+    ->ArgNames({"mode", "row"})
+    ->ArgsProduct({{kByRows, kNz}, {0, 1}})
     ->UseManualTime();
 
 void DropoutDoMask(benchmark::State& state) {
