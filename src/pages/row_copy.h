@@ -40,6 +40,9 @@ class RowCopy {
   void CopyWhole(std::span<const RowPair> rows) const;
   template <int64_t kPiece>
   void CopyPieces(std::span<const RowPair> rows) const;
+  template <int64_t kPiece>
+  void CopyTile(std::span<const RowPair> rows,
+                std::span<const RowPair> next) const;
 
   int64_t piece_;
   int axes_ = 0;                // over pieces; 0: a row is one
@@ -60,9 +63,7 @@ class RowCollector {
   }
 
  private:
-  // Pieces of so many rows are copied before the next pieces of the same rows:
-  // in a cache these lie together, whole lines of them where pieces are none.
-  static constexpr size_t kRows = 16;
+  static constexpr size_t kRows = 64;
 
   void Flush() {
     copy_(std::span(rows_).first(count_));
