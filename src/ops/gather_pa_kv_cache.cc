@@ -18,7 +18,6 @@ namespace {
 
 using acl::Argument;
 using acl::Arguments;
-using acl::Need;
 using acl::Tensor;
 
 enum Row {
@@ -35,18 +34,12 @@ enum Row {
 constexpr PagedArguments kParts[] = {{kKey, kKeyCache}, {kValue, kValueCache}};
 
 constexpr std::array<Argument, kRowCount> kTable{{
-    {.name = "keyCache", .need = Need::kRequired},
-    {.name = "valueCache", .need = Need::kRequired},
-    {.name = "blockTables", .need = Need::kRequired, .dtypes = acl::kIndices},
-    {.name = "seqLens", .need = Need::kRequired, .dtypes = acl::kIndices},
-    {.name = "keyRef",
-     .need = Need::kRequired,
-     .output = true,
-     .in_place = true},
-    {.name = "valueRef",
-     .need = Need::kRequired,
-     .output = true,
-     .in_place = true},
+    Required("keyCache"),
+    Required("valueCache"),
+    Required("blockTables", acl::kIndices),
+    Required("seqLens", acl::kIndices),
+    InPlace("keyRef"),
+    InPlace("valueRef"),
     {.name = "seqOffsetOptional", .dtypes = acl::kIndices},
 }};
 
@@ -54,7 +47,7 @@ struct Args {
   const char* cache_mode;
   bool lengths_are_ends;
 
-  std::string_view mode() const { return TextOf(cache_mode); }
+  std::string_view mode() const { return acl::TextOf(cache_mode); }
   PageLayout layout() const {
     return mode() == "PA_NZ" ? PageLayout::kNz : PageLayout::kRows;
   }
@@ -159,7 +152,7 @@ Status CheckSequences(const Arguments& arguments, const Args& args) {
                       "for the rows of blockTables");
 }
 
-MadePages Lower(const Arguments& arguments, const Args& args) {
+MadeComputation Lower(const Arguments& arguments, const Args& args) {
   if (args.cache_mode == nullptr) {
     return NullArgument("The cacheMode cannot be nullptr.");
   }

@@ -4,9 +4,7 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -15,8 +13,6 @@
 #include "pages/pages.h"
 
 namespace flashacl::ops {
-
-using MadePages = Result<std::shared_ptr<const Computation>>;
 
 // The axes of a cache.
 enum class PageLayout : uint8_t {

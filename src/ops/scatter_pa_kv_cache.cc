@@ -40,12 +40,9 @@ constexpr PagedArguments kValues{kValue, kValueCache};
 
 // The last three are those of compressed caches, which are refused.
 constexpr std::array<Argument, kRowCount> kTable{{
-    {.name = "key", .need = Need::kRequired},
-    {.name = "keyCacheRef",
-     .need = Need::kRequired,
-     .output = true,
-     .in_place = true},
-    {.name = "slotMapping", .need = Need::kRequired, .dtypes = acl::kIndices},
+    Required("key"),
+    InPlace("keyCacheRef"),
+    Required("slotMapping", acl::kIndices),
     {.name = "value"},
     {.name = "valueCacheRef", .output = true, .in_place = true},
     {.name = "compressLensOptional", .need = Need::kIgnored},
@@ -276,7 +273,7 @@ Result<std::vector<pages::PagedRows>> LowerParts(const Arguments& arguments,
   return all;
 }
 
-MadePages Lower(const Arguments& arguments, const Args& args) {
+MadeComputation Lower(const Arguments& arguments, const Args& args) {
   FLASHACL_RETURN_IF_ERROR(CheckValueCache(arguments));
   FLASHACL_RETURN_IF_ERROR(CheckTypes(arguments, args));
   FLASHACL_RETURN_IF_ERROR(CheckModes(args));
@@ -321,8 +318,9 @@ extern "C" aclnnStatus aclnnScatterPaKvCacheGetWorkspaceSize(
       kScatterPaKvCache,
       {key, keyCacheRef, slotMapping, value, valueCacheRef,
        compressLensOptional, compressSeqOffsetOptional, seqLensOptional},
-      Args{TextOf(cacheModeOptional), TextOf(scatterModeOptional),
-           stridesOptional, offsetsOptional},
+      Args{flashacl::acl::TextOf(cacheModeOptional),
+           flashacl::acl::TextOf(scatterModeOptional), stridesOptional,
+           offsetsOptional},
       Lower, {workspaceSize, executor});
 }
 

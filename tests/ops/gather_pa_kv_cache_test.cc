@@ -3,12 +3,12 @@
 // Refusals are in gather_pa_kv_cache_refusal_test.cc.
 #include <gtest/gtest.h>
 
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/str.h"
 #include "tests/testing/page_call.h"
+#include "tests/testing/random_tensors.h"
 
 namespace flashacl::testing {
 namespace {
@@ -170,7 +170,7 @@ TEST_F(GatherPaKvCacheTest, WithoutElementsNothingIsDone) {
 // A random call, its tensors filled, and what it should leave.
 class RandomCall {
  public:
-  explicit RandomCall(uint64_t seed) : random_(seed) {
+  explicit RandomCall(uint64_t seed) : random_(seed), tensors_(random_) {
     keys_ = RandomPages(random_, {Kind::kRows, Kind::kNz});
     values_ = ValuesBeside(keys_, random_);
     if (keys_.nz()) {  // heads and channels are one axis
@@ -190,45 +190,29 @@ class RandomCall {
   void Check() {
     const Expected keys = Read(keys_, *key_cache_, *key_);
     const Expected values = Read(values_, *value_cache_, *value_);
-    const std::vector<Expected> inputs{Expected(*key_cache_),
-                                       Expected(*value_cache_),
-                                       Expected(*tables_), Expected(*lengths_)};
-    const GatherCall call{.key_cache = key_cache_.get(),
-                          .value_cache = value_cache_.get(),
-                          .tables = tables_.get(),
-                          .lengths = lengths_.get(),
-                          .key = key_.get(),
-                          .value = value_.get(),
-                          .offsets = offsets_.get(),
-                          .cache_mode = keys_.nz() ? "PA_NZ" : "Norm",
-                          .cumulative = cumulative_};
+    GatherCall call{key_cache_, value_cache_, tables_, lengths_,
+                    key_,       value_,       offsets_};
+    if (keys_.nz()) call.cache_mode = "PA_NZ";
+    call.cumulative = cumulative_;
+    tensors_.BeforeCall();
     ASSERT_TRUE(call.Run());
+    const ElementTensor* const results[] = {key_, value_};
+    tensors_.ExpectOnlyWritten(results);
     EXPECT_TRUE(keys.Holds());
     EXPECT_TRUE(values.Holds());
-    for (const Expected& input : inputs) EXPECT_TRUE(input.Holds());
   }
 
   std::string ToString() const {
-    std::string text = Str(
-        "kind {} cumulative {} lengths [{}] offsets [{}] table [{}]",
-        static_cast<int>(keys_.kind), cumulative_, Join(length_values_, ", "),
-        Join(offset_values_, ", "), Join(table_values_, ", "));
-    for (const auto* tensor : {&key_cache_, &value_cache_, &key_, &value_}) {
-      const Form& form = (*tensor)->form();
-      text +=
-          Str("\n  {} [{}] strides [{}] offset {}", static_cast<int>(form.type),
-              Join(form.dims, ", "), Join(form.strides, ", "), form.offset);
-    }
-    return text;
+    return Str("kind {} cumulative {} lengths [{}] offsets [{}] table [{}]",
+               static_cast<int>(keys_.kind), cumulative_,
+               Join(length_values_, ", "), Join(offset_values_, ", "),
+               Join(table_values_, ", ")) +
+           tensors_.ToString();
   }
 
  private:
-  using Owned = std::unique_ptr<ElementTensor>;
-
-  Owned Filled(const Form& form, bool input) {
-    auto made = std::make_unique<ElementTensor>(
-        RandomForm(random_, form, input),
-        static_cast<FencedBytes::Side>(random_.Within(0, 1)));
+  const ElementTensor* Filled(const Form& form, bool input) {
+    const ElementTensor* const made = tensors_.New(form, input);
     FillBits(*made, random_);
     return made;
   }
@@ -238,10 +222,10 @@ class RandomCall {
     return {rows_, of.heads, of.channels};
   }
 
-  Owned MakeIntegers(std::vector<int64_t> dims,
-                     const std::vector<int64_t>& values) {
-    auto made = std::make_unique<ElementTensor>(
-        RandomForm(random_, {type_, std::move(dims)}));
+  const ElementTensor* MakeIntegers(std::vector<int64_t> dims,
+                                    const std::vector<int64_t>& values) {
+    const ElementTensor* const made =
+        tensors_.New({type_, std::move(dims)}, false);
     SetIntegers(*made, values);
     return made;
   }
@@ -311,21 +295,23 @@ class RandomCall {
   }
 
   Random random_;
+  RandomTensors tensors_;
   Pages keys_, values_;
   aclDataType type_ = ACL_INT32;
   int64_t rows_ = 0, sequences_ = 0, columns_ = 0;
   bool cumulative_ = false;
   std::vector<int64_t> table_values_, length_values_, offset_values_;
-  Owned key_cache_, value_cache_, tables_, lengths_, key_, value_, offsets_;
+  const ElementTensor* key_cache_ = nullptr;
+  const ElementTensor* value_cache_ = nullptr;
+  const ElementTensor* tables_ = nullptr;
+  const ElementTensor* lengths_ = nullptr;
+  const ElementTensor* key_ = nullptr;
+  const ElementTensor* value_ = nullptr;
+  const ElementTensor* offsets_ = nullptr;
 };
 
 TEST_F(GatherPaKvCacheTest, RandomCallsAreThoseOfAPlainLoop) {
-  for (uint64_t seed = 1; seed <= 400; ++seed) {
-    RandomCall call(seed);
-    SCOPED_TRACE(Str("seed {}\n{}", seed, call.ToString()));
-    call.Check();
-    if (HasFailure()) return;
-  }
+  CheckRandomCalls<RandomCall>(400);
 }
 
 }  // namespace

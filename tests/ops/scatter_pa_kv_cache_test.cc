@@ -3,13 +3,15 @@
 // Refusals are in scatter_pa_kv_cache_refusal_test.cc.
 #include <gtest/gtest.h>
 
-#include <memory>
 #include <numeric>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/str.h"
 #include "tests/testing/page_call.h"
+#include "tests/testing/random_tensors.h"
 
 namespace flashacl::testing {
 namespace {
@@ -180,7 +182,7 @@ TEST_F(ScatterPaKvCacheTest, NctRowsBeginWhereNumbersSay) {
 // A random call, its tensors filled, and what it should leave.
 class RandomCall {
  public:
-  explicit RandomCall(uint64_t seed) : random_(seed) {
+  explicit RandomCall(uint64_t seed) : random_(seed), tensors_(random_) {
     keys_ = RandomPages(
         random_, {Kind::kRows, Kind::kHeads, Kind::kNz, Kind::kNzByHeads});
     values_ = ValuesBeside(keys_, random_);
@@ -200,43 +202,31 @@ class RandomCall {
   }
 
   void Check() {
-    const std::vector<Expected> inputs = Inputs();
-    Expected keys = Written(keys_, *key_, *key_cache_, 0);
+    const Expected keys = Written(keys_, *key_, *key_cache_, 0);
+    std::vector<const ElementTensor*> caches{key_cache_};
     std::optional<Expected> values;
     if (has_values_) {
       values.emplace(Written(values_, *value_, *value_cache_, 1));
+      caches.push_back(value_cache_);
     }
+    tensors_.BeforeCall();
     ASSERT_TRUE(Call().Run());
+    tensors_.ExpectOnlyWritten(caches);
     EXPECT_TRUE(keys.Holds());
     EXPECT_TRUE(!values || values->Holds());
-    for (const Expected& input : inputs) EXPECT_TRUE(input.Holds());
   }
 
   std::string ToString() const {
-    std::string text =
-        Str("kinds {} {} apart {} slots [{}]", static_cast<int>(keys_.kind),
-            static_cast<int>(values_.kind), apart_, Join(slot_values_, ", "));
-    for (const auto* tensor : {&key_, &key_cache_, &value_, &value_cache_}) {
-      if (*tensor == nullptr) continue;
-      const Form& form = (*tensor)->form();
-      text +=
-          Str("\n  {} [{}] strides [{}] offset {}", static_cast<int>(form.type),
-              Join(form.dims, ", "), Join(form.strides, ", "), form.offset);
-    }
-    return text;
+    return Str("kinds {} {} apart {} slots [{}]", static_cast<int>(keys_.kind),
+               static_cast<int>(values_.kind), apart_,
+               Join(slot_values_, ", ")) +
+           tensors_.ToString();
   }
 
  private:
-  using Owned = std::unique_ptr<ElementTensor>;
-
-  Owned Make(const Form& form) {
-    return std::make_unique<ElementTensor>(
-        form, static_cast<FencedBytes::Side>(random_.Within(0, 1)));
-  }
-
   void MakeSlots() {
     const aclDataType type = OneOf(random_, {ACL_INT32, ACL_INT64});
-    slots_ = Make(RandomForm(random_, {type, {tokens_}}));
+    slots_ = tensors_.New({type, {tokens_}}, false);
     std::vector<int64_t> rows(static_cast<size_t>(keys_.rows()));
     std::iota(rows.begin(), rows.end(), int64_t{0});
     const bool shuffled = !random_.OneIn(3), repeated = random_.OneIn(3);
@@ -254,9 +244,8 @@ class RandomCall {
     SetIntegers(*slots_, slot_values_);
   }
 
-  Owned MakeRows(const Pages& of, size_t part) {
-    Form form = {of.type, {tokens_, of.heads, of.channels}};
-    form = RandomForm(random_, std::move(form), true);
+  const ElementTensor* MakeRows(const Pages& of, size_t part) {
+    Form form{of.type, {tokens_, of.heads, of.channels}};
     if (apart_) {
       // Any rows that the tensor's own have room for.
       form = AnyStrides(random_, std::move(form), false);
@@ -265,25 +254,24 @@ class RandomCall {
       const int64_t room = (tokens_ - 1) * (form.strides[0] - stride_[part]);
       offset_[part] = random_.Within(0, room);
     }
-    Owned rows = Make(form);
+    const ElementTensor* const rows = apart_
+                                          ? tensors_.NewAsIs(std::move(form))
+                                          : tensors_.New(std::move(form), true);
     for (std::byte& one : std::span(rows->data(), rows->Image().size())) {
       one = static_cast<std::byte>(random_.Within(0, 255));
     }
     return rows;
   }
 
-  Owned MakeCache(const Pages& of) {
-    Owned cache = Make(RandomForm(random_, {of.type, of.CacheDims()}));
+  const ElementTensor* MakeCache(const Pages& of) {
+    const ElementTensor* const cache =
+        tensors_.New({of.type, of.CacheDims()}, false);
     FillBits(*cache, random_);
     return cache;
   }
 
   ScatterCall Call() const {
-    ScatterCall call{.key = key_.get(),
-                     .key_cache = key_cache_.get(),
-                     .slots = slots_.get(),
-                     .value = value_.get(),
-                     .value_cache = value_cache_.get()};
+    ScatterCall call{key_, key_cache_, slots_, value_, value_cache_};
     if (keys_.nz()) call.cache_mode = "PA_NZ";
     if (keys_.kind == Kind::kHeads) call.scatter_mode = "NHSD";
     if (apart_) {
@@ -296,14 +284,6 @@ class RandomCall {
       }
     }
     return call;
-  }
-
-  std::vector<Expected> Inputs() const {
-    std::vector<Expected> inputs;
-    for (const auto* tensor : {&key_, &slots_, &value_}) {
-      if (*tensor != nullptr) inputs.emplace_back(**tensor);
-    }
-    return inputs;
   }
 
   // The definition.
@@ -325,22 +305,22 @@ class RandomCall {
   }
 
   Random random_;
+  RandomTensors tensors_;
   Pages keys_, values_;
   bool has_values_ = true;
   bool apart_ = false;
   int64_t tokens_ = 0;
   int64_t stride_[2] = {}, offset_[2] = {};
   std::vector<int64_t> slot_values_;
-  Owned key_, key_cache_, slots_, value_, value_cache_;
+  const ElementTensor* key_ = nullptr;
+  const ElementTensor* key_cache_ = nullptr;
+  const ElementTensor* slots_ = nullptr;
+  const ElementTensor* value_ = nullptr;
+  const ElementTensor* value_cache_ = nullptr;
 };
 
 TEST_F(ScatterPaKvCacheTest, RandomCallsAreThoseOfAPlainLoop) {
-  for (uint64_t seed = 1; seed <= 400; ++seed) {
-    RandomCall call(seed);
-    SCOPED_TRACE(Str("seed {}\n{}", seed, call.ToString()));
-    call.Check();
-    if (HasFailure()) return;
-  }
+  CheckRandomCalls<RandomCall>(400);
 }
 
 }  // namespace

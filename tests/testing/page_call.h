@@ -177,9 +177,4 @@ inline Pages ValuesBeside(const Pages& keys, Random& random) {
   return values;
 }
 
-// Dense mostly.
-inline Form RandomForm(Random& random, Form form, bool repeats = false) {
-  return random.OneIn(2) ? form : AnyStrides(random, std::move(form), repeats);
-}
-
 }  // namespace flashacl::testing::page

@@ -11,6 +11,10 @@ namespace flashacl::testing {
 
 ElementTensor* RandomTensors::New(Form form, bool repeats) {
   if (random_.OneIn(2)) form = AnyStrides(random_, std::move(form), repeats);
+  return NewAsIs(std::move(form));
+}
+
+ElementTensor* RandomTensors::NewAsIs(Form form) {
   const auto side =
       random_.OneIn(2) ? FencedBytes::Side::kStart : FencedBytes::Side::kEnd;
   tensors_.push_back(std::make_unique<ElementTensor>(std::move(form), side));

@@ -22,6 +22,9 @@ class RandomTensors {
   // Lives as long as this does. `repeats`: some strides may be 0.
   ElementTensor* New(Form form, bool repeats);
 
+  // Of these strides.
+  ElementTensor* NewAsIs(Form form);
+
   const ElementTensor& operator[](size_t n) const { return *tensors_[n]; }
 
   // Type, shape, strides and offset, a line each.
