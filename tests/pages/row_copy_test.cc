@@ -59,7 +59,7 @@ TEST(RowCopy, AChunkHasARowAtLeast) {
   part.dims = {1 << 20, 1, 1};
   EXPECT_EQ(RowsOfChunk(std::span(&part, 1)), 1);
   part.dims = {16, 1, 2};
-  EXPECT_EQ(RowsOfChunk(std::span(&part, 1)), 1024);
+  EXPECT_EQ(RowsOfChunk(std::span(&part, 1)), 2048);
 }
 
 }  // namespace

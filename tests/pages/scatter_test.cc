@@ -52,8 +52,9 @@ TEST(Scatter, TheLastTokenOfASlotIsKeptForAnyWorkers) {
   Random random(1);
   std::vector<std::byte> rows(kTokens * kRowBytes);
   for (std::byte& one : rows) one = static_cast<std::byte>(random.Bits());
-  // Few of the rows, so that most are some tokens'; then all of them.
-  for (const int64_t most : {int64_t{300}, kBlocks * kBlockRows + 20}) {
+  // One row; few, so that most are some tokens'; then all of them.
+  for (const int64_t most :
+       {int64_t{0}, int64_t{300}, kBlocks * kBlockRows + 20}) {
     std::vector<int32_t> slots(kTokens);
     std::vector<std::byte> expected(kCacheBytes, std::byte{0xA5});
     for (size_t n = 0; n < slots.size(); ++n) {
