@@ -15,12 +15,17 @@ struct ElementFormat {
   DType dtype = DType::kNone;
   int64_t step = 1;
   int64_t element_bytes = 0;
+  // Elements in blocks of so many, block_bytes apart; 0: none.
+  int64_t channel_block = 0;
+  int64_t block_bytes = 0;
 
   ElementFormat() = default;
   explicit ElementFormat(const TensorSpec& spec)
       : dtype(spec.dtype),
         step(spec.strides[3]),
-        element_bytes(SizeOf(spec.dtype)) {}
+        element_bytes(SizeOf(spec.dtype)),
+        channel_block(spec.channel_block),
+        block_bytes(spec.block_stride * SizeOf(spec.dtype)) {}
 
   bool operator==(const ElementFormat&) const = default;
 };

@@ -27,6 +27,22 @@ RowSource SourceOf(const TensorSpec& spec, const std::byte* base, bool paged,
   return source;
 }
 
+// The factors in `slot`, from the sequence's first key on; those in pages from
+// their own first row on.
+RowFactor FactorOf(const AttentionProblem& problem, const Bindings& bindings,
+                   Slot slot, const Sequence& extent, int64_t sequence,
+                   int64_t kv_head) {
+  const TensorSpec& spec = problem[slot];
+  if (!spec.present()) return {};
+  const bool tensor_rows = spec.placement == Placement::kTensorRows;
+  const int64_t first =
+      problem.kv.row_scales_in_pages
+          ? spec.At(0, 0, kv_head)
+          : spec.At(sequence, tensor_rows ? extent.keys.first : 0, kv_head);
+  return {reinterpret_cast<const float*>(bindings[slot]) + first,
+          spec.strides[0], spec.strides[1]};
+}
+
 }  // namespace
 
 KvRows::KvRows(const AttentionProblem& problem, const Bindings& bindings,
@@ -52,6 +68,14 @@ KvRows::KvRows(const AttentionProblem& problem, const Bindings& bindings,
   key.channels = problem.qk_dim;
   rope.channels = problem.rope_dim;
   value.channels = problem.v_dim;
+  const auto factor = [&](Slot slot) {
+    return FactorOf(problem, bindings, slot, extent, sequence, kv_head);
+  };
+  key.row_scale = factor(Slot::kKeyRowScale);
+  key.row_offset = factor(Slot::kKeyRowOffset);
+  value.row_scale = factor(Slot::kValueRowScale);
+  value.row_offset = factor(Slot::kValueRowOffset);
+  factors_in_pages_ = kv.row_scales_in_pages;
   if (!paged) return;
   const TensorSpec& table = problem[Slot::kBlockTable];
   table_type_ = table.dtype;
@@ -115,6 +139,30 @@ bool KvRows::Locate(Range cols, const std::byte** key_at,
     j = last;
   }
   return absent;
+}
+
+void KvRows::LoadRowFactors(const RowFactor& factor, Range cols,
+                            float* to) const {
+  if (factor.base == nullptr) {
+    std::fill_n(to, cols.size(), 0.0f);
+    return;
+  }
+  for (int64_t j = cols.first; j < cols.last;) {
+    int64_t page = 0, row = j, last = cols.last;
+    if (factors_in_pages_) {
+      const int64_t index = j / page_rows_;
+      page = PageOf(j);
+      row = j - index * page_rows_;
+      last = std::min(last, (index + 1) * page_rows_);
+    }
+    const float* next = factor.base +
+                        std::max<int64_t>(page, 0) * factor.outer +
+                        row * factor.row;
+    for (; j < last; ++j) {
+      *to++ = page < 0 ? 0.0f : *next;
+      next += factor.row;
+    }
+  }
 }
 
 }  // namespace flashacl::cpu

@@ -21,6 +21,14 @@ struct QuantParams {
   const float* offset = nullptr;
 };
 
+// A number for every row, `outer` and `row` floats from page to page and from
+// row to row.
+struct RowFactor {
+  const float* base = nullptr;  // null: there is none
+  int64_t outer = 0;
+  int64_t row = 0;
+};
+
 // The rows of one kind (keys, their ropes, or values).
 struct RowSource {
   const std::byte* base = nullptr;  // null: there are none
@@ -29,6 +37,10 @@ struct RowSource {
   int64_t row_bytes = 0;
   int64_t channels = 0;
   QuantParams quant;
+  // x_hat = row_scale * (x + row_offset), in place of `quant`.
+  RowFactor row_scale, row_offset;
+
+  bool scaled_by_row() const { return row_scale.base != nullptr; }
 
   // Null if there are none.
   const std::byte* At(int64_t page, int64_t row) const {
@@ -53,6 +65,9 @@ class KvRows {
   void LocateListed(std::span<const int64_t> columns, const std::byte** key,
                     const std::byte** rope, const std::byte** value) const;
 
+  // The factors of `cols`; 0 where there is none, or no page.
+  void LoadRowFactors(const RowFactor& factor, Range cols, float* to) const;
+
   // Whether a page holds the column; of other rows, true.
   bool Exists(int64_t column) const { return PageOf(column) >= 0; }
 
@@ -62,7 +77,8 @@ class KvRows {
     if (value.base == key.base && value.row_bytes == key.row_bytes &&
         value.outer_bytes == key.outer_bytes && value.format == key.format &&
         value.channels <= key.channels && key.quant.scale == nullptr &&
-        value.quant.scale == nullptr) {
+        value.quant.scale == nullptr && !key.scaled_by_row() &&
+        !value.scaled_by_row()) {
       value.base = nullptr;
     }
   }
@@ -77,6 +93,7 @@ class KvRows {
   int64_t table_step_bytes_ = 0;
   int64_t page_rows_ = 0;
   int64_t pages_ = 0;
+  bool factors_in_pages_ = false;
 };
 
 }  // namespace flashacl::cpu

@@ -40,10 +40,15 @@ Status SupportsLists(const AttentionProblem& problem, Direction direction) {
   if (!problem.kv.gathers()) {
     return Unsupported("computes with keys that are listed for every row only");
   }
-  for (const Slot slot : {Slot::kMask, Slot::kBias, Slot::kKeep,
-                          Slot::kWeightScale, Slot::kLse, Slot::kGradSink}) {
+  for (const Slot slot :
+       {Slot::kMask, Slot::kBias, Slot::kKeep, Slot::kWeightScale, Slot::kLse,
+        Slot::kKeyRowScale, Slot::kValueRowScale, Slot::kGradSink}) {
     if (!problem.has(slot)) continue;
     return Unsupported("{}: not together with listed keys", Name(slot));
+  }
+  for (const Slot slot : {Slot::kKey, Slot::kKeyRope, Slot::kValue}) {
+    if (problem[slot].channel_block == 0) continue;
+    return Unsupported("{}: channels in blocks of listed keys", Name(slot));
   }
   return FitsScratch(problem);
 }

@@ -74,17 +74,28 @@ Status CheckLengths(const AttentionProblem& problem) {
   return {};
 }
 
+Status CheckAnySpec(const AttentionProblem& problem, Slot slot,
+                    const TensorSpec& spec) {
+  const bool keys =
+      slot == Slot::kKey || slot == Slot::kKeyRope || slot == Slot::kValue;
+  FLASHACL_RETURN_IF_ERROR(
+      CheckBlocksOfChannels(slot, spec,
+                            keys && problem.kv.rows != Rows::kList &&
+                                problem.direction == Direction::kForward));
+  return CheckSpec(slot, spec);
+}
+
 Status CheckSpecs(const AttentionProblem& problem) {
   for (size_t index = 0; index < kSlots; ++index) {
     if (!problem.tensors[index].present()) continue;
-    FLASHACL_RETURN_IF_ERROR(
-        CheckSpec(static_cast<Slot>(index), problem.tensors[index]));
+    FLASHACL_RETURN_IF_ERROR(CheckAnySpec(problem, static_cast<Slot>(index),
+                                          problem.tensors[index]));
   }
   for (const TensorSpec& spec : problem.kv.key_list) {
-    FLASHACL_RETURN_IF_ERROR(CheckSpec(Slot::kKey, spec));
+    FLASHACL_RETURN_IF_ERROR(CheckAnySpec(problem, Slot::kKey, spec));
   }
   for (const TensorSpec& spec : problem.kv.value_list) {
-    FLASHACL_RETURN_IF_ERROR(CheckSpec(Slot::kValue, spec));
+    FLASHACL_RETURN_IF_ERROR(CheckAnySpec(problem, Slot::kValue, spec));
   }
   return {};
 }
@@ -109,7 +120,7 @@ Status CheckKeyLike(const AttentionProblem& problem, const Needs& needs,
   if (problem.kv.rows == Rows::kPaged) {
     want.sequences = 0;  // the first axis counts pages
     want.row_end = problem.kv.page_rows;
-  } else if (problem.kv.rows == Rows::kList) {
+  } else if (problem.kv.rows == Rows::kList && slot != Slot::kKeyRope) {
     want.sequences = 0;
   }
   return CheckRows(slot, spec, want);
@@ -155,8 +166,9 @@ Status CheckQueries(const AttentionProblem& problem, const Needs& needs) {
 Status CheckValueIsKey(const AttentionProblem& problem) {
   const bool shared = problem.kv.value_is_key;
   FLASHACL_RETURN_IF_ERROR(Required(problem, Slot::kValue, !shared));
-  for (Slot slot : {Slot::kValue, Slot::kGradValue, Slot::kValueScale,
-                    Slot::kValueOffset}) {
+  for (Slot slot :
+       {Slot::kValue, Slot::kGradValue, Slot::kValueScale, Slot::kValueOffset,
+        Slot::kValueRowScale, Slot::kValueRowOffset}) {
     FLASHACL_RETURN_IF_ERROR(Forbidden(problem, slot, shared, "value is key"));
   }
   if (shared && problem.v_dim > problem.qk_dim) {
@@ -176,10 +188,7 @@ Status CheckKeys(const AttentionProblem& problem, const Needs& needs) {
   FLASHACL_RETURN_IF_ERROR(
       CheckKeyLike(problem, needs, Slot::kValue, problem.v_dim));
   FLASHACL_RETURN_IF_ERROR(CheckList(problem, Slot::kKey, problem.kv.key_list));
-  FLASHACL_RETURN_IF_ERROR(
-      CheckList(problem, Slot::kValue, problem.kv.value_list));
-  return Forbidden(problem, Slot::kKeyRope, problem.kv.rows == Rows::kList,
-                   "rope has no list of tensors");
+  return CheckList(problem, Slot::kValue, problem.kv.value_list);
 }
 
 Status CheckPages(const AttentionProblem& problem, const Needs& needs) {
@@ -431,6 +440,7 @@ Status CheckProblem(const AttentionProblem& problem) {
   FLASHACL_RETURN_IF_ERROR(CheckTopK(problem, needs));
   FLASHACL_RETURN_IF_ERROR(CheckOut(problem, needs));
   FLASHACL_RETURN_IF_ERROR(CheckDTypes(problem));
+  FLASHACL_RETURN_IF_ERROR(CheckRowScales(problem, needs));
   FLASHACL_RETURN_IF_ERROR(CheckMask(problem, needs));
   FLASHACL_RETURN_IF_ERROR(CheckScore(problem, needs));
   FLASHACL_RETURN_IF_ERROR(CheckLengthTensors(problem, needs));

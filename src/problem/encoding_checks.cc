@@ -2,6 +2,8 @@
 // Element types that go together, and the scales of those of 8 bits.
 #include "problem/encoding_checks.h"
 
+#include <algorithm>
+
 #include "problem/tensor_checks.h"
 
 namespace flashacl {
@@ -26,17 +28,70 @@ Status CheckFactor(const AttentionProblem& problem, Slot slot, int64_t heads,
 struct Encoded {
   Slot rows, scale, offset;
   int64_t heads, dim;
+  bool by_row = false;  // scales are a row's, in slots of their own
 };
 
 // 8-bit rows have a scale and may have an offset; others have neither.
 Status CheckEncoding(const AttentionProblem& problem, const Encoded& encoded) {
   const bool int8 = problem[encoded.rows].dtype == DType::kI8;
-  FLASHACL_RETURN_IF_ERROR(Required(problem, encoded.scale, int8));
+  FLASHACL_RETURN_IF_ERROR(
+      Required(problem, encoded.scale, int8 && !encoded.by_row));
   for (Slot slot : {encoded.scale, encoded.offset}) {
     FLASHACL_RETURN_IF_ERROR(
         Forbidden(problem, slot, !int8, "what it scales is not i8"));
     FLASHACL_RETURN_IF_ERROR(
         CheckFactor(problem, slot, encoded.heads, encoded.dim));
+  }
+  return {};
+}
+
+// Scales and offsets by row: [sequence or page, row, kv_head]; any may repeat.
+Status CheckRowFactor(const AttentionProblem& problem, const Needs& needs,
+                      Slot slot) {
+  const TensorSpec& spec = problem[slot];
+  FLASHACL_RETURN_IF_ERROR(CheckDType(slot, spec, {DType::kF32}));
+  const bool tensor_rows = spec.placement == Placement::kTensorRows;
+  const bool in_pages = problem.kv.row_scales_in_pages;
+  if (!tensor_rows || in_pages) {
+    FLASHACL_RETURN_IF_ERROR(CheckStrided(slot, spec));
+  }
+  const TensorSpec& key = problem[Slot::kKey];
+  const int64_t outer = in_pages ? key.dims[0] : needs.sequences;
+  // Padding may move keys to any row.
+  const int64_t rows = in_pages       ? problem.kv.page_rows
+                       : !tensor_rows ? needs.columns
+                       : problem.has(Slot::kKeyPadding)
+                           ? std::max(key.dims[1], needs.key_end)
+                           : needs.key_end;
+  FLASHACL_RETURN_IF_ERROR(Reaches(slot, spec, 0, outer));
+  FLASHACL_RETURN_IF_ERROR(Reaches(slot, spec, 1, rows));
+  return Reaches(slot, spec, 2, problem.kv_heads);
+}
+
+struct RowFactors {
+  Slot rows, scale, offset, channel_scale, channel_offset;
+};
+
+// Of keys or values: beside i8, in place of scales by channel.
+Status CheckRowFactors(const AttentionProblem& problem, const Needs& needs,
+                       const RowFactors& factors) {
+  const bool scaled = problem.has(factors.scale);
+  FLASHACL_RETURN_IF_ERROR(
+      Forbidden(problem, factors.offset, !scaled, "there is no scale by row"));
+  if (!scaled) return {};
+  FLASHACL_RETURN_IF_ERROR(Forbidden(problem, factors.scale,
+                                     problem[factors.rows].dtype != DType::kI8,
+                                     "what it scales is not i8"));
+  FLASHACL_RETURN_IF_ERROR(Forbidden(problem, factors.scale,
+                                     problem.has(Slot::kWeightScale),
+                                     "the query is i8"));
+  for (Slot slot : {factors.channel_scale, factors.channel_offset}) {
+    FLASHACL_RETURN_IF_ERROR(
+        Forbidden(problem, slot, true, "there are scales by row"));
+  }
+  for (Slot slot : {factors.scale, factors.offset}) {
+    if (!problem.has(slot)) continue;
+    FLASHACL_RETURN_IF_ERROR(CheckRowFactor(problem, needs, slot));
   }
   return {};
 }
@@ -73,14 +128,30 @@ Status CheckDTypes(const AttentionProblem& problem) {
                      Name(problem[slot].dtype), Name(query));
     }
   }
-  FLASHACL_RETURN_IF_ERROR(
-      CheckEncoding(problem, {Slot::kKey, Slot::kKeyScale, Slot::kKeyOffset,
-                              problem.kv_heads, problem.qk_dim}));
   FLASHACL_RETURN_IF_ERROR(CheckEncoding(
-      problem, {Slot::kValue, Slot::kValueScale, Slot::kValueOffset,
-                problem.kv_heads, problem.v_dim}));
+      problem, {Slot::kKey, Slot::kKeyScale, Slot::kKeyOffset, problem.kv_heads,
+                problem.qk_dim, problem.has(Slot::kKeyRowScale)}));
+  FLASHACL_RETURN_IF_ERROR(CheckEncoding(
+      problem,
+      {Slot::kValue, Slot::kValueScale, Slot::kValueOffset, problem.kv_heads,
+       problem.v_dim, problem.has(Slot::kValueRowScale)}));
   return CheckEncoding(problem, {Slot::kOut, Slot::kOutScale, Slot::kOutOffset,
                                  problem.heads, problem.v_dim});
+}
+
+Status CheckRowScales(const AttentionProblem& problem, const Needs& needs) {
+  if (problem.kv.row_scales_in_pages &&
+      problem.kv.rows != KvSource::Rows::kPaged) {
+    return Contradiction("row scales: in pages, but keys are not");
+  }
+  FLASHACL_RETURN_IF_ERROR(
+      CheckRowFactors(problem, needs,
+                      {Slot::kKey, Slot::kKeyRowScale, Slot::kKeyRowOffset,
+                       Slot::kKeyScale, Slot::kKeyOffset}));
+  return CheckRowFactors(
+      problem, needs,
+      {Slot::kValue, Slot::kValueRowScale, Slot::kValueRowOffset,
+       Slot::kValueScale, Slot::kValueOffset});
 }
 
 }  // namespace flashacl

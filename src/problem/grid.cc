@@ -75,6 +75,10 @@ int64_t Grid::ElementsNeeded() const {
   int64_t last = 0;
   for (size_t axis = 0; axis < 4; ++axis) {
     if (spec_.dims[axis] <= 0) return 0;
+    if (axis == 3 && spec_.channel_block > 0) {
+      last += spec_.ChannelSpan();
+      continue;
+    }
     last += (spec_.dims[axis] - 1) * std::max<int64_t>(spec_.strides[axis], 0);
   }
   return last + 1;

@@ -30,6 +30,11 @@ struct KvSource {
       false;  // v is the leading v_dim channels of k; kValue and
               // kGradValue are absent, kGradKey gets both parts
 
+  // Of kKeyRowScale, kValueRowScale and their offsets. True: the first two axes
+  // are a page and a row of it. Else a sequence and, where placement is
+  // kStrided, its key j; where it is kTensorRows, row keys.first + j.
+  bool row_scales_in_pages = false;
+
   // kList: one spec per sequence, canonical dims [1, row, kv_head, channel];
   // the specs in kKey and kValue then hold dtype and the widest extents.
   std::vector<TensorSpec> key_list;

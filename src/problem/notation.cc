@@ -61,7 +61,15 @@ void WriteKeys(const ProblemSpec& problem_spec, Line& line) {
   }
   line.AddIf(problem_spec.value_is_key, "shared");
   if (problem_spec.keys.scales != Scales::kNone) {
-    line.Add("int8:" + notation_fields::WriteEncoding(problem_spec.keys));
+    std::string text =
+        "int8:" + notation_fields::WriteEncoding(problem_spec.keys);
+    if (problem_spec.values.scales != Scales::kNone) {
+      text += "/" + notation_fields::WriteEncoding(problem_spec.values);
+    }
+    line.Add(text);
+  }
+  if (problem_spec.channel_block != 0) {
+    line.Add(Str("blocks:{}", problem_spec.channel_block));
   }
   if (problem_spec.out.scales != Scales::kNone) {
     line.Add("out:int8:" + notation_fields::WriteEncoding(problem_spec.out));

@@ -13,7 +13,11 @@
 //     list                    keys in one tensor per sequence
 //     topk:N[:ROWS]           N indices per row and kv head, of ROWS columns
 //     shared                  v is the leading part of k
-//     int8:ENCODING           8-bit keys and values
+//     int8:ENCODING[/VALUES]  8-bit keys and values, whose encoding VALUES is
+//     if
+//                             it is another
+//     blocks:CHANNELS         channels of keys and values in blocks of so many,
+//                             [head, block, row, channel of the block]
 //     out:DTYPE | out:int8:ENCODING
 //     RULES                   who sees whom: one rule, or one per sequence
 //     mask[:AXES]             a tensor that hides; ij unless it says else
@@ -38,7 +42,8 @@
 //               causal-left and band from the top left; * is open
 //   AXES      = [b][h][i]j    what varies: sequence, head, row, column; slopes
 //               have no i and j, and say 1 where they do not vary
-//   ENCODING  = tensor | channel, with +offset
+//   ENCODING  = tensor | channel, with +offset; of keys and values also row or
+//               row-head, and page-row or page-row-head where keys are in pages
 //   SIDES     = q | k | qk
 //
 //   fwd bf16 h=32/8 d=128 q=64x1 k=64x4096 paged:128 int8:channel causal

@@ -2,8 +2,10 @@
 // Readers take the whole of a text or nothing.
 #include "problem/notation_fields.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 
 #include "base/str.h"
 
@@ -12,6 +14,10 @@ namespace {
 
 constexpr int64_t kOpen = Band::kOpen;
 constexpr int64_t kMaxRepeats = int64_t{1} << 20;
+
+// Of ProblemSpec::Scales, from kTensor on.
+constexpr std::string_view kScales[] = {
+    "tensor", "channel", "row", "row-head", "page-row", "page-row-head"};
 
 // A distance: a whole number of either sign, or "*" for `open`.
 std::optional<int64_t> ReadDistance(std::string_view text, int64_t open) {
@@ -188,14 +194,12 @@ std::string WriteAxes(const ProblemSpec::Axes& axes, std::string_view last) {
 
 std::optional<ProblemSpec::Encoding> ReadEncoding(std::string_view text) {
   const std::vector<std::string_view> parts = Split(text, '+');
+  const auto* const name =
+      std::find(std::begin(kScales), std::end(kScales), parts[0]);
+  if (name == std::end(kScales)) return std::nullopt;
   ProblemSpec::Encoding encoding;
-  if (parts[0] == "tensor") {
-    encoding.scales = ProblemSpec::Scales::kTensor;
-  } else if (parts[0] == "channel") {
-    encoding.scales = ProblemSpec::Scales::kChannel;
-  } else {
-    return std::nullopt;
-  }
+  encoding.scales =
+      static_cast<ProblemSpec::Scales>(name - std::begin(kScales) + 1);
   encoding.offset = parts.size() == 2 && parts[1] == "offset";
   if (parts.size() > 1 && !encoding.offset) return std::nullopt;
   if (parts.size() > 2) return std::nullopt;
@@ -203,10 +207,8 @@ std::optional<ProblemSpec::Encoding> ReadEncoding(std::string_view text) {
 }
 
 std::string WriteEncoding(const ProblemSpec::Encoding& encoding) {
-  return Str(
-      "{}{}",
-      encoding.scales == ProblemSpec::Scales::kTensor ? "tensor" : "channel",
-      encoding.offset ? "+offset" : "");
+  return Str("{}{}", kScales[static_cast<size_t>(encoding.scales) - 1],
+             encoding.offset ? "+offset" : "");
 }
 
 }  // namespace flashacl::notation_fields

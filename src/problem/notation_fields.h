@@ -39,7 +39,7 @@ std::optional<ProblemSpec::Axes> ReadAxes(std::string_view text,
                                           std::string_view last);
 std::string WriteAxes(const ProblemSpec::Axes& axes, std::string_view last);
 
-// tensor | channel, with +offset.
+// tensor | channel | row | row-head | page-row | page-row-head, with +offset.
 std::optional<ProblemSpec::Encoding> ReadEncoding(std::string_view text);
 std::string WriteEncoding(const ProblemSpec::Encoding& encoding);
 

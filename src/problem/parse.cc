@@ -98,9 +98,25 @@ bool ReadShared(std::string_view value, Draft& draft) {
 }
 
 bool ReadInt8(std::string_view value, Draft& draft) {
-  const auto encoding = notation_fields::ReadEncoding(value);
-  if (encoding) draft.problem_spec.keys = *encoding;
-  return encoding.has_value();
+  const auto parts = Split(value, '/');
+  if (parts.size() > 2) return false;
+  const auto keys = notation_fields::ReadEncoding(parts[0]);
+  const auto values = notation_fields::ReadEncoding(parts.back());
+  if (!keys || !values) return false;
+  // Rows of scales are counted in one way.
+  const bool by_row =
+      keys->scales > Scales::kChannel && values->scales > Scales::kChannel;
+  const bool in_pages = keys->scales >= Scales::kPageRow;
+  if (by_row && in_pages != (values->scales >= Scales::kPageRow)) return false;
+  draft.problem_spec.keys = *keys;
+  if (parts.size() == 2) draft.problem_spec.values = *values;
+  return true;
+}
+
+bool ReadBlocks(std::string_view value, Draft& draft) {
+  const auto channels = ReadWhole(value, 1);
+  draft.problem_spec.channel_block = channels.value_or(0);
+  return channels.has_value();
 }
 
 bool ReadOut(std::string_view value, Draft& draft) {
@@ -108,8 +124,9 @@ bool ReadOut(std::string_view value, Draft& draft) {
   if (value.substr(0, kInt8.size()) == kInt8) {
     const auto encoding =
         notation_fields::ReadEncoding(value.substr(kInt8.size()));
-    if (encoding) draft.problem_spec.out = *encoding;
-    return encoding.has_value();
+    if (!encoding || encoding->scales > Scales::kChannel) return false;
+    draft.problem_spec.out = *encoding;
+    return true;
   }
   draft.out = ParseDType(value);
   return IsFloat(*draft.out);
@@ -261,7 +278,10 @@ constexpr Field kFields[] = {
     {"list", "where keys are", ReadListed, "list"},
     {"topk", "topk", ReadTopK, "topk:N[:ROWS]"},
     {"shared", "shared", ReadShared, "shared"},
-    {"int8", "int8", ReadInt8, "int8:tensor or int8:channel, with +offset"},
+    {"int8", "int8", ReadInt8,
+     "int8:tensor, int8:channel, int8:row, int8:row-head, int8:page-row or "
+     "int8:page-row-head, with +offset, and /ENCODING of other values"},
+    {"blocks", "blocks", ReadBlocks, "blocks:CHANNELS"},
     {"out", "out", ReadOut,
      "out:f32, out:f16, out:bf16, out:int8:tensor or out:int8:channel, the "
      "last two with +offset"},

@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+
+#include "problem/spec_parts.h"
 
 namespace flashacl {
 namespace {
@@ -15,19 +16,12 @@ using Encoding = ProblemSpec::Encoding;
 using Rows = KvSource::Rows;
 using Scales = ProblemSpec::Scales;
 using Selection = KvSource::Selection;
-
-int64_t Count(const ProblemSpec& problem_spec) {
-  return static_cast<int64_t>(problem_spec.rows.size());
-}
-
-int64_t Most(const std::vector<int64_t>& lengths) {
-  return lengths.empty() ? 0
-                         : *std::max_element(lengths.begin(), lengths.end());
-}
-
-int64_t Total(const std::vector<int64_t>& lengths) {
-  return std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
-}
+using spec_parts::Count;
+using spec_parts::EncodingOf;
+using spec_parts::FactorSpec;
+using spec_parts::Most;
+using spec_parts::Packed;
+using spec_parts::Total;
 
 bool Addressed(Rows rows) {
   return rows == Rows::kPaged || rows == Rows::kList;
@@ -69,7 +63,18 @@ ProblemSpec Canonicalize(ProblemSpec problem_spec) {
     problem_spec.top_k = 0;
     problem_spec.gather_rows = 1;
   }
+  if (problem_spec.kv_heads <= 1) {
+    for (Encoding* one : {&problem_spec.keys, &problem_spec.values}) {
+      if (one->scales == Scales::kRowHead) one->scales = Scales::kRow;
+      if (one->scales == Scales::kPageRowHead) one->scales = Scales::kPageRow;
+    }
+  }
   if (problem_spec.keys.scales == Scales::kNone) problem_spec.keys = {};
+  if (problem_spec.keys.scales == Scales::kNone || problem_spec.value_is_key ||
+      problem_spec.values.scales == Scales::kNone ||
+      problem_spec.values == problem_spec.keys) {
+    problem_spec.values = {};
+  }
   if (problem_spec.out.scales == Scales::kNone) problem_spec.out = {};
   if (problem_spec.direction == Direction::kBackward)
     problem_spec.row_stats = true;
@@ -93,13 +98,6 @@ ProblemSpec Canonicalize(ProblemSpec problem_spec) {
   if (!problem_spec.keep) score.keep_probability = 1.0f;
   problem_spec.gradients = Wanted(problem_spec);
   return problem_spec;
-}
-
-// One row axis for all sequences.
-TensorSpec Packed(DType dtype, std::array<int64_t, 4> dims) {
-  TensorSpec spec = DenseSpec(dtype, dims);
-  spec.strides[0] = 0;
-  return spec;
 }
 
 Range Taken(int64_t& end, int64_t length) {
@@ -150,93 +148,6 @@ TensorSpec QueryRows(const ProblemSpec& problem_spec, DType dtype,
   const bool ends = problem_spec.query_lengths == Device::kEnds;
   const int64_t rows = ends ? most : Total(problem_spec.rows);
   return Packed(dtype, {Count(problem_spec), rows, problem_spec.heads, dim});
-}
-
-// A tensor with a row per key.
-TensorSpec KeyRows(const ProblemSpec& problem_spec, DType dtype, int64_t dim) {
-  const int64_t most = Most(problem_spec.columns);
-  if (problem_spec.source == Rows::kPaged) {
-    int64_t pages = 0;
-    for (int64_t length : problem_spec.columns) {
-      pages += CeilDiv(length, std::max<int64_t>(problem_spec.page_rows, 1));
-    }
-    return DenseSpec(
-        dtype, {pages, problem_spec.page_rows, problem_spec.kv_heads, dim});
-  }
-  if (problem_spec.source == Rows::kList) {
-    return DenseSpec(dtype, {1, most, problem_spec.kv_heads, dim});
-  }
-  if (problem_spec.key_padding) {
-    return DenseSpec(dtype,
-                     {Count(problem_spec), most, problem_spec.kv_heads, dim});
-  }
-  const bool ends = problem_spec.key_lengths == Device::kEnds;
-  const int64_t rows = ends ? most : Total(problem_spec.columns);
-  return Packed(dtype, {Count(problem_spec), rows, problem_spec.kv_heads, dim});
-}
-
-std::vector<TensorSpec> ListOf(const ProblemSpec& problem_spec,
-                               const TensorSpec& rows) {
-  std::vector<TensorSpec> list;
-  if (problem_spec.source != Rows::kList || !rows.present()) return list;
-  list.reserve(problem_spec.columns.size());
-  for (int64_t length : problem_spec.columns) {
-    list.push_back(
-        DenseSpec(rows.dtype, {1, length, rows.dims[2], rows.dims[3]}));
-  }
-  return list;
-}
-
-TensorSpec FactorSpec(Scales scales, int64_t heads, int64_t dim) {
-  if (scales == Scales::kChannel) {
-    return DenseSpec(DType::kF32, {heads, dim, 1, 1});
-  }
-  TensorSpec one = DenseSpec(DType::kF32, {1, 1, 1, 1});
-  one.strides = {};
-  return one;
-}
-
-void BuildKeys(const ProblemSpec& problem_spec, AttentionProblem& problem) {
-  const bool int8 = problem_spec.keys.scales != Scales::kNone;
-  const DType dtype = int8 ? DType::kI8 : problem_spec.dtype;
-  KvSource& kv = problem.kv;
-  kv.rows = problem_spec.source;
-  kv.selection = problem_spec.selection;
-  kv.page_rows = problem_spec.page_rows;
-  kv.gather_rows = problem_spec.gather_rows;
-  kv.value_is_key = problem_spec.value_is_key;
-  problem[Slot::kKey] = KeyRows(problem_spec, dtype, problem_spec.qk_dim);
-  if (problem_spec.rope_dim > 0) {
-    problem[Slot::kKeyRope] =
-        KeyRows(problem_spec, problem_spec.dtype, problem_spec.rope_dim);
-  }
-  if (!problem_spec.value_is_key) {
-    problem[Slot::kValue] = KeyRows(problem_spec, dtype, problem_spec.v_dim);
-  }
-  kv.key_list = ListOf(problem_spec, problem[Slot::kKey]);
-  kv.value_list = ListOf(problem_spec, problem[Slot::kValue]);
-  if (problem_spec.source == Rows::kPaged) {
-    const int64_t pages = CeilDiv(Most(problem_spec.columns),
-                                  std::max<int64_t>(problem_spec.page_rows, 1));
-    problem[Slot::kBlockTable] =
-        DenseSpec(DType::kI32, {Count(problem_spec), pages, 1, 1});
-  }
-  if (problem_spec.selection == Selection::kTopK) {
-    const int64_t rows = problem[Slot::kQuery].dims[1];
-    problem[Slot::kTopK] = Packed(
-        DType::kI32,
-        {Count(problem_spec), rows, problem_spec.kv_heads, problem_spec.top_k});
-  }
-  if (!int8) return;
-  const TensorSpec key = FactorSpec(problem_spec.keys.scales,
-                                    problem_spec.kv_heads, problem_spec.qk_dim);
-  const TensorSpec value = FactorSpec(
-      problem_spec.keys.scales, problem_spec.kv_heads, problem_spec.v_dim);
-  problem[Slot::kKeyScale] = key;
-  if (problem_spec.keys.offset) problem[Slot::kKeyOffset] = key;
-  if (problem_spec.value_is_key) return;
-  problem[Slot::kValueScale] = value;
-  if (problem_spec.keys.offset) problem[Slot::kValueOffset] = value;
 }
 
 void BuildQueries(const ProblemSpec& problem_spec, AttentionProblem& problem) {
@@ -377,24 +288,6 @@ Axes AxesOf(const TensorSpec& spec) {
           .row = spec.strides[2] != 0};
 }
 
-Encoding EncodingOf(const AttentionProblem& problem, Slot scale, Slot offset) {
-  const TensorSpec& spec = problem[scale];
-  if (!spec.present()) return {};
-  const bool one = spec.strides[0] == 0 && spec.strides[1] == 0;
-  return {one ? Scales::kTensor : Scales::kChannel, problem.has(offset)};
-}
-
-void SpecKeys(const AttentionProblem& problem, ProblemSpec& problem_spec) {
-  const KvSource& kv = problem.kv;
-  problem_spec.source = kv.rows;
-  problem_spec.selection = kv.selection;
-  problem_spec.page_rows = kv.page_rows;
-  problem_spec.gather_rows = kv.gather_rows;
-  problem_spec.value_is_key = kv.value_is_key;
-  problem_spec.top_k = problem[Slot::kTopK].dims[3];
-  problem_spec.keys = EncodingOf(problem, Slot::kKeyScale, Slot::kKeyOffset);
-}
-
 void SpecScore(const AttentionProblem& problem, ProblemSpec& problem_spec) {
   problem_spec.rules = problem.mask.rules;
   problem_spec.score = problem.score;
@@ -437,7 +330,7 @@ AttentionProblem Build(const ProblemSpec& stated) {
   problem.v_dim = problem_spec.v_dim;
   BuildLengths(problem_spec, problem);
   BuildQueries(problem_spec, problem);
-  BuildKeys(problem_spec, problem);
+  spec_parts::BuildKeys(problem_spec, problem);
   BuildScore(problem_spec, problem);
   if (problem_spec.direction == Direction::kBackward) {
     BuildGradients(problem_spec, problem);
@@ -462,7 +355,7 @@ ProblemSpec SpecOf(const AttentionProblem& problem) {
   problem_spec.key_lengths = problem.lengths.keys;
   problem_spec.query_padding = problem.has(Slot::kQueryPadding);
   problem_spec.key_padding = problem.has(Slot::kKeyPadding);
-  SpecKeys(problem, problem_spec);
+  spec_parts::SpecKeys(problem, problem_spec);
   problem_spec.out = EncodingOf(problem, Slot::kOutScale, Slot::kOutOffset);
   const bool int8 = problem_spec.out.scales != Scales::kNone;
   problem_spec.out_dtype =

@@ -13,8 +13,17 @@
 namespace flashacl {
 
 struct ProblemSpec {
-  // One scale for a tensor, or one per head and channel.
-  enum class Scales : uint8_t { kNone, kTensor, kChannel };
+  // One scale for a tensor, one per head and channel, or, of keys and values,
+  // one per row or row and head, by sequence or by page.
+  enum class Scales : uint8_t {
+    kNone,
+    kTensor,
+    kChannel,
+    kRow,
+    kRowHead,
+    kPageRow,
+    kPageRowHead,
+  };
 
   // 8-bit rows: x = scale * (row + offset), or its inverse for outputs.
   struct Encoding {
@@ -66,7 +75,9 @@ struct ProblemSpec {
   int64_t top_k = 0;        // kTopK: places in the list of a row
   int64_t gather_rows = 1;  // kTopK
   bool value_is_key = false;
-  Encoding keys;  // and values
+  Encoding keys;
+  Encoding values;            // kNone: as the keys
+  int64_t channel_block = 0;  // of keys, ropes and values; 0: no blocks
 
   DType out_dtype = DType::kF32;
   Encoding out;

@@ -31,15 +31,19 @@ enum class Slot : uint8_t {
   kKeyOffset,     // [kv_head, qk_dim]
   kValueScale,    // [kv_head, v_dim]
   kValueOffset,   // [kv_head, v_dim]
-  kOutScale,      // [head, v_dim]
-  kOutOffset,     // [head, v_dim]
-  kWeightScale,   // [1]; i8 queries: weights become i8 after it multiplied them
-  kOut,           // [sequence, row, head, v_dim]; an input of backward
-  kRowMax,        // grid [sequence, head, row, lane], f32; input of backward
-  kRowSum,        // grid [sequence, head, row, lane], f32; input of backward
-  kLse,           // grid [sequence, head, row, lane], f32: log-sum-exp
-  kGradOut,       // as kOut
-  kGradQuery,     // as kQuery
+  kKeyRowScale,  // [sequence or page, row, kv_head], f32; in place of kKeyScale
+  kKeyRowOffset,    // [sequence or page, row, kv_head], f32
+  kValueRowScale,   // [sequence or page, row, kv_head], f32
+  kValueRowOffset,  // [sequence or page, row, kv_head], f32
+  kOutScale,        // [head, v_dim]
+  kOutOffset,       // [head, v_dim]
+  kWeightScale,  // [1]; i8 queries: weights become i8 after it multiplied them
+  kOut,          // [sequence, row, head, v_dim]; an input of backward
+  kRowMax,       // grid [sequence, head, row, lane], f32; input of backward
+  kRowSum,       // grid [sequence, head, row, lane], f32; input of backward
+  kLse,          // grid [sequence, head, row, lane], f32: log-sum-exp
+  kGradOut,      // as kOut
+  kGradQuery,    // as kQuery
   kGradQueryRope,  // as kQueryRope
   kGradKey,        // as kKey
   kGradKeyRope,    // as kKeyRope

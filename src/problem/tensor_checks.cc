@@ -50,13 +50,39 @@ Status CheckSpec(Slot slot, const TensorSpec& spec) {
       return Invalid("{}: {} stride is {}, expected at least 0", Name(slot),
                      kAxisNames[axis], spec.strides[axis]);
     }
-    const int64_t steps = std::max<int64_t>(spec.dims[axis] - 1, 0);
     int64_t span;
+    int64_t steps = std::max<int64_t>(spec.dims[axis] - 1, 0);
+    if (axis == 3 && spec.channel_block > 0) {
+      // The last block counts as whole.
+      const int64_t blocks = steps / spec.channel_block;
+      if (__builtin_mul_overflow(blocks, spec.block_stride, &span) ||
+          __builtin_add_overflow(last, span, &last)) {
+        last = kMaxElements;
+      }
+      steps = std::min(steps, spec.channel_block - 1);
+    }
     if (__builtin_mul_overflow(steps, spec.strides[axis], &span) ||
         __builtin_add_overflow(last, span, &last) || last >= kMaxElements) {
       return Invalid("{}: extents and strides span more than 2^59 elements",
                      Name(slot));
     }
+  }
+  return {};
+}
+
+Status CheckBlocksOfChannels(Slot slot, const TensorSpec& spec, bool may) {
+  if (spec.channel_block == 0 && spec.block_stride == 0) return {};
+  if (!may) {
+    return Contradiction(
+        "{}: channels in blocks, expected keys or values of "
+        "one tensor or of pages, and forward",
+        Name(slot));
+  }
+  if (spec.channel_block < 1 || spec.block_stride < 0) {
+    return Invalid(
+        "{}: blocks of {} channels, {} elements apart, expected at "
+        "least 1 and at least 0",
+        Name(slot), spec.channel_block, spec.block_stride);
   }
   return {};
 }

@@ -36,6 +36,10 @@ Status CheckDType(Slot slot, const TensorSpec& spec,
                   std::initializer_list<DType> accepted);
 Status CheckFloat(Slot slot, const TensorSpec& spec);
 
+// Channels may be in blocks where `may` says so, and then reach as far as
+// these.
+Status CheckBlocksOfChannels(Slot slot, const TensorSpec& spec, bool may);
+
 // Offsets come from dims and strides alone.
 Status CheckStrided(Slot slot, const TensorSpec& spec);
 

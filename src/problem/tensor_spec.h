@@ -48,6 +48,10 @@ struct TensorSpec {
   Placement placement = Placement::kStrided;
   std::array<int64_t, 4> dims{};
   std::array<int64_t, 4> strides{};
+  // Channels (the last axis) in blocks of so many, block_stride elements apart;
+  // 0: none. Of keys, their ropes and values only.
+  int64_t channel_block = 0;
+  int64_t block_stride = 0;
 
   constexpr bool present() const { return dtype != DType::kNone; }
 
@@ -69,7 +73,21 @@ struct TensorSpec {
   // Offset of an element, in elements.
   constexpr int64_t At(int64_t a, int64_t b = 0, int64_t c = 0,
                        int64_t e = 0) const {
-    return a * strides[0] + b * strides[1] + c * strides[2] + e * strides[3];
+    return a * strides[0] + b * strides[1] + c * strides[2] + ChannelAt(e);
+  }
+
+  constexpr int64_t ChannelAt(int64_t c) const {
+    if (channel_block == 0) return c * strides[3];
+    return c / channel_block * block_stride + c % channel_block * strides[3];
+  }
+
+  // From the first channel to the farthest, where the last block counts as
+  // whole.
+  constexpr int64_t ChannelSpan() const {
+    const int64_t last = std::max<int64_t>(dims[3] - 1, 0);
+    if (channel_block == 0) return last * strides[3];
+    return last / channel_block * block_stride +
+           std::min(last, channel_block - 1) * strides[3];
   }
 
   bool operator==(const TensorSpec&) const = default;

@@ -56,11 +56,44 @@ Tensor OwnTensor(const Operands& operands, Slot slot, int64_t sequence) {
 struct QuantParams {
   Tensor scale;
   Tensor offset;
+  Tensor row_scale;
+  Tensor row_offset;
 };
 
-// x_hat = scale * (x + offset), channel by channel.
-void Dequantise(const QuantParams& quant, int64_t kv_head,
-                std::span<double> row) {
+// Of column j, which is at `place`.
+struct Column {
+  int64_t sequence;
+  int64_t kv_head;
+  int64_t j;
+  Place place;
+};
+
+// The scale or offset by row.
+double FactorOf(const Operands& operands, const Tensor& factor,
+                const Column& column) {
+  const TensorSpec& spec = factor.spec;
+  if (operands.problem.kv.row_scales_in_pages) {
+    return factor.Load(
+        spec.At(column.place.outer, column.place.row, column.kv_head));
+  }
+  const int64_t first = spec.placement == Placement::kTensorRows
+                            ? operands.sequence(column.sequence).keys.first
+                            : 0;
+  return factor.Load(
+      spec.At(column.sequence, first + column.j, column.kv_head));
+}
+
+// x_hat = scale * (x + offset), channel by channel or of the whole row.
+void Dequantise(const Operands& operands, const QuantParams& quant,
+                const Column& column, std::span<double> row) {
+  const int64_t kv_head = column.kv_head;
+  if (quant.row_scale.present()) {
+    const double scale = FactorOf(operands, quant.row_scale, column);
+    const double offset = quant.row_offset.present()
+                              ? FactorOf(operands, quant.row_offset, column)
+                              : 0.0;
+    for (double& x : row) x = scale * (x + offset);
+  }
   if (!quant.scale.present()) return;
   for (size_t d = 0; d < row.size(); ++d) {
     const int64_t channel = static_cast<int64_t>(d);
@@ -91,17 +124,17 @@ void Tensor::Store(int64_t offset, double value) const {
 }
 
 void Tensor::LoadRow(int64_t offset, std::span<double> row) const {
-  const int64_t step = spec.strides[3] * SizeOf(spec.dtype);
-  const std::byte* at = base + offset * SizeOf(spec.dtype);
-  for (double& element : row) {
-    element = Decode(spec.dtype, at);
-    at += step;
+  const int64_t bytes = SizeOf(spec.dtype);
+  const std::byte* const first = base + offset * bytes;
+  for (size_t d = 0; d < row.size(); ++d) {
+    const int64_t channel = static_cast<int64_t>(d);
+    row[d] = Decode(spec.dtype, first + spec.ChannelAt(channel) * bytes);
   }
 }
 
 void Tensor::StoreRow(int64_t offset, std::span<const double> row) const {
   for (size_t d = 0; d < row.size(); ++d) {
-    Store(offset + static_cast<int64_t>(d) * spec.strides[3], row[d]);
+    Store(offset + spec.ChannelAt(static_cast<int64_t>(d)), row[d]);
   }
 }
 
@@ -214,9 +247,13 @@ void KeyValues::Load(const Operands& operands, int64_t sequence,
                             ? Tensor{}
                             : OwnTensor(operands, Slot::kValue, sequence);
   const QuantParams key_quant{operands.tensor(Slot::kKeyScale),
-                              operands.tensor(Slot::kKeyOffset)};
+                              operands.tensor(Slot::kKeyOffset),
+                              operands.tensor(Slot::kKeyRowScale),
+                              operands.tensor(Slot::kKeyRowOffset)};
   const QuantParams value_quant{operands.tensor(Slot::kValueScale),
-                                operands.tensor(Slot::kValueOffset)};
+                                operands.tensor(Slot::kValueOffset),
+                                operands.tensor(Slot::kValueRowScale),
+                                operands.tensor(Slot::kValueRowOffset)};
   const size_t qk_dim = static_cast<size_t>(problem.qk_dim);
   const int64_t columns = operands.sequence(sequence).columns();
 
@@ -227,14 +264,15 @@ void KeyValues::Load(const Operands& operands, int64_t sequence,
     const auto from = [&](const Tensor& tensor, std::span<double> row) {
       tensor.LoadRow(tensor.spec.At(place->outer, place->row, kv_head), row);
     };
+    const Column column{sequence, kv_head, j, *place};
     const std::span<double> key = RowOf(keys_, j, key_dim_);
     from(keys, key.first(qk_dim));
-    Dequantise(key_quant, kv_head, key.first(qk_dim));
+    Dequantise(operands, key_quant, column, key.first(qk_dim));
     if (ropes.present()) from(ropes, key.subspan(qk_dim));
     if (!values.present()) return;
     const std::span<double> value = RowOf(values_, j, value_dim_);
     from(values, value);
-    Dequantise(value_quant, kv_head, value);
+    Dequantise(operands, value_quant, column, value);
   };
   ForPieces(workers, columns, [&](Range piece) {
     for (int64_t j = piece.first; j < piece.last; ++j) load(j);

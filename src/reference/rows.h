@@ -31,7 +31,7 @@ struct Tensor {
   int64_t LoadInteger(int64_t offset) const;
   void Store(int64_t offset, double value) const;
 
-  // The last axis from the element at `offset`, dense on our side.
+  // The last axis from its first element, at `offset`, dense on our side.
   void LoadRow(int64_t offset, std::span<double> row) const;
   void StoreRow(int64_t offset, std::span<const double> row) const;
 

@@ -4,6 +4,7 @@
 #include "verify/fill.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -23,9 +24,29 @@ int64_t Elements(const TensorSpec& spec, size_t axes) {
   int64_t last = 0;
   for (size_t axis = 0; axis < axes; ++axis) {
     if (spec.dims[axis] <= 0) return 0;
-    last += (spec.dims[axis] - 1) * spec.strides[axis];
+    last += axis == 3 ? spec.ChannelSpan()
+                      : (spec.dims[axis] - 1) * spec.strides[axis];
   }
   return last + 1;
+}
+
+// Slots in the order in which they joined the first ones, of which each draws
+// the numbers that it always drew.
+constexpr Slot kJoined[] = {Slot::kQueryPadding,  Slot::kLse,
+                            Slot::kKeyRowScale,   Slot::kKeyRowOffset,
+                            Slot::kValueRowScale, Slot::kValueRowOffset};
+
+// Of a slot's generator.
+uint64_t SeedOf(Slot slot) {
+  const auto* const at =
+      std::find(std::begin(kJoined), std::end(kJoined), slot);
+  if (at != std::end(kJoined)) {
+    return kSlots - std::size(kJoined) +
+           static_cast<uint64_t>(at - std::begin(kJoined));
+  }
+  const auto before = std::count_if(std::begin(kJoined), std::end(kJoined),
+                                    [&](Slot one) { return one < slot; });
+  return static_cast<uint64_t>(slot) - static_cast<uint64_t>(before);
 }
 
 class Filler {
@@ -57,9 +78,7 @@ class Filler {
   }
 
  private:
-  Random RandomOf(Slot slot) const {
-    return Random(seed_ * 64 + static_cast<uint64_t>(slot));
-  }
+  Random RandomOf(Slot slot) const { return Random(seed_ * 64 + SeedOf(slot)); }
 
   const TensorSpec& spec(Slot slot) const { return problem_[slot]; }
 
@@ -171,7 +190,8 @@ class Filler {
     if (!problem_.has(slot)) return;
     Random random = RandomOf(slot);
     for (size_t b = 0; b < sequences_.size(); ++b) {
-      const bool listed = problem_.kv.rows == Rows::kList;
+      const bool listed =
+          problem_.kv.rows == Rows::kList && slot != Slot::kKeyRope;
       const bool key = slot == Slot::kKey;
       const auto& specs = key ? problem_.kv.key_list : problem_.kv.value_list;
       const auto& bases = key ? bindings_.key_list : bindings_.value_list;
@@ -179,7 +199,7 @@ class Filler {
                       listed ? bases[b] : bindings_[slot]};
       const auto sequence = static_cast<int64_t>(b);
       for (int64_t j = 0; j < sequences_[b].columns(); ++j) {
-        const int64_t offset = OffsetOf(to.spec, sequence, j);
+        const int64_t offset = OffsetOf(to.spec, listed ? 0 : sequence, j);
         if (offset >= 0) FillRow(to, offset, random);
       }
     }
@@ -188,7 +208,6 @@ class Filler {
   // Of key j of a sequence; negative if it is on no page.
   int64_t OffsetOf(const TensorSpec& rows, int64_t sequence, int64_t j) const {
     const int64_t row = sequences_[static_cast<size_t>(sequence)].keys.first;
-    if (problem_.kv.rows == Rows::kList) return rows.At(0, row + j);
     if (problem_.kv.rows != Rows::kPaged) return rows.At(sequence, row + j);
     const int64_t entry =
         spec(Slot::kBlockTable).At(sequence, j / problem_.kv.page_rows);
@@ -255,7 +274,8 @@ class Filler {
   }
 
   void FillFactors() const {
-    for (Slot slot : {Slot::kKeyScale, Slot::kValueScale}) {
+    for (Slot slot : {Slot::kKeyScale, Slot::kValueScale, Slot::kKeyRowScale,
+                      Slot::kValueRowScale}) {
       if (!problem_.has(slot)) continue;
       Random random = RandomOf(slot);
       // 8-bit queries have no scale of their own: the keys' is for both.
@@ -267,7 +287,8 @@ class Filler {
         return both ? scale / 64 : scale;
       });
     }
-    for (Slot slot : {Slot::kKeyOffset, Slot::kValueOffset}) {
+    for (Slot slot : {Slot::kKeyOffset, Slot::kValueOffset, Slot::kKeyRowOffset,
+                      Slot::kValueRowOffset}) {
       if (!problem_.has(slot)) continue;
       Random random = RandomOf(slot);
       FillDense(slot,
@@ -365,6 +386,11 @@ size_t AxisCount(const AttentionProblem& problem, Slot slot) {
     case Slot::kOutScale:
     case Slot::kOutOffset:
       return 2;
+    case Slot::kKeyRowScale:
+    case Slot::kKeyRowOffset:
+    case Slot::kValueRowScale:
+    case Slot::kValueRowOffset:
+      return 3;
     case Slot::kBias:
     case Slot::kGradBias:
       return IsAlibi(problem.score.bias) ? 2 : 4;

@@ -129,8 +129,23 @@ class Cutter {
     return {};
   }
 
+  // Scales by row of keys that are taken; those of pages stay where pages are.
+  void TakeRowFactors(const Window& window) {
+    if (whole_.kv.row_scales_in_pages) return;
+    for (Slot slot : {Slot::kKeyRowScale, Slot::kKeyRowOffset,
+                      Slot::kValueRowScale, Slot::kValueRowOffset}) {
+      const bool tensor_rows = Spec(slot).placement == Placement::kTensorRows;
+      const int64_t first = tensor_rows ? At(window.sequence).keys.first : 0;
+      TakeRowsOf(slot, window.sequence,
+                 {first + window.columns.first, first + window.columns.last});
+      Spec(slot).placement = Placement::kStrided;
+    }
+  }
+
   void TakeKeys(const Window& window) {
     KvSource& kv = subproblem_.problem.kv;
+    const int64_t first = At(window.sequence).keys.first;
+    TakeRowFactors(window);
     if (kv.rows == Rows::kPaged) {
       return TakeSequence(Slot::kBlockTable, window.sequence);
     }
@@ -138,9 +153,10 @@ class Cutter {
       const auto b = static_cast<size_t>(window.sequence);
       TakeOneOfList(kv.key_list, subproblem_.bindings.key_list, b);
       TakeOneOfList(kv.value_list, subproblem_.bindings.value_list, b);
+      TakeRowsOf(Slot::kKeyRope, window.sequence,
+                 {first, first + window.columns.last});
       return;
     }
-    const int64_t first = At(window.sequence).keys.first;
     for (Slot slot : {Slot::kKey, Slot::kKeyRope, Slot::kValue, Slot::kGradKey,
                       Slot::kGradKeyRope, Slot::kGradValue}) {
       TakeRowsOf(slot, window.sequence,

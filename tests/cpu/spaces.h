@@ -41,9 +41,10 @@ inline Space Backward(Space space) {
   return space;
 }
 
-// What lists come with: no bias, dropout or gradient of a sink.
+// What lists come with: no bias, dropout, gradient of a sink, or rows of keys
+// as caches hold them.
 inline Space Listed(Space space) {
-  space.bias = space.dropout = false;
+  space.bias = space.dropout = space.caches = false;
   return space;
 }
 

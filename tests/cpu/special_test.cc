@@ -73,8 +73,16 @@ void FillLargeValues(SmallCase& small, Random& random) {
   const AttentionProblem& problem = small.problem();
   const bool shared = problem.kv.value_is_key;
   const Slot values = shared ? Slot::kKey : Slot::kValue;
-  const Slot scale = shared ? Slot::kKeyScale : Slot::kValueScale;
-  const Slot offset = shared ? Slot::kKeyOffset : Slot::kValueOffset;
+  const bool by_row =
+      problem.has(shared ? Slot::kKeyRowScale : Slot::kValueRowScale);
+  const Slot scale = by_row
+                         ? (shared ? Slot::kKeyRowScale : Slot::kValueRowScale)
+                     : shared ? Slot::kKeyScale
+                              : Slot::kValueScale;
+  const Slot offset =
+      by_row   ? (shared ? Slot::kKeyRowOffset : Slot::kValueRowOffset)
+      : shared ? Slot::kKeyOffset
+               : Slot::kValueOffset;
   if (!problem.kv.key_list.empty()) return;  // a tensor per sequence
   const auto fill = [&](Slot slot, double least, double most) {
     for (int64_t n = 0; n < small.count(slot); ++n) {
@@ -106,6 +114,7 @@ class Special : public testing::EachKernel {
   void ForCases(int64_t count, Space space, Body body) {
     space.forward = !backward();
     space.backward = backward();
+    space.caches = !implementation_.name.ends_with("topk");  // takes none
     ForRandomProblems(count, space,
                       [&](const AttentionProblem& p, Random& random) {
                         if (!implementation_.supports(p, {}).ok()) return;
@@ -178,7 +187,9 @@ TEST_P(Special, ReachesWhomTheReferenceSays) {
   const auto check = [&](SmallCase& small, Random& random) {
     for (const Slot slot :
          {Slot::kQuery, Slot::kQueryRope, Slot::kKey, Slot::kKeyRope,
-          Slot::kValue, Slot::kBias, Slot::kSink, Slot::kGradOut, Slot::kOut}) {
+          Slot::kValue, Slot::kKeyRowScale, Slot::kKeyRowOffset,
+          Slot::kValueRowScale, Slot::kValueRowOffset, Slot::kBias, Slot::kSink,
+          Slot::kGradOut, Slot::kOut}) {
       const bool scores = slot == Slot::kBias || slot == Slot::kSink;
       if (!IsOutput(small.problem().direction, slot) &&
           !(backward() && scores) && random.OneIn(3)) {

@@ -63,6 +63,7 @@ void PrintHashes(const AttentionProblem& problem, const char* size,
 void PrintAll(uint64_t count) {
   Space small;
   small.inference = false;  // what old builds have not does not count
+  small.caches = false;     // as when hashes were first kept
   Space long_keys = small;  // few rows on many keys: decode and its splits
   long_keys.backward = false;
   long_keys.most_rows = 3;

@@ -26,6 +26,8 @@ struct Breach {
 constexpr char kDense[] = "fwd f16 h=4/2 d=8+2/6 q=3,4 k=5,6 stats";
 constexpr char kPages[] = "fwd f16 h=4/2 d=8 q=3,4 k=5,6 paged:4 int8:channel";
 constexpr char kInt8[] = "fwd i8 h=4/2 d=8 q=3,4 k=5,6 int8:tensor+offset";
+constexpr char kBlocks[] = "fwd f16 h=4/2 d=8 q=3,4 k=5,6 paged:4 blocks:4";
+constexpr char kRows[] = "fwd f16 h=4/2 d=8 q=3,4 k=5,6 int8:row-head+offset";
 constexpr char kLists[] = "fwd f16 h=4/2 d=8 q=3,4 k=5,6 list";
 constexpr char kTopK[] = "bwd f16 h=4/2 d=8 q=3,4 k=5,6 topk:2 shared sink";
 constexpr char kScores[] = "fwd f16 h=4/2 d=8 q=3,4 k=5,6 mask bias keep:0.5";
@@ -69,6 +71,55 @@ const Breach kBreaches[] = {
      Code::kInvalidArgument, "query: only scores and rows may be placed"},
     {kLists, [](auto& p) { p.kv.key_list[1].dims[0] = -1; },
      Code::kInvalidArgument, "key: first extent is -1"},
+    {kBlocks, [](auto& p) { p[Slot::kQuery].channel_block = 4; },
+     Code::kContradiction, "query: channels in blocks, expected keys or"},
+    {kBlocks, [](auto& p) { p[Slot::kKey].channel_block = -4; },
+     Code::kInvalidArgument, "key: blocks of -4 channels, 16 elements apart"},
+    {kBlocks, [](auto& p) { p[Slot::kValue].channel_block = 0; },
+     Code::kInvalidArgument, "value: blocks of 0 channels, 16 elements apart"},
+    {kBlocks, [](auto& p) { p[Slot::kValue].block_stride = -1; },
+     Code::kInvalidArgument, "value: blocks of 4 channels, -1 elements apart"},
+    {kBlocks, [](auto& p) { p[Slot::kKey].block_stride = int64_t{1} << 59; },
+     Code::kInvalidArgument, "key: extents and strides span more than 2^59"},
+    // Scales by row.
+    {kRows, [](auto& p) { p[Slot::kKeyRowScale] = {}; }, Code::kNullArgument,
+     "key scale: missing"},
+    {kRows,
+     [](auto& p) {
+       p[Slot::kKeyScale] = DenseSpec(DType::kF32, {2, 8, 1, 1});
+     },
+     Code::kContradiction, "key scale: given, but there are scales by row"},
+    {kRows,
+     [](auto& p) {
+       p[Slot::kValueOffset] = DenseSpec(DType::kF32, {2, 8, 1, 1});
+     },
+     Code::kContradiction, "value offset: given, but there are scales by row"},
+    {kDense,
+     [](auto& p) {
+       p[Slot::kKeyRowOffset] = DenseSpec(DType::kF32, {2, 6, 2, 1});
+     },
+     Code::kContradiction, "key row offset: given, but there is no scale"},
+    {kDense,
+     [](auto& p) {
+       p[Slot::kKeyRowScale] = DenseSpec(DType::kF32, {2, 6, 2, 1});
+     },
+     Code::kContradiction, "key row scale: given, but what it scales is not"},
+    {kRows, [](auto& p) { p[Slot::kKeyRowScale].dtype = DType::kF16; },
+     Code::kInvalidArgument, "key row scale: dtype f16 is not one"},
+    {kRows, [](auto& p) { p[Slot::kKeyRowScale].dims[0] = 1; },
+     Code::kInvalidArgument, "key row scale: first extent is 1, but 2"},
+    {kRows, [](auto& p) { p[Slot::kValueRowOffset].dims[1] = 5; },
+     Code::kInvalidArgument, "value row offset: second extent is 5, but 6"},
+    {kRows,
+     [](auto& p) { p[Slot::kKeyRowScale].placement = Placement::kTensorRows; },
+     Code::kInvalidArgument, "key row scale: second extent is 6, but 11"},
+    {kRows,
+     [](auto& p) { p[Slot::kKeyRowScale].placement = Placement::kDiagonal; },
+     Code::kInvalidArgument, "key row scale: only scores and rows may be"},
+    {kRows, [](auto& p) { p[Slot::kKeyRowScale].dims[2] = 1; },
+     Code::kInvalidArgument, "key row scale: third extent is 1, but 2"},
+    {kRows, [](auto& p) { p.kv.row_scales_in_pages = true; },
+     Code::kContradiction, "row scales: in pages, but keys are not"},
     // Presence, dims and dtypes of rows.
     {kDense, [](auto& p) { p[Slot::kQuery] = {}; }, Code::kNullArgument,
      "query: missing"},
@@ -270,9 +321,7 @@ const Breach kBreaches[] = {
      [](auto& p) { p[Slot::kBias].placement = Placement::kTailBlocks; },
      Code::kContradiction, "bias: given, but the last columns alone"},
     {kDense,
-     [](auto& p) {
-       p[Slot::kLse] = DenseSpec(DType::kF32, {1, 1, 1, 1});
-     },
+     [](auto& p) { p[Slot::kLse] = DenseSpec(DType::kF32, {1, 1, 1, 1}); },
      Code::kInvalidArgument, "log-sum-exp: third extent is 1, but"},
     // Directions.
     {kDense, [](auto& p) { p[Slot::kGradOut] = p[Slot::kOut]; },

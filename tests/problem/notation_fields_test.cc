@@ -98,7 +98,8 @@ TEST(NotationFields, AxesHaveAnOrder) {
 
 TEST(NotationFields, EncodingsMayHaveOffsets) {
   for (const char* text :
-       {"tensor", "channel", "tensor+offset", "channel+offset"}) {
+       {"tensor", "channel", "tensor+offset", "channel+offset", "row",
+        "row-head+offset", "page-row", "page-row-head"}) {
     const auto encoding = ReadEncoding(text);
     ASSERT_TRUE(encoding) << text;
     EXPECT_EQ(WriteEncoding(*encoding), text);

@@ -50,6 +50,13 @@ constexpr const char* kCanonical[] = {
     "fwd f16 h=2 d=8 q=3,4 k=5,9 mask:tail padding:q stats lse",
     "fwd f16 h=2 d=8 q=3,4 k=5,9 mask:tail:bij padding:qk lse",
     "fwd f32 h=1 d=8 q=0x0 k=0x0",
+    "fwd bf16 h=8/2 d=128 q=2x1 k=2x300 paged:128 blocks:16",
+    "fwd bf16 h=8/2 d=128+64 q=2x1 k=2x300 blocks:16 causal",
+    "fwd f16 h=4/2 d=8 q=2x1 k=2x30 int8:row+offset",
+    "fwd f16 h=4/2 d=8 q=2x1 k=2x30 list int8:channel/row-head",
+    "fwd f16 h=4/2 d=8 q=2x1 k=2x30 paged:8 int8:page-row-head blocks:32",
+    "fwd f16 h=4/2 d=8 q=2x1 k=2x30 paged:8 int8:page-row+offset/tensor",
+    "fwd f16 h=4/2 d=8+4 q=2x1 k=5,30 list",
 };
 
 TEST(Notation, CanonicalLinesStayAsTheyAre) {
@@ -76,6 +83,8 @@ TEST(Notation, LeavesOutDefaults) {
             "bwd f32 h=2 d=4 q=7 k=7");
   EXPECT_EQ(canonical("fwd i8 h=1 d=4 q=7 k=7 out:f16 int8:tensor"),
             "fwd i8 h=1 d=4 q=7 k=7 int8:tensor");
+  EXPECT_EQ(canonical("fwd f16 h=2/1 d=4 q=7 k=7 int8:row-head/row"),
+            "fwd f16 h=2/1 d=4 q=7 k=7 int8:row");
   EXPECT_EQ(canonical("fwd f32 h=1 d=4 q=7 k=7 band:*:0 "),
             "fwd f32 h=1 d=4 q=7 k=7 causal-left");
   EXPECT_EQ(canonical("fwd f32 h=1 d=4 q=7 k=7 window:*:0:2"),

@@ -34,7 +34,7 @@ void CopyTheRest(const SmallCase& from, SmallCase& to) {
 
 TEST(Sources, PagesListsAndTheWholeTopKAreStridedRows) {
   Space space = LawSpace();
-  space.sources = space.rope = false;
+  space.sources = false;
   ForRandomProblems(
       kProblems, space, [](const AttentionProblem& p, Random& random) {
         ProblemSpec problem_spec = SpecOf(p);

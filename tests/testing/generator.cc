@@ -164,6 +164,31 @@ void DrawInference(Random& random, const Space& space,
                                random.OneIn(12);
 }
 
+// Whether scales by row may be of pages depends on where keys are.
+Scales DrawRowScales(Random& random, const ProblemSpec& problem_spec) {
+  if (problem_spec.source == Rows::kPaged && random.OneIn(2)) {
+    return OneOf(random, {Scales::kPageRow, Scales::kPageRowHead});
+  }
+  return OneOf(random, {Scales::kRow, Scales::kRowHead});
+}
+
+void DrawCaches(Random& random, const Space& space, ProblemSpec& problem_spec) {
+  const bool forward = problem_spec.direction == Direction::kForward;
+  if (!space.caches || !forward) return;
+  if (problem_spec.source != Rows::kList && random.OneIn(5)) {
+    problem_spec.channel_block = OneOf<int64_t>(random, {3, 8, 16, 32});
+  }
+  if (problem_spec.source == Rows::kList && space.rope && random.OneIn(5)) {
+    problem_spec.rope_dim = Sized(random, 1, space.most_dim / 2);
+  }
+  if (!space.int8 || !random.OneIn(5)) return;
+  const ProblemSpec::Encoding by_row{DrawRowScales(random, problem_spec),
+                                     random.OneIn(2)};
+  const ProblemSpec::Encoding by_channel{Scales::kChannel, random.OneIn(2)};
+  problem_spec.keys = random.OneIn(3) ? by_channel : by_row;
+  problem_spec.values = random.OneIn(3) ? by_channel : by_row;
+}
+
 ProblemSpec DrawSpec(Random& random, const Space& space) {
   ProblemSpec problem_spec;
   const bool backward = space.backward && (!space.forward || random.OneIn(3));
@@ -182,6 +207,7 @@ ProblemSpec DrawSpec(Random& random, const Space& space) {
   DrawMask(random, space, problem_spec);
   DrawScore(random, space, problem_spec);
   DrawLengths(random, space, problem_spec);
+  DrawCaches(random, space, problem_spec);
   problem_spec.row_stats = random.OneIn(2);
   if (backward && random.OneIn(3)) {
     problem_spec.gradients = {random.OneIn(2), random.OneIn(2), random.OneIn(2),
@@ -195,6 +221,7 @@ ProblemSpec DrawSpec(Random& random, const Space& space) {
 // the innermost dense or not, with room between.
 void Disturb(Random& random, TensorSpec& spec) {
   if (!spec.present() || spec.placement != Placement::kStrided) return;
+  if (spec.channel_block != 0) return;
   std::array<size_t, 3> order{1, 2, 3};
   for (size_t n = 2; n > 0; --n) {
     std::swap(
@@ -313,6 +340,23 @@ void DisturbScores(Random& random, AttentionProblem& problem) {
   }
 }
 
+// Scales by row over the rows of the keys' tensor.
+void DisturbRowScales(Random& random, AttentionProblem& problem) {
+  if (problem.kv.rows != Rows::kStrided) return;
+  const TensorSpec& key = problem[Slot::kKey];
+  for (Slot slot : {Slot::kKeyRowScale, Slot::kKeyRowOffset,
+                    Slot::kValueRowScale, Slot::kValueRowOffset}) {
+    if (!problem.has(slot) || random.OneIn(2)) continue;
+    TensorSpec& spec = problem[slot];
+    const bool by_head = spec.strides[2] != 0;
+    const int64_t outer = key.strides[0] == 0 ? 1 : key.dims[0];
+    spec = DenseSpec(DType::kF32, {outer, key.dims[1], spec.dims[2], 1});
+    spec.placement = Placement::kTensorRows;
+    if (key.strides[0] == 0) spec.strides[0] = 0;
+    if (!by_head) spec.strides[2] = 0;
+  }
+}
+
 int64_t FromEnvironment(const char* name, int64_t otherwise) {
   const char* text = std::getenv(name);
   return text == nullptr ? otherwise : std::strtoll(text, nullptr, 10);
@@ -327,6 +371,7 @@ AttentionProblem RandomProblem(Random& random, const Space& space) {
       DisturbRows(random, problem);
       DisturbStats(random, problem);
       DisturbScores(random, problem);
+      DisturbRowScales(random, problem);
     }
     if (CheckProblem(problem).ok()) return problem;
   }

@@ -36,6 +36,9 @@ struct Space {
   bool strides = true;  // else canonical problems
   // Log-sum-exp, masks of the last keys, padding after queries.
   bool inference = true;
+  // Forward keys and values as caches hold them: channels in blocks, scales by
+  // row.
+  bool caches = true;
 };
 
 // A problem that CheckProblem accepts. With `strides`, some of its tensors have

@@ -174,7 +174,7 @@ int64_t SmallCase::OffsetOf(Slot slot, const Column& column, int64_t d) const {
     return spec.At(static_cast<int64_t>(page), column.j % page_rows,
                    column.kv_head, d);
   }
-  if (problem_.kv.rows == KvSource::Rows::kList) {
+  if (InList(slot)) {
     const size_t b = static_cast<size_t>(column.sequence);
     const TensorSpec& own = slot == Slot::kKey ? problem_.kv.key_list[b]
                                                : problem_.kv.value_list[b];
@@ -184,9 +184,13 @@ int64_t SmallCase::OffsetOf(Slot slot, const Column& column, int64_t d) const {
                  d);
 }
 
+bool SmallCase::InList(Slot slot) const {
+  return problem_.kv.rows == KvSource::Rows::kList && slot != Slot::kKeyRope;
+}
+
 double SmallCase::GetKey(Slot slot, const Column& column, int64_t d) const {
   const int64_t offset = OffsetOf(slot, column, d);
-  if (problem_.kv.rows != KvSource::Rows::kList) return Get(slot, offset);
+  if (!InList(slot)) return Get(slot, offset);
   const size_t b = static_cast<size_t>(column.sequence);
   return TakeFrom(problem_[slot],
                   (slot == Slot::kKey ? key_list_[b] : value_list_[b]).data(),
@@ -196,9 +200,7 @@ double SmallCase::GetKey(Slot slot, const Column& column, int64_t d) const {
 void SmallCase::PutKey(Slot slot, const Column& column, int64_t d,
                        double value) {
   const int64_t offset = OffsetOf(slot, column, d);
-  if (problem_.kv.rows != KvSource::Rows::kList) {
-    return Put(slot, offset, value);
-  }
+  if (!InList(slot)) return Put(slot, offset, value);
   const size_t b = static_cast<size_t>(column.sequence);
   PutIn(problem_[slot],
         (slot == Slot::kKey ? key_list_[b] : value_list_[b]).data(), offset,
@@ -271,6 +273,12 @@ void SmallCase::FillSlot(Slot slot, Random& random) {
     if (dtype == DType::kI8)
       value = static_cast<double>(random.Within(-20, 20));
     if (slot == Slot::kKeyScale || slot == Slot::kValueScale) value = 0.0625;
+    if (slot == Slot::kKeyRowScale || slot == Slot::kValueRowScale) {
+      value = static_cast<double>(random.Within(1, 3)) / 32;
+    }
+    if (slot == Slot::kKeyRowOffset || slot == Slot::kValueRowOffset) {
+      value = static_cast<double>(random.Within(-3, 3));
+    }
     if (slot == Slot::kKeyOffset || slot == Slot::kValueOffset) {
       value = static_cast<double>(random.Within(-3, 3));
     }

@@ -49,23 +49,38 @@ inline void ScoreStep(const DecodeTile& decode, const StepPlace& at,
   work.key_channels = rows.key.channels;
   work.rope_channels = rows.rope.channels;
   work.factor = FactorBeforeBias(params);
-  if (decode.keys.staged) {
-    Stage(decode, at, true);
+  StepFactors factors;
+  const bool by_row = rows.key.scaled_by_row();
+  if (by_row) factors.Load(rows, rows.key, at.rows.step);
+  // A rope is not scaled, and what is not finite is by channel.
+  const bool dequantises = by_row && (work.ropes != nullptr ||
+                                      decode.dequantises || !factors.finite);
+  const bool staged = decode.keys.staged || dequantises;
+  const bool copied =
+      !staged && (decode.micro_tiles() > 1 || decode.keys.blocked);
+  if (staged) Stage(decode, at, true, dequantises ? &factors : nullptr);
+  if (copied) CopyRows(decode, at, true);
+  if (staged || decode.keys.blocked) {
     work.ropes = nullptr;
     work.key_channels = decode.channels;
-  } else if (decode.micro_tiles() > 1) {
-    CopyRows(decode, at, true);
   }
-  if (decode.keys.staged || decode.micro_tiles() > 1) {
+  if (staged || copied) {
     work.keys = decode.buffer;
     work.key_shift = 0;
   }
+  const GemvKernels& kernels =
+      staged ? *GemvKernelsOf(DType::kF32) : *decode.keys.kernels;
   for (int64_t n = 0; n < decode.micro_tiles(); ++n) {
     const MicroTile micro_tile = decode.At(n);
     work.query = micro_tile.query;
     work.offset = micro_tile.offset;
     work.scores = micro_tile.scores;
-    decode.keys.kernels->dot[micro_tile.rows - 1](work);
+    kernels.dot[micro_tile.rows - 1](work);
+    if (by_row && !dequantises) {
+      ScaleMicroTileScores(micro_tile, decode.scratch.query_sums + 4 * n,
+                           factors.scale, factors.offset,
+                           {work.count, work.factor});
+    }
     work.prefetch = &no_prefetch;
   }
 }
@@ -73,13 +88,16 @@ inline void ScoreStep(const DecodeTile& decode, const StepPlace& at,
 // out += probs * values where hidden values may be infinite: they must not be
 // multiplied, as 0 * inf would be NaN.
 inline void AddSeen(const DecodeTile& decode, const MicroTile& micro_tile,
-                    const StepPlace& at) {
+                    const StepPlace& at, const StepFactors* factors) {
   const RowSource& source = ValuesOf(decode.tile->keys);
   const int64_t v_dim = decode.tile->params->v_dim;
   float* const value = decode.tile->scratch.staging;
   for (int64_t j = 0; j < at.count(); ++j) {
     if (at.Value(j) == ZeroRow(decode.tile->scratch)) continue;
-    LoadRow(source.format, at.Value(j), v_dim, value);
+    LoadChannels(source.format, at.Value(j), v_dim, value);
+    if (factors != nullptr) {
+      DequantiseRow(factors->scale[j], factors->offset[j], v_dim, value);
+    }
     std::fill(value + v_dim, value + RoundUp(v_dim, Lanes()), 0.0f);
     for (int r = 0; r < micro_tile.rows; ++r) {
       const uint32_t word = micro_tile.visible.At(r, j / 32);
@@ -99,12 +117,20 @@ inline void AddSeen(const DecodeTile& decode, const MicroTile& micro_tile,
 // The values of a step, for all micro-tiles; issues `prefetch` meanwhile.
 inline void AddStep(const DecodeTile& decode, const StepPlace& at,
                     LinePrefetcher& prefetch) {
+  const KvRows& rows = decode.tile->keys;
+  StepFactors factors;
+  const bool by_row = ScalesProbs(decode);
+  if (by_row) factors.Load(rows, ValuesOf(rows), at.rows.step);
   if (decode.skip_masked) {
     for (int64_t n = 0; n < decode.micro_tiles(); ++n) {
-      AddSeen(decode, decode.At(n), at);
+      AddSeen(decode, decode.At(n), at, by_row ? &factors : nullptr);
     }
     return;
   }
+  const bool dequantises = by_row && !factors.finite;
+  const bool staged = decode.values.staged || dequantises;
+  const bool copied =
+      !staged && (decode.micro_tiles() > 1 || decode.values.blocked);
   LinePrefetcher no_prefetch;
   PvArgs work;
   work.values = at.rows.value;
@@ -112,26 +138,35 @@ inline void AddStep(const DecodeTile& decode, const StepPlace& at,
   work.prefetch = &prefetch;
   work.count = at.count();
   work.vectors = decode.values.vectors;
-  if (decode.values.staged) {
-    Stage(decode, at, false);
-  } else if (decode.micro_tiles() > 1) {
-    CopyRows(decode, at, false);
-  }
-  if (decode.values.staged || decode.micro_tiles() > 1) {
+  if (staged) Stage(decode, at, false, dequantises ? &factors : nullptr);
+  if (copied) CopyRows(decode, at, false);
+  if (staged || copied) {
     work.values = decode.buffer;
     work.shift = 0;
   }
+  const GemvKernels& kernels =
+      staged ? *GemvKernelsOf(DType::kF32) : *decode.values.kernels;
   for (int64_t n = 0; n < decode.micro_tiles(); ++n) {
     const MicroTile micro_tile = decode.At(n);
+    if (by_row && !dequantises) {
+      ScaleMicroTileProbs(micro_tile, factors.scale, factors.offset, work.count,
+                          decode.scratch.value_sums + 4 * n);
+    }
     work.probs = micro_tile.scores;
     work.out = micro_tile.out;
-    decode.values.kernels->add[micro_tile.rows - 1](work);
+    kernels.add[micro_tile.rows - 1](work);
     work.prefetch = &no_prefetch;
   }
 }
 
 inline void RescaleOut(const DecodeTile& decode, const MicroTile& micro_tile,
                        const float* HWY_RESTRICT rescale) {
+  if (ScalesProbs(decode)) {
+    float* const sums =
+        decode.scratch.value_sums +
+        (micro_tile.query_rows - decode.tile->scratch.query_rows);
+    for (int r = 0; r < micro_tile.rows; ++r) sums[r] *= rescale[r];
+  }
   float* HWY_RESTRICT out = micro_tile.out;
   for (int64_t v = 0; v < decode.values.vectors; ++v) {
     for (int r = 0; r < micro_tile.rows; ++r) {
@@ -192,6 +227,30 @@ inline void SoftmaxStep(DecodeTile& decode, const StepRows& at,
   }
 }
 
+// What of a step's rows lies side by side where channels lie in blocks: of each
+// block those of some rows, in the order in which blocks are joined.
+struct Pieces {
+  static constexpr int64_t kRows = 16;
+  static constexpr int64_t kMaxPieces = 32 * kDecodeKeys / kRows;
+  const std::byte* at[kMaxPieces];
+
+  // Of the rows `which`; what lies apart or does not fit is not prefetched.
+  LinePrefetcher Of(const RowSource& source, int64_t channels,
+                    const std::byte* const* rows, Range which) {
+    const std::byte** end = at;
+    int64_t from = 0;
+    for (int64_t d = 0; d < channels; d += source.format.channel_block) {
+      for (int64_t j = which.first; j + kRows <= which.last; j += kRows) {
+        const bool together =
+            rows[j + kRows - 1] - rows[j] == (kRows - 1) * source.row_bytes;
+        if (together && end < at + kMaxPieces) *end++ = rows[j] + from;
+      }
+      from += source.format.block_bytes;
+    }
+    return {at, end, kRows * source.row_bytes};
+  }
+};
+
 // The tiles of neighbouring kv heads, whose keys lie side by side: all of them
 // score the keys of a step, then all of them add its values.
 class HeadBundle {
@@ -223,8 +282,9 @@ class HeadBundle {
   void AttendStep(const StepRows& now, const StepRows& next) {
     const bool has_values = tiles_[0].tile->keys.value.base != nullptr;
     const int64_t half = next.step.size() / 2;
+    Pieces pieces;
     LinePrefetcher prefetch =
-        has_values ? AllValues(now) : AllKeys(next, {0, half});
+        has_values ? AllValues(now, pieces) : AllKeys(next, {0, half}, pieces);
     for (int64_t t = 0; t < count_; ++t) {
       DecodeTile& decode = tiles_[t];
       ForStep(now, t, [&](const StepPlace& at) {
@@ -234,7 +294,7 @@ class HeadBundle {
         }
       });
     }
-    prefetch = AllKeys(next, {has_values ? 0 : half, next.step.size()});
+    prefetch = AllKeys(next, {has_values ? 0 : half, next.step.size()}, pieces);
     for (int64_t t = 0; t < count_; ++t) {
       ForStep(now, t,
               [&](const StepPlace& at) { AddStep(tiles_[t], at, prefetch); });
@@ -255,12 +315,22 @@ class HeadBundle {
 
   // Rows of all tiles, which go through them together: shares of whole rows
   // would leave some tile with more to prefetch than it reads.
-  LinePrefetcher AllKeys(const StepRows& rows, Range which) const {
+  LinePrefetcher AllKeys(const StepRows& rows, Range which,
+                         Pieces& pieces) const {
+    const RowSource& source = tiles_[0].tile->keys.key;
+    if (source.format.channel_block != 0) {
+      return pieces.Of(source, source.channels, rows.key, which);
+    }
     return {rows.key + which.first, rows.key + which.last,
             key_shift_[count_ - 1] + tiles_[0].keys.bytes};
   }
 
-  LinePrefetcher AllValues(const StepRows& rows) const {
+  LinePrefetcher AllValues(const StepRows& rows, Pieces& pieces) const {
+    const RowSource& source = tiles_[0].tile->keys.value;
+    if (source.format.channel_block != 0) {
+      return pieces.Of(source, source.channels, rows.value,
+                       {0, rows.step.size()});
+    }
     return {rows.value, rows.value + rows.step.size(),
             value_shift_[count_ - 1] + tiles_[0].values.bytes};
   }
@@ -297,8 +367,14 @@ inline void GatherRow(const DecodeTile& decode, const MicroTile& micro_tile,
         row + v * Lanes());
   }
   const QuantParams& quant = ValuesOf(decode.tile->keys).quant;
-  if (quant.scale == nullptr) return;
   const int64_t v_dim = decode.tile->params->v_dim;
+  if (ScalesProbs(decode)) {
+    const int64_t first =
+        micro_tile.query_rows - decode.tile->scratch.query_rows;
+    const float offset = decode.scratch.value_sums[first + r];
+    for (int64_t d = 0; d < v_dim; ++d) row[d] += offset;
+  }
+  if (quant.scale == nullptr) return;
   for (int64_t d = 0; d < v_dim; ++d) {
     const float offset = quant.offset == nullptr ? 0.0f : quant.offset[d];
     row[d] = quant.scale[d] * (row[d] + offset * sum);

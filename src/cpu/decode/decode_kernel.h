@@ -12,6 +12,8 @@ namespace flashacl::cpu {
 // Scratch memory for one tile at a time, besides ForwardScratch.
 struct DecodeScratch {
   float* key_offsets;  // [row]: what key offsets add to dot products
+  float* query_sums;   // [row]: of a query's channels
+  float* value_sums;   // [row]: what value offsets by row add to every output
 };
 
 struct DecodeArgs {

@@ -99,11 +99,14 @@ struct Reading {
   bool staged;      // as floats, in scratch memory
   int64_t vectors;  // of channels
   int64_t bytes;    // of a row where it lies
+  bool blocked;     // channels lie in blocks, and are joined in scratch memory
 };
 
 HWY_INLINE bool IsForRegisters(const RowSource& source, int64_t channels) {
+  const int64_t block = source.format.channel_block;
   return GemvKernelsOf(source.format.dtype) != nullptr &&
-         source.format.step == 1 && channels % Lanes() == 0;
+         source.format.step == 1 && channels % Lanes() == 0 &&
+         (block == 0 || channels % block == 0);
 }
 
 inline Reading ReadingOfKeys(const ForwardTile& tile) {
@@ -116,7 +119,9 @@ inline Reading ReadingOfKeys(const ForwardTile& tile) {
                   rows.rope.format.dtype == rows.key.format.dtype));
   const DType dtype = direct ? rows.key.format.dtype : DType::kF32;
   return {GemvKernelsOf(dtype), !direct, CeilDiv(channels, Lanes()),
-          rows.key.channels * rows.key.format.element_bytes};
+          rows.key.channels * rows.key.format.element_bytes,
+          rows.key.format.channel_block != 0 ||
+              (roped && rows.rope.format.channel_block != 0)};
 }
 
 // Values may be the first channels of keys.
@@ -129,13 +134,39 @@ inline Reading ReadingOfValues(const ForwardTile& tile) {
   const int64_t channels = tile.params->v_dim;
   const bool direct = IsForRegisters(source, channels);
   return {GemvKernelsOf(direct ? source.format.dtype : DType::kF32), !direct,
-          CeilDiv(channels, Lanes()), channels * source.format.element_bytes};
+          CeilDiv(channels, Lanes()), channels * source.format.element_bytes,
+          source.format.channel_block != 0};
 }
+
+// Scales and offsets by row of a step's keys or values.
+struct StepFactors {
+  HWY_ALIGN float scale[kDecodeScores];
+  HWY_ALIGN float offset[kDecodeScores];
+  bool finite;  // all of them
+
+  void Load(const KvRows& rows, const RowSource& source, Range step) {
+    Load(rows, source.row_scale, step, scale);
+    Load(rows, source.row_offset, step, offset);
+    Vector sum = hn::Zero(kF);
+    for (int64_t j = 0; j < kDecodeScores; j += Lanes()) {
+      sum = hn::MulAdd(hn::Load(kF, scale + j), hn::Zero(kF), sum);
+      sum = hn::MulAdd(hn::Load(kF, offset + j), hn::Zero(kF), sum);
+    }
+    finite = hn::AllTrue(kF, hn::Eq(sum, hn::Zero(kF)));
+  }
+
+ private:
+  static void Load(const KvRows& rows, const RowFactor& factor, Range step,
+                   float* to) {
+    rows.LoadRowFactors(factor, step, to);
+    std::fill(to + step.size(), to + kDecodeScores, 0.0f);
+  }
+};
 
 // What of a tile does not change from step to step.
 struct DecodeTile {
   const ForwardTile* tile;
-  float* key_offsets;  // [row]
+  DecodeScratch scratch;
   Reading keys, values;
   int64_t channels;  // of queries and keys, whole vectors
   bool dequantises;  // keys are dequantised before they meet a query
@@ -150,7 +181,7 @@ struct DecodeTile {
   void Init(const DecodeArgs& args) {
     const ForwardTile& of = args.tile;
     tile = &of;
-    key_offsets = args.scratch.key_offsets;
+    scratch = args.scratch;
     keys = ReadingOfKeys(of);
     values = ReadingOfValues(of);
     channels = keys.vectors * Lanes();
@@ -174,7 +205,7 @@ struct DecodeTile {
         static_cast<int>(std::min<int64_t>(4, tile->rows - first));
     micro_tile.width = micro_tile.rows == 1 ? 1 : 4;
     micro_tile.query = scratch.query + first * channels;
-    micro_tile.offset = key_offsets + first;
+    micro_tile.offset = this->scratch.key_offsets + first;
     micro_tile.out = forward.out + first * values.vectors * Lanes();
     micro_tile.max = forward.max + first;
     micro_tile.sum = forward.sum + first;
@@ -189,9 +220,24 @@ struct DecodeTile {
   }
 };
 
+HWY_INLINE bool ScalesProbs(const DecodeTile& decode) {
+  return ValuesOf(decode.tile->keys).scaled_by_row();
+}
+
 inline void ClearOut(const DecodeTile& decode, const MicroTile& micro_tile) {
+  if (ScalesProbs(decode)) {
+    const int64_t first =
+        micro_tile.query_rows - decode.tile->scratch.query_rows;
+    std::fill_n(decode.scratch.value_sums + first, 4, 0.0f);
+  }
   std::fill_n(micro_tile.out, decode.values.vectors * micro_tile.rows * Lanes(),
               0.0f);
+}
+
+inline float SumOf(const float* row, int64_t count) {
+  double sum = 0;
+  for (int64_t d = 0; d < count; ++d) sum += row[d];
+  return static_cast<float>(sum);
 }
 
 // Queries as the products read them. 8-bit keys are scale * (x + offset) by
@@ -220,8 +266,15 @@ inline bool LoadMicroTile(const DecodeTile& decode, int64_t n) {
         offset += static_cast<double>(row[d]) * quant.offset[d];
       }
     }
+    if (tile.keys.key.scaled_by_row()) {
+      // Without offsets nothing is added, and 0 * inf would be NaN.
+      const bool offsets = tile.keys.key.row_offset.base != nullptr;
+      const float sum = offsets ? SumOf(row, params.qk_dim) : 0.0f;
+      decode.scratch.query_sums[4 * n + r] = sum;
+      finite = finite && std::isfinite(sum);
+    }
     finite = finite && std::isfinite(offset);
-    decode.key_offsets[4 * n + r] = static_cast<float>(offset);
+    decode.scratch.key_offsets[4 * n + r] = static_cast<float>(offset);
     for (int64_t d = 0; d < decode.channels; d += Lanes()) {
       hn::Store(hn::LoadU(kF, row + d), kF,
                 query + d * micro_tile.rows + r * Lanes());
@@ -229,7 +282,12 @@ inline bool LoadMicroTile(const DecodeTile& decode, int64_t n) {
   }
   ClearOut(decode, micro_tile);
   for (int r = 0; r < 4; ++r) {
-    if (r >= micro_tile.rows) decode.key_offsets[4 * n + r] = 0;
+    if (r >= micro_tile.rows) {
+      decode.scratch.key_offsets[4 * n + r] = 0;
+      if (tile.keys.key.scaled_by_row()) {
+        decode.scratch.query_sums[4 * n + r] = 0;
+      }
+    }
     // A sink joins at the end, but no row's maximum is below it.
     micro_tile.max[r] =
         r < micro_tile.rows ? micro_tile.query_rows[r].sink : kMinusInfinity;
@@ -250,8 +308,10 @@ inline void LoadMicroTiles(DecodeTile& decode) {
   for (int64_t n = 0; n < decode.micro_tiles(); ++n) LoadMicroTile(decode, n);
 }
 
-// Makes rows of floats of keys or values, in the first buffer.
-inline void Stage(const DecodeTile& decode, const StepPlace& at, bool keys) {
+// Makes rows of floats of keys or values, in the first buffer, and dequantises
+// them by `factors`, if these are not null.
+inline void Stage(const DecodeTile& decode, const StepPlace& at, bool keys,
+                  const StepFactors* factors) {
   const ForwardTile& tile = *decode.tile;
   const RowSource& source = keys ? tile.keys.key : ValuesOf(tile.keys);
   const auto row_at = [&](int64_t j) { return keys ? at.Key(j) : at.Value(j); };
@@ -266,24 +326,83 @@ inline void Stage(const DecodeTile& decode, const StepPlace& at, bool keys) {
       std::fill_n(to, tile.scratch.key_stride, 0.0f);
       continue;
     }
-    if (j + kPrefetchRows < count)
+    if (j + kPrefetchRows < count && source.format.channel_block == 0) {
       PrefetchRow(row_at(j + kPrefetchRows), bytes);
-    LoadRow(source.format, row, channels, to);
-    if (keys && decode.dequantises) {
+    }
+    LoadChannels(source.format, row, channels, to);
+    if (factors != nullptr) {
+      DequantiseRow(factors->scale[j], factors->offset[j], channels, to);
+    } else if (keys && decode.dequantises && source.quant.scale != nullptr) {
       Dequantise(source.quant.scale, source.quant.offset, channels, to);
     }
     int64_t used = channels;
     if (roped) {
-      LoadRow(tile.keys.rope.format, at.Rope(j), tile.keys.rope.channels,
-              to + used);
+      LoadChannels(tile.keys.rope.format, at.Rope(j), tile.keys.rope.channels,
+                   to + used);
       used += tile.keys.rope.channels;
     }
     std::fill(to + used, to + RoundUp(used, Lanes()), 0.0f);
   }
 }
 
+// Rows of a step whose channels lie in blocks, from so many bytes of each
+// buffer on; row(j) is where row j begins.
+template <typename Row>
+inline void JoinBlocks(const DecodeTile& decode, const StepPlace& at,
+                       const RowSource& source, int64_t channels, int64_t to,
+                       const Row& row) {
+  const ElementFormat& format = source.format;
+  const std::byte* const zeros = ZeroRow(decode.tile->scratch);
+  const auto join = [&](int64_t bytes) {
+    int64_t from = 0;
+    for (int64_t d = 0; d < channels; d += format.channel_block) {
+      for (int64_t j = 0; j < at.count(); ++j) {
+        const std::byte* const first = row(j);
+        std::memcpy(decode.buffer[j] + to,
+                    first == zeros ? zeros : first + from,
+                    static_cast<size_t>(bytes));
+      }
+      from += format.block_bytes;
+      to += bytes;
+    }
+  };
+  // Those of CANN's caches have 32 bytes, whose copy is a register's.
+  const int64_t bytes = format.channel_block * format.element_bytes;
+  if (bytes == 32) {
+    join(32);
+  } else {
+    join(bytes);
+  }
+}
+
+// The rows of keys or values, and of ropes, of which one kind lies in blocks.
+inline void JoinRows(const DecodeTile& decode, const StepPlace& at, bool keys) {
+  const KvRows& rows = decode.tile->keys;
+  const auto join = [&](const RowSource& source, int64_t channels, int64_t to,
+                        const auto& row) {
+    if (source.format.channel_block != 0) {
+      return JoinBlocks(decode, at, source, channels, to, row);
+    }
+    for (int64_t j = 0; j < at.count(); ++j) {
+      std::memcpy(decode.buffer[j] + to, row(j),
+                  static_cast<size_t>(channels * source.format.element_bytes));
+    }
+  };
+  if (!keys) {
+    return join(ValuesOf(rows), decode.tile->params->v_dim, 0,
+                [&](int64_t j) { return at.Value(j); });
+  }
+  join(rows.key, rows.key.channels, 0, [&](int64_t j) { return at.Key(j); });
+  if (rows.rope.base == nullptr) return;
+  join(rows.rope, rows.rope.channels, decode.keys.bytes,
+       [&](int64_t j) { return at.Rope(j); });
+}
+
 // The rows of a step, where they lie close.
 inline void CopyRows(const DecodeTile& decode, const StepPlace& at, bool keys) {
+  if (keys ? decode.keys.blocked : decode.values.blocked) {
+    return JoinRows(decode, at, keys);
+  }
   const int64_t bytes = keys ? decode.keys.bytes : decode.values.bytes;
   for (int64_t j = 0; j < at.count(); ++j) {
     std::memcpy(decode.buffer[j], keys ? at.Key(j) : at.Value(j),

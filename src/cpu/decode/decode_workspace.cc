@@ -34,7 +34,8 @@ int64_t HeadBundleOf(const AttentionProblem& problem) {
                                                     : problem[Slot::kValue];
   // Those of all heads at one position lie within one row.
   const auto together = [&](const TensorSpec& spec) {
-    return spec.strides[2] * problem.kv_heads <= spec.strides[1];
+    return spec.channel_block == 0 &&
+           spec.strides[2] * problem.kv_heads <= spec.strides[1];
   };
   if (!together(key) || !together(value)) return 1;
   const int64_t bytes = (problem.qk_dim + problem.v_dim) * SizeOf(key.dtype);
@@ -73,6 +74,10 @@ DecodeWorkspace ReserveDecode(const AttentionProblem& problem,
   forward.Add("row max and row sum", {&F::max, &F::sum},
               RoundUp(rows, kMaxLanes), layout);
   decode.Add("key offsets", {&D::key_offsets}, rows, layout);
+  if (problem.has(Slot::kKeyRowScale) || problem.has(Slot::kValueRowScale)) {
+    decode.Add("sums beside row scales", {&D::query_sums, &D::value_sums}, rows,
+               layout);
+  }
   forward.Add("scores", {&F::scores}, rows * kDecodeScores, layout);
   forward.Add("channel factors", {&F::quant}, 4 * (channels + v_dim), layout);
   score.Add("rows", {&S::query_rows}, 2 * rows, layout);

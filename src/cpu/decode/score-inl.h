@@ -75,6 +75,67 @@ inline void ReplaceUnset(const MicroTile& micro_tile, const BitWords& bits,
   }
 }
 
+// How many scores, and what they are multiplied by already.
+struct ScaledScores {
+  int64_t count;
+  float factor;
+};
+
+// Keys are scale * (x + offset) by row, and scores are of x: these become
+// scale * (score + offset * factor * sum), where `sums` are of the queries.
+inline void ScaleMicroTileScores(const MicroTile& micro_tile,
+                                 const float* HWY_RESTRICT sums,
+                                 const float* HWY_RESTRICT scale,
+                                 const float* HWY_RESTRICT offset,
+                                 const ScaledScores& of) {
+  float* HWY_RESTRICT const scores = micro_tile.scores;
+  if (micro_tile.width == 4) {
+    const QuadVector sum = hn::Mul(hn::LoadU(kQ, sums), hn::Set(kQ, of.factor));
+    for (int64_t j = 0; j < of.count; ++j) {
+      const QuadVector score = hn::MulAdd(hn::Set(kQ, offset[j]), sum,
+                                          hn::LoadU(kQ, scores + 4 * j));
+      hn::StoreU(hn::Mul(score, hn::Set(kQ, scale[j])), kQ, scores + 4 * j);
+    }
+    return;
+  }
+  const Vector sum = hn::Set(kF, sums[0] * of.factor);
+  for (int64_t j = 0; j < of.count; j += Lanes()) {
+    const Vector score =
+        hn::MulAdd(hn::Load(kF, offset + j), sum, hn::LoadU(kF, scores + j));
+    hn::StoreU(hn::Mul(score, hn::Load(kF, scale + j)), kF, scores + j);
+  }
+}
+
+// Values are scale * (x + offset) by row: probs become prob * scale, which
+// multiply x, and `sums` grow by what the offsets add to every channel. A prob
+// of 0 stays 0.
+inline void ScaleMicroTileProbs(const MicroTile& micro_tile,
+                                const float* HWY_RESTRICT scale,
+                                const float* HWY_RESTRICT offset, int64_t count,
+                                float* HWY_RESTRICT sums) {
+  float* HWY_RESTRICT const probs = micro_tile.scores;
+  if (micro_tile.width == 4) {
+    QuadVector sum = hn::LoadU(kQ, sums);
+    for (int64_t j = 0; j < count; ++j) {
+      const QuadVector prob =
+          hn::Mul(hn::LoadU(kQ, probs + 4 * j), hn::Set(kQ, scale[j]));
+      sum = hn::MulAdd(prob, hn::Set(kQ, offset[j]), sum);
+      hn::StoreU(prob, kQ, probs + 4 * j);
+    }
+    hn::StoreU(sum, kQ, sums);
+    return;
+  }
+  // Scales and offsets are 0 after the last key.
+  Vector sum = hn::Zero(kF);
+  for (int64_t j = 0; j < count; j += Lanes()) {
+    const Vector prob =
+        hn::Mul(hn::LoadU(kF, probs + j), hn::Load(kF, scale + j));
+    sum = hn::MulAdd(prob, hn::Load(kF, offset + j), sum);
+    hn::StoreU(prob, kF, probs + j);
+  }
+  sums[0] += hn::GetLane(hn::SumOfLanes(kF, sum));
+}
+
 // score = (score + bias) * factor for the keys `cols`.
 inline void AddMicroTileBias(const ScoreTile& tile, const MicroTile& micro_tile,
                              Range cols) {

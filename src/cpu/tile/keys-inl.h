@@ -99,6 +99,28 @@ struct KeyAddresses {
   }
 };
 
+// Rows of which every block of channels lies side by side go as one.
+inline void PrefetchBlocks(const RowSource& source,
+                           const std::byte* const* address, Range rows,
+                           PrefetchQueue& prefetch) {
+  const ElementFormat& format = source.format;
+  for (int64_t first = rows.first; first < rows.last;) {
+    int64_t last = first + 1;
+    while (last < rows.last &&
+           address[last] == address[last - 1] + source.row_bytes) {
+      ++last;
+    }
+    const std::byte* at = address[first];
+    const int64_t bytes = (last - first) * source.row_bytes;
+    first = last;
+    if (at == nullptr) continue;
+    for (int64_t d = 0; d < source.channels; d += format.channel_block) {
+      prefetch.Add(at, bytes);
+      at += format.block_bytes;
+    }
+  }
+}
+
 // Share `n` of `count` of a step's rows will be needed.
 inline void PrefetchKeys(const KvRows& rows, const KeyAddresses& at, int64_t n,
                          int64_t count, PrefetchQueue& prefetch) {
@@ -107,6 +129,11 @@ inline void PrefetchKeys(const KvRows& rows, const KeyAddresses& at, int64_t n,
     if (source.base == nullptr) return;
     const int64_t bytes = source.channels * source.format.element_bytes;
     const int64_t last = (n + 1) * at.step.size() / count;
+    if (source.format.channel_block != 0) {
+      const int64_t first = n * at.step.size() / count;
+      PrefetchBlocks(source, address, {first, last}, prefetch);
+      return;
+    }
     for (int64_t j = n * at.step.size() / count; j < last; ++j) {
       prefetch.Add(address[j], bytes);
     }
@@ -159,14 +186,15 @@ struct LoadedKeys {
 inline void LoadOne(const RowSource& source, const std::byte* const* at,
                     int64_t j, int64_t count, float* HWY_RESTRICT to) {
   const int64_t later = j + kPrefetchRows;
-  if (later < count && at[later] != nullptr) {
+  if (later < count && at[later] != nullptr &&
+      source.format.channel_block == 0) {
     PrefetchRow(at[later], source.channels * source.format.element_bytes);
   }
   if (at[j] == nullptr) {
     std::fill(to, to + source.channels, 0.0f);
     return;
   }
-  LoadRow(source.format, at[j], source.channels, to);
+  LoadChannels(source.format, at[j], source.channels, to);
   if (source.quant.scale != nullptr) {
     Dequantise(source.quant.scale, source.quant.offset, source.channels, to);
   }
@@ -180,6 +208,24 @@ inline void LoadKey(const KvRows& rows, const KeyAddresses& at, int64_t j,
   if (rows.rope.base == nullptr) return;
   LoadOne(rows.rope, at.rope, j, count, to + rows.key.channels);
 }
+
+// Scales and offsets by row of a step's keys or values.
+struct StepQuantParams {
+  bool any = false;
+  float scale[kMaxColumns];
+  float offset[kMaxColumns];
+
+  void Load(const KvRows& rows, const RowSource& source, Range step) {
+    any = source.scaled_by_row();
+    if (!any) return;
+    rows.LoadRowFactors(source.row_scale, step, scale);
+    rows.LoadRowFactors(source.row_offset, step, offset);
+  }
+
+  void Dequantise(int64_t j, int64_t channels, float* row) const {
+    if (any) DequantiseRow(scale[j], offset[j], channels, row);
+  }
+};
 
 // The greatest pattern of a row's numbers without their signs, raised to what
 // it was before: infinities and NaNs are above all others.
@@ -242,12 +288,19 @@ inline void LoadKeys(const ScoreTile& tile, const KeyAddresses& at,
     }
   }
   const bool shared = rows.value.base == nullptr;  // values are keys
+  StepQuantParams key_quant, value_quant;
+  key_quant.Load(rows, rows.key, at.step);
+  value_quant.Load(rows, rows.value, at.step);
   Patterns greatest = hn::Zero(kW);
   for (int64_t j = 0; j < count; ++j) {
     float* const key = scratch.keys + j * scratch.key_stride;
     LoadKey(rows, at, j, key);
+    key_quant.Dequantise(j, rows.key.channels, key);
     float* const value = shared ? key : scratch.staging;
-    if (!shared) LoadOne(rows.value, at.value, j, count, value);
+    if (!shared) {
+      LoadOne(rows.value, at.value, j, count, value);
+      value_quant.Dequantise(j, v_dim, value);
+    }
     greatest = GreatestPattern(value, v_dim, greatest);
     PackValues(value, v_dim, j, values);
   }

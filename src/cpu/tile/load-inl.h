@@ -8,6 +8,7 @@
 // exact, so a number does not depend on which of the two ways it went. Scales
 // and offsets of 8-bit elements meet them in a pass of its own (Dequantise).
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -146,6 +147,37 @@ HWY_INLINE void LoadRow(const ElementFormat& format, const std::byte* from,
   for (; d < count; ++d) to[d] = FloatOf(format.dtype, from + d * bytes);
 }
 
+// The same of channels in blocks.
+HWY_NOINLINE inline void LoadBlocks(const ElementFormat& format,
+                                    const std::byte* from, int64_t count,
+                                    float* HWY_RESTRICT to) {
+  const int64_t block = format.channel_block;
+  const bool whole = format.step == 1 && block % Lanes() == 0;
+  int64_t d = 0;
+  WithVectorType(whole ? format.dtype : DType::kNone, [&](auto type) HWY_ATTR {
+    for (; d + block <= count; d += block) {
+      for (int64_t c = 0; c < block; c += Lanes()) {
+        hn::StoreU(FloatsAt<type()>(kF, from, c), kF, to + d + c);
+      }
+      from += format.block_bytes;
+    }
+  });
+  for (; d < count; d += block) {
+    LoadRow(format, from, std::min(block, count - d), to + d);
+    from += format.block_bytes;
+  }
+}
+
+// Of a row of keys or values, whose channels may be in blocks.
+HWY_INLINE void LoadChannels(const ElementFormat& format, const std::byte* from,
+                             int64_t count, float* HWY_RESTRICT to) {
+  if (format.channel_block != 0) {
+    LoadBlocks(format, from, count, to);
+  } else {
+    LoadRow(format, from, count, to);
+  }
+}
+
 // The same of the row of a position and a head.
 inline void LoadRow(const TensorRows& rows, int64_t position, int64_t head,
                     int64_t count, float* HWY_RESTRICT to) {
@@ -159,6 +191,12 @@ inline void Dequantise(const float* HWY_RESTRICT scale,
   for (int64_t d = 0; d < count; ++d) {
     row[d] = scale[d] * (row[d] + (offset == nullptr ? 0.0f : offset[d]));
   }
+}
+
+// x becomes scale * (x + offset), for a whole row.
+inline void DequantiseRow(float scale, float offset, int64_t count,
+                          float* HWY_RESTRICT row) {
+  for (int64_t d = 0; d < count; ++d) row[d] = scale * (row[d] + offset);
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

@@ -22,7 +22,7 @@ inline Space TopKSpace(Direction direction) {
   Space space;
   space.forward = direction == Direction::kForward;
   space.backward = !space.forward;
-  space.bias = space.dropout = false;
+  space.bias = space.dropout = space.caches = false;
   return space;
 }
 
