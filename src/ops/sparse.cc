@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
+#include <string>
 
 #include "base/str.h"
 
@@ -142,6 +144,63 @@ Status CheckStatistics(const SparseCall& call, int row) {
                  call.rows(), call.heads());
 }
 
+Status ReadLayouts(const LayoutText& query_text, const LayoutText& key_text,
+                   SparseCall& call) {
+  const auto read = [](const char* text) {
+    return text == nullptr ? std::string("BSND") : acl::ReadText(text);
+  };
+  const std::string query = read(query_text.text);
+  const std::string key = read(key_text.text);
+  if (query != "BSND" && query != "TND") {
+    return Invalid("{}: \"{}\", expected BSND or TND", query_text.name, query);
+  }
+  call.layout = query == "TND" ? kTnd : kBsnd;
+  call.paged = key == "PA_BSND";
+  if (!call.paged && key != query) {
+    return Invalid("{}: \"{}\", expected {} as {}, or PA_BSND", key_text.name,
+                   key, query, query_text.name);
+  }
+  call.key_layout = call.paged ? kBsnd : call.layout;
+  return {};
+}
+
+Status CheckTokens(std::string_view name, int64_t tokens) {
+  if (tokens == std::numeric_limits<int64_t>::max()) return {};
+  if (tokens == std::numeric_limits<int32_t>::max()) return {};
+  return Invalid("{}: {}, expected 9223372036854775807", name, tokens);
+}
+
+Status CheckLengthsGiven(const SparseCall& call) {
+  const auto check = [&](int row, bool needed,
+                         std::string_view where) -> Status {
+    if (!needed || (call.given(row) && call[row].rank > 0)) return {};
+    return NullArgument("The {} cannot be nullptr in {}.", call.name(row),
+                        where);
+  };
+  FLASHACL_RETURN_IF_ERROR(
+      check(call.table.query_lengths, call.packed(), "layout TND"));
+  return check(call.table.key_lengths, call.paged || call.packed_keys(),
+               "layouts TND and PA_BSND");
+}
+
+Status ReadColumns(int block_table, SparseCall& call) {
+  const int64_t rows = call.key_rows();
+  call.columns = rows;
+  if (!call.paged) return {};
+  const Tensor& table = call[block_table];
+  if (table.rank != 2 || table.dims[0] < call.sequences()) {
+    return Invalid("{}: shape {}, expected [{}, blocks]",
+                   call.name(block_table), ShapeText(table), call.sequences());
+  }
+  if (rows < 1) {
+    return Invalid("key: shape {} has blocks of no rows",
+                   ShapeText(call.key()));
+  }
+  if (!__builtin_mul_overflow(table.dims[1], rows, &call.columns)) return {};
+  return Invalid("{}: shape {} lists too many blocks", call.name(block_table),
+                 ShapeText(table));
+}
+
 Status CheckLengths(const SparseCall& call) {
   const SparseTable& table = call.table;
   const int64_t sequences = SequencesOf(call);
@@ -203,6 +262,14 @@ void PlaceStatistics(const SparseCall& call, const Place& place,
                   tensor.strides[axis], 0};
   if (packed) spec.placement = Placement::kTensorRows;
   PlaceAs(call, place, spec, lowered);
+}
+
+void PlacePages(const SparseCall& call, int block_table, Lowered& lowered) {
+  KvSource& kv = lowered.problem.kv;
+  kv.rows = KvSource::Rows::kPaged;
+  kv.page_rows = call.key_rows();
+  PlaceAs(call, {block_table, Slot::kBlockTable},
+          Strided(call[block_table], {0, 1, kOne, kOne}, {}), lowered);
 }
 
 void PlaceProblem(const SparseCall& call, Lowered& lowered) {

@@ -84,6 +84,24 @@ Status CheckIndices(const SparseCall& call);
 // queries.
 Status CheckStatistics(const SparseCall& call, int row);
 
+// A layout as the caller passed it.
+struct LayoutText {
+  std::string_view name;
+  const char* text;  // null: BSND
+};
+// Layouts of queries, and of keys: the same, or PA_BSND.
+Status ReadLayouts(const LayoutText& query, const LayoutText& key,
+                   SparseCall& call);
+
+// Whether all tokens are in the window, which is one of two numbers.
+Status CheckTokens(std::string_view name, int64_t tokens);
+
+// Lengths are there where sequences are packed or keys are in pages.
+Status CheckLengthsGiven(const SparseCall& call);
+
+// How many keys a sequence may have, in `block_table` if they are in pages.
+Status ReadColumns(int block_table, SparseCall& call);
+
 // Lengths, where needed or given, are one per sequence, of which there are as
 // many as a plan has room for.
 Status CheckLengths(const SparseCall& call);
@@ -108,6 +126,8 @@ void PlaceLikeKey(const SparseCall& call, const Place& place,
                   acl::Lowered& lowered);
 void PlaceStatistics(const SparseCall& call, const Place& place,
                      acl::Lowered& lowered);
+// That keys are in pages, and which table says in which.
+void PlacePages(const SparseCall& call, int block_table, acl::Lowered& lowered);
 // Sizes, selection, and lengths as the device has them.
 void PlaceProblem(const SparseCall& call, acl::Lowered& lowered);
 

@@ -3,8 +3,6 @@
 // heads; there is one kv head, perhaps in pages: aclnnSparseFlashAttention, V2.
 // Formula and limits are in docs/operators/sparse_flash_attention.md.
 #include <array>
-#include <limits>
-#include <string>
 #include <string_view>
 
 #include "acl/environment.h"
@@ -86,25 +84,6 @@ struct Call : SparseCall {
   const Args& args;
 };
 
-Status ReadLayouts(Call& call) {
-  const auto read = [](const char* text) {
-    return text == nullptr ? std::string("BSND") : acl::ReadText(text);
-  };
-  const std::string query = read(call.args.layoutQuery);
-  const std::string key = read(call.args.layoutKv);
-  if (query != "BSND" && query != "TND") {
-    return Invalid("layoutQuery: \"{}\", expected BSND or TND", query);
-  }
-  call.layout = query == "TND" ? kTnd : kBsnd;
-  call.paged = key == "PA_BSND";
-  if (!call.paged && key != query) {
-    return Invalid("layoutKv: \"{}\", expected {} as layoutQuery, or PA_BSND",
-                   key, query);
-  }
-  call.key_layout = call.paged ? kBsnd : call.layout;
-  return {};
-}
-
 Status CheckScalars(const Args& args) {
   if (args.sparseMode != 0 && args.sparseMode != 3) {
     return Invalid("sparseMode: {}, expected 0 or 3", args.sparseMode);
@@ -113,14 +92,8 @@ Status CheckScalars(const Args& args) {
     return Invalid("sparseBlockSize: {}, expected a power of two up to 128",
                    args.sparseBlockSize);
   }
-  const auto check_tokens = [](std::string_view name,
-                               int64_t tokens) -> Status {
-    if (tokens == std::numeric_limits<int64_t>::max()) return {};
-    if (tokens == std::numeric_limits<int32_t>::max()) return {};
-    return Invalid("{}: {}, expected 9223372036854775807", name, tokens);
-  };
-  FLASHACL_RETURN_IF_ERROR(check_tokens("preTokens", args.preTokens));
-  FLASHACL_RETURN_IF_ERROR(check_tokens("nextTokens", args.nextTokens));
+  FLASHACL_RETURN_IF_ERROR(CheckTokens("preTokens", args.preTokens));
+  FLASHACL_RETURN_IF_ERROR(CheckTokens("nextTokens", args.nextTokens));
   if (args.attentionMode == 2) return {};
   return Invalid("attentionMode: {}, expected 2", args.attentionMode);
 }
@@ -138,15 +111,7 @@ Status CheckCompanions(Call& call) {
     return Missing(call, rope ? kKeyRope : kQueryRope,
                    "when the other rope is given");
   }
-  const auto lengths_there = [&](int row) {
-    return call.given(row) && call[row].rank > 0;
-  };
-  if (call.packed() && !lengths_there(kQueryLengths)) {
-    return Missing(call, kQueryLengths, "in layout TND");
-  }
-  if ((call.paged || call.packed_keys()) && !lengths_there(kKeyLengths)) {
-    return Missing(call, kKeyLengths, "in layouts TND and PA_BSND");
-  }
+  FLASHACL_RETURN_IF_ERROR(CheckLengthsGiven(call));
   if (call.paged != call.has(kBlockTable)) {
     return Invalid("blockTableOptional: {}, but layoutKv is {}PA_BSND",
                    call.paged ? "absent" : "given", call.paged ? "" : "not ");
@@ -184,25 +149,6 @@ Status CheckShapes(const Call& call) {
   return CheckStatistics(call, kSoftmaxSum);
 }
 
-// How many keys a sequence may have.
-Status ReadColumns(Call& call) {
-  const int64_t rows = call.key_rows();
-  call.columns = rows;
-  if (!call.paged) return {};
-  const Tensor& table = call[kBlockTable];
-  if (table.rank != 2 || table.dims[0] < call.sequences()) {
-    return Invalid("blockTableOptional: shape {}, expected [{}, blocks]",
-                   ShapeText(table), call.sequences());
-  }
-  if (rows < 1) {
-    return Invalid("key: shape {} has blocks of no rows",
-                   ShapeText(call.key()));
-  }
-  if (!__builtin_mul_overflow(table.dims[1], rows, &call.columns)) return {};
-  return Invalid("blockTableOptional: shape {} lists too many blocks",
-                 ShapeText(table));
-}
-
 // What the NPU refuses although it has a meaning. Strict mode only.
 Status CheckHardwareLimits(const Call& call) {
   if (!acl::TheEnvironment().strict) return {};
@@ -223,14 +169,6 @@ Status CheckHardwareLimits(const Call& call) {
   }));
 }
 
-void PlacePages(const Call& call, Lowered& lowered) {
-  KvSource& kv = lowered.problem.kv;
-  kv.rows = KvSource::Rows::kPaged;
-  kv.page_rows = call.key_rows();
-  PlaceAs(call, {kBlockTable, Slot::kBlockTable},
-          Strided(call[kBlockTable], {0, 1, kOne, kOne}, {}), lowered);
-}
-
 Lowered LowerChecked(const Call& call) {
   Lowered lowered;
   AttentionProblem& problem = lowered.problem;
@@ -241,7 +179,7 @@ Lowered LowerChecked(const Call& call) {
   PlaceLikeKey(call, {kKey, Slot::kKey}, lowered);
   if (!call.merged) PlaceLikeKey(call, {kValue, Slot::kValue}, lowered);
   if (call.rope) PlaceLikeKey(call, {kKeyRope, Slot::kKeyRope}, lowered);
-  if (call.paged) PlacePages(call, lowered);
+  if (call.paged) PlacePages(call, kBlockTable, lowered);
   PlaceLikeQuery(call, {kQuery, Slot::kQuery}, lowered);
   PlaceLikeQuery(call, {kIndices, Slot::kTopK}, lowered);
   PlaceLikeQuery(call, {kOut, Slot::kOut}, lowered);
@@ -267,12 +205,13 @@ Result<Lowered> Lower(const Arguments& arguments, const Args& args) {
       {.arguments = arguments, .table = kSparse, .block = args.sparseBlockSize},
       args};
   FLASHACL_RETURN_IF_ERROR(arguments.CheckTypes());
-  FLASHACL_RETURN_IF_ERROR(ReadLayouts(call));
+  FLASHACL_RETURN_IF_ERROR(ReadLayouts({"layoutQuery", args.layoutQuery},
+                                       {"layoutKv", args.layoutKv}, call));
   FLASHACL_RETURN_IF_ERROR(CheckScalars(args));
   FLASHACL_RETURN_IF_ERROR(CheckCompanions(call));
   FLASHACL_RETURN_IF_ERROR(CheckOneType(call));
   FLASHACL_RETURN_IF_ERROR(CheckShapes(call));
-  FLASHACL_RETURN_IF_ERROR(ReadColumns(call));
+  FLASHACL_RETURN_IF_ERROR(ReadColumns(kBlockTable, call));
   FLASHACL_RETURN_IF_ERROR(CheckHardwareLimits(call));
   return LowerChecked(call);
 }
