@@ -11,10 +11,11 @@ import tree
 BELOW_OPERATORS = {"base", "problem", "plan"}
 # Vector code that computations beside attention share with the CPU backend:
 # they compute on the host, whatever the backend.
-HOST_VECTORS = {"cpu/element_format.h", "cpu/targets.h",
-                "cpu/tile/load-inl.h", "cpu/tile/store-inl.h",
-                "cpu/tile/vector-inl.h"}
-HAVE_HOST_VECTORS = {"dropout", "merge"}
+HOST_VECTORS = {"cpu/element_format.h", "cpu/kv_rows.h", "cpu/targets.h",
+                "cpu/tile/load-inl.h", "cpu/tile/matmul-inl.h",
+                "cpu/tile/store-inl.h", "cpu/tile/transpose-inl.h",
+                "cpu/tile/vector-inl.h", "cpu/work_loop.h"}
+HAVE_HOST_VECTORS = {"dropout", "indexer", "merge"}
 # Folders that nobody includes but themselves.
 CLOSED = {"acl/single_op"}
 # Inside src/cpu: the files at its top know no implementation, but for the table
@@ -41,9 +42,10 @@ MAY_INCLUDE = {
     "dropout": {"base", "plan", "elementwise"},
     "merge": {"base", "plan"},
     "pages": {"base", "plan"},
+    "indexer": BELOW_OPERATORS,
     "acl": BELOW_OPERATORS | {"backends.h"},
     "ops": {"base", "problem", "acl", "elementwise", "dropout", "merge",
-            "pages"},
+            "pages", "indexer"},
 }
 CALLERS = {"tools", "python"}
 CALLERS_MAY_INCLUDE = BELOW_OPERATORS | {"backends.h", "verify"}

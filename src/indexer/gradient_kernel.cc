@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gradients, compiled for every instruction set.
+#include "indexer/gradient_kernel.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "indexer/gradient_kernel.cc"
+#include "cpu/targets.h"
+#include "hwy/foreach_target.h"
+// After foreach_target.h.
+#include "hwy/highway.h"
+#include "indexer/gradient-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::indexer::HWY_NAMESPACE {
+GradientKernels GradientTable() { return {Differentiate, AddRow, StoreSums}; }
+}  // namespace flashacl::indexer::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace flashacl::indexer {
+HWY_EXPORT(GradientTable);
+GradientKernels GradientKernelsHere() {
+  return HWY_DYNAMIC_DISPATCH(GradientTable)();
+}
+}  // namespace flashacl::indexer
+#endif

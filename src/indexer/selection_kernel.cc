@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Selections, compiled for every instruction set.
+#include "indexer/selection_kernel.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "indexer/selection_kernel.cc"
+#include "cpu/targets.h"
+#include "hwy/foreach_target.h"
+// After foreach_target.h.
+#include "hwy/highway.h"
+#include "indexer/selection-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::indexer::HWY_NAMESPACE {
+SelectionKernels SelectionTable() { return {Select}; }
+}  // namespace flashacl::indexer::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace flashacl::indexer {
+HWY_EXPORT(SelectionTable);
+SelectionKernels SelectionKernelsHere() {
+  return HWY_DYNAMIC_DISPATCH(SelectionTable)();
+}
+}  // namespace flashacl::indexer
+#endif

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The vector code of selections, for the best instruction set that this
+// processor has.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/range.h"
+#include "cpu/element_format.h"
+#include "cpu/kv_rows.h"
+#include "indexer/candidates.h"
+#include "indexer/sizes.h"
+
+namespace flashacl::indexer {
+
+// A row of the query, and what it keeps.
+struct SelectingRow {
+  int64_t position = 0;  // in its tensor
+  int64_t seen = 0;      // keys
+  Candidates kept;
+};
+
+// Scratch memory of one worker, aligned to 64 bytes.
+struct SelectionScratch {
+  float* queries;            // [row, head + kSpare, channel]
+  float* weights;            // [row, head + kSpare]
+  float* staging;            // [lane, channel rounded up to 4]
+  float* panel;              // [channel rounded up to 4, lane]
+  const std::byte** places;  // [3, lane]
+};
+
+// Some rows of one sequence, and the keys to score for them.
+struct SelectionTile {
+  cpu::TensorRows query, weights;  // heads of weights are channels
+  int64_t heads = 0;
+  int64_t channels = 0;
+  SelectingRow* rows = nullptr;
+  int64_t row_count = 0;
+  cpu::KvRows keys;
+  Range cols;
+  SelectionScratch scratch;
+};
+
+struct SelectionKernels {
+  void (*select)(const SelectionTile& tile) = nullptr;
+};
+
+SelectionKernels SelectionKernelsHere();
+
+}  // namespace flashacl::indexer

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tensors of one computation, dense, and its runs.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/half.h"
+#include "base/number.h"
+#include "base/random.h"
+#include "indexer/indexer.h"
+#include "plan/host_queue.h"
+#include "tests/testing/shuffled_workers.h"
+
+namespace flashacl::indexer {
+
+inline constexpr int64_t kHeads = 3;
+inline constexpr int64_t kChannels = 20;
+inline constexpr int64_t kWorkers = 64;
+
+// A computation with memory of its own: dense tensors in order of operands.
+class Tensors {
+ public:
+  Tensors(int64_t rows, int64_t keys) : rows_(rows), keys_(keys) {
+    of_.problem.heads = kHeads;
+    of_.problem.kv_heads = 1;
+    of_.problem.qk_dim = kChannels;
+    of_.problem.kv.value_is_key = true;
+    of_.problem.lengths.sequences = {{{0, rows}, {0, keys}}};
+    of_.problem[Slot::kQuery] =
+        DenseSpec(DType::kBf16, {1, rows, kHeads, kChannels});
+    of_.problem[Slot::kKey] = DenseSpec(DType::kBf16, {1, keys, 1, kChannels});
+    of_.places = {{Slot::kQuery, Add(rows * kHeads * kChannels * 2)},
+                  {Slot::kKey, Add(keys * kChannels * 2)}};
+    of_.weights = Operand{DenseSpec(DType::kBf16, {1, rows, 1, kHeads}),
+                          Add(rows * kHeads * 2)};
+    of_.causal = true;
+    of_.workers = kWorkers;
+  }
+
+  const Rows& rows() const { return of_; }
+
+  Operand New(DType dtype, std::array<int64_t, 4> dims) {
+    return {DenseSpec(dtype, dims),
+            Add(dims[0] * dims[1] * dims[2] * dims[3] * SizeOf(dtype))};
+  }
+  Operand NewLists(DType dtype, int64_t width) {
+    return New(dtype, {1, rows_, 1, width});
+  }
+
+  // With bfloat16 in [-1, 1), or with integers of [-2, 2].
+  void FillHalves(size_t argument, uint64_t seed, bool exact = false) {
+    Random random(seed);
+    std::vector<std::byte>& memory = memory_[argument];
+    for (size_t n = 0; n < memory.size(); n += 2) {
+      const auto whole = static_cast<double>(random.Within(-2, 2));
+      const double real = 2 * random.Fraction() - 1;
+      Store(memory.data() + n, Bf16FromF64(exact ? whole : real));
+    }
+  }
+  void FillLists(size_t argument, uint64_t seed) {
+    Random random(seed);
+    for (size_t n = 0; n < memory_[argument].size(); n += 4) {
+      Store(memory_[argument].data() + n,
+            static_cast<int32_t>(random.Within(0, keys_ - 1)));
+    }
+  }
+
+  // Element n of a tensor.
+  double Half(size_t argument, int64_t n) const {
+    return ReadNumber(DType::kBf16, memory_[argument].data() + 2 * n);
+  }
+  int32_t Index(size_t argument, int64_t n) const {
+    return Load<int32_t>(memory_[argument].data() + 4 * n);
+  }
+
+  // Of a row of the query and a key.
+  double Dot(int64_t row, int64_t head, int64_t key) const {
+    double dot = 0;
+    for (int64_t d = 0; d < kChannels; ++d) {
+      dot += Half(0, (row * kHeads + head) * kChannels + d) *
+             Half(1, key * kChannels + d);
+    }
+    return dot;
+  }
+
+  // The memory of the last `results` tensors after a run that finds garbage in
+  // all it does not read.
+  std::vector<std::vector<std::byte>> Results(const Computation& computation,
+                                              int workers, size_t results) {
+    std::vector<std::byte*> at;
+    for (size_t n = 0; n < memory_.size(); ++n) {
+      if (n + results >= memory_.size()) {
+        std::ranges::fill(memory_[n], std::byte{0xEE});
+      }
+      at.push_back(memory_[n].data());
+    }
+    struct alignas(64) Line {
+      std::byte bytes[64];
+    };
+    std::vector<Line> workspace(
+        static_cast<size_t>(computation.workspace_bytes()) / sizeof(Line) + 1);
+    for (Line& line : workspace) std::ranges::fill(line.bytes, std::byte{0xFF});
+    ShuffledWorkers shuffled(workers, static_cast<uint64_t>(workers));
+    HostQueue queue(shuffled);
+    EXPECT_TRUE(computation.Run(at, workspace[0].bytes, queue).ok());
+    return {memory_.end() - static_cast<int64_t>(results), memory_.end()};
+  }
+
+ private:
+  size_t Add(int64_t bytes) {
+    memory_.emplace_back(static_cast<size_t>(bytes));
+    return memory_.size() - 1;
+  }
+
+  const int64_t rows_, keys_;
+  Rows of_;
+  std::vector<std::vector<std::byte>> memory_;
+};
+
+inline void ExpectSameForAnyWorkers(Tensors& tensors,
+                                    const Computation& computation,
+                                    size_t results) {
+  const auto first = tensors.Results(computation, 1, results);
+  for (const int workers : {2, 7, 64}) {
+    EXPECT_TRUE(tensors.Results(computation, workers, results) == first)
+        << workers;
+  }
+}
+
+}  // namespace flashacl::indexer
