@@ -32,6 +32,8 @@ std::span<const acl::Operator* const> AllOperators() {
       &kSparseFlashAttention,
       &kSparseFlashAttentionV2,
       &kSparseFlashAttentionGrad,
+      &kLightningIndexer,
+      &kLightningIndexerGrad,
       &kAdd,
       &kInplaceAdd,
       &kMul,

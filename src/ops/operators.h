@@ -34,6 +34,8 @@ extern const acl::Operator kIncreFlashAttentionV4;
 extern const acl::Operator kSparseFlashAttention;
 extern const acl::Operator kSparseFlashAttentionV2;
 extern const acl::Operator kSparseFlashAttentionGrad;
+extern const acl::Operator kLightningIndexer;
+extern const acl::Operator kLightningIndexerGrad;
 extern const acl::Operator kAdd;
 extern const acl::Operator kInplaceAdd;
 extern const acl::Operator kMul;

@@ -158,9 +158,12 @@ aclnnStatus ElementwiseCall::Prepare(uint64_t* size,
   if (const auto planned = Succeeds(Prepare(&size, &executor)); !planned) {
     return planned;
   }
-  if (size != 0) return ::testing::AssertionFailure() << "workspace " << size;
-  const aclnnStatus launched =
-      EntryPointsOf(name).phase_two(nullptr, 0, executor, nullptr);
+  if (size != 0 && !takes_workspace) {
+    return ::testing::AssertionFailure() << "workspace " << size;
+  }
+  const FencedBytes workspace(static_cast<int64_t>(size));
+  const aclnnStatus launched = EntryPointsOf(name).phase_two(
+      size == 0 ? nullptr : workspace.data(), size, executor, nullptr);
   if (launched != 0) return Succeeds(launched);
   return Succeeds(aclrtSynchronizeStream(nullptr));
 }

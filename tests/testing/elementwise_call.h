@@ -89,6 +89,7 @@ struct ElementwiseCall {
   std::vector<double> reals = {};
   std::vector<std::optional<std::vector<int64_t>>> arrays = {};
   std::vector<std::optional<std::string>> texts = {};
+  bool takes_workspace = false;  // else it must need none
 
   aclnnStatus Prepare(uint64_t* size, aclOpExecutor** executor) const;
   // Both phases, until the stream is done.

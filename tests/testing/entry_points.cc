@@ -21,6 +21,8 @@
 #include "aclnnop/aclnn_incre_flash_attention_v2.h"
 #include "aclnnop/aclnn_incre_flash_attention_v3.h"
 #include "aclnnop/aclnn_incre_flash_attention_v4.h"
+#include "aclnnop/aclnn_lightning_indexer.h"
+#include "aclnnop/aclnn_lightning_indexer_grad.h"
 #include "aclnnop/aclnn_mul.h"
 #include "aclnnop/aclnn_prompt_flash_attention.h"
 #include "aclnnop/aclnn_prompt_flash_attention_v2.h"
@@ -126,6 +128,8 @@ constexpr EntryPoints kAll[] = {
     ENTRY_POINTS(aclnnSparseFlashAttention),
     ENTRY_POINTS(aclnnSparseFlashAttentionV2),
     ENTRY_POINTS(aclnnSparseFlashAttentionGrad),
+    ENTRY_POINTS(aclnnLightningIndexer),
+    ENTRY_POINTS(aclnnLightningIndexerGrad),
     ENTRY_POINTS(aclnnAdd),
     ENTRY_POINTS(aclnnInplaceAdd),
     ENTRY_POINTS(aclnnMul),

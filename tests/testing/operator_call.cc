@@ -235,8 +235,9 @@ std::vector<OperatorCall> AllOperatorCalls() {
   calls.push_back(SparsePaged());
   calls.push_back(SparsePacked());
   calls.insert(calls.end(), training.begin() + 2, training.end());
-  for (const auto& family : {ElementwiseOperatorCalls(), DropoutOperatorCalls(),
-                             MergeOperatorCalls(), PageOperatorCalls()}) {
+  for (const auto& family :
+       {ElementwiseOperatorCalls(), DropoutOperatorCalls(),
+        MergeOperatorCalls(), PageOperatorCalls(), IndexerOperatorCalls()}) {
     calls.insert(calls.end(), family.begin(), family.end());
   }
   return calls;

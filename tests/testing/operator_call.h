@@ -84,6 +84,7 @@ std::vector<OperatorCall> ElementwiseOperatorCalls();
 std::vector<OperatorCall> DropoutOperatorCalls();
 std::vector<OperatorCall> MergeOperatorCalls();
 std::vector<OperatorCall> PageOperatorCalls();
+std::vector<OperatorCall> IndexerOperatorCalls();
 
 // One valid call of every operator, with every argument given that can be
 // given together. Tensors have no memory yet.
