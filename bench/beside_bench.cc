@@ -11,8 +11,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,80 +22,18 @@
 #include "aclnnop/aclnn_ring_attention_update.h"
 #include "aclnnop/aclnn_scatter_pa_kv_cache.h"
 #include "backends.h"
+#include "bench/call.h"
 #include "bench/timing.h"
 #include "plan/backend.h"
 
 namespace {
 
+using flashacl::bench::Call;
 using flashacl::bench::Median;
 using flashacl::bench::Seconds;
 
 constexpr int64_t kTokens = 2048, kHeads = 32, kChannels = 128;
 constexpr int64_t kRows = kTokens * kHeads;
-
-// Tensors of one call, with memory of their own.
-class Call {
- public:
-  using PhaseOne = std::function<aclnnStatus(const std::vector<aclTensor*>&,
-                                             uint64_t*, aclOpExecutor**)>;
-  using PhaseTwo = aclnnStatus (*)(void*, uint64_t, aclOpExecutor*,
-                                   aclrtStream);
-
-  explicit Call(PhaseTwo run) : run_(run) { aclrtSetDevice(0); }
-  ~Call() {
-    for (const aclTensorList* list : lists_) aclDestroyTensorList(list);
-    for (const aclTensor* tensor : tensors_) aclDestroyTensor(tensor);
-  }
-  Call(const Call&) = delete;
-  Call& operator=(const Call&) = delete;
-
-  // Filled with the bits of `value` as fp32.
-  void Add(aclDataType type, const std::vector<int64_t>& dims, float value) {
-    int64_t bytes = static_cast<int64_t>(aclDataTypeSize(type));
-    for (const int64_t dim : dims) bytes *= dim;
-    bytes_ += bytes;
-    auto& memory = memory_.emplace_back(
-        std::make_unique<Line[]>(static_cast<size_t>(bytes / 64 + 1)));
-    std::fill_n(&memory[0].words[0], bytes / 4, value);
-    tensors_.push_back(aclCreateTensor(dims.data(), dims.size(), type, nullptr,
-                                       0, ACL_FORMAT_ND, dims.data(),
-                                       dims.size(), memory.get()));
-  }
-
-  // The last tensors become a list, which owns them.
-  const aclTensorList* TakeList(int64_t count) {
-    const std::vector<const aclTensor*> members(tensors_.end() - count,
-                                                tensors_.end());
-    tensors_.resize(tensors_.size() - static_cast<size_t>(count));
-    lists_.push_back(aclCreateTensorList(members.data(), members.size()));
-    return lists_.back();
-  }
-
-  void Prepare(const PhaseOne& plan) { plan_ = plan; }
-
-  bool Run() const {
-    uint64_t size = 0;
-    aclOpExecutor* executor = nullptr;
-    return plan_(tensors_, &size, &executor) == 0 &&
-           run_(nullptr, 0, executor, nullptr) == 0 &&
-           aclrtSynchronizeStream(nullptr) == 0;
-  }
-
-  int64_t bytes() const { return bytes_; }
-
- private:
-  const PhaseTwo run_;
-  PhaseOne plan_;
-  // As aligned as aclrtMalloc.
-  struct alignas(64) Line {
-    float words[16];
-  };
-
-  std::vector<std::unique_ptr<Line[]>> memory_;
-  std::vector<aclTensor*> tensors_;
-  std::vector<const aclTensorList*> lists_;
-  int64_t bytes_ = 0;
-};
 
 // Copies half of `bytes`, so that as many are read and written.
 class Copy {
@@ -126,7 +62,7 @@ class Copy {
   std::vector<char> from_, to_;
 };
 
-void Compare(benchmark::State& state, const Call& call) {
+void Compare(benchmark::State& state, Call& call) {
   if (!call.Run()) {
     const char* const message = aclGetRecentErrMsg();
     state.SkipWithError(message == nullptr ? "the call failed" : message);
