@@ -28,7 +28,7 @@ using acl::Need;
 using acl::Tensor;
 using Call = InferenceCall;
 
-constexpr InferenceTable kTable{{
+constexpr InferenceTable kTable = OneStage({{
     Required("query", acl::kHalves),
     {.name = "key", .need = Need::kRequired, .dtypes = kRowTypes, .list = true},
     {.name = "value",
@@ -47,7 +47,7 @@ constexpr InferenceTable kTable{{
     MayBeEmpty("blocktable", Bit(DType::kI32)),
     MayBeEmpty("kvPaddingSize", Bit(DType::kI64)),
     Output("attentionOut", kRowTypes),
-}};
+}});
 constexpr InferenceTable kThird = Without(kTable, {Call::kKvPadding});
 constexpr InferenceTable kSecond =
     Without(Ignoring(kThird, Call::kPse),

@@ -18,7 +18,8 @@ bool Equals(const char* text, std::string_view whole) {
   return StartsWith(text, whole) && text[whole.size()] == '\0';
 }
 
-Result<int64_t> KeyHeads(int64_t num_heads, int64_t num_key_value_heads) {
+Result<int64_t> KeyHeads(int64_t num_heads, int64_t num_key_value_heads,
+                         int64_t most_group) {
   const int64_t kv_heads =
       num_key_value_heads == 0 ? num_heads : num_key_value_heads;
   if (num_heads > kMaxHeads) {
@@ -30,11 +31,11 @@ Result<int64_t> KeyHeads(int64_t num_heads, int64_t num_key_value_heads) {
         "numKeyValueHeads: {} does not divide numHeads {} evenly", kv_heads,
         num_heads);
   }
-  if (num_heads / kv_heads > kMaxGroup) {
+  if (num_heads / kv_heads > most_group) {
     return Contradiction(
         "numKeyValueHeads: {} query heads share {} key heads, expected at most "
         "{} to one",
-        num_heads, kv_heads, kMaxGroup);
+        num_heads, kv_heads, most_group);
   }
   return kv_heads;
 }
@@ -92,6 +93,10 @@ void PlaceKeys(const InferenceCall& call, acl::Lowered& lowered) {
   if (call.paged()) {
     problem[Slot::kBlockTable] = call.cache.block_table;
     lowered.Bind(call.arguments, Call::kBlockTable, Slot::kBlockTable);
+  }
+  if (call.queries_left_padded) {
+    problem[Slot::kQueryPadding] = DenseSpec(DType::kI64, {1, 1, 1, 1});
+    lowered.Bind(call.arguments, Call::kQueryPadding, Slot::kQueryPadding);
   }
   if (call.left_padded) {
     problem[Slot::kKeyPadding] = DenseSpec(DType::kI64, {1, 1, 1, 1});

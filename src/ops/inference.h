@@ -61,8 +61,21 @@ struct InferenceCall {
     kAntiquantScale,
     kAntiquantOffset,
     kBlockTable,
+    kQueryPadding,
     kKvPadding,
+    kKeyAntiquantScale,
+    kKeyAntiquantOffset,
+    kValueAntiquantScale,
+    kValueAntiquantOffset,
+    kKeyPrefix,
+    kValuePrefix,
+    kQueryRope,
+    kKeyRope,
+    kKeyRopeAntiquantScale,
+    kDequantScaleQuery,
+    kSink,
     kOut,
+    kLse,
     kRows
   };
 
@@ -79,6 +92,7 @@ struct InferenceCall {
   std::vector<Sequence> sequences = {};
   bool has_key_lengths = false;
   bool left_padded = false;  // keys stand before kvPaddingSize unused rows
+  bool queries_left_padded = false;  // queries before queryPaddingSize ones
 
   const acl::Tensor& operator[](int row) const { return arguments[row]; }
   bool has(int row) const { return arguments.has(row); }
@@ -94,7 +108,10 @@ struct InferenceCall {
   bool Is(const Layout& other) const { return layout.name == other.name; }
   bool paged() const { return cache.source.rows == KvSource::Rows::kPaged; }
   int64_t count() const { return static_cast<int64_t>(sequences.size()); }
-  int64_t v_dim() const { return cache.value.dims[3]; }
+  // Of a word eight channels are INT4.
+  int64_t v_dim() const {
+    return cache.value.dims[3] * (cache.value.dtype == DType::kI64 ? 8 : 1);
+  }
 
   // All three inputs are of 8 bits.
   bool int8() const { return arguments[kQuery].dtype() == DType::kI8; }
@@ -106,6 +123,19 @@ using InferenceTable = std::array<acl::Argument, InferenceCall::kRows>;
 // A row that no version of an operator has.
 inline constexpr acl::Argument kNoArgument{.name = {},
                                            .need = acl::Need::kAbsent};
+
+// The table of an operator that has but one stage: query to block table, key
+// padding and output.
+constexpr InferenceTable OneStage(const std::array<acl::Argument, 15>& rows) {
+  InferenceTable table{};
+  table.fill(kNoArgument);
+  for (size_t row = 0; row <= InferenceCall::kBlockTable; ++row) {
+    table[row] = rows[row];
+  }
+  table[InferenceCall::kKvPadding] = rows[InferenceCall::kBlockTable + 1];
+  table[InferenceCall::kOut] = rows.back();
+  return table;
+}
 
 inline constexpr acl::DTypeSet kRowTypes = acl::kHalves | acl::Bit(DType::kI8);
 inline constexpr acl::DTypeSet kDeqTypes =
@@ -119,8 +149,9 @@ bool StartsWith(const char* text, std::string_view prefix);
 bool Equals(const char* text, std::string_view whole);
 
 // How many kv heads there are; numKeyValueHeads 0 means one per query head.
-// numHeads is positive.
-Result<int64_t> KeyHeads(int64_t num_heads, int64_t num_key_value_heads);
+// numHeads is positive; at most `most_group` of them share a kv head.
+Result<int64_t> KeyHeads(int64_t num_heads, int64_t num_key_value_heads,
+                         int64_t most_group = kMaxGroup);
 
 // The shape a tensor must have where it has `heads` heads of `dim` channels;
 // -1 leaves the extent free. For tensors in canonical order.

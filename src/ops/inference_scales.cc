@@ -58,6 +58,32 @@ Status CheckKeyScales(const InferenceCall& call) {
   return {};
 }
 
+// A factor of every channel, and where its first element is in its tensor:
+// index 0 of an antiquant tensor is the keys', index 1 the values'.
+struct Factor {
+  int row;
+  Slot slot;
+  int64_t index;  // -1: the tensor has no such axis
+};
+
+constexpr Factor kFactors[] = {
+    {Call::kAntiquantScale, Slot::kKeyScale, 0},
+    {Call::kAntiquantScale, Slot::kValueScale, 1},
+    {Call::kAntiquantOffset, Slot::kKeyOffset, 0},
+    {Call::kAntiquantOffset, Slot::kValueOffset, 1},
+    {Call::kQuantScale2, Slot::kOutScale, -1},
+    {Call::kQuantOffset2, Slot::kOutOffset, -1},
+};
+
+// One number for all, in a tensor of its own.
+constexpr std::pair<int, Slot> kNumbers[] = {
+    {Call::kDeqScale1, Slot::kKeyScale},
+    {Call::kQuantScale1, Slot::kWeightScale},
+    {Call::kDeqScale2, Slot::kValueScale},
+};
+
+}  // namespace
+
 // Inputs of 8 bits.
 Status CheckInputScales(const InferenceCall& call) {
   for (const int row :
@@ -103,32 +129,6 @@ Status CheckOutScales(const InferenceCall& call) {
   }
   return {};
 }
-
-// A factor of every channel, and where its first element is in its tensor:
-// index 0 of an antiquant tensor is the keys', index 1 the values'.
-struct Factor {
-  int row;
-  Slot slot;
-  int64_t index;  // -1: the tensor has no such axis
-};
-
-constexpr Factor kFactors[] = {
-    {Call::kAntiquantScale, Slot::kKeyScale, 0},
-    {Call::kAntiquantScale, Slot::kValueScale, 1},
-    {Call::kAntiquantOffset, Slot::kKeyOffset, 0},
-    {Call::kAntiquantOffset, Slot::kValueOffset, 1},
-    {Call::kQuantScale2, Slot::kOutScale, -1},
-    {Call::kQuantOffset2, Slot::kOutOffset, -1},
-};
-
-// One number for all, in a tensor of its own.
-constexpr std::pair<int, Slot> kNumbers[] = {
-    {Call::kDeqScale1, Slot::kKeyScale},
-    {Call::kQuantScale1, Slot::kWeightScale},
-    {Call::kDeqScale2, Slot::kValueScale},
-};
-
-}  // namespace
 
 Result<TensorSpec> FactorSpec(std::string_view name, const acl::Tensor& tensor,
                               const Channels& channels) {

@@ -25,6 +25,10 @@ struct Channels {
 Result<TensorSpec> FactorSpec(std::string_view name, const acl::Tensor& tensor,
                               const Channels& channels);
 
+// The same of inputs that are all INT8, and of INT8 results.
+Status CheckInputScales(const InferenceCall& call);
+Status CheckOutScales(const InferenceCall& call);
+
 // kContradiction unless there are just those scales that the types need.
 Status CheckScales(const InferenceCall& call);
 

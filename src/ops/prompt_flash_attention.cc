@@ -28,7 +28,7 @@ using acl::Need;
 using acl::Tensor;
 using Call = InferenceCall;
 
-constexpr InferenceTable kTable{{
+constexpr InferenceTable kTable = OneStage({{
     Required("query", kRowTypes),
     Required("key", kRowTypes),
     Required("value", kRowTypes),
@@ -45,7 +45,7 @@ constexpr InferenceTable kTable{{
     kNoArgument,
     kNoArgument,
     Output("attentionOut", kRowTypes),
-}};
+}});
 constexpr InferenceTable kWithoutPse = Ignoring(kTable, Call::kPse);
 constexpr InferenceTable kFirst = Without(
     kWithoutPse, {Call::kDeqScale1, Call::kQuantScale1, Call::kDeqScale2,

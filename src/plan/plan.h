@@ -36,6 +36,12 @@ struct Choice {
 Result<Plan> MakePlan(const Backend& backend, const AttentionProblem& problem,
                       const Choice& choice = {});
 
+// Bytes of workspace that suffice for the problem with any lengths up to those
+// it has. Of packed sequences these are that of the whole axis for one of them.
+// Errors as MakePlan's.
+Result<int64_t> WorkspaceOfAnyLengths(const Backend& backend,
+                                      const AttentionProblem& problem);
+
 // Puts the plan on `queue` and waits until it is done. `workspace` as
 // Prepared::Run wants it.
 Status Run(Queue& queue, const Plan& plan, const Bindings& bindings,

@@ -273,11 +273,13 @@ Status CheckBiasLike(const AttentionProblem& problem, const Needs& needs,
   return Reaches(slot, spec, 1, problem.heads);
 }
 
-// [head], f32.
+// [head].
 Status CheckSinkLike(const AttentionProblem& problem, Slot slot) {
   const TensorSpec& spec = problem[slot];
   if (!spec.present()) return {};
-  FLASHACL_RETURN_IF_ERROR(CheckDType(slot, spec, {DType::kF32}));
+  FLASHACL_RETURN_IF_ERROR(problem.direction == Direction::kForward
+                               ? CheckFloat(slot, spec)
+                               : CheckDType(slot, spec, {DType::kF32}));
   FLASHACL_RETURN_IF_ERROR(CheckStrided(slot, spec));
   return Reaches(slot, spec, 0, problem.heads);
 }

@@ -19,7 +19,7 @@ enum class Slot : uint8_t {
   kValue,         // [sequence or page, row, kv_head, v_dim]
   kMask,          // grid; not 0: unseen
   kBias,          // grid; or slopes [sequence, head, 1, 1] for alibi
-  kSink,          // [head], f32
+  kSink,          // [head], f32; forward also f16 and bf16
   kKeep,          // grid of bits, low bit first; 1: kept by dropout
   kBlockTable,    // [sequence, index], i32: the page of rows index * page_rows
   kTopK,          // [sequence, row, kv_head, place], i32 or i64; -1 ends

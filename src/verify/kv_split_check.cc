@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
-#include <cstring>
 #include <vector>
 
+#include "base/number.h"
 #include "base/random.h"
 #include "base/str.h"
 #include "plan/plan.h"
@@ -219,13 +219,11 @@ class RowMerger {
   // Each half counts the sink; the whole counts it once.
   double SinkWeight(int64_t h, double m, double first, double second) const {
     if (!problem_.has(Slot::kSink) || first == 0 || second == 0) return 0;
-    float sink;
-    std::memcpy(
-        &sink,
-        sample_.bindings()[Slot::kSink] +
-            problem_[Slot::kSink].At(h) * static_cast<int64_t>(sizeof(sink)),
-        sizeof(sink));
-    return std::exp(sink - m);
+    const TensorSpec& sink = problem_[Slot::kSink];
+    const double of_head =
+        ReadNumber(sink.dtype, sample_.bindings()[Slot::kSink] +
+                                   sink.At(h) * SizeOf(sink.dtype));
+    return std::exp(of_head - m);
   }
 
   double Magnitude(size_t row) const {

@@ -217,8 +217,9 @@ QueryRow ForwardOperands::QueryRowOf(const Tile& cut, int64_t head) const {
   query_row.sink = -std::numeric_limits<float>::infinity();
   // A sink is a key; it is among those of the first split.
   if (problem_.has(Slot::kSink) && cut.split == 0) {
-    const int64_t at = problem_[Slot::kSink].At(head);
-    query_row.sink = ElementOf(DType::kF32, bindings_[Slot::kSink] + at * 4);
+    const TensorSpec& sink = problem_[Slot::kSink];
+    const int64_t at = sink.At(head) * SizeOf(sink.dtype);
+    query_row.sink = ElementOf(sink.dtype, bindings_[Slot::kSink] + at);
   }
   if (score_params_.alibi) {
     const TensorSpec& slope = problem_[Slot::kBias];

@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keys and values of fused inference: one tensor, a list with a tensor per
+// sequence, or pages in three layouts; their rope, and the prefix that all
+// sequences share.
+#include <algorithm>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "acl/environment.h"
+#include "ops/fused_infer.h"
+
+namespace flashacl::ops {
+namespace {
+
+using acl::Entry;
+using acl::Tensor;
+using Call = FusedInferCall;
+using Rows = KvSource::Rows;
+
+constexpr int64_t kWordChannels = 8;  // INT4 in one INT32
+
+// Bytes of the channels that lie together in pages of channels.
+constexpr int64_t kChannelBlockBytes = 32;
+
+// Rows of the call's key heads with any number of channels, in `layout`.
+Result<TensorSpec> ReadRows(const Call& call, std::string_view name,
+                            const Tensor& tensor, const Layout& layout) {
+  if (Status rank = CheckRank(name, tensor, layout, call.kv_heads);
+      !rank.ok()) {
+    return Contradiction("{}", rank.message());
+  }
+  TensorSpec spec = Canonical(tensor, layout, call.kv_heads, 1);
+  FLASHACL_RETURN_IF_ERROR(CheckExtents(name, spec, {.heads = call.kv_heads}));
+  return spec;
+}
+
+// [page, row, head * channel], [page, head, row, channel], or
+// [page, head, channel / u, row, channel % u].
+Result<TensorSpec> ReadPages(const Call& call, std::string_view name,
+                             const Tensor& tensor) {
+  if (tensor.rank == 3) return ReadRows(call, name, tensor, kBsh);
+  if (tensor.rank == 4) return ReadRows(call, name, tensor, kBnsd);
+  const int64_t unit = kChannelBlockBytes / SizeOf(tensor.dtype());
+  if (tensor.rank != 5 || tensor.dims[1] != call.kv_heads ||
+      tensor.dims[4] != unit) {
+    return Contradiction(
+        "{}: shape {}, expected [blocks, rows, channels], [blocks, {}, rows, "
+        "channels] or [blocks, {}, channels / {}, rows, {}] with a block table",
+        name, ShapeText(tensor), call.kv_heads, call.kv_heads, unit, unit);
+  }
+  TensorSpec spec{.dtype = tensor.dtype()};
+  spec.dims = {tensor.dims[0], tensor.dims[3], tensor.dims[1],
+               tensor.dims[2] * unit};
+  spec.strides = {tensor.strides[0], tensor.strides[3], tensor.strides[1],
+                  tensor.strides[4]};
+  spec.channel_block = unit;
+  spec.block_stride = tensor.strides[2];
+  return spec;
+}
+
+// INT32 keys are words of INT4.
+void AsWords(const Call& call, TensorSpec& spec) {
+  if (call.key_words) spec.dtype = DType::kI64;
+}
+
+// The channels of a head.
+int64_t ChannelsOf(const TensorSpec& spec) {
+  return spec.dims[3] * (spec.dtype == DType::kI64 ? kWordChannels : 1);
+}
+
+// Keys and values of one tensor each, with everything that they have to agree
+// on.
+struct Pair {
+  TensorSpec key, value;
+};
+
+template <typename Reader>
+Result<Pair> ReadPair(const Call& call, const Tensor& key, const Tensor& value,
+                      const Reader& read) {
+  Result<TensorSpec> keys = read("key", key);
+  if (!keys.ok()) return keys.status();
+  Result<TensorSpec> values = read("value", value);
+  if (!values.ok()) return values.status();
+  AsWords(call, *keys);
+  AsWords(call, *values);
+  const int64_t dim = call.query.dims[3];
+  if (ChannelsOf(*keys) != dim) {
+    return Contradiction("key: shape {} has {} channels per head, query has {}",
+                         ShapeText(key), ChannelsOf(*keys), dim);
+  }
+  if (key.rank != value.rank) {
+    return Contradiction("value: shape {} has {} dimensions, key has {}",
+                         ShapeText(value), value.rank, key.rank);
+  }
+  FLASHACL_RETURN_IF_ERROR(CheckExtents(
+      "value", *values, {.sequences = keys->dims[0], .rows = keys->dims[1]}));
+  const int64_t v_dim = ChannelsOf(*values);
+  if (v_dim < 1 || v_dim > kMaxDim) {
+    return Contradiction("value: head dim {}, expected 1 to {}", v_dim,
+                         kMaxDim);
+  }
+  return Pair{*keys, *values};
+}
+
+Status ReadOne(Call& call, const Tensor& key, const Tensor& value) {
+  const Result<Pair> pair = ReadPair(
+      call, key, value, [&](std::string_view name, const Tensor& tensor) {
+        return ReadRows(call, name, tensor, call.layout);
+      });
+  if (!pair.ok()) return pair.status();
+  FLASHACL_RETURN_IF_ERROR(
+      CheckExtents("key", pair->key,
+                   {.sequences = call.packed() ? -1 : call.query.dims[0]}));
+  call.cache.key = pair->key;
+  call.cache.value = pair->value;
+  call.cache.max_columns = pair->key.dims[1];
+  return {};
+}
+
+Status ReadList(Call& call, std::span<const Entry> keys,
+                std::span<const Entry> values) {
+  constexpr int64_t kMaxTensors = 256;
+  const auto count = static_cast<int64_t>(keys.size());
+  const bool named = call.Is(kBsh) || call.Is(kBsnd) || call.Is(kBnsd);
+  if (!named || !call.has_plain_results()) {
+    return Contradiction(
+        "key: {} tensors in the list, expected 1 in a layout other than BSH, "
+        "BSND, BNSD and BNSD_BSND",
+        count);
+  }
+  if (count != call.query.dims[0] || count > kMaxTensors) {
+    return Contradiction(
+        "key: {} tensors in the list, expected one for each of {} sequences, "
+        "at most {}, or one for all",
+        count, call.query.dims[0], kMaxTensors);
+  }
+  Cache& cache = call.cache;
+  cache.source.rows = Rows::kList;
+  for (size_t b = 0; b < keys.size(); ++b) {
+    const Result<Pair> pair =
+        ReadPair(call, *keys[b].tensor, *values[b].tensor,
+                 [&](std::string_view name, const Tensor& tensor) {
+                   return ReadRows(call, name, tensor, call.layout);
+                 });
+    if (!pair.ok()) return pair.status();
+    FLASHACL_RETURN_IF_ERROR(CheckExtents("key", pair->key, {.sequences = 1}));
+    if (b > 0) {
+      FLASHACL_RETURN_IF_ERROR(
+          CheckExtents("value", pair->value, {.dim = cache.value.dims[3]}));
+    }
+    cache.source.key_list.push_back(pair->key);
+    cache.source.value_list.push_back(pair->value);
+    cache.columns.push_back(pair->key.dims[1]);
+    cache.max_columns = std::max(cache.max_columns, pair->key.dims[1]);
+    cache.key = cache.source.key_list.front();
+    cache.value = cache.source.value_list.front();
+  }
+  cache.key.dims[1] = cache.value.dims[1] = cache.max_columns;
+  return {};
+}
+
+// Documented sizes that only cost the NPU. Strict mode only.
+Status CheckBlockSize(const Call& call) {
+  if (!acl::TheEnvironment().strict) return {};
+  const bool int8 = call.arguments.list(Call::kKey)[0]->dtype() == DType::kI8;
+  const int64_t unit = int8 ? 32 : 16;
+  const int64_t most = int8 ? 512 : 1024;
+  const int64_t size = call.args.blockSize;
+  if (size % unit == 0 && size <= most) return {};
+  return Contradiction(
+      "blockSize: {}, expected a multiple of {} up to {} (strict mode)", size,
+      unit, most);
+}
+
+Status CheckTable(const Call& call, const Tensor& table) {
+  // Packed layouts say how many sequences there are elsewhere.
+  const int64_t sequences = call.packed() ? 1 : call.query.dims[0];
+  if (table.rank == 2 && !table.empty() && table.dims[0] >= sequences) {
+    return {};
+  }
+  return Contradiction(
+      "blockTable: shape {}, expected [{} or more, blocks of a sequence]",
+      ShapeText(table), sequences);
+}
+
+Status ReadPaged(Call& call, const Tensor& table, std::span<const Entry> keys,
+                 std::span<const Entry> values) {
+  if (keys.size() != 1) {
+    return Contradiction("key: {} tensors in the list, expected 1 with pages",
+                         keys.size());
+  }
+  FLASHACL_RETURN_IF_ERROR(CheckTable(call, table));
+  const int64_t size = call.args.blockSize;
+  if (size <= 0) {
+    return Contradiction(
+        "blockSize: {}, expected at least 1 with a block table", size);
+  }
+  FLASHACL_RETURN_IF_ERROR(CheckBlockSize(call));
+  const Result<Pair> pair =
+      ReadPair(call, *keys[0].tensor, *values[0].tensor,
+               [&](std::string_view name, const Tensor& tensor) {
+                 return ReadPages(call, name, tensor);
+               });
+  if (!pair.ok()) return pair.status();
+  if (pair->key.dims[1] != size) {
+    return Contradiction("key: shape {} has blocks of {} rows, blockSize is {}",
+                         ShapeText(*keys[0].tensor), pair->key.dims[1], size);
+  }
+  Cache& cache = call.cache;
+  if (__builtin_mul_overflow(table.dims[1], size, &cache.max_columns)) {
+    return Contradiction("blockTable: shape {} lists too many blocks",
+                         ShapeText(table));
+  }
+  cache.source.rows = Rows::kPaged;
+  cache.source.page_rows = size;
+  cache.key = pair->key;
+  cache.value = pair->value;
+  cache.block_table = Strided(table, {0, 1, kOne, kOne}, {});
+  return {};
+}
+
+Status ReadRope(Call& call) {
+  if (!call.roped()) return {};
+  const Tensor& rope = call[Call::kKeyRope];
+  const Tensor& key = *call.arguments.given(Call::kKey);
+  if (call.paged() && rope.rank != key.rank) {
+    return Contradiction("keyRope: shape {} has {} dimensions, key has {}",
+                         ShapeText(rope), rope.rank, key.rank);
+  }
+  const Result<TensorSpec> spec =
+      call.paged() ? ReadPages(call, "keyRope", rope)
+                   : ReadRows(call, "keyRope", rope, call.layout);
+  if (!spec.ok()) return spec.status();
+  const bool listed = call.cache.source.rows == Rows::kList;
+  FLASHACL_RETURN_IF_ERROR(CheckExtents(
+      "keyRope", *spec,
+      {.sequences = listed ? call.query.dims[0] : call.cache.key.dims[0],
+       .rows = call.cache.key.dims[1],
+       .dim = call.query_rope.dims[3]}));
+  call.key_rope = *spec;
+  return {};
+}
+
+// One prefix for all sequences, in the layout of keys.
+Status CheckPrefix(const Call& call) {
+  const auto refuse = [&](std::string_view what) {
+    return Contradiction("keySharedPrefix: given with {}", what);
+  };
+  if (call.packed() || call.Is(kNsd) || !call.has_plain_results()) {
+    return refuse("a layout other than BSH, BSND, BNSD and BNSD_BSND");
+  }
+  if (call.paged()) return refuse("pages");
+  if (call.roped()) return refuse("rope");
+  if (call.cache.source.rows == Rows::kList && !call.decode) {
+    return refuse("lists");
+  }
+  return {};
+}
+
+Result<int64_t> PrefixLength(const Call& call, int64_t rows) {
+  constexpr std::string_view kName = "actualSharedPrefixLen";
+  const auto lengths = acl::ReadArray(kName, call.fused.actualSharedPrefixLen);
+  if (!lengths.ok()) return lengths.status();
+  if (lengths->empty()) return rows;
+  if (lengths->size() > 1 && acl::TheEnvironment().strict) {
+    return Contradiction("{}: {} numbers, expected 1 (strict mode)", kName,
+                         lengths->size());
+  }
+  const int64_t length = lengths->front();
+  if (call.fused.any_lengths) return rows;
+  if (length >= 0 && length <= rows) return length;
+  return Contradiction("{}: {}, expected 0 to {}", kName, length, rows);
+}
+
+Status ReadPrefix(Call& call) {
+  if (call.has(Call::kKeyPrefix) != call.has(Call::kValuePrefix)) {
+    const bool key = call.has(Call::kKeyPrefix);
+    return Contradiction(
+        "{}: given without {}",
+        call.name(key ? Call::kKeyPrefix : Call::kValuePrefix),
+        call.name(key ? Call::kValuePrefix : Call::kKeyPrefix));
+  }
+  if (!call.has(Call::kKeyPrefix)) return {};
+  if (call.prefix == 0) {
+    return Contradiction("keySharedPrefix: given, but not computed yet");
+  }
+  FLASHACL_RETURN_IF_ERROR(CheckPrefix(call));
+  Cache& cache = call.cache;
+  for (const int row : {Call::kKeyPrefix, Call::kValuePrefix}) {
+    if (call[row].dtype() == call.arguments.given(Call::kKey)->dtype())
+      continue;
+    return Contradiction(
+        "{}: data type {}, expected key's {}", call.name(row),
+        acl::TypeText(call[row].acl_dtype),
+        acl::TypeText(call.arguments.given(Call::kKey)->acl_dtype));
+  }
+  for (const auto& [row, own, prefix] :
+       {std::tuple{Call::kKeyPrefix, &cache.key, &call.key_prefix},
+        std::tuple{Call::kValuePrefix, &cache.value, &call.value_prefix}}) {
+    Result<TensorSpec> spec =
+        ReadRows(call, call.name(row), call[row], call.layout);
+    if (!spec.ok()) return spec.status();
+    AsWords(call, *spec);
+    FLASHACL_RETURN_IF_ERROR(CheckExtents(
+        call.name(row), *spec, {.sequences = 1, .dim = own->dims[3]}));
+    *prefix = *spec;
+  }
+  FLASHACL_RETURN_IF_ERROR(CheckExtents("valueSharedPrefix", call.value_prefix,
+                                        {.rows = call.key_prefix.dims[1]}));
+  const Result<int64_t> length = PrefixLength(call, call.key_prefix.dims[1]);
+  if (!length.ok()) return length.status();
+  call.prefix = *length;
+  return {};
+}
+
+// Types that keys may have beside the query's, and what all tensors of a list
+// have to agree on.
+Status CheckLists(Call& call, std::span<const Entry> keys,
+                  std::span<const Entry> values) {
+  if (keys.empty()) return Contradiction("key: no tensors in the list");
+  if (keys.size() != values.size()) {
+    return Contradiction("value: {} tensors in the list, key has {}",
+                         values.size(), keys.size());
+  }
+  const DType type = keys[0]->dtype();
+  const DType query = call[Call::kQuery].dtype();
+  call.key_words = type == DType::kI32;
+  const bool first = call.lacks(Call::kKeyAntiquantScale);
+  if (call.key_words && (first || query == DType::kI8)) {
+    return Contradiction("key: data type INT32 (INT4) does not go with {}",
+                         first ? "this version" : "INT8 query");
+  }
+  if (call.key_words) {
+    return Contradiction("key: INT4 is not computed yet");
+  }
+  if (type != query && type != DType::kI8 && !call.key_words) {
+    return Contradiction("key: data type {} does not go with query's {}",
+                         acl::TypeText(keys[0]->acl_dtype),
+                         acl::TypeText(call[Call::kQuery].acl_dtype));
+  }
+  for (const auto& [name, list] :
+       {std::pair{std::string_view("key"), keys},
+        std::pair{std::string_view("value"), values}}) {
+    for (const Entry& entry : list) {
+      if (entry->dtype() == type) continue;
+      return Contradiction("{}: data type {}, expected key's {}", name,
+                           acl::TypeText(entry->acl_dtype),
+                           acl::TypeText(keys[0]->acl_dtype));
+    }
+  }
+  return {};
+}
+
+// A table of rank 2 lists blocks, or is refused; others without entries are
+// absent.
+const Tensor* TableOf(const Call& call) {
+  const Tensor* const table = call.arguments.given(Call::kBlockTable);
+  if (table == nullptr || (table->empty() && table->rank != 2)) return nullptr;
+  return table;
+}
+
+}  // namespace
+
+Status ReadFusedKeys(Call& call) {
+  const std::span<const Entry> keys = call.arguments.list(Call::kKey);
+  const std::span<const Entry> values = call.arguments.list(Call::kValue);
+  FLASHACL_RETURN_IF_ERROR(CheckLists(call, keys, values));
+  if (const Tensor* table = TableOf(call); table != nullptr) {
+    FLASHACL_RETURN_IF_ERROR(ReadPaged(call, *table, keys, values));
+  } else if (keys.size() == 1) {
+    FLASHACL_RETURN_IF_ERROR(ReadOne(call, *keys[0].tensor, *values[0].tensor));
+  } else {
+    FLASHACL_RETURN_IF_ERROR(ReadList(call, keys, values));
+  }
+  const bool plain = call.Is(kBsh) || call.Is(kBsnd) || call.Is(kBnsd);
+  call.decode = plain && call.out_layout.name == call.layout.name &&
+                call.query.dims[1] == 1 && !call.roped() &&
+                ChannelsOf(call.cache.value) == call.query.dims[3];
+  FLASHACL_RETURN_IF_ERROR(ReadRope(call));
+  return ReadPrefix(call);
+}
+
+}  // namespace flashacl::ops
