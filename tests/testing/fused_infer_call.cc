@@ -42,6 +42,22 @@ std::vector<int64_t> ChannelDims(int64_t form, int64_t n, int64_t d) {
   }
 }
 
+// The same of keys and values in one, which may also be one number each.
+std::vector<int64_t> CombinedDims(int64_t form, int64_t n, int64_t d) {
+  switch (form) {
+    case 1:
+      return {2, n, 1, d};
+    case 2:
+      return {2, n, d};
+    case 3:
+      return {2, n * d};
+    case 4:
+      return {2, 1, n, d};
+    default:
+      return {2};
+  }
+}
+
 }  // namespace
 
 FusedInferCall::FusedInferCall(const FusedInferCase& c, uint64_t seed)
@@ -207,7 +223,8 @@ void FusedInferCall::MakeKeys(Random& random) {
     values.push_back(make(kValue, b));
   }
   if (c.rope_dim > 0) key_rope = make(kRope, 0);
-  if (c.scales != FusedScales::kNone || c.latent) MakeKeyScales(random);
+  if (c.scales != FusedScales::kNone) MakeKeyScales(random);
+  if (c.latent) MakeLatentScales(random);
   FillRows(kKey, random);
   FillRows(kValue, random);
   if (c.rope_dim > 0) FillRows(kRope, random);
@@ -308,22 +325,25 @@ DeviceTensor* FusedInferCall::NewSmall(Random& random, aclDataType type,
   return tensor;
 }
 
+void FusedInferCall::MakeLatentScales(Random& random) {
+  const FusedInferCase& c = asked;
+  key_scale = NewSmall(random, ACL_FLOAT, {1}, 0.001, 0.002);
+  value_scale = NewSmall(random, ACL_FLOAT, {1}, 0.005, 0.02);
+  std::vector<int64_t> dims = query->form().dims;
+  if (c.in() == "BSH") {
+    dims.back() = c.heads;  // which are folded with what is dropped elsewhere
+  } else {
+    dims.pop_back();
+  }
+  query_scale = NewSmall(random, ACL_FLOAT, dims, 0.001, 0.002);
+  query_mode = 3;
+}
+
 // Those of rows are NaN where a sequence has no key.
 void FusedInferCall::MakeKeyScales(Random& random) {
   const FusedInferCase& c = asked;
-  const double low = c.bits == 4 && !c.latent ? 0.1 : 0.005;
-  const double high = c.bits == 4 && !c.latent ? 0.4 : 0.02;
-  if (c.latent) {
-    key_scale = NewSmall(random, ACL_FLOAT, {1}, 0.001, 0.002);
-    value_scale = NewSmall(random, ACL_FLOAT, {1}, low, high);
-    std::vector<int64_t> dims = query->form().dims;
-    if (c.in() == "BSH") dims.push_back(0);  // (B, S, N): heads are folded
-    dims.pop_back();
-    if (c.in() == "BSH") dims.back() = c.heads;
-    query_scale = NewSmall(random, ACL_FLOAT, dims, 0.001, 0.002);
-    query_mode = 3;
-    return;
-  }
+  const double low = c.bits == 4 ? 0.1 : 0.005;
+  const double high = c.bits == 4 ? 0.4 : 0.02;
   const int64_t more = c.total_columns() + c.more_columns;
   const int64_t blocks = c.paged() ? keys[0]->form().dims[0] : 0;
   const auto dims = [&](int64_t mode) -> std::vector<int64_t> {
@@ -363,16 +383,9 @@ void FusedInferCall::MakeKeyScales(Random& random) {
     return;
   }
   antiquant_mode = c.key_mode;
-  std::vector<int64_t> shape = dims(c.key_mode);
-  if (c.key_mode == 1) shape = {2, c.sequences, more};
-  if (c.key_mode == 0) {
-    // [2], then [2, Nkv, 1, D], [2, Nkv, D], [2, Nkv * D], [2, 1, Nkv, D].
-    if (c.scale_form % 5 == 0) shape = {2};
-    if (c.scale_form % 5 == 1) shape = {2, c.kv_heads, 1, c.dim};
-    if (c.scale_form % 5 == 2) shape = {2, c.kv_heads, c.dim};
-    if (c.scale_form % 5 == 3) shape = {2, c.kv_heads * c.dim};
-    if (c.scale_form % 5 == 4) shape = {2, 1, c.kv_heads, c.dim};
-  }
+  const std::vector<int64_t> shape =
+      c.key_mode == 1 ? std::vector<int64_t>{2, c.sequences, more}
+                      : CombinedDims(c.scale_form % 5, c.kv_heads, c.dim);
   antiquant_scale = make(shape, c.key_mode, low, high);
   if (c.offsets) antiquant_offset = make(shape, c.key_mode, -9, 9);
 }

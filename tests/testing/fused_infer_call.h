@@ -120,6 +120,7 @@ class FusedInferCall : public OperatorFixture {
   void MakePrefix(Random& random);
   void MakeGrids(Random& random);
   void MakeKeyScales(Random& random);
+  void MakeLatentScales(Random& random);
   void MakeOtherScales(Random& random);
   void FillRows(Side side, Random& random);
   DeviceTensor* NewSmall(Random& random, aclDataType type,
@@ -143,6 +144,11 @@ class FusedInferCall : public OperatorFixture {
             int64_t u) const;
   bool MaskHides(int64_t b, const FusedInferCase::Extent& extent, int64_t i,
                  int64_t u) const;
+  // The score of column u for that row of numbers; the slack is its error.
+  Near Score(int64_t b, const FusedInferCase::Extent& extent, int64_t h,
+             int64_t i, int64_t u, const std::vector<double>& q,
+             const Rows& key) const;
+  Near Weight(double weight, double error) const;
   std::vector<double> QueryRow(int64_t b, int64_t row, int64_t h) const;
   Row Attend(int64_t b, const FusedInferCase::Extent& extent, int64_t h,
              int64_t i, const Rows& key, const Rows& value) const;

@@ -300,6 +300,43 @@ std::vector<double> FusedInferCall::QueryRow(int64_t b, int64_t row,
   return q;
 }
 
+Near FusedInferCall::Score(int64_t b, const FusedInferCase::Extent& extent,
+                           int64_t h, int64_t i, int64_t u,
+                           const std::vector<double>& q,
+                           const Rows& key) const {
+  const FusedInferCase& c = asked;
+  double dot = 0;
+  double size = 0;
+  for (size_t d = 0; d < q.size(); ++d) {
+    const size_t n = static_cast<size_t>(u) * q.size() + d;
+    dot += q[d] * key.x[n];
+    size += std::fabs(q[d]) * key.size[n];
+  }
+  const double factor =
+      static_cast<float>(scale) * (c.int8 ? deq_scale1->Nth(0) : 1);
+  double bias = 0;
+  if (pse != nullptr) {
+    bias = pse->Get({c.pse_sequences == 1 ? 0 : b, h,
+                     c.packed() ? i : extent.row + i,
+                     c.packed() ? u : extent.column + u});
+  }
+  return {factor * dot + bias,
+          SumError(key.width + 6, std::fabs(factor) * size) +
+              6 * kRoundoff * (std::fabs(factor * dot) + std::fabs(bias))};
+}
+
+// What values are multiplied with, of a weight that errs by `error` of itself.
+Near FusedInferCall::Weight(double weight, double error) const {
+  if (!asked.int8) return {weight, weight * error};
+  const double exact = weight * quant_scale1->Nth(0);
+  const double byte = std::min(std::rint(exact), 127.0);
+  // Near a tie of two bytes, either.
+  const double tie = std::fabs(exact - std::floor(exact) - 0.5);
+  const bool either = tie <= exact * (error + 2 * kRoundoff);
+  const double factor = deq_scale2->Nth(0);
+  return {byte * factor, either ? factor : 0};
+}
+
 FusedInferCall::Row FusedInferCall::Attend(int64_t b,
                                            const FusedInferCase::Extent& extent,
                                            int64_t h, int64_t i,
@@ -315,24 +352,9 @@ FusedInferCall::Row FusedInferCall::Attend(int64_t b,
     scores.push_back(Softmax::kUnseen);
     errors.push_back(0);
     if (key.missing[u] || !Sees(b, extent, i, column)) continue;
-    double dot = 0;
-    double size = 0;
-    for (size_t d = 0; d < q.size(); ++d) {
-      dot += q[d] * key.x[u * q.size() + d];
-      size += std::fabs(q[d]) * key.size[u * q.size() + d];
-    }
-    const double factor =
-        static_cast<float>(scale) * (c.int8 ? deq_scale1->Nth(0) : 1);
-    double score = factor * dot;
-    double bias = 0;
-    if (pse != nullptr) {
-      bias = pse->Get({c.pse_sequences == 1 ? 0 : b, h,
-                       c.packed() ? i : extent.row + i,
-                       c.packed() ? column : extent.column + column});
-    }
-    errors.back() = SumError(key.width + 6, std::fabs(factor) * size) +
-                    6 * kRoundoff * (std::fabs(score) + std::fabs(bias));
-    scores.back() = score + bias;
+    const Near score = Score(b, extent, h, i, column, q, key);
+    scores.back() = score.value;
+    errors.back() = score.slack;
   }
   const double sink_score = sink == nullptr ? Softmax::kUnseen : sink->Nth(h);
   const double top = Softmax(scores).max;
@@ -354,21 +376,11 @@ FusedInferCall::Row FusedInferCall::Attend(int64_t b,
     double error = 0;
     for (size_t u = 0; u < columns; ++u) {
       if (softmax.weights[u] == 0) continue;
-      double weight = softmax.weights[u];
-      double off = weight * errors[u];
-      if (c.int8) {
-        // Near a tie of two bytes, either.
-        const double exact = weight * quant_scale1->Nth(0);
-        const double below = std::floor(exact);
-        const double tie = std::fabs(exact - below - 0.5);
-        off = tie <= exact * (errors[u] + 2 * kRoundoff) ? 1 : 0;
-        off *= deq_scale2->Nth(0);
-        weight = std::min(std::rint(exact), 127.0) * deq_scale2->Nth(0);
-      }
+      const Near weight = Weight(softmax.weights[u], errors[u]);
       const size_t n = u * row.out.size() + d;
-      x += weight / softmax.sum * value.x[n];
-      size += weight / softmax.sum * value.size[n];
-      error += off / softmax.sum * value.size[n];
+      x += weight.value / softmax.sum * value.x[n];
+      size += weight.value / softmax.sum * value.size[n];
+      error += weight.slack / softmax.sum * value.size[n];
     }
     row.out[d] = {x, error + std::fabs(x) * of_sum +
                          SumError(static_cast<int64_t>(columns) + 6, size)};
