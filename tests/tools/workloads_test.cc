@@ -67,7 +67,8 @@ TEST_F(WorkloadFile, MayBeALineInstead) {
 
 std::vector<Workload> OurOwn() {
   std::vector<Workload> all;
-  for (const char* name : {"prefill", "decode", "training", "latent"}) {
+  for (const char* name :
+       {"prefill", "decode", "training", "latent", "fused_infer"}) {
     const std::string path =
         std::string(FLASHACL_SOURCE_DIR "/bench/workloads/") + name + ".txt";
     const size_t before = all.size();
