@@ -16,6 +16,11 @@
 #include "aclnnop/aclnn_dropout_gen_mask.h"
 #include "aclnnop/aclnn_flash_attention_score.h"
 #include "aclnnop/aclnn_flash_attention_score_grad.h"
+#include "aclnnop/aclnn_fused_infer_attention_score.h"
+#include "aclnnop/aclnn_fused_infer_attention_score_v2.h"
+#include "aclnnop/aclnn_fused_infer_attention_score_v3.h"
+#include "aclnnop/aclnn_fused_infer_attention_score_v4.h"
+#include "aclnnop/aclnn_fused_infer_attention_score_v5.h"
 #include "aclnnop/aclnn_gather_pa_kv_cache.h"
 #include "aclnnop/aclnn_incre_flash_attention.h"
 #include "aclnnop/aclnn_incre_flash_attention_v2.h"
@@ -125,6 +130,16 @@ constexpr EntryPoints kAll[] = {
     ENTRY_POINTS(aclnnIncreFlashAttentionV2),
     ENTRY_POINTS(aclnnIncreFlashAttentionV3),
     ENTRY_POINTS(aclnnIncreFlashAttentionV4),
+    ENTRY_POINTS(aclnnFusedInferAttentionScore),
+    MAX_ENTRY_POINTS(aclnnFusedInferAttentionScore),
+    ENTRY_POINTS(aclnnFusedInferAttentionScoreV2),
+    MAX_ENTRY_POINTS(aclnnFusedInferAttentionScoreV2),
+    ENTRY_POINTS(aclnnFusedInferAttentionScoreV3),
+    MAX_ENTRY_POINTS(aclnnFusedInferAttentionScoreV3),
+    ENTRY_POINTS(aclnnFusedInferAttentionScoreV4),
+    MAX_ENTRY_POINTS(aclnnFusedInferAttentionScoreV4),
+    ENTRY_POINTS(aclnnFusedInferAttentionScoreV5),
+    MAX_ENTRY_POINTS(aclnnFusedInferAttentionScoreV5),
     ENTRY_POINTS(aclnnSparseFlashAttention),
     ENTRY_POINTS(aclnnSparseFlashAttentionV2),
     ENTRY_POINTS(aclnnSparseFlashAttentionGrad),
