@@ -408,6 +408,26 @@ void FusedInferCall::MakeOtherScales(Random& random) {
   }
 }
 
+FusedInferCall::~FusedInferCall() {
+  for (const aclTensorList* list : lists_) aclDestroyTensorList(list);
+}
+
+// Words of INT4 may also be passed as what they hold.
+const aclTensorList* FusedInferCall::ListOf(
+    const std::vector<DeviceTensor*>& members) {
+  if (!asked.int4) return caller.List(members);
+  std::vector<const aclTensor*> handles;
+  for (const DeviceTensor* member : members) {
+    std::vector<int64_t> dims = member->form().dims;
+    dims.back() *= 8;
+    handles.push_back(aclCreateTensor(dims.data(), dims.size(), ACL_INT4,
+                                      nullptr, 0, ACL_FORMAT_ND, dims.data(),
+                                      dims.size(), member->data()));
+  }
+  lists_.push_back(aclCreateTensorList(handles.data(), handles.size()));
+  return lists_.back();
+}
+
 Parameters FusedInferCall::Pass() {
   const int version = asked.version;
   Parameters p{
@@ -416,8 +436,8 @@ Parameters FusedInferCall::Pass() {
       .integers = {heads, pre_tokens, next_tokens, kv_heads, sparse_mode,
                    inner_precise, block_size, antiquant_mode, lse_flag},
       .texts = {layout}};
-  p.tensors = {HandleOf(query), null_keys ? nullptr : caller.List(keys),
-               null_values ? nullptr : caller.List(values)};
+  p.tensors = {HandleOf(query), null_keys ? nullptr : ListOf(keys),
+               null_values ? nullptr : ListOf(values)};
   Add(p, {pse, mask, deq_scale1, quant_scale1, deq_scale2, quant_scale2,
           quant_offset2, antiquant_scale, antiquant_offset, block_table,
           query_padding, kv_padding});

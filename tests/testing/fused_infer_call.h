@@ -25,6 +25,7 @@ class FusedInferCall : public OperatorFixture {
   using Case = FusedInferCase;
 
   explicit FusedInferCall(const FusedInferCase& c = {}, uint64_t seed = 1);
+  ~FusedInferCall() override;
 
   // Run, and compare both results with Expected.
   void ExpectAsDocumented();
@@ -114,6 +115,7 @@ class FusedInferCall : public OperatorFixture {
   };
 
   Parameters Pass() override;
+  const aclTensorList* ListOf(const std::vector<DeviceTensor*>& members);
   void MakeQuery(Random& random);
   void MakeKeys(Random& random);
   void MakeTable(Random& random);
@@ -155,6 +157,7 @@ class FusedInferCall : public OperatorFixture {
   Near Quantised(const Near& x, int64_t channel) const;
 
   std::vector<char> layout_text_;
+  std::vector<const aclTensorList*> lists_;  // of ACL_INT4, and its tensors
 };
 
 }  // namespace flashacl::testing

@@ -107,9 +107,10 @@ std::string ToString(const FusedInferCase& c) {
       optional(c.kv_padding), optional(c.prefix_length), c.prefix);
   return text + Str("scales {} bits {} modes {} {} form {}{} out {}{} type {}"
                     "{}{}",
-                    static_cast<int>(c.scales), c.bits, c.key_mode,
-                    c.value_mode, c.scale_form, c.offsets ? "+offset" : "",
-                    c.out_scales, c.out_offset ? "+offset" : "",
+                    static_cast<int>(c.scales), c.int4 ? -4 : c.bits,
+                    c.key_mode, c.value_mode, c.scale_form,
+                    c.offsets ? "+offset" : "", c.out_scales,
+                    c.out_offset ? "+offset" : "",
                     static_cast<int>(c.out_scale_type), c.int8 ? " int8" : "",
                     c.latent ? " latent" : "");
 }

@@ -77,6 +77,7 @@ struct FusedInferCase {
 
   FusedScales scales = FusedScales::kNone;
   int64_t bits = 8;      // of keys with scales: 8 or 4
+  bool int4 = false;     // 4 bits as ACL_INT4, not as words of ACL_INT32
   int64_t key_mode = 0;  // antiquantMode if they are combined
   int64_t value_mode = 0;
   int64_t scale_form = 0;  // which of the shapes of its mode

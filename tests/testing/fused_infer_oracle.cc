@@ -274,7 +274,8 @@ bool FusedInferCall::Sees(int64_t b, const FusedInferCase::Extent& extent,
       break;
   }
   if (MaskHides(b, extent, i, u)) return false;
-  const bool padded = query_padding != nullptr || kv_padding != nullptr;
+  const bool padded = (query_padding != nullptr && lengths != nullptr) ||
+                      (kv_padding != nullptr && kv_lengths != nullptr);
   return padded || (i - pre <= u && u <= i + next);
 }
 
@@ -410,8 +411,9 @@ Near FusedInferCall::Quantised(const Near& x, int64_t channel) const {
 }
 
 // Rows after a sequence's end, those of sequences without keys and those that
-// see none are zeros. As bytes, what a mask hides and what decode lacks is what
-// the offset makes of 0; the others are the byte 0.
+// see none are zeros. As bytes, what a mask hides, what decode lacks and what
+// left padding leaves no room for is what the offset makes of 0; the others are
+// the byte 0.
 FusedInferCall::Results FusedInferCall::Expected() const {
   const FusedInferCase& c = asked;
   Results results{
@@ -420,8 +422,11 @@ FusedInferCall::Results FusedInferCall::Expected() const {
                                {kInfinity, 0})};
   for (int64_t b = 0; b < c.sequences; ++b) {
     const auto extent = c.ExtentOf(b);
+    // What left padding leaves too little room for sees no key, but is there.
+    const bool misfit = extent.row >= 0 && !extent.fits;
     const bool keyless = !extent.fits || extent.columns + c.seen_prefix() == 0;
-    if (keyless && (!c.decode() || c.out_scales == 0)) continue;
+    const bool bytes = c.out_scales > 0 && (c.decode() || misfit);
+    if (keyless && !bytes) continue;
     const int64_t group = c.heads / c.kv_heads;
     for (int64_t h = 0; h < c.heads; ++h) {
       const Rows key = keyless ? Rows() : RowsOf(kKey, b, h / group);

@@ -46,9 +46,6 @@ void MakeScales(FusedInferCase& c, Random& random) {
   if (c.rope_dim > 0 || random.OneIn(2)) return;
   c.v_dim = c.dim;
   c.scales = random.OneIn(3) ? FusedScales::kCombined : FusedScales::kSeparate;
-  const bool words = c.scales == FusedScales::kSeparate && random.OneIn(4) &&
-                     c.keys != FusedKeys::kPagesOfChannels;
-  c.bits = words ? 4 : 8;
   c.offsets = random.OneIn(2);
   c.scale_form = random.Within(0, 6);
   const bool rows = !c.packed() || c.paged();
@@ -58,11 +55,6 @@ void MakeScales(FusedInferCase& c, Random& random) {
   }
   static constexpr int64_t kAny[] = {0, 2, 1, 3, 4, 5};
   c.key_mode = kAny[random.Within(0, c.paged() ? 5 : rows ? 3 : 1)];
-  if (words) {
-    c.dim = c.v_dim = 8 * random.Within(1, 6);
-    if (c.key_mode == 2 || c.key_mode > 3) c.key_mode = 0;
-    if (c.scale_form == 0) c.scale_form = 5;
-  }
   c.value_mode = c.key_mode;
   if (c.key_mode == 0 && c.scale_form > 0 && rows && random.OneIn(4)) {
     c.value_mode = 1;
@@ -134,20 +126,6 @@ void MakePaddings(FusedInferCase& c, Random& random) {
     if (random.OneIn(3)) c.query_padding = random.Within(-1, 4);
     if (random.OneIn(2)) c.kv_padding = random.Within(-1, 9);
   }
-}
-
-void MakePrefix(FusedInferCase& c, Random& random) {
-  const bool rows =
-      c.scales != FusedScales::kNone &&
-      ((c.key_mode != 0 && c.key_mode != 2) ||
-       (c.scales == FusedScales::kSeparate && c.value_mode != c.key_mode));
-  const bool list = c.keys == FusedKeys::kList && !c.decode();
-  if (!Plain(c) || c.paged() || c.rope_dim > 0 || rows || list ||
-      c.query_padding || c.kv_padding || !random.OneIn(3)) {
-    return;
-  }
-  c.prefix = random.Within(1, 9);
-  if (random.OneIn(2)) c.prefix_length = random.Within(0, c.prefix);
 }
 
 // A tree wants as many keys as rows, or none.
@@ -235,7 +213,8 @@ void MakeResult(FusedInferCase& c, Random& random) {
     return;
   }
   c.out_scales = random.OneIn(2) ? 1 : c.heads * c.v_dim;
-  c.out_offset = random.OneIn(2) && !MayLoseKeys(c);
+  // Nobody says whether an offset shows where there are no keys at all.
+  c.out_offset = random.OneIn(2) && !MayLoseKeys(c) && c.total_columns() > 0;
   if (c.type == ACL_BF16 && random.OneIn(2)) c.out_scale_type = ACL_BF16;
 }
 
@@ -253,7 +232,6 @@ FusedInferCase RandomFusedInferCase(Random& random) {
   MakeKeys(c, random);
   MakeLengths(c, random);
   MakePaddings(c, random);
-  MakePrefix(c, random);
   MakeMask(c, random);
   MakeResult(c, random);
   c.version = static_cast<int>(random.Within(OldestVersion(c), 5));

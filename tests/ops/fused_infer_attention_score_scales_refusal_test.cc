@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// What aclnnFusedInferAttentionScore V5 refuses of paddings, prefixes, ropes,
+// sinks and scales: one table row per line of its document.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tests/testing/fused_infer_call.h"
+#include "tests/testing/fused_infer_refusal.h"
+#include "tests/testing/refusal.h"
+
+namespace flashacl::testing {
+namespace {
+
+using namespace fused;  // NOLINT: what all rows are made of
+
+TEST(FusedInferRefusals, Paddings) {
+  const FusedInferCase good{.lengths = {2, 1},
+                            .kv_lengths = {3, 2},
+                            .query_padding = 0,
+                            .kv_padding = 1};
+  const Form two{ACL_INT64, {2}};
+  const Refusals refusals = {
+      {kContradiction, "queryPaddingSize", Formed(&C::query_padding, two)},
+      {kContradiction, "kvPaddingSize", Formed(&C::kv_padding, two)},
+      {kContradiction, "PaddingSize", Set(&C::layout, "BNSD_NBSD")},
+      {kContradiction, "PaddingSize",
+       [](C& c) {
+         c.query_rope = c.caller.Input({.dims = {2, 4, 3, 8}});
+         c.key_rope = c.caller.Input({.dims = {2, 2, 5, 8}});
+       }},
+  };
+  for (const Refusal<C>& refusal : refusals) {
+    SCOPED_TRACE(refusal.words);
+    C call(good);
+    refusal.change(call);
+    if (std::string(call.layout) != "BNSD") {
+      call.caller.Replace(call.out, {.dims = {4, 2, 3, 16}});
+    }
+    call.ExpectFailure(refusal.status, refusal.words);
+  }
+  FusedInferCase packed = Packed();
+  packed.kv_padding = 1;
+  C(packed).ExpectFailure(kContradiction, "kvPaddingSize");
+}
+
+TEST(FusedInferRefusals, Ropes) {
+  const FusedInferCase good{.rope_dim = 64};
+  const Refusals refusals = {
+      {kContradiction, "keyRope", Without(&C::key_rope)},
+      {kContradiction, "queryRope", Without(&C::query_rope)},
+      {kContradiction, "queryRope", Shaped(&C::query_rope, {2, 4, 2, 64})},
+      {kContradiction, "queryRope", Shaped(&C::query_rope, {2, 3, 256})},
+      {kContradiction, "keyRope", Shaped(&C::key_rope, {2, 2, 5, 32})},
+      {kContradiction, "keyRope", Shaped(&C::key_rope, {2, 2, 6, 64})},
+      {kContradiction, "keyRope", Shaped(&C::key_rope, {2, 5, 128})},
+      {kContradiction, "queryRope: data type", Typed(&C::query_rope, ACL_BF16)},
+      {kContradiction, "keyRope: data type", Typed(&C::key_rope, ACL_BF16)},
+      {kContradiction, "pseShift", Bias({2, 4, 3, 5})},
+      {kContradiction, "key",
+       [](C& c) {
+         const Form form{ACL_INT8, {2, 2, 5, 16}};
+         Keys(form, form)(c);
+         c.antiquant_scale = c.caller.Input({.dims = {2}});
+       }},
+  };
+  ExpectRefusals(good, refusals);
+}
+
+TEST(FusedInferRefusals, Sinks) {
+  const Refusals refusals = {
+      {kContradiction, "learnableSink: shape",
+       Formed(&C::sink, {ACL_BF16, {3}})},
+      {kContradiction, "learnableSink: shape",
+       Formed(&C::sink, {ACL_BF16, {4, 1}})},
+      {kContradiction, "learnableSink", Formed(&C::sink, {ACL_FLOAT, {4}})},
+  };
+  ExpectRefusals({}, refusals);
+  C bf16({.type = ACL_BF16, .sink = ACL_FLOAT16});
+  bf16.ExpectFailure(kContradiction, "learnableSink: data type");
+}
+
+FusedInferCase Scaled(int64_t mode) {
+  return {.scales = FusedScales::kSeparate,
+          .key_mode = mode,
+          .value_mode = mode,
+          .scale_form = mode == 0 ? 5 : 0,
+          .offsets = true};
+}
+
+TEST(FusedInferRefusals, ScalesOfKeys) {
+  const auto modes = [](int64_t key, int64_t value) {
+    return [=](C& c) {
+      c.key_mode = key;
+      c.value_mode = value;
+    };
+  };
+  const auto both = [](Form form) {
+    return [=](C& c) {
+      c.key_scale = c.caller.Input(form);
+      c.value_scale = c.caller.Input(form);
+      c.key_offset = c.value_offset = nullptr;
+    };
+  };
+  const Form float16{ACL_FLOAT16, {2, 16}};
+  const Refusals refusals = {
+      {kContradiction, "valueAntiquantScale", Without(&C::value_scale)},
+      {kContradiction, "keyAntiquantScale", Without(&C::key_scale)},
+      {kContradiction, "valueAntiquantOffset", Without(&C::value_offset)},
+      {kContradiction, "keyAntiquantOffset", Without(&C::key_offset)},
+      {kContradiction, "absent, but key is quantised",
+       All<C>(Without(&C::key_scale), Without(&C::value_scale),
+              Without(&C::key_offset), Without(&C::value_offset))},
+      {kContradiction, "keyAntiquantOffset", Shaped(&C::key_offset, {32})},
+      {kContradiction, "keyAntiquantOffset", Typed(&C::key_offset, ACL_FLOAT)},
+      {kContradiction, "valueAntiquantScale", Shaped(&C::value_scale, {32})},
+      {kContradiction, "keyAntiquantScale: data type",
+       both({ACL_FLOAT, {2, 16}})},
+      {kContradiction, "keyAntiquantScale: shape", both({ACL_FLOAT16, {2}})},
+      {kContradiction, "keyAntiquantScale: shape", both({ACL_FLOAT16, {2, 8}})},
+      {kContradiction, "keyAntiquantScale: shape",
+       both({ACL_FLOAT16, {4, 16}})},
+      {kContradiction, "keyAntiquantMode: 6", modes(6, 6)},
+      {kContradiction, "keyAntiquantMode: -1", modes(-1, -1)},
+      {kContradiction, "AntiquantMode", modes(0, 2)},
+      {kContradiction, "AntiquantMode", modes(1, 0)},
+      {kContradiction, "AntiquantMode: 4",
+       All<C>(modes(4, 4), both({ACL_FLOAT, {2, 5}}))},
+      {kContradiction, "keyAntiquantScale: shape",
+       All<C>(modes(1, 1), both({ACL_FLOAT, {2, 4}}))},
+      {kContradiction, "keyAntiquantScale: shape",
+       All<C>(modes(3, 3), both({ACL_FLOAT, {2, 1, 5}}))},
+      {kContradiction, "keyAntiquantScale: shape",
+       All<C>(modes(2, 2), both({ACL_FLOAT16, {4}}))},
+      {kContradiction, "keyAntiquantScale: data type",
+       All<C>(modes(1, 1), both({ACL_FLOAT16, {2, 5}}))},
+  };
+  ExpectRefusals(Scaled(0), refusals);
+  const Refusals of_floats = {
+      {kContradiction, "keyAntiquantScale", both(float16)},
+      {kContradiction, "antiquantScale",
+       Formed(&C::antiquant_scale, {ACL_FLOAT16, {2}})},
+      {kContradiction, "antiquantMode: 1", Set(&C::antiquant_mode, 1)},
+  };
+  ExpectRefusals({}, of_floats);
+}
+
+TEST(FusedInferRefusals, CombinedScales) {
+  const FusedInferCase good{.scales = FusedScales::kCombined, .offsets = true};
+  const Refusals refusals = {
+      {kContradiction, "antiquantScale",
+       All<C>(Without(&C::antiquant_scale), Without(&C::antiquant_offset))},
+      {kContradiction, "antiquantOffset", Shaped(&C::antiquant_offset, {1})},
+      {kContradiction, "antiquantOffset",
+       Typed(&C::antiquant_offset, ACL_FLOAT)},
+      {kContradiction, "antiquantScale: data type",
+       All<C>(Typed(&C::antiquant_scale, ACL_FLOAT),
+              Typed(&C::antiquant_offset, ACL_FLOAT))},
+      {kContradiction, "antiquantScale: shape",
+       All<C>(Shaped(&C::antiquant_scale, {2, 16}),
+              Shaped(&C::antiquant_offset, {2, 16}))},
+      {kContradiction, "antiquantMode: 2", Set(&C::antiquant_mode, 2)},
+      {kContradiction, "antiquantMode: -1", Set(&C::antiquant_mode, -1)},
+  };
+  ExpectRefusals(good, refusals);
+}
+
+TEST(FusedInferRefusals, BytesAsResults) {
+  const FusedInferCase good{.out_scales = 64, .out_offset = true};
+  const Refusals refusals = {
+      {kContradiction, "quantScale2",
+       All<C>(Without(&C::quant_scale2), Without(&C::quant_offset2))},
+      {kContradiction, "quantScale2", Without(&C::quant_scale2)},
+      {kContradiction, "quantScale2", Shaped(&C::quant_scale2, {63})},
+      {kContradiction, "quantOffset2", Shaped(&C::quant_offset2, {1})},
+      {kContradiction, "quantOffset2", Typed(&C::quant_offset2, ACL_BF16)},
+      {kContradiction, "quantScale2: data type",
+       All<C>(Typed(&C::quant_scale2, ACL_BF16),
+              Typed(&C::quant_offset2, ACL_BF16))},
+      {kContradiction, "deqScale1", Formed(&C::deq_scale1, {ACL_FLOAT, {1}})},
+      {kContradiction, "quantScale1",
+       Formed(&C::quant_scale1, {ACL_FLOAT, {1}})},
+      {kContradiction, "deqScale2", Formed(&C::deq_scale2, {ACL_FLOAT, {1}})},
+  };
+  ExpectRefusals(good, refusals);
+  C half;
+  half.quant_scale2 = half.caller.Input({.type = ACL_FLOAT, .dims = {1}});
+  half.ExpectFailure(kContradiction, "quantScale2");
+  C packed({.layout = "TND",
+            .lengths = {2, 1},
+            .kv_lengths = {3, 2},
+            .out_scales = 64});
+  packed.caller.Replace(packed.quant_scale2, {ACL_FLOAT, {64}});
+  packed.ExpectFailure(kContradiction, "quantScale2: shape");
+}
+
+TEST(FusedInferRefusals, OffsetsNeedKeysForAllRows) {
+  FusedInferCase full{
+      .mask = FusedMask::kFull, .out_scales = 1, .out_offset = true};
+  const Refusals of_full = {
+      {kContradiction, "quantOffset2", Tokens(5, -1)},
+      {kContradiction, "quantOffset2", Tokens(-3, 5)},
+  };
+  ExpectRefusals(full, of_full);
+  FusedInferCase causal{.rows = 3,
+                        .columns = 2,
+                        .mask = FusedMask::kSquare,
+                        .sparse_mode = 2,
+                        .out_scales = 1,
+                        .out_offset = true};
+  const Refusals of_causal = {{kContradiction, "quantOffset2", Mode(3)}};
+  ExpectRefusals(causal, of_causal);
+  FusedInferCase band{
+      .mask = FusedMask::kSquare, .sparse_mode = 4, .out_scales = 1};
+  const Refusals of_band = {
+      {kContradiction, "nextTokens", Tokens(5, -1)},
+      {kContradiction, "preTokens", Tokens(-1, 5)},
+  };
+  ExpectRefusals(band, of_band);
+}
+
+TEST(FusedInferRefusals, BytesThroughout) {
+  const FusedInferCase good{.int8 = true};
+  const Refusals refusals = {
+      {kContradiction, "deqScale1", Without(&C::deq_scale1)},
+      {kContradiction, "quantScale1", Without(&C::quant_scale1)},
+      {kContradiction, "deqScale2", Without(&C::deq_scale2)},
+      {kContradiction, "deqScale1", Shaped(&C::deq_scale1, {2})},
+      {kContradiction, "attentionOut: data type", Typed(&C::out, ACL_BF16)},
+      {kContradiction, "quantScale2",
+       Formed(&C::quant_scale2, {ACL_FLOAT, {1}})},
+  };
+  ExpectRefusals(good, refusals);
+  C decode({.rows = 1, .int8 = true});
+  decode.ExpectFailure(kContradiction, "query");
+}
+
+}  // namespace
+}  // namespace flashacl::testing

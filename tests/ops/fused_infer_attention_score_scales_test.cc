@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scales of aclnnFusedInferAttentionScore: keys of 8 and 4 bits, results and
+// inputs of 8.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tests/testing/fused_infer_by_hand.h"
+#include "tests/testing/fused_infer_call.h"
+
+namespace flashacl::testing {
+namespace {
+
+TEST(FusedInfer, ScalesOfTokensByHand) {
+  FusedInferCase c = Tiny(1, 2);
+  c.scales = FusedScales::kSeparate;
+  c.key_mode = c.value_mode = 1;
+  c.offsets = true;
+  FusedInferCall call(c);
+  call.query->FillWith(0);
+  Put(call.values[0], {1, 2});
+  Put(call.value_scale, {1, 2});
+  Put(call.value_offset, {2, 2});
+  ExpectByHand(call, {5.5});
+}
+
+TEST(FusedInfer, BytesAreRoundedToEvenAndClamped) {
+  FusedInferCase c = Tiny(1, 1);
+  c.v_dim = c.dim = 4;
+  c.out_scales = 1;
+  FusedInferCall call(c);
+  call.quant_scale2->SetNth(0, 2);
+  Put(call.values[0], {1.25, -100, 100, 1.75});
+  ExpectByHand(call, {2, -128, 127, 4});
+}
+
+// Of decode without keys, what the offset makes of 0; of prefill, 0; of what a
+// mask hides, the former.
+TEST(FusedInfer, BytesOfRowsWithoutKeys) {
+  FusedInferCase c = Tiny(1, 2);
+  c.out_scales = 1;
+  c.out_offset = true;
+  c.kv_lengths = {0};
+  FusedInferCall decode(c);
+  decode.quant_offset2->SetNth(0, 3.5);
+  ExpectByHand(decode, {4}, {kInf});
+  c.rows = 2;
+  FusedInferCall prefill(c);
+  prefill.quant_offset2->SetNth(0, 3.5);
+  ExpectByHand(prefill, {0, 0}, {kInf, kInf});
+  c.kv_lengths = {};
+  c.lengths = {1};
+  c.mask = FusedMask::kFull;
+  FusedInferCall hidden(c);
+  hidden.mask->FillWith(1);
+  hidden.quant_offset2->SetNth(0, 3.5);
+  ExpectByHand(hidden, {4, 0}, {kInf, kInf});
+}
+
+TEST(FusedInfer, EveryModeOfScales) {
+  for (const bool paged : {false, true}) {
+    for (int64_t mode = 0; mode < (paged ? 6 : 4); ++mode) {
+      for (int64_t form = 0; form < (mode == 0   ? 7
+                                     : mode == 1 ? 2
+                                                 : 1);
+           ++form) {
+        FusedInferCase c{
+            .version = 2,
+            .columns = 64,
+            .kv_lengths = {40, 3},
+            .keys = paged ? FusedKeys::kPagesOfRows : FusedKeys::kOne,
+            .block_size = 32,
+            .scales = FusedScales::kSeparate,
+            .key_mode = mode,
+            .value_mode = mode,
+            .scale_form = form,
+            .offsets = true};
+        SCOPED_TRACE(ToString(c));
+        FusedInferCall(c).ExpectAsDocumented();
+      }
+    }
+  }
+}
+
+TEST(FusedInfer, EveryShapeOfCombinedScales) {
+  for (const bool paged : {false, true}) {
+    for (int64_t form = 0; form < 6; ++form) {
+      FusedInferCase c{
+          .version = 1,
+          .columns = 64,
+          .kv_lengths = {40, 3},
+          .keys = paged ? FusedKeys::kPagesOfRows : FusedKeys::kOne,
+          .block_size = 32,
+          .scales = FusedScales::kCombined,
+          .key_mode = form == 5 ? 1 : 0,
+          .scale_form = form,
+          .offsets = true};
+      SCOPED_TRACE(ToString(c));
+      FusedInferCall(c).ExpectAsDocumented();
+    }
+  }
+}
+
+TEST(FusedInfer, SeparateScalesComeBeforeCombinedOnes) {
+  FusedInferCase c{.version = 2, .scales = FusedScales::kSeparate};
+  FusedInferCall call(c);
+  call.antiquant_scale = call.caller.Input({.dims = {7}});  // not looked at
+  call.antiquant_offset = call.caller.Input({.dims = {3, 2}});
+  call.antiquant_mode = 99;
+  call.ExpectAsDocumented();
+}
+
+// As vLLM calls it for decode and for a few tokens of speculation.
+TEST(FusedInfer, BytesInPagesOfChannels) {
+  for (const char* layout : {"BSH", "BSND", "BNSD", "TND"}) {
+    for (const int64_t rows : {1, 4}) {
+      FusedInferCase c{.version = 2,
+                       .type = ACL_BF16,
+                       .layout = layout,
+                       .rows = rows,
+                       .columns = 256,
+                       .dim = 128,
+                       .v_dim = 128,
+                       .scale = 0.0884,
+                       .lengths = {rows, rows},
+                       .kv_lengths = {130, 40},
+                       .keys = FusedKeys::kPagesOfChannels,
+                       .block_size = 128,
+                       .scales = FusedScales::kSeparate,
+                       .scale_form = 5};
+      if (rows > 1) {
+        c.mask = FusedMask::kSquare;
+        c.sparse_mode = 3;
+      }
+      SCOPED_TRACE(ToString(c));
+      FusedInferCall(c).ExpectAsDocumented();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace flashacl::testing
