@@ -14,6 +14,7 @@
 #include "ops/fused_infer.h"
 #include "ops/operators.h"
 #include "plan/plan.h"
+#include "plan/workspace.h"
 
 namespace flashacl::ops {
 namespace {
@@ -110,7 +111,11 @@ aclnnStatus PlanAny(const Version& version, Tensors tensors,
     const Result<int64_t> bytes =
         WorkspaceOfAnyLengths(acl::TheBackend(), any->problem);
     if (!bytes.ok()) return bytes.status();
-    most = static_cast<uint64_t>(*bytes);
+    // As phase 1 asks for room to align what it plans.
+    most =
+        *bytes == 0
+            ? 0
+            : static_cast<uint64_t>(*bytes + WorkspaceLayout::kAlignmentBytes);
     // Lengths that nobody knows may be shorter than the tail that a mask hides.
     if (IsTail(any->problem[Slot::kMask].placement)) {
       any->problem[Slot::kMask] = {};
