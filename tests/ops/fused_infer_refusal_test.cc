@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What aclnnFusedInferAttentionScore V5 refuses: one table row per line of its
 // document. What goes beside queries and keys is in
-// fused_infer_attention_score_scales_refusal_test.cc.
+// fused_infer_scales_refusal_test.cc.
+#include "tests/testing/fused_infer_refusal.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,7 +11,6 @@
 #include <vector>
 
 #include "tests/testing/fused_infer_call.h"
-#include "tests/testing/fused_infer_refusal.h"
 #include "tests/testing/refusal.h"
 
 namespace flashacl::testing {
