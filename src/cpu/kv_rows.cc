@@ -76,6 +76,16 @@ KvRows::KvRows(const AttentionProblem& problem, const Bindings& bindings,
   value.row_scale = factor(Slot::kValueRowScale);
   value.row_offset = factor(Slot::kValueRowOffset);
   factors_in_pages_ = kv.row_scales_in_pages;
+  const auto prefix = [&](Slot slot) -> Prefix {
+    const TensorSpec& spec = problem[slot];
+    if (!spec.present()) return {};
+    const int64_t bytes = SizeOf(spec.dtype);
+    return {bindings[slot] + spec.At(0, 0, kv_head) * bytes,
+            spec.strides[1] * bytes};
+  };
+  prefix_ = extent.prefix;
+  key_prefix_ = prefix(Slot::kKeyPrefix);
+  value_prefix_ = prefix(Slot::kValuePrefix);
   if (!paged) return;
   const TensorSpec& table = problem[Slot::kBlockTable];
   table_type_ = table.dtype;
@@ -111,9 +121,24 @@ bool KvRows::Locate(Range cols, const std::byte** key_at,
                     const std::byte** rope_at,
                     const std::byte** value_at) const {
   bool absent = false;
+  if (cols.first < prefix_ && !cols.empty()) {
+    const int64_t count = std::min(prefix_, cols.last) - cols.first;
+    for (int64_t n = 0; n < count; ++n) {
+      const int64_t j = cols.first + n;
+      key_at[n] = key_prefix_.base + j * key_prefix_.row_bytes;
+      rope_at[n] = nullptr;
+      value_at[n] = value_prefix_.base == nullptr
+                        ? nullptr
+                        : value_prefix_.base + j * value_prefix_.row_bytes;
+    }
+    key_at += count;
+    rope_at += count;
+    value_at += count;
+    cols.first += count;
+  }
   // Columns whose rows lie evenly: all of them, or those of a page.
   for (int64_t j = cols.first; j < cols.last;) {
-    int64_t page = 0, row = j, last = cols.last;
+    int64_t page = 0, row = j - prefix_, last = cols.last;
     if (table_ != nullptr) {
       const int64_t index = j / page_rows_;
       page = PageOf(j);

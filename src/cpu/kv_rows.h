@@ -86,6 +86,12 @@ class KvRows {
   RowSource key, rope, value;
 
  private:
+  // Rows of the columns before the sequence's own.
+  struct Prefix {
+    const std::byte* base = nullptr;
+    int64_t row_bytes = 0;
+  };
+
   int64_t PageOf(int64_t column) const;  // negative: there is none
 
   const std::byte* table_ = nullptr;  // the sequence's row of the block table
@@ -94,6 +100,8 @@ class KvRows {
   int64_t page_rows_ = 0;
   int64_t pages_ = 0;
   bool factors_in_pages_ = false;
+  int64_t prefix_ = 0;
+  Prefix key_prefix_, value_prefix_;
 };
 
 }  // namespace flashacl::cpu

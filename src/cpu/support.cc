@@ -2,6 +2,10 @@
 // Sentences for people who ask why a problem went elsewhere.
 #include "cpu/support.h"
 
+#include <algorithm>
+#include <vector>
+
+#include "cpu/element_format.h"
 #include "problem/slot.h"
 
 namespace flashacl::cpu {
@@ -25,6 +29,29 @@ Status FitsScratch(const AttentionProblem& problem) {
                      kMaxChannels);
 }
 
+// Rows of a prefix are read as the others are.
+Status PrefixIsAlike(const AttentionProblem& problem) {
+  const auto alike = [](const TensorSpec& prefix, const TensorSpec& own) {
+    return ElementFormat(prefix) == ElementFormat(own);
+  };
+  const auto check = [&](Slot slot, Slot own,
+                         const std::vector<TensorSpec>& list) -> Status {
+    if (!problem.has(slot)) return {};
+    const bool listed = problem.kv.rows == KvSource::Rows::kList;
+    const bool same = listed ? std::all_of(list.begin(), list.end(),
+                                           [&](const TensorSpec& one) {
+                                             return alike(problem[slot], one);
+                                           })
+                             : alike(problem[slot], problem[own]);
+    if (same) return {};
+    return Unsupported("{}: channels do not lie as those of the {}", Name(slot),
+                       Name(own));
+  };
+  FLASHACL_RETURN_IF_ERROR(
+      check(Slot::kKeyPrefix, Slot::kKey, problem.kv.key_list));
+  return check(Slot::kValuePrefix, Slot::kValue, problem.kv.value_list);
+}
+
 }  // namespace
 
 Status SupportsTiles(const AttentionProblem& problem, Direction direction) {
@@ -32,6 +59,7 @@ Status SupportsTiles(const AttentionProblem& problem, Direction direction) {
   if (problem.kv.gathers()) {
     return Unsupported("keys listed for every row are not for tiles");
   }
+  FLASHACL_RETURN_IF_ERROR(PrefixIsAlike(problem));
   return FitsScratch(problem);
 }
 
@@ -42,7 +70,8 @@ Status SupportsLists(const AttentionProblem& problem, Direction direction) {
   }
   for (const Slot slot :
        {Slot::kMask, Slot::kBias, Slot::kKeep, Slot::kWeightScale, Slot::kLse,
-        Slot::kKeyRowScale, Slot::kValueRowScale, Slot::kGradSink}) {
+        Slot::kKeyRowScale, Slot::kValueRowScale, Slot::kKeyPrefix,
+        Slot::kGradSink}) {
     if (!problem.has(slot)) continue;
     return Unsupported("{}: not together with listed keys", Name(slot));
   }

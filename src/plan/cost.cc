@@ -108,6 +108,8 @@ void CountBytes(const AttentionProblem& problem, const Counts& counts,
       work.bytes_written += Bytes(problem, slot);
     } else if (IsQueryLike(slot)) {
       work.bytes_read += counts.rows * row_bytes;
+    } else if (slot == Slot::kKeyPrefix || slot == Slot::kValuePrefix) {
+      continue;  // columns of keys and values
     } else if (IsKeyLike(slot)) {
       work.bytes_read += counts.columns * row_bytes;
     } else {

@@ -7,6 +7,7 @@
 #include <initializer_list>
 
 #include "problem/encoding_checks.h"
+#include "problem/source_checks.h"
 #include "problem/tensor_checks.h"
 
 namespace flashacl {
@@ -76,8 +77,9 @@ Status CheckLengths(const AttentionProblem& problem) {
 
 Status CheckAnySpec(const AttentionProblem& problem, Slot slot,
                     const TensorSpec& spec) {
-  const bool keys =
-      slot == Slot::kKey || slot == Slot::kKeyRope || slot == Slot::kValue;
+  const bool keys = slot == Slot::kKey || slot == Slot::kKeyRope ||
+                    slot == Slot::kValue || slot == Slot::kKeyPrefix ||
+                    slot == Slot::kValuePrefix;
   FLASHACL_RETURN_IF_ERROR(
       CheckBlocksOfChannels(slot, spec,
                             keys && problem.kv.rows != Rows::kList &&
@@ -189,29 +191,6 @@ Status CheckKeys(const AttentionProblem& problem, const Needs& needs) {
       CheckKeyLike(problem, needs, Slot::kValue, problem.v_dim));
   FLASHACL_RETURN_IF_ERROR(CheckList(problem, Slot::kKey, problem.kv.key_list));
   return CheckList(problem, Slot::kValue, problem.kv.value_list);
-}
-
-Status CheckPages(const AttentionProblem& problem, const Needs& needs) {
-  const bool paged = problem.kv.rows == Rows::kPaged;
-  const TensorSpec& table = problem[Slot::kBlockTable];
-  FLASHACL_RETURN_IF_ERROR(Required(problem, Slot::kBlockTable, paged));
-  FLASHACL_RETURN_IF_ERROR(
-      Forbidden(problem, Slot::kBlockTable, !paged, "keys are not paged"));
-  if (!paged) return {};
-  if (problem.kv.page_rows <= 0 || problem.kv.page_rows >= Band::kOpen) {
-    return Invalid("page rows: {}, expected at least 1", problem.kv.page_rows);
-  }
-  FLASHACL_RETURN_IF_ERROR(CheckDType(Slot::kBlockTable, table, {DType::kI32}));
-  FLASHACL_RETURN_IF_ERROR(CheckStrided(Slot::kBlockTable, table));
-  FLASHACL_RETURN_IF_ERROR(
-      Reaches(Slot::kBlockTable, table, 0, needs.sequences));
-  const int64_t pages = CeilDiv(needs.columns, problem.kv.page_rows);
-  if (table.dims[1] < pages) {
-    return Invalid(
-        "block table: {} pages of {} rows per sequence, but {} keys need {}",
-        table.dims[1], problem.kv.page_rows, needs.columns, pages);
-  }
-  return {};
 }
 
 Status CheckTopK(const AttentionProblem& problem, const Needs& needs) {
@@ -438,6 +417,7 @@ Status CheckProblem(const AttentionProblem& problem) {
   const Needs needs = NeedsOf(problem);
   FLASHACL_RETURN_IF_ERROR(CheckQueries(problem, needs));
   FLASHACL_RETURN_IF_ERROR(CheckKeys(problem, needs));
+  FLASHACL_RETURN_IF_ERROR(CheckPrefix(problem, needs));
   FLASHACL_RETURN_IF_ERROR(CheckPages(problem, needs));
   FLASHACL_RETURN_IF_ERROR(CheckTopK(problem, needs));
   FLASHACL_RETURN_IF_ERROR(CheckOut(problem, needs));

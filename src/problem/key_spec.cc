@@ -160,6 +160,17 @@ void BuildKeys(const ProblemSpec& problem_spec, AttentionProblem& problem) {
   if (!problem_spec.value_is_key) {
     problem[Slot::kValue] = KeyRows(problem_spec, dtype, problem_spec.v_dim);
   }
+  const auto prefix = [&](int64_t dim) {
+    return InBlocks(
+        DenseSpec(dtype, {1, problem_spec.prefix, problem_spec.kv_heads, dim}),
+        problem_spec.channel_block);
+  };
+  if (problem_spec.prefix > 0) {
+    problem[Slot::kKeyPrefix] = prefix(problem_spec.qk_dim);
+    if (!problem_spec.value_is_key) {
+      problem[Slot::kValuePrefix] = prefix(problem_spec.v_dim);
+    }
+  }
   kv.key_list = ListOf(problem_spec, problem[Slot::kKey]);
   kv.value_list = ListOf(problem_spec, problem[Slot::kValue]);
   if (problem_spec.source == Rows::kPaged) {

@@ -11,13 +11,17 @@
 namespace flashacl {
 
 // Rows on the row axes of the query-like and the key-like tensors. Row i of
-// the sequence is tensor row queries.first + i, column j is keys.first + j.
+// the sequence is tensor row queries.first + i, column prefix + j is
+// keys.first + j.
 struct Sequence {
   Range queries;
   Range keys;
+  // Columns before those of `keys`: rows of the shared prefix, of which all
+  // sequences see the same.
+  int64_t prefix = 0;
 
   int64_t rows() const { return queries.size(); }
-  int64_t columns() const { return keys.size(); }
+  int64_t columns() const { return prefix + keys.size(); }
   bool operator==(const Sequence&) const = default;
 };
 
@@ -44,23 +48,23 @@ struct Lengths {
   }
 
   // Of all sequences together, and of the longest.
-  int64_t all_rows() const { return Sum(&Sequence::queries); }
-  int64_t all_columns() const { return Sum(&Sequence::keys); }
-  int64_t max_rows() const { return Max(&Sequence::queries); }
-  int64_t max_columns() const { return Max(&Sequence::keys); }
+  int64_t all_rows() const { return Sum(&Sequence::rows); }
+  int64_t all_columns() const { return Sum(&Sequence::columns); }
+  int64_t max_rows() const { return Max(&Sequence::rows); }
+  int64_t max_columns() const { return Max(&Sequence::columns); }
 
   bool operator==(const Lengths&) const = default;
 
  private:
-  int64_t Sum(Range Sequence::*side) const {
+  int64_t Sum(int64_t (Sequence::*size)() const) const {
     int64_t sum = 0;
-    for (const Sequence& one : sequences) sum += (one.*side).size();
+    for (const Sequence& one : sequences) sum += (one.*size)();
     return sum;
   }
-  int64_t Max(Range Sequence::*side) const {
+  int64_t Max(int64_t (Sequence::*size)() const) const {
     int64_t most = 0;
     for (const Sequence& one : sequences) {
-      most = std::max(most, (one.*side).size());
+      most = std::max(most, (one.*size)());
     }
     return most;
   }

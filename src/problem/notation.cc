@@ -45,6 +45,7 @@ void WriteSizes(const ProblemSpec& problem_spec, Line& line) {
   line.Add(dims);
   line.Add("q=" + notation_fields::WriteLengths(problem_spec.rows));
   line.Add("k=" + notation_fields::WriteLengths(problem_spec.columns));
+  line.AddIf(problem_spec.prefix > 0, Str("prefix:{}", problem_spec.prefix));
 }
 
 void WriteKeys(const ProblemSpec& problem_spec, Line& line) {

@@ -9,6 +9,8 @@
 //     h=HEADS[/KV_HEADS]      query heads, and kv heads if fewer
 //     d=QK[+ROPE][/V]         channels; V if not as many as QK
 //     q=LENGTHS k=LENGTHS     rows and columns of every sequence
+//     prefix:N                N columns before those of k, which all sequences
+//                             share, in tensors of their own
 //     paged:ROWS              keys in pages of ROWS rows
 //     list                    keys in one tensor per sequence
 //     topk:N[:ROWS]           N indices per row and kv head, of ROWS columns

@@ -69,6 +69,12 @@ bool ReadColumns(std::string_view value, Draft& draft) {
   return lengths.has_value();
 }
 
+bool ReadPrefix(std::string_view value, Draft& draft) {
+  const auto columns = ReadWhole(value, 1);
+  draft.problem_spec.prefix = columns.value_or(0);
+  return columns.has_value();
+}
+
 bool ReadPaged(std::string_view value, Draft& draft) {
   const auto rows = ReadWhole(value, 1);
   draft.problem_spec.source = Rows::kPaged;
@@ -274,6 +280,7 @@ constexpr Field kFields[] = {
     {"d", "d", ReadDims, "d=QK[+ROPE][/V]"},
     {"q", "q", ReadRows, "q=N, q=COUNTxN, or several joined by commas"},
     {"k", "k", ReadColumns, "k=N, k=COUNTxN, or several joined by commas"},
+    {"prefix", "prefix", ReadPrefix, "prefix:COLUMNS"},
     {"paged", "where keys are", ReadPaged, "paged:ROWS"},
     {"list", "where keys are", ReadListed, "list"},
     {"topk", "topk", ReadTopK, "topk:N[:ROWS]"},

@@ -58,6 +58,7 @@ void NormaliseLengths(ProblemSpec& problem_spec) {
 // What has no meaning beside the rest takes its default.
 ProblemSpec Canonicalize(ProblemSpec problem_spec) {
   NormaliseLengths(problem_spec);
+  if (problem_spec.rows.empty()) problem_spec.prefix = 0;
   if (problem_spec.source != Rows::kPaged) problem_spec.page_rows = 0;
   if (problem_spec.selection != Selection::kTopK) {
     problem_spec.top_k = 0;
@@ -122,7 +123,7 @@ void BuildLengths(const ProblemSpec& problem_spec, AttentionProblem& problem) {
     if (alone) key_end = 0;
     problem.lengths.sequences.push_back(
         {Taken(row_end, problem_spec.rows[b]),
-         Taken(key_end, problem_spec.columns[b])});
+         Taken(key_end, problem_spec.columns[b]), problem_spec.prefix});
   }
   const TensorSpec lengths =
       DenseSpec(DType::kI64, {Count(problem_spec), 1, 1, 1});
@@ -182,6 +183,11 @@ void BuildQueries(const ProblemSpec& problem_spec, AttentionProblem& problem) {
   if (problem_spec.lse) problem[Slot::kLse] = stats;
 }
 
+// Of a sequence and its prefix.
+int64_t MostColumns(const ProblemSpec& problem_spec) {
+  return problem_spec.prefix + Most(problem_spec.columns);
+}
+
 // A grid with one element per score: blocks one after another if sequences
 // have their own and their lengths are known, else planes of the widest.
 TensorSpec GridSpec(const ProblemSpec& problem_spec, DType dtype,
@@ -199,7 +205,7 @@ TensorSpec GridSpec(const ProblemSpec& problem_spec, DType dtype,
   TensorSpec planes =
       DenseSpec(dtype, {axes.sequence ? Count(problem_spec) : 1, heads,
                         axes.row ? Most(problem_spec.rows) : 1,
-                        Most(problem_spec.columns)});
+                        MostColumns(problem_spec)});
   if (!axes.sequence) planes.strides[0] = 0;
   if (!axes.head) planes.strides[1] = 0;
   if (!axes.row) planes.strides[2] = 0;
@@ -212,7 +218,7 @@ TensorSpec BiasSpec(const ProblemSpec& problem_spec) {
     return GridSpec(problem_spec, DefaultFloat(problem_spec.dtype), axes);
   }
   const int64_t side =
-      std::max(Most(problem_spec.rows), Most(problem_spec.columns));
+      std::max(Most(problem_spec.rows), MostColumns(problem_spec));
   const bool slopes = IsAlibi(problem_spec.score.bias);
   TensorSpec spec =
       DenseSpec(slopes ? DType::kF32 : DefaultFloat(problem_spec.dtype),
@@ -349,7 +355,8 @@ ProblemSpec SpecOf(const AttentionProblem& problem) {
   problem_spec.v_dim = problem.v_dim;
   for (const Sequence& sequence : problem.lengths.sequences) {
     problem_spec.rows.push_back(sequence.rows());
-    problem_spec.columns.push_back(sequence.columns());
+    problem_spec.columns.push_back(sequence.keys.size());
+    problem_spec.prefix = sequence.prefix;
   }
   problem_spec.query_lengths = problem.lengths.queries;
   problem_spec.key_lengths = problem.lengths.keys;

@@ -64,6 +64,7 @@ struct ProblemSpec {
 
   std::vector<int64_t> rows;  // per sequence
   std::vector<int64_t> columns;
+  int64_t prefix = 0;  // columns before those, in tensors of their own
   Lengths::Device query_lengths = Lengths::Device::kNone;
   Lengths::Device key_lengths = Lengths::Device::kNone;
   bool query_padding = false;

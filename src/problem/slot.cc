@@ -17,6 +17,8 @@ constexpr std::string_view kNames[] = {
     "key",
     "key rope",
     "value",
+    "key prefix",
+    "value prefix",
     "mask",
     "bias",
     "sink",

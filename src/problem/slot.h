@@ -17,6 +17,8 @@ enum class Slot : uint8_t {
   kKey,           // [sequence or page, row, kv_head, qk_dim]
   kKeyRope,       // [sequence or page, row, kv_head, rope_dim]
   kValue,         // [sequence or page, row, kv_head, v_dim]
+  kKeyPrefix,     // [1, row, kv_head, qk_dim]: keys before every sequence's own
+  kValuePrefix,   // [1, row, kv_head, v_dim]
   kMask,          // grid; not 0: unseen
   kBias,          // grid; or slopes [sequence, head, 1, 1] for alibi
   kSink,          // [head], f32; forward also f16 and bf16

@@ -22,6 +22,7 @@ Needs NeedsOf(const AttentionProblem& problem) {
     needs.columns = std::max(needs.columns, sequence.columns());
     needs.row_end = std::max(needs.row_end, sequence.queries.last);
     needs.key_end = std::max(needs.key_end, sequence.keys.last);
+    needs.prefix = std::max(needs.prefix, sequence.prefix);
   }
   return needs;
 }
@@ -266,7 +267,7 @@ Status CheckScoreGrid(const AttentionProblem& problem, const Needs& needs,
       return CheckDiagonal(problem, needs, slot);
     case Placement::kTensorScores:
       FLASHACL_RETURN_IF_ERROR(Reaches(slot, spec, 2, needs.row_end));
-      return Reaches(slot, spec, 3, needs.key_end);
+      return Reaches(slot, spec, 3, needs.prefix + needs.key_end);
     case Placement::kTensorRows:
       FLASHACL_RETURN_IF_ERROR(Reaches(slot, spec, 2, needs.row_end));
       return Reaches(slot, spec, 3, needs.columns);

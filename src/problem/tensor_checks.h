@@ -20,6 +20,7 @@ struct Needs {
   int64_t columns = 0;  // most columns
   int64_t row_end = 0;  // where the last sequence ends on the row axis
   int64_t key_end = 0;  // and on that of the keys
+  int64_t prefix = 0;   // keys before each sequence's own
 };
 
 Needs NeedsOf(const AttentionProblem& problem);

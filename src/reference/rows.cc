@@ -31,7 +31,8 @@ std::optional<Place> PlaceOf(const Operands& operands, int64_t sequence,
   const KvSource& kv = operands.problem.kv;
   const Sequence& extent = operands.sequence(sequence);
   if (kv.rows != KvSource::Rows::kPaged) {
-    return Place{sequence, extent.keys.first + j};
+    if (j < extent.prefix) return Place{0, j};
+    return Place{sequence, extent.keys.first + j - extent.prefix};
   }
   const Tensor table = operands.tensor(Slot::kBlockTable);
   const int64_t page =
@@ -254,8 +255,11 @@ void KeyValues::Load(const Operands& operands, int64_t sequence,
                                 operands.tensor(Slot::kValueOffset),
                                 operands.tensor(Slot::kValueRowScale),
                                 operands.tensor(Slot::kValueRowOffset)};
+  const Tensor key_prefix = operands.tensor(Slot::kKeyPrefix);
+  const Tensor value_prefix = operands.tensor(Slot::kValuePrefix);
   const size_t qk_dim = static_cast<size_t>(problem.qk_dim);
   const int64_t columns = operands.sequence(sequence).columns();
+  const int64_t prefix = operands.sequence(sequence).prefix;
 
   const auto load = [&](int64_t j) {
     const std::optional<Place> place = PlaceOf(operands, sequence, j);
@@ -266,12 +270,12 @@ void KeyValues::Load(const Operands& operands, int64_t sequence,
     };
     const Column column{sequence, kv_head, j, *place};
     const std::span<double> key = RowOf(keys_, j, key_dim_);
-    from(keys, key.first(qk_dim));
+    from(j < prefix ? key_prefix : keys, key.first(qk_dim));
     Dequantise(operands, key_quant, column, key.first(qk_dim));
     if (ropes.present()) from(ropes, key.subspan(qk_dim));
     if (!values.present()) return;
     const std::span<double> value = RowOf(values_, j, value_dim_);
-    from(values, value);
+    from(j < prefix ? value_prefix : values, value);
     Dequantise(operands, value_quant, column, value);
   };
   ForPieces(workers, columns, [&](Range piece) {

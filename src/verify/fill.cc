@@ -34,7 +34,8 @@ int64_t Elements(const TensorSpec& spec, size_t axes) {
 // the numbers that it always drew.
 constexpr Slot kJoined[] = {Slot::kQueryPadding,  Slot::kLse,
                             Slot::kKeyRowScale,   Slot::kKeyRowOffset,
-                            Slot::kValueRowScale, Slot::kValueRowOffset};
+                            Slot::kValueRowScale, Slot::kValueRowOffset,
+                            Slot::kKeyPrefix,     Slot::kValuePrefix};
 
 // Of a slot's generator.
 uint64_t SeedOf(Slot slot) {
@@ -69,6 +70,7 @@ class Filler {
     for (Slot slot : {Slot::kKey, Slot::kKeyRope, Slot::kValue}) {
       FillKeyRows(slot);
     }
+    for (Slot slot : {Slot::kKeyPrefix, Slot::kValuePrefix}) FillPrefix(slot);
     FillTopK();
     FillFactors();
     FillMask();
@@ -198,10 +200,19 @@ class Filler {
       const Tensor to{listed ? specs[b] : spec(slot),
                       listed ? bases[b] : bindings_[slot]};
       const auto sequence = static_cast<int64_t>(b);
-      for (int64_t j = 0; j < sequences_[b].columns(); ++j) {
+      for (int64_t j = 0; j < sequences_[b].keys.size(); ++j) {
         const int64_t offset = OffsetOf(to.spec, listed ? 0 : sequence, j);
         if (offset >= 0) FillRow(to, offset, random);
       }
+    }
+  }
+
+  void FillPrefix(Slot slot) const {
+    if (!problem_.has(slot)) return;
+    Random random = RandomOf(slot);
+    const Tensor to{spec(slot), bindings_[slot]};
+    for (int64_t j = 0; j < sequences_[0].prefix; ++j) {
+      FillRow(to, to.spec.At(0, j), random);
     }
   }
 

@@ -58,7 +58,9 @@ class Cutter {
     const Range keys = problem.kv.rows == Rows::kPaged
                            ? window.columns
                            : Range{0, window.columns.size()};
-    problem.lengths = {{{{0, window.rows.size()}, keys}}};
+    const int64_t prefix = At(window.sequence).prefix;
+    problem.lengths = {
+        {{{0, window.rows.size()}, {keys.first, keys.last - prefix}, prefix}}};
     Drop({Slot::kQueryLengths, Slot::kKeyLengths, Slot::kKeyPadding,
           Slot::kQueryPadding, Slot::kGradBias, Slot::kGradSink});
     return subproblem_;
@@ -144,7 +146,9 @@ class Cutter {
 
   void TakeKeys(const Window& window) {
     KvSource& kv = subproblem_.problem.kv;
-    const int64_t first = At(window.sequence).keys.first;
+    // Columns of a prefix are rows of tensors of its own.
+    const int64_t first =
+        At(window.sequence).keys.first - At(window.sequence).prefix;
     TakeRowFactors(window);
     if (kv.rows == Rows::kPaged) {
       return TakeSequence(Slot::kBlockTable, window.sequence);
@@ -159,8 +163,9 @@ class Cutter {
     }
     for (Slot slot : {Slot::kKey, Slot::kKeyRope, Slot::kValue, Slot::kGradKey,
                       Slot::kGradKeyRope, Slot::kGradValue}) {
-      TakeRowsOf(slot, window.sequence,
-                 {first + window.columns.first, first + window.columns.last});
+      const int64_t from = std::max(first + window.columns.first,
+                                    At(window.sequence).keys.first);
+      TakeRowsOf(slot, window.sequence, {from, first + window.columns.last});
     }
   }
 
@@ -214,6 +219,9 @@ Result<Subproblem> TakeColumns(const AttentionProblem& problem,
   const Rows source = problem.kv.rows;
   if (source != Rows::kStrided) {
     return Unsupported("columns of paged or listed keys cannot be taken");
+  }
+  if (problem.has(Slot::kKeyPrefix)) {
+    return Unsupported("columns beside a prefix cannot be taken");
   }
   if (problem.kv.gathers() && columns.first != 0) {
     return Unsupported(

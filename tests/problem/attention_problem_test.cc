@@ -28,6 +28,7 @@ constexpr char kPages[] = "fwd f16 h=4/2 d=8 q=3,4 k=5,6 paged:4 int8:channel";
 constexpr char kInt8[] = "fwd i8 h=4/2 d=8 q=3,4 k=5,6 int8:tensor+offset";
 constexpr char kBlocks[] = "fwd f16 h=4/2 d=8 q=3,4 k=5,6 paged:4 blocks:4";
 constexpr char kRows[] = "fwd f16 h=4/2 d=8 q=3,4 k=5,6 int8:row-head+offset";
+constexpr char kPrefix[] = "fwd f16 h=4/2 d=8 q=3,4 k=5,6 prefix:7 mask";
 constexpr char kLists[] = "fwd f16 h=4/2 d=8 q=3,4 k=5,6 list";
 constexpr char kTopK[] = "bwd f16 h=4/2 d=8 q=3,4 k=5,6 topk:2 shared sink";
 constexpr char kScores[] = "fwd f16 h=4/2 d=8 q=3,4 k=5,6 mask bias keep:0.5";
@@ -81,6 +82,23 @@ const Breach kBreaches[] = {
      Code::kInvalidArgument, "value: blocks of 4 channels, -1 elements apart"},
     {kBlocks, [](auto& p) { p[Slot::kKey].block_stride = int64_t{1} << 59; },
      Code::kInvalidArgument, "key: extents and strides span more than 2^59"},
+    // A shared prefix.
+    {kPrefix, [](auto& p) { p.lengths.sequences[1].prefix = 3; },
+     Code::kInvalidArgument, "lengths: sequence 1 has a prefix of 3 keys, exp"},
+    {kPrefix, [](auto& p) { p[Slot::kKeyPrefix] = {}; }, Code::kNullArgument,
+     "key prefix: missing"},
+    {kPrefix, [](auto& p) { p[Slot::kValuePrefix] = {}; }, Code::kNullArgument,
+     "value prefix: missing"},
+    {kPrefix, [](auto& p) { p[Slot::kKeyPrefix].dims[1] = 6; },
+     Code::kInvalidArgument, "key prefix: 6 rows, but sequences end at row 7"},
+    {kPrefix, [](auto& p) { p[Slot::kValuePrefix].dims[3] = 7; },
+     Code::kInvalidArgument, "value prefix: fourth extent is 7, expected 8"},
+    {kPrefix, [](auto& p) { p[Slot::kKeyPrefix].dtype = DType::kF32; },
+     Code::kInvalidArgument, "key prefix: dtype f32, expected f16 as the key"},
+    {kPrefix, [](auto& p) { p[Slot::kMask].dims[3] = 12; },
+     Code::kInvalidArgument, "mask: fourth extent is 12, but 13 are needed"},
+    {kDense, [](auto& p) { p[Slot::kKeyPrefix] = p[Slot::kKey]; },
+     Code::kContradiction, "key prefix: given, but sequences have no prefix"},
     // Scales by row.
     {kRows, [](auto& p) { p[Slot::kKeyRowScale] = {}; }, Code::kNullArgument,
      "key scale: missing"},

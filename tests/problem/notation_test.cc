@@ -57,6 +57,8 @@ constexpr const char* kCanonical[] = {
     "fwd f16 h=4/2 d=8 q=2x1 k=2x30 paged:8 int8:page-row-head blocks:32",
     "fwd f16 h=4/2 d=8 q=2x1 k=2x30 paged:8 int8:page-row+offset/tensor",
     "fwd f16 h=4/2 d=8+4 q=2x1 k=5,30 list",
+    "fwd f16 h=4/2 d=8 q=2x1 k=5,30 prefix:12 list mask",
+    "fwd f16 h=4/2 d=8 q=2x1 k=5,30 prefix:12 shared int8:channel blocks:4",
 };
 
 TEST(Notation, CanonicalLinesStayAsTheyAre) {

@@ -22,7 +22,7 @@ void CopyTheRest(const SmallCase& from, SmallCase& to) {
   for (size_t n = 0; n < static_cast<size_t>(Slot::kOut); ++n) {
     const Slot slot = static_cast<Slot>(n);
     const bool of_keys =
-        slot == Slot::kKey || slot == Slot::kKeyRope || slot == Slot::kValue ||
+        (slot >= Slot::kKey && slot <= Slot::kValuePrefix) ||
         (slot >= Slot::kKeyScale && slot <= Slot::kValueRowOffset);
     if (!of_keys) to.Copy(slot, from);
   }
@@ -137,6 +137,38 @@ TEST(Caches, RowsAreScaledOneByOne) {
         dense.Run();
         int8.Run();
         ExpectSameResults(int8, dense);
+      });
+}
+
+// Keys that all sequences share are keys of each, before its own.
+TEST(Caches, APrefixIsKeysOfEverySequence) {
+  Space space = LawSpace();
+  space.rope = false;
+  ForRandomProblems(
+      kProblems, space, [](const AttentionProblem& p, Random& random) {
+        if (p.kv.rows == Rows::kPaged) return;
+        ProblemSpec problem_spec = SpecOf(p);
+        problem_spec.row_stats = true;
+        ProblemSpec whole_spec = problem_spec;
+        problem_spec.prefix = random.Within(1, 5);
+        for (int64_t& columns : whole_spec.columns) {
+          columns += problem_spec.prefix;
+        }
+        const AttentionProblem prefixed = Build(problem_spec);
+        ASSERT_TRUE(CheckProblem(prefixed).ok());
+        SmallCase shared(InDoubles(prefixed));
+        shared.FillInputs(random);
+        SmallCase whole(InDoubles(Build(whole_spec)));
+        whole.FillInputs(random);
+        CopyTheRest(whole, shared);
+        for (const Slot slot : {Slot::kKeyScale, Slot::kKeyOffset,
+                                Slot::kValueScale, Slot::kValueOffset}) {
+          shared.Copy(slot, whole);
+        }
+        CopyKeys(shared, whole);
+        shared.Run();
+        whole.Run();
+        ExpectSameResults(shared, whole);
       });
 }
 

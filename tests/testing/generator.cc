@@ -181,6 +181,11 @@ void DrawCaches(Random& random, const Space& space, ProblemSpec& problem_spec) {
   if (problem_spec.source == Rows::kList && space.rope && random.OneIn(5)) {
     problem_spec.rope_dim = Sized(random, 1, space.most_dim / 2);
   }
+  if (problem_spec.source != Rows::kPaged && problem_spec.rope_dim == 0 &&
+      random.OneIn(6)) {
+    problem_spec.prefix = Sized(random, 1, space.most_columns / 2);
+    return;
+  }
   if (!space.int8 || !random.OneIn(5)) return;
   const ProblemSpec::Encoding by_row{DrawRowScales(random, problem_spec),
                                      random.OneIn(2)};
@@ -278,8 +283,10 @@ void DisturbRows(Random& random, AttentionProblem& problem) {
   }
   for (Slot slot : kKeyRows) {
     if (problem.has(slot) && strided) problem[slot].dims[1] += tail;
-    Disturb(random, problem[slot]);
   }
+  // Rows of a prefix lie as the others do.
+  if (problem.has(Slot::kKeyPrefix)) return;
+  for (Slot slot : kKeyRows) Disturb(random, problem[slot]);
   for (TensorSpec& spec : problem.kv.key_list) Disturb(random, spec);
   for (TensorSpec& spec : problem.kv.value_list) Disturb(random, spec);
 }
@@ -310,7 +317,8 @@ void DisturbStats(Random& random, AttentionProblem& problem) {
 void DisturbScores(Random& random, AttentionProblem& problem) {
   TensorSpec& mask = problem[Slot::kMask];
   const int64_t rows = problem[Slot::kQuery].dims[1];
-  const int64_t columns = problem[Slot::kKey].dims[1];
+  const int64_t prefix = problem[Slot::kKeyPrefix].dims[1];
+  const int64_t columns = prefix + problem[Slot::kKey].dims[1];
   if (mask.present()) {
     if (random.OneIn(3) && problem.kv.rows == Rows::kStrided &&
         mask.placement == Placement::kBlocks) {

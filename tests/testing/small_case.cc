@@ -162,10 +162,20 @@ void SmallCase::SetList(Slot slot, int64_t sequence,
   }
 }
 
-int64_t SmallCase::OffsetOf(Slot slot, const Column& column, int64_t d) const {
+bool SmallCase::InPrefix(const Column& column) const {
+  const size_t b = static_cast<size_t>(column.sequence);
+  return column.j < problem_.lengths.sequences[b].prefix;
+}
+
+Slot SmallCase::PrefixOf(Slot slot) {
+  return slot == Slot::kKey ? Slot::kKeyPrefix : Slot::kValuePrefix;
+}
+
+int64_t SmallCase::OffsetOf(Slot slot, const Column& of, int64_t d) const {
   const TensorSpec& spec = problem_[slot];
   const Sequence& extent =
-      problem_.lengths.sequences[static_cast<size_t>(column.sequence)];
+      problem_.lengths.sequences[static_cast<size_t>(of.sequence)];
+  const Column column{of.sequence, of.j - extent.prefix, of.kv_head};
   if (problem_.kv.rows == KvSource::Rows::kPaged) {
     const TensorSpec& table = problem_[Slot::kBlockTable];
     const int64_t page_rows = problem_.kv.page_rows;
@@ -189,6 +199,10 @@ bool SmallCase::InList(Slot slot) const {
 }
 
 double SmallCase::GetKey(Slot slot, const Column& column, int64_t d) const {
+  if (InPrefix(column)) {
+    const Slot prefix = PrefixOf(slot);
+    return Get(prefix, problem_[prefix].At(0, column.j, column.kv_head, d));
+  }
   const int64_t offset = OffsetOf(slot, column, d);
   if (!InList(slot)) return Get(slot, offset);
   const size_t b = static_cast<size_t>(column.sequence);
@@ -199,6 +213,11 @@ double SmallCase::GetKey(Slot slot, const Column& column, int64_t d) const {
 
 void SmallCase::PutKey(Slot slot, const Column& column, int64_t d,
                        double value) {
+  if (InPrefix(column)) {
+    const Slot prefix = PrefixOf(slot);
+    const TensorSpec& spec = problem_[prefix];
+    return Put(prefix, spec.At(0, column.j, column.kv_head, d), value);
+  }
   const int64_t offset = OffsetOf(slot, column, d);
   if (!InList(slot)) return Put(slot, offset, value);
   const size_t b = static_cast<size_t>(column.sequence);

@@ -76,6 +76,8 @@ class SmallCase {
     return memory_[static_cast<size_t>(slot)];
   }
   void Bind();
+  bool InPrefix(const Column& column) const;
+  static Slot PrefixOf(Slot slot);
   bool InList(Slot slot) const;  // of keys and values; ropes are not
   int64_t OffsetOf(Slot slot, const Column& column, int64_t d) const;
   int64_t OffsetOf(Slot slot, const Cell& cell) const;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "cpu/sizes.h"
 #include "cpu/tuning.h"
@@ -38,6 +39,19 @@ int64_t HeadBundleOf(const AttentionProblem& problem) {
            spec.strides[2] * problem.kv_heads <= spec.strides[1];
   };
   if (!together(key) || !together(value)) return 1;
+  // Tiles of a bundle find a row where the first does, so many bytes farther.
+  const auto as_prefix = [&](Slot slot, const TensorSpec& own,
+                             const std::vector<TensorSpec>& list) {
+    const auto same = [&](const TensorSpec& one) {
+      return one.strides[2] == problem[slot].strides[2];
+    };
+    if (!problem.has(slot)) return true;
+    return listed ? std::all_of(list.begin(), list.end(), same) : same(own);
+  };
+  if (!as_prefix(Slot::kKeyPrefix, key, problem.kv.key_list) ||
+      !as_prefix(Slot::kValuePrefix, value, problem.kv.value_list)) {
+    return 1;
+  }
   const int64_t bytes = (problem.qk_dim + problem.v_dim) * SizeOf(key.dtype);
   const int64_t most_bytes =
       SizeOf(key.dtype) == 1 ? kDecodeHeadBundleBytes8 : kDecodeHeadBundleBytes;
