@@ -386,6 +386,12 @@ Result<uint64_t> WorkspaceBytes(const AttentionProblem& problem) {
   return WithAlignment(plan->workspace.bytes());
 }
 
+Result<uint64_t> MostWorkspaceBytes(const AttentionProblem& problem) {
+  const Result<int64_t> bytes = WorkspaceOfAnyLengths(TheBackend(), problem);
+  if (!bytes.ok()) return bytes.status();
+  return WithAlignment(*bytes);
+}
+
 void Lowered::Bind(const Arguments& arguments, int argument, Slot slot,
                    int64_t more_elements) {
   const Tensor& tensor = arguments[argument];

@@ -122,6 +122,9 @@ aclnnStatus PrepareComputation(const Operator& op,
 // What a call with this problem needs of workspace.
 Result<uint64_t> WorkspaceBytes(const AttentionProblem& problem);
 
+// The same for any lengths up to those that the problem has.
+Result<uint64_t> MostWorkspaceBytes(const AttentionProblem& problem);
+
 // Phase 2 of every operator: takes the executor (and frees it unless it is
 // repeatable) and queues the run on the stream.
 aclnnStatus Launch(void* workspace, uint64_t workspace_size,

@@ -95,6 +95,15 @@ void PlaceRope(const Call& call, Lowered& lowered) {
   lowered.Bind(call.arguments, Call::kKeyRope, Slot::kKeyRope);
 }
 
+// The prefix counts as keys of every sequence.
+void PlacePrefix(const Call& call, Lowered& lowered) {
+  if (call.prefix == 0) return;
+  lowered.problem[Slot::kKeyPrefix] = call.key_prefix;
+  lowered.problem[Slot::kValuePrefix] = call.value_prefix;
+  lowered.Bind(call.arguments, Call::kKeyPrefix, Slot::kKeyPrefix);
+  lowered.Bind(call.arguments, Call::kValuePrefix, Slot::kValuePrefix);
+}
+
 // Of prompts a row without keys is a byte of 0, not the 0 an offset makes:
 // leave it to whoever clears the rows that no sequence owns.
 void ForgetRowsWithoutKeys(const Call& call, Lowered& lowered) {
@@ -127,6 +136,7 @@ Result<Lowered> LowerInputs(Call& call) {
   FLASHACL_RETURN_IF_ERROR(LowerFusedScales(call, lowered));
   FLASHACL_RETURN_IF_ERROR(PlaceSink(call, lowered));
   PlaceRope(call, lowered);
+  PlacePrefix(call, lowered);
   ForgetRowsWithoutKeys(call, lowered);
   return lowered;
 }

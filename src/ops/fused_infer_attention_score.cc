@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <initializer_list>
 
-#include "acl/backend.h"
 #include "acl/executor.h"
 #include "aclnnop/aclnn_fused_infer_attention_score.h"
 #include "aclnnop/aclnn_fused_infer_attention_score_v2.h"
@@ -13,8 +12,6 @@
 #include "aclnnop/aclnn_fused_infer_attention_score_v5.h"
 #include "ops/fused_infer.h"
 #include "ops/operators.h"
-#include "plan/plan.h"
-#include "plan/workspace.h"
 
 namespace flashacl::ops {
 namespace {
@@ -108,14 +105,9 @@ aclnnStatus PlanAny(const Version& version, Tensors tensors,
     widest.any_lengths = true;
     Result<acl::Lowered> any = LowerFusedInfer(arguments, widest);
     if (!any.ok() || any->nothing) return any;
-    const Result<int64_t> bytes =
-        WorkspaceOfAnyLengths(acl::TheBackend(), any->problem);
+    const Result<uint64_t> bytes = acl::MostWorkspaceBytes(any->problem);
     if (!bytes.ok()) return bytes.status();
-    // As phase 1 asks for room to align what it plans.
-    most =
-        *bytes == 0
-            ? 0
-            : static_cast<uint64_t>(*bytes + WorkspaceLayout::kAlignmentBytes);
+    most = *bytes;
     // Lengths that nobody knows may be shorter than the tail that a mask hides.
     if (IsTail(any->problem[Slot::kMask].placement)) {
       any->problem[Slot::kMask] = {};

@@ -282,9 +282,6 @@ Status ReadPrefix(Call& call) {
         call.name(key ? Call::kValuePrefix : Call::kKeyPrefix));
   }
   if (!call.has(Call::kKeyPrefix)) return {};
-  if (call.prefix == 0) {
-    return Contradiction("keySharedPrefix: given, but not computed yet");
-  }
   FLASHACL_RETURN_IF_ERROR(CheckPrefix(call));
   Cache& cache = call.cache;
   for (const int row : {Call::kKeyPrefix, Call::kValuePrefix}) {

@@ -212,6 +212,7 @@ Status ReadPadding(Call& call) {
 
 Status ReadFusedLengths(Call& call) {
   FLASHACL_RETURN_IF_ERROR(call.packed() ? ReadPacked(call) : ReadPadded(call));
+  for (Sequence& sequence : call.sequences) sequence.prefix = call.prefix;
   return ReadPadding(call);
 }
 
