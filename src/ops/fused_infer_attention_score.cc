@@ -108,12 +108,12 @@ aclnnStatus PlanAny(const Version& version, Tensors tensors,
     const Result<uint64_t> bytes = acl::MostWorkspaceBytes(any->problem);
     if (!bytes.ok()) return bytes.status();
     most = *bytes;
-    // Lengths that nobody knows may be shorter than the tail that a mask hides.
-    if (IsTail(any->problem[Slot::kMask].placement)) {
-      any->problem[Slot::kMask] = {};
-    }
     Result<acl::Lowered> given = LowerFusedInfer(arguments, args);
-    return given.ok() ? given : any;
+    if (given.ok()) return given;
+    // Masks and biases are for lengths that nobody knows.
+    any->problem[Slot::kMask] = any->problem[Slot::kBias] = {};
+    any->problem.score.bias = Score::Bias::kNone;
+    return any;
   };
   const aclnnStatus status = acl::Prepare(
       version.Of(args), {tensors.begin(), tensors.size()}, lower, answer);

@@ -43,7 +43,9 @@ ScoreExtents Extents(const Call& call) {
   // Nobody knows how long the longest packed sequence will be.
   if (call.packed() && call.fused.any_lengths) return {};
   ScoreExtents extents = ExtentsOf(call);
-  extents.columns = call.mask_columns();
+  // Nor how long a prefix that was given with its room.
+  const bool any_prefix = call.fused.any_lengths && call.prefix > 0;
+  extents.columns = any_prefix ? 0 : call.mask_columns();
   return extents;
 }
 

@@ -14,6 +14,30 @@
 namespace flashacl::testing {
 namespace {
 
+TEST(FusedInfer, PrefixByHand) {
+  FusedInferCase c = Moded(2, 2, 3);
+  c.prefix = 2;
+  FusedInferCall call(c);
+  Count(call);
+  call.key_prefix->FillWith(0);
+  Put(call.value_prefix, {10, 20});
+  ExpectByHand(call, {31.0 / 3, 33.0 / 4});
+  c.prefix_length = 1;
+  FusedInferCall shorter(c);
+  Count(shorter);
+  shorter.key_prefix->FillWith(0);
+  Put(shorter.value_prefix, {10, 20});
+  ExpectByHand(shorter, {5.5, 13.0 / 3});
+  c.kv_lengths = {0};  // the prefix is seen
+  c.sparse_mode = 0;
+  c.mask = FusedMask::kNone;
+  FusedInferCall alone(c);
+  Count(alone);
+  alone.key_prefix->FillWith(0);
+  Put(alone.value_prefix, {10, 20});
+  ExpectByHand(alone, {10, 10}, {0, 0});
+}
+
 // Key 17 of pages {1, 0} is row 1 of page 0, and its channel 17 is number 1 of
 // the second sixteen.
 TEST(FusedInfer, PagesOfChannelsByHand) {

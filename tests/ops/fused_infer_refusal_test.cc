@@ -310,6 +310,10 @@ TEST(FusedInferRefusals, Trees) {
                             .kv_lengths = {4, 2},
                             .mask = FusedMask::kTree,
                             .sparse_mode = 9};
+  const auto prefix = [](C& c) {
+    c.key_prefix = c.caller.Input({.dims = {1, 4, 2, 16}});
+    c.value_prefix = c.caller.Input({.dims = {1, 4, 2, 16}});
+  };
   const Refusals refusals = {
       {kContradiction, "3 queries for 2 keys", Columns({2, 2})},
       {kContradiction, "pseShift", Bias({2, 4, 3, 5})},
@@ -317,6 +321,8 @@ TEST(FusedInferRefusals, Trees) {
        Formed(&C::query_padding, {ACL_INT64, {1}})},
       {kContradiction, "sparseMode: 9, with which there is no left padding",
        Formed(&C::kv_padding, {ACL_INT64, {1}})},
+      {kContradiction, "sparseMode: 9, with which there is no shared prefix",
+       prefix},
       {kContradiction, "INT8 attentionOut",
        All<C>(Typed(&C::out, ACL_INT8),
               Formed(&C::quant_scale2, {ACL_FLOAT, {1}}))},

@@ -31,6 +31,11 @@ TEST(FusedInferRefusals, Paddings) {
          c.query_rope = c.caller.Input({.dims = {2, 4, 3, 8}});
          c.key_rope = c.caller.Input({.dims = {2, 2, 5, 8}});
        }},
+      {kContradiction, "PaddingSize",
+       [](C& c) {
+         c.key_prefix = c.caller.Input({.dims = {1, 2, 4, 16}});
+         c.value_prefix = c.caller.Input({.dims = {1, 2, 4, 16}});
+       }},
   };
   for (const Refusal<C>& refusal : refusals) {
     SCOPED_TRACE(refusal.words);
@@ -44,6 +49,53 @@ TEST(FusedInferRefusals, Paddings) {
   FusedInferCase packed = Packed();
   packed.kv_padding = 1;
   C(packed).ExpectFailure(kContradiction, "kvPaddingSize");
+}
+
+TEST(FusedInferRefusals, Prefixes) {
+  const FusedInferCase good{.prefix = 4};
+  const auto shaped = [](std::vector<int64_t> key, std::vector<int64_t> value) {
+    return [=](C& c) {
+      c.key_prefix = c.caller.Input({.dims = key});
+      c.value_prefix = c.caller.Input({.dims = value});
+    };
+  };
+  const std::vector<int64_t> fine{1, 2, 4, 16};
+  const Refusals refusals = {
+      {kContradiction, "valueSharedPrefix", Without(&C::value_prefix)},
+      {kContradiction, "keySharedPrefix", Without(&C::key_prefix)},
+      {kContradiction, "keySharedPrefix", shaped({2, 2, 4, 16}, fine)},
+      {kContradiction, "keySharedPrefix", shaped({1, 4, 4, 16}, fine)},
+      {kContradiction, "keySharedPrefix", shaped({1, 2, 4, 8}, fine)},
+      {kContradiction, "keySharedPrefix", shaped({1, 4, 32}, fine)},
+      {kContradiction, "valueSharedPrefix", shaped(fine, {1, 2, 5, 16})},
+      {kContradiction, "valueSharedPrefix", shaped(fine, {1, 2, 4, 8})},
+      {kContradiction, "keySharedPrefix",
+       Formed(&C::key_prefix, {ACL_BF16, fine})},
+      {kContradiction, "actualSharedPrefixLen: 5",
+       Array(&C::prefix_length, {5})},
+      {kContradiction, "actualSharedPrefixLen: -1",
+       Array(&C::prefix_length, {-1})},
+      {kContradiction, "attenMask: shape", Mask({2, 3, 8})},
+      {kContradiction, "pseShift: shape", Bias({2, 4, 3, 8})},
+      {kContradiction, "keySharedPrefix: given with rope",
+       [](C& c) {
+         c.query_rope = c.caller.Input({.dims = {2, 4, 3, 8}});
+         c.key_rope = c.caller.Input({.dims = {2, 2, 5, 8}});
+       }},
+  };
+  ExpectRefusals(good, refusals);
+  FusedInferCase packed = Packed();
+  C call(packed);
+  call.key_prefix = call.caller.Input({.dims = {4, 2, 16}});
+  call.value_prefix = call.key_prefix;
+  call.ExpectFailure(kContradiction, "SharedPrefix");
+  for (const int64_t mode : {1, 3}) {
+    FusedInferCase tokens{.prefix = 4,
+                          .scales = FusedScales::kSeparate,
+                          .key_mode = mode,
+                          .value_mode = mode};
+    C(tokens).ExpectFailure(kContradiction, "with a shared prefix");
+  }
 }
 
 TEST(FusedInferRefusals, Ropes) {

@@ -128,6 +128,21 @@ void MakePaddings(FusedInferCase& c, Random& random) {
   }
 }
 
+void MakePrefix(FusedInferCase& c, Random& random) {
+  const bool rows =
+      c.scales != FusedScales::kNone &&
+      ((c.key_mode != 0 && c.key_mode != 2) ||
+       (c.scales == FusedScales::kSeparate && c.value_mode != c.key_mode));
+  const bool list = c.keys == FusedKeys::kList && !c.decode();
+  if (!Plain(c) || c.paged() || c.rope_dim > 0 || rows || list ||
+      c.total_columns() == 0 || c.query_padding || c.kv_padding ||
+      !random.OneIn(3)) {
+    return;
+  }
+  c.prefix = random.Within(1, 9);
+  if (random.OneIn(2)) c.prefix_length = random.Within(0, c.prefix);
+}
+
 // A tree wants as many keys as rows, or none.
 void MakeTree(FusedInferCase& c, Random& random) {
   c.mask = FusedMask::kTree;
@@ -232,6 +247,7 @@ FusedInferCase RandomFusedInferCase(Random& random) {
   MakeKeys(c, random);
   MakeLengths(c, random);
   MakePaddings(c, random);
+  MakePrefix(c, random);
   MakeMask(c, random);
   MakeResult(c, random);
   c.version = static_cast<int>(random.Within(OldestVersion(c), 5));

@@ -129,7 +129,7 @@ OperatorCall FusedPadded() {
   return call;
 }
 
-// Decode of a list.
+// Decode of a list after a prefix.
 OperatorCall FusedPrefix() {
   const TensorArgument none{{1}, ACL_FLOAT16, false};
   OperatorCall call{
@@ -143,8 +143,8 @@ OperatorCall FusedPrefix() {
       .first_output = 21,
   };
   call.tensors[1].members = call.tensors[2].members = 2;
-  Append(call, {none, none, none, none});  // key and value scales
-  Append(call, {none, none});              // the prefix
+  Append(call, {none, none, none, none});      // key and value scales
+  Append(call, {{{1, 2, 16}}, {{1, 2, 16}}});  // the prefix
   Append(call, {{{2, 1, 32}}, {{2, 4, 1, 1}, ACL_FLOAT}});
   return call;
 }
@@ -193,7 +193,7 @@ OperatorCall FusedNewest() {
   call.tensors[8] = {{1}, ACL_FLOAT};                  // quantScale2
   call.tensors[9] = {{1}, ACL_FLOAT};                  // quantOffset2
   call.tensors.insert(call.tensors.end(), 4, {{16}});  // of keys and values
-  call.tensors.insert(call.tensors.end(), 2, none);    // the prefix
+  call.tensors.insert(call.tensors.end(), 2, {{1, 2, 2, 8}, ACL_INT8});
   Append(call, {none, none, none, {{2, 3, 4}, ACL_FLOAT, false}, {{4}}});
   Append(call, {{{2, 3, 4, 8}, ACL_INT8}, {{2, 4, 3, 1}, ACL_FLOAT}});
   call.tensors[25].type = ACL_BF16;  // learnableSink
