@@ -65,6 +65,14 @@ KvRows::KvRows(const AttentionProblem& problem, const Bindings& bindings,
                               0, extent, kv_head)
                    : source(Slot::kValue);
   }
+  if (extent.prefix > 0) {
+    // Tensors of a list may be empty, and then have no address.
+    const auto or_prefix = [&](RowSource& own, Slot slot) {
+      if (own.base == nullptr) own = source(slot);
+    };
+    or_prefix(key, Slot::kKeyPrefix);
+    if (!kv.value_is_key) or_prefix(value, Slot::kValuePrefix);
+  }
   key.channels = problem.qk_dim;
   rope.channels = problem.rope_dim;
   value.channels = problem.v_dim;

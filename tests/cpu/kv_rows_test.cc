@@ -50,8 +50,15 @@ struct Keys {
     TensorSpec spec = problem()[slot];
     const std::byte* base = small.bindings()[slot];
     int64_t outer = sequence;
-    int64_t row = extent.keys.first + j;
-    if (kv.rows == Rows::kPaged) {
+    int64_t row = extent.keys.first + j - extent.prefix;
+    if (j < extent.prefix) {
+      const Slot prefix =
+          slot == Slot::kKey ? Slot::kKeyPrefix : Slot::kValuePrefix;
+      spec = problem()[prefix];
+      base = small.bindings()[prefix];
+      outer = 0;
+      row = j;
+    } else if (kv.rows == Rows::kPaged) {
       outer = PageOf(j);
       row = j % kv.page_rows;
     } else if (kv.rows == Rows::kList && slot != Slot::kKeyRope) {

@@ -93,7 +93,7 @@ const Shapes kShapes[] = {
      "a prefix that all sequences share",
      {"fwd bf16 h=32/8 d=128 q=2x1 k=5000,48 prefix:1000",
       "fwd f16 h=8/2 d=128 q=3x2 k=100,0,48 prefix:77 list causal stats",
-      "fwd bf16 h=4/2 d=64 q=3x2 k=100,0,48 prefix:30 blocks:16 counts:k",
+      "fwd bf16 h=4/2 d=64 q=3x2 k=100,0,48 prefix:30 counts:k",
       "fwd bf16 h=4/2 d=64 q=3x2 k=9,0,4 prefix:30 int8:channel+offset mask"}},
     {&kCpuDecode,
      "channels in blocks, in whole vectors and not",

@@ -181,8 +181,10 @@ void DrawCaches(Random& random, const Space& space, ProblemSpec& problem_spec) {
   if (problem_spec.source == Rows::kList && space.rope && random.OneIn(5)) {
     problem_spec.rope_dim = Sized(random, 1, space.most_dim / 2);
   }
+  // Blocks are as far apart as a tensor has rows, so those of a prefix lie
+  // otherwise.
   if (problem_spec.source != Rows::kPaged && problem_spec.rope_dim == 0 &&
-      random.OneIn(6)) {
+      problem_spec.channel_block == 0 && random.OneIn(6)) {
     problem_spec.prefix = Sized(random, 1, space.most_columns / 2);
     return;
   }

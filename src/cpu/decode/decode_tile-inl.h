@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "cpu/decode/decode_kernel.h"
 #include "cpu/tuning.h"
@@ -353,7 +354,7 @@ inline void JoinBlocks(const DecodeTile& decode, const StepPlace& at,
                        const Row& row) {
   const ElementFormat& format = source.format;
   const std::byte* const zeros = ZeroRow(decode.tile->scratch);
-  const auto join = [&](int64_t bytes) {
+  const auto join = [&](auto bytes) {
     int64_t from = 0;
     for (int64_t d = 0; d < channels; d += format.channel_block) {
       for (int64_t j = 0; j < at.count(); ++j) {
@@ -366,10 +367,11 @@ inline void JoinBlocks(const DecodeTile& decode, const StepPlace& at,
       to += bytes;
     }
   };
-  // Those of CANN's caches have 32 bytes, whose copy is a register's.
+  // Those of CANN's caches have 32 bytes, whose copy is a register's where
+  // the compiler knows it.
   const int64_t bytes = format.channel_block * format.element_bytes;
   if (bytes == 32) {
-    join(32);
+    join(std::integral_constant<int64_t, 32>());
   } else {
     join(bytes);
   }

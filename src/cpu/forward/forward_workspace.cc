@@ -41,10 +41,11 @@ TileShape ForwardTileShape(const AttentionProblem& problem,
 int64_t MaxSplitRows(const AttentionProblem& problem, const TileShape& shape) {
   const int64_t most = std::min(shape.rows, shape.split_rows);
   if (problem.lengths.keys == Lengths::Device::kEnds) {
-    // All sequences share one axis of keys. One that is split has more than
-    // split_keys of them, so there are few, and each has a split of less
-    // than split_keys at the end.
-    const int64_t keys = problem[Slot::kKey].dims[1];
+    // All sequences share one axis of keys, beside their prefixes. One that is
+    // split has more than split_keys of them, so there are few, and each has a
+    // split of less than split_keys at the end.
+    int64_t keys = problem[Slot::kKey].dims[1];
+    for (const Sequence& one : problem.lengths.sequences) keys += one.prefix;
     return 2 * CeilDiv(keys, shape.split_keys) * most * problem.kv_heads;
   }
   int64_t split_rows = 0;
