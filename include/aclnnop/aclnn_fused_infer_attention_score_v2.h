@@ -11,9 +11,8 @@
 extern "C" {
 #endif
 
-// As aclnnFusedInferAttentionScore, and keys and values may be INT4 (INT32 with
-// eight in a word, the first in the lowest bits), and
-//   keyAntiquantScale,    for INT8 and INT4 keys and values, in place of
+// As aclnnFusedInferAttentionScore, and
+//   keyAntiquantScale,    for INT8 keys and values, in place of
 //   keyAntiquantOffset,   antiquantScale and antiquantOffset; both scales or
 //   valueAntiquantScale,  neither, both offsets or neither. Mode 0: query's
 //   valueAntiquantOffset  type, [1] or one per channel of the key heads; 1:

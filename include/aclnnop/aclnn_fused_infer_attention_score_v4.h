@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attention over a key-value cache with sinks and INT8 queries. Source: CANN
+// Attention over a key-value cache with sinks. Source: CANN
 // operator documentation, "aclnnFusedInferAttentionScoreV4".
 #pragma once
 
@@ -11,11 +11,10 @@ extern "C" {
 #endif
 
 // As aclnnFusedInferAttentionScoreV3, and
-//   dequantScaleQuery  FLOAT, query's shape without channels: scales of an INT8
-//                      query beside INT8 keys and values and BF16 ropes
+//   dequantScaleQuery  null or empty: INT8 queries beside ropes are refused
 //   learnableSink      [N], BF16, or FLOAT16 with FLOAT16 query: the score of a
 //                      key that each row of a head sees and whose value is 0
-//   queryQuantMode     3 with dequantScaleQuery, else 0
+//   queryQuantMode     0
 // Ownership and errors are as there.
 __attribute__((visibility("default"))) aclnnStatus
 aclnnFusedInferAttentionScoreV4GetWorkspaceSize(

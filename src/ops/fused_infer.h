@@ -29,8 +29,7 @@ struct FusedInferCall : InferenceCall {
   TensorSpec key_rope = {};
   TensorSpec key_prefix = {};
   TensorSpec value_prefix = {};
-  int64_t prefix = 0;      // keys before every sequence's own
-  bool key_words = false;  // keys are words of eight INT4
+  int64_t prefix = 0;  // keys before every sequence's own
 
   bool roped() const { return has(kQueryRope); }
   // BSH, BSND, BNSD and BNSD_BSND, with which most of the rest goes; or packed.

@@ -18,8 +18,6 @@ using acl::Tensor;
 using Call = FusedInferCall;
 using Rows = KvSource::Rows;
 
-constexpr int64_t kWordChannels = 8;  // INT4 in one INT32
-
 // Bytes of the channels that lie together in pages of channels.
 constexpr int64_t kChannelBlockBytes = 32;
 
@@ -59,16 +57,6 @@ Result<TensorSpec> ReadPages(const Call& call, std::string_view name,
   return spec;
 }
 
-// INT32 keys are words of INT4.
-void AsWords(const Call& call, TensorSpec& spec) {
-  if (call.key_words) spec.dtype = DType::kI64;
-}
-
-// The channels of a head.
-int64_t ChannelsOf(const TensorSpec& spec) {
-  return spec.dims[3] * (spec.dtype == DType::kI64 ? kWordChannels : 1);
-}
-
 // Keys and values of one tensor each, with everything that they have to agree
 // on.
 struct Pair {
@@ -82,12 +70,10 @@ Result<Pair> ReadPair(const Call& call, const Tensor& key, const Tensor& value,
   if (!keys.ok()) return keys.status();
   Result<TensorSpec> values = read("value", value);
   if (!values.ok()) return values.status();
-  AsWords(call, *keys);
-  AsWords(call, *values);
   const int64_t dim = call.query.dims[3];
-  if (ChannelsOf(*keys) != dim) {
+  if (keys->dims[3] != dim) {
     return Contradiction("key: shape {} has {} channels per head, query has {}",
-                         ShapeText(key), ChannelsOf(*keys), dim);
+                         ShapeText(key), keys->dims[3], dim);
   }
   if (key.rank != value.rank) {
     return Contradiction("value: shape {} has {} dimensions, key has {}",
@@ -95,7 +81,7 @@ Result<Pair> ReadPair(const Call& call, const Tensor& key, const Tensor& value,
   }
   FLASHACL_RETURN_IF_ERROR(CheckExtents(
       "value", *values, {.sequences = keys->dims[0], .rows = keys->dims[1]}));
-  const int64_t v_dim = ChannelsOf(*values);
+  const int64_t v_dim = values->dims[3];
   if (v_dim < 1 || v_dim > kMaxDim) {
     return Contradiction("value: head dim {}, expected 1 to {}", v_dim,
                          kMaxDim);
@@ -298,7 +284,6 @@ Status ReadPrefix(Call& call) {
     Result<TensorSpec> spec =
         ReadRows(call, call.name(row), call[row], call.layout);
     if (!spec.ok()) return spec.status();
-    AsWords(call, *spec);
     FLASHACL_RETURN_IF_ERROR(CheckExtents(
         call.name(row), *spec, {.sequences = 1, .dim = own->dims[3]}));
     *prefix = *spec;
@@ -322,16 +307,10 @@ Status CheckLists(Call& call, std::span<const Entry> keys,
   }
   const DType type = keys[0]->dtype();
   const DType query = call[Call::kQuery].dtype();
-  call.key_words = type == DType::kI32;
-  const bool first = call.lacks(Call::kKeyAntiquantScale);
-  if (call.key_words && (first || query == DType::kI8)) {
-    return Contradiction("key: data type INT32 (INT4) does not go with {}",
-                         first ? "this version" : "INT8 query");
+  if (type == DType::kI32) {
+    return Contradiction("key: INT4 in INT32 is not computed yet");
   }
-  if (call.key_words) {
-    return Contradiction("key: INT4 is not computed yet");
-  }
-  if (type != query && type != DType::kI8 && !call.key_words) {
+  if (type != query && type != DType::kI8) {
     return Contradiction("key: data type {} does not go with query's {}",
                          acl::TypeText(keys[0]->acl_dtype),
                          acl::TypeText(call[Call::kQuery].acl_dtype));
@@ -373,7 +352,7 @@ Status ReadFusedKeys(Call& call) {
   const bool plain = call.Is(kBsh) || call.Is(kBsnd) || call.Is(kBnsd);
   call.decode = plain && call.out_layout.name == call.layout.name &&
                 call.query.dims[1] == 1 && !call.roped() &&
-                ChannelsOf(call.cache.value) == call.query.dims[3];
+                call.cache.value.dims[3] == call.query.dims[3];
   FLASHACL_RETURN_IF_ERROR(ReadRope(call));
   return ReadPrefix(call);
 }

@@ -176,7 +176,6 @@ Status CheckPadding(const Call& call) {
     if (call.cache.source.rows == KvSource::Rows::kList) return refuse("lists");
     if (call.roped()) return refuse("rope");
     if (call.prefix > 0) return refuse("a shared prefix");
-    if (call.key_words) return refuse("INT4 keys");
   }
   return {};
 }
@@ -188,9 +187,8 @@ Status ReadPadding(Call& call) {
     call.left_padded =
         call.has(Call::kKvPadding) && call.has_key_lengths && strided;
     if (!call.left_padded) return {};
-    if (call.key_words || call.prefix > 0) {
-      return Contradiction("kvPaddingSize: given with {}",
-                           call.key_words ? "INT4 keys" : "a shared prefix");
+    if (call.prefix > 0) {
+      return Contradiction("kvPaddingSize: given with a shared prefix");
     }
     return CheckNumber(call, Call::kKvPadding);
   }

@@ -68,9 +68,8 @@ std::array<Side, 2> SidesOf(const Call& call) {
 }
 
 bool IsQuantised(const Call& call) {
-  return call.key_words ||
-         (!call.int8() &&
-          call.arguments.list(Call::kKey)[0]->dtype() == DType::kI8);
+  return !call.int8() &&
+         call.arguments.list(Call::kKey)[0]->dtype() == DType::kI8;
 }
 
 // Of keys as they are there must not be any.
@@ -134,10 +133,6 @@ Status CheckMode(const Call& call, const Side& side) {
     return Contradiction("{}: {}, but keys are not in pages", side.mode_name,
                          side.mode);
   }
-  if (call.key_words && (side.mode == kHead || in_pages)) {
-    return Contradiction("{}: {} does not go with INT4 keys", side.mode_name,
-                         side.mode);
-  }
   if (side.by_row() && call.has(Call::kKeyPrefix)) {
     return Contradiction("{}: {} does not go with a shared prefix",
                          side.mode_name, side.mode);
@@ -175,11 +170,6 @@ Status CheckModes(const Call& call, const std::array<Side, 2>& sides) {
 Result<TensorSpec> ChannelSpec(const Call& call, const Side& side, int row) {
   const Tensor& tensor = call[row];
   if (side.mode != kHead) {
-    if (call.key_words && tensor.elements() == 1 + (side.combined() ? 1 : 0)) {
-      return Contradiction(
-          "{}: shape {}, expected one number per channel with INT4 keys",
-          call.name(row), ShapeText(tensor));
-    }
     if (side.combined() && (tensor.rank < 1 || tensor.dims[0] != 2)) {
       return Contradiction("{}: shape {}, expected a first axis of 2",
                            call.name(row), ShapeText(tensor));

@@ -66,6 +66,7 @@ TEST(FusedInferRefusals, TypesThatDoNotGoTogether) {
   const std::vector<int64_t> kv{2, 2, 5, 16};
   const Form int8{.type = ACL_INT8, .dims = kv};
   const Form bf16{.type = ACL_BF16, .dims = kv};
+  const Form int4{.type = ACL_INT32, .dims = {2, 2, 5, 2}};
   const Form f16{.dims = kv};
   const Refusals refusals = {
       {kContradiction, "key: data type", Keys(bf16, bf16)},
@@ -76,6 +77,7 @@ TEST(FusedInferRefusals, TypesThatDoNotGoTogether) {
       {kContradiction, "pseShift: data type",
        Formed(&C::pse, {ACL_BF16, {2, 4, 3, 5}})},
       {kContradiction, "key: data type", Keys(bf16, f16)},
+      {kContradiction, "key: INT4", Keys(int4, int4)},
   };
   ExpectRefusals({}, refusals);
 }
@@ -106,6 +108,8 @@ TEST(FusedInferRefusals, LayoutsAndNumbers) {
       {kContradiction, "sparseMode: 10", Set(&C::sparse_mode, 10)},
       {kContradiction, "sparseMode: -1", Set(&C::sparse_mode, -1)},
       {kContradiction, "queryQuantMode: 3", Set(&C::query_mode, 3)},
+      {kContradiction, "dequantScaleQuery",
+       Formed(&C::query_scale, {ACL_FLOAT, {2, 4, 3}})},
       {kContradiction, "pseType: 1", Set(&C::pse_type, 1)},
       {kContradiction, "keyAntiquantMode: 1", Set(&C::key_mode, 1)},
       {kContradiction, "valueAntiquantMode: 1", Set(&C::value_mode, 1)},
