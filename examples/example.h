@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the five examples share: checked calls, device tensors, 16-bit numbers,
+// What the examples share: checked calls, device tensors, 16-bit numbers,
 // timing, and the one line each prints. C++11, like most code written for CANN.
 #pragma once
 
@@ -95,6 +95,7 @@ class Device {
   }
 
   aclTensor* tensor() const { return tensor_; }
+  void* memory() const { return memory_; }
 
   template <typename T>
   void CopyTo(Host<T>& host) const {

@@ -14,7 +14,8 @@ trap 'rm -rf "$work"' EXIT
 # shellcheck disable=SC1091
 source "$prefix/set_env.sh"
 
-examples=(varlen_forward prefill decode varlen_backward sparse_backward)
+examples=(varlen_forward prefill decode varlen_backward sparse_backward
+          serving_loop)
 failed=0
 rows="$work/rows"
 echo "operator|problem|implementation|status|error|ms" > "$rows"
@@ -25,7 +26,10 @@ for name in "${examples[@]}"; do
     -lascendcl -lnnopbase -lopapi
   # The library's trace says what was asked, and who answered.
   trace="$work/$name.trace"
-  line=$(FLASHACL_TRACE="$trace" "$work/$name") || failed=1
+  output=$(FLASHACL_TRACE="$trace" "$work/$name") || failed=1
+  # The last line is for the table, those before it are for the reader.
+  line=$(tail -n 1 <<< "$output")
+  head -n -1 <<< "$output" >&2
   operator=${line%% *}
   status=$(sed -n 's/.*status=\([^ ]*\).*/\1/p' <<< "$line")
   error=$(sed -n 's/.*error=\([^ ]*\).*/\1/p' <<< "$line")
