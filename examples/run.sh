@@ -15,7 +15,7 @@ trap 'rm -rf "$work"' EXIT
 source "$prefix/set_env.sh"
 
 examples=(varlen_forward prefill decode varlen_backward sparse_backward
-          serving_loop)
+          serving_loop deepseek_sparse)
 failed=0
 rows="$work/rows"
 echo "operator|problem|implementation|status|error|ms" > "$rows"
