@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lowering of fused inference, step by step.
-//   out = softmax(scale * q k^T + pse where mask and band let see, and a sink)
-//   v lse = ln(sum of exp(scores)), +inf where a row sees no key
+//   out = softmax(scale * q k^T + pse where mask and band let see) v
+// where a sink is one more score, and
+//   lse = ln(sum of exp(scores)), +inf where a row sees no key.
 // docs/operators/fused_infer_attention_score.md has the arguments and limits.
 #include "ops/fused_infer.h"
 
@@ -49,10 +50,10 @@ Status CheckTypes(const Call& call) {
 
 Status CheckAttributes(const Call& call) {
   const FusedInferArgs& args = call.fused;
-  if (args.innerPrecise < 0 || args.innerPrecise > 4 ||
-      (args.innerPrecise == 4 && acl::TheEnvironment().strict)) {
-    return Contradiction("innerPrecise: {}, expected 0 to 3",
-                         args.innerPrecise);
+  const int64_t most_precise = acl::TheEnvironment().strict ? 3 : 4;
+  if (args.innerPrecise < 0 || args.innerPrecise > most_precise) {
+    return Contradiction("innerPrecise: {}, expected 0 to {}",
+                         args.innerPrecise, most_precise);
   }
   if (args.pseType != 0) {
     return Contradiction("pseType: {}, expected 0", args.pseType);
@@ -69,7 +70,9 @@ Status CheckInt8(const Call& call) {
   };
   if (call.roped()) return refuse("rope");
   if (call.query.dims[1] == 1) return refuse("one row per sequence");
-  if (call.packed() || call.Is(kNsd)) return refuse("this layout");
+  if (call.packed() || call.Is(kNsd)) {
+    return refuse(Str("layout {}", call.layout.name));
+  }
   return {};
 }
 

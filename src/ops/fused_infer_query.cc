@@ -5,7 +5,6 @@
 #include <string_view>
 #include <utility>
 
-#include "acl/environment.h"
 #include "ops/fused_infer.h"
 
 namespace flashacl::ops {
