@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/nearest.h"
 #include "base/str.h"
 #include "problem/notation.h"
 #include "problem/notation_fields.h"
@@ -346,10 +347,17 @@ bool IsRules(std::string_view text) {
          std::end(kRuleNames);
 }
 
-std::string FieldNames() {
+// What a word that begins no field is told; `name` is what stands before its
+// numbers.
+std::string FieldNames(std::string_view name) {
   std::string names;
-  for (const Field& field : kFields) names += Str("{}, ", field.name);
-  return names + "or a mask rule";
+  std::vector<std::string_view> known(std::begin(kRuleNames),
+                                      std::end(kRuleNames));
+  for (const Field& field : kFields) {
+    names += Str("{}, ", field.name);
+    known.push_back(field.name);
+  }
+  return Str("{}or a mask rule{}", names, DidYouMean(name, known));
 }
 
 // Reads one field, and which group it was of.
@@ -374,7 +382,7 @@ Result<std::string_view> ReadField(const Token& token, Draft& draft) {
     }
     return field.group;
   }
-  return Expected(token, FieldNames());
+  return Expected(token, FieldNames(text.substr(0, end)));
 }
 
 constexpr std::string_view kDTypes = "f32, f16, bf16 or i8";
@@ -383,7 +391,9 @@ Status ReadHead(const std::vector<Token>& tokens, Draft& draft) {
   if (tokens.empty()) return Invalid("empty line: expected fwd or bwd");
   const bool forward = tokens[0].text == "fwd";
   if (!forward && tokens[0].text != "bwd") {
-    return Expected(tokens[0], "fwd or bwd");
+    constexpr std::string_view kDirections[] = {"fwd", "bwd"};
+    return Expected(tokens[0], Str("fwd or bwd{}",
+                                   DidYouMean(tokens[0].text, kDirections)));
   }
   draft.problem_spec.direction =
       forward ? Direction::kForward : Direction::kBackward;

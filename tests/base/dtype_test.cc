@@ -22,7 +22,14 @@ TEST(DType, NamesAreReadBack) {
   }
   EXPECT_EQ(SizeOf(DType::kNone), 0);
   EXPECT_EQ(SizeOf(DType::kBf16), 2);
-  EXPECT_EQ(ParseDType("float"), DType::kNone);
+  EXPECT_EQ(ParseDType("quad"), DType::kNone);
+  for (const char* name : {"fp16", "float16", "half"}) {
+    EXPECT_EQ(ParseDType(name), DType::kF16);
+  }
+  EXPECT_EQ(ParseDType("bfloat16"), DType::kBf16);
+  for (const char* name : {"fp32", "float32", "float"}) {
+    EXPECT_EQ(ParseDType(name), DType::kF32);
+  }
   EXPECT_EQ(ParseDType(""), DType::kNone);
 }
 
