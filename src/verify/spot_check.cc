@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reference on subproblems, until it has taken long enough.
-#include "tools/flashacl/spot_check.h"
+#include "verify/spot_check.h"
 
 #include <algorithm>
 #include <array>
@@ -16,13 +16,12 @@
 #include "verify/fill.h"
 #include "verify/subproblem.h"
 
-namespace flashacl::tool {
+namespace flashacl {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
 // The reference computes some GFLOP per second.
-constexpr double kFlopsOfWhole = 2e9;       // more are taken in subproblems
 constexpr double kFlopsOfSubproblem = 4e8;  // if that is a row
 constexpr int64_t kMaxLines = 16;           // rows or columns of a subproblem
 constexpr int64_t kMaxSubproblems = 8;      // at least two of them, then
@@ -181,10 +180,10 @@ Result<Sample> MakeSample(const Backend& backend,
 }
 
 Result<Checked> CheckAnswer(const Backend& backend, const Sample& sample,
-                            double flops) {
+                            double flops, double flops_of_whole) {
   const AttentionProblem& problem = sample.problem();
   Checked checked;
-  if (flops <= kFlopsOfWhole) {
+  if (flops <= flops_of_whole) {
     FLASHACL_RETURN_IF_ERROR(
         CompareWithReference(backend, problem, sample.bindings()));
     checked.all = true;
@@ -213,4 +212,4 @@ Result<Checked> CheckAnswer(const Backend& backend, const Sample& sample,
   return checked;
 }
 
-}  // namespace flashacl::tool
+}  // namespace flashacl

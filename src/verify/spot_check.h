@@ -10,7 +10,7 @@
 #include "plan/backend.h"
 #include "verify/sample.h"
 
-namespace flashacl::tool {
+namespace flashacl {
 
 // How much was compared, on how many heads whatever they are.
 struct Checked {
@@ -28,10 +28,15 @@ std::string Describe(const Checked& checked);
 Result<Sample> MakeSample(const Backend& backend,
                           const AttentionProblem& problem, uint64_t seed);
 
-// Compares the outputs in `sample` with the reference's, which is the last
-// implementation of `backend`; `flops` is what the problem costs. kInternal
-// where the answer is wrong.
-Result<Checked> CheckAnswer(const Backend& backend, const Sample& sample,
-                            double flops);
+// FLOP of a problem up to which all of it is compared, some seconds.
+inline constexpr double kFlopsOfWhole = 2e9;
 
-}  // namespace flashacl::tool
+// Compares the outputs in `sample` with the reference's, which is the last
+// implementation of `backend`; `flops` is what the problem costs, and some
+// rows and columns are compared where that is more than `flops_of_whole`.
+// kInternal where the answer is wrong.
+Result<Checked> CheckAnswer(const Backend& backend, const Sample& sample,
+                            double flops,
+                            double flops_of_whole = kFlopsOfWhole);
+
+}  // namespace flashacl

@@ -2,9 +2,11 @@
 // Runs implementations in several ways and compares.
 #include "verify/verify.h"
 
+#include <optional>
 #include <utility>
 
 #include "base/str.h"
+#include "plan/cost.h"
 #include "plan/plan.h"
 #include "verify/kv_split_check.h"
 
@@ -65,6 +67,7 @@ class Examiner {
   void CheckResults(const Sample& truth) {
     if (!RunWith(nullptr, "a run")) return;
     first_ = sample_.Outputs();
+    verdict_.checked.all = true;
     const Status compared = backend_.queue->OnHost([&](Workers&) -> Status {
       verdict_.differences = Compare(sample_, truth);
       return {};
@@ -72,6 +75,19 @@ class Examiner {
     if (!compared.ok()) verdict_.faults.push_back(compared.message());
     for (const Difference& difference : verdict_.differences) {
       if (!difference.ok()) verdict_.faults.push_back(Describe(difference));
+    }
+  }
+
+  // Against the reference's answer for parts of the problem.
+  void CheckSome(double flops) {
+    if (!RunWith(nullptr, "a run")) return;
+    first_ = sample_.Outputs();
+    const Result<Checked> checked =
+        CheckAnswer(backend_, sample_, flops, /*flops_of_whole=*/0);
+    if (!checked.ok()) {
+      verdict_.faults.push_back(checked.status().message());
+    } else {
+      verdict_.checked = *checked;
     }
   }
 
@@ -106,6 +122,9 @@ class Examiner {
   std::vector<std::byte> first_;
 };
 
+// FLOP of what VerifySome runs but once: a run of it takes a minute.
+constexpr double kMostForRepeats = 2e12;
+
 // One problem on one backend.
 struct Examination {
   const Backend& backend;
@@ -115,19 +134,26 @@ struct Examination {
 
   Result<Verdict> Of(const Implementation& candidate,
                      const Sample& truth) const;
+  Result<Verdict> SomeOf(const Implementation& candidate, double flops) const;
 };
+
+// Why the candidate does not take the problem goes to the verdict.
+std::optional<Plan> PlanOf(const Backend& backend,
+                           const AttentionProblem& problem, Verdict& verdict) {
+  Result<Plan> plan = MakePlan(backend, problem,
+                               {.only = verdict.implementation, .without = {}});
+  if (plan.ok()) return *std::move(plan);
+  verdict.refusal = plan.status().message();
+  return std::nullopt;
+}
 
 // On a sample of its own, which no other implementation has spoilt.
 Result<Verdict> Examination::Of(const Implementation& candidate,
                                 const Sample& truth) const {
   Verdict verdict;
   verdict.implementation = candidate.name;
-  const Result<Plan> plan =
-      MakePlan(backend, problem, {.only = candidate.name, .without = {}});
-  if (!plan.ok()) {
-    verdict.refusal = plan.status().message();
-    return verdict;
-  }
+  const std::optional<Plan> plan = PlanOf(backend, problem, verdict);
+  if (!plan) return verdict;
   Result<Sample> sample = Sample::Make(problem, seed, backend);
   if (!sample.ok()) return sample.status();
 
@@ -151,7 +177,61 @@ Result<Verdict> Examination::Of(const Implementation& candidate,
   return verdict;
 }
 
+Result<Verdict> Examination::SomeOf(const Implementation& candidate,
+                                    double flops) const {
+  Verdict verdict;
+  verdict.implementation = candidate.name;
+  const std::optional<Plan> plan = PlanOf(backend, problem, verdict);
+  if (!plan) return verdict;
+  progress(Str("{}: inputs", candidate.name));
+  Result<Sample> sample = MakeSample(backend, problem, seed);
+  if (!sample.ok()) return sample.status();
+
+  Examiner examiner(backend, *plan, *sample, verdict);
+  progress(candidate.name);
+  examiner.CheckSome(flops);
+  if (flops > kMostForRepeats) {
+    std::string& without = verdict.checked.without;
+    without += Str("{}repeated runs", without.empty() ? "" : ", ");
+    return verdict;
+  }
+  progress(Str("{} again", candidate.name));
+  examiner.CheckRepeats(nullptr, "a second run");
+  if (OnHost(*plan) != nullptr) {
+    Alone backwards(/*backwards=*/true);
+    progress(Str("{} with one worker, backwards", candidate.name));
+    examiner.CheckRepeats(&backwards, "one worker going backwards");
+  }
+  return verdict;
+}
+
+// FLOP per second of one worker: the reference, and everything else.
+constexpr double kReferenceSpeed = 6e8;
+constexpr double kKernelSpeed = 4e10;
+
 }  // namespace
+
+bool IsLong(const AttentionProblem& problem) {
+  constexpr double kMostSeconds = 10;
+  return CountCost(problem).flops * 8 > kMostSeconds * kReferenceSpeed;
+}
+
+double EstimateSeconds(const Backend& backend, const AttentionProblem& problem,
+                       bool some) {
+  const Cost work = CountCost(problem);
+  const double workers = WorkersOf(*backend.queue);
+  // Two runs of all workers, and one or two of a single one.
+  const bool once = some && work.flops > kMostForRepeats;
+  const double kernel = work.flops / kKernelSpeed *
+                        (once ? 1 / workers : 2 / workers + (some ? 1 : 2));
+  constexpr double kSecondsOfSome = 4;
+  constexpr double kFillSpeed = 2e8;  // bytes per second
+  const double inputs = work.bytes_read / kFillSpeed;
+  if (some) return kernel + kSecondsOfSome + inputs;
+  // The truth, itself twice, by halves of the keys, and with one worker twice.
+  const double reference = work.flops / kReferenceSpeed * (4 / workers + 2);
+  return kernel + reference + 2 * inputs;
+}
 
 Result<Sample> ReferenceRun(const Backend& backend,
                             const AttentionProblem& problem, uint64_t seed) {
@@ -165,22 +245,54 @@ Result<Sample> ReferenceRun(const Backend& backend,
   return truth;
 }
 
+namespace {
+
+// The implementations of a backend that were asked for, the best first.
+Result<std::vector<const Implementation*>> Candidates(const Backend& backend,
+                                                      std::string_view only) {
+  std::vector<const Implementation*> candidates;
+  for (const Implementation& candidate : backend.implementations) {
+    if (only.empty() || candidate.name == only) {
+      candidates.push_back(&candidate);
+    }
+  }
+  if (!candidates.empty()) return candidates;
+  return Invalid("{}: {} has no such implementation", only, backend.name);
+}
+
+}  // namespace
+
 Result<std::vector<Verdict>> Verify(
     const Backend& backend, const AttentionProblem& problem, uint64_t seed,
     std::string_view only, FunctionRef<void(std::string_view)> progress) {
+  const auto candidates = Candidates(backend, only);
+  if (!candidates.ok()) return candidates.status();
   progress("the reference");
   const Result<Sample> truth = ReferenceRun(backend, problem, seed);
   if (!truth.ok()) return truth.status();
   const Examination examination{backend, problem, seed, progress};
   std::vector<Verdict> verdicts;
-  for (const Implementation& candidate : backend.implementations) {
-    if (!only.empty() && candidate.name != only) continue;
-    Result<Verdict> verdict = examination.Of(candidate, *truth);
+  for (const Implementation* candidate : *candidates) {
+    Result<Verdict> verdict = examination.Of(*candidate, *truth);
     if (!verdict.ok()) return verdict.status();
     verdicts.push_back(std::move(*verdict));
   }
-  if (verdicts.empty()) {
-    return Invalid("{}: {} has no such implementation", only, backend.name);
+  return verdicts;
+}
+
+Result<std::vector<Verdict>> VerifySome(
+    const Backend& backend, const AttentionProblem& problem, uint64_t seed,
+    std::string_view only, FunctionRef<void(std::string_view)> progress) {
+  const auto candidates = Candidates(backend, only);
+  if (!candidates.ok()) return candidates.status();
+  const double flops = CountCost(problem).flops;
+  const Examination examination{backend, problem, seed, progress};
+  std::vector<Verdict> verdicts;
+  for (const Implementation* candidate : *candidates) {
+    if (candidate == &backend.implementations.back()) continue;
+    Result<Verdict> verdict = examination.SomeOf(*candidate, flops);
+    if (!verdict.ok()) return verdict.status();
+    verdicts.push_back(std::move(*verdict));
   }
   return verdicts;
 }

@@ -14,6 +14,7 @@
 #include "problem/attention_problem.h"
 #include "verify/compare.h"
 #include "verify/sample.h"
+#include "verify/spot_check.h"
 
 namespace flashacl {
 
@@ -21,7 +22,8 @@ namespace flashacl {
 struct Verdict {
   std::string_view implementation;
   std::string refusal;  // why it does not take the problem; empty if it does
-  std::vector<Difference> differences;  // one per output
+  std::vector<Difference> differences;  // one per output, where all was seen
+  Checked checked;                      // how much was compared
   std::vector<std::string> faults;      // empty if there are none
 
   bool ok() const { return faults.empty(); }
@@ -39,6 +41,22 @@ struct Verdict {
 Result<std::vector<Verdict>> Verify(
     const Backend& backend, const AttentionProblem& problem, uint64_t seed,
     std::string_view only, FunctionRef<void(std::string_view)> progress);
+
+// The same in bounded time for problems of any size: results are compared in
+// some rows and columns, of what runs on the host a run with one worker that
+// works backwards stands for both, and the reference, which would take long, is
+// left out.
+Result<std::vector<Verdict>> VerifySome(
+    const Backend& backend, const AttentionProblem& problem, uint64_t seed,
+    std::string_view only, FunctionRef<void(std::string_view)> progress);
+
+// Whether Verify would take many seconds: then VerifySome is the usual choice.
+bool IsLong(const AttentionProblem& problem);
+
+// About how many seconds either takes, from what the parts of it take on a
+// processor of today.
+double EstimateSeconds(const Backend& backend, const AttentionProblem& problem,
+                       bool some);
 
 // The sample of `problem` with results in f32, as the reference leaves it: what
 // a run on the same inputs is compared with. Fails as Verify does.

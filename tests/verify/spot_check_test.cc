@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Right answers pass and wrong ones do not, whole or in subproblems.
-#include "tools/flashacl/spot_check.h"
+#include "verify/spot_check.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include "plan/plan.h"
 #include "problem/notation.h"
 
-namespace flashacl::tool {
+namespace flashacl {
 namespace {
 
 constexpr double kSmall = 1;
@@ -106,4 +106,4 @@ TEST(SpotCheck, SaysWhatItCannotCheck) {
 }
 
 }  // namespace
-}  // namespace flashacl::tool
+}  // namespace flashacl
