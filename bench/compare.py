@@ -7,7 +7,8 @@ time the machine would have needed at least, by its arithmetic or by its memory
 as measured around that repetition, over the time it took. A machine that was
 busy then slows both. `faster` and `slower` are what a Mann-Whitney test finds
 unlikely (--p) to be chance and what is large enough to matter (--least).
-Ends with 1 if anything is slower."""
+Ends with 1 if anything is slower, and with 2 if a file is not what it should
+be."""
 
 import argparse
 import json
@@ -144,8 +145,51 @@ def report(old, new, p_limit, least):
     return lines, counts
 
 
+class Foreign(Exception):
+    """A file that `flashacl bench --json` did not write."""
+
+
+TIMING = {"title": str, "problem": str, "backend": str, "implementation": str,
+          "threads": int, "flops": (int, float), "bytes": (int, float),
+          "samples": list}
+SAMPLE = ("seconds", "flops_roof", "bandwidth_roof")
+
+
+def check(what, condition):
+    if not condition:
+        raise Foreign(what)
+
+
+def read(path):
+    """The content of one file, or Foreign with what is wrong in it."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+    except OSError as error:
+        raise Foreign(error.strerror) from error
+    except (ValueError, RecursionError) as error:
+        raise Foreign(f"no JSON: {error}") from error
+    try:
+        check("no flag build.for_speed",
+              isinstance(found["build"]["for_speed"], bool))
+        check("no devices", isinstance(found["devices"][0], dict))
+        for number, timing in enumerate(found["timings"]):
+            for field, kind in TIMING.items():
+                check(f"timing {number} has no proper {field}",
+                      isinstance(timing[field], kind))
+            check(f"timing {number} has no samples", timing["samples"])
+            for sample in timing["samples"]:
+                for field in SAMPLE:
+                    check(f"timing {number} has a sample without {field}",
+                          sample[field] > 0 and math.isfinite(sample[field]))
+    except (KeyError, TypeError, IndexError) as error:
+        raise Foreign(f"not of bench --json: {error!r}") from error
+    return found
+
+
 def main(arguments):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(prog="flashacl compare",
+                                     description=__doc__.split("\n\n")[0])
     parser.add_argument("old")
     parser.add_argument("new")
     parser.add_argument("--p", type=float, default=0.01,
@@ -155,8 +199,11 @@ def main(arguments):
     options = parser.parse_args(arguments)
     both = []
     for path in (options.old, options.new):
-        with open(path, encoding="utf-8") as file:
-            both.append(json.load(file))
+        try:
+            both.append(read(path))
+        except Foreign as error:
+            print(f"flashacl compare: {path}: {error}", file=sys.stderr)
+            return 2
     lines, counts = report(*both, options.p, options.least)
     print("\n".join(lines))
     return 1 if counts.get("slower") else 0

@@ -130,6 +130,32 @@ class Verdicts(unittest.TestCase):
                 self.assertEqual(compare.main(paths[::-1]), 0)
             self.assertIn("slower", out.getvalue())
 
+    def test_a_foreign_file_is_neither_slower_nor_equal(self):
+        good = run(timing("x", self.FAST))
+        # Nothing at all, no JSON, other JSON, parts that are missing or absurd.
+        bad = ["", "{", "[]", "{}", "null", "[" * 100000,
+               json.dumps({"build": {}, "timings": [], "devices": []}),
+               json.dumps(run({"problem": "x"})),
+               json.dumps(run(timing("x", []))),
+               json.dumps(run(timing("x", [0.0]))),
+               json.dumps(run(timing("x", ["1"])))]
+        with tempfile.TemporaryDirectory() as folder:
+            right, wrong = (str(pathlib.Path(folder) / n) for n in ("a", "b"))
+            with open(right, "w", encoding="utf-8") as file:
+                json.dump(good, file)
+            for text in bad:
+                with open(wrong, "w", encoding="utf-8") as file:
+                    file.write(text)
+                for paths in ((right, wrong), (wrong, right)):
+                    err = io.StringIO()
+                    with contextlib.redirect_stderr(err):
+                        self.assertEqual(compare.main(list(paths)), 2, text)
+                    self.assertIn(wrong, err.getvalue())
+            err = io.StringIO()
+            with contextlib.redirect_stderr(err):
+                self.assertEqual(compare.main([right, folder + "/none"]), 2)
+            self.assertIn("No such file", err.getvalue())
+
 
 if __name__ == "__main__":
     unittest.main()
