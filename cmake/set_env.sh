@@ -4,6 +4,27 @@
 #   source PREFIX/set_env.sh        (bash, zsh)        . PREFIX/set_env.sh
 # The prefix is the folder of this file, wherever it was moved to.
 
+# Run instead of sourced it would set what nobody sees.
+_flashacl_run=
+if [ -n "${BASH_SOURCE:-}" ]; then
+  [ "$BASH_SOURCE" != "$0" ] || _flashacl_run=yes
+elif [ -n "${ZSH_VERSION:-}" ]; then
+  case ${ZSH_EVAL_CONTEXT:-} in
+    *file*) ;;
+    *) _flashacl_run=yes ;;
+  esac
+else
+  case $0 in
+    set_env.sh|*/set_env.sh) _flashacl_run=yes ;;
+  esac
+fi
+if [ -n "$_flashacl_run" ]; then
+  echo "$0 sets variables of the shell that sources it; please type:" >&2
+  echo "  source $0" >&2
+  exit 1
+fi
+unset _flashacl_run
+
 _flashacl_file=
 if [ -n "${BASH_SOURCE:-}" ]; then
   _flashacl_file=${BASH_SOURCE}

@@ -44,7 +44,20 @@ check bash 'source "$P/bin/setenv.bash"'
 check bash 'cd "$P" && source set_env.sh'
 check zsh 'source "$P/set_env.sh"'
 
-# Nothing of the script's own stays behind.
+# Run instead of sourced it says how to source it.
+for shell in bash zsh dash; do
+  if "$shell" "$moved/set_env.sh" >"$work/got" 2>"$work/err"; then
+    echo "environment: $shell set_env.sh succeeds without any effect" >&2
+    failed=1
+  fi
+  if [ -s "$work/got" ] || ! grep -qF "source $moved/set_env.sh" "$work/err"
+  then
+    echo "environment: $shell set_env.sh does not say what to type" >&2
+    failed=1
+  fi
+done
+
+# Nothing of the script's own is left.
 left=$(bash -c '. "$1/set_env.sh"; set' - "$moved" | grep _flashacl_ || true)
 [ -z "$left" ] || { echo "environment: left: $left" >&2; failed=1; }
 
