@@ -21,10 +21,14 @@ help:
 	@echo "make install   install into PREFIX=$(PREFIX);"
 	@echo "               DEFAULT_PATHS=ON also links CANN's default paths to it"
 
+# What the machine needs depends on what is asked for.
 setup:
-	@scripts/setup.sh
+	@scripts/setup.sh test
 
-run: setup
+setup-%:
+	@scripts/setup.sh $*
+
+run: setup-run
 	@scripts/build.sh release product
 	@cmake --install build/release --prefix build/release/prefix > /dev/null
 	@examples/run.sh build/release/prefix
@@ -39,12 +43,13 @@ check: setup
 format: setup
 	@python3 scripts/format.py --update
 
+clang: setup-clang
 dev clang asan ubsan asubsan tsan: setup
 	@scripts/build.sh $@
 	@ctest --preset $@
 
 SECONDS ?= 60
-fuzz: setup
+fuzz: setup-clang
 	@scripts/build.sh fuzz -DFLASHACL_FUZZ_SECONDS=$(SECONDS)
 	@ctest --preset fuzz
 
@@ -53,7 +58,7 @@ bench: setup
 	@scripts/bench.sh build/bench
 
 coverage:
-	@scripts/setup.sh gcovr
+	@scripts/setup.sh test gcovr
 	@scripts/build.sh coverage
 	@ctest --preset coverage
 	@gcovr --root . --filter src/ build/coverage
@@ -62,7 +67,7 @@ mutants: setup
 	@python3 scripts/mutate.py --folder "$(FOLDER)"
 
 DEFAULT_PATHS ?= OFF
-install: setup
+install: setup-run
 	@scripts/build.sh release product -DFLASHACL_DEFAULT_PATHS=$(DEFAULT_PATHS)
 	@cmake --install build/release --prefix $(PREFIX) > /dev/null
 	@echo "Installed. Now: source $(PREFIX)/set_env.sh"

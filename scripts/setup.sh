@@ -1,16 +1,30 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs what building and testing needs and this machine lacks, with apt.
-# Says what it installs; says nothing when nothing is missing. Arguments are
-# further packages.
+# setup.sh WHAT [PACKAGE]...: installs with apt what this machine lacks for
+#   run    building and installing the library and the tool, and the examples
+#   test   that, the tests and the scripts that check the sources
+#   clang  that, and the other compiler with its fuzzer
+# and further packages. Says what it installs; says nothing when nothing is
+# missing.
 set -euo pipefail
 
+what=$1
+shift
 packages=(
-  g++ clang libclang-rt-14-dev clang-format cmake ninja-build python3 zsh
-  libfmt-dev nlohmann-json3-dev libhwy-dev
-  libgtest-dev libbenchmark-dev libcli11-dev libpng-dev
-  "$@"
+  g++ cmake ninja-build python3
+  libfmt-dev nlohmann-json3-dev libhwy-dev libcli11-dev libpng-dev
 )
+tests=(clang-format zsh pkgconf libgtest-dev libbenchmark-dev)
+case $what in
+  run) ;;
+  test) packages+=("${tests[@]}") ;;
+  clang) packages+=("${tests[@]}" clang libclang-rt-dev) ;;
+  *)
+    echo "setup: expected run, test or clang, not $what" >&2
+    exit 2
+    ;;
+esac
+packages+=("$@")
 
 if ! command -v dpkg-query >/dev/null; then
   echo "setup: this is not Debian; please see to these yourself:" >&2
