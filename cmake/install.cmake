@@ -14,6 +14,32 @@ if(TARGET flashacl)
   install(TARGETS flashacl RUNTIME DESTINATION bin)
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/bench/workloads"
           DESTINATION share/flashacl)
+  install(PROGRAMS "${PROJECT_SOURCE_DIR}/bench/compare.py"
+          DESTINATION share/flashacl)
+  # The tool knows its own manual page and what completes its options.
+  if(NOT CMAKE_CROSSCOMPILING)
+    set(help_folder "${PROJECT_BINARY_DIR}/generated/help")
+    set(pages "${help_folder}/flashacl.1" "${help_folder}/flashacl.bash"
+              "${help_folder}/_flashacl" "${help_folder}/flashacl.fish")
+    add_custom_command(
+      OUTPUT ${pages}
+      COMMAND ${CMAKE_COMMAND} -E make_directory "${help_folder}"
+      COMMAND flashacl help man > "${help_folder}/flashacl.1"
+      COMMAND flashacl help bash > "${help_folder}/flashacl.bash"
+      COMMAND flashacl help zsh > "${help_folder}/_flashacl"
+      COMMAND flashacl help fish > "${help_folder}/flashacl.fish"
+      DEPENDS flashacl
+      COMMENT "")
+    add_custom_target(flashacl_help ALL DEPENDS ${pages})
+    add_dependencies(product flashacl_help)
+    install(FILES "${help_folder}/flashacl.1" DESTINATION share/man/man1)
+    install(FILES "${help_folder}/flashacl.bash" RENAME flashacl
+            DESTINATION share/bash-completion/completions)
+    install(FILES "${help_folder}/_flashacl"
+            DESTINATION share/zsh/site-functions)
+    install(FILES "${help_folder}/flashacl.fish"
+            DESTINATION share/fish/vendor_completions.d)
+  endif()
 endif()
 
 install(PROGRAMS "${PROJECT_SOURCE_DIR}/cmake/set_env.sh" DESTINATION .)
@@ -31,6 +57,11 @@ install(FILES "${PROJECT_SOURCE_DIR}/cmake/flashaclConfig.cmake"
               "${PROJECT_SOURCE_DIR}/cmake/FindAscendCL.cmake"
               "${PROJECT_BINARY_DIR}/flashaclConfigVersion.cmake"
         DESTINATION lib/cmake/flashacl)
+
+# For pkg-config; the prefix is where the file is.
+configure_file("${PROJECT_SOURCE_DIR}/cmake/flashacl.pc.in"
+               "${PROJECT_BINARY_DIR}/flashacl.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/flashacl.pc" DESTINATION lib/pkgconfig)
 
 configure_file("${PROJECT_SOURCE_DIR}/cmake/version.info.in"
                "${PROJECT_BINARY_DIR}/version.info" @ONLY)

@@ -172,3 +172,23 @@ finds() {
 finds "-Dflashacl_ROOT" cmake "-Dflashacl_ROOT=$H"
 finds "flashacl_ROOT" env "flashacl_ROOT=$H" cmake
 finds "PATH" env "PATH=$H/bin:$PATH" cmake
+
+# Components are the targets' names; one that does not exist is not found.
+sed 's/find_package(flashacl REQUIRED)/find_package(flashacl REQUIRED COMPONENTS opapi ascendcl)/' \
+  -i finding/CMakeLists.txt
+finds "COMPONENTS opapi ascendcl" cmake "-DCMAKE_PREFIX_PATH=$H"
+sed 's/COMPONENTS opapi/COMPONENTS opapl/' -i finding/CMakeLists.txt
+rm -rf found
+if cmake -S finding -B found "-DCMAKE_PREFIX_PATH=$H" >log 2>&1 ||
+    ! tr -s ' \n' ' ' <log | grep -qF "flashacl has no component opapl"; then
+  echo "link: takes a component that does not exist" >&2
+  cat log >&2
+  exit 1
+fi
+echo "link: unknown component: ok"
+
+# shellcheck disable=SC2046
+g++ main.cpp \
+  $(PKG_CONFIG_PATH=$H/lib/pkgconfig pkg-config --cflags --libs flashacl) \
+  -ldl -o by_pkg_config
+check "pkg-config" ./by_pkg_config

@@ -50,25 +50,77 @@ hex() {
   od -An -v -tx1 -j "$2" -N "$3" "$1" | tr -d ' \n'
 }
 
+# png_is FILE WIDTH HEIGHT: a PNG file of at least this size, and not by more
+# than axes and legend take.
 png_is() {
-  local size
-  size=$(printf '%08x%08x' "$2" "$3")
   [ "$(hex "$1" 0 8)" = 89504e470d0a1a0a ] || fail "$what: not a PNG file"
-  [ "$(hex "$1" 16 8)" = "$size" ] || fail "$what: PNG is not $2 x $3"
+  local width=$((0x$(hex "$1" 16 4))) height=$((0x$(hex "$1" 20 4)))
+  [ "$width" -gt "$2" ] && [ "$width" -lt $(($2 + 600)) ] &&
+    [ "$height" -gt "$3" ] && [ "$height" -lt $(($3 + 200)) ] ||
+    fail "$what: PNG is $width x $height, scores should be $2 x $3"
 }
 
 run 0 --help
 says "flashacl verify"
-for command in info explain mask verify bench; do
+for command in info explain mask verify bench compare help; do
   says "  $command"
   run 0 $command --help
   says "Usage: flashacl $command"
   run 0 --help
 done
 run 0 --version
+grep -qE '^[0-9.]+( \(commit [0-9a-f]{7,}(-dirty)?\))?$' "$work/out" ||
+  fail "$what: no version and commit"
 run 2
 complains "subcommand"
 run 2 paint
+complains "paint: no such command; there are info, explain"
+run 2 verfiy "fwd f32 h=1 d=8 q=4 k=4"
+complains "did you mean verify?"
+run 2 bench --thread 2
+complains "did you mean --threads?"
+run 2 bench --repetitions -3
+complains "-3 is not a number of at least 1"
+run 2 bench --repetitions two
+complains "two is not a number"
+grep -qE '[0-9]{20}' "$work/err" && fail "$what: names a bound in many digits"
+
+# Help is as wide as the terminal; topics come from the same source.
+for columns in 40 60 100; do
+  COLUMNS=$columns run 0 bench --help
+  widest=$(wc -L < "$work/out")
+  [ "$widest" -le $((columns > 60 ? columns : 60)) ] ||
+    fail "$what: $widest columns wide where there are $columns"
+done
+run 0 help
+says "flashacl verify"
+run 0 help bench
+says "--repetitions"
+run 0 help notation
+says "page-row"
+run 2 help notatoin
+complains "did you mean notation?"
+run 0 help man
+says ".TH FLASHACL 1"
+says "flashacl compare"
+if command -v man >/dev/null; then
+  man --warnings -l "$work/out" > "$work/man" 2> "$work/err" < /dev/null
+  [ ! -s "$work/err" ] || fail "$what: man has complaints"
+fi
+run 0 help bash
+bash -n "$work/out" || fail "$what: no script for bash"
+completes() {
+  local words
+  words=$(bash -c 'source "$1"; COMP_WORDS=($2); COMP_CWORD=$3; _flashacl
+                   echo "${COMPREPLY[*]}"' - "$work/out" "$1" "$2")
+  [ "$words" = "$3" ] || fail "$what: completes '$1' to '$words', not '$3'"
+}
+completes "flashacl ver" 1 "verify"
+completes "flashacl bench --rep" 2 "--repetitions"
+run 0 help zsh
+command -v zsh >/dev/null && { zsh -n "$work/out" || fail "$what: no script"; }
+run 0 help fish
+says "complete -c flashacl"
 run 2 info --fast
 complains "--fast"
 
@@ -102,6 +154,25 @@ complains "32"
 run 2 explain "fwd bf17 h=1 d=1 q=1 k=1"
 complains "f32, f16, bf16 or i8"
 run 2 explain
+run 2 explain "$line" --implementation cpu/decoed
+complains "did you mean cpu/decode?"
+run 2 explain "fwd bf16 h=32/8 d=128 q=64 k=64 casual"
+complains "did you mean causal?"
+run 2 explain "fdw f32 h=1 d=8 q=4 k=4"
+complains "did you mean fwd?"
+for dtype in fp16 float16 half; do
+  run 0 explain "fwd $dtype h=1 d=8 q=4 k=4"
+  says "problem       fwd f16 "
+done
+run 0 explain "fwd bfloat16 h=1 d=8 q=4 k=4 out:float32"
+says "problem       fwd bf16 h=1 d=8 q=4 k=4 out:f32"
+# A line needs no quotes.
+run 0 explain fwd fp32 h=1 d=8 q=4 k=4 causal --without cpu/decode
+says "problem       fwd f32 h=1 d=8 q=4 k=4 causal"
+run 0 mask fwd f32 h=1 d=64 q=2 k=2 causal
+says "row 0 sees [0,1)"
+run 0 verify fwd f32 h=1 d=8 q=4 k=4 bwd f32 h=1 d=8 q=4 k=4
+says "2 problems: all right"
 
 run 0 mask "fwd f32 h=1 d=64 q=8 k=12 band:-4:0:2" --tile=4x4
 prints '##..|....|....      row 0 sees [0,2)
@@ -148,7 +219,7 @@ says "the mask tensor"
 says "sequence 0 of 2"
 
 run 0 mask --sparse-mode 3 --sq 8 --skv 12 --png "$work/small.png"
-says "288 x 192 pixels"
+says "small.png: "
 png_is "$work/small.png" 288 192
 run 0 mask --sparse-mode 4 --sq 2048 --skv 2048 --pre 256 --next 0 \
     --tile 512x512 --png "$work/exact.png"
@@ -156,6 +227,9 @@ png_is "$work/exact.png" 2048 2048
 run 0 mask --sparse-mode 2 --sq 1 --skv 100000 --png "$work/long.png"
 png_is "$work/long.png" 4000 24
 run 2 mask --sparse-mode 3 --sq 8 --skv 12 --png "$work/no/such/folder.png"
+run 0 mask --sparse-mode 3 --sq 8 --skv 12 --png -
+cmp -s "$work/out" "$work/small.png" ||
+  fail "$what: stdout is not the picture alone"
 
 run 2 mask
 complains "give a problem line or --sparse-mode"
@@ -196,6 +270,17 @@ complains "no problem in it"
 run 2 verify "$work/absent.txt"
 complains "no such file"
 run 2 verify "fwd f32 h=1 d=8 q=1 k=1" --implementation cpu/none
+complains "no such implementation"
+# Some rows of long problems, unless all of it is asked for; who does not take a
+# problem is one line.
+long="fwd f32 h=8 d=64 q=1000 k=1000 causal"
+run 0 verify "$long"
+says "rows verified"
+says "--all checks the whole"
+[ "$(grep -c "not take it" "$work/out")" -eq 1 ] ||
+  fail "$what: more than one line for those who do not take it"
+run 0 verify --all "fwd f32 h=1 d=8 q=4 k=4"
+says "reference/fp64  ok"
 
 tiny="fwd f32 h=2/1 d=8 q=4 k=4 causal"
 once="--seconds 0 --repetitions 2"
@@ -229,6 +314,22 @@ run 2 bench "$tiny" --plot picture.png
 complains "must end in .svg"
 run 2 bench "$tiny" --implementation cpu/none
 complains "no such implementation"
+FLASHACL_NUM_THREADS=1 run 0 bench "$tiny" $once \
+    --implementation reference/fp64
+says "1 thread"
+run 0 bench "$work/workloads.txt" --list
+[ "$(wc -l < "$work/out")" -eq 2 ] || fail "$what: does not list both"
+run 0 bench "$work/workloads.txt" --list --filter STEP
+prints "tiny step | bwd f16 h=2 d=8 q=9 k=9"
+run 2 bench "$work/workloads.txt" --list --filter nothing
+complains "none of 2 problems"
+# What cannot be written is said before anything is measured.
+run 2 bench "$tiny" $once --json "$work/no/such/folder.json"
+complains "cannot write"
+run 0 compare "$work/bench.json" "$work/bench.json"
+says "2 same"
+run 2 compare "$work/bench.json" "$work/workloads.txt"
+complains "workloads.txt: no JSON"
 run 2 bench "$tiny" --target AVX9000
 complains "expected one of"
 run 2 bench "$tiny" --repetitions 0

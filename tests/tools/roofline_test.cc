@@ -84,6 +84,36 @@ TEST(Roofline, PointsAreWhereTheyBelong) {
   EXPECT_LT(std::stod(first[2]), std::stod(second[2]));
 }
 
+// Each number stands in its own dot, also where two are near each other.
+TEST(Roofline, NumbersAreInTheirDots) {
+  Roofline roofline = Some();
+  roofline.points.push_back({"near", 4.1, 79e9});
+  const std::string svg = DrawSvg(roofline);
+  static const std::regex kDot(
+      R"re(<circle cx="([0-9.]+)" cy="([0-9.]+)"[^\n]*\n)re"
+      R"re(<text x="([0-9.]+)" y="([0-9.]+)" )re"
+      R"re(text-anchor="middle"[^>]*>(\d)<)re");
+  int number = 0;
+  for (std::sregex_iterator dot(svg.begin(), svg.end(), kDot), end; dot != end;
+       ++dot) {
+    EXPECT_EQ((*dot)[1], (*dot)[3]);
+    EXPECT_NEAR(std::stod((*dot)[2]), std::stod((*dot)[4]), 5);
+    EXPECT_EQ(std::stoi((*dot)[5]), ++number);
+  }
+  EXPECT_EQ(number, 3);
+}
+
+// The legend is as wide as its longest line.
+TEST(Roofline, CutsNoLabel) {
+  Roofline roofline = Some();
+  roofline.points[0].label = std::string(300, 'w');
+  const std::string svg = DrawSvg(roofline);
+  static const std::regex kWidth(R"re(width="(\d+)")re");
+  std::smatch width;
+  ASSERT_TRUE(std::regex_search(svg, width, kWidth));
+  EXPECT_GT(std::stoi(width[1]), 300 * 6);
+}
+
 TEST(Roofline, LeavesOutWhatHasNoPlace) {
   Roofline roofline = Some();
   roofline.points.push_back({"nothing", 0, 0});

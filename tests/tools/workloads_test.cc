@@ -127,5 +127,15 @@ TEST(OurWorkloads, CoverWhatOperatorsHave) {
   EXPECT_TRUE(sink && keep && bias && rope);
 }
 
+TEST(Workloads, LinesNeedNoQuotes) {
+  using Words = std::vector<std::string>;
+  EXPECT_EQ(JoinLines({"fwd", "f32", "h=1"}), Words{"fwd f32 h=1"});
+  EXPECT_EQ(JoinLines({"a.txt", "fwd", "f32", "bwd", "f16", "-"}),
+            (Words{"a.txt", "fwd f32", "bwd f16", "-"}));
+  EXPECT_EQ(JoinLines({"fwd f32 h=1", "a.txt"}),
+            (Words{"fwd f32 h=1", "a.txt"}));
+  EXPECT_EQ(JoinLines({}), Words{});
+}
+
 }  // namespace
 }  // namespace flashacl::tool

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // flashacl bench: how fast implementations are, and how fast they could be.
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <memory>
 #include <utility>
@@ -16,9 +17,9 @@
 #include "tools/flashacl/progress.h"
 #include "tools/flashacl/report.h"
 #include "tools/flashacl/roofline.h"
-#include "tools/flashacl/spot_check.h"
 #include "tools/flashacl/statistics.h"
 #include "tools/flashacl/workloads.h"
+#include "verify/spot_check.h"
 
 namespace flashacl::tool {
 namespace {
@@ -36,6 +37,8 @@ struct Options {
   int threads = 0;
   std::string target;
   Effort effort;
+  std::string filter;
+  bool list = false;
   std::string json;
   std::string plot;
 };
@@ -206,12 +209,29 @@ class Bench {
 
 // Before any second is spent on it.
 Status CheckOptions(const Options& options) {
-  if (options.plot.empty() || options.plot.ends_with(".svg")) return {};
-  return Invalid("--plot: {} must end in .svg; no other format is drawn",
-                 options.plot);
+  if (!options.plot.empty() && !options.plot.ends_with(".svg")) {
+    return Invalid("--plot: {} must end in .svg; no other format is drawn",
+                   options.plot);
+  }
+  FLASHACL_RETURN_IF_ERROR(LimitVectorTarget(options.target));
+  std::vector<std::string> names = options.only;
+  names.push_back(options.without);
+  FLASHACL_RETURN_IF_ERROR(CheckImplementations(names));
+  FLASHACL_RETURN_IF_ERROR(CheckWritable(options.json));
+  return CheckWritable(options.plot);
 }
 
-Result<std::vector<Workload>> Chosen(std::vector<std::string> sources) {
+bool Contains(std::string text, std::string part) {
+  for (std::string* one : {&text, &part}) {
+    for (char& c : *one) {
+      c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+  }
+  return text.find(part) != std::string::npos;
+}
+
+Result<std::vector<Workload>> Chosen(const Options& options) {
+  std::vector<std::string> sources = JoinLines(options.sources);
   if (sources.empty()) {
     Result<std::vector<std::string>> own = OwnWorkloadFiles();
     if (!own.ok()) return own.status();
@@ -221,36 +241,46 @@ Result<std::vector<Workload>> Chosen(std::vector<std::string> sources) {
   for (const std::string& source : sources) {
     FLASHACL_RETURN_IF_ERROR(AddWorkloads(source, workloads));
   }
+  const size_t before = workloads.size();
+  std::erase_if(workloads, [&](const Workload& workload) {
+    return !Contains(workload.title, options.filter) &&
+           !Contains(ToString(workload.problem), options.filter);
+  });
+  if (workloads.empty()) {
+    return Invalid("--filter: none of {} problems has {} in its title or line",
+                   before, options.filter);
+  }
   return workloads;
 }
 
-Status CheckNames(const Options& options) {
-  std::vector<std::string> names = options.only;
-  if (!options.without.empty()) names.push_back(options.without);
-  for (const std::string& name : names) {
-    bool known = false;
-    for (const Backend& backend : AllBackends()) {
-      for (const Implementation& one : backend.implementations) {
-        known = known || one.name == name;
-      }
-    }
-    if (!known) {
-      return Invalid("{}: no such implementation; flashacl info lists them",
-                     name);
-    }
-  }
-  return {};
+// Where it is more than somebody waits for without a word.
+void SayHowLong(const Options& options, size_t count) {
+  // Inputs, a first run and its verification, and probes of the machine.
+  constexpr double kBesides = 3;
+  const double seconds =
+      static_cast<double>(count) * (options.effort.seconds + kBesides);
+  if (count < 3) return;
+  fmt::print(stderr, "{} problems, about {}\n", count,
+             seconds < 120 ? Str("{:.0f} seconds", seconds)
+                           : Str("{:.0f} minutes", seconds / 60));
 }
 
 int BenchAll(const Options& options) {
-  for (const Status& status :
-       {CheckOptions(options), LimitVectorTarget(options.target),
-        CheckNames(options)}) {
-    if (!status.ok()) return Mistake(status);
+  if (const Status status = CheckOptions(options); !status.ok()) {
+    return Mistake(status);
   }
-  const Result<std::vector<Workload>> workloads = Chosen(options.sources);
+  const Result<std::vector<Workload>> workloads = Chosen(options);
   if (!workloads.ok()) return Mistake(workloads.status());
+  if (options.list) {
+    for (const Workload& workload : *workloads) {
+      const std::string& title = workload.title;
+      fmt::print("{}{}{}\n", title, title.empty() ? "" : " | ",
+                 ToString(workload.problem));
+    }
+    return kSuccess;
+  }
   SetWorkerCount(options.threads);
+  SayHowLong(options, workloads->size());
   return Bench(options).Run(*workloads);
 }
 
@@ -272,22 +302,25 @@ Command MakeBench(CLI::App& tool) {
       ->allow_extra_args(false);
   app->add_option("--without", options->without, "Any but this one")
       ->type_name("NAME");
-  app->add_option("--threads", options->threads,
-                  "How many; 0: as many as there are")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+  AddThreads(*app, options->threads);
   app->add_option("--target", options->target,
                   "Vector instructions to use at most, as flashacl info calls "
                   "them")
       ->type_name("NAME");
   app->add_option("--seconds", options->effort.seconds,
                   "How long to repeat each problem")
-      ->check(CLI::NonNegativeNumber)
+      ->check(AtLeast(0))
+      ->type_name("X")
       ->capture_default_str();
   app->add_option("--repetitions", options->effort.repetitions,
                   "But at least so often")
-      ->check(CLI::PositiveNumber)
+      ->check(AtLeast(1))
+      ->type_name("N")
       ->capture_default_str();
+  app->add_option("--filter", options->filter,
+                  "Only those with this in their title or line")
+      ->type_name("TEXT");
+  app->add_flag("--list", options->list, "Say which these are, and do nothing");
   app->add_option("--json", options->json,
                   "Where to write everything as JSON; - is stdout, and "
                   "nothing else goes there")

@@ -6,7 +6,9 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <functional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
 
@@ -18,7 +20,9 @@ inline constexpr int kMistake = 2;  // it could not be made
 
 // What a problem is, in as many words as an option's help has room for.
 inline constexpr std::string_view kLineHelp =
-    "A problem, e.g. \"fwd bf16 h=32/8 d=128 q=64x1 k=64x4096 causal\"";
+    "A problem, e.g. \"fwd bf16 h=32/8 d=128 q=64x1 k=64x4096 causal\", with "
+    "or "
+    "without quotes";
 
 struct Command {
   CLI::App* app = nullptr;
@@ -30,8 +34,19 @@ Command MakeExplain(CLI::App& tool);
 Command MakeMask(CLI::App& tool);
 Command MakeVerify(CLI::App& tool);
 Command MakeBench(CLI::App& tool);
+Command MakeCompare(CLI::App& tool);
+Command MakeHelp(CLI::App& tool);
 
 // Says on stderr what is wrong; returns the exit code for it.
 int Mistake(const Status& status);
+
+// Adds the option --threads, which FLASHACL_NUM_THREADS is for, too.
+void AddThreads(CLI::App& app, int& threads);
+
+// Numbers of at least so much; its message has no more digits than they need.
+CLI::Validator AtLeast(int64_t least);
+
+// Whether implementations of these names exist. Fails naming the nearest.
+Status CheckImplementations(const std::vector<std::string>& names);
 
 }  // namespace flashacl::tool

@@ -16,7 +16,7 @@ namespace flashacl::tool {
 namespace {
 
 struct Options {
-  std::string line;
+  std::vector<std::string> words;
   std::string only;
   std::string without;
 };
@@ -62,7 +62,9 @@ void Print(const Backend& backend, const Plan& plan) {
 }
 
 int Explain(const Options& options) {
-  const Result<AttentionProblem> problem = Parse(options.line);
+  const Status names = CheckImplementations({options.only, options.without});
+  if (!names.ok()) return Mistake(names);
+  const Result<AttentionProblem> problem = Parse(Join(options.words, " "));
   if (!problem.ok()) return Mistake(problem.status());
   std::vector<Plan> plans;
   for (const Backend& backend : AllBackends()) {
@@ -84,7 +86,7 @@ Command MakeExplain(CLI::App& tool) {
       "Who would compute a problem and why the others would not, in which "
       "tiles, with which workspace, at which cost");
   auto options = std::make_shared<Options>();
-  app->add_option("line", options->line, std::string(kLineHelp))
+  app->add_option("line", options->words, std::string(kLineHelp))
       ->required()
       ->type_name("LINE");
   app->add_option("--implementation", options->only,

@@ -2,12 +2,17 @@
 // flashacl: look at problems, plans, masks and machines without a program.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <vector>
 
+#include "base/nearest.h"
 #include "base/str.h"
 #include "tools/flashacl/command.h"
+#include "tools/flashacl/help.h"
+#include "tools/flashacl/report.h"
 
 namespace flashacl::tool {
 namespace {
@@ -24,7 +29,7 @@ constexpr char kFooter[] = R"(A problem is one line:
   causal | causal-left | window:LEFT:RIGHT | band:LOWER:UPPER[:PREFIX]
   paged:ROWS | list | topk:N   int8:tensor|channel
   mask  bias  sink  keep:P  shared
-docs/notation.md has the whole of it.
+flashacl help notation has the whole of it.
 
 Examples:
   flashacl info
@@ -38,21 +43,65 @@ Examples:
 Exit code: 0 done, 1 something computed is wrong, 2 the question makes no sense
 )";
 
+// What stands where a command should.
+Status CheckCommand(const std::vector<Command>& commands, const char* word) {
+  if (word == nullptr || word[0] == '-') return {};
+  std::vector<std::string> names;
+  for (const Command& command : commands) {
+    names.push_back(command.app->get_name());
+    if (names.back() == word) return {};
+  }
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  return Invalid("{}: no such command{}; there are {}", word,
+                 DidYouMean(word, known), Join(names, ", "));
+}
+
+// The message for a word that no option is, with the nearest that is one.
+std::string Explained(const CLI::App& tool, const CLI::ParseError& error,
+                      int argc, char** argv) {
+  std::string message = error.what();
+  const CLI::App* command = &tool;
+  for (const CLI::App* one : tool.get_subcommands()) command = one;
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command->get_options()) {
+    for (const std::string& name : option->get_lnames()) {
+      names.push_back("--" + name);
+    }
+  }
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  for (int n = 1; n < argc; ++n) {
+    const std::string_view word = std::string_view(argv[n]).substr(
+        0, std::string_view(argv[n]).find('='));
+    if (!word.starts_with("--") || std::ranges::count(known, word) > 0)
+      continue;
+    message += DidYouMean(word, known);
+  }
+  return message;
+}
+
 int Main(int argc, char** argv) {
   CLI::App tool(kAbout, "flashacl");
+  tool.formatter(std::make_shared<NarrowFormatter>());
   tool.footer(kFooter);
-  tool.set_version_flag("--version", FLASHACL_VERSION);
+  const std::string commit = Commit();
+  tool.set_version_flag("--version",
+                        Str("{}{}", FLASHACL_VERSION,
+                            commit.empty() ? "" : Str(" (commit {})", commit)));
   tool.require_subcommand(1);
-  const std::vector<Command> commands = {MakeInfo(tool), MakeExplain(tool),
-                                         MakeMask(tool), MakeVerify(tool),
-                                         MakeBench(tool)};
+  const std::vector<Command> commands = {
+      MakeInfo(tool),  MakeExplain(tool), MakeMask(tool), MakeVerify(tool),
+      MakeBench(tool), MakeCompare(tool), MakeHelp(tool)};
+  const Status command = CheckCommand(commands, argc > 1 ? argv[1] : nullptr);
+  if (!command.ok()) return Mistake(command);
   try {
     tool.parse(argc, argv);
+  } catch (const CLI::ExtrasError& error) {
+    return Mistake(Invalid("{}", Explained(tool, error, argc, argv)));
   } catch (const CLI::ParseError& error) {
     return tool.exit(error) == 0 ? kSuccess : kMistake;
   }
-  for (const Command& command : commands) {
-    if (command.app->parsed()) return command.run();
+  for (const Command& one : commands) {
+    if (one.app->parsed()) return one.run();
   }
   return kMistake;
 }

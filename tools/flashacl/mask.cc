@@ -13,7 +13,7 @@ namespace flashacl::tool {
 namespace {
 
 struct Options {
-  std::string line;
+  std::vector<std::string> words;
   std::string png;
   std::string tile;
   size_t sequence = 0;
@@ -91,13 +91,23 @@ std::string BandSentence(const Band& band) {
   return sentence;
 }
 
+void Print(const Masks& masks, size_t sequence, const Picture& picture) {
+  fmt::print("{}{}\n", DrawText(picture), BandSentence(picture.band));
+  if (!masks.besides.empty()) fmt::print("{}\n", masks.besides);
+  const size_t count = masks.sequences.size();
+  if (count > 1) {
+    fmt::print("this is sequence {} of {}; --sequence N shows another\n",
+               sequence, count);
+  }
+}
+
 int DrawMask(const Options& options) {
-  if (options.line.empty() == (options.sparse.mode < 0)) {
+  if (options.words.empty() == (options.sparse.mode < 0)) {
     return Mistake(Invalid("mask: give a problem line or --sparse-mode"));
   }
-  const Result<Masks> masks = options.line.empty()
+  const Result<Masks> masks = options.words.empty()
                                   ? FromSparseMode(options.sparse)
-                                  : FromLine(options.line);
+                                  : FromLine(Join(options.words, " "));
   if (!masks.ok()) return Mistake(masks.status());
   const size_t count = masks->sequences.size();
   if (options.sequence >= count) {
@@ -113,15 +123,13 @@ int DrawMask(const Options& options) {
   if (Status tile = ParseTile(options.tile, picture); !tile.ok()) {
     return Mistake(tile);
   }
-  fmt::print("{}{}\n", DrawText(picture), BandSentence(picture.band));
-  if (!masks->besides.empty()) fmt::print("{}\n", masks->besides);
-  if (count > 1) {
-    fmt::print("this is sequence {} of {}; --sequence N shows another\n",
-               options.sequence, count);
-  }
+  // A picture on stdout is alone there.
+  const bool alone = options.png == "-";
+  if (!alone) Print(*masks, options.sequence, picture);
   if (options.png.empty()) return kSuccess;
   const Result<PngSize> size = DrawPng(picture, options.png);
   if (!size.ok()) return Mistake(size.status());
+  if (alone) return kSuccess;
   fmt::print("{}: {} x {} pixels\n", options.png, size->width, size->height);
   return kSuccess;
 }
@@ -140,7 +148,7 @@ void AddSparseMode(CLI::App& app, SparseMode& sparse) {
     app.add_option(name, list, help)
         ->delimiter(',')
         ->allow_extra_args(false)
-        ->check(CLI::NonNegativeNumber)
+        ->check(AtLeast(0))
         ->type_name("N,...")
         ->group(group);
   };
@@ -162,10 +170,12 @@ Command MakeMask(CLI::App& tool) {
   CLI::App* app = tool.add_subcommand(
       "mask", "A picture of who sees whom, as text and as PNG");
   auto options = std::make_shared<Options>();
-  app->add_option("line", options->line, std::string(kLineHelp))
+  app->add_option("line", options->words, std::string(kLineHelp))
       ->type_name("LINE");
-  app->add_option("--png", options->png, "Write the picture here, too")
-      ->type_name("FILE");
+  app->add_option("--png", options->png,
+                  "Write the picture here, too; - is stdout, and nothing "
+                  "else goes there")
+      ->type_name("FILE|-");
   app->add_option("--tile", options->tile, "Show tiles, and what is in each")
       ->type_name("ROWSxCOLUMNS");
   app->add_option("--sequence", options->sequence,

@@ -29,7 +29,8 @@ struct PngSize {
   int64_t height = 0;
 };
 
-// A pixel or more per score up to 4096 scores a side, then scores per pixel.
+// A pixel or more per score up to 4096 scores a side, then scores per pixel;
+// around them axes with numbers, and a legend. "-" is stdout.
 Result<PngSize> DrawPng(const Picture& picture, const std::string& path);
 
 }  // namespace flashacl::tool

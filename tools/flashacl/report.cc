@@ -2,7 +2,9 @@
 // Builds a JSON value and prints it.
 #include "tools/flashacl/report.h"
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -104,6 +106,13 @@ std::string ToJson(const std::vector<Timing>& timings) {
 }
 
 std::string Commit() { return FLASHACL_COMMIT; }
+
+Status CheckWritable(const std::string& path) {
+  if (path.empty() || path == "-") return {};
+  std::ofstream file(path, std::ios::app);
+  if (file.is_open()) return {};
+  return RuntimeFailure("cannot write {}: {}", path, std::strerror(errno));
+}
 
 Status WriteText(const std::string& path, const std::string& text) {
   if (path == "-") {

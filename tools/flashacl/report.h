@@ -9,8 +9,8 @@
 #include "base/status.h"
 #include "plan/cost.h"
 #include "tools/flashacl/measure.h"
-#include "tools/flashacl/spot_check.h"
 #include "tools/flashacl/workloads.h"
+#include "verify/spot_check.h"
 
 namespace flashacl::tool {
 
@@ -40,6 +40,10 @@ std::string ToJson(const std::vector<Timing>& timings);
 // Where the sources stood when this was built, "" if nobody knows; with
 // with "-dirty" at its end if they had changed.
 std::string Commit();
+
+// Whether this file can be written to, before what it is to hold is computed;
+// "" and - are no files. Makes an empty one where there is none.
+Status CheckWritable(const std::string& path);
 
 // Writes a text file; - is stdout.
 Status WriteText(const std::string& path, const std::string& text);

@@ -16,7 +16,7 @@ namespace {
 
 // In pixels: the plot, and the legend on its right.
 constexpr double kLeft = 80, kTop = 60, kWidth = 640, kHeight = 480;
-constexpr double kLegendLeft = kLeft + kWidth + 30, kLegendWidth = 560;
+constexpr double kLegendLeft = kLeft + kWidth + 30;
 constexpr double kLegendLine = 17;
 
 std::string Escaped(const std::string& text) {
@@ -77,6 +77,13 @@ class Drawing {
 
   std::string Draw() {
     const auto count = static_cast<double>(roofline_.points.size());
+    // A letter has about so many pixels; what stands before and after a label.
+    constexpr double kLetter = 7.2, kBesides = 45;
+    size_t letters = 0;
+    for (const Roofline::Point& point : roofline_.points) {
+      letters = std::max(letters, point.label.size());
+    }
+    const double legend = kLetter * (static_cast<double>(letters) + kBesides);
     const double height =
         std::max(kTop + kHeight + 70, kTop + kLegendLine * (count + 2));
     svg_ =
@@ -84,7 +91,7 @@ class Drawing {
             "height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
             "font-family=\"sans-serif\" font-size=\"12\">\n"
             "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
-            kLegendLeft + kLegendWidth, height);
+            kLegendLeft + legend, height);
     Text(kLeft, 28, "start", roofline_.caption);
     DrawGrid();
     DrawRoofs();
@@ -150,22 +157,6 @@ class Drawing {
          Str("read bandwidth {:.1f} GB/s", roofline_.bandwidth_roof / 1e9));
   }
 
-  // Where a number at (x, y) or below it covers no other: points of problems
-  // that are much alike lie in one spot.
-  double FreeBelow(double x, double y) const {
-    constexpr double kAcross = 18, kDown = 11;
-    for (bool free = false; !free;) {
-      free = true;
-      for (const auto& [other_x, other_y] : numbers_) {
-        if (std::abs(x - other_x) < kAcross && std::abs(y - other_y) < kDown) {
-          y = other_y + kDown;
-          free = false;
-        }
-      }
-    }
-    return y;
-  }
-
   void DrawPoints() {
     int number = 0;
     double line = kTop + kLegendLine;
@@ -175,12 +166,11 @@ class Drawing {
       const double x = x_.At(point.intensity);
       const double y = y_.At(point.flops);
       svg_ +=
-          Str("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" fill=\"#1f5aa6\">"
-              "<title>{}</title></circle>\n",
-              x, y, Escaped(point.label));
-      const double below = FreeBelow(x + 6, y - 4);
-      Text(x + 6, below, "start", Str("{}", number));
-      numbers_.emplace_back(x + 6, below);
+          Str("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"9\" fill=\"#1f5aa6\" "
+              "stroke=\"white\"><title>{}</title></circle>\n"
+              "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\" "
+              "font-size=\"10\" fill=\"white\">{}</text>\n",
+              x, y, Escaped(point.label), x, y + 3.5, number);
       Text(kLegendLeft, line, "start",
            Str("{}  {}: {:#.4g} GFLOP/s, {:.2f} of the roof", number,
                point.label, point.flops / 1e9,
@@ -190,7 +180,6 @@ class Drawing {
   }
 
   const Roofline& roofline_;
-  std::vector<std::pair<double, double>> numbers_;  // where they are drawn
   const double ridge_;  // intensity from which on bandwidth suffices
   const Axis x_, y_;
   std::string svg_;

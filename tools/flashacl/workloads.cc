@@ -13,6 +13,8 @@
 #include "problem/notation.h"
 
 namespace flashacl::tool {
+namespace fs = std::filesystem;
+
 namespace {
 
 std::string_view Trimmed(std::string_view text) {
@@ -70,22 +72,45 @@ Status AddWorkloads(const std::string& source,
   return {};
 }
 
-Result<std::vector<std::string>> OwnWorkloadFiles() {
-  namespace fs = std::filesystem;
+std::vector<std::string> JoinLines(const std::vector<std::string>& words) {
+  std::vector<std::string> lines;
+  bool open = false;
+  for (const std::string& word : words) {
+    const bool begins = word == "fwd" || word == "bwd";
+    if (open && !begins && word != "-") {
+      lines.back() += " " + word;
+    } else {
+      lines.push_back(word);
+      open = begins;
+    }
+  }
+  return lines;
+}
+
+std::optional<fs::path> SharedPath(const std::string& name) {
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  for (const char* folder : {"../share/flashacl", "../../bench"}) {
+    fs::path path = program.parent_path() / folder / name;
+    if (fs::exists(path, error)) return path;
+  }
+  return std::nullopt;
+}
+
+Result<std::vector<std::string>> OwnWorkloadFiles() {
   std::vector<std::string> files;
-  for (const char* folder :
-       {"../share/flashacl/workloads", "../../bench/workloads"}) {
-    const fs::path path = program.parent_path() / folder;
-    for (const auto& entry : fs::directory_iterator(path, error)) {
+  std::error_code error;
+  if (const std::optional<fs::path> folder = SharedPath("workloads")) {
+    for (const auto& entry : fs::directory_iterator(*folder, error)) {
       if (entry.path().extension() == ".txt") files.push_back(entry.path());
     }
-    if (files.empty()) continue;
-    std::sort(files.begin(), files.end());
-    return files;
   }
-  return Invalid("no workloads beside this program; name a problem or a file");
+  if (files.empty()) {
+    return Invalid(
+        "no workloads beside this program; name a problem or a file");
+  }
+  std::sort(files.begin(), files.end());
+  return files;
 }
 
 }  // namespace flashacl::tool

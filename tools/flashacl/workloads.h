@@ -2,6 +2,8 @@
 // Problems with titles, from the command line and from files.
 #pragma once
 
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,9 +27,16 @@ struct Workload {
 Status AddWorkloads(const std::string& source,
                     std::vector<Workload>& workloads);
 
+// Words of which some are lines that nobody put in quotes: fwd or bwd and what
+// comes after it, up to the next, are one line.
+std::vector<std::string> JoinLines(const std::vector<std::string>& words);
+
+// A file or folder that is installed with this program: in ../share/flashacl of
+// the installed tool, or in ../../bench of the one in a build folder.
+std::optional<std::filesystem::path> SharedPath(const std::string& name);
+
 // The .txt files in the folder of workloads that belongs to this program, in
-// order of their names: ../share/flashacl/workloads of the installed tool, or
-// ../../bench/workloads of the one in a build folder.
+// order of their names.
 Result<std::vector<std::string>> OwnWorkloadFiles();
 
 }  // namespace flashacl::tool

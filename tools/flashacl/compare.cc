@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// flashacl compare: the script of this name, which lies beside the workloads.
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include "base/str.h"
+#include "tools/flashacl/command.h"
+#include "tools/flashacl/workloads.h"
+
+namespace flashacl::tool {
+namespace {
+
+struct Options {
+  std::string before;
+  std::string after;
+  std::string p = "0.01";
+  std::string least = "0.03";
+};
+
+// Becomes the script: returns only if that fails.
+int Compare(const Options& options) {
+  const std::filesystem::path script =
+      SharedPath("compare.py").value_or("compare.py");
+  const std::vector<std::string> words = {
+      "python3",     script, "--p",          options.p,    "--least",
+      options.least, "--",   options.before, options.after};
+  std::vector<char*> pointers;
+  for (const std::string& word : words) {
+    pointers.push_back(const_cast<char*>(word.c_str()));
+  }
+  pointers.push_back(nullptr);
+  execvp(pointers[0], pointers.data());
+  return Mistake(RuntimeFailure("compare: cannot start python3: {}",
+                                std::strerror(errno)));
+}
+
+}  // namespace
+
+Command MakeCompare(CLI::App& tool) {
+  CLI::App* app = tool.add_subcommand(
+      "compare",
+      "Two files of bench --json: what became faster or slower, by more than "
+      "chance");
+  auto options = std::make_shared<Options>();
+  app->add_option("before", options->before, "The older file")
+      ->required()
+      ->type_name("FILE");
+  app->add_option("after", options->after, "The newer file")
+      ->required()
+      ->type_name("FILE");
+  app->add_option("--p", options->p,
+                  "The most likely chance that is not believed in")
+      ->type_name("P")
+      ->capture_default_str();
+  app->add_option("--least", options->least, "The least change that matters")
+      ->type_name("SHARE")
+      ->capture_default_str();
+  return {app, [options] { return Compare(*options); }};
+}
+
+}  // namespace flashacl::tool
