@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pages of docs/ that enumerate name everything there is, and links between
+pages lead somewhere."""
+
+import pathlib
+import re
+import unittest
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+PAGES = sorted([TOP / "README.md", TOP / "DEVELOPING.md",
+                *(TOP / "docs").rglob("*.md")])
+
+
+def texts(folder, *patterns):
+    for pattern in patterns:
+        for path in sorted((TOP / folder).rglob(pattern)):
+            yield path.read_text(encoding="utf-8")
+
+
+def anchors(path):
+    """What headings of a page are linked by."""
+    found = set()
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.startswith("#"):
+            words = re.sub(r"[`*()\[\]]", "", line.lstrip("# ")).lower()
+            found.add(re.sub(r"[^\w\- ]", "", words).replace(" ", "-"))
+    return found
+
+
+class Test(unittest.TestCase):
+    def test_links_lead_somewhere(self):
+        for page in PAGES:
+            text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"),
+                          flags=re.S)
+            for target in re.findall(r"\]\(([^)\s]+)\)", text):
+                if re.match(r"[a-z]+:", target):
+                    continue
+                file, _, anchor = target.partition("#")
+                other = (page.parent / file).resolve() if file else page
+                self.assertTrue(other.exists(), f"{page}: {target}")
+                if anchor and other.suffix == ".md":
+                    self.assertIn(anchor, anchors(other), f"{page}: {target}")
+
+    def test_errors_has_every_code_that_calls_answer(self):
+        page = (TOP / "docs/errors.md").read_text(encoding="utf-8")
+        values = {}
+        for text in texts("include/acl", "*.h"):
+            values.update(re.findall(r"(ACL_ERROR_\w+)\s*=?\s*(\d{6})\b", text))
+        used = set()
+        for text in texts("src", "*.cc", "*.h"):
+            used.update(re.findall(r"\bACL_ERROR_\w+", text))
+        self.assertGreater(len(used), 50)
+        for name in sorted(used):
+            self.assertIn(f"| {values[name]} | `{name}` |", page)
+        rows = re.findall(r"^\| (\d{6}) \| `(\w+)` \|", page, flags=re.M)
+        for value, name in rows:
+            self.assertEqual(values[name], value, name)
+            self.assertIn(name, used, "answered by no call")
+
+    def test_errors_has_every_status_of_operators(self):
+        page = (TOP / "docs/errors.md").read_text(encoding="utf-8")
+        golden = (TOP / "tests/golden/errors.txt").read_text(encoding="utf-8")
+        given = set(re.findall(r"\b[135]61\d{3}\b", golden))
+        self.assertGreaterEqual(len(given), 4)
+        for status in sorted(given | {"361001", "561000"}):
+            self.assertIn(f"| {status} |", page)
+
+    def test_readme_has_every_environment_variable(self):
+        page = (TOP / "README.md").read_text(encoding="utf-8")
+        found = set()
+        for text in texts("src", "*.cc"):
+            found.update(re.findall(r'"(FLASHACL_[A-Z_]+)"', text))
+        self.assertGreater(len(found), 4)
+        for name in sorted(found):
+            self.assertIn(f"`{name}=", page)
+
+
+if __name__ == "__main__":
+    unittest.main()
