@@ -29,9 +29,11 @@ int64_t Tokens(int64_t tokens) {
   return tokens <= -kMost ? -Band::kOpen : tokens;
 }
 
+// A compressed mask is square.
+constexpr int64_t kSide = 2048;
+
 // [2048, 2048] after axes of 1.
 bool IsCompressed(const Tensor& mask) {
-  constexpr int64_t kSide = 2048;
   if (mask.rank < 2 || mask.rank > 4) return false;
   for (size_t axis = 0; axis < mask.rank; ++axis) {
     if (mask.dims[axis] != (axis + 2 < mask.rank ? 1 : kSide)) return false;
@@ -242,7 +244,7 @@ Status LowerDecode(const Call& call, acl::Lowered& lowered) {
   const Tensor& mask = call[Call::kMask];
   const int64_t mode = call.args.sparseMode;
   const bool causal = mode == kRightDownCausal || mode == kBand;
-  if (causal && IsCompressed(mask) && call.count() != mask.dims[0]) return {};
+  if (causal && IsCompressed(mask) && call.count() != kSide) return {};
   const bool one = mask.rank == 3 && mask.dims[0] == call.count() &&
                    mask.dims[1] == 1 && mask.dims[2] == 1;
   if (mode == kTree && one) return LowerTree(call, lowered);

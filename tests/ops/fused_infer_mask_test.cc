@@ -100,9 +100,12 @@ TEST(FusedInfer, DecodeLooksAtTheMaskAndNotAtTheMode) {
 TEST(FusedInfer, CompressedMaskHidesNothingFromDecode) {
   for (const int64_t mode : {3, 4}) {
     for (const int64_t tokens : {int64_t{0}, kFar}) {
-      FusedInferCase c = Moded(1, 4, mode);
-      c.pre_tokens = c.next_tokens = tokens;
-      ExpectMeans(c, {2.5});
+      for (const size_t rank : {2, 3, 4}) {
+        FusedInferCase c = Moded(1, 4, mode);
+        c.pre_tokens = c.next_tokens = tokens;
+        c.mask_rank = rank;
+        ExpectMeans(c, {2.5});
+      }
     }
   }
 }

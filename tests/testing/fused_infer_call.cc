@@ -291,9 +291,13 @@ void FusedInferCall::MakeGrids(Random& random) {
       c.seen_prefix() + c.longest_columns() + c.more_columns;
   const int64_t planes = c.mask_for_all ? 1 : c.sequences;
   if (c.mask == FusedMask::kSquare) {
-    // Nobody reads it, so one element will do.
-    mask = caller.Input(
-        {.type = c.mask_type, .dims = {2048, 2048}, .strides = {0, 0}});
+    // Nobody reads it, so one element will do, and one that hides everything.
+    std::vector<int64_t> dims(c.mask_rank, 1);
+    dims[c.mask_rank - 2] = dims[c.mask_rank - 1] = 2048;
+    mask = caller.Input({.type = c.mask_type,
+                         .dims = dims,
+                         .strides = std::vector<int64_t>(c.mask_rank, 0)});
+    mask->FillWith(1);
   } else if (c.mask != FusedMask::kNone) {
     std::vector<int64_t> dims{planes, 1, rows, columns};
     if (c.mask_rank == 3) dims = {planes, rows, columns};
