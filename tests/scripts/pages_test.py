@@ -41,6 +41,18 @@ class Test(unittest.TestCase):
                 if anchor and other.suffix == ".md":
                     self.assertIn(anchor, anchors(other), f"{page}: {target}")
 
+    def test_translations_have_the_same_commands(self):
+        def blocks(path):
+            return re.findall(r"^```\w+\n.*?^```", path.read_text("utf-8"),
+                              flags=re.S | re.M)
+
+        pairs = [(TOP / "README.md", TOP / "docs/zh/README.md")]
+        for page in sorted((TOP / "docs/howto").glob("*.md")):
+            pairs.append((page, TOP / "docs/zh/howto" / page.name))
+        self.assertGreater(len(pairs), 4)
+        for page, other in pairs:
+            self.assertEqual(blocks(page), blocks(other), other)
+
     def test_errors_has_every_code_that_calls_answer(self):
         page = (TOP / "docs/errors.md").read_text(encoding="utf-8")
         values = {}
