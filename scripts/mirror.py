@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fails if nothing tests a source: src/x/y.cc needs tests/x/y_test.cc, or a
-test of tests/x or of a folder above that includes x/y.h: a test of its own is
-for a source of which others do not show enough. Vector code without a header is
-called by another source of its folder, and shown by that one's tests."""
+test of tests/x or of a folder above that includes its header, x/y.h or one that
+declares what several sources define: a test of its own is for a source of which
+others do not show enough. Vector code without a header is called by another
+source of its folder, and shown by that one's tests."""
 
 import pathlib
 import re
@@ -11,6 +12,18 @@ import sys
 import tree
 
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
+# Headers that declare what several sources define.
+OF_SEVERAL = {"cpu/implementations.h"}
+
+
+def header_of(root, path):
+    """The header that declares what a source defines."""
+    header = path.with_suffix(".h")
+    if not (root / header).exists():
+        for name in INCLUDE.findall((root / path).read_text()):
+            if name in OF_SEVERAL:
+                return name
+    return header.relative_to("src").as_posix()
 
 
 def check(root):
@@ -23,7 +36,7 @@ def check(root):
     for path in tree.files(root, {".cc"}, {"src"}):
         inside = path.relative_to("src")
         test = pathlib.Path("tests") / inside.with_name(f"{path.stem}_test.cc")
-        header = inside.with_suffix(".h").as_posix()
+        header = header_of(root, path)
         if test in tests or any((p, header) in shown for p in inside.parents):
             continue
         vectors = "HWY_TARGET_INCLUDE" in (root / path).read_text()

@@ -5,14 +5,10 @@
 #include <atomic>
 
 #include "base/fork.h"
-#include "cpu/backward/backward.h"
 #include "cpu/cpu_info.h"
-#include "cpu/decode/decode.h"
-#include "cpu/forward/forward.h"
+#include "cpu/implementations.h"
 #include "cpu/roof.h"
 #include "cpu/thread_pool.h"
-#include "cpu/topk/topk_backward.h"
-#include "cpu/topk/topk_forward.h"
 #include "plan/host_memory.h"
 #include "plan/host_queue.h"
 

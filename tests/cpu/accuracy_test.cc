@@ -13,12 +13,8 @@
 
 #include "base/number.h"
 #include "base/str.h"
-#include "cpu/backward/backward.h"
-#include "cpu/decode/decode.h"
-#include "cpu/forward/forward.h"
 #include "cpu/forward/forward_kernel.h"
-#include "cpu/topk/topk_backward.h"
-#include "cpu/topk/topk_forward.h"
+#include "cpu/implementations.h"
 #include "tests/cpu/runs.h"
 #include "tests/cpu/targets.h"
 #include "tests/testing/plain_attention.h"

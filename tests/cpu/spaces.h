@@ -5,12 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "cpu/backward/backward.h"
-#include "cpu/decode/decode.h"
-#include "cpu/forward/forward.h"
 #include "cpu/forward/forward_kernel.h"
-#include "cpu/topk/topk_backward.h"
-#include "cpu/topk/topk_forward.h"
+#include "cpu/implementations.h"
 #include "tests/cpu/targets.h"
 #include "tests/testing/generator.h"
 

@@ -7,12 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include "cpu/backward/backward.h"
-#include "cpu/decode/decode.h"
-#include "cpu/forward/forward.h"
+#include "cpu/implementations.h"
 #include "cpu/thread_pool.h"
-#include "cpu/topk/topk_backward.h"
-#include "cpu/topk/topk_forward.h"
 #include "plan/host_queue.h"
 #include "plan/implementation.h"
 #include "problem/notation.h"

@@ -127,6 +127,14 @@ class Rules(unittest.TestCase):
         self.source("tests/cpu/b_test.cc", '#include "cpu/topk/items.h"\n')
         self.assertEqual(mirror.check(self.root), [])
 
+    def test_mirror_knows_headers_of_several_sources(self):
+        shared = '#include "cpu/implementations.h"\n'
+        self.source("src/cpu/few/few.cc", shared)
+        self.source("src/cpu/many/many.cc", shared)
+        self.assertEqual(len(mirror.check(self.root)), 2)
+        self.source("tests/cpu/right_test.cc", shared)
+        self.assertEqual(mirror.check(self.root), [])
+
     def test_forbidden_words(self):
         cases = ["void F() { throw 1; }", "void F() { std::abort(); }",
                  'void F() { printf("x"); }', "auto& out = std::cout;",

@@ -2,8 +2,6 @@
 // Plans backward problems and runs them: which worker computes which tile, and
 // when a tile adds to the gradients of its keys. A tile owns the gradients of
 // its queries; the tiles of one kv head add to those of its keys in order.
-#include "cpu/backward/backward.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -18,6 +16,7 @@
 #include "cpu/backward/ordered_sum.h"
 #include "cpu/forward/forward_operands.h"
 #include "cpu/forward/forward_workspace.h"
+#include "cpu/implementations.h"
 #include "cpu/support.h"
 #include "cpu/tuning.h"
 #include "cpu/work_loop.h"

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which problems have few rows, and how their keys are cut.
-#include "cpu/decode/decode.h"
-
 #include <algorithm>
 #include <array>
 
 #include "cpu/decode/decode_kernel.h"
 #include "cpu/decode/decode_workspace.h"
-#include "cpu/forward/forward.h"
 #include "cpu/forward/forward_operands.h"
+#include "cpu/implementations.h"
 #include "cpu/tuning.h"
 #include "cpu/work_loop.h"
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cuts a forward problem into tiles, gives each its scratch memory and
 // addresses, and leaves the arithmetic to the vector code.
-#include "cpu/forward/forward.h"
-
 #include <utility>
 
 #include "cpu/forward/forward_kernel.h"
 #include "cpu/forward/forward_operands.h"
 #include "cpu/forward/forward_workspace.h"
+#include "cpu/implementations.h"
 #include "cpu/support.h"
 #include "cpu/work_loop.h"
 

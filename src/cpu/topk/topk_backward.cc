@@ -2,12 +2,11 @@
 // Batch by batch of sequences, stage by stage of positions: workers find dq and
 // save p and ds of one stage while they add those of the stage before to the
 // sums of dk and dv.
-#include "cpu/topk/topk_backward.h"
-
 #include <algorithm>
 #include <span>
 
 #include "base/run_memory.h"
+#include "cpu/implementations.h"
 #include "cpu/sizes.h"
 #include "cpu/support.h"
 #include "cpu/topk/topk_backward_kernel.h"

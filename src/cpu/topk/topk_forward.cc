@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hands out positions, reads their lists, and leaves the arithmetic to the
 // vector code. Few positions split their lists.
-#include "cpu/topk/topk_forward.h"
-
 #include <algorithm>
 
 #include "cpu/forward/forward_operands.h"
+#include "cpu/implementations.h"
 #include "cpu/support.h"
 #include "cpu/topk/index_lists.h"
 #include "cpu/topk/topk_forward_kernel.h"

@@ -10,9 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "cpu/backward/backward.h"
 #include "cpu/backward/backward_kernel.h"
-#include "cpu/forward/forward.h"
+#include "cpu/implementations.h"
 #include "tests/cpu/runs.h"
 #include "tests/cpu/targets.h"
 #include "tests/testing/generator.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "cpu/backward/backward.h"
+#include "cpu/implementations.h"
 #include "tests/cpu/buffers.h"
 #include "tests/cpu/runs.h"
 #include "tests/testing/generator.h"

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Few rows: heads side by side, and the same bits however keys lie, workers
 // share and sequences are batched.
-#include "cpu/decode/decode.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
 
 #include "cpu/decode/decode_kernel.h"
 #include "cpu/decode/decode_workspace.h"
+#include "cpu/implementations.h"
 #include "tests/cpu/fences.h"
 #include "tests/cpu/runs.h"
 #include "tests/cpu/targets.h"

@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "cpu/decode/decode.h"
+#include "cpu/implementations.h"
 #include "cpu/tuning.h"
 #include "tests/cpu/runs.h"
 

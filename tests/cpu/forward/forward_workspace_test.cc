@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "cpu/forward/forward.h"
 #include "cpu/forward/forward_operands.h"
+#include "cpu/implementations.h"
 #include "cpu/tuning.h"
 #include "plan/sequences.h"
 #include "tests/cpu/buffers.h"

@@ -6,8 +6,8 @@
 
 #include <string>
 
+#include "cpu/implementations.h"
 #include "cpu/topk/index_lists.h"
-#include "cpu/topk/topk_backward.h"
 #include "cpu/tuning.h"
 #include "tests/cpu/topk/topk.h"
 

@@ -6,8 +6,8 @@
 
 #include <string>
 
+#include "cpu/implementations.h"
 #include "cpu/topk/index_lists.h"
-#include "cpu/topk/topk_forward.h"
 #include "tests/cpu/runs.h"
 
 namespace flashacl::cpu {

@@ -9,8 +9,7 @@
 
 #include "base/str.h"
 #include "cpu/forward/forward_kernel.h"
-#include "cpu/topk/topk_backward.h"
-#include "cpu/topk/topk_forward.h"
+#include "cpu/implementations.h"
 #include "tests/cpu/targets.h"
 #include "tests/cpu/topk/topk.h"
 #include "tests/testing/fenced.h"
