@@ -11,6 +11,7 @@
 #include <cmath>
 #include <span>
 
+#include "problem/element_walk.h"
 #include "reference/reference.h"
 #include "reference/rows.h"
 #include "reference/scores.h"
@@ -127,7 +128,7 @@ void Backward::ClearResults() {
   for (const Slot slot :
        {Slot::kGradQuery, Slot::kGradQueryRope, Slot::kGradKey,
         Slot::kGradKeyRope, Slot::kGradValue}) {
-    if (problem_.has(slot)) operands_.tensor(slot).Clear();
+    if (problem_.has(slot)) operands_.tensor(slot).Fill(0);
   }
   std::ranges::fill(buffers_.grad_bias.In(workspace_), 0.0);
   std::ranges::fill(buffers_.grad_sink.In(workspace_), 0.0);
@@ -308,7 +309,7 @@ void Backward::StoreBiasAndSink() {
     tensor.Store(offset, sums[static_cast<size_t>(offset)]);
   };
   // All that there may be, though sequences may be shorter in this run.
-  tensor.ForEachElement(store, static_cast<int64_t>(sums.size()));
+  ForEachElement(tensor.spec, static_cast<int64_t>(sums.size()), store);
 }
 
 class PreparedBackward final : public HostPrepared {

@@ -156,7 +156,7 @@ Status PreparedForward::Run(const Bindings& bindings, std::byte* memory,
   // Rows that belong to no sequence are 0.
   for (const Slot slot : {Slot::kOut, Slot::kRowMax, Slot::kRowSum}) {
     const Tensor tensor = operands.tensor(slot);
-    if (tensor.present()) tensor.Clear(RowBlockElements(problem(), slot));
+    if (tensor.present()) tensor.Fill(0, RowBlockElements(problem(), slot));
   }
   const Tensor lse = operands.tensor(Slot::kLse);
   if (lse.present()) {

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <optional>
 
 #include "base/number.h"
 #include "plan/sequences.h"
+#include "problem/element_walk.h"
 
 namespace flashacl::reference {
 namespace {
@@ -139,32 +139,8 @@ void Tensor::StoreRow(int64_t offset, std::span<const double> row) const {
   }
 }
 
-void Tensor::ForEachElement(FunctionRef<void(int64_t)> body,
-                            int64_t end) const {
-  if (spec.placement == Placement::kBlocks) {
-    for (int64_t n = 0; n < end; n += spec.block_step()) body(n);
-    return;
-  }
-  const std::array<int64_t, 4> counts = spec.DistinctDims();
-  for (int64_t a = 0; a < counts[0]; ++a) {
-    for (int64_t b = 0; b < counts[1]; ++b) {
-      for (int64_t c = 0; c < counts[2]; ++c) {
-        for (int64_t e = 0; e < counts[3]; ++e) body(spec.At(a, b, c, e));
-      }
-    }
-  }
-}
-
 void Tensor::Fill(double value, int64_t end) const {
-  ForEachElement([&](int64_t offset) { Store(offset, value); }, end);
-}
-
-void Tensor::Clear(int64_t end) const {
-  const int64_t bytes = SizeOf(spec.dtype);
-  const auto clear = [&](int64_t offset) {
-    std::memset(base + offset * bytes, 0, static_cast<size_t>(bytes));
-  };
-  ForEachElement(clear, end);
+  ForEachElement(spec, end, [&](int64_t offset) { Store(offset, value); });
 }
 
 Operands::Operands(const AttentionProblem& given, const Bindings& addresses)

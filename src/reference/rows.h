@@ -35,11 +35,7 @@ struct Tensor {
   void LoadRow(int64_t offset, std::span<double> row) const;
   void StoreRow(int64_t offset, std::span<const double> row) const;
 
-  // Calls body(offset) for every element dims and strides name; axes of stride
-  // 0 count once. Of kBlocks, whose dims do not say it all, for those below
-  // `end`.
-  void ForEachElement(FunctionRef<void(int64_t)> body, int64_t end = 0) const;
-  void Clear(int64_t end = 0) const;
+  // Every element that dims and strides name; of kBlocks, those below `end`.
   void Fill(double value, int64_t end = 0) const;
 };
 

@@ -28,8 +28,7 @@ std::vector<int64_t> Offsets(const SmallCase& at, Slot slot) {
   if (spec.placement == Placement::kBlocks) {
     for (int64_t n = 0; n < at.count(slot); ++n) offsets.push_back(n);
   } else {
-    reference::Tensor{spec}.ForEachElement(
-        [&](int64_t offset) { offsets.push_back(offset); });
+    ForEachElement(spec, 0, [&](int64_t offset) { offsets.push_back(offset); });
   }
   return offsets;
 }

@@ -3,13 +3,13 @@
 #include "cpu/forward/forward_operands.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstring>
 #include <limits>
 
 #include "base/number.h"
 #include "plan/sequences.h"
+#include "problem/element_walk.h"
 
 namespace flashacl::cpu {
 namespace {
@@ -36,28 +36,6 @@ RunVector<Sequence> SequencesOf(const AttentionProblem& problem,
   return sequences;
 }
 
-// Calls body(offset, count) for runs that together are every element that dims
-// and strides name; of kBlocks, those below `end`.
-template <typename Body>
-void ForEachElement(const TensorSpec& spec, int64_t end, Body body) {
-  if (spec.placement == Placement::kBlocks) {
-    for (int64_t n = 0; n < end; n += spec.block_step()) body(n, 1);
-    return;
-  }
-  const std::array<int64_t, 4> count = spec.DistinctDims();
-  const bool dense = spec.strides[3] == 1;
-  for (int64_t x = 0; x < count[0]; ++x) {
-    for (int64_t y = 0; y < count[1]; ++y) {
-      for (int64_t z = 0; z < count[2]; ++z) {
-        if (dense && count[3] > 0) body(spec.At(x, y, z), count[3]);
-        for (int64_t d = 0; !dense && d < count[3]; ++d) {
-          body(spec.At(x, y, z, d), 1);
-        }
-      }
-    }
-  }
-}
-
 // Whether every row of a tensor belongs to a sequence.
 bool AllRowsOwned(const TensorSpec& spec, std::span<const Sequence> sequences,
                   Range Sequence::*side) {
@@ -77,7 +55,7 @@ bool AllRowsOwned(const TensorSpec& spec, std::span<const Sequence> sequences,
 
 void ClearElements(const TensorSpec& spec, std::byte* base, int64_t end) {
   const int64_t bytes = SizeOf(spec.dtype);
-  ForEachElement(spec, end, [&](int64_t offset, int64_t count) {
+  ForEachRun(spec, end, [&](int64_t offset, int64_t count) {
     std::memset(base + offset * bytes, 0, static_cast<size_t>(count * bytes));
   });
 }
@@ -169,12 +147,11 @@ void ForwardOperands::ClearUnownedRows() const {
 // Log-sum-exp of no scores.
 void ForwardOperands::ClearLse() const {
   constexpr float kNone = std::numeric_limits<float>::infinity();
-  const TensorSpec& spec = problem_[Slot::kLse];
   auto* const lse = reinterpret_cast<float*>(bindings_[Slot::kLse]);
-  ForEachElement(spec, RowBlockElements(problem_, Slot::kLse),
-                 [&](int64_t offset, int64_t count) {
-                   std::fill_n(lse + offset, count, kNone);
-                 });
+  ForEachRun(problem_[Slot::kLse], RowBlockElements(problem_, Slot::kLse),
+             [&](int64_t offset, int64_t count) {
+               std::fill_n(lse + offset, count, kNone);
+             });
 }
 
 void ForwardOperands::ClearUnownedGradients(bool all_keys) const {
