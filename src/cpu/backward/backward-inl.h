@@ -47,9 +47,9 @@ HWY_INLINE void ClearPadding(float* row, int64_t channels) {
 
 // Prefetches the operands of a row that is loaded soon.
 inline void PrefetchOperands(const BackwardTile& tile, int64_t r) {
-  if (r >= tile.scores.rows) return;
-  const ScoreParams& params = *tile.scores.params;
-  const QueryRow& row = tile.scores.scratch.query_rows[r];
+  if (r >= tile.rows) return;
+  const ScoreParams& params = *tile.params;
+  const QueryRow& row = tile.scratch.query_rows[r];
   PrefetchRow(row.query, params.qk_dim * params.query.element_bytes);
   PrefetchRow(tile.grad_rows.out, row.position, row.head, params.v_dim);
   PrefetchRow(tile.grad_rows.grad_out, row.position, row.head, params.v_dim);
@@ -58,14 +58,12 @@ inline void PrefetchOperands(const BackwardTile& tile, int64_t r) {
 // One row's operands, and the statistics that every key needs. Its output is
 // left in a row of the staging memory.
 inline void LoadOperands(BackwardTile& tile, int64_t r) {
-  const ScoreParams& params = *tile.scores.params;
-  const BackwardScratch& scratch = tile.scratch;
-  const QueryRow& query_row = tile.scores.scratch.query_rows[r];
-  float* const query =
-      scratch.queries_by_row + r * tile.scores.scratch.key_stride;
+  const ScoreParams& params = *tile.params;
+  const BackwardScratch& scratch = tile.backward;
+  const QueryRow& query_row = tile.scratch.query_rows[r];
+  float* const query = scratch.queries_by_row + r * tile.scratch.key_stride;
   float* const grad = scratch.grad_out_rows + r * scratch.value_stride;
-  float* const out =
-      tile.scores.scratch.staging + r % 4 * tile.scores.scratch.staging_stride;
+  float* const out = tile.scratch.staging + r % 4 * tile.scratch.staging_stride;
   LoadQuery(params, query_row, query);
   LoadRow(tile.grad_rows.grad_out, query_row.position, query_row.head,
           params.v_dim, grad);
@@ -90,11 +88,11 @@ inline void LoadOperands(BackwardTile& tile, int64_t r) {
 
 // Lanes without a row: zeros, whose P are 0.
 inline void ClearOperands(const BackwardTile& tile, int64_t r) {
-  const BackwardScratch& scratch = tile.scratch;
-  const int64_t key_stride = tile.scores.scratch.key_stride;
-  const int64_t staging_stride = tile.scores.scratch.staging_stride;
-  std::fill_n(tile.scores.scratch.staging + r % 4 * staging_stride,
-              staging_stride, 0.0f);
+  const BackwardScratch& scratch = tile.backward;
+  const int64_t key_stride = tile.scratch.key_stride;
+  const int64_t staging_stride = tile.scratch.staging_stride;
+  std::fill_n(tile.scratch.staging + r % 4 * staging_stride, staging_stride,
+              0.0f);
   std::fill_n(scratch.queries_by_row + r * key_stride, key_stride, 0.0f);
   std::fill_n(scratch.grad_out_rows + r * scratch.value_stride,
               scratch.value_stride, 0.0f);
@@ -104,18 +102,18 @@ inline void ClearOperands(const BackwardTile& tile, int64_t r) {
 
 // All rows of a tile: queries and gradients of outputs as rows and as panels.
 inline void StartTile(BackwardTile& tile) {
-  const BackwardScratch& scratch = tile.scratch;
-  const int64_t key_stride = tile.scores.scratch.key_stride;
-  const int64_t score_dim = tile.scores.params->score_dim();
-  const int64_t v_dim = tile.scores.params->v_dim;
-  const int64_t rows = RoundUp(tile.scores.rows, Width());
+  const BackwardScratch& scratch = tile.backward;
+  const int64_t key_stride = tile.scratch.key_stride;
+  const int64_t score_dim = tile.params->score_dim();
+  const int64_t v_dim = tile.params->v_dim;
+  const int64_t rows = RoundUp(tile.rows, Width());
   tile.rows_finite = tile.grad_out_finite = true;
   std::fill_n(scratch.has_nonfinite, rows / Width(), uint8_t{0});
   std::fill_n(scratch.sum_p_dp, rows, 0.0f);
   for (int64_t first = 0; first < rows; first += 4) {
     for (int64_t r = first; r < first + 4; ++r) {
       PrefetchOperands(tile, r + kPrefetchRows);
-      if (r < tile.scores.rows) {
+      if (r < tile.rows) {
         LoadOperands(tile, r);
       } else {
         ClearOperands(tile, r);
@@ -124,16 +122,14 @@ inline void StartTile(BackwardTile& tile) {
     // Where a row's output is one value, its dp and delta are the same number.
     const FourRows grads{scratch.grad_out_rows + first * scratch.value_stride,
                          scratch.value_stride};
-    DotsOfFour(
-        grads,
-        {tile.scores.scratch.staging, tile.scores.scratch.staging_stride},
-        v_dim, scratch.delta + first);
+    DotsOfFour(grads, {tile.scratch.staging, tile.scratch.staging_stride},
+               v_dim, scratch.delta + first);
     // Blocks of four channels may pass a panel's end by three; the next panel
     // overwrites them, and after the last is room.
     const int64_t panel = first / Width() * Width();
     RowsToPanel({scratch.queries_by_row + first * key_stride, key_stride},
                 score_dim,
-                tile.scores.scratch.query + panel * score_dim + first - panel);
+                tile.scratch.query + panel * score_dim + first - panel);
     RowsToPanel(grads, v_dim, scratch.grad_out + panel * v_dim + first - panel);
   }
   if (tile.wanted.query) {
@@ -143,21 +139,20 @@ inline void StartTile(BackwardTile& tile) {
 
 // The keys and values of a step as rows.
 inline void LoadStep(const BackwardTile& tile, KeyStep& step) {
-  const KvRows& rows = tile.scores.keys;
-  const int64_t score_dim = tile.scores.params->score_dim();
-  const int64_t v_dim = tile.scores.params->v_dim;
+  const KvRows& rows = tile.keys;
+  const int64_t score_dim = tile.params->score_dim();
+  const int64_t v_dim = tile.params->v_dim;
   KeyAddresses at;
   at.Locate(rows, step.cols);
   const int64_t count = step.cols.size();
   step.keys_finite = true;
   for (int64_t j = 0; j < count; ++j) {
-    float* const key =
-        tile.scores.scratch.keys + j * tile.scores.scratch.key_stride;
+    float* const key = tile.scratch.keys + j * tile.scratch.key_stride;
     LoadKey(rows, at, j, key);
     ClearPadding(key, score_dim);
     step.keys_finite &= AllFinite(key, score_dim);
-    float* const value = tile.scratch.values + j * tile.scratch.value_stride;
-    if (tile.params->value_is_key) {
+    float* const value = tile.backward.values + j * tile.backward.value_stride;
+    if (tile.value_is_key) {
       std::copy_n(key, v_dim, value);
     } else {
       LoadOne(rows.value, at.value, j, count, value);
@@ -178,9 +173,9 @@ struct BlockPanel {
 inline void SoftmaxKeys(const BackwardTile& tile, const Panel& rows,
                         const BlockPanel& panel, const Scored& scored,
                         Range local) {
-  const ScoreParams& params = *tile.scores.params;
-  const ScoreScratch& scores = tile.scores.scratch;
-  const BackwardScratch& scratch = tile.scratch;
+  const ScoreParams& params = *tile.params;
+  const ScoreScratch& scores = tile.scratch;
+  const BackwardScratch& scratch = tile.backward;
   const int64_t count = local.size();
   float* const probs = panel.probs + local.first * Width();
   float* const grads = panel.grad_scores + local.first * Width();
@@ -191,7 +186,7 @@ inline void SoftmaxKeys(const BackwardTile& tile, const Panel& rows,
                                  scratch.delta + panel.first};
   float* const sum_p_dp = scratch.sum_p_dp + panel.first;
   if (params.dropped) {
-    FillKept(tile.scores, rows.query_rows, rows.count, scored.cols,
+    FillKept(tile, rows.query_rows, rows.count, scored.cols,
              PanelWords(scores.kept));
     DropScaled(grads, scores.kept, count, factor);
   }
@@ -236,11 +231,11 @@ inline void FinishPanel(const BlockPanel& panel, Range local,
 // dq of a panel: += what the keys `local` add.
 inline void AddDq(const BackwardTile& tile, const Panel& rows,
                   const BlockPanel& panel, Range local, bool skip_masked) {
-  const int64_t stride = tile.scores.scratch.key_stride;
+  const int64_t stride = tile.scratch.key_stride;
   const float* const grads = panel.grad_scores + local.first * Width();
-  const float* const keys = tile.scores.scratch.keys + local.first * stride;
-  float* const out = tile.scratch.grad_query + panel.first * stride;
-  for (int64_t c = 0; c < tile.scores.params->score_dim(); c += Width()) {
+  const float* const keys = tile.scratch.keys + local.first * stride;
+  float* const out = tile.backward.grad_query + panel.first * stride;
+  for (int64_t c = 0; c < tile.params->score_dim(); c += Width()) {
     ForBlocks(rows.count, [&](int64_t r, auto size) HWY_ATTR {
       const auto block = skip_masked ? GradQueryBlock<size(), true>
                                      : GradQueryBlock<size(), false>;
@@ -252,34 +247,33 @@ inline void AddDq(const BackwardTile& tile, const Panel& rows,
 // One panel and one step: P, dS, and what they add to dq.
 inline void SoftmaxPanel(BackwardTile& tile, const KeyStep& step,
                          const BlockPanel& panel) {
-  const ScoreTile& scores = tile.scores;
   *panel.seen = {};
-  Panel rows = PanelOf(scores, panel.first, panel.probs);
-  const Range cols = SeenBy(scores.band, rows, step.cols);
+  Panel rows = PanelOf(tile, panel.first, panel.probs);
+  const Range cols = SeenBy(tile.band, rows, step.cols);
   if (cols.empty()) return;
   const Range local{cols.first - step.cols.first, cols.last - step.cols.first};
   rows.scores += local.first * Width();
   const LoadedKeys loaded{};
   PrefetchQueue nothing;
-  const Scored scored = ScorePanel(scores, loaded, step.cols, rows, nothing);
+  const Scored scored = ScorePanel(tile, loaded, step.cols, rows, nothing);
   if (scored.cols.empty()) return;
   *panel.seen = local;
   // dp, without dropout.
-  const int64_t v_dim = scores.params->v_dim;
-  const int64_t stride = tile.scratch.value_stride;
-  RowProducts({tile.scratch.values + local.first * stride, stride},
-              local.size(), tile.scratch.grad_out + panel.first * v_dim, v_dim,
+  const int64_t v_dim = tile.params->v_dim;
+  const int64_t stride = tile.backward.value_stride;
+  RowProducts({tile.backward.values + local.first * stride, stride},
+              local.size(), tile.backward.grad_out + panel.first * v_dim, v_dim,
               nullptr, panel.grad_scores + local.first * Width(), nothing);
   SoftmaxKeys(tile, rows, panel, scored, local);
   const bool skip_masked = SkipsMasked(tile, step);
-  FinishPanel(panel, local, scored.all ? nullptr : scores.scratch.visible,
+  FinishPanel(panel, local, scored.all ? nullptr : tile.scratch.visible,
               skip_masked);
   if (tile.wanted.query) AddDq(tile, rows, panel, local, skip_masked);
 }
 
 // A block of rows and one step.
 inline void SoftmaxBlock(BackwardTile& tile, const KeyStep& step, Range block) {
-  const BackwardScratch& scratch = tile.scratch;
+  const BackwardScratch& scratch = tile.backward;
   const int64_t panel_floats = scratch.panel_keys * Width();
   BlockPanel panel{block.first, scratch.probs, scratch.grad_scores,
                    scratch.seen};
@@ -307,28 +301,28 @@ inline void AddBlock(const BlockOfRows& block, int64_t keys,
 // What a block of rows adds to dk and dv of a step.
 inline void AddDkv(const BackwardTile& tile, const KeyStep& step, Range block,
                    const KvSums& sums) {
-  const BackwardScratch& scratch = tile.scratch;
+  const BackwardScratch& scratch = tile.backward;
   const ptrdiff_t panel_floats = scratch.panel_keys * Width();
-  const int64_t key_stride = tile.scores.scratch.key_stride;
+  const int64_t key_stride = tile.scratch.key_stride;
   const int64_t value_stride = scratch.value_stride;
   const int64_t keys = step.cols.size();
   const bool skip_masked = SkipsMasked(tile, step);
   if (tile.wanted.value) {
     AddBlock({scratch.probs, panel_floats, scratch.seen, block.size()}, keys,
              {scratch.grad_out_rows + block.first * value_stride, value_stride},
-             tile.scores.params->v_dim, skip_masked, sums.values);
+             tile.params->v_dim, skip_masked, sums.values);
   }
   if (tile.wanted.key) {
     AddBlock({scratch.grad_scores, panel_floats, scratch.seen, block.size()},
              keys,
              {scratch.queries_by_row + block.first * key_stride, key_stride},
-             tile.scores.params->score_dim(), skip_masked, sums.keys);
+             tile.params->score_dim(), skip_masked, sums.keys);
   }
 }
 
 // Finished sums of the keys `cols`, to where the caller wants them.
 inline void StoreDkv(const BackwardTile& tile, Range cols, const KvSums& sums) {
-  const ScoreParams& params = *tile.scores.params;
+  const ScoreParams& params = *tile.params;
   float* key = sums.keys;
   const float* value = sums.values;
   for (int64_t row = cols.first; row < cols.last; ++row) {
@@ -339,7 +333,7 @@ inline void StoreDkv(const BackwardTile& tile, Range cols, const KvSums& sums) {
     }
     if (tile.wanted.key) {
       for (int64_t d = 0; d < params.score_dim(); ++d) key[d] *= params.scale;
-      if (tile.params->value_is_key) {
+      if (tile.value_is_key) {
         for (int64_t d = 0; d < params.v_dim; ++d) key[d] += value[d];
       }
     }
@@ -347,26 +341,26 @@ inline void StoreDkv(const BackwardTile& tile, Range cols, const KvSums& sums) {
     StoreRow(tile.grad_key_rope, row, tile.kv_head, key + params.qk_dim,
              params.rope_dim);
     StoreRow(tile.grad_value, row, tile.kv_head, value, params.v_dim);
-    key += tile.scores.scratch.key_stride;
-    value += tile.scratch.value_stride;
+    key += tile.scratch.key_stride;
+    value += tile.backward.value_stride;
   }
 }
 
 // The gradients of all queries of a tile, which has seen all its keys.
 inline void StoreDq(const BackwardTile& tile) {
   if (!tile.wanted.query) return;
-  const ScoreParams& params = *tile.scores.params;
-  const QueryRow* const query_rows = tile.scores.scratch.query_rows;
-  float* row = tile.scratch.grad_query;
-  for (int64_t r = 0; r < tile.scores.rows; ++r) {
-    if (r + kPrefetchRows < tile.scores.rows) {
+  const ScoreParams& params = *tile.params;
+  const QueryRow* const query_rows = tile.scratch.query_rows;
+  float* row = tile.backward.grad_query;
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    if (r + kPrefetchRows < tile.rows) {
       const QueryRow& next = query_rows[r + kPrefetchRows];
       PrefetchRow(tile.grad_rows.grad_query, next.position, next.head,
                   params.qk_dim);
     }
     for (int64_t d = 0; d < params.score_dim(); ++d) row[d] *= params.scale;
     StoreGradQuery(tile.grad_rows, query_rows[r], params, row);
-    row += tile.scores.scratch.key_stride;
+    row += tile.scratch.key_stride;
   }
 }
 

@@ -104,7 +104,6 @@ class Launcher {
   const BackwardWorkspace& workspace_;
   const ForwardOperands operands_;
   const BackwardKernels kernels_ = Backward();
-  const BackwardParams params_{problem_.kv.value_is_key, kernels_.panel_rows};
   const RunSchedule run_schedule_;
   const Schedule& schedule_;
   OrderedSum ordered_sum_;
@@ -164,8 +163,8 @@ void Launcher::ForEach(Workers& workers, const Wanted& wanted, int64_t count,
       }
     } leaving{ordered_sum_};
     Worker worker{index, {}};
-    worker.tile.scratch = workspace_.scratch.At(memory_, index);
-    worker.tile.scores.scratch = workspace_.scores.At(memory_, index);
+    worker.tile.backward = workspace_.scratch.At(memory_, index);
+    worker.tile.scratch = workspace_.scores.At(memory_, index);
     worker.tile.wanted = wanted;
     for (int64_t n = take(); n < count; n = take()) work(n, worker);
     leaving.done = true;
@@ -288,8 +287,10 @@ void Launcher::StartTile(const Tile& scheduled, BackwardTile& tile) {
   const auto keys = [&](Slot slot) {
     return operands_.RowsOf(slot, scheduled.sequence, &Sequence::keys);
   };
-  tile.scores = operands_.ScoreTileOf(scheduled, tile.scores.scratch);
-  tile.params = &params_;
+  static_cast<ScoreTile&>(tile) =
+      operands_.ScoreTileOf(scheduled, tile.scratch);
+  tile.value_is_key = problem_.kv.value_is_key;
+  tile.panel_rows = kernels_.panel_rows;
   tile.kv_head = scheduled.kv_head;
   tile.grad_rows = operands_.GradRowsOf(scheduled.sequence);
   tile.grad_key = keys(Slot::kGradKey);
@@ -318,10 +319,10 @@ void Launcher::FinishTile(int64_t number, const BackwardTile& tile) {
   kernels_.store_dq(tile);
   if (!tile.wanted.sink) return;
   const int64_t group = problem_.group();
-  for (int64_t r = 0; r < tile.scores.rows; ++r) {
-    const double sum_p_dp = double{tile.scratch.sum_p_dp[r]};
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    const double sum_p_dp = double{tile.backward.sum_p_dp[r]};
     if (sum_p_dp == 0) continue;
-    const QueryRow& query_row = tile.scores.scratch.query_rows[r];
+    const QueryRow& query_row = tile.scratch.query_rows[r];
     const double sum = double{*query_row.sum};
     const double exp =
         std::exp(double{query_row.sink} - double{*query_row.max});

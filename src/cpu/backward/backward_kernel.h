@@ -35,13 +35,6 @@ struct BackwardScratch {
   int64_t panel_keys = 0;  // that a panel of probs has room for
 };
 
-// What of a problem a tile needs besides ScoreParams; the same for all tiles
-// of a run.
-struct BackwardParams {
-  bool value_is_key = false;
-  int64_t panel_rows = 0;  // of the vectors it is run with
-};
-
 // The gradients that one sweep over tiles makes, ropes included.
 struct Wanted {
   bool query = false;
@@ -51,11 +44,11 @@ struct Wanted {
   bool sink = false;
 };
 
-struct BackwardTile {
-  ScoreTile scores;
-  const BackwardParams* params = nullptr;
-  BackwardScratch scratch;
+struct BackwardTile : ScoreTile {
+  BackwardScratch backward;
   Wanted wanted;
+  bool value_is_key = false;
+  int64_t panel_rows = 0;  // of the vectors it is run with
   int64_t kv_head = 0;
   GradRows grad_rows;
   TensorRows grad_key, grad_key_rope, grad_value;

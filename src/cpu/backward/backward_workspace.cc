@@ -143,8 +143,8 @@ KvSums BackwardWorkspace::Accumulator(std::byte* memory, int64_t n,
 
 KvSums BackwardWorkspace::WorkerSums(const BackwardTile& tile,
                                      int64_t key) const {
-  return {tile.scratch.grad_keys + key * key_stride,
-          tile.scratch.grad_values + key * value_stride};
+  return {tile.backward.grad_keys + key * key_stride,
+          tile.backward.grad_values + key * value_stride};
 }
 
 void BackwardWorkspace::Clear(const KvSums& sums, int64_t keys) const {

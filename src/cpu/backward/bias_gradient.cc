@@ -163,18 +163,18 @@ void BiasGradient::AddRow(int64_t sequence, const Row& row) const {
 
 void BiasGradient::Add(int64_t sequence, const BackwardTile& tile,
                        const KeyStep& step, Range block) const {
-  const int64_t lanes = tile.params->panel_rows;
+  const int64_t lanes = tile.panel_rows;
   for (int64_t r = block.first; r < block.last; ++r) {
     const int64_t panel = (r - block.first) / lanes;
-    const QueryRow& query_row = tile.scores.scratch.query_rows[r];
+    const QueryRow& query_row = tile.scratch.query_rows[r];
     AddRow(sequence,
            {.i = query_row.position,
             .head = query_row.head,
-            .grad_scores = tile.scratch.grad_scores +
-                           panel * tile.scratch.panel_keys * lanes + r % lanes,
+            .grad_scores = tile.backward.grad_scores +
+                           panel * tile.backward.panel_keys * lanes + r % lanes,
             .stride = lanes,
             .first = step.cols.first,
-            .seen = tile.scratch.seen[panel]});
+            .seen = tile.backward.seen[panel]});
   }
 }
 
