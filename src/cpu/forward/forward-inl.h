@@ -153,7 +153,7 @@ inline void AttendStep(const ForwardTile& tile, const LoadedKeys& loaded,
   if (tile.params->dropped) {
     FillKept(tile, panel.query_rows, panel.count, scored.cols,
              PanelWords(scratch.kept));
-    DropProbs(panel.scores, scratch.kept, count);
+    ReplaceProbs(panel.scores, scratch.kept, count, 0.0f);
   }
   if (panel.normalizer != nullptr) {
     ScaleProbs(panel.scores, count, panel.normalizer);

@@ -126,6 +126,10 @@ struct ForwardParams {
   struct Copies {
     int64_t count = 0;
     int64_t step = 0;  // elements from copy to copy
+
+    void Store(float value, float* to) const {
+      for (int64_t n = 0; n < count; ++n) to[n * step] = value;
+    }
   };
   Copies max_copies, sum_copies, lse_copies;
   // Row max and row sum where nothing is seen.

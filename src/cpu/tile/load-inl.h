@@ -11,11 +11,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <type_traits>
 
 #include "base/dtype.h"
-#include "base/half.h"
+#include "base/number.h"
 #include "cpu/element_format.h"
 
 #if defined(FLASHACL_CPU_TILE_LOAD_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -111,26 +110,7 @@ HWY_INLINE void WithVectorType(DType dtype, Body body) {
 }
 
 inline float FloatOf(DType dtype, const std::byte* at) {
-  switch (dtype) {
-    case DType::kF32: {
-      float value;
-      std::memcpy(&value, at, sizeof(value));
-      return value;
-    }
-    case DType::kF16:
-    case DType::kBf16: {
-      uint16_t bits;
-      std::memcpy(&bits, at, sizeof(bits));
-      return dtype == DType::kF16 ? F32FromF16(bits) : F32FromBf16(bits);
-    }
-    case DType::kF64: {
-      double value;
-      std::memcpy(&value, at, sizeof(value));
-      return static_cast<float>(value);
-    }
-    default:
-      return static_cast<float>(static_cast<int8_t>(*at));
-  }
+  return static_cast<float>(ReadNumber(dtype, at));
 }
 
 // to[0 .. count) = the elements of a row from `from` on.

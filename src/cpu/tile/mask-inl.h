@@ -266,12 +266,6 @@ HWY_INLINE void ReplaceProbs(float* HWY_RESTRICT probs,
           });
 }
 
-// Probs that dropout drops become 0.
-inline void DropProbs(float* HWY_RESTRICT probs,
-                      const uint32_t* HWY_RESTRICT kept, int64_t count) {
-  ReplaceProbs(probs, kept, count, 0.0f);
-}
-
 // Probs of keys that a row does not see become -0, which no other prob is.
 inline void MarkHidden(float* HWY_RESTRICT probs,
                        const uint32_t* HWY_RESTRICT visible, int64_t count) {

@@ -75,28 +75,22 @@ HWY_NOINLINE inline void StoreLse(const ForwardTile& tile, const QueryRow& row,
   const bool unseen =
       tile.columns == 0 || sum == 0 || (sink_alone && !SeesAny(tile, row));
   const float lse = unseen ? -kMinusInfinity : max + std::log(sum);
-  const ForwardParams::Copies& copies = tile.forward_params->lse_copies;
-  for (int64_t n = 0; n < copies.count; ++n) row.lse[n * copies.step] = lse;
+  tile.forward_params->lse_copies.Store(lse, row.lse);
 }
 
 // Where a finished row's numbers go.
 inline void StoreRowResult(const ForwardTile& tile, const QueryRow& query_row,
                            float max, float sum) {
+  const ForwardParams& params = *tile.forward_params;
   if (query_row.lse != nullptr) StoreLse(tile, query_row, max, sum);
   if (sum == 0) {
     // The row has seen nothing, or only scores of -inf.
-    max = tile.forward_params->unseen_max;
-    sum = tile.forward_params->unseen_sum;
+    max = params.unseen_max;
+    sum = params.unseen_sum;
   }
   if (tile.columns == 0) max = sum = 0;
-  const ForwardParams::Copies& maxima = tile.forward_params->max_copies;
-  const ForwardParams::Copies& sums = tile.forward_params->sum_copies;
-  for (int64_t n = 0; query_row.max != nullptr && n < maxima.count; ++n) {
-    query_row.max[n * maxima.step] = max;
-  }
-  for (int64_t n = 0; query_row.sum != nullptr && n < sums.count; ++n) {
-    query_row.sum[n * sums.step] = sum;
-  }
+  params.max_copies.Store(max, query_row.max);
+  params.sum_copies.Store(sum, query_row.sum);
 }
 
 // row = row * scale + offset, as its head has them.

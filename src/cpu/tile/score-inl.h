@@ -54,19 +54,41 @@ HWY_INLINE float FactorBeforeBias(const ScoreParams& params) {
   return params.biased && params.bias_before_scale ? 1.0f : params.scale;
 }
 
+// One panel of rows of a tile: its queries, and where its scores go.
+struct Panel {
+  const float* query;  // [channel, lane]
+  float* scores;       // [key, lane]
+  const QueryRow* query_rows;
+  int64_t count;  // rows in it
+
+  // Of lane `n`; lanes without a row repeat the last.
+  HWY_INLINE const QueryRow& Row(int64_t n) const {
+    return query_rows[std::min(n, count - 1)];
+  }
+
+  HWY_INLINE Range positions() const {
+    return {query_rows[0].position, query_rows[count - 1].position + 1};
+  }
+};
+
+// The panel that begins with row `first`.
+HWY_INLINE Panel PanelOf(const ScoreTile& tile, int64_t first, float* scores) {
+  return {tile.scratch.query + first * tile.params->score_dim(), scores,
+          tile.scratch.query_rows + first,
+          std::min<int64_t>(Width(), tile.rows - first)};
+}
+
 // score = (score + bias) * factor for the keys `cols` and the rows of a panel.
-inline void AddBias(const ScoreTile& tile, const QueryRow* query_rows,
-                    int64_t count, Range cols, float* HWY_RESTRICT scores) {
+inline void AddBias(const ScoreTile& tile, const Panel& panel, Range cols) {
   const int64_t stride = tile.scratch.staging_stride;
   float* const staging = tile.scratch.staging;
-  for (int64_t first = 0; first < count; first += 4) {
+  for (int64_t first = 0; first < panel.count; first += 4) {
     for (int64_t r = 0; r < 4; ++r) {
       // Lanes without a row repeat the last: what they get is never used.
-      LoadBias(*tile.params, query_rows[std::min(first + r, count - 1)], cols,
-               staging + r * stride);
+      LoadBias(*tile.params, panel.Row(first + r), cols, staging + r * stride);
     }
     AddRowsToPanel({staging, stride}, cols.size(),
-                   FactorAfterBias(*tile.params), scores + first);
+                   FactorAfterBias(*tile.params), panel.scores + first);
   }
 }
 
@@ -100,15 +122,14 @@ struct Alibi {
   }
 };
 
-inline void AddAlibi(const ScoreTile& tile, const QueryRow* query_rows,
-                     int64_t count, Range cols, float* HWY_RESTRICT scores) {
+inline void AddAlibi(const ScoreTile& tile, const Panel& panel, Range cols) {
   for (ptrdiff_t half = 0; half < Width(); half += Lanes()) {
     Alibi alibi;
     alibi.root = tile.params->alibi_root;
     for (int64_t n = 0; n < Lanes(); ++n) {
-      alibi.Set(tile, n, query_rows[std::min(half + n, count - 1)], cols.first);
+      alibi.Set(tile, n, panel.Row(half + n), cols.first);
     }
-    alibi.AddTo(scores + half, cols.size(), Width(), 1);
+    alibi.AddTo(panel.scores + half, cols.size(), Width(), 1);
   }
 }
 
@@ -140,21 +161,6 @@ HWY_NOINLINE void ScoreBlock(const float* HWY_RESTRICT keys, int64_t stride,
     block_max = {low, high};
   }
   sums.Store(scores);
-}
-
-// One panel of rows of a tile: its queries, and where its scores go.
-struct Panel {
-  const float* query;  // [channel, lane]
-  float* scores;       // [key, lane]
-  const QueryRow* query_rows;
-  int64_t count;  // rows in it
-};
-
-// The panel that begins with row `first`.
-HWY_INLINE Panel PanelOf(const ScoreTile& tile, int64_t first, float* scores) {
-  return {tile.scratch.query + first * tile.params->score_dim(), scores,
-          tile.scratch.query_rows + first,
-          std::min<int64_t>(Width(), tile.rows - first)};
 }
 
 // products[row, lane] = sum over channels of row * panel, times `factor` unless
@@ -190,14 +196,13 @@ inline PanelPair ScoreKeys(const ScoreTile& tile, const Panel& panel,
 
 // The keys of `cols` that some row of the panel may see, by its band alone.
 inline Range SeenBy(const Band& band, const Panel& panel, Range cols) {
-  const int64_t first = panel.query_rows[0].position;
-  const int64_t last = panel.query_rows[panel.count - 1].position;
+  const Range rows = panel.positions();
   if (band.upper < band.lower) {
     return {cols.first, std::min(cols.last, band.prefix)};
   }
   const int64_t low =
-      band.prefix > cols.first ? cols.first : first + band.lower;
-  const int64_t high = std::max(band.prefix, last + band.upper + 1);
+      band.prefix > cols.first ? cols.first : rows.first + band.lower;
+  const int64_t high = std::max(band.prefix, rows.last + band.upper);
   return {std::max(cols.first, low), std::min(cols.last, high)};
 }
 
@@ -214,12 +219,10 @@ inline Scored ScorePanel(const ScoreTile& tile, const LoadedKeys& loaded,
                          PrefetchQueue& prefetch) {
   const ScoreParams& params = *tile.params;
   const ScoreScratch& scratch = tile.scratch;
-  const Range rows{panel.query_rows[0].position,
-                   panel.query_rows[panel.count - 1].position + 1};
   const Scored none{Range{}, false, PanelPair::Of(kMinusInfinity)};
   const Range cols = SeenBy(tile.band, panel, step);
   if (cols.empty()) return none;
-  const TileKind kind = tile.band.Classify(rows, cols);
+  const TileKind kind = tile.band.Classify(panel.positions(), cols);
   if (kind == TileKind::kEmpty) return none;
   const Range local{cols.first - step.first, cols.last - step.first};
 
@@ -233,12 +236,8 @@ inline Scored ScorePanel(const ScoreTile& tile, const LoadedKeys& loaded,
 
   PanelPair block_max =
       ScoreKeys(tile, panel, local, FactorBeforeBias(params), prefetch);
-  if (params.biased) {
-    AddBias(tile, panel.query_rows, panel.count, cols, panel.scores);
-  }
-  if (params.alibi) {
-    AddAlibi(tile, panel.query_rows, panel.count, cols, panel.scores);
-  }
+  if (params.biased) AddBias(tile, panel, cols);
+  if (params.alibi) AddAlibi(tile, panel, cols);
   if (!visible.all) {
     block_max = HideScores(panel.scores, scratch.visible, local.size());
   } else if (params.biased || params.alibi) {

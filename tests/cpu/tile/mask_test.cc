@@ -53,6 +53,10 @@ void HideOf(float* scores, const uint32_t* words, int64_t count,
   hn::StoreU(greatest.high, kF, block_max + Lanes());
 }
 
+void DropOf(float* probs, const uint32_t* words, int64_t count) {
+  ReplaceProbs(probs, words, count, 0.0f);
+}
+
 Range SeenByOf(const Band& band, const QueryRow* query_rows, int64_t count,
                Range cols) {
   Panel panel{};
@@ -66,8 +70,8 @@ float MulSeenOf(float prob, float value) {
 }
 
 MaskPieces MaskPieceTable() {
-  return {Width(),    ZeroBits,  BitsAt,   BandBits, HideOf,
-          MarkHidden, DropProbs, SeenByOf, MulSeenOf};
+  return {Width(),    ZeroBits, BitsAt,   BandBits, HideOf,
+          MarkHidden, DropOf,   SeenByOf, MulSeenOf};
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE
