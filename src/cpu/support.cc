@@ -2,8 +2,7 @@
 // Sentences for people who ask why a problem went elsewhere.
 #include "cpu/support.h"
 
-#include <algorithm>
-#include <vector>
+#include <utility>
 
 #include "cpu/element_format.h"
 #include "problem/slot.h"
@@ -31,28 +30,25 @@ Status FitsScratch(const AttentionProblem& problem) {
 
 // Rows of a prefix are read as the others are.
 Status PrefixIsAlike(const AttentionProblem& problem) {
-  const auto alike = [](const TensorSpec& prefix, const TensorSpec& own) {
-    return ElementFormat(prefix) == ElementFormat(own);
-  };
-  const auto check = [&](Slot slot, Slot own,
-                         const std::vector<TensorSpec>& list) -> Status {
-    if (!problem.has(slot)) return {};
-    const bool listed = problem.kv.rows == KvSource::Rows::kList;
-    const bool same = listed ? std::all_of(list.begin(), list.end(),
-                                           [&](const TensorSpec& one) {
-                                             return alike(problem[slot], one);
-                                           })
-                             : alike(problem[slot], problem[own]);
-    if (same) return {};
-    return Unsupported("{}: channels do not lie as those of the {}", Name(slot),
-                       Name(own));
-  };
-  FLASHACL_RETURN_IF_ERROR(
-      check(Slot::kKeyPrefix, Slot::kKey, problem.kv.key_list));
-  return check(Slot::kValuePrefix, Slot::kValue, problem.kv.value_list);
+  for (const auto& [prefix, own] : {std::pair{Slot::kKeyPrefix, Slot::kKey},
+                                    {Slot::kValuePrefix, Slot::kValue}}) {
+    if (!problem.has(prefix)) continue;
+    for (const TensorSpec& one : KvTensors(problem, own)) {
+      if (ElementFormat(one) == ElementFormat(problem[prefix])) continue;
+      return Unsupported("{}: channels do not lie as those of the {}",
+                         Name(prefix), Name(own));
+    }
+  }
+  return {};
 }
 
 }  // namespace
+
+std::span<const TensorSpec> KvTensors(const AttentionProblem& problem,
+                                      Slot slot) {
+  if (problem.kv.rows != KvSource::Rows::kList) return {&problem[slot], 1};
+  return slot == Slot::kKey ? problem.kv.key_list : problem.kv.value_list;
+}
 
 Status SupportsTiles(const AttentionProblem& problem, Direction direction) {
   FLASHACL_RETURN_IF_ERROR(Computes(problem, direction));

@@ -3,10 +3,16 @@
 // kUnsupported with the reason.
 #pragma once
 
+#include <span>
+
 #include "base/status.h"
 #include "problem/attention_problem.h"
 
 namespace flashacl::cpu {
+
+// Keys, or values: one tensor, or one for each sequence of a list.
+std::span<const TensorSpec> KvTensors(const AttentionProblem& problem,
+                                      Slot slot);
 
 // What tiles of many rows take in one direction: keys that all rows share.
 Status SupportsTiles(const AttentionProblem& problem, Direction direction);

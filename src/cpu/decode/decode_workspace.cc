@@ -3,10 +3,11 @@
 #include "cpu/decode/decode_workspace.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
-#include <vector>
 
 #include "cpu/sizes.h"
+#include "cpu/support.h"
 #include "cpu/tuning.h"
 
 namespace flashacl::cpu {
@@ -27,29 +28,26 @@ TileShape DecodeTileShape(const AttentionProblem& problem) {
 }
 
 int64_t HeadBundleOf(const AttentionProblem& problem) {
-  const bool listed =
-      problem.kv.rows == KvSource::Rows::kList && !problem.kv.key_list.empty();
-  const TensorSpec& key = listed ? problem.kv.key_list[0] : problem[Slot::kKey];
-  const TensorSpec& value = problem.kv.value_is_key ? key
-                            : listed                ? problem.kv.value_list[0]
-                                                    : problem[Slot::kValue];
+  const std::span<const TensorSpec> keys = KvTensors(problem, Slot::kKey);
+  const std::span<const TensorSpec> values =
+      problem.kv.value_is_key ? keys : KvTensors(problem, Slot::kValue);
+  if (keys.empty()) return 1;
+  const TensorSpec& key = keys[0];
   // Those of all heads at one position lie within one row.
   const auto together = [&](const TensorSpec& spec) {
     return spec.channel_block == 0 &&
            spec.strides[2] * problem.kv_heads <= spec.strides[1];
   };
-  if (!together(key) || !together(value)) return 1;
+  if (!together(key) || !together(values[0])) return 1;
   // Tiles of a bundle find a row where the first does, so many bytes farther.
-  const auto as_prefix = [&](Slot slot, const TensorSpec& own,
-                             const std::vector<TensorSpec>& list) {
-    const auto same = [&](const TensorSpec& one) {
-      return one.strides[2] == problem[slot].strides[2];
-    };
-    if (!problem.has(slot)) return true;
-    return listed ? std::all_of(list.begin(), list.end(), same) : same(own);
+  const auto as_prefix = [&](Slot slot, std::span<const TensorSpec> own) {
+    return !problem.has(slot) ||
+           std::ranges::all_of(own, [&](const TensorSpec& one) {
+             return one.strides[2] == problem[slot].strides[2];
+           });
   };
-  if (!as_prefix(Slot::kKeyPrefix, key, problem.kv.key_list) ||
-      !as_prefix(Slot::kValuePrefix, value, problem.kv.value_list)) {
+  if (!as_prefix(Slot::kKeyPrefix, keys) ||
+      !as_prefix(Slot::kValuePrefix, values)) {
     return 1;
   }
   const int64_t bytes = (problem.qk_dim + problem.v_dim) * SizeOf(key.dtype);
