@@ -22,4 +22,12 @@ void ForEachWorker(Workers& workers, int64_t most, int64_t count, Work work) {
   });
 }
 
+// Calls work(n, worker) once for each number in [0, count).
+template <typename Work>
+void ForEachItem(Workers& workers, int64_t most, int64_t count, Work work) {
+  ForEachWorker(workers, most, count, [&](int64_t worker, auto take) {
+    for (int64_t n = take(); n < count; n = take()) work(n, worker);
+  });
+}
+
 }  // namespace flashacl::cpu

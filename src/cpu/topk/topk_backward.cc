@@ -29,8 +29,8 @@ class PreparedTopKBackward final : public HostPrepared {
                        const DeviceInfo& device, WorkspaceLayout& layout)
       : HostPrepared(problem),
         tiling(TopKBackwardTilingOf(problem, device)),
-        worker_count(device.workers),
-        workspace(ReserveTopKBackward(problem, tiling, worker_count, layout)) {}
+        workspace(
+            ReserveTopKBackward(problem, tiling, device.workers, layout)) {}
 
   Status Run(const Bindings& bindings, std::byte* memory,
              Workers& workers) const override;
@@ -43,7 +43,6 @@ class PreparedTopKBackward final : public HostPrepared {
   }
 
   const TopKBackwardTiling tiling;
-  const int64_t worker_count;
   const TopKBackwardWorkspace workspace;
 };
 
@@ -144,7 +143,7 @@ void Launch::RunBatch(const TopKBackwardBatch& batch) const {
         item = next;
       }
     };
-    ForEachWorker(workers_, prepared_.worker_count, count, work);
+    ForEachWorker(workers_, workspace_.score.count(), count, work);
     ListDkvItems(batch, stage, dkv_items);
     before = stage;
   }

@@ -10,4 +10,4 @@
 #include "cpu/dispatch-inl.h"
 #include "cpu/topk/topk_forward-inl.h"
 
-FLASHACL_DISPATCH(TopKForward, AttendTopK, CombineSplits)
+FLASHACL_DISPATCH(TopKForward, AttendTopK)

@@ -27,10 +27,6 @@ struct TopKTile {
 
 struct TopKForwardKernels {
   void (*attend)(const TopKTile& topk) = nullptr;
-
-  // Combines the splits of tile.rows rows, of which tile is the first, and
-  // stores the results.
-  void (*combine)(const ForwardTile& tile, int64_t num_splits) = nullptr;
 };
 
 TopKForwardKernels TopKForward();
