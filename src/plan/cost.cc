@@ -84,7 +84,8 @@ Counts CountSequences(const AttentionProblem& problem) {
 }
 
 bool IsQueryLike(Slot slot) {
-  return slot == Slot::kQuery || slot == Slot::kQueryRope;
+  return slot == Slot::kQuery || slot == Slot::kQueryRope ||
+         slot == Slot::kQueryRowScale;
 }
 
 bool IsKeyLike(Slot slot) {

@@ -162,6 +162,8 @@ Status CheckQueries(const AttentionProblem& problem, const Needs& needs) {
     FLASHACL_RETURN_IF_ERROR(
         Forbidden(problem, slot, !rope, "rope has no channels"));
   }
+  FLASHACL_RETURN_IF_ERROR(
+      CheckQueryLike(problem, needs, Slot::kQueryRowScale, 1));
   return CheckQueryLike(problem, needs, Slot::kQueryRope, problem.rope_dim);
 }
 

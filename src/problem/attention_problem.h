@@ -33,10 +33,14 @@ enum class Direction : uint8_t { kForward, kBackward };
 // The log-sum-exp of a row is row max + ln(row sum); of a row that sees no key,
 // sink or not, and of one that belongs to no sequence, it is +infinity.
 //
-// An i8 query asks for products of integers throughout: keys and values are i8,
-// kKeyScale brings q.k and kValueScale brings p.v back to numbers, and the
-// weights between are rounded to i8, where out is still divided by the sum of
-// what they were before:
+// An i8 query goes with i8 keys and values, and is one of two kinds. With
+// kQueryRowScale its numbers are scale * x, of every row and head, as those of
+// keys and values are by their own scales; its rope is of a type of floats.
+//
+// With kWeightScale it asks for products of integers throughout: kKeyScale
+// brings q.k and kValueScale brings p.v back to numbers, and the weights
+// between are rounded to i8, where out is still divided by the sum of what they
+// were before:
 //   out = sum_j clamp(rint(p_j * weight scale)) v_j / sum_j p_j
 //
 // Backward takes kRowMax and kRowSum as they are, without renormalising:

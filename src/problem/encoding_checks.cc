@@ -96,22 +96,46 @@ Status CheckRowFactors(const AttentionProblem& problem, const Needs& needs,
   return {};
 }
 
-// [1]: there if and only if the query is i8.
-Status CheckWeightScale(const AttentionProblem& problem) {
+// An i8 query has scales by row, or a weight scale, which is [1].
+Status CheckQueryScales(const AttentionProblem& problem) {
   const bool int8 = problem[Slot::kQuery].dtype == DType::kI8;
-  const TensorSpec& spec = problem[Slot::kWeightScale];
-  FLASHACL_RETURN_IF_ERROR(Required(problem, Slot::kWeightScale, int8));
+  const bool by_row = problem.has(Slot::kQueryRowScale);
+  for (const Slot slot : {Slot::kQueryRowScale, Slot::kWeightScale}) {
+    FLASHACL_RETURN_IF_ERROR(
+        Forbidden(problem, slot, !int8, "the query is not i8"));
+  }
   FLASHACL_RETURN_IF_ERROR(
-      Forbidden(problem, Slot::kWeightScale, !int8, "the query is not i8"));
-  if (!int8) return {};
+      Required(problem, Slot::kWeightScale, int8 && !by_row));
+  FLASHACL_RETURN_IF_ERROR(Forbidden(problem, Slot::kWeightScale, by_row,
+                                     "the query has scales by row"));
+  if (by_row) {
+    return CheckDType(Slot::kQueryRowScale, problem[Slot::kQueryRowScale],
+                      {DType::kF32});
+  }
+  const TensorSpec& spec = problem[Slot::kWeightScale];
+  if (!spec.present()) return {};
   FLASHACL_RETURN_IF_ERROR(CheckFloat(Slot::kWeightScale, spec));
   return Reaches(Slot::kWeightScale, spec, 0, 1);
+}
+
+// As the query's; beside one with scales by row, of any type of floats.
+Status CheckRopes(const AttentionProblem& problem) {
+  const bool by_row = problem.has(Slot::kQueryRowScale);
+  const Slot like = by_row ? Slot::kQueryRope : Slot::kQuery;
+  for (Slot slot : {Slot::kQueryRope, Slot::kKeyRope}) {
+    if (problem.has(slot) && problem[slot].dtype != problem[like].dtype) {
+      return Invalid("{}: dtype {}, expected {} as the {}", Name(slot),
+                     Name(problem[slot].dtype), Name(problem[like].dtype),
+                     Name(like));
+    }
+  }
+  return {};
 }
 
 }  // namespace
 
 Status CheckDTypes(const AttentionProblem& problem) {
-  FLASHACL_RETURN_IF_ERROR(CheckWeightScale(problem));
+  FLASHACL_RETURN_IF_ERROR(CheckQueryScales(problem));
   const DType query = problem[Slot::kQuery].dtype;
   const DType key = problem[Slot::kKey].dtype;
   if (key != query && key != DType::kI8) {
@@ -122,12 +146,7 @@ Status CheckDTypes(const AttentionProblem& problem) {
     return Invalid("value: dtype {}, expected {} as the key",
                    Name(problem[Slot::kValue].dtype), Name(key));
   }
-  for (Slot slot : {Slot::kQueryRope, Slot::kKeyRope}) {
-    if (problem.has(slot) && problem[slot].dtype != query) {
-      return Invalid("{}: dtype {}, expected {} as the query", Name(slot),
-                     Name(problem[slot].dtype), Name(query));
-    }
-  }
+  FLASHACL_RETURN_IF_ERROR(CheckRopes(problem));
   FLASHACL_RETURN_IF_ERROR(CheckEncoding(
       problem, {Slot::kKey, Slot::kKeyScale, Slot::kKeyOffset, problem.kv_heads,
                 problem.qk_dim, problem.has(Slot::kKeyRowScale)}));

@@ -69,6 +69,7 @@ void WriteKeys(const ProblemSpec& problem_spec, Line& line) {
     }
     line.Add(text);
   }
+  line.AddIf(problem_spec.query_bytes, "query:int8");
   if (problem_spec.channel_block != 0) {
     line.Add(Str("blocks:{}", problem_spec.channel_block));
   }

@@ -120,6 +120,11 @@ bool ReadInt8(std::string_view value, Draft& draft) {
   return true;
 }
 
+bool ReadQuery(std::string_view value, Draft& draft) {
+  draft.problem_spec.query_bytes = true;
+  return value == "int8";
+}
+
 bool ReadBlocks(std::string_view value, Draft& draft) {
   const auto channels = ReadWhole(value, 1);
   draft.problem_spec.channel_block = channels.value_or(0);
@@ -289,6 +294,7 @@ constexpr Field kFields[] = {
     {"int8", "int8", ReadInt8,
      "int8:tensor, int8:channel, int8:row, int8:row-head, int8:page-row or "
      "int8:page-row-head, with +offset, and /ENCODING of other values"},
+    {"query", "query", ReadQuery, "query:int8"},
     {"blocks", "blocks", ReadBlocks, "blocks:CHANNELS"},
     {"out", "out", ReadOut,
      "out:f32, out:f16, out:bf16, out:int8:tensor or out:int8:channel, the "
@@ -430,6 +436,9 @@ Status Complete(Draft& draft) {
   if (problem_spec.rows.size() != problem_spec.columns.size()) {
     return Contradiction("lengths: q names {} sequences, k names {}",
                          problem_spec.rows.size(), problem_spec.columns.size());
+  }
+  if (problem_spec.query_bytes && problem_spec.dtype == DType::kI8) {
+    return Contradiction("query:int8: given in a line of i8");
   }
   const bool one = problem_spec.rules.size() <= 1;
   if (!one && problem_spec.rules.size() != problem_spec.rows.size()) {

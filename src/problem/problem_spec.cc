@@ -77,6 +77,12 @@ ProblemSpec Canonicalize(ProblemSpec problem_spec) {
     problem_spec.values = {};
   }
   if (problem_spec.out.scales == Scales::kNone) problem_spec.out = {};
+  if (problem_spec.dtype == DType::kI8) problem_spec.query_bytes = false;
+  if (problem_spec.query_bytes && problem_spec.rope_dim == 0) {
+    const bool bytes = problem_spec.out.scales != Scales::kNone;
+    problem_spec.dtype =
+        bytes ? DefaultFloat(DType::kI8) : problem_spec.out_dtype;
+  }
   if (problem_spec.direction == Direction::kBackward)
     problem_spec.row_stats = true;
   if (!problem_spec.mask) problem_spec.mask_tail = false;
@@ -152,8 +158,13 @@ TensorSpec QueryRows(const ProblemSpec& problem_spec, DType dtype,
 }
 
 void BuildQueries(const ProblemSpec& problem_spec, AttentionProblem& problem) {
+  const bool bytes = problem_spec.query_bytes;
   problem[Slot::kQuery] =
-      QueryRows(problem_spec, problem_spec.dtype, problem_spec.qk_dim);
+      QueryRows(problem_spec, bytes ? DType::kI8 : problem_spec.dtype,
+                problem_spec.qk_dim);
+  if (bytes) {
+    problem[Slot::kQueryRowScale] = QueryRows(problem_spec, DType::kF32, 1);
+  }
   if (problem_spec.rope_dim > 0) {
     problem[Slot::kQueryRope] =
         QueryRows(problem_spec, problem_spec.dtype, problem_spec.rope_dim);
@@ -347,7 +358,13 @@ AttentionProblem Build(const ProblemSpec& stated) {
 ProblemSpec SpecOf(const AttentionProblem& problem) {
   ProblemSpec problem_spec;
   problem_spec.direction = problem.direction;
+  problem_spec.query_bytes = problem.has(Slot::kQueryRowScale);
   problem_spec.dtype = problem[Slot::kQuery].dtype;
+  if (problem_spec.query_bytes) {
+    const bool roped = problem.has(Slot::kQueryRope);
+    problem_spec.dtype =
+        DefaultFloat(problem[roped ? Slot::kQueryRope : Slot::kOut].dtype);
+  }
   problem_spec.heads = problem.heads;
   problem_spec.kv_heads = problem.kv_heads;
   problem_spec.qk_dim = problem.qk_dim;

@@ -56,6 +56,7 @@ struct ProblemSpec {
   Direction direction = Direction::kForward;
   DType dtype = DType::kF32;  // of the query, and of what does not say else;
                               // i8: weights are rounded to i8 too
+  bool query_bytes = false;   // the query alone is i8, with scales by row
   int64_t heads = 1;
   int64_t kv_heads = 1;
   int64_t qk_dim = 1;

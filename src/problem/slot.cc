@@ -37,6 +37,7 @@ constexpr std::string_view kNames[] = {
     "key row offset",
     "value row scale",
     "value row offset",
+    "query row scale",
     "out scale",
     "out offset",
     "weight scale",

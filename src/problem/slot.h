@@ -37,6 +37,7 @@ enum class Slot : uint8_t {
   kKeyRowOffset,    // [sequence or page, row, kv_head], f32
   kValueRowScale,   // [sequence or page, row, kv_head], f32
   kValueRowOffset,  // [sequence or page, row, kv_head], f32
+  kQueryRowScale,   // [sequence, row, head, 1], f32; of i8 queries
   kOutScale,        // [head, v_dim]
   kOutOffset,       // [head, v_dim]
   kWeightScale,  // [1]; i8 queries: weights become i8 after it multiplied them

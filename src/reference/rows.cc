@@ -194,6 +194,9 @@ void LoadQuery(const Operands& operands, const Row& row,
                std::span<double> query) {
   const size_t qk_dim = static_cast<size_t>(operands.problem.qk_dim);
   operands.LoadRow(Slot::kQuery, row, query.first(qk_dim));
+  double scale = 1;
+  operands.LoadRow(Slot::kQueryRowScale, row, {&scale, 1});
+  for (double& x : query.first(qk_dim)) x *= scale;
   operands.LoadRow(Slot::kQueryRope, row, query.subspan(qk_dim));
 }
 

@@ -209,7 +209,10 @@ Tolerance ToleranceOf(const AttentionProblem& problem, Slot slot,
       of_scores +
       kRoundoff * (std::sqrt(static_cast<double>(needs.columns)) + 4);
   const DType dtype = problem[slot].dtype;
-  const double stored = Roundoff(problem[Slot::kQuery].dtype);
+  // Nothing is stored as an i8 that has a scale by row.
+  const bool by_row = problem.has(Slot::kQueryRowScale);
+  const double stored =
+      Roundoff(by_row ? DType::kF32 : problem[Slot::kQuery].dtype);
   switch (slot) {
     case Slot::kRowMax:
       return {kRoundoff, of_scores};

@@ -32,10 +32,10 @@ int64_t Elements(const TensorSpec& spec, size_t axes) {
 
 // Slots in the order in which they joined the first ones, of which each draws
 // the numbers that it always drew.
-constexpr Slot kJoined[] = {Slot::kQueryPadding,  Slot::kLse,
-                            Slot::kKeyRowScale,   Slot::kKeyRowOffset,
-                            Slot::kValueRowScale, Slot::kValueRowOffset,
-                            Slot::kKeyPrefix,     Slot::kValuePrefix};
+constexpr Slot kJoined[] = {
+    Slot::kQueryPadding, Slot::kLse,           Slot::kKeyRowScale,
+    Slot::kKeyRowOffset, Slot::kValueRowScale, Slot::kValueRowOffset,
+    Slot::kKeyPrefix,    Slot::kValuePrefix,   Slot::kQueryRowScale};
 
 // Of a slot's generator.
 uint64_t SeedOf(Slot slot) {
@@ -286,7 +286,7 @@ class Filler {
 
   void FillFactors() const {
     for (Slot slot : {Slot::kKeyScale, Slot::kValueScale, Slot::kKeyRowScale,
-                      Slot::kValueRowScale}) {
+                      Slot::kValueRowScale, Slot::kQueryRowScale}) {
       if (!problem_.has(slot)) continue;
       Random random = RandomOf(slot);
       // 8-bit queries have no scale of their own: the keys' is for both.

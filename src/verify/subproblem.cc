@@ -45,8 +45,9 @@ class Cutter {
                       Slot::kRowSum, Slot::kLse}) {
       FLASHACL_RETURN_IF_ERROR(TakePlane(slot, window));
     }
-    for (Slot slot : {Slot::kQuery, Slot::kQueryRope, Slot::kTopK, Slot::kOut,
-                      Slot::kGradOut, Slot::kGradQuery, Slot::kGradQueryRope}) {
+    for (Slot slot :
+         {Slot::kQuery, Slot::kQueryRope, Slot::kQueryRowScale, Slot::kTopK,
+          Slot::kOut, Slot::kGradOut, Slot::kGradQuery, Slot::kGradQueryRope}) {
       const int64_t first = At(window.sequence).queries.first;
       TakeRowsOf(slot, window.sequence,
                  {first + window.rows.first, first + window.rows.last});

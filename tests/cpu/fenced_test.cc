@@ -223,7 +223,9 @@ TEST_P(Fenced, AbsentPagesOfManyHeadsStayInside) {
        {"fwd f32 h=16 d=64 q=8x1 k=8x50 paged:4",
         "fwd f16 h=32/16 d=128 q=8x1 k=8x100 paged:16",
         "fwd bf16 h=16/16 d=64+32/64 q=8x2 k=8x70 paged:8 causal",
-        "fwd f16 h=16 d=128 q=8x1 k=8x60 paged:4 int8:channel+offset"}) {
+        "fwd f16 h=16 d=128 q=8x1 k=8x60 paged:4 int8:channel+offset",
+        "fwd bf16 h=16/1 d=512+64 q=8x2 k=8x60 paged:16 blocks:32 int8:tensor "
+        "query:int8 causal"}) {
     if (direction() == Direction::kForward) Check(line, random);
   }
 }

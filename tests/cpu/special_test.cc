@@ -188,8 +188,8 @@ TEST_P(Special, ReachesWhomTheReferenceSays) {
     for (const Slot slot :
          {Slot::kQuery, Slot::kQueryRope, Slot::kKey, Slot::kKeyRope,
           Slot::kValue, Slot::kKeyRowScale, Slot::kKeyRowOffset,
-          Slot::kValueRowScale, Slot::kValueRowOffset, Slot::kBias, Slot::kSink,
-          Slot::kGradOut, Slot::kOut}) {
+          Slot::kValueRowScale, Slot::kValueRowOffset, Slot::kQueryRowScale,
+          Slot::kBias, Slot::kSink, Slot::kGradOut, Slot::kOut}) {
       const bool scores = slot == Slot::kBias || slot == Slot::kSink;
       if (!IsOutput(small.problem().direction, slot) &&
           !(backward() && scores) && random.OneIn(3)) {

@@ -26,6 +26,8 @@ struct Breach {
 constexpr char kDense[] = "fwd f16 h=4/2 d=8+2/6 q=3,4 k=5,6 stats";
 constexpr char kPages[] = "fwd f16 h=4/2 d=8 q=3,4 k=5,6 paged:4 int8:channel";
 constexpr char kInt8[] = "fwd i8 h=4/2 d=8 q=3,4 k=5,6 int8:tensor+offset";
+constexpr char kBytes[] =
+    "fwd f16 h=4/2 d=8+2 q=3,4 k=5,6 int8:channel query:int8";
 constexpr char kBlocks[] = "fwd f16 h=4/2 d=8 q=3,4 k=5,6 paged:4 blocks:4";
 constexpr char kRows[] = "fwd f16 h=4/2 d=8 q=3,4 k=5,6 int8:row-head+offset";
 constexpr char kPrefix[] = "fwd f16 h=4/2 d=8 q=3,4 k=5,6 prefix:7 mask";
@@ -169,6 +171,24 @@ const Breach kBreaches[] = {
      "key scale: missing"},
     {kInt8, [](auto& p) { p[Slot::kKeyOffset].dtype = DType::kU64; },
      Code::kInvalidArgument, "key offset: dtype u64 is not one"},
+    {kBytes, [](auto& p) { p[Slot::kQueryRowScale] = {}; }, Code::kNullArgument,
+     "weight scale: missing"},
+    {kBytes, [](auto& p) { p[Slot::kWeightScale] = p[Slot::kKeyScale]; },
+     Code::kContradiction, "weight scale: given, but the query has scales by"},
+    {kBytes, [](auto& p) { p[Slot::kQueryRowScale].dtype = DType::kF16; },
+     Code::kInvalidArgument, "query row scale: dtype f16 is not one"},
+    {kBytes, [](auto& p) { p[Slot::kQueryRowScale].dims[1] = 6; },
+     Code::kInvalidArgument, "query row scale: 6 rows, but sequences end at"},
+    {kBytes, [](auto& p) { p[Slot::kQueryRowScale].dims[2] = 2; },
+     Code::kInvalidArgument, "query row scale: third extent is 2, expected 4"},
+    {kBytes, [](auto& p) { p[Slot::kQueryRowScale].dims[3] = 8; },
+     Code::kInvalidArgument, "query row scale: fourth extent is 8, expected 1"},
+    {kBytes, [](auto& p) { p[Slot::kQuery].dtype = DType::kF16; },
+     Code::kContradiction, "query row scale: given, but the query is not i8"},
+    {kBytes, [](auto& p) { p[Slot::kKeyRope].dtype = DType::kBf16; },
+     Code::kInvalidArgument, "key rope: dtype bf16, expected f16 as the query"},
+    {kBytes, [](auto& p) { p[Slot::kQueryRope].dtype = DType::kI8; },
+     Code::kInvalidArgument, "query rope: dtype i8 is not one"},
     {kPages, [](auto& p) { p[Slot::kWeightScale] = p[Slot::kKeyScale]; },
      Code::kContradiction, "weight scale: given, but the query is not i8"},
     {kPages, [](auto& p) { p[Slot::kKeyScale].dtype = DType::kU64; },

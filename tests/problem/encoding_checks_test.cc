@@ -38,6 +38,19 @@ TEST(CheckDTypes, EightBitQueriesNeedAScaleOfWeights) {
   EXPECT_EQ(CheckDTypes(problem).code(), Code::kNullArgument);
 }
 
+TEST(CheckDTypes, ScalesByRowMakeEightBitQueriesNumbers) {
+  AttentionProblem problem =
+      Problem("fwd bf16 h=2/1 d=4+2 q=3 k=5 int8:tensor query:int8");
+  EXPECT_TRUE(CheckDTypes(problem).ok());
+  EXPECT_EQ(problem[Slot::kQuery].dtype, DType::kI8);
+  EXPECT_EQ(problem[Slot::kQueryRope].dtype, DType::kBf16);
+  EXPECT_EQ(problem[Slot::kOut].dtype, DType::kBf16);
+  EXPECT_EQ(problem[Slot::kQueryRowScale].dims,
+            (std::array<int64_t, 4>{1, 3, 2, 1}));
+  problem[Slot::kKeyScale].dtype = DType::kU64;
+  EXPECT_EQ(CheckDTypes(problem).code(), Code::kInvalidArgument);
+}
+
 TEST(CheckDTypes, OnlyEightBitQueriesTakeDressedScales) {
   AttentionProblem problem = Problem("fwd f16 h=1 d=1 q=1 k=1 int8:tensor");
   problem[Slot::kKeyScale].dtype = DType::kU64;

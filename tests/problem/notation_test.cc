@@ -57,6 +57,8 @@ constexpr const char* kCanonical[] = {
     "fwd f16 h=4/2 d=8 q=2x1 k=2x30 paged:8 int8:page-row-head blocks:32",
     "fwd f16 h=4/2 d=8 q=2x1 k=2x30 paged:8 int8:page-row+offset/tensor",
     "fwd f16 h=4/2 d=8+4 q=2x1 k=5,30 list",
+    "fwd bf16 h=8/1 d=32+8 q=2x1 k=5,30 paged:8 int8:tensor query:int8",
+    "fwd f16 h=8/1 d=32 q=2 k=30 int8:channel/row query:int8 out:int8:tensor",
     "fwd f16 h=4/2 d=8 q=2x1 k=5,30 prefix:12 list mask",
     "fwd f16 h=4/2 d=8 q=2x1 k=5,30 prefix:12 shared int8:channel blocks:4",
 };
@@ -87,6 +89,9 @@ TEST(Notation, LeavesOutDefaults) {
             "fwd i8 h=1 d=4 q=7 k=7 int8:tensor");
   EXPECT_EQ(canonical("fwd f16 h=2/1 d=4 q=7 k=7 int8:row-head/row"),
             "fwd f16 h=2/1 d=4 q=7 k=7 int8:row");
+  // The query's dtype is said: what stands first is that of the rest.
+  EXPECT_EQ(canonical("fwd f16 h=1 d=4 q=7 k=7 query:int8 int8:row out:f32"),
+            "fwd f32 h=1 d=4 q=7 k=7 int8:row query:int8");
   EXPECT_EQ(canonical("fwd f32 h=1 d=4 q=7 k=7 band:*:0 "),
             "fwd f32 h=1 d=4 q=7 k=7 causal-left");
   EXPECT_EQ(canonical("fwd f32 h=1 d=4 q=7 k=7 window:*:0:2"),

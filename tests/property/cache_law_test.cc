@@ -140,6 +140,45 @@ TEST(Caches, RowsAreScaledOneByOne) {
       });
 }
 
+// Queries of bytes are the numbers that the scales of their rows make.
+TEST(Caches, QueriesOfBytesAreScaledRowByRow) {
+  Space space = LawSpace();
+  space.int8 = false;
+  ForRandomProblems(
+      kProblems, space, [](const AttentionProblem& p, Random& random) {
+        ProblemSpec problem_spec = SpecOf(p);
+        problem_spec.row_stats = true;
+        problem_spec.keys = {Scales::kChannel, random.OneIn(2)};
+        SmallCase dense(InDoubles(Build(problem_spec)));
+        dense.FillInputs(random);
+        problem_spec.query_bytes = true;
+        const AttentionProblem scaled = Build(problem_spec);
+        ASSERT_TRUE(CheckProblem(scaled).ok());
+        SmallCase bytes(InDoubles(scaled));
+        bytes.FillInputs(random);
+        for (const Slot slot : {Slot::kKeyScale, Slot::kKeyOffset,
+                                Slot::kValueScale, Slot::kValueOffset}) {
+          bytes.Copy(slot, dense);
+        }
+        const int64_t dim = problem_spec.qk_dim;
+        for (int64_t n = 0; n < bytes.count(Slot::kQuery); ++n) {
+          dense.Put(Slot::kQuery, n,
+                    bytes.Get(Slot::kQueryRowScale, n / dim) *
+                        bytes.Get(Slot::kQuery, n));
+        }
+        for (const Slot slot :
+             {Slot::kQueryRope, Slot::kMask, Slot::kBias, Slot::kSink,
+              Slot::kKeep, Slot::kBlockTable, Slot::kTopK, Slot::kOutScale,
+              Slot::kOutOffset}) {
+          bytes.Copy(slot, dense);
+        }
+        CopyKeys(dense, bytes);
+        dense.Run();
+        bytes.Run();
+        ExpectSameResults(bytes, dense);
+      });
+}
+
 // Keys that all sequences share are keys of each, before its own.
 TEST(Caches, APrefixIsKeysOfEverySequence) {
   Space space = LawSpace();

@@ -137,8 +137,8 @@ ProblemSpec Alone(const ProblemSpec& problem_spec, size_t b) {
 void TakeSequence(const SmallCase& all, int64_t b, SmallCase& alone) {
   const AttentionProblem& problem = alone.problem();
   const auto& from = all.problem().lengths.sequences[static_cast<size_t>(b)];
-  for (const Slot slot :
-       {Slot::kQuery, Slot::kQueryRope, Slot::kGradOut, Slot::kTopK}) {
+  for (const Slot slot : {Slot::kQuery, Slot::kQueryRope, Slot::kQueryRowScale,
+                          Slot::kGradOut, Slot::kTopK}) {
     if (!problem.has(slot)) continue;
     const auto& dims = problem[slot].dims;
     for (int64_t i = 0; i < from.rows(); ++i) {

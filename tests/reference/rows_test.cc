@@ -147,5 +147,28 @@ INSTANTIATE_TEST_SUITE_P(All, Sources,
                                          KvSource::Rows::kList,
                                          KvSource::Rows::kPaged));
 
+// The query's own scale, which is not its rope's.
+TEST(LoadQuery, BytesHaveAScaleOfTheirRow) {
+  ProblemSpec problem_spec;
+  problem_spec.rows = {2};
+  problem_spec.columns = {1};
+  problem_spec.query_bytes = true;
+  problem_spec.rope_dim = 1;
+  problem_spec.keys.scales = ProblemSpec::Scales::kTensor;
+  SmallCase small(Build(problem_spec));
+  ASSERT_TRUE(CheckProblem(small.problem()).ok());
+  small.Set(Slot::kQuery, {2, -3});
+  small.Set(Slot::kQueryRowScale, {0.5, 0.25});
+  small.Set(Slot::kQueryRope, {7, 8});
+  const Operands operands(small.problem(), small.bindings());
+  double query[2];
+  reference::LoadQuery(operands, {.i = 0}, query);
+  EXPECT_EQ(query[0], 1);
+  EXPECT_EQ(query[1], 7);
+  reference::LoadQuery(operands, {.i = 1}, query);
+  EXPECT_EQ(query[0], -0.75);
+  EXPECT_EQ(query[1], 8);
+}
+
 }  // namespace
 }  // namespace flashacl

@@ -221,6 +221,9 @@ ProblemSpec DrawSpec(Random& random, const Space& space) {
                               random.OneIn(2), random.OneIn(2)};
   }
   if (space.inference && !backward) DrawInference(random, space, problem_spec);
+  problem_spec.query_bytes = space.caches && !backward &&
+                             problem_spec.keys.scales != Scales::kNone &&
+                             random.OneIn(4);
   return problem_spec;
 }
 
@@ -245,8 +248,8 @@ void Disturb(Random& random, TensorSpec& spec) {
 }
 
 constexpr Slot kQueryRows[] = {
-    Slot::kQuery,     Slot::kQueryRope,     Slot::kOut, Slot::kGradOut,
-    Slot::kGradQuery, Slot::kGradQueryRope, Slot::kTopK};
+    Slot::kQuery,   Slot::kQueryRope, Slot::kQueryRowScale, Slot::kOut,
+    Slot::kGradOut, Slot::kGradQuery, Slot::kGradQueryRope, Slot::kTopK};
 constexpr Slot kKeyRows[] = {Slot::kKey,         Slot::kKeyRope,
                              Slot::kValue,       Slot::kGradKey,
                              Slot::kGradKeyRope, Slot::kGradValue};

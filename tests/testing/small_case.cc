@@ -292,7 +292,8 @@ void SmallCase::FillSlot(Slot slot, Random& random) {
     if (dtype == DType::kI8)
       value = static_cast<double>(random.Within(-20, 20));
     if (slot == Slot::kKeyScale || slot == Slot::kValueScale) value = 0.0625;
-    if (slot == Slot::kKeyRowScale || slot == Slot::kValueRowScale) {
+    if (slot == Slot::kKeyRowScale || slot == Slot::kValueRowScale ||
+        slot == Slot::kQueryRowScale) {
       value = static_cast<double>(random.Within(1, 3)) / 32;
     }
     if (slot == Slot::kKeyRowOffset || slot == Slot::kValueRowOffset) {

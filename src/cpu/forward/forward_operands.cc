@@ -231,6 +231,7 @@ void ForwardOperands::FillQueryRows(const Tile& cut,
   const int64_t b = cut.sequence;
   const TensorRows query = RowsOf(Slot::kQuery, b, &Sequence::queries);
   const TensorRows rope = RowsOf(Slot::kQueryRope, b, &Sequence::queries);
+  const TensorRows scale = RowsOf(Slot::kQueryRowScale, b, &Sequence::queries);
   const TensorRows out = RowsOf(Slot::kOut, b, &Sequence::queries);
   for (int64_t h = 0; h < group; ++h) {
     const int64_t head = cut.kv_head * group + h;
@@ -252,6 +253,7 @@ void ForwardOperands::FillQueryRows(const Tile& cut,
       query_row.position = i;
       query_row.query = query.At(i, head);
       query_row.query_rope = rope.At(i, head);
+      query_row.query_scale = reinterpret_cast<float*>(scale.At(i, head));
       query_row.out = out.At(i, head);
       query_row.mask = mask.Row(i);
       query_row.bias = bias.Row(i);

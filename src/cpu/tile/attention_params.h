@@ -22,6 +22,7 @@ struct QueryRow {
   int64_t head = 0;
   const std::byte* query = nullptr;
   const std::byte* query_rope = nullptr;
+  const float* query_scale = nullptr;  // of the query without its rope
   const std::byte* mask = nullptr;
   const std::byte* bias = nullptr;
   int64_t keep = 0;  // bit

@@ -51,6 +51,9 @@ inline bool LoadPanel(const ElementFormat& format, const std::byte* const* rows,
 inline void LoadQuery(const ScoreParams& params, const QueryRow& row,
                       float* HWY_RESTRICT to) {
   LoadRow(params.query, row.query, params.qk_dim, to);
+  if (row.query_scale != nullptr) {
+    DequantiseRow(*row.query_scale, 0, params.qk_dim, to);
+  }
   if (params.rope_dim > 0) {
     LoadRow(params.query_rope, row.query_rope, params.rope_dim,
             to + params.qk_dim);
@@ -69,9 +72,9 @@ inline void LoadQueries(const ScoreTile& tile, int64_t first) {
   for (int64_t r = 0; r < Width(); ++r) {
     rows[r] = scratch.query_rows[std::min(first + r, tile.rows - 1)].query;
   }
-  if (params.rope_dim == 0 && LoadPanel(params.query, rows, channels, panel)) {
-    return;
-  }
+  const bool as_is =
+      params.rope_dim == 0 && scratch.query_rows[first].query_scale == nullptr;
+  if (as_is && LoadPanel(params.query, rows, channels, panel)) return;
   for (int64_t lane = 0; lane < Width(); lane += 4) {
     for (int64_t r = 0; r < 4; ++r) {
       const QueryRow& row =
