@@ -11,10 +11,15 @@ extern "C" {
 #endif
 
 // As aclnnFusedInferAttentionScoreV3, and
-//   dequantScaleQuery  null or empty: INT8 queries beside ropes are refused
+//   dequantScaleQuery  query's shape without its channels, in BSH [B,S,N],
+//                      FLOAT: of INT8 query beside INT8 key and value, a scale
+//                      per row and head. Then queryRope and keyRope are BF16
+//                      and not scaled, attentionOut is BF16, and
+//                      keyAntiquantScale and valueAntiquantScale are one FLOAT
+//                      each, without offsets
 //   learnableSink      [N], BF16, or FLOAT16 with FLOAT16 query: the score of a
 //                      key that each row of a head sees and whose value is 0
-//   queryQuantMode     0
+//   queryQuantMode     3 with dequantScaleQuery, else 0
 // Ownership and errors are as there.
 __attribute__((visibility("default"))) aclnnStatus
 aclnnFusedInferAttentionScoreV4GetWorkspaceSize(

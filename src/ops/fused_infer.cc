@@ -31,13 +31,15 @@ Status CheckTypes(const Call& call) {
   const DType query = call[Call::kQuery].dtype();
   const bool int8 = query == DType::kI8;
   const DType out = call[Call::kOut].dtype();
-  const DType wide = int8 ? DType::kF16 : query;
+  const DType wide = call.query_scaled_by_row() ? DType::kBf16
+                     : int8                     ? DType::kF16
+                                                : query;
   if (out != wide && out != DType::kI8) return DoesNotGo(call, Call::kOut);
   if (call.has(Call::kPse) && call[Call::kPse].dtype() != wide) {
     return DoesNotGo(call, Call::kPse);
   }
   for (const int row : {Call::kQueryRope, Call::kKeyRope}) {
-    if (call.has(row) && call[row].dtype() != query) {
+    if (call.has(row) && call[row].dtype() != wide) {
       return DoesNotGo(call, row);
     }
   }
@@ -62,13 +64,13 @@ Status CheckAttributes(const Call& call) {
   return Contradiction("keyRopeAntiquantScale: given, expected none");
 }
 
-// INT8 queries are those of a prompt.
+// INT8 queries are those of a prompt, or of latent decode.
 Status CheckInt8(const Call& call) {
-  if (!call.int8()) return {};
+  if (!call.int8() || call.query_scaled_by_row()) return {};
   const auto refuse = [](std::string_view what) {
     return Contradiction("query: data type INT8 does not go with {}", what);
   };
-  if (call.roped()) return refuse("rope");
+  if (call.roped()) return refuse("rope without dequantScaleQuery");
   if (call.query.dims[1] == 1) return refuse("one row per sequence");
   if (call.packed() || call.Is(kNsd)) {
     return refuse(Str("layout {}", call.layout.name));

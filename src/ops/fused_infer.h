@@ -32,6 +32,11 @@ struct FusedInferCall : InferenceCall {
   int64_t prefix = 0;  // keys before every sequence's own
 
   bool roped() const { return has(kQueryRope); }
+  // INT8 queries of latent decode, with a scale per row and head; else INT8
+  // queries are those of a prompt.
+  bool query_scaled_by_row() const {
+    return int8() && (fused.queryQuantMode != 0 || has(kDequantScaleQuery));
+  }
   // BSH, BSND, BNSD and BNSD_BSND, with which most of the rest goes; or packed.
   bool has_plain_results() const {
     return out_layout.name == layout.name ||
@@ -63,6 +68,9 @@ Status LowerFusedMask(const FusedInferCall& call, acl::Lowered& lowered);
 
 // Scales of keys, values, results and inputs of 8 bits.
 Status LowerFusedScales(const FusedInferCall& call, acl::Lowered& lowered);
+
+// Those of an INT8 query that is scaled by row, and of its keys and values.
+Status LowerScaledQuery(const FusedInferCall& call, acl::Lowered& lowered);
 
 // attentionOut and softmaxLse: shapes and places.
 Status LowerFusedResults(const FusedInferCall& call, acl::Lowered& lowered);

@@ -270,7 +270,7 @@ Status LowerKeyScales(const Call& call, acl::Lowered& lowered) {
   return {};
 }
 
-// Of an INT8 query; nobody else has any.
+// Of an INT8 query of a prompt; nobody else has any.
 Status LowerInputScales(const Call& call, acl::Lowered& lowered) {
   FLASHACL_RETURN_IF_ERROR(CheckInputScales(call));
   for (const auto& [row, slot] :
@@ -282,11 +282,10 @@ Status LowerInputScales(const Call& call, acl::Lowered& lowered) {
     lowered.Bind(call.arguments, row, slot);
   }
   if (call.has(Call::kDequantScaleQuery)) {
-    return Contradiction(
-        "dequantScaleQuery: given, but queries are not quantised by row");
+    return Contradiction("dequantScaleQuery: given, but query is not INT8");
   }
   if (call.fused.queryQuantMode == 0) return {};
-  return Contradiction("queryQuantMode: {}, expected 0",
+  return Contradiction("queryQuantMode: {}, expected 0, for query is not INT8",
                        call.fused.queryQuantMode);
 }
 
@@ -339,6 +338,10 @@ Status LowerOutScales(const Call& call, acl::Lowered& lowered) {
 }  // namespace
 
 Status LowerFusedScales(const Call& call, acl::Lowered& lowered) {
+  if (call.query_scaled_by_row()) {
+    FLASHACL_RETURN_IF_ERROR(LowerScaledQuery(call, lowered));
+    return LowerOutScales(call, lowered);
+  }
   FLASHACL_RETURN_IF_ERROR(LowerKeyScales(call, lowered));
   FLASHACL_RETURN_IF_ERROR(LowerInputScales(call, lowered));
   return LowerOutScales(call, lowered);

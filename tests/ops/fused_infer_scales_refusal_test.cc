@@ -273,6 +273,58 @@ TEST(FusedInferRefusals, OffsetsNeedKeysForAllRows) {
   ExpectRefusals(band, of_band);
 }
 
+TEST(FusedInferRefusals, QueriesOfBytes) {
+  const FusedInferCase good{
+      .type = ACL_BF16, .kv_heads = 1, .rope_dim = 8, .latent = true};
+  const Form float16{.dims = {2, 1, 5, 16}};
+  const auto ropes = [](aclDataType type) {
+    return All<C>(Typed(&C::query_rope, type), Typed(&C::key_rope, type));
+  };
+  const Refusals refusals = {
+      {kContradiction, "dequantScaleQuery: absent", Without(&C::query_scale)},
+      {kContradiction, "queryQuantMode: 0, expected 3", Set(&C::query_mode, 0)},
+      {kContradiction, "queryQuantMode: 2, expected 3", Set(&C::query_mode, 2)},
+      {kContradiction, "without dequantScaleQuery",
+       All<C>(Without(&C::query_scale), Set(&C::query_mode, 0),
+              ropes(ACL_FLOAT16), Typed(&C::out, ACL_FLOAT16))},
+      {kInvalid, "dequantScaleQuery: data type",
+       Typed(&C::query_scale, ACL_FLOAT16)},
+      {kContradiction, "dequantScaleQuery: shape [2, 3, 4], expected [2, 4, 3]",
+       Shaped(&C::query_scale, {2, 3, 4})},
+      {kContradiction, "dequantScaleQuery: shape",
+       Shaped(&C::query_scale, {2, 4, 3, 1})},
+      {kContradiction, "keyAntiquantScale: absent", Without(&C::key_scale)},
+      {kContradiction, "valueAntiquantScale: absent", Without(&C::value_scale)},
+      {kContradiction, "keyAntiquantScale: data type",
+       Typed(&C::key_scale, ACL_BF16)},
+      {kContradiction, "valueAntiquantScale: shape",
+       Shaped(&C::value_scale, {2})},
+      {kContradiction, "keyAntiquantOffset: given",
+       Formed(&C::key_offset, {ACL_FLOAT, {1}})},
+      {kContradiction, "valueAntiquantOffset: given",
+       Formed(&C::value_offset, {ACL_FLOAT, {1}})},
+      {kContradiction, "deqScale1: given",
+       Formed(&C::deq_scale1, {ACL_FLOAT, {1}})},
+      {kContradiction, "quantScale1: given",
+       Formed(&C::quant_scale1, {ACL_FLOAT, {1}})},
+      {kContradiction, "deqScale2: given",
+       Formed(&C::deq_scale2, {ACL_FLOAT, {1}})},
+      {kContradiction, "keyAntiquantMode: 1", Set(&C::key_mode, 1)},
+      {kContradiction, "valueAntiquantMode: 1", Set(&C::value_mode, 1)},
+      {kContradiction, "queryRope: absent",
+       All<C>(Without(&C::query_rope), Without(&C::key_rope))},
+      {kContradiction, "queryRope: data type", ropes(ACL_FLOAT16)},
+      {kContradiction, "keyRope: data type", Typed(&C::key_rope, ACL_FLOAT16)},
+      {kContradiction, "attentionOut: data type", Typed(&C::out, ACL_FLOAT16)},
+      {kContradiction, "key: data type", Keys(float16, float16)},
+      {kContradiction, "pseShift", Formed(&C::pse, {ACL_BF16, {2, 4, 3, 5}})},
+      {kContradiction, "quantScale2: data type BFLOAT16",
+       All<C>(Typed(&C::out, ACL_INT8),
+              Formed(&C::quant_scale2, {ACL_BF16, {1}}))},
+  };
+  ExpectRefusals(good, refusals);
+}
+
 TEST(FusedInferRefusals, BytesThroughout) {
   const FusedInferCase good{.int8 = true};
   const Refusals refusals = {

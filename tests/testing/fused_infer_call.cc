@@ -339,7 +339,16 @@ void FusedInferCall::MakeLatentScales(Random& random) {
   } else {
     dims.pop_back();
   }
-  query_scale = NewSmall(random, ACL_FLOAT, dims, 0.001, 0.002);
+  query_scale = caller.Input(MaybeSpread(c.spread, ACL_FLOAT, dims));
+  query_scale->FillWith(kNan);
+  for (int64_t b = 0; b < c.sequences; ++b) {
+    const auto extent = c.ExtentOf(b);
+    for (int64_t n = 0; n < extent.rows * c.heads; ++n) {
+      query_scale->SetNth(
+          QueryScaleSpot(b, extent.row + n / c.heads, n % c.heads),
+          0.001 + 0.001 * random.Fraction());
+    }
+  }
   query_mode = 3;
 }
 

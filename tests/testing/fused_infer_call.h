@@ -135,6 +135,7 @@ class FusedInferCall : public OperatorFixture {
   Spot SpotOf(Side side, int64_t b, int64_t t, int64_t g, int64_t c) const;
   Spot PrefixSpot(Side side, int64_t u, int64_t g, int64_t c) const;
   static double NumberAt(const Spot& spot);
+  int64_t QueryScaleSpot(int64_t b, int64_t row, int64_t h) const;
   int64_t ScaleSpot(const DeviceTensor& tensor, int64_t mode, int64_t b,
                     int64_t t, int64_t g, int64_t c) const;
   double Factor(Side side, bool offset, int64_t b, int64_t t, int64_t g,

@@ -279,6 +279,17 @@ bool FusedInferCall::Sees(int64_t b, const FusedInferCase::Extent& extent,
   return padded || (i - pre <= u && u <= i + next);
 }
 
+// Where the scale of that row and head is: in the order of query's axes but its
+// channels.
+int64_t FusedInferCall::QueryScaleSpot(int64_t b, int64_t row,
+                                       int64_t h) const {
+  const FusedInferCase& c = asked;
+  if (c.in() == "BSH") return (b * c.rows + row) * c.heads + h;
+  const int64_t sequence = c.packed() ? 0 : b;
+  return NumberOf(c.in(), query->form().dims, {sequence, row, h, 0, c.dim}) /
+         c.dim;
+}
+
 std::vector<double> FusedInferCall::QueryRow(int64_t b, int64_t row,
                                              int64_t h) const {
   const FusedInferCase& c = asked;
@@ -286,14 +297,9 @@ std::vector<double> FusedInferCall::QueryRow(int64_t b, int64_t row,
   std::vector<double> q;
   for (int64_t d = 0; d < c.dim; ++d) {
     q.push_back(Element(query, c.in(), {sequence, row, h, d, c.dim}));
-    if (query_scale == nullptr) continue;
-    // One number per row and head, in the order of query's other axes.
-    const bool folded = c.in() == "BSH";
-    const int64_t n = folded ? (b * c.rows + row) * c.heads + h
-                             : NumberOf(c.in(), query->form().dims,
-                                        {sequence, row, h, 0, c.dim}) /
-                                   c.dim;
-    q.back() *= query_scale->Nth(n);
+    if (query_scale != nullptr) {
+      q.back() *= query_scale->Nth(QueryScaleSpot(b, row, h));
+    }
   }
   for (int64_t d = 0; d < c.rope_dim; ++d) {
     q.push_back(Element(query_rope, c.in(), {sequence, row, h, d, c.rope_dim}));

@@ -43,6 +43,7 @@ void MakeSizes(FusedInferCase& c, Random& random) {
 
 // Which scales keys have; the case's layout of keys is known.
 void MakeScales(FusedInferCase& c, Random& random) {
+  c.latent = c.rope_dim > 0 && c.type == ACL_BF16 && random.OneIn(2);
   if (c.rope_dim > 0 || random.OneIn(2)) return;
   c.v_dim = c.dim;
   c.scales = random.OneIn(3) ? FusedScales::kCombined : FusedScales::kSeparate;
@@ -79,7 +80,8 @@ void MakeKeys(FusedInferCase& c, Random& random) {
     c.missing_pages = random.OneIn(6);
   }
   if (c.keys == FusedKeys::kPagesOfChannels) {
-    const int64_t unit = c.scales == FusedScales::kNone ? 16 : 32;
+    const bool bytes = c.scales != FusedScales::kNone || c.latent;
+    const int64_t unit = bytes ? 32 : 16;
     c.dim = unit * random.Within(1, 3);
     c.v_dim = c.scales == FusedScales::kNone && random.OneIn(4) ? unit : c.dim;
   }
@@ -230,7 +232,9 @@ void MakeResult(FusedInferCase& c, Random& random) {
   c.out_scales = random.OneIn(2) ? 1 : c.heads * c.v_dim;
   // Nobody says whether an offset shows where there are no keys at all.
   c.out_offset = random.OneIn(2) && !MayLoseKeys(c) && c.total_columns() > 0;
-  if (c.type == ACL_BF16 && random.OneIn(2)) c.out_scale_type = ACL_BF16;
+  if (c.type == ACL_BF16 && !c.latent && random.OneIn(2)) {
+    c.out_scale_type = ACL_BF16;
+  }
 }
 
 int OldestVersion(const FusedInferCase& c) {

@@ -149,7 +149,8 @@ OperatorCall FusedPrefix() {
   return call;
 }
 
-// Packed rows over pages, with rope; from V4 on with a sink.
+// Packed rows over pages, with rope; from V4 on with a sink, and queries and
+// keys of 8 bits.
 OperatorCall FusedRope(int version) {
   const TensorArgument none{{1}, ACL_FLOAT16, false};
   OperatorCall call{
@@ -167,13 +168,17 @@ OperatorCall FusedRope(int version) {
   call.tensors[12] = {{2, 2}, ACL_INT32};  // blockTable
   call.tensors.insert(call.tensors.end(), 6, none);
   Append(call, {{{3, 4, 4}}, {{4, 16, 8}}, none});  // rope
-  if (version == 4) {
-    Append(call, {{{3, 4}, ACL_FLOAT, false}, {{4}}});  // learnableSink
-    call.integers.push_back(0);
-    call.first_output = 26;
+  if (version == 3) {
+    Append(call, {{{4, 3, 8}}, {{3, 4, 1}, ACL_FLOAT}});
+    return call;
   }
-  Append(call, {{{4, 3, 8}}, {{3, 4, 1}, ACL_FLOAT}});
-  if (version == 4) call.tensors[26].dims = {3, 4, 8};
+  for (const size_t n : {0, 1, 2}) call.tensors[n].type = ACL_INT8;
+  for (const size_t n : {15, 17}) call.tensors[n] = {{1}, ACL_FLOAT};  // scales
+  for (const size_t n : {21, 22}) call.tensors[n].type = ACL_BF16;     // rope
+  Append(call, {{{3, 4}, ACL_FLOAT}, {{4}, ACL_BF16}});  // of queries; sinks
+  Append(call, {{{3, 4, 8}, ACL_BF16}, {{3, 4, 1}, ACL_FLOAT}});
+  call.integers.push_back(3);  // queryQuantMode
+  call.first_output = 26;
   return call;
 }
 
