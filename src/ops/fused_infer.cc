@@ -143,6 +143,7 @@ Result<Lowered> LowerInputs(Call& call) {
   PlaceRope(call, lowered);
   PlacePrefix(call, lowered);
   ForgetRowsWithoutKeys(call, lowered);
+  FLASHACL_RETURN_IF_ERROR(CheckFusedStrictly(call));
   return lowered;
 }
 

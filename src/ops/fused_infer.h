@@ -75,6 +75,10 @@ Status LowerScaledQuery(const FusedInferCall& call, acl::Lowered& lowered);
 // attentionOut and softmaxLse: shapes and places.
 Status LowerFusedResults(const FusedInferCall& call, acl::Lowered& lowered);
 
+// What the NPU's documents do not list, though it is computed. Strict mode
+// only.
+Status CheckFusedStrictly(const FusedInferCall& call);
+
 // A problem that only clears the results: no sequence owns any of their rows.
 acl::Lowered WithoutKeys(const FusedInferCall& call);
 
