@@ -28,7 +28,9 @@ Status FitsScratch(const AttentionProblem& problem) {
                      kMaxChannels);
 }
 
-// Rows of a prefix are read as the others are.
+// Rows of a prefix are read as the others are. Blocks of channels are as far
+// apart as a tensor has rows, so a prefix has its own distance; nobody asks for
+// both, as of CANN's keys only those in pages lie in blocks.
 Status PrefixIsAlike(const AttentionProblem& problem) {
   for (const auto& [prefix, own] : {std::pair{Slot::kKeyPrefix, Slot::kKey},
                                     {Slot::kValuePrefix, Slot::kValue}}) {
