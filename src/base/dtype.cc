@@ -14,7 +14,7 @@ struct Fact {
 
 constexpr Fact kFacts[] = {
     {"none", 0}, {"f32", 4}, {"f16", 2}, {"bf16", 2}, {"i8", 1},  {"u8", 1},
-    {"bool", 1}, {"i32", 4}, {"i64", 8}, {"u64", 8},  {"f64", 8},
+    {"bool", 1}, {"i32", 4}, {"i64", 8}, {"u64", 8},  {"f64", 8}, {"i4x8", 4},
 };
 
 // What other projects call them.

@@ -24,7 +24,20 @@ void Store(std::byte* at, T value) {
   std::memcpy(at, &value, sizeof(value));
 }
 
-// Exact for every type but the 64-bit integers.
+// Number `n` of a kI4x8 element: -8 to 7.
+inline int32_t ReadFourBits(const std::byte* word, int64_t n) {
+  const uint32_t raised = Load<uint32_t>(word) << (28 - 4 * n);
+  return static_cast<int32_t>(raised) >> 28;
+}
+
+inline void WriteFourBits(std::byte* word, int64_t n, int32_t value) {
+  const uint32_t mask = uint32_t{15} << (4 * n);
+  const uint32_t bits = (static_cast<uint32_t>(value) << (4 * n)) & mask;
+  Store(word, (Load<uint32_t>(word) & ~mask) | bits);
+}
+
+// Exact for every type but the 64-bit integers; not of kI4x8, whose elements
+// are several.
 inline double ReadNumber(DType dtype, const std::byte* at) {
   switch (dtype) {
     case DType::kF32:
@@ -46,6 +59,7 @@ inline double ReadNumber(DType dtype, const std::byte* at) {
       return static_cast<double>(Load<uint64_t>(at));
     case DType::kF64:
       return Load<double>(at);
+    case DType::kI4x8:
     case DType::kNone:
       break;
   }
@@ -79,6 +93,7 @@ inline void WriteNumber(DType dtype, std::byte* at, double value) {
       return Store(at, static_cast<uint64_t>(std::nearbyint(value)));
     case DType::kF64:
       return Store(at, value);
+    case DType::kI4x8:
     case DType::kNone:
       break;
   }

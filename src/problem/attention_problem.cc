@@ -145,7 +145,7 @@ Status CheckList(const AttentionProblem& problem, Slot slot,
     FLASHACL_RETURN_IF_ERROR(
         CheckRows(slot, list[b],
                   {1, problem.lengths.sequences[b].keys.last, problem.kv_heads,
-                   problem[slot].dims[3]}));
+                   problem[slot].channels()}));
   }
   return {};
 }
@@ -379,8 +379,9 @@ Status CheckBackward(const AttentionProblem& problem, const Needs& needs) {
     return Invalid("keys: backward takes rows of one tensor only");
   }
   for (Slot slot : {Slot::kKey, Slot::kOut}) {
-    if (problem[slot].dtype == DType::kI8) {
-      return Invalid("{}: dtype i8 has no gradient", Name(slot));
+    const DType dtype = problem[slot].dtype;
+    if (IsQuantised(dtype)) {
+      return Invalid("{}: dtype {} has no gradient", Name(slot), Name(dtype));
     }
   }
   for (Slot slot : {Slot::kGradOut, Slot::kRowMax, Slot::kRowSum}) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element types that go together, and the scales of those of 8 bits.
+// Element types that go together, and the scales of those of 8 and 4 bits.
 #include "problem/encoding_checks.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "problem/tensor_checks.h"
 
@@ -25,20 +26,22 @@ Status CheckFactor(const AttentionProblem& problem, Slot slot, int64_t heads,
   return Reaches(slot, spec, 1, dim);
 }
 
+constexpr std::string_view kNotQuantised = "what it scales is not i8 or i4x8";
+
 struct Encoded {
   Slot rows, scale, offset;
   int64_t heads, dim;
   bool by_row = false;  // scales are a row's, in slots of their own
 };
 
-// 8-bit rows have a scale and may have an offset; others have neither.
+// Quantised rows have a scale and may have an offset; others have neither.
 Status CheckEncoding(const AttentionProblem& problem, const Encoded& encoded) {
-  const bool int8 = problem[encoded.rows].dtype == DType::kI8;
+  const bool quantised = IsQuantised(problem[encoded.rows].dtype);
   FLASHACL_RETURN_IF_ERROR(
-      Required(problem, encoded.scale, int8 && !encoded.by_row));
+      Required(problem, encoded.scale, quantised && !encoded.by_row));
   for (Slot slot : {encoded.scale, encoded.offset}) {
     FLASHACL_RETURN_IF_ERROR(
-        Forbidden(problem, slot, !int8, "what it scales is not i8"));
+        Forbidden(problem, slot, !quantised, kNotQuantised));
     FLASHACL_RETURN_IF_ERROR(
         CheckFactor(problem, slot, encoded.heads, encoded.dim));
   }
@@ -72,7 +75,7 @@ struct RowFactors {
   Slot rows, scale, offset, channel_scale, channel_offset;
 };
 
-// Of keys or values: beside i8, in place of scales by channel.
+// Of quantised keys or values: in place of scales by channel.
 Status CheckRowFactors(const AttentionProblem& problem, const Needs& needs,
                        const RowFactors& factors) {
   const bool scaled = problem.has(factors.scale);
@@ -80,8 +83,8 @@ Status CheckRowFactors(const AttentionProblem& problem, const Needs& needs,
       Forbidden(problem, factors.offset, !scaled, "there is no scale by row"));
   if (!scaled) return {};
   FLASHACL_RETURN_IF_ERROR(Forbidden(problem, factors.scale,
-                                     problem[factors.rows].dtype != DType::kI8,
-                                     "what it scales is not i8"));
+                                     !IsQuantised(problem[factors.rows].dtype),
+                                     kNotQuantised));
   FLASHACL_RETURN_IF_ERROR(Forbidden(problem, factors.scale,
                                      problem.has(Slot::kWeightScale),
                                      "the query is i8"));
@@ -138,9 +141,10 @@ Status CheckDTypes(const AttentionProblem& problem) {
   FLASHACL_RETURN_IF_ERROR(CheckQueryScales(problem));
   const DType query = problem[Slot::kQuery].dtype;
   const DType key = problem[Slot::kKey].dtype;
-  if (key != query && key != DType::kI8) {
-    return Invalid("key: dtype {}, expected {} as the query or i8", Name(key),
-                   Name(query));
+  const bool int4 = key == DType::kI4x8 && query != DType::kI8;
+  if (key != query && key != DType::kI8 && !int4) {
+    return Invalid("key: dtype {}, expected {} as the query or i8{}", Name(key),
+                   Name(query), query == DType::kI8 ? "" : ", or i4x8");
   }
   if (problem.has(Slot::kValue) && problem[Slot::kValue].dtype != key) {
     return Invalid("value: dtype {}, expected {} as the key",

@@ -26,18 +26,19 @@ int64_t Product(int64_t a, int64_t b) {
 // The same rows as [first, head, block of channels, row, channel].
 TensorSpec InBlocks(TensorSpec spec, int64_t channels) {
   if (channels == 0) return spec;
-  spec.channel_block = channels;
-  spec.block_stride = Product(spec.dims[1], channels);
-  const int64_t head =
-      Product(CeilDiv(spec.dims[3], channels), spec.block_stride);
+  const int64_t block = CeilDiv(channels, NumbersOf(spec.dtype));
+  spec.channel_block = block;
+  spec.block_stride = Product(spec.dims[1], block);
+  const int64_t head = Product(CeilDiv(spec.dims[3], block), spec.block_stride);
   const bool repeats = spec.strides[0] == 0;
-  spec.strides = {repeats ? 0 : Product(spec.dims[2], head), channels, head, 1};
+  spec.strides = {repeats ? 0 : Product(spec.dims[2], head), block, head, 1};
   return spec;
 }
 
 // A tensor with a row per key, channel after channel.
 TensorSpec PlainKeyRows(const ProblemSpec& problem_spec, DType dtype,
-                        int64_t dim) {
+                        int64_t channels) {
+  const int64_t dim = CeilDiv(channels, NumbersOf(dtype));
   const int64_t most = Most(problem_spec.columns);
   if (problem_spec.source == Rows::kPaged) {
     int64_t pages = 0;
@@ -105,7 +106,7 @@ TensorSpec RowFactorSpec(const ProblemSpec& problem_spec,
   return spec;
 }
 
-// The slots of what turns the bytes of keys or values into numbers.
+// The slots of what turns quantised keys or values into numbers.
 struct FactorSlots {
   Slot rows, scale, offset, row_scale, row_offset;
 };
@@ -121,8 +122,9 @@ void BuildFactors(const ProblemSpec& problem_spec, const Encoding& encoding,
   const bool by_row = encoding.scales > Scales::kChannel;
   const TensorSpec& rows = problem[slots.rows];
   const TensorSpec factor =
-      by_row ? RowFactorSpec(problem_spec, encoding, rows.dims[0])
-             : FactorSpec(encoding.scales, problem_spec.kv_heads, rows.dims[3]);
+      by_row
+          ? RowFactorSpec(problem_spec, encoding, rows.dims[0])
+          : FactorSpec(encoding.scales, problem_spec.kv_heads, rows.channels());
   problem[by_row ? slots.row_scale : slots.scale] = factor;
   if (encoding.offset) {
     problem[by_row ? slots.row_offset : slots.offset] = factor;
@@ -145,8 +147,10 @@ Encoding EncodingOfRows(const AttentionProblem& problem,
 }  // namespace
 
 void BuildKeys(const ProblemSpec& problem_spec, AttentionProblem& problem) {
-  const bool int8 = problem_spec.keys.scales != Scales::kNone;
-  const DType dtype = int8 ? DType::kI8 : problem_spec.dtype;
+  const bool quantised = problem_spec.keys.scales != Scales::kNone;
+  const DType dtype = !quantised          ? problem_spec.dtype
+                      : problem_spec.int4 ? DType::kI4x8
+                                          : DType::kI8;
   KvSource& kv = problem.kv;
   kv.rows = problem_spec.source;
   kv.selection = problem_spec.selection;
@@ -162,7 +166,8 @@ void BuildKeys(const ProblemSpec& problem_spec, AttentionProblem& problem) {
   }
   const auto prefix = [&](int64_t dim) {
     return InBlocks(
-        DenseSpec(dtype, {1, problem_spec.prefix, problem_spec.kv_heads, dim}),
+        DenseSpec(dtype, {1, problem_spec.prefix, problem_spec.kv_heads,
+                          CeilDiv(dim, NumbersOf(dtype))}),
         problem_spec.channel_block);
   };
   if (problem_spec.prefix > 0) {
@@ -185,7 +190,7 @@ void BuildKeys(const ProblemSpec& problem_spec, AttentionProblem& problem) {
         DType::kI32,
         {Count(problem_spec), rows, problem_spec.kv_heads, problem_spec.top_k});
   }
-  if (!int8) return;
+  if (!quantised) return;
   BuildFactors(problem_spec, problem_spec.keys, kKeyFactors, problem);
   if (problem_spec.value_is_key) return;
   const Encoding& values = problem_spec.values;
@@ -202,7 +207,9 @@ void SpecKeys(const AttentionProblem& problem, ProblemSpec& problem_spec) {
   problem_spec.gather_rows = kv.gather_rows;
   problem_spec.value_is_key = kv.value_is_key;
   problem_spec.top_k = problem[Slot::kTopK].dims[3];
-  problem_spec.channel_block = problem[Slot::kKey].channel_block;
+  const TensorSpec& key = problem[Slot::kKey];
+  problem_spec.channel_block = key.channel_block * NumbersOf(key.dtype);
+  problem_spec.int4 = key.dtype == DType::kI4x8;
   problem_spec.keys = EncodingOfRows(problem, kKeyFactors);
   problem_spec.values = EncodingOfRows(problem, kValueFactors);
 }

@@ -62,8 +62,8 @@ void WriteKeys(const ProblemSpec& problem_spec, Line& line) {
   }
   line.AddIf(problem_spec.value_is_key, "shared");
   if (problem_spec.keys.scales != Scales::kNone) {
-    std::string text =
-        "int8:" + notation_fields::WriteEncoding(problem_spec.keys);
+    std::string text = Str("{}:{}", problem_spec.int4 ? "int4" : "int8",
+                           notation_fields::WriteEncoding(problem_spec.keys));
     if (problem_spec.values.scales != Scales::kNone) {
       text += "/" + notation_fields::WriteEncoding(problem_spec.values);
     }

@@ -104,7 +104,8 @@ bool ReadShared(std::string_view value, Draft& draft) {
   return value.empty();
 }
 
-bool ReadInt8(std::string_view value, Draft& draft) {
+// Of keys, and of values that have another.
+bool ReadEncodings(std::string_view value, Draft& draft) {
   const auto parts = Split(value, '/');
   if (parts.size() > 2) return false;
   const auto keys = notation_fields::ReadEncoding(parts[0]);
@@ -123,6 +124,11 @@ bool ReadInt8(std::string_view value, Draft& draft) {
 bool ReadQuery(std::string_view value, Draft& draft) {
   draft.problem_spec.query_bytes = true;
   return value == "int8";
+}
+
+bool ReadInt4(std::string_view value, Draft& draft) {
+  draft.problem_spec.int4 = true;
+  return ReadEncodings(value, draft);
 }
 
 bool ReadBlocks(std::string_view value, Draft& draft) {
@@ -291,10 +297,13 @@ constexpr Field kFields[] = {
     {"list", "where keys are", ReadListed, "list"},
     {"topk", "topk", ReadTopK, "topk:N[:ROWS]"},
     {"shared", "shared", ReadShared, "shared"},
-    {"int8", "int8", ReadInt8,
+    {"int8", "int8", ReadEncodings,
      "int8:tensor, int8:channel, int8:row, int8:row-head, int8:page-row or "
      "int8:page-row-head, with +offset, and /ENCODING of other values"},
     {"query", "query", ReadQuery, "query:int8"},
+    {"int4", "int8", ReadInt4,
+     "int4:tensor, int4:channel, int4:row, int4:row-head, int4:page-row or "
+     "int4:page-row-head, with +offset, and /ENCODING of other values"},
     {"blocks", "blocks", ReadBlocks, "blocks:CHANNELS"},
     {"out", "out", ReadOut,
      "out:f32, out:f16, out:bf16, out:int8:tensor or out:int8:channel, the "
@@ -449,6 +458,11 @@ Status Complete(Draft& draft) {
   const bool starts = score.query_start != 0 || score.key_start != 0;
   if (starts && !IsAlibi(score.bias)) {
     return Contradiction("start: given without alibi");
+  }
+  if (problem_spec.int4 && problem_spec.channel_block % 8 != 0) {
+    return Contradiction(
+        "blocks: {} channels, expected whole words of 8 with int4",
+        problem_spec.channel_block);
   }
   problem_spec.score.scale =
       draft.scale.value_or(DefaultScale(problem_spec.qk_dim));

@@ -70,7 +70,10 @@ ProblemSpec Canonicalize(ProblemSpec problem_spec) {
       if (one->scales == Scales::kPageRowHead) one->scales = Scales::kPageRow;
     }
   }
-  if (problem_spec.keys.scales == Scales::kNone) problem_spec.keys = {};
+  if (problem_spec.keys.scales == Scales::kNone) {
+    problem_spec.keys = {};
+    problem_spec.int4 = false;
+  }
   if (problem_spec.keys.scales == Scales::kNone || problem_spec.value_is_key ||
       problem_spec.values.scales == Scales::kNone ||
       problem_spec.values == problem_spec.keys) {

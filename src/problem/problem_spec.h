@@ -25,7 +25,7 @@ struct ProblemSpec {
     kPageRowHead,
   };
 
-  // 8-bit rows: x = scale * (row + offset), or its inverse for outputs.
+  // Quantised rows: x = scale * (row + offset), or its inverse for outputs.
   struct Encoding {
     Scales scales = Scales::kNone;
     bool offset = false;
@@ -79,6 +79,7 @@ struct ProblemSpec {
   bool value_is_key = false;
   Encoding keys;
   Encoding values;            // kNone: as the keys
+  bool int4 = false;          // words of i4x8 where keys have scales, not i8
   int64_t channel_block = 0;  // of keys, ropes and values; 0: no blocks
 
   DType out_dtype = DType::kF32;

@@ -16,8 +16,8 @@ Status CheckPrefixRows(const AttentionProblem& problem, const Needs& needs,
     return Invalid("{}: dtype {}, expected {} as the {}", Name(slot),
                    Name(spec.dtype), Name(problem[own].dtype), Name(own));
   }
-  return CheckRows(slot, spec,
-                   {1, needs.prefix, problem.kv_heads, problem[own].dims[3]});
+  return CheckRows(
+      slot, spec, {1, needs.prefix, problem.kv_heads, problem[own].channels()});
 }
 
 Status CheckPrefixBeside(const AttentionProblem& problem) {

@@ -141,7 +141,10 @@ Status CheckRows(Slot slot, const TensorSpec& spec, const RowsOf& want) {
                    spec.dims[1], want.row_end);
   }
   FLASHACL_RETURN_IF_ERROR(Equals(slot, spec, 2, want.heads));
-  return Equals(slot, spec, 3, want.dim);
+  if (spec.dtype != DType::kI4x8) return Equals(slot, spec, 3, want.dim);
+  if (spec.channels() == want.dim) return {};
+  return Invalid("{}: {} words of 8 channels, expected {} channels", Name(slot),
+                 spec.dims[3], want.dim);
 }
 
 namespace {

@@ -39,7 +39,8 @@ constexpr bool IsTail(Placement placement) {
 
 // At most four dimensions, in the canonical order of the slot; a slot with
 // fewer uses the first ones and ignores the rest. Strides count elements and
-// are never negative; 0 repeats. Absent when dtype is kNone.
+// are never negative; 0 repeats. Of kI4x8, dims and strides count words, each
+// of which is eight channels. Absent when dtype is kNone.
 struct TensorSpec {
   // In dims of a kBlocks grid: as long as each sequence says.
   static constexpr int64_t kPerSequence = -1;
@@ -54,6 +55,9 @@ struct TensorSpec {
   int64_t block_stride = 0;
 
   constexpr bool present() const { return dtype != DType::kNone; }
+
+  // Of keys and values, whose last axis these are.
+  constexpr int64_t channels() const { return dims[3] * NumbersOf(dtype); }
 
   // In a kBlocks grid only the last stride counts, and 0 means dense.
   constexpr int64_t block_step() const {

@@ -13,7 +13,9 @@
 namespace flashacl::reference {
 namespace {
 
-double Decode(DType dtype, const std::byte* at) {
+// Number `n` of an element.
+double Decode(DType dtype, const std::byte* at, int64_t n) {
+  if (dtype == DType::kI4x8) return ReadFourBits(at, n);
   if (dtype != DType::kU64) return ReadNumber(dtype, at);
   // The pattern of an f32 in the low half, of which 19 bits count.
   const auto bits = static_cast<uint32_t>(Load<uint64_t>(at));
@@ -126,10 +128,13 @@ void Tensor::Store(int64_t offset, double value) const {
 
 void Tensor::LoadRow(int64_t offset, std::span<double> row) const {
   const int64_t bytes = SizeOf(spec.dtype);
+  const int64_t numbers = NumbersOf(spec.dtype);
   const std::byte* const first = base + offset * bytes;
   for (size_t d = 0; d < row.size(); ++d) {
     const int64_t channel = static_cast<int64_t>(d);
-    row[d] = Decode(spec.dtype, first + spec.ChannelAt(channel) * bytes);
+    row[d] =
+        Decode(spec.dtype, first + spec.ChannelAt(channel / numbers) * bytes,
+               channel % numbers);
   }
 }
 

@@ -25,8 +25,8 @@ struct Tensor {
 
   bool present() const { return spec.present(); }
 
-  // The element `offset` elements after the base. Store rounds once, to nearest
-  // even.
+  // The element `offset` elements after the base; of several numbers, the
+  // first. Store rounds once, to nearest even.
   double Load(int64_t offset) const;
   int64_t LoadInteger(int64_t offset) const;
   void Store(int64_t offset, double value) const;

@@ -164,6 +164,7 @@ class Filler {
   static void FillRow(const Tensor& to, int64_t offset, Random& random) {
     const bool int8 = to.spec.dtype == DType::kI8;
     const int64_t size = SizeOf(to.spec.dtype);
+    if (to.spec.dtype == DType::kI4x8) return FillWords(to, offset, random);
     for (int64_t head = 0; head < to.spec.dims[2]; ++head) {
       for (int64_t d = 0; d < to.spec.dims[3]; ++d) {
         const double value = int8
@@ -172,6 +173,16 @@ class Filler {
         WriteNumber(to.spec.dtype,
                     to.base + (offset + to.spec.At(0, 0, head, d)) * size,
                     value);
+      }
+    }
+  }
+
+  static void FillWords(const Tensor& to, int64_t offset, Random& random) {
+    for (int64_t head = 0; head < to.spec.dims[2]; ++head) {
+      for (int64_t d = 0; d < to.spec.channels(); ++d) {
+        const int64_t at = offset + to.spec.At(0, 0, head, d / 8);
+        WriteFourBits(to.base + at * SizeOf(to.spec.dtype), d % 8,
+                      static_cast<int32_t>(random.Within(-8, 7)));
       }
     }
   }

@@ -33,6 +33,18 @@ TEST(DType, NamesAreReadBack) {
   EXPECT_EQ(ParseDType(""), DType::kNone);
 }
 
+TEST(DType, AWordHasEightNumbers) {
+  EXPECT_EQ(ParseDType(Name(DType::kI4x8)), DType::kI4x8);
+  EXPECT_EQ(SizeOf(DType::kI4x8), 4);
+  EXPECT_EQ(NumbersOf(DType::kI4x8), 8);
+  for (DType dtype : kAll) {
+    EXPECT_EQ(NumbersOf(dtype), 1);
+    EXPECT_EQ(IsQuantised(dtype), dtype == DType::kI8) << Name(dtype);
+  }
+  EXPECT_TRUE(IsQuantised(DType::kI4x8));
+  EXPECT_FALSE(IsFloat(DType::kI4x8));
+}
+
 TEST(DType, ThreeAreFloats) {
   int floats = 0;
   for (DType dtype : kAll) floats += IsFloat(dtype);
@@ -48,6 +60,28 @@ TEST(Number, IsWrittenAndReadBack) {
     EXPECT_EQ(ReadNumber(dtype, bytes), 100) << Name(dtype);
     EXPECT_EQ(bytes[SizeOf(dtype)], std::byte{0xAA}) << Name(dtype);
   }
+}
+
+// The first is in the lowest bits; a word may lie anywhere.
+TEST(Number, FourBitsAreReadAndWrittenOneByOne) {
+  std::byte bytes[8]{};
+  Store(bytes + 1, uint32_t{0x00000008});
+  EXPECT_EQ(ReadFourBits(bytes + 1, 0), -8);
+  for (int64_t n = 1; n < 8; ++n) EXPECT_EQ(ReadFourBits(bytes + 1, n), 0);
+  Store(bytes + 1, uint32_t{0xFEDCBA98});
+  for (int32_t n = 0; n < 8; ++n) {
+    EXPECT_EQ(ReadFourBits(bytes + 1, n), n - 8);
+    WriteFourBits(bytes + 1, n, n);
+    EXPECT_EQ(ReadFourBits(bytes + 1, n), n);
+    for (int32_t other = n + 1; other < 8; ++other) {
+      EXPECT_EQ(ReadFourBits(bytes + 1, other), other - 8) << "left alone";
+    }
+  }
+  EXPECT_EQ(Load<uint32_t>(bytes + 1), 0x76543210u);
+  WriteFourBits(bytes + 1, 7, -1);
+  EXPECT_EQ(Load<uint32_t>(bytes + 1), 0xF6543210u);
+  EXPECT_EQ(bytes[0], std::byte{0});
+  EXPECT_EQ(bytes[5], std::byte{0});
 }
 
 TEST(Number, IndicesAreExactWhereverTheyLie) {

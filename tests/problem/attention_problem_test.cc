@@ -278,6 +278,13 @@ const Breach kBreaches[] = {
      Code::kContradiction, "key offset: given, but what it scales is not i8"},
     {kDense, [](auto& p) { p[Slot::kOut].dtype = DType::kI8; },
      Code::kNullArgument, "out scale: missing"},
+    {kDense, [](auto& p) { p[Slot::kOut].dtype = DType::kI4x8; },
+     Code::kInvalidArgument, "out: dtype i4x8 is not one"},
+    {kDense, [](auto& p) { p[Slot::kQuery].dtype = DType::kI4x8; },
+     Code::kInvalidArgument, "query: dtype i4x8 is not one"},
+    {"fwd f16 h=1 d=8+8 q=3 k=5 int4:row",
+     [](auto& p) { p[Slot::kKeyRope].dtype = DType::kI4x8; },
+     Code::kInvalidArgument, "key rope: 64 words of 8 channels"},
     // Masks and scores.
     {kScores, [](auto& p) { p.mask.rules.resize(3); }, Code::kInvalidArgument,
      "mask: 3 rules for 2 sequences, expected 0, 1 or 2"},

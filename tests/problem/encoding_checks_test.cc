@@ -25,6 +25,16 @@ TEST(CheckDTypes, EightBitKeysNeedScales) {
   EXPECT_EQ(CheckDTypes(problem).code(), Code::kContradiction);
 }
 
+TEST(CheckDTypes, FourBitKeysAreAsEightBitOnes) {
+  AttentionProblem problem = Problem("fwd f16 h=1 d=8 q=1 k=1 int4:channel");
+  EXPECT_TRUE(CheckDTypes(problem).ok());
+  problem[Slot::kValue].dtype = DType::kI8;
+  EXPECT_EQ(CheckDTypes(problem).code(), Code::kInvalidArgument);
+  problem[Slot::kValue].dtype = DType::kI4x8;
+  problem[Slot::kKeyScale] = {};
+  EXPECT_EQ(CheckDTypes(problem).code(), Code::kNullArgument);
+}
+
 TEST(CheckDTypes, EightBitQueriesNeedAScaleOfWeights) {
   AttentionProblem problem = Problem("fwd i8 h=1 d=1 q=1 k=1 int8:tensor");
   EXPECT_TRUE(CheckDTypes(problem).ok());

@@ -37,6 +37,26 @@ TEST(KeySpec, ScalesByRowCountSequencesOrPages) {
             (std::array<int64_t, 4>{3, 4, 1, 1}));
 }
 
+TEST(KeySpec, WordsOfFourBitsAreEightChannels) {
+  AttentionProblem problem =
+      Problem("fwd f16 h=4/2 d=64/32 q=2x1 k=8,3 prefix:5 int4:channel");
+  const TensorSpec& key = problem[Slot::kKey];
+  EXPECT_EQ(key.dtype, DType::kI4x8);
+  EXPECT_EQ(key.dims, (std::array<int64_t, 4>{2, 11, 2, 8}));
+  EXPECT_EQ(key.strides, (std::array<int64_t, 4>{0, 16, 8, 1}));
+  EXPECT_EQ(key.channels(), 64);
+  EXPECT_EQ(problem[Slot::kValue].dims[3], 4);
+  EXPECT_EQ(problem[Slot::kKeyPrefix].dims[3], 8);
+  EXPECT_EQ(problem[Slot::kKeyScale].dims[1], 64);
+  EXPECT_EQ(problem[Slot::kValueScale].dims[1], 32);
+  problem = Problem("fwd f16 h=2 d=128 q=1 k=8 paged:4 blocks:64 int4:row");
+  EXPECT_EQ(problem[Slot::kKey].dims, (std::array<int64_t, 4>{2, 4, 2, 16}));
+  EXPECT_EQ(problem[Slot::kKey].channel_block, 8);
+  EXPECT_EQ(problem[Slot::kKey].block_stride, 4 * 8);
+  EXPECT_EQ(SpecOf(problem).channel_block, 64);
+  EXPECT_TRUE(SpecOf(problem).int4);
+}
+
 TEST(KeySpec, RopesBesideListsAreOneTensor) {
   const AttentionProblem problem =
       Problem("fwd f16 h=4/2 d=8+4 q=2x1 k=5,30 list");

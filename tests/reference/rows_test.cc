@@ -67,6 +67,17 @@ TEST(Tensor, LoadsIntegersOfBothWidths) {
   EXPECT_EQ(eight.LoadInteger(1), -1);
 }
 
+// Words two apart, the first number in the lowest bits.
+TEST(Tensor, LoadsEightNumbersOfAWord) {
+  uint32_t words[] = {0x76543210, 0, 0xFEDCBA98};
+  const Tensor rows{
+      {.dtype = DType::kI4x8, .dims = {1, 1, 1, 2}, .strides = {0, 0, 0, 2}},
+      reinterpret_cast<std::byte*>(words)};
+  double row[13];
+  rows.LoadRow(0, row);
+  for (int d = 0; d < 13; ++d) EXPECT_EQ(row[d], d < 8 ? d : d - 16) << d;
+}
+
 TEST(Tensor, FillsWhatItsStridesNameAndNothingElse) {
   std::vector<float> memory(12, 5);
   const Tensor tensor{{.dtype = DType::kF32,
