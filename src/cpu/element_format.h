@@ -10,12 +10,13 @@
 
 namespace flashacl::cpu {
 
-// The last axis of a tensor: elements `step` elements apart.
+// The last axis of a tensor: elements `step` elements apart, of which each is a
+// channel, or as many as NumbersOf says.
 struct ElementFormat {
   DType dtype = DType::kNone;
   int64_t step = 1;
   int64_t element_bytes = 0;
-  // Elements in blocks of so many, block_bytes apart; 0: none.
+  // Channels in blocks of so many, block_bytes apart; 0: none.
   int64_t channel_block = 0;
   int64_t block_bytes = 0;
 
@@ -24,8 +25,14 @@ struct ElementFormat {
       : dtype(spec.dtype),
         step(spec.strides[3]),
         element_bytes(SizeOf(spec.dtype)),
-        channel_block(spec.channel_block),
+        channel_block(spec.channel_block * NumbersOf(spec.dtype)),
         block_bytes(spec.block_stride * SizeOf(spec.dtype)) {}
+
+  // Of so many channels that lie side by side.
+  int64_t BytesOf(int64_t channels) const {
+    const int64_t numbers = NumbersOf(dtype);
+    return (channels + numbers - 1) / numbers * element_bytes;
+  }
 
   bool operator==(const ElementFormat&) const = default;
 };

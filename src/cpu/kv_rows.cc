@@ -23,7 +23,7 @@ RowSource SourceOf(const TensorSpec& spec, const std::byte* base, bool paged,
   source.base = base + first * bytes;
   source.outer_bytes = spec.strides[0] * bytes;
   source.row_bytes = spec.strides[1] * bytes;
-  source.channels = spec.dims[3];
+  source.channels = spec.channels();
   return source;
 }
 

@@ -225,7 +225,8 @@ TEST_P(Fenced, AbsentPagesOfManyHeadsStayInside) {
         "fwd bf16 h=16/16 d=64+32/64 q=8x2 k=8x70 paged:8 causal",
         "fwd f16 h=16 d=128 q=8x1 k=8x60 paged:4 int8:channel+offset",
         "fwd bf16 h=16/1 d=512+64 q=8x2 k=8x60 paged:16 blocks:32 int8:tensor "
-        "query:int8 causal"}) {
+        "query:int8 causal",
+        "fwd f16 h=16 d=128 q=8x1 k=8x60 paged:4 int4:channel+offset"}) {
     if (direction() == Direction::kForward) Check(line, random);
   }
 }

@@ -117,6 +117,9 @@ TEST(Caches, RowsAreScaledOneByOne) {
         const Encoding by_channel{Scales::kChannel, random.OneIn(2)};
         problem_spec.keys = random.OneIn(3) ? by_channel : by_row;
         problem_spec.values = random.OneIn(3) ? by_channel : by_row;
+        const int64_t channels = problem_spec.qk_dim | problem_spec.v_dim |
+                                 problem_spec.channel_block;
+        problem_spec.int4 = channels % 8 == 0 && random.OneIn(2);
         const AttentionProblem scaled = Build(problem_spec);
         ASSERT_TRUE(CheckProblem(scaled).ok());
         SmallCase int8(InDoubles(scaled));

@@ -172,6 +172,20 @@ Scales DrawRowScales(Random& random, const ProblemSpec& problem_spec) {
   return OneOf(random, {Scales::kRow, Scales::kRowHead});
 }
 
+// Keys with scales become words of four bits: eight channels each.
+void DrawWords(Random& random, ProblemSpec& problem_spec) {
+  const bool int8 = problem_spec.dtype == DType::kI8;
+  if (problem_spec.keys.scales == Scales::kNone || int8 || !random.OneIn(2)) {
+    return;
+  }
+  problem_spec.int4 = true;
+  problem_spec.qk_dim = RoundUp(problem_spec.qk_dim, 8);
+  if (!problem_spec.value_is_key) {
+    problem_spec.v_dim = RoundUp(problem_spec.v_dim, 8);
+  }
+  problem_spec.channel_block = RoundUp(problem_spec.channel_block, 8);
+}
+
 void DrawCaches(Random& random, const Space& space, ProblemSpec& problem_spec) {
   const bool forward = problem_spec.direction == Direction::kForward;
   if (!space.caches || !forward) return;
@@ -186,14 +200,15 @@ void DrawCaches(Random& random, const Space& space, ProblemSpec& problem_spec) {
   if (problem_spec.source != Rows::kPaged && problem_spec.rope_dim == 0 &&
       problem_spec.channel_block == 0 && random.OneIn(6)) {
     problem_spec.prefix = Sized(random, 1, space.most_columns / 2);
-    return;
+    return DrawWords(random, problem_spec);
   }
-  if (!space.int8 || !random.OneIn(5)) return;
+  if (!space.int8 || !random.OneIn(5)) return DrawWords(random, problem_spec);
   const ProblemSpec::Encoding by_row{DrawRowScales(random, problem_spec),
                                      random.OneIn(2)};
   const ProblemSpec::Encoding by_channel{Scales::kChannel, random.OneIn(2)};
   problem_spec.keys = random.OneIn(3) ? by_channel : by_row;
   problem_spec.values = random.OneIn(3) ? by_channel : by_row;
+  DrawWords(random, problem_spec);
 }
 
 ProblemSpec DrawSpec(Random& random, const Space& space) {

@@ -37,7 +37,7 @@ struct Space {
   // Log-sum-exp, masks of the last keys, padding after queries.
   bool inference = true;
   // Forward keys and values as caches hold them: channels in blocks, scales by
-  // row, shared prefixes; and queries of bytes beside keys of bytes.
+  // row, shared prefixes, four bits; and queries of bytes beside keys of bytes.
   bool caches = true;
 };
 

@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <utility>
 
+#include "base/number.h"
 #include "plan/host_queue.h"
 #include "plan/plan.h"
 #include "problem/grid.h"
@@ -37,7 +39,7 @@ bool IsResult(Direction direction, Slot slot) {
 
 void PutIn(const TensorSpec& spec, std::byte* base, int64_t offset,
            double value) {
-  if (spec.dtype == DType::kI32) {
+  if (spec.dtype == DType::kI32 || spec.dtype == DType::kI4x8) {
     const auto integer = static_cast<int32_t>(value);
     std::memcpy(base + offset * 4, &integer, 4);
   } else if (spec.dtype == DType::kI64 || spec.dtype == DType::kU64) {
@@ -59,6 +61,26 @@ double TakeFrom(const TensorSpec& spec, const std::byte* base, int64_t offset) {
     return std::to_integer<int>(base[offset]);
   }
   return tensor.Load(offset);
+}
+
+// The same of channel `d`, of whose element that is the offset.
+void PutChannel(const TensorSpec& spec, std::byte* base, int64_t offset,
+                int64_t d, double value) {
+  if (spec.dtype != DType::kI4x8) return PutIn(spec, base, offset, value);
+  WriteFourBits(base + offset * SizeOf(spec.dtype), d % 8,
+                static_cast<int32_t>(value));
+}
+
+double TakeChannel(const TensorSpec& spec, const std::byte* base,
+                   int64_t offset, int64_t d) {
+  if (spec.dtype != DType::kI4x8) return TakeFrom(spec, base, offset);
+  return ReadFourBits(base + offset * SizeOf(spec.dtype), d % 8);
+}
+
+double AnyWord(Random& random) {
+  return static_cast<double>(
+      random.Within(std::numeric_limits<int32_t>::min(),
+                    std::numeric_limits<int32_t>::max()));
 }
 
 }  // namespace
@@ -173,6 +195,7 @@ Slot SmallCase::PrefixOf(Slot slot) {
 
 int64_t SmallCase::OffsetOf(Slot slot, const Column& of, int64_t d) const {
   const TensorSpec& spec = problem_[slot];
+  d /= NumbersOf(spec.dtype);
   const Sequence& extent =
       problem_.lengths.sequences[static_cast<size_t>(of.sequence)];
   const Column column{of.sequence, of.j - extent.prefix, of.kv_head};
@@ -201,14 +224,17 @@ bool SmallCase::InList(Slot slot) const {
 double SmallCase::GetKey(Slot slot, const Column& column, int64_t d) const {
   if (InPrefix(column)) {
     const Slot prefix = PrefixOf(slot);
-    return Get(prefix, problem_[prefix].At(0, column.j, column.kv_head, d));
+    const TensorSpec& spec = problem_[prefix];
+    const int64_t element = d / NumbersOf(spec.dtype);
+    return TakeChannel(spec, memory(prefix).data(),
+                       spec.At(0, column.j, column.kv_head, element), d);
   }
-  const int64_t offset = OffsetOf(slot, column, d);
-  if (!InList(slot)) return Get(slot, offset);
   const size_t b = static_cast<size_t>(column.sequence);
-  return TakeFrom(problem_[slot],
-                  (slot == Slot::kKey ? key_list_[b] : value_list_[b]).data(),
-                  offset);
+  const Bytes& bytes = !InList(slot)        ? memory(slot)
+                       : slot == Slot::kKey ? key_list_[b]
+                                            : value_list_[b];
+  return TakeChannel(problem_[slot], bytes.data(), OffsetOf(slot, column, d),
+                     d);
 }
 
 void SmallCase::PutKey(Slot slot, const Column& column, int64_t d,
@@ -216,14 +242,15 @@ void SmallCase::PutKey(Slot slot, const Column& column, int64_t d,
   if (InPrefix(column)) {
     const Slot prefix = PrefixOf(slot);
     const TensorSpec& spec = problem_[prefix];
-    return Put(prefix, spec.At(0, column.j, column.kv_head, d), value);
+    const int64_t element = d / NumbersOf(spec.dtype);
+    return PutChannel(spec, memory(prefix).data(),
+                      spec.At(0, column.j, column.kv_head, element), d, value);
   }
-  const int64_t offset = OffsetOf(slot, column, d);
-  if (!InList(slot)) return Put(slot, offset, value);
   const size_t b = static_cast<size_t>(column.sequence);
-  PutIn(problem_[slot],
-        (slot == Slot::kKey ? key_list_[b] : value_list_[b]).data(), offset,
-        value);
+  Bytes& bytes = !InList(slot)        ? memory(slot)
+                 : slot == Slot::kKey ? key_list_[b]
+                                      : value_list_[b];
+  PutChannel(problem_[slot], bytes.data(), OffsetOf(slot, column, d), d, value);
 }
 
 int64_t SmallCase::OffsetOf(Slot slot, const Cell& cell) const {
@@ -259,10 +286,12 @@ void SmallCase::FillInputs(Random& random) {
       const Bytes& bytes = slot == Slot::kKey ? key_list_[b] : value_list_[b];
       std::vector<double> values(
           bytes.size() / static_cast<size_t>(SizeOf(problem_[slot].dtype)));
-      const bool int8 = problem_[slot].dtype == DType::kI8;
+      const DType dtype = problem_[slot].dtype;
       for (double& value : values) {
-        value = int8 ? static_cast<double>(random.Within(-20, 20))
-                     : double{random.Bell()};
+        value = dtype == DType::kI4x8 ? AnyWord(random)
+                : dtype == DType::kI8
+                    ? static_cast<double>(random.Within(-20, 20))
+                    : double{random.Bell()};
       }
       SetList(slot, static_cast<int64_t>(b), values);
     }
@@ -291,6 +320,7 @@ void SmallCase::FillSlot(Slot slot, Random& random) {
     }
     if (dtype == DType::kI8)
       value = static_cast<double>(random.Within(-20, 20));
+    if (dtype == DType::kI4x8) value = AnyWord(random);
     if (slot == Slot::kKeyScale || slot == Slot::kValueScale) value = 0.0625;
     if (slot == Slot::kKeyRowScale || slot == Slot::kValueRowScale ||
         slot == Slot::kQueryRowScale) {

@@ -99,6 +99,7 @@ inline void AddSeen(const DecodeTile& decode, const MicroTile& micro_tile,
       DequantiseRow(factors->scale[j], factors->offset[j], v_dim, value);
     }
     std::fill(value + v_dim, value + RoundUp(v_dim, Lanes()), 0.0f);
+    if (decode.values.turns) ToTurns(RoundUp(v_dim, Lanes()), value);
     for (int r = 0; r < micro_tile.rows; ++r) {
       const uint32_t word = micro_tile.visible.At(r, j / 32);
       if (((word >> (j % 32)) & 1u) == 0) continue;
@@ -366,6 +367,7 @@ inline void GatherRow(const DecodeTile& decode, const MicroTile& micro_tile,
         hn::Load(kF, micro_tile.out + (v * micro_tile.rows + r) * Lanes()), kF,
         row + v * Lanes());
   }
+  if (decode.values.turns) FromTurns(decode.values.vectors * Lanes(), row);
   const QuantParams& quant = ValuesOf(decode.tile->keys).quant;
   const int64_t v_dim = decode.tile->params->v_dim;
   if (ScalesProbs(decode)) {

@@ -29,6 +29,7 @@
 #define FLASHACL_CPU_DECODE_DECODE_TILE_INL_H_
 #endif
 
+#include "cpu/decode/four_bits-inl.h"
 #include "cpu/decode/gemv_args-inl.h"
 #include "cpu/decode/score-inl.h"
 #include "cpu/tile/keys-inl.h"
@@ -101,6 +102,7 @@ struct Reading {
   int64_t vectors;  // of channels
   int64_t bytes;    // of a row where it lies
   bool blocked;     // channels lie in blocks, and are joined in scratch memory
+  bool turns;       // lanes have channels by turns (four_bits-inl.h)
 };
 
 HWY_INLINE bool IsForRegisters(const RowSource& source, int64_t channels) {
@@ -119,10 +121,13 @@ inline Reading ReadingOfKeys(const ForwardTile& tile) {
       (!roped || (IsForRegisters(rows.rope, rows.rope.channels) &&
                   rows.rope.format.dtype == rows.key.format.dtype));
   const DType dtype = direct ? rows.key.format.dtype : DType::kF32;
-  return {GemvKernelsOf(dtype), !direct, CeilDiv(channels, Lanes()),
-          rows.key.channels * rows.key.format.element_bytes,
+  return {GemvKernelsOf(dtype),
+          !direct,
+          CeilDiv(channels, Lanes()),
+          rows.key.format.BytesOf(rows.key.channels),
           rows.key.format.channel_block != 0 ||
-              (roped && rows.rope.format.channel_block != 0)};
+              (roped && rows.rope.format.channel_block != 0),
+          TakesTurns(dtype)};
 }
 
 // Values may be the first channels of keys.
@@ -134,9 +139,13 @@ inline Reading ReadingOfValues(const ForwardTile& tile) {
   const RowSource& source = ValuesOf(tile.keys);
   const int64_t channels = tile.params->v_dim;
   const bool direct = IsForRegisters(source, channels);
-  return {GemvKernelsOf(direct ? source.format.dtype : DType::kF32), !direct,
-          CeilDiv(channels, Lanes()), channels * source.format.element_bytes,
-          source.format.channel_block != 0};
+  const DType dtype = direct ? source.format.dtype : DType::kF32;
+  return {GemvKernelsOf(dtype),
+          !direct,
+          CeilDiv(channels, Lanes()),
+          source.format.BytesOf(channels),
+          source.format.channel_block != 0,
+          TakesTurns(dtype)};
 }
 
 // Scales and offsets by row of a step's keys or values.
@@ -276,6 +285,7 @@ inline bool LoadMicroTile(const DecodeTile& decode, int64_t n) {
     }
     finite = finite && std::isfinite(offset);
     decode.scratch.key_offsets[4 * n + r] = static_cast<float>(offset);
+    if (decode.keys.turns) ToTurns(decode.channels, row);
     for (int64_t d = 0; d < decode.channels; d += Lanes()) {
       hn::Store(hn::LoadU(kF, row + d), kF,
                 query + d * micro_tile.rows + r * Lanes());
@@ -305,6 +315,7 @@ inline void LoadMicroTiles(DecodeTile& decode) {
   if (finite) return;
   // inf * x and inf * offset may cancel where inf * (x + offset) is one.
   decode.dequantises = decode.keys.staged = true;
+  decode.keys.turns = false;
   decode.keys.kernels = GemvKernelsOf(DType::kF32);
   for (int64_t n = 0; n < decode.micro_tiles(); ++n) LoadMicroTile(decode, n);
 }
@@ -318,7 +329,7 @@ inline void Stage(const DecodeTile& decode, const StepPlace& at, bool keys,
   const auto row_at = [&](int64_t j) { return keys ? at.Key(j) : at.Value(j); };
   const int64_t channels = keys ? source.channels : tile.params->v_dim;
   const bool roped = keys && tile.keys.rope.base != nullptr;
-  const int64_t bytes = channels * source.format.element_bytes;
+  const int64_t bytes = source.format.BytesOf(channels);
   const int64_t count = at.count();
   for (int64_t j = 0; j < count; ++j) {
     float* const to = reinterpret_cast<float*>(decode.buffer[j]);
@@ -343,6 +354,8 @@ inline void Stage(const DecodeTile& decode, const StepPlace& at, bool keys,
       used += tile.keys.rope.channels;
     }
     std::fill(to + used, to + RoundUp(used, Lanes()), 0.0f);
+    const bool turns = keys ? decode.keys.turns : decode.values.turns;
+    if (turns) ToTurns(RoundUp(used, Lanes()), to);
   }
 }
 
@@ -369,7 +382,7 @@ inline void JoinBlocks(const DecodeTile& decode, const StepPlace& at,
   };
   // Those of CANN's caches have 32 bytes, whose copy is a register's where
   // the compiler knows it.
-  const int64_t bytes = format.channel_block * format.element_bytes;
+  const int64_t bytes = format.BytesOf(format.channel_block);
   if (bytes == 32) {
     join(std::integral_constant<int64_t, 32>());
   } else {
@@ -387,7 +400,7 @@ inline void JoinRows(const DecodeTile& decode, const StepPlace& at, bool keys) {
     }
     for (int64_t j = 0; j < at.count(); ++j) {
       std::memcpy(decode.buffer[j] + to, row(j),
-                  static_cast<size_t>(channels * source.format.element_bytes));
+                  static_cast<size_t>(source.format.BytesOf(channels)));
     }
   };
   if (!keys) {

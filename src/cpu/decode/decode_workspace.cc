@@ -50,9 +50,10 @@ int64_t HeadBundleOf(const AttentionProblem& problem) {
       !as_prefix(Slot::kValuePrefix, values)) {
     return 1;
   }
-  const int64_t bytes = (problem.qk_dim + problem.v_dim) * SizeOf(key.dtype);
+  const int64_t bytes =
+      ElementFormat(key).BytesOf(problem.qk_dim + problem.v_dim);
   const int64_t most_bytes =
-      SizeOf(key.dtype) == 1 ? kDecodeHeadBundleBytes8 : kDecodeHeadBundleBytes;
+      IsQuantised(key.dtype) ? kDecodeHeadBundleBytes8 : kDecodeHeadBundleBytes;
   const int64_t fitting = most_bytes / std::max<int64_t>(bytes, 1);
   int64_t tiles = 0;
   for (const Sequence& sequence : problem.lengths.sequences) {

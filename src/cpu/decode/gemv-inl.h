@@ -21,6 +21,7 @@
 #define FLASHACL_CPU_DECODE_GEMV_INL_H_
 #endif
 
+#include "cpu/decode/four_bits-inl.h"
 #include "cpu/decode/gemv_args-inl.h"
 #include "cpu/tile/load-inl.h"
 #include "cpu/tile/prefetch-inl.h"
@@ -33,13 +34,29 @@ namespace flashacl::cpu::HWY_NAMESPACE {
 // Elements of one type, converted vector by vector.
 template <DType kType>
 struct ElementsOf {
-  static constexpr int64_t kBytes = kType == DType::kF32  ? 4
-                                    : kType == DType::kI8 ? 1
-                                                          : 2;
+  static constexpr int64_t kVectorBytes = Lanes() * (kType == DType::kF32  ? 4
+                                                     : kType == DType::kI8 ? 1
+                                                                           : 2);
+  static constexpr int kConverter = 0;  // registers that stay with conversions
   static HWY_INLINE Vector Load(const std::byte* at) {
     return FloatsAt<kType>(kF, at, 0);
   }
 };
+
+template <>
+struct ElementsOf<DType::kI4x8> {
+  static constexpr int64_t kVectorBytes = Lanes() / 2;
+  static constexpr int kConverter = 2;
+  static HWY_INLINE Vector Load(const std::byte* at) {
+    return FourBitLanes(at);
+  }
+};
+
+// Of whole vectors of channels.
+template <class Elements>
+constexpr int64_t BytesOf(int64_t channels) {
+  return channels / Lanes() * Elements::kVectorBytes;
+}
 
 // The sum of all lanes of each of four vectors. What one becomes does not
 // depend on the others.
@@ -57,10 +74,10 @@ HWY_INLINE QuadVector SumsOfLanes(const Vector& a, const Vector& b,
   return SumOfBlocks(hn::Add(hn::BitCast(kF, low), hn::BitCast(kF, high)));
 }
 
-// Vectors of elements in a line of a cache.
+// Vectors of elements in a line of a cache; of the smallest, in a part of it.
 template <class Elements>
 constexpr int kVectorsOfLine =
-    std::max(static_cast<int>(kLineBytes / (Lanes() * Elements::kBytes)), 1);
+    std::clamp(static_cast<int>(kLineBytes / Elements::kVectorBytes), 1, 16);
 
 // sums[k][r] += rows[k] . query[r] over one vector of channels, `from` bytes
 // after where the rows begin.
@@ -96,7 +113,7 @@ HWY_INLINE const float* AddDots(const std::byte* const (&rows)[kKeys],
                                 LinePrefetcher& prefetch, int64_t bytes,
                                 const float* HWY_RESTRICT query,
                                 Vector (&sums)[kKeys][kRows]) {
-  constexpr int64_t kVectorBytes = Lanes() * Elements::kBytes;
+  constexpr int64_t kVectorBytes = Elements::kVectorBytes;
   constexpr int kOfLine = kVectorsOfLine<Elements>;
   constexpr int64_t kBytes = kOfLine * kVectorBytes;
   const std::byte* taken = nullptr;
@@ -136,7 +153,7 @@ HWY_INLINE void DotKeys(const QkArgs& work, LinePrefetcher& prefetch,
   }
   const float* const rest =
       AddDots<Elements, kKeys, kRows, kPrefetches, kPlain>(
-          rows, prefetch, work.key_channels * Elements::kBytes, work.query,
+          rows, prefetch, BytesOf<Elements>(work.key_channels), work.query,
           sums);
   if (!kPlain && work.ropes != nullptr) {
     HWY_UNROLL_ALL
@@ -144,7 +161,7 @@ HWY_INLINE void DotKeys(const QkArgs& work, LinePrefetcher& prefetch,
       rows[k] = work.ropes[j + k] + work.rope_shift;
     }
     AddDots<Elements, kKeys, kRows, false, false>(
-        rows, prefetch, work.rope_channels * Elements::kBytes, rest, sums);
+        rows, prefetch, BytesOf<Elements>(work.rope_channels), rest, sums);
   }
   const QuadVector factor = hn::Set(kQ, work.factor);
   const Vector none = hn::Zero(kF);
@@ -176,15 +193,19 @@ HWY_INLINE void DotKeys(const QkArgs& work, LinePrefetcher& prefetch,
 }
 
 // Keys that are computed at a time, for as many sums as there are registers
-// besides keys and a query.
+// besides keys, a query and what conversion keeps; prefetches go by 3 or 4.
+template <class Elements>
 constexpr int KeysOf(int rows) {
+  if (kVectorRegisters == 32 && Elements::kConverter > 0) {
+    return rows == 4 ? 4 : rows == 3 ? 6 : 8;
+  }
   if (kVectorRegisters == 32) return rows == 4 ? 6 : 8;
   return rows == 4 ? 3 : rows == 1 ? 8 : 4;
 }
 
 template <class Elements, int kRows, bool kPrefetches, bool kPlain>
 HWY_INLINE void DotAllKeys(const QkArgs& given) {
-  constexpr int kKeys = KeysOf(kRows);
+  constexpr int kKeys = KeysOf<Elements>(kRows);
   // Copies, which nothing that is stored can change.
   const QkArgs work = given;
   LinePrefetcher prefetch = *given.prefetch;
@@ -221,7 +242,7 @@ template <class Elements, int kVectors, int kRows>
 HWY_INLINE void AddValue(const std::byte* value,
                          const float* HWY_RESTRICT probs,
                          Vector (&sums)[kVectors][kRows]) {
-  constexpr int64_t kBytes = Lanes() * Elements::kBytes;
+  constexpr int64_t kBytes = Elements::kVectorBytes;
   if constexpr (kRows == 1) {
     const Vector prob = hn::Set(kF, *probs);
     HWY_UNROLL_ALL
@@ -287,7 +308,7 @@ HWY_INLINE void AddVectors(const PvArgs& work, int64_t vector,
       sums[v][r] = hn::Load(kF, out + (v * kRows + r) * Lanes());
     }
   }
-  const int64_t from = work.shift + vector * Lanes() * Elements::kBytes;
+  const int64_t from = work.shift + vector * Elements::kVectorBytes;
   int64_t j = 0;
   if constexpr (kPrefetches) {
     j = AddLines<Elements, kVectors, kRows>(work, from, prefetch, sums);

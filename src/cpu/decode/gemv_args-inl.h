@@ -57,6 +57,7 @@ extern const GemvKernels kGemvF32;
 extern const GemvKernels kGemvF16;
 extern const GemvKernels kGemvBf16;
 extern const GemvKernels kGemvI8;
+extern const GemvKernels kGemvI4x8;
 
 // Null for types that are converted beforehand.
 inline const GemvKernels* GemvKernelsOf(DType dtype) {
@@ -69,6 +70,8 @@ inline const GemvKernels* GemvKernelsOf(DType dtype) {
       return &kGemvBf16;
     case DType::kI8:
       return &kGemvI8;
+    case DType::kI4x8:
+      return &kGemvI4x8;
     default:
       return nullptr;
   }

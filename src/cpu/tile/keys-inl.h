@@ -130,7 +130,7 @@ inline void PrefetchKeys(const KvRows& rows, const KeyAddresses& at, int64_t n,
   const auto add = [&](const RowSource& source,
                        const std::byte* const* address) {
     if (source.base == nullptr) return;
-    const int64_t bytes = source.channels * source.format.element_bytes;
+    const int64_t bytes = source.format.BytesOf(source.channels);
     const int64_t last = (n + 1) * at.step.size() / count;
     if (source.format.channel_block != 0) {
       const int64_t first = n * at.step.size() / count;
@@ -191,7 +191,7 @@ inline void LoadOne(const RowSource& source, const std::byte* const* at,
   const int64_t later = j + kPrefetchRows;
   if (later < count && at[later] != nullptr &&
       source.format.channel_block == 0) {
-    PrefetchRow(at[later], source.channels * source.format.element_bytes);
+    PrefetchRow(at[later], source.format.BytesOf(source.channels));
   }
   if (at[j] == nullptr) {
     std::fill(to, to + source.channels, 0.0f);

@@ -76,6 +76,35 @@ HWY_INLINE hn::Vec<D> FloatsFromI8(D d, const int8_t* HWY_RESTRICT from) {
   return hn::ConvertTo(d, hn::PromoteTo(words, hn::LoadU(bytes, from)));
 }
 
+// How far each lane's four bits of a word are from its sign.
+HWY_ALIGN inline constexpr uint32_t kFourBitShifts[16] = {
+    28, 24, 20, 16, 12, 8, 4, 0, 28, 24, 20, 16, 12, 8, 4, 0};
+
+// The word of each lane's element, of as many elements as there are lanes.
+template <class U, size_t kLanes = hn::MaxLanes(U())>
+HWY_INLINE hn::Vec<U> FourBitWords(U u, const std::byte* from) {
+  using flashacl::Load;
+  if constexpr (kLanes == 16) {
+    const hn::Half<U> half;
+    return hn::Combine(u, hn::Set(half, Load<uint32_t>(from + 4)),
+                       hn::Set(half, Load<uint32_t>(from)));
+  } else if constexpr (kLanes == 8) {
+    return hn::Set(u, Load<uint32_t>(from));
+  } else {
+    static_assert(kLanes == 4);
+    return hn::Set(u, uint32_t{Load<uint16_t>(from)});
+  }
+}
+
+// As many elements of four bits as there are lanes: every lane gets the word
+// that its own are in, and shifts them up to the sign and down again.
+HWY_INLINE Vector FloatsFromFourBits(const std::byte* from) {
+  const hn::RebindToUnsigned<Floats> u;
+  const auto raised =
+      hn::Shl(FourBitWords(u, from), hn::Load(u, kFourBitShifts));
+  return hn::ConvertTo(kF, hn::ShiftRight<28>(hn::BitCast(kW, raised)));
+}
+
 // Elements of a dense row from number `n` on.
 template <DType kType, class D>
 HWY_INLINE hn::Vec<D> FloatsAt(D d, const std::byte* row, int64_t n) {
@@ -113,9 +142,28 @@ inline float FloatOf(DType dtype, const std::byte* at) {
   return static_cast<float>(ReadNumber(dtype, at));
 }
 
+// The same of elements of four bits, eight to a word.
+HWY_NOINLINE inline void LoadFourBits(const ElementFormat& format,
+                                      const std::byte* from, int64_t count,
+                                      float* HWY_RESTRICT to) {
+  int64_t d = 0;
+  if (format.step == 1) {
+    for (; d + Lanes() <= count; d += Lanes()) {
+      hn::StoreU(FloatsFromFourBits(from + d / 2), kF, to + d);
+    }
+  }
+  const int64_t bytes = format.step * format.element_bytes;
+  for (; d < count; ++d) {
+    to[d] = static_cast<float>(ReadFourBits(from + d / 8 * bytes, d % 8));
+  }
+}
+
 // to[0 .. count) = the elements of a row from `from` on.
 HWY_INLINE void LoadRow(const ElementFormat& format, const std::byte* from,
                         int64_t count, float* HWY_RESTRICT to) {
+  if (HWY_UNLIKELY(format.dtype == DType::kI4x8)) {
+    return LoadFourBits(format, from, count, to);
+  }
   int64_t d = 0;
   const DType dense = format.step == 1 ? format.dtype : DType::kNone;
   WithVectorType(dense, [&](auto type) HWY_ATTR {

@@ -34,6 +34,7 @@ TEST_P(Decode, IsRightOnBundles) {
         "fwd bf16 h=16/8 d=64+32/64 q=4x1 k=4x100 shared",
         "fwd f16 h=16/8 d=64 q=4x2 k=4x100 paged:16 causal sink",
         "fwd f16 h=8 d=128 q=4x1 k=4x100 int8:channel+offset",
+        "fwd f16 h=32/16 d=64 q=4x1 k=4x100 int4:row-head+offset",
         "fwd bf16 h=32/8 d=40 q=4x1 k=100,3,0,49 mask bias"}) {
     SCOPED_TRACE(line);
     const AttentionProblem problem = ProblemOf(line);
@@ -59,7 +60,8 @@ TEST_P(Decode, HasTheSameBitsForAnyWorkerCount) {
   for (const char* line :
        {"fwd f16 h=8/2 d=64 q=3x1 k=4000,50,1600",
         "fwd bf16 h=6/6 d=40 q=2x2 k=3200,17 causal sink stats",
-        "fwd f16 h=16/16 d=32 q=4x1 k=4x1700 int8:channel paged:32"}) {
+        "fwd f16 h=16/16 d=32 q=4x1 k=4x1700 int8:channel paged:32",
+        "fwd f16 h=16/4 d=64 q=4x1 k=4x1700 int4:row+offset paged:32"}) {
     SCOPED_TRACE(line);
     SmallCase alone(ProblemOf(line));
     Random random(5);

@@ -46,6 +46,9 @@ TEST(DecodeWorkspace, HeadsGoSideBySideWhereTheirKeysLieSo) {
   EXPECT_EQ(
       HeadBundleOf(ProblemOf("fwd f16 h=32 d=128 q=8x1 k=8x8192 int8:channel")),
       16);
+  EXPECT_EQ(
+      HeadBundleOf(ProblemOf("fwd f16 h=32 d=128 q=8x1 k=8x8192 int4:channel")),
+      32);
   EXPECT_EQ(HeadBundleOf(ProblemOf("fwd f16 h=64/1 d=128 q=8x1 k=8x8192")), 1);
   AttentionProblem problem = ProblemOf("fwd f16 h=32/8 d=128 q=8x1 k=8x8192");
   TensorSpec& key = problem[Slot::kKey];

@@ -229,6 +229,28 @@ TEST_P(Piece, LoadsEveryByte) {
   }
 }
 
+// Every number in every place of words of four bits, in rows that begin at any
+// byte, read to their last word and no further.
+TEST_P(Piece, LoadsFourBitsExactly) {
+  for (int64_t count = 0; count < 150; ++count) {
+    for (const int64_t step : {1, 2, 5}) {
+      const int64_t words = CeilDiv(count, 8);
+      const int64_t elements = words == 0 ? 0 : (words - 1) * step + 1;
+      const FencedBytes memory(elements * 4);
+      std::vector<float> expected(static_cast<size_t>(count)), found(expected);
+      for (int64_t d = 0; d < count; ++d) {
+        const auto value = static_cast<int32_t>((d * 5 + d / 16 + step) % 16);
+        WriteFourBits(memory.data() + d / 8 * step * 4, d % 8, value);
+        expected[static_cast<size_t>(d)] =
+            static_cast<float>(value < 8 ? value : value - 16);
+      }
+      pieces_.load_row(FormatOf(DType::kI4x8, step), memory.data(), count,
+                       found.data());
+      EXPECT_EQ(found, expected) << count << " by " << step;
+    }
+  }
+}
+
 // Rows of any length and step, read to their last element and no further.
 TEST_P(Piece, LoadsAndStoresRowsExactly) {
   for (const DType dtype :
