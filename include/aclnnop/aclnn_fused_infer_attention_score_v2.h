@@ -12,7 +12,11 @@ extern "C" {
 #endif
 
 // As aclnnFusedInferAttentionScore, and
-//   keyAntiquantScale,    for INT8 keys and values, in place of
+//   key, value            also INT4: INT32 with a last dimension of an eighth,
+//                         eight numbers to an element, the first in its lowest
+//                         bits; or INT4 itself. No mode 2, 4 or 5, no [1], no
+//                         padding
+//   keyAntiquantScale,    for INT8 and INT4 keys and values, in place of
 //   keyAntiquantOffset,   antiquantScale and antiquantOffset; both scales or
 //   valueAntiquantScale,  neither, both offsets or neither. Mode 0: query's
 //   valueAntiquantOffset  type, [1] or one per channel of the key heads; 1:

@@ -25,7 +25,7 @@ std::string Expected(DTypeSet dtypes) {
   std::string names;
   for (const aclDataType type :
        {ACL_FLOAT16, ACL_BF16, ACL_FLOAT, ACL_DOUBLE, ACL_INT8, ACL_UINT8,
-        ACL_BOOL, ACL_INT32, ACL_INT64, ACL_UINT64}) {
+        ACL_BOOL, ACL_INT32, ACL_INT64, ACL_UINT64, ACL_INT4}) {
     Tensor of;
     of.acl_dtype = type;
     if ((dtypes & Bit(of.dtype())) == 0) continue;

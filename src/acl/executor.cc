@@ -396,7 +396,7 @@ void Lowered::Bind(const Arguments& arguments, int argument, Slot slot,
                    int64_t more_elements) {
   const Tensor& tensor = arguments[argument];
   uses.push_back({argument, 0, slot, false,
-                  (tensor.offset + more_elements) * SizeOf(tensor.dtype())});
+                  tensor.BytesOf(tensor.offset + more_elements)});
 }
 
 void Lowered::BindList(const Arguments& arguments, int argument, Slot slot) {

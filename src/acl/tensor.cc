@@ -24,6 +24,7 @@ constexpr TypeFact kTypes[] = {
     {ACL_UINT8, DType::kU8, "UINT8"},     {ACL_BOOL, DType::kBool, "BOOL"},
     {ACL_INT32, DType::kI32, "INT32"},    {ACL_INT64, DType::kI64, "INT64"},
     {ACL_UINT64, DType::kU64, "UINT64"},  {ACL_DOUBLE, DType::kF64, "DOUBLE"},
+    {ACL_INT4, DType::kI4x8, "INT4"},
 };
 
 // The arguments of aclCreateTensor, which are many.
@@ -113,6 +114,11 @@ DType Tensor::dtype() const {
     if (fact.type == acl_dtype) return fact.dtype;
   }
   return DType::kNone;
+}
+
+int64_t Tensor::BytesOf(int64_t elements) const {
+  if (acl_dtype == ACL_INT4) return elements / 2;
+  return elements * SizeOf(dtype());
 }
 
 std::string_view TypeText(aclDataType type) {

@@ -21,7 +21,8 @@ namespace flashacl::acl {
 inline constexpr size_t kMaxRank = 8;
 
 // A view of memory somebody else owns. Element (i, j, ...) is at
-//   data + (offset + i * strides[0] + j * strides[1] + ...) * size of dtype.
+//   data + (offset + i * strides[0] + j * strides[1] + ...) * size of dtype,
+// where that of ACL_INT4 is half a byte.
 struct Tensor {
   static constexpr HandleKind kHandleKind = HandleKind::kTensor;
 
@@ -35,15 +36,18 @@ struct Tensor {
   // Shared, so that phase 1's copy of a tensor copies no array.
   std::shared_ptr<const std::vector<int64_t>> storage_dims;
 
-  // kNone for types attention does not compute with.
+  // kNone for types attention does not compute with. ACL_INT4 is kI4x8, though
+  // the tensor counts single numbers, not words.
   DType dtype() const;
   std::span<const int64_t> shape() const { return {dims.data(), rank}; }
   int64_t elements() const;
   bool empty() const { return elements() == 0; }
   bool contiguous() const;
 
+  // Bytes that so many elements take.
+  int64_t BytesOf(int64_t elements) const;
   // Of element 0, from `data`.
-  int64_t offset_bytes() const { return offset * SizeOf(dtype()); }
+  int64_t offset_bytes() const { return BytesOf(offset); }
 };
 
 // "[2, 16, 128]".

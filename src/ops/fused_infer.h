@@ -42,6 +42,8 @@ struct FusedInferCall : InferenceCall {
     return out_layout.name == layout.name ||
            (Is(kBnsd) && out_layout.name == kBsnd.name);
   }
+  // Keys and values are INT4, eight to a word.
+  bool int4() const { return cache.key.dtype == DType::kI4x8; }
   // What masks and biases count in columns.
   int64_t mask_columns() const;
 };

@@ -19,8 +19,9 @@ namespace {
 using acl::Bit;
 using Call = FusedInferCall;
 
-// INT32 holds eight INT4.
-constexpr acl::DTypeSet kKeyTypes = kRowTypes | Bit(DType::kI32);
+// INT32 holds eight INT4, which may also be passed as what they are.
+constexpr acl::DTypeSet kKeyTypes =
+    kRowTypes | Bit(DType::kI32) | Bit(DType::kI4x8);
 
 constexpr acl::Argument KeyList(std::string_view name) {
   acl::Argument row = Required(name, kKeyTypes);

@@ -18,8 +18,46 @@ using acl::Tensor;
 using Call = FusedInferCall;
 using Rows = KvSource::Rows;
 
-// Bytes of the channels that lie together in pages of channels.
-constexpr int64_t kChannelBlockBytes = 32;
+// How many elements lie together in pages of channels: 32 bytes of them.
+int64_t ChannelBlockOf(const Tensor& tensor) {
+  return 32 * 8 / tensor.BytesOf(8);
+}
+
+// Of keys and values INT32 is eight INT4.
+DType TypeOf(const Tensor& tensor) {
+  const DType type = tensor.dtype();
+  return type == DType::kI32 ? DType::kI4x8 : type;
+}
+
+// INT4 is passed as INT32 of eight, or as what it is: then channels have to
+// lie together, and rows to begin with whole bytes, whole words apart.
+Status CountWords(std::string_view name, const Tensor& tensor,
+                  TensorSpec& spec) {
+  if (tensor.acl_dtype != ACL_INT4) {
+    if (spec.dtype == DType::kI32) spec.dtype = DType::kI4x8;
+    return {};
+  }
+  constexpr int64_t kNumbers = NumbersOf(DType::kI4x8);
+  int64_t odd = spec.dims[3] % kNumbers + spec.channel_block % kNumbers;
+  if (!tensor.empty()) {
+    if (spec.dims[3] > 1 && spec.strides[3] != 1) ++odd;
+    odd += tensor.offset % 2 + spec.block_stride % kNumbers;
+    for (size_t axis = 0; axis < 3; ++axis) {
+      if (spec.dims[axis] > 1) odd += spec.strides[axis] % kNumbers;
+    }
+  }
+  if (odd != 0) {
+    return Contradiction(
+        "{}: INT4 of shape {}, expected rows of 8, 16 or more channels side by "
+        "side that begin with whole words of 8",
+        name, ShapeText(tensor));
+  }
+  spec.dims[3] /= kNumbers;
+  spec.channel_block /= kNumbers;
+  spec.block_stride /= kNumbers;
+  for (size_t axis = 0; axis < 3; ++axis) spec.strides[axis] /= kNumbers;
+  return {};
+}
 
 // Rows of the call's key heads with any number of channels, in `layout`.
 Result<TensorSpec> ReadRows(const Call& call, std::string_view name,
@@ -30,6 +68,7 @@ Result<TensorSpec> ReadRows(const Call& call, std::string_view name,
   }
   TensorSpec spec = Canonical(tensor, layout, call.kv_heads, 1);
   FLASHACL_RETURN_IF_ERROR(CheckExtents(name, spec, {.heads = call.kv_heads}));
+  FLASHACL_RETURN_IF_ERROR(CountWords(name, tensor, spec));
   return spec;
 }
 
@@ -39,7 +78,7 @@ Result<TensorSpec> ReadPages(const Call& call, std::string_view name,
                              const Tensor& tensor) {
   if (tensor.rank == 3) return ReadRows(call, name, tensor, kBsh);
   if (tensor.rank == 4) return ReadRows(call, name, tensor, kBnsd);
-  const int64_t unit = kChannelBlockBytes / SizeOf(tensor.dtype());
+  const int64_t unit = ChannelBlockOf(tensor);
   if (tensor.rank != 5 || tensor.dims[1] != call.kv_heads ||
       tensor.dims[4] != unit) {
     return Contradiction(
@@ -54,6 +93,7 @@ Result<TensorSpec> ReadPages(const Call& call, std::string_view name,
                   tensor.strides[4]};
   spec.channel_block = unit;
   spec.block_stride = tensor.strides[2];
+  FLASHACL_RETURN_IF_ERROR(CountWords(name, tensor, spec));
   return spec;
 }
 
@@ -71,9 +111,16 @@ Result<Pair> ReadPair(const Call& call, const Tensor& key, const Tensor& value,
   Result<TensorSpec> values = read("value", value);
   if (!values.ok()) return values.status();
   const int64_t dim = call.query.dims[3];
-  if (keys->dims[3] != dim) {
+  if (keys->channels() != dim) {
     return Contradiction("key: shape {} has {} channels per head, query has {}",
-                         ShapeText(key), keys->dims[3], dim);
+                         ShapeText(key), keys->channels(), dim);
+  }
+  if (keys->dtype == DType::kI4x8 && dim % 64 != 0 &&
+      acl::TheEnvironment().strict) {
+    return Contradiction(
+        "key: {} channels of INT4 per head, expected a multiple of 64 (strict "
+        "mode)",
+        dim);
   }
   if (key.rank != value.rank) {
     return Contradiction("value: shape {} has {} dimensions, key has {}",
@@ -81,7 +128,7 @@ Result<Pair> ReadPair(const Call& call, const Tensor& key, const Tensor& value,
   }
   FLASHACL_RETURN_IF_ERROR(CheckExtents(
       "value", *values, {.sequences = keys->dims[0], .rows = keys->dims[1]}));
-  const int64_t v_dim = values->dims[3];
+  const int64_t v_dim = values->channels();
   if (v_dim < 1 || v_dim > kMaxDim) {
     return Contradiction("value: head dim {}, expected 1 to {}", v_dim,
                          kMaxDim);
@@ -133,7 +180,7 @@ Status ReadList(Call& call, std::span<const Entry> keys,
     FLASHACL_RETURN_IF_ERROR(CheckExtents("key", pair->key, {.sequences = 1}));
     if (b > 0) {
       FLASHACL_RETURN_IF_ERROR(
-          CheckExtents("value", pair->value, {.dim = cache.value.dims[3]}));
+          CheckExtents("value", pair->value, {.dim = call.v_dim()}));
     }
     cache.source.key_list.push_back(pair->key);
     cache.source.value_list.push_back(pair->value);
@@ -149,7 +196,11 @@ Status ReadList(Call& call, std::span<const Entry> keys,
 // Documented sizes that only cost the NPU. Strict mode only.
 Status CheckBlockSize(const Call& call) {
   if (!acl::TheEnvironment().strict) return {};
-  const bool int8 = call.arguments.list(Call::kKey)[0]->dtype() == DType::kI8;
+  const DType type = TypeOf(*call.arguments.list(Call::kKey)[0].tensor);
+  if (type == DType::kI4x8) {
+    return Contradiction("blockTable: given with INT4 keys (strict mode)");
+  }
+  const bool int8 = type == DType::kI8;
   const int64_t unit = int8 ? 32 : 16;
   const int64_t most = int8 ? 512 : 1024;
   const int64_t size = call.args.blockSize;
@@ -271,7 +322,7 @@ Status ReadPrefix(Call& call) {
   FLASHACL_RETURN_IF_ERROR(CheckPrefix(call));
   Cache& cache = call.cache;
   for (const int row : {Call::kKeyPrefix, Call::kValuePrefix}) {
-    if (call[row].dtype() == call.arguments.given(Call::kKey)->dtype())
+    if (TypeOf(call[row]) == TypeOf(*call.arguments.given(Call::kKey)))
       continue;
     return Contradiction(
         "{}: data type {}, expected key's {}", call.name(row),
@@ -285,7 +336,7 @@ Status ReadPrefix(Call& call) {
         ReadRows(call, call.name(row), call[row], call.layout);
     if (!spec.ok()) return spec.status();
     FLASHACL_RETURN_IF_ERROR(CheckExtents(
-        call.name(row), *spec, {.sequences = 1, .dim = own->dims[3]}));
+        call.name(row), *spec, {.sequences = 1, .dim = own->channels()}));
     *prefix = *spec;
   }
   FLASHACL_RETURN_IF_ERROR(CheckExtents("valueSharedPrefix", call.value_prefix,
@@ -294,6 +345,15 @@ Status ReadPrefix(Call& call) {
   if (!length.ok()) return length.status();
   call.prefix = *length;
   return {};
+}
+
+// V1 reads INT32 as what it is.
+Status CheckInt4(const Call& call, const Tensor& key) {
+  if (!call.lacks(Call::kKeyAntiquantScale)) return {};
+  return Contradiction(
+      "key: data type {}, expected FLOAT16, BFLOAT16 or INT8, for INT4 came "
+      "with V2",
+      acl::TypeText(key.acl_dtype));
 }
 
 // Types that keys may have beside the query's, and what all tensors of a list
@@ -305,12 +365,13 @@ Status CheckLists(Call& call, std::span<const Entry> keys,
     return Contradiction("value: {} tensors in the list, key has {}",
                          values.size(), keys.size());
   }
-  const DType type = keys[0]->dtype();
+  const DType type = TypeOf(*keys[0].tensor);
   const DType query = call[Call::kQuery].dtype();
-  if (type == DType::kI32) {
-    return Contradiction("key: INT4 in INT32 is not computed yet");
+  if (type == DType::kI4x8) {
+    FLASHACL_RETURN_IF_ERROR(CheckInt4(call, *keys[0].tensor));
   }
-  if (type != query && type != DType::kI8) {
+  const bool int4 = type == DType::kI4x8 && !call.int8();
+  if (type != query && type != DType::kI8 && !int4) {
     return Contradiction("key: data type {} does not go with query's {}",
                          acl::TypeText(keys[0]->acl_dtype),
                          acl::TypeText(call[Call::kQuery].acl_dtype));
@@ -319,7 +380,7 @@ Status CheckLists(Call& call, std::span<const Entry> keys,
        {std::pair{std::string_view("key"), keys},
         std::pair{std::string_view("value"), values}}) {
     for (const Entry& entry : list) {
-      if (entry->dtype() == type) continue;
+      if (TypeOf(*entry.tensor) == type) continue;
       return Contradiction("{}: data type {}, expected key's {}", name,
                            acl::TypeText(entry->acl_dtype),
                            acl::TypeText(keys[0]->acl_dtype));
@@ -352,7 +413,7 @@ Status ReadFusedKeys(Call& call) {
   const bool plain = call.Is(kBsh) || call.Is(kBsnd) || call.Is(kBnsd);
   call.decode = plain && call.out_layout.name == call.layout.name &&
                 call.query.dims[1] == 1 && !call.roped() &&
-                call.cache.value.dims[3] == call.query.dims[3];
+                call.v_dim() == call.query.dims[3];
   FLASHACL_RETURN_IF_ERROR(ReadRope(call));
   return ReadPrefix(call);
 }

@@ -176,6 +176,7 @@ Status CheckPadding(const Call& call) {
     if (call.cache.source.rows == KvSource::Rows::kList) return refuse("lists");
     if (call.roped()) return refuse("rope");
     if (call.prefix > 0) return refuse("a shared prefix");
+    if (call.int4()) return refuse("INT4 keys");
   }
   return {};
 }
@@ -187,8 +188,9 @@ Status ReadPadding(Call& call) {
     call.left_padded =
         call.has(Call::kKvPadding) && call.has_key_lengths && strided;
     if (!call.left_padded) return {};
-    if (call.prefix > 0) {
-      return Contradiction("kvPaddingSize: given with a shared prefix");
+    if (call.prefix > 0 || call.int4()) {
+      return Contradiction("kvPaddingSize: given with {}",
+                           call.int4() ? "INT4 keys" : "a shared prefix");
     }
     return CheckNumber(call, Call::kKvPadding);
   }

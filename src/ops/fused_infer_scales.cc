@@ -67,9 +67,8 @@ std::array<Side, 2> SidesOf(const Call& call) {
         Slot::kValueRowScale, Slot::kValueRowOffset}}};
 }
 
-bool IsQuantised(const Call& call) {
-  return !call.int8() &&
-         call.arguments.list(Call::kKey)[0]->dtype() == DType::kI8;
+bool HasQuantisedKeys(const Call& call) {
+  return !call.int8() && IsQuantised(call.cache.key.dtype);
 }
 
 // Of keys as they are there must not be any.
@@ -133,6 +132,10 @@ Status CheckMode(const Call& call, const Side& side) {
     return Contradiction("{}: {}, but keys are not in pages", side.mode_name,
                          side.mode);
   }
+  if (call.int4() && (side.mode == kHead || in_pages)) {
+    return Contradiction("{}: {} does not go with INT4 keys", side.mode_name,
+                         side.mode);
+  }
   if (side.by_row() && call.has(Call::kKeyPrefix)) {
     return Contradiction("{}: {} does not go with a shared prefix",
                          side.mode_name, side.mode);
@@ -170,6 +173,11 @@ Status CheckModes(const Call& call, const std::array<Side, 2>& sides) {
 Result<TensorSpec> ChannelSpec(const Call& call, const Side& side, int row) {
   const Tensor& tensor = call[row];
   if (side.mode != kHead) {
+    if (call.int4() && !side.combined() && tensor.elements() == 1) {
+      return Contradiction(
+          "{}: shape {}, expected a number per channel with INT4 keys",
+          call.name(row), ShapeText(tensor));
+    }
     if (side.combined() && (tensor.rank < 1 || tensor.dims[0] != 2)) {
       return Contradiction("{}: shape {}, expected a first axis of 2",
                            call.name(row), ShapeText(tensor));
@@ -258,7 +266,7 @@ Status PlaceSide(const Call& call, const Side& side, acl::Lowered& lowered) {
 }
 
 Status LowerKeyScales(const Call& call, acl::Lowered& lowered) {
-  if (!IsQuantised(call)) return CheckUnquantised(call);
+  if (!HasQuantisedKeys(call)) return CheckUnquantised(call);
   if (call.roped())
     return Contradiction("queryRope: given with quantised keys");
   const std::array<Side, 2> sides = SidesOf(call);

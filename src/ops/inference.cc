@@ -52,9 +52,10 @@ Status CheckExtents(std::string_view name, const TensorSpec& spec,
                        {"channels per head", expected.dim}};
   for (size_t axis = 0; axis < 4; ++axis) {
     const int64_t wanted = axes[axis].expected;
-    if (wanted < 0 || spec.dims[axis] == wanted) continue;
-    return Contradiction("{}: {} {}, expected {}", name, spec.dims[axis],
-                         axes[axis].what, wanted);
+    const int64_t given = axis == 3 ? spec.channels() : spec.dims[axis];
+    if (wanted < 0 || given == wanted) continue;
+    return Contradiction("{}: {} {}, expected {}", name, given, axes[axis].what,
+                         wanted);
   }
   return {};
 }

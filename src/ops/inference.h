@@ -108,7 +108,7 @@ struct InferenceCall {
   bool Is(const Layout& other) const { return layout.name == other.name; }
   bool paged() const { return cache.source.rows == KvSource::Rows::kPaged; }
   int64_t count() const { return static_cast<int64_t>(sequences.size()); }
-  int64_t v_dim() const { return cache.value.dims[3]; }
+  int64_t v_dim() const { return cache.value.channels(); }
 
   // All three inputs are of 8 bits.
   bool int8() const { return arguments[kQuery].dtype() == DType::kI8; }

@@ -49,6 +49,15 @@ TEST(FusedInferRefusals, Paddings) {
   FusedInferCase packed = Packed();
   packed.kv_padding = 1;
   C(packed).ExpectFailure(kContradiction, "kvPaddingSize");
+  for (const int64_t rows : {1, 3}) {
+    FusedInferCase four{.rows = rows,
+                        .kv_lengths = {3, 2},
+                        .kv_padding = 1,
+                        .scales = FusedScales::kSeparate,
+                        .bits = 4,
+                        .scale_form = 5};
+    C(four).ExpectFailure(kContradiction, "kvPaddingSize: given with INT4");
+  }
 }
 
 TEST(FusedInferRefusals, Prefixes) {
@@ -217,6 +226,74 @@ TEST(FusedInferRefusals, CombinedScales) {
       {kContradiction, "antiquantMode: -1", Set(&C::antiquant_mode, -1)},
   };
   ExpectRefusals(good, refusals);
+}
+
+TEST(FusedInferRefusals, FourBitNumbers) {
+  const FusedInferCase good{
+      .scales = FusedScales::kSeparate, .bits = 4, .scale_form = 5};
+  FusedInferCase first = good;
+  first.version = 1;
+  C(first).ExpectFailure(kContradiction, "key: data type INT32");
+  first.int4 = true;
+  C(first).ExpectFailure(kContradiction, "key: data type INT4");
+  const auto prefix = [](aclDataType type, std::vector<int64_t> dims) {
+    return [=](C& c) {
+      c.key_prefix = c.value_prefix =
+          c.caller.Input({.type = type, .dims = dims});
+    };
+  };
+  const Form narrow{ACL_INT32, {2, 2, 5, 1}};
+  const Refusals refusals = {
+      {kContradiction, "keyAntiquantScale: shape [1]",
+       All<C>(Shaped(&C::key_scale, {1}), Shaped(&C::value_scale, {1}))},
+      {kContradiction, "key: shape [2, 2, 5, 1] has 8 channels per head, query",
+       Keys(narrow, narrow)},
+      {kContradiction, "keySharedPrefix: data type INT8, expected key's INT32",
+       prefix(ACL_INT8, {1, 2, 3, 16})},
+      {kContradiction, "keySharedPrefix: 8 channels per head, expected 16",
+       prefix(ACL_INT32, {1, 2, 3, 1})},
+      {kContradiction, "key: data type INT32 does not go with query's INT8",
+       Formed(&C::query, {ACL_INT8, {2, 4, 3, 16}})},
+  };
+  ExpectRefusals(good, refusals);
+  for (const int64_t mode : {2, 4, 5}) {
+    FusedInferCase c = good;
+    c.key_mode = c.value_mode = mode;
+    if (mode > 3) {
+      c.keys = FusedKeys::kPagesOfHeads;
+      c.columns = 32;
+      c.block_size = 16;
+      c.kv_lengths = {20, 3};
+    }
+    SCOPED_TRACE(mode);
+    C(c).ExpectFailure(kContradiction, "does not go with INT4 keys");
+  }
+}
+
+// Views of INT4 of which no words can be made.
+TEST(FusedInferRefusals, FourBitNumbersOfPartsOfWords) {
+  struct View {
+    std::vector<int64_t> dims, strides;
+    int64_t offset;
+  };
+  const View views[] = {
+      {{2, 2, 5, 12}, {120, 60, 12, 1}, 0},
+      {{2, 2, 5, 16}, {200, 100, 20, 1}, 0},
+      {{2, 2, 5, 16}, {320, 160, 32, 2}, 0},
+      {{2, 2, 5, 16}, {160, 80, 16, 1}, 1},
+  };
+  for (const View& view : views) {
+    FusedInferCase c{
+        .scales = FusedScales::kSeparate, .bits = 4, .scale_form = 5};
+    C call(c);
+    aclTensor* const tensor = aclCreateTensor(
+        view.dims.data(), view.dims.size(), ACL_INT4, view.strides.data(),
+        view.offset, ACL_FORMAT_ND, view.dims.data(), view.dims.size(),
+        call.keys[0]->data());
+    call.other_keys = aclCreateTensorList(&tensor, 1);
+    call.ExpectFailure(kContradiction, "INT4 of shape [2, 2, 5, 1");
+    EXPECT_EQ(aclDestroyTensorList(call.other_keys), 0);
+  }
 }
 
 TEST(FusedInferRefusals, BytesAsResults) {

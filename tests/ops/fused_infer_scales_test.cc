@@ -28,6 +28,102 @@ TEST(FusedInfer, ScalesOfTokensByHand) {
   ExpectByHand(call, {5.5});
 }
 
+// The first number is in the lowest bits.
+TEST(FusedInfer, FourBitNumbersByHand) {
+  FusedInferCase c = Tiny(1, 1);
+  c.dim = c.v_dim = 8;
+  c.scales = FusedScales::kSeparate;
+  c.bits = 4;
+  c.scale_form = 6;
+  FusedInferCall call(c);
+  call.query->FillWith(0);
+  call.value_scale->FillWith(0.5);
+  Put(call.values[0], {0x00000008});
+  ExpectByHand(call, {-4, 0, 0, 0, 0, 0, 0, 0});
+  Put(call.values[0], {0x76543210});
+  ExpectByHand(call, {0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5});
+  Put(call.values[0], {static_cast<double>(static_cast<int32_t>(0xFEDCBA98))});
+  ExpectByHand(call, {-4, -3.5, -3, -2.5, -2, -1.5, -1, -0.5});
+  Put(call.values[0], {0x11111111});
+  ExpectByHand(call, {0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5});
+}
+
+FusedInferCase FourBits(FusedKeys keys, int64_t mode) {
+  return {.version = 2,
+          .columns = 32,
+          .dim = 64,
+          .v_dim = 64,
+          .kv_lengths = {9, 12},
+          .keys = keys,
+          .own_columns = {9, 13},
+          .block_size = 16,
+          .scales = FusedScales::kSeparate,
+          .bits = 4,
+          .key_mode = mode,
+          .value_mode = mode,
+          .scale_form = 5,
+          .offsets = true};
+}
+
+constexpr FusedKeys kEveryCache[] = {
+    FusedKeys::kOne, FusedKeys::kList, FusedKeys::kPagesOfRows,
+    FusedKeys::kPagesOfHeads, FusedKeys::kPagesOfChannels};
+
+// As words, and as what they are; the caller's descriptors stay as they were.
+TEST(FusedInfer, FourBitNumbersMayHaveTheirType) {
+  for (const FusedKeys keys : kEveryCache) {
+    for (const int64_t rows : {1, 3}) {
+      FusedInferCase c = FourBits(keys, 0);
+      c.rows = rows;
+      c.spread = keys != FusedKeys::kPagesOfChannels && rows > 1;
+      if (keys != FusedKeys::kList) c.own_columns = {};
+      SCOPED_TRACE(ToString(c));
+      FusedInferCall words(c);
+      words.ExpectAsDocumented();
+      c.int4 = true;
+      FusedInferCall numbers(c);
+      numbers.ExpectAsDocumented();
+      EXPECT_EQ(numbers.out->ElementBytes(), words.out->ElementBytes());
+      aclDataType type;
+      EXPECT_EQ(aclGetDataType(words.keys[0]->handle(), &type), 0);
+      EXPECT_EQ(type, ACL_INT32);
+    }
+  }
+}
+
+TEST(FusedInfer, EveryModeOfFourBitNumbers) {
+  for (const FusedKeys keys : kEveryCache) {
+    for (const int64_t mode : {0, 1, 3}) {
+      for (const int64_t rows : {1, 3}) {
+        FusedInferCase c = FourBits(keys, mode);
+        c.rows = rows;
+        if (keys != FusedKeys::kList) c.own_columns = {};
+        SCOPED_TRACE(ToString(c));
+        FusedInferCall(c).ExpectAsDocumented();
+        c.value_mode = mode == 0 ? 1 : mode;  // a channel's beside a key's
+        FusedInferCall(c).ExpectAsDocumented();
+        if (mode == 3) continue;
+        c.scales = FusedScales::kCombined;
+        c.value_mode = 0;
+        FusedInferCall(c).ExpectAsDocumented();
+      }
+    }
+  }
+}
+
+TEST(FusedInfer, FourBitNumbersHaveAPrefix) {
+  for (const int64_t rows : {1, 3}) {
+    FusedInferCase c = FourBits(FusedKeys::kOne, 0);
+    c.own_columns = {};
+    c.rows = rows;
+    c.prefix = 5;
+    SCOPED_TRACE(ToString(c));
+    FusedInferCall(c).ExpectAsDocumented();
+    c.spread = true;
+    FusedInferCall(c).ExpectAsDocumented();
+  }
+}
+
 TEST(FusedInfer, BytesAreRoundedToEvenAndClamped) {
   FusedInferCase c = Tiny(1, 1);
   c.v_dim = c.dim = 4;

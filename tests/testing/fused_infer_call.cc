@@ -155,7 +155,7 @@ std::vector<int64_t> FusedInferCall::KeyDims(Side side, int64_t member) const {
   const int64_t width = WidthOf(side) / (type == ACL_INT32 ? 8 : 1);
   const int64_t pages = c.paged() ? c.columns / c.block_size : 0;
   const int64_t blocks = c.sequences * pages + 2;
-  const int64_t unit = type == ACL_INT8 ? 32 : 16;
+  const int64_t unit = type == ACL_INT8 ? 32 : type == ACL_INT32 ? 8 : 16;
   switch (c.keys) {
     case FusedKeys::kPagesOfRows:
       return {blocks, c.block_size, c.kv_heads * width};
@@ -431,11 +431,14 @@ const aclTensorList* FusedInferCall::ListOf(
   if (!asked.int4) return caller.List(members);
   std::vector<const aclTensor*> handles;
   for (const DeviceTensor* member : members) {
-    std::vector<int64_t> dims = member->form().dims;
-    dims.back() *= 8;
-    handles.push_back(aclCreateTensor(dims.data(), dims.size(), ACL_INT4,
-                                      nullptr, 0, ACL_FORMAT_ND, dims.data(),
-                                      dims.size(), member->data()));
+    Form form = member->form();
+    form.dims.back() *= 8;
+    for (int64_t& stride : form.strides) stride *= 8;
+    form.strides.back() = 1;
+    handles.push_back(
+        aclCreateTensor(form.dims.data(), form.dims.size(), ACL_INT4,
+                        form.strides.data(), form.offset * 8, form.format,
+                        form.dims.data(), form.dims.size(), member->data()));
   }
   lists_.push_back(aclCreateTensorList(handles.data(), handles.size()));
   return lists_.back();
@@ -449,7 +452,10 @@ Parameters FusedInferCall::Pass() {
       .integers = {heads, pre_tokens, next_tokens, kv_heads, sparse_mode,
                    inner_precise, block_size, antiquant_mode, lse_flag},
       .texts = {layout}};
-  p.tensors = {HandleOf(query), null_keys ? nullptr : ListOf(keys),
+  p.tensors = {HandleOf(query),
+               null_keys               ? nullptr
+               : other_keys != nullptr ? other_keys
+                                       : ListOf(keys),
                null_values ? nullptr : ListOf(values)};
   Add(p, {pse, mask, deq_scale1, quant_scale1, deq_scale2, quant_scale2,
           quant_offset2, antiquant_scale, antiquant_offset, block_table,

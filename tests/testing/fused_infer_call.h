@@ -45,6 +45,7 @@ class FusedInferCall : public OperatorFixture {
   std::vector<DeviceTensor*> values;
   bool null_keys = false;  // pass null lists
   bool null_values = false;
+  const aclTensorList* other_keys = nullptr;  // in place of `keys`
   DeviceTensor* pse = nullptr;
   DeviceTensor* mask = nullptr;
   const aclIntArray* lengths = nullptr;

@@ -47,6 +47,10 @@ void MakeScales(FusedInferCase& c, Random& random) {
   if (c.rope_dim > 0 || random.OneIn(2)) return;
   c.v_dim = c.dim;
   c.scales = random.OneIn(3) ? FusedScales::kCombined : FusedScales::kSeparate;
+  if (random.OneIn(3)) {
+    c.bits = 4;
+    c.dim = c.v_dim = 8 * random.Within(1, 20);
+  }
   c.offsets = random.OneIn(2);
   c.scale_form = random.Within(0, 6);
   const bool rows = !c.packed() || c.paged();
@@ -56,6 +60,11 @@ void MakeScales(FusedInferCase& c, Random& random) {
   }
   static constexpr int64_t kAny[] = {0, 2, 1, 3, 4, 5};
   c.key_mode = kAny[random.Within(0, c.paged() ? 5 : rows ? 3 : 1)];
+  if (c.bits == 4) {
+    // Not of heads, nor of pages, nor one for all.
+    if (c.key_mode == 2 || c.key_mode > 3) c.key_mode = rows ? 3 : 0;
+    if (c.scale_form == 0) c.scale_form = 5;
+  }
   c.value_mode = c.key_mode;
   if (c.key_mode == 0 && c.scale_form > 0 && rows && random.OneIn(4)) {
     c.value_mode = 1;
@@ -81,7 +90,7 @@ void MakeKeys(FusedInferCase& c, Random& random) {
   }
   if (c.keys == FusedKeys::kPagesOfChannels) {
     const bool bytes = c.scales != FusedScales::kNone || c.latent;
-    const int64_t unit = bytes ? 32 : 16;
+    const int64_t unit = !bytes ? 16 : c.bits == 4 ? 64 : 32;
     c.dim = unit * random.Within(1, 3);
     c.v_dim = c.scales == FusedScales::kNone && random.OneIn(4) ? unit : c.dim;
   }
@@ -240,7 +249,8 @@ void MakeResult(FusedInferCase& c, Random& random) {
 int OldestVersion(const FusedInferCase& c) {
   if (c.sink || c.latent) return 4;
   if (c.rope_dim > 0) return 3;
-  return c.prefix > 0 || c.scales == FusedScales::kSeparate ? 2 : 1;
+  const bool apart = c.scales == FusedScales::kSeparate;
+  return c.prefix > 0 || apart || c.bits == 4 ? 2 : 1;
 }
 
 }  // namespace
@@ -255,6 +265,9 @@ FusedInferCase RandomFusedInferCase(Random& random) {
   MakeMask(c, random);
   MakeResult(c, random);
   c.version = static_cast<int>(random.Within(OldestVersion(c), 5));
+  // Rows of blocks that are spread repeat their words.
+  const bool blocks = c.keys == FusedKeys::kPagesOfChannels;
+  c.int4 = c.bits == 4 && !(c.spread && blocks) && random.OneIn(4);
   return c;
 }
 

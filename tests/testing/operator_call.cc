@@ -171,6 +171,7 @@ int64_t TensorArgument::ExtentBytes() const {
     dense *= dims[axis];
     if (last > kMax || dense > kMax) return 0;
   }
+  if (type == ACL_INT4) return last / 2 + 1;
   return (last + 1) * static_cast<int64_t>(aclDataTypeSize(type));
 }
 

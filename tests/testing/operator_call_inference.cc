@@ -129,13 +129,14 @@ OperatorCall FusedPadded() {
   return call;
 }
 
-// Decode of a list after a prefix.
+// Decode of a list of INT4 after a prefix.
 OperatorCall FusedPrefix() {
   const TensorArgument none{{1}, ACL_FLOAT16, false};
+  const TensorArgument prefix{{1, 2, 2}, ACL_INT32};
   OperatorCall call{
       .name = "aclnnFusedInferAttentionScoreV2",
-      .tensors = FusedInputs({{2, 1, 32}}, {{1, 5, 16}}, {{1, 4, 1, 7}},
-                             {{2, 7}, ACL_UINT8}),
+      .tensors = FusedInputs({{2, 1, 32}}, {{1, 5, 2}, ACL_INT32},
+                             {{1, 4, 1, 7}}, {{2, 7}, ACL_UINT8}),
       .arrays = {{{1}}, {{5, 4}}, {{2}}},
       .reals = {0.5},
       .integers = {4, 5, 5, 2, 0, 1, 0, 0, 1, 0, 0},
@@ -143,8 +144,8 @@ OperatorCall FusedPrefix() {
       .first_output = 21,
   };
   call.tensors[1].members = call.tensors[2].members = 2;
-  Append(call, {none, none, none, none});      // key and value scales
-  Append(call, {{{1, 2, 16}}, {{1, 2, 16}}});  // the prefix
+  Append(call, {{{16}}, none, {{16}}, none});  // key and value scales
+  Append(call, {prefix, prefix});
   Append(call, {{{2, 1, 32}}, {{2, 4, 1, 1}, ACL_FLOAT}});
   return call;
 }
