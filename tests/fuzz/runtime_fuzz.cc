@@ -14,13 +14,11 @@
 #include "acl/acl.h"
 #include "aclnn/acl_meta.h"
 #include "tests/fuzz/bytes.h"
+#include "tests/fuzz/steps.h"
 #include "tests/fuzz/world.h"
 
 namespace flashacl::testing {
 namespace {
-
-using Step = int (*)(World& w);
-#define STEP(call) [](World& w) -> int { return ((void)w, call); }
 
 void Nothing(void* /*user*/) {}
 aclError NothingAtInit(const char*, size_t, void*) { return 0; }
@@ -412,9 +410,12 @@ constexpr Step kSystem[] = {
     STEP(aclrtGetOpExecuteTimeout(w.Out<uint32_t>())),
 };
 
-constexpr std::span<const Step> kTables[] = {
-    kDevices, kContexts,  kStreams, kEvents, kCallbacks, kMemory,
-    kCopies,  kAddresses, kObjects, kSystem, kGraphs,    kBuiltGraphs};
+const std::span<const Step> kTables[] = {
+    kDevices,       kContexts,    kStreams,       kEvents,
+    kCallbacks,     kMemory,      kCopies,        kAddresses,
+    kObjects,       kSystem,      kGraphs,        kBuiltGraphs,
+    NotifySteps(),  ShareSteps(), ProfileSteps(), DescriptionSteps(),
+    SingleOpSteps()};
 
 }  // namespace
 }  // namespace flashacl::testing

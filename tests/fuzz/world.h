@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "acl/acl.h"
@@ -15,13 +16,24 @@
 
 namespace flashacl::testing {
 
-// To add a kind: a line here and how its objects end in World::Destroy.
+// To add a kind: a line here, and one in kEndings (world.cc).
 enum class Kind : uint8_t {
   kGroup,  // of tasks of a graph
   kGraph,
   kTensor,
   kArray,
   kScalar,
+  kTensorDesc,
+  kDataBuffer,
+  kAttributes,
+  kDataItem,
+  kDataset,
+  kDumpOption,
+  kProfile,  // of what: a configuration
+  kStamp,
+  kStepInfo,
+  kNotify,
+  kCountNotify,
   kEvent,
   kLabel,
   kLabelList,
@@ -67,6 +79,11 @@ class World {
       *at = const_cast<void*>(object);
     }
     return 0;
+  }
+  // The same for a call that says why it made none.
+  int PutMade(Kind kind, const void* object) {
+    Put(kind, object);
+    return object == nullptr ? -1 : 0;
   }
 
   // Somewhere to put an answer; null now and then.
@@ -118,9 +135,28 @@ class World {
     return Get(Kind::kStream);
   }
 
+  bool captured() const { return captured_; }
+
+  // Some waits of a program; each may take a second where it goes wrong.
+  bool MayWait() { return waits_-- > 0; }
+
+  // What a call gives and others take: a key or a handle, and a number. Null
+  // now and then. A text ends within its size.
+  static constexpr size_t kTextSize = 128;
+  char* Text() { return bytes.OneIn(16) ? nullptr : bytes.Pick(texts_).data(); }
+  uint64_t* Word() { return bytes.OneIn(16) ? nullptr : &bytes.Pick(words_); }
+
+  // 70 processes; null now and then.
+  int32_t* Processes();
+
+  // Where profiles are written, gone with the program.
+  const char* Folder();
+
   Bytes& bytes;
 
  private:
+  using Characters = std::array<char, kTextSize>;
+
   static constexpr size_t kKinds = static_cast<size_t>(Kind::kCount);
   static constexpr size_t Index(Kind kind) { return static_cast<size_t>(kind); }
   static void Destroy(Kind kind, void* object);
@@ -129,6 +165,10 @@ class World {
   std::array<std::array<void*, 4>, kKinds> objects_{};
   std::array<std::vector<void*>, kKinds> forgotten_;
   alignas(64) std::array<std::byte, 1024> answer_{};
+  std::array<Characters, 4> texts_{};
+  std::array<uint64_t, 4> words_{};
+  std::string folder_;
+  int waits_ = 8;
   bool captured_ = false;
 };
 
