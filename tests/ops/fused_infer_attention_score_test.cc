@@ -115,5 +115,69 @@ TEST(FusedInfer, LogSumsMergeParts) {
   EXPECT_NEAR(out, all.out->Nth(0), 0x1p-9 * 2);
 }
 
+// What GetMaxWorkspaceSize says.
+uint64_t MaxSize(FusedInferCall& call) {
+  uint64_t size = 0;
+  aclOpExecutor* executor = nullptr;
+  EXPECT_EQ(call.MaxPhaseOne(&size, &executor), 0) << aclGetRecentErrMsg();
+  EXPECT_EQ(aclDestroyAclOpExecutor(executor), 0);
+  return size;
+}
+
+bool RunAsMaxPlanned(FusedInferCall& call) {
+  return call.caller.Run([&](uint64_t* size, aclOpExecutor** executor) {
+    return call.MaxPhaseOne(size, executor);
+  });
+}
+
+// One row of 2 sequences over pages of many keys.
+FusedInferCase Pages() {
+  return {.rows = 1,
+          .columns = 1024,
+          .kv_lengths = {1024, 1024},
+          .keys = FusedKeys::kPagesOfRows,
+          .block_size = 64};
+}
+
+TEST(FusedInfer, GreatestWorkspacesDoNotDependOnLengths) {
+  FusedInferCall longest(Pages());
+  const uint64_t bound = MaxSize(longest);
+  for (const std::vector<int64_t>& lengths :
+       {std::vector<int64_t>{1024, 1024}, {3, 1}, {0, 700}}) {
+    FusedInferCall call(Pages());
+    call.kv_lengths = call.caller.Array(lengths);
+    EXPECT_EQ(MaxSize(call), bound);
+    uint64_t size = 0;
+    aclOpExecutor* executor = nullptr;
+    ASSERT_EQ(call.PhaseOne(&size, &executor), 0);
+    EXPECT_LE(size, bound);
+    if (lengths[0] == 3) EXPECT_LT(size, bound);  // or nothing was tried
+    EXPECT_EQ(aclDestroyAclOpExecutor(executor), 0);
+  }
+}
+
+TEST(FusedInfer, GreatestWorkspacesAreOfTheCallItself) {
+  FusedInferCase c{.lengths = {2, 3}, .kv_lengths = {5, 1}};
+  c.mask = FusedMask::kFull;
+  c.pse_sequences = 2;
+  FusedInferCall call(c);
+  EXPECT_TRUE(RunAsMaxPlanned(call));
+  FusedInferCall plain(c);
+  EXPECT_TRUE(plain.Run());
+  EXPECT_EQ(call.out->ElementBytes(), plain.out->ElementBytes());
+  EXPECT_EQ(call.lse->ElementBytes(), plain.lse->ElementBytes());
+}
+
+// Lengths that cannot be are not an error there: the longest are planned for.
+TEST(FusedInfer, GreatestWorkspacesOfImpossibleLengths) {
+  FusedInferCase c{.lengths = {2, 3}, .kv_lengths = {5, 1}};
+  c.mask = FusedMask::kFull;
+  c.pse_sequences = 2;
+  FusedInferCall call(c);
+  call.kv_lengths = call.caller.Array({6, 1});
+  call.ExpectFailure(561002, "actualSeqLengthsKv: 6 for sequence 0");
+  EXPECT_TRUE(RunAsMaxPlanned(call));
+}
+
 }  // namespace
 }  // namespace flashacl::testing
