@@ -4,8 +4,25 @@
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
-# Only the vector code needs Highway.
-file(GLOB_RECURSE vector_sources "${PROJECT_SOURCE_DIR}/src/cpu/*-inl.h")
-if(vector_sources)
-  find_package(hwy 1.0.3 REQUIRED)
+# Only the vector code needs Highway. Ubuntu 22.04's is too old, and some systems
+# have none.
+set(FLASHACL_HIGHWAY "" CACHE PATH
+    "Sources of Highway, 1.0.3 or newer, to build instead of the system's")
+if(FLASHACL_HIGHWAY)
+  set(HWY_ENABLE_TESTS OFF CACHE BOOL "" FORCE)
+  set(HWY_ENABLE_EXAMPLES OFF CACHE BOOL "" FORCE)
+  set(HWY_ENABLE_CONTRIB OFF CACHE BOOL "" FORCE)
+  set(HWY_ENABLE_INSTALL OFF CACHE BOOL "" FORCE)
+  add_subdirectory("${FLASHACL_HIGHWAY}" highway EXCLUDE_FROM_ALL)
+  if(NOT TARGET hwy::hwy)
+    add_library(hwy::hwy ALIAS hwy)
+  endif()
+else()
+  find_package(hwy 1.0.3 QUIET)
+  if(NOT hwy_FOUND)
+    message(FATAL_ERROR
+      "Highway 1.0.3 or newer is needed and was not found (libhwy-dev of Debian "
+      "12, Ubuntu 24.04 and newer). Older systems: unpack a release of "
+      "github.com/google/highway and say -DFLASHACL_HIGHWAY=<its folder>.")
+  endif()
 endif()
