@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "problem/element_walk.h"
 #include "reference/rows.h"
 
 namespace flashacl {
