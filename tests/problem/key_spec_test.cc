@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "problem/notation.h"
+#include "problem/problem_spec.h"
 
 namespace flashacl {
 namespace {
