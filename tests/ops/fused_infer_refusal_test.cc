@@ -77,7 +77,7 @@ TEST(FusedInferRefusals, TypesThatDoNotGoTogether) {
       {kContradiction, "pseShift: data type",
        Formed(&C::pse, {ACL_BF16, {2, 4, 3, 5}})},
       {kContradiction, "key: data type", Keys(bf16, f16)},
-      {kContradiction, "keyAntiquantScale: absent", Keys(int4, int4)},
+      {kContradiction, "antiquantScale: absent", Keys(int4, int4)},
       {kContradiction, "value: data type", Keys(int4, int8)},
   };
   ExpectRefusals({}, refusals);

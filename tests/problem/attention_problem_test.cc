@@ -284,7 +284,7 @@ const Breach kBreaches[] = {
      Code::kInvalidArgument, "query: dtype i4x8 is not one"},
     {"fwd f16 h=1 d=8+8 q=3 k=5 int4:row",
      [](auto& p) { p[Slot::kKeyRope].dtype = DType::kI4x8; },
-     Code::kInvalidArgument, "key rope: 64 words of 8 channels"},
+     Code::kInvalidArgument, "key rope: 8 words of 8 channels"},
     // Masks and scores.
     {kScores, [](auto& p) { p.mask.rules.resize(3); }, Code::kInvalidArgument,
      "mask: 3 rules for 2 sequences, expected 0, 1 or 2"},
