@@ -71,7 +71,7 @@ Status CheckEntry(const acl::Argument& row, const Tensor& tensor, Takes takes) {
     return Invalid("{}: shape {} has 2^59 elements or more", row.name,
                    ShapeText(tensor));
   }
-  return row.output ? acl::CheckApart(row.name, tensor) : Status();
+  return {};
 }
 
 std::string Text(const Shape& shape) { return Str("[{}]", Join(shape, ", ")); }
@@ -103,12 +103,18 @@ std::string_view TypeText(Type type) {
 }
 
 Status CheckElements(const Arguments& arguments, Takes takes) {
+  const auto row = [&](const Entry& entry) -> const acl::Argument& {
+    return arguments.table()[static_cast<size_t>(entry.argument)];
+  };
   for (const Entry& entry : arguments.entries()) {
-    FLASHACL_RETURN_IF_ERROR(
-        CheckEntry(arguments.table()[static_cast<size_t>(entry.argument)],
-                   *entry.tensor, takes));
+    FLASHACL_RETURN_IF_ERROR(CheckEntry(row(entry), *entry.tensor, takes));
   }
-  return arguments.CheckTypes();
+  FLASHACL_RETURN_IF_ERROR(arguments.CheckTypes());
+  for (const Entry& entry : arguments.entries()) {
+    if (!row(entry).output) continue;
+    FLASHACL_RETURN_IF_ERROR(acl::CheckApart(row(entry).name, *entry.tensor));
+  }
+  return {};
 }
 
 Type TypeOf(const Tensor& tensor) {

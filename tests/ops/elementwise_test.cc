@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <vector>
 
@@ -199,20 +200,30 @@ TEST_F(ElementwiseTest, StridesAndFormatsThatDoNotFitAreNamed) {
   EXPECT_TRUE(copy.IsRefused(kInvalid, "selfRef: stride 0 of axis 0"));
   const ElementwiseCall mul{"aclnnMul", {&nz, &in, &in}};
   EXPECT_TRUE(mul.IsRefused(kInvalid, "self: private format 29"));
-  // More elements than there can be, on the memory of one.
-  const int64_t dims[] = {int64_t{1} << 40, int64_t{1} << 40};
-  const int64_t strides[] = {1, 1};
-  float number = 0;
-  aclTensor* const huge = aclCreateTensor(dims, 2, ACL_FLOAT, strides, 0,
-                                          ACL_FORMAT_ND, dims, 2, &number);
-  uint64_t size = 0;
-  aclOpExecutor* executor = nullptr;
-  const auto& mul_of = testing::EntryPointsOf("aclnnMul");
-  EXPECT_TRUE(testing::FailsWith(
-      kInvalid,
-      mul_of.phase_one({.tensors = {huge, huge, huge}}, &size, &executor),
-      "2^59 elements or more"));
-  EXPECT_EQ(aclDestroyTensor(huge), 0);
+}
+
+// On the memory of one element, which nobody touches.
+TEST_F(ElementwiseTest, ExtentsAndStridesBeyondCountingAreRefused) {
+  const auto refuses = [](const std::array<int64_t, 2>& dims, int64_t stride,
+                          const std::string& words) {
+    const int64_t strides[] = {stride, 1};
+    float number = 0;
+    aclTensor* const made =
+        aclCreateTensor(dims.data(), 2, ACL_FLOAT, strides, 0, ACL_FORMAT_ND,
+                        dims.data(), 2, &number);
+    uint64_t size = 0;
+    aclOpExecutor* executor = nullptr;
+    const auto& entry = testing::EntryPointsOf("aclnnMul");
+    EXPECT_TRUE(testing::FailsWith(
+        kInvalid,
+        entry.phase_one({.tensors = {made, made, made}}, &size, &executor),
+        words));
+    EXPECT_EQ(aclDestroyTensor(made), 0);
+  };
+  constexpr int64_t kMany = int64_t{1} << 40;
+  refuses({kMany, kMany}, 1, "2^59 elements or more");
+  // Found before anything is multiplied by it.
+  refuses({3, 4}, INT64_MIN, "of axis 0, expected at least 0");
 }
 
 TEST_F(ElementwiseTest, NoElementsAreNoWork) {
