@@ -4,7 +4,7 @@
 PREFIX ?= /usr/local/Ascend/flashacl
 
 .PHONY: help run test check format dev clang asan ubsan asubsan tsan fuzz coverage \
-        mutants bench install clean setup
+        mutants bench install package package-test clean setup
 
 help:
 	@echo "make run       build, install into build/release/prefix, run the examples"
@@ -20,6 +20,8 @@ help:
 	@echo "make mutants   which mistakes the fast tests miss; FOLDER=cpu/tile for some"
 	@echo "make install   install into PREFIX=$(PREFIX);"
 	@echo "               DEFAULT_PATHS=ON also links CANN's default paths to it"
+	@echo "make package   an archive and a .deb that run on any Linux since glibc 2.34;"
+	@echo "               package-test tries them in an empty system"
 
 # What the machine needs depends on what is asked for.
 setup:
@@ -65,6 +67,14 @@ coverage:
 
 mutants: setup
 	@python3 scripts/mutate.py --folder "$(FOLDER)"
+
+package: setup-run
+	@scripts/package.sh
+
+# In an empty system that debootstrap makes, as root.
+package-test: package
+	@scripts/setup.sh run debootstrap zstd
+	@scripts/package_test.sh
 
 DEFAULT_PATHS ?= OFF
 install: setup-run

@@ -26,3 +26,14 @@ else()
       "github.com/google/highway and say -DFLASHACL_HIGHWAY=<its folder>.")
   endif()
 endif()
+
+# Libraries that are linked into what runs anywhere, hidden from programs.
+set(FLASHACL_PORTABLE_LINK "")
+if(FLASHACL_PORTABLE)
+  set(FLASHACL_PORTABLE_LINK -static-libstdc++ -static-libgcc
+      "LINKER:--exclude-libs,ALL")
+  if(NOT FLASHACL_HIGHWAY)
+    message(FATAL_ERROR "FLASHACL_PORTABLE needs FLASHACL_HIGHWAY: systems have "
+                        "only the shared library")
+  endif()
+endif()

@@ -7,6 +7,8 @@ option(FLASHACL_WERROR "Treat warnings as errors" OFF)
 option(FLASHACL_DCHECKS "Trap when one of our own assumptions is false" OFF)
 option(FLASHACL_BENCH "Build the benchmarks" OFF)
 option(FLASHACL_COVERAGE "Count which lines run (gcov)" OFF)
+option(FLASHACL_PORTABLE
+       "Link all but glibc into library and tool, so that both run anywhere" OFF)
 option(FLASHACL_FUZZ "Build only the fuzz targets, with libFuzzer (clang)" OFF)
 option(FLASHACL_DEFAULT_PATHS
        "Also link the default CANN paths in /usr/local/Ascend to the prefix" OFF)
