@@ -21,6 +21,7 @@
 #include "bench/call.h"
 #include "bench/timing.h"
 #include "plan/backend.h"
+#include "roof/roof.h"
 
 namespace {
 
@@ -122,10 +123,11 @@ double Ratio(benchmark::State& state, Timed& timed) {
     return 0;
   }
   const flashacl::Backend& cpu = flashacl::CpuBackend();
+  const flashacl::Roofs roofs = flashacl::RoofsOf(cpu);
   std::vector<double> ratios, times;
   for (auto _ : state) {
     const double seconds = Seconds([&] { timed.call.Run(); });
-    ratios.push_back(timed.flops() / seconds / cpu.roofs.flops(*cpu.queue));
+    ratios.push_back(timed.flops() / seconds / roofs.flops(cpu));
     times.push_back(seconds);
     state.SetIterationTime(seconds);
   }

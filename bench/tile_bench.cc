@@ -26,6 +26,7 @@
 #include "bench/timing.h"
 #include "hwy/aligned_allocator.h"
 #include "hwy/targets.h"
+#include "roof/roof.h"
 
 namespace flashacl::bench {
 namespace {
@@ -144,9 +145,10 @@ class Meter {
   template <typename Run>
   double Time(int64_t copies, double rounds, Run run) {
     const Backend& cpu = CpuBackend();
-    const double before = cpu.roofs.flops(*cpu.queue);
+    const Roofs roofs = RoofsOf(cpu);
+    const double before = roofs.flops(cpu);
     const double seconds = Seconds(state_, copies, rounds, run);
-    peak_ = (before + cpu.roofs.flops(*cpu.queue)) / 2;
+    peak_ = (before + roofs.flops(cpu)) / 2;
     return seconds;
   }
   void Put(const char* name, double per_second) {

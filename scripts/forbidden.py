@@ -28,19 +28,21 @@ WORDS = [
     ("#if 0", r"^\s*#\s*if\s+0\b", {"src", "include", "tools", "tests",
      "bench", "examples"}, set(), "delete it; history keeps it"),
     ("Highway", r"\bhwy\b|\bHWY_", {"src", "tools", "include", "tests"},
-     {"src/cpu/", "tests/cpu/", "src/dropout/", "src/indexer/", "src/merge/"},
-     "vector code lives in src/cpu, src/dropout, src/indexer and src/merge"),
+     {"src/cpu/", "tests/cpu/", "src/dropout/", "src/indexer/", "src/merge/",
+      "src/roof/"},
+     "vector code lives in src/cpu, src/dropout, src/indexer, src/merge and "
+     "src/roof"),
 ]
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 # CANN's prefix, below the folders that speak CANN.
 CANN = re.compile(r"\bacl(?!/)\w*|\bACL_\w+")
 CANN_FREE = ("src/base/", "src/problem/", "src/plan/", "src/reference/",
              "src/cpu/", "src/dropout/", "src/indexer/", "src/merge/",
-             "src/pages/", "tools/",
+             "src/pages/", "src/roof/", "tools/",
              "tests/base/", "tests/problem/", "tests/plan/",
              "tests/reference/", "tests/cpu/", "tests/property/",
              "tests/dropout/", "tests/indexer/", "tests/merge/",
-             "tests/pages/")
+             "tests/pages/", "tests/roof/")
 
 
 def check_words(path, text, code):

@@ -15,7 +15,7 @@ HOST_VECTORS = {"cpu/element_format.h", "cpu/kv_rows.h", "cpu/targets.h",
                 "cpu/tile/load-inl.h", "cpu/tile/matmul-inl.h",
                 "cpu/tile/store-inl.h", "cpu/tile/transpose-inl.h",
                 "cpu/tile/vector-inl.h", "cpu/work_loop.h"}
-HAVE_HOST_VECTORS = {"dropout", "indexer", "merge"}
+HAVE_HOST_VECTORS = {"dropout", "indexer", "merge", "roof"}
 # Folders that nobody includes but themselves.
 CLOSED = {"acl/single_op"}
 # Inside src/cpu: the files at its top know no implementation, but for the table
@@ -36,6 +36,7 @@ MAY_INCLUDE = {
     "plan": {"base", "problem"},
     "reference": BELOW_OPERATORS,
     "verify": BELOW_OPERATORS,
+    "roof": {"base", "plan"},
     "cpu": BELOW_OPERATORS,
     "cuda": BELOW_OPERATORS,
     "elementwise": {"base", "plan"},
@@ -48,7 +49,7 @@ MAY_INCLUDE = {
             "pages", "indexer"},
 }
 CALLERS = {"tools", "python"}
-CALLERS_MAY_INCLUDE = BELOW_OPERATORS | {"backends.h", "verify"}
+CALLERS_MAY_INCLUDE = BELOW_OPERATORS | {"backends.h", "roof", "verify"}
 # Benchmarks time kernels, the runtime and the C API, too.
 BENCH_MAY_INCLUDE = CALLERS_MAY_INCLUDE | {"acl", "bench", "cpu", "tools"}
 # The public headers; only what implements them may know them.

@@ -44,13 +44,6 @@ TEST(Backends, ImplementationsHaveNamesOfTheirOwnAndAllFunctions) {
   }
 }
 
-TEST(Backends, EachMeasuresItsRoofs) {
-  for (const Backend& backend : AllBackends()) {
-    EXPECT_GT(backend.roofs.flops(*backend.queue), 0);
-    EXPECT_GT(backend.roofs.read_bandwidth(*backend.queue), 0);
-  }
-}
-
 TEST(Backends, WorkerCountCanBeSet) {
   SetWorkerCount(3);
   EXPECT_EQ(WorkersOf(*CpuBackend().queue), 3);

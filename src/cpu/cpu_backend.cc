@@ -7,7 +7,6 @@
 #include "base/fork.h"
 #include "cpu/cpu_info.h"
 #include "cpu/implementations.h"
-#include "cpu/roof.h"
 #include "cpu/thread_pool.h"
 #include "plan/host_memory.h"
 #include "plan/host_queue.h"
@@ -33,16 +32,6 @@ std::unique_ptr<Queue> MakeQueue() {
   return std::make_unique<HostQueue>(ThePool());
 }
 
-template <double (*kMeasure)(Workers&)>
-double OnWorkers(Queue& queue) {
-  double rate = 0;
-  (void)queue.OnHost([&](Workers& workers) -> Status {
-    rate = kMeasure(workers);
-    return {};
-  });
-  return rate;
-}
-
 }  // namespace
 
 Backend ThisCpu() {
@@ -54,8 +43,7 @@ Backend ThisCpu() {
           .implementations = rows,
           .memory = &HostMemory::Get(),
           .queue = queue,
-          .make_queue = MakeQueue,
-          .roofs = {OnWorkers<MeasureFlops>, OnWorkers<MeasureReadBandwidth>}};
+          .make_queue = MakeQueue};
 }
 
 void SetWorkerCount(int count) {

@@ -114,13 +114,6 @@ inline int WorkersOf(Queue& queue) {
   return count;
 }
 
-// How fast the device is at most: what speeds are fractions of. Each call
-// measures anew, for some milliseconds, with all of the device at once.
-struct Roofs {
-  double (*flops)(Queue& queue) = nullptr;           // fp32, per second
-  double (*read_bandwidth)(Queue& queue) = nullptr;  // bytes per second
-};
-
 struct Backend {
   std::string_view name;
   DeviceInfo device;
@@ -129,7 +122,6 @@ struct Backend {
   Queue* queue = nullptr;  // for one thread that waits for each run
   // For every stream its own: work on two queues may be done at once.
   std::unique_ptr<Queue> (*make_queue)() = nullptr;
-  Roofs roofs = {};
 };
 
 }  // namespace flashacl

@@ -49,11 +49,12 @@ Result<Measurement> MeasureWith(PrepareFunction prepare, const Effort& effort) {
   implementation.prepare = prepare;
   Backend backend = CpuBackend();
   backend.implementations = {&implementation, 1};
-  backend.roofs = {[](Queue&) { return 8e9; }, [](Queue&) { return 2e9; }};
+  const Roofs roofs{[](const Backend&) { return 8e9; },
+                    [](const Backend&) { return 2e9; }};
   const Result<AttentionProblem> problem = Parse("fwd f32 h=1 d=4 q=2 k=3");
   Result<Sample> sample = Sample::Make(*problem, 1, CpuBackend());
   const Result<Plan> plan = MakePlan(backend, *problem);
-  return Measure(backend, *plan, *sample, effort);
+  return Measure(backend, *plan, *sample, effort, roofs);
 }
 
 TEST(Measure, RepeatsAsOftenAsAsked) {

@@ -158,7 +158,7 @@ class Bench {
     timing.checked = std::move(*checked);
     progress_.Say(Str("{}: {}", at_, name));
     Result<Measurement> measured =
-        Measure(backend, plan, *sample, options_.effort);
+        Measure(backend, plan, *sample, options_.effort, RoofsOf(backend));
     if (!measured.ok()) return measured.status();
     timing.measurement = std::move(*measured);
     return timing;

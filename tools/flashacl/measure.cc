@@ -33,14 +33,12 @@ struct Probe {
 
 // The bandwidth first: it leaves nothing in the caches that multiply-adds
 // would mind.
-Probe TakeProbe(const Backend& backend) {
+Probe TakeProbe(const Backend& backend, const Roofs& roofs) {
   Probe probe;
-  if (backend.roofs.read_bandwidth != nullptr) {
-    probe.bandwidth = backend.roofs.read_bandwidth(*backend.queue);
+  if (roofs.read_bandwidth != nullptr) {
+    probe.bandwidth = roofs.read_bandwidth(backend);
   }
-  if (backend.roofs.flops != nullptr) {
-    probe.flops = backend.roofs.flops(*backend.queue);
-  }
+  if (roofs.flops != nullptr) probe.flops = roofs.flops(backend);
   return probe;
 }
 
@@ -152,7 +150,8 @@ Result<FirstRun> RunOnce(const Backend& backend, const Plan& plan,
 }
 
 Result<Measurement> Measure(const Backend& backend, const Plan& plan,
-                            Sample& sample, const Effort& effort) {
+                            Sample& sample, const Effort& effort,
+                            const Roofs& roofs) {
   Timer timer(backend, plan, sample);
   const Result<double> first = timer.Time(0, 1);
   if (!first.ok()) return first.status();
@@ -164,12 +163,12 @@ Result<Measurement> Measure(const Backend& backend, const Plan& plan,
              std::ceil(kRepetitionSeconds / std::max(*first, 1e-7))));
   const int64_t warm = measurement.runs > 1 ? 1 : 0;
   const Clock::time_point start = Clock::now();
-  Probe before = TakeProbe(backend);
+  Probe before = TakeProbe(backend, roofs);
   for (int n = 0;
        n < effort.repetitions || SecondsSince(start) < effort.seconds; ++n) {
     const Result<double> seconds = timer.Time(warm, measurement.runs);
     if (!seconds.ok()) return seconds.status();
-    const Probe after = TakeProbe(backend);
+    const Probe after = TakeProbe(backend, roofs);
     measurement.repetitions.push_back(
         {*seconds, std::midpoint(before.flops, after.flops),
          std::midpoint(before.bandwidth, after.bandwidth)});

@@ -10,6 +10,7 @@
 #include "plan/backend.h"
 #include "plan/cost.h"
 #include "plan/plan.h"
+#include "roof/roof.h"
 #include "verify/sample.h"
 
 namespace flashacl::tool {
@@ -51,6 +52,7 @@ Result<FirstRun> RunOnce(const Backend& backend, const Plan& plan,
 // is short, one that nobody times precedes each repetition. Fails if a run
 // does, or if the last leaves other bits than the first.
 Result<Measurement> Measure(const Backend& backend, const Plan& plan,
-                            Sample& sample, const Effort& effort);
+                            Sample& sample, const Effort& effort,
+                            const Roofs& roofs);
 
 }  // namespace flashacl::tool

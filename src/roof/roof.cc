@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The two loops that nothing can overtake, multiply-adds without memory and
 // loads without arithmetic to speak of, and the time they take on all workers.
-#include "cpu/roof.h"
+#include "roof/roof.h"
 
 #include <sys/mman.h>
 
@@ -12,17 +12,15 @@
 #include <cstring>
 #include <mutex>
 
-#include "cpu/cpu_info.h"
-
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "cpu/roof.cc"
+#define HWY_TARGET_INCLUDE "roof/roof.cc"
 #include "cpu/targets.h"
 #include "hwy/foreach_target.h"
 // After foreach_target.h, which includes this file again for every target.
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace flashacl::cpu::HWY_NAMESPACE {
+namespace flashacl::roof::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -71,11 +69,11 @@ inline void ReadAll(const uint64_t* HWY_RESTRICT words, size_t count,
       hn::Xor(hn::Xor(sums[0], sums[1]), hn::Xor(sums[2], sums[3])));
 }
 
-}  // namespace flashacl::cpu::HWY_NAMESPACE
+}  // namespace flashacl::roof::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace flashacl::cpu {
+namespace flashacl::roof {
 namespace {
 
 HWY_EXPORT(MultiplyAdd);
@@ -161,8 +159,7 @@ double MeasureFlops(Workers& workers) {
   });
 }
 
-double MeasureReadBandwidth(Workers& workers) {
-  static const int64_t l3_bytes = DescribeThisCpu().l3_bytes;
+double MeasureReadBandwidth(Workers& workers, int64_t l3_bytes) {
   static auto* const memory = new ProbeMemory;
   const std::lock_guard lock(memory->mutex());
   const int64_t bytes = ProbeBytes(l3_bytes, workers.count());
@@ -186,5 +183,38 @@ int64_t ProbeBytes(int64_t l3_bytes, int workers) {
          kPieceBytes;
 }
 
-}  // namespace flashacl::cpu
+}  // namespace flashacl::roof
+
+namespace flashacl {
+namespace {
+
+// What measure(workers) returns, with those of the backend's queue.
+template <typename Measure>
+double OnWorkers(const Backend& backend, Measure measure) {
+  double rate = 0;
+  (void)backend.queue->OnHost([&](Workers& workers) -> Status {
+    rate = measure(workers);
+    return {};
+  });
+  return rate;
+}
+
+double HostFlops(const Backend& backend) {
+  return OnWorkers(backend, roof::MeasureFlops);
+}
+
+double HostReadBandwidth(const Backend& backend) {
+  return OnWorkers(backend, [&](Workers& workers) {
+    return roof::MeasureReadBandwidth(workers, backend.device.l3_bytes);
+  });
+}
+
+}  // namespace
+
+Roofs RoofsOf(const Backend& backend) {
+  if (backend.name == "cpu") return {HostFlops, HostReadBandwidth};
+  return {};
+}
+
+}  // namespace flashacl
 #endif  // HWY_ONCE

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/roof.h"
+#include "roof/roof.h"
 
 #include <gtest/gtest.h>
 
 #include <string_view>
 
-#include "cpu/cpu_info.h"
+#include "backends.h"
 #include "cpu/thread_pool.h"
 
-namespace flashacl::cpu {
+namespace flashacl::roof {
 namespace {
+
+constexpr int64_t kL3Bytes = 8 << 20;
 
 // Times are not compared here, however far apart they should be: a shared
 // machine may lose half of its speed between two of them. `flashacl bench`
@@ -20,15 +22,15 @@ void ExpectPlausible(double per_second) {
 }
 
 TEST(Roof, IsMeasuredWithAnyNumberOfWorkers) {
-  Pool one(1), all;
+  cpu::Pool one(1), all;
   ExpectPlausible(MeasureFlops(one));
   ExpectPlausible(MeasureFlops(all));
-  ExpectPlausible(MeasureReadBandwidth(one));
-  ExpectPlausible(MeasureReadBandwidth(all));
+  ExpectPlausible(MeasureReadBandwidth(one, kL3Bytes));
+  ExpectPlausible(MeasureReadBandwidth(all, kL3Bytes));
 }
 
 TEST(Roof, IsMeasuredWithTheInstructionsKernelsMayUse) {
-  Pool one(1);
+  cpu::Pool one(1);
   for (const std::string_view target : {"SSE4", ""}) {
     const Status limited = LimitVectorTarget(target);
     if (!limited.ok()) continue;  // not of this processor's kind
@@ -37,11 +39,23 @@ TEST(Roof, IsMeasuredWithTheInstructionsKernelsMayUse) {
 }
 
 TEST(Roof, OtherCountsOfWorkersReadToo) {
-  Pool pool(1);
+  cpu::Pool pool(1);
   for (const int count : {3, 1, 9}) {
     pool.SetCount(count);
-    EXPECT_GT(MeasureReadBandwidth(pool), 0) << count;
+    EXPECT_GT(MeasureReadBandwidth(pool, kL3Bytes), 0) << count;
   }
+}
+
+TEST(Roof, EachBackendHasItsOwn) {
+  for (const Backend& backend : AllBackends()) {
+    const Roofs roofs = RoofsOf(backend);
+    ExpectPlausible(roofs.flops(backend));
+    ExpectPlausible(roofs.read_bandwidth(backend));
+  }
+  Backend other = CpuBackend();
+  other.name = "other";
+  EXPECT_EQ(RoofsOf(other).flops, nullptr);
+  EXPECT_EQ(RoofsOf(other).read_bandwidth, nullptr);
 }
 
 TEST(Roof, ProbeIsLargerThanCachesWithinBounds) {
@@ -54,4 +68,4 @@ TEST(Roof, ProbeIsLargerThanCachesWithinBounds) {
 }
 
 }  // namespace
-}  // namespace flashacl::cpu
+}  // namespace flashacl::roof
