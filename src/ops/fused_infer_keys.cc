@@ -115,13 +115,6 @@ Result<Pair> ReadPair(const Call& call, const Tensor& key, const Tensor& value,
     return Contradiction("key: shape {} has {} channels per head, query has {}",
                          ShapeText(key), keys->channels(), dim);
   }
-  if (keys->dtype == DType::kI4x8 && dim % 64 != 0 &&
-      acl::TheEnvironment().strict) {
-    return Contradiction(
-        "key: {} channels of INT4 per head, expected a multiple of 64 (strict "
-        "mode)",
-        dim);
-  }
   if (key.rank != value.rank) {
     return Contradiction("value: shape {} has {} dimensions, key has {}",
                          ShapeText(value), value.rank, key.rank);
@@ -196,11 +189,7 @@ Status ReadList(Call& call, std::span<const Entry> keys,
 // Documented sizes that only cost the NPU. Strict mode only.
 Status CheckBlockSize(const Call& call) {
   if (!acl::TheEnvironment().strict) return {};
-  const DType type = TypeOf(*call.arguments.list(Call::kKey)[0].tensor);
-  if (type == DType::kI4x8) {
-    return Contradiction("blockTable: given with INT4 keys (strict mode)");
-  }
-  const bool int8 = type == DType::kI8;
+  const bool int8 = call.arguments.list(Call::kKey)[0]->dtype() == DType::kI8;
   const int64_t unit = int8 ? 32 : 16;
   const int64_t most = int8 ? 512 : 1024;
   const int64_t size = call.args.blockSize;

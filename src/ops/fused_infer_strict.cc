@@ -68,9 +68,9 @@ int64_t MostRows(const Call& call) {
   return unknown ? 0 : ExtentsOf(call).rows;
 }
 
-// A mask with a number per score; decode has no other.
+// A mask with a number per score. Not of decode, which has no other.
 bool HasFullMask(const Call& call) {
-  return call.has(Call::kMask) && (call.decode || call.args.sparseMode < 2);
+  return call.has(Call::kMask) && call.args.sparseMode < 2;
 }
 
 Status CheckSizes(const Call& call) {
@@ -184,7 +184,10 @@ Status CheckDims(const Call& call) {
         "mode)",
         call.v_dim(), dim);
   }
-  const int64_t unit = HasInt8Keys(call) ? 32 : call.decode ? 1 : 16;
+  const int64_t unit = call.int4()         ? 64
+                       : HasInt8Keys(call) ? 32
+                       : call.decode       ? 1
+                                           : 16;
   if (dim % unit != 0) {
     return Contradiction(
         "query: head dim {}, expected a multiple of {} (strict mode)", dim,
@@ -195,7 +198,7 @@ Status CheckDims(const Call& call) {
 
 Status CheckMasks(const Call& call) {
   const int64_t mode = call.args.sparseMode;
-  if (call.packed() && (HasFullMask(call) || IsAny(mode, {1, 2}))) {
+  if (call.packed() && (HasFullMask(call) || mode == 2)) {
     return Contradiction(
         "sparseMode: {}, expected 0 without attenMask, 3, 4 or 9 in layout {} "
         "(strict mode)",
@@ -258,6 +261,9 @@ Status CheckResults(const Call& call) {
 
 Status CheckPages(const Call& call) {
   if (!call.paged()) return {};
+  if (call.int4()) {
+    return Contradiction("blockTable: given with INT4 keys (strict mode)");
+  }
   const int64_t width = call.kv_heads * std::max(DimOf(call), call.v_dim());
   if (call.arguments.given(Call::kKey)->rank == 3 && width > kMostWidth) {
     return Contradiction(

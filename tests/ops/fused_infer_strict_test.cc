@@ -94,6 +94,15 @@ Case Quantised(aclDataType type, FusedScales scales) {
   return c;
 }
 
+// INT4, eight to a word.
+Case Words(int64_t dim) {
+  Case c = Quantised(ACL_BF16, FusedScales::kSeparate);
+  c.dim = c.v_dim = dim;
+  c.bits = 4;
+  c.scale_form = 5;
+  return c;
+}
+
 // Quantised keys in NZ pages.
 Case Blocks() {
   Case c = Paged(128);
@@ -136,6 +145,15 @@ Limits DimLimits() {
       {"query: head dim 20, expected a multiple of 16", Dim(20)},
       {"query: head dim 48, expected a multiple of 32",
        With(Dim(48), [](Case& c) { c.scales = FusedScales::kCombined; })},
+      {"query: head dim 32, expected a multiple of 64", Words(32)},
+      {"blockTable: given with INT4 keys", With(Words(64),
+                                                [](Case& c) {
+                                                  c.columns = 16;
+                                                  c.kv_lengths = {9, 3};
+                                                  c.keys =
+                                                      FusedKeys::kPagesOfRows;
+                                                  c.block_size = 16;
+                                                })},
       {"inputLayout: BSH_NBSD, expected another", in({}, "BSH_NBSD")},
       {"query: head dim 32, expected 64, 128 or 192", Packed(32)},
       {"query: head dim 272, expected 64, 128 or 192",
@@ -375,6 +393,7 @@ std::vector<Case> Listed() {
       With(Blocks(), [](Case& c) { c.key_mode = c.value_mode = 1; }),
       Quantised(ACL_FLOAT16, FusedScales::kCombined),
       Quantised(ACL_BF16, FusedScales::kSeparate),
+      Words(64),
       With(Quantised(ACL_FLOAT16, FusedScales::kSeparate),
            [](Case& c) {
              c.rows = 1;
