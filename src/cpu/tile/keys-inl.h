@@ -69,12 +69,20 @@ inline void LoadQueries(const ScoreTile& tile, int64_t first) {
   const int64_t stride = scratch.staging_stride;
   float* const panel = scratch.query + first * channels;
   const std::byte* rows[Width()];
+  const std::byte* ropes[Width()];
   for (int64_t r = 0; r < Width(); ++r) {
-    rows[r] = scratch.query_rows[std::min(first + r, tile.rows - 1)].query;
+    const QueryRow& row =
+        scratch.query_rows[std::min(first + r, tile.rows - 1)];
+    rows[r] = row.query;
+    ropes[r] = row.query_rope;
   }
-  const bool as_is =
-      params.rope_dim == 0 && scratch.query_rows[first].query_scale == nullptr;
-  if (as_is && LoadPanel(params.query, rows, channels, panel)) return;
+  const bool as_is = scratch.query_rows[first].query_scale == nullptr;
+  if (as_is && LoadPanel(params.query, rows, params.qk_dim, panel) &&
+      (params.rope_dim == 0 ||
+       LoadPanel(params.query_rope, ropes, params.rope_dim,
+                 panel + params.qk_dim * Width()))) {
+    return;
+  }
   for (int64_t lane = 0; lane < Width(); lane += 4) {
     for (int64_t r = 0; r < 4; ++r) {
       const QueryRow& row =
