@@ -191,10 +191,16 @@ void KvRows::LoadRowFactors(const RowFactor& factor, Range cols,
     const float* next = factor.base +
                         std::max<int64_t>(page, 0) * factor.outer +
                         row * factor.row;
-    for (; j < last; ++j) {
-      *to++ = page < 0 ? 0.0f : *next;
-      next += factor.row;
+    const int64_t count = last - j;
+    if (page < 0) {
+      std::fill_n(to, count, 0.0f);
+    } else if (factor.row == 1) {
+      std::copy_n(next, count, to);
+    } else {
+      for (int64_t n = 0; n < count; ++n) to[n] = next[n * factor.row];
     }
+    to += count;
+    j = last;
   }
 }
 

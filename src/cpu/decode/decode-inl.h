@@ -78,8 +78,7 @@ inline void ScoreStep(const DecodeTile& decode, const StepPlace& at,
     kernels.dot[micro_tile.rows - 1](work);
     if (by_row && !dequantises) {
       ScaleMicroTileScores(micro_tile, decode.scratch.query_sums + 4 * n,
-                           factors.scale, factors.offset,
-                           {work.count, work.factor});
+                           factors, {work.count, work.factor});
     }
     work.prefetch = &no_prefetch;
   }
@@ -150,7 +149,7 @@ inline void AddStep(const DecodeTile& decode, const StepPlace& at,
   for (int64_t n = 0; n < decode.micro_tiles(); ++n) {
     const MicroTile micro_tile = decode.At(n);
     if (by_row && !dequantises) {
-      ScaleMicroTileProbs(micro_tile, factors.scale, factors.offset, work.count,
+      ScaleMicroTileProbs(micro_tile, factors, work.count,
                           decode.scratch.value_sums + 4 * n);
     }
     work.probs = micro_tile.scores;

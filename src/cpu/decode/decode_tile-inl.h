@@ -148,31 +148,6 @@ inline Reading ReadingOfValues(const ForwardTile& tile) {
           TakesTurns(dtype)};
 }
 
-// Scales and offsets by row of a step's keys or values.
-struct StepFactors {
-  HWY_ALIGN float scale[kDecodeScores];
-  HWY_ALIGN float offset[kDecodeScores];
-  bool finite;  // all of them
-
-  void Load(const KvRows& rows, const RowSource& source, Range step) {
-    Load(rows, source.row_scale, step, scale);
-    Load(rows, source.row_offset, step, offset);
-    Vector sum = hn::Zero(kF);
-    for (int64_t j = 0; j < kDecodeScores; j += Lanes()) {
-      sum = hn::MulAdd(hn::Load(kF, scale + j), hn::Zero(kF), sum);
-      sum = hn::MulAdd(hn::Load(kF, offset + j), hn::Zero(kF), sum);
-    }
-    finite = hn::AllTrue(kF, hn::Eq(sum, hn::Zero(kF)));
-  }
-
- private:
-  static void Load(const KvRows& rows, const RowFactor& factor, Range step,
-                   float* to) {
-    rows.LoadRowFactors(factor, step, to);
-    std::fill(to + step.size(), to + kDecodeScores, 0.0f);
-  }
-};
-
 // What of a tile does not change from step to step.
 struct DecodeTile {
   const ForwardTile* tile;

@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "cpu/tile/attention_params.h"
+#include "cpu/tuning.h"
 
 #if defined(FLASHACL_CPU_DECODE_SCORE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FLASHACL_CPU_DECODE_SCORE_INL_H_
@@ -75,7 +76,55 @@ inline void ReplaceUnset(const MicroTile& micro_tile, const BitWords& bits,
   }
 }
 
-// How many scores, and what they are multiplied by already.
+// Scales and offsets by row of a step's keys or values, 0 after the last.
+struct StepFactors {
+  HWY_ALIGN float scale[kDecodeScores];
+  HWY_ALIGN float offset[kDecodeScores];
+  bool offsets;  // there are any
+  bool finite;   // all of them
+
+  void Load(const KvRows& rows, const RowSource& source, Range step) {
+    offsets = source.row_offset.base != nullptr;
+    Load(rows, source.row_scale, step, scale);
+    Load(rows, source.row_offset, step, offset);
+    finite = IsFinite(scale) && (!offsets || IsFinite(offset));
+  }
+
+ private:
+  static void Load(const KvRows& rows, const RowFactor& factor, Range step,
+                   float* to) {
+    rows.LoadRowFactors(factor, step, to);
+    std::fill(to + step.size(), to + kDecodeScores, 0.0f);
+  }
+
+  static bool IsFinite(const float* HWY_RESTRICT factors) {
+    Vector sum = hn::Zero(kF);
+    for (int64_t j = 0; j < kDecodeScores; j += Lanes()) {
+      sum = hn::MulAdd(hn::Load(kF, factors + j), hn::Zero(kF), sum);
+    }
+    return hn::AllTrue(kF, hn::Eq(sum, hn::Zero(kF)));
+  }
+};
+
+// Spreads a step's factors over the lanes of scores: of keys in order, each as
+// often as a key has scores, four times or once.
+class FactorLanes {
+ public:
+  explicit HWY_INLINE FactorLanes(int64_t width)
+      : key_(hn::IndicesFromVec(
+            kF, width == 1 ? hn::Iota(kW, 0)
+                           : hn::ShiftRight<2>(hn::Iota(kW, 0)))) {}
+
+  // Those of the vector of scores that begins with key `j`.
+  HWY_INLINE Vector At(const float* HWY_RESTRICT factors, int64_t j) const {
+    return hn::TableLookupLanes(hn::LoadU(kF, factors + j), key_);
+  }
+
+ private:
+  decltype(hn::IndicesFromVec(kF, hn::Vec<Words>())) key_;
+};
+
+// How many keys have scores, and what these are multiplied by already.
 struct ScaledScores {
   int64_t count;
   float factor;
@@ -85,55 +134,44 @@ struct ScaledScores {
 // scale * (score + offset * factor * sum), where `sums` are of the queries.
 inline void ScaleMicroTileScores(const MicroTile& micro_tile,
                                  const float* HWY_RESTRICT sums,
-                                 const float* HWY_RESTRICT scale,
-                                 const float* HWY_RESTRICT offset,
+                                 const StepFactors& factors,
                                  const ScaledScores& of) {
-  float* HWY_RESTRICT const scores = micro_tile.scores;
-  if (micro_tile.width == 4) {
-    const QuadVector sum = hn::Mul(hn::LoadU(kQ, sums), hn::Set(kQ, of.factor));
-    for (int64_t j = 0; j < of.count; ++j) {
-      const QuadVector score = hn::MulAdd(hn::Set(kQ, offset[j]), sum,
-                                          hn::LoadU(kQ, scores + 4 * j));
-      hn::StoreU(hn::Mul(score, hn::Set(kQ, scale[j])), kQ, scores + 4 * j);
+  const int64_t width = micro_tile.width;
+  const FactorLanes lanes(width);
+  const Vector sum =
+      hn::Mul(width == 1 ? hn::Set(kF, sums[0]) : hn::LoadDup128(kF, sums),
+              hn::Set(kF, of.factor));
+  float* HWY_RESTRICT at = micro_tile.scores;
+  for (int64_t j = 0; j < of.count; j += Lanes() / width, at += Lanes()) {
+    Vector score = hn::LoadU(kF, at);
+    if (factors.offsets) {
+      score = hn::MulAdd(lanes.At(factors.offset, j), sum, score);
     }
-    return;
-  }
-  const Vector sum = hn::Set(kF, sums[0] * of.factor);
-  for (int64_t j = 0; j < of.count; j += Lanes()) {
-    const Vector score =
-        hn::MulAdd(hn::Load(kF, offset + j), sum, hn::LoadU(kF, scores + j));
-    hn::StoreU(hn::Mul(score, hn::Load(kF, scale + j)), kF, scores + j);
+    hn::StoreU(hn::Mul(score, lanes.At(factors.scale, j)), kF, at);
   }
 }
 
 // Values are scale * (x + offset) by row: probs become prob * scale, which
-// multiply x, and `sums` grow by what the offsets add to every channel. A prob
-// of 0 stays 0.
+// multiply x, and `sums`, four of them, grow by what the offsets add to every
+// channel. A prob of 0 stays 0.
 inline void ScaleMicroTileProbs(const MicroTile& micro_tile,
-                                const float* HWY_RESTRICT scale,
-                                const float* HWY_RESTRICT offset, int64_t count,
+                                const StepFactors& factors, int64_t count,
                                 float* HWY_RESTRICT sums) {
-  float* HWY_RESTRICT const probs = micro_tile.scores;
-  if (micro_tile.width == 4) {
-    QuadVector sum = hn::LoadU(kQ, sums);
-    for (int64_t j = 0; j < count; ++j) {
-      const QuadVector prob =
-          hn::Mul(hn::LoadU(kQ, probs + 4 * j), hn::Set(kQ, scale[j]));
-      sum = hn::MulAdd(prob, hn::Set(kQ, offset[j]), sum);
-      hn::StoreU(prob, kQ, probs + 4 * j);
-    }
-    hn::StoreU(sum, kQ, sums);
-    return;
-  }
-  // Scales and offsets are 0 after the last key.
+  const int64_t width = micro_tile.width;
+  const FactorLanes lanes(width);
   Vector sum = hn::Zero(kF);
-  for (int64_t j = 0; j < count; j += Lanes()) {
-    const Vector prob =
-        hn::Mul(hn::LoadU(kF, probs + j), hn::Load(kF, scale + j));
-    sum = hn::MulAdd(prob, hn::Load(kF, offset + j), sum);
-    hn::StoreU(prob, kF, probs + j);
+  float* HWY_RESTRICT at = micro_tile.scores;
+  for (int64_t j = 0; j < count; j += Lanes() / width, at += Lanes()) {
+    const Vector prob = hn::Mul(hn::LoadU(kF, at), lanes.At(factors.scale, j));
+    if (factors.offsets) {
+      sum = hn::MulAdd(prob, lanes.At(factors.offset, j), sum);
+    }
+    hn::StoreU(prob, kF, at);
   }
-  sums[0] += hn::GetLane(hn::SumOfLanes(kF, sum));
+  if (!factors.offsets) return;
+  QuadVector added = SumOfBlocks(sum);
+  if (width == 1) added = hn::SumOfLanes(kQ, added);
+  hn::StoreU(hn::Add(hn::LoadU(kQ, sums), added), kQ, sums);
 }
 
 // score = (score + bias) * factor for the keys `cols`.
