@@ -56,10 +56,12 @@ inline void ScoreStep(const DecodeTile& decode, const StepPlace& at,
   const bool dequantises = by_row && (work.ropes != nullptr ||
                                       decode.dequantises || !factors.finite);
   const bool staged = decode.keys.staged || dequantises;
+  const bool pieces = !staged && decode.keys.pieces(at.rows);
   const bool copied =
-      !staged && (decode.micro_tiles() > 1 || decode.keys.blocked);
+      !staged && !pieces && (decode.micro_tiles() > 1 || decode.keys.blocked);
   if (staged) Stage(decode, at, true, dequantises ? &factors : nullptr);
   if (copied) CopyRows(decode, at, true);
+  work.piece_step = pieces ? decode.keys.piece_step : 0;
   if (staged || decode.keys.blocked) {
     work.ropes = nullptr;
     work.key_channels = decode.channels;
@@ -129,14 +131,16 @@ inline void AddStep(const DecodeTile& decode, const StepPlace& at,
   }
   const bool dequantises = by_row && !factors.finite;
   const bool staged = decode.values.staged || dequantises;
+  const bool pieces = !staged && decode.values.pieces(at.rows);
   const bool copied =
-      !staged && (decode.micro_tiles() > 1 || decode.values.blocked);
+      !staged && !pieces && (decode.micro_tiles() > 1 || decode.values.blocked);
   LinePrefetcher no_prefetch;
   PvArgs work;
   work.values = at.rows.value;
   work.shift = at.value_shift;
   work.prefetch = &prefetch;
   work.count = at.count();
+  work.piece_step = pieces ? decode.values.piece_step : 0;
   work.vectors = decode.values.vectors;
   if (staged) Stage(decode, at, false, dequantises ? &factors : nullptr);
   if (copied) CopyRows(decode, at, false);
@@ -228,11 +232,11 @@ inline void SoftmaxStep(DecodeTile& decode, const StepRows& at,
 }
 
 // What of a step's rows lies side by side where channels lie in blocks: of each
-// block those of some rows, in the order in which blocks are joined.
-struct Pieces {
+// block those of some rows.
+struct BlockRuns {
   static constexpr int64_t kRows = 16;
-  static constexpr int64_t kMaxPieces = 32 * kDecodeKeys / kRows;
-  const std::byte* at[kMaxPieces];
+  static constexpr int64_t kMaxRuns = 32 * kDecodeKeys / kRows;
+  const std::byte* at[kMaxRuns];
 
   // Of the rows `which`; what lies apart or does not fit is not prefetched.
   LinePrefetcher Of(const RowSource& source, int64_t channels,
@@ -243,7 +247,7 @@ struct Pieces {
       for (int64_t j = which.first; j + kRows <= which.last; j += kRows) {
         const bool together =
             rows[j + kRows - 1] - rows[j] == (kRows - 1) * source.row_bytes;
-        if (together && end < at + kMaxPieces) *end++ = rows[j] + from;
+        if (together && end < at + kMaxRuns) *end++ = rows[j] + from;
       }
       from += source.format.block_bytes;
     }
@@ -282,9 +286,9 @@ class HeadBundle {
   void AttendStep(const StepRows& now, const StepRows& next) {
     const bool has_values = tiles_[0].tile->keys.value.base != nullptr;
     const int64_t half = next.step.size() / 2;
-    Pieces pieces;
+    BlockRuns runs;
     LinePrefetcher prefetch =
-        has_values ? AllValues(now, pieces) : AllKeys(next, {0, half}, pieces);
+        has_values ? AllValues(now, runs) : AllKeys(next, {0, half}, runs);
     for (int64_t t = 0; t < count_; ++t) {
       DecodeTile& decode = tiles_[t];
       ForStep(now, t, [&](const StepPlace& at) {
@@ -294,7 +298,7 @@ class HeadBundle {
         }
       });
     }
-    prefetch = AllKeys(next, {has_values ? 0 : half, next.step.size()}, pieces);
+    prefetch = AllKeys(next, {has_values ? 0 : half, next.step.size()}, runs);
     for (int64_t t = 0; t < count_; ++t) {
       ForStep(now, t,
               [&](const StepPlace& at) { AddStep(tiles_[t], at, prefetch); });
@@ -316,20 +320,20 @@ class HeadBundle {
   // Rows of all tiles, which go through them together: shares of whole rows
   // would leave some tile with more to prefetch than it reads.
   LinePrefetcher AllKeys(const StepRows& rows, Range which,
-                         Pieces& pieces) const {
+                         BlockRuns& runs) const {
     const RowSource& source = tiles_[0].tile->keys.key;
     if (source.format.channel_block != 0) {
-      return pieces.Of(source, source.channels, rows.key, which);
+      return runs.Of(source, source.channels, rows.key, which);
     }
     return {rows.key + which.first, rows.key + which.last,
             key_shift_[count_ - 1] + tiles_[0].keys.bytes};
   }
 
-  LinePrefetcher AllValues(const StepRows& rows, Pieces& pieces) const {
+  LinePrefetcher AllValues(const StepRows& rows, BlockRuns& runs) const {
     const RowSource& source = tiles_[0].tile->keys.value;
     if (source.format.channel_block != 0) {
-      return pieces.Of(source, source.channels, rows.value,
-                       {0, rows.step.size()});
+      return runs.Of(source, source.channels, rows.value,
+                     {0, rows.step.size()});
     }
     return {rows.value, rows.value + rows.step.size(),
             value_shift_[count_ - 1] + tiles_[0].values.bytes};

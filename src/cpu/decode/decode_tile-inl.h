@@ -101,9 +101,27 @@ struct Reading {
   bool staged;      // as floats, in scratch memory
   int64_t vectors;  // of channels
   int64_t bytes;    // of a row where it lies
-  bool blocked;     // channels lie in blocks, and are joined in scratch memory
+  bool blocked;     // channels lie in blocks, of rows or of ropes
   bool turns;       // lanes have channels by turns (four_bits-inl.h)
+  // Bytes from piece to piece where products may read blocks as they lie; else
+  // they are joined in scratch memory.
+  int64_t piece_step;
+
+  // Whether products read a step's rows as pieces. Zeros in place of a row that
+  // does not exist are a row.
+  bool pieces(const StepRows& rows) const {
+    return piece_step != 0 && !rows.absent;
+  }
 };
+
+// 0 where products cannot read pieces.
+HWY_INLINE int64_t PieceStepOf(const RowSource& source, int64_t channels) {
+  const ElementFormat& format = source.format;
+  const bool pieces = HasPieces(format.dtype) && format.block_bytes > 0 &&
+                      format.BytesOf(format.channel_block) == kPieceBytes &&
+                      channels % (2 * format.channel_block) == 0;
+  return pieces ? format.block_bytes : 0;
+}
 
 HWY_INLINE bool IsForRegisters(const RowSource& source, int64_t channels) {
   const int64_t block = source.format.channel_block;
@@ -127,7 +145,8 @@ inline Reading ReadingOfKeys(const ForwardTile& tile) {
           rows.key.format.BytesOf(rows.key.channels),
           rows.key.format.channel_block != 0 ||
               (roped && rows.rope.format.channel_block != 0),
-          TakesTurns(dtype)};
+          TakesTurns(dtype),
+          roped ? 0 : PieceStepOf(rows.key, rows.key.channels)};
 }
 
 // Values may be the first channels of keys.
@@ -145,7 +164,8 @@ inline Reading ReadingOfValues(const ForwardTile& tile) {
           CeilDiv(channels, Lanes()),
           source.format.BytesOf(channels),
           source.format.channel_block != 0,
-          TakesTurns(dtype)};
+          TakesTurns(dtype),
+          PieceStepOf(source, channels)};
 }
 
 // What of a tile does not change from step to step.

@@ -38,6 +38,7 @@ struct ElementsOf {
                                                      : kType == DType::kI8 ? 1
                                                                            : 2);
   static constexpr int kConverter = 0;  // registers that stay with conversions
+  static constexpr bool kHasPieces = HasPieces(kType);
   static HWY_INLINE Vector Load(const std::byte* at) {
     return FloatsAt<kType>(kF, at, 0);
   }
@@ -47,6 +48,7 @@ template <>
 struct ElementsOf<DType::kI4x8> {
   static constexpr int64_t kVectorBytes = Lanes() / 2;
   static constexpr int kConverter = 2;
+  static constexpr bool kHasPieces = false;
   static HWY_INLINE Vector Load(const std::byte* at) {
     return FourBitLanes(at);
   }
@@ -106,9 +108,25 @@ HWY_INLINE void AddDotsOfVector(const std::byte* const (&rows)[kKeys],
   }
 }
 
-// The same over rows of so many bytes, whole lines if they are plain; returns
-// where the query's next are. Prefetches as many lines as it reads, if at all.
-template <class Elements, int kKeys, int kRows, bool kPrefetches, bool kPlain>
+// Where vector `v` of a row is: `step` bytes from piece to piece, or dense.
+template <class Elements, bool kPieces = true>
+HWY_INLINE int64_t OffsetOf(int64_t v, int64_t step) {
+  constexpr int64_t kVectorBytes = Elements::kVectorBytes;
+  constexpr int64_t kOfPiece = std::max<int64_t>(kPieceBytes / kVectorBytes, 1);
+  if (!kPieces) return v * kVectorBytes;
+  return v / kOfPiece * step + v % kOfPiece * kVectorBytes;
+}
+
+// What keys are made of.
+enum class Rows {
+  kLines,   // whole ones, some
+  kAny,     // whole vectors, maybe with a rope elsewhere
+  kPieces,  // pairs of pieces
+};
+
+// The same over rows of so many bytes; returns where the query's next are.
+// Prefetches as many lines as it reads, if at all.
+template <class Elements, int kKeys, int kRows, bool kPrefetches, Rows kMadeOf>
 HWY_INLINE const float* AddDots(const std::byte* const (&rows)[kKeys],
                                 LinePrefetcher& prefetch, int64_t bytes,
                                 const float* HWY_RESTRICT query,
@@ -116,6 +134,7 @@ HWY_INLINE const float* AddDots(const std::byte* const (&rows)[kKeys],
   constexpr int64_t kVectorBytes = Elements::kVectorBytes;
   constexpr int kOfLine = kVectorsOfLine<Elements>;
   constexpr int64_t kBytes = kOfLine * kVectorBytes;
+  constexpr bool kPlain = kMadeOf == Rows::kLines;
   const std::byte* taken = nullptr;
   int64_t at = 0;
   while (kPlain || at + kBytes <= bytes) {
@@ -139,8 +158,30 @@ HWY_INLINE const float* AddDots(const std::byte* const (&rows)[kKeys],
   return query;
 }
 
+// The same over rows of pieces, two at a time, from the first of each on to the
+// last of the keys' channels.
+template <class Elements, int kKeys, int kRows>
+HWY_INLINE void AddDotsOfPieces(const std::byte* const (&rows)[kKeys],
+                                const QkArgs& work, LinePrefetcher& prefetch,
+                                Vector (&sums)[kKeys][kRows]) {
+  constexpr int kOfLine = kVectorsOfLine<Elements>;
+  const int64_t last =
+      BytesOf<Elements>(work.key_channels) / kPieceBytes * work.piece_step;
+  const float* HWY_RESTRICT query = work.query;
+  const std::byte* taken = nullptr;
+  for (int64_t at = 0; at < last; at += 2 * work.piece_step) {
+    HWY_UNROLL_ALL
+    for (int v = 0; v < kOfLine; ++v) {
+      PrefetchShare<kKeys, kOfLine>(v, taken, prefetch);
+      AddDotsOfVector<Elements, kKeys, kRows>(
+          rows, at + OffsetOf<Elements>(v, work.piece_step), query, sums);
+      query += kRows * Lanes();
+    }
+  }
+}
+
 // Scores of kKeys keys from number `j` on; one row's go four keys at a time.
-template <class Elements, int kKeys, int kRows, bool kPrefetches, bool kPlain>
+template <class Elements, int kKeys, int kRows, bool kPrefetches, Rows kMadeOf>
 HWY_INLINE void DotKeys(const QkArgs& work, LinePrefetcher& prefetch,
                         int64_t j) {
   Vector sums[kKeys][kRows];
@@ -151,17 +192,21 @@ HWY_INLINE void DotKeys(const QkArgs& work, LinePrefetcher& prefetch,
     HWY_UNROLL_ALL
     for (int r = 0; r < kRows; ++r) sums[k][r] = hn::Zero(kF);
   }
-  const float* const rest =
-      AddDots<Elements, kKeys, kRows, kPrefetches, kPlain>(
-          rows, prefetch, BytesOf<Elements>(work.key_channels), work.query,
-          sums);
-  if (!kPlain && work.ropes != nullptr) {
-    HWY_UNROLL_ALL
-    for (int k = 0; k < kKeys; ++k) {
-      rows[k] = work.ropes[j + k] + work.rope_shift;
+  if constexpr (kMadeOf == Rows::kPieces) {
+    AddDotsOfPieces<Elements, kKeys, kRows>(rows, work, prefetch, sums);
+  } else {
+    const float* const rest =
+        AddDots<Elements, kKeys, kRows, kPrefetches, kMadeOf>(
+            rows, prefetch, BytesOf<Elements>(work.key_channels), work.query,
+            sums);
+    if (kMadeOf == Rows::kAny && work.ropes != nullptr) {
+      HWY_UNROLL_ALL
+      for (int k = 0; k < kKeys; ++k) {
+        rows[k] = work.ropes[j + k] + work.rope_shift;
+      }
+      AddDots<Elements, kKeys, kRows, false, Rows::kAny>(
+          rows, prefetch, BytesOf<Elements>(work.rope_channels), rest, sums);
     }
-    AddDots<Elements, kKeys, kRows, false, false>(
-        rows, prefetch, BytesOf<Elements>(work.rope_channels), rest, sums);
   }
   const QuadVector factor = hn::Set(kQ, work.factor);
   const Vector none = hn::Zero(kF);
@@ -203,7 +248,7 @@ constexpr int KeysOf(int rows) {
   return rows == 4 ? 3 : rows == 1 ? 8 : 4;
 }
 
-template <class Elements, int kRows, bool kPrefetches, bool kPlain>
+template <class Elements, int kRows, bool kPrefetches, Rows kMadeOf>
 HWY_INLINE void DotAllKeys(const QkArgs& given) {
   constexpr int kKeys = KeysOf<Elements>(kRows);
   // Copies, which nothing that is stored can change.
@@ -211,51 +256,54 @@ HWY_INLINE void DotAllKeys(const QkArgs& given) {
   LinePrefetcher prefetch = *given.prefetch;
   int64_t j = 0;
   for (; j + kKeys <= work.count; j += kKeys) {
-    DotKeys<Elements, kKeys, kRows, kPrefetches, kPlain>(work, prefetch, j);
+    DotKeys<Elements, kKeys, kRows, kPrefetches, kMadeOf>(work, prefetch, j);
   }
   for (; j + 2 <= work.count; j += 2) {
-    DotKeys<Elements, 2, kRows, kPrefetches, kPlain>(work, prefetch, j);
+    DotKeys<Elements, 2, kRows, kPrefetches, kMadeOf>(work, prefetch, j);
   }
   if (j < work.count) {
-    DotKeys<Elements, 1, kRows, kPrefetches, kPlain>(work, prefetch, j);
+    DotKeys<Elements, 1, kRows, kPrefetches, kMadeOf>(work, prefetch, j);
   }
   *given.prefetch = prefetch;
 }
 
-// Keys are plain that are whole lines, some, and have no rope elsewhere. Of
-// several micro-tiles, all but one have nothing to prefetch.
+// Of several micro-tiles, all but one have nothing to prefetch.
 template <class Elements, int kRows>
 HWY_NOINLINE void DotAll(const QkArgs& work) {
   constexpr int64_t kChannels = kVectorsOfLine<Elements> * Lanes();
-  if (work.key_channels == 0 || work.key_channels % kChannels != 0 ||
-      work.ropes != nullptr) {
-    DotAllKeys<Elements, kRows, true, false>(work);
+  if (Elements::kHasPieces && work.piece_step != 0) {
+    DotAllKeys<Elements, kRows, true,
+               Elements::kHasPieces ? Rows::kPieces : Rows::kAny>(work);
+  } else if (work.key_channels == 0 || work.key_channels % kChannels != 0 ||
+             work.ropes != nullptr) {
+    DotAllKeys<Elements, kRows, true, Rows::kAny>(work);
   } else if (kRows < 4 || work.prefetch->any()) {
-    DotAllKeys<Elements, kRows, true, true>(work);
+    DotAllKeys<Elements, kRows, true, Rows::kLines>(work);
   } else {
-    DotAllKeys<Elements, 4, false, true>(work);
+    DotAllKeys<Elements, 4, false, Rows::kLines>(work);
   }
 }
 
-// sums[v][r] += value[v] * probs[r] for kVectors vectors of channels.
+// sums[v][r] += value[v] * probs[r] for kVectors vectors of channels, which lie
+// so many bytes after `value`.
 template <class Elements, int kVectors, int kRows>
 HWY_INLINE void AddValue(const std::byte* value,
+                         const int64_t (&offset)[kVectors],
                          const float* HWY_RESTRICT probs,
                          Vector (&sums)[kVectors][kRows]) {
-  constexpr int64_t kBytes = Elements::kVectorBytes;
   if constexpr (kRows == 1) {
     const Vector prob = hn::Set(kF, *probs);
     HWY_UNROLL_ALL
     for (int v = 0; v < kVectors; ++v) {
       sums[v][0] =
-          hn::MulAdd(Elements::Load(value + v * kBytes), prob, sums[v][0]);
+          hn::MulAdd(Elements::Load(value + offset[v]), prob, sums[v][0]);
     }
     return;
   }
   Vector channels[kVectors];
   HWY_UNROLL_ALL
   for (int v = 0; v < kVectors; ++v) {
-    channels[v] = Elements::Load(value + v * kBytes);
+    channels[v] = Elements::Load(value + offset[v]);
   }
   HWY_UNROLL_ALL
   for (int r = 0; r < kRows; ++r) {
@@ -272,6 +320,7 @@ HWY_INLINE void AddValue(const std::byte* value,
 // were. Prefetches as many lines as it reads.
 template <class Elements, int kVectors, int kRows>
 HWY_INLINE int64_t AddLines(const PvArgs& work, int64_t from,
+                            const int64_t (&offset)[kVectors],
                             LinePrefetcher& prefetch,
                             Vector (&sums)[kVectors][kRows]) {
   constexpr int64_t kWidth = kRows == 1 ? 1 : 4;
@@ -286,7 +335,7 @@ HWY_INLINE int64_t AddLines(const PvArgs& work, int64_t from,
       PrefetchShare<kVectors, kKeys>(k, taken, prefetch);
       const std::byte* value = values[k] + from;
       asm("" : "+r"(value));  // or GCC keeps an offset for every vector
-      AddValue<Elements>(value, probs + k * kWidth, sums);
+      AddValue<Elements>(value, offset, probs + k * kWidth, sums);
     }
     values += kKeys;
     probs += kKeys * kWidth;
@@ -295,7 +344,8 @@ HWY_INLINE int64_t AddLines(const PvArgs& work, int64_t from,
 }
 
 // Of kVectors vectors of channels from number `vector` on.
-template <class Elements, int kVectors, int kRows, bool kPrefetches>
+template <class Elements, int kVectors, int kRows, bool kPrefetches,
+          bool kPieces>
 HWY_INLINE void AddVectors(const PvArgs& work, int64_t vector,
                            LinePrefetcher& prefetch) {
   constexpr int64_t kWidth = kRows == 1 ? 1 : 4;
@@ -308,13 +358,21 @@ HWY_INLINE void AddVectors(const PvArgs& work, int64_t vector,
       sums[v][r] = hn::Load(kF, out + (v * kRows + r) * Lanes());
     }
   }
-  const int64_t from = work.shift + vector * Elements::kVectorBytes;
+  const int64_t first = OffsetOf<Elements, kPieces>(vector, work.piece_step);
+  int64_t offset[kVectors];
+  HWY_UNROLL_ALL
+  for (int v = 0; v < kVectors; ++v) {
+    offset[v] =
+        OffsetOf<Elements, kPieces>(vector + v, work.piece_step) - first;
+  }
+  const int64_t from = work.shift + first;
   int64_t j = 0;
   if constexpr (kPrefetches) {
-    j = AddLines<Elements, kVectors, kRows>(work, from, prefetch, sums);
+    j = AddLines<Elements>(work, from, offset, prefetch, sums);
   }
   for (; j < work.count; ++j) {
-    AddValue<Elements>(work.values[j] + from, work.probs + j * kWidth, sums);
+    AddValue<Elements>(work.values[j] + from, offset, work.probs + j * kWidth,
+                       sums);
   }
   HWY_UNROLL_ALL
   for (int v = 0; v < kVectors; ++v) {
@@ -333,7 +391,7 @@ constexpr int VectorsOf(int rows) {
   return rows == 1 ? 8 : rows == 2 ? 4 : 3;
 }
 
-template <class Elements, int kRows, bool kPrefetches>
+template <class Elements, int kRows, bool kPrefetches, bool kPieces>
 HWY_INLINE void AddAllVectors(const PvArgs& given) {
   constexpr int kVectors = VectorsOf(kRows);
   const PvArgs work = given;
@@ -343,22 +401,25 @@ HWY_INLINE void AddAllVectors(const PvArgs& given) {
   for (;
        v + kVectors <= work.vectors && (kVectors != 3 || v + 4 != work.vectors);
        v += kVectors) {
-    AddVectors<Elements, kVectors, kRows, kPrefetches>(work, v, prefetch);
+    AddVectors<Elements, kVectors, kRows, kPrefetches, kPieces>(work, v,
+                                                                prefetch);
   }
   for (; v + 2 <= work.vectors; v += 2) {
-    AddVectors<Elements, 2, kRows, kPrefetches>(work, v, prefetch);
+    AddVectors<Elements, 2, kRows, kPrefetches, kPieces>(work, v, prefetch);
   }
   if (v < work.vectors)
-    AddVectors<Elements, 1, kRows, kPrefetches>(work, v, prefetch);
+    AddVectors<Elements, 1, kRows, kPrefetches, kPieces>(work, v, prefetch);
   *given.prefetch = prefetch;
 }
 
 template <class Elements, int kRows>
 HWY_NOINLINE void AddAll(const PvArgs& work) {
-  if (kRows < 4 || work.prefetch->any()) {
-    AddAllVectors<Elements, kRows, true>(work);
+  if (Elements::kHasPieces && work.piece_step != 0) {
+    AddAllVectors<Elements, kRows, true, Elements::kHasPieces>(work);
+  } else if (kRows < 4 || work.prefetch->any()) {
+    AddAllVectors<Elements, kRows, true, false>(work);
   } else {
-    AddAllVectors<Elements, 4, false>(work);
+    AddAllVectors<Elements, 4, false, false>(work);
   }
 }
 

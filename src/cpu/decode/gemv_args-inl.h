@@ -20,6 +20,14 @@
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
+// Channels may lie in pieces of so many bytes, as in CANN's caches of blocks.
+// Products read them there if each of a row is followed by another one.
+inline constexpr int64_t kPieceBytes = 32;
+
+constexpr bool HasPieces(DType dtype) {
+  return dtype == DType::kF16 || dtype == DType::kBf16 || dtype == DType::kI8;
+}
+
 // What turns dot products into scores: (dot + offset) * factor.
 struct QkArgs {
   const std::byte* const* keys;
@@ -28,6 +36,7 @@ struct QkArgs {
   int64_t key_shift;              // of keys, from where `keys` says
   int64_t rope_shift;
   int64_t count;         // of keys
+  int64_t piece_step;    // bytes from piece to piece of keys; 0: whole rows
   int64_t key_channels;  // whole vectors, as are those of the rope
   int64_t rope_channels;
   const float* query;   // [vector of channels, row, lane]
@@ -41,6 +50,7 @@ struct PvArgs {
   const std::byte* const* values;
   LinePrefetcher* prefetch;  // issued meanwhile
   int64_t shift;             // of values, from where `values` says
+  int64_t piece_step;        // bytes from piece to piece; 0: whole rows
   int64_t count;
   int64_t vectors;     // of channels
   const float* probs;  // [key, row]

@@ -3,6 +3,9 @@
 // share and sequences are batched.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "cpu/decode/decode_kernel.h"
@@ -114,6 +117,63 @@ TEST_P(Decode, HasTheSameBitsHoweverKeysLie) {
   const size_t row = 32 * kDim;
   for (size_t n = 0; n < row; ++n) {
     ASSERT_EQ(own[2 * row + n], all[2 * row + n]) << n;
+  }
+}
+
+// Pages of channel blocks, some of them missing, hold what pages of rows hold:
+// of 1 to 4 rows and of several micro-tiles, with pieces that products read
+// where they lie, and with such that are joined.
+TEST_P(Decode, HasTheSameBitsInBlocksOfChannels) {
+  for (const char* line :
+       {"fwd bf16 h=4/1 d=128 q=3x1 k=100,3,49 paged:16 blocks:16",
+        "fwd f16 h=6/2 d=64/96 q=2x1 k=2x100 paged:32 blocks:16 causal",
+        "fwd f16 h=2/1 d=32 q=3x1 k=70,1,48 paged:16 blocks:16",
+        "fwd bf16 h=1 d=96/32 q=2x1 k=2x130 paged:64 blocks:16",
+        "fwd bf16 h=5/1 d=64 q=2x3 k=2x130 paged:16 blocks:16 causal",
+        "fwd f16 h=4/1 d=48/16 q=2x1 k=2x60 paged:16 blocks:16",
+        "fwd f16 h=4/1 d=64+32/64 q=2x1 k=2x60 paged:16 blocks:16",
+        "fwd bf16 h=4/1 d=128/64 q=2x1 k=2x90 paged:16 shared blocks:16",
+        "fwd bf16 h=4/1 d=128 q=2x1 k=2x90 paged:16 blocks:32 int8:channel",
+        "fwd f16 h=3/1 d=64 q=2x1 k=2x90 paged:16 blocks:32 int8:page-row-head",
+        "fwd f16 h=1 d=64 q=2x1 k=2x90 paged:16 blocks:32 int8:row+offset",
+        "fwd f32 h=4/1 d=64 q=2x1 k=2x90 paged:16 blocks:8"}) {
+    SCOPED_TRACE(line);
+    const std::string_view text = line;
+    const size_t from = text.find(" blocks:");
+    const size_t to = text.find(' ', from + 1);
+    std::string in_rows(text.substr(0, from));
+    if (to != std::string_view::npos) in_rows += text.substr(to);
+    SmallCase blocks(ProblemOf(line)), rows(ProblemOf(in_rows));
+    Random random(8);
+    blocks.FillInputs(random);
+    const AttentionProblem& problem = blocks.problem();
+    for (size_t slots = 0; slots < kSlots; ++slots) {
+      const Slot slot = static_cast<Slot>(slots);
+      const TensorSpec& spec = problem[slot];
+      if (!problem.has(slot) || IsOutput(problem.direction, slot)) continue;
+      if (spec.channel_block == 0) {
+        rows.Copy(slot, blocks);
+        continue;
+      }
+      const std::array<int64_t, 4>& dims = spec.dims;
+      for (int64_t n = 0; n < dims[0] * dims[1] * dims[2] * dims[3]; ++n) {
+        const int64_t d = n % dims[3], h = n / dims[3] % dims[2];
+        const int64_t page = n / dims[3] / dims[2] / dims[1];
+        const int64_t row = n / dims[3] / dims[2] % dims[1];
+        rows.Put(slot, rows.problem()[slot].At(page, row, h, d),
+                 blocks.Get(slot, spec.At(page, row, h, d)));
+      }
+    }
+    for (const bool missing : {false, true}) {
+      if (missing) {
+        blocks.Put(Slot::kBlockTable, 1, -1);
+        rows.Put(Slot::kBlockTable, 1, -1);
+      }
+      RunOn(kCpuDecode, blocks, 2);
+      RunOn(kCpuDecode, rows, 2);
+      EXPECT_EQ(blocks.bytes(Slot::kOut), rows.bytes(Slot::kOut));
+    }
+    ExpectStaysInside(kCpuDecode, blocks, {2, 3});
   }
 }
 
