@@ -51,6 +51,12 @@ inline constexpr int64_t kDecodeRows = 40;
 // that are computed at a time.
 inline constexpr int64_t kDecodeKeys = 48;
 
+// The most micro-tiles of four rows that read keys and values where they lie;
+// more read a copy, whose rows do not push each other out of a first cache. Of
+// 2 to 4 the copy cost 5 to 18 %, of 8 it gained 4 % with AVX2 and nothing with
+// AVX-512 (docs/notes/0025).
+inline constexpr int64_t kDecodeTilesInPlace = 4;
+
 // The fewest keys of a split of few rows.
 inline constexpr int64_t kDecodeSplitKeys = 32 * kDecodeKeys;
 

@@ -58,7 +58,7 @@ inline void ScoreStep(const DecodeTile& decode, const StepPlace& at,
   const bool staged = decode.keys.staged || dequantises;
   const bool pieces = !staged && decode.keys.pieces(at.rows);
   const bool copied =
-      !staged && !pieces && (decode.micro_tiles() > 1 || decode.keys.blocked);
+      !staged && !pieces && (decode.copies() || decode.keys.blocked);
   if (staged) Stage(decode, at, true, dequantises ? &factors : nullptr);
   if (copied) CopyRows(decode, at, true);
   work.piece_step = pieces ? decode.keys.piece_step : 0;
@@ -133,7 +133,7 @@ inline void AddStep(const DecodeTile& decode, const StepPlace& at,
   const bool staged = decode.values.staged || dequantises;
   const bool pieces = !staged && decode.values.pieces(at.rows);
   const bool copied =
-      !staged && !pieces && (decode.micro_tiles() > 1 || decode.values.blocked);
+      !staged && !pieces && (decode.copies() || decode.values.blocked);
   LinePrefetcher no_prefetch;
   PvArgs work;
   work.values = at.rows.value;

@@ -5,7 +5,7 @@
 // The addresses of a step's rows are found once for a head bundle; those of its
 // other tiles are so many bytes after them. Keys and values are read from there
 // into lanes, channel by channel, and are not packed, unless they must become
-// floats first (Stage) or several micro-tiles read them (CopyRows): then they
+// floats first (Stage) or many micro-tiles read them (CopyRows): then they
 // are rows in scratch memory, one step at a time. Queries are packed once, as
 // [micro-tile][vector of channels, row, lane]; key scales are combined with
 // them, key offsets with their dot products.
@@ -199,6 +199,9 @@ struct DecodeTile {
   }
 
   int64_t micro_tiles() const { return CeilDiv(tile->rows, 4); }
+
+  // Whether rows are read often enough to be copied to where they lie close.
+  bool copies() const { return micro_tiles() > kDecodeTilesInPlace; }
 
   MicroTile At(int64_t n) const {
     const ScoreScratch& scratch = tile->scratch;
