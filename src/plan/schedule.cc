@@ -77,8 +77,8 @@ Schedule BuildSchedule(const Extent& extent, const TileShape& shape) {
   costed.reserve(extent.sequences.size());
   for (size_t b = 0; b < extent.sequences.size(); ++b) {
     const Sequence& sequence = extent.sequences[b];
+    if (!shape.Cuts(sequence)) continue;
     const int64_t rows = sequence.rows();
-    if (rows == 0) continue;
     Schedule::Cut cut;
     cut.sequence = static_cast<int64_t>(b);
     cut.band = extent.mask->BandOf(cut.sequence, rows, sequence.columns());

@@ -10,6 +10,7 @@
 
 #include "base/range.h"
 #include "base/run_memory.h"
+#include "problem/band.h"
 #include "problem/lengths.h"
 #include "problem/mask.h"
 
@@ -35,6 +36,15 @@ struct TileShape {
   int64_t split_keys = 4096;  // a sequence of few rows is cut where its columns
                               // pass a multiple of this
   int64_t split_rows = 64;    // few are at most so many, in one tile
+  // Sequences of so many query positions are cut, others left out.
+  Range sequence_rows = kAnyRows;
+
+  static constexpr Range kAnyRows = {1, Band::kOpen};
+
+  bool Cuts(const Sequence& sequence) const {
+    const int64_t rows = sequence.rows();
+    return sequence_rows.first <= rows && rows < sequence_rows.last;
+  }
 };
 
 // What is cut: every sequence for every kv head.
@@ -46,10 +56,10 @@ struct Extent {
 };
 
 // The tiles of a problem, by number; none of them is stored, so that a plan
-// stays small and is quick to make. Every row is in one tile, or in one per
-// split; every visible (row, column) is in exactly one. Costliest sequences
-// come first, kv head by kv head, and of each the tiles that see most first. A
-// long list so ends with its smallest tiles, and workers end together.
+// stays small and is quick to make. Every row that is cut is in one tile, or in
+// one per split; every visible (row, column) is in exactly one. Costliest
+// sequences come first, kv head by kv head, and of each the tiles that see most
+// first. A long list so ends with its smallest tiles, and workers end together.
 class Schedule {
  public:
   int64_t count() const { return count_; }

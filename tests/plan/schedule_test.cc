@@ -156,6 +156,19 @@ TEST(Schedule, CoversEveryRowOncePerSplit) {
   });
 }
 
+// As if the others had no rows.
+TEST(Schedule, CutsSequencesOfSoManyRowsAlone) {
+  ForRandomCases([](const Case& one) {
+    Case some = one, rest = one;
+    some.shape.sequence_rows = {3, 17};
+    for (Sequence& sequence : rest.sequences) {
+      const int64_t rows = sequence.rows();
+      if (rows < 3 || rows > 16) sequence.queries = {};
+    }
+    EXPECT_EQ(some.Build(), rest.Build());
+  });
+}
+
 TEST(Schedule, TilesLieInsideAndAreOfTheShape) {
   ForRandomCases([](const Case& one) {
     for (const Tile& tile : TilesOf(one.Build())) {
