@@ -20,12 +20,14 @@ HAVE_HOST_VECTORS = {"dropout", "indexer", "merge", "roof"}
 CLOSED = {"acl/single_op"}
 # Inside src/cpu: the files at its top know no implementation, but for the table
 # of them; implementations share tiles, not each other. Decode has the forward
-# direction's parameters and operands, and so have backward and top-k lists.
+# direction's parameters and operands, and so have backward and top-k lists;
+# mixed batches are what both together make of them.
 CPU_MAY_INCLUDE = {
     "": set(),
     "tile": {""},
     "forward": {"", "tile"},
     "decode": {"", "tile", "forward"},
+    "mixed": {"", "forward", "decode"},
     "backward": {"", "tile", "forward"},
     "topk": {"", "tile", "forward"},
 }

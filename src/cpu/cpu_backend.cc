@@ -35,7 +35,8 @@ std::unique_ptr<Queue> MakeQueue() {
 }  // namespace
 
 Backend ThisCpu() {
-  static const Implementation rows[] = {kCpuDecode, kCpuForward, kCpuBackward,
+  static const Implementation rows[] = {kCpuDecode,      kCpuMixed,
+                                        kCpuForward,     kCpuBackward,
                                         kCpuTopKForward, kCpuTopKBackward};
   static auto* const queue = MakeQueue().release();
   return {.name = "cpu",

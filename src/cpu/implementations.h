@@ -13,6 +13,12 @@ namespace flashacl {
 // for any batch, too, and wherever keys lie.
 extern const Implementation kCpuDecode;
 
+// "cpu/mixed": forward problems that mix sequences of few rows, which go to the
+// tiles of cpu/decode, with others, which go to those of cpu/forward, as engines
+// make them that fill a batch of prompts up with requests that decode. Those of
+// few rows have the bits that they have in cpu/decode.
+extern const Implementation kCpuMixed;
+
 // "cpu/forward": every forward problem but those of top-k lists
 // (FlashAttention): tiles of query rows times keys, with fp32 sums, in memory
 // that does not grow with lengths.

@@ -11,14 +11,27 @@
 
 namespace flashacl::cpu {
 
+// The numbers in [0, count), handed out one at a time, each to one worker.
+class WorkList {
+ public:
+  explicit WorkList(int64_t count) : count_(count) {}
+
+  // `count` after the last.
+  int64_t Take() { return std::min(next_++, count_); }
+
+ private:
+  std::atomic<int64_t> next_{0};
+  const int64_t count_;
+};
+
 // Calls work(worker, take) once for each of `most` workers, or of `count` where
 // that is less, side by side; take() hands out the numbers in [0, count), each
 // to one worker, then `count`.
 template <typename Work>
 void ForEachWorker(Workers& workers, int64_t most, int64_t count, Work work) {
-  std::atomic<int64_t> next{0};
+  WorkList list(count);
   workers.ForEach(std::min(most, count), [&](int64_t worker) {
-    work(worker, [&] { return std::min(next++, count); });
+    work(worker, [&] { return list.Take(); });
   });
 }
 

@@ -53,14 +53,15 @@ void LaunchTileByTile(const AttentionProblem& problem,
   const ForwardOperands run(problem, bindings, shape.cols);
   run.ClearUnownedRows();
   const Schedule schedule = run.BuildSchedule(shape);
-  const TiledWorkspace workspace =
-      ReserveForward(problem, shape, schedule.split_rows(), 1, layout);
+  const TiledWorkspace workspace = ReserveForward(problem, shape, 1, layout);
+  const int64_t split_floats =
+      ReserveSplits(problem, schedule.split_rows(), layout).count;
   Fences memory;
   const ScoreScratch score = workspace.score.Apart(std::ref(memory));
   const ForwardScratch forward = workspace.forward.Apart(std::ref(memory));
   const TiledScratch tiled = workspace.tiled.Apart(std::ref(memory));
   const PackedValues values{tiled.values, tiled.value_keys};
-  const FencedBytes splits(workspace.splits.count * 4);
+  const FencedBytes splits(split_floats * 4);
   const ForwardKernels kernels = Forward();
   const auto tile_of = [&](int64_t n) {
     return run.TileOf(schedule, n, {score, forward, splits.as<float>()});

@@ -54,6 +54,8 @@ inline std::vector<Tried> AllTried() {
       {&kCpuForward, 0, 20, Forward(2, 300, 2500, 3, 40)},
       {&kCpuDecode, 2000, 500, Forward(4, 6, 130, 8, 200)},
       {&kCpuDecode, 100, 50, Forward(3, 4, 4000, 4, 40)},
+      {&kCpuMixed, 800, 200, Forward(5, 60, 130, 8, 100)},
+      {&kCpuMixed, 60, 30, Forward(4, 70, 4000, 3, 24)},
       {&kCpuBackward, 1500, 300, Backward(Forward(4, 24, 40, 8, 200))},
       {&kCpuBackward, 100, 20, Backward(Forward(2, 300, 400, 4, 70))},
       {&kCpuTopKForward, 1500, 1200, Listed(Forward(4, 24, 40, 8, 200))},
@@ -78,8 +80,9 @@ class EachKernel : public ::testing::TestWithParam<Setting> {
 };
 
 inline auto EveryKernel() {
-  return ::testing::ValuesIn(Settings({&kCpuForward, &kCpuDecode, &kCpuBackward,
-                                       &kCpuTopKForward, &kCpuTopKBackward}));
+  return ::testing::ValuesIn(
+      Settings({&kCpuForward, &kCpuDecode, &kCpuMixed, &kCpuBackward,
+                &kCpuTopKForward, &kCpuTopKBackward}));
 }
 
 }  // namespace flashacl::testing

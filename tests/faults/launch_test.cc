@@ -32,6 +32,8 @@ const Line kLines[] = {
     {&kCpuForward, "fwd f32 h=1 d=16 q=20 k=5000 sink"},
     {&kCpuDecode, "fwd f16 h=8/2 d=128 q=3x1 k=100,5000,48"},
     {&kCpuDecode, "fwd bf16 h=4 d=64 q=2x1 k=2x300 paged:16 counts:k"},
+    {&kCpuMixed, "fwd f16 h=8/2 d=64 q=100,3x1 k=200,100,5000,48 causal"},
+    {&kCpuMixed, "fwd bf16 h=4 d=64 q=2x90 k=2x3000 paged:16 counts:qk"},
     {&kCpuBackward, "bwd f32 h=2 d=8 q=900 k=300"},
     {&kCpuBackward,
      "bwd bf16 h=7 d=24/16 q=300,600,9 k=400,500,90 causal sink"},

@@ -17,9 +17,11 @@ int64_t WholeVectors(int64_t channels) { return RoundUp(channels, kMaxLanes); }
 
 }  // namespace
 
-TileShape DecodeTileShape(const AttentionProblem& problem) {
+TileShape DecodeTileShape(const AttentionProblem& problem,
+                          Range sequence_rows) {
   TileShape shape;
-  shape.rows = std::max<int64_t>(PackedRowsOf(problem).most, 1);
+  shape.sequence_rows = sequence_rows;
+  shape.rows = std::max<int64_t>(PackedRowsOf(problem, sequence_rows).most, 1);
   shape.row_unit = 1;
   shape.cols = kDecodeKeys;
   shape.split_keys = kDecodeSplitKeys;
@@ -27,7 +29,7 @@ TileShape DecodeTileShape(const AttentionProblem& problem) {
   return shape;
 }
 
-int64_t HeadBundleOf(const AttentionProblem& problem) {
+int64_t HeadBundleOf(const AttentionProblem& problem, Range sequence_rows) {
   const std::span<const TensorSpec> keys = KvTensors(problem, Slot::kKey);
   const std::span<const TensorSpec> values =
       problem.kv.value_is_key ? keys : KvTensors(problem, Slot::kValue);
@@ -57,6 +59,7 @@ int64_t HeadBundleOf(const AttentionProblem& problem) {
   const int64_t fitting = most_bytes / std::max<int64_t>(bytes, 1);
   int64_t tiles = 0;
   for (const Sequence& sequence : problem.lengths.sequences) {
+    if (MaxRowsWithin(problem, sequence, sequence_rows) == 0) continue;
     tiles += problem.kv_heads * CeilDiv(sequence.columns(), kDecodeSplitKeys);
   }
   // Every worker should have some to do.
@@ -65,11 +68,12 @@ int64_t HeadBundleOf(const AttentionProblem& problem) {
 }
 
 DecodeWorkspace ReserveDecode(const AttentionProblem& problem,
-                              int64_t split_rows, const DecodeSharing& sharing,
+                              const TileShape& shape,
+                              const DecodeSharing& sharing,
                               WorkspaceLayout& layout) {
   const int64_t channels = problem.score_dim();
   const int64_t v_dim = problem.v_dim;
-  const int64_t rows = RoundUp(DecodeTileShape(problem).rows, 4);
+  const int64_t rows = RoundUp(shape.rows, 4);
   const int64_t tiles = sharing.tiles_per_worker;
   const int64_t count = sharing.workers * tiles;
   ScoreScratch sizes{};
@@ -101,9 +105,7 @@ DecodeWorkspace ReserveDecode(const AttentionProblem& problem,
             layout, tiles);
   score.Add("visible and kept keys", {&S::visible, &S::kept},
             rows * (kDecodeKeys / 32 + 1), layout, tiles);
-  const Region<float> splits =
-      layout.Reserve<float>("splits", split_rows * (v_dim + 2));
-  return {{std::move(score), std::move(forward), splits}, std::move(decode)};
+  return {{std::move(score), std::move(forward)}, std::move(decode)};
 }
 
 }  // namespace flashacl::cpu

@@ -12,13 +12,15 @@
 namespace flashacl::cpu {
 
 // All packed rows of a sequence and kv head in one tile.
-TileShape DecodeTileShape(const AttentionProblem& problem);
+TileShape DecodeTileShape(const AttentionProblem& problem,
+                          Range sequence_rows = TileShape::kAnyRows);
 
 // How many kv heads' tiles go side by side: 1 where every head's keys lie by
 // themselves, more where those of all heads of a position do, as memory is
 // fastest where rows of all heads are read together. The answer does not depend
 // on it.
-int64_t HeadBundleOf(const AttentionProblem& problem);
+int64_t HeadBundleOf(const AttentionProblem& problem,
+                     Range sequence_rows = TileShape::kAnyRows);
 
 struct DecodeWorkspace : ForwardWorkspace {
   ScratchLayout<DecodeScratch> decode;
@@ -30,12 +32,13 @@ struct DecodeSharing {
   int64_t tiles_per_worker = 1;
 };
 
-// Reserves memory for tiles of DecodeTileShape. Of the scratch memory, queries
-// and outputs are [micro-tile][vector of channels, row, lane], scores
+// Reserves memory for tiles of a DecodeTileShape. Of the scratch memory,
+// queries and outputs are [micro-tile][vector of channels, row, lane], scores
 // [micro-tile][key, row], bits [row, 32 keys], and keys is where rows of either
 // kind become floats, with one row of zeros at the end.
 DecodeWorkspace ReserveDecode(const AttentionProblem& problem,
-                              int64_t split_rows, const DecodeSharing& sharing,
+                              const TileShape& shape,
+                              const DecodeSharing& sharing,
                               WorkspaceLayout& layout);
 
 }  // namespace flashacl::cpu

@@ -4,11 +4,10 @@
 #include <utility>
 
 #include "cpu/forward/forward_kernel.h"
-#include "cpu/forward/forward_operands.h"
-#include "cpu/forward/forward_workspace.h"
+#include "cpu/forward/forward_tiles.h"
+#include "cpu/forward/prepared_tiles.h"
 #include "cpu/implementations.h"
 #include "cpu/support.h"
-#include "cpu/work_loop.h"
 
 namespace flashacl {
 namespace cpu {
@@ -18,80 +17,68 @@ Status Supports(const AttentionProblem& problem, const DeviceInfo&) {
   return SupportsTiles(problem, Direction::kForward);
 }
 
-class PreparedForward final : public HostPrepared {
- public:
-  PreparedForward(const AttentionProblem& problem, const DeviceInfo& device,
-                  WorkspaceLayout& layout)
-      : HostPrepared(problem),
-        shape_(ForwardTileShape(problem, device)),
-        schedule_(KnownSchedule(problem, shape_)),
-        workspace_(ReserveForward(problem, shape_,
-                                  SplitRowsOf(problem, schedule_, shape_),
-                                  device.workers, layout)) {}
+}  // namespace
 
-  Status Run(const Bindings& bindings, std::byte* memory,
-             Workers& workers) const override;
+ForwardTiles::ForwardTiles(const AttentionProblem& problem,
+                           const DeviceInfo& device, Range sequence_rows,
+                           WorkspaceLayout& layout)
+    : shape_(ForwardTileShape(problem, device, sequence_rows)),
+      schedule_(KnownSchedule(problem, shape_)),
+      workspace_(ReserveForward(problem, shape_, device.workers, layout)) {}
 
-  std::string Describe() const override {
-    return flashacl::Describe(schedule_, shape_);
-  }
+ForwardTiles::Launch::Launch(const ForwardTiles& tiles,
+                             const ForwardOperands& operands, std::byte* memory,
+                             float* splits)
+    : workspace_(tiles.workspace_),
+      operands_(operands),
+      schedule_(tiles.schedule_, operands, tiles.shape_),
+      memory_(memory),
+      splits_(splits) {}
 
- private:
-  const TileShape shape_;
-  const Schedule schedule_;  // empty if lengths are on the device
-  const TiledWorkspace workspace_;
-};
-
-Status PreparedForward::Run(const Bindings& bindings, std::byte* memory,
-                            Workers& workers) const {
-  const ForwardOperands operands(problem(), bindings, shape_.cols);
-  operands.ClearUnownedRows();
-  const RunSchedule schedule(schedule_, operands, shape_);
-  float* const splits = workspace_.splits.In(memory).data();
+void ForwardTiles::Launch::Attend(int64_t worker,
+                                  FunctionRef<int64_t()> take) const {
   const ForwardKernels kernels = Forward();
-
-  const auto tile_of = [&](int64_t n, const ScoreScratch& score,
-                           const ForwardScratch& forward) {
-    return operands.TileOf(*schedule, n, {score, forward, splits});
+  const int64_t count = schedule_->count();
+  int64_t n = take();
+  if (n == count) return;
+  ScoreScratch score = workspace_.score.At(memory_, worker);
+  ForwardScratch forward = workspace_.forward.At(memory_, worker);
+  TiledScratch tiled = workspace_.tiled.At(memory_, worker);
+  const PackedValues values{tiled.values, tiled.value_keys};
+  const auto tile_of = [&] {
+    return operands_.TileOf(*schedule_, n, {score, forward, splits_});
   };
-  const int64_t count = schedule->count();
-  const int64_t most = workspace_.score.count();
-  ForEachWorker(workers, most, count, [&](int64_t worker, auto take) {
-    ScoreScratch score = workspace_.score.At(memory, worker);
-    ForwardScratch forward = workspace_.forward.At(memory, worker);
-    TiledScratch tiled = workspace_.tiled.At(memory, worker);
-    const PackedValues values{tiled.values, tiled.value_keys};
-    int64_t n = take();
-    if (n == count) return;
-    ForwardTile tile = tile_of(n, score, forward);
-    while (true) {
-      n = take();
-      std::swap(score.query_rows, tiled.next_query_rows);
-      std::swap(forward.quant, tiled.next_quant);
-      if (n == count) return kernels.attend(tile, values, nullptr);
-      const ForwardTile next = tile_of(n, score, forward);
-      kernels.attend(tile, values, &next);
-      tile = next;
-    }
-  });
-  if (schedule->num_splits() == 1) return {};
-  ForEachWorker(workers, most, count, [&](int64_t worker, auto take) {
-    const ScoreScratch score = workspace_.score.At(memory, worker);
-    const ForwardScratch forward = workspace_.forward.At(memory, worker);
-    for (int64_t n = take(); n < count; n = take()) {
-      const Tile cut = schedule->At(n);
-      if (cut.num_splits == 1 || cut.split != 0) continue;
-      kernels.combine(tile_of(n, score, forward), cut.num_splits);
-    }
-  });
-  return {};
+  ForwardTile tile = tile_of();
+  while (true) {
+    n = take();
+    std::swap(score.query_rows, tiled.next_query_rows);
+    std::swap(forward.quant, tiled.next_quant);
+    if (n == count) return kernels.attend(tile, values, nullptr);
+    const ForwardTile next = tile_of();
+    kernels.attend(tile, values, &next);
+    tile = next;
+  }
 }
 
-}  // namespace
+void ForwardTiles::Launch::Combine(int64_t worker,
+                                   FunctionRef<int64_t()> take) const {
+  const ForwardKernels kernels = Forward();
+  const ScoreScratch score = workspace_.score.At(memory_, worker);
+  const ForwardScratch forward = workspace_.forward.At(memory_, worker);
+  const int64_t count = schedule_->count();
+  for (int64_t n = take(); n < count; n = take()) {
+    const Tile cut = schedule_->At(n);
+    if (cut.num_splits == 1 || cut.split != 0) continue;
+    kernels.combine(operands_.TileOf(*schedule_, n, {score, forward, splits_}),
+                    cut.num_splits);
+  }
+}
+
 }  // namespace cpu
 
-const Implementation kCpuForward{.name = "cpu/forward",
-                                 .supports = cpu::Supports,
-                                 .prepare = MakePrepared<cpu::PreparedForward>};
+const Implementation kCpuForward{
+    .name = "cpu/forward",
+    .supports = cpu::Supports,
+    .prepare = MakePrepared<cpu::PreparedTiles<cpu::ForwardTiles>>};
 
 }  // namespace flashacl

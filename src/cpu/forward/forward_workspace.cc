@@ -10,20 +10,35 @@
 
 namespace flashacl::cpu {
 
-PackedRows PackedRowsOf(const AttentionProblem& problem) {
-  return {problem.lengths.all_rows() * problem.heads,
-          problem.lengths.max_rows() * problem.group()};
+int64_t MaxRowsWithin(const AttentionProblem& problem, const Sequence& sequence,
+                      Range sequence_rows) {
+  const bool known = problem.lengths.queries == Lengths::Device::kNone;
+  const int64_t most = sequence_rows.last - 1;
+  const int64_t rows =
+      known ? sequence.rows() : std::min(sequence.rows(), most);
+  return sequence_rows.first <= rows && rows <= most ? rows : 0;
+}
+
+PackedRows PackedRowsOf(const AttentionProblem& problem, Range sequence_rows) {
+  PackedRows packed;
+  for (const Sequence& sequence : problem.lengths.sequences) {
+    const int64_t rows = MaxRowsWithin(problem, sequence, sequence_rows);
+    packed.all += rows * problem.heads;
+    packed.most = std::max(packed.most, rows * problem.group());
+  }
+  return packed;
 }
 
 TileShape ForwardTileShape(const AttentionProblem& problem,
-                           const DeviceInfo& device) {
+                           const DeviceInfo& device, Range sequence_rows) {
   const auto cache = static_cast<double>(device.l2_bytes);
   const int64_t row_bytes = 4 * (problem.score_dim() + problem.v_dim);
   TileShape shape;
+  shape.sequence_rows = sequence_rows;
   shape.row_unit = kRowUnit;
   shape.rows = CountThatFits(std::min(kRowShare * cache, kMaxRowBytes),
                              row_bytes, kMaxRows, kRowUnit);
-  const PackedRows packed = PackedRowsOf(problem);
+  const PackedRows packed = PackedRowsOf(problem, sequence_rows);
   while (shape.rows > kMinRows && packed.all / shape.rows < kMinTiles) {
     shape.rows /= 2;
   }
@@ -113,8 +128,8 @@ ScratchLayout<ForwardScratch> ReserveOutputs(const AttentionProblem& problem,
 }
 
 TiledWorkspace ReserveForward(const AttentionProblem& problem,
-                              const TileShape& shape, int64_t split_rows,
-                              int64_t workers, WorkspaceLayout& layout) {
+                              const TileShape& shape, int64_t workers,
+                              WorkspaceLayout& layout) {
   const int64_t channels = problem.score_dim();
   ScoreScratch sizes{};
   sizes.key_stride = RowStride(std::max<int64_t>(channels, 8));
@@ -136,9 +151,12 @@ TiledWorkspace ReserveForward(const AttentionProblem& problem,
   tiled.Add("channel factors of the next tile", {&T::next_quant},
             2 * (channels + problem.v_dim), layout);
   tiled.Add("rows of the next tile", {&T::next_query_rows}, shape.rows, layout);
-  workspace.splits =
-      layout.Reserve<float>("splits", split_rows * (problem.v_dim + 2));
   return workspace;
+}
+
+Region<float> ReserveSplits(const AttentionProblem& problem, int64_t split_rows,
+                            WorkspaceLayout& layout) {
+  return layout.Reserve<float>("splits", split_rows * (problem.v_dim + 2));
 }
 
 }  // namespace flashacl::cpu

@@ -15,23 +15,28 @@
 
 namespace flashacl::cpu {
 
-// Packed rows of all sequences and kv heads, and of the longest sequence.
+// The most query positions of a sequence if it has so many as `sequence_rows`
+// says, or may have them on the device; else 0.
+int64_t MaxRowsWithin(const AttentionProblem& problem, const Sequence& sequence,
+                      Range sequence_rows);
+
+// Packed rows of all such sequences and kv heads, and of the longest.
 struct PackedRows {
   int64_t all = 0;
   int64_t most = 0;
 };
-PackedRows PackedRowsOf(const AttentionProblem& problem);
+PackedRows PackedRowsOf(const AttentionProblem& problem,
+                        Range sequence_rows = TileShape::kAnyRows);
 
 // Rows and columns of tiles that fit the caches.
 TileShape ForwardTileShape(const AttentionProblem& problem,
-                           const DeviceInfo& device);
+                           const DeviceInfo& device,
+                           Range sequence_rows = TileShape::kAnyRows);
 
-// Scratch memory of every tile that is computed at a time, and what splits of
-// rows leave to be combined.
+// Scratch memory of every tile that is computed at a time.
 struct ForwardWorkspace {
   ScratchLayout<ScoreScratch> score;
   ScratchLayout<ForwardScratch> forward;
-  Region<float> splits;  // [split row, v_dim + 2]
 };
 
 // What workers have besides whose tiles have many rows: packed values, and
@@ -63,8 +68,12 @@ ScratchLayout<ForwardScratch> ReserveOutputs(const AttentionProblem& problem,
 
 // Reserves what tiles of this shape take for each of `workers`.
 TiledWorkspace ReserveForward(const AttentionProblem& problem,
-                              const TileShape& shape, int64_t split_rows,
-                              int64_t workers, WorkspaceLayout& layout);
+                              const TileShape& shape, int64_t workers,
+                              WorkspaceLayout& layout);
+
+// What (row, split) pairs leave to be combined, [split row, v_dim + 2].
+Region<float> ReserveSplits(const AttentionProblem& problem, int64_t split_rows,
+                            WorkspaceLayout& layout);
 
 // The most (row, split) pairs the schedule of these sequences or of shorter
 // ones may have.

@@ -74,9 +74,9 @@ TopKForwardWorkspace ReserveTopKForward(const AttentionProblem& problem,
   listed.Add("columns", {&L::columns}, shape.split_keys, layout);
   const int64_t num_splits = CeilDiv(MaxListedKeys(problem), shape.split_keys);
   if (num_splits > 1) {
-    workspace.splits = layout.Reserve<float>(
-        "splits", MaxItems(problem, shape.rows) * num_splits * shape.rows *
-                      (problem.v_dim + 2));
+    workspace.splits = ReserveSplits(
+        problem, MaxItems(problem, shape.rows) * num_splits * shape.rows,
+        layout);
   }
   return workspace;
 }

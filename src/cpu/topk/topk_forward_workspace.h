@@ -22,6 +22,7 @@ TileShape TopKTileShape(const AttentionProblem& problem,
 
 struct TopKForwardWorkspace : ForwardWorkspace {
   ScratchLayout<TopKForwardScratch> listed;
+  Region<float> splits;
 };
 
 // Reserves what tiles of this shape take for each of `workers`.

@@ -91,10 +91,12 @@ TEST(ForwardWorkspace, KernelsOfAnyWidthHaveRoom) {
     const TileShape shape = ForwardTileShape(p, device);
     const Schedule schedule = KnownSchedule(p, shape);
     WorkspaceLayout layout;
-    const TiledWorkspace workspace = ReserveForward(
-        p, shape, SplitRowsOf(p, schedule, shape), device.workers, layout);
+    const TiledWorkspace workspace =
+        ReserveForward(p, shape, device.workers, layout);
+    const Region<float> splits =
+        ReserveSplits(p, SplitRowsOf(p, schedule, shape), layout);
     EXPECT_EQ(layout, PlanOn(kCpuForward, p, device).workspace);
-    EXPECT_GE(workspace.splits.count, schedule.split_rows() * (p.v_dim + 2));
+    EXPECT_GE(splits.count, schedule.split_rows() * (p.v_dim + 2));
     for (const Machine& machine : kMachines) {
       ExpectRoom(p, shape, workspace, machine);
     }

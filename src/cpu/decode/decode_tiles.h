@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tiles of few rows, for whoever has sequences for them: cpu/decode, and
+// cpu/mixed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/function_ref.h"
+#include "cpu/decode/decode_workspace.h"
+#include "cpu/forward/forward_operands.h"
+#include "plan/backend.h"
+#include "plan/schedule.h"
+
+namespace flashacl::cpu {
+
+// What cpu/decode takes, but for the number of rows.
+Status SupportsFewRows(const AttentionProblem& problem,
+                       const DeviceInfo& device);
+
+// The same as ForwardTiles, of few rows.
+class DecodeTiles {
+ public:
+  DecodeTiles(const AttentionProblem& problem, const DeviceInfo& device,
+              Range sequence_rows, WorkspaceLayout& layout);
+
+  const TileShape& shape() const { return shape_; }
+  const Schedule& schedule() const { return schedule_; }
+
+  class Launch {
+   public:
+    Launch(const DecodeTiles& tiles, const ForwardOperands& operands,
+           std::byte* memory, float* splits);
+
+    const Schedule& schedule() const { return *schedule_; }
+
+    void Attend(int64_t worker, FunctionRef<int64_t()> take) const;
+    void Combine(int64_t worker, FunctionRef<int64_t()> take) const;
+
+   private:
+    // Tile `n` with the scratch memory of the `i`th of a worker's tiles.
+    DecodeArgs TileOf(int64_t n, int64_t worker, int64_t i) const;
+    // The tile and those of the kv heads after it; nothing if it is one of
+    // these.
+    void AttendHeadBundle(int64_t n, int64_t worker) const;
+
+    const DecodeTiles& tiles_;
+    const ForwardOperands& operands_;
+    const RunSchedule schedule_;
+    std::byte* const memory_;
+    float* const splits_;
+  };
+
+ private:
+  const TileShape shape_;
+  const Schedule schedule_;
+  const int64_t kv_heads_;
+  const int64_t head_bundle_;  // tiles that go side by side
+  const DecodeWorkspace workspace_;
+};
+
+}  // namespace flashacl::cpu

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Batches of many rows and few: two lists of tiles, and workers that start with
+// either.
+#include <algorithm>
+#include <string>
+
+#include "base/str.h"
+#include "cpu/decode/decode_tiles.h"
+#include "cpu/forward/forward_tiles.h"
+#include "cpu/implementations.h"
+#include "cpu/tuning.h"
+#include "cpu/work_loop.h"
+#include "plan/implementation.h"
+
+namespace flashacl {
+namespace cpu {
+namespace {
+
+// Query positions of sequences that cpu/decode would take alone, and of others.
+Range FewRows(const AttentionProblem& problem) {
+  return {1, kDecodeRows / problem.group() + 1};
+}
+Range ManyRows(const AttentionProblem& problem) {
+  return {FewRows(problem).last, TileShape::kAnyRows.last};
+}
+
+Status Supports(const AttentionProblem& problem, const DeviceInfo& device) {
+  FLASHACL_RETURN_IF_ERROR(SupportsFewRows(problem, device));
+  if (PackedRowsOf(problem, FewRows(problem)).all == 0) {
+    return Unsupported("no sequence has at most {} packed rows per kv head",
+                       kDecodeRows);
+  }
+  if (PackedRowsOf(problem, ManyRows(problem)).all == 0) {
+    return Unsupported("no sequence has more than {} packed rows per kv head",
+                       kDecodeRows);
+  }
+  return {};
+}
+
+class PreparedMixed final : public HostPrepared {
+ public:
+  PreparedMixed(const AttentionProblem& problem, const DeviceInfo& device,
+                WorkspaceLayout& layout)
+      : HostPrepared(problem),
+        workers_(device.workers),
+        many_(problem, device, ManyRows(problem), layout),
+        few_(problem, device, FewRows(problem), layout),
+        splits_(ReserveSplits(problem, SplitRows(), layout)) {}
+
+  Status Run(const Bindings& bindings, std::byte* memory,
+             Workers& workers) const override;
+
+  std::string Describe() const override {
+    return Str("{}; of few rows {}",
+               flashacl::Describe(many_.schedule(), many_.shape()),
+               flashacl::Describe(few_.schedule(), few_.shape()));
+  }
+
+ private:
+  // Of all splits together.
+  int64_t SplitRows() const;
+
+  const int64_t workers_;
+  const ForwardTiles many_;
+  const DecodeTiles few_;
+  const Region<float> splits_;  // those of many rows, then those of few
+};
+
+int64_t PreparedMixed::SplitRows() const {
+  if (SequencesAreKnown(problem())) {
+    return many_.schedule().split_rows() + few_.schedule().split_rows();
+  }
+  // A sequence is of one kind, and no kind has more than this of it.
+  TileShape both = many_.shape();
+  both.rows = std::max(both.rows, few_.shape().rows);
+  both.split_keys = std::min(both.split_keys, few_.shape().split_keys);
+  both.split_rows = std::max(both.split_rows, few_.shape().split_rows);
+  return MaxSplitRows(problem(), both);
+}
+
+// Workers in turn begin with many rows and with few: these wait for memory,
+// which those leave alone. None waits until both lists are done.
+Status PreparedMixed::Run(const Bindings& bindings, std::byte* memory,
+                          Workers& workers) const {
+  const ForwardOperands operands(problem(), bindings, many_.shape().cols);
+  operands.ClearUnownedRows();
+  float* const splits = splits_.In(memory).data();
+  const ForwardTiles::Launch many(many_, operands, memory, splits);
+  const DecodeTiles::Launch few(
+      few_, operands, memory,
+      splits + many.schedule().split_rows() * (problem().v_dim + 2));
+  const int64_t many_count = many.schedule().count();
+  const int64_t few_count = few.schedule().count();
+  const auto for_each = [&](auto work_on_many, auto work_on_few) {
+    WorkList many_list(many_count), few_list(few_count);
+    workers.ForEach(std::min(workers_, many_count + few_count),
+                    [&](int64_t worker) {
+                      const auto take_many = [&] { return many_list.Take(); };
+                      const auto take_few = [&] { return few_list.Take(); };
+                      if (worker % 2 == 0) work_on_many(worker, take_many);
+                      work_on_few(worker, take_few);
+                      work_on_many(worker, take_many);
+                    });
+  };
+  for_each([&](int64_t worker, auto take) { many.Attend(worker, take); },
+           [&](int64_t worker, auto take) { few.Attend(worker, take); });
+  if (std::max(many.schedule().num_splits(), few.schedule().num_splits()) > 1) {
+    for_each([&](int64_t worker, auto take) { many.Combine(worker, take); },
+             [&](int64_t worker, auto take) { few.Combine(worker, take); });
+  }
+  return {};
+}
+
+}  // namespace
+}  // namespace cpu
+
+const Implementation kCpuMixed{.name = "cpu/mixed",
+                               .supports = cpu::Supports,
+                               .prepare = MakePrepared<cpu::PreparedMixed>};
+
+}  // namespace flashacl

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// Batches of prompts and single tokens: each sequence goes where it would go
+// without those of the other kind, whoever works.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "base/str.h"
+#include "cpu/implementations.h"
+#include "tests/cpu/runs.h"
+#include "tests/cpu/targets.h"
+
+namespace flashacl {
+namespace {
+
+using testing::OnTarget;
+using testing::ProblemOf;
+using testing::RunOn;
+
+class Mixed : public ::testing::TestWithParam<int64_t> {
+ protected:
+  const OnTarget target_{GetParam()};
+};
+
+// Four query heads share a kv head: up to ten positions are few. Without grids,
+// which lie otherwise where other sequences have other lengths.
+constexpr const char* kLines[] = {
+    "fwd f16 h=8/2 d=64 q=90,3,1,0,11 k=300,4000,1600,7,1700 causal",
+    "fwd bf16 h=16/4 d=40 q=10,11,1 k=50,1100,5000 paged:16 sink",
+    "fwd bf16 h=8/2 d=64 q=60,4x1 k=100,4x90 paged:16 int8:channel",
+    "fwd f32 h=4/1 d=32 q=2,40,3 k=3100,100,0 window:2000:0 alibi"};
+
+bool IsFew(const Sequence& sequence) { return sequence.rows() <= 10; }
+
+// The problem without sequences of one kind.
+AttentionProblem Only(AttentionProblem problem, bool few) {
+  for (Sequence& sequence : problem.lengths.sequences) {
+    if (IsFew(sequence) != few) sequence.queries.last = sequence.queries.first;
+  }
+  return problem;
+}
+
+// Bytes of the output of one sequence.
+std::vector<std::byte> OutOf(const SmallCase& small, int64_t b) {
+  const TensorSpec& out = small.problem()[Slot::kOut];
+  const Sequence& sequence =
+      small.problem().lengths.sequences[static_cast<size_t>(b)];
+  const int64_t bytes = SizeOf(out.dtype);
+  const auto all = small.bytes(Slot::kOut);
+  const auto begin = all.begin() + out.At(b, sequence.queries.first) * bytes;
+  return {begin, begin + sequence.rows() * out.strides[1] * bytes};
+}
+
+TEST_P(Mixed, SequencesHaveTheBitsOfTheirKindAlone) {
+  for (const char* line : kLines) {
+    SCOPED_TRACE(line);
+    SmallCase batch(ProblemOf(line));
+    Random random(5);
+    batch.FillInputs(random);
+    RunOn(kCpuMixed, batch, 2);
+    SmallCase few(Only(batch.problem(), true));
+    SmallCase many(Only(batch.problem(), false));
+    few.CopyInputs(batch);
+    many.CopyInputs(batch);
+    RunOn(kCpuDecode, few, 2);
+    RunOn(kCpuForward, many, 2);
+    for (int64_t b = 0; b < batch.problem().lengths.count(); ++b) {
+      const bool is_few =
+          IsFew(batch.problem().lengths.sequences[static_cast<size_t>(b)]);
+      EXPECT_EQ(OutOf(batch, b), OutOf(is_few ? few : many, b)) << b;
+    }
+  }
+}
+
+TEST_P(Mixed, HasTheSameBitsForAnyWorkerCount) {
+  for (const char* line : kLines) {
+    SCOPED_TRACE(line);
+    SmallCase alone(ProblemOf(line));
+    Random random(6);
+    alone.FillInputs(random);
+    RunOn(kCpuMixed, alone);
+    for (const int workers : {2, 3, 64}) {
+      SmallCase shared(alone.problem());
+      shared.CopyInputs(alone);
+      RunOn(kCpuMixed, shared, workers);
+      testing::ExpectSameBits(shared, alone);
+    }
+  }
+}
+
+// What the device says may be any mixture, or none.
+TEST_P(Mixed, TakesLengthsFromTheDevice) {
+  for (const char* line :
+       {"fwd f16 h=8/2 d=64 q=4x70 k=4x1700 counts:qk causal stats",
+        "fwd bf16 h=4/1 d=64 q=3x30 k=3x1700 paged:16 ends:q counts:k",
+        "fwd f16 h=4/1 d=32 q=50,1,1 k=3x2000 counts:k"}) {
+    for (uint64_t seed = 1; seed <= 3; ++seed) {
+      testing::ExpectRight(line, "cpu/mixed", seed);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryTarget, Mixed,
+                         ::testing::ValuesIn(testing::TargetsHere()),
+                         testing::TargetTestName);
+
+TEST(MixedBatches, HaveSequencesOfBothKinds) {
+  for (const char* line : kLines) {
+    EXPECT_TRUE(kCpuMixed.supports(ProblemOf(line), {}).ok()) << line;
+  }
+  for (const char* line :
+       {"fwd f16 h=8/2 d=64 q=90,11 k=90,11", "fwd f16 h=8/2 d=64 q=2x1 k=2x9",
+        "fwd f16 h=8/2 d=64 q=90,0 k=90,0", "fwd f16 h=8/2 d=64 q=0 k=5",
+        "fwd f16 h=41/1 d=64 q=90,1 k=90,70",
+        "fwd f16 h=41/1 d=64 q=2x90 k=2x90 counts:q",
+        "fwd f16 h=8/2 d=64 q=2x10 k=2x90 counts:q",
+        "fwd i8 h=2 d=16 q=90,1 k=90,9 int8:tensor",
+        "fwd f16 h=1 d=8 q=50,1 k=50,40 topk:8"}) {
+    EXPECT_FALSE(kCpuMixed.supports(ProblemOf(line), {}).ok()) << line;
+  }
+}
+
+// An executor is made for lengths before they are known.
+TEST(MixedBatches, TakeNoMoreWorkspaceThanAnyLengthsMay) {
+  const Backend backend = CpuBackend();
+  Random random(9);
+  for (int n = 0; n < 300; ++n) {
+    std::string rows = "60", keys = "3000";
+    for (int64_t b = random.Within(1, 5); b > 0; --b) {
+      rows += Str(",{}", random.OneIn(2) ? 1 : random.Within(0, 30));
+      keys += Str(",{}", random.Within(0, 9000));
+    }
+    const std::string line = Str("fwd bf16 h=8/2 d=32 q={} k={}{} causal", rows,
+                                 keys, random.OneIn(2) ? " paged:16" : "");
+    SCOPED_TRACE(line);
+    const AttentionProblem problem = ProblemOf(line);
+    const Result<Plan> plan = MakePlan(backend, problem);
+    const Result<int64_t> most = WorkspaceOfAnyLengths(backend, problem);
+    ASSERT_TRUE(plan.ok() && most.ok());
+    EXPECT_LE(plan->workspace.bytes(), *most);
+  }
+}
+
+// A sequence is of one kind, so those on the device need the splits of one.
+TEST(MixedBatches, SplitsOfUnknownLengthsAreReservedOnce) {
+  const char* line = "fwd bf16 h=8/2 d=128 q=8x64 k=8x30000 counts:qk";
+  const auto splits = [&](const Implementation& implementation) {
+    const Plan plan = testing::PlanOn(implementation, ProblemOf(line));
+    return plan.workspace.entries().back();
+  };
+  EXPECT_EQ(splits(kCpuMixed).name, "splits");
+  EXPECT_EQ(splits(kCpuMixed).bytes, splits(kCpuForward).bytes);
+}
+
+}  // namespace
+}  // namespace flashacl
