@@ -11,11 +11,12 @@ import tree
 BELOW_OPERATORS = {"base", "problem", "plan"}
 # Vector code that computations beside attention share with the CPU backend:
 # they compute on the host, whatever the backend.
-HOST_VECTORS = {"cpu/element_format.h", "cpu/kv_rows.h", "cpu/targets.h",
-                "cpu/tile/load-inl.h", "cpu/tile/matmul-inl.h",
-                "cpu/tile/store-inl.h", "cpu/tile/transpose-inl.h",
+HOST_VECTORS = {"cpu/element_format.h", "cpu/kv_rows.h", "cpu/streams.h",
+                "cpu/targets.h", "cpu/tile/load-inl.h",
+                "cpu/tile/matmul-inl.h", "cpu/tile/store-inl.h",
+                "cpu/tile/stream-inl.h", "cpu/tile/transpose-inl.h",
                 "cpu/tile/vector-inl.h", "cpu/work_loop.h"}
-HAVE_HOST_VECTORS = {"dropout", "indexer", "merge", "roof"}
+HAVE_HOST_VECTORS = {"dropout", "indexer", "merge", "pages", "roof"}
 # Folders that nobody includes but themselves.
 CLOSED = {"acl/single_op"}
 # Inside src/cpu: the files at its top know no implementation, but for the table

@@ -45,11 +45,6 @@ struct MergeKernels {
   void (*flush)() = nullptr;
 };
 
-// Whether rows of this many bytes are too much for caches: more than most
-// processors have for a core and less than any has in all. What is streamed is
-// not fetched before it is written, a quarter of all that a merge of two moves.
-constexpr bool Streams(int64_t bytes) { return bytes >= int64_t{8} << 20; }
-
 MergeKernels Kernels();
 
 }  // namespace flashacl::merge

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "cpu/streams.h"
 #include "merge/merge_kernel.h"
 
 namespace flashacl::merge {
@@ -29,7 +30,7 @@ class RowMerge {
       : channels_(channels),
         out_format_(out_format),
         out_(out),
-        streams_(Streams(rows * channels * out_format.element_bytes)) {}
+        streams_(cpu::Streams(rows * channels * out_format.element_bytes)) {}
 
   int64_t channels() const { return channels_; }
 

@@ -11,7 +11,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "hwy/cache_control.h"
 #include "merge/merge_kernel.h"
 
 #if defined(FLASHACL_MERGE_WEIGHTED_SUM_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -23,6 +22,7 @@
 
 #include "cpu/tile/load-inl.h"
 #include "cpu/tile/store-inl.h"
+#include "cpu/tile/stream-inl.h"
 #include "cpu/tile/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -116,19 +116,9 @@ HWY_INLINE void MergeChannels(const WeightedSum& of, int64_t first,
   }
 }
 
-// Whole lines.
-HWY_INLINE void Stream(const std::byte* HWY_RESTRICT from, int64_t bytes,
-                       std::byte* HWY_RESTRICT to) {
-  const hn::ScalableTag<uint8_t> d;
-  for (int64_t n = 0; n < bytes; n += static_cast<int64_t>(hn::MaxLanes(d))) {
-    hn::Stream(hn::Load(d, reinterpret_cast<const uint8_t*>(from) + n), d,
-               reinterpret_cast<uint8_t*>(to) + n);
-  }
-}
-
 inline void MergeRows(const WeightedSum& of, int64_t channels, bool streams,
                       std::byte* to) {
-  constexpr int64_t kLine = 64;
+  constexpr int64_t kLine = vectors::kLineBytes;
   const int64_t row_bytes = channels * of.format.element_bytes;
   const bool lines =
       reinterpret_cast<uintptr_t>(to) % kLine == 0 && row_bytes % kLine == 0;
@@ -139,8 +129,8 @@ inline void MergeRows(const WeightedSum& of, int64_t channels, bool streams,
       for (int64_t d = 0; d < channels; d += kBlockChannels) {
         const int64_t last = HWY_MIN(d + kBlockChannels, channels);
         MergeChannels<type()>(of, d, last, block);
-        Stream(block, (last - d) * of.format.element_bytes,
-               to + d * of.format.element_bytes);
+        vectors::StreamBytes(block, (last - d) * of.format.element_bytes,
+                             to + d * of.format.element_bytes);
       }
     }
   });

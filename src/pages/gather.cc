@@ -12,6 +12,7 @@
 #include "base/range.h"
 #include "base/run_memory.h"
 #include "base/str.h"
+#include "cpu/streams.h"
 #include "pages/pages.h"
 #include "pages/row_copy.h"
 
@@ -111,7 +112,8 @@ class Gathering final : public Computation {
   void CopyChunk(const PagedRows& part, At at, const Sequences& sequences,
                  Range chunk) const {
     const RowCopy copy(part.element_bytes, part.dims, part.cache.axes,
-                       part.tokens.axes);
+                       part.tokens.axes,
+                       cpu::Streams(gather_.rows * BytesOfRow(gather_.parts)));
     const auto first = std::ranges::upper_bound(
         sequences, chunk.first, {},
         [](const Sequence& sequence) { return sequence.rows.last; });

@@ -3,6 +3,7 @@
 #include "pages/row_copy.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 
 namespace flashacl::pages {
@@ -10,8 +11,6 @@ namespace {
 
 void Prefetch(const std::byte* at) { __builtin_prefetch(at); }
 void PrefetchToWrite(std::byte* at) { __builtin_prefetch(at, 1); }
-
-constexpr int64_t kLine = 64;
 
 // After so much hardware foresees the rest.
 void PrefetchBegin(const RowPair& row, int64_t bytes) {
@@ -22,10 +21,31 @@ void PrefetchBegin(const RowPair& row, int64_t bytes) {
   }
 }
 
+bool BeginsLine(const std::byte* at) {
+  return reinterpret_cast<uintptr_t>(at) % kLine == 0;
+}
+
+// Calls body(from, to, count) for all pieces: so many of the inner axis, at
+// most `together`, that begin there.
+template <typename Axes, typename Body>
+void ForPieces(const Axes& axes, int64_t together, Body body) {
+  const auto& [inner, middle, outer] = axes;
+  for (int64_t i = 0; i < outer.count * middle.count; ++i) {
+    const int64_t from =
+        i / middle.count * outer.from + i % middle.count * middle.from;
+    const int64_t to =
+        i / middle.count * outer.to + i % middle.count * middle.to;
+    for (int64_t n = 0; n < inner.count; n += together) {
+      const int64_t count = std::min(together, inner.count - n);
+      body(from + n * inner.from, to + n * inner.to, count);
+    }
+  }
+}
+
 }  // namespace
 
 RowCopy::RowCopy(int64_t element_bytes, const RowAxes& dims,
-                 const RowAxes& from, const RowAxes& to)
+                 const RowAxes& from, const RowAxes& to, bool streams)
     : piece_(element_bytes) {
   for (size_t axis = dims.size(); axis-- > 0;) {
     if (dims[axis] == 1) continue;
@@ -44,9 +64,118 @@ RowCopy::RowCopy(int64_t element_bytes, const RowAxes& dims,
     }
     axis_[static_cast<size_t>(axes_++)] = next;
   }
+  if (!streams) return;
+  lines_ = LinesOf();
+  kernels_ = Kernels();
+}
+
+RowCopy::Lines RowCopy::LinesOf() const {
+  const auto leads_to_lines = [](const Axis& axis) {
+    return axis.count == 1 || axis.to % kLine == 0;
+  };
+  const auto& [inner, middle, outer] = axis_;
+  if (!leads_to_lines(middle) || !leads_to_lines(outer)) return Lines::kNone;
+  if (piece_ == kHalfLine) {
+    if (inner.to == kHalfLine && inner.count % 2 == 0) return Lines::kTwoPieces;
+    return leads_to_lines(inner) ? Lines::kTwoRows : Lines::kNone;
+  }
+  const bool pieces = piece_ % kLine == 0 && leads_to_lines(inner);
+  return pieces ? Lines::kPieces : Lines::kNone;
 }
 
 void RowCopy::operator()(std::span<const RowPair> rows) const {
+  if (lines_ != Lines::kNone) return StreamRows(rows);
+  CopyApart(rows);
+}
+
+// How many of the first rows are whole lines.
+size_t RowCopy::RowsInLines(std::span<const RowPair> rows) const {
+  size_t n = 0;
+  if (lines_ != Lines::kTwoRows) {
+    while (n < rows.size() && BeginsLine(rows[n].to)) ++n;
+    return n;
+  }
+  while (n + 1 < rows.size() && BeginsLine(rows[n].to) &&
+         rows[n + 1].to == rows[n].to + kHalfLine) {
+    n += 2;
+  }
+  return n;
+}
+
+// Where rows are no lines, until they are.
+void RowCopy::StreamRows(std::span<const RowPair> rows) const {
+  while (!rows.empty()) {
+    const size_t in_lines = RowsInLines(rows);
+    if (in_lines > 0) {
+      constexpr size_t kTile = 16;
+      for (size_t n = 0; n < in_lines; n += kTile) {
+        const size_t count = std::min(kTile, in_lines - n);
+        const auto next = rows.subspan(n + count);
+        StreamTile(rows.subspan(n, count),
+                   next.first(std::min(kTile, next.size())));
+      }
+      rows = rows.subspan(in_lines);
+      continue;
+    }
+    size_t apart = 1;
+    while (apart < rows.size() && RowsInLines(rows.subspan(apart)) == 0) {
+      ++apart;
+    }
+    CopyApart(rows.first(apart));
+    rows = rows.subspan(apart);
+  }
+}
+
+// Hardware foresees whole rows, but not where pieces of them go on.
+void RowCopy::StreamTile(std::span<const RowPair> rows,
+                         std::span<const RowPair> next) const {
+  constexpr int64_t kTogetherBytes = 128;
+  const size_t step = lines_ == Lines::kTwoRows ? 2 : 1;
+  const int64_t from_step = axis_[0].from;
+  const int64_t together =
+      axes_ == 0 ? 1 : std::max<int64_t>(2, kTogetherBytes / piece_);
+  ForPieces(axis_, together, [&](int64_t from, int64_t to, int64_t count) {
+    for (size_t r = 0; r < rows.size(); r += step) {
+      for (size_t n = r; piece_ == kHalfLine && n < r + step; ++n) {
+        if (n >= next.size()) break;
+        for (int64_t piece = 0; piece < count; ++piece) {
+          Prefetch(next[n].from + from + piece * from_step);
+        }
+      }
+      Stream(&rows[r], from, to, count);
+    }
+  });
+}
+
+// So many pieces of a row, or of it and the next.
+void RowCopy::Stream(const RowPair* row, int64_t from, int64_t to,
+                     int64_t count) const {
+  const Axis& inner = axis_[0];
+  HalfLines lines;
+  lines.first = row->from + from;
+  lines.to = row->to + to;
+  switch (lines_) {
+    case Lines::kTwoPieces:
+      lines.second = lines.first + inner.from;
+      lines.from_step = 2 * inner.from;
+      lines.to_step = kLine;
+      lines.count = count / 2;
+      return kernels_.join(lines);
+    case Lines::kTwoRows:
+      lines.second = row[1].from + from;
+      lines.from_step = inner.from;
+      lines.to_step = inner.to;
+      lines.count = count;
+      return kernels_.join(lines);
+    default:
+      for (int64_t n = 0; n < count; ++n) {
+        kernels_.copy(lines.first + n * inner.from, piece_,
+                      lines.to + n * inner.to);
+      }
+  }
+}
+
+void RowCopy::CopyApart(std::span<const RowPair> rows) const {
   if (axes_ == 0) return CopyWhole(rows);
   // Known sizes are loads and stores instead of calls.
   switch (piece_) {
@@ -96,38 +225,36 @@ void RowCopy::CopyTile(std::span<const RowPair> rows,
   constexpr int64_t kTogetherBytes = 256;
   const int64_t bytes = kPiece == 0 ? piece_ : kPiece;
   const int64_t together = std::max<int64_t>(1, kTogetherBytes / bytes);
-  const auto& [inner, middle, outer] = axis_;
-  for (int64_t i = 0; i < outer.count * middle.count; ++i) {
-    const int64_t from =
-        i / middle.count * outer.from + i % middle.count * middle.from;
-    const int64_t to =
-        i / middle.count * outer.to + i % middle.count * middle.to;
-    for (int64_t n = 0; n < inner.count; n += together) {
-      const int64_t last = std::min(n + together, inner.count);
-      for (size_t r = 0; r < rows.size(); ++r) {
-        if (bytes >= kLine / 2 && r < next.size()) {
-          for (int64_t piece = n; piece < last; ++piece) {
-            for (int64_t b = 0; b < bytes; b += kLine) {
-              Prefetch(next[r].from + from + piece * inner.from + b);
-              PrefetchToWrite(next[r].to + to + piece * inner.to + b);
-            }
+  const Axis& inner = axis_[0];
+  ForPieces(axis_, together, [&](int64_t from, int64_t to, int64_t count) {
+    for (size_t r = 0; r < rows.size(); ++r) {
+      if (bytes >= kLine / 2 && r < next.size()) {
+        for (int64_t piece = 0; piece < count; ++piece) {
+          for (int64_t b = 0; b < bytes; b += kLine) {
+            Prefetch(next[r].from + from + piece * inner.from + b);
+            PrefetchToWrite(next[r].to + to + piece * inner.to + b);
           }
         }
-        for (int64_t piece = n; piece < last; ++piece) {
-          std::memcpy(rows[r].to + to + piece * inner.to,
-                      rows[r].from + from + piece * inner.from,
-                      static_cast<size_t>(bytes));
-        }
+      }
+      for (int64_t piece = 0; piece < count; ++piece) {
+        std::memcpy(rows[r].to + to + piece * inner.to,
+                    rows[r].from + from + piece * inner.from,
+                    static_cast<size_t>(bytes));
       }
     }
-  }
+  });
+}
+
+int64_t BytesOfRow(std::span<const PagedRows> parts) {
+  int64_t bytes = 0;
+  for (const PagedRows& part : parts) bytes += part.row_bytes();
+  return bytes;
 }
 
 int64_t RowsOfChunk(std::span<const PagedRows> parts) {
   constexpr int64_t kChunkBytes = 1 << 17;
-  int64_t bytes = 0;
-  for (const PagedRows& part : parts) bytes += part.row_bytes();
-  return std::max<int64_t>(1, kChunkBytes / std::max<int64_t>(bytes, 1));
+  return std::max<int64_t>(
+      1, kChunkBytes / std::max<int64_t>(BytesOfRow(parts), 1));
 }
 
 }  // namespace flashacl::pages

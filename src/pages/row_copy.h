@@ -8,6 +8,7 @@
 #include <span>
 
 #include "pages/pages.h"
+#include "pages/stream_kernel.h"
 
 namespace flashacl::pages {
 
@@ -21,11 +22,17 @@ struct RowPair {
 // sides.
 class RowCopy {
  public:
+  // One that `streams` writes past the caches what are whole lines.
   RowCopy(int64_t element_bytes, const RowAxes& dims, const RowAxes& from,
-          const RowAxes& to);
+          const RowAxes& to, bool streams = false);
 
   // Rows must not overlap.
   void operator()(std::span<const RowPair> rows) const;
+
+  // A worker is done with its rows.
+  void Finish() const {
+    if (lines_ != Lines::kNone) kernels_.flush();
+  }
 
   int64_t piece_bytes() const { return piece_; }
   int axes() const { return axes_; }
@@ -37,6 +44,19 @@ class RowCopy {
     int64_t to = 0;
   };
 
+  // What makes a line: pieces that are lines; two pieces of half a line that
+  // are neighbours in a row, or in two rows that are neighbours.
+  enum class Lines : uint8_t { kNone, kPieces, kTwoPieces, kTwoRows };
+
+  Lines LinesOf() const;
+  size_t RowsInLines(std::span<const RowPair> rows) const;
+  void StreamRows(std::span<const RowPair> rows) const;
+  void StreamTile(std::span<const RowPair> rows,
+                  std::span<const RowPair> next) const;
+  void Stream(const RowPair* row, int64_t from, int64_t to,
+              int64_t count) const;
+
+  void CopyApart(std::span<const RowPair> rows) const;
   void CopyWhole(std::span<const RowPair> rows) const;
   template <int64_t kPiece>
   void CopyPieces(std::span<const RowPair> rows) const;
@@ -47,13 +67,18 @@ class RowCopy {
   int64_t piece_;
   int axes_ = 0;                // over pieces; 0: a row is one
   std::array<Axis, 3> axis_{};  // the innermost first
+  Lines lines_ = Lines::kNone;
+  StreamKernels kernels_;
 };
 
 // Takes rows one by one and copies some together.
 class RowCollector {
  public:
   explicit RowCollector(const RowCopy& copy) : copy_(copy) {}
-  ~RowCollector() { Flush(); }
+  ~RowCollector() {
+    Flush();
+    copy_.Finish();
+  }
   RowCollector(const RowCollector&) = delete;
   RowCollector& operator=(const RowCollector&) = delete;
 
@@ -74,6 +99,9 @@ class RowCollector {
   std::array<RowPair, kRows> rows_;
   size_t count_ = 0;
 };
+
+// Of all parts together.
+int64_t BytesOfRow(std::span<const PagedRows> parts);
 
 // So many rows take a worker longer than to be handed out.
 int64_t RowsOfChunk(std::span<const PagedRows> parts);

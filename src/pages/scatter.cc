@@ -11,6 +11,7 @@
 #include "base/range.h"
 #include "base/run_memory.h"
 #include "base/str.h"
+#include "cpu/streams.h"
 #include "pages/pages.h"
 #include "pages/row_copy.h"
 
@@ -113,8 +114,9 @@ class Scattering final : public Computation {
     const CacheRows& cache = part.cache;
     const std::byte* const from = at[part.tokens.argument] + part.tokens.offset;
     std::byte* const to = at[cache.argument] + cache.offset;
-    const RowCopy copy(part.element_bytes, part.dims, part.tokens.axes,
-                       cache.axes);
+    const RowCopy copy(
+        part.element_bytes, part.dims, part.tokens.axes, cache.axes,
+        cpu::Streams(scatter_.tokens * BytesOfRow(scatter_.parts)));
     RowCollector rows(copy);
     for (int64_t n = tokens.first; n < tokens.last; ++n) {
       const int64_t slot = slots[static_cast<size_t>(n)];
