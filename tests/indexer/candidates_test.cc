@@ -52,8 +52,8 @@ TEST(Candidates, HaveRoomForAll) {
 TEST(Candidates, AreTheBestHoweverTheyCome) {
   Random random(1);
   for (int n = 0; n < 300; ++n) {
-    const int64_t count = random.Within(0, 3000);
-    const int64_t keep = random.Within(1, 300);
+    const int64_t count = random.Within(0, 5000);
+    const int64_t keep = random.Within(1, 800);
     const int64_t scores = random.OneIn(2) ? 5 : 1000000;
     const int64_t capacity = Candidates::CapacityOf(keep, count);
     std::vector<Candidate> memory(static_cast<size_t>(capacity));
