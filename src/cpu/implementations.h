@@ -14,9 +14,9 @@ namespace flashacl {
 extern const Implementation kCpuDecode;
 
 // "cpu/mixed": forward problems that mix sequences of few rows, which go to the
-// tiles of cpu/decode, with others, which go to those of cpu/forward, as engines
-// make them that fill a batch of prompts up with requests that decode. Those of
-// few rows have the bits that they have in cpu/decode.
+// tiles of cpu/decode, with others, which go to those of cpu/forward, as
+// engines make them that fill a batch of prompts up with requests that decode.
+// Those of few rows have the bits that they have in cpu/decode.
 extern const Implementation kCpuMixed;
 
 // "cpu/forward": every forward problem but those of top-k lists

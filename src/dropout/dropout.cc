@@ -3,7 +3,9 @@
 #include "dropout/dropout.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,6 +13,7 @@
 #include "base/number.h"
 #include "base/range.h"
 #include "base/str.h"
+#include "cpu/streams.h"
 #include "dropout/dropout_kernel.h"
 
 namespace flashacl::dropout {
@@ -182,6 +185,10 @@ class BlockBits {
     const auto shift = static_cast<uint32_t>(numbers.first % 8);
     const int64_t bytes = CeilDiv(shift + numbers.size(), 8);
     const std::byte* const from = mask.Byte(at, numbers.first / 8);
+    if (shift == 0 && std::endian::native == std::endian::little) {
+      std::memcpy(words_, from, static_cast<size_t>(bytes));
+      return;
+    }
     for (int64_t n = 0; n < bytes; ++n) {
       const uint64_t bits = uint64_t{static_cast<uint8_t>(from[n])}
                             << (n % 4 * 8);
@@ -196,6 +203,13 @@ class BlockBits {
 
   uint32_t words_[kWords];
 };
+
+// What is computed in place is in the cache when it is written.
+bool Streams(const Selection& selection, const Walk& walk) {
+  return selection.self.argument != selection.out.argument &&
+         cpu::Streams(walk.elements() *
+                      elementwise::SizeOf(selection.out.type));
+}
 
 void SelectChunk(const Selection& selection, const Walk& walk,
                  const std::optional<Bytes>& mask, At at, Range chunk) {
@@ -212,7 +226,8 @@ void SelectChunk(const Selection& selection, const Walk& walk,
                     .out = FormatOf(selection.out.type, steps[2]),
                     .bits = bits.words(),
                     .amount = selection.amount,
-                    .divides = selection.divides};
+                    .divides = selection.divides,
+                    .streams = Streams(selection, walk)};
   walk.ForRows(chunk, [&](const elementwise::Places& places, int64_t count) {
     for (int64_t n = 0; n < count; n += kSelectBlock) {
       block.count = std::min(kSelectBlock, count - n);
@@ -223,6 +238,7 @@ void SelectChunk(const Selection& selection, const Walk& walk,
       kernels.select(block);
     }
   });
+  if (block.streams) kernels.flush();
 }
 
 class Select final : public Computation {

@@ -13,7 +13,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::dropout::HWY_NAMESPACE {
-DropoutKernels DropoutTable() { return {DrawUnits, Select}; }
+DropoutKernels DropoutTable() { return {DrawUnits, Select, hwy::FlushStream}; }
 }  // namespace flashacl::dropout::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

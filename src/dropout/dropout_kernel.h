@@ -35,6 +35,9 @@ struct SelectBlock {
   const uint32_t* bits = nullptr;  // element i: bit i % 32 of word i / 32
   float amount = 1;
   bool divides = true;
+  // Whole lines of the result go past the caches, which is for what is too
+  // large for them and not in place; a worker is done with them after `flush`.
+  bool streams = false;
 };
 
 struct DropoutKernels {
@@ -43,6 +46,7 @@ struct DropoutKernels {
                std::byte* to) = nullptr;
   // May be in place.
   void (*select)(const SelectBlock& block) = nullptr;
+  void (*flush)() = nullptr;
 };
 
 DropoutKernels Kernels();

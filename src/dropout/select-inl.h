@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elements that a mask keeps, scaled, and zeros.
 //
-// Elements lie in lanes. A block becomes floats, each vector of which meets its
-// bits of the mask, and then elements again; so whatever lies apart in memory
-// costs two passes over what L1 holds. It is a selection: what is dropped is 0,
-// whether or not it was a number.
+// Elements lie in lanes. Dense vectors meet their bits of the mask in
+// registers; of all else a block becomes floats, which meet theirs, and then
+// elements again: two passes over what L1 holds. It is a selection: what is
+// dropped is 0, whether or not it was a number.
 
 #include <cstdint>
 
@@ -19,6 +19,7 @@
 
 #include "cpu/tile/load-inl.h"
 #include "cpu/tile/store-inl.h"
+#include "cpu/tile/stream-inl.h"
 #include "cpu/tile/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -36,31 +37,63 @@ HWY_INLINE hn::Mask<D> LanesOf(D d, uint32_t bits) {
   return hn::RebindMask(d, hn::Ne(set, hn::Zero(words)));
 }
 
-template <bool kDivides>
-HWY_INLINE void SelectFloats(const SelectBlock& block,
-                             float* HWY_RESTRICT values) {
+// The elements from number `i` on, a vector of them.
+HWY_INLINE vectors::Vector Selected(const SelectBlock& block, int64_t i,
+                                    vectors::Vector value) {
   const vectors::Floats d;
+  const auto keeps = LanesOf(d, block.bits[i / 32] >> (i % 32));
   const auto amount = hn::Set(d, block.amount);
-  // The buffer ends with whole vectors.
+  const auto scaled =
+      block.divides ? hn::Div(value, amount) : hn::Mul(value, amount);
+  return hn::IfThenElseZero(keeps, scaled);
+}
+
+// Whole vectors of one type; may be in place.
+template <DType kType>
+HWY_INLINE void SelectVectors(const SelectBlock& block, std::byte* to) {
   for (int64_t i = 0; i < block.count; i += vectors::Lanes()) {
-    const auto value = hn::Load(d, values + i);
-    const auto keeps = LanesOf(d, block.bits[i / 32] >> (i % 32));
-    const auto scaled =
-        kDivides ? hn::Div(value, amount) : hn::Mul(value, amount);
-    hn::Store(hn::IfThenElseZero(keeps, scaled), d, values + i);
+    const auto value = vectors::FloatsAt<kType>(vectors::kF, block.from, i);
+    vectors::StoreFloats<kType>(vectors::kF, Selected(block, i, value), to, i);
   }
 }
 
-inline void Select(const SelectBlock& block) {
+template <DType kType>
+HWY_INLINE void SelectDense(const SelectBlock& block) {
+  constexpr int64_t kLine = vectors::kLineBytes;
+  const int64_t bytes = block.count * block.out.element_bytes;
+  if (!block.streams || bytes % kLine != 0 ||
+      reinterpret_cast<uintptr_t>(block.to) % kLine != 0) {
+    return SelectVectors<kType>(block, block.to);
+  }
+  alignas(kLine) std::byte selected[kSelectBlock * sizeof(float)];
+  SelectVectors<kType>(block, selected);
+  vectors::StreamBytes(selected, bytes, block.to);
+}
+
+inline void SelectApart(const SelectBlock& block) {
   HWY_ALIGN float values[kSelectBlock];
   vectors::LoadRow(block.self, block.from, block.count, values);
   for (int64_t i = block.count; i % vectors::Lanes() != 0; ++i) values[i] = 0;
-  if (block.divides) {
-    SelectFloats<true>(block, values);
-  } else {
-    SelectFloats<false>(block, values);
+  for (int64_t i = 0; i < block.count; i += vectors::Lanes()) {
+    const auto value = hn::Load(vectors::kF, values + i);
+    hn::Store(Selected(block, i, value), vectors::kF, values + i);
   }
   vectors::StoreRow(block.out, values, block.count, block.to);
+}
+
+inline void Select(const SelectBlock& block) {
+  const bool dense = block.self == block.out && block.self.step == 1 &&
+                     block.count % vectors::Lanes() == 0;
+  switch (dense ? block.self.dtype : DType::kNone) {
+    case DType::kF32:
+      return SelectDense<DType::kF32>(block);
+    case DType::kF16:
+      return SelectDense<DType::kF16>(block);
+    case DType::kBf16:
+      return SelectDense<DType::kBf16>(block);
+    default:
+      return SelectApart(block);
+  }
 }
 
 }  // namespace flashacl::dropout::HWY_NAMESPACE

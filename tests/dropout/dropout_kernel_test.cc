@@ -4,9 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <vector>
 
+#include "base/number.h"
 #include "base/random.h"
 #include "tests/cpu/targets.h"
 #include "tests/testing/philox.h"
@@ -111,6 +113,54 @@ TEST_P(DropoutKernel, SelectsByBits) {
         EXPECT_EQ(out[static_cast<size_t>(2 * n)], keeps ? kept : 0) << n;
         EXPECT_EQ(out[static_cast<size_t>(2 * n + 1)], 7) << n;
       }
+    }
+  }
+}
+
+// Of the same elements, two apart, the same bits: past the caches, in place and
+// where no line begins.
+TEST_P(DropoutKernel, SelectsDenseElementsAsOthers) {
+  Random random(4);
+  struct alignas(64) Block {
+    std::byte at[kSelectBlock * 8 + 64]{};
+  };
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBf16}) {
+    const auto bytes = static_cast<size_t>(SizeOf(dtype));
+    for (const int64_t count : {512, 64, 48, 20}) {
+      Block self, apart, expected, out, shifted;
+      for (int64_t n = 0; n < count; ++n) {
+        std::byte* const at = self.at + static_cast<size_t>(n) * bytes;
+        WriteNumber(dtype, at, random.OneIn(9) ? INFINITY : random.Fraction());
+        std::memcpy(apart.at + 2 * static_cast<size_t>(n) * bytes, at, bytes);
+      }
+      std::vector<uint32_t> bits(kSelectBlock / 32);
+      for (uint32_t& word : bits) {
+        word = static_cast<uint32_t>(random.Within(0, 0xFFFFFFFF));
+      }
+      SelectBlock block{.self = Format(dtype, 2),
+                        .out = Format(dtype, 1),
+                        .from = apart.at,
+                        .to = expected.at,
+                        .count = count,
+                        .bits = bits.data(),
+                        .amount = 0.7f,
+                        .divides = random.OneIn(2)};
+      Kernels().select(block);
+      block.self = Format(dtype, 1);
+      block.from = self.at;
+      block.streams = true;
+      block.to = out.at;
+      Kernels().select(block);
+      block.to = shifted.at + bytes;
+      Kernels().select(block);
+      Kernels().flush();
+      block.to = self.at;
+      block.streams = false;
+      Kernels().select(block);
+      const size_t size = static_cast<size_t>(count) * bytes;
+      EXPECT_EQ(0, std::memcmp(out.at, expected.at, sizeof(out.at)));
+      EXPECT_EQ(0, std::memcmp(shifted.at + bytes, expected.at, size));
+      EXPECT_EQ(0, std::memcmp(self.at, expected.at, size));
     }
   }
 }
