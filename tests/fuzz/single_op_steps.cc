@@ -123,12 +123,16 @@ struct Call {
         inputs(static_cast<int>(w.bytes.Below(4)) - 1),
         outputs(static_cast<int>(w.bytes.Below(4)) - 1),
         attributes(w.bytes.OneIn(2) ? nullptr : Attr(w)),
-        flag(w.Enum<aclopCompileType>(3)),
+        flag(w.bytes.Below(3)),
         path(w.bytes.OneIn(4) ? nullptr : "path") {
     for (aclTensorDesc*& desc : descs) desc = Desc(w);
     for (aclDataBuffer*& buffer : buffers) buffer = Buffer(w);
     has_descs = !w.bytes.OneIn(16);
     has_buffers = !w.bytes.OneIn(16);
+  }
+  // Made where it is passed: to load one that is no enumerator is undefined.
+  aclopCompileType compile_type() const {
+    return static_cast<aclopCompileType>(flag);
   }
   aclTensorDesc** desc(size_t first) {
     return has_descs ? descs.data() + first : nullptr;
@@ -141,7 +145,7 @@ struct Call {
   int inputs;
   int outputs;
   aclopAttr* attributes;
-  aclopCompileType flag;
+  size_t flag;
   const char* path;
   std::array<aclTensorDesc*, 4> descs;  // two inputs, two outputs
   std::array<aclDataBuffer*, 4> buffers;
@@ -161,16 +165,19 @@ int CallByName(World& w) {
       return aclopExecute(c.type, c.inputs, c.desc(0), c.buffer(0), c.outputs,
                           c.desc(2), c.buffer(2), c.attributes, nullptr);
     case 2:
-      return aclopCompileAndExecute(
-          c.type, c.inputs, c.desc(0), c.buffer(0), c.outputs, c.desc(2),
-          c.buffer(2), c.attributes, ACL_ENGINE_SYS, c.flag, c.path, nullptr);
+      return aclopCompileAndExecute(c.type, c.inputs, c.desc(0), c.buffer(0),
+                                    c.outputs, c.desc(2), c.buffer(2),
+                                    c.attributes, ACL_ENGINE_SYS,
+                                    c.compile_type(), c.path, nullptr);
     case 3:
-      return aclopCompileAndExecuteV2(
-          c.type, c.inputs, c.desc(0), c.buffer(0), c.outputs, c.desc(2),
-          c.buffer(2), c.attributes, ACL_ENGINE_SYS, c.flag, c.path, nullptr);
+      return aclopCompileAndExecuteV2(c.type, c.inputs, c.desc(0), c.buffer(0),
+                                      c.outputs, c.desc(2), c.buffer(2),
+                                      c.attributes, ACL_ENGINE_SYS,
+                                      c.compile_type(), c.path, nullptr);
     case 4:
       return aclopCompile(c.type, c.inputs, c.desc(0), c.outputs, c.desc(2),
-                          c.attributes, ACL_ENGINE_SYS, c.flag, c.path);
+                          c.attributes, ACL_ENGINE_SYS, c.compile_type(),
+                          c.path);
     default:
       return aclGenGraphAndDumpForOp(
           c.type, c.inputs, c.desc(0), c.buffer(0), c.outputs, c.desc(2),
