@@ -175,5 +175,16 @@ TEST(FusedInfer, GreatestWorkspacesOfImpossibleLengths) {
   EXPECT_TRUE(RunAsMaxPlanned(call));
 }
 
+// Some of what the conformance test has more of.
+TEST(FusedInfer, RandomCallsAnswerTheFormula) {
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    Random random(seed);
+    const FusedInferCase c = RandomFusedInferCase(random);
+    SCOPED_TRACE("seed " + std::to_string(seed) + ": " + ToString(c));
+    FusedInferCall(c, seed).ExpectAsDocumented();
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
 }  // namespace
 }  // namespace flashacl::testing

@@ -362,6 +362,23 @@ const Breach kBreaches[] = {
     {"fwd f32 h=1 d=1 q=2x4 k=2x9 mask:tail:ij",
      [](auto& p) { p[Slot::kMask].dims[3] = 3; }, Code::kInvalidArgument,
      "mask: fourth extent is 3, but 4 are needed"},
+    {"fwd f32 h=1 d=4 q=1x1 k=1x8 paged:4 int8:page-row",
+     [](auto& p) { p[Slot::kKeyRowScale].dims[0] = 1; }, Code::kInvalidArgument,
+     "key row scale: first extent is 1, but 2 are needed"},
+    // Padding may move keys to any row of their tensor.
+    {"fwd f32 h=1 d=4 q=1x1 k=1x8 int8:row padding",
+     [](auto& p) {
+       p[Slot::kKey].dims[1] = p[Slot::kValue].dims[1] = 10;
+       p[Slot::kKeyRowScale].placement = Placement::kTensorRows;
+     },
+     Code::kInvalidArgument,
+     "key row scale: second extent is 8, but 10 are needed"},
+    {"fwd f32 h=1 d=1 q=4 k=5 prefix:2 mask",
+     [](auto& p) {
+       p[Slot::kMask].placement = Placement::kTensorScores;
+       p[Slot::kMask].dims[3] = 6;
+     },
+     Code::kInvalidArgument, "mask: fourth extent is 6, but 7 are needed"},
     {"fwd f32 h=1 d=1 q=4 k=4 bias",
      [](auto& p) { p[Slot::kBias].placement = Placement::kTailBlocks; },
      Code::kContradiction, "bias: given, but the last columns alone"},
@@ -407,6 +424,7 @@ TEST(CheckProblem, TakesWhatHasAMeaning) {
        {"fwd f32 h=1 d=0 q=3 k=4", "fwd f32 h=1 d=4/0 q=3 k=4",
         "fwd f32 h=7 d=4 q=0 k=0", "fwd f32 h=7 d=4 q=0x0 k=0x0",
         "fwd f32 h=1 d=4 q=3 k=4 topk:0",
+        "fwd f32 h=1 d=4 q=2x3 k=4,0 mask:tail:bij",
         "fwd f32 h=1000 d=1000 q=1000000000 k=1000000000"}) {
     const Result<AttentionProblem> problem = Parse(line);
     EXPECT_TRUE(problem.ok()) << problem.status().message();

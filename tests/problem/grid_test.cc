@@ -88,6 +88,22 @@ TEST(Grid, TailsAreOfTheLastColumns) {
   EXPECT_EQ(packed.ElementsNeeded(), 4 + 9);
 }
 
+TEST(Grid, TailsOfSequencesWithoutKeysBeginAtColumnZero) {
+  TensorSpec spec = DenseSpec(DType::kBool, {1, 1, 2, 2});
+  spec.placement = Placement::kTail;
+  const std::vector<Sequence> sequences{{{0, 2}, {0, 0}}};
+  EXPECT_EQ(Grid(spec, sequences).FirstColumn(0), 0);
+}
+
+// 10 channels in blocks of 4 that are 12 elements apart.
+TEST(Grid, BlocksOfChannelsNeedAllThatLiesBetween) {
+  TensorSpec spec{.dtype = DType::kF32, .dims = {1, 3, 1, 10}};
+  spec.strides = {0, 4, 0, 1};
+  spec.channel_block = 4;
+  spec.block_stride = 12;
+  EXPECT_EQ(Grid(spec, kSequences).ElementsNeeded(), 2 * 4 + 2 * 12 + 3 + 1);
+}
+
 TEST(Grid, BlocksMayShareHeadsAndRows) {
   TensorSpec spec{.dtype = DType::kF32, .placement = Placement::kBlocks};
   spec.dims = {3, 1, 1, TensorSpec::kPerSequence};

@@ -433,6 +433,51 @@ TEST(Forward, TreesMaskTheLastKeys) {
   ExpectNear(example, Slot::kOut, {2.0, 2.5, 2.75}, 1e-6);
 }
 
+// Not even beside a sink.
+TEST(Forward, LogSumExpOfARowThatSeesNoKeyIsInfinite) {
+  ProblemSpec problem_spec = OneHead(2, 1);
+  problem_spec.rules = {Causal()};
+  problem_spec.row_stats = false;
+  problem_spec.lse = problem_spec.sink = true;
+  SmallCase example(Build(problem_spec));
+  example.Set(Slot::kSink, {0.5});
+  example.Run();
+  EXPECT_EQ(example.Get(Slot::kLse)[0],
+            std::numeric_limits<double>::infinity());
+  EXPECT_LT(example.Get(Slot::kLse)[1], 10);
+}
+
+// Two sequences of 2 keys and 1, after a key that they share.
+TEST(Forward, APrefixStandsBeforeTheKeysOfEverySequence) {
+  ProblemSpec problem_spec = OneHead(1, 2);
+  problem_spec.rows = {1, 1};
+  problem_spec.columns = {2, 1};
+  problem_spec.prefix = 1;
+  SmallCase example(Build(problem_spec));
+  example.Set(Slot::kValuePrefix, {6});
+  example.Set(Slot::kValue, {1, 2, 3});
+  example.Run();
+  ExpectNear(example, Slot::kOut, {3.0, 4.5}, 1e-6);
+}
+
+TEST(Forward, ScalesByRowMayBeThoseOfTheTensorsRows) {
+  ProblemSpec problem_spec = OneHead(1, 2);
+  problem_spec.rows = {1, 1};
+  problem_spec.columns = {2, 1};
+  problem_spec.keys.scales = ProblemSpec::Scales::kRow;
+  AttentionProblem problem = Build(problem_spec);
+  for (const Slot slot : {Slot::kKeyRowScale, Slot::kValueRowScale}) {
+    problem[slot] = DenseSpec(DType::kF32, {2, 3, 1, 1});
+    problem[slot].strides[0] = 0;
+    problem[slot].placement = Placement::kTensorRows;
+  }
+  SmallCase example(problem);
+  example.Set(Slot::kValue, {1, 2, 3});
+  example.Set(Slot::kValueRowScale, {1, 10, 100});
+  example.Run();
+  ExpectNear(example, Slot::kOut, {10.5, 300.0}, 1e-4);
+}
+
 TEST(Forward, WritesWhatItOwnsAndNothingBetween) {
   // Room for 4 rows of which 2 have an owner; channels 3 elements apart.
   ProblemSpec problem_spec = OneHead(2, 1);
