@@ -110,6 +110,19 @@ TEST(FusedInfer, CompressedMaskHidesNothingFromDecode) {
   }
 }
 
+// As many sequences as such a mask has rows: it is one of a row for each.
+TEST(FusedInfer, MasksOfManyTokensAreNotCompressed) {
+  FusedInferCase c{.sequences = 2048, .heads = 1, .kv_heads = 1, .rows = 1};
+  c.columns = 2;
+  c.mask = FusedMask::kFull;
+  c.mask_rank = 2;
+  c.more_columns = 2046;
+  c.sparse_mode = 3;
+  FusedInferCall call(c);
+  EXPECT_EQ(call.mask->form().dims, (std::vector<int64_t>{2048, 2048}));
+  call.ExpectAsDocumented();
+}
+
 // Not decode, so the mode counts.
 TEST(FusedInfer, OneRowWithAnotherOutputHasAllRules) {
   FusedInferCase c = Moded(1, 4, 2);

@@ -217,11 +217,9 @@ TEST(FusedInferRefusals, Lists) {
   C many({.sequences = 257,
           .heads = 1,
           .kv_heads = 1,
-          .dim = 1,
-          .v_dim = 1,
           .keys = FusedKeys::kList,
           .own_columns = std::vector<int64_t>(257, 1)});
-  many.ExpectFailure(kContradiction, "257");
+  many.ExpectFailure(kContradiction, "key: 257 tensors in the list");
 }
 
 TEST(FusedInferRefusals, Lengths) {
@@ -258,6 +256,7 @@ TEST(FusedInferRefusals, EndsOfPackedSequences) {
   const Refusals in_pages = {
       {kContradiction, "actualSeqLengthsKv: ", Columns({5})},
       {kContradiction, "actualSeqLengthsKv: 33", Columns({3, 33})},
+      {kContradiction, "actualSeqLengthsKv: -1", Columns({-1, 3})},
       {kContradiction, "blockTable: shape [1, 2]",
        Formed(&C::block_table, {ACL_INT32, {1, 2}})},
       {kContradiction, "actualSeqLengthsKv: absent",
@@ -387,6 +386,15 @@ TEST(FusedInferRefusals, Pages) {
        }},
   };
   ExpectRefusals(Paged(), refusals);
+}
+
+// Fewer sequences where channels fill no vectors.
+TEST(FusedInferRefusals, SequencesOfOddChannels) {
+  FusedInferCase c{.sequences = 129, .heads = 1, .kv_heads = 1, .rows = 1};
+  c.columns = 1;
+  C(c).ExpectAsDocumented();
+  c.dim = c.v_dim = 8;
+  C(c).ExpectFailure(kContradiction, "query: 129 sequences with head dim 8");
 }
 
 TEST(FusedInferRefusals, EmptyQueriesBesideResults) {

@@ -177,6 +177,9 @@ TEST(FusedInferRefusals, ScalesOfKeys) {
       {kContradiction, "keyAntiquantOffset", Shaped(&C::key_offset, {32})},
       {kContradiction, "keyAntiquantOffset", Typed(&C::key_offset, ACL_FLOAT)},
       {kContradiction, "valueAntiquantScale", Shaped(&C::value_scale, {32})},
+      // Each may have this shape, but not beside the other.
+      {kContradiction, "valueAntiquantScale: shape [32] does not match",
+       All<C>(Shaped(&C::value_scale, {32}), Shaped(&C::value_offset, {32}))},
       {kContradiction, "keyAntiquantScale: data type",
        both({ACL_FLOAT, {2, 16}})},
       {kContradiction, "keyAntiquantScale: shape", both({ACL_FLOAT16, {2}})},
@@ -222,6 +225,9 @@ TEST(FusedInferRefusals, CombinedScales) {
       {kContradiction, "antiquantScale: shape",
        All<C>(Shaped(&C::antiquant_scale, {2, 16}),
               Shaped(&C::antiquant_offset, {2, 16}))},
+      {kContradiction, "antiquantScale: shape [3, 32], expected a first axis",
+       All<C>(Shaped(&C::antiquant_scale, {3, 32}),
+              Shaped(&C::antiquant_offset, {3, 32}))},
       {kContradiction, "antiquantMode: 2", Set(&C::antiquant_mode, 2)},
       {kContradiction, "antiquantMode: -1", Set(&C::antiquant_mode, -1)},
   };
@@ -348,6 +354,11 @@ TEST(FusedInferRefusals, OffsetsNeedKeysForAllRows) {
       {kContradiction, "preTokens", Tokens(-1, 5)},
   };
   ExpectRefusals(band, of_band);
+  band.rows = 5;
+  band.columns = 2;
+  band.out_offset = true;
+  const Refusals of_few = {{kContradiction, "quantOffset2", Tokens(5, 2)}};
+  ExpectRefusals(band, of_few);
 }
 
 TEST(FusedInferRefusals, QueriesOfBytes) {
@@ -416,6 +427,8 @@ TEST(FusedInferRefusals, BytesThroughout) {
   ExpectRefusals(good, refusals);
   C decode({.rows = 1, .int8 = true});
   decode.ExpectFailure(kContradiction, "query");
+  C one({.layout = "NSD", .sequences = 1, .int8 = true});
+  one.ExpectFailure(kContradiction, "query: data type INT8 does not go with");
 }
 
 }  // namespace

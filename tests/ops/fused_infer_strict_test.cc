@@ -437,6 +437,11 @@ void MakeLong(FusedInferCall& call) {
   fused::Keys(rows, rows)(call);
 }
 
+// A prefix has one length: the first of these.
+void GiveTwoLengths(FusedInferCall& call) {
+  call.prefix_length = call.caller.Array({2, 3});
+}
+
 // A child, which Limits starts.
 TEST(FusedInferChild, DISABLED_Strict) {
   for (const Limit& limit : AllLimits()) {
@@ -450,6 +455,9 @@ TEST(FusedInferChild, DISABLED_Strict) {
   FusedInferCall longer;
   MakeLong(longer);
   longer.ExpectFailure(561002, "key: 20971521 rows");
+  FusedInferCall lengths({.prefix = 4});
+  GiveTwoLengths(lengths);
+  lengths.ExpectFailure(561002, "actualSharedPrefixLen: 2 numbers");
 }
 
 // Phase 1 succeeds, and that of GetMaxWorkspaceSize.
@@ -481,6 +489,9 @@ TEST(FusedInferStrict, Limits) {
   FusedInferCall longer;
   MakeLong(longer);
   ExpectPlanned(longer);
+  FusedInferCall lengths({.prefix = 4, .prefix_length = 2});
+  GiveTwoLengths(lengths);
+  lengths.ExpectAsDocumented();
   const ChildResult child =
       RunChild("FusedInferChild.DISABLED_Strict", {{"FLASHACL_STRICT", "1"}});
   EXPECT_TRUE(child.ok()) << child.output;
