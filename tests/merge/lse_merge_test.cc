@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "cpu/streams.h"
 #include "merge/merge.h"
 #include "merge/merge_kernel.h"
 #include "plan/host_queue.h"
@@ -73,7 +74,8 @@ TEST(LseMerge, IsTheSameForAnyWorkers) {
 TEST(LseMerge, IsTheSameHoweverManyRowsThereAre) {
   constexpr int64_t kMany = 1 << 14;
   constexpr int64_t kDim = 128;
-  static_assert(Streams(kMany * kDim * 4) && !Streams(kRows * kDim * 4));
+  static_assert(cpu::Streams(kMany * kDim * 4) &&
+                !cpu::Streams(kRows * kDim * 4));
   struct alignas(64) Line {
     float at[16];
   };
