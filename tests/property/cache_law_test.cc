@@ -85,7 +85,7 @@ void Decode(const SmallCase& int8, const SmallCase::Column& at, Slot slot,
   const auto [row_scale, row_offset] =
       key ? std::pair{Slot::kKeyRowScale, Slot::kKeyRowOffset}
           : std::pair{Slot::kValueRowScale, Slot::kValueRowOffset};
-  for (int64_t d = 0; d < problem[slot].dims[3]; ++d) {
+  for (int64_t d = 0; d < problem[slot].channels(); ++d) {
     double x = int8.GetKey(slot, at, d);
     if (problem.has(row_scale)) {
       x = FactorOf(int8, row_scale, at) * (x + FactorOf(int8, row_offset, at));
