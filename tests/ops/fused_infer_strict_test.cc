@@ -346,20 +346,6 @@ Limits KeyLimits() {
          c.keys = FusedKeys::kPagesOfRows;
          c.block_size = 32;
        })},
-      {"multiple of 64", separate([](Case& c) {
-         c.bits = 4;
-         c.scale_form = 5;
-       })},
-      {"blockTable: given with INT4", separate([](Case& c) {
-         c.bits = 4;
-         c.dim = c.v_dim = 64;
-         c.rows = 1;
-         c.scale_form = 5;
-         c.columns = 64;
-         c.kv_lengths = {40, 3};
-         c.keys = FusedKeys::kPagesOfRows;
-         c.block_size = 32;
-       })},
       {"no list", separate([](Case& c) {
          c.keys = FusedKeys::kList;
          c.own_columns = {5, 3};
