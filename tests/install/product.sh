@@ -21,8 +21,9 @@ built=$(ninja -t commands product)
 ! grep -E ' -o (tests|bench)/' <<<"$built" || complain "it compiles tests"
 # Files that installing takes from the build folder, other than texts.
 while read -r file; do
-  case $file in *.cmake | *.info | *.txt) continue ;; esac
+  case $file in *.cmake | *.info | *.pc | *.txt) continue ;; esac
   grep -qE -- " -o ${file#"$FLASHACL_BUILD"/}( |$)" <<<"$built" ||
+    grep -qF -- "> $file" <<<"$built" ||
     complain "$file is installed, but not built"
 done < <(grep -oE "FILES \"$FLASHACL_BUILD/[^\"]*" cmake_install.cmake |
          sed 's/^FILES "//')
