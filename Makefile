@@ -4,7 +4,8 @@
 PREFIX ?= /usr/local/Ascend/flashacl
 
 .PHONY: help run test check format dev clang asan ubsan asubsan tsan fuzz coverage \
-        mutants bench install package package-test clean setup
+        mutants bench install package package-test clean setup prefix torch \
+        torch-test
 
 help:
 	@echo "make run       build, install into build/release/prefix, run the examples"
@@ -18,6 +19,8 @@ help:
 	@echo "make bench     build and run the benchmarks"
 	@echo "make coverage  which lines the tests run"
 	@echo "make mutants   which mistakes the fast tests miss; FOLDER=cpu/tile for some"
+	@echo "make torch     Ascend's PyTorch on FlashACL: a Python environment outside the"
+	@echo "               sources (7 GB), the bridge, its examples; also: torch-test"
 	@echo "make install   install into PREFIX=$(PREFIX);"
 	@echo "               DEFAULT_PATHS=ON also links CANN's default paths to it"
 	@echo "make package   an archive and a .deb that run on any Linux since glibc 2.34;"
@@ -30,14 +33,14 @@ setup:
 setup-%:
 	@scripts/setup.sh $*
 
-run: setup-run
-	@scripts/build.sh release product
-	@cmake --install build/release --prefix build/release/prefix > /dev/null
+run: prefix
 	@examples/run.sh build/release/prefix
+	@echo "Not run: PyTorch's examples, which need 7 GB of Python; make torch."
 
 test: setup
 	@scripts/build.sh release
 	@ctest --preset release
+	@echo "Not run: the tests of PyTorch, which make torch-test runs."
 
 check: setup
 	@scripts/check.sh
@@ -75,6 +78,17 @@ package: setup-run
 package-test: package
 	@scripts/setup.sh run debootstrap zstd
 	@scripts/package_test.sh
+
+# What Python environments are made with.
+prefix: setup-run
+	@scripts/build.sh release product
+	@cmake --install build/release --prefix build/release/prefix > /dev/null
+
+torch: prefix
+	@scripts/torch.sh examples
+
+torch-test: prefix
+	@scripts/torch.sh test
 
 DEFAULT_PATHS ?= OFF
 install: setup-run

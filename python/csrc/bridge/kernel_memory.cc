@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bridge/kernel_memory.h"
+
+#include <c10/core/CPUAllocator.h>
+
+#include <memory>
+#include <utility>
+
+#include "bridge/faces.h"
+#include "bridge/queue.h"
+
+namespace flashacl::bridge {
+namespace {
+
+thread_local bool inside = false;
+
+class Redirected : public c10::Allocator {
+ public:
+  explicit Redirected(c10::Allocator* cpu) : cpu_(cpu) {}
+
+  c10::DataPtr allocate(size_t bytes) override {
+    if (!inside) return cpu_->allocate(bytes);
+    c10::DataPtr data = c10::GetAllocator(kNpu)->allocate(bytes);
+    data.unsafe_set_device(c10::kCPU);
+    return data;
+  }
+
+  // Of memory that no guard was there for.
+  c10::DeleterFnPtr raw_deleter() const override { return cpu_->raw_deleter(); }
+
+  void copy_data(void* to, const void* from, size_t bytes) const override {
+    default_copy_data(to, from, bytes);
+  }
+
+ private:
+  c10::Allocator* cpu_;
+};
+
+struct Foreign {
+  c10::DataPtr data;
+  c10::DeviceIndex device;
+};
+
+void ReleaseForeign(void* pointer) {
+  const std::unique_ptr<Foreign> foreign(static_cast<Foreign*>(pointer));
+  WaitForDevice(foreign->device);
+}
+
+// How the adapter's allocator gives memory back, which tells its blocks.
+c10::DeleterFnPtr DeviceDeleter() {
+  static const c10::DeleterFnPtr deleter =
+      c10::GetAllocator(kNpu)->allocate(1).get_deleter();
+  return deleter;
+}
+
+}  // namespace
+
+void InstallKernelMemory() {
+  static auto& allocator = *new Redirected(c10::GetCPUAllocator());
+  // Above PyTorch's own, which has priority 0.
+  c10::SetCPUAllocator(&allocator, /*priority=*/1);
+}
+
+KernelMemoryGuard::KernelMemoryGuard() : before_(inside) { inside = true; }
+
+KernelMemoryGuard::~KernelMemoryGuard() { inside = before_; }
+
+c10::DataPtr AsDeviceMemory(c10::DataPtr data, c10::Device device) {
+  if (data.get() == nullptr || data.get_deleter() == DeviceDeleter()) {
+    data.unsafe_set_device(device);
+    return data;
+  }
+  void* address = data.get();
+  auto* foreign = new Foreign{std::move(data), device.index()};
+  return {address, foreign, &ReleaseForeign, device};
+}
+
+}  // namespace flashacl::bridge

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bridge/npu_storage.h"
+
+#include <c10/core/StorageImpl.h>
+
+#include <cstdint>
+#include <utility>
+
+#include "bridge/faces.h"
+#include "torch_npu/csrc/core/NPUStorageImpl.h"
+
+namespace flashacl::bridge {
+namespace {
+
+// What the adapter calls the layout of a plain tensor with so many axes.
+aclFormat PlainFormat(int64_t dims) {
+  if (dims == 4) return ACL_FORMAT_NCHW;
+  if (dims == 5) return ACL_FORMAT_NCDHW;
+  return ACL_FORMAT_ND;
+}
+
+}  // namespace
+
+void DescribeNpuStorage(const c10::Storage& storage, const Contents& contents) {
+  auto* impl =
+      static_cast<torch_npu::NPUStorageImpl*>(storage.unsafeGetStorageImpl());
+  torch_npu::NPUStorageDesc& desc = impl->npu_desc_;
+  const auto& [sizes, strides, dtype] = contents;
+  desc.base_sizes_.assign(sizes.begin(), sizes.end());
+  desc.base_strides_.assign(strides.begin(), strides.end());
+  desc.storage_sizes_.assign(sizes.begin(), sizes.end());
+  desc.origin_format_ = PlainFormat(static_cast<int64_t>(sizes.size()));
+  desc.npu_format_ = desc.origin_format_;
+  desc.data_type_ = dtype;
+}
+
+c10::Storage MakeNpuStorage(c10::DataPtr data, size_t bytes,
+                            const Contents& contents) {
+  static const c10::StorageImplCreateHelper create =
+      c10::GetStorageImplCreate(kNpu);
+  static c10::Allocator* const allocator = c10::GetAllocator(kNpu);
+  c10::Storage storage(create(c10::StorageImpl::use_byte_size_t(),
+                              c10::SymInt(static_cast<int64_t>(bytes)),
+                              std::move(data), allocator,
+                              /*resizable=*/true));
+  DescribeNpuStorage(storage, contents);
+  return storage;
+}
+
+}  // namespace flashacl::bridge

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bridge/queue.h"
+
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/util/Exception.h>
+
+#include "bridge/faces.h"
+#include "torch_npu/csrc/core/npu/NPUStream.h"
+
+namespace flashacl::bridge {
+
+void WaitForStream(c10::DeviceIndex device) {
+  // The adapter hands over what its own queue holds, too.
+  const aclrtStream stream = c10_npu::getCurrentNPUStream(device).stream();
+  const aclError status = aclrtSynchronizeStream(stream);
+  if (status == ACL_SUCCESS) return;
+  const char* message = aclGetRecentErrMsg();
+  TORCH_CHECK(false, "what was queued on the npu before has failed with ",
+              status, ": ", message == nullptr ? "no message" : message);
+}
+
+void WaitForDevice(c10::DeviceIndex device) {
+  const c10::impl::VirtualGuardImpl guard(kNpu);
+  const c10::Device before = guard.exchangeDevice({kNpu, device});
+  // The adapter's own queue first.
+  c10_npu::getCurrentNPUStream(device).stream();
+  aclrtSynchronizeDevice();
+  guard.uncheckedSetDevice(before);
+}
+
+c10::DeviceIndex CurrentDevice() {
+  return c10::impl::VirtualGuardImpl(kNpu).getDevice().index();
+}
+
+}  // namespace flashacl::bridge

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the package flashacl. Its extension is compiled against the torch and
+the torch_npu that are installed; without them there is none."""
+
+import importlib.util
+import os
+import pathlib
+
+import setuptools
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def extensions():
+    """The bridge, and how to build it; nothing where torch is missing."""
+    adapter = importlib.util.find_spec("torch_npu")
+    home = os.environ.get("ASCEND_HOME_PATH")
+    if importlib.util.find_spec("torch") is None or adapter is None:
+        return [], {}
+    if home is None:
+        raise SystemExit("setup: source FlashACL's set_env.sh before")
+    # Importing torch would import the adapter, too.
+    os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+    from torch.utils import cpp_extension
+
+    adapter = pathlib.Path(adapter.origin).parent
+    sources = sorted((HERE / "csrc" / "bridge").glob("*.cc"))
+    module = cpp_extension.CppExtension(
+        "flashacl.bridge._C",
+        [os.path.relpath(path, HERE) for path in sources],
+        include_dirs=[str(HERE / "csrc")],
+        library_dirs=[str(adapter / "lib"), os.path.join(home, "lib64")],
+        libraries=["torch_npu", "ascendcl"],
+        extra_compile_args=["-O2", "-g0", "-Wall", "-Wno-unknown-pragmas",
+                            "-isystem", str(adapter / "include")],
+        extra_link_args=[f"-Wl,-rpath,{adapter / 'lib'}"])
+    return [module], {"build_ext": cpp_extension.BuildExtension}
+
+
+modules, commands = extensions()
+setuptools.setup(
+    packages=["flashacl", "flashacl.bridge"],
+    ext_modules=modules,
+    cmdclass=commands)
