@@ -73,7 +73,8 @@ for command in "$@"; do
         "$python" "$example"
       done ;;
     test)
-      "$python" -m pytest -q -p no:cacheprovider tests/torch ;;
+      "$python" -m pytest -q -p no:cacheprovider -o "python_files=*_test.py" \
+        tests/torch ;;
     shell)
       exec "${@:2}" ;;
     *)

@@ -8,32 +8,45 @@
 
 #include "bridge/faces.h"
 #include "bridge/queue.h"
+#include "third_party/acl/inc/acl/acl_rt.h"
 
 namespace flashacl::bridge {
 namespace {
 
 thread_local bool inside = false;
 
+// How the adapter's allocator gives memory back, which tells its blocks.
+c10::DeleterFnPtr DeviceDeleter() {
+  static const c10::DeleterFnPtr deleter =
+      c10::GetAllocator(kNpu)->allocate(1).get_deleter();
+  return deleter;
+}
+
+c10::Allocator* cpu_allocator = nullptr;
+
+// oneDNN keeps bare addresses, of memory that was made inside a guard or not.
+void ReleaseBare(void* address) {
+  aclrtPtrAttributes attributes = {};
+  const bool device =
+      aclrtPointerGetAttributes(address, &attributes) == ACL_SUCCESS &&
+      attributes.location.type == ACL_MEM_LOCATION_TYPE_DEVICE;
+  (device ? DeviceDeleter() : cpu_allocator->raw_deleter())(address);
+}
+
 class Redirected : public c10::Allocator {
  public:
-  explicit Redirected(c10::Allocator* cpu) : cpu_(cpu) {}
-
   c10::DataPtr allocate(size_t bytes) override {
-    if (!inside) return cpu_->allocate(bytes);
+    if (!inside) return cpu_allocator->allocate(bytes);
     c10::DataPtr data = c10::GetAllocator(kNpu)->allocate(bytes);
     data.unsafe_set_device(c10::kCPU);
     return data;
   }
 
-  // Of memory that no guard was there for.
-  c10::DeleterFnPtr raw_deleter() const override { return cpu_->raw_deleter(); }
+  c10::DeleterFnPtr raw_deleter() const override { return &ReleaseBare; }
 
   void copy_data(void* to, const void* from, size_t bytes) const override {
     default_copy_data(to, from, bytes);
   }
-
- private:
-  c10::Allocator* cpu_;
 };
 
 struct Foreign {
@@ -46,17 +59,11 @@ void ReleaseForeign(void* pointer) {
   WaitForDevice(foreign->device);
 }
 
-// How the adapter's allocator gives memory back, which tells its blocks.
-c10::DeleterFnPtr DeviceDeleter() {
-  static const c10::DeleterFnPtr deleter =
-      c10::GetAllocator(kNpu)->allocate(1).get_deleter();
-  return deleter;
-}
-
 }  // namespace
 
 void InstallKernelMemory() {
-  static auto& allocator = *new Redirected(c10::GetCPUAllocator());
+  cpu_allocator = c10::GetCPUAllocator();
+  static auto& allocator = *new Redirected;
   // Above PyTorch's own, which has priority 0.
   c10::SetCPUAllocator(&allocator, /*priority=*/1);
 }
