@@ -100,6 +100,14 @@ at::Tensor EmptyStrided(c10::SymIntArrayRef size, c10::SymIntArrayRef stride,
                   type);
 }
 
+// PyTorch's tensor of zeros without memory has no counterpart here.
+at::Tensor Zeros(c10::SymIntArrayRef size, std::optional<at::ScalarType> dtype,
+                 std::optional<at::Layout> layout,
+                 std::optional<at::Device> device,
+                 std::optional<bool> pin_memory) {
+  return Empty(size, dtype, layout, device, pin_memory, std::nullopt).zero_();
+}
+
 }  // namespace
 
 bool RegisterAllocation(torch::Library& npu, const std::string& name) {
@@ -107,6 +115,8 @@ bool RegisterAllocation(torch::Library& npu, const std::string& name) {
     npu.impl(name.c_str(), TORCH_FN(Empty));
   } else if (name == "aten::empty_strided") {
     npu.impl(name.c_str(), TORCH_FN(EmptyStrided));
+  } else if (name == "aten::_efficientzerotensor") {
+    npu.impl(name.c_str(), TORCH_FN(Zeros));
   } else {
     return false;
   }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "bridge/allocation.h"
+#include "bridge/attention.h"
 #include "bridge/fallback.h"
 #include "bridge/kernel_memory.h"
 #include "bridge/operator_info.h"
@@ -33,7 +34,6 @@ const std::unordered_set<std::string>& Kept() {
       "aten::_pin_memory",
       "aten::is_pinned",
       "aten::_lazy_clone",
-      "aten::scaled_dot_product_attention",
       "aten::_fused_sdp_choice",
       "aten::_scaled_dot_product_fused_attention_overrideable",
       "aten::_scaled_dot_product_fused_attention_overrideable_backward",
@@ -127,6 +127,10 @@ void InstallOne(const c10::OperatorHandle& op) {
   const std::string name = c10::toString(op.operator_name());
   if (name.rfind("aten::", 0) != 0 || Kept().count(name) > 0) return;
   if (RegisterAllocation(Registrations(DispatchKey::PrivateUse1), name)) return;
+  if (name == "aten::scaled_dot_product_attention") {
+    return RegisterAttention(Registrations(DispatchKey::PrivateUse1),
+                             Registrations(DispatchKey::AutogradPrivateUse1));
+  }
   if (Copies().count(name) > 0) return RegisterOne(op, Way::kCopy);
   const bool adapter = op.hasKernelForDispatchKey(DispatchKey::PrivateUse1);
   // A composition that the adapter has put CPU kernels over, for no npu tensor.

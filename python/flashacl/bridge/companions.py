@@ -240,11 +240,13 @@ def confusion_transpose(x, perm, shape, transpose_first):
 
 @_kernel("npu_confusion_transpose_backward")
 def confusion_transpose_backward(grad, perm, shape, transpose_first):
+    """`shape` is that of the input, and `transpose_first` what undoes it does
+    first: the adapter passes the opposite of the forward direction's."""
     inverse = [perm.index(i) for i in range(len(perm))]
     if transpose_first:
-        permuted = [shape[i] for i in perm]
-        return grad.reshape(permuted).permute(inverse).contiguous()
-    return grad.permute(inverse).reshape(shape).contiguous()
+        return grad.permute(inverse).reshape(shape).contiguous()
+    permuted = [shape[i] for i in perm]
+    return grad.reshape(permuted).permute(inverse).contiguous()
 
 
 # Products.
