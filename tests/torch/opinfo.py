@@ -4,6 +4,7 @@ gradients, must be the bits that the CPU gives. As a program it runs all:
   python tests/torch/opinfo.py [--only NAME ...] [--dtype float32 ...]"""
 
 import argparse
+import pathlib
 import signal
 import sys
 
@@ -11,8 +12,9 @@ import torch
 from torch.testing._internal import common_methods_invocations as database
 from torch.utils._pytree import tree_flatten, tree_map
 
-# What no sample of an operator may take.
+# What no operator may take.
 SECONDS = 60
+EXCEPTIONS = pathlib.Path(__file__).with_name("opinfo_exceptions.txt")
 
 
 class Slow(Exception):
@@ -130,11 +132,6 @@ def check(op, dtype, limit=None):
     return None
 
 
-def is_random(op):
-    return "nondeterministic_seeded" in str(
-        getattr(op, "tags", "")) or op.name in RANDOM
-
-
 # Their bits come from the device's generator, not from the CPU's.
 RANDOM = {
     "bernoulli", "cauchy", "exponential", "geometric", "log_normal",
@@ -151,6 +148,31 @@ UNINITIALISED = {"empty", "empty_like", "empty_permuted", "empty_strided",
                  "new_empty", "new_empty_strided"}
 
 
+def name_of(op):
+    variant = op.variant_test_name
+    return op.name + (f".{variant}" if variant else "")
+
+
+def short(dtype):
+    return str(dtype).removeprefix("torch.")
+
+
+def exceptions():
+    """{(operator, type or "*"): why its bits are others}."""
+    found = {}
+    for line in EXCEPTIONS.read_text().splitlines():
+        if line and not line.startswith("#"):
+            key, reason = line.split(": ", 1)
+            found[tuple(key.split(" "))] = reason
+    return found
+
+
+def operators():
+    """All whose bits do not come from a generator or from nowhere."""
+    return [op for op in database.op_db
+            if op.name not in RANDOM | UNINITIALISED]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="*")
@@ -158,17 +180,16 @@ def main():
     parser.add_argument("--limit", type=int)
     options = parser.parse_args()
     signal.signal(signal.SIGALRM, _alarm)
+    known = exceptions()
     good = bad = 0
-    for op in database.op_db:
-        name = op.name + (f".{op.variant_test_name}"
-                          if op.variant_test_name else "")
+    for op in operators():
         if options.only and op.name not in options.only:
             continue
-        if op.name in RANDOM | UNINITIALISED:
-            continue
         for dtype in sorted(op.supported_dtypes("cpu"), key=str):
-            short = str(dtype).removeprefix("torch.")
-            if options.dtype and short not in options.dtype:
+            if options.dtype and short(dtype) not in options.dtype:
+                continue
+            name = name_of(op)
+            if (name, "*") in known or (name, short(dtype)) in known:
                 continue
             signal.alarm(SECONDS)
             try:
@@ -178,7 +199,7 @@ def main():
             signal.alarm(0)
             good, bad = good + (why is None), bad + (why is not None)
             if why is not None:
-                print(f"{name} {short}: {why}", flush=True)
+                print(f"{name} {short(dtype)}: {why}", flush=True)
     print(f"{good} are the CPU's bits, {bad} are not")
     sys.exit(bad > 0)
 
