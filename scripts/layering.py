@@ -69,6 +69,8 @@ def folder_of(path):
 def allowed(folder):
     if folder == "bench":
         return BENCH_MAY_INCLUDE
+    if folder == "python":
+        return set()  # PyTorch's headers, the adapter's, and the C API
     if folder in CALLERS:
         return CALLERS_MAY_INCLUDE | {"tools"}
     return MAY_INCLUDE[folder] | {folder}
