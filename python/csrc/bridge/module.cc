@@ -5,6 +5,7 @@
 #include <tuple>
 #include <vector>
 
+#include "bridge/collectives.h"
 #include "bridge/faces.h"
 #include "bridge/install.h"
 #include "bridge/operator_info.h"
@@ -45,4 +46,5 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("counts", &bridge::Counts);
   m.def("reset_counts", &bridge::ResetCounts);
   m.def("face", &bridge::Face);
+  m.def("collectives", &bridge::MakeCollectives);
 }

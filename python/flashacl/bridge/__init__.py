@@ -21,10 +21,11 @@ def install():
     import torch  # noqa: F401 - the extension needs its libraries
     import torch_npu  # noqa: F401
 
-    from flashacl.bridge import _C, companions
+    from flashacl.bridge import _C, collectives, companions
 
     _C.install()
     companions.install()
+    collectives.install()
 
 
 def describe():
