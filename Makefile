@@ -85,9 +85,11 @@ prefix: setup-run
 	@cmake --install build/release --prefix build/release/prefix > /dev/null
 
 torch: prefix
+	@scripts/setup.sh run python3-venv python3-dev
 	@scripts/torch.sh examples
 
 torch-test: prefix
+	@scripts/setup.sh run python3-venv python3-dev
 	@scripts/torch.sh test
 
 DEFAULT_PATHS ?= OFF
