@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <vector>
 
 #include "problem/problem_spec.h"
@@ -12,6 +13,9 @@
 namespace flashacl {
 
 using Numbers = std::vector<double>;
+
+inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+inline constexpr double kInf = std::numeric_limits<double>::infinity();
 
 inline void ExpectNear(const SmallCase& at, Slot slot, const Numbers& expected,
                        double error) {

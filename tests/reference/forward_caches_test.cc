@@ -77,11 +77,10 @@ TEST(Forward, LogSumExpOfInference) {
     Numbers out;
     double lse;
   };
-  for (const Case& c :
-       {Case{3, false, {1.26696, 1.0}, 1.861995},
-        Case{2, false, {0.73106, 0.26894}, 1.313262},
-        Case{2, true, {0.50648, 0.18632}, 1.680270},
-        Case{0, true, {0, 0}, std::numeric_limits<double>::infinity()}}) {
+  for (const Case& c : {Case{3, false, {1.26696, 1.0}, 1.861995},
+                        Case{2, false, {0.73106, 0.26894}, 1.313262},
+                        Case{2, true, {0.50648, 0.18632}, 1.680270},
+                        Case{0, true, {0, 0}, kInf}}) {
     ProblemSpec problem_spec = OneHead(1, c.keys);
     problem_spec.qk_dim = problem_spec.v_dim = 2;
     problem_spec.score.scale = 1;
@@ -127,8 +126,7 @@ TEST(Forward, LogSumExpOfARowThatSeesNoKeyIsInfinite) {
   SmallCase example(Build(problem_spec));
   example.Set(Slot::kSink, {0.5});
   example.Run();
-  EXPECT_EQ(example.Get(Slot::kLse)[0],
-            std::numeric_limits<double>::infinity());
+  EXPECT_EQ(example.Get(Slot::kLse)[0], kInf);
   EXPECT_LT(example.Get(Slot::kLse)[1], 10);
 }
 

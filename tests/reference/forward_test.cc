@@ -16,9 +16,6 @@
 namespace flashacl {
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInf = std::numeric_limits<double>::infinity();
-
 // The specification's example: q = [1, 2], k = [1, 2, 3], v = [1, 10, 100],
 // scale 0.5, row 0 sees two columns and row 1 all.
 struct Variant {
