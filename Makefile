@@ -23,8 +23,6 @@ help:
 	@echo "               sources (7 GB), the bridge, its examples; also: torch-test"
 	@echo "make install   install into PREFIX=$(PREFIX);"
 	@echo "               DEFAULT_PATHS=ON also links CANN's default paths to it"
-	@echo "make package   an archive and a .deb that run on any Linux since glibc 2.34;"
-	@echo "               package-test tries them in an empty system"
 
 # What the machine needs depends on what is asked for.
 setup:

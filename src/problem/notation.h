@@ -16,8 +16,10 @@
 //     topk:N[:ROWS]           N indices per row and kv head, of ROWS columns
 //     shared                  v is the leading part of k
 //     int8:ENCODING[/VALUES]  8-bit keys and values, whose encoding VALUES is
-//     if
-//                             it is another
+//                             if it is another
+//     int4:ENCODING[/VALUES]  the same of 4 bits, eight channels to a word
+//     query:int8              queries of 8 bits with a scale per row and head,
+//                             beside 8-bit keys; dtype is that of their rope
 //     blocks:CHANNELS         channels of keys and values in blocks of so many,
 //                             [head, block, row, channel of the block]
 //     out:DTYPE | out:int8:ENCODING

@@ -27,7 +27,7 @@ constexpr char kFooter[] = R"(A problem is one line:
   h=HEADS[/KV_HEADS]  d=QK[+ROPE][/V]
   q=LENGTHS  k=LENGTHS   each N, or N,N,..., or COUNTxN
   causal | causal-left | window:LEFT:RIGHT | band:LOWER:UPPER[:PREFIX]
-  paged:ROWS | list | topk:N   int8:tensor|channel
+  paged:ROWS | list | topk:N   int8:tensor|channel   int4:channel
   mask  bias  sink  keep:P  shared
 flashacl help notation has the whole of it.
 
