@@ -23,7 +23,7 @@ bool On(Side side, bool input, bool output) {
 }
 
 aclnnStatus InnerNull(const char* text) {
-  return FailFixed(kInnerNull, Title::kAclnnInner, text);
+  return FailFixed(kInnerNull, Title::kAclnnParameter, text);
 }
 
 // The entry a call means: the one at `index` if it is this handle's, else the

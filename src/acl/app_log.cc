@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// aclAppLog: the program's own log lines. The one place that writes to standard
-// output, and only if the user's environment asks for it.
-#include <unistd.h>
-
-#include <algorithm>
+// aclAppLog: the program's own log lines.
 #include <cstdarg>
 #include <cstdio>
 #include <string>
@@ -12,6 +8,7 @@
 #include "acl/environment.h"
 #include "acl/error.h"
 #include "acl/raw_enum.h"
+#include "acl/say.h"
 #include "base/str.h"
 
 namespace flashacl::acl {
@@ -23,17 +20,6 @@ bool Wanted(int level) {
   const Environment& environment = TheEnvironment();
   return environment.log_to_stdout && level >= environment.log_level &&
          level <= ACL_ERROR;
-}
-
-// One write per line, so that lines of several threads do not mix.
-void WriteLine(const std::string& line) {
-  size_t done = 0;
-  while (done < line.size()) {
-    const ssize_t written =
-        write(STDOUT_FILENO, line.data() + done, line.size() - done);
-    if (written <= 0) return;  // a log that cannot be written is not an error
-    done += static_cast<size_t>(written);
-  }
 }
 
 }  // namespace
@@ -53,9 +39,9 @@ extern "C" void aclAppLog(aclLogLevel logLevel, const char* func,
     if (level < 0 || !acl::Wanted(level)) return ACL_SUCCESS;
     char text[acl::kLongestText + 1] = "";
     vsnprintf(text, sizeof text, fmt, arguments);
-    acl::WriteLine(flashacl::Str("[{}] {} {}:{}: {}\n", kLevels[level],
-                                 func == nullptr ? "" : func,
-                                 file == nullptr ? "" : file, line, text));
+    acl::WriteLog(flashacl::Str("[{}] {} {}:{}: {}\n", kLevels[level],
+                                func == nullptr ? "" : func,
+                                file == nullptr ? "" : file, line, text));
     return ACL_SUCCESS;
   });
   va_end(arguments);

@@ -56,12 +56,6 @@ Result<Entry> ReadTensor(const Argument& row, const aclTensor* handle) {
   return entry;
 }
 
-// Whether passing this is another way to pass nothing.
-bool MeansAbsent(const Argument& row, const Tensor& tensor) {
-  if (row.need == Need::kMayBeEmpty) return tensor.empty();
-  return row.need == Need::kOptional && (tensor.rank == 0 || tensor.empty());
-}
-
 // Kernels step forward only and count in int64_t.
 Status CheckStrides(const Argument& row, const Tensor& tensor) {
   constexpr int64_t kMaxElements = int64_t{1} << 59;  // 2^62 bytes
@@ -90,6 +84,13 @@ Status CheckStrides(const Argument& row, const Tensor& tensor) {
 }
 
 }  // namespace
+
+bool MeansAbsent(const Argument& row, const Entry& entry) {
+  if (entry.tensor == nullptr) return true;
+  const Tensor& tensor = *entry.tensor;
+  if (row.need == Need::kMayBeEmpty) return tensor.empty();
+  return row.need == Need::kOptional && (tensor.rank == 0 || tensor.empty());
+}
 
 Status CheckApart(std::string_view name, const Tensor& tensor) {
   if (tensor.empty()) return {};
@@ -157,7 +158,8 @@ Result<Arguments> Arguments::Read(std::span<const Argument> table,
 Status Arguments::CheckPresent() const {
   for (size_t row = 0; row < table_.size(); ++row) {
     if (table_[row].need == Need::kRequired && !passed_[row]) {
-      return NullArgument("The {} cannot be nullptr.", table_[row].name);
+      return NullArgument("The {} cannot be nullptr{}.", table_[row].name,
+                          WhyNull());
     }
     if (table_[row].need != Need::kRequired || !table_[row].list) continue;
     for (const Entry& entry : list(static_cast<int>(row))) {
@@ -173,8 +175,7 @@ Status Arguments::CheckPresent() const {
 Status Arguments::CheckTypes() const {
   for (const Entry& entry : entries_) {
     const Argument& row = table_[static_cast<size_t>(entry.argument)];
-    if (entry.tensor == nullptr) continue;
-    if (MeansAbsent(row, *entry.tensor)) continue;
+    if (MeansAbsent(row, entry)) continue;
     const DType dtype = entry.tensor->dtype();
     const bool fits = row.dtypes == kAnyType ||
                       (dtype != DType::kNone && (row.dtypes & Bit(dtype)) != 0);
@@ -202,8 +203,8 @@ const Tensor* Arguments::at(int argument) const {
   if (row.list || row.need == Need::kIgnored || row.need == Need::kAbsent) {
     return nullptr;
   }
-  const Tensor* tensor = entries_[first].tensor.get();
-  return tensor == nullptr || MeansAbsent(row, *tensor) ? nullptr : tensor;
+  const Entry& entry = entries_[first];
+  return MeansAbsent(row, entry) ? nullptr : entry.tensor.get();
 }
 
 std::span<const Entry> Arguments::list(int argument) const {

@@ -70,6 +70,9 @@ struct Entry {
   const Tensor* operator->() const { return tensor.get(); }
 };
 
+// Whether the entry is another way to pass nothing, where its row allows that.
+bool MeansAbsent(const Argument& row, const Entry& entry);
+
 class Arguments {
  public:
   // Takes the snapshot. `passed` is what was passed for each row, in order, but

@@ -206,6 +206,7 @@ aclError Launch::operator()() const {
   Stream& stream = ThisStream();
   Call call{function, user_data, stream.handle(), subscribed, nullptr};
   if (blocks) call.done = std::make_shared<Latch>();
+  TellProgram();
   Table& table = TheTable(Kind::kReport);
   std::shared_ptr<Subscriber> subscriber;
   {

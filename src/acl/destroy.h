@@ -10,6 +10,7 @@
 
 #include "acl/environment.h"
 #include "acl/error.h"
+#include "acl/finding.h"
 #include "acl/handle.h"
 #include "aclnn/acl_meta.h"
 
@@ -35,9 +36,9 @@ aclnnStatus Destroy(const void* handle, std::string_view function) {
     if (state == HandleState::kParents) return {};  // the parent destroys it
     const bool twice = state == HandleState::kStale;
     if (twice && !TheEnvironment().strict) return {};
-    return Invalid("{}: {} {}", function,
-                   twice ? "double destroy of" : "this is not a live",
-                   Name(Object::kHandleKind));
+    return Found(Invalid("{}: {} {}", function,
+                         twice ? "double destroy of" : "this is not a live",
+                         Name(Object::kHandleKind)));
   });
 }
 

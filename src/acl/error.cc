@@ -7,9 +7,9 @@
 
 #include <array>
 #include <atomic>
-#include <ctime>
 #include <mutex>
 
+#include "acl/say.h"
 #include "base/fork.h"
 
 namespace flashacl::acl {
@@ -53,16 +53,6 @@ std::string_view Text(Title title) {
   return "";
 }
 
-// YYYY-MM-DD-HH:MM:SS.mmm.uuu, local time.
-std::string TimeText(const timeval& time) {
-  std::tm local{};
-  localtime_r(&time.tv_sec, &local);
-  return Str("{:04}-{:02}-{:02}-{:02}:{:02}:{:02}.{:03}.{:03}",
-             local.tm_year + 1900, local.tm_mon + 1, local.tm_mday,
-             local.tm_hour, local.tm_min, local.tm_sec, time.tv_usec / 1000,
-             time.tv_usec % 1000);
-}
-
 // The last kCapacity messages; older ones are forgotten. Adding does not
 // allocate.
 class MessageList {
@@ -83,10 +73,11 @@ class MessageList {
 
   std::string Layout() const {
     const Failure& newest = Newest(0).failure();
-    const std::string time = TimeText(Newest(0).time);
+    const timeval& at = Newest(0).time;
+    const std::string time = TimeText(at.tv_sec, at.tv_usec);
     std::string all;
     if (newest.title == Title::kAclnnInner) {
-      all = Str("EZ9999: Internal error!\nEZ9999[PID: {}] {} {}:  {}\n",
+      all = Str("EZ9999: Internal error!\nEZ9999[PID: {}] {} {}: {}\n",
                 getpid(), time, Text(newest.title), newest.Text());
     } else {
       all = Str("[PID: {}] {} {}: {}\n", getpid(), time, Text(newest.title),
@@ -187,8 +178,21 @@ Messages* OwnMessages() {
 
 bool ToProcess() { return to_process.load() && !keeps_messages; }
 
+// Once, where it happened: not again by who synchronises with it.
+void Hear(const Failure& failure) noexcept {
+  (void)Contain(
+      [&] {
+        if (!IsHeard(Level::kError)) return 0;
+        Log(Level::kError, Str("{}", failure.code),
+            Str("{}: {}", Text(failure.title), failure.Text()));
+        return 0;
+      },
+      [](bool /*no_memory*/) { return 0; });
+}
+
 aclError Queue(Message message) noexcept {
   const aclError code = message.failure().code;
+  if (message.of == nullptr) Hear(message.own);
   const int family = code / 1000;
   if (family == 107 || family == 207 || family == 507) last_error = code;
   gettimeofday(&message.time, nullptr);
@@ -273,16 +277,14 @@ int32_t FailStatus(int32_t contradiction_status,
       break;
     case Code::kContradiction:
       code = contradiction_status;
-      if (code / 1000 == 561) title = Title::kAclnnInner;
       break;
     case Code::kOutOfMemory:
     case Code::kRuntime:
       code = 361001;
       title = Title::kAclnnRuntime;
       break;
-    case Code::kInternal:
+    case Code::kInternal:  // not a live executor, which is the caller's
       code = 561000;
-      title = Title::kAclnnInner;
       break;
   }
   return Contain([&] { return Fail(code, title, status.message()); },
@@ -316,6 +318,17 @@ const char* TakeMessages() noexcept {
   }
   // Asking must not make a thread remember that it never failed.
   return own_messages == nullptr ? nullptr : Take(*own_messages);
+}
+
+std::string NewestMessage() {
+  const auto newest = [](const MessageList& list) {
+    return list.empty() ? std::string() : list.Newest(0).failure().Text();
+  };
+  if (ToProcess()) {
+    std::lock_guard lock(TheProcess().mutex);
+    return newest(TheProcess().messages.list);
+  }
+  return own_messages == nullptr ? "" : newest(own_messages->list);
 }
 
 aclError PeekLastError() { return last_error; }

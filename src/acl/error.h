@@ -85,6 +85,9 @@ void SetProcessMessages(bool process);
 // is no memory for all of them, the newest text alone.
 const char* TakeMessages() noexcept;
 
+// The text of the newest of them, which stays; "" if there is none.
+std::string NewestMessage();
+
 // The calling thread's last runtime code; Take also clears it.
 aclError PeekLastError();
 aclError TakeLastError();

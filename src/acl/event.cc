@@ -39,6 +39,7 @@ class Event::PendingMark {
   void Set(const Stream* stream) {
     if (std::exchange(is_set_, true)) return;
     mark_->time = Clock::now();
+    mark_->known = Known();
     if (stream != nullptr) mark_->failure = stream->failure();
     mark_->done.Open();
   }
@@ -173,7 +174,10 @@ aclError Event::WaitOn(Stream& stream, int64_t seconds,
   return stream.PushPastRecorder(
       [mark, seconds, id = id_, pending = std::move(pending)]() -> aclError {
         const Deadline deadline = DeadlineInSeconds(seconds);
-        if (ThisStream().WaitInTask(mark->done, deadline)) return ACL_SUCCESS;
+        if (ThisStream().WaitInTask(mark->done, deadline, /*known=*/true)) {
+          Learn(mark->known);
+          return ACL_SUCCESS;
+        }
         return GaveUp(ThisStream(), seconds, deadline, id);
       },
       function, TaskKind::kWait);

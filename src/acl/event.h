@@ -19,11 +19,12 @@ namespace flashacl::acl {
 
 class SharedEvent;
 
-// One record. `time` and `failure` are written before `done` opens.
+// One record. All else is written before `done` opens.
 struct Mark {
   Latch done;
   Clock::time_point time;
   std::shared_ptr<StreamFailure> failure;  // of the stream so far, or null
+  std::shared_ptr<const Knowledge> known;  // of the stream; strict mode only
 };
 
 enum class EventFamily : uint8_t {

@@ -10,6 +10,7 @@
 #include "acl/share/share_call.h"
 #include "acl/share/shared_event.h"
 #include "acl/stream.h"
+#include "base/tsan.h"
 
 namespace flashacl::acl {
 namespace {
@@ -144,10 +145,14 @@ aclError FailLate(std::string_view function, const Event& event, int32_t ms) {
 aclError SynchronizeShared(std::string_view function, const Event& event,
                            SharedEvent& shared, int32_t ms) {
   const uint64_t last = shared.last();
-  if (shared.IsDone(last)) return ACL_SUCCESS;
+  if (shared.IsDone(last)) {
+    LearnAll();
+    return ACL_SUCCESS;
+  }
   ReleaseStreams();
   switch (shared.Wait(last, DeadlineIn(ms))) {
     case SharedEvent::Ended::kDone:
+      LearnAll();
       return DeviceIsAborted(event.device())
                  ? FailAborted(function, event.device())
                  : ACL_SUCCESS;
@@ -180,7 +185,11 @@ aclError Synchronize(std::string_view function, aclrtEvent event, int32_t ms) {
   }
   const auto mark = found->mark();
   if (mark == nullptr) return ACL_SUCCESS;
-  if (mark->done.open()) return ReportOnce(mark->failure);
+  if (mark->done.open()) {
+    TsanAcquire(&mark->done);
+    Learn(mark->known);
+    return ReportOnce(mark->failure);
+  }
   ReleaseStreams();
   const profile::Span span(profile::Kind::kWait, "wait");
   if (!mark->done.Wait(DeadlineIn(ms))) {
@@ -189,6 +198,7 @@ aclError Synchronize(std::string_view function, aclrtEvent event, int32_t ms) {
   if (DeviceIsAborted(found->device())) {
     return FailAborted(function, found->device());
   }
+  Learn(mark->known);
   return ReportOnce(mark->failure);
 }
 
@@ -213,6 +223,9 @@ aclError Query(std::string_view function, aclrtEvent event, bool* complete) {
   const auto mark = found->mark();
   *complete =
       mark == nullptr ? found->family() == EventFamily::kEx : mark->done.open();
+  if (mark == nullptr || !*complete) return ACL_SUCCESS;
+  TsanAcquire(&mark->done);
+  Learn(mark->known);
   return ACL_SUCCESS;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Phase one and phase two of every operator.
+// Phase one of every operator.
 #include "acl/executor.h"
 
 #include <chrono>
@@ -8,8 +8,8 @@
 #include "acl/backend.h"
 #include "acl/environment.h"
 #include "acl/error.h"
-#include "acl/memory.h"
-#include "acl/stream.h"
+#include "acl/finding.h"
+#include "acl/meaning.h"
 #include "acl/trace.h"
 #include "problem/notation.h"
 
@@ -17,12 +17,6 @@ namespace flashacl::acl {
 namespace {
 
 using Microseconds = std::chrono::duration<double, std::micro>;
-
-// What a task that fails while computing leaves on its stream: CANN's code for
-// an exception of the device's cores.
-constexpr aclError kKernelFailed = 507015;
-
-constexpr aclnnStatus kRuntimeError = 361001;
 
 // What a caller must give where a run needs `bytes`.
 uint64_t WithAlignment(int64_t bytes) {
@@ -37,10 +31,15 @@ std::vector<Address> AddressesOf(const Arguments& arguments) {
   for (const Entry& entry : arguments.entries()) {
     const Argument& row =
         arguments.table()[static_cast<size_t>(entry.argument)];
-    addresses.push_back({entry.argument, entry.member, row.input(), row.output,
-                         entry.handle,
-                         entry.tensor == nullptr ? nullptr : entry.tensor->data,
-                         entry.tensor != nullptr && !entry.tensor->empty()});
+    Address& address = addresses.emplace_back(Address{
+        entry.argument, entry.member, row.input(), row.output, entry.handle});
+    if (entry.tensor == nullptr) continue;
+    address.data = entry->data;
+    address.has_elements = !entry->empty();
+    if (MeansAbsent(row, entry)) continue;
+    address.offset_bytes = entry->offset_bytes();
+    address.extent_bytes = entry->extent_bytes();
+    if (TheEnvironment().strict) address.view = ViewOf(*entry.tensor);
   }
   return addresses;
 }
@@ -71,6 +70,9 @@ Result<std::shared_ptr<Executor>> MakeAttention(const Operator& op,
   std::shared_ptr<Executor> executor = NewExecutor(op, arguments);
   if (lowered->nothing) return executor;
   FLASHACL_RETURN_IF_ERROR(TargetStatus());
+  if (TheEnvironment().strict) {
+    FLASHACL_RETURN_IF_ERROR(Found(CheckNumbers(lowered->problem)));
+  }
   const auto start = std::chrono::steady_clock::now();
   Result<Plan> plan = MakePlan(TheBackend(), lowered->problem);
   if (!plan.ok()) return plan.status();
@@ -131,248 +133,7 @@ Status PrepareChecked(const Operator& op, std::span<const Passed> passed,
   return {};
 }
 
-// kNullArgument if a tensor that has elements has no address.
-Status CheckAddress(const Executor& executor, const Address& address) {
-  if (address.data == nullptr && address.has_elements) {
-    return NullArgument(
-        "{}: the tensor has no data address",
-        executor.op->arguments[static_cast<size_t>(address.argument)].name);
-  }
-  return {};
-}
-
-// Where the slots are in this run.
-Status Bind(const Executor& executor, Bindings& bindings) {
-  const Lengths& lengths = executor.plan->problem().lengths;
-  for (const Use& use : executor.uses) {
-    for (const Address& address : executor.addresses) {
-      if (address.argument != use.argument || address.member != use.member) {
-        continue;
-      }
-      FLASHACL_RETURN_IF_ERROR(CheckAddress(executor, address));
-      std::byte* const at =
-          address.data == nullptr ? nullptr : address.data + use.offset_bytes;
-      if (!use.in_list) {
-        bindings[use.slot] = at;
-        continue;
-      }
-      auto& list =
-          use.slot == Slot::kKey ? bindings.key_list : bindings.value_list;
-      list.resize(static_cast<size_t>(lengths.count()));
-      list[static_cast<size_t>(use.member)] = at;
-    }
-  }
-  return {};
-}
-
-// Where all tensors are in this run.
-Result<std::vector<std::byte*>> DataOf(const Executor& executor) {
-  std::vector<std::byte*> at;
-  at.reserve(executor.addresses.size());
-  for (const Address& address : executor.addresses) {
-    FLASHACL_RETURN_IF_ERROR(CheckAddress(executor, address));
-    at.push_back(address.data);
-  }
-  return at;
-}
-
-std::byte* Aligned(void* workspace) {
-  constexpr uintptr_t kMask = WorkspaceLayout::kAlignmentBytes - 1;
-  const uintptr_t at = reinterpret_cast<uintptr_t>(workspace);
-  return reinterpret_cast<std::byte*>((at + kMask) & ~kMask);
-}
-
-// One run on the stream's thread.
-struct Launched {
-  Launched(std::shared_ptr<const Executor> of, std::byte* scratch,
-           BlockUse used)
-      : executor(std::move(of)), workspace(scratch), blocks(std::move(used)) {}
-  virtual ~Launched() = default;
-
-  virtual Status RunOn(Queue& queue) const = 0;
-  virtual void Trace(double microseconds) const = 0;
-  virtual std::string Describe() const = 0;
-
-  aclError Run() const {
-    const auto start = std::chrono::steady_clock::now();
-    const Status status = RunOn(QueueOfThisStream());
-    if (Tracing()) {
-      const Microseconds took = std::chrono::steady_clock::now() - start;
-      Trace(took.count());
-    }
-    if (status.ok()) return 0;
-    return Fail(kKernelFailed, Title::kRuntime,
-                Str("{}: {}", executor->op->name, status.message()));
-  }
-
-  const std::shared_ptr<const Executor> executor;
-  std::byte* const workspace;
-  const BlockUse blocks;  // memory freed meanwhile stays until the run is over
-};
-
-struct LaunchedAttention final : Launched {
-  using Launched::Launched;
-
-  Bindings bindings;
-  const std::byte* compressed_mask = nullptr;  // null: strict mode has none
-
-  const Plan& plan() const { return *executor->plan; }
-
-  // What strict mode wants to be told of contents.
-  Status Check(Queue& queue) const {
-    if (!TheEnvironment().strict) return {};
-    return queue.OnHost([this](Workers&) -> Status {
-      if (compressed_mask != nullptr) {
-        FLASHACL_RETURN_IF_ERROR(
-            executor->compressed_mask->Check(compressed_mask));
-      }
-      return CheckDeviceTensors(plan().problem(), bindings);
-    });
-  }
-
-  Status RunOn(Queue& queue) const override {
-    profile::NotePlan(executor->plan);
-    FLASHACL_RETURN_IF_ERROR(Check(queue));
-    return flashacl::Run(queue, plan(), bindings, workspace);
-  }
-  void Trace(double microseconds) const override {
-    acl::Trace("launch", executor->op->name, plan(), microseconds);
-  }
-  std::string Describe() const override {
-    return Str("{} by {}", ToString(plan().problem()),
-               plan().implementation->name);
-  }
-};
-
-struct LaunchedComputation final : Launched {
-  using Launched::Launched;
-
-  std::vector<std::byte*> at;
-
-  const Computation& computation() const { return *executor->computation; }
-
-  Status RunOn(Queue& queue) const override {
-    FLASHACL_RETURN_IF_ERROR(computation().Run(at, workspace, queue));
-    return queue.Wait();
-  }
-  void Trace(double microseconds) const override {
-    acl::Trace("launch", executor->op->name, computation(), microseconds);
-  }
-  std::string Describe() const override {
-    return Str("{} by {}", computation().Describe(), computation().name());
-  }
-};
-
-// What a stream is given: small enough that its task needs no memory.
-struct LaunchTask {
-  std::shared_ptr<const Launched> run;
-  aclError operator()() const { return run->Run(); }
-};
-
-std::vector<const void*> BlocksOf(const Bindings& bindings,
-                                  const void* workspace) {
-  std::vector<const void*> addresses{workspace};
-  for (const std::byte* at : bindings.at) {
-    if (at != nullptr) addresses.push_back(at);
-  }
-  addresses.insert(addresses.end(), bindings.key_list.begin(),
-                   bindings.key_list.end());
-  addresses.insert(addresses.end(), bindings.value_list.begin(),
-                   bindings.value_list.end());
-  return addresses;
-}
-
-const std::byte* CompressedMaskOf(const Executor& executor) {
-  if (!executor.compressed_mask.has_value()) return nullptr;
-  for (const Address& address : executor.addresses) {
-    if (address.argument != executor.compressed_argument) continue;
-    return address.data == nullptr
-               ? nullptr
-               : address.data + executor.compressed_offset_bytes;
-  }
-  return nullptr;
-}
-
-Result<std::shared_ptr<const Launched>> LaunchAttention(
-    const std::shared_ptr<Executor>& keep, void* workspace) {
-  Bindings bindings;
-  const std::byte* compressed_mask = nullptr;
-  {
-    std::lock_guard lock(keep->mutex);
-    FLASHACL_RETURN_IF_ERROR(Bind(*keep, bindings));
-    compressed_mask = CompressedMaskOf(*keep);
-  }
-  auto launched = std::make_shared<LaunchedAttention>(
-      keep, Aligned(workspace), BlockUse(BlocksOf(bindings, workspace)));
-  launched->bindings = std::move(bindings);
-  launched->compressed_mask = compressed_mask;
-  return std::shared_ptr<const Launched>(std::move(launched));
-}
-
-Result<std::shared_ptr<const Launched>> LaunchComputation(
-    const std::shared_ptr<Executor>& keep, void* workspace) {
-  std::unique_lock lock(keep->mutex);
-  Result<std::vector<std::byte*>> at = DataOf(*keep);
-  lock.unlock();
-  if (!at.ok()) return at.status();
-  std::vector<const void*> blocks(at->begin(), at->end());
-  blocks.push_back(workspace);
-  auto launched = std::make_shared<LaunchedComputation>(
-      keep, Aligned(workspace), BlockUse(blocks));
-  launched->at = *std::move(at);
-  return std::shared_ptr<const Launched>(std::move(launched));
-}
-
-// A launch that computes nothing takes its place in a group of tasks all the
-// same.
-aclnnStatus SubmitNothing(const Executor& executor, aclrtStream stream) {
-  const std::string_view name = executor.op->name;
-  aclError error = ACL_SUCCESS;
-  const auto at =
-      stream == nullptr ? nullptr : FindStream(stream, name, &error);
-  if (at != nullptr && at->recorder() != nullptr) {
-    error = at->Push([] { return ACL_SUCCESS; }, name, TaskKind::kOperator);
-  }
-  return error == ACL_SUCCESS ? 0 : kRuntimeError;
-}
-
-Status Submit(const std::shared_ptr<Executor>& keep, void* workspace,
-              uint64_t workspace_size, aclrtStream stream,
-              aclnnStatus* enqueued) {
-  const Executor& executor = *keep;
-  const profile::Span span(profile::Kind::kLaunch, executor.op->name);
-  const uint64_t needed = executor.workspace_bytes();
-  if (needed > 0 && workspace == nullptr) {
-    return NullArgument(
-        "{}: workspace is a NULL pointer, expected {} bytes of device memory",
-        executor.op->name, needed);
-  }
-  if (workspace_size < needed) {
-    return Invalid("{}: workspaceSize {}, expected at least {}",
-                   executor.op->name, workspace_size, needed);
-  }
-  if (executor.nothing()) {
-    *enqueued = SubmitNothing(executor, stream);
-    return {};
-  }
-  Result<std::shared_ptr<const Launched>> launched =
-      executor.plan != nullptr ? LaunchAttention(keep, workspace)
-                               : LaunchComputation(keep, workspace);
-  if (!launched.ok()) return launched.status();
-  if (Enqueue(stream, LaunchTask{*std::move(launched)}, executor.op->name,
-              TaskKind::kOperator) != 0) {
-    *enqueued = kRuntimeError;
-  }
-  return {};
-}
-
 }  // namespace
-
-std::string DescribeLaunch(const Task& task) {
-  const LaunchTask* const launch = task.target<LaunchTask>();
-  return launch == nullptr ? std::string() : launch->run->Describe();
-}
-
 uint64_t Executor::workspace_bytes() const {
   if (computation != nullptr) {
     return WithAlignment(computation->workspace_bytes());
@@ -412,7 +173,7 @@ aclnnStatus Prepare(const Operator& op, std::span<const Passed> passed,
   };
   const profile::Span span(profile::Kind::kPlan, op.name);
   return span.Returned(Guard(op.contradiction, [&]() -> Status {
-    return PrepareChecked(op, passed, make, answer);
+    return Traced("plan", op.name, PrepareChecked(op, passed, make, answer));
   }));
 }
 
@@ -425,28 +186,8 @@ aclnnStatus PrepareComputation(const Operator& op,
   };
   const profile::Span span(profile::Kind::kPlan, op.name);
   return span.Returned(Guard(op.contradiction, [&]() -> Status {
-    return PrepareChecked(op, passed, make, answer);
+    return Traced("plan", op.name, PrepareChecked(op, passed, make, answer));
   }));
-}
-
-aclnnStatus Launch(void* workspace, uint64_t workspace_size,
-                   aclOpExecutor* executor, aclrtStream stream) noexcept {
-  aclnnStatus enqueued = 0;
-  const aclnnStatus status = Guard(kRuntimeError, [&]() -> Status {
-    if (executor == nullptr) {
-      return NullArgument("The executor cannot be nullptr.");
-    }
-    std::shared_ptr<Executor> found = Find<Executor>(executor);
-    if (found == nullptr) {
-      return Internal(
-          "executor: not a live aclOpExecutor; phase two consumes it unless "
-          "aclSetAclOpExecutorRepeatable was called{}",
-          IfParents<Executor>(executor));
-    }
-    if (!found->repeatable) (void)Take<Executor>(executor);
-    return Submit(found, workspace, workspace_size, stream, &enqueued);
-  });
-  return status != 0 ? status : enqueued;
 }
 
 }  // namespace flashacl::acl

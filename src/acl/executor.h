@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "acl/arguments.h"
+#include "acl/byte_view.h"
 #include "acl/handle.h"
 #include "acl/recorder.h"
 #include "aclnn/acl_meta.h"
@@ -24,6 +25,10 @@
 #include "plan/device_checks.h"
 #include "plan/plan.h"
 #include "problem/attention_problem.h"
+
+namespace flashacl::record {
+struct Call;
+}
 
 namespace flashacl::acl {
 
@@ -62,6 +67,11 @@ struct Address {
   const aclTensor* handle = nullptr;  // null: nothing was passed
   std::byte* data = nullptr;
   bool has_elements = false;
+  // Where the elements lie: from `data` to the first, and from there to after
+  // the last. 0 bytes where the operator takes the tensor for absent.
+  int64_t offset_bytes = 0;
+  int64_t extent_bytes = 0;
+  ByteView view = {};  // the same to the byte, in strict mode only
 };
 
 // One operator, as far as the runtime is concerned.
@@ -87,6 +97,7 @@ struct Executor {
   int compressed_argument = 0;
   // Of both:
   std::vector<Address> addresses;
+  std::shared_ptr<const record::Call> record;  // null: not recorded
   std::atomic<bool> repeatable{false};
   std::mutex mutex;  // of addresses
 
@@ -126,9 +137,11 @@ Result<uint64_t> WorkspaceBytes(const AttentionProblem& problem);
 Result<uint64_t> MostWorkspaceBytes(const AttentionProblem& problem);
 
 // Phase 2 of every operator: takes the executor (and frees it unless it is
-// repeatable) and queues the run on the stream.
+// repeatable) and queues the run on the stream. Strict mode refuses the
+// executor of another operator than `caller`, if that is one.
 aclnnStatus Launch(void* workspace, uint64_t workspace_size,
-                   aclOpExecutor* executor, aclrtStream stream) noexcept;
+                   aclOpExecutor* executor, aclrtStream stream,
+                   const char* caller = __builtin_FUNCTION()) noexcept;
 
 // What the task of a launch computes, and by which implementation; empty for
 // other tasks.

@@ -2,11 +2,15 @@
 #include "acl/handle.h"
 
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <thread>
+#include <utility>
 
+#include "acl/call_site.h"
 #include "base/fork.h"
 #include "base/str.h"
+#include "base/tsan.h"
 
 namespace flashacl::acl {
 namespace {
@@ -60,8 +64,12 @@ class SpinLock {
     while (flag_.test_and_set(std::memory_order_acquire)) {
       std::this_thread::yield();
     }
+    TsanAcquire(this);
   }
-  void unlock() { flag_.clear(std::memory_order_release); }
+  void unlock() {
+    TsanRelease(this);
+    flag_.clear(std::memory_order_release);
+  }
 
  private:
   std::atomic_flag flag_ = ATOMIC_FLAG_INIT;
@@ -76,7 +84,8 @@ struct Slot {
   HandleKind kind = HandleKind::kCount;
   uint32_t generation = 0;
   std::shared_ptr<void> object;
-  uint32_t next_free = kNoSlot;  // guarded by Table::mutex
+  const void* made_from = nullptr;  // see call_site.h
+  uint32_t next_free = kNoSlot;     // guarded by Table::mutex
 };
 
 struct Table {
@@ -192,8 +201,10 @@ void* NewHandle(HandleKind kind, std::shared_ptr<void> object) {
   Slot& slot = *At(table, index);
   TakeOver(slot);
   table.live[static_cast<size_t>(kind)].fetch_add(1);
+  const CallSite site = CallSiteOf({});
   std::lock_guard lock(slot.lock);
   slot.live = true;
+  slot.made_from = site.from;
   slot.kind = kind;
   slot.object = std::move(object);
   return Encode(kind, slot.generation, index);
@@ -275,6 +286,28 @@ std::array<int64_t, kHandleKinds> LiveHandles() {
     counts[i] = TheTable().live[i].load();
   }
   return counts;
+}
+
+std::string LeakedHandles() {
+  constexpr size_t kMost = 8;
+  std::map<std::pair<HandleKind, const void*>, int> made;
+  Table& table = TheTable();
+  for (uint32_t index = 0; Slot* const slot = At(table, index); ++index) {
+    if (!IsOfThisProcess(*slot)) continue;
+    std::lock_guard lock(slot->lock);
+    if (slot->live && slot->made_from != nullptr) {
+      ++made[{slot->kind, slot->made_from}];
+    }
+    if (index + 1 == kChunks * kSlotsPerChunk) break;
+  }
+  std::string text;
+  size_t left = kMost;
+  for (const auto& [what, count] : made) {
+    if (left-- == 0) return text + "\n  ...";
+    text += Str("\n  {} {}{}{}", count, Name(what.first), count == 1 ? "" : "s",
+                ToString(CallSite{{}, what.second}));
+  }
+  return text;
 }
 
 }  // namespace flashacl::acl

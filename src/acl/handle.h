@@ -77,6 +77,10 @@ std::string_view IfParents(HandleKind kind, const void* handle);
 // How many handles of each kind are live.
 std::array<int64_t, kHandleKinds> LiveHandles();
 
+// Strict mode knows where those were made: the first few, in lines of their
+// own.
+std::string LeakedHandles();
+
 // For a type with a `static constexpr HandleKind kHandleKind`.
 template <typename T>
 void* NewHandle(std::shared_ptr<T> object) {

@@ -14,7 +14,9 @@
 #include "acl/device.h"
 #include "acl/environment.h"
 #include "acl/error.h"
+#include "acl/finding.h"
 #include "acl/handle.h"
+#include "acl/memory.h"
 #include "acl/soc.h"
 #include "base/fork.h"
 
@@ -140,8 +142,10 @@ void ReportLeaks(const std::vector<void (*)(std::string*)>& reporters) {
     add(part);
   }
   if (all.empty()) return;
+  CountFinding();
   Fail(ACL_ERROR_INVALID_PARAM, Title::kReason,
-       Str("aclFinalize: not released: {}.", all));
+       Str("aclFinalize: not released: {}.{}{}", all, LeakedHandles(),
+           LeakedBlocks()));
 }
 
 void TearDown(std::unique_lock<ProcessMutex> lock) {

@@ -25,6 +25,11 @@ Deadline DeadlineIn(int64_t ms);
 // the Wait that sees it.
 class Latch {
  public:
+  Latch() = default;
+  ~Latch();
+  Latch(const Latch&) = delete;
+  Latch& operator=(const Latch&) = delete;
+
   bool open() const { return open_.load(std::memory_order_acquire); }
   void Open();
   void Close();

@@ -5,7 +5,9 @@
 #include "acl/acl_rt.h"
 #include "acl/context.h"
 #include "acl/error.h"
+#include "acl/finding.h"
 #include "acl/memory.h"
+#include "acl/quarantine.h"
 #include "acl/raw_enum.h"
 #include "acl/stream.h"
 #include "base/str.h"
@@ -56,6 +58,7 @@ aclError Allocate(std::string_view function, std::string_view parameter,
     if (context == nullptr) return RequireContext(function);
     request.device_id = context->device();
   }
+  request.function = function;
   std::byte* const base = AllocateBlock(request);
   if (base == nullptr) {
     return Fail(
@@ -114,14 +117,26 @@ std::string WhyNotFreed(FreeResult result, const void* pointer) {
     default:
       break;
   }
+  FreedBlock freed;
+  if (FindFreed(pointer, &freed)) return "in " + ToString(freed);
   return "no block, or one that was freed before";
+}
+
+// What was written around a block that goes, if strict mode can tell.
+aclError FailDamaged(std::string_view function, std::string_view damage) {
+  if (damage.empty()) return ACL_SUCCESS;
+  CountFinding();
+  return Fail(ACL_ERROR_RT_PARAM_INVALID, Title::kReason,
+              Str("{}: {}", function, damage));
 }
 
 aclError Release(std::string_view function, std::string_view parameter,
                  void* pointer, BlockKind kind) {
   if (pointer == nullptr) return FailNull(function, parameter);
-  const FreeResult result = FreeBlock(pointer, kind);
-  if (result == FreeResult::kFreed) return ACL_SUCCESS;
+  const std::string damage = DamageOf(pointer);
+  const FreeResult result = FreeBlock(pointer, kind, function);
+  if (result == FreeResult::kFreed) return FailDamaged(function, damage);
+  CountFinding();
   return Fail(
       ACL_ERROR_RT_PARAM_INVALID, Title::kReason,
       Str("{} failed because {} {} is {}", function, parameter,

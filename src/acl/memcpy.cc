@@ -59,8 +59,7 @@ aclError CopyNow(std::string_view function, const Copy& copy) {
   if (const aclError error = RequireSynchronousAllowed(function); error != 0) {
     return error;
   }
-  Run(transfer);
-  return ACL_SUCCESS;
+  return Run(function, transfer);
 }
 
 bool OnDevice(const void* address) {
@@ -76,7 +75,7 @@ aclError SubmitBuffered(std::string_view function, Transfer transfer,
   auto buffer = std::make_shared<std::vector<std::byte>>(transfer.width);
   Transfer fill = transfer;
   fill.dst = buffer->data();
-  Run(fill);
+  if (const aclError error = Run(function, fill); error != 0) return error;
   transfer.src = buffer->data();
   transfer.readable = transfer.width;
   Transfer to_host = transfer;
@@ -180,8 +179,7 @@ aclError aclrtMemcpy2d(void* dst, size_t dpitch, const void* src, size_t spitch,
         acl::CheckCopy2d("aclrtMemcpy2d", acl::Raw(kind), &transfer);
     if (error == 0) error = acl::RequireSynchronousAllowed("aclrtMemcpy2d");
     if (error != 0) return error;
-    acl::Run(transfer);
-    return ACL_SUCCESS;
+    return acl::Run("aclrtMemcpy2d", transfer);
   });
 }
 

@@ -124,8 +124,11 @@ aclError CopyBatch(std::string_view function, const Batch& batch,
   const aclError error = Gather(function, batch, fail_index, &transfers);
   if (error != 0 || transfers.empty()) return error;
   if (const aclError e = RequireSynchronousAllowed(function); e != 0) return e;
-  for (const Transfer& transfer : transfers) Run(transfer);
-  return ACL_SUCCESS;
+  aclError raced = ACL_SUCCESS;
+  for (const Transfer& transfer : transfers) {
+    if (const aclError e = Run(function, transfer); e != 0) raced = e;
+  }
+  return raced;
 }
 
 aclError CopyBatchAsync(std::string_view function, const Batch& batch,

@@ -15,7 +15,12 @@
 
 #include "acl/backend.h"
 #include "acl/environment.h"
+#include "acl/finding.h"
 #include "acl/init.h"
+#include "acl/initcheck.h"
+#include "acl/quarantine.h"
+#include "acl/red_zone.h"
+#include "acl/say.h"
 #include "base/fork.h"
 #include "base/str.h"
 #include "plan/host_memory.h"
@@ -25,13 +30,19 @@ namespace {
 
 struct Allocation {
   Block block;
-  std::shared_ptr<const void> owner;        // of its bytes
-  size_t device_bytes = 0;                  // returned when destroyed
+  std::shared_ptr<const void> owner;  // of its bytes
+  // Returned when destroyed, or when others cannot have the bytes yet.
+  mutable size_t device_bytes = 0;
+  bool has_zones = false;                   // see red_zone.h
   mutable std::shared_ptr<BlockFile> file;  // or null; under FilesMutex
   ~Allocation();
 };
 
 size_t BytesOf(const Block& block) { return block.reserved + kSlackBytes; }
+
+Memory& MemoryOf(BlockKind kind) {
+  return kind == BlockKind::kDevice ? DeviceMemory() : HostMemory::Get();
+}
 
 Allocation::~Allocation() {
   ReturnDeviceBytes(device_bytes);
@@ -71,12 +82,62 @@ uintptr_t Number(const void* address) {
   return reinterpret_cast<uintptr_t>(address);
 }
 
+bool Holds(const Blocks::value_type& entry, uintptr_t at) {
+  return at - entry.first < entry.second->block.reserved;
+}
+
 // The entry whose reserved bytes hold `at`, or the end.
 Blocks::const_iterator Lookup(const Blocks& blocks, uintptr_t at) {
   auto next = blocks.upper_bound(at);
   if (next == blocks.begin()) return blocks.end();
   --next;
-  return at - next->first < next->second->block.reserved ? next : blocks.end();
+  return Holds(*next, at) ? next : blocks.end();
+}
+
+// Bytes from `at`, which the block holds, to its end.
+size_t LeftIn(const Block& block, uintptr_t at) {
+  const size_t end = TheEnvironment().strict ? block.size : block.reserved;
+  const size_t offset = at - Number(block.base);
+  return end - std::min(end, offset);
+}
+
+// The first block that begins inside of a range; null if none does.
+const Block* Next(const Blocks& blocks, const ByteRange& range) {
+  const auto next = blocks.upper_bound(Number(range.first));
+  if (next == blocks.end()) return nullptr;
+  const bool reaches = next->first - Number(range.first) < range.bytes;
+  return reaches ? &next->second->block : nullptr;
+}
+
+// The block after whose end, and before another begins, an address lies, by no
+// more than the zeros there; null if there is none.
+const Block* JustBefore(const Blocks& blocks, uintptr_t at) {
+  const auto next = blocks.upper_bound(at);
+  if (next == blocks.begin()) return nullptr;
+  const Block& block = std::prev(next)->second->block;
+  const bool zeros =
+      block.kind == BlockKind::kDevice || block.kind == BlockKind::kHost;
+  const bool near = at - Number(block.base) < block.reserved + kSlackBytes;
+  return zeros && near ? &block : nullptr;
+}
+
+// Where a range lies that begins in no block, and the block that it is near.
+std::pair<Placement, const Block*> Outside(const Blocks& blocks,
+                                           const ByteRange& range) {
+  const Block* const before = JustBefore(blocks, Number(range.first));
+  if (before != nullptr) return {Placement::kPastEnd, before};
+  const Block* const next = Next(blocks, range);
+  return {next != nullptr ? Placement::kRunsInto : Placement::kUnknown, next};
+}
+
+// Makes *at the mapped block that follows a mapped one without a gap; false if
+// there is none.
+bool Follow(const Blocks& blocks, Blocks::const_iterator* at) {
+  const Block& before = (*at)->second->block;
+  if (before.kind != BlockKind::kMapped || ++*at == blocks.end()) return false;
+  const Block& next = (*at)->second->block;
+  return next.kind == BlockKind::kMapped &&
+         next.base == before.base + before.reserved;
 }
 
 // False if a block is in the way.
@@ -92,6 +153,13 @@ bool Insert(std::shared_ptr<const Allocation> allocation) {
   return true;
 }
 
+void TellDamageAtExit() {
+  const std::string damage = DamageOfAll();
+  if (damage.empty()) return;
+  CountFinding();
+  Log(Level::kError, "memcheck", Str("at exit: {}", damage));
+}
+
 }  // namespace
 
 bool FindBlock(const void* address, Block* block) {
@@ -100,15 +168,19 @@ bool FindBlock(const void* address, Block* block) {
   auto found = Lookup(table.blocks, Number(address));
   if (found == table.blocks.end()) return false;
   *block = found->second->block;
-  if (block->kind != BlockKind::kMapped) return true;
-  for (++found; found != table.blocks.end(); ++found) {
-    const Block& next = found->second->block;
-    if (next.kind != BlockKind::kMapped) break;
-    if (next.base != block->base + block->reserved) break;
-    block->reserved += next.reserved;
+  while (Follow(table.blocks, &found)) {
+    block->reserved += found->second->block.reserved;
     block->size = block->reserved;
   }
   return true;
+}
+
+void BlockUse::Keep(const std::shared_ptr<const void>& allocation) {
+  if (first_ == nullptr) {
+    first_ = allocation;
+  } else {
+    others_.push_back(allocation);
+  }
 }
 
 BlockUse::BlockUse(std::span<const void* const> addresses) {
@@ -117,12 +189,37 @@ BlockUse::BlockUse(std::span<const void* const> addresses) {
   std::shared_lock lock(table.mutex);
   for (const void* address : addresses) {
     const auto found = Lookup(table.blocks, Number(address));
-    if (found == table.blocks.end()) continue;
-    if (first_ == nullptr) {
-      first_ = found->second;
-    } else {
-      others_.push_back(found->second);
+    if (found != table.blocks.end()) Keep(found->second);
+  }
+}
+
+BlockUse::BlockUse(std::span<const ByteRange> ranges, Told told) {
+  if (ranges.size() > 1) others_.reserve(ranges.size() - 1);
+  Table& table = TheTable();
+  std::shared_lock lock(table.mutex);
+  const Blocks& blocks = table.blocks;
+  auto found = blocks.end();
+  for (size_t n = 0; n < ranges.size(); ++n) {
+    const ByteRange& range = ranges[n];
+    if (range.first == nullptr || range.bytes == 0) continue;
+    // Frameworks cut many tensors out of one block.
+    const uintptr_t first = Number(range.first);
+    if (found == blocks.end() || !Holds(*found, first)) {
+      found = Lookup(blocks, first);
+      if (found != blocks.end()) Keep(found->second);
     }
+    if (found == blocks.end()) {
+      const auto [at, block] = Outside(blocks, range);
+      told(n, at, block);
+      continue;
+    }
+    size_t left = LeftIn(found->second->block, first);
+    for (auto next = found; left < range.bytes && Follow(blocks, &next);) {
+      Keep(next->second);
+      left += next->second->block.reserved;
+    }
+    told(n, range.bytes <= left ? Placement::kInside : Placement::kPastEnd,
+         &found->second->block);
   }
 }
 
@@ -131,24 +228,40 @@ std::byte* AllocateBlock(const BlockRequest& request) {
   if (request.reserved < request.size || request.reserved > kNoSystemHasMore) {
     return nullptr;
   }
+  const bool strict = TheEnvironment().strict;
   auto allocation = std::make_shared<Allocation>();
   if (request.kind == BlockKind::kDevice) {
     if (!TakeDeviceBytes(request.reserved)) return nullptr;
     allocation->device_bytes = request.reserved;
   }
-  Memory& memory =
-      request.kind == BlockKind::kDevice ? DeviceMemory() : HostMemory::Get();
-  const std::shared_ptr<std::byte> bytes =
-      memory.Allocate({.bytes = request.size,
-                       .zeros = request.reserved - request.size + kSlackBytes,
-                       .huge_pages = request.huge,
-                       .own_pages = request.kind == BlockKind::kDevice &&
-                                    request.size >= kOwnPagesBytes});
+  Memory& memory = MemoryOf(request.kind);
+  const size_t front = strict ? kFrontZoneBytes : 0;
+  const MemoryRequest wanted{
+      .bytes = front + request.size,
+      .zeros = request.reserved - request.size + kSlackBytes,
+      .huge_pages = request.huge,
+      .own_pages = strict || (request.kind == BlockKind::kDevice &&
+                              request.size >= kOwnPagesBytes)};
+  std::shared_ptr<std::byte> bytes = memory.Allocate(wanted);
+  if (bytes == nullptr && strict) {
+    EmptyQuarantine();
+    bytes = memory.Allocate(wanted);
+  }
   if (bytes == nullptr) return nullptr;
-  std::byte* const base = bytes.get();
-  allocation->owner = bytes;
-  allocation->block = {base,         request.size, request.reserved,
-                       request.kind, request.huge, request.device_id};
+  std::byte* const base = bytes.get() + front;
+  allocation->owner = std::move(bytes);
+  allocation->block = {base,
+                       request.size,
+                       request.reserved,
+                       request.kind,
+                       request.huge,
+                       request.device_id,
+                       CallSiteOf(request.function)};
+  if (strict) {
+    FillNewBlock(memory, allocation->block);
+    JudgeAtExit(&TellDamageAtExit);
+  }
+  allocation->has_zones = strict;
   return Insert(std::move(allocation)) ? base : nullptr;
 }
 
@@ -171,10 +284,13 @@ bool RemoveMapped(const void* base, BlockKind kind, size_t* size) {
   *size = found->second->block.size;
   last = found->second;
   table.blocks.erase(found);
+  lock.unlock();
+  ForgetAccesses(base, *size);
   return true;
 }
 
-FreeResult FreeBlock(const void* base, BlockKind kind) {
+FreeResult FreeBlock(const void* base, BlockKind kind,
+                     std::string_view function) {
   const bool strict = TheEnvironment().strict;
   std::shared_ptr<const Allocation> last;  // released without the lock
   Table& table = TheTable();
@@ -187,7 +303,47 @@ FreeResult FreeBlock(const void* base, BlockKind kind) {
   last = found->second;
   table.blocks.erase(found);
   lock.unlock();
+  ForgetAccesses(base, last->block.size);
+  ForgetWritten(base, last->block.size);
+  if (last->has_zones && last->file == nullptr) {
+    ReturnDeviceBytes(std::exchange(last->device_bytes, 0));
+    const Block block = last->block;
+    Quarantine({block, CallSiteOf(function)}, std::move(last));
+  }
   return FreeResult::kFreed;
+}
+
+std::string DamageOf(const void* base) {
+  if (!TheEnvironment().strict) return {};
+  Table& table = TheTable();
+  std::shared_lock lock(table.mutex);
+  const auto found = table.blocks.find(Number(base));
+  if (found == table.blocks.end() || !found->second->has_zones) return {};
+  const Block& block = found->second->block;
+  const std::string damage = DamageAround(MemoryOf(block.kind), block);
+  return damage.empty()
+             ? damage
+             : Str("around the block of {} bytes at {}, which {} "
+                   "made, {} were written",
+                   Grouped(block.size), static_cast<const void*>(block.base),
+                   ToString(block.made), damage);
+}
+
+std::string DamageOfAll() {
+  std::vector<const void*> bases;
+  {
+    Table& table = TheTable();
+    std::shared_lock lock(table.mutex);
+    for (const auto& [base, allocation] : table.blocks) {
+      if (allocation->has_zones) bases.push_back(allocation->block.base);
+    }
+  }
+  std::string all;
+  for (const void* base : bases) {
+    const std::string damage = DamageOf(base);
+    if (!damage.empty()) all += Str("{}{}", all.empty() ? "" : "; ", damage);
+  }
+  return all;
 }
 
 BlockFile::~BlockFile() {
@@ -299,6 +455,22 @@ void AppendMemoryLeaks(std::string* text) {
                  count[kind], kNames[kind], count[kind] == 1 ? "" : "s",
                  bytes[kind]);
   }
+}
+
+std::string LeakedBlocks() {
+  constexpr size_t kMost = 8;
+  std::string text;
+  Table& table = TheTable();
+  std::shared_lock lock(table.mutex);
+  size_t left = kMost;
+  for (const auto& [base, allocation] : table.blocks) {
+    const Block& block = allocation->block;
+    if (block.made.function.empty()) continue;
+    if (left-- == 0) return text + "\n  ...";
+    text += Str("\n  {} bytes at {}: {}", Grouped(block.size),
+                static_cast<const void*>(block.base), ToString(block.made));
+  }
+  return text;
 }
 
 }  // namespace flashacl::acl

@@ -8,8 +8,11 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "acl/call_site.h"
+#include "base/function_ref.h"
 #include "plan/backend.h"
 
 namespace flashacl::acl {
@@ -30,6 +33,7 @@ struct Block {
   BlockKind kind = BlockKind::kDevice;
   bool huge = false;  // pages of 2 MiB, as far as the system has them
   int32_t device_id = 0;
+  CallSite made = {};
 
   bool device() const { return kind != BlockKind::kHost; }
 };
@@ -41,26 +45,49 @@ inline constexpr size_t kHugePageBytes = size_t{2} << 20;
 // gap count as one from the first of them that holds the address. Thread-safe.
 bool FindBlock(const void* address, Block* block);
 
+// Bytes that work is given; none where `first` is null.
+struct ByteRange {
+  const std::byte* first = nullptr;
+  size_t bytes = 0;
+};
+
+// Where a range lies. Blocks end where their reserved bytes do; in strict mode,
+// where those do that were asked for.
+enum class Placement : uint8_t {
+  kInside,    // of one block, or of mapped ones without a gap
+  kPastEnd,   // begins in a block that ends too early, or right after it
+  kRunsInto,  // begins in no block, and reaches one
+  kUnknown,   // touches no block
+};
+
 // Keeps the memory of blocks alive: one that is freed meanwhile is gone at
 // once for everyone who asks, but released only when the last use ends.
 // Addresses that are null or in no block are skipped.
 class BlockUse {
  public:
+  // Is told of each range where it lies, with the block, if any. Must not ask
+  // for memory's blocks, whose lock is held.
+  using Told = FunctionRef<void(size_t range, Placement, const Block*)>;
+
   BlockUse() = default;
   explicit BlockUse(std::span<const void* const> addresses);
+  BlockUse(std::span<const ByteRange> ranges, Told told);
 
  private:
+  void Keep(const std::shared_ptr<const void>& allocation);
+
   std::shared_ptr<const void> first_;  // here, as most tasks use one block
   std::vector<std::shared_ptr<const void>> others_;
 };
 
-// `reserved` is at least `size`; `base` is chosen.
+// `reserved` is at least `size`; `base` is chosen. `function` is the program's.
 struct BlockRequest {
   size_t size = 0;
   size_t reserved = 0;
   BlockKind kind = BlockKind::kDevice;
   bool huge = false;
   int32_t device_id = 0;
+  std::string_view function = {};
 };
 
 // Aligned to 64 bytes, or to a huge page where it has some. Null if the system
@@ -81,7 +108,13 @@ enum class FreeResult : uint8_t {
   kKind,      // a block of another kind
   kInUse,     // by queued work or a graph, which strict mode does not forgive
 };
-FreeResult FreeBlock(const void* base, BlockKind kind);
+FreeResult FreeBlock(const void* base, BlockKind kind,
+                     std::string_view function = {});
+
+// What was written around the block at `base`, or around any block, and strict
+// mode can see; "" if nothing was. Each is told once.
+std::string DamageOf(const void* base);
+std::string DamageOfAll();
 
 // Device blocks of this size and more have pages of their own, which can become
 // those of a file.
@@ -124,7 +157,9 @@ size_t PeakDeviceBytes();
 bool TakeDeviceBytes(size_t bytes);
 void ReturnDeviceBytes(size_t bytes);
 
-// "3 device blocks (264208 bytes)", or nothing.
+// "3 device blocks (264208 bytes)", or nothing. Strict mode knows who made
+// each: the first few in lines of their own.
 void AppendMemoryLeaks(std::string* text);
+std::string LeakedBlocks();
 
 }  // namespace flashacl::acl

@@ -76,20 +76,25 @@ aclError CheckWords(std::string_view function, void* at, size_t max,
   return ACL_SUCCESS;
 }
 
-Task FillBytes(void* at, int32_t value, size_t count) {
+Task FillBytes(std::string_view function, void* at, int32_t value,
+               size_t count) {
   return [=]() -> aclError {
     profile::NoteBytes(count);
+    const aclError raced = NoteFill(function, at, count);
     DeviceMemory().Fill(static_cast<std::byte*>(at),
                         static_cast<std::byte>(value & 0xFF), count);
-    return ACL_SUCCESS;
+    return raced;
   };
 }
 
-Task FillWords(void* at, uint32_t value, size_t words) {
+Task FillWords(std::string_view function, void* at, uint32_t value,
+               size_t words) {
   return [=]() -> aclError {
-    profile::NoteBytes(words * sizeof(uint32_t));
+    const size_t bytes = words * sizeof(uint32_t);
+    profile::NoteBytes(bytes);
+    const aclError raced = NoteFill(function, at, bytes);
     DeviceMemory().FillWords(static_cast<std::byte*>(at), value, words);
-    return ACL_SUCCESS;
+    return raced;
   };
 }
 
@@ -106,7 +111,8 @@ aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value,
     if (count == 0) return ACL_SUCCESS;
     aclError error = acl::CheckFill("aclrtMemset", devPtr, maxCount, count);
     if (error == 0) error = acl::RequireSynchronousAllowed("aclrtMemset");
-    return error != 0 ? error : acl::FillBytes(devPtr, value, count)();
+    return error != 0 ? error
+                      : acl::FillBytes("aclrtMemset", devPtr, value, count)();
   });
 }
 
@@ -117,8 +123,9 @@ aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value,
     const aclError error =
         acl::CheckFill("aclrtMemsetAsync", devPtr, maxCount, count);
     if (error != 0) return error;
-    return acl::SubmitFill("aclrtMemsetAsync", devPtr, count,
-                           acl::FillBytes(devPtr, value, count), stream);
+    return acl::SubmitFill(
+        "aclrtMemsetAsync", devPtr, count,
+        acl::FillBytes("aclrtMemsetAsync", devPtr, value, count), stream);
   });
 }
 
@@ -127,7 +134,8 @@ aclError aclrtMemsetD32(void* devPtr, size_t maxCount, uint32_t value,
   return acl::GuardRuntime([&]() -> aclError {
     aclError error = acl::CheckWords("aclrtMemsetD32", devPtr, maxCount, num);
     if (error == 0) error = acl::RequireSynchronousAllowed("aclrtMemsetD32");
-    return error != 0 ? error : acl::FillWords(devPtr, value, num)();
+    return error != 0 ? error
+                      : acl::FillWords("aclrtMemsetD32", devPtr, value, num)();
   });
 }
 
@@ -137,9 +145,9 @@ aclError aclrtMemsetD32Async(void* devPtr, size_t maxCount, uint32_t value,
     const aclError error =
         acl::CheckWords("aclrtMemsetD32Async", devPtr, maxCount, num);
     if (error != 0) return error;
-    return acl::SubmitFill("aclrtMemsetD32Async", devPtr,
-                           num * sizeof(uint32_t),
-                           acl::FillWords(devPtr, value, num), stream);
+    return acl::SubmitFill(
+        "aclrtMemsetD32Async", devPtr, num * sizeof(uint32_t),
+        acl::FillWords("aclrtMemsetD32Async", devPtr, value, num), stream);
   });
 }
 

@@ -19,9 +19,11 @@
 #include "acl/device.h"
 #include "acl/device_fault.h"
 #include "acl/exception.h"
+#include "acl/memcheck.h"
 #include "base/check.h"
 #include "base/fork.h"
 #include "base/thread.h"
+#include "base/tsan.h"
 
 namespace flashacl::acl {
 namespace {
@@ -113,6 +115,7 @@ void Stream::GiveBack() {
 }
 
 Stream::~Stream() {
+  TsanAcquire(this);  // after whatever the count of owners orders before
   Shared& shared = TheShared();
   std::lock_guard lock(shared.mutex);
   std::erase(shared.streams, this);
@@ -138,6 +141,7 @@ void* Stream::RunThread(void* stream) {
   profile::SetStreamOfThisThread((*owner)->id(), (*owner)->device());
   SetCurrent((*owner)->context().get());
   (*owner)->Run();
+  TsanRelease(owner->get());
   return nullptr;
 }
 
@@ -177,6 +181,16 @@ bool Stream::Next(Entry* entry) {
   return true;
 }
 
+void Stream::WakeThread() {
+  work_.notify_one();
+  TsanRelease(this);
+}
+
+void Stream::TellWaiters() {
+  progress_.notify_all();
+  TsanRelease(this);
+}
+
 bool Stream::skips() const {
   if (attributes.failure_mode.load() != ACL_STOP_ON_FAILURE) return false;
   std::lock_guard lock(mutex_);
@@ -185,6 +199,7 @@ bool Stream::skips() const {
 
 bool Stream::RunOne(Entry& entry, uint32_t generation) {
   if (AlwaysRuns(entry.kind) || !skips()) {
+    BeginTask(id_, entry.number, entry.known);
     const auto run = [&] {
       const profile::Span span(profile::Kind::kRun, entry.function, id_,
                                entry.number);
@@ -197,10 +212,11 @@ bool Stream::RunOne(Entry& entry, uint32_t generation) {
   // What the task held is free before anyone learns that it is done.
   entry.task = nullptr;
   TheShared().busy.fetch_sub(1);
+  TsanRelease(&finished_);
   finished_.store(entry.number);
   if (waiters_.load() > 0) {
     { std::lock_guard lock(mutex_); }
-    progress_.notify_all();
+    TellWaiters();
   }
   return true;
 }
@@ -262,6 +278,7 @@ aclError Stream::PushPastRecorder(Task task, std::string_view function,
   if (persistent()) return FailUnbound(*this, function);
   bool wake = false;
   auto failure = std::make_shared<StreamFailure>();
+  auto known = Known();
   {
     std::lock_guard lock(mutex_);
     if (destroyed_) {
@@ -283,16 +300,20 @@ aclError Stream::PushPastRecorder(Task task, std::string_view function,
     const uint64_t next = pushed_.load(std::memory_order_relaxed) + 1;
     profile::Submitted(id_, next);
     queue_.push_back({std::move(task), next, kind, ThreadId(), function,
-                      std::move(failure)});
+                      std::move(failure), std::move(known)});
     pushed_.store(next, std::memory_order_release);
     if (number != nullptr) *number = next;
     wake = sleeping_;
   }
-  if (wake) work_.notify_one();
+  if (wake) WakeThread();
   return ACL_SUCCESS;
 }
 
-bool Stream::Idle() const { return finished_.load() == pushed_.load(); }
+bool Stream::Idle() const {
+  if (finished_.load() != pushed_.load()) return false;
+  TsanAcquire(&finished_);
+  return true;
+}
 
 Stream::Ended Stream::WaitUntil(uint64_t number, Deadline deadline) {
   if (TheShared().held.load()) ReleaseStreams();
@@ -312,8 +333,10 @@ Stream::Ended Stream::WaitUntil(uint64_t number, Deadline deadline) {
       progress_.wait(lock, ended);
     }
     lock.unlock();
+    TsanRelease(this);
     waiters_.fetch_sub(1);
   }
+  TsanAcquire(&finished_);
   if (aborts_.load() != aborts) return Ended::kAborted;
   return finished_.load() >= number ? Ended::kFinished : Ended::kTimeout;
 }
@@ -334,6 +357,7 @@ aclError Stream::WaitFor(uint64_t number, Deadline deadline,
   }
   switch (WaitUntil(number, deadline)) {
     case Ended::kFinished:
+      ProgramWaitedFor(id_);
       break;
     case Ended::kTimeout:
       return Fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, Title::kTimeout,
@@ -352,7 +376,9 @@ aclError Stream::Synchronize(Deadline deadline, std::string_view function) {
   // Its work was dropped: there is nothing to wait for, and no success.
   if (DeviceIsAborted(device_)) return FailAborted(function, device_);
   const aclError waited = WaitFor(pushed_.load(), deadline, function);
-  return waited == ACL_SUCCESS ? Report() : waited;
+  if (waited != ACL_SUCCESS) return waited;
+  const aclError failed = Report();
+  return failed == ACL_SUCCESS ? FindDamage(function) : failed;
 }
 
 std::shared_ptr<StreamFailure> Stream::failure() const {
@@ -376,13 +402,18 @@ aclError Stream::Report() {
   return Fail(found);
 }
 
-bool Stream::WaitInTask(Latch& latch, Deadline deadline) {
-  if (latch.open()) return true;
+bool Stream::WaitInTask(Latch& latch, Deadline deadline, bool known) {
+  if (latch.open()) {
+    TsanAcquire(&latch);
+    if (!known) LearnAll();
+    return true;
+  }
   return WaitInTask([&] { return latch.Wait(deadline, &aborting_); },
-                    [&] { latch.Poke(); });
+                    [&] { latch.Poke(); }, known);
 }
 
-bool Stream::WaitInTask(FunctionRef<bool()> wait, FunctionRef<void()> poke) {
+bool Stream::WaitInTask(FunctionRef<bool()> wait, FunctionRef<void()> poke,
+                        bool known) {
   const profile::Span span(profile::Kind::kWait, "wait");
   Waiting self{poke, nullptr};
   {
@@ -391,6 +422,7 @@ bool Stream::WaitInTask(FunctionRef<bool()> wait, FunctionRef<void()> poke) {
   }
   TheShared().busy.fetch_sub(1);
   const bool ended = wait();
+  if (!known) LearnAll();
   TheShared().busy.fetch_add(1);
   std::lock_guard lock(mutex_);
   Waiting** at = &waiting_;
@@ -451,7 +483,7 @@ void ReleaseStreams() {
   TheShared().held.store(false);
   for (const std::shared_ptr<Stream>& stream : AllStreams()) {
     { std::lock_guard lock(stream->mutex_); }
-    stream->work_.notify_one();
+    stream->WakeThread();
   }
 }
 

@@ -18,6 +18,7 @@
 #include "acl/error.h"
 #include "acl/handle.h"
 #include "acl/latch.h"
+#include "acl/racecheck.h"
 #include "acl/recorder.h"
 #include "base/function_ref.h"
 #include "plan/backend.h"
@@ -108,12 +109,14 @@ class Stream : public std::enable_shared_from_this<Stream> {
   void Destroy(bool force);
 
   // For tasks: waits on `latch` until it opens, the time is over, or the stream
-  // is aborted. True if it opened.
-  bool WaitInTask(Latch& latch, Deadline deadline);
+  // is aborted. True if it opened. `known`: who opened it tells what it knows;
+  // of all other waits racecheck takes that everybody did.
+  bool WaitInTask(Latch& latch, Deadline deadline, bool known = false);
 
   // The same with something else than a latch: returns what `wait` does, which
   // looks at aborting() again after each `poke`, from whatever thread.
-  bool WaitInTask(FunctionRef<bool()> wait, FunctionRef<void()> poke);
+  bool WaitInTask(FunctionRef<bool()> wait, FunctionRef<void()> poke,
+                  bool known = false);
 
   // For tasks: whether the stream is aborted, so that waits are to end.
   bool aborting() const { return aborting_.load(); }
@@ -147,6 +150,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
     // Where its failure goes: made when it is submitted, as there may be no
     // memory when it fails.
     std::shared_ptr<StreamFailure> failure = nullptr;
+    // By whoever submitted it; strict mode only.
+    std::shared_ptr<const Knowledge> known = nullptr;
   };
   enum class Ended : uint8_t { kFinished, kTimeout, kAborted };
   // A wait of a task; on the stack of who waits.
@@ -165,6 +170,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   static void* RunThread(void* stream);
   void Run();
   bool Next(Entry* entry);
+  // Either may be a thread's last use of the stream.
+  void WakeThread();
+  void TellWaiters();
   // False in a child that the task forked.
   bool RunOne(Entry& entry, uint32_t generation);
   void Fault(Entry& entry, aclError code);

@@ -44,8 +44,8 @@ void Stream::Abort() {
     std::lock_guard lock(mutex_);
     dropped = DropQueue();
   }
-  work_.notify_one();
-  progress_.notify_all();
+  WakeThread();
+  TellWaiters();
 }
 
 void Stream::Destroy(bool force) {
@@ -63,7 +63,7 @@ void Stream::Destroy(bool force) {
   GiveBack();
   DropAbandonedCallbacks(handle_);
   if (force) {
-    progress_.notify_all();
+    TellWaiters();
   } else if (!IsThisThread() && !RunsCallbackOf(handle_)) {
     WaitUntil(pushed_.load(), std::nullopt);
   }
@@ -73,7 +73,7 @@ void Stream::Destroy(bool force) {
     std::lock_guard lock(mutex_);
     ending_ = true;
   }
-  work_.notify_one();
+  WakeThread();
 }
 
 void Stream::EndWaits() {
@@ -111,8 +111,8 @@ bool AbortStreams(int device, Deadline deadline) {
       std::lock_guard lock(stream->mutex_);
       dropped.push_back(stream->DropQueue());
     }
-    stream->work_.notify_one();
-    stream->progress_.notify_all();
+    stream->WakeThread();
+    stream->TellWaiters();
   }
   dropped.clear();
   bool in_time = true;

@@ -220,15 +220,16 @@ aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream,
 
 aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* status) {
   return a::GuardRuntime([&] {
-    return a::Ask("aclrtStreamQuery", stream, "status", status,
-                  [](a::Stream& s, aclrtStreamStatus& out) {
-                    const aclError error =
-                        a::RequireNotCapturing(s, "aclrtStreamQuery");
-                    if (error != ACL_SUCCESS) return error;
-                    out = s.Idle() ? ACL_STREAM_STATUS_COMPLETE
-                                   : ACL_STREAM_STATUS_NOT_READY;
-                    return ACL_SUCCESS;
-                  });
+    return a::Ask(
+        "aclrtStreamQuery", stream, "status", status,
+        [](a::Stream& s, aclrtStreamStatus& out) {
+          const aclError error = a::RequireNotCapturing(s, "aclrtStreamQuery");
+          if (error != ACL_SUCCESS) return error;
+          const bool idle = s.Idle();
+          if (idle) a::ProgramWaitedFor(s.id());
+          out = idle ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
+          return ACL_SUCCESS;
+        });
   });
 }
 

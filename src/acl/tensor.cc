@@ -27,6 +27,30 @@ constexpr TypeFact kTypes[] = {
     {ACL_INT4, DType::kI4x8, "INT4"},
 };
 
+// Those that no operator here computes with.
+constexpr std::pair<aclDataType, std::string_view> kOtherTypes[] = {
+    {ACL_DT_UNDEFINED, "DT_UNDEFINED"},
+    {ACL_INT16, "INT16"},
+    {ACL_UINT16, "UINT16"},
+    {ACL_UINT32, "UINT32"},
+    {ACL_STRING, "STRING"},
+    {ACL_COMPLEX64, "COMPLEX64"},
+    {ACL_COMPLEX128, "COMPLEX128"},
+    {ACL_UINT1, "UINT1"},
+    {ACL_COMPLEX32, "COMPLEX32"},
+    {ACL_HIFLOAT8, "HIFLOAT8"},
+    {ACL_FLOAT8_E5M2, "FLOAT8_E5M2"},
+    {ACL_FLOAT8_E4M3FN, "FLOAT8_E4M3FN"},
+    {ACL_FLOAT8_E8M0, "FLOAT8_E8M0"},
+    {ACL_FLOAT6_E3M2, "FLOAT6_E3M2"},
+    {ACL_FLOAT6_E2M3, "FLOAT6_E2M3"},
+    {ACL_FLOAT4_E2M1, "FLOAT4_E2M1"},
+    {ACL_FLOAT4_E1M2, "FLOAT4_E1M2"},
+};
+
+// How many dimensions the last tensor had that this thread made in vain.
+thread_local uint64_t refused_rank = 0;
+
 // The arguments of aclCreateTensor, which are many.
 struct Description {
   std::span<const int64_t> dims;
@@ -44,7 +68,8 @@ Status CheckDescription(const Description& of, bool dims_given,
   if (!storage_given) {
     return NullArgument("storageDims cannot be a NULL pointer");
   }
-  if (of.dims.size() > kMaxRank) {
+  refused_rank = of.dims.size() > kMaxRank ? of.dims.size() : 0;
+  if (refused_rank > 0) {
     return Invalid("viewDimsNum: {} dimensions, expected at most {}",
                    of.dims.size(), kMaxRank);
   }
@@ -125,7 +150,10 @@ std::string_view TypeText(aclDataType type) {
   for (const TypeFact& fact : kTypes) {
     if (fact.type == type) return fact.name;
   }
-  return "an unsupported data type";
+  for (const auto& [other, name] : kOtherTypes) {
+    if (other == type) return name;
+  }
+  return "which no aclDataType is";
 }
 
 int64_t Tensor::elements() const {
@@ -140,6 +168,22 @@ int64_t Tensor::elements() const {
   return product;
 }
 
+int64_t Tensor::extent_bytes() const {
+  if (empty()) return 0;
+  int64_t extent = 1;
+  for (size_t axis = 0; axis < rank; ++axis) {
+    int64_t span = 0;
+    if (__builtin_mul_overflow(dims[axis] - 1, strides[axis], &span) ||
+        __builtin_add_overflow(extent, span, &extent)) {
+      return INT64_MAX;
+    }
+  }
+  // Of two elements, which are a byte of INT4.
+  int64_t bytes = 0;
+  if (__builtin_mul_overflow(extent, BytesOf(2), &bytes)) return INT64_MAX;
+  return bytes / 2 + bytes % 2;
+}
+
 bool Tensor::contiguous() const {
   int64_t expected = 1;
   for (size_t axis = rank; axis-- > 0;) {
@@ -150,6 +194,14 @@ bool Tensor::contiguous() const {
     }
   }
   return true;
+}
+
+std::string WhyNull() {
+  if (refused_rank == 0) return {};
+  return Str(
+      " (aclCreateTensor made none of {} dimensions before, expected at most "
+      "{})",
+      refused_rank, kMaxRank);
 }
 
 std::string ShapeText(const Tensor& tensor) {

@@ -46,12 +46,21 @@ struct Tensor {
 
   // Bytes that so many elements take.
   int64_t BytesOf(int64_t elements) const;
+
+  // From element 0 to after the last; 0 if there is none, INT64_MAX if no
+  // memory has so many. Strides are not negative.
+  int64_t extent_bytes() const;
+
   // Of element 0, from `data`.
   int64_t offset_bytes() const { return BytesOf(offset); }
 };
 
 // "[2, 16, 128]".
 std::string ShapeText(const Tensor& tensor);
+
+// " (...)" why a program may have passed a null tensor, or nothing: the last
+// that it made on this thread had too many dimensions.
+std::string WhyNull();
 
 // "FLOAT16" and so on, as the documents spell data types.
 std::string_view TypeText(aclDataType type);

@@ -3,32 +3,42 @@
 // end while the process does still have somewhere to write.
 #include "acl/trace.h"
 
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <string>
 
 #include "acl/environment.h"
 #include "acl/error.h"
 #include "acl/profile/trace_file.h"
+#include "acl/say.h"
 #include "base/str.h"
 #include "problem/notation.h"
 
 namespace flashacl::acl {
 namespace {
 
-std::FILE* TraceFile() {
+std::FILE* Open() {
   const std::string& path = TheEnvironment().trace_path;
-  static std::FILE* const file = path.empty() || profile::IsTimelinePath(path)
-                                     ? nullptr
-                                     : std::fopen(path.c_str(), "a");
+  if (path.empty() || profile::IsTimelinePath(path)) return nullptr;
+  std::FILE* const file = std::fopen(path.c_str(), "a");
+  if (file == nullptr) {
+    Say(Str("FLASHACL_TRACE={} is ignored: {}", path, std::strerror(errno)));
+  }
   return file;
 }
 
-// `problem` makes its text here, where there may be no memory for it.
-template <typename Problem>
+std::FILE* TraceFile() {
+  static std::FILE* const file = Open();
+  return file;
+}
+
+// "<seconds> <what> <operator> <rest>"; `rest` makes its text here, where there
+// may be no memory for it.
+template <typename Rest>
 void Append(std::string_view what, std::string_view operator_name,
-            Problem problem, std::string_view implementation,
-            double microseconds) noexcept {
+            Rest rest) noexcept {
   (void)Contain(
       [&]() -> int {
         const double now =
@@ -36,8 +46,7 @@ void Append(std::string_view what, std::string_view operator_name,
                 std::chrono::system_clock::now().time_since_epoch())
                 .count();
         const std::string line =
-            Str("{:.6f} {} {} \"{}\" {} {:.1f} us\n", now, what, operator_name,
-                problem(), implementation, microseconds);
+            Str("{:.6f} {} {} {}\n", now, what, operator_name, rest());
         // One write, so that lines of several streams do not mix.
         std::fwrite(line.data(), 1, line.size(), TraceFile());
         std::fflush(TraceFile());
@@ -52,14 +61,26 @@ bool Tracing() { return TraceFile() != nullptr; }
 
 void Trace(std::string_view what, std::string_view operator_name,
            const Plan& plan, double microseconds) noexcept {
-  const auto problem = [&] { return ToString(plan.problem()); };
-  Append(what, operator_name, problem, plan.implementation->name, microseconds);
+  Append(what, operator_name, [&] {
+    return Str("\"{}\" {} {:.1f} us", ToString(plan.problem()),
+               plan.implementation->name, microseconds);
+  });
 }
 
 void Trace(std::string_view what, std::string_view operator_name,
            const Computation& computation, double microseconds) noexcept {
-  const auto problem = [&] { return computation.Describe(); };
-  Append(what, operator_name, problem, computation.name(), microseconds);
+  Append(what, operator_name, [&] {
+    return Str("\"{}\" {} {:.1f} us", computation.Describe(),
+               computation.name(), microseconds);
+  });
+}
+
+Status Traced(std::string_view what, std::string_view operator_name,
+              Status status) noexcept {
+  if (status.ok() || !Tracing()) return status;
+  Append(what, operator_name,
+         [&] { return Str("failed \"{}\"", status.message()); });
+  return status;
 }
 
 }  // namespace flashacl::acl

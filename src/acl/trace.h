@@ -23,4 +23,9 @@ void Trace(std::string_view what, std::string_view operator_name,
 void Trace(std::string_view what, std::string_view operator_name,
            const Computation& computation, double microseconds) noexcept;
 
+// "<seconds> <what> <operator> failed "<message>"" if the status is a failure;
+// returns it.
+Status Traced(std::string_view what, std::string_view operator_name,
+              Status status) noexcept;
+
 }  // namespace flashacl::acl

@@ -10,7 +10,9 @@
 #include "acl/backend.h"
 #include "acl/environment.h"
 #include "acl/error.h"
+#include "acl/finding.h"
 #include "acl/host_register.h"
+#include "acl/initcheck.h"
 #include "acl/memory.h"
 #include "acl/stream.h"
 #include "base/str.h"
@@ -45,6 +47,7 @@ aclError CheckWriteInto(std::string_view function, const Block& block,
   const size_t offset = OffsetIn(block, dst);
   const size_t end = TheEnvironment().strict ? block.size : block.reserved;
   if (offset <= end && bytes <= end - offset) return ACL_SUCCESS;
+  CountFinding();
   return FailPast(function, "write", bytes, block, offset);
 }
 
@@ -69,6 +72,7 @@ aclError CheckClaim(std::string_view function, int kind, bool source,
                     bool device) {
   const int claim = Claim(kind, source);
   if (claim == 0 || (claim > 0) == device) return ACL_SUCCESS;
+  CountFinding();
   return Fail(
       kBad, Title::kReason,
       Str("{} failed because {} is {} memory, which kind {} says it is "
@@ -135,6 +139,7 @@ aclError Check(std::string_view function, int kind, Transfer* transfer) {
   const size_t offset = OffsetIn(src, transfer->src);
   const size_t end = strict ? src.size : src.reserved;
   if (strict && (offset > end || read > end - offset)) {
+    CountFinding();
     return FailPast(function, "read", read, src, offset);
   }
   transfer->readable = end - offset;
@@ -148,7 +153,39 @@ void Locate(Transfer* transfer) {
       IsPageable(transfer->src, rows * transfer->src_pitch + transfer->width);
 }
 
-void Run(const Transfer& transfer) {
+namespace {
+
+constexpr aclError kRaced = 507015;
+
+aclError FailRace(std::string_view function, std::string_view race) {
+  if (race.empty()) return ACL_SUCCESS;
+  CountFinding();
+  return Fail(kRaced, Title::kRuntime, Str("{}: {}", function, race));
+}
+
+// Rows of `width` bytes.
+ByteView RowsOf(const std::byte* first, size_t pitch,
+                const Transfer& transfer) {
+  ByteView view = ViewOf(first, transfer.width);
+  if (transfer.height == 1) return view;
+  view.rank = 1;
+  view.dims[0] = static_cast<int64_t>(transfer.height);
+  view.strides[0] = static_cast<int64_t>(pitch);
+  return view;
+}
+
+// Copies of bytes that nobody wrote are fine: who computes with them is told.
+std::string Note(std::string_view function, const Transfer& transfer) {
+  if (!TheEnvironment().strict) return {};
+  const ByteView to = RowsOf(transfer.dst, transfer.dst_pitch, transfer);
+  NoteWritten(to);
+  const Access accesses[] = {
+      {"src", RowsOf(transfer.src, transfer.src_pitch, transfer), true, false},
+      {"dst", to, false, true}};
+  return NoteAccesses(function, accesses);
+}
+
+void CopyRows(const Transfer& transfer) {
   profile::NoteBytes(transfer.width * transfer.height);
   Memory& memory = DeviceMemory();
   std::byte* dst = transfer.dst;
@@ -166,6 +203,21 @@ void Run(const Transfer& transfer) {
   }
 }
 
+}  // namespace
+
+aclError NoteFill(std::string_view function, const void* at, size_t bytes) {
+  if (!TheEnvironment().strict) return ACL_SUCCESS;
+  const Access access{"the filled bytes", ViewOf(at, bytes), false, true};
+  NoteWritten(access.view);
+  return FailRace(function, NoteAccesses(function, {&access, 1}));
+}
+
+aclError Run(std::string_view function, const Transfer& transfer) {
+  const std::string race = Note(function, transfer);
+  CopyRows(transfer);
+  return FailRace(function, race);
+}
+
 aclError Submit(std::string_view function, std::span<const Transfer> transfers,
                 aclrtStream stream) {
   std::vector<const void*> addresses;
@@ -177,9 +229,14 @@ aclError Submit(std::string_view function, std::span<const Transfer> transfers,
     waits = waits || transfer.waits;
   }
   Task task = [list = std::vector<Transfer>(transfers.begin(), transfers.end()),
-               use = BlockUse(addresses)]() -> aclError {
-    for (const Transfer& transfer : list) Run(transfer);
-    return ACL_SUCCESS;
+               use = BlockUse(addresses), function]() -> aclError {
+    aclError error = ACL_SUCCESS;
+    for (const Transfer& transfer : list) {
+      if (const aclError raced = Run(function, transfer); raced != 0) {
+        error = raced;
+      }
+    }
+    return error;
   };
   return waits ? EnqueueAndWait(stream, std::move(task), function)
                : Enqueue(stream, std::move(task), function);

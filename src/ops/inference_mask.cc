@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ops/inference_lengths.h"
+#include "ops/token_advice.h"
 
 namespace flashacl::ops {
 namespace {
@@ -223,6 +224,14 @@ Result<TensorSpec> BiasGrid(const InferenceCall& call) {
 Status LowerMode(const InferenceCall& call, acl::Lowered& lowered) {
   FLASHACL_RETURN_IF_ERROR(CheckMode(call));
   const int64_t mode = call.args.sparseMode;
+  const auto [rows, columns] = ExtentsOf(call);
+  AdviseOnTokens({.pre_name = "preTokens",
+                  .next_name = "nextTokens",
+                  .pre = call.args.preTokens,
+                  .next = call.args.nextTokens,
+                  .sparse_mode = mode,
+                  .has_mask = call.has(Call::kMask),
+                  .longest = std::max(rows, columns)});
   if (!call.has(Call::kMask)) return {};
   if (mode >= kLeftUpCausal) {
     FLASHACL_RETURN_IF_ERROR(CheckCompressed(call));

@@ -8,6 +8,7 @@
 
 #include "base/str.h"
 #include "ops/canonical.h"
+#include "ops/token_advice.h"
 
 namespace flashacl::ops {
 namespace {
@@ -418,6 +419,14 @@ Result<TensorSpec> MaskGrid(const Training& training) {
 }
 
 Status LowerMask(const Training& training, AttentionProblem& problem) {
+  AdviseOnTokens({.pre_name = training.names->pre_tokens,
+                  .next_name = training.names->next_tokens,
+                  .pre = training.pre_tokens,
+                  .next = training.next_tokens,
+                  .sparse_mode = training.sparse_mode,
+                  .has_mask = training.atten_mask != nullptr,
+                  .longest = std::max(training.batch.max_rows,
+                                      training.batch.max_columns)});
   if (training.atten_mask == nullptr) return {};
   FLASHACL_RETURN_IF_ERROR(CheckSparseMode(training));
   Result<TensorSpec> grid = MaskGrid(training);

@@ -223,4 +223,10 @@ bool HostMemory::LeaveFile(std::byte* base, size_t bytes) {
               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
 }
 
+bool HostMemory::SetClosed(std::byte* base, size_t bytes, bool closed) {
+  const Pages pages(base, bytes);
+  return mprotect(pages.first, pages.bytes,
+                  closed ? PROT_NONE : PROT_READ | PROT_WRITE) == 0;
+}
+
 }  // namespace flashacl

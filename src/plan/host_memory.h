@@ -21,6 +21,10 @@ class HostMemory final : public Memory {
   MemoryFile MoveToFile(std::byte* base, size_t bytes) override;
   bool LeaveFile(std::byte* base, size_t bytes) override;
 
+  // Lets nobody touch the pages of a request for own pages, or everybody again;
+  // false if the system refuses.
+  bool SetClosed(std::byte* base, size_t bytes, bool closed);
+
  private:
   HostMemory() = default;
 };

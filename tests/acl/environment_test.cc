@@ -39,6 +39,7 @@ TEST(Environment, IsReadOnce) {
                               {{"FLASHACL_TRACE", "/tmp/trace"},
                                {"FLASHACL_STRICT", "1"},
                                {"FLASHACL_NUM_THREADS", "3"},
+                               {"OMP_NUM_THREADS", "7"},
                                {"ASCEND_RT_VISIBLE_DEVICES", "0,1"},
                                {"ASCEND_GLOBAL_LOG_LEVEL", "1"},
                                {"ASCEND_SLOG_PRINT_TO_STDOUT", "1"},
@@ -63,9 +64,48 @@ TEST(Environment, IgnoresNonsense) {
     const auto child = RunChild("EnvironmentChild.DISABLED_Nonsense",
                                 {{"FLASHACL_STRICT", value},
                                  {"FLASHACL_NUM_THREADS", value},
+                                 {"OMP_NUM_THREADS", value},
                                  {"FLASHACL_DEVICES", value},
                                  {"ASCEND_GLOBAL_LOG_LEVEL", value},
                                  {"ASCEND_SLOG_PRINT_TO_STDOUT", value}});
+    EXPECT_TRUE(child.ok()) << value << "\n" << child.output;
+    // Once each, of ours alone; empty is not set.
+    const bool empty = *value == '\0';
+    for (const char* name :
+         {"FLASHACL_STRICT", "FLASHACL_NUM_THREADS", "FLASHACL_DEVICES"}) {
+      const std::string line =
+          std::string("FlashACL: ") + name + "=" + value + " is ignored: ";
+      const size_t first = child.output.find(line);
+      EXPECT_EQ(first == std::string::npos, empty) << child.output;
+      if (empty) continue;
+      EXPECT_EQ(child.output.find(line, first + 1), std::string::npos);
+    }
+    EXPECT_EQ(child.output.find("FlashACL: ASCEND"), std::string::npos);
+  }
+}
+
+// A child, which Environment.StrictMayEndTheProcess starts.
+TEST(EnvironmentChild, DISABLED_Exit) {
+  EXPECT_TRUE(TheEnvironment().strict);
+  EXPECT_TRUE(TheEnvironment().strict_exit);
+}
+
+TEST(Environment, StrictMayEndTheProcess) {
+  const auto child =
+      RunChild("EnvironmentChild.DISABLED_Exit", {{"FLASHACL_STRICT", "exit"}});
+  EXPECT_TRUE(child.ok()) << child.output;
+}
+
+// A child, which Environment.OpenMpsThreadsAreTheDefault starts.
+TEST(EnvironmentChild, DISABLED_OpenMp) {
+  EXPECT_EQ(TheEnvironment().num_threads, 5);
+}
+
+TEST(Environment, OpenMpsThreadsAreTheDefault) {
+  for (const char* value : {"5", "5,2"}) {
+    const auto child =
+        RunChild("EnvironmentChild.DISABLED_OpenMp",
+                 {{"FLASHACL_NUM_THREADS", ""}, {"OMP_NUM_THREADS", value}});
     EXPECT_TRUE(child.ok()) << value << "\n" << child.output;
   }
 }

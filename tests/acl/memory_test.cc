@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <memory>
 #include <random>
 #include <set>
 #include <thread>
@@ -180,6 +181,67 @@ TEST(Memory, ThreadsAllocateFindAndFreeAtOnce) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
   EXPECT_EQ(FreeDeviceBytes(), before);
+}
+
+// Where each range lies, in order; ranges without bytes are not told of.
+std::vector<Placement> Placements(std::vector<ByteRange> ranges) {
+  std::vector<Placement> placements;
+  const BlockUse use(ranges, [&](size_t, Placement at, const Block* block) {
+    EXPECT_EQ(block == nullptr, at == Placement::kUnknown);
+    placements.push_back(at);
+  });
+  return placements;
+}
+
+TEST(Memory, ARangeLiesInOneBlock) {
+  using enum Placement;
+  std::byte* const base = Device(100);
+  const std::byte local{0};
+  EXPECT_EQ(Placements({{base, 100},
+                        {base + 99, 33},
+                        {nullptr, 5},
+                        {base, 0},
+                        {base + 99, 34},
+                        {base, SIZE_MAX},
+                        {base + 131, 1},
+                        {base + 132, 1},
+                        {base + 132 + kSlackBytes - 1, 1},
+                        {base - 1, 1},
+                        {base - 1, 2},
+                        {&local, 1}}),
+            (std::vector{kInside, kInside, kPastEnd, kPastEnd, kInside,
+                         kPastEnd, kPastEnd, kUnknown, kRunsInto, kUnknown}));
+  EXPECT_EQ(FreeBlock(base, BlockKind::kDevice), FreeResult::kFreed);
+  EXPECT_EQ(Placements({{base, 100}}), std::vector{kUnknown});
+}
+
+TEST(Memory, ARangeMayGoOnInMappedBlocks) {
+  using enum Placement;
+  constexpr size_t kBytes = 4096;
+  const auto owner = std::make_shared<std::vector<std::byte>>(4 * kBytes);
+  std::byte* const base = owner->data();
+  const auto add = [&](size_t n) {
+    EXPECT_TRUE(AddMapped(base + n * kBytes,
+                          {.size = kBytes, .kind = BlockKind::kMapped}, owner));
+  };
+  for (const size_t n : {0, 1, 3}) add(n);
+  EXPECT_EQ(Placements({{base + 5, 2 * kBytes - 5},
+                        {base + 5, 2 * kBytes - 4},
+                        {base + kBytes, kBytes},
+                        {base + 2 * kBytes, kBytes},
+                        {base + 2 * kBytes, kBytes + 1}}),
+            (std::vector{kInside, kPastEnd, kInside, kUnknown, kRunsInto}));
+  const long before = owner.use_count();
+  {
+    const std::vector<ByteRange> ranges{{base, 2 * kBytes}};
+    const BlockUse use(ranges, [](size_t, Placement, const Block*) {});
+    size_t size = 0;
+    for (const size_t n : {0, 1, 3}) {
+      EXPECT_TRUE(RemoveMapped(base + n * kBytes, BlockKind::kMapped, &size));
+    }
+    EXPECT_EQ(owner.use_count(), before - 1) << "both must be kept";
+  }
+  EXPECT_EQ(owner.use_count(), 1);
 }
 
 TEST(Memory, LeaksAreCountedByKind) {

@@ -120,6 +120,34 @@ TEST(Trace, AppendsToWhatIsThere) {
   }
 }
 
+// A child, which Trace.HasFailedCalls starts.
+TEST(TraceChild, DISABLED_Fails) {
+  TinyCall call(3);
+  ASSERT_EQ(call.Prepare(), 0);
+  EXPECT_NE(Launch(nullptr, 0, call.executor, nullptr), 0);
+  const std::vector<Passed> passed{
+      static_cast<const aclTensor*>(nullptr), call.key, call.value,
+      static_cast<const aclTensor*>(nullptr), call.out};
+  EXPECT_NE(Prepare(testing::kTinyOperator, passed, testing::LowerTiny,
+                    {&call.workspace_size, &call.executor}),
+            0);
+}
+
+TEST(Trace, HasFailedCalls) {
+  const TemporaryFile file;
+  const auto child =
+      RunChild("TraceChild.DISABLED_Fails", {{"FLASHACL_TRACE", file.path()}});
+  ASSERT_TRUE(child.ok()) << child.output;
+  const std::vector<std::string> lines = file.Lines();
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_NE(lines[1].find(" launch tiny failed \"tiny: workspace"),
+            std::string::npos)
+      << lines[1];
+  EXPECT_NE(lines[2].find(" plan tiny failed \"The query cannot be nullptr.\""),
+            std::string::npos)
+      << lines[2];
+}
+
 // A trace must not change what a program does, not even one that cannot be
 // written.
 TEST(Trace, IsOffWhereItCannotBeWritten) {
@@ -127,6 +155,10 @@ TEST(Trace, IsOffWhereItCannotBeWritten) {
     const auto child =
         RunChild("TraceChild.DISABLED_NotAsked", {{"FLASHACL_TRACE", path}});
     EXPECT_TRUE(child.ok()) << path << child.output;
+    const bool said = child.output.find(
+                          "FlashACL: FLASHACL_TRACE=/no/such/folder/trace is "
+                          "ignored: No such file") != std::string::npos;
+    EXPECT_EQ(said, *path != '\0') << child.output;
   }
 }
 

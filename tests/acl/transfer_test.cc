@@ -94,7 +94,7 @@ TEST_F(TransferTest, RandomRectanglesAgreeWithTheDefinition) {
     Transfer transfer{got.data(), dst_pitch, device + start,
                       src_pitch,  width,     height};
     ASSERT_EQ(Check("f", ACL_MEMCPY_DEVICE_TO_HOST, &transfer), 0);
-    acl::Run(transfer);
+    ASSERT_EQ(acl::Run("copy", transfer), 0);
     for (size_t i = 0; i < got.size(); ++i) {
       const size_t row = i / dst_pitch;
       const size_t at = start + row * src_pitch + i % dst_pitch;

@@ -6,11 +6,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "ops/token_advice.h"
 #include "tests/testing/child.h"
+#include "tests/testing/device_bytes.h"
+#include "tests/testing/fused_infer_call.h"
 #include "tests/testing/operator_call.h"
 #include "tests/testing/runtime.h"
 
@@ -22,15 +26,18 @@ constexpr int kKernelFailed = 507015;
 
 // Runs a call whose tensors hold `bytes`; what synchronising says.
 int RunWith(OperatorCall call, std::vector<std::vector<uint8_t>>& bytes) {
+  EXPECT_EQ(aclrtSetDevice(0), 0);
+  std::vector<std::unique_ptr<DeviceBytes>> memory;
   for (size_t n = 0; n < call.tensors.size(); ++n) {
     bytes[n].resize(static_cast<size_t>(call.tensors[n].ExtentBytes()) + 1);
-    call.tensors[n].data = bytes[n].data();
+    memory.push_back(std::make_unique<DeviceBytes>(bytes[n].size()));
+    memory.back()->Upload(bytes[n]);
+    call.tensors[n].data = memory.back()->data();
   }
-  EXPECT_EQ(aclrtSetDevice(0), 0);
   uint64_t size = 0;
   aclOpExecutor* executor = nullptr;
   EXPECT_TRUE(Succeeds(call.Prepare(&size, &executor)));
-  std::vector<uint8_t> workspace(size);
+  const DeviceBytes workspace(size);
   EXPECT_TRUE(Succeeds(call.Launch(workspace.data(), size, executor, nullptr)));
   return aclrtSynchronizeStream(nullptr);
 }
@@ -57,18 +64,29 @@ int ForwardWithMask(bool canonical) {
   return RunWith(call, bytes);
 }
 
-// The same of the third version of prefill.
-int PrefillWithMask(bool canonical) {
-  std::vector<OperatorCall> calls = AllOperatorCalls();
-  OperatorCall& call = *std::ranges::find_if(calls, [](const OperatorCall& c) {
-    return std::string_view(c.name) == "aclnnPromptFlashAttentionV3";
-  });
+// The same of operators of inference, where mask and mode have these places.
+int InferWithMask(OperatorCall call, bool canonical) {
   constexpr size_t kMask = 4, kSparseMode = 4;
-  call.tensors[kMask].dims = {2048, 2048};
+  call.tensors[kMask] = {.dims = {2048, 2048}, .type = ACL_BOOL};
   call.integers[kSparseMode] = 3;
   std::vector<std::vector<uint8_t>> bytes(call.tensors.size());
   bytes[kMask] = Triangle(canonical);
   return RunWith(call, bytes);
+}
+
+int PrefillWithMask(bool canonical) {
+  std::vector<OperatorCall> calls = AllOperatorCalls();
+  return InferWithMask(
+      *std::ranges::find_if(calls,
+                            [](const OperatorCall& c) {
+                              return std::string_view(c.name) ==
+                                     "aclnnPromptFlashAttentionV3";
+                            }),
+      canonical);
+}
+
+int FusedInferWithMask(bool canonical) {
+  return InferWithMask(FusedInferCall().AsData(), canonical);
 }
 
 std::vector<uint8_t> BytesOf(const std::vector<int32_t>& values) {
@@ -102,6 +120,9 @@ TEST(StrictChild, DISABLED_Mask) {
   EXPECT_TRUE(Succeeds(PrefillWithMask(true)));
   EXPECT_TRUE(FailsWith(kKernelFailed, PrefillWithMask(false),
                         "attenMask[0][1]: 0, expected 1"));
+  EXPECT_TRUE(Succeeds(FusedInferWithMask(true)));
+  EXPECT_TRUE(FailsWith(kKernelFailed, FusedInferWithMask(false),
+                        "attenMask[0][1]: 0, expected 1"));
 }
 
 // A child, which Strict.TellsOfContents starts.
@@ -113,6 +134,7 @@ TEST(StrictChild, DISABLED_Tables) {
 TEST(Lenient, ComputesWhateverTheContents) {
   EXPECT_TRUE(Succeeds(ForwardWithMask(false)));
   EXPECT_TRUE(Succeeds(PrefillWithMask(false)));
+  EXPECT_TRUE(Succeeds(FusedInferWithMask(false)));
   EXPECT_TRUE(Succeeds(DecodeWithTable({0, 4, -7, 1 << 30})));
   EXPECT_TRUE(Succeeds(SparseWithEnds({-5, 1 << 30})));
 }
@@ -123,6 +145,94 @@ TEST(Strict, TellsOfContents) {
         RunChild(std::string("StrictChild.DISABLED_") + name,
                  {{"FLASHACL_STRICT", "1"}});
     EXPECT_TRUE(child.ok()) << child.output;
+  }
+}
+
+// A forward call of 6 queries and 8 keys without optional tensors.
+OperatorCall PlainForward() {
+  OperatorCall call = AllOperatorCalls()[kForward];
+  for (size_t n = 3; n < call.first_output; ++n) {
+    call.tensors[n].present = false;
+  }
+  return call;
+}
+
+// A child, which Strict.Advises starts.
+TEST(StrictChild, DISABLED_Advice) {
+  OperatorCall call = PlainForward();
+  std::vector<std::vector<uint8_t>> bytes(call.tensors.size());
+  EXPECT_TRUE(Succeeds(RunWith(call, bytes)));
+  call.arrays[1] = {2, 4};
+  call.arrays[2] = {2, 6};
+  call.integers[0] = 1;
+  EXPECT_TRUE(Succeeds(RunWith(call, bytes)));
+  EXPECT_TRUE(Succeeds(RunWith(call, bytes)));
+  call.arrays[1] = {2, 5};
+  EXPECT_TRUE(Succeeds(RunWith(call, bytes)));
+  call.reals[0] = std::nan("");
+  uint64_t size = 0;
+  aclOpExecutor* executor = nullptr;
+  EXPECT_TRUE(FailsWith(161002, call.Prepare(&size, &executor), "scaleValue"));
+}
+
+// A child, which Strict.AdvisesOnTokens starts.
+TEST(StrictChild, DISABLED_Tokens) {
+  const ops::GivenTokens open{"pre", "next", 100, 100, 1, true, 100};
+  for (const int64_t mode : {0, 4, 7, 8}) {
+    ops::GivenTokens heeded = open;
+    heeded.sparse_mode = mode;
+    heeded.pre = heeded.next = 5;
+    ops::AdviseOnTokens(heeded);
+  }
+  ops::AdviseOnTokens(open);
+  ops::GivenTokens causal = open;
+  causal.sparse_mode = 3;
+  causal.next = 0;
+  ops::AdviseOnTokens(causal);
+  causal.pre = 77;
+  ops::AdviseOnTokens(causal);
+  ops::GivenTokens all = open;
+  all.next = 88;
+  ops::AdviseOnTokens(all);
+  all.has_mask = false;
+  all.sparse_mode = 0;
+  all.next = 99;
+  ops::AdviseOnTokens(all);
+}
+
+TEST(Strict, AdvisesOnTokens) {
+  const ChildResult child =
+      RunChild("StrictChild.DISABLED_Tokens", {{"FLASHACL_STRICT", "1"}});
+  EXPECT_TRUE(child.ok()) << child.output;
+  int lines = 0;
+  for (size_t at = 0; (at = child.output.find("hides nothing", at + 1)) !=
+                      std::string::npos;) {
+    ++lines;
+  }
+  EXPECT_EQ(lines, 3) << child.output;
+  for (const char* words :
+       {"pre: 77 hides nothing: sparse mode 3 ignores it",
+        "next: 88 hides nothing: sparse mode 1 ignores it",
+        "next: 99 hides nothing: it is ignored without a mask"}) {
+    EXPECT_NE(child.output.find(words), std::string::npos) << child.output;
+  }
+}
+
+TEST(Strict, Advises) {
+  const ChildResult child =
+      RunChild("StrictChild.DISABLED_Advice", {{"FLASHACL_STRICT", "1"}});
+  EXPECT_TRUE(child.ok()) << child.output;
+  for (const char* const words :
+       {"query lengths 2, 4 are read as ends of sequences, and leave rows 4 "
+        "to 5 to none; as ends they would be 2, 6",
+        "key lengths 2, 6 are read as ends of sequences, and leave rows 6 to 7 "
+        "to none; as ends they would be 2, 8",
+        "query rows 5 to 5 belong to no sequence: the last one ends at 5",
+        ": 1 hides nothing: it is ignored without a mask"}) {
+    const size_t first = child.output.find(words);
+    EXPECT_NE(first, std::string::npos) << words << "\n" << child.output;
+    EXPECT_EQ(child.output.find(words, first + 1), std::string::npos)
+        << "told twice: " << words;
   }
 }
 

@@ -31,7 +31,10 @@ struct Branches::Progress {
     {
       std::lock_guard lock(mutex);
       if (parts->must_stop()) return false;
-      if (is_done(before)) return true;
+      if (is_done(before)) {
+        LearnAll();
+        return true;
+      }
     }
     return ThisStream().WaitInTask(
         [&] {

@@ -5,11 +5,13 @@
 
 #include <cstdlib>
 #include <mutex>
+#include <utility>
 
 #include "acl/environment.h"
 #include "acl/init.h"
 #include "acl/profile/timeline.h"
 #include "acl/profile/trace_json.h"
+#include "acl/say.h"
 #include "base/contain.h"
 #include "base/fork.h"
 #include "base/str.h"
@@ -65,8 +67,12 @@ void WriteTraceFile() noexcept {
         const Recorded recorded = Snapshot(INT64_MIN);
         // A child that did nothing since its fork.
         if (recorded.chunks.empty()) return 0;
-        (void)WriteTrace(recorded,
-                         PathOfThisProcess(TheEnvironment().trace_path));
+        const Status written = WriteTrace(
+            recorded, PathOfThisProcess(TheEnvironment().trace_path));
+        static bool told = false;  // under the mutex
+        if (!written.ok() && !std::exchange(told, true)) {
+          Say(Str("FLASHACL_TRACE: {}", written.message()));
+        }
         return 0;
       },
       [](bool) { return 0; });

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "acl/initcheck.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <set>
+
+#include "acl/environment.h"
+#include "acl/finding.h"
+#include "acl/memory.h"
+#include "acl/red_zone.h"
+#include "acl/say.h"
+#include "base/fork.h"
+#include "base/str.h"
+
+namespace flashacl::acl {
+namespace {
+
+using Ranges = std::map<const std::byte*, const std::byte*>;  // first, end
+
+struct State {
+  ProcessMutex mutex;
+  Ranges written;  // apart from each other
+  std::set<const std::byte*> told;
+};
+
+State& TheState() {
+  static State& state = *new State;
+  return state;
+}
+
+void Add(Ranges& ranges, const std::byte* first, const std::byte* end) {
+  auto next = ranges.upper_bound(first);
+  if (next != ranges.begin() && std::prev(next)->second >= first) --next;
+  while (next != ranges.end() && next->first <= end) {
+    first = std::min(first, next->first);
+    end = std::max(end, next->second);
+    next = ranges.erase(next);
+  }
+  ranges.emplace(first, end);
+}
+
+void Remove(Ranges& ranges, const std::byte* first, const std::byte* end) {
+  auto next = ranges.upper_bound(first);
+  if (next != ranges.begin()) --next;
+  while (next != ranges.end() && next->first < end) {
+    const auto [from, to] = *next;
+    next = to > first ? ranges.erase(next) : std::next(next);
+    if (from < first && to > first) ranges.emplace(from, first);
+    if (to > end) ranges.emplace(end, to);
+  }
+}
+
+// The first byte of a run that nobody has written; its end if there is none.
+const std::byte* Unwritten(const Ranges& ranges, const std::byte* first,
+                           const std::byte* end) {
+  auto next = ranges.upper_bound(first);
+  if (next == ranges.begin()) return first;
+  --next;
+  return next->second <= first ? first : std::min(next->second, end);
+}
+
+// The first byte of a view that is still as a new block has it.
+const std::byte* FirstUntouched(const Ranges& ranges, const ByteView& view) {
+  const std::byte* found = nullptr;
+  (void)view.ForRuns([&](const std::byte* first, size_t bytes) {
+    const std::byte* const end = first + bytes;
+    for (const std::byte* at = Unwritten(ranges, first, end); at < end;
+         at = Unwritten(ranges, at, end)) {
+      if (*at == kNewByte) {
+        found = at;
+        return false;
+      }
+      ++at;
+    }
+    return true;
+  });
+  return found;
+}
+
+bool IsFilled(const ByteView& view, Block* block) {
+  return !view.empty() && FindBlock(view.first, block) &&
+         block->kind == BlockKind::kDevice;
+}
+
+void Tell(std::string_view operation, const Access& access, const Block& block,
+          const std::byte* at) {
+  CountFinding();
+  Log(Level::kWarning, "initcheck",
+      Str("{}: {} has {} bytes at {} that are read before anybody wrote them, "
+          "from {} on: byte {} of the block of {} bytes that {} made",
+          operation, access.name, Grouped(access.view.bytes()),
+          static_cast<const void*>(access.view.first),
+          static_cast<const void*>(at), at - block.base, Grouped(block.size),
+          ToString(block.made)));
+}
+
+}  // namespace
+
+void CheckInitialised(std::string_view operation,
+                      std::span<const Access> accesses) {
+  if (!TheEnvironment().strict) return;
+  State& state = TheState();
+  std::lock_guard lock(state.mutex);
+  for (const Access& access : accesses) {
+    Block block;
+    if (!access.reads || !IsFilled(access.view, &block)) continue;
+    const std::byte* const at = FirstUntouched(state.written, access.view);
+    if (at == nullptr || !state.told.insert(access.view.first).second) continue;
+    Tell(operation, access, block, at);
+  }
+  for (const Access& access : accesses) {
+    Block block;
+    if (!access.writes || !IsFilled(access.view, &block)) continue;
+    (void)access.view.ForRuns([&](const std::byte* first, size_t bytes) {
+      Add(state.written, first, first + bytes);
+      return true;
+    });
+  }
+}
+
+void NoteWritten(const ByteView& view) {
+  Block block;
+  if (!TheEnvironment().strict || !IsFilled(view, &block)) return;
+  State& state = TheState();
+  std::lock_guard lock(state.mutex);
+  (void)view.ForRuns([&](const std::byte* first, size_t bytes) {
+    Add(state.written, first, first + bytes);
+    return true;
+  });
+}
+
+void ForgetWritten(const void* base, size_t bytes) {
+  if (!TheEnvironment().strict) return;
+  const auto* const first = static_cast<const std::byte*>(base);
+  State& state = TheState();
+  std::lock_guard lock(state.mutex);
+  Remove(state.written, first, first + bytes);
+  state.told.erase(state.told.lower_bound(first),
+                   state.told.lower_bound(first + bytes));
+}
+
+}  // namespace flashacl::acl
