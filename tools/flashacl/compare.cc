@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // flashacl compare: the script of this name, which lies beside the workloads.
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
 #include <memory>
+#include <string>
 
-#include "base/str.h"
 #include "tools/flashacl/command.h"
-#include "tools/flashacl/workloads.h"
+#include "tools/flashacl/script.h"
 
 namespace flashacl::tool {
 namespace {
@@ -21,21 +16,10 @@ struct Options {
   std::string least = "0.03";
 };
 
-// Becomes the script: returns only if that fails.
 int Compare(const Options& options) {
-  const std::filesystem::path script =
-      SharedPath("compare.py").value_or("compare.py");
-  const std::vector<std::string> words = {
-      "python3",     script, "--p",          options.p,    "--least",
-      options.least, "--",   options.before, options.after};
-  std::vector<char*> pointers;
-  for (const std::string& word : words) {
-    pointers.push_back(const_cast<char*>(word.c_str()));
-  }
-  pointers.push_back(nullptr);
-  execvp(pointers[0], pointers.data());
-  return Mistake(RuntimeFailure("compare: cannot start python3: {}",
-                                std::strerror(errno)));
+  return BecomeScript("python3", "compare.py",
+                      {"--p", options.p, "--least", options.least, "--",
+                       options.before, options.after});
 }
 
 }  // namespace

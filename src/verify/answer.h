@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention to a choice of rows, rounded as one asks: the fp64 answer, what a
+// plain computation in a type makes of it, and what mistakes make of it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "plan/backend.h"
+#include "verify/tensor_set.h"
+#include "verify/units.h"
+
+namespace flashacl {
+
+// How an answer is computed. 16-bit types round a number once it is there;
+// kNone rounds nothing.
+struct Recipe {
+  bool single = false;           // products and sums in fp32, not fp64
+  DType scores = DType::kNone;   // before softmax
+  DType softmax = DType::kNone;  // exponentials, and every sum of them
+  DType probs = DType::kNone;    // where they meet values, and their gradients
+                                 // where they meet keys and queries
+  // Mistakes of gradients.
+  bool without_delta = false;      // sum_j p_ij dp_ij is not subtracted
+  bool scale_once_less = false;    // dq and dk lack the scale
+  bool one_head_of_group = false;  // dk and dv have the last head's only
+  // Rows' maximum, sum and output come from these tensors.
+  const TensorSet* stats = nullptr;
+};
+
+// In fp32, with probs in the type of the query: twice its error is allowed.
+Recipe PlainRecipe(const AttentionProblem& problem);
+
+// Rows of one result of one head: of kGradKey and kGradValue a kv head and
+// columns.
+struct Part {
+  Slot slot = Slot::kOut;
+  int64_t sequence = 0;
+  int64_t head = 0;
+  int64_t width = 0;
+  std::vector<int64_t> rows;
+  std::vector<double> values;  // [row, channel]
+  // How large what was summed is, by row: the root of the sum of squares. An
+  // implementation's roundings are shares of it.
+  std::vector<double> magnitudes;
+
+  std::span<const double> row(size_t n) const {
+    return std::span(values).subspan(n * static_cast<size_t>(width),
+                                     static_cast<size_t>(width));
+  }
+};
+
+// kUnsupported for what has no answer of this kind: results of 8 bits and
+// weights that are rounded to them, lengths that only the device knows.
+Status CheckAnswerable(const AttentionProblem& problem);
+
+// Of the results that the problem has in its direction: the output, or the
+// gradients of queries, keys and values with their ropes. Reads inputs only.
+// Units are computed on `workers`; parts come in their order.
+std::vector<Part> ComputeParts(const TensorSet& tensors,
+                               std::span<const Unit> units,
+                               const Recipe& recipe, Workers& workers);
+
+}  // namespace flashacl

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether the error of a result is what its data type explains, head by head.
+//
+// A plain computation in the type is run beside the fp64 one. With m a row's
+// magnitude (answer.h) and r the root of the mean of (plain's error / m)^2 over
+// the whole result, an element may err by
+//   max(2 * plain's greatest error in its row, 8 r m)
+// and by the rounding of the result: twice the error of a plain computation,
+// whose greatest among many is about four times its usual one.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "verify/answer.h"
+
+namespace flashacl {
+
+// One row of one head; of kGradKey and kGradValue a column of one kv head.
+struct RowJudgement {
+  int64_t row = 0;
+  double error = 0;     // the greatest of its channels
+  double share = 0;     // of what is allowed; above 1 is wrong
+  int64_t channel = 0;  // with that share
+  double got = 0;
+  double want = 0;
+
+  bool wrong() const { return share > 1; }
+};
+
+// One head of one sequence.
+struct HeadJudgement {
+  Slot slot = Slot::kOut;
+  int64_t sequence = 0;
+  int64_t head = 0;
+  int64_t wrong_rows = 0;
+  double error = 0;           // greatest
+  double expected_error = 0;  // the same of the plain computation
+  double share = 0;           // greatest
+  std::vector<RowJudgement> rows;
+};
+
+struct Judgement {
+  std::vector<HeadJudgement> heads;  // in the order of parts
+  int64_t rows = 0;
+  int64_t wrong_rows = 0;
+  double error = 0;
+  double expected_error = 0;
+  double share = 0;
+
+  bool right() const { return wrong_rows == 0; }
+};
+
+// What may be off, from the exact answer and the plain one of the same parts.
+struct Allowance {
+  // By part and row.
+  std::vector<std::vector<double>> rows;
+  std::vector<double> expected_errors;  // by part
+  std::map<Slot, double> usual;         // r of above
+};
+
+Allowance AllowanceOf(const AttentionProblem& problem,
+                      std::span<const Part> exact, std::span<const Part> plain);
+
+// The tensors' results, which are where their bindings say, against the parts.
+Judgement Judge(const TensorSet& tensors, std::span<const Part> exact,
+                const Allowance& allowance);
+
+// The result's number in a row of a part.
+double ResultAt(const TensorSet& tensors, const Part& part, size_t row,
+                int64_t channel);
+
+// Offset of the row's first channel in its result.
+int64_t ResultOffset(const TensorSet& tensors, const Part& part, size_t row);
+
+// Half of the distance of a number near 1 to the next.
+double RoundoffOf(DType dtype);
+
+}  // namespace flashacl

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/flashacl/check_picture.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <vector>
+
+#include "base/str.h"
+#include "problem/grid.h"
+#include "tools/flashacl/canvas.h"
+
+namespace flashacl::tool {
+namespace {
+
+constexpr Color kPaper = {0xff, 0xff, 0xff};
+constexpr Color kInk = {0x30, 0x34, 0x3a};
+constexpr Color kSeen = {0x1f, 0x5a, 0xa6};
+constexpr Color kUnseen = {0xec, 0xee, 0xf1};
+constexpr Color kRight = {0xcf, 0xe3, 0xd4};
+constexpr Color kSlight = {0xf2, 0xb6, 0x5c};  // just above what is allowed
+constexpr Color kWrong = {0xb0, 0x1c, 0x1c};   // by a thousand times
+constexpr Color kUnchecked = {0xff, 0xff, 0xff};
+
+constexpr int64_t kMargin = 16;
+constexpr int64_t kTop = 48;
+constexpr int64_t kGoodPixels = 512;
+constexpr int64_t kMaxPerCell = 16;
+constexpr int64_t kMaxCells = 2048;
+
+Color Between(const Color& a, const Color& b, double share) {
+  Color color;
+  for (size_t n = 0; n < color.size(); ++n) {
+    color[n] = static_cast<uint8_t>(a[n] + share * (b[n] - a[n]) + 0.5);
+  }
+  return color;
+}
+
+Color ColorOf(double share) {
+  if (share < 0) return kUnchecked;
+  if (share <= 1) return kRight;
+  return Between(kSlight, kWrong, std::min(std::log10(share) / 3, 1.0));
+}
+
+// Cells of a side: so many pixels each, or so many numbers in one.
+struct Side {
+  explicit Side(int64_t count) : numbers(std::max<int64_t>(count, 1)) {
+    per_cell = CeilDiv(numbers, kMaxCells);
+    pixels = std::clamp<int64_t>(kGoodPixels / numbers, 1, kMaxPerCell);
+  }
+  int64_t cells() const { return CeilDiv(numbers, per_cell); }
+  int64_t size() const { return cells() * pixels; }
+
+  int64_t numbers;
+  int64_t per_cell = 1;
+  int64_t pixels = 1;
+};
+
+int64_t WorstSequence(const CheckedResult& result, Slot slot) {
+  std::map<int64_t, int64_t> wrong;
+  for (const HeadJudgement& head : result.judgement.heads) {
+    if (head.slot == slot) wrong[head.sequence] += head.wrong_rows;
+  }
+  int64_t worst = 0;
+  for (const auto& [sequence, rows] : wrong) {
+    if (rows > wrong[worst]) worst = sequence;
+  }
+  return worst;
+}
+
+// Who sees whom in head 0 of a sequence.
+class Sight {
+ public:
+  Sight(const TensorSet& tensors, int64_t sequence)
+      : grid_(tensors.problem[Slot::kMask], tensors.problem.lengths.sequences),
+        mask_(tensors.bindings[Slot::kMask]) {
+    const Sequence& extent =
+        tensors.problem.lengths.sequences[static_cast<size_t>(sequence)];
+    band_ =
+        tensors.problem.mask.BandOf(sequence, extent.rows(), extent.columns());
+    if (grid_.present()) plane_ = grid_.Plane(sequence, 0);
+  }
+
+  bool Sees(int64_t i, int64_t j) const {
+    const bool hidden =
+        mask_ != nullptr && mask_[plane_.At(i, j)] != std::byte{0};
+    return band_.Sees(i, j) && !hidden;
+  }
+
+ private:
+  Grid grid_;
+  const std::byte* mask_;
+  GridPlane plane_;
+  Band band_;
+};
+
+}  // namespace
+
+Status DrawCheck(const TensorSet& tensors, const CheckedResult& result,
+                 const std::string& path) {
+  if (result.judgement.heads.empty()) return Invalid("--png: no result");
+  const Slot slot = result.judgement.heads[0].slot;
+  const int64_t sequence = WorstSequence(result, slot);
+  const Sequence& extent =
+      tensors.problem.lengths.sequences[static_cast<size_t>(sequence)];
+  const Side down(extent.rows());
+  const Side heads(tensors.problem.heads);
+  const Side right(extent.columns());
+  std::vector<double> shares(static_cast<size_t>(down.cells() * heads.cells()),
+                             -1);
+  std::vector<bool> wrong(static_cast<size_t>(down.cells()), false);
+  for (const HeadJudgement& head : result.judgement.heads) {
+    if (head.slot != slot || head.sequence != sequence) continue;
+    for (const RowJudgement& row : head.rows) {
+      const int64_t cell = row.row / down.per_cell;
+      double& share = shares[static_cast<size_t>(cell * heads.cells() +
+                                                 head.head / heads.per_cell)];
+      share = std::max(share, row.share);
+      if (row.wrong()) wrong[static_cast<size_t>(cell)] = true;
+    }
+  }
+  const int64_t left_width =
+      std::max(heads.size(), Canvas::TextWidth("row by head"));
+  const int64_t mask_at = kMargin + left_width + 2 * kMargin;
+  const std::string title = Str("sequence {}", sequence);
+  Canvas canvas(mask_at +
+                    std::max(right.size(), Canvas::TextWidth("row by key")) +
+                    kMargin,
+                kTop + down.size() + 2 * kMargin + Canvas::kTextHeight, kPaper);
+  canvas.Write(kMargin, kMargin, "row by head", kInk);
+  canvas.Write(mask_at, kMargin, "row by key", kInk);
+  canvas.Write(kMargin, kTop + down.size() + kMargin, title, kInk);
+  const Sight sight(tensors, sequence);
+  constexpr double kMarked = 0.5;
+  for (int64_t y = 0; y < down.cells(); ++y) {
+    for (int64_t x = 0; x < heads.cells(); ++x) {
+      const double share = shares[static_cast<size_t>(y * heads.cells() + x)];
+      canvas.Fill(kMargin + x * heads.pixels, kTop + y * down.pixels,
+                  heads.pixels, down.pixels, ColorOf(share));
+    }
+    for (int64_t x = 0; x < right.cells() && extent.columns() > 0; ++x) {
+      const bool seen = extent.rows() > 0 &&
+                        sight.Sees(y * down.per_cell, x * right.per_cell);
+      Color color = seen ? kSeen : kUnseen;
+      if (wrong[static_cast<size_t>(y)])
+        color = Between(color, kWrong, kMarked);
+      canvas.Fill(mask_at + x * right.pixels, kTop + y * down.pixels,
+                  right.pixels, down.pixels, color);
+    }
+  }
+  return canvas.WritePng(path);
+}
+
+}  // namespace flashacl::tool

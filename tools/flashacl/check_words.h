@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stands on the command line of a check: a problem's line, tensors, and
+// results of several.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "arrays/array.h"
+#include "base/status.h"
+#include "problem/attention_problem.h"
+
+namespace flashacl::tool {
+
+struct NamedArray {
+  std::string name;  // as BindInputs and BindResults know it
+  Array array;
+};
+
+struct NamedResults {
+  std::string name;  // as the user calls them
+  std::vector<NamedArray> arrays;
+};
+
+struct CheckQuestion {
+  AttentionProblem problem;
+  std::string layout;
+  std::vector<NamedArray> inputs;
+  std::vector<NamedResults> results;
+};
+
+// Reads all files. Words are fields of the notation, in one word or several,
+// and NAME=FILE or NAME=@FILE; q=@FILE and k=@FILE are lengths, one number per
+// sequence, with :ends after it where each sequence ends. A name that no tensor
+// has is somebody's output; NAME.dq is somebody's dq. dump=CALL takes the files
+// that msProbe keeps of a call, NAME.dump=CALL somebody's results of them.
+Result<CheckQuestion> ReadQuestion(const std::vector<std::string>& words);
+
+}  // namespace flashacl::tool
