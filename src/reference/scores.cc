@@ -46,7 +46,6 @@ Range ListedColumns(int64_t u, int64_t gather_rows, int64_t columns) {
   return {u * gather_rows, std::min(columns, (u + 1) * gather_rows)};
 }
 
-// What is added to the score besides the dot product, before or after scale.
 double Bias(const Operands& operands, const Row& row, const Tensor& bias,
             const GridPlane& plane, int64_t j) {
   if (!bias.present()) return 0;
@@ -90,6 +89,11 @@ int64_t VisibleColumns(const Operands& operands, const Row& row,
     list_seen(ListedColumns(u, kv.gather_rows, extent.columns()));
   }
   return static_cast<int64_t>(count);
+}
+
+double BiasAt(const Operands& operands, const Row& row, int64_t j) {
+  return Bias(operands, row, operands.tensor(Slot::kBias),
+              PlaneOf(operands.bias, row), j);
 }
 
 void Scores(const Operands& operands, const Row& row, const KeyValues& keys,

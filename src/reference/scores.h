@@ -19,6 +19,10 @@ int64_t MostVisible(const AttentionProblem& problem);
 int64_t VisibleColumns(const Operands& operands, const Row& row,
                        const KeyValues& keys, std::span<int64_t> columns);
 
+// What is added to the score of column j besides the dot product, before or
+// after scaling: a bias, or alibi's slope; 0 if nothing is.
+double BiasAt(const Operands& operands, const Row& row, int64_t j);
+
 // scores[n] = the score of columns[n]: scale, bias and alibi included.
 void Scores(const Operands& operands, const Row& row, const KeyValues& keys,
             std::span<const double> query, std::span<const int64_t> columns,

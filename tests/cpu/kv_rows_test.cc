@@ -151,7 +151,7 @@ TEST(KvRows, SourcesHaveTheProblemsChannelsAndFormats) {
 }
 
 // Values in the memory of the keys need not be read again, if they are channels
-// that keys have: ropes lie elsewhere.
+// that keys have, ropes lie elsewhere, and they are the same numbers.
 TEST(KvRows, DropsValuesThatAreLeadingChannelsOfKeys) {
   std::vector<std::byte> memory(3 * 8 * 4);
   const auto drops = [&](const char* line, int64_t key_step,
@@ -161,6 +161,8 @@ TEST(KvRows, DropsValuesThatAreLeadingChannelsOfKeys) {
     problem[Slot::kValue].strides[1] = value_step;
     Bindings bindings;
     bindings[Slot::kKey] = bindings[Slot::kValue] = memory.data();
+    bindings[Slot::kKeyRowScale] = bindings[Slot::kValueRowScale] =
+        memory.data();
     KvRows rows(problem, bindings, problem.lengths.sequences[0], 0, 0);
     rows.DropSharedValues();
     return rows.value.base == nullptr;
@@ -169,6 +171,7 @@ TEST(KvRows, DropsValuesThatAreLeadingChannelsOfKeys) {
   EXPECT_TRUE(drops("fwd f32 h=1 d=8/5 q=1 k=3", 8, 8));
   EXPECT_FALSE(drops("fwd f32 h=1 d=5/8 q=1 k=3", 8, 8));
   EXPECT_FALSE(drops("fwd f32 h=1 d=4/4 q=1 k=3", 8, 4));
+  EXPECT_FALSE(drops("fwd f32 h=1 d=8/8 q=1 k=3 int8:row", 8, 8));
 }
 
 // Offsets of large caches do not fit 32 bits, neither in bytes nor in rows.

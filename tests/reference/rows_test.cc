@@ -158,6 +158,31 @@ INSTANTIATE_TEST_SUITE_P(All, Sources,
                                          KvSource::Rows::kList,
                                          KvSource::Rows::kPaged));
 
+// Of the second of two sequences; the first may not be looked at.
+TEST(KeyValues, BeginWithThePrefix) {
+  ProblemSpec problem_spec;
+  problem_spec.rows = {1, 1};
+  problem_spec.columns = {2, 1};
+  problem_spec.prefix = 2;
+  SmallCase example(Build(problem_spec));
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  example.Set(Slot::kKeyPrefix, {1, 2});
+  example.Set(Slot::kValuePrefix, {4, 5});
+  example.Set(Slot::kKey, {none, none, 3});
+  example.Set(Slot::kValue, {none, none, 6});
+  const Operands operands(example.problem(), example.bindings());
+  WorkspaceLayout layout;
+  KeyValues keys(example.problem(), layout);
+  std::vector<std::byte> workspace(static_cast<size_t>(layout.bytes()));
+  keys.Attach(workspace.data());
+  ShuffledWorkers workers(2);
+  keys.Load(operands, 1, 0, workers);
+  for (int64_t j = 0; j < 3; ++j) {
+    EXPECT_EQ(keys.key(j)[0], 1.0 + static_cast<double>(j));
+    EXPECT_EQ(keys.value(j)[0], 4.0 + static_cast<double>(j));
+  }
+}
+
 // The query's own scale, which is not its rope's.
 TEST(LoadQuery, BytesHaveAScaleOfTheirRow) {
   ProblemSpec problem_spec;

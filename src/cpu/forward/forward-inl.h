@@ -139,7 +139,7 @@ inline void AttendStep(const ForwardTile& tile, const LoadedKeys& loaded,
                        PrefetchQueue& prefetch) {
   const ForwardParams& forward = *tile.forward_params;
   const ScoreScratch& scratch = tile.scratch;
-  const Scored scored = ScorePanel(tile, loaded, step, panel, prefetch);
+  const Scored scored = ScorePanel<true>(tile, loaded, step, panel, prefetch);
   if (scored.cols.empty()) {
     if (panel.fresh) ClearOut(tile, panel);
     return;
@@ -194,14 +194,15 @@ inline void ForSteps(const ForwardTile& tile, const PackedValues& values,
 // raises every row's max to the greatest of all its scores.
 inline void FindRowMax(const ForwardTile& tile, const PackedValues& values,
                        int64_t size) {
-  ForSteps(tile, values, size,
-           [&](const LoadedKeys& loaded, Range step, PrefetchQueue& prefetch) {
-             for (int64_t first = 0; first < tile.rows; first += Width()) {
-               const OutPanel panel = OutPanelOf(tile, first);
-               panel.state.Raise(
-                   ScorePanel(tile, loaded, step, panel, prefetch).block_max);
-             }
-           });
+  ForSteps(
+      tile, values, size,
+      [&](const LoadedKeys& loaded, Range step, PrefetchQueue& prefetch) {
+        for (int64_t first = 0; first < tile.rows; first += Width()) {
+          const OutPanel panel = OutPanelOf(tile, first);
+          panel.state.Raise(
+              ScorePanel<true>(tile, loaded, step, panel, prefetch).block_max);
+        }
+      });
 }
 
 // Rows of the panel that begins with row `first`, which is stored, once more if

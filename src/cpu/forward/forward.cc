@@ -17,6 +17,24 @@ Status Supports(const AttentionProblem& problem, const DeviceInfo&) {
   return SupportsTiles(problem, Direction::kForward);
 }
 
+// Whether queries and keys may stay pairs.
+bool ArePairs(const ScoreTile& tile) {
+  const auto are = [](const ElementFormat& format, int64_t channels) {
+    return format.dtype == DType::kBf16 && format.step == 1 &&
+           channels % 2 == 0 && format.channel_block % 2 == 0;
+  };
+  const ScoreParams& params = *tile.params;
+  const RowSource& key = tile.keys.key;
+  if (!are(params.query, params.qk_dim) || !are(key.format, key.channels) ||
+      key.quant.scale != nullptr || key.scaled_by_row() ||
+      tile.scratch.query_rows->query_scale != nullptr) {
+    return false;
+  }
+  return params.rope_dim == 0 ||
+         (are(params.query_rope, params.rope_dim) &&
+          are(tile.keys.rope.format, tile.keys.rope.channels));
+}
+
 }  // namespace
 
 ForwardTiles::ForwardTiles(const AttentionProblem& problem,
@@ -45,8 +63,12 @@ void ForwardTiles::Launch::Attend(int64_t worker,
   ForwardScratch forward = workspace_.forward.At(memory_, worker);
   TiledScratch tiled = workspace_.tiled.At(memory_, worker);
   const PackedValues values{tiled.values, tiled.value_keys};
+  const PairDots dots = ChoosePairDots(kernels.has_pair_dots);
   const auto tile_of = [&] {
-    return operands_.TileOf(*schedule_, n, {score, forward, splits_});
+    ForwardTile tile =
+        operands_.TileOf(*schedule_, n, {score, forward, splits_});
+    if (ArePairs(tile)) tile.dots = dots;
+    return tile;
   };
   ForwardTile tile = tile_of();
   while (true) {

@@ -10,4 +10,5 @@
 #include "cpu/dispatch-inl.h"
 #include "cpu/forward/forward-inl.h"
 
-FLASHACL_DISPATCH(Forward, AttendTile, CombineSplits)
+FLASHACL_DISPATCH(Forward, AttendTile, CombineSplits,
+                  FLASHACL_HAS_PAIR_DOTS != 0)

@@ -18,6 +18,8 @@ struct ForwardKernels {
   // Combines the splits of tile.rows rows, of which tile.split_out is the
   // first, and stores the results.
   void (*combine)(const ForwardTile& tile, int64_t num_splits) = nullptr;
+
+  bool has_pair_dots = false;  // PairDots::kInstruction
 };
 
 ForwardKernels Forward();

@@ -11,6 +11,7 @@
 #include "base/range.h"
 #include "cpu/element_format.h"
 #include "cpu/kv_rows.h"
+#include "cpu/pair_dots.h"
 #include "problem/band.h"
 
 namespace flashacl::cpu {
@@ -22,6 +23,9 @@ struct QueryRow {
   int64_t head = 0;
   const std::byte* query = nullptr;
   const std::byte* query_rope = nullptr;
+  // Of the first row of a panel whose queries were loaded as pairs: some number
+  // in it is.
+  bool subnormal_panel = false;
   const float* query_scale = nullptr;  // of the query without its rope
   const std::byte* mask = nullptr;
   const std::byte* bias = nullptr;
@@ -63,7 +67,8 @@ struct ScoreParams {
   int64_t score_dim() const { return qk_dim + rope_dim; }
 };
 
-// Scratch memory for the scores of one tile at a time.
+// Scratch memory for the scores of one tile at a time. Of pairs (PairDots) a
+// panel's first half holds its words, [pair, lane], and so do rows of keys.
 struct ScoreScratch {
   float* query;          // [panel, query channel, lane]
   float* keys;           // [key, key_stride]
@@ -78,6 +83,7 @@ struct ScoreScratch {
 // Rows times keys of one sequence and kv head, and how their scores come about.
 struct ScoreTile {
   const ScoreParams* params = nullptr;
+  PairDots dots = PairDots::kNone;
   KvRows keys;
   ScoreScratch scratch{};
   Band band;

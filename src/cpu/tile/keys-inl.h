@@ -25,6 +25,7 @@
 
 #include "cpu/tile/load-inl.h"
 #include "cpu/tile/matmul-inl.h"
+#include "cpu/tile/pairs-inl.h"
 #include "cpu/tile/prefetch-inl.h"
 #include "cpu/tile/transpose-inl.h"
 #include "cpu/tile/vector-inl.h"
@@ -47,6 +48,18 @@ inline bool LoadPanel(const ElementFormat& format, const std::byte* const* rows,
   return loaded;
 }
 
+// The same of pairs; whether some number is subnormal.
+inline bool LoadPanelOfPairs(const ScoreParams& params,
+                             const std::byte* const* rows,
+                             const std::byte* const* ropes,
+                             float* HWY_RESTRICT panel) {
+  const int64_t pairs = params.qk_dim / 2;
+  FindSubnormals<Quad> subnormals;
+  PanelOfPairs(rows, pairs, panel, subnormals);
+  PanelOfPairs(ropes, params.rope_dim / 2, panel + pairs * Width(), subnormals);
+  return subnormals.any();
+}
+
 // A row's query as floats, its rope after the rest.
 inline void LoadQuery(const ScoreParams& params, const QueryRow& row,
                       float* HWY_RESTRICT to) {
@@ -58,6 +71,15 @@ inline void LoadQuery(const ScoreParams& params, const QueryRow& row,
     LoadRow(params.query_rope, row.query_rope, params.rope_dim,
             to + params.qk_dim);
   }
+}
+
+// The same as pairs.
+inline void LoadQueryPairs(const ScoreParams& params, const QueryRow& row,
+                           float* HWY_RESTRICT to,
+                           FindSubnormals<Floats>& subnormals) {
+  LoadPairs(row.query, params.qk_dim / 2, to, subnormals);
+  LoadPairs(row.query_rope, params.rope_dim / 2, to + params.qk_dim / 2,
+            subnormals);
 }
 
 // The queries of the panel that begins with row `first`; lanes without a row
@@ -76,24 +98,38 @@ inline void LoadQueries(const ScoreTile& tile, int64_t first) {
     rows[r] = row.query;
     ropes[r] = row.query_rope;
   }
-  const bool as_is = scratch.query_rows[first].query_scale == nullptr;
+  QueryRow& first_row = scratch.query_rows[first];
+  const bool pairs = tile.dots != PairDots::kNone;
+  if (pairs && params.qk_dim % 8 == 0 && params.rope_dim % 8 == 0) {
+    first_row.subnormal_panel = LoadPanelOfPairs(params, rows, ropes, panel);
+    return;
+  }
+  const bool as_is = !pairs && first_row.query_scale == nullptr;
   if (as_is && LoadPanel(params.query, rows, params.qk_dim, panel) &&
       (params.rope_dim == 0 ||
        LoadPanel(params.query_rope, ropes, params.rope_dim,
                  panel + params.qk_dim * Width()))) {
     return;
   }
+  FindSubnormals<Floats> subnormals;
   for (int64_t lane = 0; lane < Width(); lane += 4) {
     for (int64_t r = 0; r < 4; ++r) {
       const QueryRow& row =
           scratch.query_rows[std::min(first + lane + r, tile.rows - 1)];
-      LoadQuery(params, row, scratch.staging + r * stride);
+      float* const to = scratch.staging + r * stride;
+      if (pairs) {
+        LoadQueryPairs(params, row, to, subnormals);
+      } else {
+        LoadQuery(params, row, to);
+      }
     }
     // The last block of four channels may pass the panel's end by three; the
     // next panel, which is loaded later, overwrites them, and there is room
     // after the last.
-    RowsToPanel({scratch.staging, stride}, channels, panel + lane);
+    RowsToPanel({scratch.staging, stride}, pairs ? channels / 2 : channels,
+                panel + lane);
   }
+  first_row.subnormal_panel = subnormals.any();
 }
 
 // Addresses of the rows of one step.
@@ -171,10 +207,11 @@ using Patterns = hn::Vec<Words>;
 
 // What a step's keys turned out to be.
 struct LoadedKeys {
-  PackedValues values{};  // where they are
-  bool absent = false;    // some key does not exist
-  bool finite = true;     // every value is
-  bool large = false;     // some value is so large that sums may overflow
+  PackedValues values{};        // where they are
+  bool absent = false;          // some key does not exist
+  bool finite = true;           // every value is
+  bool large = false;           // some value is so large that sums may overflow
+  bool subnormal_keys = false;  // some key was loaded as pairs, and is
   // Bit j: key j of the step exists.
   std::array<uint32_t, kMaxColumns / 32 + 2> exists{};
   mutable std::array<uint32_t, kMaxColumns / 32 + 2> shifted{};
@@ -192,15 +229,22 @@ struct LoadedKeys {
   }
 };
 
-// Row `j` of a step as floats; 0 if it does not exist. Prefetches a later
-// one.
-inline void LoadOne(const RowSource& source, const std::byte* const* at,
-                    int64_t j, int64_t count, float* HWY_RESTRICT to) {
+// A row that comes kPrefetchRows after row `j` will be needed.
+HWY_INLINE void PrefetchLater(const RowSource& source,
+                              const std::byte* const* at, int64_t j,
+                              int64_t count) {
   const int64_t later = j + kPrefetchRows;
   if (later < count && at[later] != nullptr &&
       source.format.channel_block == 0) {
     PrefetchRow(at[later], source.format.BytesOf(source.channels));
   }
+}
+
+// Row `j` of a step as floats; 0 if it does not exist. Prefetches a later
+// one.
+inline void LoadOne(const RowSource& source, const std::byte* const* at,
+                    int64_t j, int64_t count, float* HWY_RESTRICT to) {
+  PrefetchLater(source, at, j, count);
   if (at[j] == nullptr) {
     std::fill(to, to + source.channels, 0.0f);
     return;
@@ -218,6 +262,25 @@ inline void LoadKey(const KvRows& rows, const KeyAddresses& at, int64_t j,
   LoadOne(rows.key, at.key, j, count, to);
   if (rows.rope.base == nullptr) return;
   LoadOne(rows.rope, at.rope, j, count, to + rows.key.channels);
+}
+
+// The same as pairs.
+inline void LoadKeyPairs(const KvRows& rows, const KeyAddresses& at, int64_t j,
+                         float* HWY_RESTRICT to,
+                         FindSubnormals<Floats>& subnormals) {
+  const auto load = [&](const RowSource& source,
+                        const std::byte* const* address) HWY_ATTR {
+    if (source.base == nullptr) return;
+    PrefetchLater(source, address, j, at.step.size());
+    if (address[j] == nullptr) {
+      std::fill(to, to + source.channels / 2, 0.0f);
+    } else {
+      LoadPairs(source.format, address[j], source.channels, to, subnormals);
+    }
+    to += source.channels / 2;
+  };
+  load(rows.key, at.key);
+  load(rows.rope, at.rope);
 }
 
 // Scales and offsets by row of a step's keys or values.
@@ -298,16 +361,24 @@ inline void LoadKeys(const ScoreTile& tile, const KeyAddresses& at,
           uint32_t{at.key[j] != nullptr} << (j % 32);
     }
   }
+  const bool pairs = tile.dots != PairDots::kNone;
   const bool shared = rows.value.base == nullptr;  // values are keys
   StepQuantParams key_quant, value_quant;
   key_quant.Load(rows, rows.key, at.step);
   value_quant.Load(rows, rows.value, at.step);
   Patterns greatest = hn::Zero(kW);
+  FindSubnormals<Floats> subnormals;
   for (int64_t j = 0; j < count; ++j) {
     float* const key = scratch.keys + j * scratch.key_stride;
-    LoadKey(rows, at, j, key);
-    key_quant.Dequantise(j, rows.key.channels, key);
-    float* const value = shared ? key : scratch.staging;
+    float* value = scratch.staging;
+    if (pairs) {
+      LoadKeyPairs(rows, at, j, key, subnormals);
+      if (shared) LoadOne(rows.key, at.key, j, count, value);
+    } else {
+      LoadKey(rows, at, j, key);
+      key_quant.Dequantise(j, rows.key.channels, key);
+      if (shared) value = key;
+    }
     if (!shared) {
       LoadOne(rows.value, at.value, j, count, value);
       value_quant.Dequantise(j, v_dim, value);
@@ -315,6 +386,7 @@ inline void LoadKeys(const ScoreTile& tile, const KeyAddresses& at,
     greatest = GreatestPattern(value, v_dim, greatest);
     PackValues(value, v_dim, j, values);
   }
+  loaded.subnormal_keys = subnormals.any();
   loaded.finite = IsFinite(greatest);
   loaded.large = IsLarge(greatest);
 }

@@ -64,6 +64,14 @@ struct ChannelRows {
   ptrdiff_t stride;
 };
 
+// What becomes of a scalar, a lane and their sum; pair_dots-inl.h has others.
+struct OfFloats {
+  static HWY_INLINE Vector Add(const Vector& x, const Vector& y,
+                               const Vector& sum) {
+    return hn::MulAdd(x, y, sum);
+  }
+};
+
 // The sums of one block: kRows scalars times one panel.
 template <int kRows>
 struct Sums {
@@ -103,17 +111,18 @@ struct Sums {
     }
   }
 
+  template <class Product = OfFloats>
   HWY_INLINE void Add(int r, float scalar, const Vector& low,
                       const Vector& high) {
     const Vector x = hn::Set(kF, scalar);
-    at[r][0] = hn::MulAdd(x, low, at[r][0]);
-    at[r][1] = hn::MulAdd(x, high, at[r][1]);
+    at[r][0] = Product::Add(x, low, at[r][0]);
+    at[r][1] = Product::Add(x, high, at[r][1]);
   }
 };
 
 // sums[r] += sum over k < depth of rows[r * stride + k] * panel[k]: scores,
 // where rows are keys as they lie in memory.
-template <int kRows>
+template <class Product = OfFloats, int kRows>
 HWY_INLINE void AddRows(const float* HWY_RESTRICT rows, ptrdiff_t stride,
                         const float* HWY_RESTRICT panel, int64_t depth,
                         Sums<kRows>& sums) {
@@ -128,7 +137,7 @@ HWY_INLINE void AddRows(const float* HWY_RESTRICT rows, ptrdiff_t stride,
     const Vector high = hn::Load(kF, panel + Lanes());
     HWY_UNROLL_ALL
     for (int r = 0; r < kRows; ++r) {
-      sums.Add(r, base[r / 3][(r % 3) * stride], low, high);
+      sums.template Add<Product>(r, base[r / 3][(r % 3) * stride], low, high);
     }
     panel += Width();
     HWY_UNROLL_ALL

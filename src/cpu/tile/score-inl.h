@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "cpu/tile/attention_params.h"
 #include "cpu/tuning.h"
@@ -28,6 +29,7 @@
 #include "cpu/tile/load-inl.h"
 #include "cpu/tile/mask-inl.h"
 #include "cpu/tile/matmul-inl.h"
+#include "cpu/tile/pairs-inl.h"
 #include "cpu/tile/prefetch-inl.h"
 #include "cpu/tile/softmax-inl.h"
 #include "cpu/tile/transpose-inl.h"
@@ -136,7 +138,7 @@ inline void AddAlibi(const ScoreTile& tile, const Panel& panel, Range cols) {
 // Scores of kRows keys: the sums over the channels `depth`, added to those of
 // the channels before. After the last they are multiplied by `factor`, which is
 // null until then, and `block_max` is raised to the greatest.
-template <int kRows>
+template <int kRows, class Product>
 HWY_NOINLINE void ScoreBlock(const float* HWY_RESTRICT keys, int64_t stride,
                              const float* HWY_RESTRICT query, Range depth,
                              const float* factor, float* HWY_RESTRICT scores,
@@ -147,8 +149,8 @@ HWY_NOINLINE void ScoreBlock(const float* HWY_RESTRICT keys, int64_t stride,
   } else {
     sums.Load(scores);
   }
-  AddRows(keys + depth.first, stride, query + depth.first * Width(),
-          depth.size(), sums);
+  AddRows<Product>(keys + depth.first, stride, query + depth.first * Width(),
+                   depth.size(), sums);
   if (factor != nullptr) {
     const Vector scale = hn::Set(kF, *factor);
     sums.Scale(scale, scale);
@@ -165,6 +167,7 @@ HWY_NOINLINE void ScoreBlock(const float* HWY_RESTRICT keys, int64_t stride,
 
 // products[row, lane] = sum over channels of row * panel, times `factor` unless
 // that is null; then returns the greatest, of what passes the last row, too.
+template <class Product = OfFloats>
 inline PanelPair RowProducts(const ChannelRows& rows, int64_t count,
                              const float* panel, int64_t channels,
                              const float* factor, float* products,
@@ -175,21 +178,34 @@ inline PanelPair RowProducts(const ChannelRows& rows, int64_t count,
     const Range depth{d, std::min(d + kDepth, channels)};
     const float* const last = depth.last == channels ? factor : nullptr;
     ForBlocks(count, [&](int64_t j, auto size) HWY_ATTR {
-      ScoreBlock<size()>(rows.at + j * rows.stride, rows.stride, panel, depth,
-                         last, products + j * Width(), block_max);
+      ScoreBlock<size(), Product>(rows.at + j * rows.stride, rows.stride, panel,
+                                  depth, last, products + j * Width(),
+                                  block_max);
       prefetch.Issue();
     });
   }
   return block_max;
 }
 
-// Scores of the keys `local` of this step; returns the greatest.
+// Scores of the keys `local` of this step, of which some may be subnormal;
+// returns the greatest. kPairs: tiles may be of pairs.
+template <bool kPairs = false>
 inline PanelPair ScoreKeys(const ScoreTile& tile, const Panel& panel,
-                           Range local, float factor, PrefetchQueue& prefetch) {
+                           Range local, float factor, PrefetchQueue& prefetch,
+                           bool subnormal_keys = false) {
   const int64_t stride = tile.scratch.key_stride;
-  const PanelPair block_max = RowProducts(
-      {tile.scratch.keys + local.first * stride, stride}, local.size(),
-      panel.query, tile.params->score_dim(), &factor, panel.scores, prefetch);
+  const int64_t channels = tile.params->score_dim();
+  const ChannelRows keys{tile.scratch.keys + local.first * stride, stride};
+  const PanelPair block_max = WithProduct<kPairs>(
+      tile.dots,
+      [&] { return subnormal_keys || panel.query_rows->subnormal_panel; },
+      [&](auto product) HWY_ATTR {
+        using Product = decltype(product);
+        const bool floats = std::is_same_v<Product, OfFloats>;
+        return RowProducts<Product>(keys, local.size(), panel.query,
+                                    floats ? channels : channels / 2, &factor,
+                                    panel.scores, prefetch);
+      });
   const bool exact = BlockEnd(local.size()) == local.size();
   return exact ? block_max : BlockMax(panel.scores, local.size());
 }
@@ -214,6 +230,7 @@ struct Scored {
 };
 
 // The scores of one step of one panel, -inf where a row does not see the key.
+template <bool kPairs = false>
 inline Scored ScorePanel(const ScoreTile& tile, const LoadedKeys& loaded,
                          Range step, const Panel& panel,
                          PrefetchQueue& prefetch) {
@@ -235,7 +252,8 @@ inline Scored ScorePanel(const ScoreTile& tile, const LoadedKeys& loaded,
   }
 
   PanelPair block_max =
-      ScoreKeys(tile, panel, local, FactorBeforeBias(params), prefetch);
+      ScoreKeys<kPairs>(tile, panel, local, FactorBeforeBias(params), prefetch,
+                        loaded.subnormal_keys);
   if (params.biased) AddBias(tile, panel, cols);
   if (params.alibi) AddAlibi(tile, panel, cols);
   if (!visible.all) {

@@ -32,19 +32,24 @@ HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
 // Floats as elements of other types, to nearest, ties to even; NaNs stay NaNs.
+// In the upper halves of their lanes.
 template <class D>
-HWY_INLINE void StoreBf16(D d, const hn::Vec<D>& value,
-                          uint16_t* HWY_RESTRICT to) {
+HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> Bf16Bits(D /*d*/,
+                                                     const hn::Vec<D>& value) {
   const hn::RebindToUnsigned<D> u;
-  const hn::Rebind<uint16_t, D> halves;
   const auto bits = hn::BitCast(u, value);
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(u, 1u));
   const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(u, 0x7FFFu)));
   const auto quiet = hn::Or(bits, hn::Set(u, 0x400000u));
-  const auto result =
-      hn::IfThenElse(hn::RebindMask(u, hn::IsNaN(value)), quiet, rounded);
-  hn::StoreU(hn::TruncateTo(halves, hn::ShiftRight<16>(result)), halves, to);
-  (void)d;
+  return hn::IfThenElse(hn::RebindMask(u, hn::IsNaN(value)), quiet, rounded);
+}
+
+template <class D>
+HWY_INLINE void StoreBf16(D d, const hn::Vec<D>& value,
+                          uint16_t* HWY_RESTRICT to) {
+  const hn::Rebind<uint16_t, D> halves;
+  const auto bits = hn::ShiftRight<16>(Bf16Bits(d, value));
+  hn::StoreU(hn::TruncateTo(halves, bits), halves, to);
 }
 
 template <class D>

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Queries and keys of bf16 as they are: pairs of channels, a word each, which
+// one product takes at a time.
+//
+// The first channel of a pair is the upper half of its word, as that half is
+// summed first: each sum is one chain in the order of channels, and has the
+// bits of one of floats. A word goes where a float would, so everything that
+// only moves them - panels, rows, blocks of products - is that of floats.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "cpu/element_format.h"
+#include "cpu/pair_dots.h"
+
+#if defined(FLASHACL_CPU_TILE_PAIRS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_TILE_PAIRS_INL_H_
+#undef FLASHACL_CPU_TILE_PAIRS_INL_H_
+#else
+#define FLASHACL_CPU_TILE_PAIRS_INL_H_
+#endif
+
+#include "cpu/tile/matmul-inl.h"
+#include "cpu/tile/transpose-inl.h"
+#include "cpu/tile/vector-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+
+#undef FLASHACL_HAS_PAIR_DOTS
+#if HWY_TARGET == HWY_AVX3 && HWY_ARCH_X86_64
+#define FLASHACL_HAS_PAIR_DOTS 1
+#else
+#define FLASHACL_HAS_PAIR_DOTS 0
+#endif
+
+// Rounds after each of the two additions, like the instruction.
+struct OfPairs {
+  static HWY_INLINE Vector Add(const Vector& x, const Vector& y,
+                               const Vector& sum) {
+    return hn::MulAdd(Lower(x), Lower(y), hn::MulAdd(Upper(x), Upper(y), sum));
+  }
+
+ private:
+  static HWY_INLINE Vector Upper(const Vector& words) {
+    const auto bits = hn::BitCast(kW, words);
+    return hn::BitCast(kF, hn::And(bits, hn::Set(kW, ~0xFFFF)));
+  }
+  static HWY_INLINE Vector Lower(const Vector& words) {
+    return hn::BitCast(kF, hn::ShiftLeft<16>(hn::BitCast(kW, words)));
+  }
+};
+
+#if FLASHACL_HAS_PAIR_DOTS
+// The same but of subnormals, of which it makes 0. Highway 1.0.3 knows it of
+// no target.
+struct OfPairsAtOnce {
+  static HWY_INLINE Vector Add(const Vector& x, const Vector& y,
+                               const Vector& sum) {
+    auto raw = sum.raw;
+    asm("vdpbf16ps %2, %1, %0" : "+v"(raw) : "v"(x.raw), "v"(y.raw));
+    return Vector{raw};
+  }
+};
+#else
+using OfPairsAtOnce = OfPairs;
+#endif
+
+// Calls body(product) for the product of what is loaded. The instruction is not
+// for what may be subnormal: infinity times that is infinity, and would be NaN.
+template <bool kPairs, typename Subnormal, typename Body>
+HWY_INLINE auto WithProduct(PairDots dots, Subnormal subnormal, Body body) {
+  if constexpr (kPairs) {
+    if (dots == PairDots::kInstruction && !subnormal()) {
+      return body(OfPairsAtOnce());
+    }
+    if (dots != PairDots::kNone) return body(OfPairs());
+  }
+  (void)dots;
+  (void)subnormal;
+  return body(OfFloats());
+}
+
+// Whether numbers of bf16 are subnormal: a pattern without its sign, from 1 to
+// 127.
+template <class D>
+class FindSubnormals {
+ public:
+  HWY_INLINE FindSubnormals() : least_(hn::Set(kHalves, 0xFFFF)) {}
+
+  HWY_INLINE void Add(const hn::Vec<D>& words) {
+    const auto bits = hn::BitCast(kHalves, words);
+    const auto twice = hn::Add(bits, bits);  // without the sign; 0 comes last
+    least_ = hn::Min(least_, hn::Sub(twice, hn::Set(kHalves, 1)));
+  }
+
+  HWY_INLINE bool any() const {
+    return !hn::AllFalse(kHalves, hn::Lt(least_, hn::Set(kHalves, 0xFF)));
+  }
+
+ private:
+  using Halves = hn::Repartition<uint16_t, D>;
+  static constexpr Halves kHalves{};
+  hn::Vec<Halves> least_;
+};
+
+// Pairs of a dense row from pair `n` on.
+template <class D>
+HWY_INLINE hn::Vec<D> PairsAt(D d, const std::byte* row, int64_t n) {
+  const hn::RebindToUnsigned<D> u;
+  const auto words =
+      hn::BitCast(u, hn::LoadU(d, reinterpret_cast<const float*>(row) + n));
+  return hn::BitCast(
+      d, hn::Or(hn::ShiftLeft<16>(words), hn::ShiftRight<16>(words)));
+}
+
+// to[0 .. pairs) = those of a dense row.
+HWY_INLINE void LoadPairs(const std::byte* from, int64_t pairs,
+                          float* HWY_RESTRICT to,
+                          FindSubnormals<Floats>& subnormals) {
+  int64_t n = 0;
+  for (; n + Lanes() <= pairs; n += Lanes()) {
+    const Vector words = PairsAt(kF, from, n);
+    subnormals.Add(words);
+    hn::StoreU(words, kF, to + n);
+  }
+  for (; n < pairs; ++n) {
+    const hn::CappedTag<float, 1> one;
+    const auto word = PairsAt(one, from, n);
+    hn::StoreU(word, one, to + n);
+    subnormals.Add(hn::Set(kF, to[n]));
+  }
+}
+
+// The same of channels that may be in blocks.
+HWY_INLINE void LoadPairs(const ElementFormat& format, const std::byte* from,
+                          int64_t channels, float* HWY_RESTRICT to,
+                          FindSubnormals<Floats>& subnormals) {
+  const int64_t block =
+      format.channel_block == 0 ? channels : format.channel_block;
+  for (int64_t d = 0; d < channels; d += block) {
+    LoadPairs(from, std::min(block, channels - d) / 2, to + d / 2, subnormals);
+    from += format.block_bytes;
+  }
+}
+
+// The first `pairs` of a panel's rows, a multiple of 4.
+HWY_INLINE void PanelOfPairs(const std::byte* const* rows, int64_t pairs,
+                             float* HWY_RESTRICT panel,
+                             FindSubnormals<Quad>& subnormals) {
+  PanelFromRows(pairs, panel, [&](int64_t r, int64_t n) HWY_ATTR {
+    const QuadVector words = PairsAt(kQ, rows[r], n);
+    subnormals.Add(words);
+    return words;
+  });
+}
+
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FLASHACL_CPU_TILE_PAIRS_INL_H_

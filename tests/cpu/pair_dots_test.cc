@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pairs of bf16 channels give the bits that floats give, whatever the numbers,
+// on every instruction set; with the instruction where this processor has it.
+#include "cpu/pair_dots.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include "tests/cpu/runs.h"
+#include "tests/cpu/spaces.h"
+#include "tests/testing/random.h"
+#include "tests/testing/small_case.h"
+
+namespace flashacl::cpu {
+namespace {
+
+using testing::ForRandomProblems;
+using testing::OneOf;
+using testing::SeenOften;
+using testing::Space;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+TEST(PairDots, AreForProcessorsWhoseInstructionIsFast) {
+  const char* const amd = "vendor_id\t: AuthenticAMD\nflags\t\t: avx512f";
+  const char* const intel = "vendor_id\t: GenuineIntel\nflags\t\t: avx512f";
+  EXPECT_TRUE(PairDotsPay(std::string(amd) + " avx512_bf16 amx_tile\n"));
+  EXPECT_FALSE(PairDotsPay(std::string(amd) + "\n"));
+  EXPECT_FALSE(PairDotsPay(std::string(intel) + " avx512_bf16\n"));
+  EXPECT_FALSE(PairDotsPay(""));
+}
+
+TEST(PairDots, AreTheInstructionWhereVectorCodeHasIt) {
+  EXPECT_NE(ChoosePairDots(false), PairDots::kInstruction);
+  SetPairDotsForTest(PairDots::kInstruction);
+  EXPECT_EQ(ChoosePairDots(true), PairDots::kInstruction);
+  EXPECT_EQ(ChoosePairDots(false), PairDots::kMultiplyAdds);
+  SetPairDotsForTest(PairDots::kNone);
+  EXPECT_EQ(ChoosePairDots(true), PairDots::kNone);
+  SetPairDotsForTest({});
+}
+
+// Whether tiles load queries and keys of a problem as pairs.
+bool LoadsPairs(const AttentionProblem& p) {
+  return p[Slot::kQuery].dtype == DType::kBf16 &&
+         p[Slot::kKey].dtype == DType::kBf16 && p.qk_dim % 2 == 0 &&
+         p.rope_dim % 2 == 0 && !p.has(Slot::kKeyScale) &&
+         !p.has(Slot::kKeyRowScale);
+}
+
+// All that is not a NaN, to the bit.
+void ExpectSame(const SmallCase& a, const SmallCase& b) {
+  for (const Slot slot : testing::ResultsOf(a.problem())) {
+    for (int64_t n = 0; n < a.count(slot); ++n) {
+      const double x = a.Get(slot, n), y = b.Get(slot, n);
+      if (std::isnan(x) && std::isnan(y)) continue;
+      ASSERT_EQ(std::bit_cast<uint64_t>(x), std::bit_cast<uint64_t>(y))
+          << Name(slot) << " at " << n << ": " << x << " and " << y;
+    }
+  }
+}
+
+// Numbers at which an instruction may do as it likes, in a few places.
+void PutSpecial(SmallCase& small, Slot slot, Random& random) {
+  const int64_t count = small.count(slot);
+  if (count == 0 || small.problem()[slot].dtype != DType::kBf16) return;
+  for (int64_t n = random.Within(1, 4); n > 0; --n) {
+    const double special =
+        OneOf(random, {kNaN, kInfinity, -kInfinity, 0x1.FEp127, -0x1.FEp127,
+                       0x1p-126, -0x1p-133, 0x1.FCp-127, 0x1p-64, -0.0});
+    small.Put(slot, random.Within(0, count - 1), special);
+  }
+}
+
+class PairDotsOn : public testing::EachKernel {
+ protected:
+  ~PairDotsOn() override { SetPairDotsForTest({}); }
+
+  void ExpectBitsOfFloats(const SmallCase& floats) {
+    for (const PairDots dots :
+         {PairDots::kMultiplyAdds, PairDots::kInstruction}) {
+      if (dots == PairDots::kInstruction && !HasPairInstruction()) continue;
+      SCOPED_TRACE(static_cast<int>(dots));
+      SmallCase pairs(floats.problem());
+      pairs.CopyInputs(floats);
+      SetPairDotsForTest(dots);
+      testing::RunOn(implementation_, pairs);
+      ExpectSame(floats, pairs);
+    }
+  }
+
+  // Problems of bf16 that reach pairs, with what `change` makes of their
+  // inputs.
+  template <typename Change>
+  void ExpectBitsOfFloats(int64_t count, const Space& space, Change change) {
+    ForRandomProblems(count, space,
+                      [&](const AttentionProblem& p, Random& random) {
+                        if (!LoadsPairs(p)) return;
+                        if (!implementation_.supports(p, {}).ok()) return;
+                        ++seen_;
+                        SmallCase floats(p);
+                        floats.FillInputs(random);
+                        change(floats, random);
+                        SetPairDotsForTest(PairDots::kNone);
+                        testing::RunOn(implementation_, floats);
+                        ExpectBitsOfFloats(floats);
+                      });
+  }
+
+  int64_t seen_ = 0;
+};
+
+INSTANTIATE_TEST_SUITE_P(All, PairDotsOn,
+                         ::testing::ValuesIn(testing::Settings({&kCpuForward,
+                                                                &kCpuMixed})),
+                         testing::SettingTestName);
+
+TEST_P(PairDotsOn, GiveTheBitsOfFloats) {
+  const auto as_they_are = [](SmallCase&, Random&) {};
+  ExpectBitsOfFloats(1500, testing::Forward(4, 24, 40, 8, 200), as_they_are);
+  ExpectBitsOfFloats(300, testing::Forward(4, 100, 700, 3, 70), as_they_are);
+  EXPECT_TRUE(SeenOften(seen_, 10));
+}
+
+TEST_P(PairDotsOn, GiveTheBitsOfFloatsOfSpecialNumbers) {
+  ExpectBitsOfFloats(
+      1500, testing::Forward(3, 60, 90, 4, 40),
+      [](SmallCase& small, Random& random) {
+        for (const Slot slot : {Slot::kQuery, Slot::kQueryRope, Slot::kKey,
+                                Slot::kKeyRope, Slot::kValue}) {
+          if (random.OneIn(2)) PutSpecial(small, slot, random);
+        }
+      });
+  EXPECT_TRUE(SeenOften(seen_, 10));
+}
+
+// Of subnormals alone: an instruction that makes 0 of them has every score 0.
+TEST_P(PairDotsOn, KeepSubnormals) {
+  for (const char* line :
+       {"fwd bf16 h=2 d=8 q=20 k=30", "fwd bf16 h=2 d=6 q=20 k=30 causal"}) {
+    SmallCase floats(testing::ProblemOf(line));
+    if (!implementation_.supports(floats.problem(), {}).ok()) continue;
+    Random random(1);
+    floats.FillInputs(random);
+    for (const bool queries : {false, true}) {
+      const Slot tiny = queries ? Slot::kQuery : Slot::kKey;
+      const Slot large = queries ? Slot::kKey : Slot::kQuery;
+      for (int64_t n = 0; n < floats.count(tiny); ++n) {
+        floats.Put(tiny, n, static_cast<double>(n % 7 - 3) * 0x1p-130);
+      }
+      for (int64_t n = 0; n < floats.count(large); ++n) {
+        floats.Put(large, n, static_cast<double>(n % 5 - 2) * 0x1p126);
+      }
+      SetPairDotsForTest(PairDots::kNone);
+      testing::RunOn(implementation_, floats);
+      ExpectBitsOfFloats(floats);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace flashacl::cpu
