@@ -18,6 +18,7 @@
 #endif
 
 #include "cpu/tile/load-inl.h"
+#include "cpu/tile/pair-inl.h"
 #include "cpu/tile/store-inl.h"
 #include "cpu/tile/stream-inl.h"
 #include "cpu/tile/vector-inl.h"
@@ -37,37 +38,64 @@ HWY_INLINE hn::Mask<D> LanesOf(D d, uint32_t bits) {
   return hn::RebindMask(d, hn::Ne(set, hn::Zero(words)));
 }
 
+HWY_INLINE vectors::Vector Scaled(const SelectBlock& block,
+                                  vectors::Vector value) {
+  const auto amount = hn::Set(vectors::kF, block.amount);
+  return block.divides ? hn::Div(value, amount) : hn::Mul(value, amount);
+}
+
 // The elements from number `i` on, a vector of them.
 HWY_INLINE vectors::Vector Selected(const SelectBlock& block, int64_t i,
                                     vectors::Vector value) {
-  const vectors::Floats d;
-  const auto keeps = LanesOf(d, block.bits[i / 32] >> (i % 32));
-  const auto amount = hn::Set(d, block.amount);
-  const auto scaled =
-      block.divides ? hn::Div(value, amount) : hn::Mul(value, amount);
-  return hn::IfThenElseZero(keeps, scaled);
+  const auto keeps = LanesOf(vectors::kF, block.bits[i / 32] >> (i % 32));
+  return hn::IfThenElseZero(keeps, Scaled(block, value));
+}
+
+// The same of elements of 16 bits, a vector of which is two of floats.
+template <DType kType>
+HWY_INLINE hn::Vec<vectors::Halves> SelectedHalves(const SelectBlock& block,
+                                                   int64_t i) {
+  using vectors::kH;
+  const uint64_t word = block.bits[i / 32] >> (i % 32);
+  uint8_t bits[sizeof(word)];
+  hwy::CopySameSize(&word, &bits);
+  const vectors::Pair value = vectors::LoadPair<kType>(block.from, i);
+  return hn::IfThenElseZero(
+      hn::LoadMaskBits(kH, bits),
+      vectors::Pack<kType>(
+          {Scaled(block, value.first), Scaled(block, value.second)}));
 }
 
 // Whole vectors of one type; may be in place.
-template <DType kType>
-HWY_INLINE void SelectVectors(const SelectBlock& block, std::byte* to) {
-  for (int64_t i = 0; i < block.count; i += vectors::Lanes()) {
+template <DType kType, bool kStreams>
+HWY_INLINE void SelectVectors(const SelectBlock& block) {
+  int64_t i = 0;
+  if constexpr (kType != DType::kF32) {
+    constexpr int64_t kTogether = 2 * vectors::Lanes();
+    for (; i + kTogether <= block.count; i += kTogether) {
+      vectors::StoreVector<kStreams>(vectors::kH,
+                                     SelectedHalves<kType>(block, i),
+                                     reinterpret_cast<uint16_t*>(block.to) + i);
+    }
+  }
+  for (; i < block.count; i += vectors::Lanes()) {
     const auto value = vectors::FloatsAt<kType>(vectors::kF, block.from, i);
-    vectors::StoreFloats<kType>(vectors::kF, Selected(block, i, value), to, i);
+    const auto selected = Selected(block, i, value);
+    if constexpr (kType == DType::kF32) {
+      vectors::StoreVector<kStreams>(vectors::kF, selected,
+                                     reinterpret_cast<float*>(block.to) + i);
+    } else {
+      vectors::StoreFloats<kType>(vectors::kF, selected, block.to, i);
+    }
   }
 }
 
 template <DType kType>
 HWY_INLINE void SelectDense(const SelectBlock& block) {
   constexpr int64_t kLine = vectors::kLineBytes;
-  const int64_t bytes = block.count * block.out.element_bytes;
-  if (!block.streams || bytes % kLine != 0 ||
-      reinterpret_cast<uintptr_t>(block.to) % kLine != 0) {
-    return SelectVectors<kType>(block, block.to);
-  }
-  alignas(kLine) std::byte selected[kSelectBlock * sizeof(float)];
-  SelectVectors<kType>(block, selected);
-  vectors::StreamBytes(selected, bytes, block.to);
+  const bool lines = reinterpret_cast<uintptr_t>(block.to) % kLine == 0;
+  return block.streams && lines ? SelectVectors<kType, true>(block)
+                                : SelectVectors<kType, false>(block);
 }
 
 inline void SelectApart(const SelectBlock& block) {

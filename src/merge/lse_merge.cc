@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/number.h"
+#include "base/range.h"
 #include "base/run_memory.h"
 #include "base/str.h"
 #include "merge/merge.h"
@@ -59,29 +60,27 @@ struct Tensors {
   RunVector<RowsHere> lse, parts;
   RowsHere out;
   std::optional<RowsHere> lse_out;
-  RowMerge<kMaxTerms> rows;
+  RowMerge rows;
 };
 
-// What parts weigh in a row.
+// Rows that are weighed together: what all parts weigh in them takes 4 KiB.
+constexpr int64_t kBlockRows = 64;
+
+// The share of a part in units of the largest, `top`.
+float Share(float lse, float top) {
+  return std::isinf(lse) ? 0.0f : std::exp(lse - top);
+}
+
+// What parts weigh in the rows of a block.
 struct Weights {
-  float top = -kInfinity;  // the largest log-sum-exp
-  float sum = 0;           // of exp(lse - top); 0: no part saw a key
+  float top[kBlockRows];            // the largest log-sum-exp
+  float sum[kBlockRows];            // of shares; 0: no part saw a key
+  float of[kMaxTerms][kBlockRows];  // of the first parts
 
-  Weights(const Tensors& tensors, int64_t row) {
-    for (const RowsHere& lse : tensors.lse) {
-      const float number = lse.Number(row);
-      if (!std::isinf(number) && number > top) top = number;
-    }
-    for (const RowsHere& lse : tensors.lse) sum += Exp(lse.Number(row));
-  }
-
-  // In shares of the largest.
-  float Exp(float lse) const {
-    return std::isinf(lse) ? 0.0f : lse == top ? 1.0f : std::exp(lse - top);
-  }
-  float Of(float lse) const {
-    const float part = Exp(lse);
-    return part == 0 ? 0.0f : part / sum;
+  // The others' are computed one by one.
+  float Of(float lse, int64_t row) const {
+    const float share = Share(lse, top[row]);
+    return share == 0 ? 0.0f : share / sum[row];
   }
 };
 
@@ -106,7 +105,9 @@ class LseMerging final : public Computation {
       const Tensors tensors(merge_, at);
       workers.ForEach(CeilDiv(merge_.rows, rows), [&](int64_t n) {
         const int64_t end = std::min((n + 1) * rows, merge_.rows);
-        for (int64_t row = n * rows; row < end; ++row) MergeRow(tensors, row);
+        for (int64_t row = n * rows; row < end; row += kBlockRows) {
+          MergeBlock(tensors, {row, std::min(row + kBlockRows, end)});
+        }
         tensors.rows.Finish();
       });
       return {};
@@ -114,21 +115,75 @@ class LseMerging final : public Computation {
   }
 
  private:
-  static void MergeRow(const Tensors& tensors, int64_t row) {
-    const Weights weights(tensors, row);
+  static void Weigh(const Tensors& tensors, Range rows, Weights& weights) {
+    std::fill_n(weights.top, rows.size(), -kInfinity);
+    std::fill_n(weights.sum, rows.size(), 0.0f);
+    for (const RowsHere& lse : tensors.lse) {
+      for (int64_t r = 0; r < rows.size(); ++r) {
+        const float number = lse.Number(rows.first + r);
+        const bool larger = !std::isinf(number) && number > weights.top[r];
+        weights.top[r] = larger ? number : weights.top[r];
+      }
+    }
+    for (size_t n = 0; n < tensors.lse.size(); ++n) {
+      for (int64_t r = 0; r < rows.size(); ++r) {
+        const float share =
+            Share(tensors.lse[n].Number(rows.first + r), weights.top[r]);
+        weights.sum[r] += share;
+        if (n < kMaxTerms) weights.of[n][r] = share;
+      }
+    }
+    const size_t kept = std::min<size_t>(tensors.lse.size(), kMaxTerms);
+    for (size_t n = 0; n < kept; ++n) {
+      for (int64_t r = 0; r < rows.size(); ++r) {
+        const float sum = weights.sum[r];
+        weights.of[n][r] /= sum == 0 ? 1.0f : sum;
+      }
+    }
+  }
+
+  static void MergeBlock(const Tensors& tensors, Range rows) {
+    Weights weights;
+    Weigh(tensors, rows, weights);
+    if (tensors.rows.fused()) {
+      MergeTogether(tensors, rows, weights);
+    } else {
+      for (int64_t row = rows.first; row < rows.last; ++row) {
+        MergeOne(tensors, row, weights, row - rows.first);
+      }
+    }
+    if (!tensors.lse_out) return;
+    for (int64_t r = 0; r < rows.size(); ++r) {
+      const bool seen = weights.sum[r] != 0;
+      Store(tensors.lse_out->Row(rows.first + r),
+            seen ? weights.top[r] + std::log(weights.sum[r]) : kInfinity);
+    }
+  }
+
+  static void MergeTogether(const Tensors& tensors, Range rows,
+                            const Weights& weights) {
+    RowsOfPart parts[kMaxTerms];
+    MergedRows merged;
+    merged.parts = parts;
+    for (const RowsHere& part : tensors.parts) {
+      parts[merged.count] = {part.Row(rows.first), 0, part.row_bytes,
+                             weights.of[merged.count]};
+      ++merged.count;
+    }
+    merged.inner = rows.size();
+    merged.to = tensors.out.Row(rows.first);
+    merged.to_inner_bytes = tensors.out.row_bytes;
+    tensors.rows.Merge(merged);
+  }
+
+  static void MergeOne(const Tensors& tensors, int64_t row,
+                       const Weights& weights, int64_t in_block) {
     const auto part = [&](size_t n) -> PartRow {
       const RowsHere& rows = tensors.parts[n];
       return {&rows.format, rows.Row(row),
-              weights.Of(tensors.lse[n].Number(row))};
+              weights.Of(tensors.lse[n].Number(row), in_block)};
     };
-    // Where there are no channels there is no memory of rows.
-    if (tensors.rows.channels() > 0) {
-      tensors.rows.Merge(tensors.parts.size(), part, tensors.out.Row(row));
-    }
-    if (!tensors.lse_out) return;
-    const bool seen = weights.sum != 0;
-    Store(tensors.lse_out->Row(row),
-          seen ? weights.top + std::log(weights.sum) : kInfinity);
+    tensors.rows.MergeRow(tensors.parts.size(), part, tensors.out.Row(row));
   }
 
   const LseMerge merge_;

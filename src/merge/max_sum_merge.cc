@@ -42,27 +42,26 @@ struct MergedRow {
   float weights[2] = {0, 0};
 };
 
+// Without branches, which nobody could foresee, and with one exponential: in
+// units of the larger maximum the sum of its part is itself.
 MergedRow Merge(const MaxAndSum& one, const MaxAndSum& other) {
-  MergedRow row;
-  const bool none = one.saw_nothing() && other.saw_nothing();
-  if (none) return row;
+  const bool no_one = one.saw_nothing();
+  const bool no_other = other.saw_nothing();
   // Not max(), which could take a number for a NaN.
-  row.whole.max = one.saw_nothing()        ? other.max
-                  : other.saw_nothing()    ? one.max
-                  : !(one.max < other.max) ? one.max
-                                           : other.max;
-  const auto scaled = [&](const MaxAndSum& part) {
-    return part.saw_nothing() ? 0.0f
-           : part.max == row.whole.max
-               ? part.sum
-               : part.sum * std::exp(part.max - row.whole.max);
-  };
-  const float first = scaled(one);
-  const float second = scaled(other);
-  row.whole.sum = first + second;
-  if (row.whole.sum == 0) return row;
-  row.weights[0] = first / row.whole.sum;
-  row.weights[1] = second / row.whole.sum;
+  const bool other_is_top = no_one | ((one.max < other.max) & !no_other);
+  const float top = other_is_top ? other.max : one.max;
+  const float bottom = other_is_top ? one.max : other.max;
+  const float scale = std::exp(bottom == top ? 0.0f : bottom - top);
+  const float first = no_one ? 0.0f : one.sum * (other_is_top ? scale : 1.0f);
+  const float second =
+      no_other ? 0.0f : other.sum * (other_is_top ? 1.0f : scale);
+  const bool none = no_one & no_other;
+  MergedRow row;
+  row.whole.max = none ? row.whole.max : top;
+  row.whole.sum = none ? row.whole.sum : first + second;
+  const float unit = first + second == 0 ? 1.0f : first + second;
+  row.weights[0] = first / unit;
+  row.weights[1] = second / unit;
   return row;
 }
 
@@ -116,14 +115,17 @@ struct StatisticHere {
     }
   }
 
+  // Whether the copies of a number lie together.
+  bool dense() const { return bytes[3] == sizeof(float); }
+
   // To all copies of the number at `to`.
   void Write(std::byte* to, float value) const {
-    if (bytes[3] == sizeof(float)) {
-      std::array<float, kCopies> copies;
-      copies.fill(value);
-      return Store(to, copies);
-    }
     for (int64_t n = 0; n < kCopies; ++n) Store(to + n * bytes[3], value);
+  }
+  static void WriteDense(std::byte* to, float value) {
+    std::array<float, kCopies> copies;
+    copies.fill(value);
+    Store(to, copies);
   }
 
   std::byte* first;
@@ -148,7 +150,7 @@ struct Tensors {
   RowsHere out;
   std::array<StatisticHere, 2> max, sum;
   StatisticHere max_out, sum_out;
-  RowMerge<2> rows;
+  RowMerge rows;
 };
 
 // Where sequences begin and end, in order, from 0 to all tokens, whatever the
@@ -191,7 +193,7 @@ class MaxSumMerging final : public Computation {
   }
 
  private:
-  using Weights = float[kChunkRows][2];
+  using Weights = float[2][kChunkRows];
 
   Bounds ReadBounds(At at) const {
     Bounds bounds{0};
@@ -224,23 +226,66 @@ class MaxSumMerging final : public Computation {
     const int64_t number = merge_.heads * segment.first +
                            row.head * segment.length + row.token -
                            segment.first;
-    if (outer == merge_.heads * inner) return of.first + number * inner;
     return of.first + number / merge_.heads * outer +
            number % merge_.heads * inner;
   }
 
-  MergedRow MergeNumbers(const Tensors& tensors, const Segment& segment,
-                         const RowNumber& row) const {
-    const auto part = [&](size_t n) -> MaxAndSum {
-      return {Load<float>(NumberOf(tensors.max[n], segment, row)),
-              Load<float>(NumberOf(tensors.sum[n], segment, row))};
+  // Whether numbers of a segment that follow each other are bytes[2] apart.
+  bool Even(const Tensors& tensors) const {
+    if (merge_.order != StatisticOrder::kBlocks) return true;
+    const StatisticHere* const all[] = {&tensors.max[0],  &tensors.max[1],
+                                        &tensors.sum[0],  &tensors.sum[1],
+                                        &tensors.max_out, &tensors.sum_out};
+    return std::ranges::all_of(all, [&](const StatisticHere* of) {
+      return of->bytes[1] == merge_.heads * of->bytes[2];
+    });
+  }
+
+  // Where numbers that follow each other are.
+  struct Numbers {
+    std::byte* first;
+    int64_t step;
+
+    std::byte* At(int64_t n) const { return first + n * step; }
+    float operator[](int64_t n) const { return Load<float>(At(n)); }
+  };
+
+  // Where the weights of the same rows go.
+  struct WeightsOf {
+    Weights& all;
+    int64_t first;
+    int64_t step;
+
+    void Set(int64_t n, const MergedRow& row) const {
+      all[0][first + n * step] = row.weights[0];
+      all[1][first + n * step] = row.weights[1];
+    }
+  };
+
+  // The statistics of `count` rows that follow each other, from `row` on.
+  void MergeNumbers(const Tensors& tensors, const Segment& segment,
+                    const RowNumber& row, int64_t count,
+                    const WeightsOf& weights) const {
+    const auto of = [&](const StatisticHere& statistic) -> Numbers {
+      return {NumberOf(statistic, segment, row), statistic.bytes[2]};
     };
-    const MergedRow merged = Merge(part(0), part(1));
-    tensors.max_out.Write(NumberOf(tensors.max_out, segment, row),
-                          merged.whole.max);
-    tensors.sum_out.Write(NumberOf(tensors.sum_out, segment, row),
-                          merged.whole.sum);
-    return merged;
+    const Numbers max[] = {of(tensors.max[0]), of(tensors.max[1])};
+    const Numbers sum[] = {of(tensors.sum[0]), of(tensors.sum[1])};
+    const Numbers max_out = of(tensors.max_out);
+    const Numbers sum_out = of(tensors.sum_out);
+    const bool dense = tensors.max_out.dense() && tensors.sum_out.dense();
+    for (int64_t n = 0; n < count; ++n) {
+      const MergedRow merged =
+          Merge({max[0][n], sum[0][n]}, {max[1][n], sum[1][n]});
+      if (dense) {
+        StatisticHere::WriteDense(max_out.At(n), merged.whole.max);
+        StatisticHere::WriteDense(sum_out.At(n), merged.whole.sum);
+      } else {
+        tensors.max_out.Write(max_out.At(n), merged.whole.max);
+        tensors.sum_out.Write(sum_out.At(n), merged.whole.sum);
+      }
+      weights.Set(n, merged);
+    }
   }
 
   void MergeStatistics(const Tensors& tensors, const Chunk& chunk,
@@ -249,13 +294,14 @@ class MaxSumMerging final : public Computation {
     const Range& tokens = segment.tokens;
     const Range& outer = tokens_outer ? tokens : chunk.heads;
     const Range& inner = tokens_outer ? chunk.heads : tokens;
+    const int64_t step = tokens_outer ? 1 : chunk.heads.size();
+    const int64_t together = Even(tensors) ? inner.size() : 1;
     for (int64_t o = outer.first; o < outer.last; ++o) {
-      for (int64_t i = inner.first; i < inner.last; ++i) {
+      for (int64_t i = inner.first; i < inner.last; i += together) {
         const RowNumber row{chunk.sequence, tokens_outer ? o : i,
                             tokens_outer ? i : o};
-        const MergedRow merged = MergeNumbers(tensors, segment, row);
-        std::copy_n(merged.weights, 2,
-                    weights[RowOf(chunk, row.token, row.head)]);
+        MergeNumbers(tensors, segment, row, together,
+                     {weights, RowOf(chunk, row.token, row.head), step});
       }
     }
   }
@@ -276,23 +322,47 @@ class MaxSumMerging final : public Computation {
       MergeStatistics(tensors, chunk, segment, weights);
       token = segment.tokens.last;
     }
-    for (int64_t token = chunk.tokens.first; token < chunk.tokens.last;
-         ++token) {
-      for (int64_t head = chunk.heads.first; head < chunk.heads.last; ++head) {
-        MergeRow(tensors, {chunk.sequence, token, head},
-                 weights[RowOf(chunk, token, head)]);
+    if (tensors.rows.fused()) {
+      MergeTogether(tensors, chunk, weights);
+    } else {
+      for (int64_t r = 0; r < chunk.tokens.size() * chunk.heads.size(); ++r) {
+        const RowNumber row{chunk.sequence,
+                            chunk.tokens.first + r / chunk.heads.size(),
+                            chunk.heads.first + r % chunk.heads.size()};
+        MergeOne(tensors, row, {weights[0][r], weights[1][r]});
       }
     }
     tensors.rows.Finish();
   }
 
-  static void MergeRow(const Tensors& tensors, const RowNumber& row,
-                       const float (&weights)[2]) {
+  static void MergeTogether(const Tensors& tensors, const Chunk& chunk,
+                            const Weights& weights) {
+    const RowNumber first{chunk.sequence, chunk.tokens.first,
+                          chunk.heads.first};
+    RowsOfPart parts[2];
+    for (size_t n = 0; n < 2; ++n) {
+      const RowsHere& rows = tensors.parts[n];
+      parts[n] = {rows.Row(first), rows.token_bytes, rows.head_bytes,
+                  weights[n]};
+    }
+    MergedRows merged;
+    merged.parts = parts;
+    merged.count = 2;
+    merged.outer = chunk.tokens.size();
+    merged.inner = chunk.heads.size();
+    merged.to = tensors.out.Row(first);
+    merged.to_outer_bytes = tensors.out.token_bytes;
+    merged.to_inner_bytes = tensors.out.head_bytes;
+    tensors.rows.Merge(merged);
+  }
+
+  static void MergeOne(const Tensors& tensors, const RowNumber& row,
+                       const std::array<float, 2>& weights) {
     const auto part = [&](size_t n) -> PartRow {
       const RowsHere& rows = tensors.parts[n];
       return {&rows.format, rows.Row(row), weights[n]};
     };
-    tensors.rows.Merge(2, part, tensors.out.Row(row));
+    tensors.rows.MergeRow(2, part, tensors.out.Row(row));
   }
 
   const MaxSumMerge merge_;

@@ -31,17 +31,40 @@ struct WeightedSum {
   bool adds = false;  // to what is there
 };
 
+// Rows that lie alike: `inner` of them, one after the other, and so on `outer`
+// times.
+struct RowsOfPart {
+  const std::byte* first = nullptr;
+  int64_t outer_bytes = 0;
+  int64_t inner_bytes = 0;
+  const float* weights = nullptr;  // one a row; of 0: the row is not read
+};
+
+// Rows of some parts become as many merged rows. All elements are dense and of
+// one type.
+struct MergedRows {
+  DType dtype = DType::kF32;
+  int64_t channels = 0;
+  int64_t outer = 1;
+  int64_t inner = 0;
+  const RowsOfPart* parts = nullptr;
+  int count = 0;  // of parts, 1 to kMaxTerms
+  std::byte* to = nullptr;
+  int64_t to_outer_bytes = 0;
+  int64_t to_inner_bytes = 0;
+  // Whole lines go past the caches, which is for what is too large for them; a
+  // worker is done with them after `flush`.
+  bool streams = false;
+};
+
 struct MergeKernels {
   // `sums` has kBlockChannels, aligned to 64 bytes.
   void (*sum)(const WeightedSum& of, int64_t channels, float* sums) = nullptr;
   // Rounds once.
   void (*store)(const cpu::ElementFormat& format, const float* sums,
                 int64_t channels, std::byte* to) = nullptr;
-  // `sum`, and `store`, of any number of channels, where all elements are dense
-  // and of one type. If it `streams`, lines go past the caches, which is for
-  // what is too large for them; a worker is done with them after `flush`.
-  void (*merge)(const WeightedSum& of, int64_t channels, bool streams,
-                std::byte* to) = nullptr;
+  // The bits of `sum` and `store`; 0 where no part has a weight.
+  void (*merge)(const MergedRows& rows) = nullptr;
   void (*flush)() = nullptr;
 };
 

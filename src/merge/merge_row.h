@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How both merges write a row: one kernel does all of it where all rows are
-// dense and of one type, else block by block of floats.
+// How both merges write rows: one kernel does all of it where all rows are
+// dense and of one type, else each goes block by block of floats.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +20,7 @@ struct PartRow {
   float weight = 0;
 };
 
-// One run. At most kTerms rows are added at a time, which is kMaxTerms or less.
-template <int kTerms>
+// One run.
 class RowMerge {
  public:
   // Of `rows` rows in all; `out` is where these begin.
@@ -30,44 +29,33 @@ class RowMerge {
       : channels_(channels),
         out_format_(out_format),
         out_(out),
+        fused_(out_format.step == 1),
         streams_(cpu::Streams(rows * channels * out_format.element_bytes)) {}
-
-  int64_t channels() const { return channels_; }
 
   // Before any row is merged: a part, and where its rows begin.
   void Add(const cpu::ElementFormat& format, const std::byte* first) {
-    fused_ = fused_ && ++parts_ <= kTerms && format == out_format_ &&
-             format.step == 1;
+    fused_ = fused_ && ++parts_ <= kMaxTerms && format == out_format_;
     // What is merged in place is in the cache when it is written.
     streams_ = streams_ && first != out_;
   }
 
-  // The row at `to`, of parts [0, count), of which `part(n)` is a PartRow; 0
+  // Whether one kernel merges the rows of all parts.
+  bool fused() const { return fused_; }
+
+  // Such rows; of which parts and results are given.
+  void Merge(MergedRows rows) const {
+    // Where there are no channels there is no memory of rows.
+    if (channels_ == 0) return;
+    rows.dtype = out_format_.dtype;
+    rows.channels = channels_;
+    rows.streams = streams_;
+    kernels_.merge(rows);
+  }
+
+  // Any row, to `to`, of parts [0, count), of which `part(n)` is a PartRow; 0
   // where none has a weight.
   template <typename Part>
-  void Merge(size_t count, const Part& part, std::byte* to) const {
-    if (!fused_) return MergeBlocks(count, part, to);
-    Term terms[kTerms];
-    WeightedSum sum;
-    sum.format = out_format_;
-    sum.terms = terms;
-    for (size_t n = 0; n < count; ++n) {
-      const PartRow one = part(n);
-      if (one.weight == 0) continue;
-      terms[sum.count++] = {one.row, one.weight};
-    }
-    if (sum.count == 0) return MergeBlocks(count, part, to);
-    kernels_.merge(sum, channels_, streams_, to);
-  }
-
-  // A worker is done with its rows.
-  void Finish() const {
-    if (streams_) kernels_.flush();
-  }
-
- private:
-  template <typename Part>
-  void MergeBlocks(size_t count, const Part& part, std::byte* to) const {
+  void MergeRow(size_t count, const Part& part, std::byte* to) const {
     for (int64_t d = 0; d < channels_; d += kBlockChannels) {
       const int64_t channels = std::min(kBlockChannels, channels_ - d);
       alignas(64) float sums[kBlockChannels];
@@ -76,11 +64,17 @@ class RowMerge {
     }
   }
 
+  // A worker is done with its rows.
+  void Finish() const {
+    if (streams_) kernels_.flush();
+  }
+
+ private:
   // The sum of channels from `first` on.
   template <typename Part>
   void SumBlock(size_t count, const Part& part, int64_t first,
                 std::span<float> sums) const {
-    Term terms[kTerms];
+    Term terms[kMaxTerms];
     WeightedSum sum;
     sum.terms = terms;
     const auto add = [&] {
@@ -91,7 +85,7 @@ class RowMerge {
     for (size_t n = 0; n < count; ++n) {
       const PartRow one = part(n);
       if (one.weight == 0) continue;
-      const bool full = sum.count == kTerms;
+      const bool full = sum.count == kMaxTerms;
       if (full || (sum.count > 0 && *one.format != sum.format)) add();
       sum.format = *one.format;
       terms[sum.count++] = {At(*one.format, one.row, first), one.weight};
@@ -110,8 +104,8 @@ class RowMerge {
   const std::byte* const out_;
   const MergeKernels kernels_ = Kernels();
   int parts_ = 0;
-  bool fused_ = true;  // one kernel does all of a row
-  bool streams_;       // past the caches
+  bool fused_;
+  bool streams_;  // past the caches
 };
 
 }  // namespace flashacl::merge

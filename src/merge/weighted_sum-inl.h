@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weighted sums of rows.
 //
-// Channels lie in lanes. The choice of type is outer, the loop over the vectors
-// of a row next, that over rows inner, so that a sum stays in its register;
-// what fills no vector goes element by element, as do rows whose elements lie
-// apart, which become floats first. Terms are added in their order in either
-// case, by the same instruction. A sum begins with -0, to which any number can
-// be added without a change: a term of weight 1 alone comes out as it is.
+// Channels lie in lanes. The choice of type is outer, once for a chunk of rows,
+// the loop over the vectors of a row next, that over terms inner, so that a sum
+// stays in its register and goes from there to its place; what fills no vector
+// goes element by element, as do rows whose elements lie apart, which become
+// floats first. Terms are added in their order in either case, by the same
+// instruction. A sum begins with -0, to which any number can be added without a
+// change: a term of weight 1 alone comes out as it is.
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "merge/merge_kernel.h"
 
@@ -21,6 +23,7 @@
 #endif
 
 #include "cpu/tile/load-inl.h"
+#include "cpu/tile/pair-inl.h"
 #include "cpu/tile/store-inl.h"
 #include "cpu/tile/stream-inl.h"
 #include "cpu/tile/vector-inl.h"
@@ -100,38 +103,105 @@ inline void StoreSums(const cpu::ElementFormat& format, const float* sums,
   vectors::StoreRow(format, sums, channels, to);
 }
 
-// Channels [first, last) of the result, to `to`, of which neighbours are done
-// together.
-template <DType kType>
-HWY_INLINE void MergeChannels(const WeightedSum& of, int64_t first,
-                              int64_t last, std::byte* HWY_RESTRICT to) {
-  int64_t d = first;
-  for (; d + vectors::Lanes() <= last; d += vectors::Lanes()) {
-    const auto sum = SumAt<kType>(of, d, hn::Set(kF, -0.0f));
-    vectors::StoreFloats<kType>(kF, sum, to, d - first);
+// What a merged row is the sum of.
+struct RowTerms {
+  const std::byte* rows[kMaxTerms];
+  float weights[kMaxTerms];
+  int count;
+};
+
+// One merged row, of kTerms terms, or of `of.count` if that is 0. Pairs of
+// vectors are summed together, what is left goes as in SumRows.
+template <DType kType, int kTerms, bool kStreams>
+HWY_INLINE void MergeRow(const RowTerms& of, int64_t channels,
+                         std::byte* HWY_RESTRICT to) {
+  const int count = kTerms == 0 ? of.count : kTerms;
+  int64_t d = 0;
+  for (; d + 2 * vectors::Lanes() <= channels; d += 2 * vectors::Lanes()) {
+    vectors::Pair sum{hn::Set(kF, -0.0f), hn::Set(kF, -0.0f)};
+    for (int n = 0; n < count; ++n) {
+      const auto weight = hn::Set(kF, of.weights[n]);
+      const vectors::Pair row = vectors::LoadPair<kType>(of.rows[n], d);
+      sum.first = hn::MulAdd(weight, row.first, sum.first);
+      sum.second = hn::MulAdd(weight, row.second, sum.second);
+    }
+    vectors::StorePair<kType, kStreams>(sum, to, d);
   }
-  for (; d < last; ++d) {
-    vectors::StoreElement(kType, SumOne(of, d, -0.0f),
-                          to + (d - first) * of.format.element_bytes);
+  if (HWY_LIKELY(d == channels)) return;
+  Term terms[kMaxTerms];
+  for (int n = 0; n < count; ++n) terms[n] = {of.rows[n], of.weights[n]};
+  WeightedSum rest;
+  rest.format.dtype = kType;
+  rest.format.element_bytes = SizeOf(kType);
+  rest.terms = terms;
+  rest.count = count;
+  for (; d + vectors::Lanes() <= channels; d += vectors::Lanes()) {
+    const auto sum = SumAt<kType>(rest, d, hn::Set(kF, -0.0f));
+    vectors::StoreFloats<kType>(kF, sum, to, d);
+  }
+  for (; d < channels; ++d) {
+    vectors::StoreElement(kType, SumOne(rest, d, -0.0f),
+                          to + d * rest.format.element_bytes);
   }
 }
 
-inline void MergeRows(const WeightedSum& of, int64_t channels, bool streams,
-                      std::byte* to) {
-  constexpr int64_t kLine = vectors::kLineBytes;
-  const int64_t row_bytes = channels * of.format.element_bytes;
-  const bool lines =
-      reinterpret_cast<uintptr_t>(to) % kLine == 0 && row_bytes % kLine == 0;
-  vectors::WithVectorType(of.format.dtype, [&](auto type) HWY_ATTR {
-    if constexpr (type() != DType::kI8) {
-      if (!streams || !lines) return MergeChannels<type()>(of, 0, channels, to);
-      alignas(kLine) std::byte block[kBlockChannels * sizeof(float)];
-      for (int64_t d = 0; d < channels; d += kBlockChannels) {
-        const int64_t last = HWY_MIN(d + kBlockChannels, channels);
-        MergeChannels<type()>(of, d, last, block);
-        vectors::StreamBytes(block, (last - d) * of.format.element_bytes,
-                             to + d * of.format.element_bytes);
+// Most rows are of two parts; of parts that saw nothing, of one.
+template <DType kType, bool kStreams>
+HWY_INLINE void MergeRowOf(const RowTerms& of, int64_t channels,
+                           std::byte* to) {
+  switch (of.count) {
+    case 0:
+      std::memset(to, 0, static_cast<size_t>(channels * SizeOf(kType)));
+      return;
+    case 1:
+      return MergeRow<kType, 1, kStreams>(of, channels, to);
+    case 2:
+      return MergeRow<kType, 2, kStreams>(of, channels, to);
+    default:
+      return MergeRow<kType, 0, kStreams>(of, channels, to);
+  }
+}
+
+// Prefetches rows, as hardware does not foresee where those of a part go on
+// after those of another, and begins anew in every page.
+template <DType kType, bool kStreams>
+HWY_NOINLINE void MergeRowsOf(const MergedRows& given) {
+  constexpr int64_t kAhead = 4;
+  const MergedRows all = given;
+  const RowsOfPart* HWY_RESTRICT const parts = all.parts;
+  const int64_t row_bytes = all.channels * SizeOf(kType);
+  RowTerms of;
+  for (int64_t o = 0; o < all.outer; ++o) {
+    for (int64_t i = 0; i < all.inner; ++i) {
+      of.count = 0;
+      for (int n = 0; n < all.count; ++n) {
+        const RowsOfPart& part = parts[n];
+        const std::byte* const row =
+            part.first + o * part.outer_bytes + i * part.inner_bytes;
+        for (int64_t b = 0; b < row_bytes; b += vectors::kLineBytes) {
+          hwy::Prefetch(row + kAhead * part.inner_bytes + b);
+        }
+        const float weight = part.weights[o * all.inner + i];
+        of.rows[of.count] = row;
+        of.weights[of.count] = weight;
+        of.count += weight != 0;
       }
+      MergeRowOf<kType, kStreams>(
+          of, all.channels,
+          all.to + o * all.to_outer_bytes + i * all.to_inner_bytes);
+    }
+  }
+}
+
+inline void MergeRows(const MergedRows& rows) {
+  constexpr int64_t kLine = vectors::kLineBytes;
+  const bool lines = reinterpret_cast<uintptr_t>(rows.to) % kLine == 0 &&
+                     rows.to_outer_bytes % kLine == 0 &&
+                     rows.to_inner_bytes % kLine == 0;
+  vectors::WithVectorType(rows.dtype, [&](auto type) HWY_ATTR {
+    if constexpr (type() != DType::kI8) {
+      return rows.streams && lines ? MergeRowsOf<type(), true>(rows)
+                                   : MergeRowsOf<type(), false>(rows);
     }
   });
 }

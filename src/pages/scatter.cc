@@ -49,12 +49,38 @@ class SlotSet {
   Slots places_;
 };
 
-// Tokens whose slot is a later token's, too, go nowhere.
-void DropOverwritten(Slots& slots) {
-  SlotSet taken(slots.size());
+// The same of numbers below a bound: a bit for each.
+class SlotBits {
+ public:
+  explicit SlotBits(int64_t end)
+      : words_(static_cast<size_t>(CeilDiv(end, 64))) {}
+
+  bool Add(int64_t slot) {
+    uint64_t& word = words_[static_cast<size_t>(slot / 64)];
+    const uint64_t bit = uint64_t{1} << (slot % 64);
+    if ((word & bit) != 0) return false;
+    word |= bit;
+    return true;
+  }
+
+ private:
+  RunVector<uint64_t> words_;
+};
+
+template <typename Taken>
+void DropTaken(Slots& slots, Taken taken) {
   for (size_t n = slots.size(); n-- > 0;) {
     if (slots[n] != kNowhere && !taken.Add(slots[n])) slots[n] = kNowhere;
   }
+}
+
+// Tokens whose slot, which is below `end`, is a later token's, too, go nowhere.
+// Bits are looked up without a search; a step of decode in a large cache would
+// have to clear too many of them.
+void DropOverwritten(Slots& slots, int64_t end) {
+  const bool few_bits = end / 64 <= 2 * std::ssize(slots);
+  if (few_bits) return DropTaken(slots, SlotBits(end));
+  DropTaken(slots, SlotSet(slots.size()));
 }
 
 class Scattering final : public Computation {
@@ -105,7 +131,7 @@ class Scattering final : public Computation {
       last = slot;
     }
     // What ascends does not repeat, as in most prompts.
-    if (!ascending) DropOverwritten(slots);
+    if (!ascending) DropOverwritten(slots, end);
     return slots;
   }
 

@@ -62,6 +62,18 @@ TEST_P(DropoutKernel, DrawsTheGeneratorsBits) {
   }
 }
 
+// A number that is prob itself keeps; numbers are 23 bits, so it takes care to
+// meet one.
+TEST_P(DropoutKernel, KeepsFromTheThresholdOn) {
+  for (const uint32_t word : Philox({0, 0, 6, 0}, {5, 0})) {
+    const auto number = static_cast<int32_t>(word & 0x7FFFFF);
+    for (const int32_t threshold : {number, number + 1}) {
+      const PhiloxMask mask{5, 6, threshold * 0x1p-23};
+      EXPECT_EQ(Draw({5, 6, threshold}, 0, 1), mask.Bytes(kUnitBits));
+    }
+  }
+}
+
 // Where the low word of block numbers ends, and far after it.
 TEST_P(DropoutKernel, DrawsUnitsByTheirNumbers) {
   const PhiloxMask mask{5, 6, 0.5};

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <vector>
 
 #include "base/number.h"
@@ -93,47 +94,112 @@ TEST_P(MergeKernel, ATermOfWeightOneIsItself) {
   }
 }
 
+// Four rows of some parts, of which some have no weight.
+class PartRows {
+ public:
+  static constexpr int64_t kInner = 2, kRows = 4;
+
+  PartRows(DType dtype, int64_t channels, int count, Random& random)
+      : format_(Format(dtype, 1)), channels_(channels) {
+    for (int part = 0; part < count; ++part) {
+      auto& rows = rows_.emplace_back(static_cast<size_t>(bytes() * kRows));
+      auto& weights = weights_.emplace_back(kRows);
+      for (int64_t row = 0; row < kRows; ++row) {
+        // Row 1 has no terms; of the others each part has some.
+        const bool seen = row != 1 && !random.OneIn(3);
+        if (seen) weights[row] = static_cast<float>(random.Fraction());
+        for (int64_t d = 0; d < channels; ++d) {
+          WriteNumber(dtype, rows.data() + row * bytes() + d * size(),
+                      seen ? random.Fraction() - 0.5 : std::nan(""));
+        }
+      }
+    }
+  }
+
+  int64_t bytes() const { return channels_ * size(); }
+
+  std::vector<std::byte> Expected(int64_t row) const {
+    std::vector<Term> terms;
+    for (size_t part = 0; part < rows_.size(); ++part) {
+      const float weight = weights_[part][static_cast<size_t>(row)];
+      if (weight == 0) continue;
+      terms.push_back({rows_[part].data() + row * bytes(), weight});
+    }
+    std::vector<std::byte> expected(static_cast<size_t>(bytes()));
+    if (terms.empty()) return expected;
+    for (int64_t d = 0; d < channels_; d += kBlockChannels) {
+      const int64_t count = std::min(kBlockChannels, channels_ - d);
+      Sums sums;
+      Kernels().sum(
+          {format_, terms.data(), static_cast<int>(terms.size()), false}, count,
+          sums.at);
+      Kernels().store(format_, sums.at, count, expected.data() + d * size());
+      for (Term& term : terms) term.row += count * size();
+    }
+    return expected;
+  }
+
+  // Each row of a pair `step` bytes after the other.
+  void Merge(std::byte* to, int64_t step, int64_t pair_step,
+             bool streams) const {
+    std::vector<RowsOfPart> parts;
+    for (size_t part = 0; part < rows_.size(); ++part) {
+      parts.push_back({rows_[part].data(), kInner * bytes(), bytes(),
+                       weights_[part].data()});
+    }
+    Kernels().merge({.dtype = format_.dtype,
+                     .channels = channels_,
+                     .outer = kRows / kInner,
+                     .inner = kInner,
+                     .parts = parts.data(),
+                     .count = static_cast<int>(parts.size()),
+                     .to = to,
+                     .to_outer_bytes = pair_step,
+                     .to_inner_bytes = step,
+                     .streams = streams});
+    Kernels().flush();
+  }
+
+ private:
+  int64_t size() const { return format_.element_bytes; }
+
+  const cpu::ElementFormat format_;
+  const int64_t channels_;
+  std::vector<std::vector<std::byte>> rows_;
+  std::vector<std::vector<float>> weights_;
+};
+
+struct alignas(64) Line {
+  std::byte at[64];
+};
+
 // In one go or two, past the caches or not, over whole lines or not: the same
-// bits, and nothing after the row.
+// bits, and nothing between the rows.
 TEST_P(MergeKernel, RowsAreMergedInOneGo) {
   Random random(3);
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kBf16}) {
     for (const int64_t channels : {1, 31, 32, 64, 100, 128, 576, 1055}) {
-      const cpu::ElementFormat format = Format(dtype, 1);
-      const int64_t bytes = channels * format.element_bytes;
-      std::vector<std::vector<std::byte>> rows(3);
-      std::vector<Term> terms;
-      for (auto& row : rows) {
-        row.resize(static_cast<size_t>(bytes));
-        for (int64_t d = 0; d < channels; ++d) {
-          WriteNumber(dtype, row.data() + d * format.element_bytes,
-                      random.Fraction() - 0.5);
-        }
-        terms.push_back({row.data(), static_cast<float>(random.Fraction())});
-      }
-      std::vector<std::byte> expected(static_cast<size_t>(bytes));
-      for (int64_t d = 0; d < channels; d += kBlockChannels) {
-        const int64_t count = std::min(kBlockChannels, channels - d);
-        std::vector<Term> block = terms;
-        for (Term& term : block) term.row += d * format.element_bytes;
-        Sums sums;
-        Kernels().sum({format, block.data(), 3, false}, count, sums.at);
-        Kernels().store(format, sums.at, count,
-                        expected.data() + d * format.element_bytes);
-      }
+      const PartRows parts(
+          dtype, channels,
+          static_cast<int>(random.OneIn(3) ? random.Within(3, kMaxTerms)
+                                           : random.Within(1, 3)),
+          random);
+      const int64_t bytes = parts.bytes();
       for (const bool streams : {false, true}) {
         for (const int64_t shift : {0, 4}) {
-          struct alignas(64) Line {
-            std::byte at[64];
-          };
-          std::vector<Line> lines(static_cast<size_t>(bytes / 64 + 2));
+          const int64_t step = bytes / 64 * 64 + 64 + shift;
+          const int64_t pair_step = 3 * step - shift;
+          std::vector<Line> lines(static_cast<size_t>(6 * step / 64 + 1));
+          std::memset(lines.data(), 7, lines.size() * sizeof(Line));
           std::byte* const to = lines[0].at + shift;
-          to[bytes] = std::byte{7};
-          Kernels().merge({format, terms.data(), 3, false}, channels, streams,
-                          to);
-          Kernels().flush();
-          EXPECT_EQ(std::vector<std::byte>(to, to + bytes), expected);
-          EXPECT_EQ(to[bytes], std::byte{7});
+          parts.Merge(to, step, pair_step, streams);
+          for (int64_t row = 0; row < PartRows::kRows; ++row) {
+            std::byte* const at = to + row / PartRows::kInner * pair_step +
+                                  row % PartRows::kInner * step;
+            EXPECT_EQ(std::vector<std::byte>(at, at + bytes),
+                      parts.Expected(row));
+            EXPECT_EQ(at[bytes], std::byte{7});
+          }
         }
       }
     }
