@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds the package flashacl. Its extension is compiled against the torch and
-the torch_npu that are installed; without them there is none."""
+the torch_npu that are installed; without them there is none. scripts/wheel.sh
+puts the library and the tool into it, and names the systems that they run on in
+FLASHACL_WHEEL_TAG."""
 
 import importlib.util
 import os
@@ -9,6 +11,7 @@ import pathlib
 import setuptools
 
 HERE = pathlib.Path(__file__).resolve().parent
+TAG = os.environ.get("FLASHACL_WHEEL_TAG")
 
 
 def extensions():
@@ -37,8 +40,20 @@ def extensions():
     return [module], {"build_ext": cpp_extension.BuildExtension}
 
 
-modules, commands = extensions()
+def portable():
+    """A wheel for any Python 3 on systems of one kind."""
+    from setuptools.command.bdist_wheel import bdist_wheel
+
+    class Wheel(bdist_wheel):
+        def get_tag(self):
+            return "py3", "none", TAG
+    return {"bdist_wheel": Wheel}
+
+
+modules, commands = ([], portable()) if TAG else extensions()
+files = {"flashacl": ["lib64/*.so", "bin/flashacl"]} if TAG else {}
 setuptools.setup(
-    packages=["flashacl", "flashacl.bridge"],
+    packages=["flashacl", "flashacl.bridge", "flashacl.plain"],
+    package_data=files,
     ext_modules=modules,
     cmdclass=commands)

@@ -4,6 +4,7 @@
 # PyTorch, Ascend's adapter and FlashACL's bridge, and runs the commands in it:
 #   examples    runs examples/torch/*.py
 #   test        runs the tests in tests/torch
+#   quick       runs those that take a minute or two and start no processes
 #   shell CMD   runs any command, as `shell python script.py`
 # FLASHACL_TORCH names the version of torch; the environment lies in
 # ${XDG_CACHE_HOME:-~/.cache}/flashacl and takes 7 GB.
@@ -37,6 +38,8 @@ install torch "torch==$version" numpy pyyaml
 # Its metadata asks for a CPU build of torch, which PyPI does not have.
 install torch_npu --no-deps "torch_npu==$version"
 install tools setuptools wheel ninja pytest expecttest
+# Whose own NPU integration is tested.
+install models "transformers==4.57.6"
 
 # shellcheck disable=SC1091
 source "$prefix/set_env.sh"
@@ -65,6 +68,8 @@ if [ "$(cat "$home/installed-bridge" 2> /dev/null)" != "$state" ]; then
   echo "$state" > "$home/installed-bridge"
 fi
 
+pytest=("$python" -m pytest -q -p no:cacheprovider
+        -o "python_files=*_test.py")
 for command in "$@"; do
   case $command in
     examples)
@@ -73,8 +78,11 @@ for command in "$@"; do
         "$python" "$example"
       done ;;
     test)
-      "$python" -m pytest -q -p no:cacheprovider -o "python_files=*_test.py" \
-        tests/torch ;;
+      "${pytest[@]}" tests/torch ;;
+    quick)
+      "${pytest[@]}" tests/torch/{arrays,attention,companions,flashinfer,plain}_test.py \
+        tests/torch/same_bits_test.py \
+        -k "not without_pytorch and not fork" ;;
     shell)
       exec "${@:2}" ;;
     *)

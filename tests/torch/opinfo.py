@@ -12,7 +12,7 @@ import torch
 from torch.testing._internal import common_methods_invocations as database
 from torch.utils._pytree import tree_flatten, tree_map
 
-# What no operator may take.
+# What no operator may take of a processor.
 SECONDS = 60
 EXCEPTIONS = pathlib.Path(__file__).with_name("opinfo_exceptions.txt")
 
@@ -179,7 +179,7 @@ def main():
     parser.add_argument("--dtype", nargs="*")
     parser.add_argument("--limit", type=int)
     options = parser.parse_args()
-    signal.signal(signal.SIGALRM, _alarm)
+    signal.signal(signal.SIGPROF, _alarm)
     known = exceptions()
     good = bad = 0
     for op in operators():
@@ -191,12 +191,12 @@ def main():
             name = name_of(op)
             if (name, "*") in known or (name, short(dtype)) in known:
                 continue
-            signal.alarm(SECONDS)
+            signal.setitimer(signal.ITIMER_PROF, SECONDS)
             try:
                 why = check(op, dtype, options.limit)
             except Exception as error:  # noqa: BLE001
                 why = f"{type(error).__name__}: {str(error)[:160]}"
-            signal.alarm(0)
+            signal.setitimer(signal.ITIMER_PROF, 0)
             good, bad = good + (why is None), bad + (why is not None)
             if why is not None:
                 print(f"{name} {short(dtype)}: {why}", flush=True)

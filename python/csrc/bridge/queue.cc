@@ -8,10 +8,26 @@
 #include "torch_npu/csrc/core/npu/NPUStream.h"
 
 namespace flashacl::bridge {
+namespace {
+
+// The adapter lets its streams stop at the first failure and report it for as
+// long as the process lives. Here a failure is a call's, not the machine's: it
+// is reported once, and the next call runs.
+void GoOnAfterFailures(aclrtStream stream) {
+  thread_local aclrtStream last = nullptr;
+  if (stream == last) return;
+  if (aclrtSetStreamFailureMode(stream, ACL_CONTINUE_ON_FAILURE) ==
+      ACL_SUCCESS) {
+    last = stream;
+  }
+}
+
+}  // namespace
 
 void WaitForStream(c10::DeviceIndex device) {
   // The adapter hands over what its own queue holds, too.
   const aclrtStream stream = c10_npu::getCurrentNPUStream(device).stream();
+  GoOnAfterFailures(stream);
   const aclError status = aclrtSynchronizeStream(stream);
   if (status == ACL_SUCCESS) return;
   const char* message = aclGetRecentErrMsg();

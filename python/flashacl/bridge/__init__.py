@@ -5,6 +5,8 @@ memory. Importing it is enough; where it is installed, `import torch` does."""
 
 import os
 
+from flashacl import threads
+
 # The adapter queues launches on a thread of its own, where errors arrive late:
 # each operator runs when it is called. Read when the adapter is first used.
 os.environ.setdefault("TASK_QUEUE_ENABLE", "0")
@@ -21,10 +23,12 @@ def install():
     import torch  # noqa: F401 - the extension needs its libraries
     import torch_npu  # noqa: F401
 
-    from flashacl.bridge import _C, collectives, companions
+    from flashacl.bridge import _C, collectives, companions, ring
 
+    threads.follow()
     _C.install()
     companions.install()
+    ring.install()
     collectives.install()
 
 

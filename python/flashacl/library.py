@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C functions of FlashACL's library: found once, called with Python's
+values and with memory described by `Memory`."""
+
+import contextlib
+import ctypes
+import functools
+import os
+import pathlib
+import re
+import threading
+import typing
+
+NAME = "libascendcl.so"
+INSIDE = pathlib.Path(__file__).parent / "lib64" / NAME  # what a wheel brings
+
+# aclDataType of what arrays hold.
+TYPES = {"float32": 0, "float16": 1, "int8": 2, "int32": 3, "uint8": 4,
+         "int64": 9, "bool": 12, "bfloat16": 27}
+BYTES = {"float32": 4, "float16": 2, "int8": 1, "int32": 4, "uint8": 1,
+         "int64": 8, "bool": 1, "bfloat16": 2}
+_ND = 2  # aclFormat
+_MALLOC_HUGE_FIRST = 0  # aclrtMemMallocPolicy
+# A workspace up to this is kept by its thread: fresh pages cost more than small
+# calls do.
+_KEPT_BYTES = 64 << 20
+
+
+_HEADING = re.compile(
+    r"^.*\(E[A-Z\d]{5}\):\s*|^E[A-Z\d]{5}: .*")
+
+
+class Error(RuntimeError):
+    """What the library refused; `status` is its number (docs/errors.md)."""
+
+    def __init__(self, message, status):
+        super().__init__(message)
+        self.status = status
+
+
+class Memory(typing.NamedTuple):
+    """Elements in memory that somebody else owns. Strides count elements; the
+    type is a name of TYPES."""
+
+    address: int
+    shape: tuple
+    strides: tuple
+    dtype: str
+
+
+def contiguous(shape):
+    """The strides of rows that lie side by side."""
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+def _candidates():
+    yield NAME, os.RTLD_NOLOAD | os.RTLD_NOW  # the one that the adapter uses
+    if INSIDE.exists():
+        yield str(INSIDE), os.RTLD_NOW
+    home = os.environ.get("ASCEND_HOME_PATH")
+    if home:
+        yield os.path.join(home, "lib64", NAME), os.RTLD_NOW
+    yield NAME, os.RTLD_NOW
+
+
+@functools.lru_cache(None)
+def load():
+    """The library: that of this process, of this package, or of the prefix
+    that set_env.sh names, in this order."""
+    for name, mode in _candidates():
+        try:
+            library = ctypes.CDLL(name, mode)
+        except OSError:
+            continue
+        # CANN has its operators in another library, which needs an NPU.
+        if hasattr(library, "aclnnFlashAttentionScoreV3"):
+            return _declared(library)
+    raise ImportError(
+        "flashacl: libascendcl.so of FlashACL is not found: install the wheel, "
+        "or source set_env.sh of an installed FlashACL")
+
+
+def _declared(library):
+    library.aclGetRecentErrMsg.restype = ctypes.c_char_p
+    for name in ("aclCreateTensor", "aclCreateTensorList", "aclCreateIntArray"):
+        getattr(library, name).restype = ctypes.c_void_p
+    integer, pointer = ctypes.c_int64, ctypes.c_void_p
+    library.aclCreateTensor.argtypes = [
+        pointer, ctypes.c_uint64, ctypes.c_int, pointer, integer, ctypes.c_int,
+        pointer, ctypes.c_uint64, pointer]
+    library.aclCreateTensorList.argtypes = [pointer, ctypes.c_uint64]
+    library.aclCreateIntArray.argtypes = [pointer, ctypes.c_uint64]
+    for name in ("aclDestroyTensor", "aclDestroyTensorList",
+                 "aclDestroyIntArray", "aclrtDestroyStream", "aclrtFree",
+                 "aclrtSynchronizeStream"):
+        getattr(library, name).argtypes = [pointer]
+    library.aclrtMalloc.argtypes = [pointer, ctypes.c_size_t, ctypes.c_int]
+    return library
+
+
+def check(status, what):
+    """Raises what the library says of a status that is not 0."""
+    if status == 0:
+        return
+    message = load().aclGetRecentErrMsg()
+    text = message.decode(errors="replace") if message else ""
+    # Without headings, which number and date the message for logs.
+    lines = [_HEADING.sub("", line).strip() for line in text.splitlines()]
+    text = " ".join(line for line in lines if line)
+    raise Error(text or f"{what} failed with {status}", status)
+
+
+class _Thread:
+    """A thread's stream and workspace."""
+
+    def __init__(self):
+        self.library = load()
+        check(self.library.aclrtSetDevice(0), "aclrtSetDevice")
+        stream = ctypes.c_void_p()
+        check(self.library.aclrtCreateStream(ctypes.byref(stream)),
+              "aclrtCreateStream")
+        self.stream, self.workspace, self.size = stream.value, None, 0
+        self.process = os.getpid()
+
+    def reserve(self, size):
+        """Memory of at least `size` bytes, for one call."""
+        if size == 0:
+            return None
+        if size > self.size:
+            self.release(0)
+            address = ctypes.c_void_p()
+            check(self.library.aclrtMalloc(ctypes.byref(address), size,
+                                           _MALLOC_HUGE_FIRST), "aclrtMalloc")
+            self.workspace, self.size = address.value, size
+        return self.workspace
+
+    def release(self, keep=_KEPT_BYTES):
+        if self.size > keep:
+            self.library.aclrtFree(self.workspace)
+            self.workspace, self.size = None, 0
+
+    def __del__(self):
+        # A child has none of its parent's threads.
+        if getattr(self, "process", None) == os.getpid():
+            self.release(0)
+            self.library.aclrtDestroyStream(self.stream)
+
+
+_local = threading.local()
+
+
+def _thread():
+    mine = getattr(_local, "mine", None)
+    if mine is None or mine.process != os.getpid():
+        mine = _local.mine = _Thread()
+    return mine
+
+
+class _Arguments:
+    """C's arguments of Python's, until the library has read them."""
+
+    def __init__(self, library):
+        self.library, self.handles = library, []
+
+    def tensor(self, memory):
+        dims = len(memory.shape)
+        numbers = ctypes.c_int64 * dims
+        shape, strides = numbers(*memory.shape), numbers(*memory.strides)
+        handle = self.library.aclCreateTensor(
+            shape, dims, TYPES[memory.dtype], strides, 0, _ND, shape, dims,
+            memory.address)
+        if not handle:
+            check(-1, "aclCreateTensor")
+        return handle
+
+    def convert(self, value):
+        if isinstance(value, Memory):
+            handle = self.tensor(value)
+            self.handles.append((self.library.aclDestroyTensor, handle))
+            return ctypes.c_void_p(handle)
+        if value is None or isinstance(value, bytes):
+            return value
+        if isinstance(value, bool):
+            return ctypes.c_bool(value)
+        if isinstance(value, float):
+            return ctypes.c_double(value)
+        if isinstance(value, int):
+            return ctypes.c_int64(value)
+        return self.convert_list(value)
+
+    def convert_list(self, values):
+        if values and isinstance(values[0], Memory):
+            tensors = (ctypes.c_void_p * len(values))(
+                *(self.tensor(value) for value in values))
+            handle = self.library.aclCreateTensorList(tensors, len(values))
+            destroy = self.library.aclDestroyTensorList
+        else:
+            numbers = (ctypes.c_int64 * len(values))(*values)
+            handle = self.library.aclCreateIntArray(numbers, len(values))
+            destroy = self.library.aclDestroyIntArray
+        self.handles.append((destroy, handle))
+        return ctypes.c_void_p(handle)
+
+    def destroy(self):
+        for destroy, handle in self.handles:
+            destroy(handle)
+
+
+def plan(name, arguments):
+    """The first phase of an operator: (bytes of workspace, executor)."""
+    library = load()
+    converted = _Arguments(library)
+    size, executor = ctypes.c_uint64(), ctypes.c_void_p()
+    try:
+        status = getattr(library, name + "GetWorkspaceSize")(
+            *[converted.convert(value) for value in arguments],
+            ctypes.byref(size), ctypes.byref(executor))
+        check(status, name)
+    finally:
+        converted.destroy()
+    return size.value, executor
+
+
+def launch(name, workspace, size, executor, stream):
+    """The second phase, with addresses; the stream runs it later."""
+    check(getattr(load(), name)(ctypes.c_void_p(workspace),
+                                ctypes.c_uint64(size), executor,
+                                ctypes.c_void_p(stream)), name)
+
+
+def _ranges(arguments):
+    """[first byte, end) of all memory among arguments, none overlapping."""
+    found = []
+    for value in arguments:
+        if isinstance(value, Memory):
+            if 0 not in value.shape:
+                last = sum((n - 1) * step
+                           for n, step in zip(value.shape, value.strides))
+                found.append((value.address,
+                              value.address + (last + 1) * BYTES[value.dtype]))
+        elif isinstance(value, list):
+            found += _ranges(value)
+    merged = []
+    for first, end in sorted(found):
+        if merged and first < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((first, end))
+    return merged
+
+
+_registering = threading.Lock()
+
+
+@contextlib.contextmanager
+def _registered(arguments):
+    """For the time of a call: strict mode takes the host's memory for the
+    device's only where that was announced, and by nobody else meanwhile."""
+    library, device, done = load(), ctypes.c_void_p(), []
+    with _registering:
+        try:
+            for first, end in _ranges(arguments):
+                pointer = ctypes.c_void_p(first)
+                check(library.aclrtHostRegister(
+                    pointer, ctypes.c_uint64(end - first), 0,
+                    ctypes.byref(device)), "aclrtHostRegister")
+                done.append(pointer)
+            yield
+        finally:
+            for pointer in done:
+                library.aclrtHostUnregister(pointer)
+
+
+def run(name, *arguments):
+    """An operator by its C name, its arguments without the last two; returns
+    when results are there. None is null, bytes are text, a list of integers or
+    of memory is an array."""
+    mine = _thread()  # the first phase wants a device, too
+    size, executor = plan(name, arguments)
+    strict = os.environ.get("FLASHACL_STRICT") in ("1", "exit")
+    with _registered(arguments) if strict else contextlib.nullcontext():
+        launch(name, mine.reserve(size), size, executor, mine.stream)
+        check(mine.library.aclrtSynchronizeStream(mine.stream), name)
+    mine.release()
