@@ -34,6 +34,15 @@ TEST(Random, WithinReachesBothEnds) {
                 std::numeric_limits<int64_t>::max());
 }
 
+TEST(Random, OneInIsOnceInSoMany) {
+  Random random(4);
+  for (const int64_t times : {1, 2, 5}) {
+    int64_t count = 0;
+    for (int round = 0; round < 10000; ++round) count += random.OneIn(times);
+    EXPECT_NEAR(static_cast<double>(count * times), 10000, 500) << times;
+  }
+}
+
 TEST(Random, BellIsABell) {
   Random random(2);
   double sum = 0;

@@ -96,8 +96,23 @@ PAST_DOUBLES = (r"aclrtMemcpy 107000 .*read of 256 bytes at offset 0 of a "
                 r"128-byte allocation")
 
 
-def left(what):
-    return r"aclFinalize 0 .*not released: " + re.escape(what) + r"\. *"
+PLACE = r"[\w.]+\+0x[0-9a-f]+"
+
+
+def left(what, *lines):
+    """What a program does not release, and a line each for who made it."""
+    return (r"aclFinalize 0 .*not released: " + re.escape(what) + r"\. *" +
+            "".join(r" +" + line for line in lines))
+
+
+def left_arrays(count):
+    return left(f"{count} int arrays", *[rf"1 int array in {PLACE}"] * count)
+
+
+def left_blocks(*sizes):
+    return left(f"{len(sizes)} device blocks ({sum(sizes)} bytes)",
+                *[rf"{size:,} bytes at 0x[0-9a-f]+: aclrtMalloc in {PLACE}"
+                  for size in sizes])
 
 
 # Per program and mode, each line of the listener.
@@ -110,14 +125,14 @@ FINDINGS = {
     ("000", "strict"): [
         r"aclrtMemcpy 107000 .*read of 131072 bytes at offset 0 of a "
         r"65536-byte allocation"] + [r"read 8192 .*"] * 2 +
-        [left("3 int arrays")],
+        [left_arrays(3)],
     # These two end at the first copy that fails.
     ("001", "strict"): [PAST_DOUBLES],
     ("003", "strict"): [PAST_DOUBLES],
     ("002", "strict"): [ALL_ZEROS, ALL_ZEROS, r"read 131072 .*", r"read 4 .*",
-                        left("5 int arrays")],
+                        left_arrays(5)],
     ("004", "strict"): [ALL_ZEROS] * 5 + [NULL_FREED] * 2 +
-        [left("4 device blocks (264208 bytes)")],
+        [left_blocks(8, 8, 2048, 262144)],
 }
 
 

@@ -175,6 +175,18 @@ TEST(FusedInfer, GreatestWorkspacesOfImpossibleLengths) {
   EXPECT_TRUE(RunAsMaxPlanned(call));
 }
 
+// Nor need masks and biases have the columns of a prefix that nobody sees.
+TEST(FusedInfer, GreatestWorkspacesOfPrefixesShorterThanTheirRoom) {
+  FusedInferCase c{.prefix = 6, .prefix_length = 2};
+  c.mask = FusedMask::kFull;
+  c.pse_sequences = 2;
+  FusedInferCall call(c);
+  EXPECT_TRUE(RunAsMaxPlanned(call));
+  FusedInferCall plain(c);
+  EXPECT_TRUE(plain.Run());
+  EXPECT_EQ(call.out->ElementBytes(), plain.out->ElementBytes());
+}
+
 // Some of what the conformance test has more of.
 TEST(FusedInfer, RandomCallsAnswerTheFormula) {
   for (uint64_t seed = 1; seed <= 200; ++seed) {

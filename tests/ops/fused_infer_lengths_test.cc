@@ -49,6 +49,36 @@ TEST(FusedInfer, LeftPaddingByHand) {
   ExpectMeans(causal, {0, 1, 1.5, 0});
 }
 
+// Masks and biases have a row and a column per row of the tensors: of rows 1
+// and 2 and keys 4 to 6, no others.
+TEST(FusedInfer, LeftPaddingMovesNoMaskAndNoBias) {
+  FusedInferCase c = Tiny(4, 8);
+  c.lengths = {2};
+  c.query_padding = 1;
+  c.kv_lengths = {3};
+  c.kv_padding = 1;
+  c.mask = FusedMask::kFull;
+  c.pse_sequences = 1;
+  FusedInferCall call(c);
+  Count(call);
+  call.mask->FillWith(1);
+  for (const int64_t seen : {4, 5}) call.mask->Set({0, 0, 1, seen}, 0);
+  for (const int64_t seen : {4, 5, 6}) call.mask->Set({0, 0, 2, seen}, 0);
+  call.pse->FillWith(0);
+  call.pse->Set({0, 0, 2, 6}, 30);
+  ExpectByHand(call, {0, 5.5, 7, 0});
+  FusedInferCase one = c;
+  one.rows = 1;
+  one.lengths = {};
+  one.query_padding = {};
+  FusedInferCall decode(one);
+  Count(decode);
+  decode.mask->FillWith(1);
+  for (const int64_t seen : {4, 5}) decode.mask->Set({0, 0, 0, seen}, 0);
+  decode.pse->FillWith(0);
+  ExpectByHand(decode, {5.5});
+}
+
 TEST(FusedInfer, LeftPaddingWithoutLengthsIsNone) {
   FusedInferCase c = Tiny(2, 4);
   c.query_padding = 1;

@@ -67,17 +67,21 @@ TEST(FusedInfer, TreesHideAmongTheLastKeys) {
   ExpectByHand(call, {2, 2.5, 2.75});
 }
 
-// Squares of 1 and 2 rows, one after the other.
+// Squares of 1 and 2 rows, one after the other, their bytes together or not.
 TEST(FusedInfer, TreesOfPackedSequences) {
   FusedInferCase c = Moded(0, 0, 9);
   c.layout = "TND";
   c.sequences = 3;
   c.lengths = {1, 0, 2};
   c.kv_lengths = {2, 0, 3};
-  FusedInferCall call(c);
-  Count(call);
-  Put(call.mask, {0, 0, 1, 0, 0});
-  ExpectByHand(call, {1.5, 3.5, 4});
+  const Form apart{.type = ACL_BOOL, .dims = {5}, .strides = {3}, .offset = 2};
+  for (const Form& form : {Form{ACL_BOOL, {5}}, apart}) {
+    FusedInferCall call(c);
+    Count(call);
+    call.mask = call.caller.Input(form);
+    Put(call.mask, {0, 0, 1, 0, 0});
+    ExpectByHand(call, {1.5, 3.5, 4});
+  }
 }
 
 TEST(FusedInfer, DecodeLooksAtTheMaskAndNotAtTheMode) {

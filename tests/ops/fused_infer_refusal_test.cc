@@ -293,6 +293,10 @@ TEST(FusedInferRefusals, MasksAndBiases) {
       {kContradiction, "pseShift: shape", Bias({2, 4, 3, 4})},
   };
   ExpectRefusals({}, refusals);
+  // Of several rows there may be more, of one not.
+  const Refusals of_one_row = {
+      {kContradiction, "pseShift: shape [2, 4, 2, 5]", Bias({2, 4, 2, 5})}};
+  ExpectRefusals({.rows = 1}, of_one_row);
 }
 
 TEST(FusedInferRefusals, BandsOfNothing) {
@@ -401,6 +405,16 @@ TEST(FusedInferRefusals, EmptyQueriesBesideResults) {
   C call;
   call.caller.Replace(call.query, {.dims = {2, 4, 0, 16}});
   call.ExpectFailure(kContradiction, "query");
+  C log_sums({.rows = 0});
+  log_sums.caller.Replace(log_sums.lse, {ACL_FLOAT, {2, 4, 3, 1}});
+  log_sums.ExpectFailure(kContradiction, "query");
+}
+
+// Keys without elements make zeros, but of a shape that results have.
+TEST(FusedInferRefusals, EmptyLogSumsBesideResults) {
+  C call({.columns = 0});
+  call.caller.Replace(call.lse, {ACL_FLOAT, {2, 4, 3, 0}});
+  call.ExpectFailure(kContradiction, "softmaxLse: shape [2, 4, 3, 0]");
 }
 
 }  // namespace

@@ -211,6 +211,28 @@ TEST(FusedInferRefusals, ScalesOfKeys) {
   ExpectRefusals({}, of_floats);
 }
 
+// As many as a page has rows, not more.
+TEST(FusedInferRefusals, ScalesOfPages) {
+  const auto scales = [](std::vector<int64_t> dims) {
+    return All<C>(Shaped(&C::key_scale, dims), Shaped(&C::value_scale, dims));
+  };
+  FusedInferCase good = Paged();
+  good.scales = FusedScales::kSeparate;
+  good.key_mode = good.value_mode = 4;
+  const Refusals of_pages = {
+      {kContradiction, "keyAntiquantScale: shape [6, 33]", scales({6, 33})},
+      {kContradiction, "keyAntiquantScale: shape [6, 31]", scales({6, 31})},
+      {kContradiction, "keyAntiquantScale: shape [7, 32]", scales({7, 32})},
+  };
+  ExpectRefusals(good, of_pages);
+  good.key_mode = good.value_mode = 5;
+  const Refusals of_heads = {
+      {kContradiction, "keyAntiquantScale: shape", scales({6, 2, 33})},
+      {kContradiction, "keyAntiquantScale: shape", scales({6, 1, 32})},
+  };
+  ExpectRefusals(good, of_heads);
+}
+
 TEST(FusedInferRefusals, CombinedScales) {
   const FusedInferCase good{.scales = FusedScales::kCombined, .offsets = true};
   const Refusals refusals = {

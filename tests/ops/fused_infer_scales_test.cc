@@ -28,6 +28,23 @@ TEST(FusedInfer, ScalesOfTokensByHand) {
   ExpectByHand(call, {5.5});
 }
 
+// Of keys 1 and 2 of four: scales are of the tensor's rows.
+TEST(FusedInfer, LeftPaddingMovesNoScalesOfTokens) {
+  for (const int64_t mode : {1, 3}) {
+    FusedInferCase c = Tiny(1, 4);
+    c.kv_lengths = {2};
+    c.kv_padding = 1;
+    c.scales = FusedScales::kSeparate;
+    c.key_mode = c.value_mode = mode;
+    FusedInferCall call(c);
+    call.query->FillWith(0);
+    Put(call.values[0], {9, 1, 2, 9});
+    call.value_scale->SetNth(1, 1);
+    call.value_scale->SetNth(2, 10);
+    ExpectByHand(call, {10.5});
+  }
+}
+
 // The first number is in the lowest bits.
 TEST(FusedInfer, FourBitNumbersByHand) {
   FusedInferCase c = Tiny(1, 1);
@@ -49,10 +66,12 @@ TEST(FusedInfer, FourBitNumbersByHand) {
 }
 
 FusedInferCase FourBits(FusedKeys keys, int64_t mode) {
+  // In pages of channels 64 of them are a block: two, then.
+  const int64_t dim = keys == FusedKeys::kPagesOfChannels ? 128 : 64;
   return {.version = 2,
           .columns = 32,
-          .dim = 64,
-          .v_dim = 64,
+          .dim = dim,
+          .v_dim = dim,
           .kv_lengths = {9, 12},
           .keys = keys,
           .own_columns = {9, 13},
@@ -132,6 +151,18 @@ TEST(FusedInfer, BytesAreRoundedToEvenAndClamped) {
   call.quant_scale2->SetNth(0, 2);
   Put(call.values[0], {1.25, -100, 100, 1.75});
   ExpectByHand(call, {2, -128, 127, 4});
+}
+
+// A number per channel, in any order in memory.
+TEST(FusedInfer, ScalesOfResultsMayLieApart) {
+  FusedInferCall call({.out_scales = 2, .out_offset = true});
+  const Form apart = Spread({ACL_FLOAT, {4, 16}}, {0, 1});
+  Random random(1);
+  call.quant_scale2 = call.caller.Input(apart);
+  call.quant_scale2->Fill(random, 20, 90);
+  call.quant_offset2 = call.caller.Input(apart);
+  call.quant_offset2->Fill(random, -9, 9);
+  call.ExpectAsDocumented();
 }
 
 // Of decode without keys, what the offset makes of 0; of prefill, 0; of what a

@@ -141,14 +141,17 @@ TEST_F(GatherPaKvCacheTest, TablesAndLengthsAreReadWhenTheTaskRuns) {
 TEST_F(GatherPaKvCacheTest, WithoutElementsNothingIsDone) {
   const Small small;
   const ElementTensor no_rows(ACL_FLOAT16, {0, 1, 1}),
-      no_blocks(ACL_FLOAT16, {0, 2, 1, 1}), no_tables(ACL_INT32, {0, 2}),
+      no_blocks(ACL_FLOAT16, {0, 2, 1, 1}),
+      empty_blocks(ACL_FLOAT16, {3, 0, 1, 1}), no_tables(ACL_INT32, {0, 2}),
       no_lengths(ACL_INT32, {0}), no_columns(ACL_INT32, {2, 0});
   GatherCall call = small.Call();
   call.key = call.value = &no_rows;
   EXPECT_TRUE(call.Run());
   call = small.Call();
-  call.key_cache = call.value_cache = &no_blocks;
-  EXPECT_TRUE(call.Run());
+  for (const ElementTensor* const cache : {&no_blocks, &empty_blocks}) {
+    call.key_cache = call.value_cache = cache;
+    EXPECT_TRUE(call.Run());
+  }
   call = small.Call();
   call.tables = &no_tables;
   call.lengths = &no_lengths;

@@ -179,7 +179,8 @@ TEST_F(LightningIndexerRefusalTest, TypesAreNamed) {
 
 TEST_F(LightningIndexerRefusalTest, ShapesAreNamed) {
   const ElementTensor flat(ACL_FLOAT16, {5, 8}),
-      no_heads(ACL_FLOAT16, {5, 0, 4}), two_heads(ACL_FLOAT16, {6, 2, 4}),
+      no_heads(ACL_FLOAT16, {5, 0, 4}), no_channels(ACL_FLOAT16, {5, 2, 0}),
+      thin(ACL_FLOAT16, {6, 1, 0}), two_heads(ACL_FLOAT16, {6, 2, 4}),
       narrow(ACL_FLOAT16, {6, 1, 3}), short_weights(ACL_FLOAT16, {4, 2}),
       three(ACL_INT32, {3}), no_one(ACL_INT32, {5, 3}),
       four(ACL_INT32, {5, 1, 4}), four_scores(ACL_FLOAT16, {5, 1, 4}),
@@ -190,6 +191,8 @@ TEST_F(LightningIndexerRefusalTest, ShapesAreNamed) {
        "query: shape [5, 8] has 2 dimensions, layout TND has 3"},
       {With(Packed().Call(), kQuery, &no_heads), kMismatch,
        "query: shape [5, 0, 4] has no heads or no channels"},
+      {With(With(Packed().Call(), kQuery, &no_channels), kKey, &thin),
+       kMismatch, "query: shape [5, 2, 0] has no heads or no channels"},
       {With(Packed().Call(), kKey, &two_heads), kMismatch,
        "key: 2 heads, expected 1: all query heads share one"},
       {With(Packed().Call(), kKey, &narrow), kMismatch,

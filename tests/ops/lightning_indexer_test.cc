@@ -87,6 +87,11 @@ TEST_F(LightningIndexerTest, OfEqualScoresTheLowerKeyComesFirst) {
     EXPECT_EQ(zeros.indices, Values({0, 1, 2, 3, -1, -1}));
     EXPECT_EQ(zeros.values, Values({0, 0, 0, 0, -kInfinity, -kInfinity}));
   }
+  // And the -0 that products too small for fp32 are rounded to.
+  OneRow tiny{.keys = {0x1p-100, -1, 0x1p-100, 0}, .weight = -0x1p-100};
+  tiny.count = 4;
+  tiny.Run();
+  EXPECT_EQ(tiny.indices, Values({0, 1, 2, 3}));
 }
 
 TEST_F(LightningIndexerTest, ScoresOfEitherSignAndInfinitiesAreInOrder) {

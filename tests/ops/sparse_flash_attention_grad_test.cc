@@ -9,6 +9,7 @@
 
 #include "aclnnop/aclnn_sparse_flash_attention_grad.h"
 #include "tests/testing/child.h"
+#include "tests/testing/device_bytes.h"
 #include "tests/testing/sparse_call.h"
 
 namespace flashacl::testing {
@@ -427,7 +428,7 @@ aclError RunAndSynchronise(SparseBackwardCall& call) {
   uint64_t size = 0;
   aclOpExecutor* executor = nullptr;
   EXPECT_EQ(call.PhaseOne(&size, &executor), 0);
-  std::vector<std::byte> workspace(size);
+  const DeviceBytes workspace(size);
   EXPECT_EQ(
       aclnnSparseFlashAttentionGrad(workspace.data(), size, executor, nullptr),
       0);

@@ -105,6 +105,16 @@ TEST(ResolveSequences, ReadsBothIntegers) {
   EXPECT_EQ(geometry.Resolve()[1].queries, (Range{3, 4}));
 }
 
+TEST(SequencesAreKnown, UnlessTheDeviceSaysLengthsOrPadding) {
+  EXPECT_TRUE(SequencesAreKnown(*Parse("fwd f32 h=1 d=1 q=3,4 k=5,6")));
+  for (const char* line : {"fwd f32 h=1 d=1 q=3,4 k=5,6 counts:q",
+                           "fwd f32 h=1 d=1 q=3,4 k=5,6 counts:k",
+                           "fwd f32 h=1 d=1 q=3,4 k=5,5 padding",
+                           "fwd f32 h=1 d=1 q=3,4 k=5,6 padding:q"}) {
+    EXPECT_FALSE(SequencesAreKnown(*Parse(line))) << line;
+  }
+}
+
 // Whatever a tensor holds, rows stay where the plan allows them.
 TEST(ResolveSequences, NeverLeavesTheTensor) {
   Random random(9);

@@ -425,10 +425,27 @@ TEST(CheckProblem, TakesWhatHasAMeaning) {
         "fwd f32 h=7 d=4 q=0 k=0", "fwd f32 h=7 d=4 q=0x0 k=0x0",
         "fwd f32 h=1 d=4 q=3 k=4 topk:0",
         "fwd f32 h=1 d=4 q=2x3 k=4,0 mask:tail:bij",
+        // Blocks of the last keys are small however many there are.
+        "fwd f32 h=1 d=4 q=1000000,1 k=1000000000000,1 mask:tail:bij",
         "fwd f32 h=1000 d=1000 q=1000000000 k=1000000000"}) {
     const Result<AttentionProblem> problem = Parse(line);
     EXPECT_TRUE(problem.ok()) << problem.status().message();
   }
+}
+
+TEST(RowBlockElements, AreOfAllSequencesAndCopies) {
+  AttentionProblem problem;
+  problem.heads = 4;
+  problem[Slot::kOut] = DenseSpec(DType::kF32, {2, 3, 4, 16});
+  TensorSpec& max = problem[Slot::kRowMax];
+  max = {.dtype = DType::kF32, .placement = Placement::kBlocks};
+  max.dims = {2, 4, TensorSpec::kPerSequence, 8};
+  EXPECT_EQ(RowBlockElements(problem, Slot::kRowMax), 2 * 3 * 4 * 8);
+  max.strides[3] = 2;
+  EXPECT_EQ(RowBlockElements(problem, Slot::kRowMax), 2 * 2 * 3 * 4 * 8 - 1);
+  // Sequences that lie one after the other are rows of one.
+  problem[Slot::kOut].strides[0] = 0;
+  EXPECT_EQ(RowBlockElements(problem, Slot::kRowMax), 2 * 3 * 4 * 8 - 1);
 }
 
 // Phase 1 of every call includes this check; it must not be felt.

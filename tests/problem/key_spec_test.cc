@@ -25,6 +25,15 @@ TEST(KeySpec, BlocksOfChannelsLieWithinPagesAndHeads) {
   EXPECT_EQ(key.ChannelSpan(), 64 + 15);
 }
 
+// Of sequences that lie one after the other: their rows say where they begin.
+TEST(KeySpec, BlocksOfChannelsLieWithinPackedHeads) {
+  const AttentionProblem problem =
+      Problem("fwd f16 h=4/2 d=32 q=2x1 k=8,3 blocks:16");
+  const TensorSpec& key = problem[Slot::kKey];
+  EXPECT_EQ(key.dims, (std::array<int64_t, 4>{2, 11, 2, 32}));
+  EXPECT_EQ(key.At(1, 9, 1, 17), ((1 * 2 + 1) * 11 + 9) * 16 + 1);
+}
+
 TEST(KeySpec, ScalesByRowCountSequencesOrPages) {
   AttentionProblem problem =
       Problem("fwd f16 h=4/2 d=32 q=2x1 k=8,3 int8:row-head/row+offset");

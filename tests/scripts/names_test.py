@@ -25,6 +25,13 @@ PAGE = """\
 
 | `aclWorks` | all |
 
+<!-- works -->
+| Header | Functions |
+|---|---|
+| - | `aclLoose` |
+| `acl/works.h` | `aclWorks` |
+<!-- end -->
+
 ## No effect
 
 | Functions | Why |
@@ -46,7 +53,10 @@ no_effect aclNothing looks_up=1
 absent aclAbsent looks_up=1: no use
 foreign _ZN2geE
 """
-EXPORTED = {"aclOne", "aclMake", "aclNothing", "aclCount", "aclWorks"}
+HEADERS = {"include/acl/works.h": "int aclWorks(void);\n",
+           "include/aclnnop/aclnn_x.h": "int aclnnX(void);\n"}
+EXPORTED = {"aclOne", "aclMake", "aclNothing", "aclCount", "aclWorks",
+            "aclLoose", "aclnnX"}
 
 
 class Test(unittest.TestCase):
@@ -57,6 +67,8 @@ class Test(unittest.TestCase):
         self.write("src/acl/unsupported.cc", SOURCE)
         self.write(names.PAGE, PAGE)
         self.write(names.NAMES, NAMES)
+        for path, text in HEADERS.items():
+            self.write(path, text)
 
     def write(self, name, text):
         path = self.root / name
@@ -67,7 +79,7 @@ class Test(unittest.TestCase):
         return names.check(self.root, set(exported), update)
 
     def expect_one(self, *parts, exported=frozenset(EXPORTED)):
-        found = self.check(exported)
+        found = [f for f in self.check(exported) if "its table" not in f]
         self.assertEqual(len(found), 1, found)
         for part in parts:
             self.assertIn(part, found[0])
@@ -87,17 +99,31 @@ class Test(unittest.TestCase):
         self.assertEqual(self.check(update=True), [])
         page = (self.root / names.PAGE).read_text()
         self.assertIn("| `aclMake` | `aclOther` is better |", page)
-        self.assertNotIn("aclCount", page)
+        self.assertNotIn("`aclCount` |", page)
         self.assertIn("works aclOne links=1\n",
                       (self.root / names.NAMES).read_text())
 
     def test_classes_are_what_is_exported(self):
         self.expect_one("aclAbsent is works", exported=EXPORTED | {"aclAbsent"})
         self.assertIn("aclWorks is absent",
-                      self.check(EXPORTED - {"aclWorks"})[0])
+                      " ".join(self.check(EXPORTED - {"aclWorks"})))
         self.check(EXPORTED | {"aclAbsent"}, update=True)
         self.assertIn("works aclAbsent looks_up=1\n",
                       (self.root / names.NAMES).read_text())
+
+    def test_the_table_has_every_function_that_works(self):
+        self.assertIn("its table", self.check(EXPORTED | {"aclNew"})[0])
+        self.assertIn("its table", self.check(EXPORTED - {"aclLoose"})[0])
+        self.assertEqual(self.check(EXPORTED | {"aclNew"}, update=True), [])
+        page = (self.root / names.PAGE).read_text()
+        self.assertIn("| - | `aclLoose`, `aclNew` |", page)
+        self.write(names.PAGE, PAGE.replace("<!-- end -->", ""))
+        self.assertIn("its table", self.check()[0])
+
+    def test_translations_have_the_same_table(self):
+        for path in names.TRANSLATIONS:
+            self.write(path, PAGE.replace("`aclLoose`", "`aclLost`"))
+            self.assertIn(str(path), self.check()[0])
 
     def test_what_is_absent_has_a_reason(self):
         self.write(names.NAMES, NAMES.replace(": no use", ""))

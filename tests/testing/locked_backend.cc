@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
-#include <map>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -40,6 +39,7 @@ class LockedMemory final : public Memory {
     LockedMemory& memory_;
   };
 
+  // One after the other, and none again: they then close by one call.
   std::shared_ptr<std::byte> Allocate(const MemoryRequest& request) override {
     constexpr size_t kPageBytes = 4096;
     const size_t bytes =
@@ -47,15 +47,13 @@ class LockedMemory final : public Memory {
                      kPageBytes,
                  kPageBytes);
     const std::lock_guard lock(mutex_);
-    void* const at =
-        mmap(nullptr, bytes, Permission(), MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED) return nullptr;
-    blocks_[at] = bytes;
-    return {static_cast<std::byte*>(at), [this](std::byte* base) {
-              const std::lock_guard release(mutex_);
-              const auto block = blocks_.find(base);
-              munmap(block->first, block->second);
-              blocks_.erase(block);
+    if (first_ == nullptr || bytes > kArenaBytes - used_) return nullptr;
+    std::byte* const at = first_ + used_;
+    used_ += bytes;
+    mprotect(at, bytes, Permission());
+    return {at, [bytes](std::byte* base) {
+              // Zeros again, and closed to all until somebody opens the rest.
+              mmap(base, bytes, PROT_NONE, kMapping | MAP_FIXED, -1, 0);
             }};
   }
 
@@ -92,12 +90,19 @@ class LockedMemory final : public Memory {
   int Permission() const {
     return opened_ > 0 ? PROT_READ | PROT_WRITE : PROT_NONE;
   }
-  void Protect(int permission) {
-    for (const auto& [at, bytes] : blocks_) mprotect(at, bytes, permission);
+  void Protect(int permission) { mprotect(first_, used_, permission); }
+
+  static constexpr size_t kArenaBytes = size_t{64} << 30;
+  static constexpr int kMapping = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+
+  static std::byte* Reserve() {
+    void* const at = mmap(nullptr, kArenaBytes, PROT_NONE, kMapping, -1, 0);
+    return at == MAP_FAILED ? nullptr : static_cast<std::byte*>(at);
   }
 
+  std::byte* const first_ = Reserve();
   std::mutex mutex_;
-  std::map<void*, size_t> blocks_;
+  size_t used_ = 0;
   int opened_ = 0;
 };
 

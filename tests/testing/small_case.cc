@@ -411,6 +411,8 @@ void SmallCase::CopyInputs(const SmallCase& from) {
     const Slot slot = static_cast<Slot>(n);
     if (!IsResult(problem_.direction, slot)) Copy(slot, from);
   }
+  ASSERT_EQ(problem_.kv.key_list, from.problem_.kv.key_list);
+  ASSERT_EQ(problem_.kv.value_list, from.problem_.kv.value_list);
   key_list_ = from.key_list_;
   value_list_ = from.value_list_;
   Bind();
@@ -419,6 +421,8 @@ void SmallCase::CopyInputs(const SmallCase& from) {
 void SmallCase::Copy(Slot slot, const SmallCase& from) {
   if (!problem_.has(slot) || !from.problem_.has(slot)) return;
   ASSERT_EQ(problem_[slot], from.problem_[slot]) << Name(slot);
+  // A grid of blocks is as large as its sequences say, not its spec.
+  ASSERT_EQ(memory(slot).size(), from.memory(slot).size()) << Name(slot);
   std::ranges::copy(from.memory(slot), memory(slot).begin());
 }
 

@@ -62,7 +62,7 @@ png_is() {
 
 run 0 --help
 says "flashacl verify"
-for command in info explain mask verify bench compare help; do
+for command in info explain mask verify check bench compare peers show replay help; do
   says "  $command"
   run 0 $command --help
   says "Usage: flashacl $command"
@@ -130,6 +130,38 @@ says "caches"
 says "threads"
 says "vector target"
 says "reference/fp64"
+
+# One row that sees one key: its result is the value.
+printf '\0\0\200\77\0\0\0\100' > "$work/value.bin"
+printf '\0\0\200\77\0\0\0\101' > "$work/other.bin"
+printf 'PK' > "$work/broken.npz"
+head -c 20 "$work/value.bin" > "$work/broken.npy"
+one="fwd f32 h=1 d=2 q=1 k=1"
+value=$work/value.bin:f32:1x1x2
+other=$work/other.bin:f32:1x1x2
+run 0 check $one q=$value k=$value v=$value out=$value
+says "right: f32 explains its error"
+run 1 check "$one" q=$value k=$value v=$value out=$value mine=$other
+says "WRONG in 1 of 1 rows"
+says "row 0 channel 1: 8 is not 2"
+run 1 check "$one" q=$value k=$value v=$value out=$other --png "$work/check.png"
+[ "$(hex "$work/check.png" 0 8)" = 89504e470d0a1a0a ] || fail "$what: no PNG"
+run 2 check "$one" q=$value k=$value v=$value
+complains "no result to check: out=FILE"
+run 2 check "$one" q=$value k=$value v=$value out=none.npy
+complains "none.npy: No such file"
+run 2 check "$one" q=$value k=$value v=$value out="$work/broken.npy"
+complains "the file does not begin as .npy files do"
+run 2 check "$one" q=$value k=$value v=$value out="$work/broken.npz"
+complains "the file is no zip archive"
+run 2 check "$one" q=$value k=$value v=$value out="$work/value.bin:f32:1x1x3"
+complains "8 bytes, expected the 12"
+run 2 check "$one" q=$value k=$value v=$value out="$work/value.bin"
+complains "expected X.npy"
+run 2 check "$one" q=$value k=$value out=$value
+complains "v: missing"
+run 2 check "bwd f32 h=1 d=2 q=1 k=1" qq=$value dq=$value
+complains "qq: neither a tensor nor a result"
 
 line="fwd bf16 h=32/8 d=128 q=64x1 k=64x4096 causal paged:128"
 run 0 explain "$line"
@@ -330,6 +362,11 @@ run 0 compare "$work/bench.json" "$work/bench.json"
 says "2 same"
 run 2 compare "$work/bench.json" "$work/workloads.txt"
 complains "workloads.txt: no JSON"
+run 2 peers "fwd f64 h=1 d=8 q=4 k=4"
+complains "f64"
+run 2 peers "$tiny" --python "$work/no-python"
+complains "cannot start"
+run 2 peers "$tiny" --turns 0
 run 2 bench "$tiny" --target AVX9000
 complains "expected one of"
 run 2 bench "$tiny" --repetitions 0
