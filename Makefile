@@ -5,7 +5,7 @@ PREFIX ?= /usr/local/Ascend/flashacl
 
 .PHONY: help run test check format dev clang asan ubsan asubsan tsan fuzz coverage \
         mutants bench install package package-test clean setup prefix torch \
-        torch-test
+        torch-test torch-quick wheel wheel-test
 
 help:
 	@echo "make run       build, install into build/release/prefix, run the examples"
@@ -20,7 +20,9 @@ help:
 	@echo "make coverage  which lines the tests run"
 	@echo "make mutants   which mistakes the fast tests miss; FOLDER=cpu/tile for some"
 	@echo "make torch     Ascend's PyTorch on FlashACL: a Python environment outside the"
-	@echo "               sources (7 GB), the bridge, its examples; also: torch-test"
+	@echo "               sources (7 GB), the bridge, its examples; also: torch-test,"
+	@echo "               torch-quick"
+	@echo "make wheel     a Python wheel in build/package/wheel; also: wheel-test"
 	@echo "make install   install into PREFIX=$(PREFIX);"
 	@echo "               DEFAULT_PATHS=ON also links CANN's default paths to it"
 
@@ -82,6 +84,14 @@ prefix: setup-run
 	@scripts/build.sh release product
 	@cmake --install build/release --prefix build/release/prefix > /dev/null
 
+# Library and tool inside; installed into an empty environment by wheel-test.
+wheel: setup-run
+	@scripts/setup.sh run python3-venv
+	@scripts/wheel.sh
+
+wheel-test: wheel
+	@scripts/wheel_test.sh
+
 torch: prefix
 	@scripts/setup.sh run python3-venv python3-dev
 	@scripts/torch.sh examples
@@ -89,6 +99,10 @@ torch: prefix
 torch-test: prefix
 	@scripts/setup.sh run python3-venv python3-dev
 	@scripts/torch.sh test
+
+torch-quick: prefix
+	@scripts/setup.sh run python3-venv python3-dev
+	@scripts/torch.sh quick
 
 DEFAULT_PATHS ?= OFF
 install: setup-run

@@ -20,6 +20,14 @@ foreach(_flashacl_name ascendcl nnopbase opapi)
   endif()
 endforeach()
 unset(_flashacl_name)
+# flashacl::check judges results in tests, and is a library of its own.
+if(NOT TARGET flashacl::check AND
+   EXISTS "${flashacl_LIBRARY_DIRS}/libflashacl_check.so")
+  add_library(flashacl::check SHARED IMPORTED)
+  set_target_properties(flashacl::check PROPERTIES
+    IMPORTED_LOCATION "${flashacl_LIBRARY_DIRS}/libflashacl_check.so"
+    INTERFACE_INCLUDE_DIRECTORIES "${flashacl_INCLUDE_DIRS}")
+endif()
 # find_package(flashacl COMPONENTS opapi): components are the targets' names.
 foreach(_flashacl_name IN LISTS flashacl_FIND_COMPONENTS)
   if(TARGET flashacl::${_flashacl_name})

@@ -10,11 +10,15 @@ set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME flashacl)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/" DESTINATION include
         FILES_MATCHING PATTERN "*.h")
 install(TARGETS ascendcl LIBRARY DESTINATION lib64)
+if(TARGET flashacl_check)
+  install(TARGETS flashacl_check LIBRARY DESTINATION lib64)
+endif()
 if(TARGET flashacl)
   install(TARGETS flashacl RUNTIME DESTINATION bin)
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/bench/workloads"
           DESTINATION share/flashacl)
   install(PROGRAMS "${PROJECT_SOURCE_DIR}/bench/compare.py"
+                   "${PROJECT_SOURCE_DIR}/bench/peers.py"
           DESTINATION share/flashacl)
   # The tool knows its own manual page and what completes its options.
   if(NOT CMAKE_CROSSCOMPILING)

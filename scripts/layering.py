@@ -13,7 +13,7 @@ BELOW_OPERATORS = {"base", "problem", "plan"}
 # they compute on the host, whatever the backend.
 HOST_VECTORS = {"cpu/element_format.h", "cpu/kv_rows.h", "cpu/streams.h",
                 "cpu/targets.h", "cpu/tile/load-inl.h",
-                "cpu/tile/matmul-inl.h", "cpu/tile/store-inl.h",
+                "cpu/tile/matmul-inl.h", "cpu/tile/pair-inl.h", "cpu/tile/store-inl.h",
                 "cpu/tile/stream-inl.h", "cpu/tile/transpose-inl.h",
                 "cpu/tile/vector-inl.h", "cpu/work_loop.h"}
 HAVE_HOST_VECTORS = {"dropout", "indexer", "merge", "pages", "roof"}
@@ -35,10 +35,12 @@ CPU_MAY_INCLUDE = {
 CPU_TABLE = "src/cpu/cpu_backend.cc"
 MAY_INCLUDE = {
     "base": set(),
+    "arrays": {"base"},
     "problem": {"base"},
     "plan": {"base", "problem"},
     "reference": BELOW_OPERATORS,
-    "verify": BELOW_OPERATORS,
+    "verify": BELOW_OPERATORS | {"reference"},
+    "check": BELOW_OPERATORS | {"verify"},
     "roof": {"base", "plan"},
     "cpu": BELOW_OPERATORS,
     "cuda": BELOW_OPERATORS,
@@ -47,17 +49,20 @@ MAY_INCLUDE = {
     "merge": {"base", "plan"},
     "pages": {"base", "plan"},
     "indexer": BELOW_OPERATORS,
-    "acl": BELOW_OPERATORS | {"backends.h"},
+    "record": {"base"},
+    "acl": BELOW_OPERATORS | {"backends.h", "record"},
     "ops": {"base", "problem", "acl", "elementwise", "dropout", "merge",
             "pages", "indexer"},
+    "replay": {"base", "plan", "record", "acl"},
 }
 CALLERS = {"tools", "python"}
-CALLERS_MAY_INCLUDE = BELOW_OPERATORS | {"backends.h", "roof", "verify"}
+CALLERS_MAY_INCLUDE = BELOW_OPERATORS | {"arrays", "backends.h", "record",
+                                         "replay", "roof", "verify"}
 # Benchmarks time kernels, the runtime and the C API, too.
 BENCH_MAY_INCLUDE = CALLERS_MAY_INCLUDE | {"acl", "bench", "cpu", "tools"}
 # The public headers; only what implements them may know them.
 PUBLIC = {"aclnn", "aclnnop", "hccl", "mstx", "securec.h"}
-KNOW_PUBLIC = {"acl", "ops", "bench"}
+KNOW_PUBLIC = {"acl", "ops", "replay", "bench"}
 
 
 def folder_of(path):

@@ -2,8 +2,9 @@
 """Fails unless docs/runtime.md and tests/abi/adapter_names.txt tell the truth
 about the functions that other programs name: what src refuses as not supported
 is in the page's table, and nothing else; every name that an adapter links or
-looks up is in the class that the page and the exported functions give it.
---update writes the classes, and takes from the page what src says no more."""
+looks up is in the class that the page and the exported functions give it; the
+page's last table has every other function, header by header. --update writes
+the classes and that table, and takes from the page what src says no more."""
 
 import pathlib
 import re
@@ -13,6 +14,8 @@ import symbols
 import tree
 
 PAGE = pathlib.Path("docs/runtime.md")
+# The same table, with the same words.
+TRANSLATIONS = [pathlib.Path("docs/zh/runtime.md")]
 NAMES = pathlib.Path("tests/abi/adapter_names.txt")
 # Sections of the page whose tables name functions, and the class they give.
 UNSUPPORTED = "Not supported"
@@ -26,6 +29,7 @@ WITHOUT_MACRO = {"aclDumpOpTensors", "aclnnInit", "aclnnFinalize",
                  "ReleaseHugeMem"}
 MACRO = re.compile(r"^FLASHACL_(UNSUPPORTED|UNSUPPORTED_OBJECT|NO_OP)"
                    r"\(([^)]*)\)", re.M)
+WORKS = re.compile(r"(?<=<!-- works -->\n).*?(?=<!-- end -->)", re.S)
 LINE = re.compile(r"(?P<kind>\S+) (?P<name>\S+)(?P<rest>.*)")
 
 
@@ -78,6 +82,41 @@ def check_page(named, exported, unsupported, nothing, words):
             said[name] = title
     bad += [f"{PAGE}: {n} is named, not exported"
             for n in sorted(said.keys() - exported)]
+    return bad
+
+
+def works_table(root, named, exported):
+    """The functions that work, but operators: a row for each header."""
+    said = {name for names in named.values() for name in names}
+    headers = symbols.declared(root)
+    found = {}
+    for name in sorted(exported - said):
+        path = headers.get(name)
+        if path is None:
+            found.setdefault("-", []).append(name)
+        elif "aclnnop" not in path.parts:
+            header = path.relative_to("include").as_posix()
+            found.setdefault(f"`{header}`", []).append(name)
+    table = "| Header | Functions |\n|---|---|\n"
+    for header, names in sorted(found.items()):
+        table += f"| {header} | {', '.join(f'`{n}`' for n in names)} |\n"
+    return table
+
+
+def check_tables(root, table, update):
+    """Writes or compares the table in every language."""
+    bad = []
+    for path in [PAGE, *TRANSLATIONS]:
+        if not (root / path).exists():
+            continue
+        page = (root / path).read_text(encoding="utf-8")
+        if update:
+            page = WORKS.sub(lambda _: table, page)
+            (root / path).write_text(page, encoding="utf-8")
+        match = WORKS.search(page)
+        if match is None or match[0] != table:
+            bad.append(f"{path}: its table of functions that work is not that "
+                       "of src; run scripts/names.py --update")
     return bad
 
 
@@ -146,7 +185,9 @@ def check(root, exported, update=False):
         names = corrected_names(names, sections(page), exported)
         (root / NAMES).write_text(names)
     named = sections(page)
-    return (check_page(named, exported, unsupported, nothing, words) +
+    table = works_table(root, named, exported)
+    return (check_tables(root, table, update) +
+            check_page(named, exported, unsupported, nothing, words) +
             check_names(names, named, exported))
 
 

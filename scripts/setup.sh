@@ -13,6 +13,7 @@ shift
 packages=(
   g++ cmake ninja-build python3
   libfmt-dev nlohmann-json3-dev libhwy-dev libcli11-dev libpng-dev
+  libminizip-dev
 )
 tests=(clang-format zsh pkgconf libgtest-dev libbenchmark-dev)
 case $what in

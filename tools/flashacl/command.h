@@ -33,8 +33,12 @@ Command MakeInfo(CLI::App& tool);
 Command MakeExplain(CLI::App& tool);
 Command MakeMask(CLI::App& tool);
 Command MakeVerify(CLI::App& tool);
+Command MakeCheck(CLI::App& tool);
 Command MakeBench(CLI::App& tool);
 Command MakeCompare(CLI::App& tool);
+Command MakePeers(CLI::App& tool);
+Command MakeShow(CLI::App& tool);
+Command MakeReplay(CLI::App& tool);
 Command MakeHelp(CLI::App& tool);
 
 // Says on stderr what is wrong; returns the exit code for it.

@@ -38,6 +38,8 @@ Examples:
   flashacl mask --sparse-mode 4 --sq 512 --skv 768 --pre 99 --next 0 --png m.png
   flashacl verify "bwd f16 h=4/2 d=64 q=3,5 k=7,5 causal"
   echo "fwd f32 h=2 d=16 q=9 k=9 sink" | flashacl verify -
+  flashacl check "fwd bf16 h=8 d=64 q=2x9 k=2x9" q=q.npy k=k.npy v=v.npy \
+    out=npu.npy gpu=gpu.npy
   flashacl bench "fwd f32 h=8 d=64 q=512 k=512 causal" --json now.json
 
 Exit code: 0 done, 1 something computed is wrong, 2 the question makes no sense
@@ -89,8 +91,9 @@ int Main(int argc, char** argv) {
                             commit.empty() ? "" : Str(" (commit {})", commit)));
   tool.require_subcommand(1);
   const std::vector<Command> commands = {
-      MakeInfo(tool),  MakeExplain(tool), MakeMask(tool), MakeVerify(tool),
-      MakeBench(tool), MakeCompare(tool), MakeHelp(tool)};
+      MakeInfo(tool),  MakeExplain(tool), MakeMask(tool),    MakeVerify(tool),
+      MakeCheck(tool), MakeBench(tool),   MakeCompare(tool), MakePeers(tool),
+      MakeShow(tool),  MakeReplay(tool),  MakeHelp(tool)};
   const Status command = CheckCommand(commands, argc > 1 ? argv[1] : nullptr);
   if (!command.ok()) return Mistake(command);
   try {
