@@ -17,6 +17,12 @@ for word in "$@"; do
   esac
 done
 
+# A compiler cache where one is installed: a configured folder keeps what it has.
+if [ -z "${CMAKE_CXX_COMPILER_LAUNCHER:-}" ] && command -v ccache >/dev/null
+then
+  export CMAKE_CXX_COMPILER_LAUNCHER=ccache
+fi
+
 # A warning must not reach main, and must not stop a user.
 [ -z "${CI:-}" ] || options+=(-DFLASHACL_WERROR=ON)
 
