@@ -104,10 +104,10 @@ struct Launched {
     if (record != nullptr) record->Before();
     const auto start = std::chrono::steady_clock::now();
     const std::string race = Watch(QueueOfThisStream());
-    Status status = RunOn(QueueOfThisStream());
+    // Who races may be using the memory at this moment.
+    Status status = race.empty() ? RunOn(QueueOfThisStream())
+                                 : Found(RuntimeFailure("{}", race));
     const Microseconds ran = std::chrono::steady_clock::now() - start;
-    if (status.ok() && !race.empty())
-      status = Found(RuntimeFailure("{}", race));
     status = Traced("run", executor->op->name, std::move(status));
     if (Tracing()) {
       const Microseconds took = std::chrono::steady_clock::now() - start;

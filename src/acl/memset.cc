@@ -81,9 +81,10 @@ Task FillBytes(std::string_view function, void* at, int32_t value,
   return [=]() -> aclError {
     profile::NoteBytes(count);
     const aclError raced = NoteFill(function, at, count);
+    if (raced != 0) return raced;
     DeviceMemory().Fill(static_cast<std::byte*>(at),
                         static_cast<std::byte>(value & 0xFF), count);
-    return raced;
+    return ACL_SUCCESS;
   };
 }
 
@@ -93,8 +94,9 @@ Task FillWords(std::string_view function, void* at, uint32_t value,
     const size_t bytes = words * sizeof(uint32_t);
     profile::NoteBytes(bytes);
     const aclError raced = NoteFill(function, at, bytes);
+    if (raced != 0) return raced;
     DeviceMemory().FillWords(static_cast<std::byte*>(at), value, words);
-    return raced;
+    return ACL_SUCCESS;
   };
 }
 

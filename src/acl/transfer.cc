@@ -214,7 +214,7 @@ aclError NoteFill(std::string_view function, const void* at, size_t bytes) {
 
 aclError Run(std::string_view function, const Transfer& transfer) {
   const std::string race = Note(function, transfer);
-  CopyRows(transfer);
+  if (race.empty()) CopyRows(transfer);
   return FailRace(function, race);
 }
 

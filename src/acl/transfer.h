@@ -37,11 +37,12 @@ aclError CheckWrite(std::string_view function, const void* dst, size_t bytes);
 // Finds out whether host memory that is not pinned takes part.
 void Locate(Transfer* transfer);
 
-// Copies now, on this thread. Strict mode says what that races with: 507015,
-// after the copy.
+// Copies now, on this thread; in strict mode not where that races with
+// somebody: 507015.
 aclError Run(std::string_view function, const Transfer& transfer);
 
-// What strict mode is told of bytes that are filled, before they are.
+// What strict mode is told of bytes that are filled, before they are; 507015
+// if that races with somebody.
 aclError NoteFill(std::string_view function, const void* at, size_t bytes);
 
 // Copies in the order of the stream; returns when done if one of them waits.
