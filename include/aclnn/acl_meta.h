@@ -187,7 +187,11 @@ ACL_META_EXPORT aclnnStatus AclSetDynamicTensorAddr(aclOpExecutor* executor,
                                                     aclTensorList* tensors,
                                                     void* addr);
 
-// Accepted without effect: nothing is dumped.
+// Records tensors in the order of the stream while the file of aclInit or
+// aclmdlSetDump asks for a dump, or FLASHACL_RECORD does; else only checks.
+//   opType, opName  an operator of the program's own, as the record names it
+//   tensors         inputs, then outputs; as their handles describe them
+// 161001: a null pointer; 161002: no live tensor; 361001: no live stream.
 ACL_META_EXPORT aclnnStatus aclDumpOpTensors(
     const char* opType, const char* opName, aclTensor** tensors,
     size_t inputTensorNum, size_t outputTensorNum, aclrtStream stream);

@@ -182,12 +182,4 @@ aclnnStatus aclnnInit(const char* /*configPath*/) { return 0; }
 
 aclnnStatus aclnnFinalize() { return 0; }
 
-// Tensors are dumped by tools of the device; here nothing is.
-aclnnStatus aclDumpOpTensors(const char* /*opType*/, const char* /*opName*/,
-                             aclTensor** /*tensors*/, size_t /*inputTensorNum*/,
-                             size_t /*outputTensorNum*/,
-                             aclrtStream /*stream*/) {
-  return 0;
-}
-
 }  // extern "C"

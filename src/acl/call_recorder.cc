@@ -1,36 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "acl/call_recorder.h"
 
-#include <sys/uio.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
-#include <atomic>
-#include <ctime>
-#include <optional>
 #include <utility>
 
 #include "acl/array.h"
-#include "acl/backend.h"
+#include "acl/call_contents.h"
 #include "acl/call_writer.h"
-#include "acl/environment.h"
 #include "acl/error.h"
-#include "acl/memory.h"
-#include "acl/say.h"
 #include "acl/tensor.h"
 #include "base/contain.h"
-#include "base/fork.h"
-#include "base/str.h"
 #include "problem/notation.h"
-#include "record/digest.h"
-#include "record/directory.h"
 
 namespace flashacl::acl {
 namespace {
-
-using record::Contents;
-using record::ElementType;
 
 // Recording must not change what a program does: what fails, fails in silence.
 template <typename F>
@@ -41,42 +26,6 @@ void Quietly(F&& body) noexcept {
         return 0;
       },
       [](bool) { return 0; });
-}
-
-const record::Setting& TheSetting() { return *TheEnvironment().record; }
-
-int64_t NextNumber() {
-  static PerProcess<std::atomic<int64_t>>& calls =
-      *new PerProcess<std::atomic<int64_t>>;
-  return (*calls).fetch_add(1) + 1;
-}
-
-std::string Now() {
-  timespec now{};
-  clock_gettime(CLOCK_REALTIME, &now);
-  std::tm utc{};
-  gmtime_r(&now.tv_sec, &utc);
-  return Str("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:06}Z", utc.tm_year + 1900,
-             utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
-             now.tv_nsec / 1000);
-}
-
-record::Tensor CopyOf(const Tensor& tensor) {
-  const auto first = [&](const std::array<int64_t, kMaxRank>& of) {
-    return std::vector<int64_t>(of.begin(),
-                                of.begin() + static_cast<int>(tensor.rank));
-  };
-  record::Tensor copy;
-  const std::string_view type = TypeText(tensor.acl_dtype);
-  copy.type = type.find(' ') == std::string_view::npos ? type : "";
-  copy.type_number = static_cast<int32_t>(tensor.acl_dtype);
-  copy.format = static_cast<int32_t>(tensor.format);
-  copy.shape = first(tensor.dims);
-  copy.strides = first(tensor.strides);
-  copy.offset = tensor.offset;
-  if (tensor.storage_dims != nullptr) copy.storage = *tensor.storage_dims;
-  copy.has_data = tensor.data != nullptr;
-  return copy;
 }
 
 // The object of a handle, as a value; NoObject if there is none.
@@ -92,7 +41,7 @@ record::Value CopyOfList(const TensorList& list) {
   for (const aclTensor* const member : list.members) {
     const std::shared_ptr<Tensor> tensor = Find<Tensor>(member);
     copies.emplace_back();
-    if (tensor != nullptr) copies.back() = CopyOf(*tensor);
+    if (tensor != nullptr) copies.back() = DescriptionOf(*tensor);
   }
   return copies;
 }
@@ -100,74 +49,6 @@ record::Value CopyOfList(const TensorList& list) {
 record::Value CopyOfScalar(const Scalar& scalar) {
   return record::Scalar{std::string(TypeText(scalar.type)),
                         static_cast<int32_t>(scalar.type), scalar.bytes};
-}
-
-// Device memory through its backend; memory of the program's own may not be
-// there at all, which the system finds out.
-bool ReadBytes(const std::byte* from, std::span<std::byte> to) {
-  Block block;
-  if (FindBlock(from, &block) &&
-      static_cast<size_t>(from - block.base) + to.size() <= block.reserved) {
-    DeviceMemory().Copy(to.data(), from, to.size());
-    return true;
-  }
-  const iovec here{to.data(), to.size()};
-  const iovec there{const_cast<std::byte*>(from), to.size()};
-  return process_vm_readv(getpid(), &here, 1, &there, 1, 0) ==
-         static_cast<ssize_t>(to.size());
-}
-
-// Reads bytes in parts that stay in a cache; false if they are not all there.
-template <typename F>
-bool ForParts(const std::byte* first, size_t bytes, F&& body) {
-  constexpr size_t kPart = size_t{256} << 10;
-  std::vector<std::byte> part(std::min(bytes, kPart));
-  for (size_t done = 0; done < bytes; done += part.size()) {
-    part.resize(std::min(part.size(), bytes - done));
-    if (!ReadBytes(first + done, part)) return false;
-    body(std::span<const std::byte>(part));
-  }
-  return true;
-}
-
-struct Looked {
-  Contents contents;
-  std::optional<NewBytes> fresh;  // nobody has stored them yet
-};
-
-record::Layout LayoutOf(const ElementType& type, const record::Tensor& tensor) {
-  return {type.dtype, tensor.shape, tensor.strides};
-}
-
-// Digest and statistics of the bytes at `first`; `keep`: they are to be
-// stored. The digest is of what is stored, whoever writes there meanwhile.
-Looked LookAt(const ElementType& type, const record::Tensor& tensor,
-              const std::byte* first, bool keep) {
-  Looked looked;
-  const auto bytes = static_cast<size_t>(tensor.bytes);
-  record::Digest digest = record::DigestFor(type);
-  record::StatisticsSum sum(type.dtype);
-  const bool dense = record::IsDense(LayoutOf(type, tensor));
-  const bool read = ForParts(first, bytes, [&](auto part) {
-    digest.Add(part);
-    if (dense) sum.Add(part);
-  });
-  if (!read) return looked;
-  looked.contents.digest = digest.Text();
-  looked.contents.statistics = sum.Get();
-  looked.contents.kept = keep;
-  const bool known = !keep || IsWritten(looked.contents.digest);
-  if (known && dense) return looked;
-  NewBytes fresh{&type, {}, std::vector<std::byte>(bytes)};
-  if (!ReadBytes(first, fresh.bytes)) return Looked();
-  looked.contents.statistics =
-      record::StatisticsOf(fresh.bytes, LayoutOf(type, tensor));
-  if (known) return looked;
-  record::Digest copied = record::DigestFor(type);
-  copied.Add(fresh.bytes);
-  fresh.digest = looked.contents.digest = copied.Text();
-  looked.fresh = std::move(fresh);
-  return looked;
 }
 
 // For each row of an operator's table, which of the parameters that are
@@ -186,20 +67,7 @@ std::vector<size_t> ParametersOf(const Operator& op, const record::Call& call) {
   return parameters;
 }
 
-bool WantsFailures() { return !TheSetting().only_bad_numbers; }
-
 }  // namespace
-
-bool RecordsCalls() noexcept {
-  enum State : int { kUndecided, kOff, kOn };
-  static std::atomic<int> state{kUndecided};
-  const int now = state.load(std::memory_order_relaxed);
-  if (now != kUndecided) return now == kOn;
-  const bool asked = Contain([] { return TheEnvironment().record.has_value(); },
-                             [](bool) { return false; });
-  state.store(asked ? kOn : kOff);
-  return asked;
-}
 
 record::Parameter Passing::Copy() const {
   constexpr std::array<const char*, 8> kKinds = {
@@ -211,8 +79,9 @@ record::Parameter Passing::Copy() const {
   if (pointer_ == nullptr) return copy;
   switch (kind_) {
     case kTensor:
-      copy.value = Described<Tensor>(
-          pointer_, [](const Tensor& of) { return record::Value(CopyOf(of)); });
+      copy.value = Described<Tensor>(pointer_, [](const Tensor& of) {
+        return record::Value(DescriptionOf(of));
+      });
       break;
     case kTensors:
       copy.value = Described<TensorList>(pointer_, CopyOfList);
@@ -239,15 +108,18 @@ record::Parameter Passing::Copy() const {
 PlanRecord::PlanRecord(std::string_view operation, std::string_view function,
                        std::span<const Passing> passed) noexcept {
   Quietly([&] {
-    const int64_t number = NextNumber();
-    if (!TheSetting().Wants(operation, number) || RecordIsOver()) return;
+    std::shared_ptr<const Recording> recording = CurrentRecording();
+    if (recording == nullptr || !recording->setting.operators) return;
+    const int64_t number = NextCallNumber();
+    if (!recording->setting.Wants(operation, number) || recording->over) return;
     auto call = std::make_shared<record::Call>();
     call->number = number;
     call->process = getpid();
-    call->time = Now();
+    call->time = NowText();
     call->operation = operation;
     call->function = function;
     for (const Passing& one : passed) call->parameters.push_back(one.Copy());
+    recording_ = std::move(recording);
     call_ = std::move(call);
   });
 }
@@ -260,7 +132,8 @@ aclnnStatus PlanRecord::Planned(aclnnStatus status,
     call_->plan.status = status;
     if (status != 0) {
       call_->plan.message = NewestMessage();
-      if (WantsFailures()) WriteCall({std::move(*call_), {}});
+      if (recording_->setting.only_bad_numbers) return;
+      WriteCall({recording_, std::move(*call_), {}});
       return;
     }
     call_->workspace_bytes = *workspace_size;
@@ -282,9 +155,11 @@ struct RunRecord::State {
   WrittenCall written;
 };
 
-RunRecord::RunRecord(std::shared_ptr<const record::Call> planned,
+RunRecord::RunRecord(std::shared_ptr<const Recording> recording,
                      const Executor& executor, GivenWorkspace workspace)
-    : planned_(std::move(planned)), workspace_(workspace) {
+    : recording_(std::move(recording)),
+      planned_(executor.record),
+      workspace_(workspace) {
   const std::vector<size_t> parameters = ParametersOf(*executor.op, *planned_);
   for (const Address& address : executor.addresses) {
     if (address.data == nullptr || address.extent_bytes <= 0) continue;
@@ -307,26 +182,24 @@ record::Tensor* RunRecord::TensorOf(record::Call& call,
 }
 
 void RunRecord::Look(bool before) {
-  const bool keep = !TheSetting().statistics_only;
+  const RecordingSetting& setting = recording_->setting;
   for (const Operand& operand : operands_) {
     record::Tensor* const tensor = TensorOf(state_->written.call, operand);
     if (tensor == nullptr || !(before || operand.output)) continue;
-    const ElementType* const type = record::FindElementType(tensor->type);
-    if (type == nullptr) continue;
     tensor->input = operand.input;
     tensor->output = operand.output;
     tensor->bytes = operand.bytes;
-    Looked looked = LookAt(*type, *tensor, operand.first, keep);
-    (before ? tensor->before : tensor->after) = std::move(looked.contents);
-    if (!looked.fresh.has_value()) continue;
-    state_->written.tensors.push_back(*std::move(looked.fresh));
+    if (!(before ? setting.inputs : setting.outputs)) continue;
+    LookInto(recording_, *tensor, operand.first,
+             before ? tensor->before : tensor->after, state_->written.tensors);
   }
 }
 
 void RunRecord::Before() noexcept {
   Quietly([&] {
-    if (RecordIsOver()) return;
+    if (!GoesOn(*recording_)) return;
     state_ = std::make_shared<State>();
+    state_->written.recording = recording_;
     state_->written.call = *planned_;
     Look(true);
   });
@@ -337,10 +210,11 @@ void RunRecord::After(const record::Answer& answer, int32_t stream,
   Quietly([&] {
     const std::shared_ptr<State> state = state_;
     if (state == nullptr) return;
+    const RecordingSetting& setting = recording_->setting;
     record::Call& call = state->written.call;
-    if (TheSetting().only_failed && answer.status == 0) return;
+    if (setting.only_failed && answer.status == 0) return;
     Look(false);
-    if (TheSetting().only_bad_numbers && BadNumbers(call) == 0) return;
+    if (setting.only_bad_numbers && BadNumbers(call) == 0) return;
     call.launch = answer;
     call.given_workspace = workspace_.bytes;
     call.has_workspace = workspace_.address;
@@ -354,19 +228,23 @@ void RunRecord::After(const record::Answer& answer, int32_t stream,
 std::shared_ptr<RunRecord> RecordRun(const Executor& executor,
                                      GivenWorkspace workspace) {
   if (executor.record == nullptr) return nullptr;
-  return std::make_shared<RunRecord>(executor.record, executor, workspace);
+  std::shared_ptr<const Recording> recording = CurrentRecording();
+  if (recording == nullptr) return nullptr;
+  return std::make_shared<RunRecord>(std::move(recording), executor, workspace);
 }
 
 void RecordFailedLaunch(const Executor& executor, GivenWorkspace workspace,
                         aclnnStatus status, std::string_view message) noexcept {
-  if (executor.record == nullptr || !WantsFailures()) return;
+  if (executor.record == nullptr) return;
   Quietly([&] {
+    const std::shared_ptr<const Recording> recording = CurrentRecording();
+    if (recording == nullptr || recording->setting.only_bad_numbers) return;
     record::Call call = *executor.record;
     call.launch = record::Answer{
         status, message.empty() ? NewestMessage() : std::string(message)};
     call.given_workspace = workspace.bytes;
     call.has_workspace = workspace.address;
-    WriteCall({std::move(call), {}});
+    WriteCall({recording, std::move(call), {}});
   });
 }
 

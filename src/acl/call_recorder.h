@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// FLASHACL_RECORD: every call of an operator, with all that was passed, and
-// the bytes of its tensors before and after, into a directory
-// (record/directory.h). While nobody asks, a phase costs one load.
+// Every call of an operator, with all that was passed, and the bytes of its
+// tensors before and after, into a directory (record/directory.h), if
+// recording.h says so. While nobody asks, a phase costs one load.
 //
 // Phase one is recorded by functions around those in src/ops, which the build
 // makes of their declarations (cmake/entry_points.py); phase two where a run
@@ -19,13 +19,11 @@
 
 #include "acl/executor.h"
 #include "acl/raw_enum.h"
+#include "acl/recording.h"
 #include "base/status.h"
 #include "record/call.h"
 
 namespace flashacl::acl {
-
-// Whether the environment asks for it. The first question reads it.
-bool RecordsCalls() noexcept;
 
 // A parameter of phase one as it was passed. Its name lives for ever.
 class Passing {
@@ -72,6 +70,7 @@ class PlanRecord {
                       aclOpExecutor* const* executor) noexcept;
 
  private:
+  std::shared_ptr<const Recording> recording_;
   std::shared_ptr<record::Call> call_;  // null: not recorded
 };
 
@@ -80,10 +79,10 @@ struct GivenWorkspace {
   uint64_t bytes = 0;
 };
 
-// One run of what was planned.
+// One run of what was planned, in what is recorded at its launch.
 class RunRecord {
  public:
-  RunRecord(std::shared_ptr<const record::Call> planned,
+  RunRecord(std::shared_ptr<const Recording> recording,
             const Executor& executor, GivenWorkspace workspace);
 
   // On the stream's thread.
@@ -107,13 +106,15 @@ class RunRecord {
   // The contents of all operands, or of outputs.
   void Look(bool before);
 
+  const std::shared_ptr<const Recording> recording_;
   const std::shared_ptr<const record::Call> planned_;
   const GivenWorkspace workspace_;
   std::vector<Operand> operands_;
   std::shared_ptr<State> state_;
 };
 
-// Null where the executor is not recorded. Under the executor's lock.
+// Null where the executor is not recorded, or no longer. Under the executor's
+// lock.
 std::shared_ptr<RunRecord> RecordRun(const Executor& executor,
                                      GivenWorkspace workspace);
 

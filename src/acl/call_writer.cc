@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "acl/call_writer.h"
 
-#include <atomic>
 #include <condition_variable>
 #include <cstdlib>
 #include <memory>
@@ -9,7 +8,6 @@
 #include <optional>
 #include <utility>
 
-#include "acl/environment.h"
 #include "acl/say.h"
 #include "base/contain.h"
 #include "base/fork.h"
@@ -26,8 +24,8 @@ struct State {
   std::optional<WrittenCall> waiting;
   bool writing = false;
   bool has_thread = false;
-  std::unique_ptr<record::Writer> writer;  // null: not opened yet
-  std::atomic<bool> over{false};
+  std::unique_ptr<record::Writer> writer;   // null: not opened yet
+  std::shared_ptr<const Recording> opened;  // what it is the writer of
 };
 
 // Threads and numbers of calls are each process's own.
@@ -36,23 +34,25 @@ State& TheState() {
   return *state;
 }
 
-void Stop(State& state, const Status& status) {
-  if (state.over.exchange(true)) return;
-  const record::Setting& setting = *TheEnvironment().record;
-  Say(Str("FLASHACL_RECORD={}: recording ends: {}", setting.directory,
-          status.message()));
+void Stop(const Recording& recording, const Status& status) {
+  if (recording.over.exchange(true)) return;
+  Say(Str("{}: recording ends: {}", recording.asked, status.message()));
 }
 
-// Under the lock.
-record::Writer* OpenWriter(State& state) {
-  if (state.writer != nullptr || state.over) return state.writer.get();
-  const record::Setting& setting = *TheEnvironment().record;
+// Under the lock, while nothing is being written; null where it is over.
+record::Writer* OpenWriter(State& state,
+                           const std::shared_ptr<const Recording>& recording) {
+  if (recording->over) return nullptr;
+  if (state.opened == recording) return state.writer.get();
+  state.writer = nullptr;
+  state.opened = recording;
+  const RecordingSetting& setting = recording->setting;
   Result<std::unique_ptr<record::Writer>> opened =
       record::Writer::Open(setting.directory, setting.max_bytes);
   if (opened.ok()) {
     state.writer = std::move(*opened);
   } else {
-    Stop(state, opened.status());
+    Stop(*recording, opened.status());
   }
   return state.writer.get();
 }
@@ -70,7 +70,7 @@ void Write(State& state, const WrittenCall& call) {
   const Status status =
       Contain([&] { return Put(*state.writer, call); },
               [](bool) { return Status(Code::kOutOfMemory, "no memory"); });
-  if (!status.ok()) Stop(state, status);
+  if (!status.ok()) Stop(*call.recording, status);
 }
 
 void* RunThread(void* argument) {
@@ -97,11 +97,7 @@ void WaitUntilWritten(State& state, std::unique_lock<std::mutex>& lock) {
 }
 
 // What was handed over before the process ended by itself is not lost.
-void Finish() {
-  State& state = TheState();
-  std::unique_lock lock(state.mutex);
-  if (state.has_thread) WaitUntilWritten(state, lock);
-}
+void Finish() { FinishWriting(); }
 
 }  // namespace
 
@@ -111,7 +107,7 @@ void WriteCall(WrittenCall call) {
   (void)registered;
   std::unique_lock lock(state.mutex);
   WaitUntilWritten(state, lock);
-  if (OpenWriter(state) == nullptr || state.over) return;
+  if (OpenWriter(state, call.recording) == nullptr) return;
   if (!state.has_thread) {
     state.has_thread = StartDetached(&RunThread, &state) == 0;
   }
@@ -120,13 +116,20 @@ void WriteCall(WrittenCall call) {
   state.changed.notify_all();
 }
 
-bool IsWritten(const std::string& digest) {
+bool IsWritten(const std::shared_ptr<const Recording>& recording,
+               const std::string& digest) {
   State& state = TheState();
-  const std::lock_guard lock(state.mutex);
-  const record::Writer* const writer = OpenWriter(state);
+  std::unique_lock lock(state.mutex);
+  // Another one's writer may still be at work.
+  if (state.opened != recording) WaitUntilWritten(state, lock);
+  const record::Writer* const writer = OpenWriter(state, recording);
   return writer != nullptr && writer->Has(digest);
 }
 
-bool RecordIsOver() noexcept { return TheState().over.load(); }
+void FinishWriting() {
+  State& state = TheState();
+  std::unique_lock lock(state.mutex);
+  if (state.has_thread) WaitUntilWritten(state, lock);
+}
 
 }  // namespace flashacl::acl

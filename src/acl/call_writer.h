@@ -2,9 +2,11 @@
 // Writes recorded calls on a thread of its own, one after the other.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "acl/recording.h"
 #include "record/call.h"
 
 namespace flashacl::acl {
@@ -16,6 +18,7 @@ struct NewBytes {
 };
 
 struct WrittenCall {
+  std::shared_ptr<const Recording> recording;
   record::Call call;
   std::vector<NewBytes> tensors;
 };
@@ -25,10 +28,10 @@ struct WrittenCall {
 void WriteCall(WrittenCall call);
 
 // Whether these bytes were written already.
-bool IsWritten(const std::string& digest);
+bool IsWritten(const std::shared_ptr<const Recording>& recording,
+               const std::string& digest);
 
-// Whether the record has no room left, or cannot be written: nothing need be
-// handed over any more.
-bool RecordIsOver() noexcept;
+// Returns when all that was handed over is written.
+void FinishWriting();
 
 }  // namespace flashacl::acl

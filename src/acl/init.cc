@@ -2,8 +2,6 @@
 #include "acl/init.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -12,6 +10,7 @@
 #include "acl/acl_rt.h"
 #include "acl/config.h"
 #include "acl/device.h"
+#include "acl/dump.h"
 #include "acl/environment.h"
 #include "acl/error.h"
 #include "acl/finding.h"
@@ -46,42 +45,21 @@ State& TheState() {
   return state;
 }
 
-// A configuration is a page of text; this is a file that was not meant.
-constexpr size_t kLargestFile = size_t{16} << 20;
-
-// Null if the file cannot be read, or is not a file to be read whole.
-std::optional<std::string> ReadFile(const char* path) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
-      std::fopen(path, "rb"), &std::fclose);
-  if (file == nullptr) return std::nullopt;
+// What the file of aclInit says; no path is an empty file.
+struct Loaded {
   std::string text;
-  char part[4096];
-  size_t n = 0;
-  while ((n = std::fread(part, 1, sizeof(part), file.get())) > 0) {
-    if (text.size() > kLargestFile) return std::nullopt;
-    text.append(part, n);
-  }
-  if (std::ferror(file.get()) != 0) return std::nullopt;
-  return text;
-}
+  Config config;
+  std::optional<RecordingSetting> dump;
+};
 
-// Reads and checks the file of aclInit; no path is an empty file.
-aclError Load(const char* path, std::string* text, Config* config) {
+aclError Load(const char* path, Loaded* loaded) {
   if (path == nullptr || *path == '\0') return ACL_SUCCESS;
-  std::optional<std::string> read = ReadFile(path);
-  if (!read.has_value()) {
-    return Fail(ACL_ERROR_INVALID_FILE, Title::kFile,
-                Str("aclInit failed because file {} cannot be read.", path));
+  constexpr const char* kFunction = "aclInit";
+  if (aclError error = ReadConfiguration(kFunction, path, &loaded->text)) {
+    return error;
   }
-  const Result<Config> parsed = ParseConfig(*read);
-  if (!parsed.ok()) {
-    return Fail(ACL_ERROR_PARSE_FILE, Title::kFile,
-                Str("aclInit failed because of file {}: {}.", path,
-                    parsed.status().message()));
-  }
-  *text = *std::move(read);
-  *config = *parsed;
-  return ACL_SUCCESS;
+  loaded->config = *ParseConfig(loaded->text);
+  return ReadDump(kFunction, path, loaded->text, &loaded->dump);
 }
 
 aclError Init(const char* path) {
@@ -94,9 +72,9 @@ aclError Init(const char* path) {
                 "aclFinalizeReference only.");
   }
   if (aclError error = RequireSoc("aclInit")) return error;
-  std::string text;
-  Config config;
-  if (aclError error = Load(path, &text, &config)) return error;
+  Loaded loaded;
+  if (aclError error = Load(path, &loaded)) return error;
+  const auto& [text, config, dump] = loaded;
   if (state.was_initialised && text != state.config) {
     return Fail(ACL_ERROR_INVALID_PARAM, Title::kReason,
                 "aclInit failed because its configuration differs from that "
@@ -113,6 +91,7 @@ aclError Init(const char* path) {
   state.references = 1;
   state.was_initialised = true;
   state.config = text;
+  StartDumpOfInit(dump);
   const auto callbacks = state.on_init;
   lock.unlock();
   for (const auto& call : callbacks) {
@@ -156,6 +135,7 @@ void TearDown(std::unique_lock<ProcessMutex> lock) {
   const auto reporters = state.reporters;
   lock.unlock();
   for (const auto& call : callbacks) call.function(call.user_data);
+  EndDumps();
   if (TheEnvironment().strict) ReportLeaks(reporters);
   std::for_each(finalizers.rbegin(), finalizers.rend(),
                 [](void (*finalizer)()) { finalizer(); });
@@ -255,6 +235,11 @@ void AddOnce(std::vector<F>& all, F one) {
 }
 
 }  // namespace
+
+bool IsInitialised() {
+  const std::lock_guard lock(TheState().mutex);
+  return TheState().references > 0;
+}
 
 void AddFinalizer(void (*finalizer)()) {
   AddOnce(TheState().finalizers, finalizer);

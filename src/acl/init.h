@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What other parts of the runtime add to aclFinalize.
+// Between aclInit and aclFinalize, and what other parts of the runtime add to
+// the latter.
 #pragma once
 
 #include <string>
 
 namespace flashacl::acl {
+
+// Whether there was an aclInit, and no aclFinalize since.
+bool IsInitialised();
 
 // Runs `finalizer` each time the last reference is finalized, newest first.
 // Adding the same function twice has no effect.

@@ -2,7 +2,6 @@
 // What is declared and not offered: programs that name it link, and are told
 // when they call it.
 #include "acl/acl.h"
-#include "acl/acl_dump.h"
 #include "acl/acl_rt_allocator.h"
 #include "acl/acl_tdt.h"
 #include "acl/error.h"
@@ -29,8 +28,6 @@ aclError NotOffered(const char* function) {
     flashacl::acl::NotOffered(#name);                \
     return nullptr;                                  \
   }
-#define FLASHACL_NO_OP(name, ...) \
-  aclError name(__VA_ARGS__) { return ACL_SUCCESS; }
 
 extern "C" {
 
@@ -113,14 +110,7 @@ FLASHACL_UNSUPPORTED(acltdtSendTensor, const acltdtChannelHandle*,
 FLASHACL_UNSUPPORTED(acltdtReceiveTensor, const acltdtChannelHandle*,
                      acltdtDataset*, int32_t)
 
-// Dumping: nothing to do, and nothing to complain
-// about to frameworks that call these when they start.
-FLASHACL_NO_OP(aclmdlInitDump, void)
-FLASHACL_NO_OP(aclmdlSetDump, const char*)
-FLASHACL_NO_OP(aclmdlFinalizeDump, void)
-
 }  // extern "C"
 
 #undef FLASHACL_UNSUPPORTED
 #undef FLASHACL_UNSUPPORTED_OBJECT
-#undef FLASHACL_NO_OP

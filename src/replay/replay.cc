@@ -194,6 +194,10 @@ Status UseImplementation(const std::string& name) {
 Result<Outcome> Replay(const record::Reader& reader, const record::Call& call,
                        const Options& options) {
   Outcome outcome;
+  if (call.function == "aclDumpOpTensors") {
+    Skip(outcome, "tensors that the program handed over, no call");
+    return outcome;
+  }
   const Result<const EntryPoint*> entry = FindEntryPoint(call);
   if (!entry.ok()) return entry.status();
   if (aclrtSetDevice(0) != 0) return RuntimeFailure("{}", Said());

@@ -36,13 +36,5 @@ TEST(Later, ObjectsAreNull) {
   EXPECT_EQ(aclmdlGetNumInputs(nullptr), 0u);
 }
 
-TEST(Later, DumpingDoesNothing) {
-  Message();
-  EXPECT_EQ(aclmdlInitDump(), 0);
-  EXPECT_EQ(aclmdlSetDump("x"), 0);
-  EXPECT_EQ(aclmdlFinalizeDump(), 0);
-  EXPECT_EQ(aclGetRecentErrMsg(), nullptr);
-}
-
 }  // namespace
 }  // namespace flashacl::acl

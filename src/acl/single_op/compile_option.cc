@@ -13,7 +13,6 @@
 #include <string>
 #include <string_view>
 
-#include "acl/acl_dump.h"
 #include "acl/acl_op_compiler.h"
 #include "acl/error.h"
 #include "acl/raw_enum.h"
@@ -132,13 +131,6 @@ aclError Load(const void* model, size_t size) {
                   kFunction));
 }
 
-aclError FailDump(const char* function) {
-  return GuardRuntime([&] {
-    return Fail(ACL_ERROR_FEATURE_UNSUPPORTED, Title::kNotSupported,
-                Str("{} is not supported.", function));
-  });
-}
-
 struct GraphDumpOption {
   static constexpr HandleKind kHandleKind = HandleKind::kGraphDumpOption;
 };
@@ -195,14 +187,6 @@ aclGraphDumpOption* aclCreateGraphDumpOpt(void) {
 aclError aclDestroyGraphDumpOpt(const aclGraphDumpOption* aclGraphDumpOpt) {
   return acl::DestroyObject<acl::GraphDumpOption>(
       "aclDestroyGraphDumpOpt", "aclGraphDumpOpt", aclGraphDumpOpt);
-}
-
-aclError aclopStartDumpArgs(uint32_t /*dumpType*/, const char* /*path*/) {
-  return acl::FailDump("aclopStartDumpArgs");
-}
-
-aclError aclopStopDumpArgs(uint32_t /*dumpType*/) {
-  return acl::FailDump("aclopStopDumpArgs");
 }
 
 }  // extern "C"

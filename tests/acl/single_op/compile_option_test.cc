@@ -112,13 +112,5 @@ TEST(SingleOpModels, AreNotLoaded) {
   EXPECT_TRUE(FailsWith(100016, aclopLoad(model, sizeof model), "aclopLoad"));
 }
 
-TEST(SingleOpDump, IsNotOffered) {
-  EXPECT_TRUE(FailsWith(200006,
-                        aclopStartDumpArgs(ACL_OP_DUMP_OP_AICORE_ARGS, "x"),
-                        "aclopStartDumpArgs is not supported"));
-  EXPECT_TRUE(FailsWith(200006, aclopStopDumpArgs(ACL_OP_DUMP_OP_AICORE_ARGS),
-                        "aclopStopDumpArgs is not supported"));
-}
-
 }  // namespace
 }  // namespace flashacl::acl

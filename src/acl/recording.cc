@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "acl/recording.h"
+
+#include <mutex>
+#include <utility>
+
+#include "acl/call_writer.h"
+#include "acl/environment.h"
+#include "base/contain.h"
+#include "base/fork.h"
+#include "base/str.h"
+
+namespace flashacl::acl {
+namespace {
+
+struct State {
+  enum Is : int { kUndecided, kOff, kOn };
+
+  std::atomic<int> is{kUndecided};
+  ProcessMutex mutex;  // of what follows
+  bool by_environment = false;
+  std::shared_ptr<const Recording> current;
+};
+
+State& TheState() {
+  static State& state = *new State;  // never destroyed: see environment.cc
+  return state;
+}
+
+// Under the lock. The environment has the first word.
+void Decide(State& state) {
+  if (state.is.load() != State::kUndecided) return;
+  const std::optional<record::Setting>& asked = TheEnvironment().record;
+  if (asked.has_value()) {
+    state.by_environment = true;
+    state.current = std::make_shared<Recording>(
+        RecordingSetting{*asked}, Str("FLASHACL_RECORD={}", asked->directory));
+  }
+  state.is.store(asked.has_value() ? State::kOn : State::kOff);
+}
+
+}  // namespace
+
+bool RecordsCalls() noexcept {
+  State& state = TheState();
+  const int is = state.is.load(std::memory_order_relaxed);
+  if (is != State::kUndecided) return is == State::kOn;
+  return Contain(
+      [&] {
+        const std::lock_guard lock(state.mutex);
+        Decide(state);
+        return state.is.load() == State::kOn;
+      },
+      [](bool /*no_memory*/) { return false; });
+}
+
+std::shared_ptr<const Recording> CurrentRecording() {
+  if (!RecordsCalls()) return nullptr;
+  State& state = TheState();
+  const std::lock_guard lock(state.mutex);
+  return state.current;
+}
+
+bool GoesOn(const Recording& recording) {
+  return !recording.over.load() && CurrentRecording().get() == &recording;
+}
+
+bool EnvironmentRecords() {
+  State& state = TheState();
+  const std::lock_guard lock(state.mutex);
+  Decide(state);
+  return state.by_environment;
+}
+
+void StartRecording(std::shared_ptr<const Recording> recording) {
+  State& state = TheState();
+  const std::lock_guard lock(state.mutex);
+  Decide(state);
+  if (state.by_environment) return;
+  state.current = std::move(recording);
+  state.is.store(State::kOn);
+}
+
+void EndRecording() {
+  State& state = TheState();
+  {
+    const std::lock_guard lock(state.mutex);
+    Decide(state);
+    if (state.by_environment) return;
+    state.current = nullptr;
+    state.is.store(State::kOff);
+  }
+  FinishWriting();
+}
+
+}  // namespace flashacl::acl
