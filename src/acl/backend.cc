@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include "acl/closed_memory.h"
 #include "acl/environment.h"
 #include "backends.h"
 
@@ -19,7 +20,10 @@ const Backend& TheBackend() {
   static const Backend& cpu = []() -> const Backend& {
     (void)TargetStatus();
     SetWorkerCount(TheEnvironment().num_threads);
-    return CpuBackend();
+    if (!ClosesDeviceMemory()) return CpuBackend();
+    Backend& closing = *new Backend(CpuBackend());
+    closing.memory = &OpeningMemory();
+    return closing;
   }();
   return cpu;
 }

@@ -3,7 +3,11 @@
 
 #include <signal.h>
 
+#include <cstddef>
+#include <string>
+
 #include "acl/call_site.h"
+#include "acl/closed_memory.h"
 #include "acl/quarantine.h"
 #include "acl/say.h"
 #include "base/str.h"
@@ -17,17 +21,38 @@ struct sigaction& Before(int signal) {
   return before[signal == SIGSEGV ? 0 : 1];
 }
 
+std::string OfFreed(const void* at, const FreedBlock& freed) {
+  const auto offset = static_cast<const std::byte*>(at) - freed.block.base;
+  return Str("use after free at {}: {} bytes into {}", at, offset,
+             ToString(freed));
+}
+
+std::string OfLive(const void* at, const Block& block) {
+  const auto offset = static_cast<const std::byte*>(at) - block.base;
+  const auto size = static_cast<std::ptrdiff_t>(block.size);
+  const std::string where =
+      offset < 0      ? Str("{} bytes before", -offset)
+      : offset < size ? Str("{} bytes into", offset)
+                      : Str("{} bytes after the end of", offset - size);
+  return Str(
+      "the host touches device memory at {}: {} the block of {} bytes at {} "
+      "that {} made; aclrtMemcpy copies from and to the host",
+      at, where, Grouped(block.size), static_cast<const void*>(block.base),
+      ToString(block.made));
+}
+
 // The process is lost: what is not allowed in a handler costs nothing more.
 void Explain(int signal, siginfo_t* info, void*) {
   // Returning repeats the access, with the program's own handler, or none.
   sigaction(signal, &Before(signal), nullptr);
+  const void* const at = info->si_addr;
   FreedBlock freed;
-  if (!FindFreed(info->si_addr, &freed)) return;
-  const auto offset =
-      static_cast<const std::byte*>(info->si_addr) - freed.block.base;
-  Log(Level::kError, "memcheck",
-      Str("use after free at {}: {} bytes into {}", info->si_addr, offset,
-          ToString(freed)));
+  Block block;
+  if (FindFreed(at, &freed)) {
+    Log(Level::kError, "memcheck", OfFreed(at, freed));
+  } else if (FindClosed(at, &block)) {
+    Log(Level::kError, "memcheck", OfLive(at, block));
+  }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "acl/closed_memory.h"
 #include "acl/device.h"
 #include "acl/say.h"
 #include "base/str.h"
@@ -114,5 +115,7 @@ const Environment& TheEnvironment() {
   }();
   return environment;
 }
+
+bool HostTouchesDevice() { return GetSwitch("FLASHACL_HOST_ACCESS"); }
 
 }  // namespace flashacl::acl

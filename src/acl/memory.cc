@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "acl/backend.h"
+#include "acl/closed_memory.h"
 #include "acl/environment.h"
 #include "acl/finding.h"
 #include "acl/init.h"
@@ -35,6 +36,7 @@ struct Allocation {
   mutable size_t device_bytes = 0;
   bool has_zones = false;                   // see red_zone.h
   mutable std::shared_ptr<BlockFile> file;  // or null; under FilesMutex
+  std::unique_ptr<Door> door;               // null: open; goes first
   ~Allocation();
 };
 
@@ -44,7 +46,16 @@ Memory& MemoryOf(BlockKind kind) {
   return kind == BlockKind::kDevice ? DeviceMemory() : HostMemory::Get();
 }
 
+// What work keeps of a block, which is open meanwhile.
+std::shared_ptr<const void> ToUse(std::shared_ptr<const Allocation> block) {
+  Door* const door = block->door.get();
+  if (door == nullptr) return block;
+  door->Use();
+  return {door, [block = std::move(block)](Door* used) { used->Leave(); }};
+}
+
 Allocation::~Allocation() {
+  door = nullptr;
   ReturnDeviceBytes(device_bytes);
   if (file == nullptr) return;
   file->exported = nullptr;
@@ -189,7 +200,7 @@ BlockUse::BlockUse(std::span<const void* const> addresses) {
   std::shared_lock lock(table.mutex);
   for (const void* address : addresses) {
     const auto found = Lookup(table.blocks, Number(address));
-    if (found != table.blocks.end()) Keep(found->second);
+    if (found != table.blocks.end()) Keep(ToUse(found->second));
   }
 }
 
@@ -206,7 +217,7 @@ BlockUse::BlockUse(std::span<const ByteRange> ranges, Told told) {
     const uintptr_t first = Number(range.first);
     if (found == blocks.end() || !Holds(*found, first)) {
       found = Lookup(blocks, first);
-      if (found != blocks.end()) Keep(found->second);
+      if (found != blocks.end()) Keep(ToUse(found->second));
     }
     if (found == blocks.end()) {
       const auto [at, block] = Outside(blocks, range);
@@ -215,7 +226,7 @@ BlockUse::BlockUse(std::span<const ByteRange> ranges, Told told) {
     }
     size_t left = LeftIn(found->second->block, first);
     for (auto next = found; left < range.bytes && Follow(blocks, &next);) {
-      Keep(next->second);
+      Keep(ToUse(next->second));
       left += next->second->block.reserved;
     }
     told(n, range.bytes <= left ? Placement::kInside : Placement::kPastEnd,
@@ -262,6 +273,7 @@ std::byte* AllocateBlock(const BlockRequest& request) {
     JudgeAtExit(&TellDamageAtExit);
   }
   allocation->has_zones = strict;
+  if (strict) allocation->door = Door::Of(allocation->block);
   return Insert(std::move(allocation)) ? base : nullptr;
 }
 
@@ -320,6 +332,7 @@ std::string DamageOf(const void* base) {
   const auto found = table.blocks.find(Number(base));
   if (found == table.blocks.end() || !found->second->has_zones) return {};
   const Block& block = found->second->block;
+  const std::shared_ptr<const void> open = ToUse(found->second);
   const std::string damage = DamageAround(MemoryOf(block.kind), block);
   return damage.empty()
              ? damage

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "acl/backend.h"
+#include "acl/closed_memory.h"
 #include "acl/device_memory_fault.h"
 #include "acl/red_zone.h"
 #include "acl/say.h"
@@ -29,7 +30,7 @@ class Fenced {
         first_(block.base - kFrontZoneBytes),
         bytes_(kFrontZoneBytes + block.reserved + kSlackBytes) {
     HostMemory& host = HostMemory::Get();
-    const bool of_host = !block.device() || &DeviceMemory() == &host;
+    const bool of_host = !block.device() || IsHostMemory(DeviceMemory());
     closed_ = of_host && host.SetClosed(first_, bytes_, true);
   }
   ~Fenced() {

@@ -3,17 +3,24 @@
 // them: docs/strict.md is a table of these. Each is a process of its own, for
 // the environment is read once.
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <cmath>
+#include <cstddef>
+#include <cstdio>
 #include <cstring>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "acl/call_site.h"
+#include "acl/closed_memory.h"
 #include "acl/device_memory_fault.h"
 #include "acl/finding.h"
 #include "acl/initcheck.h"
 #include "acl/memcheck.h"
+#include "acl/memory.h"
 #include "acl/quarantine.h"
 #include "acl/racecheck.h"
 #include "acl/red_zone.h"
@@ -42,9 +49,13 @@ void* Zeros(size_t bytes) {
   return data;
 }
 
-// Writes `bytes` where the runtime does not see it, as a kernel or a program
-// that takes device memory for its own would.
-void WriteUnseen(void* at, size_t bytes) { std::memset(at, 7, bytes); }
+// Writes `bytes`, `offset` from where a block begins, where the runtime does
+// not see it, as a kernel that runs past its operand would.
+void WriteUnseen(void* block, std::ptrdiff_t offset, size_t bytes) {
+  const void* const used[] = {block};
+  const acl::BlockUse open(used);
+  std::memset(static_cast<char*>(block) + offset, 7, bytes);
+}
 
 // What is asked for, of 64 floats each: out = self + other.
 struct Sum {
@@ -151,11 +162,11 @@ STRICT_TEST(UseAfterFreeIsNamed)
 
 void StrictMemoryWritesAroundABlockAreFoundAtFree() {
   auto* const data = static_cast<char*>(Zeros(kBytes));
-  WriteUnseen(data + kBytes, 3);
+  WriteUnseen(data, kBytes, 3);
   EXPECT_TRUE(
       FailsWith(107000, aclrtFree(data), "around the block of 256 bytes at "));
   auto* const other = static_cast<char*>(Zeros(kBytes));
-  WriteUnseen(other - 8, 8);
+  WriteUnseen(other, -8, 8);
   EXPECT_TRUE(FailsWith(107000, aclrtFree(other), "8 bytes before it begins"));
 }
 STRICT_TEST(WritesAroundABlockAreFoundAtFree)
@@ -164,7 +175,7 @@ void StrictMemoryWritesAroundABlockAreFoundAtSynchronize() {
   auto* const data = static_cast<char*>(Zeros(kBytes));
   EXPECT_TRUE(Succeeds(Synchronize()));
   ScopedStream stream;
-  WriteUnseen(data + kBytes, 1);
+  WriteUnseen(data, kBytes, 1);
   EXPECT_TRUE(
       FailsWith(kFound, aclrtSynchronizeStream(stream), "1 byte from "));
   EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(stream)));  // told once
@@ -285,6 +296,8 @@ void StrictMemoryBytesAreWrittenOneByOne() {
   for (const size_t at : {0, 3, 2, 1, 60}) {
     acl::NoteWritten(acl::ViewOf(data + at, 1));
   }
+  const void* const used[] = {data};
+  const acl::BlockUse open(used);  // as work that reads it would
   const auto heard = [&](size_t first, size_t bytes) {
     ::testing::internal::CaptureStderr();
     const acl::Access access{"x", acl::ViewOf(data + first, bytes), true};
@@ -297,7 +310,7 @@ void StrictMemoryBytesAreWrittenOneByOne() {
             std::string::npos);
   EXPECT_EQ(heard(1, 4), "");  // once
   EXPECT_NE(heard(59, 2).find("byte 59 of"), std::string::npos);
-  WriteUnseen(data + 100, 4);
+  WriteUnseen(data, 100, 4);
   EXPECT_EQ(heard(100, 4), "");  // it holds something else than a new block
   acl::ForgetWritten(data, kBytes);
   EXPECT_NE(heard(0, 1), "");
@@ -321,6 +334,78 @@ TEST(StrictMemory, ExplainsFaults) {
       << child.output;
 }
 
+// Children, which StrictMemory.ClosesDeviceMemoryToTheHost starts.
+TEST(StrictMemoryChild, DISABLED_HostReads) {
+  ASSERT_TRUE(Succeeds(aclrtSetDevice(0)));
+  Sum sum;
+  EXPECT_TRUE(Succeeds(sum.Run()));
+  EXPECT_TRUE(Succeeds(Synchronize()));
+  const char value = static_cast<const volatile char*>(sum.out)[17];
+  std::printf("read %d\n", value);
+}
+TEST(StrictMemoryChild, DISABLED_HostWritesPastTheEnd) {
+  ASSERT_TRUE(Succeeds(aclrtSetDevice(0)));
+  static_cast<volatile char*>(Malloc(kBytes))[kBytes + 3] = 1;
+}
+TEST(StrictMemoryChild, DISABLED_HostCallbackWrites) {
+  ASSERT_TRUE(Succeeds(aclrtSetDevice(0)));
+  EXPECT_TRUE(Succeeds(aclrtLaunchHostFunc(
+      nullptr, [](void* at) { *static_cast<volatile char*>(at) = 1; },
+      Zeros(kBytes))));
+  (void)Synchronize();
+}
+
+TEST(StrictMemory, ClosesDeviceMemoryToTheHost) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"HostReads", ": 17 bytes into the block of 256 bytes at "},
+      {"HostWritesPastTheEnd", ": 3 bytes after the end of the block of 256 "},
+      {"HostCallbackWrites", ": 0 bytes into the block of 256 bytes at "}};
+  for (const auto& [test, words] : cases) {
+    SCOPED_TRACE(test);
+    const std::string name = std::string("StrictMemoryChild.DISABLED_") + test;
+    const ChildResult child = RunChild(name, {{"FLASHACL_STRICT", "1"}});
+    EXPECT_EQ(child.exit_code, -1);
+    EXPECT_TRUE(child.signal == SIGSEGV || child.signal == SIGABRT);
+    EXPECT_NE(child.output.find("the host touches device memory"),
+              std::string::npos)
+        << child.output;
+    EXPECT_NE(child.output.find(words), std::string::npos) << child.output;
+    EXPECT_NE(child.output.find("that aclrtMalloc"), std::string::npos);
+    // Programs whose own operators run there, and without strict mode.
+    EXPECT_TRUE(RunChild(name, {{"FLASHACL_STRICT", "1"},
+                                {"FLASHACL_HOST_ACCESS", "1"}})
+                    .exit_code != -1);
+    EXPECT_TRUE(RunChild(name, {}).ok());
+  }
+}
+
+// Whatever uses a block at once opens it for all of them, and nobody closes it
+// too early.
+void StrictMemoryWorkOnManyStreamsFindsItOpen() {
+  Sum sum;
+  std::vector<std::thread> threads;
+  for (int n = 0; n < 4; ++n) {
+    threads.emplace_back([&] {
+      ASSERT_TRUE(Succeeds(aclrtSetDevice(0)));
+      ScopedStream stream;
+      Sum own;
+      own.stream = stream;
+      own.self = sum.self;  // read by all
+      own.other = sum.other;
+      for (int run = 0; run < 8; ++run) {
+        EXPECT_TRUE(Succeeds(own.Run()));
+        float number = 1;
+        EXPECT_TRUE(Succeeds(
+            aclrtMemcpy(&number, 4, sum.self, 4, ACL_MEMCPY_DEVICE_TO_HOST)));
+        EXPECT_EQ(number, 0);
+      }
+      EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(stream)));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+STRICT_TEST(WorkOnManyStreamsFindsItOpen)
+
 // A child, which StrictMemory.EndsWithAnExitCode starts.
 TEST(StrictMemoryChild, DISABLED_Finding) {
   ASSERT_TRUE(Succeeds(aclrtSetDevice(0)));
@@ -336,7 +421,7 @@ TEST(StrictMemoryChild, DISABLED_NoFinding) {
 }
 TEST(StrictMemoryChild, DISABLED_Damage) {
   ASSERT_TRUE(Succeeds(aclrtSetDevice(0)));
-  WriteUnseen(static_cast<char*>(Malloc(kBytes)) + kBytes, 1);
+  WriteUnseen(Malloc(kBytes), kBytes, 1);
 }
 TEST(StrictMemoryChild, DISABLED_Leak) {
   ASSERT_TRUE(Succeeds(aclInit(nullptr)));

@@ -10,6 +10,9 @@ from flashacl import threads
 # The adapter queues launches on a thread of its own, where errors arrive late:
 # each operator runs when it is called. Read when the adapter is first used.
 os.environ.setdefault("TASK_QUEUE_ENABLE", "0")
+# Other operators run on device memory, which strict mode closes to all others.
+# Read when device memory is first allocated.
+os.environ.setdefault("FLASHACL_HOST_ACCESS", "1")
 
 _installed = False
 
