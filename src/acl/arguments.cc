@@ -156,10 +156,11 @@ Result<Arguments> Arguments::Read(std::span<const Argument> table,
 }
 
 Status Arguments::CheckPresent() const {
+  // Asked in any case: the next call's null has another reason.
+  const std::string why = WhyNull();
   for (size_t row = 0; row < table_.size(); ++row) {
     if (table_[row].need == Need::kRequired && !passed_[row]) {
-      return NullArgument("The {} cannot be nullptr{}.", table_[row].name,
-                          WhyNull());
+      return NullArgument("The {} cannot be nullptr{}.", table_[row].name, why);
     }
     if (table_[row].need != Need::kRequired || !table_[row].list) continue;
     for (const Entry& entry : list(static_cast<int>(row))) {

@@ -48,7 +48,8 @@ constexpr std::pair<aclDataType, std::string_view> kOtherTypes[] = {
     {ACL_FLOAT4_E1M2, "FLOAT4_E1M2"},
 };
 
-// How many dimensions the last tensor had that this thread made in vain.
+// How many dimensions the last tensor had that this thread made in vain, until
+// a phase one has asked: programs make all tensors of a call before it.
 thread_local uint64_t refused_rank = 0;
 
 // The arguments of aclCreateTensor, which are many.
@@ -68,8 +69,8 @@ Status CheckDescription(const Description& of, bool dims_given,
   if (!storage_given) {
     return NullArgument("storageDims cannot be a NULL pointer");
   }
-  refused_rank = of.dims.size() > kMaxRank ? of.dims.size() : 0;
-  if (refused_rank > 0) {
+  if (of.dims.size() > kMaxRank) {
+    refused_rank = of.dims.size();
     return Invalid("viewDimsNum: {} dimensions, expected at most {}",
                    of.dims.size(), kMaxRank);
   }
@@ -197,11 +198,12 @@ bool Tensor::contiguous() const {
 }
 
 std::string WhyNull() {
-  if (refused_rank == 0) return {};
+  const uint64_t rank = std::exchange(refused_rank, 0);
+  if (rank == 0) return {};
   return Str(
       " (aclCreateTensor made none of {} dimensions before, expected at most "
       "{})",
-      refused_rank, kMaxRank);
+      rank, kMaxRank);
 }
 
 std::string ShapeText(const Tensor& tensor) {

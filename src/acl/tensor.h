@@ -58,8 +58,8 @@ struct Tensor {
 // "[2, 16, 128]".
 std::string ShapeText(const Tensor& tensor);
 
-// " (...)" why a program may have passed a null tensor, or nothing: the last
-// that it made on this thread had too many dimensions.
+// " (...)" why a program may have passed a null tensor, or nothing: since the
+// last question, this thread wanted one of too many dimensions.
 std::string WhyNull();
 
 // "FLOAT16" and so on, as the documents spell data types.

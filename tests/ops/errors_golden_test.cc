@@ -63,6 +63,9 @@ std::string SpoiledTensors(const OperatorCall& good) {
       {"of one dimension", [](TensorArgument& t) { t.dims = {3}; }},
       {"longer by one", [](TensorArgument& t) { ++t.dims.back(); }},
       {"in NZ", [](TensorArgument& t) { t.format = ACL_FORMAT_FRACTAL_NZ; }},
+      {"of rank 11", [](TensorArgument& t) { t.dims.assign(11, 1); }},
+      {"of type 9999",
+       [](TensorArgument& t) { t.type = static_cast<aclDataType>(9999); }},
   };
   std::string text;
   const std::vector<std::string_view> names = NamesOf(good);
