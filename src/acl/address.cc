@@ -71,22 +71,28 @@ void Move(Address& address, void* to) {
   }
 }
 
+// What a call asks for, as messages tell of it.
+struct Asked {
+  const char* function;
+  size_t index;  // among the inputs, the outputs or both
+};
+
 // Finds with `find` under the executor's lock, and moves what is found.
-aclnnStatus SetAddress(aclOpExecutor* executor, void* addr,
-                       const char* function,
+aclnnStatus SetAddress(aclOpExecutor* executor, void* addr, const Asked& asked,
                        FunctionRef<Address*(Executor&)> find) {
   return Guard(kParamInvalid, [&]() -> Status {
     const std::shared_ptr<Executor> found = Find<Executor>(executor);
     if (found == nullptr) {
-      return Internal("{}: executor is not a live aclOpExecutor{}", function,
-                      IfParents<Executor>(executor));
+      return Internal("{}: executor is not a live aclOpExecutor{}",
+                      asked.function, IfParents<Executor>(executor));
     }
     std::lock_guard lock(found->mutex);
     Address* const address = find(*found);
     if (address == nullptr) {
       return Invalid(
-          "{}: index out of range, or no tensor was passed there in phase one",
-          function);
+          "{}: index {} is out of range, or no tensor was passed there in "
+          "phase one",
+          asked.function, asked.index);
     }
     Move(*address, addr);
     return {};
@@ -101,9 +107,9 @@ aclnnStatus SetOne(aclOpExecutor* executor, size_t index, aclTensor* tensor,
   if (tensor == nullptr) {
     return InnerNull("aclSetTensorAddr: tensor cannot be a NULL pointer");
   }
-  return SetAddress(executor, addr, "aclSetTensorAddr", [&](Executor& of) {
-    return FindAddress(of, side, index, tensor);
-  });
+  return SetAddress(
+      executor, addr, {"aclSetTensorAddr", index},
+      [&](Executor& of) { return FindAddress(of, side, index, tensor); });
 }
 
 aclnnStatus SetMember(aclOpExecutor* executor, size_t ir_index,
@@ -117,7 +123,7 @@ aclnnStatus SetMember(aclOpExecutor* executor, size_t ir_index,
     return InnerNull(
         "aclSetDynamicTensorAddr: tensors cannot be a NULL pointer");
   }
-  return SetAddress(executor, addr, "aclSetDynamicTensorAddr",
+  return SetAddress(executor, addr, {"aclSetDynamicTensorAddr", ir_index},
                     [&](Executor& of) {
                       return FindMember(of, side, ir_index, relative_index);
                     });
