@@ -2,6 +2,8 @@
 // Which problems have few rows, and how their keys are cut.
 #include <algorithm>
 #include <array>
+#include <memory>
+#include <type_traits>
 
 #include "cpu/decode/decode_kernel.h"
 #include "cpu/decode/decode_tiles.h"
@@ -75,11 +77,18 @@ void DecodeTiles::Launch::AttendHeadBundle(int64_t n, int64_t worker) const {
   const int64_t most = tiles_.head_bundle_;
   if (cut.kv_head % most != 0) return;
   const int64_t count = std::min(most, tiles_.kv_heads_ - cut.kv_head);
-  std::array<DecodeArgs, kDecodeHeadBundle> tiles;
+  // Not initialised: the 23 KiB of the most tiles took longer than a bundle of
+  // one tile of few keys.
+  union Room {
+    Room() {}
+    std::array<DecodeArgs, kDecodeHeadBundle> tiles;
+  } room;
+  static_assert(std::is_trivially_destructible_v<DecodeArgs>);
   for (int64_t i = 0; i < count; ++i) {
-    tiles[static_cast<size_t>(i)] = TileOf(n + i * cut.num_splits, worker, i);
+    std::construct_at(&room.tiles[static_cast<size_t>(i)],
+                      TileOf(n + i * cut.num_splits, worker, i));
   }
-  Decode().attend(tiles.data(), count);
+  Decode().attend(room.tiles.data(), count);
 }
 
 void DecodeTiles::Launch::Attend(int64_t worker,
