@@ -7,6 +7,15 @@
 #include "plan/implementation.h"
 
 namespace flashacl {
+namespace cpu {
+
+// About what one thread does of the matrix products where there is little to
+// do, in GFLOP/s: forward, and where p and ds are made or keys gathered
+// (docs/notes/0037).
+inline constexpr double kShortGflops = 50;
+inline constexpr double kShortGradGflops = 20;
+
+}  // namespace cpu
 
 // "cpu/decode": forward problems with few packed rows per kv head, as in
 // decoding: one pass over keys and values at the speed of memory. The same bits

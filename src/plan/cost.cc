@@ -3,6 +3,7 @@
 #include "plan/cost.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "problem/grid.h"
 
@@ -152,6 +153,20 @@ Cost CountCost(const AttentionProblem& problem) {
                      problem.kv.gathers();
   CountBytes(problem, counts, work);
   return work;
+}
+
+double MicrosecondsOf(const AttentionProblem& problem, double gflops) {
+  // A thread alone reads 10 to 20 of them from memory (docs/notes/0013).
+  constexpr double kGigabytes = 10;
+  // Counting more of them takes longer than what is decided by it may.
+  constexpr int64_t kMaxSequences = 32;
+  if (gflops <= 0 || problem.lengths.count() > kMaxSequences) {
+    return std::numeric_limits<double>::infinity();
+  }
+  const Cost cost = CountCost(problem);
+  return std::max(cost.flops / gflops,
+                  (cost.bytes_read + cost.bytes_written) / kGigabytes) *
+         1e-3;
 }
 
 }  // namespace flashacl

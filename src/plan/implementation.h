@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "plan/backend.h"
 #include "plan/bindings.h"
+#include "plan/cost.h"
 #include "plan/workspace.h"
 #include "problem/attention_problem.h"
 
@@ -22,12 +23,19 @@ namespace flashacl {
 // serves any number of runs, at the same time too.
 class Prepared {
  public:
-  explicit Prepared(AttentionProblem problem) : problem_(std::move(problem)) {}
+  // `gflops`: about what one thread does of the matrix products; 0: nobody
+  // knows.
+  explicit Prepared(AttentionProblem problem, double gflops = 0)
+      : problem_(std::move(problem)),
+        microseconds_(MicrosecondsOf(problem_, gflops)) {}
   virtual ~Prepared() = default;
   Prepared(const Prepared&) = delete;
   Prepared& operator=(const Prepared&) = delete;
 
   const AttentionProblem& problem() const { return problem_; }
+
+  // About how long one thread takes; infinity where nobody knows.
+  double microseconds() const { return microseconds_; }
 
   // Puts the computation on `queue`, which is one of the backend's; it may not
   // be done when this returns. `workspace` has as many bytes as preparing
@@ -41,19 +49,35 @@ class Prepared {
 
  private:
   const AttentionProblem problem_;
+  const double microseconds_;
+};
+
+// The calling thread.
+class OneWorker final : public Workers {
+ public:
+  void ForEach(int64_t count, FunctionRef<void(int64_t)> body) override {
+    for (int64_t n = 0; n < count; ++n) body(n);
+  }
+  int count() const override { return 1; }
 };
 
 // For implementations that run on the host: on any backend, as its queue lets
 // them touch device memory.
 class HostPrepared : public Prepared {
  public:
+  // What one thread ends before others have come is its alone: waking one takes
+  // 5 to 50 microseconds (docs/notes/0037).
+  static constexpr double kAloneMicroseconds = 16;
+
   using Prepared::Prepared;
 
   Status Run(const Bindings& bindings, std::byte* workspace,
              Queue& queue) const final {
     return queue.OnHost([&](Workers& workers) {
       const RunMemoryScope memory;
-      return Run(bindings, workspace, workers);
+      OneWorker alone;
+      const bool is_short = microseconds() < kAloneMicroseconds;
+      return Run(bindings, workspace, is_short ? alone : workers);
     });
   }
 

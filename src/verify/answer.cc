@@ -9,6 +9,7 @@
 
 #include "base/number.h"
 #include "base/str.h"
+#include "plan/implementation.h"
 #include "reference/rows.h"
 #include "reference/scores.h"
 
@@ -18,15 +19,6 @@ namespace {
 using reference::KeyValues;
 using reference::Operands;
 using reference::Row;
-
-// Units are computed side by side, so within one there is nobody else.
-class Alone final : public Workers {
- public:
-  void ForEach(int64_t count, FunctionRef<void(int64_t)> body) override {
-    for (int64_t n = 0; n < count; ++n) body(n);
-  }
-  int count() const override { return 1; }
-};
 
 double Rounded(DType dtype, double value) {
   if (dtype == DType::kNone) return value;
@@ -72,7 +64,7 @@ struct Columns {
   Columns(const Operands& operands, const Unit& unit)
       : key_values(operands.problem, layout),
         memory(static_cast<size_t>(layout.bytes())) {
-    Alone alone;
+    OneWorker alone;  // units are computed side by side
     key_values.Attach(memory.data());
     key_values.Load(operands, unit.sequence, unit.kv_head, alone);
     const int64_t count = operands.sequence(unit.sequence).columns();

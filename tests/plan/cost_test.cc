@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <random>
+
+#include "problem/notation.h"
 
 namespace flashacl {
 namespace {
@@ -129,6 +132,18 @@ TEST(Cost, NothingCostsNothing) {
   EXPECT_EQ(work.pairs, 0);
   EXPECT_EQ(work.skipped(), 0);
   EXPECT_EQ(work.bytes_read, 0);
+}
+
+// By what takes longer: 2 * (16 + 16) * 2 * 30 * 31 FLOP, or 15.5 KiB.
+TEST(Cost, TimeOfOneThread) {
+  const AttentionProblem problem = *Parse("fwd f32 h=2 d=16 q=30 k=31");
+  EXPECT_DOUBLE_EQ(MicrosecondsOf(problem, 1), 119.04);
+  const double bytes = 2 * 4 * 2 * 16 * (30 + 31);
+  EXPECT_GE(MicrosecondsOf(problem, 1e6), bytes / 10 * 1e-3);
+  EXPECT_LT(MicrosecondsOf(problem, 1e6), 1.2 * bytes / 10 * 1e-3);
+  EXPECT_TRUE(std::isinf(MicrosecondsOf(problem, 0)));
+  EXPECT_TRUE(
+      std::isinf(MicrosecondsOf(*Parse("fwd f32 h=2 d=16 q=33x1 k=33x1"), 1)));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstddef>
 #include <string>
 
@@ -43,6 +44,28 @@ class CountWorkers final : public HostPrepared {
 
   std::string Describe() const override { return "counts"; }
 };
+
+// The same, of which somebody knows how long it takes.
+class CountWorkersFast final : public HostPrepared {
+ public:
+  CountWorkersFast(const AttentionProblem& problem, const DeviceInfo&,
+                   WorkspaceLayout&)
+      : HostPrepared(problem, /*gflops=*/1) {}
+
+  Status Run(const Bindings&, std::byte* workspace,
+             Workers& workers) const override {
+    workspace[0] = static_cast<std::byte>(workers.count());
+    std::atomic<int> calls{0};
+    workers.ForEach(3, [&](int64_t) { ++calls; });
+    workspace[1] = static_cast<std::byte>(calls.load());
+    return {};
+  }
+
+  std::string Describe() const override { return "counts"; }
+};
+
+constexpr Implementation kFast[] = {
+    {"test/fast", Always, MakePrepared<CountWorkersFast>}};
 
 constexpr Implementation kTable[] = {
     {"test/never", NeverOn, MakePrepared<CountWorkers>},
@@ -111,6 +134,22 @@ TEST_F(PlanTest, RunsOnTheWorkersOfTheBackend) {
   EXPECT_EQ(plan->workspace.entries()[0].bytes, 8);
   std::byte workspace[WorkspaceLayout::kAlignmentBytes];
   ASSERT_TRUE(flashacl::Run(*backend_.queue, *plan, {}, workspace).ok());
+  EXPECT_EQ(workspace[0], std::byte{3});
+}
+
+// Others would come when it is over: 0.5 microseconds, then 30.
+TEST_F(PlanTest, ShortRunsTakeOneWorker) {
+  backend_.implementations = kFast;
+  const Result<Plan> plan = MakePlan(backend_, forward_);
+  EXPECT_LT(plan->prepared->microseconds(), 1);
+  std::byte workspace[2];
+  ASSERT_TRUE(flashacl::Run(*backend_.queue, *plan, {}, workspace).ok());
+  EXPECT_EQ(workspace[0], std::byte{1});
+  EXPECT_EQ(workspace[1], std::byte{3});
+  const Result<Plan> longer =
+      MakePlan(backend_, *Parse("fwd f32 h=2 d=4 q=30 k=31"));
+  EXPECT_GT(longer->prepared->microseconds(), HostPrepared::kAloneMicroseconds);
+  ASSERT_TRUE(flashacl::Run(*backend_.queue, *longer, {}, workspace).ok());
   EXPECT_EQ(workspace[0], std::byte{3});
 }
 

@@ -47,7 +47,7 @@ class PreparedBackward final : public HostPrepared {
  public:
   PreparedBackward(const AttentionProblem& problem, const DeviceInfo& device,
                    WorkspaceLayout& layout)
-      : HostPrepared(problem),
+      : HostPrepared(problem, kShortGradGflops),
         shape(BackwardTileShape(problem, device)),
         schedule(KnownSchedule(problem, shape)),
         workspace(ReserveBackward(problem, shape, device.workers, layout)) {}

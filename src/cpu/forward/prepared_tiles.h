@@ -6,6 +6,7 @@
 
 #include "cpu/forward/forward_operands.h"
 #include "cpu/forward/forward_workspace.h"
+#include "cpu/implementations.h"
 #include "cpu/work_loop.h"
 #include "plan/implementation.h"
 
@@ -17,7 +18,7 @@ class PreparedTiles final : public HostPrepared {
  public:
   PreparedTiles(const AttentionProblem& problem, const DeviceInfo& device,
                 WorkspaceLayout& layout)
-      : HostPrepared(problem),
+      : HostPrepared(problem, kShortGflops),
         workers_(device.workers),
         tiles_(problem, device, TileShape::kAnyRows, layout),
         splits_(ReserveSplits(

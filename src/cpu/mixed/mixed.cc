@@ -41,7 +41,7 @@ class PreparedMixed final : public HostPrepared {
  public:
   PreparedMixed(const AttentionProblem& problem, const DeviceInfo& device,
                 WorkspaceLayout& layout)
-      : HostPrepared(problem),
+      : HostPrepared(problem, kShortGflops),
         workers_(device.workers),
         many_(problem, device, ManyRows(problem), layout),
         few_(problem, device, FewRows(problem), layout),

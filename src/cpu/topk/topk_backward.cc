@@ -27,7 +27,7 @@ class PreparedTopKBackward final : public HostPrepared {
  public:
   PreparedTopKBackward(const AttentionProblem& problem,
                        const DeviceInfo& device, WorkspaceLayout& layout)
-      : HostPrepared(problem),
+      : HostPrepared(problem, kShortGradGflops),
         tiling(TopKBackwardTilingOf(problem, device)),
         workspace(
             ReserveTopKBackward(problem, tiling, device.workers, layout)) {}

@@ -26,7 +26,7 @@ class PreparedTopKForward final : public HostPrepared {
  public:
   PreparedTopKForward(const AttentionProblem& problem, const DeviceInfo& device,
                       WorkspaceLayout& layout)
-      : HostPrepared(problem),
+      : HostPrepared(problem, kShortGradGflops),
         shape_(TopKTileShape(problem, device)),
         num_splits_(std::max<int64_t>(
             CeilDiv(MaxListedKeys(problem), shape_.split_keys), 1)),
