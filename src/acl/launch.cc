@@ -187,6 +187,21 @@ struct LaunchedComputation final : Launched {
   }
 };
 
+// What takes a thread longer is put into the stream, even if that is idle: the
+// caller has other things to do (docs/notes/0037).
+constexpr double kHereMicroseconds = 64;
+
+// Whether the calling thread may compute it at once. Who watches what streams
+// do finds it on a stream's thread. Only attention: of its operands none is
+// written, so that what failed here can begin again there.
+bool MayRunHere(const Launched& launched) {
+  const Plan* const plan = launched.executor->plan.get();
+  return plan != nullptr &&
+         plan->prepared->microseconds() < kHereMicroseconds &&
+         launched.record == nullptr && !TheEnvironment().strict && !Tracing() &&
+         !profile::IsRecording();
+}
+
 // What a stream is given: small enough that its task needs no memory.
 struct LaunchTask {
   std::shared_ptr<const Launched> run;
@@ -283,6 +298,21 @@ aclnnStatus SubmitNothing(const Executor& executor, aclrtStream stream) {
   return error == ACL_SUCCESS ? 0 : kRuntimeError;
 }
 
+aclError SubmitRun(std::shared_ptr<const Launched> launched,
+                   aclrtStream stream) {
+  const std::string_view name = launched->executor->op->name;
+  aclError error = ACL_SUCCESS;
+  const std::shared_ptr<Stream> at = FindStream(stream, name, &error);
+  if (at == nullptr) return error;
+  const auto run = [&](Queue& queue) {
+    Status status = launched->RunOn(queue);
+    if (status.ok()) launched = nullptr;
+    return status;
+  };
+  if (MayRunHere(*launched) && at->RunHere(run)) return ACL_SUCCESS;
+  return at->Push(LaunchTask{std::move(launched)}, name, TaskKind::kOperator);
+}
+
 Status Submit(const std::shared_ptr<Executor>& keep, void* workspace,
               uint64_t workspace_size, aclrtStream stream,
               aclnnStatus* enqueued) {
@@ -307,10 +337,7 @@ Status Submit(const std::shared_ptr<Executor>& keep, void* workspace,
           ? LaunchAttention(keep, workspace, workspace_size)
           : LaunchComputation(keep, workspace, workspace_size);
   if (!launched.ok()) return launched.status();
-  if (Enqueue(stream, LaunchTask{*std::move(launched)}, executor.op->name,
-              TaskKind::kOperator) != 0) {
-    *enqueued = kRuntimeError;
-  }
+  if (SubmitRun(*std::move(launched), stream) != 0) *enqueued = kRuntimeError;
   return {};
 }
 

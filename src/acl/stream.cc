@@ -2,25 +2,23 @@
 #include "acl/stream.h"
 
 #include <pthread.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <cstring>
 #include <thread>
 #include <utility>
 
 #include "acl/backend.h"
 #include "acl/callback.h"
-#include "acl/capturing.h"
 #include "acl/context.h"
 #include "acl/device.h"
 #include "acl/device_fault.h"
 #include "acl/exception.h"
 #include "acl/memcheck.h"
 #include "base/check.h"
+#include "base/contain.h"
+#include "base/float_environment.h"
 #include "base/fork.h"
 #include "base/thread.h"
 #include "base/tsan.h"
@@ -46,16 +44,6 @@ Shared& TheShared() {
 }
 
 thread_local Stream* this_threads_stream = nullptr;
-
-uint32_t ThreadId() {
-  static thread_local uint32_t id = 0;
-  static thread_local uint32_t process = 0;  // a forked child has another id
-  if (id == 0 || process != ForkGeneration()) {
-    id = static_cast<uint32_t>(syscall(SYS_gettid));
-    process = ForkGeneration();
-  }
-  return id;
-}
 
 void HoldAtExit() {
   static const int registered =
@@ -158,18 +146,19 @@ void Stream::Run() {
 bool Stream::Next(Entry* entry) {
   SpinUntil([this] {
     return pushed_.load(std::memory_order_acquire) !=
-           finished_.load(std::memory_order_relaxed);
+               finished_.load(std::memory_order_relaxed) &&
+           !here_.load(std::memory_order_relaxed);
   });
   Shared& shared = TheShared();
   std::unique_lock lock(mutex_);
   for (;;) {
-    if (!queue_.empty()) {
+    if (!queue_.empty() && !here_.load()) {
       // Busy before the look at `held`, which HoldStreams sets before it looks
       // at `busy`: no task can start behind its back.
       shared.busy.fetch_add(1);
       if (!shared.held.load()) break;
       shared.busy.fetch_sub(1);
-    } else if (ending_) {
+    } else if (ending_ && queue_.empty()) {
       return false;
     }
     sleeping_ = true;
@@ -212,13 +201,63 @@ bool Stream::RunOne(Entry& entry, uint32_t generation) {
   // What the task held is free before anyone learns that it is done.
   entry.task = nullptr;
   TheShared().busy.fetch_sub(1);
+  Finish(entry.number);
+  return true;
+}
+
+void Stream::Finish(uint64_t number) {
   TsanRelease(&finished_);
-  finished_.store(entry.number);
+  // What ends an abort has the number of an older task, after which a submitter
+  // may have gone on.
+  uint64_t before = finished_.load();
+  while (before < number && !finished_.compare_exchange_weak(before, number)) {
+  }
   if (waiters_.load() > 0) {
     { std::lock_guard lock(mutex_); }
     TellWaiters();
   }
-  return true;
+}
+
+bool Stream::RunHere(FunctionRef<Status(Queue&)> work) {
+  const uint64_t number = BeginHere();
+  if (number == 0) return false;
+  const bool done = Contain(
+      [&] {
+        const DefaultFloats as_on_its_thread;
+        return work(*backend_queue_).ok();
+      },
+      [](bool) { return false; });
+  EndHere(number);
+  return done;
+}
+
+uint64_t Stream::BeginHere() {
+  std::lock_guard lock(mutex_);
+  // Its thread is there to run what others submit meanwhile.
+  if (!has_thread_ || destroyed_ || recorder_ != nullptr || !queue_.empty() ||
+      failure_ != nullptr || !Idle() || DeviceIsAborted(device_)) {
+    return 0;
+  }
+  Shared& shared = TheShared();
+  shared.busy.fetch_add(1);  // before the look at `held`, as in Next
+  if (shared.held.load()) {
+    shared.busy.fetch_sub(1);
+    return 0;
+  }
+  here_.store(true);
+  return pushed_.fetch_add(1) + 1;
+}
+
+void Stream::EndHere(uint64_t number) {
+  TheShared().busy.fetch_sub(1);
+  bool wake = false;
+  {
+    std::lock_guard lock(mutex_);
+    here_.store(false);
+    wake = sleeping_ && !queue_.empty();
+  }
+  Finish(number);
+  if (wake) WakeThread();
 }
 
 // Allocates nothing: the failure may be that there is no memory.
@@ -240,73 +279,6 @@ void Stream::Fault(Entry& entry, aclError code) {
                            static_cast<uint32_t>(code)});
     return ACL_SUCCESS;
   });
-}
-
-std::shared_ptr<Recorder> Stream::recorder() const {
-  if (!recorded_.load(std::memory_order_acquire)) return nullptr;
-  std::lock_guard lock(mutex_);
-  return recorder_;
-}
-
-bool Stream::ReplaceRecorder(const Recorder* expected,
-                             std::shared_ptr<Recorder> next) {
-  std::lock_guard lock(mutex_);
-  if (recorder_.get() != expected || (destroyed_ && next != nullptr)) {
-    return false;
-  }
-  recorder_.swap(next);  // the old one goes without the lock
-  recorded_.store(recorder_ != nullptr, std::memory_order_release);
-  return true;
-}
-
-aclError Stream::Push(Task task, std::string_view function, TaskKind kind,
-                      uint64_t* number) {
-  if (recorded_.load(std::memory_order_acquire)) {
-    Submission submission{std::move(task), function, kind};
-    aclError error = ACL_SUCCESS;
-    // One that ends meanwhile is followed by none, or by another.
-    while (const auto by = recorder()) {
-      if (by->Take(*this, submission, &error)) return error;
-    }
-    task = std::move(submission.task);
-  }
-  return PushPastRecorder(std::move(task), function, kind, number);
-}
-
-aclError Stream::PushPastRecorder(Task task, std::string_view function,
-                                  TaskKind kind, uint64_t* number) {
-  if (persistent()) return FailUnbound(*this, function);
-  bool wake = false;
-  auto failure = std::make_shared<StreamFailure>();
-  auto known = Known();
-  {
-    std::lock_guard lock(mutex_);
-    if (destroyed_) {
-      return Fail(ACL_ERROR_RT_PARAM_INVALID, Title::kCallSequence,
-                  Str("{} failed because the stream is destroyed.", function));
-    }
-    // With the lock held: an abort either drops the task, or is seen here.
-    if (DeviceIsAborted(device_)) return FailAborted(function, device_);
-    if (!has_thread_) {
-      if (const int error = StartThread(); error != 0) {
-        return Fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, Title::kRuntime,
-                    Str("{} failed because the thread of the stream cannot be "
-                        "started: {}. Look at the limit of threads (ulimit -u, "
-                        "pids.max of the container) and of memory.",
-                        function, std::strerror(error)));
-      }
-      has_thread_ = true;
-    }
-    const uint64_t next = pushed_.load(std::memory_order_relaxed) + 1;
-    profile::Submitted(id_, next);
-    queue_.push_back({std::move(task), next, kind, ThreadId(), function,
-                      std::move(failure), std::move(known)});
-    pushed_.store(next, std::memory_order_release);
-    if (number != nullptr) *number = next;
-    wake = sleeping_;
-  }
-  if (wake) WakeThread();
-  return ACL_SUCCESS;
 }
 
 bool Stream::Idle() const {

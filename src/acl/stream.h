@@ -74,6 +74,13 @@ class Stream : public std::enable_shared_from_this<Stream> {
   aclError PushPastRecorder(Task task, std::string_view function, TaskKind kind,
                             uint64_t* number = nullptr);
 
+  // Does `work` at once, on the calling thread, in place of a submission, where
+  // nobody could tell: nothing records the stream, nothing is queued or runs
+  // there, no failure waits. What others submit meanwhile comes after it. False
+  // where it was not done, or failed, without a message: it is to be submitted.
+  // When it succeeds it holds nothing any more.
+  bool RunHere(FunctionRef<Status(Queue&)> work);
+
   // What takes submissions in place of the queue; null: nothing.
   std::shared_ptr<Recorder> recorder() const;
   // Puts `next` where `expected` is; false if something else is there, or if
@@ -175,7 +182,12 @@ class Stream : public std::enable_shared_from_this<Stream> {
   void TellWaiters();
   // False in a child that the task forked.
   bool RunOne(Entry& entry, uint32_t generation);
+  // Counts the task as done, and before it all that came earlier.
+  void Finish(uint64_t number);
   void Fault(Entry& entry, aclError code);
+  // The number under which the calling thread may go on; 0: it may not.
+  uint64_t BeginHere();
+  void EndHere(uint64_t number);
   Ended WaitUntil(uint64_t number, Deadline deadline);
   std::deque<Entry> DropQueue();
   void PokeWaits();
@@ -212,6 +224,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::atomic<uint64_t> aborts_{0};
   std::atomic<int> waiters_{0};
   std::atomic<bool> aborting_{false};  // the running task shall not wait
+  std::atomic<bool> here_{false};  // a submitter computes; its thread shall not
 };
 
 // The stream of a handle; null means the default stream of the current context.

@@ -29,13 +29,13 @@ struct ReferenceRun {
   }
 };
 
-// Calls kBody(ReferenceRun) for a run.
-template <auto kBody>
+// Calls kBody(ReferenceRun) for a run, which counts as one at `kGflops`.
+template <auto kBody, int kGflops>
 class AroundReference final : public HostPrepared {
  public:
   AroundReference(const AttentionProblem& problem, const DeviceInfo& device,
                   WorkspaceLayout& workspace)
-      : HostPrepared(problem),
+      : HostPrepared(problem, kGflops),
         reference_(kReference.prepare(problem, device, workspace)),
         workspace_bytes_(workspace.bytes()) {}
 
@@ -54,8 +54,8 @@ class AroundReference final : public HostPrepared {
 
 using PrepareFunction = decltype(Implementation::prepare);
 
-template <auto kBody>
+template <auto kBody, int kGflops = 0>
 inline constexpr PrepareFunction kAroundReference =
-    MakePrepared<AroundReference<kBody>>;
+    MakePrepared<AroundReference<kBody, kGflops>>;
 
 }  // namespace flashacl::testing
