@@ -5,6 +5,7 @@
 
 #include "acl/closed_memory.h"
 #include "acl/environment.h"
+#include "acl/plan_cache.h"
 #include "backends.h"
 
 namespace flashacl::acl {
@@ -39,6 +40,7 @@ const Status& TargetStatus() {
 
 void UseBackend(const Backend* backend) {
   replacement.store(backend, std::memory_order_release);
+  ForgetPlans();
 }
 
 }  // namespace flashacl::acl

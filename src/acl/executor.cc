@@ -10,6 +10,7 @@
 #include "acl/error.h"
 #include "acl/finding.h"
 #include "acl/meaning.h"
+#include "acl/plan_cache.h"
 #include "acl/trace.h"
 #include "problem/notation.h"
 
@@ -74,9 +75,10 @@ Result<std::shared_ptr<Executor>> MakeAttention(const Operator& op,
     FLASHACL_RETURN_IF_ERROR(Found(CheckNumbers(lowered->problem)));
   }
   const auto start = std::chrono::steady_clock::now();
-  Result<Plan> plan = MakePlan(TheBackend(), lowered->problem);
+  Result<std::shared_ptr<const Plan>> plan =
+      PlanFor(TheBackend(), lowered->problem);
   if (!plan.ok()) return plan.status();
-  executor->plan = std::make_shared<const Plan>(*std::move(plan));
+  executor->plan = *std::move(plan);
   profile::NotePlan(executor->plan);
   executor->uses = std::move(lowered->uses);
   if (lowered->compressed_mask >= 0 && TheEnvironment().strict) {
