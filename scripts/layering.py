@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fails if a file includes a folder above its own, or, inside src/cpu, one
-beside it that is not shared. DEVELOPING.md shows the order; src/backends.cc
+"""Fails if a file includes a folder above its own, or, inside src/cpu and
+src/verify, one beside it that is not shared. DEVELOPING.md shows the order; src/backends.cc
 alone knows every backend."""
 
 import re
@@ -33,6 +33,15 @@ CPU_MAY_INCLUDE = {
     "topk": {"", "tile", "forward"},
 }
 CPU_TABLE = "src/cpu/cpu_backend.cc"
+# Inside src/verify: what judges our own implementations on samples, and what
+# judges anybody's tensors, which are answered, then suspected, then reported.
+VERIFY_MAY_INCLUDE = {
+    "": set(),
+    "answer": set(),
+    "causes": {"answer"},
+    "check": {"answer", "causes", ""},
+}
+INSIDE = {"cpu": CPU_MAY_INCLUDE, "verify": VERIFY_MAY_INCLUDE}
 MAY_INCLUDE = {
     "base": set(),
     "arrays": {"base"},
@@ -87,22 +96,22 @@ def is_closed(path, name):
     return other in CLOSED and path.parent.as_posix() != f"src/{other}"
 
 
-def cpu_folder(path):
-    """The folder inside src/cpu of a path below it; empty at the top."""
+def inner_folder(path):
+    """The folder of a path inside its folder of src; empty at the top."""
     parts = path.split("/")
     return parts[0] if len(parts) > 1 else ""
 
 
-def wrong_in_cpu(path, name):
-    """Why a file in src/cpu may not include a header of src/cpu, or None."""
+def wrong_inside(path, name, outer):
+    """Why a file in src/<outer> may not include a header of it, or None."""
     if path.as_posix() == CPU_TABLE:
         return None
-    own = cpu_folder(path.relative_to("src/cpu").as_posix())
-    other = cpu_folder(name.removeprefix("cpu/"))
-    may = CPU_MAY_INCLUDE.get(own, set()) | {own}
+    own = inner_folder(path.relative_to(f"src/{outer}").as_posix())
+    other = inner_folder(name.removeprefix(f"{outer}/"))
+    may = INSIDE[outer].get(own, set()) | {own}
     if other in may:
         return None
-    shown = ", ".join(sorted(f"cpu/{one}".rstrip("/") for one in may))
+    shown = ", ".join(sorted(f"{outer}/{one}".rstrip("/") for one in may))
     return f"{path}: may not include {name}; it sees only: {shown}"
 
 
@@ -130,8 +139,9 @@ def check(root):
             elif is_closed(path, name):
                 bad.append(f"{path}: may not include {name}, which nobody does "
                            "outside its folder")
-            elif folder == other == "cpu" and path.parts[0] == "src":
-                sentence = wrong_in_cpu(path, name)
+            elif (folder == other and folder in INSIDE
+                  and path.parts[0] == "src"):
+                sentence = wrong_inside(path, name, folder)
                 bad += [sentence] if sentence else []
     return bad
 

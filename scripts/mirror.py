@@ -13,8 +13,8 @@ import tree
 
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 # Headers that declare what several sources define.
-OF_SEVERAL = {"cpu/implementations.h", "verify/causes.h",
-              "verify/tensor_check.h"}
+OF_SEVERAL = {"cpu/implementations.h", "verify/causes/causes.h",
+              "verify/check/tensor_check.h"}
 
 
 def header_of(root, path):

@@ -13,7 +13,7 @@
 #include "base/contain.h"
 #include "base/str.h"
 #include "problem/notation.h"
-#include "verify/tensor_check.h"
+#include "verify/check/tensor_check.h"
 
 namespace flashacl {
 namespace {

@@ -58,6 +58,15 @@ class Rules(unittest.TestCase):
         self.expect_one(layering.check(self.root), "src/cpu/forward/forward.h",
                         "cpu/decode/decode.h")
 
+    def test_what_answers_knows_no_cause(self):
+        self.source("src/verify/causes/mask.cc",
+                    '#include "verify/answer/answer.h"\n')
+        self.assertEqual(layering.check(self.root), [])
+        self.source("src/verify/answer/answer.cc",
+                    '#include "verify/causes/causes.h"\n')
+        self.expect_one(layering.check(self.root), "src/verify/answer/answer.cc",
+                        "verify/causes/causes.h")
+
     def test_shared_files_of_cpu_see_no_folder(self):
         self.source("src/cpu/tuning.h", '#include "cpu/tile/mask-inl.h"\n')
         self.expect_one(layering.check(self.root), "src/cpu/tuning.h")

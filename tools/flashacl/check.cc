@@ -11,7 +11,7 @@
 #include "tools/flashacl/check_words.h"
 #include "tools/flashacl/command.h"
 #include "tools/flashacl/progress.h"
-#include "verify/tensor_check.h"
+#include "verify/check/tensor_check.h"
 
 namespace flashacl::tool {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/status.h"
-#include "verify/tensor_check.h"
+#include "verify/check/tensor_check.h"
 
 namespace flashacl::tool {
 

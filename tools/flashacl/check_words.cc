@@ -13,7 +13,7 @@
 #include "problem/notation.h"
 #include "problem/notation_fields.h"
 #include "tools/flashacl/array_file.h"
-#include "verify/user_tensors.h"
+#include "verify/check/user_tensors.h"
 
 namespace flashacl::tool {
 namespace {

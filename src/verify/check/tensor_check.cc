@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "verify/tensor_check.h"
+#include "verify/check/tensor_check.h"
 
 #include <algorithm>
 #include <cmath>

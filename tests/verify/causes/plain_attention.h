@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "problem/attention_problem.h"
-#include "verify/tensor_check.h"
+#include "verify/check/tensor_check.h"
 
 namespace flashacl {
 

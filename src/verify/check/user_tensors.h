@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "verify/tensor_set.h"
+#include "verify/answer/tensor_set.h"
 
 namespace flashacl {
 

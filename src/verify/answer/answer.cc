@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The formulas of src/reference, of rows that are chosen and in types that are.
-#include "verify/answer.h"
+#include "verify/answer/answer.h"
 
 #include <algorithm>
 #include <cmath>

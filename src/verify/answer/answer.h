@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "plan/backend.h"
-#include "verify/tensor_set.h"
-#include "verify/units.h"
+#include "verify/answer/tensor_set.h"
+#include "verify/answer/units.h"
 
 namespace flashacl {
 

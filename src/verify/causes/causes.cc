@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tries every cause on some rows, wrong ones first.
-#include "verify/causes.h"
+#include "verify/causes/causes.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // For every cause, results that are wrong for it, in three shapes: the check
 // must name it first.
-#include "verify/causes.h"
+#include "verify/causes/causes.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/half.h"
-#include "tests/verify/plain_attention.h"
+#include "tests/verify/causes/plain_attention.h"
 
 namespace flashacl {
 namespace {

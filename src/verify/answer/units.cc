@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "verify/units.h"
+#include "verify/answer/units.h"
 
 #include <algorithm>
 #include <cmath>

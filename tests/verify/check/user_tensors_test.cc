@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shapes say which axis is which, or the message says why they do not.
-#include "verify/user_tensors.h"
+#include "verify/check/user_tensors.h"
 
 #include <gtest/gtest.h>
 
 #include "problem/notation.h"
-#include "verify/tensor_layout.h"
+#include "verify/check/tensor_layout.h"
 
 namespace flashacl {
 namespace {

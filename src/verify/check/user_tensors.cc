@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "verify/user_tensors.h"
+#include "verify/check/user_tensors.h"
 
 #include <algorithm>
 #include <optional>
@@ -7,8 +7,8 @@
 
 #include "base/nearest.h"
 #include "base/str.h"
+#include "verify/check/tensor_layout.h"
 #include "verify/fill.h"
-#include "verify/tensor_layout.h"
 
 namespace flashacl {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The answer of chosen rows is what the reference says of them.
-#include "verify/answer.h"
+#include "verify/answer/answer.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 
 #include "backends.h"
 #include "problem/notation.h"
-#include "verify/judgement.h"
-#include "verify/units.h"
+#include "verify/answer/judgement.h"
+#include "verify/answer/units.h"
 #include "verify/verify.h"
 
 namespace flashacl {

@@ -5,7 +5,7 @@
 
 #include "base/str.h"
 #include "problem/notation.h"
-#include "verify/tensor_check.h"
+#include "verify/check/tensor_check.h"
 
 namespace flashacl {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "base/number.h"
 #include "base/str.h"
-#include "verify/causes.h"
+#include "verify/causes/causes.h"
 
 namespace flashacl {
 namespace {

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "verify/answer.h"
-#include "verify/judgement.h"
+#include "verify/answer/answer.h"
+#include "verify/answer/judgement.h"
 
 namespace flashacl {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/verify/plain_attention.h"
+#include "tests/verify/causes/plain_attention.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "verify/judgement.h"
+#include "verify/answer/judgement.h"
 
 #include <algorithm>
 #include <cmath>

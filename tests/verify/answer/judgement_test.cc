@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a data type explains is right, and what it does not is wrong, row by
 // row.
-#include "verify/judgement.h"
+#include "verify/answer/judgement.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/verify/plain_attention.h"
-#include "verify/tensor_check.h"
+#include "tests/verify/causes/plain_attention.h"
+#include "verify/check/tensor_check.h"
 
 namespace flashacl {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 #include "problem/attention_problem.h"
-#include "verify/user_tensors.h"
+#include "verify/check/user_tensors.h"
 
 namespace flashacl {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "verify/tensor_layout.h"
+#include "verify/check/tensor_layout.h"
 
 #include <algorithm>
 #include <array>

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "base/status.h"
-#include "verify/causes.h"
-#include "verify/judgement.h"
-#include "verify/user_tensors.h"
+#include "verify/answer/judgement.h"
+#include "verify/causes/causes.h"
+#include "verify/check/user_tensors.h"
 
 namespace flashacl {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What only gradients get wrong.
-#include "verify/causes.h"
+#include "verify/causes/causes.h"
 
 namespace flashacl {
 namespace {

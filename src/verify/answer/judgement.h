@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "verify/answer.h"
+#include "verify/answer/answer.h"
 
 namespace flashacl {
 

@@ -5,7 +5,7 @@
 
 #include "base/str.h"
 #include "problem/grid.h"
-#include "verify/causes.h"
+#include "verify/causes/causes.h"
 
 namespace flashacl {
 namespace {
