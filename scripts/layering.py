@@ -58,7 +58,7 @@ MAY_INCLUDE = {
     "merge": {"base", "plan"},
     "pages": {"base", "plan"},
     "indexer": BELOW_OPERATORS,
-    "record": {"base"},
+    "record": {"base", "arrays"},
     "acl": BELOW_OPERATORS | {"backends.h", "record"},
     "ops": {"base", "problem", "acl", "elementwise", "dropout", "merge",
             "pages", "indexer"},

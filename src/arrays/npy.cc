@@ -19,12 +19,6 @@ constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr size_t kMaxHeader = 65536;  // NumPy itself trusts but 10000
 constexpr size_t kAlignment = 64;     // of the first element
 
-struct Header {
-  std::string_view descr;
-  bool fortran = false;
-  std::vector<int64_t> dims;
-};
-
 // Reads the dictionary's text from its start.
 class Reader {
  public:
@@ -88,12 +82,12 @@ class Reader {
   std::string_view text_;
 };
 
-bool ReadEntry(Reader& reader, Header& header) {
+bool ReadEntry(Reader& reader, NpyHeader& header) {
   const auto key = reader.TakeString();
   if (!key || !reader.Take(':')) return false;
   if (*key == "descr") {
     const auto descr = reader.TakeString();
-    header.descr = descr.value_or("");
+    header.descr = std::string(descr.value_or(""));
     return descr.has_value();
   }
   if (*key == "fortran_order") {
@@ -106,9 +100,9 @@ bool ReadEntry(Reader& reader, Header& header) {
   return dims.has_value();
 }
 
-Result<Header> ReadHeader(std::string_view text) {
+Result<NpyHeader> ReadHeader(std::string_view text) {
   Reader reader(text);
-  Header header;
+  NpyHeader header;
   int entries = 0;
   bool good = reader.Take('{');
   while (good && !reader.Take('}')) {
@@ -169,14 +163,20 @@ void ReverseAxes(const Array& array, const std::byte* from, std::byte* to) {
   }
 }
 
-// The text of the header; `file` then begins with the first element.
-Result<std::string_view> TakeHeader(std::span<const std::byte>& file) {
-  const std::string_view all(reinterpret_cast<const char*>(file.data()),
-                             file.size());
-  if (!all.starts_with(kMagic) || file.size() < kMagic.size() + 4) {
+// Where the header's text is in a file.
+struct Extent {
+  size_t first = 0;
+  size_t length = 0;
+};
+
+Result<Extent> FindHeader(std::string_view file) {
+  if (!file.starts_with(kMagic) || file.size() < kMagic.size() + 4) {
     return Invalid("npy: the file does not begin as .npy files do");
   }
-  const auto version = std::to_integer<unsigned>(file[kMagic.size()]);
+  const auto byte = [&](size_t n) {
+    return static_cast<size_t>(static_cast<unsigned char>(file[n]));
+  };
+  const size_t version = byte(kMagic.size());
   if (version < 1 || version > 3) {
     return Invalid("npy: version {}, expected 1 to 3", version);
   }
@@ -184,7 +184,7 @@ Result<std::string_view> TakeHeader(std::span<const std::byte>& file) {
   const size_t start = kMagic.size() + 2 + width;
   size_t length = 0;
   for (size_t n = 0; n < width && start <= file.size(); ++n) {
-    length |= std::to_integer<size_t>(file[kMagic.size() + 2 + n]) << (8 * n);
+    length |= byte(kMagic.size() + 2 + n) << (8 * n);
   }
   if (start > file.size() || length > file.size() - start) {
     return Invalid("npy: the file ends inside of its header");
@@ -193,17 +193,43 @@ Result<std::string_view> TakeHeader(std::span<const std::byte>& file) {
     return Invalid("npy: a header of {} bytes, expected at most {}", length,
                    kMaxHeader);
   }
-  file = file.subspan(start + length);
-  return all.substr(start, length);
+  return Extent{start, length};
 }
 
 }  // namespace
 
-Result<Array> ParseNpy(std::span<const std::byte> file) {
-  const Result<std::string_view> text = TakeHeader(file);
+Result<NpyHeader> ParseNpyHeader(std::string_view file) {
+  const Result<Extent> text = FindHeader(file);
   if (!text.ok()) return text.status();
-  Result<Header> header = ReadHeader(*text);
+  Result<NpyHeader> header = ReadHeader(file.substr(text->first, text->length));
+  if (header.ok()) header->offset = text->first + text->length;
+  return header;
+}
+
+std::string WriteNpyHeader(std::string_view descr,
+                           const std::vector<int64_t>& dims) {
+  std::string shape = Join(dims, ", ");
+  if (dims.size() == 1) shape += ",";
+  std::string words =
+      Str("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", descr,
+          shape);
+  const size_t before = kMagic.size() + 4;
+  const size_t used = before + words.size() + 1;
+  words.append((kAlignment - used % kAlignment) % kAlignment, ' ');
+  words += '\n';
+  std::string header(kMagic);
+  header += '\x01';
+  header += '\0';
+  header += static_cast<char>(words.size() & 0xff);
+  header += static_cast<char>(words.size() >> 8);
+  return header + words;
+}
+
+Result<Array> ParseNpy(std::span<const std::byte> file) {
+  Result<NpyHeader> header =
+      ParseNpyHeader({reinterpret_cast<const char*>(file.data()), file.size()});
   if (!header.ok()) return header.status();
+  file = file.subspan(header->offset);
   const std::string_view descr = header->descr;
   const std::string_view name = descr.substr(std::min<size_t>(descr.size(), 1));
   const auto* const type = std::ranges::find(kTypes, name, &Type::name);
@@ -243,23 +269,9 @@ std::vector<std::byte> WriteNpy(const Array& array) {
                 type->bytes == 1 || type->dtype == DType::kNone ? '|' : '<',
                 type->name)
           : Str("|V{}", array.element_bytes);
-  std::string dims = Join(array.dims, ", ");
-  if (array.dims.size() == 1) dims += ",";
-  std::string header = Str(
-      "{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", name, dims);
-  const size_t before = kMagic.size() + 4;
-  const size_t padding = kAlignment - (before + header.size() + 1) % kAlignment;
-  header += std::string(padding % kAlignment, ' ') + "\n";
-  std::vector<std::byte> file;
-  const auto add = [&file](std::string_view text) {
-    for (const char c : text) file.push_back(static_cast<std::byte>(c));
-  };
-  add(kMagic);
-  file.push_back(std::byte{1});
-  file.push_back(std::byte{0});
-  file.push_back(static_cast<std::byte>(header.size() & 0xff));
-  file.push_back(static_cast<std::byte>(header.size() >> 8));
-  add(header);
+  const std::string header = WriteNpyHeader(name, array.dims);
+  const auto begin = std::as_bytes(std::span(header));
+  std::vector<std::byte> file(begin.begin(), begin.end());
   file.insert(file.end(), array.bytes.begin(), array.bytes.end());
   return file;
 }

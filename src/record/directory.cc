@@ -12,9 +12,9 @@
 #include <functional>
 #include <utility>
 
+#include "arrays/npy.h"
 #include "base/str.h"
 #include "record/call_json.h"
-#include "record/npy.h"
 
 namespace flashacl::record {
 namespace {
@@ -180,7 +180,8 @@ Status Writer::WriteFile(const Descriptor& in, const std::string& name,
 
 Status Writer::PutTensor(const ElementType& type, const std::string& digest,
                          std::span<const std::byte> bytes) {
-  const std::string header = NpyHeader(type.npy, CountOf(type, bytes.size()));
+  const std::string header =
+      WriteNpyHeader(type.npy, {CountOf(type, bytes.size())});
   if (!Reserve(header.size() + bytes.size())) {
     return RuntimeFailure("the record is full");
   }
@@ -259,17 +260,17 @@ Result<std::vector<std::byte>> Reader::ReadTensor(
   Result<std::string> text =
       ReadFile(tensors_, file, tensor.bytes + kMaxHeader);
   if (!text.ok()) return text.status();
-  const Result<NpyData> header = ParseNpyHeader(*text);
+  const Result<NpyHeader> header = ParseNpyHeader(*text);
   if (!header.ok()) {
     return Invalid("{}: {}", file, header.status().message());
   }
   const auto all = std::as_bytes(std::span(*text)).subspan(header->offset);
-  if (header->type != type->npy ||
-      header->count != CountOf(*type, all.size()) ||
+  const std::vector<int64_t> dims = {CountOf(*type, all.size())};
+  if (header->descr != type->npy || header->dims != dims ||
       static_cast<int64_t>(all.size()) != tensor.bytes) {
-    return Invalid("{}: {} of type {} in {} bytes, expected {} bytes of {}",
-                   file, header->count, header->type, all.size(), tensor.bytes,
-                   type->npy);
+    return Invalid("{}: ({}) of type {} in {} bytes, expected {} bytes of {}",
+                   file, Join(header->dims, ", "), header->descr, all.size(),
+                   tensor.bytes, type->npy);
   }
   Digest digest = DigestFor(*type);
   digest.Add(all);

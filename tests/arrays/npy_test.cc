@@ -46,6 +46,27 @@ Array Numbers(DType dtype, std::vector<int64_t> dims) {
   return array;
 }
 
+// Of more elements than any machine has: only ParseNpy wants to see them.
+TEST(Npy, HeadersAreReadAlone) {
+  for (const auto& dims : {std::vector<int64_t>{},
+                           {0},
+                           {7},
+                           {int64_t{1} << 40},
+                           {int64_t{1} << 40, 3}}) {
+    const std::string written = WriteNpyHeader("<f4", dims);
+    EXPECT_EQ(written.size() % 64, 0u);
+    const Result<NpyHeader> header = ParseNpyHeader(written + "elements");
+    ASSERT_TRUE(header.ok()) << header.status().message();
+    EXPECT_EQ(header->descr, "<f4");
+    EXPECT_EQ(header->dims, dims);
+    EXPECT_FALSE(header->fortran);
+    EXPECT_EQ(header->offset, written.size());
+    for (size_t cut = 0; cut < written.size(); ++cut) {
+      EXPECT_FALSE(ParseNpyHeader(written.substr(0, cut)).ok()) << cut;
+    }
+  }
+}
+
 TEST(Npy, WhatIsWrittenIsReadAgain) {
   for (const DType dtype :
        {DType::kF32, DType::kF16, DType::kF64, DType::kBool, DType::kI8,

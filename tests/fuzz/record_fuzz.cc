@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "arrays/npy.h"
 #include "record/call_json.h"
-#include "record/npy.h"
 #include "record/setting.h"
 
 namespace {
@@ -37,9 +37,9 @@ void ReadCall(std::string_view text) {
 }
 
 void ReadHeader(std::string_view text) {
-  const auto data = ParseNpyHeader(text);
-  if (!data.ok()) return Require(!data.status().message().empty());
-  Require(data->offset <= text.size() && data->count >= 0);
+  const auto header = flashacl::ParseNpyHeader(text);
+  if (!header.ok()) return Require(!header.status().message().empty());
+  Require(header->offset <= text.size());
 }
 
 void ReadSetting(std::string_view text) {

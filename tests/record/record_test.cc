@@ -18,7 +18,6 @@
 #include "record/call_json.h"
 #include "record/digest.h"
 #include "record/directory.h"
-#include "record/npy.h"
 #include "record/setting.h"
 #include "record/statistics.h"
 
@@ -178,21 +177,6 @@ TEST(Digest, IsOfTheBytesHoweverTheyCome) {
   EXPECT_NE(DigestOf(std::span(bytes).first(0)),
             DigestOf(std::vector<std::byte>(1)));
   EXPECT_FALSE(IsDigest("../../../../../../etc/passwd0000"));
-}
-
-TEST(Npy, HeadersAreRead) {
-  for (const int64_t count : {int64_t{0}, int64_t{7}, int64_t{1} << 40}) {
-    const std::string header = NpyHeader("<f4", count);
-    EXPECT_EQ(header.size() % 64, 0u);
-    const Result<NpyData> data = ParseNpyHeader(header);
-    ASSERT_TRUE(data.ok()) << data.status().message();
-    EXPECT_EQ(data->type, "<f4");
-    EXPECT_EQ(data->count, count);
-    EXPECT_EQ(data->offset, header.size());
-    for (size_t cut = 0; cut < header.size(); ++cut) {
-      EXPECT_FALSE(ParseNpyHeader(header.substr(0, cut)).ok()) << cut;
-    }
-  }
 }
 
 TEST(Setting, FiltersAreRead) {
