@@ -169,6 +169,29 @@ class RowMath {
     }
   }
 
+  // Takes maximum, sum and output that came with the gradients; false if they
+  // did not.
+  bool LoadForward(const Row& row, Softmax<T>& softmax,
+                   std::span<T> out) const {
+    const auto bound = [this](Slot slot) {
+      return operands_.tensor(slot).base != nullptr;
+    };
+    if (!bound(Slot::kRowMax) || !bound(Slot::kRowSum) || !bound(Slot::kOut)) {
+      return false;
+    }
+    const auto of_row = [&](Slot slot, const Grid& grid) {
+      const int64_t at = reference::PlaneOf(grid, row).At(row.i, 0);
+      return static_cast<T>(operands_.tensor(slot).Load(at));
+    };
+    softmax.max = of_row(Slot::kRowMax, operands_.row_max);
+    softmax.sum = of_row(Slot::kRowSum, operands_.row_sum);
+    std::vector<double> channels(out.size());
+    operands_.LoadRow(Slot::kOut, row, channels);
+    std::ranges::transform(channels, out.begin(),
+                           [](double x) { return static_cast<T>(x); });
+    return true;
+  }
+
   // Scores become probs, by the maximum and sum that are there.
   void Normalise(Softmax<T>& softmax) const {
     for (T& prob : softmax.probs) {
@@ -304,17 +327,10 @@ class BackwardUnit {
   void AddRow(const Row& row, size_t n, Part& part) {
     const std::vector<T> query = math_.Query(row);
     const std::vector<T> grad_out = math_.GradOut(row);
-    Softmax<T> stats = stats_.Scores(row, stats_.Query(row));
-    stats_.FindStats(row, stats);
     Softmax<T> softmax = math_.Scores(row, query);
-    softmax.max = stats.max;
-    softmax.sum = stats.sum;
-    math_.Normalise(softmax);
-    stats_.Normalise(stats);
     std::vector<T> out(static_cast<size_t>(problem_.v_dim));
-    stats_.Output(stats, out);
-    // As it was stored by the forward direction.
-    for (T& x : out) x = math_.InProbs(x);
+    TakeForward(row, softmax, out);
+    math_.Normalise(softmax);
     const T delta = recipe_.without_delta
                         ? T{0}
                         : Dot<T>(std::span<const T>(grad_out), out);
@@ -322,8 +338,8 @@ class BackwardUnit {
         recipe_.scale_once_less ? T{1} : static_cast<T>(problem_.score.scale);
     const double query_size = std::sqrt(MeanSquare<T>(query));
     const double grad_size = std::sqrt(MeanSquare<T>(grad_out));
-    const bool adds = !recipe_.one_head_of_group ||
-                      row.head % problem_.group() == problem_.group() - 1;
+    const int64_t only = recipe_.only_head_of_group;
+    const bool adds = only < 0 || row.head % problem_.group() == only;
     std::vector<T> grad_query(query.size());
     double squares = 0;
     for (size_t m = 0; m < softmax.columns.size(); ++m) {
@@ -343,6 +359,20 @@ class BackwardUnit {
                          static_cast<double>(kept) * grad_size);
     }
     StoreRow<T>(grad_query, std::sqrt(squares), n, part);
+  }
+
+  // Maximum, sum and output of a row in the forward direction: its own, or what
+  // was stored.
+  void TakeForward(const Row& row, Softmax<T>& softmax, std::span<T> out) {
+    if (stats_.LoadForward(row, softmax, out)) return;
+    Softmax<T> stats = stats_.Scores(row, stats_.Query(row));
+    stats_.FindStats(row, stats);
+    softmax.max = stats.max;
+    softmax.sum = stats.sum;
+    stats_.Normalise(stats);
+    stats_.Output(stats, out);
+    // As it was stored by the forward direction.
+    for (T& x : out) x = math_.InProbs(x);
   }
 
   Part OfColumns(Slot slot, const ColumnSums<T>& sums) const {

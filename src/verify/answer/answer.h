@@ -22,9 +22,9 @@ struct Recipe {
   DType probs = DType::kNone;    // where they meet values, and their gradients
                                  // where they meet keys and queries
   // Mistakes of gradients.
-  bool without_delta = false;      // sum_j p_ij dp_ij is not subtracted
-  bool scale_once_less = false;    // dq and dk lack the scale
-  bool one_head_of_group = false;  // dk and dv have the last head's only
+  bool without_delta = false;       // sum_j p_ij dp_ij is not subtracted
+  bool scale_once_less = false;     // dq and dk lack the scale
+  int64_t only_head_of_group = -1;  // that dk and dv have; -1: all of them
   // Rows' maximum, sum and output come from these tensors.
   const TensorSet* stats = nullptr;
 };
@@ -56,7 +56,9 @@ struct Part {
 Status CheckAnswerable(const AttentionProblem& problem);
 
 // Of the results that the problem has in its direction: the output, or the
-// gradients of queries, keys and values with their ropes. Reads inputs only.
+// gradients of queries, keys and values with their ropes. Reads inputs only;
+// backward the output, row maxima and row sums of the forward direction where
+// they are bound, and computes them where they are not.
 // Units are computed on `workers`; parts come in their order.
 std::vector<Part> ComputeParts(const TensorSet& tensors,
                                std::span<const Unit> units,

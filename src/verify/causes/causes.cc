@@ -338,6 +338,14 @@ class Court {
 
 }  // namespace
 
+void DropForwardResults(TensorSet& tensors) {
+  if (!IsBackward(tensors)) return;
+  // Problems have them all the same; who binds none leaves them to the answer.
+  for (const Slot slot : {Slot::kOut, Slot::kRowMax, Slot::kRowSum}) {
+    tensors.bindings[slot] = nullptr;
+  }
+}
+
 std::vector<Cause> AllCauses() {
   std::vector<Cause> all;
   for (const std::vector<Cause>& some :

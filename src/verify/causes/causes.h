@@ -54,6 +54,10 @@ std::vector<Suspicion> FindCauses(const Judged& judged, Workers& workers);
 // much more than the second does.
 std::string_view Confidence(std::span<const Suspicion> suspicions);
 
+// For trials that move rows: what the forward direction left is in places of
+// its own, and is computed for them instead.
+void DropForwardResults(TensorSet& tensors);
+
 // Parts of the table.
 std::vector<Cause> MaskCauses();
 std::vector<Cause> ScoreCauses();

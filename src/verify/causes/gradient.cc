@@ -28,17 +28,22 @@ void ForgetGradScale(const TensorSet& tensors, std::vector<Trial>& trials) {
 
 void ForgetHeads(const TensorSet& tensors, std::vector<Trial>& trials) {
   if (IsForward(tensors) || tensors.problem.group() == 1) return;
-  trials.push_back(With(tensors,
-                        "dk and dv have one query head of those that share a "
-                        "kv head",
-                        {.one_head_of_group = true}));
+  const int64_t group = tensors.problem.group();
+  for (const int64_t head : {group - 1, int64_t{0}}) {
+    trials.push_back(With(tensors,
+                          head == 0 ? "dk and dv have the first query head of "
+                                      "those that share a kv head"
+                                    : "dk and dv have the last query head of "
+                                      "those that share a kv head",
+                          {.only_head_of_group = head}));
+  }
 }
 
 void SwapGradients(const TensorSet& tensors, std::vector<Trial>& trials) {
-  const TensorSet& from = tensors;
-  if (from.bindings[Slot::kGradKey] == nullptr ||
-      from.bindings[Slot::kGradValue] == nullptr ||
-      from.problem.qk_dim != from.problem.v_dim) {
+  // One of them may be all that is checked.
+  const AttentionProblem& problem = tensors.problem;
+  if (IsForward(tensors) || problem.qk_dim != problem.v_dim ||
+      !problem.has(Slot::kGradKey) || !problem.has(Slot::kGradValue)) {
     return;
   }
   Trial trial{"dk holds dv, and dv holds dk", tensors};

@@ -168,7 +168,9 @@ std::vector<Range> Mistaken(const std::vector<Range>& ranges, bool packed,
 void MistakeLengths(const TensorSet& tensors, std::vector<Trial>& trials) {
   const AttentionProblem& problem = tensors.problem;
   const bool paged = problem.kv.rows == KvSource::Rows::kPaged;
-  if (problem.lengths.count() < 2 || problem.kv.gathers()) return;
+  // Of a list each sequence has keys of its own, which have no ends.
+  const bool lists = problem.kv.rows == KvSource::Rows::kList;
+  if (problem.lengths.count() < 2 || problem.kv.gathers() || lists) return;
   std::vector<Range> queries;
   std::vector<Range> keys;
   for (const Sequence& sequence : problem.lengths.sequences) {
@@ -194,6 +196,7 @@ void MistakeLengths(const TensorSet& tensors, std::vector<Trial>& trials) {
           Mistaken(queries, rows_packed, ends_expected, most_rows);
       const auto columns =
           Mistaken(keys, keys_packed, ends_expected, most_keys);
+      DropForwardResults(trial.tensors);
       auto& sequences = trial.tensors.problem.lengths.sequences;
       for (size_t b = 0; b < sequences.size(); ++b) {
         if ((sides & 1) != 0) sequences[b].queries = rows[b];

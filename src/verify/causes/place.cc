@@ -10,6 +10,12 @@
 namespace flashacl {
 namespace {
 
+// Each sequence's keys are a tensor of its own: there is no memory that holds
+// all of them, to be read in another order.
+bool HasLists(const AttentionProblem& problem) {
+  return problem.kv.rows == KvSource::Rows::kList;
+}
+
 // Keys and values with a head for each query head: `from` says whose.
 template <typename From>
 void RepeatHeads(Slot slot, size_t axis, From from, TensorSet& set) {
@@ -63,6 +69,7 @@ bool PermuteQueryHeads(TensorSet& set) {
   RepeatHeads(Slot::kMask, 1, from, set);
   RepeatHeads(Slot::kBias, 1, from, set);
   RepeatHeads(Slot::kSink, 0, from, set);
+  DropForwardResults(set);
   return true;
 }
 
@@ -71,6 +78,7 @@ void InterleaveHeads(const TensorSet& tensors, std::vector<Trial>& trials) {
   const int64_t kv_heads = problem.kv_heads;
   const bool blocks = problem[Slot::kKey].channel_block > 0;
   if (problem.group() == 1 || kv_heads == 1 || blocks) return;
+  if (HasLists(problem)) return;
   Trial trial{Str("query head h has kv head h % {}, not h / {}", kv_heads,
                   problem.group()),
               tensors};
@@ -100,6 +108,8 @@ void SwapKeysAndValues(const TensorSet& tensors, std::vector<Trial>& trials) {
   TensorSet& set = trial.tensors;
   std::swap(set.problem[Slot::kKey], set.problem[Slot::kValue]);
   std::swap(set.bindings[Slot::kKey], set.bindings[Slot::kValue]);
+  std::swap(set.problem.kv.key_list, set.problem.kv.value_list);
+  std::swap(set.bindings.key_list, set.bindings.value_list);
   std::swap(set.problem[Slot::kKeyScale], set.problem[Slot::kValueScale]);
   std::swap(set.bindings[Slot::kKeyScale], set.bindings[Slot::kValueScale]);
   trials.push_back(std::move(trial));
@@ -168,6 +178,7 @@ void AddSwap(const TensorSet& tensors, size_t a, size_t b,
              std::string_view what, std::vector<Trial>& trials) {
   const bool paged = tensors.problem.kv.rows == KvSource::Rows::kPaged;
   if (tensors.problem.lengths.count() == 0) return;
+  if (HasLists(tensors.problem)) return;
   for (const int which : {3, 1, 2}) {
     Trial trial{Str("{}{}", what,
                     which == 3   ? ""
@@ -176,6 +187,7 @@ void AddSwap(const TensorSet& tensors, size_t a, size_t b,
                 tensors};
     AttentionProblem& problem = trial.tensors.problem;
     if (!Unpack(problem)) return;
+    DropForwardResults(trial.tensors);
     bool swapped = true;
     for (const Slot slot : kRowInputs) {
       if ((which & 1) == 0 || (HasKeys(slot) && paged)) continue;

@@ -7,9 +7,10 @@
 #include <cmath>
 #include <utility>
 
-#include "backends.h"
+#include "base/function_ref.h"
 #include "base/number.h"
 #include "base/random.h"
+#include "plan/backend.h"
 #include "problem/notation.h"
 
 namespace flashacl {
@@ -29,15 +30,22 @@ Numbers* Find(std::vector<std::pair<std::string, Numbers>>& all,
   return nullptr;
 }
 
-double Element(const Numbers& numbers, int64_t row, int64_t head, int64_t d) {
-  return numbers.values[static_cast<size_t>(
-      (row * numbers.dims[1] + head) * numbers.dims[2] + d)];
+double Element(const Numbers& numbers, int64_t place, int64_t d) {
+  return numbers.values[static_cast<size_t>(place * numbers.dims.back() + d)];
 }
 
-double& Element(Numbers& numbers, int64_t row, int64_t head, int64_t d) {
-  return numbers.values[static_cast<size_t>(
-      (row * numbers.dims[1] + head) * numbers.dims[2] + d)];
+double& Element(Numbers& numbers, int64_t place, int64_t d) {
+  return numbers.values[static_cast<size_t>(place * numbers.dims.back() + d)];
 }
+
+// These problems are too small to wait for other threads.
+class Alone final : public Workers {
+ public:
+  void ForEach(int64_t count, FunctionRef<void(int64_t)> body) override {
+    for (int64_t n = 0; n < count; ++n) body(n);
+  }
+  int count() const override { return 1; }
+};
 
 UserTensor Tensor(const std::string& name, const Numbers& numbers) {
   return {name, DType::kF64, 8, numbers.dims,
@@ -73,20 +81,26 @@ PlainAttention::PlainAttention(std::string_view line, uint64_t seed)
   first_row = [=](int64_t b) { return sequence(b).queries.first; };
   first_key = [=](int64_t b) { return sequence(b).keys.first; };
   query = [this](int64_t b, int64_t i, int64_t h, int64_t d) {
-    return Element((*this)["q"], first_row(b) + i, h, d);
+    return Element(Input("q"), query_place(b, i, h), d);
   };
   key = [this](int64_t b, int64_t j, int64_t g, int64_t d) {
-    return Element((*this)["k"], first_key(b) + j, g, d);
+    return Element(Input("k"), key_place(b, j, g), d);
   };
   value = [this](int64_t b, int64_t j, int64_t g, int64_t d) {
-    return Element((*this)["v"], first_key(b) + j, g, d);
+    return Element(Input("v"), key_place(b, j, g), d);
   };
   sees = [this](int64_t b, int64_t, int64_t i, int64_t j) {
     return problem_.mask.BandOf(b, rows(b), columns(b)).Sees(i, j);
   };
   kept = [](int64_t, int64_t, int64_t, int64_t) { return 1.0; };
   kv_head = [this](int64_t h) { return h / problem_.group(); };
-  out_row = [this](int64_t b, int64_t i) { return first_row(b) + i; };
+  query_place = [this](int64_t b, int64_t i, int64_t h) {
+    return (first_row(b) + i) * problem_.heads + h;
+  };
+  key_place = [this](int64_t b, int64_t j, int64_t g) {
+    return (first_key(b) + j) * problem_.kv_heads + g;
+  };
+  summed = [](int64_t) { return true; };
   round_score = round_prob = [](double x) { return x; };
 }
 
@@ -108,6 +122,13 @@ Numbers& PlainAttention::operator[](const std::string& name) {
   Numbers* const result = Find(results_, name);
   EXPECT_NE(result, nullptr) << name;
   return *result;
+}
+
+const Numbers& PlainAttention::Input(const std::string& name) const {
+  const auto at =
+      std::ranges::find(inputs_, name, &std::pair<std::string, Numbers>::first);
+  EXPECT_NE(at, inputs_.end()) << name;
+  return at->second;
 }
 
 void PlainAttention::Add(const std::string& name, Numbers numbers) {
@@ -150,68 +171,97 @@ void PlainAttention::Run() {
   }
 }
 
-void PlainAttention::RunRow(int64_t b, int64_t h, int64_t i) {
-  const AttentionProblem& p = problem_;
+PlainAttention::Softmax PlainAttention::Attend(int64_t b, int64_t h,
+                                               int64_t i) const {
   const int64_t g = kv_head(h);
-  std::vector<int64_t> seen;
-  std::vector<double> probs;
-  double max = -INFINITY;
+  Softmax softmax;
+  softmax.max = -INFINITY;
   for (int64_t j = 0; j < columns(b); ++j) {
     if (!sees(b, h, i, j)) continue;
     double dot = 0;
-    for (int64_t d = 0; d < p.score_dim(); ++d) {
+    for (int64_t d = 0; d < problem_.score_dim(); ++d) {
       dot += query(b, i, h, d) * key(b, j, g, d);
     }
-    seen.push_back(j);
-    probs.push_back(round_score(scale * dot));
-    max = std::max(max, probs.back());
+    softmax.seen.push_back(j);
+    softmax.scores.push_back(round_score(scale * dot));
+    softmax.max = std::max(softmax.max, softmax.scores.back());
   }
-  double sum = 0;
-  for (double& prob : probs) {
-    prob = round_prob(std::exp(prob - max));
-    sum = round_prob(sum + prob);
+  for (const double score : softmax.scores) {
+    softmax.probs.push_back(round_prob(std::exp(score - softmax.max)));
+    softmax.sum = round_prob(softmax.sum + softmax.probs.back());
   }
-  std::vector<double> out(static_cast<size_t>(p.v_dim));
-  for (size_t n = 0; n < seen.size(); ++n) {
-    probs[n] = round_prob(probs[n] / sum);
-    const double weight = probs[n] * kept(b, h, i, seen[n]);
-    for (int64_t d = 0; d < p.v_dim; ++d) {
-      out[static_cast<size_t>(d)] += weight * value(b, seen[n], g, d);
+  softmax.out.resize(static_cast<size_t>(problem_.v_dim));
+  for (size_t n = 0; n < softmax.seen.size(); ++n) {
+    softmax.probs[n] = round_prob(softmax.probs[n] / softmax.sum);
+    const int64_t j = softmax.seen[n];
+    const double weight = softmax.probs[n] * kept(b, h, i, j);
+    for (size_t d = 0; d < softmax.out.size(); ++d) {
+      softmax.out[d] += weight * value(b, j, g, static_cast<int64_t>(d));
     }
   }
-  const int64_t row = out_row(b, i);
-  if (p.direction == Direction::kForward) {
-    for (int64_t d = 0; d < p.v_dim; ++d) {
-      Element((*this)["out"], row, h, d) = out[static_cast<size_t>(d)];
+  return softmax;
+}
+
+void PlainAttention::RunRow(int64_t b, int64_t h, int64_t i) {
+  Softmax softmax = Attend(b, h, i);
+  if (problem_.direction == Direction::kForward) {
+    for (int64_t d = 0; d < problem_.v_dim; ++d) {
+      Element((*this)["out"], query_place(b, i, h), d) =
+          softmax.out[static_cast<size_t>(d)];
     }
     return;
   }
-  const Numbers& grad_out = (*this)["dout"];
+  if (forward != nullptr) {
+    const Softmax right = forward->Attend(b, h, i);
+    for (size_t n = 0; n < softmax.probs.size(); ++n) {
+      softmax.probs[n] = std::exp(softmax.scores[n] - right.max) / right.sum;
+    }
+    softmax.out = right.out;
+  }
+  AddGradients(b, h, i, softmax);
+}
+
+void PlainAttention::AddGradients(int64_t b, int64_t h, int64_t i,
+                                  const Softmax& softmax) {
+  const AttentionProblem& p = problem_;
+  const int64_t g = kv_head(h);
+  const int64_t row = query_place(b, i, h);
+  const Numbers& grad_out = Input("dout");
+  Numbers& grad_query = (*this)["dq"];
+  Numbers& grad_key = (*this)["dk"];
+  Numbers& grad_value = (*this)["dv"];
   double outs = 0;
   for (int64_t d = 0; d < p.v_dim; ++d) {
-    outs += Element(grad_out, row, h, d) * out[static_cast<size_t>(d)];
+    outs += Element(grad_out, row, d) * softmax.out[static_cast<size_t>(d)];
   }
-  for (size_t n = 0; n < seen.size(); ++n) {
-    const int64_t j = seen[n];
+  for (size_t n = 0; n < softmax.seen.size(); ++n) {
+    const int64_t j = softmax.seen[n];
     double dp = 0;
     for (int64_t d = 0; d < p.v_dim; ++d) {
-      dp += Element(grad_out, row, h, d) * value(b, j, g, d);
+      dp += Element(grad_out, row, d) * value(b, j, g, d);
     }
     const double drop = kept(b, h, i, j);
-    const double ds = probs[n] * (dp * drop - (delta ? outs : 0)) * scale;
-    const int64_t at = first_key(b) + j;
+    const double prob = softmax.probs[n];
+    const double ds = prob * (dp * drop - (delta ? outs : 0)) * scale;
+    const int64_t at = key_place(b, j, g);
     for (int64_t d = 0; d < p.score_dim(); ++d) {
-      Element((*this)["dq"], row, h, d) += ds * key(b, j, g, d);
-      Element((*this)["dk"], at, g, d) += ds * query(b, i, h, d);
+      Element(grad_query, row, d) += ds * key(b, j, g, d);
+      if (summed(h)) Element(grad_key, at, d) += ds * query(b, i, h, d);
     }
-    for (int64_t d = 0; d < p.v_dim; ++d) {
-      Element((*this)["dv"], at, g, d) +=
-          probs[n] * drop * Element(grad_out, row, h, d);
+    for (int64_t d = 0; d < p.v_dim && summed(h); ++d) {
+      Element(grad_value, at, d) += prob * drop * Element(grad_out, row, d);
     }
   }
 }
 
-Result<TensorCheck> PlainAttention::Check(std::string_view layout) {
+std::vector<std::string> PlainAttention::ResultNames() const {
+  std::vector<std::string> names;
+  for (const auto& [name, numbers] : results_) names.push_back(name);
+  return names;
+}
+
+Result<TensorCheck> PlainAttention::Check(std::string_view layout,
+                                          std::string_view only) {
   std::vector<UserTensor> inputs;
   std::vector<UserTensor> results;
   for (const auto& [name, numbers] : inputs_) {
@@ -222,18 +272,16 @@ Result<TensorCheck> PlainAttention::Check(std::string_view layout) {
                       reinterpret_cast<const std::byte*>(pages_.data())});
   }
   for (const auto& [name, numbers] : results_) {
-    results.push_back(Tensor(name, numbers));
+    if (only.empty() || name == only) {
+      results.push_back(Tensor(name, numbers));
+    }
   }
   const Result<BoundInputs> bound = BindInputs(problem_, inputs, layout);
   if (!bound.ok()) return bound.status();
   const Result<TensorSet> set = BindResults(*bound, results, "");
   if (!set.ok()) return set.status();
-  Result<TensorCheck> check = TensorCheck{};
-  (void)CpuBackend().queue->OnHost([&](Workers& workers) -> Status {
-    check = CheckTensors(*bound, {{"npu", *set}}, {}, workers);
-    return {};
-  });
-  return check;
+  Alone workers;
+  return CheckTensors(*bound, {{"npu", *set}}, {}, workers);
 }
 
 }  // namespace flashacl

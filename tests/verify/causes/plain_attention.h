@@ -45,20 +45,40 @@ class PlainAttention {
   std::function<int64_t(int64_t h)> kv_head;
   std::function<double(double)> round_score, round_prob;
   std::function<int64_t(int64_t b)> columns, rows, first_row, first_key;
-  // Where the row of a result is; by default as queries are.
-  std::function<int64_t(int64_t b, int64_t i)> out_row;
+  // Which of the rows of channels of q, dout, out and dq one is, and of k, v,
+  // dk and dv: rows and heads counted together.
+  std::function<int64_t(int64_t b, int64_t i, int64_t h)> query_place;
+  std::function<int64_t(int64_t b, int64_t j, int64_t g)> key_place;
   double scale;
-  bool delta = true;  // backward subtracts p (dout.out)
+  // Backward: whether p (dout.out) is subtracted; whether a query head is in dk
+  // and dv; whose softmax and output it takes, if not its own.
+  bool delta = true;
+  std::function<bool(int64_t h)> summed;
+  const PlainAttention* forward = nullptr;
 
   // Computes and rounds to the type of the line. Backward: dq, dk, dv.
   void Run();
 
-  // The check of what Run left; `layout` as BindInputs has it.
-  Result<TensorCheck> Check(std::string_view layout = "");
+  // The check of what Run left; `layout` as BindInputs has it. With `only` one
+  // of the results is checked.
+  Result<TensorCheck> Check(std::string_view layout = "",
+                            std::string_view only = "");
+  std::vector<std::string> ResultNames() const;
 
  private:
+  // A row of scores and what becomes of it.
+  struct Softmax {
+    std::vector<int64_t> seen;
+    std::vector<double> scores, probs;
+    std::vector<double> out;
+    double max = 0, sum = 0;
+  };
+
+  const Numbers& Input(const std::string& name) const;
   Numbers Random(const std::vector<int64_t>& dims, uint64_t seed) const;
+  Softmax Attend(int64_t b, int64_t h, int64_t i) const;
   void RunRow(int64_t b, int64_t h, int64_t i);
+  void AddGradients(int64_t b, int64_t h, int64_t i, const Softmax& softmax);
 
   AttentionProblem problem_;
   std::vector<std::pair<std::string, Numbers>> inputs_;
