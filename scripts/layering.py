@@ -62,7 +62,7 @@ MAY_INCLUDE = {
     "acl": BELOW_OPERATORS | {"backends.h", "record"},
     "ops": {"base", "problem", "acl", "elementwise", "dropout", "merge",
             "pages", "indexer"},
-    "replay": {"base", "plan", "record", "acl"},
+    "replay": {"base", "problem", "plan", "record", "acl"},
 }
 CALLERS = {"tools", "python"}
 CALLERS_MAY_INCLUDE = BELOW_OPERATORS | {"arrays", "backends.h", "record",

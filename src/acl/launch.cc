@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Phase two of every operator.
+#include "acl/launch.h"
+
 #include <chrono>
 #include <utility>
 
@@ -34,30 +36,6 @@ Status CheckAddress(const Executor& executor, const Address& address) {
     return NullArgument(
         "{}: the tensor has no data address",
         executor.op->arguments[static_cast<size_t>(address.argument)].name);
-  }
-  return {};
-}
-
-// Where the slots are in this run.
-Status Bind(const Executor& executor, Bindings& bindings) {
-  const Lengths& lengths = executor.plan->problem().lengths;
-  for (const Use& use : executor.uses) {
-    for (const Address& address : executor.addresses) {
-      if (address.argument != use.argument || address.member != use.member) {
-        continue;
-      }
-      FLASHACL_RETURN_IF_ERROR(CheckAddress(executor, address));
-      std::byte* const at =
-          address.data == nullptr ? nullptr : address.data + use.offset_bytes;
-      if (!use.in_list) {
-        bindings[use.slot] = at;
-        continue;
-      }
-      auto& list =
-          use.slot == Slot::kKey ? bindings.key_list : bindings.value_list;
-      list.resize(static_cast<size_t>(lengths.count()));
-      list[static_cast<size_t>(use.member)] = at;
-    }
   }
   return {};
 }
@@ -222,14 +200,15 @@ const std::byte* CompressedMaskOf(const Executor& executor) {
 Result<std::shared_ptr<const Launched>> LaunchAttention(
     const std::shared_ptr<Executor>& keep, void* workspace,
     uint64_t workspace_size) {
-  Bindings bindings;
+  Result<Bindings> bindings = Bindings{};
   const std::byte* compressed_mask = nullptr;
   BlockUse use;
   std::vector<Access> accesses;
   std::shared_ptr<RunRecord> record;
   {
     std::lock_guard lock(keep->mutex);
-    FLASHACL_RETURN_IF_ERROR(Bind(*keep, bindings));
+    bindings = BindingsOf(*keep);
+    if (!bindings.ok()) return bindings.status();
     FLASHACL_RETURN_IF_ERROR(UseMemory(*keep, workspace, &use));
     compressed_mask = CompressedMaskOf(*keep);
     accesses = AccessesOf(*keep, workspace);
@@ -237,7 +216,7 @@ Result<std::shared_ptr<const Launched>> LaunchAttention(
   }
   auto launched = std::make_shared<LaunchedAttention>(keep, Aligned(workspace),
                                                       std::move(use));
-  launched->bindings = std::move(bindings);
+  launched->bindings = std::move(*bindings);
   launched->compressed_mask = compressed_mask;
   launched->accesses = std::move(accesses);
   launched->record = std::move(record);
@@ -342,6 +321,30 @@ Status Submit(const std::shared_ptr<Executor>& keep, void* workspace,
 }
 
 }  // namespace
+
+Result<Bindings> BindingsOf(const Executor& executor) {
+  Bindings bindings;
+  const Lengths& lengths = executor.plan->problem().lengths;
+  for (const Use& use : executor.uses) {
+    for (const Address& address : executor.addresses) {
+      if (address.argument != use.argument || address.member != use.member) {
+        continue;
+      }
+      FLASHACL_RETURN_IF_ERROR(CheckAddress(executor, address));
+      std::byte* const at =
+          address.data == nullptr ? nullptr : address.data + use.offset_bytes;
+      if (!use.in_list) {
+        bindings[use.slot] = at;
+        continue;
+      }
+      auto& list =
+          use.slot == Slot::kKey ? bindings.key_list : bindings.value_list;
+      list.resize(static_cast<size_t>(lengths.count()));
+      list[static_cast<size_t>(use.member)] = at;
+    }
+  }
+  return bindings;
+}
 
 std::string DescribeLaunch(const Task& task) {
   const LaunchTask* const launch = task.target<LaunchTask>();

@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
+#include "acl/acl.h"
 #include "base/str.h"
 #include "operator_headers.h"  // made by cmake/entry_points.py
 
@@ -88,6 +90,14 @@ constexpr EntryPoint kAll[] = {
 };
 
 }  // namespace
+
+std::string RecentError() {
+  const char* const text = aclGetRecentErrMsg();
+  const std::string_view all = text == nullptr ? "" : text;
+  const size_t begins = all.find("): ");
+  const size_t from = begins == std::string_view::npos ? 0 : begins + 3;
+  return std::string(all.substr(from, all.find('\n', from) - from));
+}
 
 Result<const EntryPoint*> FindEntryPoint(const record::Call& call) {
   const auto* const found = std::ranges::find(

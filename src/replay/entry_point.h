@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -29,5 +30,9 @@ struct EntryPoint {
 
 // Fails unless there is such a function with such parameters.
 Result<const EntryPoint*> FindEntryPoint(const record::Call& call);
+
+// What the calling thread's last failure said, without the heading, which has
+// the time; it is said once.
+std::string RecentError();
 
 }  // namespace flashacl::replay

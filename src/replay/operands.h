@@ -46,6 +46,8 @@ class Operands {
 
   const std::vector<Given>& values() const { return values_; }
   const std::vector<Operand>& tensors() const { return tensors_; }
+  // Whose bytes may be taken where nothing is uploaded any more.
+  std::vector<Operand>& tensors() { return tensors_; }
 
   // Brings all tensors to what they were before the call.
   Status Upload() const;

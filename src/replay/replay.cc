@@ -25,15 +25,6 @@ using record::Answer;
 // What a run that fails on its stream answers, by the next synchronisation.
 constexpr int32_t kRunFailed = 507015;
 
-// The calling thread's messages without the heading, which has the time.
-std::string Said() {
-  const char* const text = aclGetRecentErrMsg();
-  const std::string_view all = text == nullptr ? "" : text;
-  const size_t begins = all.find("): ");
-  const size_t from = begins == std::string_view::npos ? 0 : begins + 3;
-  return std::string(all.substr(from, all.find('\n', from) - from));
-}
-
 void Differs(Outcome& outcome, std::string remark) {
   outcome.kind = Kind::kDifferent;
   outcome.remarks.push_back(std::move(remark));
@@ -103,7 +94,7 @@ Status CompareOutputs(const record::Reader& reader, const Operands& operands,
     std::vector<std::byte> now(before->size());
     if (aclrtMemcpy(now.data(), now.size(), one.first, now.size(),
                     ACL_MEMCPY_DEVICE_TO_HOST) != 0) {
-      return RuntimeFailure("{}: {}", one.name, Said());
+      return RuntimeFailure("{}: {}", one.name, RecentError());
     }
     const Unequal unequal = Compare(tensor, *before, now);
     if (unequal.count == 0) continue;
@@ -126,7 +117,7 @@ Planned Plan(const EntryPoint& entry, const Operands& operands) {
   Planned planned;
   planned.answer.status = entry.plan(
       operands.values(), &planned.workspace_bytes, &planned.executor);
-  if (planned.answer.status != 0) planned.answer.message = Said();
+  if (planned.answer.status != 0) planned.answer.message = RecentError();
   return planned;
 }
 
@@ -144,7 +135,7 @@ Answer Run(const EntryPoint& entry, const Operands& operands,
   *microseconds = std::chrono::duration<double, std::micro>(
                       std::chrono::steady_clock::now() - start)
                       .count();
-  if (answer.status != 0) answer.message = Said();
+  if (answer.status != 0) answer.message = RecentError();
   return answer;
 }
 
@@ -200,14 +191,14 @@ Result<Outcome> Replay(const record::Reader& reader, const record::Call& call,
   }
   const Result<const EntryPoint*> entry = FindEntryPoint(call);
   if (!entry.ok()) return entry.status();
-  if (aclrtSetDevice(0) != 0) return RuntimeFailure("{}", Said());
+  if (aclrtSetDevice(0) != 0) return RuntimeFailure("{}", RecentError());
   const Result<std::unique_ptr<Operands>> operands =
       Operands::Make(reader, call);
   if (!operands.ok()) {
     Skip(outcome, operands.status().message());
     return outcome;
   }
-  (void)Said();
+  (void)RecentError();
   if (call.plan.status != 0 || !call.launch.has_value()) {
     const Planned planned = Plan(**entry, **operands);
     if (planned.answer.status == 0) aclDestroyAclOpExecutor(planned.executor);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What programs record is replayed with the same bits after it was copied
 # elsewhere: the operators' sample programs, or the examples where the documents
-# are not at hand. NumPy reads it, too.
+# are not at hand. NumPy reads it, too, and it is right for what was asked.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
@@ -35,6 +35,23 @@ for source in *.cpp; do
   fi
   if python3 -c "import numpy" 2>/dev/null; then
     python3 "$here/records.py" elsewhere
+  fi
+  # Attention is checked; a sample's only call may be nothing else.
+  status=0
+  "$H/bin/flashacl" check elsewhere >checked 2>&1 || status=$?
+  [ $status != 1 ] || { echo "records: $name: WRONG"; cat checked; exit 1; }
+  if [ -d "$seeds" ]; then
+    [ $status = 0 ] || { echo "records: $name: not checked"; cat checked; exit 1; }
+    grep -q "^recorded: right" checked
+    call=$(ls elsewhere/calls | head -1)
+    words=$(python3 "$here/record_output.py" "elsewhere/calls/$call" same.bin same)
+    "$H/bin/flashacl" check "elsewhere/${call%.json}" "$words" >checked ||
+      { echo "records: $name: the same bytes in a file"; cat checked; exit 1; }
+    words=$(python3 "$here/record_output.py" "elsewhere/calls/$call" wrong.bin wrong)
+    status=0
+    "$H/bin/flashacl" check "elsewhere/${call%.json}" "$words" >checked || status=$?
+    [ $status = 1 ] && grep -q "WRONG in 1 of" checked ||
+      { echo "records: $name: a changed element"; cat checked; exit 1; }
   fi
   rm -r elsewhere
   echo "records: $name: ok"

@@ -53,6 +53,35 @@ TEST_F(CheckWords, TellsLengthsFromTensors) {
                 "sequence");
 }
 
+// Of a record the rest is known.
+TEST_F(CheckWords, TakesResultsAlone) {
+  const auto read = [](const std::vector<std::string>& words,
+                       Direction direction) {
+    return ReadResults(words, direction);
+  };
+  const auto forward =
+      read({"out=" + file_, "gpu=" + file_}, Direction::kForward);
+  ASSERT_TRUE(forward.ok()) << forward.status().message();
+  ASSERT_EQ(forward->size(), 2u);
+  EXPECT_EQ((*forward)[1].arrays[0].name, "out");
+  const auto backward =
+      read({"gpu.dq=" + file_, "gpu.dk=" + file_}, Direction::kBackward);
+  ASSERT_TRUE(backward.ok()) << backward.status().message();
+  ASSERT_EQ(backward->size(), 1u);
+  EXPECT_EQ((*backward)[0].arrays.size(), 2u);
+  EXPECT_TRUE(read({}, Direction::kForward).ok());
+  EXPECT_NE(read({"q=" + file_}, Direction::kForward)
+                .status()
+                .message()
+                .find("the record has its own tensors"),
+            std::string::npos);
+  EXPECT_NE(read({"causal"}, Direction::kForward)
+                .status()
+                .message()
+                .find("the record"),
+            std::string::npos);
+}
+
 TEST_F(CheckWords, KnowsWhoseResultsAre) {
   const Result<CheckQuestion> forward =
       ReadQuestion({"fwd f32 h=1 d=2 q=3 k=3", "q=" + file_, "out=" + file_,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// flashacl check: whose result is right, on tensors that somebody brought.
+// flashacl check: whose result is right, on tensors that somebody brought or a
+// program recorded.
 #include <cstdio>
 #include <limits>
 #include <memory>
@@ -7,10 +8,12 @@
 #include "backends.h"
 #include "base/str.h"
 #include "tools/flashacl/array_file.h"
+#include "tools/flashacl/check_case.h"
 #include "tools/flashacl/check_picture.h"
 #include "tools/flashacl/check_words.h"
 #include "tools/flashacl/command.h"
 #include "tools/flashacl/progress.h"
+#include "tools/flashacl/records.h"
 #include "verify/check/tensor_check.h"
 
 namespace flashacl::tool {
@@ -24,46 +27,21 @@ struct Options {
   bool no_causes = false;
 };
 
-std::vector<UserTensor> TensorsOf(const std::vector<NamedArray>& arrays) {
-  std::vector<UserTensor> tensors;
-  for (const NamedArray& one : arrays) {
-    tensors.push_back({one.name, one.array.dtype, one.array.element_bytes,
-                       one.array.dims, one.array.bytes.data()});
-  }
-  return tensors;
-}
-
-struct Answer {
-  std::vector<Candidate> candidates;
-  TensorCheck check;
-};
-
-Result<Answer> Ask(const CheckQuestion& question, const Options& options) {
-  const Result<BoundInputs> inputs =
-      BindInputs(question.problem, TensorsOf(question.inputs), question.layout);
-  if (!inputs.ok()) return inputs.status();
-  Answer answer;
-  for (const NamedResults& results : question.results) {
-    Result<TensorSet> set =
-        BindResults(*inputs, TensorsOf(results.arrays), results.name + ": ");
-    if (!set.ok()) return set.status();
-    answer.candidates.push_back({results.name, std::move(*set)});
-  }
+Result<TensorCheck> Ask(const CheckCase& of, const Options& options) {
   CheckOptions how;
   how.causes = !options.no_causes;
   if (options.all) how.flops = std::numeric_limits<double>::infinity();
+  Result<TensorCheck> check = TensorCheck{};
   Progress progress;
   progress.Say("computing the fp64 answer");
   const Status done =
       AllBackends().front().queue->OnHost([&](Workers& workers) -> Status {
-        Result<TensorCheck> check =
-            CheckTensors(*inputs, answer.candidates, how, workers);
-        if (check.ok()) answer.check = std::move(*check);
+        check = CheckTensors(of.inputs, of.candidates, how, workers);
         return check.status();
       });
   progress.Clear();
   if (!done.ok()) return done;
-  return answer;
+  return check;
 }
 
 // The first result that is wrong, or the first.
@@ -74,24 +52,61 @@ size_t PicturedResult(const TensorCheck& check) {
   return 0;
 }
 
-int Check(const Options& options) {
-  SetWorkerCount(options.threads);
-  const Result<CheckQuestion> question = ReadQuestion(options.words);
-  if (!question.ok()) return Mistake(question.status());
-  const Result<Answer> answer = Ask(*question, options);
-  if (!answer.ok()) return Mistake(answer.status());
-  const TensorCheck& check = answer->check;
+// The exit code, after the report of one case.
+int Report(const Result<CheckCase>& of, const Options& options) {
+  if (!of.ok()) return Mistake(of.status());
+  const Result<TensorCheck> check = Ask(*of, options);
+  if (!check.ok()) return Mistake(check.status());
   if (options.png != "-") {
-    fmt::print("{}", Describe(check));
-    if (check.rows < check.all_rows) fmt::print("  --all checks every row\n");
+    fmt::print("{}", Describe(*check));
+    if (check->rows < check->all_rows) fmt::print("  --all checks every row\n");
   }
   if (!options.png.empty()) {
-    const size_t pictured = PicturedResult(check);
-    const Status drawn = DrawCheck(answer->candidates[pictured].tensors,
-                                   check.results[pictured], options.png);
+    const size_t pictured = PicturedResult(*check);
+    const Status drawn = DrawCheck(of->candidates[pictured].tensors,
+                                   check->results[pictured], options.png);
     if (!drawn.ok()) return Mistake(drawn);
   }
-  return check.right() ? kSuccess : kFailure;
+  std::fflush(stdout);
+  return check->right() ? kSuccess : kFailure;
+}
+
+// Every call that a record has; other results and a picture are of one call.
+int CheckRecord(const Options& options) {
+  const Result<Records> records = OpenRecords(options.words[0]);
+  if (!records.ok()) return Mistake(records.status());
+  const std::vector<std::string> words(options.words.begin() + 1,
+                                       options.words.end());
+  const size_t count = records->calls.size();
+  if (count != 1 && (!words.empty() || !options.png.empty())) {
+    return Mistake(Invalid("{}: it has {} calls; say which, {}/{}, for {}",
+                           options.words[0], count, options.words[0], 1,
+                           words.empty() ? "--png" : words[0]));
+  }
+  int counts[3] = {};
+  for (const std::string& name : records->calls) {
+    const Result<record::Call> call = records->reader.ReadCall(name);
+    if (!call.ok()) {
+      ++counts[Mistake(call.status())];
+      continue;
+    }
+    if (options.png != "-") fmt::print("{}  {}\n", name, call->operation);
+    ++counts[Report(CaseOf(records->reader, *call, words), options)];
+  }
+  if (count != 1) {
+    fmt::print("{} calls: {} right, {} WRONG, {} not checked\n", count,
+               counts[kSuccess], counts[kFailure], counts[kMistake]);
+  }
+  if (counts[kFailure] > 0) return kFailure;
+  return counts[kSuccess] > 0 ? kSuccess : kMistake;
+}
+
+int Check(const Options& options) {
+  SetWorkerCount(options.threads);
+  if (NamesRecord(options.words[0])) return CheckRecord(options);
+  const Result<CheckQuestion> question = ReadQuestion(options.words);
+  if (!question.ok()) return Mistake(question.status());
+  return Report(CaseOf(*question), options);
 }
 
 }  // namespace
@@ -108,10 +123,12 @@ Command MakeCheck(CLI::App& tool) {
              "names (mask, bias, sink, keep, table, topk, dout, ...), results "
              "of others as NAME=FILE, in bwd dq=, dk=, dv= and NAME.dq=; "
              "q=@FILE and k=@FILE are lengths; layout=BSND says the order of "
-             "axes where shapes do not. FILE is {}",
+             "axes where shapes do not. FILE is {}. Or a record, DIR[/CALL] "
+             "(FLASHACL_RECORD), which has all of this and what the call "
+             "wrote; results of others as before",
              kLineHelp, kFileHelp))
       ->required()
-      ->type_name("LINE NAME=FILE...");
+      ->type_name("LINE|RECORD NAME=FILE...");
   app->add_option("--png", options->png,
                   "Write a picture of where the first wrong result is wrong; "
                   "- is stdout, and nothing else goes there")

@@ -95,7 +95,8 @@ class Reader {
       FLASHACL_RETURN_IF_ERROR(Take(word));
     }
     for (const Assignment& dump : dumps_) {
-      FLASHACL_RETURN_IF_ERROR(TakeDump(dump));
+      const bool backward = !fields_.empty() && fields_[0] == "bwd";
+      FLASHACL_RETURN_IF_ERROR(TakeDump(dump, backward));
     }
     // What a tensor says needs no word.
     for (const std::string_view field : {"bias", "sink"}) {
@@ -110,9 +111,7 @@ class Reader {
       return Invalid("\"{}\": {}", line, problem.status().message());
     }
     question_.problem = std::move(*problem);
-    for (const Assignment& one : files_) {
-      FLASHACL_RETURN_IF_ERROR(ReadOne(one));
-    }
+    FLASHACL_RETURN_IF_ERROR(ReadFiles());
     if (question_.results.empty()) {
       return NullArgument(
           "no result to check: {}=FILE",
@@ -121,7 +120,35 @@ class Reader {
     return std::move(question_);
   }
 
+  Result<std::vector<NamedResults>> ReadResultsOf(
+      Direction direction, const std::vector<std::string>& words) {
+    question_.problem.direction = direction;
+    for (const std::string& word : words) FLASHACL_RETURN_IF_ERROR(Take(word));
+    for (const std::string& field : fields_) {
+      return Invalid("{}: the record says what is asked; results are NAME=FILE",
+                     field);
+    }
+    for (const Assignment& dump : dumps_) {
+      FLASHACL_RETURN_IF_ERROR(
+          TakeDump(dump, direction == Direction::kBackward));
+    }
+    FLASHACL_RETURN_IF_ERROR(ReadFiles());
+    if (!question_.inputs.empty()) {
+      return Invalid("{}: the record has its own tensors; results are {}",
+                     question_.inputs[0].name,
+                     Join(ResultNames(direction), ", "));
+    }
+    return std::move(question_.results);
+  }
+
  private:
+  Status ReadFiles() {
+    for (const Assignment& one : files_) {
+      FLASHACL_RETURN_IF_ERROR(ReadOne(one));
+    }
+    return {};
+  }
+
   bool HasFile(std::string_view name) const {
     return std::ranges::count(files_, name, &Assignment::name) > 0;
   }
@@ -162,8 +189,7 @@ class Reader {
 
   // msProbe's files of one call: CALL.forward.input.0.npy and its like. Those
   // of another program give results alone.
-  Status TakeDump(const Assignment& dump) {
-    const bool backward = !fields_.empty() && fields_[0] == "bwd";
+  Status TakeDump(const Assignment& dump, bool backward) {
     const bool own = dump.name == kDump;
     const std::string whose =
         own ? "" : dump.name.substr(0, dump.name.size() - kDump.size());
@@ -246,6 +272,11 @@ class Reader {
 
 Result<CheckQuestion> ReadQuestion(const std::vector<std::string>& words) {
   return Reader().Read(words);
+}
+
+Result<std::vector<NamedResults>> ReadResults(
+    const std::vector<std::string>& words, Direction direction) {
+  return Reader().ReadResultsOf(direction, words);
 }
 
 }  // namespace flashacl::tool

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What stands on the command line of a check: a problem's line, tensors, and
-// results of several.
+// results of several; of a record results alone.
 #pragma once
 
 #include <string>
@@ -35,5 +35,9 @@ struct CheckQuestion {
 // has is somebody's output; NAME.dq is somebody's dq. dump=CALL takes the files
 // that msProbe keeps of a call, NAME.dump=CALL somebody's results of them.
 Result<CheckQuestion> ReadQuestion(const std::vector<std::string>& words);
+
+// The results alone, where the rest is known: NAME=FILE, and NAME.dump=CALL.
+Result<std::vector<NamedResults>> ReadResults(
+    const std::vector<std::string>& words, Direction direction);
 
 }  // namespace flashacl::tool

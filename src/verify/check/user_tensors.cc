@@ -355,6 +355,13 @@ std::vector<std::string_view> ResultNames(Direction direction) {
   return names;
 }
 
+std::optional<Slot> ResultSlot(Direction direction, std::string_view name) {
+  for (const Output& output : ResultsOf(direction)) {
+    if (output.name == name) return output.slot;
+  }
+  return {};
+}
+
 Result<BoundInputs> BindInputs(const AttentionProblem& problem,
                                std::span<const UserTensor> tensors,
                                std::string_view layout) {

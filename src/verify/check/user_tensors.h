@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,6 +28,9 @@ struct UserTensor {
 // The names of inputs, and of the results in a direction.
 std::vector<std::string_view> InputNames();
 std::vector<std::string_view> ResultNames(Direction direction);
+
+// Which of a direction's results a name of ResultNames is.
+std::optional<Slot> ResultSlot(Direction direction, std::string_view name);
 
 struct BoundInputs {
   TensorSet tensors;
