@@ -15,7 +15,7 @@ namespace flashacl::testing {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::seconds kPatience{30};
+constexpr std::chrono::seconds kPatience{180};
 
 std::vector<std::string> Environment(
     const std::map<std::string, std::string>& added) {

@@ -18,7 +18,7 @@ struct ChildResult {
 };
 
 // `test` is "Suite.DISABLED_Name": disabled, so that only children run it.
-// `environment` is added to that of the caller. Killed after 30 seconds.
+// `environment` is added to that of the caller. Killed after three minutes.
 ChildResult RunChild(const std::string& test,
                      const std::map<std::string, std::string>& environment);
 
