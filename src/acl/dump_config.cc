@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "acl/say.h"
@@ -20,8 +21,96 @@
 namespace flashacl::acl {
 namespace {
 
-using Json = nlohmann::json;
 using Words = std::vector<std::string_view>;
+
+struct DumpMember {
+  enum Kind { kText, kOther, kList, kObjects };
+
+  bool IsList() const { return kind == kList || kind == kObjects; }
+  std::string Shown() const;
+
+  std::string key;
+  Kind kind;
+  std::string text;  // of what is no list
+};
+
+// What "dump" holds, as a parser tells of it. A tree of values would need
+// memory to be destroyed, and end the process where there is none.
+struct DumpMembers {
+  using Number = nlohmann::json;
+
+  const DumpMember* Find(std::string_view key) const {
+    const auto at = std::ranges::find(members, key, &DumpMember::key);
+    return at == members.end() ? nullptr : &*at;
+  }
+
+  bool null() { return Value("null", "null"); }
+  bool boolean(bool value) {
+    return Value("boolean", value ? "true" : "false");
+  }
+  bool number_integer(Number::number_integer_t value) {
+    return Value("number", std::to_string(value));
+  }
+  bool number_unsigned(Number::number_unsigned_t value) {
+    return Value("number", std::to_string(value));
+  }
+  bool number_float(Number::number_float_t, const std::string& text) {
+    return Value("number", text);
+  }
+  bool string(const std::string& text) {
+    return Value("string", text, DumpMember::kText);
+  }
+  bool binary(const Number::binary_t&) { return false; }
+  bool start_object(size_t) {
+    if (depth == 0) in_object = true;
+    if (depth == 1 && in_dump) other_type.clear();
+    if (depth != 1) Value("object", "an object");
+    ++depth;
+    return true;
+  }
+  bool start_array(size_t) {
+    Value("array", "", DumpMember::kObjects);
+    ++depth;
+    return true;
+  }
+  bool key(const std::string& name) {
+    if (depth == 1) in_dump = name == "dump";
+    if (depth == 2) last_key = name;
+    return true;
+  }
+  bool end_object() { return --depth >= 0; }
+  bool end_array() { return --depth >= 0; }
+  bool parse_error(size_t, const std::string&,
+                   const nlohmann::detail::exception&) {
+    return false;
+  }
+
+  // Of the file, of "dump", of one of its members, or in a list there.
+  bool Value(std::string_view type, const std::string& text,
+             DumpMember::Kind kind = DumpMember::kOther) {
+    if (!in_dump) return true;
+    if (depth == 1) other_type = type;
+    if (depth == 2) members.push_back({last_key, kind, text});
+    if (depth == 3 && type != "object" && members.back().IsList()) {
+      members.back().kind = DumpMember::kList;
+    }
+    return true;
+  }
+
+  bool in_object = false;
+  std::string other_type;  // of "dump", where it is no object
+  std::vector<DumpMember> members;
+
+ private:
+  int depth = 0;
+  bool in_dump = false;
+  std::string last_key;
+};
+
+std::string DumpMember::Shown() const {
+  if (IsList()) return "a list";
+  return kind == kText ? Str("\"{}\"", text) : text;
+}
 
 // A key whose value is one of some words, the first if it is missing.
 struct Choice {
@@ -53,26 +142,28 @@ std::string Joined(std::span<const std::string_view> words) {
   return all;
 }
 
-Status Wrong(std::string_view key, const Json& value,
+Status Wrong(std::string_view key, std::string_view shown,
              std::string_view expected) {
-  return Invalid("dump.{} is {}, expected {}", key,
-                 value.dump(-1, ' ', false, Json::error_handler_t::replace),
-                 expected);
+  return Invalid("dump.{} is {}, expected {}", key, shown, expected);
 }
 
-Result<std::string> TextOf(const Json& dump, std::string_view key) {
-  const auto at = dump.find(key);
-  if (at == dump.end()) return std::string();
-  if (!at->is_string()) return Wrong(key, *at, "a text");
-  return at->get<std::string>();
+std::string Quoted(std::string_view text) { return Str("\"{}\"", text); }
+
+Result<std::string> TextOf(const DumpMembers& dump, std::string_view key) {
+  const DumpMember* const member = dump.Find(key);
+  if (member == nullptr) return std::string();
+  if (member->kind != DumpMember::kText) {
+    return Wrong(key, member->Shown(), "a text");
+  }
+  return member->text;
 }
 
-Result<std::string> ChoiceOf(const Json& dump, const Choice& choice) {
+Result<std::string> ChoiceOf(const DumpMembers& dump, const Choice& choice) {
   const Result<std::string> text = TextOf(dump, choice.key);
   if (!text.ok()) return text.status();
   if (text->empty()) return std::string(choice.words.front());
   if (std::ranges::find(choice.words, *text) != choice.words.end()) return text;
-  return Wrong(choice.key, *text,
+  return Wrong(choice.key, Quoted(*text),
                Joined(choice.words) + DidYouMean(*text, choice.words));
 }
 
@@ -97,27 +188,25 @@ bool IsSteps(std::string_view text) {
 }
 
 // What chooses among models and their iterations.
-Status CheckModels(const Json& dump) {
+Status CheckModels(const DumpMembers& dump) {
   const Result<std::string> steps = TextOf(dump, "dump_step");
   if (!steps.ok()) return steps.status();
   if (!steps->empty() && !IsSteps(*steps)) {
-    return Wrong("dump_step", *steps, "numbers and ranges, as 0|3-5");
+    return Wrong("dump_step", Quoted(*steps), "numbers and ranges, as 0|3-5");
   }
-  if (const auto stats = dump.find("dump_stats"); stats != dump.end()) {
-    if (!stats->is_array()) return Wrong("dump_stats", *stats, "a list");
+  const DumpMember* const stats = dump.Find("dump_stats");
+  if (stats != nullptr && !stats->IsList()) {
+    return Wrong("dump_stats", stats->Shown(), "a list");
   }
-  const auto list = dump.find("dump_list");
-  if (list == dump.end()) return {};
-  const bool good =
-      list->is_array() && std::ranges::all_of(*list, [](const Json& entry) {
-        return entry.is_object();
-      });
-  return good ? Status() : Wrong("dump_list", *list, "a list of objects");
+  const DumpMember* const list = dump.Find("dump_list");
+  if (list == nullptr || list->kind == DumpMember::kObjects) return {};
+  return Wrong("dump_list", list->Shown(), "a list of objects");
 }
 
 // A key that nobody knows chooses nothing, which somebody may have missed.
-void NameUnknownKeys(const Json& dump) {
-  for (const auto& [key, value] : dump.items()) {
+void NameUnknownKeys(const DumpMembers& dump) {
+  for (const DumpMember& member : dump.members) {
+    const std::string& key = member.key;
     if (std::ranges::find(kKeys, key) != std::end(kKeys)) continue;
     Log(Level::kWarning, "FLASHACL",
         Str("dump.{} is no key of dumps, and ignored{}", key,
@@ -125,7 +214,8 @@ void NameUnknownKeys(const Json& dump) {
   }
 }
 
-Status ReadPath(const Json& dump, bool needed, RecordingSetting& setting) {
+Status ReadPath(const DumpMembers& dump, bool needed,
+                RecordingSetting& setting) {
   const Result<std::string> path = TextOf(dump, "dump_path");
   if (!path.ok()) return path.status();
   if (path->empty() && needed) {
@@ -155,7 +245,7 @@ struct Chosen {
   }
 };
 
-Result<RecordingSetting> Read(const Json& dump) {
+Result<RecordingSetting> Read(const DumpMembers& dump) {
   Chosen chosen;
   std::string level;
   const std::pair<const Choice&, std::string&> all[] = {
@@ -181,15 +271,15 @@ Result<std::optional<RecordingSetting>> ParseDump(std::string_view text) {
   std::optional<RecordingSetting> none;
   // Of what has no dump, more is none of our business.
   if (text.find("\"dump\"") == std::string_view::npos) return none;
-  const Json file = Json::parse(text, nullptr, false);
-  if (!file.is_object()) return Invalid("it is not a JSON object");
-  const auto dump = file.find("dump");
-  if (dump == file.end()) return none;
-  if (!dump->is_object()) {
-    return Invalid("dump is {}, expected an object", dump->type_name());
+  DumpMembers dump;
+  if (!nlohmann::json::sax_parse(text, &dump) || !dump.in_object) {
+    return Invalid("it is not a JSON object");
   }
-  if (dump->empty()) return none;
-  Result<RecordingSetting> setting = Read(*dump);
+  if (!dump.other_type.empty()) {
+    return Invalid("dump is {}, expected an object", dump.other_type);
+  }
+  if (dump.members.empty()) return none;
+  Result<RecordingSetting> setting = Read(dump);
   if (!setting.ok()) return setting.status();
   return std::optional<RecordingSetting>(*std::move(setting));
 }
