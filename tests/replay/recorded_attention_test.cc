@@ -159,7 +159,7 @@ TEST_F(RecordedAttentionTest, ViewsAreReadByTheirStrides) {
   ASSERT_TRUE(check.ok()) << check.status().message();
   EXPECT_TRUE(check->right()) << Describe(*check);
   ASSERT_EQ(attention->results.size(), 1u);
-  EXPECT_EQ(attention->results[0].name, "attentionOut");
+  EXPECT_EQ(attention->results[0].name, "attentionOutOut");
   EXPECT_FALSE(attention->others.empty());  // maxima and sums
 }
 
@@ -182,7 +182,7 @@ TEST_F(RecordedAttentionTest, RefusesWhatHasNoResult) {
     tensor.after.reset();
   });
   EXPECT_EQ(refusal(call),
-            "attentionOut: its bytes after the run were not recorded");
+            "attentionOutOut: its bytes after the run were not recorded");
   record::ForTensors(call, [](const std::string&, record::Tensor& tensor) {
     tensor.before.reset();
   });
