@@ -200,11 +200,19 @@ TEST_F(RunHereTest, AbortsAndStopsComeBetween) {
   }
 }
 
-// What ends an abort may still run when a submitter goes on.
+// What ends an abort may still run when a submitter goes on, and ends under the
+// number of an older task.
 TEST_F(RunHereTest, NothingIsLostAfterAborts) {
-  for (int n = 0; n < 500; ++n) {
-    Push([] { return 0; });
+  for (int n = 0; n < 1000; ++n) {
+    std::atomic<bool> running{false};
+    Push([&] {
+      running = true;
+      while (!at_->aborting()) std::this_thread::yield();
+      return 0;
+    });
+    while (!running) std::this_thread::yield();
     at_->Abort();
+    while (at_->aborting()) std::this_thread::yield();
     for (int i = 0; i < 3; ++i) (void)at_->RunHere(kNothing);
     ASSERT_TRUE(Succeeds(aclrtSynchronizeStreamWithTimeout(stream_, 10000)));
   }
