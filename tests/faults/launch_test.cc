@@ -11,6 +11,7 @@
 #include "cpu/thread_pool.h"
 #include "plan/host_queue.h"
 #include "plan/implementation.h"
+#include "problem/attention_problem.h"
 #include "problem/notation.h"
 #include "tests/faults/injector.h"
 #include "tests/faults/watchdog.h"
@@ -86,6 +87,16 @@ TEST(Launch, AllocatesNothingAfterItsFirstRun) {
     EXPECT_TRUE(subject.Run().ok());
     EXPECT_EQ(counted.seen(), 0);
   }
+}
+
+// Phase 1 of every call includes this check, which must not be felt.
+TEST(CheckProblem, AllocatesNothing) {
+  const Result<AttentionProblem> problem =
+      Parse("bwd bf16 h=32/8 d=128+64 q=64x512 k=64x512 causal mask bias sink");
+  ASSERT_TRUE(problem.ok());
+  const Injected counted(Fault::kAllocation, 0, false);
+  EXPECT_TRUE(CheckProblem(*problem).ok());
+  EXPECT_EQ(counted.seen(), 0);
 }
 
 // On threads that never ran anything: each allocation fails in turn.

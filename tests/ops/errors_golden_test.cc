@@ -19,6 +19,9 @@
 namespace flashacl::testing {
 namespace {
 
+// The largest number that an aclDataType can hold, which is no type's.
+constexpr auto kNoDataType = static_cast<aclDataType>(63);
+
 constexpr char kPath[] = FLASHACL_SOURCE_DIR "/tests/golden/errors.txt";
 
 // In order of declaration.
@@ -64,8 +67,7 @@ std::string SpoiledTensors(const OperatorCall& good) {
       {"longer by one", [](TensorArgument& t) { ++t.dims.back(); }},
       {"in NZ", [](TensorArgument& t) { t.format = ACL_FORMAT_FRACTAL_NZ; }},
       {"of rank 11", [](TensorArgument& t) { t.dims.assign(11, 1); }},
-      {"of type 9999",
-       [](TensorArgument& t) { t.type = static_cast<aclDataType>(9999); }},
+      {"of type 63", [](TensorArgument& t) { t.type = kNoDataType; }},
   };
   std::string text;
   const std::vector<std::string_view> names = NamesOf(good);

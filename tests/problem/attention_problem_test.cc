@@ -4,8 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <string>
 #include <string_view>
@@ -446,23 +444,6 @@ TEST(RowBlockElements, AreOfAllSequencesAndCopies) {
   // Sequences that lie one after the other are rows of one.
   problem[Slot::kOut].strides[0] = 0;
   EXPECT_EQ(RowBlockElements(problem, Slot::kRowMax), 2 * 3 * 4 * 8 - 1);
-}
-
-// Phase 1 of every call includes this check; it must not be felt.
-TEST(CheckProblem, IsCheap) {
-  const Result<AttentionProblem> problem =
-      Parse("bwd bf16 h=32/8 d=128+64 q=64x512 k=64x512 causal mask bias sink");
-  ASSERT_TRUE(problem.ok());
-  double least = 1e9;
-  for (int round = 0; round < 200; ++round) {
-    const auto start = std::chrono::steady_clock::now();
-    ASSERT_TRUE(CheckProblem(*problem).ok());
-    const std::chrono::duration<double, std::micro> took =
-        std::chrono::steady_clock::now() - start;
-    least = std::min(least, took.count());
-  }
-  RecordProperty("microseconds", std::to_string(least));
-  EXPECT_LT(least, 50);  // about 1 when optimised; sanitizers take longer
 }
 
 }  // namespace
