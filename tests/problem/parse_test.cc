@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "problem/notation.h"
+#include "tests/testing/generator.h"
 #include "tests/testing/random.h"
 
 namespace flashacl {
@@ -131,7 +132,8 @@ TEST(Parse, TakesAnyBytes) {
   constexpr auto kLast = static_cast<int64_t>(std::size(kPieces)) - 1;
   Random random(7);
   int64_t good = 0;
-  for (int round = 0; round < 200000; ++round) {
+  const int64_t rounds = testing::ShareOf(200000);
+  for (int64_t round = 0; round < rounds; ++round) {
     std::string line = "fwd f32 h=1 d=1 q=1 k=1 ";
     for (int64_t n = random.Within(0, 6); n > 0; --n) {
       line += kPieces[random.Within(0, kLast)];
@@ -146,7 +148,7 @@ TEST(Parse, TakesAnyBytes) {
     ASSERT_TRUE(again.ok()) << line;
     ASSERT_TRUE(*again == *problem) << line;
   }
-  EXPECT_GT(good, 1000);
+  EXPECT_TRUE(testing::SeenOften(good, 1000));
 }
 
 }  // namespace

@@ -415,15 +415,18 @@ AttentionProblem RandomProblem(Random& random, const Space& space) {
          << seen << " cases of the kind; expected more than " << fewest;
 }
 
+int64_t ShareOf(int64_t count) {
+  const int64_t rounds = FromEnvironment("FLASHACL_TEST_ROUNDS", 1);
+  const int64_t percent = FromEnvironment("FLASHACL_TEST_PERCENT", 100);
+  return std::max<int64_t>(count * rounds * percent / 100, 1);
+}
+
 void ForRandomProblems(
     int64_t count, const Space& space,
     FunctionRef<void(const AttentionProblem&, Random&)> body) {
   const int64_t alone = FromEnvironment("FLASHACL_TEST_SEED", -1);
-  const int64_t rounds = FromEnvironment("FLASHACL_TEST_ROUNDS", 1);
   const int64_t first = alone < 0 ? 0 : alone;
-  const int64_t percent = FromEnvironment("FLASHACL_TEST_PERCENT", 100);
-  const int64_t share = count * rounds * percent / 100;
-  const int64_t last = alone < 0 ? std::max<int64_t>(share, 1) : alone + 1;
+  const int64_t last = alone < 0 ? ShareOf(count) : alone + 1;
   for (int64_t seed = first; seed < last; ++seed) {
     Random random(static_cast<uint64_t>(seed) * 1000003);
     const AttentionProblem problem = RandomProblem(random, space);

@@ -45,11 +45,14 @@ struct Space {
 // gaps, other orders of axes, and grids placed in every way there is.
 AttentionProblem RandomProblem(Random& random, const Space& space);
 
-// Calls `body` with `count` problems, each with a generator of its own, until
+// How many of `count` random cases this run tries: FLASHACL_TEST_ROUNDS
+// multiplies them, FLASHACL_TEST_PERCENT takes a part, as the slow builds of
+// sanitizers do; at least one.
+int64_t ShareOf(int64_t count);
+
+// Calls `body` with ShareOf(count) problems, each with a generator of its own, until
 // one fails. On failure, prints the problem's line and how to repeat it:
-// the environment variable FLASHACL_TEST_SEED runs that one alone, and
-// FLASHACL_TEST_ROUNDS multiplies the count, FLASHACL_TEST_PERCENT takes a part
-// of it, as the slow builds of sanitizers do.
+// the environment variable FLASHACL_TEST_SEED runs that one alone.
 void ForRandomProblems(
     int64_t count, const Space& space,
     FunctionRef<void(const AttentionProblem&, Random&)> body);
