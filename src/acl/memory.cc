@@ -12,6 +12,7 @@
 #include <mutex>
 #include <shared_mutex>
 #include <utility>
+#include <vector>
 
 #include "acl/backend.h"
 #include "acl/closed_memory.h"
@@ -470,18 +471,25 @@ void AppendMemoryLeaks(std::string* text) {
   }
 }
 
+// The largest first: where they lie differs from run to run.
 std::string LeakedBlocks() {
   constexpr size_t kMost = 8;
   std::string text;
   Table& table = TheTable();
   std::shared_lock lock(table.mutex);
-  size_t left = kMost;
+  std::vector<const Block*> leaked;
   for (const auto& [base, allocation] : table.blocks) {
     const Block& block = allocation->block;
-    if (block.made.function.empty()) continue;
-    if (left-- == 0) return text + "\n  ...";
-    text += Str("\n  {} bytes at {}: {}", Grouped(block.size),
-                static_cast<const void*>(block.base), ToString(block.made));
+    if (!block.made.function.empty()) leaked.push_back(&block);
+  }
+  std::stable_sort(
+      leaked.begin(), leaked.end(),
+      [](const Block* a, const Block* b) { return a->size > b->size; });
+  for (size_t n = 0; n < leaked.size(); ++n) {
+    if (n == kMost) return text + "\n  ...";
+    text += Str("\n  {} bytes at {}: {}", Grouped(leaked[n]->size),
+                static_cast<const void*>(leaked[n]->base),
+                ToString(leaked[n]->made));
   }
   return text;
 }

@@ -158,7 +158,7 @@ bool TakeDeviceBytes(size_t bytes);
 void ReturnDeviceBytes(size_t bytes);
 
 // "3 device blocks (264208 bytes)", or nothing. Strict mode knows who made
-// each: the first few in lines of their own.
+// each: the largest few in lines of their own.
 void AppendMemoryLeaks(std::string* text);
 std::string LeakedBlocks();
 

@@ -132,7 +132,7 @@ FINDINGS = {
     ("002", "strict"): [ALL_ZEROS, ALL_ZEROS, r"read 131072 .*", r"read 4 .*",
                         left_arrays(5)],
     ("004", "strict"): [ALL_ZEROS] * 5 + [NULL_FREED] * 2 +
-        [left_blocks(8, 8, 2048, 262144)],
+        [left_blocks(262144, 2048, 8, 8)],
 }
 
 

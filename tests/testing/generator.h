@@ -50,8 +50,8 @@ AttentionProblem RandomProblem(Random& random, const Space& space);
 // sanitizers do; at least one.
 int64_t ShareOf(int64_t count);
 
-// Calls `body` with ShareOf(count) problems, each with a generator of its own, until
-// one fails. On failure, prints the problem's line and how to repeat it:
+// Calls `body` with ShareOf(count) problems, each with a generator of its own,
+// until one fails. On failure, prints the problem's line and how to repeat it:
 // the environment variable FLASHACL_TEST_SEED runs that one alone.
 void ForRandomProblems(
     int64_t count, const Space& space,
