@@ -22,6 +22,7 @@ namespace {
 struct Options {
   std::vector<std::string> words;
   std::string png;
+  Python python;
   int threads = 0;
   bool all = false;
   bool no_causes = false;
@@ -91,7 +92,8 @@ int CheckRecord(const Options& options) {
       continue;
     }
     if (options.png != "-") fmt::print("{}  {}\n", name, call->operation);
-    ++counts[Report(CaseOf(records->reader, *call, words), options)];
+    ++counts[Report(CaseOf(records->reader, *call, words, options.python),
+                    options)];
   }
   if (count != 1) {
     fmt::print("{} calls: {} right, {} WRONG, {} not checked\n", count,
@@ -104,7 +106,8 @@ int CheckRecord(const Options& options) {
 int Check(const Options& options) {
   SetWorkerCount(options.threads);
   if (NamesRecord(options.words[0])) return CheckRecord(options);
-  const Result<CheckQuestion> question = ReadQuestion(options.words);
+  const Result<CheckQuestion> question =
+      ReadQuestion(options.words, options.python);
   if (!question.ok()) return Mistake(question.status());
   return Report(CaseOf(*question), options);
 }
@@ -133,6 +136,10 @@ Command MakeCheck(CLI::App& tool) {
                   "Write a picture of where the first wrong result is wrong; "
                   "- is stdout, and nothing else goes there")
       ->type_name("FILE|-");
+  app->add_option("--python", options->python.command,
+                  "The Python that reads .pt files, one that has torch")
+      ->type_name("FILE")
+      ->capture_default_str();
   app->add_flag("--all", options->all,
                 "Every row of large problems: minutes, or hours");
   app->add_flag("--no-causes", options->no_causes,

@@ -102,12 +102,13 @@ bool NamesRecord(const std::string& word) {
 }
 
 Result<CheckCase> CaseOf(const record::Reader& reader, const record::Call& call,
-                         const std::vector<std::string>& words) {
+                         const std::vector<std::string>& words,
+                         const Python& python) {
   const Result<replay::RecordedAttention> attention =
       replay::ReadAttention(reader, call);
   if (!attention.ok()) return attention.status();
   const Result<std::vector<NamedResults>> others =
-      ReadResults(words, attention->problem.direction);
+      ReadResults(words, attention->problem.direction, python);
   if (!others.ok()) return others.status();
   CheckCase made;
   made.inputs.tensors = InputsOf(*attention);

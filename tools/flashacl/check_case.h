@@ -27,6 +27,7 @@ bool NamesRecord(const std::string& word);
 // `words` name, whose files have the shape of the record's tensors. Errors as
 // ReadAttention's and ReadResults'.
 Result<CheckCase> CaseOf(const record::Reader& reader, const record::Call& call,
-                         const std::vector<std::string>& words);
+                         const std::vector<std::string>& words,
+                         const Python& python);
 
 }  // namespace flashacl::tool

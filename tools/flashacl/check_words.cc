@@ -59,11 +59,11 @@ bool IsLengths(std::string_view text) {
 }
 
 // Lengths, one number per sequence, as the notation has them.
-Result<std::string> LengthsFrom(std::string text) {
+Result<std::string> LengthsFrom(std::string text, const Python& python) {
   constexpr std::string_view kEnds = ":ends";
   const bool ends = text.ends_with(kEnds);
   if (ends) text.resize(text.size() - kEnds.size());
-  const Result<Array> array = ReadArrayFile(text, "lengths");
+  const Result<Array> array = ReadArrayFile(text, "lengths", python);
   if (!array.ok()) return array.status();
   const bool integers =
       array->dtype == DType::kI32 || array->dtype == DType::kI64;
@@ -90,6 +90,8 @@ Result<std::string> LengthsFrom(std::string text) {
 
 class Reader {
  public:
+  explicit Reader(const Python& python) : python_(python) {}
+
   Result<CheckQuestion> Read(const std::vector<std::string>& words) {
     for (const std::string& word : SplitLines(words)) {
       FLASHACL_RETURN_IF_ERROR(Take(word));
@@ -169,7 +171,7 @@ class Reader {
     const bool at = value.starts_with('@');
     if (at) value.erase(0, 1);
     if (lengths && at) {
-      const Result<std::string> text = LengthsFrom(value);
+      const Result<std::string> text = LengthsFrom(value, python_);
       if (!text.ok()) return text.status();
       fields_.push_back(Str("{}={}", name, *text));
       return {};
@@ -236,7 +238,7 @@ class Reader {
                              : is_in(results, one.name) ? one.name
                              : dotted ? one.name.substr(dot + 1)
                                       : std::string(results[0]);
-    Result<Array> array = ReadArrayFile(one.file, role);
+    Result<Array> array = ReadArrayFile(one.file, role, python_);
     if (!array.ok()) {
       return {array.status().code(),
               Str("{}: {}", one.name, array.status().message())};
@@ -262,6 +264,7 @@ class Reader {
     return question_.results.back();
   }
 
+  const Python& python_;
   std::vector<std::string> fields_;
   std::vector<Assignment> files_;
   std::vector<Assignment> dumps_;
@@ -270,13 +273,15 @@ class Reader {
 
 }  // namespace
 
-Result<CheckQuestion> ReadQuestion(const std::vector<std::string>& words) {
-  return Reader().Read(words);
+Result<CheckQuestion> ReadQuestion(const std::vector<std::string>& words,
+                                   const Python& python) {
+  return Reader(python).Read(words);
 }
 
 Result<std::vector<NamedResults>> ReadResults(
-    const std::vector<std::string>& words, Direction direction) {
-  return Reader().ReadResultsOf(direction, words);
+    const std::vector<std::string>& words, Direction direction,
+    const Python& python) {
+  return Reader(python).ReadResultsOf(direction, words);
 }
 
 }  // namespace flashacl::tool

@@ -9,6 +9,7 @@
 #include "arrays/array.h"
 #include "base/status.h"
 #include "problem/attention_problem.h"
+#include "tools/flashacl/torch_file.h"
 
 namespace flashacl::tool {
 
@@ -34,10 +35,13 @@ struct CheckQuestion {
 // sequence, with :ends after it where each sequence ends. A name that no tensor
 // has is somebody's output; NAME.dq is somebody's dq. dump=CALL takes the files
 // that msProbe keeps of a call, NAME.dump=CALL somebody's results of them.
-Result<CheckQuestion> ReadQuestion(const std::vector<std::string>& words);
+// `python` reads the files of PyTorch's.
+Result<CheckQuestion> ReadQuestion(const std::vector<std::string>& words,
+                                   const Python& python = {});
 
 // The results alone, where the rest is known: NAME=FILE, and NAME.dump=CALL.
 Result<std::vector<NamedResults>> ReadResults(
-    const std::vector<std::string>& words, Direction direction);
+    const std::vector<std::string>& words, Direction direction,
+    const Python& python = {});
 
 }  // namespace flashacl::tool
