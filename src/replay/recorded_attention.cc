@@ -18,16 +18,17 @@
 namespace flashacl::replay {
 namespace {
 
-// What a call of attention writes, besides what softmax leaves of its rows.
-constexpr Slot kResults[] = {Slot::kOut,       Slot::kGradQuery,
-                             Slot::kGradKey,   Slot::kGradQueryRope,
-                             Slot::kGradValue, Slot::kGradKeyRope};
+// What a call of attention writes and a check judges.
+constexpr Slot kForwardResults[] = {Slot::kOut, Slot::kRowMax, Slot::kRowSum,
+                                    Slot::kLse};
+constexpr Slot kBackwardResults[] = {Slot::kGradQuery, Slot::kGradKey,
+                                     Slot::kGradQueryRope, Slot::kGradValue,
+                                     Slot::kGradKeyRope};
 
-// kOut is an input backward.
 bool IsResult(const AttentionProblem& problem, Slot slot) {
-  const bool forward = problem.direction == Direction::kForward;
-  return std::ranges::count(kResults, slot) > 0 &&
-         (slot == Slot::kOut) == forward;
+  return problem.direction == Direction::kForward
+             ? std::ranges::count(kForwardResults, slot) > 0
+             : std::ranges::count(kBackwardResults, slot) > 0;
 }
 
 Status CheckItRan(const record::Call& call) {

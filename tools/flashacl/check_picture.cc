@@ -56,6 +56,14 @@ struct Side {
   int64_t pixels = 1;
 };
 
+// The first result that has a wrong row, or the first.
+Slot PicturedSlot(const Judgement& judgement) {
+  for (const HeadJudgement& head : judgement.heads) {
+    if (head.wrong_rows > 0) return head.slot;
+  }
+  return judgement.heads[0].slot;
+}
+
 int64_t WorstSequence(const CheckedResult& result, Slot slot) {
   std::map<int64_t, int64_t> wrong;
   for (const HeadJudgement& head : result.judgement.heads) {
@@ -99,7 +107,7 @@ class Sight {
 Status DrawCheck(const TensorSet& tensors, const CheckedResult& result,
                  const std::string& path) {
   if (result.judgement.heads.empty()) return Invalid("--png: no result");
-  const Slot slot = result.judgement.heads[0].slot;
+  const Slot slot = PicturedSlot(result.judgement);
   const int64_t sequence = WorstSequence(result, slot);
   const Sequence& extent =
       tensors.problem.lengths.sequences[static_cast<size_t>(sequence)];

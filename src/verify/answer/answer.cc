@@ -3,232 +3,23 @@
 #include "verify/answer/answer.h"
 
 #include <algorithm>
+#include <cfloat>
 #include <cmath>
-#include <limits>
+#include <iterator>
 #include <numeric>
+#include <utility>
 
-#include "base/number.h"
-#include "base/str.h"
-#include "plan/implementation.h"
-#include "reference/rows.h"
-#include "reference/scores.h"
+#include "verify/answer/row_math.h"
 
 namespace flashacl {
 namespace {
 
-using reference::KeyValues;
-using reference::Operands;
+using answer::Add;
+using answer::Dot;
+using answer::MeanSquare;
+using answer::RowMath;
+using answer::Softmax;
 using reference::Row;
-
-double Rounded(DType dtype, double value) {
-  if (dtype == DType::kNone) return value;
-  std::byte bytes[8];
-  WriteNumber(dtype, bytes, value);
-  return ReadNumber(dtype, bytes);
-}
-
-// Eight sums, which the compiler keeps in one register or two.
-template <typename T>
-T Dot(std::span<const T> a, std::span<const T> b) {
-  constexpr size_t kSums = 8;
-  T sums[kSums] = {};
-  size_t d = 0;
-  for (; d + kSums <= a.size(); d += kSums) {
-    for (size_t n = 0; n < kSums; ++n) sums[n] += a[d + n] * b[d + n];
-  }
-  for (; d < a.size(); ++d) sums[0] += a[d] * b[d];
-  return std::accumulate(std::begin(sums), std::end(sums), T{0});
-}
-
-template <typename T>
-void Add(T factor, std::span<const T> row, std::span<T> sum) {
-  for (size_t d = 0; d < sum.size(); ++d) sum[d] += factor * row[d];
-}
-
-template <typename T>
-double MeanSquare(std::span<const T> row) {
-  if (row.empty()) return 0;
-  double sum = 0;
-  for (const T x : row) sum += static_cast<double>(x) * static_cast<double>(x);
-  return sum / static_cast<double>(row.size());
-}
-
-template <typename T>
-std::vector<T> Converted(std::span<const double> row) {
-  return {row.begin(), row.end()};
-}
-
-// Keys and values of a unit, in T.
-template <typename T>
-struct Columns {
-  Columns(const Operands& operands, const Unit& unit)
-      : key_values(operands.problem, layout),
-        memory(static_cast<size_t>(layout.bytes())) {
-    OneWorker alone;  // units are computed side by side
-    key_values.Attach(memory.data());
-    key_values.Load(operands, unit.sequence, unit.kv_head, alone);
-    const int64_t count = operands.sequence(unit.sequence).columns();
-    for (int64_t j = 0; j < count; ++j) {
-      const bool exists = key_values.exists(j);
-      keys.push_back(exists ? Converted<T>(key_values.key(j))
-                            : std::vector<T>());
-      values.push_back(exists ? Converted<T>(key_values.value(j))
-                              : std::vector<T>());
-      key_squares.push_back(MeanSquare<T>(keys.back()));
-      value_squares.push_back(MeanSquare<T>(values.back()));
-    }
-  }
-
-  std::span<const T> key(int64_t j) const {
-    return keys[static_cast<size_t>(j)];
-  }
-  std::span<const T> value(int64_t j) const {
-    return values[static_cast<size_t>(j)];
-  }
-
-  WorkspaceLayout layout;
-  KeyValues key_values;
-  std::vector<std::byte> memory;
-  std::vector<std::vector<T>> keys;
-  std::vector<std::vector<T>> values;
-  std::vector<double> key_squares;  // means
-  std::vector<double> value_squares;
-};
-
-// A row after softmax.
-template <typename T>
-struct Softmax {
-  std::vector<int64_t> columns;  // that it sees
-  std::vector<T> probs;          // before dropout
-  std::vector<T> kept;           // what dropout makes of a prob of 1
-  T max = 0;
-  T sum = 0;
-};
-
-template <typename T>
-class RowMath {
- public:
-  RowMath(const TensorSet& tensors, const Unit& unit, const Recipe& recipe)
-      : recipe_(recipe),
-        operands_(tensors.problem, tensors.bindings),
-        problem_(tensors.problem),
-        columns_(operands_, unit) {}
-
-  const Operands& operands() const { return operands_; }
-  const Columns<T>& columns() const { return columns_; }
-
-  std::vector<T> Query(const Row& row) const {
-    std::vector<double> query(static_cast<size_t>(problem_.score_dim()));
-    reference::LoadQuery(operands_, row, query);
-    return Converted<T>(query);
-  }
-
-  std::vector<T> GradOut(const Row& row) const {
-    std::vector<double> channels(static_cast<size_t>(problem_.v_dim));
-    operands_.LoadRow(Slot::kGradOut, row, channels);
-    return Converted<T>(channels);
-  }
-
-  // Scores of the columns the row sees.
-  Softmax<T> Scores(const Row& row, std::span<const T> query) const {
-    Softmax<T> softmax;
-    softmax.columns.resize(
-        static_cast<size_t>(reference::MostVisible(problem_)));
-    const int64_t count = reference::VisibleColumns(
-        operands_, row, columns_.key_values, softmax.columns);
-    softmax.columns.resize(static_cast<size_t>(count));
-    const T scale = static_cast<T>(problem_.score.scale);
-    const bool before = problem_.score.bias == Score::Bias::kBeforeScale;
-    const bool biased =
-        operands_.bias.present() || problem_.score.bias != Score::Bias::kNone;
-    const GridPlane keep = reference::PlaneOf(operands_.keep, row);
-    for (const int64_t j : softmax.columns) {
-      const T dot = Dot<T>(query, columns_.key(j));
-      const T bias = biased ? static_cast<T>(BiasAt(operands_, row, j)) : T{0};
-      const T score = before ? scale * (dot + bias) : scale * dot + bias;
-      softmax.probs.push_back(static_cast<T>(Rounded(recipe_.scores, score)));
-      softmax.kept.push_back(
-          static_cast<T>(reference::Kept(operands_, keep, row.i, j)));
-    }
-    return softmax;
-  }
-
-  // Finds maximum and sum of the scores.
-  void FindStats(const Row& row, Softmax<T>& softmax) const {
-    constexpr T kLowest = -std::numeric_limits<T>::infinity();
-    const reference::Tensor sink = operands_.tensor(Slot::kSink);
-    const T sunk = sink.present()
-                       ? static_cast<T>(sink.Load(sink.spec.At(row.head)))
-                       : kLowest;
-    T max = sunk;
-    for (const T score : softmax.probs) max = std::fmax(max, score);
-    softmax.max = std::isinf(max) && max < 0 ? T{0} : max;
-    softmax.sum = Exp(sunk - softmax.max);
-    for (const T score : softmax.probs) {
-      softmax.sum = InSoftmax(softmax.sum + Exp(score - softmax.max));
-    }
-  }
-
-  // Takes maximum, sum and output that came with the gradients; false if they
-  // did not.
-  bool LoadForward(const Row& row, Softmax<T>& softmax,
-                   std::span<T> out) const {
-    const auto bound = [this](Slot slot) {
-      return operands_.tensor(slot).base != nullptr;
-    };
-    if (!bound(Slot::kRowMax) || !bound(Slot::kRowSum) || !bound(Slot::kOut)) {
-      return false;
-    }
-    const auto of_row = [&](Slot slot, const Grid& grid) {
-      const int64_t at = reference::PlaneOf(grid, row).At(row.i, 0);
-      return static_cast<T>(operands_.tensor(slot).Load(at));
-    };
-    softmax.max = of_row(Slot::kRowMax, operands_.row_max);
-    softmax.sum = of_row(Slot::kRowSum, operands_.row_sum);
-    std::vector<double> channels(out.size());
-    operands_.LoadRow(Slot::kOut, row, channels);
-    std::ranges::transform(channels, out.begin(),
-                           [](double x) { return static_cast<T>(x); });
-    return true;
-  }
-
-  // Scores become probs, by the maximum and sum that are there.
-  void Normalise(Softmax<T>& softmax) const {
-    for (T& prob : softmax.probs) {
-      prob = softmax.sum == 0
-                 ? T{0}
-                 : InSoftmax(Exp(prob - softmax.max) / softmax.sum);
-    }
-  }
-
-  // sum_j p_j v_j after dropout, and how large its terms are.
-  double Output(const Softmax<T>& softmax, std::span<T> out) const {
-    double squares = 0;
-    for (size_t n = 0; n < softmax.columns.size(); ++n) {
-      const int64_t j = softmax.columns[n];
-      const T prob = InProbs(softmax.probs[n] * softmax.kept[n]);
-      Add<T>(prob, columns_.value(j), out);
-      const auto p = static_cast<double>(prob);
-      squares += p * p * columns_.value_squares[static_cast<size_t>(j)];
-    }
-    return std::sqrt(squares);
-  }
-
-  T InProbs(T value) const {
-    return static_cast<T>(Rounded(recipe_.probs, static_cast<double>(value)));
-  }
-
- private:
-  T InSoftmax(T value) const {
-    return static_cast<T>(Rounded(recipe_.softmax, static_cast<double>(value)));
-  }
-  T Exp(T value) const { return InSoftmax(std::exp(value)); }
-
-  const Recipe& recipe_;
-  const Operands operands_;
-  const AttentionProblem& problem_;
-  const Columns<T> columns_;
-};
 
 Part MakePart(Slot slot, const Unit& unit, int64_t head, int64_t width) {
   Part part{slot, unit.sequence, head, width, {}, {}, {}};
@@ -245,27 +36,114 @@ void StoreRow(std::span<const T> from, double magnitude, size_t n, Part& part) {
   part.magnitudes[n] = magnitude;
 }
 
+constexpr Slot kRowResults[] = {Slot::kRowMax, Slot::kRowSum, Slot::kLse};
+
+// What operators store of a row, and how large its terms are. `size` is that of
+// the scores: what their roundings are shares of, and so, relative to itself,
+// the sum.
+struct RowResult {
+  double value = 0;
+  double magnitude = 0;
+};
+
+template <typename T>
+RowResult ResultOfRow(const AttentionProblem& problem, Slot slot,
+                      const Softmax<T>& softmax, double size) {
+  const auto max = static_cast<double>(softmax.max);
+  const auto sum = static_cast<double>(softmax.sum);
+  const double terms = 1 + size + std::fabs(max);
+  if (slot == Slot::kLse) {
+    if (softmax.columns.empty()) return {HUGE_VAL, 0};
+    return {max + std::log(sum), terms};
+  }
+  const bool is_max = slot == Slot::kRowMax;
+  if (sum == 0) {
+    // Who sees no key. A list may be empty; other rows say so by FLT_MAX.
+    const double none = problem.kv.gathers() ? 0 : FLT_MAX;
+    return {is_max ? -none : none, 0};
+  }
+  return is_max ? RowResult{max, size} : RowResult{sum, sum * terms};
+}
+
+// The output in steps of 8 bits, not rounded to whole ones; its magnitude then.
+template <typename T>
+double Quantise(const reference::Operands& operands, int64_t head,
+                double magnitude, std::span<T> out) {
+  const reference::Tensor scales = operands.tensor(Slot::kOutScale);
+  const reference::Tensor offsets = operands.tensor(Slot::kOutOffset);
+  const auto of = [&](const reference::Tensor& tensor, size_t d, double none) {
+    const auto channel = static_cast<int64_t>(d);
+    return tensor.present() ? tensor.Load(tensor.spec.At(head, channel)) : none;
+  };
+  double greatest = 0;
+  for (size_t d = 0; d < out.size(); ++d) {
+    const double scale = of(scales, d, 1);
+    const double x = static_cast<double>(out[d]) * scale + of(offsets, d, 0);
+    greatest = std::fmax(greatest, std::fabs(scale));
+    // Bytes have no NaN; operators store 0.
+    out[d] = static_cast<T>(std::isnan(x) ? 0 : std::clamp(x, -128.0, 127.0));
+  }
+  return magnitude * greatest;
+}
+
+// The output of one head, and what softmax leaves of its rows.
+template <typename T>
+class ForwardHead {
+ public:
+  ForwardHead(const RowMath<T>& math, const Unit& unit, int64_t head)
+      : math_(math), problem_(math.operands().problem) {
+    parts_.push_back(MakePart(Slot::kOut, unit, head, problem_.v_dim));
+    for (const Slot slot : kRowResults) {
+      if (!problem_.has(slot)) continue;
+      parts_.push_back(MakePart(slot, unit, head, problem_[slot].dims[3]));
+    }
+  }
+
+  // The n-th row of the unit.
+  void Add(const Row& row, size_t n) {
+    const std::vector<T> query = math_.Query(row);
+    Softmax<T> softmax = math_.Scores(row, query);
+    math_.FindStats(row, softmax);
+    const double size = math_.ScoreSize(query, softmax);
+    const bool empty = math_.operands().sequence(row.sequence).columns() == 0;
+    for (Part& part : std::span(parts_).subspan(1)) {
+      RowResult one = ResultOfRow<T>(problem_, part.slot, softmax, size);
+      if (empty && part.slot != Slot::kLse) one = {};
+      const std::vector<double> copies(static_cast<size_t>(part.width),
+                                       one.value);
+      StoreRow<double>(copies, one.magnitude, n, part);
+    }
+    math_.Normalise(softmax);
+    std::vector<T> out(static_cast<size_t>(problem_.v_dim));
+    double magnitude = math_.Output(softmax, out);
+    if (problem_[Slot::kOut].dtype == DType::kI8) {
+      magnitude =
+          Quantise<T>(math_.operands(), row.head, magnitude, std::span(out));
+    }
+    StoreRow<T>(out, magnitude, n, parts_[0]);
+  }
+
+  std::vector<Part>& parts() { return parts_; }
+
+ private:
+  const RowMath<T>& math_;
+  const AttentionProblem& problem_;
+  std::vector<Part> parts_;
+};
+
 template <typename T>
 std::vector<Part> Forward(const TensorSet& tensors, const Unit& unit,
                           const Recipe& recipe) {
   const AttentionProblem& problem = tensors.problem;
   const RowMath<T> math(tensors, unit, recipe);
   std::vector<Part> parts;
-  std::vector<T> out(static_cast<size_t>(problem.v_dim));
   for (int64_t g = 0; g < problem.group(); ++g) {
     const int64_t head = unit.kv_head * problem.group() + g;
-    Part part = MakePart(Slot::kOut, unit, head, problem.v_dim);
+    ForwardHead<T> of_head(math, unit, head);
     for (size_t n = 0; n < unit.rows.size(); ++n) {
-      const Row row{unit.sequence, unit.kv_head, head, unit.rows[n]};
-      const std::vector<T> query = math.Query(row);
-      Softmax<T> softmax = math.Scores(row, query);
-      math.FindStats(row, softmax);
-      math.Normalise(softmax);
-      std::ranges::fill(out, T{0});
-      const double magnitude = math.Output(softmax, out);
-      StoreRow<T>(out, magnitude, n, part);
+      of_head.Add({unit.sequence, unit.kv_head, head, unit.rows[n]}, n);
     }
-    parts.push_back(std::move(part));
+    std::ranges::move(of_head.parts(), std::back_inserter(parts));
   }
   return parts;
 }
@@ -440,16 +318,12 @@ std::vector<Part> ComputeUnit(const TensorSet& tensors, const Unit& unit,
 Recipe PlainRecipe(const AttentionProblem& problem) {
   const DType dtype = problem[Slot::kQuery].dtype;
   const bool narrow = dtype == DType::kF16 || dtype == DType::kBf16;
-  return {.single = true, .probs = narrow ? dtype : DType::kNone};
+  return {.single = true,
+          .probs = narrow ? dtype : DType::kNone,
+          .bytes = problem.has(Slot::kWeightScale)};
 }
 
 Status CheckAnswerable(const AttentionProblem& problem) {
-  if (problem.has(Slot::kWeightScale) ||
-      problem[Slot::kOut].dtype == DType::kI8) {
-    return Unsupported(
-        "8-bit queries with rounded weights, and results of 8 bits, are not "
-        "checked");
-  }
   if (!problem.lengths.known() || problem.has(Slot::kKeyPadding) ||
       problem.has(Slot::kQueryPadding)) {
     return Unsupported(

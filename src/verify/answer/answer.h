@@ -21,6 +21,8 @@ struct Recipe {
   DType softmax = DType::kNone;  // exponentials, and every sum of them
   DType probs = DType::kNone;    // where they meet values, and their gradients
                                  // where they meet keys and queries
+  bool bytes = false;            // of 8-bit queries: probs times kWeightScale
+                                 // become 8-bit integers
   // Mistakes of gradients.
   bool without_delta = false;       // sum_j p_ij dp_ij is not subtracted
   bool scale_once_less = false;     // dq and dk lack the scale
@@ -29,11 +31,14 @@ struct Recipe {
   const TensorSet* stats = nullptr;
 };
 
-// In fp32, with probs in the type of the query: twice its error is allowed.
+// In fp32, with probs in the type of the query, or with 8 bits as its own type
+// asks: twice its error is allowed.
 Recipe PlainRecipe(const AttentionProblem& problem);
 
 // Rows of one result of one head: of kGradKey and kGradValue a kv head and
-// columns.
+// columns. Of kRowMax, kRowSum and kLse channels are copies of one number, as
+// many as the tensor has. An 8-bit kOut is in steps of it, before it is rounded
+// to whole ones.
 struct Part {
   Slot slot = Slot::kOut;
   int64_t sequence = 0;
@@ -51,12 +56,13 @@ struct Part {
   }
 };
 
-// kUnsupported for what has no answer of this kind: results of 8 bits and
-// weights that are rounded to them, lengths that only the device knows.
+// kUnsupported for what has no answer of this kind: lengths that only the
+// device knows.
 Status CheckAnswerable(const AttentionProblem& problem);
 
-// Of the results that the problem has in its direction: the output, or the
-// gradients of queries, keys and values with their ropes. Reads inputs only;
+// Of the results that the problem has in its direction: the output and what
+// softmax leaves of rows, or the gradients of queries, keys and values with
+// their ropes. Reads inputs only;
 // backward the output, row maxima and row sums of the forward direction where
 // they are bound, and computes them where they are not.
 // Units are computed on `workers`; parts come in their order.

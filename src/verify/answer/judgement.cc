@@ -10,11 +10,6 @@
 namespace flashacl {
 namespace {
 
-// Least distance of numbers of the type, for results near 0.
-double LeastOf(DType dtype) {
-  return dtype == DType::kF16 ? 0x1p-25 : 0x1p-134;
-}
-
 double RowError(const Part& exact, const Part& plain, size_t row) {
   double error = 0;
   for (size_t d = 0; d < static_cast<size_t>(exact.width); ++d) {
@@ -55,15 +50,14 @@ bool SameSpecial(DType dtype, double got, double want) {
   return got == want || got == ReadNumber(dtype, bytes);
 }
 
-RowJudgement JudgeRow(const TensorSet& tensors, const Part& exact, size_t n,
-                      double allowed_of_row) {
-  const DType dtype = tensors.problem[exact.slot].dtype;
+RowJudgement JudgeRow(DType dtype, const Results& results, const Part& exact,
+                      size_t n, double allowed_of_row) {
   RowJudgement judged;
   judged.row = exact.rows[n];
   judged.share = -1;
   for (int64_t d = 0; d < exact.width; ++d) {
     const double want = exact.row(n)[static_cast<size_t>(d)];
-    const double got = ResultAt(tensors, exact, n, d);
+    const double got = results.At(exact, n, d);
     const double error = std::fabs(got - want);
     double share = 0;
     if (!std::isfinite(got) || !std::isfinite(want)) {
@@ -71,9 +65,7 @@ RowJudgement JudgeRow(const TensorSet& tensors, const Part& exact, size_t n,
       share = SameSpecial(dtype, got, want) ? 0 : kWrong;
     } else {
       judged.error = std::max(judged.error, error);
-      const double allowed =
-          allowed_of_row + RoundoffOf(dtype) * std::fabs(want) + LeastOf(dtype);
-      share = error / allowed;
+      share = error / (allowed_of_row + RoundingOf(dtype, want));
     }
     if (share <= judged.share) continue;
     judged.share = share;
@@ -96,6 +88,15 @@ double RoundoffOf(DType dtype) {
     default:
       return 0x1p-24;
   }
+}
+
+double RoundingOf(DType dtype, double value) {
+  // To a whole step, which was made in fp32: of numbers below 256, as an offset
+  // may be as large as they are.
+  if (dtype == DType::kI8) return 0.5 + 256 * 0x1p-22;
+  // Numbers near 0 have a least distance.
+  const double least = dtype == DType::kF16 ? 0x1p-25 : 0x1p-134;
+  return RoundoffOf(dtype) * std::fabs(value) + least;
 }
 
 Allowance AllowanceOf(const AttentionProblem& problem,
@@ -129,7 +130,7 @@ Allowance AllowanceOf(const AttentionProblem& problem,
       }
       expected = std::max(
           expected,
-          plain_error + RoundoffOf(problem[part.slot].dtype) * greatest);
+          plain_error + RoundingOf(problem[part.slot].dtype, greatest));
     }
     allowance.rows.push_back(std::move(rows));
     allowance.expected_errors.push_back(expected);
@@ -137,28 +138,53 @@ Allowance AllowanceOf(const AttentionProblem& problem,
   return allowance;
 }
 
-int64_t ResultOffset(const TensorSet& tensors, const Part& part, size_t row) {
-  const TensorSpec& spec = tensors.problem[part.slot];
-  const Sequence& sequence =
-      tensors.problem.lengths.sequences[static_cast<size_t>(part.sequence)];
-  const bool of_keys = part.slot == Slot::kGradKey ||
-                       part.slot == Slot::kGradKeyRope ||
-                       part.slot == Slot::kGradValue;
-  const int64_t first = of_keys ? sequence.keys.first : sequence.queries.first;
-  return spec.At(part.sequence, first + part.rows[row], part.head);
+Results::Results(const TensorSet& tensors) : tensors_(tensors) {
+  const AttentionProblem& problem = tensors.problem;
+  const auto grid = [&](Slot slot) {
+    return problem.has(slot) && tensors.bindings[slot] != nullptr
+               ? Grid(problem[slot], problem.lengths.sequences)
+               : Grid();
+  };
+  row_max_ = grid(Slot::kRowMax);
+  row_sum_ = grid(Slot::kRowSum);
+  lse_ = grid(Slot::kLse);
 }
 
-double ResultAt(const TensorSet& tensors, const Part& part, size_t row,
-                int64_t channel) {
-  const TensorSpec& spec = tensors.problem[part.slot];
-  const int64_t offset =
-      ResultOffset(tensors, part, row) + spec.ChannelAt(channel);
+int64_t Results::Offset(const Part& part, size_t row) const {
+  const TensorSpec& spec = tensors_.problem[part.slot];
+  const Sequence& sequence =
+      tensors_.problem.lengths.sequences[static_cast<size_t>(part.sequence)];
+  const auto in_grid = [&](const Grid& grid) {
+    return grid.Plane(part.sequence, part.head).At(part.rows[row], 0);
+  };
+  switch (part.slot) {
+    case Slot::kRowMax:
+      return in_grid(row_max_);
+    case Slot::kRowSum:
+      return in_grid(row_sum_);
+    case Slot::kLse:
+      return in_grid(lse_);
+    case Slot::kGradKey:
+    case Slot::kGradKeyRope:
+    case Slot::kGradValue:
+      return spec.At(part.sequence, sequence.keys.first + part.rows[row],
+                     part.head);
+    default:
+      return spec.At(part.sequence, sequence.queries.first + part.rows[row],
+                     part.head);
+  }
+}
+
+double Results::At(const Part& part, size_t row, int64_t channel) const {
+  const TensorSpec& spec = tensors_.problem[part.slot];
+  const int64_t offset = Offset(part, row) + spec.ChannelAt(channel);
   return ReadNumber(spec.dtype,
-                    tensors.bindings[part.slot] + offset * SizeOf(spec.dtype));
+                    tensors_.bindings[part.slot] + offset * SizeOf(spec.dtype));
 }
 
 Judgement Judge(const TensorSet& tensors, std::span<const Part> exact,
                 const Allowance& allowance) {
+  const Results results(tensors);
   Judgement judgement;
   for (size_t n = 0; n < exact.size(); ++n) {
     const Part& part = exact[n];
@@ -169,7 +195,8 @@ Judgement Judge(const TensorSet& tensors, std::span<const Part> exact,
     head.head = part.head;
     head.expected_error = allowance.expected_errors[n];
     for (size_t row = 0; row < part.rows.size(); ++row) {
-      head.rows.push_back(JudgeRow(tensors, part, row, allowance.rows[n][row]));
+      head.rows.push_back(JudgeRow(tensors.problem[part.slot].dtype, results,
+                                   part, row, allowance.rows[n][row]));
       const RowJudgement& judged = head.rows.back();
       head.wrong_rows += judged.wrong() ? 1 : 0;
       head.error = std::max(head.error, judged.error);

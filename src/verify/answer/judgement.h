@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "problem/grid.h"
 #include "verify/answer/answer.h"
 
 namespace flashacl {
@@ -69,14 +70,25 @@ Allowance AllowanceOf(const AttentionProblem& problem,
 Judgement Judge(const TensorSet& tensors, std::span<const Part> exact,
                 const Allowance& allowance);
 
-// The result's number in a row of a part.
-double ResultAt(const TensorSet& tensors, const Part& part, size_t row,
-                int64_t channel);
+// Somebody's results, by the rows of parts.
+class Results {
+ public:
+  explicit Results(const TensorSet& tensors);
 
-// Offset of the row's first channel in its result.
-int64_t ResultOffset(const TensorSet& tensors, const Part& part, size_t row);
+  // Of the row's first channel, in elements of its tensor.
+  int64_t Offset(const Part& part, size_t row) const;
+  // The number there; of 8 bits the integer.
+  double At(const Part& part, size_t row, int64_t channel) const;
+
+ private:
+  const TensorSet& tensors_;
+  Grid row_max_, row_sum_, lse_;
+};
 
 // Half of the distance of a number near 1 to the next.
 double RoundoffOf(DType dtype);
+
+// What rounding `value` to the type may change.
+double RoundingOf(DType dtype, double value);
 
 }  // namespace flashacl

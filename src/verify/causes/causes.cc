@@ -136,6 +136,7 @@ void MarkWrong(const Judged& judged, Sample& sample) {
   for (const Unit& unit : sample.units) {
     units[{unit.sequence, unit.kv_head}] = &unit;
   }
+  const Results results(judged.tensors);
   auto next_head = judged.judgement.heads.begin();
   for (const Part& part : judged.exact) {
     if (judged.tensors.bindings[part.slot] == nullptr) continue;
@@ -150,7 +151,7 @@ void MarkWrong(const Judged& judged, Sample& sample) {
     for (size_t row = 0; row < part.rows.size(); ++row) {
       if (of_queries && !Contains(*unit->second, part.rows[row])) continue;
       const bool wrong = head->rows[row].wrong();
-      const Place place{part.slot, ResultOffset(judged.tensors, part, row)};
+      const Place place{part.slot, results.Offset(part, row)};
       sample.wrong[place] = wrong;
       sample.wrong_rows += wrong ? 1 : 0;
     }
@@ -211,11 +212,14 @@ bool IsInBounds(const TensorSet& tensors) {
 class Court {
  public:
   Court(const Judged& judged, const Sample& sample, Workers& workers)
-      : judged_(judged), sample_(sample), workers_(workers) {
+      : judged_(judged),
+        sample_(sample),
+        workers_(workers),
+        results_(judged.tensors) {
     for (const Part& part : judged.exact) {
       for (size_t row = 0; row < part.rows.size(); ++row) {
         if (judged.tensors.bindings[part.slot] == nullptr) break;
-        const Place place{part.slot, ResultOffset(judged.tensors, part, row)};
+        const Place place{part.slot, results_.Offset(part, row)};
         exact_[place] = part.row(row);
         if (IsZero(part, row)) zeros_.insert(place);
       }
@@ -230,12 +234,13 @@ class Court {
     if (units.empty()) return 0;
     const std::vector<Part> parts =
         ComputeParts(trial.tensors, units, trial.recipe, workers_);
+    const Results results(trial.tensors);
     Tally tally;
     std::set<Place> covered;
     for (const Part& part : parts) {
       if (trial.tensors.bindings[part.slot] == nullptr) continue;
       for (size_t row = 0; row < part.rows.size(); ++row) {
-        covered.insert(Count(trial, part, row, tally));
+        covered.insert(Count(trial, results, part, row, tally));
       }
     }
     if (tally.wrong_met > 0) tally.wrong_met += ZerosBesides(covered);
@@ -263,7 +268,7 @@ class Court {
 
   bool IsZero(const Part& part, size_t row) const {
     for (int64_t d = 0; d < part.width; ++d) {
-      if (ResultAt(judged_.tensors, part, row, d) != 0) return false;
+      if (results_.At(part, row, d) != 0) return false;
     }
     return true;
   }
@@ -278,11 +283,11 @@ class Court {
     return count;
   }
 
-  Place Count(const Trial& trial, const Part& part, size_t row,
-              Tally& tally) const {
-    const Place place{part.slot, ResultOffset(trial.tensors, part, row)};
+  Place Count(const Trial& trial, const Results& results, const Part& part,
+              size_t row, Tally& tally) const {
+    const Place place{part.slot, results.Offset(part, row)};
     const auto known = sample_.wrong.find(place);
-    const bool met = Meets(trial, part, row, place);
+    const bool met = Meets(trial, results, part, row);
     const double one = met ? 1 : 0;
     if (known == sample_.wrong.end()) {
       ++tally.unknown;
@@ -297,26 +302,25 @@ class Court {
     return place;
   }
 
-  bool Meets(const Trial& trial, const Part& part, size_t row,
-             const Place& place) const {
+  bool Meets(const Trial& trial, const Results& results, const Part& part,
+             size_t row) const {
     const auto usual = judged_.allowance.usual.find(part.slot);
     const double m = part.magnitudes[row];
     // Twice what is allowed, for lack of a plain computation of the trial.
     const double allowed =
         usual == judged_.allowance.usual.end() ? 0 : 16 * usual->second * m;
-    const double rounding =
-        2 * RoundoffOf(trial.tensors.problem[part.slot].dtype);
+    const DType dtype = trial.tensors.problem[part.slot].dtype;
     bool near = true;
     double squares = 0;
     double squares_of_truth = 0;
-    const auto exact = exact_.find(place);
+    const auto exact = exact_.find({part.slot, results.Offset(part, row)});
     for (int64_t d = 0; d < part.width; ++d) {
       const auto at = static_cast<size_t>(d);
-      const double got = ResultAt(trial.tensors, part, row, d);
+      const double got = results.At(part, row, d);
       const double want = part.row(row)[at];
       const double off = std::fabs(got - want);
       // A NaN is not near.
-      if (!(off <= allowed + rounding * std::fabs(want))) {
+      if (!(off <= allowed + 2 * RoundingOf(dtype, want))) {
         near = near && std::isnan(got) && std::isnan(want);
       }
       squares += off * off;
@@ -332,6 +336,7 @@ class Court {
   const Judged& judged_;
   const Sample& sample_;
   Workers& workers_;
+  const Results results_;
   std::map<Place, std::span<const double>> exact_;
   std::set<Place> zeros_;
 };

@@ -158,20 +158,40 @@ std::string DescribeCauses(const CheckedResult& result) {
   return text + "\n";
 }
 
+// How far off each of the results is, a line each.
+std::string DescribeSizes(const AttentionProblem& problem,
+                          const Judgement& judgement) {
+  std::map<Slot, HeadJudgement> greatest;
+  for (const HeadJudgement& head : judgement.heads) {
+    HeadJudgement& most = greatest[head.slot];
+    most.error = std::max(most.error, head.error);
+    most.share = std::max(most.share, head.share);
+    most.expected_error = std::max(most.expected_error, head.expected_error);
+  }
+  std::string text;
+  for (const auto& [slot, most] : greatest) {
+    const std::string whose =
+        greatest.size() == 1 ? "" : Str("{}: ", Name(slot));
+    text += Str(
+        "  {}error {:.3g}, {:.3g} of what is allowed; a plain computation in "
+        "{} has {:.3g}\n",
+        whose, most.error, most.share, TypeOf(problem, slot),
+        most.expected_error);
+  }
+  return text;
+}
+
 std::string DescribeResult(const TensorCheck& check,
                            const CheckedResult& result) {
   const Judgement& judgement = result.judgement;
   if (judgement.heads.empty()) return Str("{}: no result\n", result.name);
   const std::string_view type = TypeOf(check.problem, judgement.heads[0].slot);
-  const std::string sizes =
-      Str("error {:.3g}, {:.3g} of what is allowed; a plain computation in {} "
-          "has {:.3g}",
-          judgement.error, judgement.share, type, judgement.expected_error);
+  const std::string sizes = DescribeSizes(check.problem, judgement);
   if (judgement.right()) {
-    return Str("{}: right: {} explains its error\n  {}\n", result.name, type,
+    return Str("{}: right: {} explains its error\n{}", result.name, type,
                sizes);
   }
-  std::string text = Str("{}: WRONG in {} of {} rows\n  {}\n", result.name,
+  std::string text = Str("{}: WRONG in {} of {} rows\n{}", result.name,
                          judgement.wrong_rows, judgement.rows, sizes);
   if (result.wrong_zeros > 0) {
     text += Str("  {} of the wrong rows are all 0\n", result.wrong_zeros);

@@ -25,6 +25,7 @@ int64_t RowsIn(const AttentionProblem& problem,
 // What wrong rows hold instead of numbers.
 void CountKinds(const TensorSet& tensors, const std::vector<Part>& exact,
                 CheckedResult& result) {
+  const Results results(tensors);
   auto head = result.judgement.heads.begin();
   for (const Part& part : exact) {
     if (tensors.bindings[part.slot] == nullptr) continue;
@@ -33,7 +34,7 @@ void CountKinds(const TensorSet& tensors, const std::vector<Part>& exact,
       bool zero = true;
       bool special = false;
       for (int64_t d = 0; d < part.width; ++d) {
-        const double got = ResultAt(tensors, part, row, d);
+        const double got = results.At(part, row, d);
         zero = zero && got == 0;
         special = special || !std::isfinite(got);
       }
@@ -85,6 +86,22 @@ void MergePieces(Judgement& judgement) {
   for (auto& [place, head] : heads) judgement.heads.push_back(std::move(head));
 }
 
+// What a wrong output, or wrong gradients, got wrong: rows' maxima and sums
+// follow from the same mistakes, and mistakes about places have them elsewhere.
+std::vector<Suspicion> CausesOf(const TensorSet& tensors,
+                                const std::vector<Part>& exact,
+                                const Allowance& allowance, Workers& workers) {
+  TensorSet rest = tensors;
+  if (rest.problem.direction == Direction::kForward) {
+    for (const Slot slot : {Slot::kRowMax, Slot::kRowSum, Slot::kLse}) {
+      rest.Drop(slot);
+    }
+  }
+  const Judgement judgement = Judge(rest, exact, allowance);
+  if (judgement.right()) return {};
+  return FindCauses({rest, exact, allowance, judgement}, workers);
+}
+
 }  // namespace
 
 bool TensorCheck::right() const {
@@ -118,8 +135,8 @@ Result<TensorCheck> CheckTensors(const BoundInputs& inputs,
     result.judgement = Judge(candidate.tensors, exact, allowance);
     CountKinds(candidate.tensors, exact, result);
     if (options.causes && !result.judgement.right()) {
-      result.suspicions = FindCauses(
-          {candidate.tensors, exact, allowance, result.judgement}, workers);
+      result.suspicions =
+          CausesOf(candidate.tensors, exact, allowance, workers);
     }
     MergePieces(result.judgement);
     check.results.push_back(std::move(result));

@@ -42,6 +42,9 @@ constexpr Input kInputs[] = {{"q", Slot::kQuery},
                              {"v_row_scale", Slot::kValueRowScale},
                              {"v_row_offset", Slot::kValueRowOffset},
                              {"q_row_scale", Slot::kQueryRowScale},
+                             {"weight_scale", Slot::kWeightScale},
+                             {"out_scale", Slot::kOutScale},
+                             {"out_offset", Slot::kOutOffset},
                              {"dout", Slot::kGradOut}};
 
 struct Output {

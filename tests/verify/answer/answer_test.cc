@@ -4,9 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "backends.h"
+#include "base/number.h"
 #include "problem/notation.h"
 #include "verify/answer/judgement.h"
 #include "verify/answer/units.h"
@@ -58,6 +60,7 @@ TEST(Answer, IsTheReferences) {
     const Result<Sample> sample = ReferenceRun(CpuBackend(), *problem, 7);
     ASSERT_TRUE(sample.ok()) << sample.status().message();
     const TensorSet tensors = Referred(*sample);
+    const Results results(tensors);
     const std::vector<Part> parts =
         Compute(tensors, ChooseUnits(*problem, INFINITY), {});
     ASSERT_FALSE(parts.empty());
@@ -68,11 +71,80 @@ TEST(Answer, IsTheReferences) {
           const double allowed = AllowedShare(*problem) *
                                      (std::fabs(want) + part.magnitudes[row]) +
                                  0x1p-140;
-          ASSERT_NEAR(ResultAt(tensors, part, row, d), want, allowed)
+          ASSERT_NEAR(results.At(part, row, d), want, allowed)
               << line << ": " << Name(part.slot) << " sequence "
               << part.sequence << " head " << part.head << " row "
               << part.rows[row];
         }
+      }
+    }
+  }
+}
+
+// A number that no rounding makes of `was`.
+double Broken(DType dtype, Slot slot, double was) {
+  if (!(std::fabs(was) < 1e30)) return 0.25;  // of a row that sees no key
+  if (dtype == DType::kI8) return was > 0 ? was - 16 : was + 16;
+  return was + (std::fabs(was) + 1) * (slot == Slot::kOut ? 0.25 : 0x1p-10);
+}
+
+// What softmax leaves of rows, and bytes: the reference's are right, and one
+// that is off is found.
+TEST(Answer, JudgesRowResultsAndBytes) {
+  struct Case {
+    const char* line;
+    std::vector<Slot> slots;
+  };
+  for (const Case& one : std::initializer_list<Case>{
+           {"fwd bf16 h=4/2 d=32 q=9,0,30 k=20,7,40 causal stats lse",
+            {Slot::kRowMax, Slot::kRowSum, Slot::kLse}},
+           {"fwd f32 h=2 d=16+8/24 q=3x5 k=3x40 paged:16 sink lse",
+            {Slot::kLse}},
+           // The first rows see no key, the second sequence has none.
+           {"fwd f16 h=2 d=32 q=30,4 k=20,0 causal stats lse",
+            {Slot::kRowMax, Slot::kRowSum, Slot::kLse}},
+           {"fwd bf16 h=2 d=32+16 q=12 k=30 topk:9 shared stats",
+            {Slot::kRowMax, Slot::kRowSum}},
+           {"fwd f16 h=3 d=16 q=12 k=30 alibi keep:0.5 stats",
+            {Slot::kRowMax, Slot::kRowSum}},
+           {"fwd f16 h=4/2 d=32 q=20 k=33 out:int8:channel+offset mask",
+            {Slot::kOut}},
+           {"fwd bf16 h=2 d=32 q=9,30 k=20,40 causal out:int8:tensor lse",
+            {Slot::kOut, Slot::kLse}},
+           {"fwd i8 h=2 d=32 q=20 k=50 int8:tensor causal", {Slot::kOut}},
+           // Rounded weights are as large as its steps of bytes.
+           {"fwd i8 h=4/2 d=64 q=1 k=300 int8:tensor out:int8:tensor", {}}}) {
+    SCOPED_TRACE(one.line);
+    const Result<AttentionProblem> problem = Parse(one.line);
+    ASSERT_TRUE(problem.ok()) << problem.status().message();
+    const Result<Sample> sample = ReferenceRun(CpuBackend(), *problem, 7);
+    ASSERT_TRUE(sample.ok()) << sample.status().message();
+    const TensorSet tensors = Referred(*sample);
+    const std::vector<Unit> units = ChooseUnits(*problem, INFINITY);
+    const std::vector<Part> exact = Compute(tensors, units, {});
+    const Allowance allowance = AllowanceOf(
+        *problem, exact, Compute(tensors, units, PlainRecipe(*problem)));
+    EXPECT_TRUE(Judge(tensors, exact, allowance).right());
+    const Results results(tensors);
+    for (const Slot slot : one.slots) {
+      const auto part = std::ranges::find(exact, slot, &Part::slot);
+      ASSERT_NE(part, exact.end()) << Name(slot);
+      for (size_t row = 0; row < part->rows.size(); ++row) {
+        const DType dtype = tensors.problem[slot].dtype;
+        const auto values = part->row(row);
+        const auto greatest =
+            std::ranges::max_element(values, {},
+                                     [](double x) { return std::fabs(x); }) -
+            values.begin();
+        std::byte* const at = tensors.bindings[slot] +
+                              (results.Offset(*part, row) +
+                               tensors.problem[slot].ChannelAt(greatest)) *
+                                  SizeOf(dtype);
+        const double was = ReadNumber(dtype, at);
+        WriteNumber(dtype, at, Broken(dtype, slot, was));
+        EXPECT_EQ(Judge(tensors, exact, allowance).wrong_rows, 1)
+            << Name(slot) << " row " << part->rows[row] << ": " << was;
+        WriteNumber(dtype, at, was);
       }
     }
   }
