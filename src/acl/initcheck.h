@@ -2,7 +2,9 @@
 // Initcheck, in strict mode: inputs with bytes that nobody has written since
 // they were allocated. The runtime sees its own writes; that a byte still holds
 // what strict mode filled new blocks with shows that the program's are not
-// there either.
+// there either. Where the program's own operators write to device memory
+// (FLASHACL_HOST_ACCESS=1), only tensors that still hold it everywhere are
+// told.
 #pragma once
 
 #include <span>

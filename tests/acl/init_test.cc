@@ -181,6 +181,20 @@ IN_CHILD(StrictModeListsLeaks, {{"FLASHACL_STRICT", "1"}}) {
   EXPECT_EQ(finalized, 1);
 }
 
+TEST(Init, FrameworksKeepWhatTheyHave) {
+  const auto child =
+      RunChild("InitChild.DISABLED_Framework",
+               {{"FLASHACL_STRICT", "exit"}, {"FLASHACL_HOST_ACCESS", "1"}});
+  EXPECT_TRUE(child.ok()) << child.output;
+}
+TEST(InitChild, DISABLED_Framework) {
+  AddLeakReporter([](std::string* text) { *text += "2 apples"; });
+  EXPECT_TRUE(Succeeds(aclInit(nullptr)));
+  EXPECT_TRUE(Succeeds(aclrtSetDevice(0)));
+  EXPECT_TRUE(Succeeds(aclFinalize()));
+  EXPECT_EQ(aclGetRecentErrMsg(), nullptr);
+}
+
 IN_CHILD(TolerantModeLeaksSilently, {{"FLASHACL_STRICT", "0"}}) {
   AddLeakReporter([](std::string* text) { *text += "2 apples"; });
   EXPECT_TRUE(Succeeds(aclInit(nullptr)));

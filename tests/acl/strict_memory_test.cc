@@ -316,6 +316,33 @@ void StrictMemoryBytesAreWrittenOneByOne() {
 }
 STRICT_TEST(BytesAreWrittenOneByOne)
 
+// What the host writes there is not seen: only what nobody can have written is
+// told.
+TEST(StrictMemory, FrameworksWriteUnseen) {
+  const ChildResult child =
+      RunChild("StrictMemoryChild.DISABLED_Framework",
+               {{"FLASHACL_STRICT", "1"}, {"FLASHACL_HOST_ACCESS", "1"}});
+  EXPECT_TRUE(child.ok()) << child.output;
+}
+TEST(StrictMemoryChild, DISABLED_Framework) {
+  ASSERT_TRUE(Succeeds(aclrtSetDevice(0)));
+  auto* const data = static_cast<std::byte*>(Malloc(kBytes));
+  const auto heard = [&] {
+    ::testing::internal::CaptureStderr();
+    const acl::Access access{"x", acl::ViewOf(data, kBytes), true};
+    acl::CheckInitialised("op", {&access, 1});
+    return ::testing::internal::GetCapturedStderr();
+  };
+  data[200] = std::byte{1};  // others are -1, say
+  EXPECT_EQ(heard(), "");
+  data[200] = std::byte{0xFF};
+  acl::NoteWritten(acl::ViewOf(data + 17, 1));
+  EXPECT_EQ(heard(), "");
+  acl::ForgetWritten(data, kBytes);
+  EXPECT_NE(heard().find("byte 0 of the block of 256 bytes"),
+            std::string::npos);
+}
+
 // A child, which StrictMemory.ExplainsFaults starts.
 TEST(StrictMemoryChild, DISABLED_Fault) {
   ASSERT_TRUE(Succeeds(aclrtSetDevice(0)));

@@ -2,6 +2,7 @@
 """Without PyTorch, its adapter or the bridge there is nothing to test here."""
 
 import importlib.util
+import os
 import pathlib
 import sys
 
@@ -16,6 +17,16 @@ collect_ignore_glob = ["*_test.py"] if MISSING else []
 def pytest_configure(config):
     if MISSING:
         print(f"not run: no {', '.join(MISSING)}; make torch-test installs")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def elsewhere(tmp_path_factory):
+    """The adapter asks for records of calls that fail as they run, which lie
+    where the program was started."""
+    before = os.getcwd()
+    os.chdir(tmp_path_factory.mktemp("records"))
+    yield
+    os.chdir(before)
 
 
 @pytest.fixture(autouse=True)
