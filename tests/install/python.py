@@ -92,9 +92,10 @@ def refuse():
     q = block(1, ROWS, 3, DIM).memory()
     k = block(1, KEYS, 2, DIM).memory()
     statistics = block(1, 3, ROWS, 8).memory()
+    call = operators.Call("BSND", 3, SCALE)
     try:
-        operators.forward(operators.Call("BSND", 3, SCALE), q, k, k, *[None] * 4,
-                          q, statistics, statistics)
+        operators.forward(call, q, k, k, *[None] * 4, q, statistics,
+                          statistics)
     except library.Error as error:
         if error.status != 561103 or "key: 2 heads" not in str(error):
             sys.exit(f"refused with {error.status}: {error}")
