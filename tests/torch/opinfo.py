@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch's own database of operators, run on npu tensors: results, and
-gradients, must be the bits that the CPU gives. As a program it runs all:
-  python tests/torch/opinfo.py [--only NAME ...] [--dtype float32 ...]"""
+gradients, must be the bits that the CPU gives. As a program it runs all, for
+hours:
+  python tests/torch/opinfo.py [--results FILE] [--only NAME ...]
+                               [--dtype float32 ...]
+FILE gets a line for each operator and type as it comes; with the same FILE the
+program goes on where it was stopped, or where an operator ended it."""
 
 import argparse
+import collections
 import pathlib
 import signal
 import sys
+import time
 
 import torch
 from torch.testing._internal import common_methods_invocations as database
@@ -50,8 +56,8 @@ def tensors(tree):
     return [x for x in tree_flatten(tree)[0] if isinstance(x, torch.Tensor)]
 
 
-def different(cpu, npu, what):
-    """Why two results are not the same, or None."""
+def different(cpu, npu, what, values=True):
+    """Why two results are not the same, or None; `values` may be others."""
     if len(cpu) != len(npu):
         return f"{what}: {len(npu)} tensors, expected {len(cpu)}"
     for i, (a, b) in enumerate(zip(cpu, npu)):
@@ -62,7 +68,7 @@ def different(cpu, npu, what):
                 f"{a.dtype} {tuple(a.shape)}"
         if a.stride() != b.stride():
             return f"{what} {i}: strides {b.stride()}, expected {a.stride()}"
-        if not same_bits(a, b.cpu()):
+        if values and not same_bits(a, b.cpu()):
             return f"{what} {i}: other values"
     return None
 
@@ -101,7 +107,7 @@ def run(op, sample, device):
     return results, [g for g in grads if g is not None]
 
 
-def check_sample(op, sample):
+def check_sample(op, sample, values):
     """Why a sample fails, or None. What the CPU refuses proves nothing."""
     try:
         cpu = run(op, sample, "cpu")
@@ -115,37 +121,25 @@ def check_sample(op, sample):
         raise
     except Exception as error:  # noqa: BLE001
         return f"{type(error).__name__}: {str(error).splitlines()[0][:160]}"
-    return different(cpu[0], npu[0], "result") or \
-        different(cpu[1], npu[1], "gradient")
+    return different(cpu[0], npu[0], "result", values) or \
+        different(cpu[1], npu[1], "gradient", values)
 
 
-def check(op, dtype, limit=None):
-    """Why an operator fails with its samples of a dtype, or None."""
+def check(op, dtype, limit=None, values=True):
+    """Why an operator fails with its samples of a dtype, or None. Without
+    `values`, types, shapes and strides are compared."""
     grad = dtype in op.supported_backward_dtypes("cpu") and op.supports_autograd
     samples = op.sample_inputs("cpu", dtype, requires_grad=grad)
     for i, sample in enumerate(samples):
         if limit is not None and i >= limit:
             break
-        why = check_sample(op, sample)
+        why = check_sample(op, sample, values)
         if why is not None:
             return f"sample {i}: {why}"
     return None
 
 
-# Their bits come from the device's generator, not from the CPU's.
-RANDOM = {
-    "bernoulli", "cauchy", "exponential", "geometric", "log_normal",
-    "multinomial", "nn.functional.alpha_dropout", "nn.functional.dropout",
-    "nn.functional.dropout2d", "nn.functional.dropout3d",
-    "nn.functional.feature_alpha_dropout",
-    "nn.functional.fractional_max_pool2d",
-    "nn.functional.fractional_max_pool3d", "nn.functional.rrelu", "normal",
-    "pca_lowrank", "rand_like", "randint", "randint_like", "randn",
-    "randn_like", "svd_lowrank", "uniform", "bfloat16", "randperm",
-    "nn.functional.multi_head_attention_forward"}
 FACTORIES = {"linspace", "logspace"}
-UNINITIALISED = {"empty", "empty_like", "empty_permuted", "empty_strided",
-                 "new_empty", "new_empty_strided"}
 
 
 def name_of(op):
@@ -167,40 +161,95 @@ def exceptions():
     return found
 
 
-def operators():
-    """All whose bits do not come from a generator or from nowhere."""
-    return [op for op in database.op_db
-            if op.name not in RANDOM | UNINITIALISED]
+def exception(known, op, dtype):
+    """The reason, or None."""
+    name = name_of(op)
+    return known.get((name, short(dtype))) or known.get((name, "*"))
+
+
+def cases(known):
+    """(operator, type, whether values are compared) of all that are run."""
+    for op in database.op_db:
+        for dtype in sorted(op.supported_dtypes("cpu"), key=str):
+            reason = exception(known, op, dtype)
+            if reason is None or reason.startswith("values: "):
+                yield op, dtype, reason is None
+
+
+SAME, BEGUN = "same", "begun"
+
+
+class Results:
+    """What the cases gave, also those of runs before, in a file that grows by
+    one line when a case begins and one when it ends."""
+
+    def __init__(self, path):
+        self.found, self.begun = {}, collections.Counter()
+        self.file = None
+        if path is None:
+            return
+        if path.exists():
+            for line in path.read_text().splitlines():
+                case, result = line.split(": ", 1)
+                if result == BEGUN:
+                    self.begun[case] += 1
+                else:
+                    self.found[case] = result
+        self.file = path.open("a")
+        # Once may be the end of the machine, or of somebody's patience.
+        for case, times in self.begun.items():
+            if times > 1 and case not in self.found:
+                self.add(case, "ended the process twice")
+
+    def add(self, case, result):
+        if result != BEGUN:
+            self.found[case] = result
+        if self.file is not None:
+            print(f"{case}: {result}", file=self.file, flush=True)
+
+
+def limited(op, dtype, limit, values):
+    """What check() says, in the time that an operator has."""
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    try:
+        return check(op, dtype, limit, values)
+    except Exception as error:  # noqa: BLE001
+        return f"{type(error).__name__}: {str(error)[:160]}".replace("\n", " ")
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="*", help="names of operators")
+    parser.add_argument("--dtype", nargs="*", help="names of types")
+    parser.add_argument("--limit", type=int, help="of samples of each")
+    parser.add_argument("--minutes", type=float, help="after which to stop")
+    parser.add_argument("--results", type=pathlib.Path)
+    return parser.parse_args()
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", nargs="*")
-    parser.add_argument("--dtype", nargs="*")
-    parser.add_argument("--limit", type=int)
-    options = parser.parse_args()
+    options = arguments()
     signal.signal(signal.SIGPROF, _alarm)
-    known = exceptions()
-    good = bad = 0
-    for op in operators():
-        if options.only and op.name not in options.only:
+    end = time.monotonic() + 60 * (options.minutes or float("inf"))
+    results = Results(options.results)
+    chosen = [(op, dtype, values) for op, dtype, values in cases(exceptions())
+              if (not options.only or op.name in options.only)
+              and (not options.dtype or short(dtype) in options.dtype)]
+    wanted = [f"{name_of(op)} {short(dtype)}" for op, dtype, _ in chosen]
+    for case, (op, dtype, values) in zip(wanted, chosen):
+        if case in results.found or time.monotonic() > end:
             continue
-        for dtype in sorted(op.supported_dtypes("cpu"), key=str):
-            if options.dtype and short(dtype) not in options.dtype:
-                continue
-            name = name_of(op)
-            if (name, "*") in known or (name, short(dtype)) in known:
-                continue
-            signal.setitimer(signal.ITIMER_PROF, SECONDS)
-            try:
-                why = check(op, dtype, options.limit)
-            except Exception as error:  # noqa: BLE001
-                why = f"{type(error).__name__}: {str(error)[:160]}"
-            signal.setitimer(signal.ITIMER_PROF, 0)
-            good, bad = good + (why is None), bad + (why is not None)
-            if why is not None:
-                print(f"{name} {short(dtype)}: {why}", flush=True)
-    print(f"{good} are the CPU's bits, {bad} are not")
+        results.add(case, BEGUN)
+        why = limited(op, dtype, options.limit, values)
+        results.add(case, why or SAME)
+        if why is not None:
+            print(f"{case}: {why}", flush=True)
+    found = [results.found[case] for case in wanted if case in results.found]
+    bad = len(found) - found.count(SAME)
+    print(f"{found.count(SAME)} are the CPU's bits, {bad} are not, "
+          f"{len(wanted) - len(found)} have not run")
     sys.exit(bad > 0)
 
 

@@ -28,23 +28,42 @@ USED = {
     "tanh", "to", "topk", "transpose", "tril", "triu", "unbind", "unflatten",
     "unique", "unsqueeze", "var", "view", "where", "zeros", "zeros_like"}
 TYPES = (torch.float32, torch.bfloat16, torch.int64)
-OTHERS = [op for op in opinfo.operators() if op.name not in USED][::20]
+NAMES = sorted({op.name for op in opinfo.database.op_db} - USED)
+OTHERS = set(NAMES[::20])
 
 
 def cases():
-    known = opinfo.exceptions()
-    for op in opinfo.operators():
-        if op.name not in USED and op not in OTHERS:
-            continue
-        for dtype in TYPES if op.name in USED else TYPES[:1]:
-            name = opinfo.name_of(op)
-            if dtype in op.supported_dtypes("cpu") and \
-                    (name, "*") not in known:
-                yield pytest.param(op, dtype,
-                                   id=f"{name}-{opinfo.short(dtype)}")
+    for op, dtype, values in opinfo.cases(opinfo.exceptions()):
+        if dtype in (TYPES if op.name in USED else TYPES[:1]) and \
+                op.name in USED | OTHERS:
+            yield pytest.param(op, dtype, values, id=f"{opinfo.name_of(op)}-"
+                               f"{opinfo.short(dtype)}")
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("op, dtype", list(cases()))
-def test_operator_gives_the_cpus_bits(op, dtype):
-    assert opinfo.check(op, dtype, limit=6) is None
+@pytest.mark.parametrize("op, dtype, values", list(cases()))
+def test_operator_gives_the_cpus_bits(op, dtype, values):
+    assert opinfo.check(op, dtype, limit=6, values=values) is None
+
+
+def test_results_go_on_where_they_stopped(tmp_path):
+    """What ended is not run again; what did not is, but not for ever."""
+    path = tmp_path / "results"
+    first = opinfo.Results(path)
+    first.add("abs float32", opinfo.BEGUN)
+    first.add("abs float32", opinfo.SAME)
+    first.add("add float32", opinfo.BEGUN)
+    second = opinfo.Results(path)
+    assert second.found == {"abs float32": opinfo.SAME}
+    second.add("add float32", opinfo.BEGUN)
+    third = opinfo.Results(path)
+    assert third.found["add float32"] == "ended the process twice"
+
+
+def test_other_values_are_seen_unless_they_may_be_others():
+    a = torch.ones(3)
+    assert opinfo.different([a], [2 * a.npu()], "result") == \
+        "result 0: other values"
+    assert opinfo.different([a], [2 * a.npu()], "result", False) is None
+    assert "strides" in opinfo.different(
+        [torch.ones(2, 2)], [torch.ones(2, 2).t().npu()], "result", False)
