@@ -15,6 +15,7 @@ on the whole sequence in each process."""
 import argparse
 import functools
 import os
+import pathlib
 import time
 
 import torch
@@ -25,6 +26,7 @@ from torch import nn
 HEADS, DIM, HIDDEN, WORDS, LAYERS = 4, 64, 256, 64, 2
 SCALE = DIM ** -0.5
 waited, sent = 0.0, 0  # seconds waiting for others, and bytes sent to them
+copying_threads = set()
 
 
 class Ring:
@@ -212,6 +214,27 @@ def compare(model, text, loss):
     return worst
 
 
+def threads():
+    return set(os.listdir("/proc/self/task"))
+
+
+def exchanged():
+    """Seconds of processors that the group's threads, which copy from process
+    to process, have taken so far."""
+    ticks = 0
+    for thread in copying_threads:
+        fields = pathlib.Path("/proc/self/task", thread, "stat").read_text()
+        ticks += sum(int(x) for x in fields.rsplit(")", 1)[1].split()[11:13])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def device_bytes():
+    """What this process has of its device; the adapter's allocator keeps what
+    it once had."""
+    free, total = torch.npu.mem_get_info()
+    return total - free
+
+
 def train(length, steps, check):
     global waited, sent
     torch.npu.set_device(0)
@@ -225,13 +248,15 @@ def train(length, steps, check):
         dist.barrier()
         torch.npu.reset_peak_memory_stats()
         before, waited, sent = torch.npu.memory_allocated(), 0.0, 0
-        start, busy = time.perf_counter(), time.process_time()
+        start, busy, copying = \
+            time.perf_counter(), time.process_time(), exchanged()
         optimizer.zero_grad()
         loss = model.loss(text[places], text[places + 1], places,
                           RingAttention.apply)
         loss.backward()
         reduce_gradients(model)
-        busy = time.process_time() - busy
+        copying = exchanged() - copying
+        busy = time.process_time() - busy - copying
         seconds = time.perf_counter() - start
         peak = torch.npu.max_memory_allocated() - before
         mean = loss.detach()
@@ -241,8 +266,11 @@ def train(length, steps, check):
         optimizer.step()
         if first:
             print(f"step {step}: loss {mean.item():.3f}, {seconds:.2f} s, of "
-                  f"which {waited:.2f} s waiting; {busy:.2f} s of processors, "
-                  f"{peak / 2**20:.1f} MiB at most, {sent / 2**20:.1f} MiB sent"
+                  f"which {waited:.2f} s waiting; processors: {busy:.2f} s "
+                  f"computing, {copying:.2f} s exchanging; "
+                  f"{peak / 2**20:.1f} MiB at most, "
+                  f"{device_bytes() / 2**20:.1f} MiB of the device, "
+                  f"{sent / 2**20:.1f} MiB sent"
                   + (f"; gradients differ by {worst:.1e}" if check else ""),
                   flush=True)
 
@@ -262,7 +290,9 @@ def start(rank=None, size=None, port=None):
         os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
                           RANK=str(rank), WORLD_SIZE=str(size))
         chosen.check = True
+    before = threads()
     dist.init_process_group("hccl")
+    copying_threads.update(threads() - before)
     try:
         if chosen.length % (2 * dist.get_world_size()) != 0:
             raise SystemExit("--length: not a multiple of twice the processes")
