@@ -13,13 +13,11 @@
 #include <string>
 #include <vector>
 
-#include "base/half.h"
 #include "record/call.h"
 #include "record/call_json.h"
 #include "record/digest.h"
 #include "record/directory.h"
 #include "record/setting.h"
-#include "record/statistics.h"
 
 namespace flashacl::record {
 namespace {
@@ -207,35 +205,6 @@ TEST(Setting, GlobsMatch) {
   EXPECT_FALSE(Matches("?b", "b"));
   EXPECT_FALSE(Matches("a*b", "acd"));
   EXPECT_FALSE(Matches("", "a"));
-}
-
-TEST(Statistics, AreOfTheViewAlone) {
-  const float nan = std::nanf("");
-  const std::vector<std::byte> bytes =
-      Bytes<float>({1, nan, -3, 5, INFINITY, nan, 100});
-  const std::vector<int64_t> shape = {2, 2};
-  const std::vector<int64_t> strides = {4, 2};
-  // 1, -3, inf, 100.
-  const Statistics found = StatisticsOf(bytes, {DType::kF32, shape, strides});
-  EXPECT_EQ(found, (Statistics{4, 0, 1, -3, 100, 98.0 / 3}));
-  EXPECT_FALSE(IsDense({DType::kF32, shape, strides}));
-  const std::vector<int64_t> together = {2, 1};
-  EXPECT_TRUE(IsDense({DType::kF32, shape, together}));
-}
-
-TEST(Statistics, KnowTheTypes) {
-  const std::vector<int64_t> shape = {2};
-  const std::vector<int64_t> strides = {1};
-  const auto halves = Bytes<uint16_t>({F16FromF32(0.5f), 0x7C00});
-  EXPECT_EQ(StatisticsOf(halves, {DType::kF16, shape, strides}),
-            (Statistics{2, 0, 1, 0.5, 0.5, 0.5}));
-  const auto brains = Bytes<uint16_t>({Bf16FromF32(-2), 0x7FC0});
-  EXPECT_EQ(StatisticsOf(brains, {DType::kBf16, shape, strides}),
-            (Statistics{2, 1, 0, -2, -2, -2}));
-  const auto bytes = Bytes<int8_t>({-128, 127});
-  EXPECT_EQ(StatisticsOf(bytes, {DType::kI8, shape, strides}),
-            (Statistics{2, 0, 0, -128, 127, -0.5}));
-  EXPECT_EQ(StatisticsOf(bytes, {DType::kNone, shape, strides}), Statistics());
 }
 
 TEST_F(RecordTest, HoldsCallsAndBytes) {
