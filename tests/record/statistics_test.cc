@@ -119,5 +119,15 @@ TEST(Statistics, AreThoseOfAPlainLoop) {
   }
 }
 
+// Their sums need more bits than any part of them that is summed by itself.
+TEST(Statistics, AreOfManyExtremeBytes) {
+  for (const int64_t count : {127, 128, 129, 1024, 3000}) {
+    const auto size = static_cast<size_t>(count);
+    ExpectPlainStatistics(DType::kU8, Bytes(std::vector<uint8_t>(size, 255)));
+    ExpectPlainStatistics(DType::kI8, Bytes(std::vector<int8_t>(size, -128)));
+    ExpectPlainStatistics(DType::kI8, Bytes(std::vector<int8_t>(size, 127)));
+  }
+}
+
 }  // namespace
 }  // namespace flashacl::record
