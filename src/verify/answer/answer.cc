@@ -38,14 +38,14 @@ void StoreRow(std::span<const T> from, double magnitude, size_t n, Part& part) {
 
 constexpr Slot kRowResults[] = {Slot::kRowMax, Slot::kRowSum, Slot::kLse};
 
-// What operators store of a row, and how large its terms are. `size` is that of
-// the scores: what their roundings are shares of, and so, relative to itself,
-// the sum.
+// What operators store of a row, and how large its terms are.
 struct RowResult {
   double value = 0;
   double magnitude = 0;
 };
 
+// `size` is that of the scores, whose roundings are shares of it; those of the
+// sum, relative to itself, are as large.
 template <typename T>
 RowResult ResultOfRow(const AttentionProblem& problem, Slot slot,
                       const Softmax<T>& softmax, double size) {

@@ -62,9 +62,9 @@ Status CheckAnswerable(const AttentionProblem& problem);
 
 // Of the results that the problem has in its direction: the output and what
 // softmax leaves of rows, or the gradients of queries, keys and values with
-// their ropes. Reads inputs only;
-// backward the output, row maxima and row sums of the forward direction where
-// they are bound, and computes them where they are not.
+// their ropes. Reads inputs only; backward the output, row maxima and row sums
+// of the forward direction where they are bound, and computes them where they
+// are not.
 // Units are computed on `workers`; parts come in their order.
 std::vector<Part> ComputeParts(const TensorSet& tensors,
                                std::span<const Unit> units,

@@ -287,7 +287,7 @@ class Court {
               size_t row, Tally& tally) const {
     const Place place{part.slot, results.Offset(part, row)};
     const auto known = sample_.wrong.find(place);
-    const bool met = Meets(trial, results, part, row);
+    const bool met = Meets(trial, results, part, row, place);
     const double one = met ? 1 : 0;
     if (known == sample_.wrong.end()) {
       ++tally.unknown;
@@ -303,7 +303,7 @@ class Court {
   }
 
   bool Meets(const Trial& trial, const Results& results, const Part& part,
-             size_t row) const {
+             size_t row, const Place& place) const {
     const auto usual = judged_.allowance.usual.find(part.slot);
     const double m = part.magnitudes[row];
     // Twice what is allowed, for lack of a plain computation of the trial.
@@ -313,7 +313,7 @@ class Court {
     bool near = true;
     double squares = 0;
     double squares_of_truth = 0;
-    const auto exact = exact_.find({part.slot, results.Offset(part, row)});
+    const auto exact = exact_.find(place);
     for (int64_t d = 0; d < part.width; ++d) {
       const auto at = static_cast<size_t>(d);
       const double got = results.At(part, row, d);
