@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <numeric>
 #include <string_view>
 #include <vector>
 
@@ -31,10 +32,10 @@ class ScratchLayout {
   template <typename T>
   void Add(std::string_view name, std::initializer_list<T * Scratch::*> buffers,
            int64_t size, WorkspaceLayout& layout, int64_t shared_by = 1) {
-    // Vectors are loaded from floats and words alone: theirs start at a line.
-    constexpr int64_t kUnit =
-        sizeof(T) == 4 ? WorkspaceLayout::kAlignmentBytes / 4 : 1;
+    // Whole lines, so that no two workers write to one.
+    constexpr int64_t kLine = WorkspaceLayout::kAlignmentBytes;
     constexpr auto kBytes = static_cast<int64_t>(sizeof(T));
+    constexpr int64_t kUnit = kLine / std::gcd(kLine, kBytes);
     const auto count = static_cast<int64_t>(buffers.size());
     const int64_t step = RoundUp(count * size, kUnit);
     const Region<T> region = layout.Reserve<T>(name, count_ / shared_by * step);

@@ -20,8 +20,9 @@ class WorkList {
   int64_t Take() { return std::min(next_++, count_); }
 
  private:
-  std::atomic<int64_t> next_{0};
-  const int64_t count_;
+  // Alone on its line: every worker writes to it.
+  alignas(64) std::atomic<int64_t> next_{0};
+  alignas(64) const int64_t count_;
 };
 
 // Calls work(worker, take) once for each of `most` workers, or of `count` where

@@ -89,6 +89,36 @@ TEST(ScratchLayout, BuffersAreApartLargeEnoughAndAligned) {
   }
 }
 
+// Else workers that write to memory of their own would wait for each other.
+TEST(ScratchLayout, OwnersShareNoCacheLine) {
+  struct Odd {
+    char bytes[24];
+  };
+  struct Mixture {
+    float* floats;
+    Odd* odd;
+    std::byte* bytes;
+  };
+  constexpr int64_t kOdd = 3, kBytes = 7, kFloats = 5;
+  WorkspaceLayout layout;
+  ScratchLayout<Mixture> scratch({}, 3);
+  scratch.Add("floats", {&Mixture::floats}, kFloats, layout);
+  scratch.Add("odd", {&Mixture::odd}, kOdd, layout);
+  scratch.Add("bytes", {&Mixture::bytes}, kBytes, layout);
+  alignas(64) static std::byte memory[4096];
+  ASSERT_LE(layout.bytes(), 4096);
+  const auto line = [](const void* at) {
+    return reinterpret_cast<uintptr_t>(at) / 64;
+  };
+  for (int64_t n = 0; n < 2; ++n) {
+    const Mixture own = scratch.At(memory, n);
+    const Mixture next = scratch.At(memory, n + 1);
+    EXPECT_LT(line(own.floats + kFloats - 1), line(next.floats));
+    EXPECT_LT(line(own.odd + kOdd - 1), line(next.odd));
+    EXPECT_LT(line(own.bytes + kBytes - 1), line(next.bytes));
+  }
+}
+
 TEST(ScratchLayout, ApartAsksForEachBuffersBytes) {
   WorkspaceLayout layout;
   const ScratchLayout<Toy> toys = Reserved({6, 3, 5, 9, 3, 2}, layout);

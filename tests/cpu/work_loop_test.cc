@@ -39,5 +39,10 @@ TEST(ForEachWorker, CallsNoMoreThanThereAreNumbers) {
   }
 }
 
+// What all workers write to lies on no line with anything that they read.
+TEST(WorkList, HasItsNumberOnALineOfItsOwn) {
+  static_assert(alignof(WorkList) >= 64 && sizeof(WorkList) >= 2 * 64);
+}
+
 }  // namespace
 }  // namespace flashacl::cpu
