@@ -20,8 +20,8 @@ namespace flashacl {
 struct Implementation;
 
 // What planning may know of a device. The number of workers may decide how much
-// scratch memory a plan reserves, and nothing else: the answer must not depend
-// on it.
+// scratch memory a plan reserves, and who computes what; no bit of the answer
+// may depend on it.
 struct DeviceInfo {
   std::string name;
   std::vector<std::string> instruction_sets;

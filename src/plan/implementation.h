@@ -12,6 +12,7 @@
 #include "base/run_memory.h"
 #include "base/status.h"
 #include "plan/backend.h"
+#include "plan/balance.h"
 #include "plan/bindings.h"
 #include "plan/cost.h"
 #include "plan/workspace.h"
@@ -46,6 +47,10 @@ class Prepared {
   // How the work is cut, in a few words: "64 of at most 1024 rows, 144 keys a
   // step; none split".
   virtual std::string Describe() const = 0;
+
+  // How evenly so many workers would share a run, if it was prepared for them.
+  // Nobody's, of no workers, where that is known only when it runs.
+  virtual Balance Predict(int64_t /*workers*/) const { return {}; }
 
  private:
   const AttentionProblem problem_;

@@ -39,32 +39,57 @@ const Schedule::Cut& Schedule::CutOf(int64_t number) const {
   return *(next - 1);
 }
 
+Schedule::Place Schedule::PlaceOf(const Cut& cut, int64_t number) const {
+  const int64_t local = number - cut.first;
+  const int64_t rows =
+      local / cut.num_splits;  // all their splits are neighbours
+  const int64_t block = by_head_ ? rows % cut.tiles : rows / kv_heads_;
+  return {.block = cut.last_rows_first ? cut.tiles - 1 - block : block,
+          .kv_head = by_head_ ? rows / cut.tiles : rows % kv_heads_,
+          .split = local % cut.num_splits};
+}
+
 Tile Schedule::At(int64_t number) const {
   const Cut& cut = CutOf(number);
-  const int64_t of_head = cut.tiles * cut.num_splits;
-  const int64_t local = number - cut.first;
+  const Place place = PlaceOf(cut, number);
   Tile tile;
   tile.sequence = cut.sequence;
-  tile.kv_head = local / of_head;
-  tile.split = local % of_head % cut.num_splits;
+  tile.kv_head = place.kv_head;
+  tile.split = place.split;
   tile.num_splits = cut.num_splits;
-  const int64_t place = local % of_head / cut.num_splits;
-  const int64_t block = cut.last_rows_first ? cut.tiles - 1 - place : place;
-  tile.rows = {block * cut.rows,
-               std::min((block + 1) * cut.rows, cut.packed_rows)};
+  tile.last_rows_first = cut.last_rows_first;
+  tile.rows = {place.block * cut.rows,
+               std::min((place.block + 1) * cut.rows, cut.packed_rows)};
   tile.cols =
       SeenColumns(cut.band, PositionsOf(tile.rows, group_), cut.columns);
   if (cut.num_splits == 1) return tile;
+  // Empty where only rows of other tiles see columns of the split.
   const int64_t start = (cut.first_split + tile.split) * split_keys_;
-  tile.cols = {std::max(tile.cols.first, start),
-               std::min(tile.cols.last, start + split_keys_)};
+  tile.cols.first = std::max(tile.cols.first, start);
+  tile.cols.last =
+      std::max(std::min(tile.cols.last, start + split_keys_), tile.cols.first);
   return tile;
 }
 
 int64_t Schedule::SplitRow(int64_t number) const {
   const Cut& cut = CutOf(number);
-  const int64_t local = number - cut.first;
-  return cut.first_split_row + local * cut.packed_rows;
+  const Tile tile = At(number);
+  const int64_t n = (number - cut.first) / cut.num_splits;
+  return cut.first_split_row + RowsBefore(cut, n) * cut.num_splits +
+         tile.split * tile.rows.size();
+}
+
+// Where there are several tiles, the last block, which may have fewer rows than
+// the others, comes first.
+int64_t Schedule::RowsBefore(const Cut& cut, int64_t n) const {
+  const int64_t last = cut.packed_rows - (cut.tiles - 1) * cut.rows;
+  if (by_head_) {
+    const int64_t rest = n % cut.tiles;
+    return n / cut.tiles * cut.packed_rows +
+           (rest == 0 ? 0 : last + (rest - 1) * cut.rows);
+  }
+  const int64_t of_last = std::min(n, kv_heads_);
+  return of_last * last + (n - of_last) * cut.rows;
 }
 
 Schedule BuildSchedule(const Extent& extent, const TileShape& shape) {
@@ -91,7 +116,9 @@ Schedule BuildSchedule(const Extent& extent, const TileShape& shape) {
     cut.tiles = CeilDiv(cut.packed_rows, cut.rows);
     cut.last_rows_first = cut.band.lower <= -Band::kOpen / 2;
     const Range seen = SeenColumns(cut.band, {0, rows}, cut.columns);
-    const bool few = cut.tiles == 1 && cut.packed_rows <= shape.split_rows;
+    const bool few =
+        (cut.tiles == 1 && cut.packed_rows <= shape.split_rows) ||
+        (cut.last_rows_first && cut.packed_rows <= shape.split_prefix_rows);
     if (few && !seen.empty()) {
       cut.first_split = seen.first / shape.split_keys;
       cut.num_splits = CeilDiv(seen.last, shape.split_keys) - cut.first_split;
@@ -107,6 +134,7 @@ Schedule BuildSchedule(const Extent& extent, const TileShape& shape) {
   schedule.kv_heads_ = extent.kv_heads;
   schedule.group_ = extent.group;
   schedule.split_keys_ = shape.split_keys;
+  schedule.by_head_ = shape.by_head;
   schedule.cuts_.reserve(costed.size());
   for (Costed& each : costed) {
     Schedule::Cut& cut = each.cut;

@@ -25,6 +25,7 @@ struct Tile {
   Range cols;  // the first to the last that one of them sees; may be empty
   int64_t split = 0;
   int64_t num_splits = 1;
+  bool last_rows_first = false;  // among the tiles of its sequence
 
   bool operator==(const Tile&) const = default;
 };
@@ -36,6 +37,11 @@ struct TileShape {
   int64_t split_keys = 4096;  // a sequence of few rows is cut where its columns
                               // pass a multiple of this
   int64_t split_rows = 64;    // few are at most so many, in one tile
+  int64_t split_prefix_rows = 64;  // few of those that see all columns up to
+                                   // their last, in any number of tiles
+  // Whether all tiles of a kv head are neighbours; else those of equal rows
+  // are.
+  bool by_head = false;
   // Sequences of so many query positions are cut, others left out.
   Range sequence_rows = kAnyRows;
 
@@ -45,6 +51,8 @@ struct TileShape {
     const int64_t rows = sequence.rows();
     return sequence_rows.first <= rows && rows < sequence_rows.last;
   }
+
+  bool operator==(const TileShape&) const = default;
 };
 
 // What is cut: every sequence for every kv head.
@@ -58,8 +66,9 @@ struct Extent {
 // The tiles of a problem, by number; none of them is stored, so that a plan
 // stays small and is quick to make. Every row that is cut is in one tile, or in
 // one per split; every visible (row, column) is in exactly one. Costliest
-// sequences come first, kv head by kv head, and of each the tiles that see most
-// first. A long list so ends with its smallest tiles, and workers end together.
+// sequences come first, and of each the rows that see most, of all its kv heads
+// unless a shape says otherwise. A long list so ends with its smallest tiles,
+// and workers end together.
 class Schedule {
  public:
   int64_t count() const { return count_; }
@@ -71,8 +80,8 @@ class Schedule {
 
   Tile At(int64_t number) const;
 
-  // Where the splits of a tile are among the split_rows(); those of its other
-  // splits follow, each with as many rows.
+  // Where a tile is among the split_rows(); the other splits of its rows
+  // follow, each with as many rows.
   int64_t SplitRow(int64_t number) const;
 
   bool operator==(const Schedule&) const = default;
@@ -99,10 +108,21 @@ class Schedule {
 
   const Cut& CutOf(int64_t number) const;
 
+  // Where a tile is among those of its sequence.
+  struct Place {
+    int64_t block;
+    int64_t kv_head;
+    int64_t split;
+  };
+  Place PlaceOf(const Cut& cut, int64_t number) const;
+  // Rows of tiles that come before the `n`th of a sequence, of one split.
+  int64_t RowsBefore(const Cut& cut, int64_t n) const;
+
   RunVector<Cut> cuts_;
   int64_t kv_heads_ = 1;
   int64_t group_ = 1;
   int64_t split_keys_ = 0;
+  bool by_head_ = false;
   int64_t count_ = 0;
   int64_t num_splits_ = 1;
   int64_t split_rows_ = 0;

@@ -6,11 +6,13 @@
 #include <array>
 #include <cmath>
 #include <span>
+#include <utility>
 
 #include "base/function_ref.h"
 #include "base/number.h"
 #include "base/run_memory.h"
 #include "cpu/backward/backward_kernel.h"
+#include "cpu/backward/backward_rehearsal.h"
 #include "cpu/backward/backward_workspace.h"
 #include "cpu/backward/bias_gradient.h"
 #include "cpu/backward/ordered_sum.h"
@@ -21,6 +23,7 @@
 #include "cpu/tuning.h"
 #include "cpu/work_loop.h"
 #include "plan/implementation.h"
+#include "plan/sequences.h"
 
 namespace flashacl {
 namespace cpu {
@@ -48,7 +51,8 @@ class PreparedBackward final : public HostPrepared {
   PreparedBackward(const AttentionProblem& problem, const DeviceInfo& device,
                    WorkspaceLayout& layout)
       : HostPrepared(problem, kShortGradGflops),
-        shape(BackwardTileShape(problem, device)),
+        shape(SharedGradTileShape(problem, BackwardTileShape(problem, device),
+                                  device.workers)),
         schedule(KnownSchedule(problem, shape)),
         workspace(ReserveBackward(problem, shape, device.workers, layout)) {}
 
@@ -58,6 +62,8 @@ class PreparedBackward final : public HostPrepared {
   std::string Describe() const override {
     return flashacl::Describe(schedule, shape);
   }
+
+  Balance Predict(int64_t workers) const override;
 
   const TileShape shape;
   const Schedule schedule;  // empty if lengths are on the device
@@ -95,6 +101,8 @@ class Launcher {
   void StartTile(const Tile& scheduled, BackwardTile& tile);
   void ComputeStep(const Tile& scheduled, BackwardTile& tile, KeyStep& step,
                    FunctionRef<void(Range block)> add);
+  Range BlockAt(const Tile& scheduled, int64_t n) const;
+  double* SinksOf(int64_t number, int64_t block);
   void FinishTile(int64_t number, const BackwardTile& tile);
   void StoreSinks();
 
@@ -108,7 +116,8 @@ class Launcher {
   const Schedule& schedule_;
   OrderedSum ordered_sum_;
   const BiasGradient bias_;
-  RunVector<double> sinks_;  // [tile, head of the group]
+  const int64_t max_blocks_;  // of a tile's rows
+  RunVector<double> sinks_;   // [tile, block of rows, head of the group]
 };
 
 Launcher::Launcher(const PreparedBackward& prepared, const Bindings& bindings,
@@ -125,9 +134,11 @@ Launcher::Launcher(const PreparedBackward& prepared, const Bindings& bindings,
                     .interleaved = workspace_.interleaved,
                     .in_flight = workspace_.accumulators}),
       bias_(problem_, bindings, operands_.sequences(),
-            workspace_.bias_sums.In(memory)) {
+            workspace_.bias_sums.In(memory)),
+      max_blocks_(CeilDiv(prepared.shape.rows, workspace_.row_block)) {
   if (problem_.has(Slot::kGradSink)) {
-    sinks_.resize(static_cast<size_t>(schedule_.count() * problem_.group()));
+    sinks_.resize(static_cast<size_t>(schedule_.count() * max_blocks_ *
+                                      problem_.group()));
   }
 }
 
@@ -217,8 +228,9 @@ void Launcher::ComputeTile(int64_t number, Worker& worker) {
                             step.cols.first)
                       : workspace_.WorkerSums(tile, 0);
     bool may_add = true;
+    bool begun = false;
     ComputeStep(scheduled, tile, step, [&](Range block) {
-      if (block.first == 0) {
+      if (!std::exchange(begun, true)) {
         may_add = !waits || ordered_sum_.Wait(head, s, ticket);
         if (ticket.before == 0 && may_add) {
           workspace_.Clear(sums, step.cols.size());
@@ -299,17 +311,28 @@ void Launcher::StartTile(const Tile& scheduled, BackwardTile& tile) {
   kernels_.start(tile);
 }
 
-// Calls add(block) for every block of rows once its P and dS are there.
+// Calls add(block) for every block of rows once its P and dS are there, in the
+// order of tiles: sums do not depend on how many blocks a tile has.
 void Launcher::ComputeStep(const Tile& scheduled, BackwardTile& tile,
                            KeyStep& step, FunctionRef<void(Range block)> add) {
   kernels_.load(tile, step);
   const int64_t rows = scheduled.rows.size();
-  for (int64_t first = 0; first < rows; first += workspace_.row_block) {
-    const Range block{first, std::min(first + workspace_.row_block, rows)};
+  const int64_t blocks = CeilDiv(rows, workspace_.row_block);
+  for (int64_t n = 0; n < blocks; ++n) {
+    const Range block = BlockAt(scheduled, n);
     kernels_.softmax(tile, step, block);
     if (tile.wanted.bias) bias_.Add(scheduled.sequence, tile, step, block);
     add(block);
   }
+}
+
+// The `n`th block of a tile's rows.
+Range Launcher::BlockAt(const Tile& scheduled, int64_t n) const {
+  const int64_t size = workspace_.row_block;
+  const int64_t rows = scheduled.rows.size();
+  const int64_t at =
+      scheduled.last_rows_first ? CeilDiv(rows, size) - 1 - n : n;
+  return {at * size, std::min((at + 1) * size, rows)};
 }
 
 // Stores dq, and adds to
@@ -327,9 +350,13 @@ void Launcher::FinishTile(int64_t number, const BackwardTile& tile) {
     const double exp =
         std::exp(double{query_row.sink} - double{*query_row.max});
     const double prob = sum == 0 ? 0 : exp / sum;
-    sinks_[static_cast<size_t>(number * group + query_row.head % group)] -=
+    SinksOf(number, r / workspace_.row_block)[query_row.head % group] -=
         prob * sum_p_dp;
   }
+}
+
+double* Launcher::SinksOf(int64_t number, int64_t block) {
+  return sinks_.data() + (number * max_blocks_ + block) * problem_.group();
 }
 
 void Launcher::StoreSinks() {
@@ -338,10 +365,15 @@ void Launcher::StoreSinks() {
   const int64_t group = problem_.group();
   RunVector<double> sums(static_cast<size_t>(problem_.heads));
   for (int64_t n = 0; n < schedule_.count(); ++n) {
-    const int64_t first = schedule_.At(n).kv_head * group;
-    for (int64_t h = 0; h < group; ++h) {
-      sums[static_cast<size_t>(first + h)] +=
-          sinks_[static_cast<size_t>(n * group + h)];
+    const Tile tile = schedule_.At(n);
+    const int64_t first = tile.kv_head * group;
+    const int64_t blocks = CeilDiv(tile.rows.size(), workspace_.row_block);
+    for (int64_t k = 0; k < blocks; ++k) {
+      const int64_t block = BlockAt(tile, k).first / workspace_.row_block;
+      const double* const sinks = SinksOf(n, block);
+      for (int64_t h = 0; h < group; ++h) {
+        sums[static_cast<size_t>(first + h)] += sinks[h];
+      }
     }
   }
   for (int64_t head = 0; head < problem_.heads; ++head) {
@@ -349,6 +381,12 @@ void Launcher::StoreSinks() {
                 bindings_[Slot::kGradSink] + spec.At(head) * SizeOf(spec.dtype),
                 sums[static_cast<size_t>(head)]);
   }
+}
+
+Balance PreparedBackward::Predict(int64_t workers) const {
+  if (!SequencesAreKnown(problem())) return {};
+  const int64_t most = std::min(workers, workspace.workers);
+  return RehearseBackward(problem(), schedule, workspace, shape, most);
 }
 
 Status PreparedBackward::Run(const Bindings& bindings, std::byte* memory,

@@ -6,6 +6,7 @@
 
 #include "cpu/backward/bias_gradient.h"
 #include "cpu/forward/forward_workspace.h"
+#include "cpu/share_tuning.h"
 #include "cpu/sizes.h"
 #include "cpu/tuning.h"
 #include "plan/sequences.h"
@@ -51,7 +52,9 @@ void ReserveAccumulators(const AttentionProblem& problem,
     return;
   }
   workspace.interleaved =
-      std::min({workspace.workers, kMaxInterleaved, fitting});
+      std::min({workspace.workers,
+                std::max(kMaxInterleaved, workspace.workers / kWorkersPerHead),
+                fitting});
   const int64_t heads = problem.lengths.count() * problem.kv_heads;
   workspace.accumulators = std::min(
       {workspace.interleaved + workspace.interleaved / 2 + 1, heads, fitting});
@@ -72,9 +75,14 @@ TileShape BackwardTileShape(const AttentionProblem& problem,
   shape.row_unit = kRowUnit;
   shape.rows =
       CountThatFits(kMaxGradRowBytes, 10 * channels, kMaxGradRows, kRowUnit);
+  // Tiles are whole blocks: sums are of the same blocks whatever their tiles.
+  if (shape.rows > kGradRowBlock) {
+    shape.row_unit = kGradRowBlock;
+    shape.rows -= shape.rows % kGradRowBlock;
+  }
   const PackedRows packed = PackedRowsOf(problem);
-  while (shape.rows > kMinRows && packed.all / shape.rows < kMinTiles) {
-    shape.rows = RoundUp(shape.rows / 2, kRowUnit);
+  while (shape.rows > kGradRowBlock && packed.all / shape.rows < kMinTiles) {
+    shape.rows = RoundUp(shape.rows / 2, kGradRowBlock);
   }
   shape.rows =
       std::min(shape.rows, std::max(kRowUnit, RoundUp(packed.most, kRowUnit)));
@@ -82,8 +90,20 @@ TileShape BackwardTileShape(const AttentionProblem& problem,
       CountThatFits(kGradColumnShare * static_cast<double>(device.l2_bytes),
                     8 * channels, kMaxGradColumns, kColumnUnit);
   shape.split_keys = int64_t{1} << 40;
-  shape.split_rows = 0;  // rows are never split over keys
+  shape.split_rows = shape.split_prefix_rows = 0;  // rows are never split
+  shape.by_head = true;  // which are summed up in the order of its tiles
   return shape;
+}
+
+TileShape SharedGradTileShape(const AttentionProblem& problem,
+                              const TileShape& shape, int64_t workers) {
+  TileShape shared = shape;
+  const int64_t wanted = kGradTilesPerWorker * workers;
+  while (shared.rows >= 2 * kGradRowBlock &&
+         PackedRowsOf(problem).all / shared.rows < wanted) {
+    shared.rows = shared.rows / 2 / kGradRowBlock * kGradRowBlock;
+  }
+  return shared;
 }
 
 BackwardWorkspace ReserveBackward(const AttentionProblem& problem,

@@ -19,6 +19,12 @@ namespace flashacl::cpu {
 TileShape BackwardTileShape(const AttentionProblem& problem,
                             const DeviceInfo& device);
 
+// The same tiles, or such of fewer rows for more workers. No bit of a gradient
+// depends on the rows of tiles: they are whole blocks of rows, which are added
+// up in one order.
+TileShape SharedGradTileShape(const AttentionProblem& problem,
+                              const TileShape& shape, int64_t workers);
+
 struct BackwardWorkspace {
   int64_t workers = 0;
   ScratchLayout<ScoreScratch> scores;

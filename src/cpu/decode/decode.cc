@@ -47,7 +47,7 @@ DecodeTiles::DecodeTiles(const AttentionProblem& problem,
     : shape_(DecodeTileShape(problem, sequence_rows)),
       schedule_(KnownSchedule(problem, shape_)),
       kv_heads_(problem.kv_heads),
-      head_bundle_(HeadBundleOf(problem, sequence_rows)),
+      head_bundle_(HeadBundleOf(problem, device.workers, sequence_rows)),
       workspace_(ReserveDecode(
           problem, shape_,
           {.workers = device.workers, .tiles_per_worker = head_bundle_},

@@ -26,6 +26,7 @@ class DecodeTiles {
 
   const TileShape& shape() const { return shape_; }
   const Schedule& schedule() const { return schedule_; }
+  int64_t head_bundle() const { return head_bundle_; }
 
   class Launch {
    public:

@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "cpu/share_tuning.h"
 #include "cpu/sizes.h"
 #include "cpu/support.h"
 #include "cpu/tuning.h"
@@ -24,12 +25,14 @@ TileShape DecodeTileShape(const AttentionProblem& problem,
   shape.rows = std::max<int64_t>(PackedRowsOf(problem, sequence_rows).most, 1);
   shape.row_unit = 1;
   shape.cols = kDecodeKeys;
-  shape.split_keys = kDecodeSplitKeys;
+  shape.split_keys = kFewRowsSplitKeys;
   shape.split_rows = shape.rows;
+  shape.split_prefix_rows = 0;
   return shape;
 }
 
-int64_t HeadBundleOf(const AttentionProblem& problem, Range sequence_rows) {
+int64_t HeadBundleOf(const AttentionProblem& problem, int64_t workers,
+                     Range sequence_rows) {
   const std::span<const TensorSpec> keys = KvTensors(problem, Slot::kKey);
   const std::span<const TensorSpec> values =
       problem.kv.value_is_key ? keys : KvTensors(problem, Slot::kValue);
@@ -60,11 +63,13 @@ int64_t HeadBundleOf(const AttentionProblem& problem, Range sequence_rows) {
   int64_t tiles = 0;
   for (const Sequence& sequence : problem.lengths.sequences) {
     if (MaxRowsWithin(problem, sequence, sequence_rows) == 0) continue;
-    tiles += problem.kv_heads * CeilDiv(sequence.columns(), kDecodeSplitKeys);
+    tiles += problem.kv_heads * CeilDiv(sequence.columns(), kFewRowsSplitKeys);
   }
   // Every worker should have some to do.
+  const int64_t shared =
+      tiles / (kBundlesPerWorker * std::max<int64_t>(workers - 1, 1));
   return std::max<int64_t>(
-      std::min({fitting, kDecodeHeadBundle, problem.kv_heads, tiles / 8}), 1);
+      std::min({fitting, kDecodeHeadBundle, problem.kv_heads, shared}), 1);
 }
 
 DecodeWorkspace ReserveDecode(const AttentionProblem& problem,

@@ -17,9 +17,9 @@ TileShape DecodeTileShape(const AttentionProblem& problem,
 
 // How many kv heads' tiles go side by side: 1 where every head's keys lie by
 // themselves, more where those of all heads of a position do, as memory is
-// fastest where rows of all heads are read together. The answer does not depend
-// on it.
-int64_t HeadBundleOf(const AttentionProblem& problem,
+// fastest where rows of all heads are read together, but fewer than that where
+// `workers` would not share the work evenly. The answer does not depend on it.
+int64_t HeadBundleOf(const AttentionProblem& problem, int64_t workers,
                      Range sequence_rows = TileShape::kAnyRows);
 
 struct DecodeWorkspace : ForwardWorkspace {

@@ -68,6 +68,15 @@ HWY_NOINLINE void OutBlock(const float* HWY_RESTRICT values,
   sums.Store(out);
 }
 
+// sum + prob * value, rounded as everywhere; the sum where MarkHidden was.
+HWY_INLINE Vector AddSeen(const Vector& sum, const Vector& prob,
+                          const Vector& value) {
+  const auto hidden =
+      hn::Eq(hn::BitCast(kW, prob), hn::BitCast(kW, hn::Set(kF, -0.0f)));
+  return hn::IfThenElse(hn::RebindMask(kF, hidden), sum,
+                        hn::MulAdd(prob, value, sum));
+}
+
 // The same where values may be infinite: those of hidden keys, which
 // MarkHidden marked, must not be multiplied, as 0 * inf would be NaN. NaN it is
 // where a row sees the key, even if its prob has become 0.
@@ -86,8 +95,8 @@ HWY_NOINLINE void OutBlockSkipMasked(const float* HWY_RESTRICT values,
     for (int64_t j = 0; j < count; ++j) {
       const PanelPair p = PanelPair::Load(probs + j * Width());
       const Vector v = hn::Set(kF, values[j * kRows + r]);
-      sum.low = hn::Add(sum.low, MulSeen(p.low, v));
-      sum.high = hn::Add(sum.high, MulSeen(p.high, v));
+      sum.low = AddSeen(sum.low, p.low, v);
+      sum.high = AddSeen(sum.high, p.high, v);
     }
     sum.Store(out + r * Width());
   }
@@ -166,24 +175,34 @@ inline void AttendStep(const ForwardTile& tile, const LoadedKeys& loaded,
          prefetch);
 }
 
-// Keys of one step: as even as the unit of keys allows, since a short step
-// costs almost as much as a long one.
-inline int64_t StepOf(const ForwardTile& tile) {
-  const int64_t columns = tile.cols.size();
-  if (columns == 0) return 1;
-  const int64_t steps = CeilDiv(columns, tile.forward_params->step_keys);
-  return RoundUp(CeilDiv(columns, steps), kColumnUnit);
+// The next step of keys, from `from` on, that some row sees; empty after the
+// last. Steps lie on one grid for all tiles of a sequence: which keys a row
+// sees together does not depend on the other rows of its tile, and so no bit of
+// its result.
+inline Range NextStepOf(const ForwardTile& tile, int64_t from) {
+  const int64_t size = tile.forward_params->step_keys;
+  const Range rows = tile.positions({0, tile.rows});
+  while (from < tile.cols.last) {
+    const int64_t end = (from / size + 1) * size;
+    const Range step{from, std::min(end, tile.cols.last)};
+    if (tile.band.Classify(rows, step) != TileKind::kEmpty) return step;
+    from = end;
+  }
+  return {};
+}
+inline Range FirstStepOf(const ForwardTile& tile) {
+  return NextStepOf(tile, tile.cols.first);
 }
 
 // Calls body(loaded, step, prefetch) for every step, without prefetching.
 template <typename Body>
 inline void ForSteps(const ForwardTile& tile, const PackedValues& values,
-                     int64_t size, Body body) {
+                     Body body) {
   LoadedKeys loaded{values};
   KeyAddresses at;
   PrefetchQueue no_prefetch;
-  for (Range step = tile.NextStep(size, tile.cols.first); !step.empty();
-       step = tile.NextStep(size, step.last)) {
+  for (Range step = FirstStepOf(tile); !step.empty();
+       step = NextStepOf(tile, step.last)) {
     at.Locate(tile.keys, step);
     LoadKeys(tile, at, loaded);
     body(loaded, step, no_prefetch);
@@ -192,10 +211,9 @@ inline void ForSteps(const ForwardTile& tile, const PackedValues& values,
 
 // Probs that are rounded must not be rescaled afterwards: a sweep of its own
 // raises every row's max to the greatest of all its scores.
-inline void FindRowMax(const ForwardTile& tile, const PackedValues& values,
-                       int64_t size) {
+inline void FindRowMax(const ForwardTile& tile, const PackedValues& values) {
   ForSteps(
-      tile, values, size,
+      tile, values,
       [&](const LoadedKeys& loaded, Range step, PrefetchQueue& prefetch) {
         for (int64_t first = 0; first < tile.rows; first += Width()) {
           const OutPanel panel = OutPanelOf(tile, first);
@@ -236,11 +254,11 @@ HWY_NOINLINE void RedoOverflowed(const ForwardTile& tile, int64_t first,
 
 // The same for all panels of a tile; each loads the keys for itself.
 HWY_NOINLINE inline void RedoTile(const ForwardTile& tile,
-                                  const PackedValues& values, int64_t size) {
+                                  const PackedValues& values) {
   for (int64_t r = 0; r < tile.rows; r += Width()) {
     RedoOverflowed(tile, r, [&](const OutPanel& panel) {
       ForSteps(
-          tile, values, size,
+          tile, values,
           [&](const LoadedKeys& loaded, Range step, PrefetchQueue& prefetch) {
             AttendStep(tile, loaded, step, panel, prefetch);
           });
@@ -264,11 +282,10 @@ inline void StartPanel(const ForwardTile& tile, int64_t first) {
 // last, never those of a whole tile at a time.
 inline void AttendTile(const ForwardTile& tile, const PackedValues& values,
                        const ForwardTile* following) {
-  const int64_t size = StepOf(tile);
   LoadedKeys loaded{values};
   KeyAddresses at[2];
   PrefetchQueue prefetch;
-  at[0].Locate(tile.keys, tile.NextStep(size, tile.cols.first));
+  at[0].Locate(tile.keys, FirstStepOf(tile));
   bool first = true;
   bool large = false;
   const auto start_all = [&] {
@@ -279,19 +296,18 @@ inline void AttendTile(const ForwardTile& tile, const PackedValues& values,
     first = false;
   };
   if (tile.forward_params->rounds_probs || at[0].step.empty()) start_all();
-  if (tile.forward_params->rounds_probs) FindRowMax(tile, values, size);
+  if (tile.forward_params->rounds_probs) FindRowMax(tile, values);
   const int64_t panels = (tile.rows + Width() - 1) / Width();
-  const int64_t blocks =
-      CeilDiv(size, kBig) + CeilDiv(tile.params->v_dim, kBig);
+  const int64_t blocks = CeilDiv(tile.forward_params->step_keys, kBig) +
+                         CeilDiv(tile.params->v_dim, kBig);
   for (int n = 0; !at[n].step.empty(); n ^= 1) {
     LoadKeys(tile, at[n], loaded);
     large = large || loaded.large;
     KeyAddresses& next = at[n ^ 1];
-    next.Locate(tile.keys, tile.NextStep(size, at[n].step.last));
+    next.Locate(tile.keys, NextStepOf(tile, at[n].step.last));
     const bool last = next.step.empty();
     if (last && following != nullptr) {
-      next.Locate(following->keys, following->NextStep(StepOf(*following),
-                                                       following->cols.first));
+      next.Locate(following->keys, FirstStepOf(*following));
     }
     const KvRows& next_keys = last && following ? following->keys : tile.keys;
     for (int64_t p = 0; p < panels; ++p) {
@@ -310,7 +326,7 @@ inline void AttendTile(const ForwardTile& tile, const PackedValues& values,
                  prefetch);
       if (last) StorePanel(tile, row);
     }
-    if (last && large) RedoTile(tile, values, size);
+    if (last && large) RedoTile(tile, values);
     if (last) return;
     first = false;
   }

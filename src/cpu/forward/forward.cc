@@ -40,9 +40,15 @@ bool ArePairs(const ScoreTile& tile) {
 ForwardTiles::ForwardTiles(const AttentionProblem& problem,
                            const DeviceInfo& device, Range sequence_rows,
                            WorkspaceLayout& layout)
-    : shape_(ForwardTileShape(problem, device, sequence_rows)),
+    : ForwardTiles(problem, device,
+                   ForwardTileShape(problem, device, sequence_rows), layout) {}
+
+ForwardTiles::ForwardTiles(const AttentionProblem& problem,
+                           const DeviceInfo& device, const TileShape& most,
+                           WorkspaceLayout& layout)
+    : shape_(SharedTileShape(problem, most, device.workers)),
       schedule_(KnownSchedule(problem, shape_)),
-      workspace_(ReserveForward(problem, shape_, device.workers, layout)) {}
+      workspace_(ReserveForward(problem, most, device.workers, layout)) {}
 
 ForwardTiles::Launch::Launch(const ForwardTiles& tiles,
                              const ForwardOperands& operands, std::byte* memory,

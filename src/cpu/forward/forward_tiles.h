@@ -24,6 +24,8 @@ class ForwardTiles {
   const TileShape& shape() const { return shape_; }
   // Empty if lengths are on the device.
   const Schedule& schedule() const { return schedule_; }
+  // Kv heads whose tiles are one piece of work.
+  int64_t head_bundle() const { return 1; }
 
   // One run. `splits` has room for schedule().split_rows().
   class Launch {
@@ -47,6 +49,10 @@ class ForwardTiles {
   };
 
  private:
+  // With memory for tiles of the shape `most`.
+  ForwardTiles(const AttentionProblem& problem, const DeviceInfo& device,
+               const TileShape& most, WorkspaceLayout& layout);
+
   const TileShape shape_;
   const Schedule schedule_;
   const TiledWorkspace workspace_;

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "cpu/share_tuning.h"
 #include "cpu/sizes.h"
+#include "cpu/tile_costs.h"
 #include "cpu/tuning.h"
 #include "plan/sequences.h"
 
@@ -29,6 +31,61 @@ PackedRows PackedRowsOf(const AttentionProblem& problem, Range sequence_rows) {
   return packed;
 }
 
+namespace {
+
+// Splits of probs that are rounded cannot be combined. Where all rows are few,
+// more splits than rows say may be worth their memory.
+void SplitRows(const AttentionProblem& problem, const PackedRows& packed,
+               TileShape& shape) {
+  shape.split_keys = RoundUp(kSplitKeys, shape.cols);
+  shape.split_rows = problem.has(Slot::kWeightScale) ? 0 : kMaxSplitRows;
+  shape.split_prefix_rows = shape.split_rows;
+  const bool many = packed.most > kMaxSplitRows && packed.all < kManyRows;
+  if (shape.split_rows == 0 || !many) return;
+  const int64_t num_splits = CeilDiv(kManyRows, packed.all);
+  shape.split_prefix_rows = kManyRows;
+  shape.split_keys =
+      RoundUp(std::max(kManyRowsSplitKeys,
+                       CeilDiv(problem.lengths.max_columns(), num_splits)),
+              shape.cols);
+}
+
+// Of rows that are in one tile.
+int64_t MaxSplitRowsOfFew(const AttentionProblem& problem,
+                          const TileShape& shape) {
+  const int64_t most = std::min(shape.rows, shape.split_rows);
+  if (problem.lengths.keys == Lengths::Device::kEnds) {
+    // All sequences share one axis of keys, beside their prefixes. One that is
+    // split has more than split_keys of them, so there are few, and each has a
+    // split of less than split_keys at the end.
+    int64_t keys = problem[Slot::kKey].dims[1];
+    for (const Sequence& one : problem.lengths.sequences) keys += one.prefix;
+    return 2 * CeilDiv(keys, shape.split_keys) * most * problem.kv_heads;
+  }
+  int64_t split_rows = 0;
+  for (const Sequence& sequence : problem.lengths.sequences) {
+    const int64_t num_splits = CeilDiv(sequence.columns(), shape.split_keys);
+    if (num_splits <= 1) continue;
+    const int64_t rows = std::min(sequence.rows() * problem.group(), most);
+    split_rows += rows * num_splits * problem.kv_heads;
+  }
+  return split_rows;
+}
+
+// Of rows that are in several: fewer than kManyRows, each in at most as many
+// splits as make kManyRows of them.
+int64_t MaxSplitRowsOfMany(const AttentionProblem& problem,
+                           const TileShape& shape) {
+  if (shape.split_rows == 0 || shape.rows <= kMaxSplitRows) return 0;
+  const int64_t splits =
+      CeilDiv(problem.lengths.max_columns(), kManyRowsSplitKeys);
+  if (splits <= 1) return 0;
+  return std::min(2 * kManyRows,
+                  PackedRowsOf(problem, shape.sequence_rows).all * splits);
+}
+
+}  // namespace
+
 TileShape ForwardTileShape(const AttentionProblem& problem,
                            const DeviceInfo& device, Range sequence_rows) {
   const auto cache = static_cast<double>(device.l2_bytes);
@@ -47,30 +104,41 @@ TileShape ForwardTileShape(const AttentionProblem& problem,
       std::min(shape.rows, std::max(kRowUnit, RoundUp(packed.most, kRowUnit)));
   shape.cols =
       CountThatFits(kColumnShare * cache, row_bytes, kMaxColumns, kColumnUnit);
-  shape.split_keys = kSplitKeys;
-  // Splits of probs that are rounded cannot be combined.
-  shape.split_rows = problem.has(Slot::kWeightScale) ? 0 : kMaxSplitRows;
+  SplitRows(problem, packed, shape);
   return shape;
 }
 
+TileShape SharedTileShape(const AttentionProblem& problem,
+                          const TileShape& shape, int64_t workers) {
+  const TileCosts costs(problem);
+  const Extent extent{problem.lengths.sequences, &problem.mask,
+                      problem.kv_heads, problem.group()};
+  const int64_t rows = PackedRowsOf(problem, shape.sequence_rows).all;
+  TileShape best = shape;
+  double least = 0;
+  // So many tiles for each worker; 0: those that fit the caches.
+  for (const int64_t tiles : {0, 1, 2, 3, 4, 6, 8}) {
+    TileShape next = shape;
+    if (tiles > 0) {
+      next.rows = std::clamp(RoundUp(CeilDiv(rows, tiles * workers), kRowUnit),
+                             std::min(kMinShareRows, shape.rows), shape.rows);
+      if (next.rows == best.rows) continue;
+    }
+    const Schedule schedule = BuildSchedule(extent, next);
+    if (tiles == 0 && schedule.count() >= kManyTiles * workers) return shape;
+    Rehearsal rehearsal(workers);
+    Rehearse(costs, schedule, /*head_bundle=*/1, rehearsal);
+    const Balance balance = rehearsal.result();
+    if (tiles > 0 && balance.elapsed >= least) continue;
+    best = next;
+    least = balance.elapsed;
+    if (balance.busy() >= kMinBusy) break;
+  }
+  return best;
+}
+
 int64_t MaxSplitRows(const AttentionProblem& problem, const TileShape& shape) {
-  const int64_t most = std::min(shape.rows, shape.split_rows);
-  if (problem.lengths.keys == Lengths::Device::kEnds) {
-    // All sequences share one axis of keys, beside their prefixes. One that is
-    // split has more than split_keys of them, so there are few, and each has a
-    // split of less than split_keys at the end.
-    int64_t keys = problem[Slot::kKey].dims[1];
-    for (const Sequence& one : problem.lengths.sequences) keys += one.prefix;
-    return 2 * CeilDiv(keys, shape.split_keys) * most * problem.kv_heads;
-  }
-  int64_t split_rows = 0;
-  for (const Sequence& sequence : problem.lengths.sequences) {
-    const int64_t num_splits = CeilDiv(sequence.columns(), shape.split_keys);
-    if (num_splits <= 1) continue;
-    const int64_t rows = std::min(sequence.rows() * problem.group(), most);
-    split_rows += rows * num_splits * problem.kv_heads;
-  }
-  return split_rows;
+  return MaxSplitRowsOfFew(problem, shape) + MaxSplitRowsOfMany(problem, shape);
 }
 
 Schedule KnownSchedule(const AttentionProblem& problem,

@@ -33,6 +33,11 @@ TileShape ForwardTileShape(const AttentionProblem& problem,
                            const DeviceInfo& device,
                            Range sequence_rows = TileShape::kAnyRows);
 
+// The same tiles, or such of fewer rows as `workers` share evenly. No bit of
+// any row depends on the rows of its tile.
+TileShape SharedTileShape(const AttentionProblem& problem,
+                          const TileShape& shape, int64_t workers);
+
 // Scratch memory of every tile that is computed at a time.
 struct ForwardWorkspace {
   ScratchLayout<ScoreScratch> score;

@@ -2,13 +2,16 @@
 // A problem all of whose sequences go to one kind of tiles.
 #pragma once
 
+#include <algorithm>
 #include <string>
 
 #include "cpu/forward/forward_operands.h"
 #include "cpu/forward/forward_workspace.h"
 #include "cpu/implementations.h"
+#include "cpu/tile_costs.h"
 #include "cpu/work_loop.h"
 #include "plan/implementation.h"
+#include "plan/sequences.h"
 
 namespace flashacl::cpu {
 
@@ -44,6 +47,14 @@ class PreparedTiles final : public HostPrepared {
 
   std::string Describe() const override {
     return flashacl::Describe(tiles_.schedule(), tiles_.shape());
+  }
+
+  Balance Predict(int64_t workers) const override {
+    if (!SequencesAreKnown(problem())) return {};
+    Rehearsal rehearsal(std::min(workers, workers_));
+    Rehearse(TileCosts(problem()), tiles_.schedule(), tiles_.head_bundle(),
+             rehearsal);
+    return rehearsal.result();
   }
 
  private:

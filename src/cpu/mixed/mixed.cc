@@ -8,9 +8,11 @@
 #include "cpu/decode/decode_tiles.h"
 #include "cpu/forward/forward_tiles.h"
 #include "cpu/implementations.h"
+#include "cpu/tile_costs.h"
 #include "cpu/tuning.h"
 #include "cpu/work_loop.h"
 #include "plan/implementation.h"
+#include "plan/sequences.h"
 
 namespace flashacl {
 namespace cpu {
@@ -56,6 +58,8 @@ class PreparedMixed final : public HostPrepared {
                flashacl::Describe(few_.schedule(), few_.shape()));
   }
 
+  Balance Predict(int64_t workers) const override;
+
  private:
   // Of all splits together.
   int64_t SplitRows() const;
@@ -76,6 +80,31 @@ int64_t PreparedMixed::SplitRows() const {
   both.split_keys = std::min(both.split_keys, few_.shape().split_keys);
   both.split_rows = std::max(both.split_rows, few_.shape().split_rows);
   return MaxSplitRows(problem(), both);
+}
+
+// As Run hands them out.
+Balance PreparedMixed::Predict(int64_t workers) const {
+  if (!SequencesAreKnown(problem())) return {};
+  const TileCosts costs(problem());
+  Rehearsal rehearsal(std::min(workers, workers_));
+  const auto many = AttendPieces(costs, many_.schedule(), many_.head_bundle());
+  const auto few = AttendPieces(costs, few_.schedule(), few_.head_bundle());
+  size_t next_many = 0, next_few = 0;
+  while (next_many < many.size() || next_few < few.size()) {
+    rehearsal.TakeWith([&](Rehearsal::Worker& worker) {
+      const bool takes_many =
+          next_few == few.size() ||
+          (worker.index % 2 == 0 && next_many < many.size());
+      worker.Work(takes_many ? many[next_many++] : few[next_few++]);
+    });
+  }
+  rehearsal.Meet();
+  for (const Schedule* each : {&many_.schedule(), &few_.schedule()}) {
+    for (const double cost : CombinePieces(costs, *each)) {
+      rehearsal.Combine(cost);
+    }
+  }
+  return rehearsal.result();
 }
 
 // Workers in turn begin with many rows and with few: these wait for memory,

@@ -22,6 +22,18 @@ int64_t MaxListedKeys(const AttentionProblem& problem) {
   return problem[Slot::kTopK].dims[3] * KeysPerIndex(problem);
 }
 
+int64_t SeenKeys(const AttentionProblem& problem, const ListOwner& owner) {
+  const Sequence& sequence =
+      problem.lengths.sequences[static_cast<size_t>(owner.sequence)];
+  const Band band =
+      problem.mask.BandOf(owner.sequence, sequence.rows(), sequence.columns());
+  int64_t seen = 0;
+  for (const Range& range : band.Row(owner.position, sequence.columns())) {
+    seen += range.size();
+  }
+  return seen;
+}
+
 IndexLists::IndexLists(const AttentionProblem& problem,
                        const Bindings& bindings)
     : spec_(problem[Slot::kTopK]),

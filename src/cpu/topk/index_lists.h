@@ -25,6 +25,9 @@ struct ListOwner {
   int64_t position = 0;  // of the query, in its sequence
 };
 
+// The keys that the mask lets its owner see.
+int64_t SeenKeys(const AttentionProblem& problem, const ListOwner& owner);
+
 class IndexLists {
  public:
   IndexLists() = default;

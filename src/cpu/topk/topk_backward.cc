@@ -7,13 +7,16 @@
 
 #include "base/run_memory.h"
 #include "cpu/implementations.h"
+#include "cpu/share_tuning.h"
 #include "cpu/sizes.h"
 #include "cpu/support.h"
+#include "cpu/topk/index_lists.h"
 #include "cpu/topk/topk_backward_kernel.h"
 #include "cpu/topk/topk_backward_operands.h"
 #include "cpu/topk/topk_backward_workspace.h"
 #include "cpu/work_loop.h"
 #include "plan/schedule.h"
+#include "plan/sequences.h"
 
 namespace flashacl {
 namespace cpu {
@@ -41,6 +44,8 @@ class PreparedTopKBackward final : public HostPrepared {
     shape.cols = tiling.step_keys;
     return flashacl::Describe(Schedule(), shape);
   }
+
+  Balance Predict(int64_t workers) const override;
 
   const TopKBackwardTiling tiling;
   const TopKBackwardWorkspace workspace;
@@ -268,6 +273,47 @@ void Launch::StoreSums(const TopKBackwardBatch& batch) const {
       }
     });
   }
+}
+
+// Lists are taken to be as long as they may be, and their keys to be spread
+// evenly over kv blocks.
+Balance PreparedTopKBackward::Predict(int64_t workers) const {
+  if (!SequencesAreKnown(problem())) return {};
+  Rehearsal rehearsal(std::min(workers, workspace.score.count()));
+  const Bindings nothing;
+  const TopKBackwardOperands operands(problem(), nothing, tiling);
+  const int64_t listed = MaxListedKeys(problem());
+  const auto heads = static_cast<double>(problem().group());
+  const auto channels = static_cast<double>(problem().score_dim());
+  const auto v_dim = static_cast<double>(problem().v_dim);
+  for (const TopKBackwardBatch& batch : operands.Batches()) {
+    const int64_t parts = CeilDiv(batch.positions(), tiling.stage_positions);
+    double added = 0;  // keys of positions whose gradients are next
+    for (int64_t n = 0; n <= parts * tiling.num_splits; ++n) {
+      const int64_t first = n / tiling.num_splits * tiling.stage_positions;
+      const int64_t last =
+          std::min(first + tiling.stage_positions, batch.positions());
+      double keys_of_stage = 0;
+      for (int64_t p = first; p < last; ++p) {
+        const int64_t seen = std::min(
+            listed, SeenKeys(problem(), batch.SequenceHeadOf(p).OwnerOf(p)));
+        const auto keys = static_cast<double>(std::clamp<int64_t>(
+            seen - n % tiling.num_splits * tiling.split_keys, 0,
+            tiling.split_keys));
+        keys_of_stage += keys;
+        rehearsal.Take(keys * (heads * (2 * channels + v_dim) +
+                               kKeyLoadCost * (channels + v_dim)));
+      }
+      const int64_t items = tiling.kv_blocks * tiling.d_blocks();
+      for (int64_t item = 0; item < items && added > 0; ++item) {
+        rehearsal.Take(added * heads * (channels + v_dim) /
+                       static_cast<double>(items));
+      }
+      rehearsal.Meet();
+      added = keys_of_stage;
+    }
+  }
+  return rehearsal.result();
 }
 
 Status PreparedTopKBackward::Run(const Bindings& bindings, std::byte* memory,

@@ -25,16 +25,19 @@ int64_t BlockFloats(const AttentionProblem& problem, int64_t channels) {
   return RoundUp(channels, kMaxPanelRows) * problem.group();
 }
 
-// As many positions as kSavedPdsBytes hold.
+// As many positions as kSavedPdsBytes hold, or one for each worker. Gradients
+// are added up position by position, whatever their stages.
 int64_t StagePositions(const AttentionProblem& problem,
-                       const TopKBackwardTiling& tiling) {
+                       const TopKBackwardTiling& tiling, int64_t workers) {
   const int64_t positions = problem.lengths.all_rows() * problem.kv_heads;
   const int64_t saved_floats = 2 * tiling.split_keys * tiling.head_stride +
                                BlockFloats(problem, problem.score_dim()) +
                                BlockFloats(problem, problem.v_dim);
-  return std::clamp<int64_t>(
-      kSavedPdsBytes / (4 * saved_floats), kMinStagePositions,
-      std::clamp<int64_t>(positions, 1, kMaxStagePositions));
+  int64_t fitting =
+      std::min(kSavedPdsBytes / (4 * saved_floats), kMaxStagePositions);
+  if (fitting > workers) fitting -= fitting % workers;
+  return std::min(std::max({fitting, kMinStagePositions, workers}),
+                  std::max<int64_t>(positions, 1));
 }
 
 // Sets what depends on the rows of keys: kv blocks, d blocks and batches.
@@ -116,7 +119,7 @@ TopKBackwardTiling TopKBackwardTilingOf(const AttentionProblem& problem,
   tiling.split_keys = CeilDiv(listed_keys, tiling.num_splits);
   tiling.padded_heads = RoundUp(problem.group(), kMaxPanelRows);
   tiling.head_stride = RoundUp(problem.group(), kMaxLanes);
-  tiling.stage_positions = StagePositions(problem, tiling);
+  tiling.stage_positions = StagePositions(problem, tiling, device.workers);
   TileSums(problem, tiling);
   return tiling;
 }

@@ -7,12 +7,14 @@
 #include "cpu/forward/forward_operands.h"
 #include "cpu/implementations.h"
 #include "cpu/support.h"
+#include "cpu/tile_costs.h"
 #include "cpu/topk/index_lists.h"
 #include "cpu/topk/topk_forward_kernel.h"
 #include "cpu/topk/topk_forward_workspace.h"
 #include "cpu/topk/work_items.h"
 #include "cpu/work_loop.h"
 #include "plan/schedule.h"
+#include "plan/sequences.h"
 
 namespace flashacl {
 namespace cpu {
@@ -40,11 +42,39 @@ class PreparedTopKForward final : public HostPrepared {
     return flashacl::Describe(Schedule(), shape_);
   }
 
+  Balance Predict(int64_t workers) const override;
+
  private:
   const TileShape shape_;
   const int64_t num_splits_;  // of every list
   const TopKForwardWorkspace workspace_;
 };
+
+// Lists are taken to be as long as they may be.
+Balance PreparedTopKForward::Predict(int64_t workers) const {
+  if (!SequencesAreKnown(problem())) return {};
+  const TileCosts costs(problem());
+  const WorkItems items(problem(), problem().lengths.sequences, shape_.rows);
+  const int64_t listed = MaxListedKeys(problem());
+  Rehearsal rehearsal(std::min(workers, workspace_.score.count()));
+  for (int64_t n = 0; n < items.count(); ++n) {
+    const WorkItem item = items.At(n);
+    const int64_t seen = std::min(listed, SeenKeys(problem(), item.owner));
+    const auto rows = static_cast<double>(item.rows.size());
+    for (int64_t split = 0; split < num_splits_; ++split) {
+      const auto keys = static_cast<double>(std::clamp<int64_t>(
+          seen - split * shape_.split_keys, 0, shape_.split_keys));
+      rehearsal.Take(costs.Of(rows * keys, keys, rows));
+    }
+  }
+  if (num_splits_ == 1) return rehearsal.result();
+  rehearsal.Meet();
+  for (int64_t n = 0; n < items.count(); ++n) {
+    rehearsal.Combine(costs.Combine(
+        {.rows = items.At(n).rows, .cols = {}, .num_splits = num_splits_}));
+  }
+  return rehearsal.result();
+}
 
 Status PreparedTopKForward::Run(const Bindings& bindings, std::byte* memory,
                                 Workers& workers) const {

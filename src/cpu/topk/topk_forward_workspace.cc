@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "cpu/share_tuning.h"
 #include "cpu/sizes.h"
+#include "cpu/tile_costs.h"
 #include "cpu/topk/index_lists.h"
 #include "cpu/tuning.h"
 
@@ -15,6 +17,29 @@ namespace {
 int64_t MaxItems(const AttentionProblem& problem, int64_t rows) {
   return problem.lengths.all_rows() * problem.kv_heads *
          CeilDiv(problem.group(), rows);
+}
+
+// Fewer heads of each item where workers share these more evenly, at the price
+// of gathering their keys again. No bit of a row depends on the others.
+int64_t SharedHeads(const AttentionProblem& problem, const TileShape& shape,
+                    int64_t workers) {
+  const TileCosts costs(problem);
+  const int64_t listed_keys = MaxListedKeys(problem);
+  const auto keys =
+      static_cast<double>(std::min(listed_keys, shape.split_keys));
+  const int64_t splits = CeilDiv(listed_keys, shape.split_keys);
+  const auto elapsed = [&](int64_t heads) {
+    const int64_t items = MaxItems(problem, heads) * splits;
+    const auto rows = static_cast<double>(heads);
+    return static_cast<double>(CeilDiv(items, workers)) *
+           costs.Of(rows * keys, keys, rows);
+  };
+  int64_t best = shape.rows;
+  for (int64_t heads = shape.rows; heads >= kMaxPanelRows; heads /= 2) {
+    if (elapsed(heads) < elapsed(best)) best = heads;
+    if (heads % (2 * kMaxPanelRows) != 0) break;
+  }
+  return best;
 }
 
 }  // namespace
@@ -50,9 +75,14 @@ TileShape TopKTileShape(const AttentionProblem& problem,
   shape.cols = TopKStepKeys(problem, device);
   const int64_t listed_keys = MaxListedKeys(problem);
   const int64_t items = std::max<int64_t>(MaxItems(problem, shape.rows), 1);
-  const int64_t num_splits = std::clamp<int64_t>(
-      listed_keys / kMinTopKSplitKeys, 1, CeilDiv(kMinTopKItems, items));
+  int64_t num_splits = std::clamp<int64_t>(listed_keys / kMinTopKSplitKeys, 1,
+                                           CeilDiv(kMinTopKItems, items));
+  if (items < kManyTopKItems) {
+    num_splits = std::max(num_splits,
+                          std::min(listed_keys / kTopKSplitKeys, kTopKSplits));
+  }
   shape.split_keys = std::max<int64_t>(CeilDiv(listed_keys, num_splits), 1);
+  shape.rows = SharedHeads(problem, shape, device.workers);
   shape.split_rows = shape.rows;
   return shape;
 }

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "cpu/implementations.h"
-#include "cpu/tuning.h"
+#include "cpu/share_tuning.h"
 #include "tests/cpu/runs.h"
 
 namespace flashacl::cpu {
@@ -22,9 +22,9 @@ int64_t WorkspaceOf(const std::string& line) {
 }
 
 TEST(DecodeWorkspace, OnlySplitsGrowWithKeys) {
-  const int64_t brief = WorkspaceOf("fwd f16 h=32/8 d=128 q=8x1 k=8x1024");
-  EXPECT_EQ(brief, WorkspaceOf("fwd f16 h=32/8 d=128 q=8x1 k=8x1536"));
-  const int64_t num_splits = 1000000 / kDecodeSplitKeys + 1;
+  const int64_t brief = WorkspaceOf("fwd f16 h=32/8 d=128 q=8x1 k=8x700");
+  EXPECT_EQ(brief, WorkspaceOf("fwd f16 h=32/8 d=128 q=8x1 k=8x768"));
+  const int64_t num_splits = 1000000 / kFewRowsSplitKeys + 1;
   EXPECT_LE(WorkspaceOf("fwd f16 h=32/8 d=128 q=1 k=1000000"),
             brief + num_splits * 32 * (128 + 2) * 4 + 64);
   EXPECT_LT(brief, 2 << 20);
@@ -40,28 +40,40 @@ TEST(DecodeWorkspace, TilesHaveAllRowsOfASequence) {
   EXPECT_EQ(shape.split_keys % shape.cols, 0);
 }
 
+int64_t BundleOf(const AttentionProblem& problem) {
+  return HeadBundleOf(problem, /*workers=*/2);
+}
+
 TEST(DecodeWorkspace, HeadsGoSideBySideWhereTheirKeysLieSo) {
-  EXPECT_EQ(HeadBundleOf(ProblemOf("fwd f16 h=32/8 d=128 q=8x1 k=8x8192")), 8);
-  EXPECT_EQ(HeadBundleOf(ProblemOf("fwd f16 h=32 d=128 q=8x1 k=8x8192")), 32);
+  EXPECT_EQ(BundleOf(ProblemOf("fwd f16 h=32/8 d=128 q=8x1 k=8x8192")), 8);
+  EXPECT_EQ(BundleOf(ProblemOf("fwd f16 h=32 d=128 q=8x1 k=8x8192")), 32);
   EXPECT_EQ(
-      HeadBundleOf(ProblemOf("fwd f16 h=32 d=128 q=8x1 k=8x8192 int8:channel")),
+      BundleOf(ProblemOf("fwd f16 h=32 d=128 q=8x1 k=8x8192 int8:channel")),
       16);
   EXPECT_EQ(
-      HeadBundleOf(ProblemOf("fwd f16 h=32 d=128 q=8x1 k=8x8192 int4:channel")),
+      BundleOf(ProblemOf("fwd f16 h=32 d=128 q=8x1 k=8x8192 int4:channel")),
       32);
-  EXPECT_EQ(HeadBundleOf(ProblemOf("fwd f16 h=64/1 d=128 q=8x1 k=8x8192")), 1);
+  EXPECT_EQ(BundleOf(ProblemOf("fwd f16 h=64/1 d=128 q=8x1 k=8x8192")), 1);
   AttentionProblem problem = ProblemOf("fwd f16 h=32/8 d=128 q=8x1 k=8x8192");
   TensorSpec& key = problem[Slot::kKey];
   key.strides = {0, 128, 65536 * 128, 1};
-  EXPECT_EQ(HeadBundleOf(problem), 1);
+  EXPECT_EQ(BundleOf(problem), 1);
   key.strides = {0, 160, 65536 * 160, 1};  // rows are longer than keys
-  EXPECT_EQ(HeadBundleOf(problem), 1);
+  EXPECT_EQ(BundleOf(problem), 1);
   key.strides = {0, 8 * 160, 160, 1};
-  EXPECT_EQ(HeadBundleOf(problem), 8);
+  EXPECT_EQ(BundleOf(problem), 8);
   problem[Slot::kValue].strides = {0, 128, 65536 * 128, 1};
-  EXPECT_EQ(HeadBundleOf(problem), 1);
+  EXPECT_EQ(BundleOf(problem), 1);
   // A short call is better shared among workers.
-  EXPECT_EQ(HeadBundleOf(ProblemOf("fwd f16 h=32/8 d=128 q=1 k=512")), 1);
+  EXPECT_EQ(BundleOf(ProblemOf("fwd f16 h=32/8 d=128 q=1 k=512")), 1);
+}
+
+TEST(DecodeWorkspace, FewerHeadsGoSideBySideForMoreWorkers) {
+  const AttentionProblem problem =
+      ProblemOf("fwd f16 h=32/8 d=128 q=8x1 k=8x8192");
+  EXPECT_EQ(HeadBundleOf(problem, 1), 8);
+  EXPECT_EQ(HeadBundleOf(problem, 16), 5);
+  EXPECT_EQ(HeadBundleOf(problem, 192), 1);
 }
 
 }  // namespace

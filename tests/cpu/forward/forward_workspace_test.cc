@@ -11,6 +11,7 @@
 
 #include "cpu/forward/forward_operands.h"
 #include "cpu/implementations.h"
+#include "cpu/share_tuning.h"
 #include "cpu/tuning.h"
 #include "plan/sequences.h"
 #include "tests/cpu/buffers.h"
@@ -139,6 +140,7 @@ TEST(ForwardWorkspace, SplitsOfKnownLengthsAreCountedExactly) {
   shape.rows = 128;
   shape.row_unit = 32;
   shape.split_keys = 1024;
+  shape.split_prefix_rows = 0;
   // 12 rows in 5 splits; 160 rows are two tiles; 0 rows; one split.
   EXPECT_EQ(KnownSchedule(problem, shape).split_rows(), 12 * 5 * 2);
   EXPECT_GE(MaxSplitRows(problem, shape), 12 * 5 * 2);
@@ -185,7 +187,7 @@ TEST(ForwardWorkspace, LongSequencesTakeNoMoreThanOthers) {
             bytes("fwd f16 h=32/8 d=128 q=16384 k=16384 causal"));
 }
 
-TEST(ForwardWorkspace, TilesAreWholeUnitsOfTheProblemAlone) {
+TEST(ForwardWorkspace, TilesAreWholeUnits) {
   Space space;
   space.backward = false;
   space.most_dim = 1500;
@@ -199,11 +201,16 @@ TEST(ForwardWorkspace, TilesAreWholeUnitsOfTheProblemAlone) {
     EXPECT_LE(shape.rows, kMaxRows);
     EXPECT_GE(shape.cols, kColumnUnit);
     EXPECT_LE(shape.cols, kMaxColumns);
+    EXPECT_EQ(shape.split_keys % shape.cols, 0) << shape.split_keys;
+    // Workers change rows alone: what a step and a split are decides on bits.
     device.workers += 9;
-    const TileShape again = ForwardTileShape(p, device);
-    EXPECT_EQ(again.rows, shape.rows);
-    EXPECT_EQ(again.cols, shape.cols);
-    EXPECT_EQ(again.split_keys, shape.split_keys);
+    EXPECT_EQ(ForwardTileShape(p, device), shape);
+    TileShape shared = SharedTileShape(p, shape, random.Within(1, 300));
+    EXPECT_EQ(shared.rows % kRowUnit, 0) << shared.rows;
+    EXPECT_GE(shared.rows, std::min(shape.rows, kMinShareRows));
+    EXPECT_LE(shared.rows, shape.rows);
+    shared.rows = shape.rows;
+    EXPECT_EQ(shared, shape);
   });
 }
 
