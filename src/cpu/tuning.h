@@ -57,9 +57,6 @@ inline constexpr int64_t kDecodeKeys = 48;
 // AVX-512 (docs/notes/0025).
 inline constexpr int64_t kDecodeTilesInPlace = 4;
 
-// The fewest keys of a split of few rows.
-inline constexpr int64_t kDecodeSplitKeys = 32 * kDecodeKeys;
-
 // The most kv heads whose tiles go side by side, and the most bytes of a key
 // and a value of all of them. Memory is fastest where rows of all heads touch:
 // 32 heads of 256 bytes reached 20.2 GB/s, 16 of them 18.4. 8-bit rows take

@@ -7,6 +7,9 @@
 
 #include "backends.h"
 #include "base/str.h"
+#include "cpu/backward/backward_rehearsal.h"
+#include "cpu/forward/forward_workspace.h"
+#include "cpu/tile_costs.h"
 #include "plan/plan.h"
 #include "tests/cpu/runs.h"
 
@@ -72,6 +75,34 @@ TEST(Share, WorkersHaveAlmostTheSameWork) {
       EXPECT_LT(balance.combining, 0.01 * balance.work);
     }
   }
+}
+
+// By hand: 40 rows of 4 keys, 3 + 2 channels; 12 and 10 multiply-adds of each
+// channel for a key and for a row.
+TEST(Share, TilesCostTheirPairsKeysAndRows) {
+  const AttentionProblem problem = ProblemOf("fwd f32 h=1 d=3/2 q=40 k=4");
+  const cpu::TileCosts costs(problem);
+  const Tile tile{.rows = {0, 40}, .cols = {0, 4}};
+  EXPECT_EQ(costs.Attend(tile), 5.0 * (40 * 4 + 12 * 4 + 10 * 40));
+  const AttentionProblem backward = ProblemOf("bwd f32 h=1 d=3/2 q=40 k=4");
+  EXPECT_EQ(cpu::TileCosts(backward).Attend(tile),
+            (3 * 3 + 2 * 2) * 160.0 + 5.0 * (12 * 4 + 10 * 40));
+}
+
+// One head, whose tiles add to the same keys one after the other: they wait.
+TEST(Share, TilesThatAddToTheSameKeysWait) {
+  const AttentionProblem problem = ProblemOf("bwd f32 h=1 d=64 q=4096 k=4096");
+  DeviceInfo device;
+  device.workers = 32;
+  const TileShape shape = cpu::SharedGradTileShape(
+      problem, cpu::BackwardTileShape(problem, device), 32);
+  WorkspaceLayout layout;
+  const cpu::BackwardWorkspace workspace =
+      cpu::ReserveBackward(problem, shape, 32, layout);
+  const Balance balance = cpu::RehearseBackward(
+      problem, cpu::KnownSchedule(problem, shape), workspace, shape, 32);
+  EXPECT_EQ(balance.evenness(), 1);
+  EXPECT_LT(balance.busy(), 0.9);
 }
 
 // All that is computed is predicted, whoever shares it: tiles of fewer rows

@@ -68,15 +68,6 @@ HWY_NOINLINE void OutBlock(const float* HWY_RESTRICT values,
   sums.Store(out);
 }
 
-// sum + prob * value, rounded as everywhere; the sum where MarkHidden was.
-HWY_INLINE Vector AddSeen(const Vector& sum, const Vector& prob,
-                          const Vector& value) {
-  const auto hidden =
-      hn::Eq(hn::BitCast(kW, prob), hn::BitCast(kW, hn::Set(kF, -0.0f)));
-  return hn::IfThenElse(hn::RebindMask(kF, hidden), sum,
-                        hn::MulAdd(prob, value, sum));
-}
-
 // The same where values may be infinite: those of hidden keys, which
 // MarkHidden marked, must not be multiplied, as 0 * inf would be NaN. NaN it is
 // where a row sees the key, even if its prob has become 0.
@@ -95,8 +86,8 @@ HWY_NOINLINE void OutBlockSkipMasked(const float* HWY_RESTRICT values,
     for (int64_t j = 0; j < count; ++j) {
       const PanelPair p = PanelPair::Load(probs + j * Width());
       const Vector v = hn::Set(kF, values[j * kRows + r]);
-      sum.low = AddSeen(sum.low, p.low, v);
-      sum.high = AddSeen(sum.high, p.high, v);
+      sum.low = AddUnlessHidden(sum.low, p.low, v);
+      sum.high = AddUnlessHidden(sum.high, p.high, v);
     }
     sum.Store(out + r * Width());
   }

@@ -272,11 +272,13 @@ inline void MarkHidden(float* HWY_RESTRICT probs,
   ReplaceProbs(probs, visible, count, -0.0f);
 }
 
-// 0 where MarkHidden was, else prob * value.
-HWY_INLINE Vector MulSeen(const Vector& prob, const Vector& value) {
+// sum + prob * value, rounded as everywhere; the sum where MarkHidden was.
+HWY_INLINE Vector AddUnlessHidden(const Vector& sum, const Vector& prob,
+                          const Vector& value) {
   const auto hidden =
       hn::Eq(hn::BitCast(kW, prob), hn::BitCast(kW, hn::Set(kF, -0.0f)));
-  return hn::IfThenZeroElse(hn::RebindMask(kF, hidden), hn::Mul(prob, value));
+  return hn::IfThenElse(hn::RebindMask(kF, hidden), sum,
+                        hn::MulAdd(prob, value, sum));
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

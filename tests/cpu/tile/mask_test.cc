@@ -38,7 +38,7 @@ struct MaskPieces {
   void (*drop)(float* probs, const uint32_t* words, int64_t count);
   Range (*seen_by)(const Band&, const QueryRow* query_rows, int64_t count,
                    Range cols);
-  float (*mul_seen)(float prob, float value);
+  float (*add_unless_hidden)(float prob, float value);
 };
 }  // namespace flashacl::cpu
 #endif
@@ -65,13 +65,13 @@ Range SeenByOf(const Band& band, const QueryRow* query_rows, int64_t count,
   return SeenBy(band, panel, cols);
 }
 
-float MulSeenOf(float prob, float value) {
-  return hn::GetLane(MulSeen(hn::Set(kF, prob), hn::Set(kF, value)));
+float AddUnlessHiddenOf(float prob, float value) {
+  return hn::GetLane(AddUnlessHidden(hn::Zero(kF), hn::Set(kF, prob), hn::Set(kF, value)));
 }
 
 MaskPieces MaskPieceTable() {
   return {Width(),    ZeroBits, BitsAt,   BandBits, HideOf,
-          MarkHidden, DropOf,   SeenByOf, MulSeenOf};
+          MarkHidden, DropOf,   SeenByOf, AddUnlessHiddenOf};
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE
@@ -270,7 +270,7 @@ TEST_P(MaskBits, MarkedProbsTimesAnythingAreZero) {
   for (const float value : {2.5f, 0.0f, kInfinity, -kInfinity, NAN}) {
     for (const float prob : {-0.0f, 0.0f, 0.5f, 1.0f, NAN, -NAN}) {
       const bool hidden = prob == 0 && std::signbit(prob);
-      ExpectSame(pieces_.mul_seen(prob, value), hidden ? 0 : prob * value, 0);
+      ExpectSame(pieces_.add_unless_hidden(prob, value), hidden ? 0 : prob * value, 0);
     }
   }
 }
