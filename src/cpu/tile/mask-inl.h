@@ -274,7 +274,7 @@ inline void MarkHidden(float* HWY_RESTRICT probs,
 
 // sum + prob * value, rounded as everywhere; the sum where MarkHidden was.
 HWY_INLINE Vector AddUnlessHidden(const Vector& sum, const Vector& prob,
-                          const Vector& value) {
+                                  const Vector& value) {
   const auto hidden =
       hn::Eq(hn::BitCast(kW, prob), hn::BitCast(kW, hn::Set(kF, -0.0f)));
   return hn::IfThenElse(hn::RebindMask(kF, hidden), sum,

@@ -66,11 +66,12 @@ Range SeenByOf(const Band& band, const QueryRow* query_rows, int64_t count,
 }
 
 float AddUnlessHiddenOf(float prob, float value) {
-  return hn::GetLane(AddUnlessHidden(hn::Zero(kF), hn::Set(kF, prob), hn::Set(kF, value)));
+  return hn::GetLane(
+      AddUnlessHidden(hn::Zero(kF), hn::Set(kF, prob), hn::Set(kF, value)));
 }
 
 MaskPieces MaskPieceTable() {
-  return {Width(),    ZeroBits, BitsAt,   BandBits, HideOf,
+  return {Width(),    ZeroBits, BitsAt,   BandBits,         HideOf,
           MarkHidden, DropOf,   SeenByOf, AddUnlessHiddenOf};
 }
 
@@ -270,7 +271,8 @@ TEST_P(MaskBits, MarkedProbsTimesAnythingAreZero) {
   for (const float value : {2.5f, 0.0f, kInfinity, -kInfinity, NAN}) {
     for (const float prob : {-0.0f, 0.0f, 0.5f, 1.0f, NAN, -NAN}) {
       const bool hidden = prob == 0 && std::signbit(prob);
-      ExpectSame(pieces_.add_unless_hidden(prob, value), hidden ? 0 : prob * value, 0);
+      ExpectSame(pieces_.add_unless_hidden(prob, value),
+                 hidden ? 0 : prob * value, 0);
     }
   }
 }
