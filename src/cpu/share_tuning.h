@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers that decide how many workers share a run; docs/notes/0038 says where
+// Numbers that decide how many workers share a run; docs/notes/0040 says where
 // they come from. They are no business of kernels, which see tuning.h alone.
 #pragma once
 
@@ -39,10 +39,11 @@ inline constexpr int64_t kBundlesPerWorker = 8;
 inline constexpr int64_t kGradTilesPerWorker = 8;
 inline constexpr int64_t kWorkersPerHead = 2;
 
-// Listed keys: lists of fewer than kManyTopKItems items are split in three, of
-// at least kTopKSplitKeys keys each. 64 items are then three for each of 64
-// workers, and one for each of 192.
-inline constexpr int64_t kManyTopKItems = 1024;
+// Listed keys: lists of kManyTopKRows heads and positions or fewer are split in
+// three, of at least kTopKSplitKeys keys each. 64 lists of up to 128 heads are
+// then three for each of 64 workers, and one for each of 192. Splits of so many
+// rows of 512 channels take 101 MB.
+inline constexpr int64_t kManyTopKRows = 128 * 128;
 inline constexpr int64_t kTopKSplits = 3;
 inline constexpr int64_t kTopKSplitKeys = 640;
 

@@ -3,6 +3,7 @@
 #include "cpu/forward/forward_workspace.h"
 
 #include <algorithm>
+#include <span>
 
 #include "cpu/share_tuning.h"
 #include "cpu/sizes.h"
@@ -50,38 +51,21 @@ void SplitRows(const AttentionProblem& problem, const PackedRows& packed,
               shape.cols);
 }
 
-// Of rows that are in one tile.
-int64_t MaxSplitRowsOfFew(const AttentionProblem& problem,
-                          const TileShape& shape) {
-  const int64_t most = std::min(shape.rows, shape.split_rows);
-  if (problem.lengths.keys == Lengths::Device::kEnds) {
-    // All sequences share one axis of keys, beside their prefixes. One that is
-    // split has more than split_keys of them, so there are few, and each has a
-    // split of less than split_keys at the end.
-    int64_t keys = problem[Slot::kKey].dims[1];
-    for (const Sequence& one : problem.lengths.sequences) keys += one.prefix;
-    return 2 * CeilDiv(keys, shape.split_keys) * most * problem.kv_heads;
-  }
-  int64_t split_rows = 0;
-  for (const Sequence& sequence : problem.lengths.sequences) {
-    const int64_t num_splits = CeilDiv(sequence.columns(), shape.split_keys);
-    if (num_splits <= 1) continue;
-    const int64_t rows = std::min(sequence.rows() * problem.group(), most);
-    split_rows += rows * num_splits * problem.kv_heads;
-  }
-  return split_rows;
+// The most rows of a kv head that a sequence may have in a split.
+int64_t MaxRowsOfSplit(const TileShape& shape) {
+  return std::max(std::min(shape.rows, shape.split_rows),
+                  shape.split_prefix_rows);
 }
 
-// Of rows that are in several: fewer than kManyRows, each in at most as many
-// splits as make kManyRows of them.
-int64_t MaxSplitRowsOfMany(const AttentionProblem& problem,
+// Of ends on the device: all sequences share one axis of keys, beside their
+// prefixes. One that is split has more than split_keys of them, so there are
+// few, and each has a split of less than split_keys at the end.
+int64_t MaxSplitRowsOfAxis(const AttentionProblem& problem,
                            const TileShape& shape) {
-  if (shape.split_rows == 0 || shape.rows <= kMaxSplitRows) return 0;
-  const int64_t splits =
-      CeilDiv(problem.lengths.max_columns(), kManyRowsSplitKeys);
-  if (splits <= 1) return 0;
-  return std::min(2 * kManyRows,
-                  PackedRowsOf(problem, shape.sequence_rows).all * splits);
+  int64_t keys = problem[Slot::kKey].dims[1];
+  for (const Sequence& one : problem.lengths.sequences) keys += one.prefix;
+  return 2 * CeilDiv(keys, shape.split_keys) * MaxRowsOfSplit(shape) *
+         problem.kv_heads;
 }
 
 }  // namespace
@@ -137,8 +121,27 @@ TileShape SharedTileShape(const AttentionProblem& problem,
   return best;
 }
 
-int64_t MaxSplitRows(const AttentionProblem& problem, const TileShape& shape) {
-  return MaxSplitRowsOfFew(problem, shape) + MaxSplitRowsOfMany(problem, shape);
+int64_t MaxSplitRows(const AttentionProblem& problem,
+                     std::span<const TileShape> shapes) {
+  int64_t split_rows = 0;
+  for (const Sequence& sequence : problem.lengths.sequences) {
+    int64_t most = 0;
+    for (const TileShape& shape : shapes) {
+      const int64_t num_splits = CeilDiv(sequence.columns(), shape.split_keys);
+      if (num_splits <= 1) continue;
+      const int64_t rows =
+          MaxRowsWithin(problem, sequence, shape.sequence_rows) *
+          problem.group();
+      most = std::max(most, std::min(rows, MaxRowsOfSplit(shape)) * num_splits);
+    }
+    split_rows += most * problem.kv_heads;
+  }
+  if (problem.lengths.keys != Lengths::Device::kEnds) return split_rows;
+  int64_t of_axis = 0;
+  for (const TileShape& shape : shapes) {
+    of_axis = std::max(of_axis, MaxSplitRowsOfAxis(problem, shape));
+  }
+  return std::min(split_rows, of_axis);
 }
 
 Schedule KnownSchedule(const AttentionProblem& problem,
@@ -152,7 +155,7 @@ Schedule KnownSchedule(const AttentionProblem& problem,
 int64_t SplitRowsOf(const AttentionProblem& problem, const Schedule& schedule,
                     const TileShape& shape) {
   return SequencesAreKnown(problem) ? schedule.split_rows()
-                                    : MaxSplitRows(problem, shape);
+                                    : MaxSplitRows(problem, {&shape, 1});
 }
 
 ScratchLayout<ScoreScratch> ReserveScores(const AttentionProblem& problem,

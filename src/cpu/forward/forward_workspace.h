@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "cpu/scratch_layout.h"
 #include "cpu/tile/attention_params.h"
@@ -80,9 +81,10 @@ TiledWorkspace ReserveForward(const AttentionProblem& problem,
 Region<float> ReserveSplits(const AttentionProblem& problem, int64_t split_rows,
                             WorkspaceLayout& layout);
 
-// The most (row, split) pairs the schedule of these sequences or of shorter
-// ones may have.
-int64_t MaxSplitRows(const AttentionProblem& problem, const TileShape& shape);
+// The most (row, split) pairs that schedules of these sequences or of shorter
+// ones may have, each of which goes by one of `shapes`.
+int64_t MaxSplitRows(const AttentionProblem& problem,
+                     std::span<const TileShape> shapes);
 
 // The schedule of lengths that planning knows; else none.
 Schedule KnownSchedule(const AttentionProblem& problem, const TileShape& shape);

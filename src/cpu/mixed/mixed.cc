@@ -2,6 +2,7 @@
 // Batches of many rows and few: two lists of tiles, and workers that start with
 // either.
 #include <algorithm>
+#include <array>
 #include <string>
 
 #include "base/str.h"
@@ -74,12 +75,9 @@ int64_t PreparedMixed::SplitRows() const {
   if (SequencesAreKnown(problem())) {
     return many_.schedule().split_rows() + few_.schedule().split_rows();
   }
-  // A sequence is of one kind, and no kind has more than this of it.
-  TileShape both = many_.shape();
-  both.rows = std::max(both.rows, few_.shape().rows);
-  both.split_keys = std::min(both.split_keys, few_.shape().split_keys);
-  both.split_rows = std::max(both.split_rows, few_.shape().split_rows);
-  return MaxSplitRows(problem(), both);
+  // A sequence is of one kind.
+  const std::array<TileShape, 2> kinds = {many_.shape(), few_.shape()};
+  return MaxSplitRows(problem(), kinds);
 }
 
 // As Run hands them out.

@@ -77,7 +77,7 @@ TileShape TopKTileShape(const AttentionProblem& problem,
   const int64_t items = std::max<int64_t>(MaxItems(problem, shape.rows), 1);
   int64_t num_splits = std::clamp<int64_t>(listed_keys / kMinTopKSplitKeys, 1,
                                            CeilDiv(kMinTopKItems, items));
-  if (items < kManyTopKItems) {
+  if (items * shape.rows <= kManyTopKRows) {
     num_splits = std::max(num_splits,
                           std::min(listed_keys / kTopKSplitKeys, kTopKSplits));
   }

@@ -118,13 +118,14 @@ TEST(ForwardWorkspace, SplitsOfAnyLengthsHaveRoom) {
         shape.row_unit = 32;
         shape.rows = 32 * random.Within(1, 4);
         shape.split_keys = OneOf<int64_t>(random, {1, 7, 16, 64, 128});
+        shape.split_prefix_rows = OneOf<int64_t>(random, {0, 64, 1000});
         SmallCase small(p);
         for (int tries = 0; tries < 4; ++tries) {
           small.FillInputs(random);
           const auto sequences = ResolveSequences(p, small.bindings());
           const Schedule schedule =
               BuildSchedule({sequences, &p.mask, p.kv_heads, p.group()}, shape);
-          EXPECT_LE(schedule.split_rows(), MaxSplitRows(p, shape));
+          EXPECT_LE(schedule.split_rows(), MaxSplitRows(p, {&shape, 1}));
           narrowed += sequences != p.lengths.sequences;
           split += schedule.num_splits() > 1;
         }
@@ -143,7 +144,7 @@ TEST(ForwardWorkspace, SplitsOfKnownLengthsAreCountedExactly) {
   shape.split_prefix_rows = 0;
   // 12 rows in 5 splits; 160 rows are two tiles; 0 rows; one split.
   EXPECT_EQ(KnownSchedule(problem, shape).split_rows(), 12 * 5 * 2);
-  EXPECT_GE(MaxSplitRows(problem, shape), 12 * 5 * 2);
+  EXPECT_GE(MaxSplitRows(problem, {&shape, 1}), 12 * 5 * 2);
 }
 
 int64_t BytesPerWorker(const Plan& plan, int64_t workers) {
