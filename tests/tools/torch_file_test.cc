@@ -281,6 +281,17 @@ TEST_F(TorchFile, ImportsNothingOfTheFolder) {
   EXPECT_FALSE(std::filesystem::exists(mark));
 }
 
+// torch imports adapters of devices itself, unless it is told not to; such an
+// import fails where the adapter's environment is not set up.
+TEST_F(TorchFile, NeedsNoAdapter) {
+  const std::string path = Write("q.pt", Pickle(Row(1, 2)));
+  Install(std::string(kTorch) +
+          "import os\n"
+          "if os.getenv('TORCH_DEVICE_BACKEND_AUTOLOAD', '1') != '0':\n"
+          "    raise RuntimeError('Failed to load the backend extension')\n");
+  EXPECT_EQ(Refusal(path), "");
+}
+
 TEST_F(TorchFile, IsBounded) {
   Python python;
   python.memory = int64_t{1} << 30;

@@ -35,6 +35,8 @@ if sys.path[:1] == [""]:
 import ctypes, os, struct
 out = open(os.dup(1), "wb")
 os.dup2(2, 1)  # what torch says is not the file
+# Adapters of devices may fail where their environment is not set up.
+os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
 try:
     import torch
 except ImportError as error:
