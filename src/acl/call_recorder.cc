@@ -10,6 +10,7 @@
 #include "acl/call_contents.h"
 #include "acl/call_writer.h"
 #include "acl/error.h"
+#include "acl/stream.h"
 #include "acl/tensor.h"
 #include "base/contain.h"
 #include "problem/notation.h"
@@ -181,8 +182,16 @@ record::Tensor* RunRecord::TensorOf(record::Call& call,
   return member.has_value() ? &*member : nullptr;
 }
 
+// Tensors side by side: a thread looks at one more slowly than all threads
+// compute what it is for.
 void RunRecord::Look(bool before) {
+  struct Looking {
+    record::Tensor* tensor;
+    const std::byte* first;
+    std::vector<NewBytes> fresh;
+  };
   const RecordingSetting& setting = recording_->setting;
+  std::vector<Looking> all;
   for (const Operand& operand : operands_) {
     record::Tensor* const tensor = TensorOf(state_->written.call, operand);
     if (tensor == nullptr || !(before || operand.output)) continue;
@@ -190,8 +199,23 @@ void RunRecord::Look(bool before) {
     tensor->output = operand.output;
     tensor->bytes = operand.bytes;
     if (!(before ? setting.inputs : setting.outputs)) continue;
-    LookInto(recording_, *tensor, operand.first,
-             before ? tensor->before : tensor->after, state_->written.tensors);
+    all.push_back({tensor, operand.first, {}});
+  }
+  const auto look = [&](int64_t n) {
+    Quietly([&] {
+      Looking& one = all[static_cast<size_t>(n)];
+      LookInto(recording_, *one.tensor, one.first,
+               before ? one.tensor->before : one.tensor->after, one.fresh);
+    });
+  };
+  (void)QueueOfThisStream().OnHost([&](Workers& workers) -> Status {
+    workers.ForEach(static_cast<int64_t>(all.size()), look);
+    return {};
+  });
+  for (Looking& one : all) {
+    for (NewBytes& bytes : one.fresh) {
+      state_->written.tensors.push_back(std::move(bytes));
+    }
   }
 }
 

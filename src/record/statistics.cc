@@ -82,6 +82,25 @@ double SumOf(const float* x, int64_t count) {
   return (a + b) + (c + d);
 }
 
+// Of floats that were 16 bits, the greatest less than 2^126: four of them are
+// added in fp32, whose roundings are far below those of such numbers.
+double SumOfNarrow(const float* x, int64_t count) {
+  double a = 0, b = 0, c = 0, d = 0;
+  int64_t n = 0;
+  for (; n + 16 <= count; n += 16) {
+    float four[4];
+    for (int64_t lane = 0; lane < 4; ++lane) {
+      const float* const y = x + n + lane;
+      four[lane] = (y[0] + y[4]) + (y[8] + y[12]);
+    }
+    a += static_cast<double>(four[0]);
+    b += static_cast<double>(four[1]);
+    c += static_cast<double>(four[2]);
+    d += static_cast<double>(four[3]);
+  }
+  return (a + b) + (c + d) + SumOf(x + n, count - n);
+}
+
 // Bits of floats in the order of their values, and back.
 template <typename I>
 I Ordered(I bits) {
@@ -142,7 +161,10 @@ void AddFloats(const std::byte* at, int64_t count, I mask, F number,
     const auto value = [&](I ordered) {
       return static_cast<double>(number(Ordered(ordered))) + 0.0;  // not -0
     };
-    sums.Add(size, value(found.min), value(found.max), SumOf(floats, size));
+    const double min = value(found.min), max = value(found.max);
+    const bool narrow = sizeof(I) == 2 && std::max(-min, max) < 0x1p126;
+    sums.Add(size, min, max,
+             narrow ? SumOfNarrow(floats, size) : SumOf(floats, size));
   }
 }
 
@@ -155,8 +177,9 @@ void AddBytes(const std::byte* at, int64_t count, Sums sums) {
     const int64_t size = std::min(kBlock, count - first);
     T min = x[0], max = x[0];
     for (int64_t n = 0; n < size; ++n) {
-      min = std::min(min, x[n]);
-      max = std::max(max, x[n]);
+      const T one = x[n];  // the address of an element is no vector
+      min = one < min ? one : min;
+      max = one > max ? one : max;
     }
     int64_t sum = 0;
     for (int64_t part = 0; part < size; part += kSummed) {
