@@ -51,21 +51,36 @@ void SplitRows(const AttentionProblem& problem, const PackedRows& packed,
               shape.cols);
 }
 
-// The most rows of a kv head that a sequence may have in a split.
-int64_t MaxRowsOfSplit(const TileShape& shape) {
-  return std::max(std::min(shape.rows, shape.split_rows),
-                  shape.split_prefix_rows);
+// Of sequences of `most` packed rows or fewer that are split every
+// `split_keys`.
+int64_t MaxSplitRowsOfFew(const AttentionProblem& problem, int64_t most,
+                          int64_t split_keys) {
+  if (problem.lengths.keys == Lengths::Device::kEnds) {
+    // All sequences share one axis of keys, beside their prefixes. One that is
+    // split has more than split_keys of them, so there are few, and each has a
+    // split of less than split_keys at the end.
+    int64_t keys = problem[Slot::kKey].dims[1];
+    for (const Sequence& one : problem.lengths.sequences) keys += one.prefix;
+    return 2 * CeilDiv(keys, split_keys) * most * problem.kv_heads;
+  }
+  int64_t split_rows = 0;
+  for (const Sequence& sequence : problem.lengths.sequences) {
+    const int64_t num_splits = CeilDiv(sequence.columns(), split_keys);
+    if (num_splits <= 1) continue;
+    const int64_t rows = std::min(sequence.rows() * problem.group(), most);
+    split_rows += rows * num_splits * problem.kv_heads;
+  }
+  return split_rows;
 }
 
-// Of ends on the device: all sequences share one axis of keys, beside their
-// prefixes. One that is split has more than split_keys of them, so there are
-// few, and each has a split of less than split_keys at the end.
-int64_t MaxSplitRowsOfAxis(const AttentionProblem& problem,
-                           const TileShape& shape) {
-  int64_t keys = problem[Slot::kKey].dims[1];
-  for (const Sequence& one : problem.lengths.sequences) keys += one.prefix;
-  return 2 * CeilDiv(keys, shape.split_keys) * MaxRowsOfSplit(shape) *
-         problem.kv_heads;
+// Of many rows, whatever their lengths: fewer than kManyRows, each in at most
+// as many splits as make kManyRows of them, of kManyRowsSplitKeys or more.
+int64_t MaxSplitRowsOfMany(const AttentionProblem& problem) {
+  const int64_t splits =
+      CeilDiv(problem.lengths.max_columns(), kManyRowsSplitKeys);
+  if (splits <= 1) return 0;
+  const int64_t rows = PackedRowsOf(problem, TileShape::kAnyRows).all;
+  return std::min(2 * kManyRows, rows * splits);
 }
 
 }  // namespace
@@ -121,27 +136,20 @@ TileShape SharedTileShape(const AttentionProblem& problem,
   return best;
 }
 
+// Shorter sequences may be split where these are not, and into smaller parts,
+// as what many rows are is a matter of all of them. So few rows are taken to be
+// split as finely as any shape has it.
 int64_t MaxSplitRows(const AttentionProblem& problem,
                      std::span<const TileShape> shapes) {
-  int64_t split_rows = 0;
-  for (const Sequence& sequence : problem.lengths.sequences) {
-    int64_t most = 0;
-    for (const TileShape& shape : shapes) {
-      const int64_t num_splits = CeilDiv(sequence.columns(), shape.split_keys);
-      if (num_splits <= 1) continue;
-      const int64_t rows =
-          MaxRowsWithin(problem, sequence, shape.sequence_rows) *
-          problem.group();
-      most = std::max(most, std::min(rows, MaxRowsOfSplit(shape)) * num_splits);
-    }
-    split_rows += most * problem.kv_heads;
-  }
-  if (problem.lengths.keys != Lengths::Device::kEnds) return split_rows;
-  int64_t of_axis = 0;
+  int64_t few_rows = 0, split_keys = kSplitKeys;
+  bool many = false;
   for (const TileShape& shape : shapes) {
-    of_axis = std::max(of_axis, MaxSplitRowsOfAxis(problem, shape));
+    few_rows = std::max(few_rows, shape.split_rows);
+    split_keys = std::min(split_keys, shape.split_keys);
+    many = many || shape.split_prefix_rows > 0;
   }
-  return std::min(split_rows, of_axis);
+  return MaxSplitRowsOfFew(problem, few_rows, split_keys) +
+         (many ? MaxSplitRowsOfMany(problem) : 0);
 }
 
 Schedule KnownSchedule(const AttentionProblem& problem,

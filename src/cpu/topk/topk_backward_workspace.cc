@@ -25,19 +25,23 @@ int64_t BlockFloats(const AttentionProblem& problem, int64_t channels) {
   return RoundUp(channels, kMaxPanelRows) * problem.group();
 }
 
-// As many positions as kSavedPdsBytes hold, or one for each worker. Gradients
-// are added up position by position, whatever their stages.
+// As many positions as kSavedPdsBytes hold. Gradients are added up position by
+// position, so where a stage has whole lists it may have one for each worker;
+// where it has a part of each, what it is decides on bits.
 int64_t StagePositions(const AttentionProblem& problem,
                        const TopKBackwardTiling& tiling, int64_t workers) {
-  const int64_t positions = problem.lengths.all_rows() * problem.kv_heads;
+  const int64_t positions =
+      std::max<int64_t>(problem.lengths.all_rows() * problem.kv_heads, 1);
   const int64_t saved_floats = 2 * tiling.split_keys * tiling.head_stride +
                                BlockFloats(problem, problem.score_dim()) +
                                BlockFloats(problem, problem.v_dim);
   int64_t fitting =
       std::min(kSavedPdsBytes / (4 * saved_floats), kMaxStagePositions);
-  if (fitting > workers) fitting -= fitting % workers;
-  return std::min(std::max({fitting, kMinStagePositions, workers}),
-                  std::max<int64_t>(positions, 1));
+  if (tiling.num_splits == 1) {
+    if (fitting > workers) fitting -= fitting % workers;
+    fitting = std::max(fitting, workers);
+  }
+  return std::min(std::max(fitting, kMinStagePositions), positions);
 }
 
 // Sets what depends on the rows of keys: kv blocks, d blocks and batches.

