@@ -5,7 +5,7 @@ PREFIX ?= /usr/local/Ascend/flashacl
 
 .PHONY: help run test check format dev clang asan ubsan asubsan tsan fuzz coverage \
         mutants bench install package package-test clean setup prefix torch \
-        torch-test torch-quick wheel wheel-test
+        torch-test torch-quick wheel wheel-test aarch64
 
 help:
 	@echo "make run       build, install into build/release/prefix, run the examples"
@@ -22,6 +22,8 @@ help:
 	@echo "make torch     Ascend's PyTorch on FlashACL: a Python environment outside the"
 	@echo "               sources (7 GB), the bridge, its examples; also: torch-test,"
 	@echo "               torch-quick"
+	@echo "make aarch64   build for 64-bit ARM, run the fast tests under qemu-user;"
+	@echo "               QEMU_CPU=cortex-a72 for one processor"
 	@echo "make wheel     a Python wheel in build/package/wheel; also: wheel-test"
 	@echo "make install   install into PREFIX=$(PREFIX);"
 	@echo "               DEFAULT_PATHS=ON also links CANN's default paths to it"
@@ -52,6 +54,11 @@ clang: setup-clang
 dev clang asan ubsan asubsan tsan: setup
 	@scripts/build.sh $@
 	@ctest --preset $@
+
+aarch64: setup-arm
+	@scripts/arm_libraries.sh
+	@scripts/build.sh aarch64
+	@ctest --preset aarch64
 
 SECONDS ?= 60
 fuzz: setup-clang

@@ -4,6 +4,7 @@
 #   run    building and installing the library and the tool, and the examples
 #   test   that, the tests and the scripts that check the sources
 #   clang  that, and the other compiler with its fuzzer
+#   arm    the compiler for 64-bit ARM, and what runs its programs
 # and further packages. Says what it installs; says nothing when nothing is
 # missing.
 set -euo pipefail
@@ -20,8 +21,9 @@ case $what in
   run) ;;
   test) packages+=("${tests[@]}") ;;
   clang) packages+=("${tests[@]}" clang libclang-rt-dev) ;;
+  arm) packages=(g++-aarch64-linux-gnu cmake ninja-build python3 qemu-user) ;;
   *)
-    echo "setup: expected run, test or clang, not $what" >&2
+    echo "setup: expected run, test, clang or arm, not $what" >&2
     exit 2
     ;;
 esac

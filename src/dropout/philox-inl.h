@@ -51,6 +51,9 @@ HWY_INLINE Blocks HighHalves(Blocks products) {
 }
 
 struct Counters {
+  // Compiled for the target, which on ARM the implicit one is not.
+  HWY_INLINE Counters() {}
+
   Blocks word[4];
 
   HWY_INLINE void Round(uint32_t key0, uint32_t key1) {
