@@ -16,8 +16,9 @@ extern "C" {
 /* A tensor on the host, dense, the last axis innermost; the caller's, and only
  * read. */
 typedef struct flashaclCheckTensor {
-  const char* name;    /* q, k, v, mask, dout, ...; out, or dq, dk, dv */
-  const char* dtype;   /* f32, f16, bf16, f64, bool, i8, u8, i32, i64 */
+  const char* name;  /* q, k, v, mask, dout, ...; out, max, sum and lse, or dq,
+                        dk, dv */
+  const char* dtype; /* f32, f16, bf16, f64, bool, i8, u8, i32, i64 */
   const int64_t* dims; /* dimCount of them */
   size_t dimCount;
   const void* data;
@@ -30,8 +31,11 @@ typedef enum flashaclCheckVerdict {
 } flashaclCheckVerdict;
 
 /* Judges the results among the tensors. line: a problem, e.g. "fwd bf16 h=8/2
- * d=64 q=2x9 k=2x9 causal". layout: BSND, BNSD, SBND, BSH, SBH, TND, NTD or TH,
- * or NULL where shapes say it. text: gets the report, ended by a zero and cut
+ * d=64 q=2x9 k=2x9 causal"; with stats it has max and sum, what softmax leaves
+ * of rows, with lse log-sum-exps, f32 in the shapes that operators give them.
+ * layout: BSND, BNSD, SBND, BSH, SBH, TND, NTD or TH, or NULL where shapes say
+ * it; :rows or :blocks after it is the order of max and sum of packed
+ * sequences, where it counts. text: gets the report, ended by a zero and cut
  * to textSize bytes; NULL with 0 is allowed. */
 flashaclCheckVerdict flashaclCheck(const char* line, const char* layout,
                                    const flashaclCheckTensor* tensors,

@@ -14,6 +14,7 @@
 #include "base/str.h"
 #include "problem/notation.h"
 #include "verify/check/tensor_check.h"
+#include "verify/check/user_results.h"
 
 namespace flashacl {
 namespace {

@@ -28,6 +28,28 @@ TEST(Check, SaysWhoIsRight) {
       << wrong.text;
 }
 
+// The row's only score is its maximum, and its log-sum-exp.
+TEST(Check, JudgesWhatSoftmaxLeaves) {
+  const std::vector<int64_t> dims = {1, 1, 2};
+  const auto judge = [&](float max, float sum, float lse) {
+    return flashacl::Check("fwd f32 h=1 d=2 q=1 k=1 scale:1 stats lse",
+                           {{"q", "f32", dims, kQuery},
+                            {"k", "f32", dims, kQuery},
+                            {"v", "f32", dims, kValue},
+                            {"max", "f32", {1, 1}, &max},
+                            {"sum", "f32", {1, 1}, &sum},
+                            {"lse", "f32", {1, 1}, &lse}});
+  };
+  EXPECT_TRUE(judge(5, 1, 5).right()) << judge(5, 1, 5).text;
+  const flashacl::CheckReport wrong = judge(5, 2, 5);
+  EXPECT_EQ(wrong.verdict, FLASHACL_CHECK_WRONG);
+  EXPECT_NE(wrong.text.find("row sum sequence 0 head 0 row 0"),
+            std::string::npos)
+      << wrong.text;
+  EXPECT_EQ(judge(6, 1, 5).verdict, FLASHACL_CHECK_WRONG);
+  EXPECT_EQ(judge(5, 1, 6).verdict, FLASHACL_CHECK_WRONG);
+}
+
 TEST(Check, SaysWhatMakesNoSense) {
   char text[16];
   EXPECT_EQ(flashaclCheck(nullptr, nullptr, nullptr, 0, text, sizeof(text)),

@@ -101,6 +101,17 @@ TEST_F(CheckWords, KnowsWhoseResultsAre) {
   EXPECT_EQ(backward->results[1].name, "gpu");
 }
 
+TEST_F(CheckWords, KeepsSomebodysResultsTogether) {
+  const Result<CheckQuestion> question =
+      ReadQuestion({"fwd f32 h=1 d=2 q=3 k=3", "lse=" + file_, "out=" + file_,
+                    "gpu=" + file_, "gpu.max=" + file_});
+  ASSERT_TRUE(question.ok()) << question.status().message();
+  ASSERT_EQ(question->results.size(), 2u);
+  EXPECT_EQ(question->results[0].name, "lse=" + file_ + " out=" + file_);
+  EXPECT_EQ(question->results[1].name, "gpu=" + file_ + " gpu.max=" + file_);
+  EXPECT_EQ(question->results[1].arrays[1].name, "max");
+}
+
 TEST_F(CheckWords, FindsTheFilesOfADump) {
   const std::string call = testing::TempPath("NPU.npu_fusion_attention.0");
   std::vector<std::string> files;
@@ -129,11 +140,21 @@ TEST_F(CheckWords, AddsWhatTensorsSay) {
   EXPECT_EQ(Line({"fwd f32 h=1 d=2 q=3 k=3", "bias=" + file_, "sink=" + file_,
                   "out=" + file_}),
             "fwd f32 h=1 d=2 q=3 k=3 bias sink");
+  EXPECT_EQ(Line({"fwd f32 h=1 d=2 q=3 k=3", "sum=" + file_}),
+            "fwd f32 h=1 d=2 q=3 k=3 stats");
+  EXPECT_EQ(
+      Line({"fwd f32 h=1 d=2 q=3 k=3", "gpu.max=" + file_, "gpu.lse=" + file_}),
+      "fwd f32 h=1 d=2 q=3 k=3 stats lse");
+  EXPECT_EQ(Line({"fwd f32 h=1 d=2 q=3 k=3 lse", "lse=" + file_}),
+            "fwd f32 h=1 d=2 q=3 k=3 lse");
 }
 
 TEST_F(CheckWords, SaysWhatIsMissing) {
   EXPECT_EQ(Line({"fwd f32 h=1 d=2 q=3 k=3", "q=" + file_}),
-            "no result to check: out=FILE");
+            "no result to check: out=FILE, max=FILE, sum=FILE, lse=FILE");
+  EXPECT_EQ(
+      Line({"fwd f32 h=1 d=2 q=3 k=3", "gpu=" + file_, "gpu.out=" + file_}),
+      "gpu.out: gpu has two results out");
   EXPECT_EQ(Line({"fwd f32 h=1 d=2 q=3 k=3", "out=" + file_, "out=" + file_}),
             "out: given twice");
   EXPECT_NE(Line({"bwd f32 h=1 d=2 q=3 k=3", "dp=" + file_})

@@ -148,6 +148,17 @@ run 1 check "$one" q=$value k=$value v=$value out=$other --png "$work/check.png"
 [ "$(hex "$work/check.png" 0 8)" = 89504e470d0a1a0a ] || fail "$what: no PNG"
 run 2 check "$one" q=$value k=$value v=$value
 complains "no result to check: out=FILE"
+# Its only score is 5 / sqrt(2), which is its maximum and its log-sum-exp.
+printf '\60\106\142\100' > "$work/score.bin"
+printf '\0\0\200\77' > "$work/one.bin"
+score=$work/score.bin:f32:1x1x1
+sum=$work/one.bin:f32:1x1x1
+run 0 check "$one" q=$value k=$value v=$value max=$score sum=$sum lse=$score
+says "right: f32 explains its error"
+run 1 check "$one" q=$value k=$value v=$value max=$sum sum=$sum lse=$score
+says "row max sequence 0 head 0 row 0 channel 0: 1 is not 3.53553"
+run 2 check "$one" q=$value k=$value v=$value lse="$work/one.bin:f32:1"
+complains "lse: (1) is none of"
 run 2 check "$one" q=$value k=$value v=$value out=none.npy
 complains "none.npy: No such file"
 run 2 check "$one" q=$value k=$value v=$value out="$work/broken.npy"

@@ -11,6 +11,7 @@
 #include "record/statistics.h"
 #include "replay/recorded_attention.h"
 #include "verify/check/tensor_layout.h"
+#include "verify/check/user_results.h"
 
 namespace flashacl::tool {
 namespace {

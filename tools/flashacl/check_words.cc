@@ -13,6 +13,7 @@
 #include "problem/notation.h"
 #include "problem/notation_fields.h"
 #include "tools/flashacl/array_file.h"
+#include "verify/check/user_results.h"
 #include "verify/check/user_tensors.h"
 
 namespace flashacl::tool {
@@ -100,13 +101,7 @@ class Reader {
       const bool backward = !fields_.empty() && fields_[0] == "bwd";
       FLASHACL_RETURN_IF_ERROR(TakeDump(dump, backward));
     }
-    // What a tensor says needs no word.
-    for (const std::string_view field : {"bias", "sink"}) {
-      const bool said = std::ranges::any_of(fields_, [&](const auto& one) {
-        return one.starts_with(field) || one.starts_with("alibi");
-      });
-      if (HasFile(field) && !said) fields_.emplace_back(field);
-    }
+    AddWhatFilesSay();
     const std::string line = Join(fields_, " ");
     Result<AttentionProblem> problem = Parse(line);
     if (!problem.ok()) {
@@ -153,6 +148,31 @@ class Reader {
 
   bool HasFile(std::string_view name) const {
     return std::ranges::count(files_, name, &Assignment::name) > 0;
+  }
+
+  // Of anybody: max=FILE, or gpu.max=FILE.
+  bool HasResult(std::string_view name) const {
+    return std::ranges::any_of(files_, [name](const Assignment& one) {
+      return one.name == name || one.name.ends_with(Str(".{}", name));
+    });
+  }
+
+  bool HasField(std::string_view start) const {
+    return std::ranges::any_of(fields_, [start](const std::string& one) {
+      return one.starts_with(start);
+    });
+  }
+
+  // What a tensor says needs no word.
+  void AddWhatFilesSay() {
+    for (const std::string_view field : {"bias", "sink"}) {
+      const bool said = HasField(field) || HasField("alibi");
+      if (HasFile(field) && !said) fields_.emplace_back(field);
+    }
+    if (!HasField("fwd")) return;
+    const bool stats = HasResult("max") || HasResult("sum");
+    if (stats && !HasField("stats")) fields_.emplace_back("stats");
+    if (HasResult("lse") && !HasField("lse")) fields_.emplace_back("lse");
   }
 
   Status Take(const std::string& word) {
@@ -225,9 +245,9 @@ class Reader {
     const size_t dot = one.name.rfind('.');
     const bool dotted =
         dot != std::string::npos && is_in(results, one.name.substr(dot + 1));
-    const bool forward = direction == Direction::kForward;
+    const bool backward = direction == Direction::kBackward;
     if (!is_in(inputs, one.name) && !is_in(results, one.name) && !dotted &&
-        !forward) {
+        backward) {
       return Invalid(
           "{}: neither a tensor nor a result{}; tensors are {}; results are "
           "{}, of others NAME.{}",
@@ -247,27 +267,48 @@ class Reader {
       question_.inputs.push_back({role, std::move(*array)});
       return {};
     }
-    std::string whose = dotted ? one.name.substr(0, dot)
-                        : is_in(results, one.name)
-                            ? std::string(forward ? "out" : "gradients")
-                            : one.name;
-    if (forward) whose += "=" + one.file;
-    ResultsOf(whose).arrays.push_back({role, std::move(*array)});
+    // "" is the user.
+    const std::string whose = dotted ? one.name.substr(0, dot)
+                              : is_in(results, one.name) ? ""
+                                                         : one.name;
+    std::vector<NamedArray>& arrays = ResultsOf(whose).arrays;
+    if (std::ranges::count(arrays, role, &NamedArray::name) > 0) {
+      return Invalid("{}: {} has two results {}", one.name, whose, role);
+    }
+    arrays.push_back({role, std::move(*array)});
+    TitleOf(one, role, whose);
     return {};
   }
 
-  NamedResults& ResultsOf(const std::string& name) {
-    for (NamedResults& one : question_.results) {
-      if (one.name == name) return one;
+  NamedResults& ResultsOf(const std::string& whose) {
+    const auto found = std::ranges::find(owners_, whose);
+    const auto at = static_cast<size_t>(found - owners_.begin());
+    if (found == owners_.end()) {
+      owners_.push_back(whose);
+      question_.results.emplace_back();
     }
-    question_.results.push_back({name, {}});
-    return question_.results.back();
+    return question_.results[at];
+  }
+
+  // As a report calls them: outputs by their files, "out=a.npy max=m.npy", and
+  // gradients, which are several, by who has them.
+  void TitleOf(const Assignment& one, const std::string& role,
+               const std::string& whose) {
+    std::string& title = ResultsOf(whose).name;
+    if (question_.problem.direction == Direction::kBackward) {
+      title = whose.empty() ? "gradients" : whose;
+      return;
+    }
+    if (!title.empty()) title += ' ';
+    title += Str("{}={}", role == "out" && !whose.empty() ? whose : one.name,
+                 one.file);
   }
 
   const Python& python_;
   std::vector<std::string> fields_;
   std::vector<Assignment> files_;
   std::vector<Assignment> dumps_;
+  std::vector<std::string> owners_;  // of the question's results
   CheckQuestion question_;
 };
 

@@ -95,7 +95,7 @@ class ForwardHead {
     parts_.push_back(MakePart(Slot::kOut, unit, head, problem_.v_dim));
     for (const Slot slot : kRowResults) {
       if (!problem_.has(slot)) continue;
-      parts_.push_back(MakePart(slot, unit, head, problem_[slot].dims[3]));
+      parts_.push_back(MakePart(slot, unit, head, 1));
     }
   }
 
@@ -109,9 +109,7 @@ class ForwardHead {
     for (Part& part : std::span(parts_).subspan(1)) {
       RowResult one = ResultOfRow<T>(problem_, part.slot, softmax, size);
       if (empty && part.slot != Slot::kLse) one = {};
-      const std::vector<double> copies(static_cast<size_t>(part.width),
-                                       one.value);
-      StoreRow<double>(copies, one.magnitude, n, part);
+      StoreRow<double>(std::span(&one.value, 1), one.magnitude, n, part);
     }
     math_.Normalise(softmax);
     std::vector<T> out(static_cast<size_t>(problem_.v_dim));

@@ -36,9 +36,9 @@ struct Recipe {
 Recipe PlainRecipe(const AttentionProblem& problem);
 
 // Rows of one result of one head: of kGradKey and kGradValue a kv head and
-// columns. Of kRowMax, kRowSum and kLse channels are copies of one number, as
-// many as the tensor has. An 8-bit kOut is in steps of it, before it is rounded
-// to whole ones.
+// columns. Of kRowMax, kRowSum and kLse it has one channel, of which tensors
+// may have copies. An 8-bit kOut is in steps of it, before it is rounded to
+// whole ones.
 struct Part {
   Slot slot = Slot::kOut;
   int64_t sequence = 0;

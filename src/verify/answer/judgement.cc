@@ -55,8 +55,9 @@ RowJudgement JudgeRow(DType dtype, const Results& results, const Part& exact,
   RowJudgement judged;
   judged.row = exact.rows[n];
   judged.share = -1;
-  for (int64_t d = 0; d < exact.width; ++d) {
-    const double want = exact.row(n)[static_cast<size_t>(d)];
+  const bool copies = IsRowResult(exact.slot);
+  for (int64_t d = 0; d < results.Channels(exact); ++d) {
+    const double want = exact.row(n)[copies ? 0 : static_cast<size_t>(d)];
     const double got = results.At(exact, n, d);
     const double error = std::fabs(got - want);
     double share = 0;
@@ -148,6 +149,11 @@ Results::Results(const TensorSet& tensors) : tensors_(tensors) {
   row_max_ = grid(Slot::kRowMax);
   row_sum_ = grid(Slot::kRowSum);
   lse_ = grid(Slot::kLse);
+}
+
+int64_t Results::Channels(const Part& part) const {
+  return IsRowResult(part.slot) ? tensors_.problem[part.slot].dims[3]
+                                : part.width;
 }
 
 int64_t Results::Offset(const Part& part, size_t row) const {

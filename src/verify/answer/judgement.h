@@ -75,6 +75,8 @@ class Results {
  public:
   explicit Results(const TensorSet& tensors);
 
+  // How many channels a row has: those of the part, or copies of its only one.
+  int64_t Channels(const Part& part) const;
   // Of the row's first channel, in elements of its tensor.
   int64_t Offset(const Part& part, size_t row) const;
   // The number there; of 8 bits the integer.

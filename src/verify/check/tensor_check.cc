@@ -33,7 +33,7 @@ void CountKinds(const TensorSet& tensors, const std::vector<Part>& exact,
       if (!head->rows[row].wrong()) continue;
       bool zero = true;
       bool special = false;
-      for (int64_t d = 0; d < part.width; ++d) {
+      for (int64_t d = 0; d < results.Channels(part); ++d) {
         const double got = results.At(part, row, d);
         zero = zero && got == 0;
         special = special || !std::isfinite(got);

@@ -7,7 +7,9 @@
 
 #include "base/nearest.h"
 #include "base/str.h"
+#include "verify/check/operand_rows.h"
 #include "verify/check/tensor_layout.h"
+#include "verify/check/user_results.h"
 #include "verify/fill.h"
 
 namespace flashacl {
@@ -47,42 +49,10 @@ constexpr Input kInputs[] = {{"q", Slot::kQuery},
                              {"out_offset", Slot::kOutOffset},
                              {"dout", Slot::kGradOut}};
 
-struct Output {
-  std::string_view name;
-  Slot slot;
-  Slot like;  // the input that it is as large as
-};
-
-constexpr Output kForwardResults[] = {{"out", Slot::kOut, Slot::kOut}};
-constexpr Output kBackwardResults[] = {
-    {"dq", Slot::kGradQuery, Slot::kQuery},
-    {"dk", Slot::kGradKey, Slot::kKey},
-    {"dv", Slot::kGradValue, Slot::kValue},
-    {"dq_rope", Slot::kGradQueryRope, Slot::kQueryRope},
-    {"dk_rope", Slot::kGradKeyRope, Slot::kKeyRope}};
-
-std::span<const Output> ResultsOf(Direction direction) {
-  if (direction == Direction::kForward) return kForwardResults;
-  return kBackwardResults;
-}
-
 const UserTensor* Find(std::span<const UserTensor> tensors,
                        std::string_view name) {
   const auto at = std::ranges::find(tensors, name, &UserTensor::name);
   return at == tensors.end() ? nullptr : &*at;
-}
-
-bool HasKeyRows(Slot slot) {
-  return slot == Slot::kKey || slot == Slot::kKeyRope || slot == Slot::kValue ||
-         slot == Slot::kGradKey || slot == Slot::kGradKeyRope ||
-         slot == Slot::kGradValue;
-}
-
-bool HasQueryRows(Slot slot) {
-  return slot == Slot::kQuery || slot == Slot::kQueryRope ||
-         slot == Slot::kOut || slot == Slot::kGradOut ||
-         slot == Slot::kGradQuery || slot == Slot::kGradQueryRope ||
-         slot == Slot::kQueryRowScale || slot == Slot::kTopK;
 }
 
 // Slots whose layout is the queries'.
@@ -97,70 +67,18 @@ bool IsPlane(const AttentionProblem& problem, Slot slot) {
           problem[Slot::kBias].placement != Placement::kDiagonal);
 }
 
-int64_t ChannelsOf(const AttentionProblem& problem, Slot slot) {
-  switch (slot) {
-    case Slot::kQuery:
-    case Slot::kKey:
-    case Slot::kGradQuery:
-    case Slot::kGradKey:
-      return problem.qk_dim;
-    case Slot::kQueryRope:
-    case Slot::kKeyRope:
-    case Slot::kGradQueryRope:
-    case Slot::kGradKeyRope:
-      return problem.rope_dim;
-    case Slot::kQueryRowScale:
-      return 1;
-    case Slot::kTopK:
-      return problem[Slot::kTopK].dims[3];
-    default:
-      return problem.v_dim;
-  }
-}
-
-// The rope of a slot whose tensor may have it at its end.
-std::optional<Slot> RopeOf(Slot slot) {
-  switch (slot) {
-    case Slot::kQuery:
-      return Slot::kQueryRope;
-    case Slot::kKey:
-      return Slot::kKeyRope;
-    case Slot::kGradQuery:
-      return Slot::kGradQueryRope;
-    case Slot::kGradKey:
-      return Slot::kGradKeyRope;
-    default:
-      return {};
-  }
-}
-
-RowExtents ExtentsOf(const AttentionProblem& problem, Slot slot) {
-  RowExtents extents;
-  const Lengths& lengths = problem.lengths;
-  const bool keys = HasKeyRows(slot);
-  extents.sequences = lengths.count();
-  extents.heads =
-      keys || slot == Slot::kTopK ? problem.kv_heads : problem.heads;
-  extents.channels = ChannelsOf(problem, slot);
-  for (const Sequence& sequence : lengths.sequences) {
-    const int64_t rows = keys ? sequence.keys.size() : sequence.rows();
-    extents.longest = std::max(extents.longest, rows);
-    extents.total += rows;
-  }
-  extents.page_rows = problem.kv.page_rows;
-  return extents;
-}
-
 class Binder {
  public:
   Binder(const AttentionProblem& problem, std::string_view layout)
-      : layout_(layout) {
+      : layout_(layout.substr(0, layout.find(':'))),
+        order_(layout.substr(layout_.size())) {
     bound_.tensors.problem = problem;
   }
 
   Result<BoundInputs> Bind(std::span<const UserTensor> tensors) {
     FLASHACL_RETURN_IF_ERROR(CheckNames(tensors));
     FLASHACL_RETURN_IF_ERROR(ChooseLayout(tensors));
+    FLASHACL_RETURN_IF_ERROR(ReadOrder());
     MoveSequences();
     for (const Input& input : kInputs) {
       const UserTensor* const tensor = Find(tensors, input.name);
@@ -221,6 +139,20 @@ class Binder {
     const Result<std::string> found = FindLayout(rows, layout_);
     if (!found.ok()) return found.status();
     layout_ = *found;
+    return {};
+  }
+
+  Status ReadOrder() {
+    if (order_.empty()) return {};
+    if (order_ != ":rows" && order_ != ":blocks") {
+      return Invalid("layout: {}{}; orders of rows are :rows and :blocks",
+                     layout_, order_);
+    }
+    if (!IsPacked(layout_) && problem().lengths.count() > 1) {
+      return Invalid("layout: {}{}; {} is of packed sequences, TND, NTD and TH",
+                     layout_, order_, order_);
+    }
+    bound_.row_order = order_ == ":rows" ? RowOrder::kRows : RowOrder::kBlocks;
     return {};
   }
 
@@ -339,6 +271,7 @@ class Binder {
   }
 
   std::string layout_;
+  std::string order_;  // what follows it, ":rows"
   BoundInputs bound_;
 };
 
@@ -350,85 +283,15 @@ std::vector<std::string_view> InputNames() {
   return names;
 }
 
-std::vector<std::string_view> ResultNames(Direction direction) {
-  std::vector<std::string_view> names;
-  for (const Output& output : ResultsOf(direction)) {
-    names.push_back(output.name);
-  }
-  return names;
-}
-
-std::optional<Slot> ResultSlot(Direction direction, std::string_view name) {
-  for (const Output& output : ResultsOf(direction)) {
-    if (output.name == name) return output.slot;
-  }
-  return {};
-}
-
 Result<BoundInputs> BindInputs(const AttentionProblem& problem,
                                std::span<const UserTensor> tensors,
                                std::string_view layout) {
   Result<BoundInputs> bound = Binder(problem, layout).Bind(tensors);
   if (!bound.ok()) return bound;
-  AttentionProblem checked = bound->tensors.problem;
-  // Results come later, with strides of their own; any will do here.
-  for (const Output& output : ResultsOf(problem.direction)) {
-    if (!checked.has(output.slot)) continue;
-    const Slot like = output.slot == Slot::kOut ? Slot::kQuery : output.like;
-    const DType dtype = checked[output.slot].dtype;
-    checked[output.slot] = checked[like];
-    checked[output.slot].dtype = dtype;
-    checked[output.slot].dims[3] = ChannelsOf(problem, output.slot);
-  }
-  if (problem.direction == Direction::kBackward) {
-    checked[Slot::kOut] = checked[Slot::kGradOut];
-    for (const Slot slot : {Slot::kRowMax, Slot::kRowSum}) {
-      checked[slot] =
-          DenseSpec(DType::kF32, {checked.lengths.count(), checked.heads,
-                                  checked.lengths.max_rows(), 1});
-    }
-  }
-  FLASHACL_RETURN_IF_ERROR(CheckProblem(checked));
+  // Results come later, with strides of their own.
+  FLASHACL_RETURN_IF_ERROR(
+      CheckProblem(WithAnyResults(bound->tensors.problem)));
   return bound;
-}
-
-Result<TensorSet> BindResults(const BoundInputs& inputs,
-                              std::span<const UserTensor> results,
-                              std::string_view whose) {
-  TensorSet set = inputs.tensors;
-  const AttentionProblem& problem = inputs.tensors.problem;
-  std::vector<std::string> notes;
-  for (const Output& output : ResultsOf(problem.direction)) {
-    const UserTensor* const tensor = Find(results, output.name);
-    if (tensor == nullptr) continue;
-    const std::string name = Str("{}{}", whose, output.name);
-    if (!problem.has(output.slot)) {
-      return Contradiction("{}: given, but the line has no such result", name);
-    }
-    const std::optional<Slot> rope = RopeOf(output.slot);
-    RowExtents extents = ExtentsOf(problem, output.slot);
-    const bool rope_inside =
-        rope && problem.rope_dim > 0 &&
-        std::ranges::none_of(results, [&](const UserTensor& one) {
-          return one.name == std::string(output.name) + "_rope";
-        });
-    if (rope_inside) extents.channels += problem.rope_dim;
-    Result<TensorSpec> spec =
-        RowsSpec({name, tensor->dims, extents}, inputs.layout);
-    if (!spec.ok()) return spec.status();
-    spec->dtype = problem[output.slot].dtype;
-    Result<std::vector<std::byte>> bytes =
-        ConvertElements(*tensor, spec->dtype, notes);
-    if (!bytes.ok()) return bytes.status();
-    if (rope_inside) spec->dims[3] = problem.qk_dim;
-    set.Bind(output.slot, *spec, std::move(*bytes));
-    if (!rope_inside) continue;
-    set.bindings[*rope] =
-        set.bindings[output.slot] + spec->dims[3] * SizeOf(spec->dtype);
-    spec->dims[3] = problem.rope_dim;
-    set.problem[*rope] = *spec;
-  }
-  return set;
 }
 
 }  // namespace flashacl

@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,35 +24,35 @@ struct UserTensor {
   const std::byte* data = nullptr;
 };
 
-// The names of inputs, and of the results in a direction.
+// The names of inputs.
 std::vector<std::string_view> InputNames();
-std::vector<std::string_view> ResultNames(Direction direction);
 
-// Which of a direction's results a name of ResultNames is.
-std::optional<Slot> ResultSlot(Direction direction, std::string_view name);
+// Where row maxima and row sums of packed sequences are in their tensor.
+enum class RowOrder : uint8_t {
+  kUnsaid,
+  kRows,    // as its axes say
+  kBlocks,  // a dense block [head, row, copy] for each sequence, one after the
+            // other
+};
 
 struct BoundInputs {
   TensorSet tensors;
-  std::string layout;              // of queries and what is like them
+  std::string layout;  // of queries and what is like them
+  RowOrder row_order = RowOrder::kUnsaid;
   std::vector<std::string> notes;  // what the user should know
 };
 
 // `problem` is what a line says. Queries, keys and values may be BSND, BNSD,
 // SBND, BSH, SBH, TND, NTD or TH, all in the same layout, which is `layout` or,
-// where that is empty, the one that shapes allow; keys in pages PRND, PNRD or
-// PRH with P pages of R rows. A mask, a bias and kept places are [rows,
-// columns], [sequence, rows, columns] or [sequence, head, rows, columns], where
-// 1 repeats; other tensors are dense in the order of the problem. Numbers
-// become the problem's data types. kContradiction where shapes allow several
-// layouts; other errors name the tensor.
+// where that is empty, the one that shapes allow, and may end in :rows or
+// :blocks, a RowOrder; keys in pages PRND, PNRD or PRH with P pages of R rows.
+// A mask, a bias and kept places are [rows, columns], [sequence, rows, columns]
+// or [sequence, head, rows, columns], where 1 repeats; other tensors are dense
+// in the order of the problem. Numbers become the problem's data types.
+// kContradiction where shapes allow several layouts; other errors name the
+// tensor.
 Result<BoundInputs> BindInputs(const AttentionProblem& problem,
                                std::span<const UserTensor> tensors,
                                std::string_view layout);
-
-// The inputs with somebody's results: `results` have names of ResultNames, and
-// messages call them `whose`.
-Result<TensorSet> BindResults(const BoundInputs& inputs,
-                              std::span<const UserTensor> results,
-                              std::string_view whose);
 
 }  // namespace flashacl

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cfloat>
 #include <cmath>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "base/random.h"
 #include "plan/backend.h"
 #include "problem/notation.h"
+#include "verify/check/user_results.h"
 
 namespace flashacl {
 namespace {
@@ -156,6 +158,12 @@ void PlainAttention::Run() {
   results_.clear();
   if (p.direction == Direction::kForward) {
     results_.emplace_back("out", zeros((*this)["q"], p.v_dim));
+    if (p.has(Slot::kRowMax)) {
+      constexpr int64_t kCopies = 8;
+      results_.emplace_back("max", zeros((*this)["q"], kCopies));
+      results_.emplace_back("sum", zeros((*this)["q"], kCopies));
+    }
+    if (p.has(Slot::kLse)) results_.emplace_back("lse", zeros((*this)["q"], 1));
   } else {
     results_.emplace_back("dq", zeros((*this)["q"], p.score_dim()));
     results_.emplace_back("dk", zeros((*this)["k"], p.score_dim()));
@@ -167,7 +175,9 @@ void PlainAttention::Run() {
     }
   }
   for (auto& [name, numbers] : results_) {
-    for (double& x : numbers.values) x = AsType(p[Slot::kOut].dtype, x);
+    const bool of_softmax = name == "max" || name == "sum" || name == "lse";
+    const DType dtype = of_softmax ? DType::kF32 : p[Slot::kOut].dtype;
+    for (double& x : numbers.values) x = AsType(dtype, x);
   }
 }
 
@@ -209,6 +219,7 @@ void PlainAttention::RunRow(int64_t b, int64_t h, int64_t i) {
       Element((*this)["out"], query_place(b, i, h), d) =
           softmax.out[static_cast<size_t>(d)];
     }
+    StoreOfSoftmax(b, h, i, softmax);
     return;
   }
   if (forward != nullptr) {
@@ -219,6 +230,23 @@ void PlainAttention::RunRow(int64_t b, int64_t h, int64_t i) {
     softmax.out = right.out;
   }
   AddGradients(b, h, i, softmax);
+}
+
+// As operators store it of a row; see AttentionProblem for those without keys.
+void PlainAttention::StoreOfSoftmax(int64_t b, int64_t h, int64_t i,
+                                    const Softmax& softmax) {
+  const bool sees_some = !softmax.seen.empty();
+  const double none = columns(b) == 0 ? 0 : FLT_MAX;
+  const double max = sees_some ? softmax.max : -none;
+  const double sum = sees_some ? softmax.sum : none;
+  const double lse = sees_some ? max + std::log(sum) : INFINITY;
+  for (const auto& [name, value] :
+       {std::pair{"max", max}, {"sum", sum}, {"lse", lse}}) {
+    Numbers* const numbers = Find(results_, name);
+    for (int64_t d = 0; numbers != nullptr && d < numbers->dims.back(); ++d) {
+      Element(*numbers, query_place(b, i, h), d) = value;
+    }
+  }
 }
 
 void PlainAttention::AddGradients(int64_t b, int64_t h, int64_t i,

@@ -56,7 +56,8 @@ class PlainAttention {
   std::function<bool(int64_t h)> summed;
   const PlainAttention* forward = nullptr;
 
-  // Computes and rounds to the type of the line. Backward: dq, dk, dv.
+  // Computes and rounds to the type of the line. Forward: out; max and sum, of
+  // 8 copies, and lse where the line wants them. Backward: dq, dk, dv.
   void Run();
 
   // The check of what Run left; `layout` as BindInputs has it. With `only` one
@@ -78,6 +79,7 @@ class PlainAttention {
   Numbers Random(const std::vector<int64_t>& dims, uint64_t seed) const;
   Softmax Attend(int64_t b, int64_t h, int64_t i) const;
   void RunRow(int64_t b, int64_t h, int64_t i);
+  void StoreOfSoftmax(int64_t b, int64_t h, int64_t i, const Softmax& softmax);
   void AddGradients(int64_t b, int64_t h, int64_t i, const Softmax& softmax);
 
   AttentionProblem problem_;

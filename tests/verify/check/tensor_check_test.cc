@@ -8,6 +8,8 @@
 #include <cmath>
 #include <string>
 
+#include "base/random.h"
+#include "base/str.h"
 #include "tests/verify/causes/plain_attention.h"
 
 namespace flashacl {
@@ -61,6 +63,66 @@ TEST(TensorCheck, SaysTheCauseAndHowSureItIs) {
   const Result<TensorCheck> check = wrong.Check();
   ASSERT_TRUE(check.ok()) << check.status().message();
   EXPECT_TRUE(Says(*check, "cause, sure: scale forgotten")) << Describe(*check);
+}
+
+// A line of random sizes, with sequences that have more rows than keys and
+// none.
+std::string RandomLine(Random& random, std::string_view direction,
+                       std::string_view fields) {
+  const char* const dtypes[] = {"f32", "f16", "bf16"};
+  const int64_t kv_heads = random.Within(1, 3);
+  std::vector<int64_t> rows;
+  std::vector<int64_t> keys;
+  for (int64_t n = random.Within(1, 3); n > 0; --n) {
+    rows.push_back(random.Within(2, 20));
+    const bool none = n > 1 && random.OneIn(4);
+    keys.push_back(none ? 0 : random.Within(1, 30));
+  }
+  return Str("{} {} h={}/{} d={} q={} k={}{} {}", direction,
+             dtypes[random.Within(0, 2)], kv_heads * random.Within(1, 3),
+             kv_heads, random.Within(4, 40), Join(rows, ","), Join(keys, ","),
+             random.OneIn(2) ? " causal" : "", fields);
+}
+
+// Number n of a result is off by a share that no rounding explains.
+void Break(double& number) {
+  const bool none = !std::isfinite(number) || std::fabs(number) > 1e30;
+  number = none ? 0.25 : number + (std::fabs(number) + 1) * 0x1p-8;
+}
+
+TEST(TensorCheck, JudgesWhatSoftmaxLeavesOfRows) {
+  constexpr uint64_t kLines = 20;
+  for (uint64_t seed = 1; seed <= kLines; ++seed) {
+    Random random(seed);
+    const std::string line = RandomLine(random, "fwd", "stats lse");
+    SCOPED_TRACE(line);
+    PlainAttention plain(line, seed);
+    plain.Run();
+    for (double& x : plain["out"].values) x = std::isnan(x) ? 0 : x;
+    const Result<TensorCheck> right = plain.Check("TND:rows");
+    ASSERT_TRUE(right.ok()) << right.status().message();
+    EXPECT_TRUE(right->right()) << Describe(*right);
+    for (const auto& [name, slot] : {std::pair{"max", Slot::kRowMax},
+                                     {"sum", Slot::kRowSum},
+                                     {"lse", Slot::kLse}}) {
+      std::vector<double>& values = plain[name].values;
+      const auto last = static_cast<int64_t>(values.size()) - 1;
+      double& number = values[static_cast<size_t>(random.Within(0, last))];
+      const double was = number;
+      Break(number);
+      // Alone, and with all others.
+      for (const std::string_view only : {std::string_view(name), {}}) {
+        const Result<TensorCheck> wrong = plain.Check("TND:rows", only);
+        ASSERT_TRUE(wrong.ok()) << wrong.status().message();
+        EXPECT_EQ(wrong->results[0].judgement.wrong_rows, 1)
+            << name << "\n"
+            << Describe(*wrong);
+        EXPECT_TRUE(Says(*wrong, Str("    {} sequence", Name(slot))))
+            << Describe(*wrong);
+      }
+      number = was;
+    }
+  }
 }
 
 }  // namespace

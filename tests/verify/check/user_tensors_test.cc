@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include "problem/notation.h"
+#include "verify/check/operand_rows.h"
 #include "verify/check/tensor_layout.h"
+#include "verify/check/user_results.h"
 
 namespace flashacl {
 namespace {
@@ -175,6 +177,52 @@ TEST(UserTensors, NumbersBecomeTheLinesType) {
                 .status()
                 .message(),
             "q: elements of i32, expected bf16");
+}
+
+// What follows the layout's name is the order of rows in maxima and sums.
+TEST(UserTensors, LayoutsMaySayTheOrderOfRows) {
+  constexpr char kStats[] = "fwd f16 h=4/2 d=32 q=3x10 k=3x20 stats";
+  Tensors tensors;
+  tensors.Add("q", {30, 4, 32}).Add("k", {60, 2, 32}).Add("v", {60, 2, 32});
+  for (const char* layout : {"TND:blocks", ":blocks"}) {
+    const auto bound = tensors.Bind(kStats, layout);
+    ASSERT_TRUE(bound.ok()) << bound.status().message();
+    EXPECT_EQ(bound->layout, "TND");
+    EXPECT_EQ(bound->row_order, RowOrder::kBlocks);
+  }
+  EXPECT_EQ(tensors.Bind(kStats, "TND:rows")->row_order, RowOrder::kRows);
+  EXPECT_EQ(tensors.Refusal(kStats, "TND:block"),
+            "layout: TND:block; orders of rows are :rows and :blocks");
+  Tensors dense;
+  dense.Add("q", {3, 10, 4, 32}).Add("k", {3, 20, 2, 32});
+  dense.Add("v", {3, 20, 2, 32});
+  EXPECT_EQ(dense.Refusal(kStats, "BSND:blocks"),
+            "layout: BSND:blocks; :blocks is of packed sequences, TND, NTD and "
+            "TH");
+}
+
+TEST(UserTensors, RowResultsHaveTheirOwnShapesAndType) {
+  constexpr char kStats[] = "fwd f16 h=4/2 d=32 q=3x10 k=3x20 stats";
+  Tensors tensors;
+  tensors.Add("q", {3, 10, 4, 32}).Add("k", {3, 20, 2, 32});
+  tensors.Add("v", {3, 20, 2, 32});
+  const auto refusal = [&](std::string_view line, std::vector<int64_t> dims,
+                           DType dtype) {
+    const auto bound = tensors.Bind(line);
+    EXPECT_TRUE(bound.ok()) << bound.status().message();
+    Tensors results;
+    results.Add("max", std::move(dims), dtype);
+    const auto set = BindResults(*bound, results.all(), "npu: ");
+    return set.ok() ? "" : set.status().message();
+  };
+  EXPECT_EQ(refusal(kStats, {3, 4, 10, 8}, DType::kF32), "");
+  EXPECT_EQ(refusal(kStats, {3, 4, 10, 8}, DType::kI32),
+            "npu: max: elements of i32, expected f32");
+  EXPECT_EQ(refusal(kStats, {3, 10, 4, 8}, DType::kF32),
+            "npu: max: (3, 10, 4, 8) is none of (B, N, S, 8), (B, N, S, 1), "
+            "(B, N, S), (B, 1, S, N) with B=3 S=10 T=30 N=4");
+  EXPECT_EQ(refusal(kLine, {3, 4, 10, 8}, DType::kF32),
+            "npu: max: given, but the line has no such result");
 }
 
 TEST(UserTensors, ResultsAreLaidOutAsInputs) {
