@@ -146,6 +146,13 @@ says "WRONG in 1 of 1 rows"
 says "row 0 channel 1: 8 is not 2"
 run 1 check "$one" q=$value k=$value v=$value out=$other --png "$work/check.png"
 [ "$(hex "$work/check.png" 0 8)" = 89504e470d0a1a0a ] || fail "$what: no PNG"
+# More keys than rows: gradients of keys are pictured down the keys.
+head -c 320 /dev/zero > "$work/keys.bin"
+yes 8 | head -c 320 > "$work/wrong_keys.bin"
+keys=$work/keys.bin:f32:40x1x2
+run 1 check "bwd f32 h=1 d=2 q=1 k=40" q=$value k=$keys v=$keys dout=$value \
+    dk=$work/wrong_keys.bin:f32:40x1x2 --png "$work/keys.png"
+png_is "$work/keys.png" 100 500
 run 2 check "$one" q=$value k=$value v=$value
 complains "no result to check: out=FILE"
 # Its only score is 5 / sqrt(2), which is its maximum and its log-sum-exp.

@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "problem/grid.h"
 #include "tools/flashacl/canvas.h"
+#include "verify/check/operand_rows.h"
 
 namespace flashacl::tool {
 namespace {
@@ -102,6 +103,83 @@ class Sight {
   Band band_;
 };
 
+// What is wrong in one sequence of a result: down its rows, which of gradients
+// of keys and values are keys; across its heads, then what rows see or who sees
+// them.
+class Picture {
+ public:
+  Picture(const TensorSet& tensors, Slot slot, int64_t sequence)
+      : of_keys_(HasKeyRows(slot)),
+        extent_(
+            tensors.problem.lengths.sequences[static_cast<size_t>(sequence)]),
+        down_(of_keys_ ? extent_.columns() : extent_.rows()),
+        heads_(of_keys_ ? tensors.problem.kv_heads : tensors.problem.heads),
+        right_(of_keys_ ? extent_.rows() : extent_.columns()),
+        sight_(tensors, sequence),
+        shares_(static_cast<size_t>(down_.cells() * heads_.cells()), -1),
+        wrong_(static_cast<size_t>(down_.cells()), false) {}
+
+  void Add(const HeadJudgement& head) {
+    for (const RowJudgement& row : head.rows) {
+      const int64_t cell = row.row / down_.per_cell;
+      double& share = shares_[static_cast<size_t>(cell * heads_.cells() +
+                                                  head.head / heads_.per_cell)];
+      share = std::max(share, row.share);
+      if (row.wrong()) wrong_[static_cast<size_t>(cell)] = true;
+    }
+  }
+
+  Canvas Draw(const std::string& title) const {
+    const char* const left = of_keys_ ? "key by head" : "row by head";
+    const char* const mask = of_keys_ ? "key by row" : "row by key";
+    const int64_t mask_at = kMargin +
+                            std::max(heads_.size(), Canvas::TextWidth(left)) +
+                            2 * kMargin;
+    Canvas canvas(
+        mask_at + std::max(right_.size(), Canvas::TextWidth(mask)) + kMargin,
+        kTop + down_.size() + 2 * kMargin + Canvas::kTextHeight, kPaper);
+    canvas.Write(kMargin, kMargin, left, kInk);
+    canvas.Write(mask_at, kMargin, mask, kInk);
+    canvas.Write(kMargin, kTop + down_.size() + kMargin, title, kInk);
+    for (int64_t y = 0; y < down_.cells(); ++y) {
+      DrawErrors(y, canvas);
+      DrawSight(y, mask_at, canvas);
+    }
+    return canvas;
+  }
+
+ private:
+  void DrawErrors(int64_t y, Canvas& canvas) const {
+    for (int64_t x = 0; x < heads_.cells(); ++x) {
+      const double share = shares_[static_cast<size_t>(y * heads_.cells() + x)];
+      canvas.Fill(kMargin + x * heads_.pixels, kTop + y * down_.pixels,
+                  heads_.pixels, down_.pixels, ColorOf(share));
+    }
+  }
+
+  void DrawSight(int64_t y, int64_t mask_at, Canvas& canvas) const {
+    constexpr double kMarked = 0.5;
+    if (extent_.rows() == 0 || extent_.columns() == 0) return;
+    for (int64_t x = 0; x < right_.cells(); ++x) {
+      const int64_t i = (of_keys_ ? x * right_.per_cell : y * down_.per_cell);
+      const int64_t j = (of_keys_ ? y * down_.per_cell : x * right_.per_cell);
+      Color color = sight_.Sees(i, j) ? kSeen : kUnseen;
+      if (wrong_[static_cast<size_t>(y)]) {
+        color = Between(color, kWrong, kMarked);
+      }
+      canvas.Fill(mask_at + x * right_.pixels, kTop + y * down_.pixels,
+                  right_.pixels, down_.pixels, color);
+    }
+  }
+
+  const bool of_keys_;
+  const Sequence& extent_;
+  const Side down_, heads_, right_;
+  const Sight sight_;
+  std::vector<double> shares_;
+  std::vector<bool> wrong_;
+};
+
 }  // namespace
 
 Status DrawCheck(const TensorSet& tensors, const CheckedResult& result,
@@ -109,54 +187,11 @@ Status DrawCheck(const TensorSet& tensors, const CheckedResult& result,
   if (result.judgement.heads.empty()) return Invalid("--png: no result");
   const Slot slot = PicturedSlot(result.judgement);
   const int64_t sequence = WorstSequence(result, slot);
-  const Sequence& extent =
-      tensors.problem.lengths.sequences[static_cast<size_t>(sequence)];
-  const Side down(extent.rows());
-  const Side heads(tensors.problem.heads);
-  const Side right(extent.columns());
-  std::vector<double> shares(static_cast<size_t>(down.cells() * heads.cells()),
-                             -1);
-  std::vector<bool> wrong(static_cast<size_t>(down.cells()), false);
+  Picture picture(tensors, slot, sequence);
   for (const HeadJudgement& head : result.judgement.heads) {
-    if (head.slot != slot || head.sequence != sequence) continue;
-    for (const RowJudgement& row : head.rows) {
-      const int64_t cell = row.row / down.per_cell;
-      double& share = shares[static_cast<size_t>(cell * heads.cells() +
-                                                 head.head / heads.per_cell)];
-      share = std::max(share, row.share);
-      if (row.wrong()) wrong[static_cast<size_t>(cell)] = true;
-    }
+    if (head.slot == slot && head.sequence == sequence) picture.Add(head);
   }
-  const int64_t left_width =
-      std::max(heads.size(), Canvas::TextWidth("row by head"));
-  const int64_t mask_at = kMargin + left_width + 2 * kMargin;
-  const std::string title = Str("sequence {}", sequence);
-  Canvas canvas(mask_at +
-                    std::max(right.size(), Canvas::TextWidth("row by key")) +
-                    kMargin,
-                kTop + down.size() + 2 * kMargin + Canvas::kTextHeight, kPaper);
-  canvas.Write(kMargin, kMargin, "row by head", kInk);
-  canvas.Write(mask_at, kMargin, "row by key", kInk);
-  canvas.Write(kMargin, kTop + down.size() + kMargin, title, kInk);
-  const Sight sight(tensors, sequence);
-  constexpr double kMarked = 0.5;
-  for (int64_t y = 0; y < down.cells(); ++y) {
-    for (int64_t x = 0; x < heads.cells(); ++x) {
-      const double share = shares[static_cast<size_t>(y * heads.cells() + x)];
-      canvas.Fill(kMargin + x * heads.pixels, kTop + y * down.pixels,
-                  heads.pixels, down.pixels, ColorOf(share));
-    }
-    for (int64_t x = 0; x < right.cells() && extent.columns() > 0; ++x) {
-      const bool seen = extent.rows() > 0 &&
-                        sight.Sees(y * down.per_cell, x * right.per_cell);
-      Color color = seen ? kSeen : kUnseen;
-      if (wrong[static_cast<size_t>(y)])
-        color = Between(color, kWrong, kMarked);
-      canvas.Fill(mask_at + x * right.pixels, kTop + y * down.pixels,
-                  right.pixels, down.pixels, color);
-    }
-  }
-  return canvas.WritePng(path);
+  return picture.Draw(Str("sequence {}", sequence)).WritePng(path);
 }
 
 }  // namespace flashacl::tool
