@@ -53,7 +53,9 @@ void PrintWorkspace(const WorkspaceLayout& workspace) {
 
 void PrintBalance(const Balance& balance) {
   if (balance.workers == 0) {
-    fmt::print("balance       known only when it runs\n");
+    fmt::print(
+        "balance       not predicted: lengths are known only when it runs, or "
+        "this implementation does not say\n");
     return;
   }
   fmt::print(
@@ -119,7 +121,9 @@ int ExplainWorkloads(const Options& options) {
     const Status added = AddWorkloads(file, workloads);
     if (!added.ok()) return Mistake(added);
   }
-  const int64_t workers = std::max<int64_t>(options.workers, 1);
+  const int64_t workers = options.workers > 0
+                              ? options.workers
+                              : AllBackends().front().device.workers;
   fmt::print(
       "# {} workers. balance: mean work of a worker over that of the busiest, "
       "1 if all have\n# the same; busy: part of the time in which they do not "
