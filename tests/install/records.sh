@@ -16,7 +16,7 @@ if [ -d "$seeds" ]; then
     python3 "$here/seeds.py" extract "$document" >"$(basename "$document" .txt).cpp"
   done
 else
-  cp "$FLASHACL_SOURCE"/examples/*.cpp .
+  cp "$FLASHACL_SOURCE"/examples/*.{cpp,h} .
 fi
 for source in *.cpp; do
   name=${source%.cpp}
