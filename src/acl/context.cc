@@ -16,9 +16,7 @@ namespace {
 thread_local void* current = nullptr;
 
 aclError FailContext(std::string_view function, const void* context) {
-  return FailValue(ACL_ERROR_RT_PARAM_INVALID, function, "context",
-                   Str("{}", context),
-                   ExpectedInsteadOf(HandleKind::kContext, context));
+  return FailStale(HandleKind::kContext, function, "context", context);
 }
 
 aclError CreateContext(aclrtContext* context, int32_t device) {

@@ -289,8 +289,8 @@ aclError Event::Reset(Stream& stream, std::string_view function) {
   return ACL_SUCCESS;
 }
 
-void Event::Destroy() {
-  if (Take<Event>(handle_) == nullptr) return;
+bool Event::Destroy() {
+  if (Take<Event>(handle_) == nullptr) return false;
   LiveEvents(device_).fetch_sub(1);
   if (shared_ != nullptr) shared_->Unlink();
   std::shared_ptr<Mark> awaited;
@@ -300,6 +300,7 @@ void Event::Destroy() {
   }
   set_.Open();  // of an external one
   if (awaited != nullptr) PendingMark(std::move(awaited)).Set(nullptr);
+  return true;
 }
 
 std::shared_ptr<const CapturedRecord> Event::captured() const {

@@ -92,8 +92,9 @@ class Event : public std::enable_shared_from_this<Event> {
   // For captures: whether it was ever recorded outside of one.
   bool recorded() const;
 
-  // The handle becomes stale; waits on a record that never came end.
-  void Destroy();
+  // The handle becomes stale; waits on a record that never came end. False if
+  // another thread destroyed it first.
+  bool Destroy();
 
   // The last record as queries see it; null if there is none.
   std::shared_ptr<Mark> mark() const;

@@ -36,9 +36,7 @@ std::shared_ptr<Event> FindEvent(aclrtEvent event, std::string_view function,
   }
   std::shared_ptr<Event> found = Find<Event>(event);
   if (found == nullptr) {
-    *error = FailValue(ACL_ERROR_RT_PARAM_INVALID, function, parameter,
-                       Str("{}", event),
-                       ExpectedInsteadOf(HandleKind::kEvent, event));
+    *error = FailStale(HandleKind::kEvent, function, parameter, event);
   }
   return found;
 }
@@ -330,8 +328,9 @@ aclError aclrtDestroyEvent(aclrtEvent event) {
     aclError error = ACL_SUCCESS;
     const auto found =
         a::FindEvent(event, "aclrtDestroyEvent", "event", &error);
-    if (found != nullptr) found->Destroy();
-    return error;
+    if (found == nullptr || found->Destroy()) return error;
+    return a::FailStale(a::HandleKind::kEvent, "aclrtDestroyEvent", "event",
+                        event);
   });
 }
 

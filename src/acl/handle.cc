@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "acl/call_site.h"
+#include "acl/error.h"
 #include "base/fork.h"
 #include "base/str.h"
 #include "base/tsan.h"
@@ -271,6 +272,12 @@ std::string ExpectedInsteadOf(HandleKind kind, const void* handle) {
         article, name);
   }
   return Str("{} {} that is not destroyed", article, name);
+}
+
+aclError FailStale(HandleKind kind, std::string_view function,
+                   std::string_view parameter, const void* handle) {
+  return FailValue(ACL_ERROR_RT_PARAM_INVALID, function, parameter,
+                   Str("{}", handle), ExpectedInsteadOf(kind, handle));
 }
 
 std::string_view IfParents(HandleKind kind, const void* handle) {

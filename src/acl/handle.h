@@ -11,6 +11,8 @@
 #include <string_view>
 #include <utility>
 
+#include "acl/acl_base.h"
+
 namespace flashacl::acl {
 
 enum class HandleKind : uint8_t {
@@ -69,6 +71,11 @@ HandleState StateOf(HandleKind kind, const void* handle);
 // What a message says it expected where `handle` is no live one: "a stream that
 // is not destroyed", or what to do after fork().
 std::string ExpectedInsteadOf(HandleKind kind, const void* handle);
+
+// Queues the message and returns 107000 of a runtime function whose argument
+// `parameter` is no live handle of `kind`.
+aclError FailStale(HandleKind kind, std::string_view function,
+                   std::string_view parameter, const void* handle);
 
 // What a message adds of a handle that is not live: what to do if it is one of
 // the process that forked this one, else nothing.

@@ -88,8 +88,9 @@ aclError Destroy(std::string_view function, void* notify, NotifyFamily family) {
   aclError error = ACL_SUCCESS;
   const auto found = FindNotify(notify, family, function, &error);
   if (found == nullptr || found->Destroy()) return error;
-  return FailValue(ACL_ERROR_RT_PARAM_INVALID, function, "notify",
-                   Str("{}", notify), "a notify that is not destroyed");
+  return FailStale(HandleKind::kNotify, function,
+                   family == NotifyFamily::kFlag ? "notify" : "cntNotify",
+                   notify);
 }
 
 aclError Change(std::string_view function, void* notify, NotifyFamily family,

@@ -112,8 +112,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   void Stop();
 
   // Makes the handle stale. The thread ends after the queued tasks, which this
-  // call waits for unless a task makes it; by force, they are dropped.
-  void Destroy(bool force);
+  // call waits for unless a task makes it; by force, they are dropped. False if
+  // another thread destroyed it first.
+  bool Destroy(bool force);
 
   // For tasks: waits on `latch` until it opens, the time is over, or the stream
   // is aborted. True if it opened. `known`: who opened it tells what it knows;

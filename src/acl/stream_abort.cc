@@ -48,12 +48,12 @@ void Stream::Abort() {
   TellWaiters();
 }
 
-void Stream::Destroy(bool force) {
+bool Stream::Destroy(bool force) {
   // An empty one would ask for memory, and to end a stream takes none.
   std::optional<std::deque<Entry>> dropped;
   {
     std::lock_guard lock(mutex_);
-    if (destroyed_) return;
+    if (destroyed_) return false;
     if (force) dropped = DropQueue();
     destroyed_ = true;
   }
@@ -74,6 +74,7 @@ void Stream::Destroy(bool force) {
     ending_ = true;
   }
   WakeThread();
+  return true;
 }
 
 void Stream::EndWaits() {

@@ -55,8 +55,8 @@ aclError DestroyStream(std::string_view function, aclrtStream stream,
   if (error == ACL_SUCCESS) error = RequireNotBound(*found, function);
   if (error != ACL_SUCCESS) return error;
   if (const auto context = found->context()) context->Forget(found.get());
-  found->Destroy(force);
-  return ACL_SUCCESS;
+  if (found->Destroy(force)) return ACL_SUCCESS;
+  return FailStale(HandleKind::kStream, function, "stream", stream);
 }
 
 aclError StopStream(aclrtStream stream) {

@@ -110,9 +110,7 @@ std::shared_ptr<Stream> FindStream(aclrtStream stream,
   }
   std::shared_ptr<Stream> found = Find<Stream>(stream);
   if (found == nullptr) {
-    *error = FailValue(ACL_ERROR_RT_PARAM_INVALID, function, "stream",
-                       Str("{}", stream),
-                       ExpectedInsteadOf(HandleKind::kStream, stream));
+    *error = FailStale(HandleKind::kStream, function, "stream", stream);
   }
   return found;
 }

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <fstream>
+#include <latch>
 #include <string>
 #include <thread>
 #include <utility>
@@ -255,10 +256,12 @@ template <typename F>
 int DestroyBy64(F&& destroy) {
   std::atomic<int> destroyed{0};
   std::atomic<int> told{0};
+  std::latch start(64);
   std::vector<std::thread> threads;
   for (int n = 0; n < 64; ++n) {
     threads.emplace_back([&] {
       EXPECT_TRUE(Succeeds(aclrtSetDevice(0)));
+      start.arrive_and_wait();
       if (destroy() == 0) {
         ++destroyed;
       } else {
@@ -297,6 +300,41 @@ TEST_F(MisusedOrder, ManyThreads) {
        },
        107000,
        {"aclrtDestroyStream", "not destroyed"}},
+      {"aclrtDestroyNotify of one notify by 64 threads",
+       [](Scene&) {
+         aclrtNotify notify = nullptr;
+         EXPECT_TRUE(Succeeds(aclrtCreateNotify(&notify, 0)));
+         return DestroyBy64([&] { return aclrtDestroyNotify(notify); });
+       },
+       107000,
+       {"aclrtDestroyNotify", "notify", "not destroyed"}},
+      {"aclmdlRIDestroy of one graph by 64 threads",
+       [](Scene& s) {
+         aclmdlRI graph = nullptr;
+         EXPECT_TRUE(Succeeds(aclmdlRICaptureBegin(
+             s.stream, ACL_MODEL_RI_CAPTURE_MODE_RELAXED)));
+         EXPECT_TRUE(Succeeds(aclmdlRICaptureEnd(s.stream, &graph)));
+         return DestroyBy64([&] { return aclmdlRIDestroy(graph); });
+       },
+       107000,
+       {"aclmdlRIDestroy", "modelRI", "not destroyed"}},
+      {"aclrtDestroyLabel of one label by 64 threads",
+       [](Scene&) {
+         aclrtLabel label = nullptr;
+         EXPECT_TRUE(Succeeds(aclrtCreateLabel(&label)));
+         return DestroyBy64([&] { return aclrtDestroyLabel(label); });
+       },
+       107000,
+       {"aclrtDestroyLabel", "label", "not destroyed"}},
+      {"aclrtDestroyContext of one context by 64 threads",
+       [](Scene&) {
+         aclrtContext context = nullptr;
+         EXPECT_TRUE(Succeeds(aclrtCreateContext(&context, 0)));
+         EXPECT_TRUE(Succeeds(aclrtSetDevice(0)));
+         return DestroyBy64([&] { return aclrtDestroyContext(context); });
+       },
+       107000,
+       {"aclrtDestroyContext", "context", "not destroyed"}},
   });
 }
 

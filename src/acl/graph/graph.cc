@@ -266,8 +266,8 @@ aclError Graph::Destroy(std::string_view function) {
     callbacks.swap(callbacks_);
   }
   for (const Callback& one : callbacks) one.function(one.user_data);
-  TakeHandles();
-  return ACL_SUCCESS;
+  if (TakeHandles()) return ACL_SUCCESS;
+  return FailStale(HandleKind::kGraph, function, "modelRI", handle_);
 }
 
 void Graph::Discard() {

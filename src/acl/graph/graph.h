@@ -121,7 +121,8 @@ class Graph : public std::enable_shared_from_this<Graph> {
 
   // Waits up to 10 s for replays; 107037 if some go on.
   aclError WaitForReplays(std::string_view function);
-  // The same, and the graph is gone; on failure nothing happened.
+  // The same, and the graph is gone; on failure nothing happened. 107000 if
+  // another thread destroyed it first.
   aclError Destroy(std::string_view function);
   // The same without waiting, as its context is gone.
   void Discard();

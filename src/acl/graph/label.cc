@@ -74,10 +74,11 @@ LabelPlace Label::place() const {
   return place_;
 }
 
-void Label::Destroy() {
-  if (!Unregister(context_, this, handle_)) return;
+bool Label::Destroy() {
+  if (!Unregister(context_, this, handle_)) return false;
   // Counts no more, though a graph may keep it.
   if (std::exchange(counted_, false)) LiveLabels().fetch_sub(1);
+  return true;
 }
 
 std::shared_ptr<LabelList> LabelList::Create(
@@ -87,6 +88,6 @@ std::shared_ptr<LabelList> LabelList::Create(
   return Register(context, list, &list->handle_) ? list : nullptr;
 }
 
-void LabelList::Destroy() { Unregister(context_, this, handle_); }
+bool LabelList::Destroy() { return Unregister(context_, this, handle_); }
 
 }  // namespace flashacl::acl

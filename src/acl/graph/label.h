@@ -36,8 +36,9 @@ class Label {
   bool Set(LabelPlace place);
   LabelPlace place() const;
 
-  // The handle becomes stale. Graphs keep what they know of it.
-  void Destroy();
+  // The handle becomes stale. Graphs keep what they know of it. False if
+  // another thread destroyed it first.
+  bool Destroy();
 
  private:
   explicit Label(const std::shared_ptr<Context>& context);
@@ -61,7 +62,7 @@ class LabelList {
   void* handle() const { return handle_; }
   const std::vector<std::shared_ptr<Label>>& labels() const { return labels_; }
 
-  void Destroy();
+  bool Destroy();  // as above
 
  private:
   LabelList(const std::shared_ptr<Context>& context,

@@ -25,9 +25,7 @@ std::shared_ptr<T> FindOf(void* handle, std::string_view function,
   }
   auto found = Find<T>(handle);
   if (found == nullptr) {
-    *error =
-        FailValue(ACL_ERROR_RT_PARAM_INVALID, function, parameter,
-                  Str("{}", handle), ExpectedInsteadOf(T::kHandleKind, handle));
+    *error = FailStale(T::kHandleKind, function, parameter, handle);
   }
   return found;
 }
@@ -64,8 +62,8 @@ aclError DestroyLabel(aclrtLabel label) {
   if (found->context() != CurrentContext()) {
     return FailLabelContext(kName, "the thread's current one");
   }
-  found->Destroy();
-  return ACL_SUCCESS;
+  if (found->Destroy()) return ACL_SUCCESS;
+  return FailStale(HandleKind::kLabel, kName, "label", label);
 }
 
 // A stream that is bound to a graph, and what keeps its tasks; another is
@@ -166,8 +164,8 @@ aclError DestroyList(aclrtLabelList list) {
   constexpr std::string_view kName = "aclrtDestroyLabelList";
   aclError error = ACL_SUCCESS;
   const auto found = FindOf<LabelList>(list, kName, "labelList", &error);
-  if (found != nullptr) found->Destroy();
-  return error;
+  if (found == nullptr || found->Destroy()) return error;
+  return FailStale(HandleKind::kLabelList, kName, "labelList", list);
 }
 
 // A number in device memory.

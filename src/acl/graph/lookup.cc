@@ -14,9 +14,7 @@ std::shared_ptr<Graph> FindGraph(aclmdlRI graph, std::string_view function,
   }
   std::shared_ptr<Graph> found = Find<Graph>(graph);
   if (found == nullptr) {
-    *error = FailValue(ACL_ERROR_RT_PARAM_INVALID, function, "modelRI",
-                       Str("{}", graph),
-                       ExpectedInsteadOf(HandleKind::kGraph, graph));
+    *error = FailStale(HandleKind::kGraph, function, "modelRI", graph);
   }
   return found;
 }
