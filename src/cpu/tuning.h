@@ -37,8 +37,8 @@ inline constexpr int64_t kDepth = 256;
 // The fewest keys of a split, of which each is a tile.
 inline constexpr int64_t kSplitKeys = 1024;
 
-// Only so many packed rows are split: more of them keep a worker busy, and the
-// memory of their splits stays small.
+// Only so many packed rows are split, unless all rows are few (share_tuning.h):
+// more of them keep a worker busy, and splits take little memory.
 inline constexpr int64_t kMaxSplitRows = 64;
 
 // The most packed rows per kv head whose keys are streamed rather than
@@ -80,21 +80,21 @@ inline constexpr int64_t kMaxPrefetchLines = 16;
 inline constexpr int64_t kMaxPrefetchRows = 512;
 
 // Listed keys: heads of one item at most, the share of a second cache that a
-// step's keys may fill, and how far lists are split: those of fewer than
-// kMinTopKItems items, into splits of at least kMinTopKSplitKeys keys.
+// step's keys may fill, and how far lists are split that are fewer than
+// kMinTopKItems items (of more: share_tuning.h): to kMinTopKSplitKeys at least.
 inline constexpr int64_t kMaxTopKRows = 256;
 inline constexpr double kTopKCacheShare = 0.4;
 inline constexpr int64_t kMinTopKItems = 16;
 inline constexpr int64_t kMinTopKSplitKeys = 256;
 
 // Gradients over listed keys. p and ds of the positions of a stage are saved by
-// one stage and read by the next, and take kSavedPdsBytes twice. A stage takes
-// at most kMaxStageKeys of a list. A kv block has as many rows as make a
-// position list kKeysPerKvBlock of them, and a d block as many channels as make
-// both kDBlockBytes: half of that would read p and ds twice as often. Some keys
-// take as many channels at a time as keep the rows of all heads in
-// kDBlockOperandBytes (docs/notes/0015). Sequences of few keys share
-// kKvGradBytes.
+// one stage and read by the next, and take kSavedPdsBytes twice, or more for a
+// position of each worker. A stage takes at most kMaxStageKeys of a list. A kv
+// block has as many rows as make a position list kKeysPerKvBlock of them, and a
+// d block as many channels as make both kDBlockBytes: half of that would read p
+// and ds twice as often. Some keys take as many channels at a time as keep the
+// rows of all heads in kDBlockOperandBytes (docs/notes/0015). Sequences of few
+// keys share kKvGradBytes.
 inline constexpr int64_t kSavedPdsBytes = 32 << 20;
 inline constexpr int64_t kMinStagePositions = 2;
 inline constexpr int64_t kMaxStagePositions = 256;
@@ -114,8 +114,8 @@ inline constexpr int64_t kMaxGradColumns = 96;
 // step.
 inline constexpr double kMaxGradRowBytes = 4 << 20;
 
-// Sequences and kv heads that are computed at a time, at most: each has a copy
-// of the gradients of its keys.
+// Sequences and kv heads that are computed at a time, at most, unless workers
+// are many (share_tuning.h): each has a copy of the gradients of its keys.
 inline constexpr int64_t kMaxInterleaved = 16;
 
 // What sums of gradients of keys that several tiles add to may take: four times

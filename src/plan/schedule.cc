@@ -118,7 +118,7 @@ Schedule BuildSchedule(const Extent& extent, const TileShape& shape) {
     const Range seen = SeenColumns(cut.band, {0, rows}, cut.columns);
     const bool few =
         (cut.tiles == 1 && cut.packed_rows <= shape.split_rows) ||
-        (cut.last_rows_first && cut.packed_rows <= shape.split_prefix_rows);
+        (cut.last_rows_first && cut.packed_rows <= shape.split_open_rows);
     if (few && !seen.empty()) {
       cut.first_split = seen.first / shape.split_keys;
       cut.num_splits = CeilDiv(seen.last, shape.split_keys) - cut.first_split;

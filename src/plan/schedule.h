@@ -37,8 +37,8 @@ struct TileShape {
   int64_t split_keys = 4096;  // a sequence of few rows is cut where its columns
                               // pass a multiple of this
   int64_t split_rows = 64;    // few are at most so many, in one tile
-  int64_t split_prefix_rows = 64;  // few of those that see all columns up to
-                                   // their last, in any number of tiles
+  int64_t split_open_rows = 64;  // few of those whose band is open, as they see
+                                 // all columns up to their last; in any tiles
   // Whether all tiles of a kv head are neighbours; else those of equal rows
   // are.
   bool by_head = false;

@@ -90,7 +90,7 @@ TileShape BackwardTileShape(const AttentionProblem& problem,
       CountThatFits(kGradColumnShare * static_cast<double>(device.l2_bytes),
                     8 * channels, kMaxGradColumns, kColumnUnit);
   shape.split_keys = int64_t{1} << 40;
-  shape.split_rows = shape.split_prefix_rows = 0;  // rows are never split
+  shape.split_rows = shape.split_open_rows = 0;  // rows are never split
   shape.by_head = true;  // which are summed up in the order of its tiles
   return shape;
 }

@@ -27,7 +27,7 @@ TileShape DecodeTileShape(const AttentionProblem& problem,
   shape.cols = kDecodeKeys;
   shape.split_keys = kFewRowsSplitKeys;
   shape.split_rows = shape.rows;
-  shape.split_prefix_rows = 0;
+  shape.split_open_rows = 0;
   return shape;
 }
 

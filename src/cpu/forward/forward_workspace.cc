@@ -40,11 +40,11 @@ void SplitRows(const AttentionProblem& problem, const PackedRows& packed,
                TileShape& shape) {
   shape.split_keys = RoundUp(kSplitKeys, shape.cols);
   shape.split_rows = problem.has(Slot::kWeightScale) ? 0 : kMaxSplitRows;
-  shape.split_prefix_rows = shape.split_rows;
+  shape.split_open_rows = shape.split_rows;
   const bool many = packed.most > kMaxSplitRows && packed.all < kManyRows;
   if (shape.split_rows == 0 || !many) return;
   const int64_t num_splits = CeilDiv(kManyRows, packed.all);
-  shape.split_prefix_rows = kManyRows;
+  shape.split_open_rows = kManyRows;
   shape.split_keys =
       RoundUp(std::max(kManyRowsSplitKeys,
                        CeilDiv(problem.lengths.max_columns(), num_splits)),
@@ -146,7 +146,7 @@ int64_t MaxSplitRows(const AttentionProblem& problem,
   for (const TileShape& shape : shapes) {
     few_rows = std::max(few_rows, shape.split_rows);
     split_keys = std::min(split_keys, shape.split_keys);
-    many = many || shape.split_prefix_rows > 0;
+    many = many || shape.split_open_rows > 0;
   }
   return MaxSplitRowsOfFew(problem, few_rows, split_keys) +
          (many ? MaxSplitRowsOfMany(problem) : 0);

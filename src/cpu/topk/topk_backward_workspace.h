@@ -20,7 +20,8 @@
 
 namespace flashacl::cpu {
 
-// A function of the problem and of caches; of workers, but for its stages, not.
+// A function of the problem and of caches; only stage_positions is one of
+// workers, too.
 struct TopKBackwardTiling {
   int64_t step_keys = 0;        // listed keys of one step of a position
   int64_t split_keys = 0;       // of a list, that one stage takes

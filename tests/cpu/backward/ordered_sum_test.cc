@@ -36,7 +36,7 @@ struct Cut {
 
   Cut(const AttentionProblem& p, Random& random) : problem(p) {
     shape.rows = random.Within(1, 30);
-    shape.split_rows = shape.split_prefix_rows = 0;
+    shape.split_rows = shape.split_open_rows = 0;
     shape.by_head = true;
     schedule = BuildSchedule(
         Extent{p.lengths.sequences, &p.mask, p.kv_heads, p.group()}, shape);

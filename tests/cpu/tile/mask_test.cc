@@ -267,7 +267,7 @@ TEST_P(MaskBits, ProbsWithoutABitBecomeZero) {
 }
 
 // What is marked adds nothing, whatever its value; all else is multiplied.
-TEST_P(MaskBits, MarkedProbsTimesAnythingAreZero) {
+TEST_P(MaskBits, HiddenProbsTimesAnythingAreZero) {
   for (const float value : {2.5f, 0.0f, kInfinity, -kInfinity, NAN}) {
     for (const float prob : {-0.0f, 0.0f, 0.5f, 1.0f, NAN, -NAN}) {
       const bool hidden = prob == 0 && std::signbit(prob);
