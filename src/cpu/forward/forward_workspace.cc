@@ -113,16 +113,20 @@ TileShape SharedTileShape(const AttentionProblem& problem,
   const Extent extent{problem.lengths.sequences, &problem.mask,
                       problem.kv_heads, problem.group()};
   const int64_t rows = PackedRowsOf(problem, shape.sequence_rows).all;
+  const bool many_tiles = rows >= kManyTiles * workers * shape.rows;
+  if (workers == 1 || many_tiles || shape.rows <= kMinShareRows) return shape;
   TileShape best = shape;
   double least = 0;
+  int64_t last_rows = 0;
   // So many tiles for each worker; 0: those that fit the caches.
   for (const int64_t tiles : {0, 1, 2, 3, 4, 6, 8}) {
     TileShape next = shape;
     if (tiles > 0) {
       next.rows = std::clamp(RoundUp(CeilDiv(rows, tiles * workers), kRowUnit),
-                             std::min(kMinShareRows, shape.rows), shape.rows);
-      if (next.rows == best.rows) continue;
+                             kMinShareRows, shape.rows);
+      if (next.rows == last_rows) continue;
     }
+    last_rows = next.rows;
     const Schedule schedule = BuildSchedule(extent, next);
     if (tiles == 0 && schedule.count() >= kManyTiles * workers) return shape;
     Rehearsal rehearsal(workers);
