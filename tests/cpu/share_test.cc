@@ -184,7 +184,8 @@ INSTANTIATE_TEST_SUITE_P(
         "fwd f16 h=8/2 d=16 q=300,1,1 k=900,2000,50 causal",
         "bwd f32 h=16/4 d=8 q=1100 k=150 causal",
         "bwd f16 h=24/8 d=8 q=300,500,77 k=120,90,50 window:99:20",
-        "bwd f32 h=18/2 d=8 q=1000 k=140 causal sink"));
+        "bwd f32 h=18/2 d=8 q=1000 k=140 causal sink",
+        "bwd f32 h=16/4 d=8 q=1100 k=150 bias:ij grad:qkvb"));
 
 }  // namespace
 }  // namespace flashacl

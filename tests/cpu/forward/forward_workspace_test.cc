@@ -118,7 +118,7 @@ TEST(ForwardWorkspace, SplitsOfAnyLengthsHaveRoom) {
         shape.row_unit = 32;
         shape.rows = 32 * random.Within(1, 4);
         shape.split_keys = OneOf<int64_t>(random, {1, 7, 16, 64, 128});
-        shape.split_prefix_rows = 0;
+        shape.split_open_rows = 0;
         SmallCase small(p);
         for (int tries = 0; tries < 4; ++tries) {
           small.FillInputs(random);
@@ -134,6 +134,38 @@ TEST(ForwardWorkspace, SplitsOfAnyLengthsHaveRoom) {
   EXPECT_TRUE(testing::SeenOften(split, 1000));
 }
 
+// The same of the shape that a plan chooses, where few rows are split in many
+// tiles.
+TEST(ForwardWorkspace, SplitsOfChosenTilesHaveRoom) {
+  Random random(11);
+  const DeviceInfo device;
+  int64_t last_row = 0;
+  for (const char* line : {"fwd f32 h=8/2 d=4 q=3x100 k=3x9000 counts:qk",
+                           "fwd f32 h=8/2 d=4 q=3x100 k=3x9000 counts:k causal",
+                           "fwd f32 h=4 d=4 q=2x300 k=2x9000 ends:qk causal",
+                           "fwd f32 h=8/1 d=4 q=9x7 k=9x5000 counts:qk"}) {
+    SCOPED_TRACE(line);
+    const AttentionProblem p = ProblemOf(line);
+    const TileShape shape = ForwardTileShape(p, device);
+    const int64_t most = MaxSplitRows(p, {&shape, 1});
+    SmallCase small(p);
+    for (int tries = 0; tries < 40; ++tries) {
+      small.FillInputs(random);
+      const auto sequences = ResolveSequences(p, small.bindings());
+      const Schedule schedule =
+          BuildSchedule({sequences, &p.mask, p.kv_heads, p.group()}, shape);
+      EXPECT_LE(schedule.split_rows(), most);
+      for (int64_t t = 0; t < schedule.count(); ++t) {
+        const Tile tile = schedule.At(t);
+        if (tile.num_splits > 1) {
+          last_row = std::max(last_row, tile.rows.last);
+        }
+      }
+    }
+  }
+  EXPECT_GT(last_row, kMaxSplitRows);
+}
+
 TEST(ForwardWorkspace, SplitsOfKnownLengthsAreCountedExactly) {
   const AttentionProblem problem =
       ProblemOf("fwd f32 h=8/2 d=8 q=3,40,0,7 k=5000,3000,9000,1024");
@@ -141,7 +173,7 @@ TEST(ForwardWorkspace, SplitsOfKnownLengthsAreCountedExactly) {
   shape.rows = 128;
   shape.row_unit = 32;
   shape.split_keys = 1024;
-  shape.split_prefix_rows = 0;
+  shape.split_open_rows = 0;
   // 12 rows in 5 splits; 160 rows are two tiles; 0 rows; one split.
   EXPECT_EQ(KnownSchedule(problem, shape).split_rows(), 12 * 5 * 2);
   EXPECT_GE(MaxSplitRows(problem, {&shape, 1}), 12 * 5 * 2);
