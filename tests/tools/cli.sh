@@ -198,6 +198,18 @@ says "the fp64 reference: right and slow"
 says "tiles         none: it goes row by row"
 run 0 explain "$line" --without cpu/decode
 says "excluded by the caller"
+run 0 explain "$line" --workers 64
+says "mean work of 64 workers"
+run 0 explain "fwd f32 h=1 d=8 q=4 k=4" --workers 1
+says "balance       1.000: mean work of 1 worker over"
+printf 'fwd f32 h=1 d=8 q=4 k=4\nfwd f16 h=8 d=64 q=999 k=999 causal\n' >"$work/lines"
+run 0 explain --workers 16 --workloads "$work/lines"
+says "fwd f16 h=8 d=64 q=999 k=999 causal"
+says "0."
+run 2 explain "$line" --workers 0
+complains "--workers: 0 is not a number of at least 1"
+run 2 explain --workers 16
+complains "expected a problem or --workloads FILE"
 run 2 explain "$line" --implementation cpu/backward
 run 2 explain "fwd bf16 h=32/5 d=128 q=1 k=1"
 complains "32"

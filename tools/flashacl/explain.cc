@@ -59,9 +59,10 @@ void PrintBalance(const Balance& balance) {
     return;
   }
   fmt::print(
-      "balance       {:.3f}: mean work of {} workers over that of the busiest "
+      "balance       {:.3f}: mean work of {} worker{} over that of the busiest "
       "(1: all have the same); busy {:.3f} of the time\n",
-      balance.evenness(), balance.workers, balance.busy());
+      balance.evenness(), balance.workers, balance.workers == 1 ? "" : "s",
+      balance.busy());
   fmt::print("pieces        {}, {:.1f} per worker; combining splits {:.2f} %\n",
              balance.pieces,
              static_cast<double>(balance.pieces) /
