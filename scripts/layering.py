@@ -16,7 +16,7 @@ HOST_VECTORS = {"cpu/element_format.h", "cpu/kv_rows.h", "cpu/streams.h",
                 "cpu/tile/matmul-inl.h", "cpu/tile/pair-inl.h", "cpu/tile/store-inl.h",
                 "cpu/tile/stream-inl.h", "cpu/tile/transpose-inl.h",
                 "cpu/tile/vector-inl.h", "cpu/work_loop.h"}
-HAVE_HOST_VECTORS = {"dropout", "indexer", "merge", "pages", "roof"}
+HAVE_HOST_VECTORS = {"dropout", "indexer", "merge", "pages", "record", "roof"}
 # Folders that nobody includes but themselves.
 CLOSED = {"acl/single_op"}
 # Inside src/cpu: the files at its top know no implementation, but for the table

@@ -41,7 +41,7 @@ bool ReadBytes(const std::byte* from, std::span<std::byte> to) {
 // Reads bytes in parts that stay in a cache; false if they are not all there.
 template <typename F>
 bool ForParts(const std::byte* first, size_t bytes, F&& body) {
-  constexpr size_t kPart = size_t{256} << 10;
+  constexpr size_t kPart = size_t{64} << 10;
   std::vector<std::byte> part(std::min(bytes, kPart));
   for (size_t done = 0; done < bytes; done += part.size()) {
     part.resize(std::min(part.size(), bytes - done));

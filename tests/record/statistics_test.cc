@@ -11,6 +11,7 @@
 
 #include "base/half.h"
 #include "base/number.h"
+#include "tests/cpu/targets.h"
 #include "tests/testing/random.h"
 
 namespace flashacl::record {
@@ -88,9 +89,18 @@ void ExpectPlainStatistics(DType dtype, const std::vector<std::byte>& bytes) {
   EXPECT_EQ(found, plain) << Name(dtype) << ", " << shape[0] << " elements";
 }
 
+class StatisticsOn : public ::testing::TestWithParam<int64_t> {
+ private:
+  const testing::OnTarget target_{GetParam()};
+};
+
+INSTANTIATE_TEST_SUITE_P(EveryTarget, StatisticsOn,
+                         ::testing::ValuesIn(testing::TargetsHere()),
+                         testing::TargetTestName);
+
 // Every number of 16 bits, alone and beside its neighbours; and random ones,
 // few and many, with NaNs and infinities in some parts.
-TEST(Statistics, AreThoseOfAPlainLoop) {
+TEST_P(StatisticsOn, AreThoseOfAPlainLoop) {
   std::vector<std::byte> all;
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const auto two = Bytes<uint16_t>({static_cast<uint16_t>(bits)});
