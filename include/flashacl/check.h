@@ -17,7 +17,7 @@ extern "C" {
  * read. */
 typedef struct flashaclCheckTensor {
   const char* name;  /* q, k, v, mask, dout, ...; out, max, sum and lse, or dq,
-                        dk, dv */
+                        dk, dv, dq_rope, dk_rope, dbias, dsink */
   const char* dtype; /* f32, f16, bf16, f64, bool, i8, u8, i32, i64 */
   const int64_t* dims; /* dimCount of them */
   size_t dimCount;

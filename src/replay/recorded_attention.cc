@@ -21,9 +21,9 @@ namespace {
 // What a call of attention writes and a check judges.
 constexpr Slot kForwardResults[] = {Slot::kOut, Slot::kRowMax, Slot::kRowSum,
                                     Slot::kLse};
-constexpr Slot kBackwardResults[] = {Slot::kGradQuery, Slot::kGradKey,
-                                     Slot::kGradQueryRope, Slot::kGradValue,
-                                     Slot::kGradKeyRope};
+constexpr Slot kBackwardResults[] = {
+    Slot::kGradQuery,   Slot::kGradKey,  Slot::kGradQueryRope, Slot::kGradValue,
+    Slot::kGradKeyRope, Slot::kGradBias, Slot::kGradSink};
 
 bool IsResult(const AttentionProblem& problem, Slot slot) {
   return problem.direction == Direction::kForward

@@ -125,10 +125,11 @@ Command MakeCheck(CLI::App& tool) {
          Str("{}; then q=FILE k=FILE v=FILE out=FILE, other tensors by their "
              "names (mask, bias, sink, keep, table, topk, dout, ...), results "
              "of others as NAME=FILE, max=, sum= and lse= (NAME.max=), what "
-             "softmax leaves of rows, in bwd dq=, dk=, dv= and NAME.dq=; "
-             "q=@FILE and k=@FILE are lengths; layout=BSND says the order of "
-             "axes where shapes do not, layout=TND:blocks that of rows in max "
-             "and sum. FILE is {}. Or a record, DIR[/CALL] "
+             "softmax leaves of rows, in bwd dq=, dk=, dv=, dbias=, dsink= and "
+             "NAME.dq=; q=@FILE and k=@FILE are lengths; layout=BSND says the "
+             "order of axes where shapes do not, layout=TND:blocks that of "
+             "rows "
+             "in max and sum. FILE is {}. Or a record, DIR[/CALL] "
              "(FLASHACL_RECORD), which has all of this and what the call "
              "wrote; results of others as before",
              kLineHelp, kFileHelp))

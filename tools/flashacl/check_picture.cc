@@ -57,10 +57,14 @@ struct Side {
   int64_t pixels = 1;
 };
 
-// The first result that has a wrong row, or the first.
+// The first result that has a wrong row, best one of queries or keys; or the
+// first.
 Slot PicturedSlot(const Judgement& judgement) {
-  for (const HeadJudgement& head : judgement.heads) {
-    if (head.wrong_rows > 0) return head.slot;
+  for (const bool any : {false, true}) {
+    for (const HeadJudgement& head : judgement.heads) {
+      const bool rows = HasQueryRows(head.slot) || HasKeyRows(head.slot);
+      if (head.wrong_rows > 0 && (rows || any)) return head.slot;
+    }
   }
   return judgement.heads[0].slot;
 }
@@ -122,6 +126,7 @@ class Picture {
   void Add(const HeadJudgement& head) {
     for (const RowJudgement& row : head.rows) {
       const int64_t cell = row.row / down_.per_cell;
+      if (cell >= down_.cells()) continue;  // of a bias, or of no row
       double& share = shares_[static_cast<size_t>(cell * heads_.cells() +
                                                   head.head / heads_.per_cell)];
       share = std::max(share, row.share);

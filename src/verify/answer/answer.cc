@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "verify/answer/row_math.h"
+#include "verify/answer/score_sums.h"
 
 namespace flashacl {
 namespace {
@@ -18,6 +19,7 @@ using answer::Add;
 using answer::Dot;
 using answer::MeanSquare;
 using answer::RowMath;
+using answer::ScoreSums;
 using answer::Softmax;
 using reference::Row;
 
@@ -175,7 +177,8 @@ class BackwardUnit {
         math_(tensors, unit, recipe),
         stats_(recipe.stats == nullptr ? tensors : *recipe.stats, unit, recipe),
         key_sums_(Extent().columns(), problem_.score_dim()),
-        value_sums_(Extent().columns(), problem_.v_dim) {}
+        value_sums_(Extent().columns(), problem_.v_dim),
+        score_sums_(math_, unit) {}
 
   std::vector<Part> Run() {
     for (int64_t g = 0; g < problem_.group(); ++g) {
@@ -192,6 +195,7 @@ class BackwardUnit {
     if (problem_.kv.value_is_key) AddValuesTo(values, keys);
     AddSplit(keys, Slot::kGradKey, Slot::kGradKeyRope);
     if (problem_.has(Slot::kGradValue)) parts_.push_back(std::move(values));
+    score_sums_.Take(parts_);
     return std::move(parts_);
   }
 
@@ -218,6 +222,7 @@ class BackwardUnit {
     const bool adds = only < 0 || row.head % problem_.group() == only;
     std::vector<T> grad_query(query.size());
     double squares = 0;
+    score_sums_.BeginRow(row, query, grad_out, out, softmax);
     for (size_t m = 0; m < softmax.columns.size(); ++m) {
       const int64_t j = softmax.columns[m];
       const T prob = softmax.probs[m];
@@ -229,11 +234,13 @@ class BackwardUnit {
       Add<T>(scale * ds, math_.columns().key(j), grad_query);
       squares +=
           terms * terms * math_.columns().key_squares[static_cast<size_t>(j)];
+      score_sums_.Add({j, prob, softmax.kept[m], dp, delta, ds});
       if (!adds) continue;
       key_sums_.AddRow(j, scale * ds, query, terms * query_size);
       value_sums_.AddRow(j, kept, grad_out,
                          static_cast<double>(kept) * grad_size);
     }
+    score_sums_.EndRow(softmax);
     StoreRow<T>(grad_query, std::sqrt(squares), n, part);
   }
 
@@ -299,6 +306,7 @@ class BackwardUnit {
   RowMath<T> stats_;
   ColumnSums<T> key_sums_;
   ColumnSums<T> value_sums_;
+  ScoreSums<T> score_sums_;
   std::vector<Part> parts_;
 };
 
@@ -345,6 +353,7 @@ std::vector<Part> ComputeParts(const TensorSet& tensors,
   for (std::vector<Part>& of_unit : of_units) {
     std::ranges::move(of_unit, std::back_inserter(parts));
   }
+  answer::MergeShares(tensors.problem, parts);
   return parts;
 }
 

@@ -38,7 +38,9 @@ Recipe PlainRecipe(const AttentionProblem& problem);
 // Rows of one result of one head: of kGradKey and kGradValue a kv head and
 // columns. Of kRowMax, kRowSum and kLse it has one channel, of which tensors
 // may have copies. An 8-bit kOut is in steps of it, before it is rounded to
-// whole ones.
+// whole ones. Of kGradBias channels are columns, kGradSink and slopes have one
+// of row 0, and what all sequences, heads, rows or columns share is of number
+// 0.
 struct Part {
   Slot slot = Slot::kOut;
   int64_t sequence = 0;
@@ -62,9 +64,9 @@ Status CheckAnswerable(const AttentionProblem& problem);
 
 // Of the results that the problem has in its direction: the output and what
 // softmax leaves of rows, or the gradients of queries, keys and values with
-// their ropes. Reads inputs only; backward the output, row maxima and row sums
-// of the forward direction where they are bound, and computes them where they
-// are not.
+// their ropes, and of bias and sinks if the units are all that add to them.
+// Reads inputs only; backward the output, row maxima and row sums of the
+// forward direction where they are bound, and computes them where they are not.
 // Units are computed on `workers`; parts come in their order.
 std::vector<Part> ComputeParts(const TensorSet& tensors,
                                std::span<const Unit> units,

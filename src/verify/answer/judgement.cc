@@ -149,6 +149,10 @@ Results::Results(const TensorSet& tensors) : tensors_(tensors) {
   row_max_ = grid(Slot::kRowMax);
   row_sum_ = grid(Slot::kRowSum);
   lse_ = grid(Slot::kLse);
+  if (problem.has(Slot::kGradBias)) {
+    grad_bias_ =
+        Grid(BiasSpec(problem, Slot::kGradBias), problem.lengths.sequences);
+  }
 }
 
 int64_t Results::Channels(const Part& part) const {
@@ -156,36 +160,40 @@ int64_t Results::Channels(const Part& part) const {
                                 : part.width;
 }
 
-int64_t Results::Offset(const Part& part, size_t row) const {
+int64_t Results::Offset(const Part& part, size_t row, int64_t channel) const {
   const TensorSpec& spec = tensors_.problem[part.slot];
   const Sequence& sequence =
       tensors_.problem.lengths.sequences[static_cast<size_t>(part.sequence)];
-  const auto in_grid = [&](const Grid& grid) {
-    return grid.Plane(part.sequence, part.head).At(part.rows[row], 0);
+  const auto in_grid = [&](const Grid& grid, int64_t column) {
+    return grid.Plane(part.sequence, part.head).At(part.rows[row], column);
   };
+  const int64_t copy = spec.ChannelAt(channel);
   switch (part.slot) {
     case Slot::kRowMax:
-      return in_grid(row_max_);
+      return in_grid(row_max_, 0) + copy;
     case Slot::kRowSum:
-      return in_grid(row_sum_);
+      return in_grid(row_sum_, 0) + copy;
     case Slot::kLse:
-      return in_grid(lse_);
+      return in_grid(lse_, 0) + copy;
+    case Slot::kGradBias:
+      return in_grid(grad_bias_, channel);
+    case Slot::kGradSink:
+      return spec.At(part.head);
     case Slot::kGradKey:
     case Slot::kGradKeyRope:
     case Slot::kGradValue:
       return spec.At(part.sequence, sequence.keys.first + part.rows[row],
-                     part.head);
+                     part.head, channel);
     default:
       return spec.At(part.sequence, sequence.queries.first + part.rows[row],
-                     part.head);
+                     part.head, channel);
   }
 }
 
 double Results::At(const Part& part, size_t row, int64_t channel) const {
-  const TensorSpec& spec = tensors_.problem[part.slot];
-  const int64_t offset = Offset(part, row) + spec.ChannelAt(channel);
-  return ReadNumber(spec.dtype,
-                    tensors_.bindings[part.slot] + offset * SizeOf(spec.dtype));
+  const DType dtype = tensors_.problem[part.slot].dtype;
+  return ReadNumber(dtype, tensors_.bindings[part.slot] +
+                               Offset(part, row, channel) * SizeOf(dtype));
 }
 
 Judgement Judge(const TensorSet& tensors, std::span<const Part> exact,

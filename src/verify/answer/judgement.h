@@ -77,14 +77,14 @@ class Results {
 
   // How many channels a row has: those of the part, or copies of its only one.
   int64_t Channels(const Part& part) const;
-  // Of the row's first channel, in elements of its tensor.
-  int64_t Offset(const Part& part, size_t row) const;
+  // In elements of its tensor.
+  int64_t Offset(const Part& part, size_t row, int64_t channel = 0) const;
   // The number there; of 8 bits the integer.
   double At(const Part& part, size_t row, int64_t channel) const;
 
  private:
   const TensorSet& tensors_;
-  Grid row_max_, row_sum_, lse_;
+  Grid row_max_, row_sum_, lse_, grad_bias_;
 };
 
 // Half of the distance of a number near 1 to the next.

@@ -11,6 +11,11 @@ bool HasKeyRows(Slot slot) {
          slot == Slot::kGradValue;
 }
 
+bool IsBiasPlane(const AttentionProblem& problem) {
+  return !IsAlibi(problem.score.bias) &&
+         problem[Slot::kBias].placement != Placement::kDiagonal;
+}
+
 bool HasQueryRows(Slot slot) {
   return slot == Slot::kQuery || slot == Slot::kQueryRope ||
          slot == Slot::kOut || slot == Slot::kGradOut ||

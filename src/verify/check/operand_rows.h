@@ -14,6 +14,9 @@ namespace flashacl {
 bool HasKeyRows(Slot slot);
 bool HasQueryRows(Slot slot);
 
+// Whether the bias, and its gradient, are [sequence, head, row, column].
+bool IsBiasPlane(const AttentionProblem& problem);
+
 // Of one row and head.
 int64_t ChannelsOf(const AttentionProblem& problem, Slot slot);
 

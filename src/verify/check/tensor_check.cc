@@ -86,8 +86,9 @@ void MergePieces(Judgement& judgement) {
   for (auto& [place, head] : heads) judgement.heads.push_back(std::move(head));
 }
 
-// What a wrong output, or wrong gradients, got wrong: rows' maxima and sums
-// follow from the same mistakes, and mistakes about places have them elsewhere.
+// What a wrong output, or wrong gradients, got wrong: rows' maxima and sums and
+// gradients of a bias and sinks follow from the same mistakes, and mistakes
+// about places have them elsewhere.
 std::vector<Suspicion> CausesOf(const TensorSet& tensors,
                                 const std::vector<Part>& exact,
                                 const Allowance& allowance, Workers& workers) {
@@ -96,10 +97,24 @@ std::vector<Suspicion> CausesOf(const TensorSet& tensors,
     for (const Slot slot : {Slot::kRowMax, Slot::kRowSum, Slot::kLse}) {
       rest.Drop(slot);
     }
+  } else {
+    for (const Slot slot : {Slot::kGradBias, Slot::kGradSink}) rest.Drop(slot);
   }
   const Judgement judgement = Judge(rest, exact, allowance);
   if (judgement.right()) return {};
   return FindCauses({rest, exact, allowance, judgement}, workers);
+}
+
+// Gradients that sum over sequences of which some are left out.
+void NoteUnchecked(const Candidate& candidate, const std::vector<Part>& exact,
+                   TensorCheck& check) {
+  for (const Slot slot : {Slot::kGradBias, Slot::kGradSink}) {
+    if (candidate.tensors.bindings[slot] == nullptr) continue;
+    if (std::ranges::count(exact, slot, &Part::slot) > 0) continue;
+    check.notes.push_back(
+        Str("{}: {} is not checked, as not all that adds to it is computed",
+            candidate.name, Name(slot)));
+  }
 }
 
 }  // namespace
@@ -132,6 +147,7 @@ Result<TensorCheck> CheckTensors(const BoundInputs& inputs,
   for (const Candidate& candidate : candidates) {
     CheckedResult result;
     result.name = candidate.name;
+    NoteUnchecked(candidate, exact, check);
     result.judgement = Judge(candidate.tensors, exact, allowance);
     CountKinds(candidate.tensors, exact, result);
     if (options.causes && !result.judgement.right()) {

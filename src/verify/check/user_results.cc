@@ -9,6 +9,7 @@
 #include "verify/check/operand_rows.h"
 #include "verify/check/row_result_layout.h"
 #include "verify/check/tensor_layout.h"
+#include "verify/fill.h"
 
 namespace flashacl {
 namespace {
@@ -28,7 +29,14 @@ constexpr Output kBackwardResults[] = {
     {"dk", Slot::kGradKey, Slot::kKey},
     {"dv", Slot::kGradValue, Slot::kValue},
     {"dq_rope", Slot::kGradQueryRope, Slot::kQueryRope},
-    {"dk_rope", Slot::kGradKeyRope, Slot::kKeyRope}};
+    {"dk_rope", Slot::kGradKeyRope, Slot::kKeyRope},
+    {"dbias", Slot::kGradBias, Slot::kBias},
+    {"dsink", Slot::kGradSink, Slot::kSink}};
+
+// Gradients that have no rows of queries or keys, but the input's shape.
+bool HasShapeOfInput(Slot slot) {
+  return slot == Slot::kGradBias || slot == Slot::kGradSink;
+}
 
 std::span<const Output> ResultsOf(Direction direction) {
   if (direction == Direction::kForward) return kForwardResults;
@@ -47,9 +55,13 @@ class ResultBinder {
 
   Status Bind(const UserTensor& tensor, const Output& output) {
     if (!problem().has(output.slot)) {
-      return Contradiction("{}: given, but the line has no such result",
-                           tensor.name);
+      const bool may =
+          HasShapeOfInput(output.slot) && problem().has(output.like);
+      return Contradiction("{}: given, but the line has no such result{}",
+                           tensor.name,
+                           may ? "; grad: says of what there are" : "");
     }
+    if (HasShapeOfInput(output.slot)) return BindLikeInput(tensor, output);
     if (!IsRowResult(output.slot)) return BindRows(tensor, output);
     const Result<TensorSpec> spec = RowResultSpec(
         problem(), output.slot, tensor, {inputs_.layout, inputs_.row_order});
@@ -70,6 +82,25 @@ class ResultBinder {
     if (!bytes.ok()) return bytes.status();
     set_.Bind(slot, spec, std::move(*bytes));
     return {};
+  }
+
+  // The problem has the input's spec.
+  Status BindLikeInput(const UserTensor& tensor, const Output& output) {
+    const TensorSpec& spec = problem()[output.slot];
+    int64_t elements = 1;
+    for (const int64_t dim : tensor.dims) elements *= dim;
+    bool same =
+        elements * SizeOf(spec.dtype) == BytesOf(problem(), output.slot);
+    if (same && output.slot == Slot::kGradBias && IsBiasPlane(problem())) {
+      const Result<TensorSpec> own = PlaneSpec(problem(), tensor);
+      if (!own.ok()) return own.status();
+      same = own->dims == spec.dims;
+    }
+    if (!same) {
+      return Invalid("{}: ({}) is not the shape of {}", tensor.name,
+                     Join(tensor.dims, ", "), output.name.substr(1));
+    }
+    return BindAs(tensor, output.slot, spec);
   }
 
   Status BindRows(const UserTensor& tensor, const Output& output) {
@@ -118,7 +149,10 @@ std::optional<Slot> ResultSlot(Direction direction, std::string_view name) {
 AttentionProblem WithAnyResults(const AttentionProblem& problem) {
   AttentionProblem with = problem;
   for (const Output& output : ResultsOf(problem.direction)) {
-    if (!with.has(output.slot) || IsRowResult(output.slot)) continue;
+    if (!with.has(output.slot) || IsRowResult(output.slot) ||
+        HasShapeOfInput(output.slot)) {
+      continue;
+    }
     const DType dtype = with[output.slot].dtype;
     with[output.slot] = with[output.like];
     with[output.slot].dtype = dtype;

@@ -63,8 +63,7 @@ bool HasRows(const AttentionProblem& problem, Slot slot) {
 
 bool IsPlane(const AttentionProblem& problem, Slot slot) {
   return slot == Slot::kMask || slot == Slot::kKeep ||
-         (slot == Slot::kBias && !IsAlibi(problem.score.bias) &&
-          problem[Slot::kBias].placement != Placement::kDiagonal);
+         (slot == Slot::kBias && IsBiasPlane(problem));
 }
 
 class Binder {
@@ -218,6 +217,10 @@ class Binder {
             : ConvertElements(tensor, spec->dtype, bound_.notes);
     if (!bytes.ok()) return bytes.status();
     bound_.tensors.Bind(slot, *spec, std::move(*bytes));
+    if (slot == Slot::kBias && problem().has(Slot::kGradBias)) {
+      spec->dtype = problem()[Slot::kGradBias].dtype;
+      problem()[Slot::kGradBias] = *spec;
+    }
     return {};
   }
 

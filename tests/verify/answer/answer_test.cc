@@ -54,7 +54,13 @@ TEST(Answer, IsTheReferences) {
         "fwd f32 h=3 d=16 q=12 k=30 alibi keep:0.5 prefix:5",
         "bwd f32 h=4/2 d=32 q=9,30 k=20,40 causal",
         "bwd f16 h=2 d=16+8/24 q=20 k=20 mask keep:0.75 sink",
-        "bwd bf16 h=2 d=32 q=12 k=30 topk:9 shared bias"}) {
+        "bwd bf16 h=2 d=32 q=12 k=30 topk:9 shared bias",
+        "bwd f32 h=4/2 d=32 q=2x9 k=2x20 bias grad:qkvb causal",
+        "bwd f32 h=4/2 d=16 q=9,30 k=20,40 bias:ij grad:qkvbs sink keep:0.75",
+        "bwd f16 h=4 d=16 q=2x9 k=2x20 bias:before:bhj grad:b",
+        "bwd f32 h=2 d=16 q=40 k=40 bias:diagonal:12 causal grad:qkvb",
+        "bwd f32 h=4/2 d=16 q=9,20 k=14,30 alibi grad:qb",
+        "bwd bf16 h=4/1 d=32 q=9,0,30 k=20,7,0 sink grad:s"}) {
     const Result<AttentionProblem> problem = Parse(line);
     ASSERT_TRUE(problem.ok()) << line;
     const Result<Sample> sample = ReferenceRun(CpuBackend(), *problem, 7);
@@ -64,6 +70,11 @@ TEST(Answer, IsTheReferences) {
     const std::vector<Part> parts =
         Compute(tensors, ChooseUnits(*problem, INFINITY), {});
     ASSERT_FALSE(parts.empty());
+    for (const Slot slot : {Slot::kGradBias, Slot::kGradSink}) {
+      EXPECT_EQ(std::ranges::count(parts, slot, &Part::slot) > 0,
+                problem->has(slot))
+          << line << ": " << Name(slot);
+    }
     for (const Part& part : parts) {
       for (size_t row = 0; row < part.rows.size(); ++row) {
         for (int64_t d = 0; d < part.width; ++d) {
@@ -112,6 +123,15 @@ TEST(Answer, JudgesRowResultsAndBytes) {
            {"fwd bf16 h=2 d=32 q=9,30 k=20,40 causal out:int8:tensor lse",
             {Slot::kOut, Slot::kLse}},
            {"fwd i8 h=2 d=32 q=20 k=50 int8:tensor causal", {Slot::kOut}},
+           {"bwd bf16 h=4/2 d=32 q=9,0,30 k=20,7,40 sink", {Slot::kGradSink}},
+           {"bwd f32 h=4/2 d=16 q=9,5 k=7,20 bias grad:qkvb",
+            {Slot::kGradBias}},
+           {"bwd f32 h=4/2 d=16 q=2x9 k=2x20 bias:hij grad:qkvb",
+            {Slot::kGradBias}},
+           {"bwd f16 h=2 d=16 q=40 k=40 bias:diagonal:12 causal grad:qb",
+            {Slot::kGradBias}},
+           {"bwd f32 h=4/2 d=16 q=9,20 k=14,30 alibi:bh grad:qb",
+            {Slot::kGradBias}},
            // Rounded weights are as large as its steps of bytes.
            {"fwd i8 h=4/2 d=64 q=1 k=300 int8:tensor out:int8:tensor", {}}}) {
     SCOPED_TRACE(one.line);
@@ -136,10 +156,9 @@ TEST(Answer, JudgesRowResultsAndBytes) {
             std::ranges::max_element(values, {},
                                      [](double x) { return std::fabs(x); }) -
             values.begin();
-        std::byte* const at = tensors.bindings[slot] +
-                              (results.Offset(*part, row) +
-                               tensors.problem[slot].ChannelAt(greatest)) *
-                                  SizeOf(dtype);
+        std::byte* const at =
+            tensors.bindings[slot] +
+            results.Offset(*part, row, greatest) * SizeOf(dtype);
         const double was = ReadNumber(dtype, at);
         WriteNumber(dtype, at, Broken(dtype, slot, was));
         EXPECT_EQ(Judge(tensors, exact, allowance).wrong_rows, 1)

@@ -5,12 +5,17 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <string>
 
+#include "backends.h"
 #include "base/random.h"
 #include "base/str.h"
+#include "problem/notation.h"
 #include "tests/verify/causes/plain_attention.h"
+#include "verify/check/user_results.h"
+#include "verify/verify.h"
 
 namespace flashacl {
 namespace {
@@ -123,6 +128,105 @@ TEST(TensorCheck, JudgesWhatSoftmaxLeavesOfRows) {
       number = was;
     }
   }
+}
+
+// Inputs and results of the reference, as if somebody had brought them.
+struct Brought {
+  explicit Brought(const AttentionProblem& problem)
+      : sample(ReferenceRun(CpuBackend(), problem, 5)) {}
+
+  // Dense; axes that repeat are 1.
+  UserTensor Tensor(const char* name, Slot slot) const {
+    const TensorSpec& spec = sample->problem()[slot];
+    UserTensor tensor{name, spec.dtype, SizeOf(spec.dtype), {}, nullptr};
+    const std::array<int64_t, 4> dims = spec.DistinctDims();
+    const bool of_heads = slot == Slot::kSink || slot == Slot::kGradSink;
+    const bool of_scores = slot == Slot::kBias || slot == Slot::kGradBias;
+    // Rows are packed: their first axis is 1.
+    tensor.dims.assign(dims.begin() + (of_heads || of_scores ? 0 : 1),
+                       dims.begin() + (of_heads ? 1 : 4));
+    tensor.data = sample->bindings()[slot];
+    return tensor;
+  }
+
+  // Of the line's results these.
+  Result<TensorCheck> Check(const AttentionProblem& problem,
+                            const std::vector<UserTensor>& results,
+                            double flops = 4e9) const {
+    const Result<BoundInputs> bound = BindInputs(
+        problem,
+        std::vector{Tensor("q", Slot::kQuery), Tensor("k", Slot::kKey),
+                    Tensor("v", Slot::kValue), Tensor("bias", Slot::kBias),
+                    Tensor("sink", Slot::kSink),
+                    Tensor("dout", Slot::kGradOut)},
+        "");
+    if (!bound.ok()) return bound.status();
+    const Result<TensorSet> set = BindResults(*bound, results, "");
+    if (!set.ok()) return set.status();
+    Result<TensorCheck> check = Invalid("it did not run");
+    (void)CpuBackend().queue->OnHost([&](Workers& workers) -> Status {
+      check = CheckTensors(*bound, {{"npu", *set}}, {.flops = flops}, workers);
+      return {};
+    });
+    return check;
+  }
+
+  Result<Sample> sample;
+};
+
+TEST(TensorCheck, JudgesGradientsOfBiasAndSinks) {
+  const Result<AttentionProblem> problem =
+      Parse("bwd f32 h=4/2 d=8 q=2x5 k=2x7 bias:hij sink grad:qkvbs");
+  ASSERT_TRUE(problem.ok()) << problem.status().message();
+  const Brought brought(*problem);
+  ASSERT_TRUE(brought.sample.ok()) << brought.sample.status().message();
+  UserTensor bias = brought.Tensor("dbias", Slot::kGradBias);
+  const UserTensor sink = brought.Tensor("dsink", Slot::kGradSink);
+  ASSERT_EQ(bias.dims, (std::vector<int64_t>{1, 4, 5, 7}));
+  ASSERT_EQ(sink.dims, std::vector<int64_t>{4});
+  const Result<TensorCheck> right = brought.Check(*problem, {bias, sink});
+  ASSERT_TRUE(right.ok()) << right.status().message();
+  EXPECT_TRUE(right->right()) << Describe(*right);
+  EXPECT_EQ(right->results[0].judgement.rows, 4 * 5 + 4);
+  EXPECT_TRUE(Says(*right, "grad sink: error")) << Describe(*right);
+
+  auto* const numbers =
+      reinterpret_cast<float*>(const_cast<std::byte*>(bias.data));
+  numbers[(2 * 5 + 3) * 7 + 6] += 1;
+  const Result<TensorCheck> wrong = brought.Check(*problem, {bias, sink});
+  ASSERT_TRUE(wrong.ok()) << wrong.status().message();
+  EXPECT_EQ(wrong->results[0].judgement.wrong_rows, 1);
+  EXPECT_TRUE(Says(*wrong, "grad bias sequence 0 head 2 row 3 channel 6"))
+      << Describe(*wrong);
+
+  bias.dims = {1, 4, 7, 5};
+  EXPECT_EQ(
+      brought.Check(*problem, {bias}).status().message(),
+      "dbias: (1, 4, 7, 5) is not [sequences, heads, rows, columns] of (2, "
+      "4, 5, 7), where 1 repeats");
+  UserTensor three = sink;
+  three.dims = {3};
+  EXPECT_EQ(brought.Check(*problem, {three}).status().message(),
+            "dsink: (3) is not the shape of sink");
+}
+
+// Of a problem of which some sequences are left out, nobody knows their sums.
+TEST(TensorCheck, SaysWhichSumsItDoesNotCheck) {
+  const Result<AttentionProblem> problem =
+      Parse("bwd f32 h=4/2 d=8 q=9x5 k=9x7 bias:hij sink grad:qkvbs");
+  ASSERT_TRUE(problem.ok()) << problem.status().message();
+  const Brought brought(*problem);
+  ASSERT_TRUE(brought.sample.ok()) << brought.sample.status().message();
+  const Result<TensorCheck> some =
+      brought.Check(*problem,
+                    {brought.Tensor("dsink", Slot::kGradSink),
+                     brought.Tensor("dq", Slot::kGradQuery)},
+                    1e4);
+  ASSERT_TRUE(some.ok()) << some.status().message();
+  EXPECT_LT(some->rows, some->all_rows);
+  EXPECT_TRUE(some->right()) << Describe(*some);
+  EXPECT_TRUE(Says(*some, "note: npu: grad sink is not checked"))
+      << Describe(*some);
 }
 
 }  // namespace
