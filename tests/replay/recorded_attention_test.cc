@@ -108,7 +108,8 @@ TEST_F(RecordedAttentionTest, EveryOperatorIsRightOrSaysWhyNot) {
     ++checked[call.operation];
     for (const RecordedResult& one : attention->results) ++judged[one.slot];
   }
-  for (const Slot slot : {Slot::kRowMax, Slot::kRowSum, Slot::kLse}) {
+  for (const Slot slot : {Slot::kRowMax, Slot::kRowSum, Slot::kLse,
+                          Slot::kGradBias, Slot::kGradSink}) {
     EXPECT_GT(judged[slot], 0) << Name(slot);
   }
   for (const char* operation :
