@@ -116,15 +116,22 @@ Range OrderedSum::SeenStep(int64_t tile, int64_t step) const {
   return band.Classify(rows, cols) == TileKind::kEmpty ? Range{} : cols;
 }
 
+// A band's rows that see a step are neighbours, and so are their tiles: of the
+// tiles before this one the first that sees it is found by halves.
 Ticket OrderedSum::TicketOf(int64_t tile, int64_t step) const {
   const HeadTiles& head = HeadOf(tile);
-  Ticket ticket;
-  for (int64_t n = head.first; n < head.first + head.tiles; ++n) {
-    if (n == tile || SeenStep(n, step).empty()) continue;
-    ticket.before += n < tile ? 1 : 0;
-    ticket.last &= n < tile;
+  int64_t first = head.first, last = tile;
+  while (first < last) {
+    const int64_t middle = first + (last - first) / 2;
+    if (SeenStep(middle, step).empty()) {
+      first = middle + 1;
+    } else {
+      last = middle;
+    }
   }
-  return ticket;
+  const int64_t next = tile + 1;
+  return {static_cast<int32_t>(tile - first),
+          next == head.first + head.tiles || SeenStep(next, step).empty()};
 }
 
 // Spins for a while, as waits are short, then lets others run.

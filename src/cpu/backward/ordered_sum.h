@@ -65,6 +65,7 @@ class OrderedSum {
   // The keys of a step of the tile's head; empty if the tile sees none.
   Range SeenStep(int64_t tile, int64_t step) const;
 
+  // Of a tile that sees the step.
   Ticket TicketOf(int64_t tile, int64_t step) const;
 
   // False if some worker gave up: the tile shall end then, too.
