@@ -158,6 +158,12 @@ complains "no result to check: out=FILE"
 # Its only score is 5 / sqrt(2), which is its maximum and its log-sum-exp.
 printf '\60\106\142\100' > "$work/score.bin"
 printf '\0\0\200\77' > "$work/one.bin"
+# A sink of 1 has 0.0734 of that row, and its gradient is that of -4.63.
+head -c 4 /dev/zero > "$work/zero.bin"
+run 1 check "bwd f32 h=1 d=2 q=1 k=1 sink" q=$value k=$value v=$value \
+    dout=$value sink=$work/one.bin:f32:1 dsink=$work/zero.bin:f32:1 \
+    --png "$work/sink.png"
+says "grad sink sequence 0 head 0 row 0 channel 0: 0 is not -0.340081"
 score=$work/score.bin:f32:1x1x1
 sum=$work/one.bin:f32:1x1x1
 run 0 check "$one" q=$value k=$value v=$value max=$score sum=$sum lse=$score
