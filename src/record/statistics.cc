@@ -12,15 +12,22 @@
 namespace flashacl::record {
 namespace {
 
-// Elements that are looked at together; one NaN makes so many slow.
+// Elements that are looked at together.
 constexpr int64_t kBlock = 1024;
 
 struct Sums {
   Statistics& found;
   double& sum;
 
+  void AddSpecials(int64_t nans, int64_t infinities) {
+    found.count += nans + infinities;
+    found.nans += nans;
+    found.infinities += infinities;
+  }
+
   // Takes in numbers none of which is NaN or infinite.
   void Add(int64_t count, double min, double max, double of_all) {
+    if (count == 0) return;
     const bool first = found.count == found.nans + found.infinities;
     found.count += count;
     sum += of_all;
@@ -51,12 +58,9 @@ void AddRun(const std::byte* at, int64_t count, F number, Sums sums) {
     max = std::max(max, x);
     sum += static_cast<double>(x);
   }
-  sums.found.count += nans + infinities;
-  sums.found.nans += nans;
-  sums.found.infinities += infinities;
-  const int64_t finite = count - nans - infinities;
-  if (finite == 0) return;
-  sums.Add(finite, static_cast<double>(min), static_cast<double>(max), sum);
+  sums.AddSpecials(nans, infinities);
+  sums.Add(count - nans - infinities, static_cast<double>(min),
+           static_cast<double>(max), sum);
 }
 
 template <typename T>
@@ -65,8 +69,7 @@ void AddPlain(const std::byte* at, int64_t count, Sums sums) {
       at, count, [](T x) { return x; }, sums);
 }
 
-// Blocks that `look` does not take are added one by one, and so are the last
-// numbers of the others.
+// The last numbers of a block are added one by one.
 template <typename I, typename F>
 void AddFloats(const std::byte* at, int64_t count, LookAtFloats look, F number,
                Sums sums) {
@@ -74,10 +77,10 @@ void AddFloats(const std::byte* at, int64_t count, LookAtFloats look, F number,
     const int64_t size = std::min(kBlock, count - first);
     const std::byte* const block = at + first * int64_t{sizeof(I)};
     const FloatBlock found = look(block, size);
-    if (found.count > 0) {
-      sums.Add(found.count, static_cast<double>(found.min) + 0.0,  // not -0
-               static_cast<double>(found.max) + 0.0, found.sum);
-    }
+    sums.AddSpecials(found.nans, found.infinities);
+    sums.Add(found.count - found.nans - found.infinities,
+             static_cast<double>(found.min) + 0.0,  // not -0
+             static_cast<double>(found.max) + 0.0, found.sum);
     AddRun<I>(block + found.count * int64_t{sizeof(I)}, size - found.count,
               number, sums);
   }

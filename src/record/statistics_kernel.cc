@@ -31,6 +31,33 @@ HWY_INLINE void AddTo(Doubles& sum, Vector x) {
   sum = hn::Add(sum, hn::Add(low, high));
 }
 
+// Whatever the numbers are, a vector at a time.
+template <DType kType>
+FloatBlock LookAtAny(const std::byte* first, int64_t count) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(kF));
+  const Vector greatest = hn::Set(kF, std::numeric_limits<float>::max());
+  Vector min = greatest;
+  Vector max = hn::Neg(greatest);
+  Doubles sum = hn::Zero(kDoubles);
+  FloatBlock found;
+  for (; found.count + lanes <= count; found.count += lanes) {
+    const Vector x = FloatsAt<kType>(kF, first, found.count);
+    const auto number = hn::Eq(x, x);
+    const auto finite = hn::Le(hn::Abs(x), greatest);
+    const auto numbers = static_cast<int64_t>(hn::CountTrue(kF, number));
+    found.nans += lanes - numbers;
+    found.infinities +=
+        numbers - static_cast<int64_t>(hn::CountTrue(kF, finite));
+    min = hn::Min(min, hn::IfThenElse(finite, x, greatest));
+    max = hn::Max(max, hn::IfThenElse(finite, x, hn::Neg(greatest)));
+    AddTo(sum, hn::IfThenElseZero(finite, x));
+  }
+  found.min = hn::GetLane(hn::MinOfLanes(kF, min));
+  found.max = hn::GetLane(hn::MaxOfLanes(kF, max));
+  found.sum = hn::GetLane(hn::SumOfLanes(kDoubles, sum));
+  return found;
+}
+
 template <DType kType>
 FloatBlock LookAt(const std::byte* first, int64_t count) {
   constexpr bool kNarrow = kType != DType::kF32;
@@ -57,14 +84,15 @@ FloatBlock LookAt(const std::byte* first, int64_t count) {
       for (const Vector x : {a, b, c, d}) AddTo(sum, x);
     }
   }
-  FloatBlock found{n, hn::GetLane(hn::MinOfLanes(kF, min)),
-                   hn::GetLane(hn::MaxOfLanes(kF, max)),
-                   hn::GetLane(hn::SumOfLanes(kDoubles, sum))};
   const bool finite = hn::AllTrue(kF, hn::Eq(special, hn::Zero(kF)));
+  const FloatBlock found{.count = n,
+                         .min = hn::GetLane(hn::MinOfLanes(kF, min)),
+                         .max = hn::GetLane(hn::MaxOfLanes(kF, max)),
+                         .sum = hn::GetLane(hn::SumOfLanes(kDoubles, sum))};
+  // Four of these would pass fp32's greatest.
   const bool great =
       kNarrow && !(found.min > -0x1p126f && found.max < 0x1p126f);
-  if (!finite || great) found.count = 0;
-  return found;
+  return finite && !great ? found : LookAtAny<kType>(first, count);
 }
 
 StatisticsKernels StatisticsTable() {

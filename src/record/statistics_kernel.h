@@ -8,17 +8,20 @@
 
 namespace flashacl::record {
 
-// Of the first numbers of a block. `count` is 0, and nothing else is known,
-// where one of them is NaN or infinite, or of 16 bits and 2^126 or more.
+// Of the first `count` numbers of a block; min, max and sum are of the finite
+// ones.
 struct FloatBlock {
   int64_t count = 0;
+  int64_t nans = 0;
+  int64_t infinities = 0;
   float min = 0;
   float max = 0;
   double sum = 0;
 };
 
-// All numbers but those at the end that fill no vectors. Those of 16 bits are
-// added up in fp32 four at a time, whose roundings are far below theirs.
+// All numbers but those at the end that fill no vectors. Where all are finite,
+// those of 16 bits are added up in fp32 four at a time, whose roundings are far
+// below theirs.
 using LookAtFloats = FloatBlock (*)(const std::byte* first, int64_t count);
 
 struct StatisticsKernels {
