@@ -326,6 +326,16 @@ TEST_F(MisusedOrder, ManyThreads) {
        },
        107000,
        {"aclrtDestroyLabel", "label", "not destroyed"}},
+      {"aclrtDestroyLabelList of one list by 64 threads",
+       [](Scene&) {
+         aclrtLabel label = nullptr;
+         EXPECT_TRUE(Succeeds(aclrtCreateLabel(&label)));
+         aclrtLabelList list = nullptr;
+         EXPECT_TRUE(Succeeds(aclrtCreateLabelList(&label, 1, &list)));
+         return DestroyBy64([&] { return aclrtDestroyLabelList(list); });
+       },
+       107000,
+       {"aclrtDestroyLabelList", "labelList", "not destroyed"}},
       {"aclrtDestroyContext of one context by 64 threads",
        [](Scene&) {
          aclrtContext context = nullptr;

@@ -263,11 +263,14 @@ aclError Graph::Destroy(std::string_view function) {
   std::vector<Callback> callbacks;
   {
     std::lock_guard lock(mutex_);
+    if (std::exchange(destroyed_, true)) {
+      return FailStale(HandleKind::kGraph, function, "modelRI", handle_);
+    }
     callbacks.swap(callbacks_);
   }
   for (const Callback& one : callbacks) one.function(one.user_data);
-  if (TakeHandles()) return ACL_SUCCESS;
-  return FailStale(HandleKind::kGraph, function, "modelRI", handle_);
+  TakeHandles();
+  return ACL_SUCCESS;
 }
 
 void Graph::Discard() {

@@ -181,6 +181,8 @@ class Graph : public std::enable_shared_from_this<Graph> {
   std::vector<std::shared_ptr<Condition>> conditions_;
   std::vector<std::shared_ptr<Graph>> children_;
   std::vector<Callback> callbacks_;
+  bool destroyed_ = false;  // by the program: its handle is stale, or about to
+                            // be
 };
 
 }  // namespace flashacl::acl
