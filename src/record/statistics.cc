@@ -31,8 +31,8 @@ struct Sums {
     const bool first = found.count == found.nans + found.infinities;
     found.count += count;
     sum += of_all;
-    found.min = first ? min : std::min(found.min, min);
-    found.max = first ? max : std::max(found.max, max);
+    found.min = (first ? min : std::min(found.min, min)) + 0.0;  // not -0
+    found.max = (first ? max : std::max(found.max, max)) + 0.0;
   }
 };
 
@@ -70,18 +70,18 @@ void AddPlain(const std::byte* at, int64_t count, Sums sums) {
 }
 
 // The last numbers of a block are added one by one.
-template <typename I, typename F>
+template <typename T, typename F>
 void AddFloats(const std::byte* at, int64_t count, LookAtFloats look, F number,
                Sums sums) {
   for (int64_t first = 0; first < count; first += kBlock) {
     const int64_t size = std::min(kBlock, count - first);
-    const std::byte* const block = at + first * int64_t{sizeof(I)};
+    const std::byte* const block = at + first * int64_t{sizeof(T)};
     const FloatBlock found = look(block, size);
     sums.AddSpecials(found.nans, found.infinities);
     sums.Add(found.count - found.nans - found.infinities,
-             static_cast<double>(found.min) + 0.0,  // not -0
-             static_cast<double>(found.max) + 0.0, found.sum);
-    AddRun<I>(block + found.count * int64_t{sizeof(I)}, size - found.count,
+             static_cast<double>(found.min), static_cast<double>(found.max),
+             found.sum);
+    AddRun<T>(block + found.count * int64_t{sizeof(T)}, size - found.count,
               number, sums);
   }
 }
@@ -119,9 +119,13 @@ void AddNumbers(DType dtype, const std::byte* at, int64_t count, Sums sums) {
       return AddFloats<float>(
           at, count, Kernels().f32, [](float x) { return x; }, sums);
     case DType::kF16:
-      return AddFloats<uint16_t>(at, count, Kernels().f16, F32FromF16, sums);
+      return AddFloats<uint16_t>(
+          at, count, Kernels().f16, [](uint16_t x) { return F32FromF16(x); },
+          sums);
     case DType::kBf16:
-      return AddFloats<uint16_t>(at, count, Kernels().bf16, F32FromBf16, sums);
+      return AddFloats<uint16_t>(
+          at, count, Kernels().bf16, [](uint16_t x) { return F32FromBf16(x); },
+          sums);
     case DType::kI8:
       return AddBytes<int8_t>(at, count, sums);
     case DType::kU8:

@@ -9,6 +9,7 @@
 #include "cpu/targets.h"
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
+#include "base/dtype.h"
 #include "cpu/tile/load-inl.h"
 #include "hwy/highway.h"
 

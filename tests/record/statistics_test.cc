@@ -132,6 +132,18 @@ TEST_P(StatisticsOn, AreThoseOfAPlainLoop) {
   }
 }
 
+// Of any number of them, whether they fill vectors or not.
+TEST_P(StatisticsOn, HaveNoNegativeZero) {
+  for (const size_t count : {1, 3, 64, 67, 1024}) {
+    const std::vector<int64_t> shape = {static_cast<int64_t>(count)};
+    const std::vector<int64_t> strides = {1};
+    const auto zeros = Bytes(std::vector<float>(count, -0.0f));
+    const Statistics found = StatisticsOf(zeros, {DType::kF32, shape, strides});
+    EXPECT_FALSE(std::signbit(found.min) || std::signbit(found.max)) << count;
+    EXPECT_EQ(found.count, static_cast<int64_t>(count));
+  }
+}
+
 // Their sums need more bits than any part of them that is summed by itself.
 TEST(Statistics, AreOfManyExtremeBytes) {
   for (const int64_t count : {127, 128, 129, 1024, 3000}) {
