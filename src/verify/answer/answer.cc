@@ -178,7 +178,7 @@ class BackwardUnit {
         stats_(recipe.stats == nullptr ? tensors : *recipe.stats, unit, recipe),
         key_sums_(Extent().columns(), problem_.score_dim()),
         value_sums_(Extent().columns(), problem_.v_dim),
-        score_sums_(math_, unit) {}
+        score_sums_(math_, unit, recipe) {}
 
   std::vector<Part> Run() {
     for (int64_t g = 0; g < problem_.group(); ++g) {
@@ -342,18 +342,25 @@ Status CheckAnswerable(const AttentionProblem& problem) {
 std::vector<Part> ComputeParts(const TensorSet& tensors,
                                std::span<const Unit> units,
                                const Recipe& recipe, Workers& workers) {
-  std::vector<std::vector<Part>> of_units(units.size());
-  workers.ForEach(static_cast<int64_t>(units.size()), [&](int64_t n) {
-    const auto at = static_cast<size_t>(n);
-    of_units[at] = recipe.single
-                       ? ComputeUnit<float>(tensors, units[at], recipe)
-                       : ComputeUnit<double>(tensors, units[at], recipe);
-  });
   std::vector<Part> parts;
-  for (std::vector<Part>& of_unit : of_units) {
-    std::ranges::move(of_unit, std::back_inserter(parts));
+  answer::UnitSums sums(tensors.problem, recipe.single);
+  // Some at a time, as each has all of a bias until it is added to the others'.
+  const auto some = static_cast<size_t>(8 * workers.count());
+  for (size_t first = 0; first < units.size(); first += some) {
+    const auto of = units.subspan(first, std::min(some, units.size() - first));
+    std::vector<std::vector<Part>> of_units(of.size());
+    workers.ForEach(static_cast<int64_t>(of.size()), [&](int64_t n) {
+      const auto at = static_cast<size_t>(n);
+      of_units[at] = recipe.single
+                         ? ComputeUnit<float>(tensors, of[at], recipe)
+                         : ComputeUnit<double>(tensors, of[at], recipe);
+    });
+    for (std::vector<Part>& of_unit : of_units) {
+      sums.Add(of_unit);
+      std::ranges::move(of_unit, std::back_inserter(parts));
+    }
   }
-  answer::MergeShares(tensors.problem, parts);
+  sums.Take(parts);
   return parts;
 }
 

@@ -62,12 +62,18 @@ struct Part {
 // device knows.
 Status CheckAnswerable(const AttentionProblem& problem);
 
+// Gradients of a bias or of sinks, which are sums of those of scores.
+constexpr bool IsOfScores(Slot slot) {
+  return slot == Slot::kGradBias || slot == Slot::kGradSink;
+}
+
 // Of the results that the problem has in its direction: the output and what
 // softmax leaves of rows, or the gradients of queries, keys and values with
 // their ropes, and of bias and sinks if the units are all that add to them.
 // Reads inputs only; backward the output, row maxima and row sums of the
 // forward direction where they are bound, and computes them where they are not.
-// Units are computed on `workers`; parts come in their order.
+// Units are computed on `workers`; parts come in their order, those of bias and
+// sinks after all others.
 std::vector<Part> ComputeParts(const TensorSet& tensors,
                                std::span<const Unit> units,
                                const Recipe& recipe, Workers& workers);

@@ -111,8 +111,12 @@ Allowance AllowanceOf(const AttentionProblem& problem,
   }
   Allowance allowance;
   for (const auto& [slot, squares] : by_slot) {
+    const double least =
+        IsOfScores(slot)
+            ? std::max(0x1p-24, RoundoffOf(problem[Slot::kQuery].dtype) / 4)
+            : 0.0;
     allowance.usual[slot] =
-        std::sqrt(squares.sum / std::max(squares.count, 1.0));
+        std::max(least, std::sqrt(squares.sum / std::max(squares.count, 1.0)));
   }
   for (size_t n = 0; n < exact.size(); ++n) {
     const Part& part = exact[n];

@@ -6,7 +6,9 @@
 // the whole result, an element may err by
 //   max(2 * plain's greatest error in its row, 8 r m)
 // and by the rounding of the result: twice the error of a plain computation,
-// whose greatest among many is about four times its usual one.
+// whose greatest among many is about four times its usual one. Of gradients of
+// bias and sinks there may be few numbers, which say little of what is usual: r
+// is at least 2^-24, and a quarter of a roundoff of the queries' type.
 #pragma once
 
 #include <cstdint>

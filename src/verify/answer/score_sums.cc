@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "verify/answer/score_sums.h"
 
-#include <map>
-#include <tuple>
-
 namespace flashacl::answer {
 namespace {
-
-bool IsShare(const Part& part) {
-  return part.slot == Slot::kGradBias || part.slot == Slot::kGradSink;
-}
 
 // Rows and columns of sequences that share a bias may be fewer.
 void Enlarge(Part& part, const Part& other) {
@@ -27,19 +20,23 @@ void Enlarge(Part& part, const Part& other) {
   part.width = width;
 }
 
-void AddTo(Part& sum, const Part& share) {
-  Enlarge(sum, share);
-  for (size_t n = 0; n < share.rows.size(); ++n) {
+// In fp32 if `single`.
+void AddTo(Part& sum, const Part& of_unit, bool single) {
+  Enlarge(sum, of_unit);
+  for (size_t n = 0; n < of_unit.rows.size(); ++n) {
     double* const row = sum.values.data() + n * static_cast<size_t>(sum.width);
-    for (size_t d = 0; d < static_cast<size_t>(share.width); ++d) {
-      row[d] += share.row(n)[d];
+    double& magnitude = sum.magnitudes[n];
+    magnitude = std::hypot(magnitude, of_unit.magnitudes[n]);
+    for (size_t d = 0; d < static_cast<size_t>(of_unit.width); ++d) {
+      row[d] += of_unit.row(n)[d];
+      if (single) row[d] = static_cast<double>(static_cast<float>(row[d]));
+      magnitude = std::max(magnitude, std::fabs(row[d]));
     }
-    sum.magnitudes[n] = std::hypot(sum.magnitudes[n], share.magnitudes[n]);
   }
 }
 
-// Of how many units a gradient has shares.
-int64_t SharesOf(const AttentionProblem& problem, Slot slot) {
+// How many units add to one gradient.
+int64_t UnitsOf(const AttentionProblem& problem, Slot slot) {
   if (slot == Slot::kGradSink) return problem.lengths.count();
   const BiasAxes axes(problem);
   return (axes.shares_sequences() ? problem.lengths.count() : 1) *
@@ -58,8 +55,14 @@ bool BiasAxes::Shares(size_t axis) const {
 }
 
 bool BiasAxes::shares_sequences() const {
-  return spec_.placement != Placement::kTensorRows &&
-         spec_.placement != Placement::kTensorScores && Shares(0);
+  switch (spec_.placement) {
+    case Placement::kTensorRows:
+      return Shares(0) && Shares(2);
+    case Placement::kTensorScores:
+      return Shares(0) && Shares(2) && Shares(3);
+    default:
+      return Shares(0);
+  }
 }
 
 int64_t BiasAxes::FirstRow() const {
@@ -85,21 +88,23 @@ std::pair<int64_t, int64_t> BiasAxes::Place(int64_t i, int64_t j) const {
   return {std::max<int64_t>(below, 0), std::max<int64_t>(-below, 0)};
 }
 
-void MergeShares(const AttentionProblem& problem, std::vector<Part>& parts) {
-  std::map<std::tuple<Slot, int64_t, int64_t>, std::pair<Part, int64_t>> sums;
+void UnitSums::Add(std::vector<Part>& parts) {
   for (Part& part : parts) {
-    if (!IsShare(part)) continue;
-    auto& [sum, shares] = sums[{part.slot, part.sequence, part.head}];
-    if (++shares == 1) {
-      sum = std::move(part);
+    if (!IsOfScores(part.slot)) continue;
+    Sum& sum = sums_[{part.slot, part.sequence, part.head}];
+    if (++sum.units == 1) {
+      sum.part = std::move(part);
     } else {
-      AddTo(sum, part);
+      AddTo(sum.part, part, single_);
     }
   }
-  std::erase_if(parts, IsShare);
-  for (auto& [place, sum] : sums) {
-    if (sum.second != SharesOf(problem, std::get<Slot>(place))) continue;
-    parts.push_back(std::move(sum.first));
+  std::erase_if(parts, [](const Part& part) { return IsOfScores(part.slot); });
+}
+
+void UnitSums::Take(std::vector<Part>& parts) {
+  for (auto& [place, sum] : sums_) {
+    if (sum.units != UnitsOf(problem_, sum.part.slot)) continue;
+    parts.push_back(std::move(sum.part));
   }
 }
 

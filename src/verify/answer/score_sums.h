@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -45,17 +47,19 @@ class BiasAxes {
 // sum), and the sizes of dp and delta the roots of the sums of the squares that
 // they are summed of, the terms' magnitudes are
 //   ds = p (dp - delta):     p (|dp - delta| e + size of dp + size of delta)
-//   psink sum_j p_j dp_j:    psink (|sum| e + root of sum_j of
+//   psink sum_j p_j dp_j:    psink (|sum| e + size of delta + root of sum_j of
 //                            (p_j (|dp_j| e + size of dp_j))^2)
-// and that of a sum the root of the sum of their squares, or the sum itself
-// where all have one sign and it is greater.
+// and that of a sum the root of the sum of their squares, or the sum itself if
+// that is greater, as where all have one sign. Where outputs are of 16 bits,
+// the sum of a plain computation is delta, which is of them: so most have it.
 template <typename T>
 class ScoreSums {
  public:
-  ScoreSums(const RowMath<T>& math, const Unit& unit)
+  ScoreSums(const RowMath<T>& math, const Unit& unit, const Recipe& recipe)
       : math_(math),
         problem_(math.operands().problem),
         unit_(unit),
+        sinks_by_delta_(recipe.probs != DType::kNone),
         axes_(problem_) {
     const Sequence& sequence = math.operands().sequence(unit.sequence);
     if (axes_.present()) {
@@ -86,6 +90,7 @@ class ScoreSums {
       squares += x * x;
     }
     delta_size_ = std::sqrt(squares);
+    delta_ = Dot<T>(grad_out, out);
     p_dp_ = 0;
     p_dp_squares_ = 0;
   }
@@ -126,15 +131,15 @@ class ScoreSums {
     const T prob = std::exp(logit - softmax.max) / softmax.sum;
     const double magnitude =
         static_cast<double>(prob) *
-        (std::fabs(static_cast<double>(p_dp_)) * exponent_ +
+        (std::fabs(static_cast<double>(p_dp_)) * exponent_ + delta_size_ +
          std::sqrt(p_dp_squares_));
     const size_t at = HeadOfGroup();
-    sinks_[at] -= prob * p_dp_;
+    sinks_[at] -= prob * (sinks_by_delta_ ? delta_ : p_dp_);
     sink_squares_[at] += magnitude * magnitude;
   }
 
-  // Adds this unit's shares of gradients: of sequence 0 and head 0 where all
-  // share one. A row's magnitude is its element's that has most.
+  // What this unit adds to gradients: of sequence 0 and head 0 where all share
+  // one. A row's magnitude is its element's that has most.
   void Take(std::vector<Part>& parts) const {
     for (int64_t n = 0; axes_.present() && n < planes_; ++n) {
       Part part{Slot::kGradBias,
@@ -205,6 +210,7 @@ class ScoreSums {
   const RowMath<T>& math_;
   const AttentionProblem& problem_;
   const Unit& unit_;
+  const bool sinks_by_delta_;
   const BiasAxes axes_;
   int64_t planes_ = 0;
   int64_t rows_ = 0;  // of a plane of the bias
@@ -218,12 +224,33 @@ class ScoreSums {
   double exponent_ = 1;
   double grad_square_ = 0;  // of dout, as a sum over channels
   double delta_size_ = 0;
+  T delta_ = 0;
   T p_dp_ = 0;
   double p_dp_squares_ = 0;
 };
 
-// Adds up the shares that units have of one gradient. One that some unit's
-// share is missing of goes: it is no sum.
-void MergeShares(const AttentionProblem& problem, std::vector<Part>& parts);
+// Gradients that units add to, one after the other.
+class UnitSums {
+ public:
+  // In fp32 if `single`.
+  UnitSums(const AttentionProblem& problem, bool single)
+      : problem_(problem), single_(single) {}
+
+  // Takes those of a unit away from its parts.
+  void Add(std::vector<Part>& parts);
+
+  // Those to which all units have been added; of others nobody knows the sum.
+  void Take(std::vector<Part>& parts);
+
+ private:
+  struct Sum {
+    Part part;
+    int64_t units = 0;
+  };
+
+  const AttentionProblem& problem_;
+  bool single_;
+  std::map<std::tuple<Slot, int64_t, int64_t>, Sum> sums_;
+};
 
 }  // namespace flashacl::answer

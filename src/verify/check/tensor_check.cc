@@ -105,6 +105,20 @@ std::vector<Suspicion> CausesOf(const TensorSet& tensors,
   return FindCauses({rest, exact, allowance, judgement}, workers);
 }
 
+// The inputs without gradients that take memory and that nobody has.
+TensorSet Asked(const TensorSet& inputs,
+                const std::vector<Candidate>& candidates) {
+  TensorSet asked = inputs;
+  for (const Slot slot : {Slot::kGradBias, Slot::kGradSink}) {
+    const bool wanted =
+        std::ranges::any_of(candidates, [slot](const Candidate& one) {
+          return one.tensors.bindings[slot] != nullptr;
+        });
+    if (!wanted) asked.Drop(slot);
+  }
+  return asked;
+}
+
 // Gradients that sum over sequences of which some are left out.
 void NoteUnchecked(const Candidate& candidate, const std::vector<Part>& exact,
                    TensorCheck& check) {
@@ -130,12 +144,12 @@ Result<TensorCheck> CheckTensors(const BoundInputs& inputs,
                                  Workers& workers) {
   const AttentionProblem& problem = inputs.tensors.problem;
   FLASHACL_RETURN_IF_ERROR(CheckAnswerable(problem));
+  const TensorSet asked = Asked(inputs.tensors, candidates);
   const std::vector<Unit> units =
       InPieces(problem, ChooseUnits(problem, options.flops), workers.count());
-  const std::vector<Part> exact =
-      ComputeParts(inputs.tensors, units, {}, workers);
+  const std::vector<Part> exact = ComputeParts(asked, units, {}, workers);
   const std::vector<Part> plain =
-      ComputeParts(inputs.tensors, units, PlainRecipe(problem), workers);
+      ComputeParts(asked, units, PlainRecipe(problem), workers);
   const Allowance allowance = AllowanceOf(problem, exact, plain);
   TensorCheck check;
   check.problem = problem;
@@ -147,7 +161,7 @@ Result<TensorCheck> CheckTensors(const BoundInputs& inputs,
   for (const Candidate& candidate : candidates) {
     CheckedResult result;
     result.name = candidate.name;
-    NoteUnchecked(candidate, exact, check);
+    if (check.rows < check.all_rows) NoteUnchecked(candidate, exact, check);
     result.judgement = Judge(candidate.tensors, exact, allowance);
     CountKinds(candidate.tensors, exact, result);
     if (options.causes && !result.judgement.right()) {

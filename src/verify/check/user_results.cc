@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/str.h"
+#include "verify/answer/answer.h"
 #include "verify/check/operand_rows.h"
 #include "verify/check/row_result_layout.h"
 #include "verify/check/tensor_layout.h"
@@ -33,11 +34,6 @@ constexpr Output kBackwardResults[] = {
     {"dbias", Slot::kGradBias, Slot::kBias},
     {"dsink", Slot::kGradSink, Slot::kSink}};
 
-// Gradients that have no rows of queries or keys, but the input's shape.
-bool HasShapeOfInput(Slot slot) {
-  return slot == Slot::kGradBias || slot == Slot::kGradSink;
-}
-
 std::span<const Output> ResultsOf(Direction direction) {
   if (direction == Direction::kForward) return kForwardResults;
   return kBackwardResults;
@@ -55,13 +51,12 @@ class ResultBinder {
 
   Status Bind(const UserTensor& tensor, const Output& output) {
     if (!problem().has(output.slot)) {
-      const bool may =
-          HasShapeOfInput(output.slot) && problem().has(output.like);
+      const bool may = IsOfScores(output.slot) && problem().has(output.like);
       return Contradiction("{}: given, but the line has no such result{}",
                            tensor.name,
                            may ? "; grad: says of what there are" : "");
     }
-    if (HasShapeOfInput(output.slot)) return BindLikeInput(tensor, output);
+    if (IsOfScores(output.slot)) return BindLikeInput(tensor, output);
     if (!IsRowResult(output.slot)) return BindRows(tensor, output);
     const Result<TensorSpec> spec = RowResultSpec(
         problem(), output.slot, tensor, {inputs_.layout, inputs_.row_order});
@@ -150,7 +145,7 @@ AttentionProblem WithAnyResults(const AttentionProblem& problem) {
   AttentionProblem with = problem;
   for (const Output& output : ResultsOf(problem.direction)) {
     if (!with.has(output.slot) || IsRowResult(output.slot) ||
-        HasShapeOfInput(output.slot)) {
+        IsOfScores(output.slot)) {
       continue;
     }
     const DType dtype = with[output.slot].dtype;

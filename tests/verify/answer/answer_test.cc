@@ -96,7 +96,8 @@ TEST(Answer, IsTheReferences) {
 double Broken(DType dtype, Slot slot, double was) {
   if (!(std::fabs(was) < 1e30)) return 0.25;  // of a row that sees no key
   if (dtype == DType::kI8) return was > 0 ? was - 16 : was + 16;
-  return was + (std::fabs(was) + 1) * (slot == Slot::kOut ? 0.25 : 0x1p-10);
+  const bool rounded = slot == Slot::kOut || IsOfScores(slot);
+  return was + (std::fabs(was) + 1) * (rounded ? 0.25 : 0x1p-10);
 }
 
 // What softmax leaves of rows, and bytes: the reference's are right, and one
@@ -164,6 +165,43 @@ TEST(Answer, JudgesRowResultsAndBytes) {
         EXPECT_EQ(Judge(tensors, exact, allowance).wrong_rows, 1)
             << Name(slot) << " row " << part->rows[row] << ": " << was;
         WriteNumber(dtype, at, was);
+      }
+    }
+  }
+}
+
+// Gradients of sinks that others compute of the stored output, of 16 bits: that
+// is no mistake, and a quarter of what is summed is one.
+TEST(Answer, SinksMayBeOfTheStoredOutput) {
+  for (const char* line : {"bwd bf16 h=2 d=32 q=32 k=32 sink grad:s",
+                           "bwd f16 h=1 d=16 q=3 k=200 sink grad:s",
+                           "bwd bf16 h=8/2 d=64 q=40,9 k=300,70 sink grad:s"}) {
+    SCOPED_TRACE(line);
+    const Result<AttentionProblem> problem = Parse(line);
+    ASSERT_TRUE(problem.ok()) << problem.status().message();
+    for (uint64_t seed = 1; seed <= 20; ++seed) {
+      const Result<Sample> sample = ReferenceRun(CpuBackend(), *problem, seed);
+      ASSERT_TRUE(sample.ok()) << sample.status().message();
+      TensorSet tensors = Referred(*sample);
+      const std::vector<Unit> units = ChooseUnits(*problem, INFINITY);
+      Recipe by_output = PlainRecipe(*problem);
+      by_output.single = false;
+      const std::vector<Part> others = Compute(tensors, units, by_output);
+      // Nobody brought what the forward direction stored.
+      for (const Slot slot : {Slot::kOut, Slot::kRowMax, Slot::kRowSum}) {
+        tensors.bindings[slot] = nullptr;
+      }
+      const std::vector<Part> exact = Compute(tensors, units, {});
+      const Allowance allowance = AllowanceOf(
+          *problem, exact, Compute(tensors, units, PlainRecipe(*problem)));
+      std::byte* const at = tensors.bindings[Slot::kGradSink];
+      for (const bool wrong : {false, true}) {
+        for (const Part& part : others) {
+          if (part.slot != Slot::kGradSink) continue;
+          WriteNumber(DType::kF32, at + part.head * 4,
+                      part.values[0] + (wrong ? part.magnitudes[0] / 4 : 0));
+        }
+        EXPECT_EQ(Judge(tensors, exact, allowance).right(), !wrong) << seed;
       }
     }
   }
