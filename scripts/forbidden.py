@@ -29,7 +29,7 @@ WORDS = [
      "bench", "examples"}, set(), "delete it; history keeps it"),
     ("Highway", r"\bhwy\b|\bHWY_", {"src", "tools", "include", "tests"},
      {"src/cpu/", "tests/cpu/", "src/dropout/", "src/indexer/", "src/merge/",
-      "src/pages/", "src/roof/"},
+      "src/pages/", "src/record/", "src/roof/"},
      "vector code lives in src/cpu, and in the folders beside it that have "
      "some"),
 ]

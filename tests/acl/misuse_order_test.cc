@@ -308,6 +308,11 @@ TEST_F(MisusedOrder, ManyThreads) {
        },
        107000,
        {"aclrtDestroyNotify", "notify", "not destroyed"}},
+  });
+}
+
+TEST_F(MisusedOrder, ManyThreadsAndGraphs) {
+  ExpectRefusals({
       {"aclmdlRIDestroy of one graph by 64 threads",
        [](Scene& s) {
          aclmdlRI graph = nullptr;

@@ -100,8 +100,44 @@ double Broken(DType dtype, Slot slot, double was) {
   return was + (std::fabs(was) + 1) * (rounded ? 0.25 : 0x1p-10);
 }
 
-// What softmax leaves of rows, and bytes: the reference's are right, and one
-// that is off is found.
+// The reference's results are right, and one number of these that is off, in
+// any row, is found.
+void ExpectFound(const char* line, const std::vector<Slot>& slots) {
+  SCOPED_TRACE(line);
+  const Result<AttentionProblem> problem = Parse(line);
+  ASSERT_TRUE(problem.ok()) << problem.status().message();
+  const Result<Sample> sample = ReferenceRun(CpuBackend(), *problem, 7);
+  ASSERT_TRUE(sample.ok()) << sample.status().message();
+  const TensorSet tensors = Referred(*sample);
+  const std::vector<Unit> units = ChooseUnits(*problem, INFINITY);
+  const std::vector<Part> exact = Compute(tensors, units, {});
+  const Allowance allowance = AllowanceOf(
+      *problem, exact, Compute(tensors, units, PlainRecipe(*problem)));
+  EXPECT_TRUE(Judge(tensors, exact, allowance).right());
+  const Results results(tensors);
+  for (const Slot slot : slots) {
+    const auto part = std::ranges::find(exact, slot, &Part::slot);
+    ASSERT_NE(part, exact.end()) << Name(slot);
+    for (size_t row = 0; row < part->rows.size(); ++row) {
+      const DType dtype = tensors.problem[slot].dtype;
+      const auto values = part->row(row);
+      const auto greatest =
+          std::ranges::max_element(values, {},
+                                   [](double x) { return std::fabs(x); }) -
+          values.begin();
+      std::byte* const at =
+          tensors.bindings[slot] +
+          results.Offset(*part, row, greatest) * SizeOf(dtype);
+      const double was = ReadNumber(dtype, at);
+      WriteNumber(dtype, at, Broken(dtype, slot, was));
+      EXPECT_EQ(Judge(tensors, exact, allowance).wrong_rows, 1)
+          << Name(slot) << " row " << part->rows[row] << ": " << was;
+      WriteNumber(dtype, at, was);
+    }
+  }
+}
+
+// What softmax leaves of rows, and bytes.
 TEST(Answer, JudgesRowResultsAndBytes) {
   struct Case {
     const char* line;
@@ -124,6 +160,19 @@ TEST(Answer, JudgesRowResultsAndBytes) {
            {"fwd bf16 h=2 d=32 q=9,30 k=20,40 causal out:int8:tensor lse",
             {Slot::kOut, Slot::kLse}},
            {"fwd i8 h=2 d=32 q=20 k=50 int8:tensor causal", {Slot::kOut}},
+           // Rounded weights are as large as its steps of bytes.
+           {"fwd i8 h=4/2 d=64 q=1 k=300 int8:tensor out:int8:tensor", {}}}) {
+    ExpectFound(one.line, one.slots);
+  }
+}
+
+// Sums of gradients of scores.
+TEST(Answer, JudgesBiasAndSinks) {
+  struct Case {
+    const char* line;
+    std::vector<Slot> slots;
+  };
+  for (const Case& one : std::initializer_list<Case>{
            {"bwd bf16 h=4/2 d=32 q=9,0,30 k=20,7,40 sink", {Slot::kGradSink}},
            {"bwd f32 h=4/2 d=16 q=9,5 k=7,20 bias grad:qkvb",
             {Slot::kGradBias}},
@@ -132,41 +181,8 @@ TEST(Answer, JudgesRowResultsAndBytes) {
            {"bwd f16 h=2 d=16 q=40 k=40 bias:diagonal:12 causal grad:qb",
             {Slot::kGradBias}},
            {"bwd f32 h=4/2 d=16 q=9,20 k=14,30 alibi:bh grad:qb",
-            {Slot::kGradBias}},
-           // Rounded weights are as large as its steps of bytes.
-           {"fwd i8 h=4/2 d=64 q=1 k=300 int8:tensor out:int8:tensor", {}}}) {
-    SCOPED_TRACE(one.line);
-    const Result<AttentionProblem> problem = Parse(one.line);
-    ASSERT_TRUE(problem.ok()) << problem.status().message();
-    const Result<Sample> sample = ReferenceRun(CpuBackend(), *problem, 7);
-    ASSERT_TRUE(sample.ok()) << sample.status().message();
-    const TensorSet tensors = Referred(*sample);
-    const std::vector<Unit> units = ChooseUnits(*problem, INFINITY);
-    const std::vector<Part> exact = Compute(tensors, units, {});
-    const Allowance allowance = AllowanceOf(
-        *problem, exact, Compute(tensors, units, PlainRecipe(*problem)));
-    EXPECT_TRUE(Judge(tensors, exact, allowance).right());
-    const Results results(tensors);
-    for (const Slot slot : one.slots) {
-      const auto part = std::ranges::find(exact, slot, &Part::slot);
-      ASSERT_NE(part, exact.end()) << Name(slot);
-      for (size_t row = 0; row < part->rows.size(); ++row) {
-        const DType dtype = tensors.problem[slot].dtype;
-        const auto values = part->row(row);
-        const auto greatest =
-            std::ranges::max_element(values, {},
-                                     [](double x) { return std::fabs(x); }) -
-            values.begin();
-        std::byte* const at =
-            tensors.bindings[slot] +
-            results.Offset(*part, row, greatest) * SizeOf(dtype);
-        const double was = ReadNumber(dtype, at);
-        WriteNumber(dtype, at, Broken(dtype, slot, was));
-        EXPECT_EQ(Judge(tensors, exact, allowance).wrong_rows, 1)
-            << Name(slot) << " row " << part->rows[row] << ": " << was;
-        WriteNumber(dtype, at, was);
-      }
-    }
+            {Slot::kGradBias}}}) {
+    ExpectFound(one.line, one.slots);
   }
 }
 
