@@ -96,6 +96,13 @@ class Copy(unittest.TestCase):
             self.assertEqual((to / "a.cc").stat().st_mtime_ns, before)
             self.assertFalse((to / "b.cc").exists())
 
+    def test_the_table_names_what_the_sources_have(self):
+        root = SCRIPTS.parent
+        mutants = mutate.parse((root / "scripts/mutants.txt").read_text())
+        self.assertGreater(len(mutants), 150)
+        with tempfile.TemporaryDirectory() as to:
+            mutate.copy(root, pathlib.Path(to), mutants)
+
     def test_says_all_that_is_not_there(self):
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
