@@ -32,7 +32,8 @@ typedef enum flashaclCheckVerdict {
 
 /* Judges the results among the tensors. line: a problem, e.g. "fwd bf16 h=8/2
  * d=64 q=2x9 k=2x9 causal"; with stats it has max and sum, what softmax leaves
- * of rows, with lse log-sum-exps, f32 in the shapes that operators give them.
+ * of rows, with lse log-sum-exps, f32 in the shapes that operators give them;
+ * with grad:qkvb dbias, of the shape of bias, and with sinks dsink, of heads.
  * layout: BSND, BNSD, SBND, BSH, SBH, TND, NTD or TH, or NULL where shapes say
  * it; :rows or :blocks after it is the order of max and sum of packed
  * sequences, where it counts. text: gets the report, ended by a zero and cut

@@ -178,7 +178,7 @@ class BackwardUnit {
         stats_(recipe.stats == nullptr ? tensors : *recipe.stats, unit, recipe),
         key_sums_(Extent().columns(), problem_.score_dim()),
         value_sums_(Extent().columns(), problem_.v_dim),
-        score_sums_(math_, unit, recipe) {}
+        score_sums_(math_, unit) {}
 
   std::vector<Part> Run() {
     for (int64_t g = 0; g < problem_.group(); ++g) {

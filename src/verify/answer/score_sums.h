@@ -50,16 +50,15 @@ class BiasAxes {
 //   psink sum_j p_j dp_j:    psink (|sum| e + size of delta + root of sum_j of
 //                            (p_j (|dp_j| e + size of dp_j))^2)
 // and that of a sum the root of the sum of their squares, or the sum itself if
-// that is greater, as where all have one sign. Where outputs are of 16 bits,
-// the sum of a plain computation is delta, which is of them: so most have it.
+// that is greater, as where all have one sign. Others sum psink delta, of
+// outputs that were rounded: so the size of delta is in both.
 template <typename T>
 class ScoreSums {
  public:
-  ScoreSums(const RowMath<T>& math, const Unit& unit, const Recipe& recipe)
+  ScoreSums(const RowMath<T>& math, const Unit& unit)
       : math_(math),
         problem_(math.operands().problem),
         unit_(unit),
-        sinks_by_delta_(recipe.probs != DType::kNone),
         axes_(problem_) {
     const Sequence& sequence = math.operands().sequence(unit.sequence);
     if (axes_.present()) {
@@ -90,7 +89,6 @@ class ScoreSums {
       squares += x * x;
     }
     delta_size_ = std::sqrt(squares);
-    delta_ = Dot<T>(grad_out, out);
     p_dp_ = 0;
     p_dp_squares_ = 0;
   }
@@ -134,7 +132,7 @@ class ScoreSums {
         (std::fabs(static_cast<double>(p_dp_)) * exponent_ + delta_size_ +
          std::sqrt(p_dp_squares_));
     const size_t at = HeadOfGroup();
-    sinks_[at] -= prob * (sinks_by_delta_ ? delta_ : p_dp_);
+    sinks_[at] -= prob * p_dp_;
     sink_squares_[at] += magnitude * magnitude;
   }
 
@@ -210,7 +208,6 @@ class ScoreSums {
   const RowMath<T>& math_;
   const AttentionProblem& problem_;
   const Unit& unit_;
-  const bool sinks_by_delta_;
   const BiasAxes axes_;
   int64_t planes_ = 0;
   int64_t rows_ = 0;  // of a plane of the bias
@@ -224,7 +221,6 @@ class ScoreSums {
   double exponent_ = 1;
   double grad_square_ = 0;  // of dout, as a sum over channels
   double delta_size_ = 0;
-  T delta_ = 0;
   T p_dp_ = 0;
   double p_dp_squares_ = 0;
 };

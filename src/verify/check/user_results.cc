@@ -52,9 +52,10 @@ class ResultBinder {
   Status Bind(const UserTensor& tensor, const Output& output) {
     if (!problem().has(output.slot)) {
       const bool may = IsOfScores(output.slot) && problem().has(output.like);
-      return Contradiction("{}: given, but the line has no such result{}",
-                           tensor.name,
-                           may ? "; grad: says of what there are" : "");
+      const bool bias = output.slot == Slot::kGradBias;
+      return Contradiction(
+          "{}: given, but the line has no such result{}", tensor.name,
+          may ? Str("; grad:qkv{} asks for it", bias ? "b" : "s") : "");
     }
     if (IsOfScores(output.slot)) return BindLikeInput(tensor, output);
     if (!IsRowResult(output.slot)) return BindRows(tensor, output);

@@ -208,6 +208,11 @@ TEST(TensorCheck, JudgesGradientsOfBiasAndSinks) {
   three.dims = {3};
   EXPECT_EQ(brought.Check(*problem, {three}).status().message(),
             "dsink: (3) is not the shape of sink");
+  const Result<AttentionProblem> fewer =
+      Parse("bwd f32 h=4/2 d=8 q=2x5 k=2x7 bias:hij sink grad:qkvs");
+  EXPECT_EQ(brought.Check(*fewer, {bias}).status().message(),
+            "dbias: given, but the line has no such result; grad:qkvb asks for "
+            "it");
 }
 
 // Of a problem of which some sequences are left out, nobody knows their sums.
