@@ -6,6 +6,8 @@
 #include <iterator>
 #include <string>
 
+#include "cpu/tile/attention_params.h"
+
 namespace flashacl::cpu {
 namespace {
 
@@ -38,15 +40,27 @@ bool HasPairInstruction() {
 
 PairDots ChoosePairDots(bool has_instruction) {
   const int test = chosen.load(std::memory_order_relaxed);
-  if (test != kNobodyChose) {
-    const auto dots = static_cast<PairDots>(test);
-    // Of this target, what is nearest.
-    return dots == PairDots::kInstruction && !has_instruction
-               ? PairDots::kMultiplyAdds
-               : dots;
-  }
+  if (test != kNobodyChose) return static_cast<PairDots>(test);
   static const bool pays = PairDotsPay(CpuInfo());
   return has_instruction && pays ? PairDots::kInstruction : PairDots::kNone;
+}
+
+bool ArePairs(const ElementFormat& format, int64_t channels) {
+  return format.dtype == DType::kBf16 && format.step == 1 &&
+         channels % 2 == 0 && format.channel_block % 2 == 0;
+}
+
+bool ArePairs(const ScoreTile& tile) {
+  const ScoreParams& params = *tile.params;
+  const RowSource& key = tile.keys.key;
+  if (!ArePairs(params.query, params.qk_dim) ||
+      !ArePairs(key.format, key.channels) || key.quant.scale != nullptr ||
+      key.scaled_by_row() || tile.scratch.query_rows->query_scale != nullptr) {
+    return false;
+  }
+  return params.rope_dim == 0 ||
+         (ArePairs(params.query_rope, params.rope_dim) &&
+          ArePairs(tile.keys.rope.format, tile.keys.rope.channels));
 }
 
 void SetPairDotsForTest(std::optional<PairDots> dots) {

@@ -10,12 +10,18 @@
 #include <optional>
 #include <string_view>
 
+#include "cpu/element_format.h"
+
 namespace flashacl::cpu {
+
+struct ScoreTile;
 
 enum class PairDots : uint8_t {
   kNone,          // bf16 becomes floats, as all other types do
   kMultiplyAdds,  // two for each pair: for tests, as any processor has them
-  kInstruction,   // x86's vdpbf16ps; makes 0 of what is subnormal
+  // x86's vdpbf16ps, which makes 0 of what is subnormal. Vector code of targets
+  // that do not have it does the same in many instructions, for tests.
+  kInstruction,
 };
 
 // Whether Linux's /proc/cpuinfo names a processor whose vdpbf16ps takes no
@@ -30,7 +36,14 @@ PairDots ChoosePairDots(bool has_instruction);
 // Whether this processor has the instruction, slow or not.
 bool HasPairInstruction();
 
-// Tests choose; none: as before. What is chosen must be there.
+// Whether rows of so many channels may stay pairs.
+bool ArePairs(const ElementFormat& format, int64_t channels);
+
+// Whether a tile's queries and keys may.
+bool ArePairs(const ScoreTile& tile);
+
+// Tests choose; none: as before. A target that has the instruction must be one
+// of this processor's, HasPairInstruction.
 void SetPairDotsForTest(std::optional<PairDots> dots);
 
 }  // namespace flashacl::cpu

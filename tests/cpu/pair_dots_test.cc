@@ -5,11 +5,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "tests/cpu/runs.h"
 #include "tests/cpu/spaces.h"
@@ -37,20 +41,25 @@ TEST(PairDots, AreForProcessorsWhoseInstructionIsFast) {
 }
 
 TEST(PairDots, AreTheInstructionWhereVectorCodeHasIt) {
-  EXPECT_NE(ChoosePairDots(false), PairDots::kInstruction);
+  EXPECT_EQ(ChoosePairDots(false), PairDots::kNone);
   SetPairDotsForTest(PairDots::kInstruction);
   EXPECT_EQ(ChoosePairDots(true), PairDots::kInstruction);
-  EXPECT_EQ(ChoosePairDots(false), PairDots::kMultiplyAdds);
+  EXPECT_EQ(ChoosePairDots(false), PairDots::kInstruction);
   SetPairDotsForTest(PairDots::kNone);
   EXPECT_EQ(ChoosePairDots(true), PairDots::kNone);
   SetPairDotsForTest({});
 }
 
-// Whether tiles load queries and keys of a problem as pairs.
+// Whether tiles load something of a problem as pairs: queries and keys, or
+// values and gradients of outputs.
 bool LoadsPairs(const AttentionProblem& p) {
-  return p[Slot::kQuery].dtype == DType::kBf16 &&
-         p[Slot::kKey].dtype == DType::kBf16 && p.qk_dim % 2 == 0 &&
-         p.rope_dim % 2 == 0 && !p.has(Slot::kKeyScale) &&
+  const auto are_bf16 = [&](Slot a, Slot b) {
+    return p[a].dtype == DType::kBf16 && p[b].dtype == DType::kBf16;
+  };
+  const Slot value = p.kv.value_is_key ? Slot::kKey : Slot::kValue;
+  if (p.v_dim % 2 == 0 && are_bf16(Slot::kGradOut, value)) return true;
+  return p.qk_dim % 2 == 0 && p.rope_dim % 2 == 0 &&
+         are_bf16(Slot::kQuery, Slot::kKey) && !p.has(Slot::kKeyScale) &&
          !p.has(Slot::kKeyRowScale);
 }
 
@@ -85,7 +94,9 @@ class PairDotsOn : public testing::EachKernel {
   void ExpectBitsOfFloats(const SmallCase& floats) {
     for (const PairDots dots :
          {PairDots::kMultiplyAdds, PairDots::kInstruction}) {
-      if (dots == PairDots::kInstruction && !HasPairInstruction()) continue;
+      const bool real =
+          dots == PairDots::kInstruction && Forward().has_pair_dots;
+      if (real && !HasPairInstruction()) continue;
       SCOPED_TRACE(static_cast<int>(dots));
       SmallCase pairs(floats.problem());
       pairs.CopyInputs(floats);
@@ -95,11 +106,13 @@ class PairDotsOn : public testing::EachKernel {
     }
   }
 
+  bool backward() const { return direction() == Direction::kBackward; }
+
   // Problems of bf16 that reach pairs, with what `change` makes of their
   // inputs.
   template <typename Change>
-  void ExpectBitsOfFloats(int64_t count, const Space& space, Change change) {
-    ForRandomProblems(count, space,
+  void ExpectBitsOfFloats(int64_t count, const Space& forward, Change change) {
+    ForRandomProblems(count, backward() ? testing::Backward(forward) : forward,
                       [&](const AttentionProblem& p, Random& random) {
                         if (!LoadsPairs(p)) return;
                         if (!implementation_.supports(p, {}).ok()) return;
@@ -117,8 +130,8 @@ class PairDotsOn : public testing::EachKernel {
 };
 
 INSTANTIATE_TEST_SUITE_P(All, PairDotsOn,
-                         ::testing::ValuesIn(testing::Settings({&kCpuForward,
-                                                                &kCpuMixed})),
+                         ::testing::ValuesIn(testing::Settings(
+                             {&kCpuForward, &kCpuMixed, &kCpuBackward})),
                          testing::SettingTestName);
 
 TEST_P(PairDotsOn, GiveTheBitsOfFloats) {
@@ -132,25 +145,34 @@ TEST_P(PairDotsOn, GiveTheBitsOfFloatsOfSpecialNumbers) {
   ExpectBitsOfFloats(
       1500, testing::Forward(3, 60, 90, 4, 40),
       [](SmallCase& small, Random& random) {
-        for (const Slot slot : {Slot::kQuery, Slot::kQueryRope, Slot::kKey,
-                                Slot::kKeyRope, Slot::kValue}) {
-          if (random.OneIn(2)) PutSpecial(small, slot, random);
+        const AttentionProblem& p = small.problem();
+        for (const Slot slot :
+             {Slot::kQuery, Slot::kQueryRope, Slot::kKey, Slot::kKeyRope,
+              Slot::kValue, Slot::kOut, Slot::kGradOut}) {
+          const bool is_input = p.has(slot) && !IsOutput(p.direction, slot);
+          if (is_input && random.OneIn(2)) PutSpecial(small, slot, random);
         }
       });
   EXPECT_TRUE(SeenOften(seen_, 10));
 }
 
-// Of subnormals alone: an instruction that makes 0 of them has every score 0.
+// Of subnormals alone: an instruction that makes 0 of them has every score 0,
+// or every dp.
 TEST_P(PairDotsOn, KeepSubnormals) {
-  for (const char* line :
-       {"fwd bf16 h=2 d=8 q=20 k=30", "fwd bf16 h=2 d=6 q=20 k=30 causal"}) {
-    SmallCase floats(testing::ProblemOf(line));
+  for (const std::string_view line :
+       {"bf16 h=2 d=8 q=20 k=30", "bf16 h=2 d=6 q=20 k=30 causal"}) {
+    SmallCase floats(testing::ProblemOf(
+        std::string(backward() ? "bwd " : "fwd ").append(line)));
     if (!implementation_.supports(floats.problem(), {}).ok()) continue;
-    Random random(1);
-    floats.FillInputs(random);
-    for (const bool queries : {false, true}) {
-      const Slot tiny = queries ? Slot::kQuery : Slot::kKey;
-      const Slot large = queries ? Slot::kKey : Slot::kQuery;
+    for (const auto& [tiny, large] :
+         std::initializer_list<std::pair<Slot, Slot>>{
+             {Slot::kQuery, Slot::kKey},
+             {Slot::kKey, Slot::kQuery},
+             {Slot::kValue, Slot::kGradOut},
+             {Slot::kGradOut, Slot::kValue}}) {
+      if (!floats.problem().has(tiny) || !floats.problem().has(large)) continue;
+      Random random(1);
+      floats.FillInputs(random);
       for (int64_t n = 0; n < floats.count(tiny); ++n) {
         floats.Put(tiny, n, static_cast<double>(n % 7 - 3) * 0x1p-130);
       }

@@ -2,16 +2,17 @@
 // One tile of the backward direction: up to a thousand packed rows and all keys
 // that they see.
 //
-// The tile's rows are loaded once: queries and gradients of outputs as panels
-// and as rows. The outer loop is over steps of keys, the next one over blocks
-// of rows, both the caller's (backward_kernel.h). Scores are the forward's,
-// with query rows in the lanes, and dp comes out of the same product with
-// values for keys; softmax_backward-inl.h makes P and dS of them in place,
-// panel by panel. The gradients have channels in the lanes (dq_dk-inl.h): a
-// panel adds to dq at once, while its dS are in the first cache; a block of
-// panels, in the second cache, adds to the dk and dv of the step, so that their
-// sums are loaded and stored once per block. dq lives as long as the tile and
-// is stored with it; dk and dv are stored by the last tile that adds to them.
+// The tile's rows are loaded once: queries and gradients of outputs as panels,
+// of pairs where these pay (tile/pairs-inl.h), and as rows of floats. The outer
+// loop is over steps of keys, the next one over blocks of rows, both the
+// caller's (backward_kernel.h). Scores are the forward's, with query rows in
+// the lanes, and dp comes out of the same product with values for keys;
+// softmax_backward-inl.h makes P and dS of them in place, panel by panel. The
+// gradients have channels in the lanes (dq_dk-inl.h): a panel adds to dq at
+// once, while its dS are in the first cache; a block of panels, in the second
+// cache, adds to the dk and dv of the step, so that their sums are loaded and
+// stored once per block. dq lives as long as the tile and is stored with it; dk
+// and dv are stored by the last tile that adds to them.
 
 #include <algorithm>
 #include <cfloat>
@@ -100,15 +101,68 @@ inline void ClearOperands(const BackwardTile& tile, int64_t r) {
   scratch.inv_sum[r] = 0;
 }
 
+// Four rows from row `first` on, of which load(row, to, subnormals) loads one,
+// as pairs into a panel's lanes; whether some number is subnormal.
+template <typename Load>
+inline bool FourPairsToPanel(const BackwardTile& tile, int64_t first,
+                             int64_t channels, float* panel, Load load) {
+  const int64_t stride = tile.scratch.staging_stride;
+  FindSubnormals<Floats> subnormals;
+  for (int64_t r = 0; r < 4; ++r) {
+    float* const to = tile.scratch.staging + r * stride;
+    if (first + r < tile.rows) {
+      load(tile.scratch.query_rows[first + r], to, subnormals);
+    } else {
+      std::fill_n(to, channels / 2, 0.0f);
+    }
+  }
+  RowsToPanel({tile.scratch.staging, stride}, channels / 2, panel);
+  return subnormals.any();
+}
+
+// Queries and gradients of outputs of four rows, which are loaded, become lanes
+// of their panel. Blocks of four channels may pass a panel's end by three; the
+// next panel overwrites them, and after the last is room.
+inline void FillPanels(const BackwardTile& tile, int64_t first) {
+  const ScoreParams& params = *tile.params;
+  const BackwardScratch& scratch = tile.backward;
+  const int64_t key_stride = tile.scratch.key_stride;
+  const int64_t channels = params.score_dim();
+  const int64_t v_dim = params.v_dim;
+  const int64_t panel = first / Width() * Width();
+  const int64_t lane = first - panel;
+  float* const queries = tile.scratch.query + panel * channels + lane;
+  if (tile.dots == PairDots::kNone) {
+    RowsToPanel({scratch.queries_by_row + first * key_stride, key_stride},
+                channels, queries);
+  } else {
+    tile.scratch.query_rows[panel].subnormal_panel |= FourPairsToPanel(
+        tile, first, channels, queries,
+        [&](const QueryRow& row, float* to, auto& subnormals)
+            HWY_ATTR { LoadQueryPairs(params, row, to, subnormals); });
+  }
+  float* const grads = scratch.grad_out + panel * v_dim + lane;
+  if (tile.grad_dots == PairDots::kNone) {
+    RowsToPanel({scratch.grad_out_rows + first * scratch.value_stride,
+                 scratch.value_stride},
+                v_dim, grads);
+  } else {
+    scratch.has_subnormal[panel / Width()] |= FourPairsToPanel(
+        tile, first, v_dim, grads,
+        [&](const QueryRow& row, float* to, auto& subnormals) HWY_ATTR {
+          LoadPairs(tile.grad_rows.grad_out.At(row.position, row.head),
+                    v_dim / 2, to, subnormals);
+        });
+  }
+}
+
 // All rows of a tile: queries and gradients of outputs as rows and as panels.
 inline void StartTile(BackwardTile& tile) {
   const BackwardScratch& scratch = tile.backward;
-  const int64_t key_stride = tile.scratch.key_stride;
-  const int64_t score_dim = tile.params->score_dim();
-  const int64_t v_dim = tile.params->v_dim;
   const int64_t rows = RoundUp(tile.rows, Width());
   tile.rows_finite = tile.grad_out_finite = true;
   std::fill_n(scratch.has_nonfinite, rows / Width(), uint8_t{0});
+  std::fill_n(scratch.has_subnormal, rows / Width(), uint8_t{0});
   std::fill_n(scratch.sum_p_dp, rows, 0.0f);
   for (int64_t first = 0; first < rows; first += 4) {
     for (int64_t r = first; r < first + 4; ++r) {
@@ -123,17 +177,25 @@ inline void StartTile(BackwardTile& tile) {
     const FourRows grads{scratch.grad_out_rows + first * scratch.value_stride,
                          scratch.value_stride};
     DotsOfFour(grads, {tile.scratch.staging, tile.scratch.staging_stride},
-               v_dim, scratch.delta + first);
-    // Blocks of four channels may pass a panel's end by three; the next panel
-    // overwrites them, and after the last is room.
-    const int64_t panel = first / Width() * Width();
-    RowsToPanel({scratch.queries_by_row + first * key_stride, key_stride},
-                score_dim,
-                tile.scratch.query + panel * score_dim + first - panel);
-    RowsToPanel(grads, v_dim, scratch.grad_out + panel * v_dim + first - panel);
+               tile.params->v_dim, scratch.delta + first);
+    FillPanels(tile, first);
   }
   if (tile.wanted.query) {
-    std::fill_n(scratch.grad_query, rows * key_stride, 0.0f);
+    std::fill_n(scratch.grad_query, rows * tile.scratch.key_stride, 0.0f);
+  }
+}
+
+// Value `j` of a step as pairs.
+inline void LoadValuePairs(const BackwardTile& tile, const KeyAddresses& at,
+                           int64_t j, float* to,
+                           FindSubnormals<Floats>& subnormals) {
+  const KvRows& rows = tile.keys;
+  const int64_t v_dim = tile.params->v_dim;
+  if (tile.value_is_key) {
+    LoadOnePairs(rows.key, at.key, j, v_dim, to, subnormals);
+  } else {
+    PrefetchLater(rows.value, at.value, j, at.step.size());
+    LoadOnePairs(rows.value, at.value, j, v_dim, to, subnormals);
   }
 }
 
@@ -144,14 +206,24 @@ inline void LoadStep(const BackwardTile& tile, KeyStep& step) {
   const int64_t v_dim = tile.params->v_dim;
   KeyAddresses at;
   at.Locate(rows, step.cols);
+  const int64_t key_stride = tile.scratch.key_stride;
   const int64_t count = step.cols.size();
   step.keys_finite = true;
+  FindSubnormals<Floats> subnormal_keys, subnormal_values;
   for (int64_t j = 0; j < count; ++j) {
-    float* const key = tile.scratch.keys + j * tile.scratch.key_stride;
+    float* const key = tile.key_rows() + j * key_stride;
     LoadKey(rows, at, j, key);
     ClearPadding(key, score_dim);
     step.keys_finite &= AllFinite(key, score_dim);
+    if (tile.dots != PairDots::kNone) {
+      LoadKeyPairs(rows, at, j, tile.scratch.keys + j * key_stride,
+                   subnormal_keys);
+    }
     float* const value = tile.backward.values + j * tile.backward.value_stride;
+    if (tile.grad_dots != PairDots::kNone) {
+      LoadValuePairs(tile, at, j, value, subnormal_values);
+      continue;
+    }
     if (tile.value_is_key) {
       std::copy_n(key, v_dim, value);
     } else {
@@ -159,6 +231,8 @@ inline void LoadStep(const BackwardTile& tile, KeyStep& step) {
     }
     ClearPadding(value, v_dim);
   }
+  step.subnormal_keys = subnormal_keys.any();
+  step.subnormal_values = subnormal_values.any();
 }
 
 // A panel of a block of rows.
@@ -233,7 +307,7 @@ inline void AddDq(const BackwardTile& tile, const Panel& rows,
                   const BlockPanel& panel, Range local, bool skip_masked) {
   const int64_t stride = tile.scratch.key_stride;
   const float* const grads = panel.grad_scores + local.first * Width();
-  const float* const keys = tile.scratch.keys + local.first * stride;
+  const float* const keys = tile.key_rows() + local.first * stride;
   float* const out = tile.backward.grad_query + panel.first * stride;
   for (int64_t c = 0; c < tile.params->score_dim(); c += Width()) {
     ForBlocks(rows.count, [&](int64_t r, auto size) HWY_ATTR {
@@ -242,6 +316,24 @@ inline void AddDq(const BackwardTile& tile, const Panel& rows,
       block(grads + r, {keys + c, stride}, local.size(), out + r * stride + c);
     });
   }
+}
+
+// dp of a panel and the keys `local`, without dropout.
+inline void FillDp(const BackwardTile& tile, const KeyStep& step,
+                   const BlockPanel& panel, Range local) {
+  const BackwardScratch& scratch = tile.backward;
+  const int64_t v_dim = tile.params->v_dim;
+  const int64_t stride = scratch.value_stride;
+  PrefetchQueue nothing;
+  RowProducts<true>(
+      tile.grad_dots,
+      [&] {
+        return step.subnormal_values ||
+               scratch.has_subnormal[panel.first / Width()] != 0;
+      },
+      {scratch.values + local.first * stride, stride}, local.size(),
+      scratch.grad_out + panel.first * v_dim, v_dim, nullptr,
+      panel.grad_scores + local.first * Width(), nothing);
 }
 
 // One panel and one step: P, dS, and what they add to dq.
@@ -253,17 +345,14 @@ inline void SoftmaxPanel(BackwardTile& tile, const KeyStep& step,
   if (cols.empty()) return;
   const Range local{cols.first - step.cols.first, cols.last - step.cols.first};
   rows.scores += local.first * Width();
-  const LoadedKeys loaded{};
+  LoadedKeys loaded{};
+  loaded.subnormal_keys = step.subnormal_keys;
   PrefetchQueue nothing;
-  const Scored scored = ScorePanel(tile, loaded, step.cols, rows, nothing);
+  const Scored scored =
+      ScorePanel<true>(tile, loaded, step.cols, rows, nothing);
   if (scored.cols.empty()) return;
   *panel.seen = local;
-  // dp, without dropout.
-  const int64_t v_dim = tile.params->v_dim;
-  const int64_t stride = tile.backward.value_stride;
-  RowProducts({tile.backward.values + local.first * stride, stride},
-              local.size(), tile.backward.grad_out + panel.first * v_dim, v_dim,
-              nullptr, panel.grad_scores + local.first * Width(), nothing);
+  FillDp(tile, step, panel, local);
   SoftmaxKeys(tile, rows, panel, scored, local);
   const bool skip_masked = SkipsMasked(tile, step);
   FinishPanel(panel, local, scored.all ? nullptr : tile.scratch.visible,

@@ -11,4 +11,4 @@
 #include "cpu/dispatch-inl.h"
 
 FLASHACL_DISPATCH(Backward, StartTile, LoadStep, SoftmaxBlock, AddDkv, StoreDkv,
-                  StoreDq, Width())
+                  StoreDq, Width(), FLASHACL_HAS_PAIR_DOTS != 0)

@@ -18,8 +18,9 @@ struct BackwardScratch {
   float* queries_by_row;   // [row, key_stride], rope after the rest
   float* grad_query;       // [row, key_stride]
   float* grad_out_rows;    // [row, value_stride]
-  float* grad_out;         // [panel, value channel, lane]
-  float* values;           // [key, value_stride]
+  float* grad_out;         // [panel, value channel, lane]; or pairs, as queries
+  float* values;           // [key, value_stride]; or pairs, as keys
+  float* key_rows;         // [key, key_stride], where ScoreScratch has pairs
   float* max;              // [row]
   float* inv_sum;          // [row], of row sums; 0 where nothing counts
   float* delta;            // [row], sum of grad out times out
@@ -28,6 +29,7 @@ struct BackwardScratch {
   float* grad_scores;      // [panel of the block, key, lane]
   Range* seen;             // [panel of the block], of the step's keys
   uint8_t* has_nonfinite;  // [panel]: max or inv_sum, of some row
+  uint8_t* has_subnormal;  // [panel]: gradients of outputs, if they are pairs
   // Sums that no other worker adds to: of a step, or of all that are swept.
   float* grad_keys;    // [key, key_stride]
   float* grad_values;  // [key, value_stride]
@@ -47,6 +49,7 @@ struct Wanted {
 struct BackwardTile : ScoreTile {
   BackwardScratch backward;
   Wanted wanted;
+  PairDots grad_dots = PairDots::kNone;  // of values and gradients of outputs
   bool value_is_key = false;
   int64_t panel_rows = 0;  // of the vectors it is run with
   int64_t kv_head = 0;
@@ -54,12 +57,20 @@ struct BackwardTile : ScoreTile {
   TensorRows grad_key, grad_key_rope, grad_value;
   bool rows_finite = true;      // every query is; found while loading
   bool grad_out_finite = true;  // every gradient of an output is
+
+  // A step's keys as floats, [key, key_stride].
+  float* key_rows() const {
+    return dots == PairDots::kNone ? scratch.keys : backward.key_rows;
+  }
 };
 
 // The keys that a tile takes in at one time.
 struct KeyStep {
   Range cols;
-  bool keys_finite = true;  // every key is; found while loading
+  // Found while loading: every key is; some key or value that is loaded as
+  // pairs is.
+  bool keys_finite = true;
+  bool subnormal_keys = false, subnormal_values = false;
 };
 
 // fp32 sums over rows of the gradients of keys and values.
@@ -88,7 +99,8 @@ struct BackwardKernels {
                     const KvSums& sums) = nullptr;
   // Stores gradients of queries.
   void (*store_dq)(const BackwardTile& tile) = nullptr;
-  int64_t panel_rows = 0;  // in one panel; blocks of rows are multiples
+  int64_t panel_rows = 0;      // in one panel; blocks of rows are multiples
+  bool has_pair_dots = false;  // PairDots::kInstruction
 };
 
 BackwardKernels Backward();

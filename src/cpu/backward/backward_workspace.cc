@@ -136,6 +136,9 @@ BackwardWorkspace ReserveBackward(const AttentionProblem& problem,
               layout);
   scratch.Add("row max, row sum, delta, sum of p dp",
               {&B::max, &B::inv_sum, &B::delta, &B::sum_p_dp}, rows, layout);
+  if (problem[Slot::kKey].dtype == DType::kBf16) {
+    scratch.Add("key rows", {&B::key_rows}, shape.cols * key_stride, layout);
+  }
   scratch.Add("values", {&B::values}, (shape.cols + kMaxBlock) * value_stride,
               layout);
   ReserveAccumulators(problem, shape, workspace, layout);
@@ -145,7 +148,8 @@ BackwardWorkspace ReserveBackward(const AttentionProblem& problem,
   scratch.Add("probs and grad scores", {&B::probs, &B::grad_scores},
               workspace.row_block * sizes.panel_keys, layout);
   scratch.Add("seen keys", {&B::seen}, rows, layout);
-  scratch.Add("panels that are not finite", {&B::has_nonfinite}, rows, layout);
+  scratch.Add("what panels have", {&B::has_nonfinite, &B::has_subnormal}, rows,
+              layout);
   workspace.bias_sums =
       layout.Reserve<double>("grad bias", BiasGradient::SumsOf(problem));
   return workspace;

@@ -17,24 +17,6 @@ Status Supports(const AttentionProblem& problem, const DeviceInfo&) {
   return SupportsTiles(problem, Direction::kForward);
 }
 
-// Whether queries and keys may stay pairs.
-bool ArePairs(const ScoreTile& tile) {
-  const auto are = [](const ElementFormat& format, int64_t channels) {
-    return format.dtype == DType::kBf16 && format.step == 1 &&
-           channels % 2 == 0 && format.channel_block % 2 == 0;
-  };
-  const ScoreParams& params = *tile.params;
-  const RowSource& key = tile.keys.key;
-  if (!are(params.query, params.qk_dim) || !are(key.format, key.channels) ||
-      key.quant.scale != nullptr || key.scaled_by_row() ||
-      tile.scratch.query_rows->query_scale != nullptr) {
-    return false;
-  }
-  return params.rope_dim == 0 ||
-         (are(params.query_rope, params.rope_dim) &&
-          are(tile.keys.rope.format, tile.keys.rope.channels));
-}
-
 }  // namespace
 
 ForwardTiles::ForwardTiles(const AttentionProblem& problem,

@@ -67,8 +67,9 @@ struct ScoreParams {
   int64_t score_dim() const { return qk_dim + rope_dim; }
 };
 
-// Scratch memory for the scores of one tile at a time. Of pairs (PairDots) a
-// panel's first half holds its words, [pair, lane], and so do rows of keys.
+// Scratch memory for the scores of one tile at a time. Of pairs (PairDots) the
+// first half of a panel holds its words, [pair, lane], and so does that of a
+// row.
 struct ScoreScratch {
   float* query;          // [panel, query channel, lane]
   float* keys;           // [key, key_stride]

@@ -264,23 +264,29 @@ inline void LoadKey(const KvRows& rows, const KeyAddresses& at, int64_t j,
   LoadOne(rows.rope, at.rope, j, count, to + rows.key.channels);
 }
 
-// The same as pairs.
+// The first `channels` of row `j` of a step as pairs; 0 if it does not exist.
+inline void LoadOnePairs(const RowSource& source, const std::byte* const* at,
+                         int64_t j, int64_t channels, float* HWY_RESTRICT to,
+                         FindSubnormals<Floats>& subnormals) {
+  if (at[j] == nullptr) {
+    std::fill(to, to + channels / 2, 0.0f);
+    return;
+  }
+  LoadPairs(source.format, at[j], channels, to, subnormals);
+}
+
+// Key `j` of a step as pairs, its rope after the rest. Prefetches a later one.
 inline void LoadKeyPairs(const KvRows& rows, const KeyAddresses& at, int64_t j,
                          float* HWY_RESTRICT to,
                          FindSubnormals<Floats>& subnormals) {
-  const auto load = [&](const RowSource& source,
-                        const std::byte* const* address) HWY_ATTR {
-    if (source.base == nullptr) return;
-    PrefetchLater(source, address, j, at.step.size());
-    if (address[j] == nullptr) {
-      std::fill(to, to + source.channels / 2, 0.0f);
-    } else {
-      LoadPairs(source.format, address[j], source.channels, to, subnormals);
-    }
-    to += source.channels / 2;
-  };
-  load(rows.key, at.key);
-  load(rows.rope, at.rope);
+  const int64_t count = at.step.size();
+  const int64_t channels = rows.key.channels;
+  PrefetchLater(rows.key, at.key, j, count);
+  LoadOnePairs(rows.key, at.key, j, channels, to, subnormals);
+  if (rows.rope.base == nullptr) return;
+  PrefetchLater(rows.rope, at.rope, j, count);
+  LoadOnePairs(rows.rope, at.rope, j, rows.rope.channels, to + channels / 2,
+               subnormals);
 }
 
 // Scales and offsets by row of a step's keys or values.

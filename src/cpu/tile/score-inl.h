@@ -187,6 +187,23 @@ inline PanelPair RowProducts(const ChannelRows& rows, int64_t count,
   return block_max;
 }
 
+// The same of rows and a panel that may be pairs; subnormal() says whether some
+// of their numbers are.
+template <bool kPairs, typename Subnormal>
+inline PanelPair RowProducts(PairDots dots, Subnormal subnormal,
+                             const ChannelRows& rows, int64_t count,
+                             const float* panel, int64_t channels,
+                             const float* factor, float* products,
+                             PrefetchQueue& prefetch) {
+  return WithProduct<kPairs>(dots, subnormal, [&](auto product) HWY_ATTR {
+    using Product = decltype(product);
+    const bool floats = std::is_same_v<Product, OfFloats>;
+    return RowProducts<Product>(rows, count, panel,
+                                floats ? channels : channels / 2, factor,
+                                products, prefetch);
+  });
+}
+
 // Scores of the keys `local` of this step, of which some may be subnormal;
 // returns the greatest. kPairs: tiles may be of pairs.
 template <bool kPairs = false>
@@ -196,16 +213,10 @@ inline PanelPair ScoreKeys(const ScoreTile& tile, const Panel& panel,
   const int64_t stride = tile.scratch.key_stride;
   const int64_t channels = tile.params->score_dim();
   const ChannelRows keys{tile.scratch.keys + local.first * stride, stride};
-  const PanelPair block_max = WithProduct<kPairs>(
+  const PanelPair block_max = RowProducts<kPairs>(
       tile.dots,
-      [&] { return subnormal_keys || panel.query_rows->subnormal_panel; },
-      [&](auto product) HWY_ATTR {
-        using Product = decltype(product);
-        const bool floats = std::is_same_v<Product, OfFloats>;
-        return RowProducts<Product>(keys, local.size(), panel.query,
-                                    floats ? channels : channels / 2, &factor,
-                                    panel.scores, prefetch);
-      });
+      [&] { return subnormal_keys || panel.query_rows->subnormal_panel; }, keys,
+      local.size(), panel.query, channels, &factor, panel.scores, prefetch);
   const bool exact = BlockEnd(local.size()) == local.size();
   return exact ? block_max : BlockMax(panel.scores, local.size());
 }
