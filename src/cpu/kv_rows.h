@@ -83,6 +83,15 @@ class KvRows {
     }
   }
 
+  // The other way round: values that are keys become rows of their own, which
+  // are read apart.
+  void NameSharedValues() {
+    if (value.base != nullptr) return;
+    const int64_t channels = value.channels;
+    value = key;
+    value.channels = channels;
+  }
+
   RowSource key, rope, value;
 
  private:

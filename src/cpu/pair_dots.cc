@@ -6,8 +6,6 @@
 #include <iterator>
 #include <string>
 
-#include "cpu/tile/attention_params.h"
-
 namespace flashacl::cpu {
 namespace {
 
@@ -43,24 +41,6 @@ PairDots ChoosePairDots(bool has_instruction) {
   if (test != kNobodyChose) return static_cast<PairDots>(test);
   static const bool pays = PairDotsPay(CpuInfo());
   return has_instruction && pays ? PairDots::kInstruction : PairDots::kNone;
-}
-
-bool ArePairs(const ElementFormat& format, int64_t channels) {
-  return format.dtype == DType::kBf16 && format.step == 1 &&
-         channels % 2 == 0 && format.channel_block % 2 == 0;
-}
-
-bool ArePairs(const ScoreTile& tile) {
-  const ScoreParams& params = *tile.params;
-  const RowSource& key = tile.keys.key;
-  if (!ArePairs(params.query, params.qk_dim) ||
-      !ArePairs(key.format, key.channels) || key.quant.scale != nullptr ||
-      key.scaled_by_row() || tile.scratch.query_rows->query_scale != nullptr) {
-    return false;
-  }
-  return params.rope_dim == 0 ||
-         (ArePairs(params.query_rope, params.rope_dim) &&
-          ArePairs(tile.keys.rope.format, tile.keys.rope.channels));
 }
 
 void SetPairDotsForTest(std::optional<PairDots> dots) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether tiles of bf16 sum two channels of queries and keys at a time.
+// Whether tiles of bf16 sum two channels at a time: of queries and keys, and of
+// gradients of outputs and values.
 //
 // Products of bf16 are exact in fp32, and the two are added one after the
-// other: scores have the bits that floats and multiply-adds give them, in half
+// other: sums have the bits that floats and multiply-adds give them, in half
 // the instructions (docs/notes/0031).
 #pragma once
 
@@ -10,11 +11,7 @@
 #include <optional>
 #include <string_view>
 
-#include "cpu/element_format.h"
-
 namespace flashacl::cpu {
-
-struct ScoreTile;
 
 enum class PairDots : uint8_t {
   kNone,          // bf16 becomes floats, as all other types do
@@ -35,12 +32,6 @@ PairDots ChoosePairDots(bool has_instruction);
 
 // Whether this processor has the instruction, slow or not.
 bool HasPairInstruction();
-
-// Whether rows of so many channels may stay pairs.
-bool ArePairs(const ElementFormat& format, int64_t channels);
-
-// Whether a tile's queries and keys may.
-bool ArePairs(const ScoreTile& tile);
 
 // Tests choose; none: as before. A target that has the instruction must be one
 // of this processor's, HasPairInstruction.

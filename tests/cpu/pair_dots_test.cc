@@ -108,11 +108,18 @@ class PairDotsOn : public testing::EachKernel {
 
   bool backward() const { return direction() == Direction::kBackward; }
 
+  // The problems of a space that this implementation may take.
+  Space SpaceOf(Space space) const {
+    if (backward()) space = testing::Backward(space);
+    const bool listed = implementation_.name.ends_with("topk");
+    return listed ? testing::Listed(space) : space;
+  }
+
   // Problems of bf16 that reach pairs, with what `change` makes of their
   // inputs.
   template <typename Change>
-  void ExpectBitsOfFloats(int64_t count, const Space& forward, Change change) {
-    ForRandomProblems(count, backward() ? testing::Backward(forward) : forward,
+  void ExpectBitsOfFloats(int64_t count, const Space& space, Change change) {
+    ForRandomProblems(count, SpaceOf(space),
                       [&](const AttentionProblem& p, Random& random) {
                         if (!LoadsPairs(p)) return;
                         if (!implementation_.supports(p, {}).ok()) return;
@@ -131,7 +138,8 @@ class PairDotsOn : public testing::EachKernel {
 
 INSTANTIATE_TEST_SUITE_P(All, PairDotsOn,
                          ::testing::ValuesIn(testing::Settings(
-                             {&kCpuForward, &kCpuMixed, &kCpuBackward})),
+                             {&kCpuForward, &kCpuMixed, &kCpuBackward,
+                              &kCpuTopKForward, &kCpuTopKBackward})),
                          testing::SettingTestName);
 
 TEST_P(PairDotsOn, GiveTheBitsOfFloats) {
@@ -160,7 +168,9 @@ TEST_P(PairDotsOn, GiveTheBitsOfFloatsOfSpecialNumbers) {
 // or every dp.
 TEST_P(PairDotsOn, KeepSubnormals) {
   for (const std::string_view line :
-       {"bf16 h=2 d=8 q=20 k=30", "bf16 h=2 d=6 q=20 k=30 causal"}) {
+       {"bf16 h=2 d=8 q=20 k=30", "bf16 h=2 d=6 q=20 k=30 causal",
+        "bf16 h=4/1 d=8 q=5 k=30 topk:16",
+        "bf16 h=4/1 d=8+4 q=5 k=30 topk:16 shared"}) {
     SmallCase floats(testing::ProblemOf(
         std::string(backward() ? "bwd " : "fwd ").append(line)));
     if (!implementation_.supports(floats.problem(), {}).ok()) continue;

@@ -101,25 +101,6 @@ inline void ClearOperands(const BackwardTile& tile, int64_t r) {
   scratch.inv_sum[r] = 0;
 }
 
-// Four rows from row `first` on, of which load(row, to, subnormals) loads one,
-// as pairs into a panel's lanes; whether some number is subnormal.
-template <typename Load>
-inline bool FourPairsToPanel(const BackwardTile& tile, int64_t first,
-                             int64_t channels, float* panel, Load load) {
-  const int64_t stride = tile.scratch.staging_stride;
-  FindSubnormals<Floats> subnormals;
-  for (int64_t r = 0; r < 4; ++r) {
-    float* const to = tile.scratch.staging + r * stride;
-    if (first + r < tile.rows) {
-      load(tile.scratch.query_rows[first + r], to, subnormals);
-    } else {
-      std::fill_n(to, channels / 2, 0.0f);
-    }
-  }
-  RowsToPanel({tile.scratch.staging, stride}, channels / 2, panel);
-  return subnormals.any();
-}
-
 // Queries and gradients of outputs of four rows, which are loaded, become lanes
 // of their panel. Blocks of four channels may pass a panel's end by three; the
 // next panel overwrites them, and after the last is room.
@@ -130,30 +111,20 @@ inline void FillPanels(const BackwardTile& tile, int64_t first) {
   const int64_t channels = params.score_dim();
   const int64_t v_dim = params.v_dim;
   const int64_t panel = first / Width() * Width();
-  const int64_t lane = first - panel;
-  float* const queries = tile.scratch.query + panel * channels + lane;
+  float* const queries = tile.scratch.query + panel * channels + first - panel;
+  float* const grads = scratch.grad_out + panel * v_dim + first - panel;
   if (tile.dots == PairDots::kNone) {
     RowsToPanel({scratch.queries_by_row + first * key_stride, key_stride},
                 channels, queries);
-  } else {
-    tile.scratch.query_rows[panel].subnormal_panel |= FourPairsToPanel(
-        tile, first, channels, queries,
-        [&](const QueryRow& row, float* to, auto& subnormals)
-            HWY_ATTR { LoadQueryPairs(params, row, to, subnormals); });
-  }
-  float* const grads = scratch.grad_out + panel * v_dim + lane;
-  if (tile.grad_dots == PairDots::kNone) {
     RowsToPanel({scratch.grad_out_rows + first * scratch.value_stride,
                  scratch.value_stride},
                 v_dim, grads);
-  } else {
-    scratch.has_subnormal[panel / Width()] |= FourPairsToPanel(
-        tile, first, v_dim, grads,
-        [&](const QueryRow& row, float* to, auto& subnormals) HWY_ATTR {
-          LoadPairs(tile.grad_rows.grad_out.At(row.position, row.head),
-                    v_dim / 2, to, subnormals);
-        });
+    return;
   }
+  const FourRows staging{tile.scratch.staging, tile.scratch.staging_stride};
+  const int64_t count = std::min<int64_t>(tile.rows - first, 4);
+  FourPairsToPanels(tile, tile.grad_rows, {first, first + count}, staging,
+                    queries, grads);
 }
 
 // All rows of a tile: queries and gradients of outputs as rows and as panels.
@@ -162,7 +133,6 @@ inline void StartTile(BackwardTile& tile) {
   const int64_t rows = RoundUp(tile.rows, Width());
   tile.rows_finite = tile.grad_out_finite = true;
   std::fill_n(scratch.has_nonfinite, rows / Width(), uint8_t{0});
-  std::fill_n(scratch.has_subnormal, rows / Width(), uint8_t{0});
   std::fill_n(scratch.sum_p_dp, rows, 0.0f);
   for (int64_t first = 0; first < rows; first += 4) {
     for (int64_t r = first; r < first + 4; ++r) {
@@ -209,19 +179,16 @@ inline void LoadStep(const BackwardTile& tile, KeyStep& step) {
   const int64_t key_stride = tile.scratch.key_stride;
   const int64_t count = step.cols.size();
   step.keys_finite = true;
-  FindSubnormals<Floats> subnormal_keys, subnormal_values;
+  FindSubnormals<Floats> subnormals;
   for (int64_t j = 0; j < count; ++j) {
     float* const key = tile.key_rows() + j * key_stride;
     LoadKey(rows, at, j, key);
     ClearPadding(key, score_dim);
     step.keys_finite &= AllFinite(key, score_dim);
-    if (tile.dots != PairDots::kNone) {
-      LoadKeyPairs(rows, at, j, tile.scratch.keys + j * key_stride,
-                   subnormal_keys);
-    }
     float* const value = tile.backward.values + j * tile.backward.value_stride;
-    if (tile.grad_dots != PairDots::kNone) {
-      LoadValuePairs(tile, at, j, value, subnormal_values);
+    if (tile.dots != PairDots::kNone) {
+      LoadKeyPairs(rows, at, j, tile.scratch.keys + j * key_stride, subnormals);
+      LoadValuePairs(tile, at, j, value, subnormals);
       continue;
     }
     if (tile.value_is_key) {
@@ -231,8 +198,7 @@ inline void LoadStep(const BackwardTile& tile, KeyStep& step) {
     }
     ClearPadding(value, v_dim);
   }
-  step.subnormal_keys = subnormal_keys.any();
-  step.subnormal_values = subnormal_values.any();
+  step.subnormal = subnormals.any();
 }
 
 // A panel of a block of rows.
@@ -318,24 +284,6 @@ inline void AddDq(const BackwardTile& tile, const Panel& rows,
   }
 }
 
-// dp of a panel and the keys `local`, without dropout.
-inline void FillDp(const BackwardTile& tile, const KeyStep& step,
-                   const BlockPanel& panel, Range local) {
-  const BackwardScratch& scratch = tile.backward;
-  const int64_t v_dim = tile.params->v_dim;
-  const int64_t stride = scratch.value_stride;
-  PrefetchQueue nothing;
-  RowProducts<true>(
-      tile.grad_dots,
-      [&] {
-        return step.subnormal_values ||
-               scratch.has_subnormal[panel.first / Width()] != 0;
-      },
-      {scratch.values + local.first * stride, stride}, local.size(),
-      scratch.grad_out + panel.first * v_dim, v_dim, nullptr,
-      panel.grad_scores + local.first * Width(), nothing);
-}
-
 // One panel and one step: P, dS, and what they add to dq.
 inline void SoftmaxPanel(BackwardTile& tile, const KeyStep& step,
                          const BlockPanel& panel) {
@@ -346,13 +294,21 @@ inline void SoftmaxPanel(BackwardTile& tile, const KeyStep& step,
   const Range local{cols.first - step.cols.first, cols.last - step.cols.first};
   rows.scores += local.first * Width();
   LoadedKeys loaded{};
-  loaded.subnormal_keys = step.subnormal_keys;
+  loaded.subnormal_keys = step.subnormal;
   PrefetchQueue nothing;
   const Scored scored =
       ScorePanel<true>(tile, loaded, step.cols, rows, nothing);
   if (scored.cols.empty()) return;
   *panel.seen = local;
-  FillDp(tile, step, panel, local);
+  // dp, without dropout.
+  const int64_t v_dim = tile.params->v_dim;
+  const int64_t stride = tile.backward.value_stride;
+  RowProducts<true>(
+      tile.dots,
+      [&] { return step.subnormal || rows.query_rows->subnormal_panel; },
+      {tile.backward.values + local.first * stride, stride}, local.size(),
+      tile.backward.grad_out + panel.first * v_dim, v_dim, nullptr,
+      panel.grad_scores + local.first * Width(), nothing);
   SoftmaxKeys(tile, rows, panel, scored, local);
   const bool skip_masked = SkipsMasked(tile, step);
   FinishPanel(panel, local, scored.all ? nullptr : tile.scratch.visible,

@@ -305,17 +305,12 @@ void Launcher::StartTile(const Tile& scheduled, BackwardTile& tile) {
       operands_.ScoreTileOf(scheduled, tile.scratch);
   tile.value_is_key = problem_.kv.value_is_key;
   tile.panel_rows = kernels_.panel_rows;
-  tile.dots = ArePairs(tile) ? dots_ : PairDots::kNone;
   tile.kv_head = scheduled.kv_head;
   tile.grad_rows = operands_.GradRowsOf(scheduled.sequence);
   tile.grad_key = keys(Slot::kGradKey);
   tile.grad_key_rope = keys(Slot::kGradKeyRope);
   tile.grad_value = keys(Slot::kGradValue);
-  const KvRows& rows = tile.keys;
-  const RowSource& value = tile.value_is_key ? rows.key : rows.value;
-  const bool pairs = ArePairs(value.format, problem_.v_dim) &&
-                     ArePairs(tile.grad_rows.grad_out.format, problem_.v_dim);
-  tile.grad_dots = pairs ? dots_ : PairDots::kNone;
+  tile.dots = ArePairs(tile, tile.grad_rows) ? dots_ : PairDots::kNone;
   kernels_.start(tile);
 }
 

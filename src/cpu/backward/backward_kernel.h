@@ -20,7 +20,7 @@ struct BackwardScratch {
   float* grad_out_rows;    // [row, value_stride]
   float* grad_out;         // [panel, value channel, lane]; or pairs, as queries
   float* values;           // [key, value_stride]; or pairs, as keys
-  float* key_rows;         // [key, key_stride], where ScoreScratch has pairs
+  float* key_rows;         // [key, key_stride], where keys are pairs
   float* max;              // [row]
   float* inv_sum;          // [row], of row sums; 0 where nothing counts
   float* delta;            // [row], sum of grad out times out
@@ -29,7 +29,6 @@ struct BackwardScratch {
   float* grad_scores;      // [panel of the block, key, lane]
   Range* seen;             // [panel of the block], of the step's keys
   uint8_t* has_nonfinite;  // [panel]: max or inv_sum, of some row
-  uint8_t* has_subnormal;  // [panel]: gradients of outputs, if they are pairs
   // Sums that no other worker adds to: of a step, or of all that are swept.
   float* grad_keys;    // [key, key_stride]
   float* grad_values;  // [key, value_stride]
@@ -49,7 +48,6 @@ struct Wanted {
 struct BackwardTile : ScoreTile {
   BackwardScratch backward;
   Wanted wanted;
-  PairDots grad_dots = PairDots::kNone;  // of values and gradients of outputs
   bool value_is_key = false;
   int64_t panel_rows = 0;  // of the vectors it is run with
   int64_t kv_head = 0;
@@ -67,10 +65,9 @@ struct BackwardTile : ScoreTile {
 // The keys that a tile takes in at one time.
 struct KeyStep {
   Range cols;
-  // Found while loading: every key is; some key or value that is loaded as
-  // pairs is.
+  // Found while loading: every key is; some key or value is, of pairs.
   bool keys_finite = true;
-  bool subnormal_keys = false, subnormal_values = false;
+  bool subnormal = false;
 };
 
 // fp32 sums over rows of the gradients of keys and values.

@@ -148,8 +148,7 @@ BackwardWorkspace ReserveBackward(const AttentionProblem& problem,
   scratch.Add("probs and grad scores", {&B::probs, &B::grad_scores},
               workspace.row_block * sizes.panel_keys, layout);
   scratch.Add("seen keys", {&B::seen}, rows, layout);
-  scratch.Add("what panels have", {&B::has_nonfinite, &B::has_subnormal}, rows,
-              layout);
+  scratch.Add("panels that are not finite", {&B::has_nonfinite}, rows, layout);
   workspace.bias_sums =
       layout.Reserve<double>("grad bias", BiasGradient::SumsOf(problem));
   return workspace;

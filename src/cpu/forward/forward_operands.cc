@@ -51,7 +51,33 @@ bool AllRowsOwned(const TensorSpec& spec, std::span<const Sequence> sequences,
   return rows == spec.dims[1];
 }
 
+bool ArePairs(const ElementFormat& format, int64_t channels) {
+  return format.dtype == DType::kBf16 && format.step == 1 &&
+         channels % 2 == 0 && format.channel_block % 2 == 0;
+}
+
 }  // namespace
+
+bool ArePairs(const ScoreTile& tile) {
+  const ScoreParams& params = *tile.params;
+  const RowSource& key = tile.keys.key;
+  if (!ArePairs(params.query, params.qk_dim) ||
+      !ArePairs(key.format, key.channels) || key.quant.scale != nullptr ||
+      key.scaled_by_row() || tile.scratch.query_rows->query_scale != nullptr) {
+    return false;
+  }
+  return params.rope_dim == 0 ||
+         (ArePairs(params.query_rope, params.rope_dim) &&
+          ArePairs(tile.keys.rope.format, tile.keys.rope.channels));
+}
+
+bool ArePairs(const ScoreTile& tile, const GradRows& rows) {
+  const int64_t v_dim = tile.params->v_dim;
+  const KvRows& keys = tile.keys;
+  const RowSource& value = keys.value.base != nullptr ? keys.value : keys.key;
+  return ArePairs(tile) && ArePairs(value.format, v_dim) &&
+         ArePairs(rows.grad_out.format, v_dim);
+}
 
 void ClearElements(const TensorSpec& spec, std::byte* base, int64_t end) {
   const int64_t bytes = SizeOf(spec.dtype);

@@ -75,6 +75,12 @@ class ForwardOperands {
   bool encoded_ = false;
 };
 
+// Whether a tile's queries and keys may stay pairs (PairDots).
+bool ArePairs(const ScoreTile& tile);
+
+// The same, and values and gradients of outputs.
+bool ArePairs(const ScoreTile& tile, const GradRows& rows);
+
 // Sets every element that dims and strides name to 0; of kBlocks, whose dims do
 // not say it all, those below `end`.
 void ClearElements(const TensorSpec& spec, std::byte* base, int64_t end);

@@ -23,8 +23,8 @@ struct QueryRow {
   int64_t head = 0;
   const std::byte* query = nullptr;
   const std::byte* query_rope = nullptr;
-  // Of the first row of a panel whose queries were loaded as pairs: some number
-  // in it is.
+  // Of the first row of a panel that was loaded as pairs: some number in it is,
+  // of queries or of gradients of outputs.
   bool subnormal_panel = false;
   const float* query_scale = nullptr;  // of the query without its rope
   const std::byte* mask = nullptr;

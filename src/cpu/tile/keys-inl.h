@@ -82,6 +82,36 @@ inline void LoadQueryPairs(const ScoreParams& params, const QueryRow& row,
             subnormals);
 }
 
+// Queries and gradients of outputs of the rows `four`, up to four, as pairs
+// into lanes of their panels, through `staging`; lanes without a row become 0.
+inline void FourPairsToPanels(const ScoreTile& tile, const GradRows& grad_rows,
+                              Range four, const FourRows& staging,
+                              float* queries, float* grads) {
+  const ScoreParams& params = *tile.params;
+  QueryRow* const rows = tile.scratch.query_rows;
+  FindSubnormals<Floats> subnormals;
+  const auto fill = [&](int64_t pairs, float* panel, auto load) HWY_ATTR {
+    for (int64_t r = 0; r < 4; ++r) {
+      float* const to = staging.first + r * staging.stride;
+      if (r < four.size()) {
+        load(rows[four.first + r], to);
+      } else {
+        std::fill_n(to, pairs, 0.0f);
+      }
+    }
+    RowsToPanel(staging, pairs, panel);
+  };
+  fill(params.score_dim() / 2, queries,
+       [&](const QueryRow& row, float* to)
+           HWY_ATTR { LoadQueryPairs(params, row, to, subnormals); });
+  const int64_t value_pairs = params.v_dim / 2;
+  fill(value_pairs, grads, [&](const QueryRow& row, float* to) HWY_ATTR {
+    LoadPairs(grad_rows.grad_out.At(row.position, row.head), value_pairs, to,
+              subnormals);
+  });
+  rows[four.first / Width() * Width()].subnormal_panel |= subnormals.any();
+}
+
 // The queries of the panel that begins with row `first`; lanes without a row
 // get the last row's.
 inline void LoadQueries(const ScoreTile& tile, int64_t first) {

@@ -7,6 +7,7 @@
 // have their ropes next to them. Values stay rows, too: packing them by blocks
 // of channels, as the forward direction does for many query rows, costs more
 // than it saves where few panels read them. Values that are keys are not read.
+// Where pairs of channels are summed (tile/pairs-inl.h), keys are pairs.
 
 #include <algorithm>
 #include <cstddef>
@@ -31,18 +32,33 @@ namespace flashacl::cpu::HWY_NAMESPACE {
 
 // Where the rows of a step go.
 struct KvBuffers {
-  float* keys;  // [key, key_stride]
+  float* keys;  // [key, key_stride], or pairs, if the tile's are
   int64_t key_stride;
-  float* values;  // [key, value_stride]
+  float* values;  // [key, value_stride], or pairs
   int64_t value_stride;
+  float* key_floats;  // [key, key_stride]; null: nobody needs them
+  bool value_pairs;
 
-  // Values that are keys are where those are.
-  KvBuffers(const ScoreTile& tile, float* values_apart, int64_t stride_apart)
+  // Values that are keys are where those are. `key_rows` is for gradients,
+  // which need keys as floats, and values only as what keys are.
+  KvBuffers(const ScoreTile& tile, float* values_apart, int64_t stride_apart,
+            float* key_rows = nullptr)
       : keys(tile.scratch.keys), key_stride(tile.scratch.key_stride) {
     const bool apart = tile.keys.value.base != nullptr;
+    const bool pairs = tile.dots != PairDots::kNone;
     values = apart ? values_apart : keys;
     value_stride = apart ? stride_apart : key_stride;
+    key_floats = pairs ? key_rows : keys;
+    value_pairs = pairs && key_rows != nullptr;
   }
+};
+
+// Some listed keys, which are loaded.
+struct ListedStep {
+  Range listed;
+  bool subnormal = false;  // some number that was loaded as one of a pair is
+
+  int64_t size() const { return listed.size(); }
 };
 
 // The listed rows of one kv head.
@@ -62,12 +78,12 @@ struct ListedKeys {
     PrefetchQueue prefetch;
     Locate(0, at[0]);
     for (int n = 0; !at[n].step.empty(); n ^= 1) {
-      Load(at[n], buffers);
+      const ListedStep step{at[n].step, Load(at[n], buffers)};
       Locate(at[n].step.last, at[n ^ 1]);
       prefetch.Clear();
       PrefetchKeys(rows, at[n ^ 1], 0, 1, prefetch);
       prefetch.Divide(blocks);
-      compute(at[n].step, prefetch);
+      compute(step, prefetch);
     }
   }
 
@@ -80,14 +96,26 @@ struct ListedKeys {
                       at.key, at.rope, at.value);
   }
 
-  void Load(const KeyAddresses& at, const KvBuffers& to) const {
+  // Returns whether some number of a pair is subnormal.
+  bool Load(const KeyAddresses& at, const KvBuffers& to) const {
     const int64_t size = at.step.size();
+    FindSubnormals<Floats> subnormals;
     for (int64_t j = 0; j < size; ++j) {
-      LoadKey(rows, at, j, to.keys + j * to.key_stride);
-      if (rows.value.base != nullptr) {
-        LoadOne(rows.value, at.value, j, size, to.values + j * to.value_stride);
+      const int64_t key = j * to.key_stride;
+      if (to.key_floats != nullptr) LoadKey(rows, at, j, to.key_floats + key);
+      if (to.key_floats != to.keys) {
+        LoadKeyPairs(rows, at, j, to.keys + key, subnormals);
+      }
+      if (rows.value.base == nullptr) continue;
+      float* const value = to.values + j * to.value_stride;
+      if (to.value_pairs) {
+        LoadOnePairs(rows.value, at.value, j, rows.value.channels, value,
+                     subnormals);
+      } else {
+        LoadOne(rows.value, at.value, j, size, value);
       }
     }
+    return subnormals.any();
   }
 };
 

@@ -106,30 +106,41 @@ inline void LoadFourHeads(const TopKBackwardDqItem& item, int64_t first) {
   }
   const int64_t panel = first / Width() * Width();
   const int64_t lane = first - panel;
-  RowsToPanel(queries, channels, tile.scratch.query + panel * channels + lane);
-  RowsToPanel(grads, params.v_dim,
-              scratch.grad_out + panel * params.v_dim + lane);
+  float* const query_lanes = tile.scratch.query + panel * channels + lane;
+  float* const grad_lanes = scratch.grad_out + panel * params.v_dim + lane;
+  if (tile.dots != PairDots::kNone) {
+    FourPairsToPanels(tile, item.grad_rows,
+                      {first, std::min(first + 4, tile.rows)}, queries,
+                      query_lanes, grad_lanes);
+    return;
+  }
+  RowsToPanel(queries, channels, query_lanes);
+  RowsToPanel(grads, params.v_dim, grad_lanes);
 }
 
-// One panel and the rows of one step, which are listed keys `step`: p, ds and
-// what they add to dq.
+// One panel and the rows of one step: p, ds and what they add to dq.
 inline void DifferentiatePanel(const TopKBackwardDqItem& item,
-                               const KvBuffers& rows, Range step, int64_t first,
-                               PrefetchQueue& prefetch) {
+                               const KvBuffers& rows, const ListedStep& step,
+                               int64_t first, PrefetchQueue& prefetch) {
   const ScoreParams& params = *item.scores.params;
   const TopKBackwardScratch& scratch = item.scratch;
   const int64_t channels = params.score_dim();
   const int64_t count = step.size();
-  RowProducts({rows.keys, rows.key_stride}, count,
-              item.scores.scratch.query + first * channels, channels, nullptr,
-              scratch.scores, prefetch);
-  RowProducts({rows.values, rows.value_stride}, count,
-              scratch.grad_out + first * params.v_dim, params.v_dim, nullptr,
-              scratch.ds, prefetch);
+  const ScoreScratch& score = item.scores.scratch;
+  const auto subnormal = [&] {
+    return step.subnormal || score.query_rows[first].subnormal_panel;
+  };
+  RowProducts<true>(item.scores.dots, subnormal, {rows.keys, rows.key_stride},
+                    count, score.query + first * channels, channels, nullptr,
+                    scratch.scores, prefetch);
+  RowProducts<true>(item.scores.dots, subnormal,
+                    {rows.values, rows.value_stride}, count,
+                    scratch.grad_out + first * params.v_dim, params.v_dim,
+                    nullptr, scratch.ds, prefetch);
   SavedPanel saved{};
   if (item.params->wants_keys) {
     const int64_t stride = item.params->head_stride;
-    const int64_t at = step.first * stride + first;
+    const int64_t at = step.listed.first * stride + first;
     saved = {item.saved.probs + at, item.saved.grad_scores + at, stride,
              stride - first};
   }
@@ -140,7 +151,7 @@ inline void DifferentiatePanel(const TopKBackwardDqItem& item,
   float* const grad_query = item.grad_query + first * BlockEnd(channels);
   ForBlocks(channels, [&](int64_t d, auto size) HWY_ATTR {
     prefetch.Issue();
-    AddListed<size()>({rows.keys + d, rows.key_stride}, scratch.ds, count,
+    AddListed<size()>({rows.key_floats + d, rows.key_stride}, scratch.ds, count,
                       nullptr, grad_query + d * Width());
   });
 }
@@ -177,12 +188,12 @@ inline void DifferentiatePosition(const TopKBackwardDqItem& item) {
   const ListedKeys keys{item.scores.keys, item.saved.columns, item.count,
                         step_keys};
   const KvBuffers rows(item.scores, item.scratch.values,
-                       item.scratch.value_stride);
+                       item.scratch.value_stride, item.scratch.key_rows);
   const int64_t panel_blocks = DotBlocks(step_keys, channels) +
                                DotBlocks(step_keys, params.v_dim) +
                                channels / kBig;
   keys.ForSteps(rows, heads / Width() * panel_blocks,
-                [&](Range step, PrefetchQueue& prefetch) HWY_ATTR {
+                [&](const ListedStep& step, PrefetchQueue& prefetch) HWY_ATTR {
                   for (int64_t first = 0; first < heads; first += Width()) {
                     DifferentiatePanel(item, rows, step, first, prefetch);
                   }

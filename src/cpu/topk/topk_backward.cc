@@ -7,6 +7,7 @@
 
 #include "base/run_memory.h"
 #include "cpu/implementations.h"
+#include "cpu/pair_dots.h"
 #include "cpu/share_tuning.h"
 #include "cpu/sizes.h"
 #include "cpu/support.h"
@@ -113,6 +114,7 @@ class Launch {
   const TopKBackwardWorkspace& workspace_ = prepared_.workspace;
   const TopKBackwardOperands operands_;
   const TopKBackwardKernels kernels_ = TopKBackward();
+  const PairDots dots_ = ChoosePairDots(kernels_.has_pair_dots);
   std::byte* const memory_;
   Workers& workers_;
 };
@@ -180,11 +182,13 @@ void Launch::ListDkvItems(const TopKBackwardBatch& batch, const Stage& stage,
 
 void Launch::ComputeDq(const TopKBackwardBatch& batch, const Stage& stage,
                        int64_t position, int64_t worker) const {
-  kernels_.differentiate(operands_.DqItemOf(
+  TopKBackwardDqItem item = operands_.DqItemOf(
       batch.SequenceHeadOf(position).OwnerOf(position), stage.split,
       {workspace_.score.At(memory_, worker),
        workspace_.scratch.At(memory_, worker), SavedAt(stage, position),
-       workspace_.GradQuery(memory_, position - stage.positions.first)}));
+       workspace_.GradQuery(memory_, position - stage.positions.first)});
+  if (ArePairs(item.scores, item.grad_rows)) item.scores.dots = dots_;
+  kernels_.differentiate(item);
 }
 
 std::span<float> Launch::SumsOf(const DkvItem& item) const {

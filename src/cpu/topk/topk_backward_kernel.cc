@@ -12,4 +12,4 @@
 #include "cpu/topk/topk_backward-inl.h"
 
 FLASHACL_DISPATCH(TopKBackward, DifferentiatePosition, AddKeyGradients,
-                  StoreRow)
+                  StoreRow, FLASHACL_HAS_PAIR_DOTS != 0)

@@ -21,11 +21,12 @@ struct TopKBackwardParams {
 
 // A worker's scratch memory for one item at a time, besides ScoreScratch.
 struct TopKBackwardScratch {
-  float* grad_out;      // [panel, value channel, lane]
+  float* grad_out;      // [panel, value channel, lane]; or pairs, as queries
   float* max;           // [panel, lane]
   float* inv_sum;       // [panel, lane]
   float* delta;         // [panel, lane]
-  float* values;        // [key, value_stride]
+  float* values;        // [key, value_stride]; or pairs, as keys
+  float* key_rows;      // [key, key_stride], where keys are pairs
   float* scores;        // [key, lane] of one panel
   float* ds;            // the same: dp, then scale * ds
   float* grad_staging;  // [4, staging_stride]
@@ -90,6 +91,7 @@ struct TopKBackwardKernels {
   // A row of floats as elements, rounded once.
   void (*store_row)(const ElementFormat& format, const float* from,
                     int64_t count, std::byte* to) = nullptr;
+  bool has_pair_dots = false;  // PairDots::kInstruction
 };
 
 TopKBackwardKernels TopKBackward();

@@ -84,6 +84,10 @@ ScratchLayout<TopKBackwardScratch> ReserveScratch(
   scratch.Add("row statistics", {&S::max, &S::inv_sum, &S::delta}, heads,
               layout);
   scratch.Add("values", {&S::values}, keys * sizes.value_stride, layout);
+  if (problem[Slot::kKey].dtype == DType::kBf16) {
+    scratch.Add("key rows", {&S::key_rows}, keys * TopKKeyStride(problem),
+                layout);
+  }
   scratch.Add("scores", {&S::scores}, keys * kMaxPanelRows, layout);
   scratch.Add("gradients of scores", {&S::ds}, keys * kMaxPanelRows, layout);
   scratch.Add("gradients between layouts", {&S::grad_staging},

@@ -27,13 +27,14 @@
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
-// One panel and the `count` rows of one step.
+// One panel and the rows of one step.
 inline void AttendListedKeys(const ForwardTile& tile, const KvBuffers& rows,
-                             int64_t count, const OutPanel& panel,
+                             const ListedStep& step, const OutPanel& panel,
                              PrefetchQueue& prefetch) {
   float* const scores = tile.forward.scores;
-  const PanelPair block_max =
-      ScoreKeys(tile, panel, {0, count}, tile.params->scale, prefetch);
+  const int64_t count = step.size();
+  const PanelPair block_max = ScoreKeys<true>(
+      tile, panel, {0, count}, tile.params->scale, prefetch, step.subnormal);
   const PanelPair rescale = panel.state.OnlineSoftmax(scores, count, block_max);
   if (panel.normalizer != nullptr) ScaleProbs(scores, count, panel.normalizer);
   ForBlocks(tile.params->v_dim, [&](int64_t d, auto size) HWY_ATTR {
@@ -56,20 +57,20 @@ inline void AttendTopK(const TopKTile& topk) {
   const int64_t panel_blocks = DotBlocks(step_keys, tile.params->score_dim()) +
                                tile.params->v_dim / kBig;
   keys.ForSteps(rows, CeilDiv(tile.rows, Width()) * panel_blocks,
-                [&](Range step, PrefetchQueue& prefetch) HWY_ATTR {
+                [&](const ListedStep& step, PrefetchQueue& prefetch) HWY_ATTR {
                   for (int64_t first = 0; first < tile.rows; first += Width()) {
-                    AttendListedKeys(tile, rows, step.size(),
-                                     OutPanelOf(tile, first), prefetch);
+                    AttendListedKeys(tile, rows, step, OutPanelOf(tile, first),
+                                     prefetch);
                   }
                 });
   for (int64_t first = 0; first < tile.rows; first += Width()) {
     StorePanel(tile, first);
     RedoOverflowed(tile, first, [&](const OutPanel& panel) {
       keys.ForSteps(rows, panel_blocks,
-                    [&](Range step, PrefetchQueue& prefetch) HWY_ATTR {
-                      AttendListedKeys(tile, rows, step.size(), panel,
-                                       prefetch);
-                    });
+                    [&](const ListedStep& step, PrefetchQueue& prefetch)
+                        HWY_ATTR {
+                          AttendListedKeys(tile, rows, step, panel, prefetch);
+                        });
     });
   }
 }

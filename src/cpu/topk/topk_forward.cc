@@ -6,6 +6,7 @@
 #include "cpu/forward/forward_kernel.h"
 #include "cpu/forward/forward_operands.h"
 #include "cpu/implementations.h"
+#include "cpu/pair_dots.h"
 #include "cpu/support.h"
 #include "cpu/tile_costs.h"
 #include "cpu/topk/index_lists.h"
@@ -83,6 +84,8 @@ Status PreparedTopKForward::Run(const Bindings& bindings, std::byte* memory,
   const WorkItems items(problem(), operands.sequences(), shape_.rows);
   operands.ClearUnownedRows();
 
+  const TopKForwardKernels kernels = TopKForward();
+  const PairDots dots = ChoosePairDots(kernels.has_pair_dots);
   // The rows of an item for one split, whose list is not read yet.
   const auto split_of = [&](int64_t number, int64_t split, int64_t worker) {
     const WorkItem item = items.At(number);
@@ -94,7 +97,12 @@ Status PreparedTopKForward::Run(const Bindings& bindings, std::byte* memory,
                                         .num_splits = num_splits_},
                                        workspace_.score.At(memory, worker),
                                        workspace_.forward.At(memory, worker));
-    tile.keys.DropSharedValues();
+    tile.dots = ArePairs(tile) ? dots : PairDots::kNone;
+    if (tile.dots == PairDots::kNone) {
+      tile.keys.DropSharedValues();
+    } else {
+      tile.keys.NameSharedValues();
+    }
     if (num_splits_ > 1) {
       const int64_t row =
           number * num_splits_ * shape_.rows + split * tile.rows;
@@ -103,7 +111,7 @@ Status PreparedTopKForward::Run(const Bindings& bindings, std::byte* memory,
     }
     return tile;
   };
-  const auto attend = [&, kernels = TopKForward()](int64_t n, int64_t worker) {
+  const auto attend = [&](int64_t n, int64_t worker) {
     const int64_t number = n / num_splits_, split = n % num_splits_;
     const ListOwner owner = items.At(number).owner;
     TopKTile topk{split_of(number, split, worker),
@@ -115,8 +123,8 @@ Status PreparedTopKForward::Run(const Bindings& bindings, std::byte* memory,
         topk.scratch.columns);
     kernels.attend(topk);
   };
-  const auto combine = [&, kernels = Forward()](int64_t n, int64_t worker) {
-    kernels.combine(split_of(n, 0, worker), num_splits_);
+  const auto combine = [&, tiles = Forward()](int64_t n, int64_t worker) {
+    tiles.combine(split_of(n, 0, worker), num_splits_);
   };
   const int64_t most = workspace_.score.count();
   ForEachItem(workers, most, items.count() * num_splits_, attend);

@@ -10,4 +10,4 @@
 #include "cpu/dispatch-inl.h"
 #include "cpu/topk/topk_forward-inl.h"
 
-FLASHACL_DISPATCH(TopKForward, AttendTopK)
+FLASHACL_DISPATCH(TopKForward, AttendTopK, FLASHACL_HAS_PAIR_DOTS != 0)

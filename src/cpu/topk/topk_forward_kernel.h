@@ -14,7 +14,8 @@ namespace flashacl::cpu {
 // A worker's scratch memory for one tile at a time, besides ForwardScratch.
 struct TopKForwardScratch {
   int64_t* columns;  // of a split of a list
-  float* values;     // [key, value_stride]; unused where values are keys
+  float* values;  // [key, value_stride]; unused where values are keys, unless
+                  // these are pairs
   int64_t value_stride = 0;
 };
 
@@ -27,6 +28,7 @@ struct TopKTile {
 
 struct TopKForwardKernels {
   void (*attend)(const TopKTile& topk) = nullptr;
+  bool has_pair_dots = false;  // PairDots::kInstruction
 };
 
 TopKForwardKernels TopKForward();

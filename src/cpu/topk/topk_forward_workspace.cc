@@ -52,6 +52,10 @@ int64_t TopKStepKeys(const AttentionProblem& problem,
                        4 * row_floats, kMaxColumns, kColumnUnit);
 }
 
+int64_t TopKKeyStride(const AttentionProblem& problem) {
+  return RowStride(std::max(problem.score_dim(), problem.v_dim));
+}
+
 int64_t TopKStagingStride(const AttentionProblem& problem) {
   return RowStride(std::max(problem.score_dim(), problem.v_dim) +
                    kMaxPanelRows);
@@ -62,7 +66,7 @@ ScratchLayout<ScoreScratch> ReserveTopKScores(const AttentionProblem& problem,
                                               int64_t workers,
                                               WorkspaceLayout& layout) {
   ScoreScratch sizes{};
-  sizes.key_stride = RowStride(std::max(problem.score_dim(), problem.v_dim));
+  sizes.key_stride = TopKKeyStride(problem);
   sizes.staging_stride = TopKStagingStride(problem);
   return ReserveScores(problem, sizes, rows, step_keys, workers, layout);
 }
@@ -97,7 +101,9 @@ TopKForwardWorkspace ReserveTopKForward(const AttentionProblem& problem,
       ReserveOutputs(problem, shape.rows, shape.cols, workers, layout);
   using L = TopKForwardScratch;
   L sizes{};
-  if (!problem.kv.value_is_key) sizes.value_stride = RowStride(problem.v_dim);
+  if (!problem.kv.value_is_key || problem[Slot::kKey].dtype == DType::kBf16) {
+    sizes.value_stride = RowStride(problem.v_dim);
+  }
   ScratchLayout<L>& listed = workspace.listed = {sizes, workers};
   listed.Add("values", {&L::values},
              (shape.cols + kColumnUnit) * sizes.value_stride, layout);

@@ -31,8 +31,9 @@ TopKForwardWorkspace ReserveTopKForward(const AttentionProblem& problem,
                                         WorkspaceLayout& layout);
 
 // What both directions take: the keys of one step, the floats from row to row
-// of staging, and the memory for scores of `rows` heads.
+// of keys and of staging, and the memory for scores of `rows` heads.
 int64_t TopKStepKeys(const AttentionProblem& problem, const DeviceInfo& device);
+int64_t TopKKeyStride(const AttentionProblem& problem);
 int64_t TopKStagingStride(const AttentionProblem& problem);
 ScratchLayout<ScoreScratch> ReserveTopKScores(const AttentionProblem& problem,
                                               int64_t rows, int64_t step_keys,
