@@ -7,6 +7,9 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
 #include <vector>
 
 extern char** environ;
@@ -28,6 +31,19 @@ std::vector<std::string> Environment(
   }
   for (const auto& [name, value] : added) all.push_back(name + "=" + value);
   return all;
+}
+
+// This program, by the emulator that FLASHACL_EMULATOR names where another
+// processor's programs do not start by themselves.
+std::vector<std::string> ThisProgram() {
+  const char* const emulator = std::getenv("FLASHACL_EMULATOR");
+  if (emulator == nullptr) return {"/proc/self/exe"};
+  std::istringstream words(emulator);
+  std::vector<std::string> command;
+  for (std::string word; words >> word;) command.push_back(word);
+  // The emulator's own would be itself.
+  command.push_back(std::filesystem::read_symlink("/proc/self/exe"));
+  return command;
 }
 
 std::vector<char*> Pointers(std::vector<std::string>& strings) {
@@ -60,9 +76,9 @@ bool ReadAll(int pipe, std::string* output) {
 
 ChildResult RunChild(const std::string& test,
                      const std::map<std::string, std::string>& environment) {
-  std::vector<std::string> arguments = {"/proc/self/exe",
-                                        "--gtest_also_run_disabled_tests",
-                                        "--gtest_filter=" + test};
+  std::vector<std::string> arguments = ThisProgram();
+  arguments.push_back("--gtest_also_run_disabled_tests");
+  arguments.push_back("--gtest_filter=" + test);
   std::vector<std::string> variables = Environment(environment);
   const std::vector<char*> argv = Pointers(arguments);
   const std::vector<char*> envp = Pointers(variables);
@@ -75,7 +91,7 @@ ChildResult RunChild(const std::string& test,
     dup2(ends[1], STDERR_FILENO);
     close(ends[0]);
     close(ends[1]);
-    execve(argv[0], argv.data(), envp.data());
+    execvpe(argv[0], argv.data(), envp.data());
     _exit(127);
   }
   close(ends[1]);
