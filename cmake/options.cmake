@@ -52,10 +52,10 @@ function(flashacl_optimise)
   endif()
 endfunction()
 
-# flashacl_vector_code(FILE...): takes from what is vector code the checks that
-# cost more to compile than it does: where the scope of each vector ends (half of
-# the time with GCC), and, with clang, undefined behaviour (nine tenths), which
-# builds with GCC look for.
+# flashacl_vector_code(FILE...): leaves out of vector code the checks that cost
+# more to compile than it does: uses of a local after its scope (half of the time
+# with GCC), and, with clang, undefined behaviour (nine tenths), which sanitizer
+# builds with GCC, the presets' compiler, look for.
 function(flashacl_vector_code)
   set(files ${ARGN})
   list(FILTER files INCLUDE REGEX

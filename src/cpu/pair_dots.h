@@ -33,8 +33,8 @@ PairDots ChoosePairDots(bool has_instruction);
 // Whether this processor has the instruction, slow or not.
 bool HasPairInstruction();
 
-// Tests choose; none: as before. A target that has the instruction must be one
-// of this processor's, HasPairInstruction.
+// Tests choose; none: as before. Where vector code has the instruction,
+// kInstruction needs a processor that has it (HasPairInstruction).
 void SetPairDotsForTest(std::optional<PairDots> dots);
 
 }  // namespace flashacl::cpu

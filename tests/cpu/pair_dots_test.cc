@@ -50,14 +50,17 @@ TEST(PairDots, AreTheInstructionWhereVectorCodeHasIt) {
   SetPairDotsForTest({});
 }
 
-// Whether tiles load something of a problem as pairs: queries and keys, or
-// values and gradients of outputs.
+// Whether tiles load a problem's queries and keys, and of gradients values and
+// those of outputs, as pairs, if their channels lie side by side.
 bool LoadsPairs(const AttentionProblem& p) {
   const auto are_bf16 = [&](Slot a, Slot b) {
     return p[a].dtype == DType::kBf16 && p[b].dtype == DType::kBf16;
   };
   const Slot value = p.kv.value_is_key ? Slot::kKey : Slot::kValue;
-  if (p.v_dim % 2 == 0 && are_bf16(Slot::kGradOut, value)) return true;
+  if (p.direction == Direction::kBackward &&
+      (p.v_dim % 2 != 0 || !are_bf16(Slot::kGradOut, value))) {
+    return false;
+  }
   return p.qk_dim % 2 == 0 && p.rope_dim % 2 == 0 &&
          are_bf16(Slot::kQuery, Slot::kKey) && !p.has(Slot::kKeyScale) &&
          !p.has(Slot::kKeyRowScale);

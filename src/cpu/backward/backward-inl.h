@@ -161,12 +161,9 @@ inline void LoadValuePairs(const BackwardTile& tile, const KeyAddresses& at,
                            FindSubnormals<Floats>& subnormals) {
   const KvRows& rows = tile.keys;
   const int64_t v_dim = tile.params->v_dim;
-  if (tile.value_is_key) {
-    LoadOnePairs(rows.key, at.key, j, v_dim, to, subnormals);
-  } else {
-    PrefetchLater(rows.value, at.value, j, at.step.size());
-    LoadOnePairs(rows.value, at.value, j, v_dim, to, subnormals);
-  }
+  const RowSource& source = tile.value_is_key ? rows.key : rows.value;
+  const std::byte* const* const row = tile.value_is_key ? at.key : at.value;
+  LoadOnePairs(source, row, j, at.step.size(), v_dim, to, subnormals);
 }
 
 // The keys and values of a step as rows.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operands of a tile as floats: queries as panels, keys and values as rows.
+// The operands of a tile: queries as panels, keys and values as rows, of
+// floats, or of pairs where these pay.
 //
 // Queries are packed once per tile as [channel, lane], with query rows in
 // lanes, by blocks of 4 x 4. Keys and values are loaded once per step for all
@@ -217,7 +218,8 @@ inline void PrefetchKeys(const KvRows& rows, const KeyAddresses& at, int64_t n,
   };
   add(rows.key, at.key);
   add(rows.rope, at.rope);
-  add(rows.value, at.value);
+  // Values that are keys are there with them.
+  if (rows.value.base != rows.key.base) add(rows.value, at.value);
 }
 
 // The queries of the panel that begins with row `first` will be needed.
@@ -241,7 +243,7 @@ struct LoadedKeys {
   bool absent = false;          // some key does not exist
   bool finite = true;           // every value is
   bool large = false;           // some value is so large that sums may overflow
-  bool subnormal_keys = false;  // some key was loaded as pairs, and is
+  bool subnormal_keys = false;  // some row was loaded as pairs, and is
   // Bit j: key j of the step exists.
   std::array<uint32_t, kMaxColumns / 32 + 2> exists{};
   mutable std::array<uint32_t, kMaxColumns / 32 + 2> shifted{};
@@ -295,9 +297,12 @@ inline void LoadKey(const KvRows& rows, const KeyAddresses& at, int64_t j,
 }
 
 // The first `channels` of row `j` of a step as pairs; 0 if it does not exist.
+// Prefetches a later one.
 inline void LoadOnePairs(const RowSource& source, const std::byte* const* at,
-                         int64_t j, int64_t channels, float* HWY_RESTRICT to,
+                         int64_t j, int64_t count, int64_t channels,
+                         float* HWY_RESTRICT to,
                          FindSubnormals<Floats>& subnormals) {
+  PrefetchLater(source, at, j, count);
   if (at[j] == nullptr) {
     std::fill(to, to + channels / 2, 0.0f);
     return;
@@ -305,18 +310,16 @@ inline void LoadOnePairs(const RowSource& source, const std::byte* const* at,
   LoadPairs(source.format, at[j], channels, to, subnormals);
 }
 
-// Key `j` of a step as pairs, its rope after the rest. Prefetches a later one.
+// Key `j` of a step as pairs, its rope after the rest.
 inline void LoadKeyPairs(const KvRows& rows, const KeyAddresses& at, int64_t j,
                          float* HWY_RESTRICT to,
                          FindSubnormals<Floats>& subnormals) {
   const int64_t count = at.step.size();
   const int64_t channels = rows.key.channels;
-  PrefetchLater(rows.key, at.key, j, count);
-  LoadOnePairs(rows.key, at.key, j, channels, to, subnormals);
+  LoadOnePairs(rows.key, at.key, j, count, channels, to, subnormals);
   if (rows.rope.base == nullptr) return;
-  PrefetchLater(rows.rope, at.rope, j, count);
-  LoadOnePairs(rows.rope, at.rope, j, rows.rope.channels, to + channels / 2,
-               subnormals);
+  LoadOnePairs(rows.rope, at.rope, j, count, rows.rope.channels,
+               to + channels / 2, subnormals);
 }
 
 // Scales and offsets by row of a step's keys or values.

@@ -64,7 +64,7 @@ struct ChannelRows {
   ptrdiff_t stride;
 };
 
-// What becomes of a scalar, a lane and their sum; pair_dots-inl.h has others.
+// What becomes of a scalar, a lane and their sum; pairs-inl.h has others.
 struct OfFloats {
   static HWY_INLINE Vector Add(const Vector& x, const Vector& y,
                                const Vector& sum) {

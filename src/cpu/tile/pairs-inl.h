@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Queries and keys of bf16 as they are: pairs of channels, a word each, which
-// one product takes at a time.
+// Rows of bf16 as they are: pairs of channels, a word each, which one product
+// takes at a time. Queries and keys, and gradients of outputs and values.
 //
 // The first channel of a pair is the upper half of its word, as that half is
 // summed first: each sum is one chain in the order of channels, and has the
@@ -64,7 +64,7 @@ struct OfPairsAtOnce {
   }
 };
 #else
-// What the instruction does, for tests.
+// What the instruction does, for tests of those who look for subnormals.
 struct OfPairsAtOnce {
   static HWY_INLINE Vector Add(const Vector& x, const Vector& y,
                                const Vector& sum) {

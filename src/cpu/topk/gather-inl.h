@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows that one list names as floats, one step of keys at a time.
+// The rows that one list names, one step of keys at a time.
 //
 // They are anywhere in memory, so the rows of a step are prefetched while the
-// step before is computed: some lines with every block of arithmetic. Each is
-// read and converted once, for all heads of a position and all products. Keys
-// have their ropes next to them. Values stay rows, too: packing them by blocks
-// of channels, as the forward direction does for many query rows, costs more
-// than it saves where few panels read them. Values that are keys are not read.
-// Where pairs of channels are summed (tile/pairs-inl.h), keys are pairs.
+// step before is computed: some lines with every block of arithmetic. Each
+// becomes floats, or pairs (tile/pairs-inl.h), once for all heads of a
+// position. Keys have their ropes next to them. Values stay rows, too: packing
+// them by blocks of channels, as the forward direction does for many query
+// rows, costs more than it saves where few panels read them. Values that are
+// keys are not read, but where one is of floats and the other of pairs.
 
 #include <algorithm>
 #include <cstddef>
@@ -39,17 +39,18 @@ struct KvBuffers {
   float* key_floats;  // [key, key_stride]; null: nobody needs them
   bool value_pairs;
 
-  // Values that are keys are where those are. `key_rows` is for gradients,
-  // which need keys as floats, and values only as what keys are.
+  // Values that are keys are where those are. Of pairs, `pair_values` says
+  // whether values are, too, and keys are floats in `key_rows` besides, unless
+  // that is null.
   KvBuffers(const ScoreTile& tile, float* values_apart, int64_t stride_apart,
-            float* key_rows = nullptr)
+            bool pair_values, float* key_rows)
       : keys(tile.scratch.keys), key_stride(tile.scratch.key_stride) {
     const bool apart = tile.keys.value.base != nullptr;
     const bool pairs = tile.dots != PairDots::kNone;
     values = apart ? values_apart : keys;
     value_stride = apart ? stride_apart : key_stride;
     key_floats = pairs ? key_rows : keys;
-    value_pairs = pairs && key_rows != nullptr;
+    value_pairs = pairs && pair_values;
   }
 };
 
@@ -109,7 +110,7 @@ struct ListedKeys {
       if (rows.value.base == nullptr) continue;
       float* const value = to.values + j * to.value_stride;
       if (to.value_pairs) {
-        LoadOnePairs(rows.value, at.value, j, rows.value.channels, value,
+        LoadOnePairs(rows.value, at.value, j, size, rows.value.channels, value,
                      subnormals);
       } else {
         LoadOne(rows.value, at.value, j, size, value);
@@ -133,8 +134,9 @@ HWY_NOINLINE void AddListed(const ChannelRows& rows,
 }
 
 // How many blocks of arithmetic the dot products of one panel with `keys` rows
-// of `depth` channels are, at least.
-inline int64_t DotBlocks(int64_t keys, int64_t depth) {
+// of so many channels are, at least.
+inline int64_t DotBlocks(PairDots dots, int64_t keys, int64_t channels) {
+  const int64_t depth = dots == PairDots::kNone ? channels : channels / 2;
   return std::max<int64_t>(keys / kBig, 1) * CeilDiv(depth, kDepth);
 }
 

@@ -187,10 +187,12 @@ inline void DifferentiatePosition(const TopKBackwardDqItem& item) {
   }
   const ListedKeys keys{item.scores.keys, item.saved.columns, item.count,
                         step_keys};
-  const KvBuffers rows(item.scores, item.scratch.values,
-                       item.scratch.value_stride, item.scratch.key_rows);
-  const int64_t panel_blocks = DotBlocks(step_keys, channels) +
-                               DotBlocks(step_keys, params.v_dim) +
+  const KvBuffers rows(
+      item.scores, item.scratch.values, item.scratch.value_stride, true,
+      item.params->wants_query ? item.scratch.key_rows : nullptr);
+  const PairDots dots = item.scores.dots;
+  const int64_t panel_blocks = DotBlocks(dots, step_keys, channels) +
+                               DotBlocks(dots, step_keys, params.v_dim) +
                                channels / kBig;
   keys.ForSteps(rows, heads / Width() * panel_blocks,
                 [&](const ListedStep& step, PrefetchQueue& prefetch) HWY_ATTR {

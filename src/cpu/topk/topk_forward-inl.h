@@ -53,9 +53,11 @@ inline void AttendTopK(const TopKTile& topk) {
   }
   const int64_t step_keys = tile.forward_params->step_keys;
   const ListedKeys keys{tile.keys, topk.scratch.columns, topk.count, step_keys};
-  const KvBuffers rows(tile, topk.scratch.values, topk.scratch.value_stride);
-  const int64_t panel_blocks = DotBlocks(step_keys, tile.params->score_dim()) +
-                               tile.params->v_dim / kBig;
+  const KvBuffers rows(tile, topk.scratch.values, topk.scratch.value_stride,
+                       false, nullptr);
+  const int64_t panel_blocks =
+      DotBlocks(tile.dots, step_keys, tile.params->score_dim()) +
+      tile.params->v_dim / kBig;
   keys.ForSteps(rows, CeilDiv(tile.rows, Width()) * panel_blocks,
                 [&](const ListedStep& step, PrefetchQueue& prefetch) HWY_ATTR {
                   for (int64_t first = 0; first < tile.rows; first += Width()) {

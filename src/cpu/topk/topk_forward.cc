@@ -97,6 +97,7 @@ Status PreparedTopKForward::Run(const Bindings& bindings, std::byte* memory,
                                         .num_splits = num_splits_},
                                        workspace_.score.At(memory, worker),
                                        workspace_.forward.At(memory, worker));
+    // Probs multiply values as floats, which keys that are pairs are not.
     tile.dots = ArePairs(tile) ? dots : PairDots::kNone;
     if (tile.dots == PairDots::kNone) {
       tile.keys.DropSharedValues();
