@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # arm_libraries.sh: what the build links, for 64-bit ARM, in
 # build/arm-libraries: Debian's packages, unpacked there, since installing them
-# beside this machine's own would change versions of these.
+# beside this machine's own would change versions of these. What was fetched is
+# kept in ${XDG_CACHE_HOME:-~/.cache}/flashacl, for other checkouts.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=$PWD/build/arm-libraries
@@ -18,25 +19,33 @@ if [ "$ID" != debian ]; then
   echo "arm_libraries: takes Debian's packages; this is $ID" >&2
   exit 1
 fi
-echo "arm_libraries: fetching Debian's packages for arm64"
-fetched=$(mktemp -d)
-trap 'rm -rf "$fetched"' EXIT
-chmod 755 "$fetched"
-mkdir -p "$fetched/lists/partial" "$fetched/archives/partial"
-echo "deb http://deb.debian.org/debian $VERSION_CODENAME main" \
-  >"$fetched/sources.list"
-apt=(apt-get -q -o "Dir::Etc::sourcelist=$fetched/sources.list"
-     -o Dir::Etc::sourceparts=- -o "Dir::State::lists=$fetched/lists"
-     -o Dir::State::status=/dev/null -o APT::Sandbox::User=root
-     -o APT::Architecture=arm64 -o APT::Architectures=arm64)
-if ! (cd "$fetched" && "${apt[@]}" update &&
-      "${apt[@]}" download "${packages[@]}") >"$fetched/log" 2>&1; then
-  cat "$fetched/log" >&2
-  exit 1
+kept=${XDG_CACHE_HOME:-$HOME/.cache}/flashacl/arm-$VERSION_CODENAME
+list=${packages[*]}
+if [ "$(cat "$kept/complete" 2>/dev/null)" != "$list" ]; then
+  echo "arm_libraries: fetching Debian's packages for arm64"
+  fetched=$(mktemp -d)
+  trap 'rm -rf "$fetched"' EXIT
+  chmod 755 "$fetched"
+  mkdir -p "$fetched/lists/partial" "$fetched/archives/partial"
+  echo "deb http://deb.debian.org/debian $VERSION_CODENAME main" \
+    >"$fetched/sources.list"
+  apt=(apt-get -q -o "Dir::Etc::sourcelist=$fetched/sources.list"
+       -o Dir::Etc::sourceparts=- -o "Dir::State::lists=$fetched/lists"
+       -o Dir::State::status=/dev/null -o APT::Sandbox::User=root
+       -o APT::Architecture=arm64 -o APT::Architectures=arm64)
+  if ! (cd "$fetched" && "${apt[@]}" update &&
+        "${apt[@]}" download "${packages[@]}") >"$fetched/log" 2>&1; then
+    cat "$fetched/log" >&2
+    exit 1
+  fi
+  rm -rf "$kept"
+  mkdir -p "$kept"
+  mv "$fetched"/*.deb "$kept"
+  echo "$list" >"$kept/complete"
 fi
 rm -rf "$folder"
 mkdir -p "$folder"
-for package in "$fetched"/*.deb; do
+for package in "$kept"/*.deb; do
   dpkg-deb --extract "$package" "$folder"
 done
 # One folder of libraries, as systems have; links stay inside.

@@ -42,8 +42,11 @@ bool Parse(const char* text, Facts* facts) {
 }
 
 Answer Read(int32_t pid, Facts* facts) {
-  char path[32];
-  std::snprintf(path, sizeof path, "/proc/%d/stat", static_cast<int>(pid));
+  // That of the first thread, which says the same of all: of the process, what
+  // qemu-user shows a program is of its own making.
+  char path[48];
+  const int number = pid;
+  std::snprintf(path, sizeof path, "/proc/%d/task/%d/stat", number, number);
   const int file = open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) {
     if (kill(pid, 0) != 0 && errno == ESRCH) return Answer::kEnded;
