@@ -22,9 +22,9 @@ using At = std::span<std::byte* const>;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// Elements of all parts that a worker takes at a time, which take longer than
-// to hand them out.
-constexpr int64_t kChunkElements = 1 << 15;
+// Elements of all parts that a worker takes at a time: long runs of each, as
+// workers side by side disturb each other's prefetching.
+constexpr int64_t kChunkElements = 1 << 17;
 
 // Where a tensor's rows are in this run.
 struct RowsHere {
