@@ -22,6 +22,9 @@ if [ -z "${CMAKE_CXX_COMPILER_LAUNCHER:-}" ] && command -v ccache >/dev/null
 then
   export CMAKE_CXX_COMPILER_LAUNCHER=ccache
 fi
+# What it has of one checkout serves others, wherever they are: paths count from
+# the checkout, also those in debug information.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 
 # A warning must not reach main, and must not stop a user.
 [ -z "${CI:-}" ] || options+=(-DFLASHACL_WERROR=ON)
