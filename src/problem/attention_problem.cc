@@ -279,6 +279,13 @@ Status CheckScore(const AttentionProblem& problem, const Needs& needs) {
       return Invalid("alibi: start {}, expected one within 2^40", start);
     }
   }
+  if (score.bf16_probs && problem.direction == Direction::kBackward) {
+    return Contradiction("probs: bf16 is of the forward direction only");
+  }
+  if (score.bf16_probs && problem[Slot::kQuery].dtype != DType::kBf16) {
+    return Contradiction("probs: bf16 beside a query of {}",
+                         Name(problem[Slot::kQuery].dtype));
+  }
   FLASHACL_RETURN_IF_ERROR(CheckSinkLike(problem, Slot::kSink));
   if (!(score.keep_probability > 0.0f && score.keep_probability <= 1.0f)) {
     return Invalid("keep probability: {}, expected more than 0 and at most 1",

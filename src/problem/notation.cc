@@ -121,6 +121,7 @@ void WriteScore(const ProblemSpec& problem_spec, Line& line) {
   if (problem_spec.score.scale != DefaultScale(problem_spec.qk_dim)) {
     line.Add("scale:" + notation_fields::WriteFloat(problem_spec.score.scale));
   }
+  line.AddIf(problem_spec.score.bf16_probs, "probs:bf16");
 }
 
 void WriteRest(const ProblemSpec& problem_spec, Line& line) {

@@ -234,6 +234,11 @@ bool ReadScale(std::string_view value, Draft& draft) {
   return draft.scale.has_value();
 }
 
+bool ReadProbs(std::string_view value, Draft& draft) {
+  draft.problem_spec.score.bf16_probs = true;
+  return value == Name(DType::kBf16);
+}
+
 bool ReadSides(std::string_view value, Device device, Draft& draft) {
   const bool queries = value == "q" || value == "qk";
   const bool keys = value == "k" || value == "qk";
@@ -317,6 +322,7 @@ constexpr Field kFields[] = {
     {"sink", "sink", ReadSink, "sink"},
     {"keep", "keep", ReadKeep, "keep:P, more than 0 and at most 1"},
     {"scale", "scale", ReadScale, "scale:X"},
+    {"probs", "probs", ReadProbs, "probs:bf16"},
     {"counts", "counts", ReadCounts,
      "counts:q, counts:k or counts:qk, of sides without ends"},
     {"ends", "ends", ReadEnds,
