@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
@@ -94,6 +95,15 @@ class PairDotsOn : public testing::EachKernel {
  protected:
   ~PairDotsOn() override { SetPairDotsForTest({}); }
 
+  // Without pairs; where probs may be rounded, with those that any processor
+  // has.
+  void RunFloats(const SmallCase& floats) {
+    SetPairDotsForTest(floats.problem().score.bf16_probs
+                           ? PairDots::kMultiplyAdds
+                           : PairDots::kNone);
+    testing::RunOn(implementation_, floats);
+  }
+
   void ExpectBitsOfFloats(const SmallCase& floats) {
     for (const PairDots dots :
          {PairDots::kMultiplyAdds, PairDots::kInstruction}) {
@@ -119,7 +129,7 @@ class PairDotsOn : public testing::EachKernel {
   }
 
   // Problems of bf16 that reach pairs, with what `change` makes of their
-  // inputs.
+  // inputs; probs are floats, or rounded to bf16 by either kind of pairs.
   template <typename Change>
   void ExpectBitsOfFloats(int64_t count, const Space& space, Change change) {
     ForRandomProblems(count, SpaceOf(space),
@@ -130,8 +140,7 @@ class PairDotsOn : public testing::EachKernel {
                         SmallCase floats(p);
                         floats.FillInputs(random);
                         change(floats, random);
-                        SetPairDotsForTest(PairDots::kNone);
-                        testing::RunOn(implementation_, floats);
+                        RunFloats(floats);
                         ExpectBitsOfFloats(floats);
                       });
   }
@@ -167,13 +176,36 @@ TEST_P(PairDotsOn, GiveTheBitsOfFloatsOfSpecialNumbers) {
   EXPECT_TRUE(SeenOften(seen_, 10));
 }
 
+// Where probs may be rounded they are, and are near enough.
+TEST_P(PairDotsOn, OfProbsAreRight) {
+  const auto right = [&](int64_t count, const Space& space) {
+    ForRandomProblems(
+        count, SpaceOf(space), [&](AttentionProblem p, Random& random) {
+          if (backward() || !LoadsPairs(p)) return;
+          p.score.bf16_probs = true;
+          SetPairDotsForTest(
+              OneOf(random, {PairDots::kMultiplyAdds, PairDots::kInstruction}));
+          if (Forward().has_pair_dots && !HasPairInstruction()) {
+            SetPairDotsForTest(PairDots::kMultiplyAdds);
+          }
+          seen_ += testing::ExpectRight(
+              p, static_cast<uint64_t>(random.Within(1, 1 << 20)),
+              implementation_.name);
+        });
+  };
+  right(1500, testing::Forward(4, 24, 40, 8, 200));
+  right(150, testing::Forward(2, 300, 700, 3, 70));
+  EXPECT_TRUE(backward() || SeenOften(seen_, 10));
+}
+
 // Of subnormals alone: an instruction that makes 0 of them has every score 0,
 // or every dp.
 TEST_P(PairDotsOn, KeepSubnormals) {
   for (const std::string_view line :
        {"bf16 h=2 d=8 q=20 k=30", "bf16 h=2 d=6 q=20 k=30 causal",
-        "bf16 h=4/1 d=8 q=5 k=30 topk:16",
+        "bf16 h=2 d=8 q=20 k=31 probs:bf16", "bf16 h=4/1 d=8 q=5 k=30 topk:16",
         "bf16 h=4/1 d=8+4 q=5 k=30 topk:16 shared"}) {
+    if (backward() && line.ends_with("probs:bf16")) continue;
     SmallCase floats(testing::ProblemOf(
         std::string(backward() ? "bwd " : "fwd ").append(line)));
     if (!implementation_.supports(floats.problem(), {}).ok()) continue;
@@ -192,11 +224,51 @@ TEST_P(PairDotsOn, KeepSubnormals) {
       for (int64_t n = 0; n < floats.count(large); ++n) {
         floats.Put(large, n, static_cast<double>(n % 5 - 2) * 0x1p126);
       }
-      SetPairDotsForTest(PairDots::kNone);
-      testing::RunOn(implementation_, floats);
+      RunFloats(floats);
       ExpectBitsOfFloats(floats);
     }
   }
+}
+
+// Whatever its bits; rounding could carry them over to those of 0.
+TEST_P(PairDotsOn, KeepNaNsOfProbs) {
+  if (backward()) return;
+  SmallCase floats(
+      testing::ProblemOf("fwd bf16 h=2 d=8 q=4 k=6 alibi probs:bf16"));
+  if (!implementation_.supports(floats.problem(), {}).ok()) return;
+  Random random(1);
+  floats.FillInputs(random);
+  std::fill_n(floats.bindings()[Slot::kBias],
+              floats.count(Slot::kBias) * sizeof(float), std::byte{0xFF});
+  RunFloats(floats);
+  for (int64_t n = 0; n < floats.count(Slot::kOut); ++n) {
+    EXPECT_TRUE(std::isnan(floats.Get(Slot::kOut, n))) << n;
+  }
+  ExpectBitsOfFloats(floats);
+}
+
+// A prob that is subnormal, times the largest numbers.
+TEST_P(PairDotsOn, KeepSubnormalProbsOfLargeValues) {
+  if (backward()) return;
+  SmallCase floats(testing::ProblemOf(
+      "fwd bf16 h=2 d=8 q=20 k=30 scale:1 out:f32 probs:bf16"));
+  if (!implementation_.supports(floats.problem(), {}).ok()) return;
+  const auto fill = [&](Slot slot, double first_row, double other_rows) {
+    const TensorSpec& spec = floats.problem()[slot];
+    for (int64_t n = 0; n < floats.count(slot); ++n) {
+      const bool first = n < spec.strides[1];
+      const bool channel = slot == Slot::kValue || n % 8 == 0;
+      floats.Put(slot, n, !channel ? 0 : first ? first_row : other_rows);
+    }
+  };
+  fill(Slot::kQuery, 1, 1);
+  fill(Slot::kKey, 0, -87.5);
+  fill(Slot::kValue, 0, 0x1p127);
+  RunFloats(floats);
+  for (int64_t n = 0; n < floats.count(Slot::kOut); ++n) {
+    EXPECT_NEAR(floats.Get(Slot::kOut, n), 29 * 0x1p127 * std::exp(-87.5), 1);
+  }
+  ExpectBitsOfFloats(floats);
 }
 
 }  // namespace

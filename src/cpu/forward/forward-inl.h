@@ -26,6 +26,7 @@
 #include "cpu/tile/keys-inl.h"
 #include "cpu/tile/mask-inl.h"
 #include "cpu/tile/matmul-inl.h"
+#include "cpu/tile/pairs-inl.h"
 #include "cpu/tile/prefetch-inl.h"
 #include "cpu/tile/result-inl.h"
 #include "cpu/tile/score-inl.h"
@@ -53,7 +54,7 @@ HWY_INLINE OutPanel OutPanelOf(const ForwardTile& tile, int64_t first,
           fresh};
 }
 
-template <int kRows>
+template <int kRows, class Product>
 HWY_NOINLINE void OutBlock(const float* HWY_RESTRICT values,
                            const float* HWY_RESTRICT probs, int64_t count,
                            const PanelPair* rescale, float* HWY_RESTRICT out) {
@@ -64,18 +65,24 @@ HWY_NOINLINE void OutBlock(const float* HWY_RESTRICT values,
     sums.Load(out);
     sums.Scale(rescale->low, rescale->high);
   }
-  AddColumns(values, probs, count, sums);
+  AddColumns<Product>(values, probs, count, sums);
   sums.Store(out);
 }
 
 // The same where values may be infinite: those of hidden keys, which
 // MarkHidden marked, must not be multiplied, as 0 * inf would be NaN. NaN it is
-// where a row sees the key, even if its prob has become 0.
-template <int kRows>
+// where a row sees the key, even if its prob has become 0. Probs are floats; of
+// values, which count from the first of the step, pairs may be words.
+template <int kRows, bool kPairs>
 HWY_NOINLINE void OutBlockSkipMasked(const float* HWY_RESTRICT values,
                                      const float* HWY_RESTRICT probs,
-                                     int64_t count, const PanelPair* rescale,
+                                     Range keys, const PanelPair* rescale,
                                      float* HWY_RESTRICT out) {
+  const auto value_of = [&](int64_t j, int r) HWY_ATTR {
+    if constexpr (!kPairs) return hn::Set(kF, values[j * kRows + r]);
+    const Vector words = hn::Set(kF, values[j / 2 * kRows + r]);
+    return j % 2 == 0 ? UpperOfPairs(words) : LowerOfPairs(words);
+  };
   for (int r = 0; r < kRows; ++r) {
     PanelPair sum = PanelPair::Of(0.0f);
     if (rescale != nullptr) {
@@ -83,9 +90,9 @@ HWY_NOINLINE void OutBlockSkipMasked(const float* HWY_RESTRICT values,
       sum.low = hn::Mul(sum.low, rescale->low);
       sum.high = hn::Mul(sum.high, rescale->high);
     }
-    for (int64_t j = 0; j < count; ++j) {
-      const PanelPair p = PanelPair::Load(probs + j * Width());
-      const Vector v = hn::Set(kF, values[j * kRows + r]);
+    for (int64_t j = keys.first; j < keys.last; ++j) {
+      const PanelPair p = PanelPair::Load(probs + (j - keys.first) * Width());
+      const Vector v = value_of(j, r);
       sum.low = AddUnlessHidden(sum.low, p.low, v);
       sum.high = AddUnlessHidden(sum.high, p.high, v);
     }
@@ -93,18 +100,57 @@ HWY_NOINLINE void OutBlockSkipMasked(const float* HWY_RESTRICT values,
   }
 }
 
-// out = out * rescale + probs * values
-inline void AddOut(const LoadedKeys& loaded, const OutPanel& panel,
-                   int64_t v_dim, Range local, const PanelPair& rescale,
-                   PrefetchQueue& prefetch) {
+// out = out * rescale + probs * values, of the keys, or pairs of keys, `local`
+// of this step.
+template <class Product>
+inline void AddProducts(const LoadedKeys& loaded, const OutPanel& panel,
+                        int64_t v_dim, Range local, const PanelPair* rescale,
+                        PrefetchQueue& prefetch) {
   const PackedValues& values = loaded.values;
-  const PanelPair* const before = panel.fresh ? nullptr : &rescale;
   ForBlocks(v_dim, [&](int64_t d, auto size) HWY_ATTR {
-    const auto block =
-        loaded.finite ? OutBlock<size()> : OutBlockSkipMasked<size()>;
-    block(values.at + d * values.keys + local.first * size(), panel.scores,
-          local.size(), before, panel.out + d * Width());
+    OutBlock<size(), Product>(
+        values.at + d * values.keys + local.first * size(), panel.scores,
+        local.size(), rescale, panel.out + d * Width());
     prefetch.Issue();
+  });
+}
+
+// The same where some are not to be multiplied.
+template <bool kPairs>
+inline void AddSeenProducts(const LoadedKeys& loaded, const OutPanel& panel,
+                            int64_t v_dim, Range local,
+                            const PanelPair* rescale) {
+  const PackedValues& values = loaded.values;
+  ForBlocks(v_dim, [&](int64_t d, auto size) HWY_ATTR {
+    OutBlockSkipMasked<size(), kPairs>(values.at + d * values.keys,
+                                       panel.scores, local, rescale,
+                                       panel.out + d * Width());
+  });
+}
+
+// out = out * rescale + probs * values of the keys `local` of this step.
+inline void AddOut(const ForwardTile& tile, const LoadedKeys& loaded,
+                   const OutPanel& panel, Range local, const PanelPair& rescale,
+                   PrefetchQueue& prefetch) {
+  const int64_t v_dim = tile.params->v_dim;
+  const PanelPair* const before = panel.fresh ? nullptr : &rescale;
+  if (!loaded.value_pairs) {
+    if (!loaded.finite) {
+      return AddSeenProducts<false>(loaded, panel, v_dim, local, before);
+    }
+    return AddProducts<OfFloats>(loaded, panel, v_dim, local, before, prefetch);
+  }
+  // Probs that were divided by their sum may be subnormal, and matter.
+  if (!loaded.finite || panel.normalizer != nullptr) {
+    return AddSeenProducts<true>(loaded, panel, v_dim, local, before);
+  }
+  const int64_t first = local.first / 2;
+  const int64_t pairs =
+      PackProbs(panel.scores, local.size(), local.first % 2 != 0);
+  const auto subnormal = [&] { return loaded.tiny || loaded.large; };
+  WithProduct<true>(tile.dots, subnormal, [&](auto product) HWY_ATTR {
+    AddProducts<decltype(product)>(loaded, panel, v_dim, {first, first + pairs},
+                                   before, prefetch);
   });
 }
 
@@ -162,8 +208,7 @@ inline void AttendStep(const ForwardTile& tile, const LoadedKeys& loaded,
     MarkHidden(panel.scores, scratch.visible, count);
   }
   const int64_t first = scored.cols.first - step.first;
-  AddOut(loaded, panel, tile.params->v_dim, {first, first + count}, rescale,
-         prefetch);
+  AddOut(tile, loaded, panel, {first, first + count}, rescale, prefetch);
 }
 
 // The next step of keys, from `from` on, that some row sees; empty after the
@@ -189,7 +234,7 @@ inline Range FirstStepOf(const ForwardTile& tile) {
 template <typename Body>
 inline void ForSteps(const ForwardTile& tile, const PackedValues& values,
                      Body body) {
-  LoadedKeys loaded{values};
+  LoadedKeys loaded{values, tile.value_pairs};
   KeyAddresses at;
   PrefetchQueue no_prefetch;
   for (Range step = FirstStepOf(tile); !step.empty();
@@ -273,7 +318,7 @@ inline void StartPanel(const ForwardTile& tile, int64_t first) {
 // last, never those of a whole tile at a time.
 inline void AttendTile(const ForwardTile& tile, const PackedValues& values,
                        const ForwardTile* following) {
-  LoadedKeys loaded{values};
+  LoadedKeys loaded{values, tile.value_pairs};
   KeyAddresses at[2];
   PrefetchQueue prefetch;
   at[0].Locate(tile.keys, FirstStepOf(tile));

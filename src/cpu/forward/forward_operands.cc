@@ -56,6 +56,10 @@ bool ArePairs(const ElementFormat& format, int64_t channels) {
          channels % 2 == 0 && format.channel_block % 2 == 0;
 }
 
+const RowSource& ValuesOf(const KvRows& keys) {
+  return keys.value.base != nullptr ? keys.value : keys.key;
+}
+
 }  // namespace
 
 bool ArePairs(const ScoreTile& tile) {
@@ -71,10 +75,14 @@ bool ArePairs(const ScoreTile& tile) {
           ArePairs(tile.keys.rope.format, tile.keys.rope.channels));
 }
 
+bool AreValuePairs(const ForwardTile& tile) {
+  return tile.forward_params->bf16_probs &&
+         ValuesOf(tile.keys).format.dtype == DType::kBf16;
+}
+
 bool ArePairs(const ScoreTile& tile, const GradRows& rows) {
   const int64_t v_dim = tile.params->v_dim;
-  const KvRows& keys = tile.keys;
-  const RowSource& value = keys.value.base != nullptr ? keys.value : keys.key;
+  const RowSource& value = ValuesOf(tile.keys);
   return ArePairs(tile) && ArePairs(value.format, v_dim) &&
          ArePairs(rows.grad_out.format, v_dim);
 }
@@ -138,6 +146,7 @@ void ForwardOperands::FillForwardParams() {
     params.prob_scale =
         ElementOf(prob_scale.dtype, bindings_[Slot::kWeightScale]);
   }
+  params.bf16_probs = problem_.score.bf16_probs;
   params.out = ElementFormat(problem_[Slot::kOut]);
   if (problem_.kv.gathers()) params.unseen_max = params.unseen_sum = 0;
   if (sequences_.empty()) return;

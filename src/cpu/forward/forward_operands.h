@@ -78,7 +78,10 @@ class ForwardOperands {
 // Whether a tile's queries and keys may stay pairs (PairDots).
 bool ArePairs(const ScoreTile& tile);
 
-// The same, and values and gradients of outputs.
+// Whether probs may be rounded to bf16, and values are that.
+bool AreValuePairs(const ForwardTile& tile);
+
+// Whether values and gradients of outputs may stay pairs, too.
 bool ArePairs(const ScoreTile& tile, const GradRows& rows);
 
 // Sets every element that dims and strides name to 0; of kBlocks, whose dims do

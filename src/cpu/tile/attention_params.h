@@ -129,6 +129,7 @@ struct ForwardParams {
   int64_t step_keys = 0;      // keys of one step
   bool rounds_probs = false;  // to 8 bits, after prob_scale met them
   float prob_scale = 1;
+  bool bf16_probs = false;  // probs may be rounded to bf16
   ElementFormat out;
   // Of one row's number in memory; 0 of what is not asked for.
   struct Copies {
@@ -156,7 +157,8 @@ struct ForwardScratch {
 
 // Values of a step by blocks of channels, [block][key][channel of the block]:
 // what a block's sums need next is what lies next. The block that begins at
-// channel d starts at d * keys, for which each block has room.
+// channel d starts at d * keys, for which each block has room. Where values and
+// probs meet as pairs of keys, a word of two of them takes the place of a key.
 struct PackedValues {
   float* at = nullptr;
   int64_t keys = 0;
@@ -165,6 +167,7 @@ struct PackedValues {
 struct ForwardTile : ScoreTile {
   const ForwardParams* forward_params = nullptr;
   const OutQuantParams* quant = nullptr;  // null: out as it is
+  bool value_pairs = false;  // probs, rounded to bf16, meet values by pairs
   ForwardScratch forward{};
   // Where an unfinished split goes, [row, v_dim + 2]: sums, max, sum. A
   // negative sum says that the sums are divided by it already, as they would

@@ -240,10 +240,12 @@ using Patterns = hn::Vec<Words>;
 // What a step's keys turned out to be.
 struct LoadedKeys {
   PackedValues values{};        // where they are
+  bool value_pairs = false;     // two keys to a word
   bool absent = false;          // some key does not exist
   bool finite = true;           // every value is
   bool large = false;           // some value is so large that sums may overflow
   bool subnormal_keys = false;  // some row was loaded as pairs, and is
+  bool tiny = false;  // some value in pairs is below 2^-100, but not 0
   // Bit j: key j of the step exists.
   std::array<uint32_t, kMaxColumns / 32 + 2> exists{};
   mutable std::array<uint32_t, kMaxColumns / 32 + 2> shifted{};
@@ -383,6 +385,51 @@ HWY_INLINE void PackValues(const float* HWY_RESTRICT row, int64_t v_dim,
   });
 }
 
+// Values of bf16, as floats, by pairs of keys: the first is the upper half of
+// its word. Of an odd number the last has 0 beside it.
+class ValuePairs {
+ public:
+  HWY_INLINE ValuePairs(const ScoreScratch& scratch, int64_t v_dim,
+                        const PackedValues& values)
+      : rows_{scratch.staging, scratch.staging_stride},
+        v_dim_(v_dim),
+        values_(values) {}
+
+  // Where the value of key `j` goes.
+  HWY_INLINE float* Row(int64_t j) const {
+    return rows_.first + j % 2 * rows_.stride;
+  }
+
+  // That value is there; it is the last of its step, or not.
+  HWY_INLINE void Pack(int64_t j, bool last) {
+    // Blocks end after the last channel.
+    std::fill(Row(j) + v_dim_, Row(j) + BlockEnd(v_dim_) + Lanes(), 0.0f);
+    if (j % 2 == 0 && !last) return;
+    if (j % 2 == 0) std::fill_n(Row(1), BlockEnd(v_dim_) + Lanes(), 0.0f);
+    const hn::RebindToUnsigned<Floats> u;
+    ForBlocks(v_dim_, [&](int64_t d, auto size) HWY_ATTR {
+      float* const to = values_.at + d * values_.keys + j / 2 * size();
+      for (ptrdiff_t c = 0; c < size(); c += Lanes()) {
+        const auto upper = hn::BitCast(u, hn::LoadU(kF, Row(0) + d + c));
+        const auto lower = hn::BitCast(u, hn::LoadU(kF, Row(1) + d + c));
+        const Vector words =
+            hn::BitCast(kF, hn::Or(upper, hn::ShiftRight<16>(lower)));
+        small_.Add(words);
+        hn::StoreU(words, kF, to + c);
+      }
+    });
+  }
+
+  // Products of some with probs that matter may be subnormal.
+  HWY_INLINE bool tiny() const { return small_.AnyBelow(-100); }
+
+ private:
+  FourRows rows_;
+  int64_t v_dim_;
+  PackedValues values_;
+  FindSubnormals<Floats> small_;
+};
+
 // The keys of one step as rows of floats, the values by blocks of channels.
 inline void LoadKeys(const ScoreTile& tile, const KeyAddresses& at,
                      LoadedKeys& loaded) {
@@ -407,9 +454,10 @@ inline void LoadKeys(const ScoreTile& tile, const KeyAddresses& at,
   value_quant.Load(rows, rows.value, at.step);
   Patterns greatest = hn::Zero(kW);
   FindSubnormals<Floats> subnormals;
+  ValuePairs value_pairs(scratch, v_dim, values);
   for (int64_t j = 0; j < count; ++j) {
     float* const key = scratch.keys + j * scratch.key_stride;
-    float* value = scratch.staging;
+    float* value = loaded.value_pairs ? value_pairs.Row(j) : scratch.staging;
     if (pairs) {
       LoadKeyPairs(rows, at, j, key, subnormals);
       if (shared) LoadOne(rows.key, at.key, j, count, value);
@@ -423,9 +471,14 @@ inline void LoadKeys(const ScoreTile& tile, const KeyAddresses& at,
       value_quant.Dequantise(j, v_dim, value);
     }
     greatest = GreatestPattern(value, v_dim, greatest);
-    PackValues(value, v_dim, j, values);
+    if (loaded.value_pairs) {
+      value_pairs.Pack(j, j + 1 == count);
+    } else {
+      PackValues(value, v_dim, j, values);
+    }
   }
   loaded.subnormal_keys = subnormals.any();
+  loaded.tiny = value_pairs.tiny();
   loaded.finite = IsFinite(greatest);
   loaded.large = IsLarge(greatest);
 }

@@ -147,7 +147,7 @@ HWY_INLINE void AddRows(const float* HWY_RESTRICT rows, ptrdiff_t stride,
 
 // sums[r] += sum over k < depth of columns[k][r] * panel[k]: outputs, where
 // columns are a block of channels, one key after the other.
-template <int kRows>
+template <class Product = OfFloats, int kRows>
 HWY_INLINE void AddColumns(const float* HWY_RESTRICT columns,
                            const float* HWY_RESTRICT panel, int64_t depth,
                            Sums<kRows>& sums) {
@@ -156,7 +156,9 @@ HWY_INLINE void AddColumns(const float* HWY_RESTRICT columns,
     const Vector low = hn::Load(kF, panel);
     const Vector high = hn::Load(kF, panel + Lanes());
     HWY_UNROLL_ALL
-    for (int r = 0; r < kRows; ++r) sums.Add(r, columns[r], low, high);
+    for (int r = 0; r < kRows; ++r) {
+      sums.template Add<Product>(r, columns[r], low, high);
+    }
     panel += Width();
     columns += kRows;
   }

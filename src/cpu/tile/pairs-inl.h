@@ -96,8 +96,8 @@ HWY_INLINE auto WithProduct(PairDots dots, Subnormal subnormal, Body body) {
   return body(OfFloats());
 }
 
-// Whether numbers of bf16 are subnormal: a pattern without its sign, from 1 to
-// 127.
+// Whether numbers of bf16 are subnormal, or below some power of two, but not 0:
+// a pattern without its sign, from 1 to 127 or more.
 template <class D>
 class FindSubnormals {
  public:
@@ -109,8 +109,11 @@ class FindSubnormals {
     least_ = hn::Min(least_, hn::Sub(twice, hn::Set(kHalves, 1)));
   }
 
-  HWY_INLINE bool any() const {
-    return !hn::AllFalse(kHalves, hn::Lt(least_, hn::Set(kHalves, 0xFF)));
+  HWY_INLINE bool any() const { return AnyBelow(-126); }
+
+  HWY_INLINE bool AnyBelow(int exponent) const {
+    const auto bound = static_cast<uint16_t>(((exponent + 127) << 8) - 1);
+    return !hn::AllFalse(kHalves, hn::Lt(least_, hn::Set(kHalves, bound)));
   }
 
  private:

@@ -163,6 +163,41 @@ inline void RoundProbs(float* HWY_RESTRICT probs, int64_t count, float scale) {
   }
 }
 
+// Probs rounded to bf16, halves up, as the upper half of words; every NaN stays
+// one, where adding could carry it over.
+HWY_INLINE auto Bf16Probs(const Vector& probs) {
+  const hn::RebindToUnsigned<Floats> u;
+  const auto bits = hn::Min(hn::BitCast(u, probs), hn::Set(u, 0x7FC00000u));
+  return hn::Add(bits, hn::Set(u, 0x8000u));
+}
+
+// Probs of two keys as pairs of bf16, the first in the upper halves.
+HWY_INLINE Vector ProbPairs(const Vector& first, const Vector& second) {
+  const hn::RebindToUnsigned<Floats> u;
+  const auto upper = hn::And(Bf16Probs(first), hn::Set(u, 0xFFFF0000u));
+  return hn::BitCast(kF, hn::Or(upper, hn::ShiftRight<16>(Bf16Probs(second))));
+}
+
+// Probs of `count` keys become pairs of bf16, [pair, lane], where they are. The
+// first of them is the second of its pair if it is `odd`; who lacks a neighbour
+// has 0 beside it. Returns the number of pairs.
+inline int64_t PackProbs(float* HWY_RESTRICT probs, int64_t count, bool odd) {
+  const Vector none = hn::Zero(kF);
+  const int64_t pairs = (count + (odd ? 1 : 0) + 1) / 2;
+  for (ptrdiff_t half = 0; half < Width(); half += Lanes()) {
+    const auto at = [&](int64_t j) HWY_ATTR {
+      return hn::Load(kF, probs + j * Width() + half);
+    };
+    int64_t j = odd ? -1 : 0;
+    for (int64_t n = 0; n < pairs; ++n, j += 2) {
+      const Vector first = j < 0 ? none : at(j);
+      const Vector second = j + 1 < count ? at(j + 1) : none;
+      hn::Store(ProbPairs(first, second), kF, probs + n * Width() + half);
+    }
+  }
+  return pairs;
+}
+
 // Probs times one factor for each row, [lane].
 inline void ScaleProbs(float* HWY_RESTRICT probs, int64_t count,
                        const float* HWY_RESTRICT factors) {
