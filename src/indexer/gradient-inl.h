@@ -10,10 +10,12 @@
 // the list ends. Then what the row adds to its keys, sum_h g q, with channels
 // in lanes and g as scalars: it goes to memory that is the row's, and is added
 // to sums of keys by whoever owns these, row after row. Products are those of
-// the forward direction, bit for bit, so that `products > 0` is.
+// the forward direction, bit for bit, so that `products > 0` is; of bf16 they
+// may be sums of pairs of channels (tile/pairs-inl.h), as there.
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "indexer/gradient_kernel.h"
 
@@ -40,8 +42,33 @@ struct GradientSizes {
   int64_t channels, sums, heads;
 };
 
-// Both copies of the row's query.
-inline void LoadQuery(const GradientRow& row) {
+// The row's query in place of panels of floats; whether some of its numbers are
+// subnormal.
+inline bool LoadQueryPairs(const GradientRow& row) {
+  const GradientSizes sizes(row);
+  const GradientScratch& scratch = row.scratch;
+  const int64_t pairs = row.channels / 2;
+  vectors::FindSubnormals<vectors::Floats> subnormals;
+  for (int64_t first = 0; first < row.heads; first += Width()) {
+    for (int64_t n = 0; n < Width(); ++n) {
+      float* const staged = scratch.staging + n * sizes.channels;
+      if (first + n < row.heads) {
+        vectors::LoadPairs(row.query.format,
+                           row.query.At(row.position, first + n), row.channels,
+                           staged, subnormals);
+      } else {
+        std::fill_n(staged, pairs, 0.0f);
+      }
+    }
+    PackPanel(scratch.staging, sizes.channels, pairs,
+              scratch.query_panels + first * sizes.channels);
+  }
+  return subnormals.any();
+}
+
+// Both copies of the row's query; whether they are pairs of which some number
+// is subnormal.
+inline bool LoadQuery(const GradientRow& row) {
   const GradientSizes sizes(row);
   const GradientScratch& scratch = row.scratch;
   const int64_t width = Width();
@@ -67,11 +94,15 @@ inline void LoadQuery(const GradientRow& row) {
   vectors::LoadRow(row.weights, row.position, 0, row.heads, scratch.weights);
   std::fill_n(scratch.grad_weights, sizes.heads, 0.0f);
   std::fill_n(scratch.grad_query, sizes.heads * sizes.channels, 0.0f);
+  return row.dots != cpu::PairDots::kNone && LoadQueryPairs(row);
 }
 
-// Rows that blocks pass into are zeros.
-inline void LoadStep(const GradientRow& row, Range step) {
+// Rows that blocks pass into are zeros. Whether some number of pairs is
+// subnormal.
+inline bool LoadStep(const GradientRow& row, Range step) {
   const int64_t stride = PaddedChannels(row.channels);
+  const bool pairs = row.dots != cpu::PairDots::kNone;
+  vectors::FindSubnormals<vectors::Floats> subnormals;
   const std::byte** const at = row.scratch.places;
   row.keys.LocateListed(
       {row.listed.columns + step.first, static_cast<size_t>(step.size())}, at,
@@ -84,17 +115,47 @@ inline void LoadStep(const GradientRow& row, Range step) {
     }
     const int64_t loaded = here ? row.channels : 0;
     std::fill_n(key + loaded, stride - loaded, 0.0f);
+    if (!pairs) continue;
+    float* const key_pairs = row.scratch.key_pairs + n * stride / 2;
+    if (here) {
+      vectors::LoadPairs(row.keys.key.format, at[n], row.channels, key_pairs,
+                         subnormals);
+    } else {
+      std::fill_n(key_pairs, row.channels / 2, 0.0f);
+    }
   }
+  return subnormals.any();
 }
 
-template <int kRows>
+// Of channels, or pairs of them.
+template <int kRows, class Product>
 HWY_NOINLINE void Multiply(const float* HWY_RESTRICT keys, int64_t stride,
-                           const float* HWY_RESTRICT panel, int64_t channels,
+                           const float* HWY_RESTRICT panel, int64_t words,
                            float* HWY_RESTRICT products) {
   vectors::Sums<kRows> sums;
   sums.Clear();
-  vectors::AddRows(keys, stride, panel, channels, sums);
+  vectors::AddRows<Product>(keys, stride, panel, words, sums);
   sums.Store(products);
+}
+
+// Of `count` keys of a step and one panel of the query.
+inline void MultiplyStep(const GradientRow& row, int64_t count,
+                         const float* panel, bool subnormal) {
+  const GradientScratch& scratch = row.scratch;
+  const int64_t stride = PaddedChannels(row.channels);
+  vectors::WithProduct<true>(
+      row.dots, [&] { return subnormal; },
+      [&](auto product) HWY_ATTR {
+        using Product = decltype(product);
+        constexpr bool kFloats = std::is_same_v<Product, vectors::OfFloats>;
+        constexpr int64_t kOfWord = kFloats ? 1 : 2;
+        const float* const keys = kFloats ? scratch.keys : scratch.key_pairs;
+        vectors::ForBlocks(count, [&](int64_t j, auto size) HWY_ATTR {
+          Multiply<size(), Product>(
+              keys + j * stride / kOfWord, stride / kOfWord, panel,
+              row.channels / kOfWord, scratch.products + j * Width());
+        });
+      });
 }
 
 // Products of `count` keys become their gradients, here and in a row per key.
@@ -147,17 +208,15 @@ HWY_NOINLINE void AddOfKeys(const float* HWY_RESTRICT grad_products,
   }
 }
 
-inline void DifferentiateStep(const GradientRow& row, Range step) {
+inline void DifferentiateStep(const GradientRow& row, Range step,
+                              bool subnormal_query) {
   const GradientSizes sizes(row);
   const GradientScratch& scratch = row.scratch;
   const int64_t count = step.size();
-  LoadStep(row, step);
+  const bool subnormal = LoadStep(row, step) || subnormal_query;
   for (int64_t first = 0; first < row.heads; first += Width()) {
-    const float* const panel = scratch.query_panels + first * sizes.channels;
-    vectors::ForBlocks(count, [&](int64_t j, auto size) HWY_ATTR {
-      Multiply<size()>(scratch.keys + j * sizes.channels, sizes.channels, panel,
-                       row.channels, scratch.products + j * Width());
-    });
+    MultiplyStep(row, count, scratch.query_panels + first * sizes.channels,
+                 subnormal);
     GradProducts(row.listed.grad_scores + step.first, count,
                  scratch.weights + first, scratch.products,
                  scratch.grad_products + first, sizes.heads,
@@ -200,9 +259,10 @@ inline void StoreGradients(const GradientRow& row) {
 }
 
 inline void Differentiate(const GradientRow& row) {
-  LoadQuery(row);
+  const bool subnormal = LoadQuery(row);
   for (int64_t j = 0; j < row.listed.count; j += kStepKeys) {
-    DifferentiateStep(row, {j, std::min(j + kStepKeys, row.listed.count)});
+    DifferentiateStep(row, {j, std::min(j + kStepKeys, row.listed.count)},
+                      subnormal);
   }
   StoreGradients(row);
 }

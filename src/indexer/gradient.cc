@@ -72,6 +72,7 @@ struct Workspace {
     staging = reserve("staging", kMaxLanes * channels);
     weights = reserve("weights", heads);
     keys = reserve("keys", kKeys * channels);
+    key_pairs = reserve("key pairs", kKeys * channels / 2);
     products = reserve("products", kKeys * kMaxLanes);
     grad_products = reserve("grad products", kKeys * heads);
     grad_query = reserve("grad query", heads * channels);
@@ -89,10 +90,10 @@ struct Workspace {
     const auto of = [&](const auto& region) {
       return Of(region, worker, memory);
     };
-    return {of(query_panels),  of(query_channels), of(staging),
-            of(weights),       of(keys),           of(products),
-            of(grad_products), of(grad_query),     of(grad_weights),
-            of(places)};
+    return {of(query_panels), of(query_channels), of(staging),
+            of(weights),      of(keys),           of(key_pairs),
+            of(products),     of(grad_products),  of(grad_query),
+            of(grad_weights), of(places)};
   }
 
   const int64_t workers;
@@ -100,8 +101,8 @@ struct Workspace {
   Region<int64_t> columns;
   Region<float> grad_scores;
   Region<int64_t> counts;
-  Region<float> query_panels, query_channels, staging, weights, keys, products,
-      grad_products, grad_query, grad_weights;
+  Region<float> query_panels, query_channels, staging, weights, keys, key_pairs,
+      products, grad_products, grad_query, grad_weights;
   Region<const std::byte*> places;
 };
 
@@ -110,7 +111,8 @@ class Differentiating final : public Computation {
   explicit Differentiating(Gradient gradient)
       : gradient_(std::move(gradient)),
         sizes_(gradient_),
-        workspace_(gradient_, sizes_, layout_) {}
+        workspace_(gradient_, sizes_, layout_),
+        dots_(PairDotsOf(gradient_.rows.problem, kernels_.has_pair_dots)) {}
 
   std::string_view name() const override { return "indexer/gradient"; }
 
@@ -132,6 +134,8 @@ class Differentiating final : public Computation {
   const Sizes sizes_;
   WorkspaceLayout layout_;
   const Workspace workspace_;
+  const GradientKernels kernels_ = GradientKernelsHere();
+  const cpu::PairDots dots_;
 };
 
 // One run.
@@ -146,7 +150,9 @@ class GradientRun {
         memory_(memory),
         workers_(workers),
         sequences_(of.gradient_.rows, at),
-        rows_(sequences_.Cut(1)) {}
+        rows_(sequences_.Cut(1)),
+        kernels_(of.kernels_),
+        dots_(of.dots_) {}
 
   void Run() {
     ClearUnowned();
@@ -291,6 +297,7 @@ class GradientRun {
          .position = row.rows.first,
          .heads = gradient_.rows.heads(),
          .channels = gradient_.rows.channels(),
+         .dots = dots_,
          .keys = sequences_.Keys(row.sequence),
          .listed = ListedOf(n),
          .added = AddedOf(n),
@@ -316,7 +323,8 @@ class GradientRun {
   Workers& workers_;
   const Sequences sequences_;
   const RunVector<RowRange> rows_;
-  const GradientKernels kernels_ = GradientKernelsHere();
+  const GradientKernels& kernels_;
+  const cpu::PairDots dots_;
 };
 
 Status Differentiating::Run(At at, std::byte* memory, Queue& queue) const {

@@ -12,7 +12,9 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::indexer::HWY_NAMESPACE {
-GradientKernels GradientTable() { return {Differentiate, AddRow, StoreSums}; }
+GradientKernels GradientTable() {
+  return {Differentiate, AddRow, StoreSums, FLASHACL_HAS_PAIR_DOTS != 0};
+}
 }  // namespace flashacl::indexer::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -9,6 +9,7 @@
 #include "base/range.h"
 #include "cpu/element_format.h"
 #include "cpu/kv_rows.h"
+#include "cpu/pair_dots.h"
 #include "indexer/sizes.h"
 
 namespace flashacl::indexer {
@@ -18,13 +19,15 @@ namespace flashacl::indexer {
 inline constexpr int64_t kStepKeys = 96;
 
 // Scratch memory of one worker, aligned to 64 bytes. Heads are padded to whole
-// panels of any width, channels as PaddedChannels().
+// panels of any width, channels as PaddedChannels(). Of pairs (PairDots) query
+// panels have half as many words as channels, and keys lie there twice.
 struct GradientScratch {
   float* query_panels;       // [panel, channel, lane of a head]
   float* query_channels;     // [panel of channels, head, lane of a channel]
   float* staging;            // [lane, channel]
   float* weights;            // [head]
   float* keys;               // [key of a step and kSpare, channel]
+  float* key_pairs;          // [key of a step and kSpare, pair]
   float* products;           // [key of a step and kSpare, lane] of one panel
   float* grad_products;      // [key of a step and kSpare, head]
   float* grad_query;         // [panel, channel, lane of a head]
@@ -45,6 +48,7 @@ struct GradientRow {
   int64_t position = 0;
   int64_t heads = 0;
   int64_t channels = 0;
+  cpu::PairDots dots = cpu::PairDots::kNone;  // of query and keys
   cpu::KvRows keys;
   ListedKeys listed;
   float* added = nullptr;  // [listed key, SumChannels()]
@@ -69,6 +73,7 @@ struct GradientKernels {
   void (*add)(const AddedRow& row) = nullptr;
   void (*store)(const cpu::ElementFormat& format, const float* from,
                 int64_t channels, std::byte* to) = nullptr;
+  bool has_pair_dots = false;  // PairDots::kInstruction
 };
 
 GradientKernels GradientKernelsHere();

@@ -12,6 +12,7 @@
 
 #include "cpu/tile/load-inl.h"
 #include "cpu/tile/matmul-inl.h"
+#include "cpu/tile/pairs-inl.h"
 #include "cpu/tile/transpose-inl.h"
 #include "cpu/tile/vector-inl.h"
 
@@ -31,11 +32,11 @@ HWY_INLINE Vector Relu(const Vector& x) {
   return hn::IfThenZeroElse(hn::Lt(x, hn::Zero(kF)), x);
 }
 
-// A panel of float rows, `stride` apart, whose channels have room up to the
+// A panel of rows of floats or pairs, `stride` apart, which have room up to the
 // next multiple of 4.
 inline void PackPanel(const float* HWY_RESTRICT rows, int64_t stride,
-                      int64_t channels, float* HWY_RESTRICT panel) {
-  vectors::PanelFromRows(RoundUp(channels, 4), panel,
+                      int64_t words, float* HWY_RESTRICT panel) {
+  vectors::PanelFromRows(RoundUp(words, 4), panel,
                          [&](int64_t r, int64_t k) HWY_ATTR {
                            return hn::LoadU(vectors::kQ, rows + r * stride + k);
                          });

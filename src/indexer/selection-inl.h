@@ -7,7 +7,8 @@
 // is one chain whatever panel its key is in. Panels of keys are outer: each is
 // packed once and stays in L1 for the heads of all rows, which come from L2;
 // inner are blocks of heads. Scores are compared with what their row keeps a
-// vector at a time; few pass, and those go one by one.
+// vector at a time; few pass, and those go one by one. Queries and keys of bf16
+// may be pairs of channels (tile/pairs-inl.h): scores are the same.
 
 #include <algorithm>
 #include <bit>
@@ -30,22 +31,29 @@ namespace flashacl::indexer::HWY_NAMESPACE {
 
 // The heads of one row.
 struct QueryHeads {
-  const float* queries;  // [head, channel]
+  const float* queries;  // [head, word]: a channel, or a pair of them
   const float* weights;
-  int64_t heads, channels;
+  int64_t heads, words;
 };
 
 inline void LoadHeads(const SelectionTile& tile) {
   const int64_t padded = tile.heads + kSpare;
+  const int64_t words = tile.words();
   for (int64_t r = 0; r < tile.row_count; ++r) {
     const int64_t position = tile.rows[r].position;
-    float* const queries = tile.scratch.queries + r * padded * tile.channels;
+    float* const queries = tile.scratch.queries + r * padded * words;
+    vectors::FindSubnormals<vectors::Floats> subnormals;
     for (int64_t h = 0; h < tile.heads; ++h) {
-      vectors::LoadRow(tile.query, position, h, tile.channels,
-                       queries + h * tile.channels);
+      float* const to = queries + h * words;
+      if (tile.dots == cpu::PairDots::kNone) {
+        vectors::LoadRow(tile.query, position, h, tile.channels, to);
+      } else {
+        vectors::LoadPairs(tile.query.format, tile.query.At(position, h),
+                           tile.channels, to, subnormals);
+      }
     }
-    std::fill_n(queries + tile.heads * tile.channels, kSpare * tile.channels,
-                0.0f);
+    tile.rows[r].subnormal = subnormals.any();
+    std::fill_n(queries + tile.heads * words, kSpare * words, 0.0f);
     float* const weights = tile.scratch.weights + r * padded;
     vectors::LoadRow(tile.weights, position, 0, tile.heads, weights);
     std::fill_n(weights + tile.heads, kSpare, 0.0f);
@@ -55,19 +63,45 @@ inline void LoadHeads(const SelectionTile& tile) {
 // Which lanes of a panel have a key; the others are zeros.
 struct KeyLanes {
   HWY_ALIGN int32_t here[kMaxLanes];
+  bool subnormal;  // some number of the panel, if it is of pairs
 };
 
-inline void LoadKeys(const SelectionTile& tile, Range cols, KeyLanes& lanes) {
+// Whether some of the numbers were subnormal.
+inline bool LoadPanelOfPairs(const SelectionTile& tile, const KeyLanes& lanes) {
+  const cpu::ElementFormat& format = tile.keys.key.format;
   const SelectionScratch& scratch = tile.scratch;
-  const std::byte** const at = scratch.places;
-  tile.keys.Locate(cols, at, at + kMaxLanes, at + 2 * kMaxLanes);
+  const int64_t pairs = tile.words();
+  const bool all_here = std::all_of(lanes.here, lanes.here + Width(),
+                                    [](int32_t here) { return here != 0; });
+  if (all_here && pairs % 4 == 0 && format.channel_block == 0) {
+    vectors::FindSubnormals<vectors::Quad> subnormals;
+    vectors::PanelOfPairs(scratch.places, pairs, scratch.panel, subnormals);
+    return subnormals.any();
+  }
+  vectors::FindSubnormals<vectors::Floats> subnormals;
+  const int64_t stride = RoundUp(pairs, 4);
+  for (int64_t n = 0; n < Width(); ++n) {
+    float* const row = scratch.staging + n * stride;
+    if (lanes.here[n] != 0) {
+      vectors::LoadPairs(format, scratch.places[n], tile.channels, row,
+                         subnormals);
+    } else {
+      std::fill_n(row, pairs, 0.0f);
+    }
+  }
+  PackPanel(scratch.staging, stride, pairs, scratch.panel);
+  return subnormals.any();
+}
+
+inline void LoadPanelOfFloats(const SelectionTile& tile,
+                              const KeyLanes& lanes) {
+  const SelectionScratch& scratch = tile.scratch;
   const int64_t stride = RoundUp(tile.channels, 4);
   for (int64_t n = 0; n < Width(); ++n) {
     float* const row = scratch.staging + n * stride;
-    const bool here = n < cols.size() && at[n] != nullptr;
-    lanes.here[n] = here ? -1 : 0;
-    if (here) {
-      vectors::LoadRow(tile.keys.key.format, at[n], tile.channels, row);
+    if (lanes.here[n] != 0) {
+      vectors::LoadRow(tile.keys.key.format, scratch.places[n], tile.channels,
+                       row);
     } else {
       std::fill_n(row, tile.channels, 0.0f);
     }
@@ -75,16 +109,27 @@ inline void LoadKeys(const SelectionTile& tile, Range cols, KeyLanes& lanes) {
   PackPanel(scratch.staging, stride, tile.channels, scratch.panel);
 }
 
+inline void LoadKeys(const SelectionTile& tile, Range cols, KeyLanes& lanes) {
+  const std::byte** const at = tile.scratch.places;
+  tile.keys.Locate(cols, at, at + kMaxLanes, at + 2 * kMaxLanes);
+  for (int64_t n = 0; n < Width(); ++n) {
+    lanes.here[n] = n < cols.size() && at[n] != nullptr ? -1 : 0;
+  }
+  lanes.subnormal = false;
+  if (tile.dots == cpu::PairDots::kNone) return LoadPanelOfFloats(tile, lanes);
+  lanes.subnormal = LoadPanelOfPairs(tile, lanes);
+}
+
 // scores += what kRows heads from `first` on give. Heads after the last give
 // nothing, not 0 times what keys hold.
-template <int kRows>
+template <int kRows, class Product>
 HWY_NOINLINE void AddHeads(const QueryHeads& of, int64_t first,
                            const float* HWY_RESTRICT panel,
                            float* HWY_RESTRICT scores) {
   vectors::Sums<kRows> sums;
   sums.Clear();
-  vectors::AddRows(of.queries + first * of.channels, of.channels, panel,
-                   of.channels, sums);
+  vectors::AddRows<Product>(of.queries + first * of.words, of.words, panel,
+                            of.words, sums);
   vectors::PanelPair score = vectors::PanelPair::Load(scores);
   HWY_UNROLL_ALL
   for (int r = 0; r < kRows; ++r) {
@@ -94,6 +139,18 @@ HWY_NOINLINE void AddHeads(const QueryHeads& of, int64_t first,
     score.high = hn::MulAdd(weight, Relu(sums.at[r][1]), score.high);
   }
   score.Store(scores);
+}
+
+inline void AddAllHeads(const SelectionTile& tile, const QueryHeads& heads,
+                        bool subnormal, float* HWY_RESTRICT scores) {
+  vectors::WithProduct<true>(
+      tile.dots, [&] { return subnormal; },
+      [&](auto product) HWY_ATTR {
+        vectors::ForBlocks(heads.heads, [&](int64_t h, auto size) HWY_ATTR {
+          AddHeads<size(), decltype(product)>(heads, h, tile.scratch.panel,
+                                              scores);
+        });
+      });
 }
 
 // As in candidates.h.
@@ -131,7 +188,7 @@ inline void KeepBest(const float* HWY_RESTRICT scores, const KeyLanes& lanes,
 inline void Select(const SelectionTile& tile) {
   LoadHeads(tile);
   const int64_t padded = tile.heads + kSpare;
-  const float* const panel = tile.scratch.panel;
+  const int64_t words = tile.words();
   for (int64_t j = tile.cols.first; j < tile.cols.last; j += Width()) {
     KeyLanes lanes;
     LoadKeys(tile, {j, std::min<int64_t>(j + Width(), tile.cols.last)}, lanes);
@@ -139,13 +196,11 @@ inline void Select(const SelectionTile& tile) {
       SelectingRow& row = tile.rows[r];
       const int64_t count = std::min(row.seen, tile.cols.last) - j;
       if (count <= 0) continue;
-      const QueryHeads heads{tile.scratch.queries + r * padded * tile.channels,
+      const QueryHeads heads{tile.scratch.queries + r * padded * words,
                              tile.scratch.weights + r * padded, tile.heads,
-                             tile.channels};
+                             words};
       HWY_ALIGN float scores[kMaxLanes] = {};
-      vectors::ForBlocks(tile.heads, [&](int64_t h, auto size) HWY_ATTR {
-        AddHeads<size()>(heads, h, panel, scores);
-      });
+      AddAllHeads(tile, heads, row.subnormal || lanes.subnormal, scores);
       for (int64_t lane = 0; lane < Width(); lane += Lanes()) {
         KeepBest(scores, lanes, lane, count, j, row.kept);
       }

@@ -128,7 +128,8 @@ class Selecting final : public Computation {
   explicit Selecting(Selection selection)
       : selection_(std::move(selection)),
         sizes_(selection_),
-        workspace_(selection_, sizes_, layout_) {}
+        workspace_(selection_, sizes_, layout_),
+        dots_(PairDotsOf(selection_.rows.problem, kernels_.has_pair_dots)) {}
 
   std::string_view name() const override { return "indexer/selection"; }
 
@@ -151,6 +152,8 @@ class Selecting final : public Computation {
   const Sizes sizes_;
   WorkspaceLayout layout_;
   const Workspace workspace_;
+  const SelectionKernels kernels_ = SelectionKernelsHere();
+  const cpu::PairDots dots_;
 };
 
 // One run.
@@ -238,6 +241,7 @@ class SelectionRun {
                                      group.sequence);
     tile.heads = selection.rows.heads();
     tile.channels = selection.rows.channels();
+    tile.dots = of_.dots_;
     tile.rows = Scratch(workspace.rows, worker);
     tile.row_count = group.rows.size();
     tile.keys = sequences_.Keys(group.sequence);
@@ -258,7 +262,7 @@ class SelectionRun {
     SelectionTile tile = TileOf(group, worker);
     const int64_t keys = KeysOf(group);
     tile.cols = {keys * split / num_splits_, keys * (split + 1) / num_splits_};
-    if (keys > 0) kernels_.select(tile);
+    if (keys > 0) of_.kernels_.select(tile);
     for (int64_t r = 0; r < tile.row_count; ++r) {
       SelectingRow& row = tile.rows[r];
       if (num_splits_ == 1) {
@@ -298,7 +302,6 @@ class SelectionRun {
   std::byte* const weights_;
   RunVector<RowRange> groups_;
   int64_t num_splits_ = 1;
-  const SelectionKernels kernels_ = SelectionKernelsHere();
 };
 
 Status Selecting::Run(At at, std::byte* memory, Queue& queue) const {

@@ -12,7 +12,9 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::indexer::HWY_NAMESPACE {
-SelectionKernels SelectionTable() { return {Select}; }
+SelectionKernels SelectionTable() {
+  return {Select, FLASHACL_HAS_PAIR_DOTS != 0};
+}
 }  // namespace flashacl::indexer::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -9,6 +9,7 @@
 #include "base/range.h"
 #include "cpu/element_format.h"
 #include "cpu/kv_rows.h"
+#include "cpu/pair_dots.h"
 #include "indexer/candidates.h"
 #include "indexer/sizes.h"
 
@@ -19,9 +20,11 @@ struct SelectingRow {
   int64_t position = 0;  // in its tensor
   int64_t seen = 0;      // keys
   Candidates kept;
+  bool subnormal = false;  // some number of its queries, where they are pairs
 };
 
-// Scratch memory of one worker, aligned to 64 bytes.
+// Scratch memory of one worker, aligned to 64 bytes. Of pairs (PairDots) the
+// channels are words of two: half as many.
 struct SelectionScratch {
   float* queries;            // [row, head + kSpare, channel]
   float* weights;            // [row, head + kSpare]
@@ -35,15 +38,22 @@ struct SelectionTile {
   cpu::TensorRows query, weights;  // heads of weights are channels
   int64_t heads = 0;
   int64_t channels = 0;
+  cpu::PairDots dots = cpu::PairDots::kNone;  // of query and keys
   SelectingRow* rows = nullptr;
   int64_t row_count = 0;
   cpu::KvRows keys;
   Range cols;
   SelectionScratch scratch;
+
+  // What a product takes at a time.
+  int64_t words() const {
+    return dots == cpu::PairDots::kNone ? channels : channels / 2;
+  }
 };
 
 struct SelectionKernels {
   void (*select)(const SelectionTile& tile) = nullptr;
+  bool has_pair_dots = false;  // PairDots::kInstruction
 };
 
 SelectionKernels SelectionKernelsHere();

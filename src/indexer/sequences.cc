@@ -2,6 +2,7 @@
 // Lengths as the device has them.
 #include "indexer/sequences.h"
 
+#include "cpu/pair_format.h"
 #include "plan/sequences.h"
 
 namespace flashacl::indexer {
@@ -15,6 +16,15 @@ void CutInto(int64_t sequence, Range rows, int64_t most,
 }
 
 }  // namespace
+
+cpu::PairDots PairDotsOf(const AttentionProblem& problem,
+                         bool has_instruction) {
+  const auto are_pairs = [&](Slot slot) {
+    return cpu::ArePairs(cpu::ElementFormat(problem[slot]), problem.qk_dim);
+  };
+  const bool pairs = are_pairs(Slot::kQuery) && are_pairs(Slot::kKey);
+  return pairs ? cpu::ChoosePairDots(has_instruction) : cpu::PairDots::kNone;
+}
 
 Sequences::Sequences(const Rows& rows, At at)
     : rows_(rows),

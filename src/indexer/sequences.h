@@ -8,6 +8,7 @@
 #include "base/run_memory.h"
 #include "cpu/element_format.h"
 #include "cpu/kv_rows.h"
+#include "cpu/pair_dots.h"
 #include "indexer/indexer.h"
 
 namespace flashacl::indexer {
@@ -17,6 +18,10 @@ struct RowRange {
   int64_t sequence = 0;
   Range rows;
 };
+
+// How products of queries and keys are summed, by vector code that has the
+// instruction or has not.
+cpu::PairDots PairDotsOf(const AttentionProblem& problem, bool has_instruction);
 
 class Sequences {
  public:

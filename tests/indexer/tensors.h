@@ -26,19 +26,21 @@ inline constexpr int64_t kWorkers = 64;
 // A computation with memory of its own: dense tensors in order of operands.
 class Tensors {
  public:
-  Tensors(int64_t rows, int64_t keys) : rows_(rows), keys_(keys) {
-    of_.problem.heads = kHeads;
+  Tensors(int64_t rows, int64_t keys, int64_t heads = kHeads,
+          int64_t channels = kChannels)
+      : rows_(rows), keys_(keys), channels_(channels) {
+    of_.problem.heads = heads;
     of_.problem.kv_heads = 1;
-    of_.problem.qk_dim = kChannels;
+    of_.problem.qk_dim = channels;
     of_.problem.kv.value_is_key = true;
     of_.problem.lengths.sequences = {{{0, rows}, {0, keys}}};
     of_.problem[Slot::kQuery] =
-        DenseSpec(DType::kBf16, {1, rows, kHeads, kChannels});
-    of_.problem[Slot::kKey] = DenseSpec(DType::kBf16, {1, keys, 1, kChannels});
-    of_.places = {{Slot::kQuery, Add(rows * kHeads * kChannels * 2)},
-                  {Slot::kKey, Add(keys * kChannels * 2)}};
-    of_.weights = Operand{DenseSpec(DType::kBf16, {1, rows, 1, kHeads}),
-                          Add(rows * kHeads * 2)};
+        DenseSpec(DType::kBf16, {1, rows, heads, channels});
+    of_.problem[Slot::kKey] = DenseSpec(DType::kBf16, {1, keys, 1, channels});
+    of_.places = {{Slot::kQuery, Add(rows * heads * channels * 2)},
+                  {Slot::kKey, Add(keys * channels * 2)}};
+    of_.weights = Operand{DenseSpec(DType::kBf16, {1, rows, 1, heads}),
+                          Add(rows * heads * 2)};
     of_.causal = true;
     of_.workers = kWorkers;
   }
@@ -51,6 +53,33 @@ class Tensors {
   }
   Operand NewLists(DType dtype, int64_t width) {
     return New(dtype, {1, rows_, 1, width});
+  }
+
+  // Keys move into pages in no order, of which the last may be missing.
+  void UsePages(int64_t page_rows, Random& random) {
+    const int64_t pages = (keys_ + page_rows - 1) / page_rows;
+    of_.problem.kv.rows = KvSource::Rows::kPaged;
+    of_.problem.kv.page_rows = page_rows;
+    of_.problem[Slot::kKey] =
+        DenseSpec(DType::kBf16, {pages, page_rows, 1, channels_});
+    memory_[1].resize(static_cast<size_t>(pages * page_rows * channels_ * 2));
+    of_.problem[Slot::kBlockTable] = DenseSpec(DType::kI32, {1, pages, 1, 1});
+    const size_t table = Add(pages * 4);
+    of_.places.push_back({Slot::kBlockTable, table});
+    for (int64_t n = 0; n < pages; ++n) {
+      const int64_t page = pages - 1 - n;
+      const bool missing = page == 0 && random.OneIn(2);
+      Store(memory_[table].data() + n * 4,
+            static_cast<int32_t>(missing ? -1 : page));
+    }
+  }
+
+  size_t arguments() const { return memory_.size(); }
+  void Put(size_t argument, int64_t n, double value) {
+    Store(memory_[argument].data() + 2 * n, Bf16FromF64(value));
+  }
+  int64_t halves(size_t argument) const {
+    return static_cast<int64_t>(memory_[argument].size()) / 2;
   }
 
   // With bfloat16 in [-1, 1), or with integers of [-2, 2].
@@ -118,7 +147,7 @@ class Tensors {
     return memory_.size() - 1;
   }
 
-  const int64_t rows_, keys_;
+  const int64_t rows_, keys_, channels_;
   Rows of_;
   std::vector<std::vector<std::byte>> memory_;
 };

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "base/number.h"
+#include "cpu/pair_format.h"
 #include "plan/sequences.h"
 #include "problem/element_walk.h"
 
@@ -49,11 +50,6 @@ bool AllRowsOwned(const TensorSpec& spec, std::span<const Sequence> sequences,
   int64_t rows = 0;
   for (const Sequence& sequence : sequences) rows += (sequence.*side).size();
   return rows == spec.dims[1];
-}
-
-bool ArePairs(const ElementFormat& format, int64_t channels) {
-  return format.dtype == DType::kBf16 && format.step == 1 &&
-         channels % 2 == 0 && format.channel_block % 2 == 0;
 }
 
 const RowSource& ValuesOf(const KvRows& keys) {
