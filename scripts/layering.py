@@ -11,9 +11,11 @@ import tree
 BELOW_OPERATORS = {"base", "problem", "plan"}
 # Vector code that computations beside attention share with the CPU backend:
 # they compute on the host, whatever the backend.
-HOST_VECTORS = {"cpu/element_format.h", "cpu/kv_rows.h", "cpu/streams.h",
+HOST_VECTORS = {"cpu/element_format.h", "cpu/kv_rows.h", "cpu/pair_dots.h",
+                "cpu/pair_format.h", "cpu/streams.h",
                 "cpu/targets.h", "cpu/tile/load-inl.h",
-                "cpu/tile/matmul-inl.h", "cpu/tile/pair-inl.h", "cpu/tile/store-inl.h",
+                "cpu/tile/matmul-inl.h", "cpu/tile/pair-inl.h",
+                "cpu/tile/pairs-inl.h", "cpu/tile/store-inl.h",
                 "cpu/tile/stream-inl.h", "cpu/tile/transpose-inl.h",
                 "cpu/tile/vector-inl.h", "cpu/work_loop.h"}
 HAVE_HOST_VECTORS = {"dropout", "indexer", "merge", "pages", "record", "roof"}
