@@ -70,14 +70,14 @@ inline void ScoreStep(const DecodeTile& decode, const StepPlace& at,
     work.keys = decode.buffer;
     work.key_shift = 0;
   }
-  const GemvKernels& kernels =
-      staged ? *GemvKernelsOf(DType::kF32) : *decode.keys.kernels;
+  const DotKernels& dot =
+      staged ? GemvKernelsOf(DType::kF32)->dot : *decode.keys.dot;
   for (int64_t n = 0; n < decode.micro_tiles(); ++n) {
     const MicroTile micro_tile = decode.At(n);
     work.query = micro_tile.query;
     work.offset = micro_tile.offset;
     work.scores = micro_tile.scores;
-    kernels.dot[micro_tile.rows - 1](work);
+    dot.of[micro_tile.rows - 1](work);
     if (by_row && !dequantises) {
       ScaleMicroTileScores(micro_tile, decode.scratch.query_sums + 4 * n,
                            factors, {work.count, work.factor});

@@ -59,6 +59,7 @@ DecodeTiles::Launch::Launch(const DecodeTiles& tiles,
     : tiles_(tiles),
       operands_(operands),
       schedule_(tiles.schedule_, operands, tiles.shape_),
+      dots_(ChoosePairDots(Decode().has_pair_dots)),
       memory_(memory),
       splits_(splits) {}
 
@@ -66,10 +67,13 @@ DecodeArgs DecodeTiles::Launch::TileOf(int64_t n, int64_t worker,
                                        int64_t i) const {
   const DecodeWorkspace& workspace = tiles_.workspace_;
   const int64_t own = worker * tiles_.head_bundle_ + i;
-  return {operands_.TileOf(*schedule_, n,
-                           {workspace.score.At(memory_, own),
-                            workspace.forward.At(memory_, own), splits_}),
-          workspace.decode.At(memory_, own)};
+  DecodeArgs args{
+      operands_.TileOf(*schedule_, n,
+                       {workspace.score.At(memory_, own),
+                        workspace.forward.At(memory_, own), splits_}),
+      workspace.decode.At(memory_, own)};
+  if (ArePairs(args.tile)) args.tile.dots = dots_;
+  return args;
 }
 
 void DecodeTiles::Launch::AttendHeadBundle(int64_t n, int64_t worker) const {

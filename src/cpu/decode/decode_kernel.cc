@@ -10,4 +10,4 @@
 #include "cpu/decode/decode-inl.h"
 #include "cpu/dispatch-inl.h"
 
-FLASHACL_DISPATCH(Decode, AttendFew, CombineSplits)
+FLASHACL_DISPATCH(Decode, AttendFew, CombineSplits, FLASHACL_HAS_PAIR_DOTS != 0)

@@ -30,6 +30,8 @@ struct DecodeKernels {
 
   // As of ForwardKernels.
   void (*combine)(const ForwardTile& tile, int64_t num_splits) = nullptr;
+
+  bool has_pair_dots = false;  // PairDots::kInstruction
 };
 
 DecodeKernels Decode();

@@ -98,11 +98,12 @@ struct StepPlace {
 // How the rows of one kind are read.
 struct Reading {
   const GemvKernels* kernels;
-  bool staged;      // as floats, in scratch memory
-  int64_t vectors;  // of channels
-  int64_t bytes;    // of a row where it lies
-  bool blocked;     // channels lie in blocks, of rows or of ropes
-  bool turns;       // lanes have channels by turns (four_bits-inl.h)
+  const DotKernels* dot;  // of keys; theirs, or of pairs
+  bool staged;            // as floats, in scratch memory
+  int64_t vectors;        // of channels
+  int64_t bytes;          // of a row where it lies
+  bool blocked;           // channels lie in blocks, of rows or of ropes
+  bool turns;             // lanes have channels by turns (four_bits-inl.h)
   // Bytes from piece to piece where products may read blocks as they lie; else
   // they are joined in scratch memory.
   int64_t piece_step;
@@ -139,7 +140,9 @@ inline Reading ReadingOfKeys(const ForwardTile& tile) {
       (!roped || (IsForRegisters(rows.rope, rows.rope.channels) &&
                   rows.rope.format.dtype == rows.key.format.dtype));
   const DType dtype = direct ? rows.key.format.dtype : DType::kF32;
-  return {GemvKernelsOf(dtype),
+  const GemvKernels* const kernels = GemvKernelsOf(dtype);
+  return {kernels,
+          &kernels->dot,
           !direct,
           CeilDiv(channels, Lanes()),
           rows.key.format.BytesOf(rows.key.channels),
@@ -160,12 +163,22 @@ inline Reading ReadingOfValues(const ForwardTile& tile) {
   const bool direct = IsForRegisters(source, channels);
   const DType dtype = direct ? source.format.dtype : DType::kF32;
   return {GemvKernelsOf(dtype),
+          nullptr,
           !direct,
           CeilDiv(channels, Lanes()),
           source.format.BytesOf(channels),
           source.format.channel_block != 0,
           TakesTurns(dtype),
           PieceStepOf(source, channels)};
+}
+
+// Whether scores are of pairs: what of keys fills no vector of them would need
+// a product of its own.
+inline bool AreWholePairs(const ForwardTile& tile, const Reading& keys) {
+  constexpr int64_t kChannels = 2 * Lanes();
+  return tile.dots != PairDots::kNone && !keys.staged &&
+         tile.keys.key.channels % kChannels == 0 &&
+         tile.keys.rope.channels % kChannels == 0;
 }
 
 // What of a tile does not change from step to step.
@@ -175,6 +188,7 @@ struct DecodeTile {
   Reading keys, values;
   int64_t channels;  // of queries and keys, whole vectors
   bool dequantises;  // keys are dequantised before they meet a query
+  bool pairs;        // queries and keys are pairs (PairDots)
   bool skip_masked;  // hidden values may be infinite
   bool hides;        // some row does not see some key
   // Null: outputs are divided by their sums at the end. Else of each row the
@@ -190,6 +204,7 @@ struct DecodeTile {
     keys = ReadingOfKeys(of);
     values = ReadingOfValues(of);
     channels = keys.vectors * Lanes();
+    pairs = AreWholePairs(of, keys);
     dequantises = skip_masked = hides = false;
     row_sums = nullptr;
     for (int64_t n = 0; n < kDecodeKeys; ++n) {
@@ -248,10 +263,52 @@ inline float SumOf(const float* row, int64_t count) {
   return static_cast<float>(sum);
 }
 
+// Whether the instruction may take the queries `words`: it makes 0 of what is
+// subnormal, and NaN of infinity times that. Queries that are subnormal it must
+// not see. What it loses of keys, or of a sum, is less than 2^-126 times a
+// query, and nothing where these are below 2^33.
+HWY_INLINE bool AreForInstruction(const float* words, int64_t count) {
+  const auto* HWY_RESTRICT halves = reinterpret_cast<const uint16_t*>(words);
+  constexpr int kLeast = 0x0080, kGreatest = 0x4FFF;  // without the sign
+  int other = 0;
+  for (int64_t d = 0; d < count; ++d) {
+    const int bits = halves[d] & 0x7FFF;
+    other |= static_cast<int>(bits != 0) &
+             static_cast<int>(bits < kLeast || bits > kGreatest);
+  }
+  return other == 0;
+}
+
+// Queries as pairs, [vector of pairs, row, lane]. Returns whether they are for
+// the instruction.
+inline bool LoadMicroTilePairs(const DecodeTile& decode, int64_t n) {
+  const ForwardTile& tile = *decode.tile;
+  const ScoreParams& params = *tile.params;
+  const MicroTile micro_tile = decode.At(n);
+  float* const query = tile.scratch.query + 4 * n * decode.channels;
+  float* const row = tile.scratch.staging;
+  bool fit = true;
+  for (int r = 0; r < micro_tile.rows; ++r) {
+    const QueryRow& from = micro_tile.query_rows[r];
+    std::memcpy(row, from.query, static_cast<size_t>(2 * params.qk_dim));
+    if (params.rope_dim > 0) {
+      std::memcpy(row + params.qk_dim / 2, from.query_rope,
+                  static_cast<size_t>(2 * params.rope_dim));
+    }
+    fit = AreForInstruction(row, params.score_dim()) && fit;
+    for (int64_t d = 0; d < decode.channels / 2; d += Lanes()) {
+      hn::Store(hn::LoadU(kF, row + d), kF,
+                query + d * micro_tile.rows + r * Lanes());
+    }
+  }
+  std::fill_n(decode.scratch.key_offsets + 4 * n, 4, 0.0f);
+  return fit;
+}
+
 // Queries as the products read them. 8-bit keys are scale * (x + offset) by
 // channel: the scale goes into the query, and what the offset adds to every
 // score of a row is one dot product. Returns whether all of those are finite.
-inline bool LoadMicroTile(const DecodeTile& decode, int64_t n) {
+inline bool LoadMicroTileFloats(const DecodeTile& decode, int64_t n) {
   const ForwardTile& tile = *decode.tile;
   const ScoreParams& params = *tile.params;
   const MicroTile micro_tile = decode.At(n);
@@ -289,33 +346,50 @@ inline bool LoadMicroTile(const DecodeTile& decode, int64_t n) {
                 query + d * micro_tile.rows + r * Lanes());
     }
   }
+  for (int r = micro_tile.rows; r < 4; ++r) {
+    decode.scratch.key_offsets[4 * n + r] = 0;
+    if (tile.keys.key.scaled_by_row()) {
+      decode.scratch.query_sums[4 * n + r] = 0;
+    }
+  }
+  return finite;
+}
+
+// What a micro-tile has before its first step.
+inline void StartMicroTile(const DecodeTile& decode, int64_t n) {
+  const MicroTile micro_tile = decode.At(n);
   ClearOut(decode, micro_tile);
   for (int r = 0; r < 4; ++r) {
-    if (r >= micro_tile.rows) {
-      decode.scratch.key_offsets[4 * n + r] = 0;
-      if (tile.keys.key.scaled_by_row()) {
-        decode.scratch.query_sums[4 * n + r] = 0;
-      }
-    }
     // A sink joins at the end, but no row's maximum is below it.
     micro_tile.max[r] =
         r < micro_tile.rows ? micro_tile.query_rows[r].sink : kMinusInfinity;
     micro_tile.sum[r] = 0;
   }
-  return finite;
 }
 
 inline void LoadMicroTiles(DecodeTile& decode) {
-  bool finite = true;
+  bool all = true;
   for (int64_t n = 0; n < decode.micro_tiles(); ++n) {
-    finite = LoadMicroTile(decode, n) && finite;
+    StartMicroTile(decode, n);
+    all = (decode.pairs ? LoadMicroTilePairs(decode, n)
+                        : LoadMicroTileFloats(decode, n)) &&
+          all;
   }
-  if (finite) return;
+  if (decode.pairs) {
+    const bool at_once = decode.tile->dots == PairDots::kInstruction && all &&
+                         std::abs(decode.tile->params->scale) <= 0x1p32f;
+    decode.keys.dot = at_once ? &kDotPairsAtOnce : &kDotPairs;
+    return;
+  }
+  if (all) return;
   // inf * x and inf * offset may cancel where inf * (x + offset) is one.
   decode.dequantises = decode.keys.staged = true;
   decode.keys.turns = false;
   decode.keys.kernels = GemvKernelsOf(DType::kF32);
-  for (int64_t n = 0; n < decode.micro_tiles(); ++n) LoadMicroTile(decode, n);
+  decode.keys.dot = &decode.keys.kernels->dot;
+  for (int64_t n = 0; n < decode.micro_tiles(); ++n) {
+    LoadMicroTileFloats(decode, n);
+  }
 }
 
 // Makes rows of floats of keys or values, in the first buffer, and dequantises

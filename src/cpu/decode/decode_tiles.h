@@ -48,6 +48,7 @@ class DecodeTiles {
     const DecodeTiles& tiles_;
     const ForwardOperands& operands_;
     const RunSchedule schedule_;
+    const PairDots dots_;  // of tiles that may have pairs
     std::byte* const memory_;
     float* const splits_;
   };

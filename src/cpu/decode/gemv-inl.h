@@ -31,9 +31,18 @@
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
-// Elements of one type, converted vector by vector.
+// Elements of one type, converted vector by vector, and what they add to a
+// score.
+struct Converted {
+  static constexpr int64_t kChannels = Lanes();  // of a vector
+  static HWY_INLINE Vector AddDot(const Vector& key, const Vector& query,
+                                  const Vector& sum) {
+    return hn::MulAdd(key, query, sum);
+  }
+};
+
 template <DType kType>
-struct ElementsOf {
+struct ElementsOf : Converted {
   static constexpr int64_t kVectorBytes = Lanes() * (kType == DType::kF32  ? 4
                                                      : kType == DType::kI8 ? 1
                                                                            : 2);
@@ -45,7 +54,7 @@ struct ElementsOf {
 };
 
 template <>
-struct ElementsOf<DType::kI4x8> {
+struct ElementsOf<DType::kI4x8> : Converted {
   static constexpr int64_t kVectorBytes = Lanes() / 2;
   static constexpr int kConverter = 2;
   static constexpr bool kHasPieces = false;
@@ -54,10 +63,27 @@ struct ElementsOf<DType::kI4x8> {
   }
 };
 
+// Pairs of bf16 channels as they lie in memory, a word each; of queries, too.
+// The upper half, the second channel, is summed first.
+template <class Product>
+struct PairsOf {
+  static constexpr int64_t kChannels = 2 * Lanes();
+  static constexpr int64_t kVectorBytes = 4 * Lanes();
+  static constexpr int kConverter = 0;
+  static constexpr bool kHasPieces = true;
+  static HWY_INLINE Vector Load(const std::byte* at) {
+    return FloatsAt<DType::kF32>(kF, at, 0);
+  }
+  static HWY_INLINE Vector AddDot(const Vector& key, const Vector& query,
+                                  const Vector& sum) {
+    return Product::Add(key, query, sum);
+  }
+};
+
 // Of whole vectors of channels.
 template <class Elements>
 constexpr int64_t BytesOf(int64_t channels) {
-  return channels / Lanes() * Elements::kVectorBytes;
+  return channels / Elements::kChannels * Elements::kVectorBytes;
 }
 
 // The sum of all lanes of each of four vectors. What one becomes does not
@@ -81,29 +107,49 @@ template <class Elements>
 constexpr int kVectorsOfLine =
     std::clamp(static_cast<int>(kLineBytes / Elements::kVectorBytes), 1, 16);
 
+// A vector of channels, which may be longer than a piece.
+template <class Elements>
+HWY_INLINE Vector LoadPieces(const std::byte* at, int64_t piece_step) {
+  if constexpr (Elements::kVectorBytes > kPieceBytes) {
+    static_assert(Elements::kVectorBytes == 2 * kPieceBytes);
+    const hn::Half<Floats> half;
+    return hn::Combine(kF, FloatsAt<DType::kF32>(half, at + piece_step, 0),
+                       FloatsAt<DType::kF32>(half, at, 0));
+  }
+  return Elements::Load(at);
+}
+
 // sums[k][r] += rows[k] . query[r] over one vector of channels, `from` bytes
 // after where the rows begin.
-template <class Elements, int kKeys, int kRows>
+template <class Elements, int kKeys, int kRows, bool kPieces = false>
 HWY_INLINE void AddDotsOfVector(const std::byte* const (&rows)[kKeys],
                                 int64_t from, const float* HWY_RESTRICT query,
-                                Vector (&sums)[kKeys][kRows]) {
+                                Vector (&sums)[kKeys][kRows],
+                                int64_t piece_step = 0) {
+  const auto load = [&](int k) HWY_ATTR {
+    if constexpr (kPieces) {
+      return LoadPieces<Elements>(rows[k] + from, piece_step);
+    } else {
+      return Elements::Load(rows[k] + from);
+    }
+  };
   if constexpr (kRows == 1) {
     const Vector q = hn::Load(kF, query);
     HWY_UNROLL_ALL
     for (int k = 0; k < kKeys; ++k) {
-      sums[k][0] = hn::MulAdd(Elements::Load(rows[k] + from), q, sums[k][0]);
+      sums[k][0] = Elements::AddDot(load(k), q, sums[k][0]);
     }
     return;
   }
   Vector key[kKeys];
   HWY_UNROLL_ALL
-  for (int k = 0; k < kKeys; ++k) key[k] = Elements::Load(rows[k] + from);
+  for (int k = 0; k < kKeys; ++k) key[k] = load(k);
   HWY_UNROLL_ALL
   for (int r = 0; r < kRows; ++r) {
     const Vector q = hn::Load(kF, query + r * Lanes());
     HWY_UNROLL_ALL
     for (int k = 0; k < kKeys; ++k) {
-      sums[k][r] = hn::MulAdd(key[k], q, sums[k][r]);
+      sums[k][r] = Elements::AddDot(key[k], q, sums[k][r]);
     }
   }
 }
@@ -173,8 +219,9 @@ HWY_INLINE void AddDotsOfPieces(const std::byte* const (&rows)[kKeys],
     HWY_UNROLL_ALL
     for (int v = 0; v < kOfLine; ++v) {
       PrefetchShare<kKeys, kOfLine>(v, taken, prefetch);
-      AddDotsOfVector<Elements, kKeys, kRows>(
-          rows, at + OffsetOf<Elements>(v, work.piece_step), query, sums);
+      AddDotsOfVector<Elements, kKeys, kRows, true>(
+          rows, at + OffsetOf<Elements>(v, work.piece_step), query, sums,
+          work.piece_step);
       query += kRows * Lanes();
     }
   }
@@ -270,7 +317,7 @@ HWY_INLINE void DotAllKeys(const QkArgs& given) {
 // Of several micro-tiles, all but one have nothing to prefetch.
 template <class Elements, int kRows>
 HWY_NOINLINE void DotAll(const QkArgs& work) {
-  constexpr int64_t kChannels = kVectorsOfLine<Elements> * Lanes();
+  constexpr int64_t kChannels = kVectorsOfLine<Elements> * Elements::kChannels;
   if (Elements::kHasPieces && work.piece_step != 0) {
     DotAllKeys<Elements, kRows, true,
                Elements::kHasPieces ? Rows::kPieces : Rows::kAny>(work);
@@ -423,12 +470,18 @@ HWY_NOINLINE void AddAll(const PvArgs& work) {
   }
 }
 
+// Of scores, by the number of rows less one.
+template <class Elements>
+constexpr DotKernels MakeDotKernels() {
+  return {DotAll<Elements, 1>, DotAll<Elements, 2>, DotAll<Elements, 3>,
+          DotAll<Elements, 4>};
+}
+
 // Of elements of one type; defined once for each, in a source of its own.
 template <DType kType>
 constexpr GemvKernels MakeGemvKernels() {
   using Elements = ElementsOf<kType>;
-  return {{DotAll<Elements, 1>, DotAll<Elements, 2>, DotAll<Elements, 3>,
-           DotAll<Elements, 4>},
+  return {MakeDotKernels<Elements>(),
           {AddAll<Elements, 1>, AddAll<Elements, 2>, AddAll<Elements, 3>,
            AddAll<Elements, 4>}};
 }

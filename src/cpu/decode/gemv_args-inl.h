@@ -58,10 +58,20 @@ struct PvArgs {
 };
 
 // Both products by the number of rows, less one.
+struct DotKernels {
+  void (*of[4])(const QkArgs& work);
+};
+
 struct GemvKernels {
-  void (*dot[4])(const QkArgs& work);
+  DotKernels dot;
   void (*add[4])(const PvArgs& work);
 };
+
+// Scores of pairs of bf16 channels, queries and keys alike: by multiply-adds,
+// or by the instruction, which makes 0 of what is subnormal (PairDots).
+// Channels of keys and of ropes are whole vectors of pairs.
+extern const DotKernels kDotPairs;
+extern const DotKernels kDotPairsAtOnce;
 
 extern const GemvKernels kGemvF32;
 extern const GemvKernels kGemvF16;
