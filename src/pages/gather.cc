@@ -69,8 +69,9 @@ class Gathering final : public Computation {
   }
 
   Status Run(At at, std::byte* /*workspace*/, Queue& queue) const override {
-    const int64_t rows = RowsOfChunk(gather_.parts);
     return queue.OnHost([&](Workers& workers) -> Status {
+      const int64_t rows =
+          RowsOfChunk(gather_.parts, gather_.rows, workers.count());
       const RunMemoryScope memory;
       const Sequences sequences = ReadSequences(at);
       const int64_t end = sequences.empty() ? 0 : sequences.back().rows.last;

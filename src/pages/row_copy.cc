@@ -9,6 +9,12 @@
 namespace flashacl::pages {
 namespace {
 
+// Rows whose half lines are joined together, and pieces of each of them before
+// the next pieces (docs/notes/0028).
+constexpr size_t kTile = 64;
+constexpr int64_t kRowPieces = 2;    // of rows into a cache
+constexpr int64_t kCachePieces = 4;  // out of a cache into rows
+
 void Prefetch(const std::byte* at) { __builtin_prefetch(at); }
 void PrefetchToWrite(std::byte* at) { __builtin_prefetch(at, 1); }
 
@@ -107,7 +113,6 @@ void RowCopy::StreamRows(std::span<const RowPair> rows) const {
   while (!rows.empty()) {
     const size_t in_lines = RowsInLines(rows);
     if (in_lines > 0) {
-      constexpr size_t kTile = 16;
       for (size_t n = 0; n < in_lines; n += kTile) {
         const size_t count = std::min(kTile, in_lines - n);
         const auto next = rows.subspan(n + count);
@@ -126,53 +131,35 @@ void RowCopy::StreamRows(std::span<const RowPair> rows) const {
   }
 }
 
-// Hardware foresees whole rows, but not where pieces of them go on.
+// Pieces that are lines go row by row, as hardware foresees whole rows. Of half
+// lines a few pieces of many rows go before the next pieces, so that what lies
+// together in the cache is read, or written, in a row. Where it is read,
+// hardware foresees it.
 void RowCopy::StreamTile(std::span<const RowPair> rows,
                          std::span<const RowPair> next) const {
-  constexpr int64_t kTogetherBytes = 128;
-  const size_t step = lines_ == Lines::kTwoRows ? 2 : 1;
-  const int64_t from_step = axis_[0].from;
-  const int64_t together =
-      axes_ == 0 ? 1 : std::max<int64_t>(2, kTogetherBytes / piece_);
+  if (lines_ == Lines::kPieces) {
+    for (const RowPair& row : rows) StreamRow(row);
+    return;
+  }
+  const Axis& inner = axis_[0];
+  const bool two_rows = lines_ == Lines::kTwoRows;
+  const int64_t together = two_rows ? kRowPieces : kCachePieces;
   ForPieces(axis_, together, [&](int64_t from, int64_t to, int64_t count) {
-    for (size_t r = 0; r < rows.size(); r += step) {
-      for (size_t n = r; piece_ == kHalfLine && n < r + step; ++n) {
-        if (n >= next.size()) break;
-        for (int64_t piece = 0; piece < count; ++piece) {
-          Prefetch(next[n].from + from + piece * from_step);
-        }
-      }
-      Stream(&rows[r], from, to, count);
-    }
+    kernels_.join(rows, two_rows ? next : std::span<const RowPair>(),
+                  {.from = from,
+                   .from_step = two_rows ? inner.from : 2 * inner.from,
+                   .two_rows = two_rows,
+                   .second = inner.from,
+                   .to = to,
+                   .to_step = two_rows ? inner.to : kLine,
+                   .count = two_rows ? count : count / 2});
   });
 }
 
-// So many pieces of a row, or of it and the next.
-void RowCopy::Stream(const RowPair* row, int64_t from, int64_t to,
-                     int64_t count) const {
-  const Axis& inner = axis_[0];
-  HalfLines lines;
-  lines.first = row->from + from;
-  lines.to = row->to + to;
-  switch (lines_) {
-    case Lines::kTwoPieces:
-      lines.second = lines.first + inner.from;
-      lines.from_step = 2 * inner.from;
-      lines.to_step = kLine;
-      lines.count = count / 2;
-      return kernels_.join(lines);
-    case Lines::kTwoRows:
-      lines.second = row[1].from + from;
-      lines.from_step = inner.from;
-      lines.to_step = inner.to;
-      lines.count = count;
-      return kernels_.join(lines);
-    default:
-      for (int64_t n = 0; n < count; ++n) {
-        kernels_.copy(lines.first + n * inner.from, piece_,
-                      lines.to + n * inner.to);
-      }
-  }
+void RowCopy::StreamRow(const RowPair& row) const {
+  ForPieces(axis_, 1, [&](int64_t from, int64_t to, int64_t) {
+    kernels_.copy(row.from + from, piece_, row.to + to);
+  });
 }
 
 void RowCopy::CopyApart(std::span<const RowPair> rows) const {
@@ -251,10 +238,14 @@ int64_t BytesOfRow(std::span<const PagedRows> parts) {
   return bytes;
 }
 
-int64_t RowsOfChunk(std::span<const PagedRows> parts) {
-  constexpr int64_t kChunkBytes = 1 << 17;
-  return std::max<int64_t>(
-      1, kChunkBytes / std::max<int64_t>(BytesOfRow(parts), 1));
+int64_t RowsOfChunk(std::span<const PagedRows> parts, int64_t rows,
+                    int64_t workers) {
+  constexpr int64_t kMinBytes = 1 << 17, kMaxBytes = 1 << 21;
+  constexpr int64_t kChunksOfWorker = 8;
+  const int64_t row_bytes = std::max<int64_t>(BytesOfRow(parts), 1);
+  const int64_t bytes = std::clamp(
+      rows * row_bytes / (workers * kChunksOfWorker), kMinBytes, kMaxBytes);
+  return std::max<int64_t>(1, bytes / row_bytes);
 }
 
 }  // namespace flashacl::pages

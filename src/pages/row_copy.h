@@ -12,12 +12,6 @@
 
 namespace flashacl::pages {
 
-// Where a row comes from and goes to.
-struct RowPair {
-  const std::byte* from = nullptr;
-  std::byte* to = nullptr;
-};
-
 // What there is to do for one row: pieces of bytes that lie together on both
 // sides.
 class RowCopy {
@@ -53,8 +47,7 @@ class RowCopy {
   void StreamRows(std::span<const RowPair> rows) const;
   void StreamTile(std::span<const RowPair> rows,
                   std::span<const RowPair> next) const;
-  void Stream(const RowPair* row, int64_t from, int64_t to,
-              int64_t count) const;
+  void StreamRow(const RowPair& row) const;
 
   void CopyApart(std::span<const RowPair> rows) const;
   void CopyWhole(std::span<const RowPair> rows) const;
@@ -88,7 +81,7 @@ class RowCollector {
   }
 
  private:
-  static constexpr size_t kRows = 64;
+  static constexpr size_t kRows = 256;
 
   void Flush() {
     copy_(std::span(rows_).first(count_));
@@ -103,7 +96,9 @@ class RowCollector {
 // Of all parts together.
 int64_t BytesOfRow(std::span<const PagedRows> parts);
 
-// So many rows take a worker longer than to be handed out.
-int64_t RowsOfChunk(std::span<const PagedRows> parts);
+// So many of all rows take a worker longer than to be handed out, and of many
+// rows to begin reading and writing elsewhere.
+int64_t RowsOfChunk(std::span<const PagedRows> parts, int64_t rows,
+                    int64_t workers);
 
 }  // namespace flashacl::pages

@@ -99,8 +99,9 @@ class Scattering final : public Computation {
   }
 
   Status Run(At at, std::byte* /*workspace*/, Queue& queue) const override {
-    const int64_t rows = RowsOfChunk(scatter_.parts);
     return queue.OnHost([&](Workers& workers) -> Status {
+      const int64_t rows =
+          RowsOfChunk(scatter_.parts, scatter_.tokens, workers.count());
       const RunMemoryScope memory;
       const Slots slots = ReadSlots(at);
       workers.ForEach(CeilDiv(scatter_.tokens, rows), [&](int64_t n) {

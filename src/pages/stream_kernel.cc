@@ -13,19 +13,36 @@ HWY_BEFORE_NAMESPACE();
 namespace flashacl::pages::HWY_NAMESPACE {
 
 using cpu::HWY_NAMESPACE::StreamBytes;
+using cpu::HWY_NAMESPACE::StreamHalves;
 
 void CopyLines(const std::byte* from, int64_t bytes, std::byte* to) {
   StreamBytes(from, bytes, to);
 }
 
-void JoinLines(const HalfLines& lines) {
-  HalfLines at = lines;
-  for (int64_t n = 0; n < lines.count; ++n) {
-    StreamBytes<kHalfLine>(at.first, kHalfLine, at.to);
-    StreamBytes<kHalfLine>(at.second, kHalfLine, at.to + kHalfLine);
-    at.first += lines.from_step;
-    at.second += lines.from_step;
-    at.to += lines.to_step;
+void JoinLines(std::span<const RowPair> rows, std::span<const RowPair> next,
+               const HalfLines& lines) {
+  const bool two_rows = lines.two_rows;
+  const size_t step = two_rows ? 2 : 1;
+  for (size_t r = 0; r + step <= rows.size(); r += step) {
+    const std::byte* first = rows[r].from + lines.from;
+    const std::byte* second =
+        two_rows ? rows[r + 1].from + lines.from : first + lines.second;
+    std::byte* to = rows[r].to + lines.to;
+    if (r + step <= next.size()) {
+      const std::byte* at = next[r].from + lines.from;
+      const std::byte* const other =
+          two_rows ? next[r + 1].from + lines.from : at + lines.second;
+      for (int64_t n = 0; n < lines.count; ++n) {
+        __builtin_prefetch(at + n * lines.from_step);
+        __builtin_prefetch(other + n * lines.from_step);
+      }
+    }
+    for (int64_t n = 0; n < lines.count; ++n) {
+      StreamHalves(first, second, to);
+      first += lines.from_step;
+      second += lines.from_step;
+      to += lines.to_step;
+    }
   }
 }
 

@@ -4,19 +4,28 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace flashacl::pages {
 
 inline constexpr int64_t kLine = 64;
 inline constexpr int64_t kHalfLine = kLine / 2;
 
-// Lines `to_step` apart, whose halves come from two places, each `from_step`
-// after its last.
+// Where a row comes from and goes to.
+struct RowPair {
+  const std::byte* from = nullptr;
+  std::byte* to = nullptr;
+};
+
+// Lines of each of some rows, or of each two of them, whose halves come from
+// two places.
 struct HalfLines {
-  const std::byte* first = nullptr;
-  const std::byte* second = nullptr;
+  int64_t from = 0;  // from where a row begins
   int64_t from_step = 0;
-  std::byte* to = nullptr;  // a line's begin, as is what a step leads to
+  // The other half is the next row's, or so far from the first in the same row.
+  bool two_rows = false;
+  int64_t second = 0;
+  int64_t to = 0;  // a line begins there, as where steps lead to
   int64_t to_step = 0;
   int64_t count = 0;
 };
@@ -24,7 +33,9 @@ struct HalfLines {
 struct StreamKernels {
   // Whole lines, to the begin of one.
   void (*copy)(const std::byte* from, int64_t bytes, std::byte* to) = nullptr;
-  void (*join)(const HalfLines& lines) = nullptr;
+  // Prefetches what comes from the rows `next` meanwhile.
+  void (*join)(std::span<const RowPair> rows, std::span<const RowPair> next,
+               const HalfLines& lines) = nullptr;
   // A worker is done with its copies after this.
   void (*flush)() = nullptr;
 };

@@ -127,9 +127,11 @@ INSTANTIATE_TEST_SUITE_P(EveryTarget, Streaming,
 TEST(RowCopy, AChunkHasARowAtLeast) {
   PagedRows part;
   part.dims = {1 << 20, 1, 1};
-  EXPECT_EQ(RowsOfChunk(std::span(&part, 1)), 1);
+  EXPECT_EQ(RowsOfChunk(std::span(&part, 1), 1 << 20, 2), 1);
   part.dims = {16, 1, 2};
-  EXPECT_EQ(RowsOfChunk(std::span(&part, 1)), 2048);
+  EXPECT_EQ(RowsOfChunk(std::span(&part, 1), 100, 1), 2048);
+  EXPECT_EQ(RowsOfChunk(std::span(&part, 1), 1 << 16, 2), 4096);
+  EXPECT_EQ(RowsOfChunk(std::span(&part, 1), 1 << 24, 2), 32768);
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
+#include <vector>
 
 #include "tests/cpu/targets.h"
 
@@ -34,19 +36,29 @@ TEST_P(StreamKernel, CopiesLinesFromAnywhere) {
 }
 
 TEST_P(StreamKernel, JoinsHalvesOfTwoPlaces) {
-  Kernels().join({.first = from_ + 3,
-                  .second = from_ + 500,
-                  .from_step = 40,
-                  .to = to_,
-                  .to_step = 2 * kLine,
-                  .count = 5});
-  Kernels().flush();
-  for (int64_t n = 0; n < 5; ++n) {
-    const std::byte* const line = to_ + 2 * kLine * n;
-    EXPECT_EQ(0, std::memcmp(line, from_ + 3 + 40 * n, kHalfLine)) << n;
-    EXPECT_EQ(0, std::memcmp(line + kHalfLine, from_ + 500 + 40 * n, kHalfLine))
-        << n;
-    EXPECT_EQ(std::count(line + kLine, line + 2 * kLine, std::byte{}), kLine);
+  const std::vector<RowPair> rows = {{from_ + 1, to_},
+                                     {from_ + 498, to_ + kHalfLine}};
+  // Of two rows, and of one row.
+  for (const bool two_rows : {false, true}) {
+    std::ranges::fill(to_, std::byte{});
+    Kernels().join(std::span(rows).first(two_rows ? 2 : 1), rows,
+                   {.from = 2,
+                    .from_step = 40,
+                    .two_rows = two_rows,
+                    .second = 497,
+                    .to = kLine,
+                    .to_step = 2 * kLine,
+                    .count = 5});
+    Kernels().flush();
+    EXPECT_EQ(std::count(to_, to_ + kLine, std::byte{}), kLine);
+    for (int64_t n = 0; n < 5; ++n) {
+      const std::byte* const line = to_ + kLine + 2 * kLine * n;
+      EXPECT_EQ(0, std::memcmp(line, from_ + 3 + 40 * n, kHalfLine)) << n;
+      EXPECT_EQ(0,
+                std::memcmp(line + kHalfLine, from_ + 500 + 40 * n, kHalfLine))
+          << n;
+      EXPECT_EQ(std::count(line + kLine, line + 2 * kLine, std::byte{}), kLine);
+    }
   }
 }
 

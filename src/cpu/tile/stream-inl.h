@@ -34,6 +34,23 @@ HWY_INLINE void StreamBytes(const std::byte* HWY_RESTRICT from, int64_t bytes,
   }
 }
 
+// A line of two halves, at once where a vector is one: half a line waits for
+// the other.
+HWY_INLINE void StreamHalves(const std::byte* first, const std::byte* second,
+                             std::byte* HWY_RESTRICT to) {
+  constexpr int64_t kHalf = kLineBytes / 2;
+  const hn::ScalableTag<uint8_t> d;
+  if constexpr (hn::MaxLanes(d) == kLineBytes) {
+    const hn::Half<decltype(d)> half;
+    const auto low = hn::LoadU(half, reinterpret_cast<const uint8_t*>(first));
+    const auto high = hn::LoadU(half, reinterpret_cast<const uint8_t*>(second));
+    hn::Stream(hn::Combine(d, high, low), d, reinterpret_cast<uint8_t*>(to));
+  } else {
+    StreamBytes<kHalf>(first, kHalf, to);
+    StreamBytes<kHalf>(second, kHalf, to + kHalf);
+  }
+}
+
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
