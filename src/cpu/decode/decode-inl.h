@@ -148,17 +148,19 @@ inline void AddStep(const DecodeTile& decode, const StepPlace& at,
     work.values = decode.buffer;
     work.shift = 0;
   }
-  const GemvKernels& kernels =
-      staged ? *GemvKernelsOf(DType::kF32) : *decode.values.kernels;
+  const AddKernels& add = staged               ? GemvKernelsOf(DType::kF32)->add
+                          : decode.value_pairs ? PairAddOf(*decode.tile)
+                                               : decode.values.kernels->add;
   for (int64_t n = 0; n < decode.micro_tiles(); ++n) {
     const MicroTile micro_tile = decode.At(n);
     if (by_row && !dequantises) {
       ScaleMicroTileProbs(micro_tile, factors, work.count,
                           decode.scratch.value_sums + 4 * n);
     }
+    if (decode.value_pairs) PackMicroTileProbs(micro_tile, work.count);
     work.probs = micro_tile.scores;
     work.out = micro_tile.out;
-    kernels.add[micro_tile.rows - 1](work);
+    add.of[micro_tile.rows - 1](work);
     work.prefetch = &no_prefetch;
   }
 }
@@ -360,6 +362,29 @@ inline bool OutIsFinite(const DecodeTile& decode) {
   return hn::AllTrue(kF, hn::Eq(sum, zero));
 }
 
+// Whether pairs of keys gave what floats give: all sums are finite, as infinity
+// times a prob that is subnormal, or has become 0, is another thing; and in
+// each row that saw a key one is so large that products and sums below 2^-126,
+// which have become 0, are nothing beside it.
+inline bool PairsSufficed(const DecodeTile& decode) {
+  if (!OutIsFinite(decode)) return false;
+  for (int64_t n = 0; n < decode.micro_tiles(); ++n) {
+    const MicroTile micro_tile = decode.At(n);
+    for (int r = 0; r < micro_tile.rows; ++r) {
+      Vector greatest = hn::Zero(kF);
+      for (int64_t v = 0; v < decode.values.vectors; ++v) {
+        const float* const at =
+            micro_tile.out + (v * micro_tile.rows + r) * Lanes();
+        greatest = hn::Max(greatest, hn::Abs(hn::Load(kF, at)));
+      }
+      const bool all_small =
+          hn::AllTrue(kF, hn::Lt(greatest, hn::Set(kF, 0x1p-60f)));
+      if (all_small && micro_tile.sum[r] != 0) return false;
+    }
+  }
+  return true;
+}
+
 // The sums of one row as it lies in memory: 8-bit values are
 // scale * (x + offset) by channel, which can wait until here, as a sum of probs
 // times values is linear in both. `sum` is that of the probs.
@@ -371,6 +396,7 @@ inline void GatherRow(const DecodeTile& decode, const MicroTile& micro_tile,
         row + v * Lanes());
   }
   if (decode.values.turns) FromTurns(decode.values.vectors * Lanes(), row);
+  if (decode.value_pairs) FromFours(decode.values.vectors * Lanes(), row);
   const QuantParams& quant = ValuesOf(decode.tile->keys).quant;
   const int64_t v_dim = decode.tile->params->v_dim;
   if (ScalesProbs(decode)) {
@@ -449,6 +475,11 @@ inline void AttendFew(const DecodeArgs* tiles, int64_t count) {
   }
   HeadBundle(decode, count).Attend();
   for (int64_t n = 0; n < count; ++n) {
+    if (decode[n].value_pairs && !PairsSufficed(decode[n])) {
+      decode[n].value_pairs = false;
+      LoadMicroTiles(decode[n]);
+      HeadBundle(decode + n, 1).Attend();
+    }
     // Probs of hidden keys are 0, and 0 * inf is NaN. Values are not
     // inspected while they stream by: where the sums show that some were
     // infinite, the tile starts anew.

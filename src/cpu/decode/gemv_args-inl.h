@@ -62,9 +62,13 @@ struct DotKernels {
   void (*of[4])(const QkArgs& work);
 };
 
+struct AddKernels {
+  void (*of[4])(const PvArgs& work);
+};
+
 struct GemvKernels {
   DotKernels dot;
-  void (*add[4])(const PvArgs& work);
+  AddKernels add;
 };
 
 // Scores of pairs of bf16 channels, queries and keys alike: by multiply-adds,
@@ -72,6 +76,11 @@ struct GemvKernels {
 // Channels of keys and of ropes are whole vectors of pairs.
 extern const DotKernels kDotPairs;
 extern const DotKernels kDotPairsAtOnce;
+
+// Values of bf16 by pairs of keys (pair_values-inl.h): probs are words of two
+// of them, [pair, row]. Channels are whole vectors of pairs.
+extern const AddKernels kAddPairs;
+extern const AddKernels kAddPairsAtOnce;
 
 extern const GemvKernels kGemvF32;
 extern const GemvKernels kGemvF16;
