@@ -95,12 +95,12 @@ class PairDotsOn : public testing::EachKernel {
  protected:
   ~PairDotsOn() override { SetPairDotsForTest({}); }
 
-  // Without pairs; where probs may be rounded, with those that any processor
-  // has.
+  // Without pairs; where probs may be rounded, and of few rows, whose pairs are
+  // summed in another order, with those that any processor has.
   void RunFloats(const SmallCase& floats) {
-    SetPairDotsForTest(floats.problem().score.bf16_probs
-                           ? PairDots::kMultiplyAdds
-                           : PairDots::kNone);
+    const bool other_sums =
+        floats.problem().score.bf16_probs || &implementation_ == &kCpuMixed;
+    SetPairDotsForTest(other_sums ? PairDots::kMultiplyAdds : PairDots::kNone);
     testing::RunOn(implementation_, floats);
   }
 

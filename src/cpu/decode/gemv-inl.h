@@ -291,7 +291,7 @@ constexpr int KeysOf(int rows) {
   if (kVectorRegisters == 32 && Elements::kConverter > 0) {
     return rows == 4 ? 4 : rows == 3 ? 6 : 8;
   }
-  if (kVectorRegisters == 32) return rows == 4 ? 6 : 8;
+  if (kVectorRegisters == 32) return rows >= 3 ? 6 : 8;
   return rows == 4 ? 3 : rows == 1 ? 8 : 4;
 }
 

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// The queries of a tile of few rows, packed once, as [micro-tile][vector of
+// channels, row, lane]: as floats, with which key scales are combined, as key
+// offsets are with their dot products; or as pairs of bf16.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#if defined(FLASHACL_CPU_DECODE_DECODE_QUERY_INL_H_) == \
+    defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_DECODE_DECODE_QUERY_INL_H_
+#undef FLASHACL_CPU_DECODE_DECODE_QUERY_INL_H_
+#else
+#define FLASHACL_CPU_DECODE_DECODE_QUERY_INL_H_
+#endif
+
+#include "cpu/decode/decode_tile-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+
+inline float SumOf(const float* row, int64_t count) {
+  double sum = 0;
+  for (int64_t d = 0; d < count; ++d) sum += row[d];
+  return static_cast<float>(sum);
+}
+
+// Whether the instruction may take the queries `words`: it makes 0 of what is
+// subnormal, and NaN of infinity times that. Queries that are subnormal it must
+// not see. What it loses of keys, or of a sum, is less than 2^-126 times a
+// query, and nothing where these are below 2^33.
+HWY_INLINE bool AreForInstruction(const float* words, int64_t count) {
+  const auto* HWY_RESTRICT halves = reinterpret_cast<const uint16_t*>(words);
+  constexpr int kLeast = 0x0080, kGreatest = 0x4FFF;  // without the sign
+  int other = 0;
+  for (int64_t d = 0; d < count; ++d) {
+    const int bits = halves[d] & 0x7FFF;
+    other |= static_cast<int>(bits != 0) &
+             static_cast<int>(bits < kLeast || bits > kGreatest);
+  }
+  return other == 0;
+}
+
+// Queries as pairs, [vector of pairs, row, lane]. Returns whether they are for
+// the instruction.
+inline bool LoadMicroTilePairs(const DecodeTile& decode, int64_t n) {
+  const ForwardTile& tile = *decode.tile;
+  const ScoreParams& params = *tile.params;
+  const MicroTile micro_tile = decode.At(n);
+  float* const query = tile.scratch.query + 4 * n * decode.channels;
+  float* const row = tile.scratch.staging;
+  bool fit = true;
+  for (int r = 0; r < micro_tile.rows; ++r) {
+    const QueryRow& from = micro_tile.query_rows[r];
+    std::memcpy(row, from.query, static_cast<size_t>(2 * params.qk_dim));
+    if (params.rope_dim > 0) {
+      std::memcpy(row + params.qk_dim / 2, from.query_rope,
+                  static_cast<size_t>(2 * params.rope_dim));
+    }
+    fit = AreForInstruction(row, params.score_dim()) && fit;
+    for (int64_t d = 0; d < decode.channels / 2; d += Lanes()) {
+      hn::Store(hn::LoadU(kF, row + d), kF,
+                query + d * micro_tile.rows + r * Lanes());
+    }
+  }
+  std::fill_n(decode.scratch.key_offsets + 4 * n, 4, 0.0f);
+  return fit;
+}
+
+// Queries as the products read them. 8-bit keys are scale * (x + offset) by
+// channel: the scale goes into the query, and what the offset adds to every
+// score of a row is one dot product. Returns whether all of those are finite.
+inline bool LoadMicroTileFloats(const DecodeTile& decode, int64_t n) {
+  const ForwardTile& tile = *decode.tile;
+  const ScoreParams& params = *tile.params;
+  const MicroTile micro_tile = decode.At(n);
+  float* const query = tile.scratch.query + 4 * n * decode.channels;
+  float* const row = tile.scratch.staging;
+  const QuantParams quant =
+      decode.dequantises ? QuantParams{} : tile.keys.key.quant;
+  bool finite = true;
+  const int64_t used = params.score_dim();
+  for (int r = 0; r < micro_tile.rows; ++r) {
+    const QueryRow& query_row = micro_tile.query_rows[r];
+    LoadQuery(params, query_row, row);
+    std::fill(row + used, row + decode.channels, 0.0f);
+    double offset = 0;
+    if (quant.scale != nullptr) {
+      for (int64_t d = 0; d < params.qk_dim; ++d) row[d] *= quant.scale[d];
+    }
+    if (quant.offset != nullptr) {
+      for (int64_t d = 0; d < params.qk_dim; ++d) {
+        offset += static_cast<double>(row[d]) * quant.offset[d];
+      }
+    }
+    if (tile.keys.key.scaled_by_row()) {
+      // Without offsets nothing is added, and 0 * inf would be NaN.
+      const bool offsets = tile.keys.key.row_offset.base != nullptr;
+      const float sum = offsets ? SumOf(row, params.qk_dim) : 0.0f;
+      decode.scratch.query_sums[4 * n + r] = sum;
+      finite = finite && std::isfinite(sum);
+    }
+    finite = finite && std::isfinite(offset);
+    decode.scratch.key_offsets[4 * n + r] = static_cast<float>(offset);
+    if (decode.keys.turns) ToTurns(decode.channels, row);
+    for (int64_t d = 0; d < decode.channels; d += Lanes()) {
+      hn::Store(hn::LoadU(kF, row + d), kF,
+                query + d * micro_tile.rows + r * Lanes());
+    }
+  }
+  for (int r = micro_tile.rows; r < 4; ++r) {
+    decode.scratch.key_offsets[4 * n + r] = 0;
+    if (tile.keys.key.scaled_by_row()) {
+      decode.scratch.query_sums[4 * n + r] = 0;
+    }
+  }
+  return finite;
+}
+
+// What a micro-tile has before its first step.
+inline void StartMicroTile(const DecodeTile& decode, int64_t n) {
+  const MicroTile micro_tile = decode.At(n);
+  ClearOut(decode, micro_tile);
+  for (int r = 0; r < 4; ++r) {
+    // A sink joins at the end, but no row's maximum is below it.
+    micro_tile.max[r] =
+        r < micro_tile.rows ? micro_tile.query_rows[r].sink : kMinusInfinity;
+    micro_tile.sum[r] = 0;
+  }
+}
+
+inline void LoadMicroTiles(DecodeTile& decode) {
+  bool all = true;
+  for (int64_t n = 0; n < decode.micro_tiles(); ++n) {
+    StartMicroTile(decode, n);
+    all = (decode.pairs ? LoadMicroTilePairs(decode, n)
+                        : LoadMicroTileFloats(decode, n)) &&
+          all;
+  }
+  if (decode.pairs) {
+    const bool at_once = decode.tile->dots == PairDots::kInstruction && all &&
+                         std::abs(decode.tile->params->scale) <= 0x1p32f;
+    decode.keys.dot = at_once ? &kDotPairsAtOnce : &kDotPairs;
+    return;
+  }
+  if (all) return;
+  // inf * x and inf * offset may cancel where inf * (x + offset) is one.
+  decode.dequantises = decode.keys.staged = true;
+  decode.keys.turns = false;
+  decode.keys.kernels = GemvKernelsOf(DType::kF32);
+  decode.keys.dot = &decode.keys.kernels->dot;
+  for (int64_t n = 0; n < decode.micro_tiles(); ++n) {
+    LoadMicroTileFloats(decode, n);
+  }
+}
+
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FLASHACL_CPU_DECODE_DECODE_QUERY_INL_H_
