@@ -64,7 +64,10 @@ void LaunchTileByTile(const AttentionProblem& problem,
   const FencedBytes splits(split_floats * 4);
   const ForwardKernels kernels = Forward();
   const auto tile_of = [&](int64_t n) {
-    return run.TileOf(schedule, n, {score, forward, splits.as<float>()});
+    ForwardTile tile =
+        run.TileOf(schedule, n, {score, forward, splits.as<float>()});
+    UsePairs(ChoosePairDots(kernels.has_pair_dots), tile);
+    return tile;
   };
   for (int64_t n = 0; n < schedule.count(); ++n) {
     kernels.attend(tile_of(n), values, nullptr);

@@ -72,10 +72,7 @@ DecodeArgs DecodeTiles::Launch::TileOf(int64_t n, int64_t worker,
                        {workspace.score.At(memory_, own),
                         workspace.forward.At(memory_, own), splits_}),
       workspace.decode.At(memory_, own)};
-  if (ArePairs(args.tile)) {
-    args.tile.dots = dots_;
-    args.tile.value_pairs = AreValuePairs(args.tile);
-  }
+  UsePairs(dots_, args.tile);
   return args;
 }
 

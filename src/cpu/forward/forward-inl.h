@@ -204,6 +204,11 @@ inline void AttendStep(const ForwardTile& tile, const LoadedKeys& loaded,
   if (panel.normalizer != nullptr) {
     ScaleProbs(panel.scores, count, panel.normalizer);
   }
+  // Also where pairs cannot be taken: whether others of a step are finite must
+  // not decide on a row's bits.
+  if (loaded.value_pairs && !loaded.finite && panel.normalizer == nullptr) {
+    RoundProbsToBf16(panel.scores, count);
+  }
   if (!loaded.finite && !scored.all) {
     MarkHidden(panel.scores, scratch.visible, count);
   }

@@ -55,10 +55,7 @@ void ForwardTiles::Launch::Attend(int64_t worker,
   const auto tile_of = [&] {
     ForwardTile tile =
         operands_.TileOf(*schedule_, n, {score, forward, splits_});
-    if (ArePairs(tile)) {
-      tile.dots = dots;
-      tile.value_pairs = dots != PairDots::kNone && AreValuePairs(tile);
-    }
+    UsePairs(dots, tile);
     return tile;
   };
   ForwardTile tile = tile_of();

@@ -76,6 +76,12 @@ bool AreValuePairs(const ForwardTile& tile) {
          ValuesOf(tile.keys).format.dtype == DType::kBf16;
 }
 
+void UsePairs(PairDots dots, ForwardTile& tile) {
+  if (dots == PairDots::kNone || !ArePairs(tile)) return;
+  tile.dots = dots;
+  tile.value_pairs = AreValuePairs(tile);
+}
+
 bool ArePairs(const ScoreTile& tile, const GradRows& rows) {
   const int64_t v_dim = tile.params->v_dim;
   const RowSource& value = ValuesOf(tile.keys);

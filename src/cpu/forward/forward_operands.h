@@ -81,6 +81,9 @@ bool ArePairs(const ScoreTile& tile);
 // Whether probs may be rounded to bf16, and values are that.
 bool AreValuePairs(const ForwardTile& tile);
 
+// Lets a tile use pairs of channels, and of keys, where it may.
+void UsePairs(PairDots dots, ForwardTile& tile);
+
 // Whether values and gradients of outputs may stay pairs, too.
 bool ArePairs(const ScoreTile& tile, const GradRows& rows);
 

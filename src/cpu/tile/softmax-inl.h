@@ -203,6 +203,16 @@ inline int64_t PackProbs(float* HWY_RESTRICT probs, int64_t count, bool odd) {
   return pairs;
 }
 
+// The same rounding of probs that stay floats.
+inline void RoundProbsToBf16(float* HWY_RESTRICT probs, int64_t count) {
+  const hn::RebindToUnsigned<Floats> u;
+  for (int64_t n = 0; n < count * Width(); n += Lanes()) {
+    const auto rounded = hn::And(Bf16Probs(kF, hn::Load(kF, probs + n)),
+                                 hn::Set(u, 0xFFFF0000u));
+    hn::Store(hn::BitCast(kF, rounded), kF, probs + n);
+  }
+}
+
 // Probs times one factor for each row, [lane].
 inline void ScaleProbs(float* HWY_RESTRICT probs, int64_t count,
                        const float* HWY_RESTRICT factors) {
