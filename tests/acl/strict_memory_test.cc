@@ -27,6 +27,7 @@
 #include "aclnnop/aclnn_mul.h"
 #include "base/str.h"
 #include "tests/testing/child.h"
+#include "tests/testing/operator_call.h"
 #include "tests/testing/runtime.h"
 
 namespace flashacl::testing {
@@ -193,6 +194,29 @@ void StrictMemoryOutputsLieApart() {
   EXPECT_TRUE(Succeeds(Synchronize()));
 }
 STRICT_TEST(OutputsLieApart)
+
+// What the first of all operators, of attention, says to a result where its
+// query is.
+void StrictMemoryAttentionIsNotInPlace() {
+  OperatorCall call = AllOperatorCalls()[0];
+  for (TensorArgument& tensor : call.tensors) {
+    tensor.data = Zeros(static_cast<size_t>(tensor.ExtentBytes()) + 1);
+  }
+  TensorArgument& query = call.tensors.front();
+  TensorArgument& out = call.tensors.back();
+  ASSERT_EQ(out.dims, query.dims);
+  const auto run = [&] {
+    uint64_t size = 0;
+    aclOpExecutor* executor = nullptr;
+    EXPECT_TRUE(Succeeds(call.Prepare(&size, &executor)));
+    return call.Launch(Zeros(size + 1), size, executor, nullptr);
+  };
+  EXPECT_TRUE(Succeeds(run()));
+  out.data = query.data;
+  EXPECT_TRUE(FailsWith(kRefused, run(), "overlap those of query"));
+  EXPECT_TRUE(Succeeds(Synchronize()));
+}
+STRICT_TEST(AttentionIsNotInPlace)
 
 void StrictMemoryExecutorsAreOfTheirOperator() {
   const Sum sum;
