@@ -23,7 +23,7 @@ std::optional<bool> Allows(OperatorFixture& call) {
   aclOpExecutor* executor = nullptr;
   if (call.PhaseOne(&bytes, &executor) != 0) return {};
   const bool allows =
-      acl::Find<acl::Executor>(executor)->plan->problem.score.bf16_probs;
+      acl::Find<acl::Executor>(executor)->plan->problem().score.bf16_probs;
   EXPECT_EQ(aclDestroyAclOpExecutor(executor), 0);
   return allows;
 }
