@@ -54,7 +54,7 @@ extern "C" aclnnStatus aclnnFlashAttentionUnpaddingScoreGradGetWorkspaceSize(
     const aclIntArray* actualSeqQLenOptional,
     const aclIntArray* actualSeqKvLenOptional, double scaleValue,
     double keepProb, int64_t preTokens, int64_t nextTokens, int64_t headNum,
-    char* inputLayout, int64_t innerPrecise, int64_t sparseMode,
+    char* inputLayout, int64_t /*innerPrecise*/, int64_t sparseMode,
     const aclTensor* dqOut, const aclTensor* dkOut, const aclTensor* dvOut,
     const aclTensor* dpseOut, uint64_t* workspaceSize,
     aclOpExecutor** executor) {
@@ -67,7 +67,7 @@ extern "C" aclnnStatus aclnnFlashAttentionUnpaddingScoreGradGetWorkspaceSize(
       {Sequences::kPacked, prefixOptional,
        ArrayPair(actualSeqQLenOptional, actualSeqKvLenOptional), kNoArrays,
        scaleValue, keepProb, preTokens, nextTokens, headNum, inputLayout,
-       innerPrecise, sparseMode},
+       sparseMode},
       {workspaceSize, executor});
 }
 
@@ -84,7 +84,7 @@ extern "C" aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV2GetWorkspaceSize(
     const aclIntArray* actualSeqKvLenOptional,
     const aclIntArray* qStartIdxOptional, const aclIntArray* kvStartIdxOptional,
     double scaleValue, double keepProb, int64_t preTokens, int64_t nextTokens,
-    int64_t headNum, char* inputLayout, int64_t innerPrecise,
+    int64_t headNum, char* inputLayout, int64_t /*innerPrecise*/,
     int64_t sparseMode, int64_t pseType, const aclTensor* dqOut,
     const aclTensor* dkOut, const aclTensor* dvOut, const aclTensor* dpseOut,
     uint64_t* workspaceSize, aclOpExecutor** executor) {
@@ -97,8 +97,7 @@ extern "C" aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV2GetWorkspaceSize(
       {Sequences::kPacked, prefixOptional,
        ArrayPair(actualSeqQLenOptional, actualSeqKvLenOptional),
        ArrayPair(qStartIdxOptional, kvStartIdxOptional), scaleValue, keepProb,
-       preTokens, nextTokens, headNum, inputLayout, innerPrecise, sparseMode,
-       pseType},
+       preTokens, nextTokens, headNum, inputLayout, sparseMode, pseType},
       {workspaceSize, executor});
 }
 
@@ -115,7 +114,7 @@ extern "C" aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV3GetWorkspaceSize(
     const aclIntArray* actualSeqKvLenOptional,
     const aclIntArray* qStartIdxOptional, const aclIntArray* kvStartIdxOptional,
     double scaleValue, double keepProb, int64_t preTokens, int64_t nextTokens,
-    int64_t headNum, char* inputLayout, int64_t innerPrecise,
+    int64_t headNum, char* inputLayout, int64_t /*innerPrecise*/,
     int64_t sparseMode, int64_t pseType, const aclTensor* dqOut,
     const aclTensor* dqRopeOut, const aclTensor* dkOut,
     const aclTensor* dkRopeOut, const aclTensor* dvOut,
@@ -146,8 +145,7 @@ extern "C" aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV3GetWorkspaceSize(
       {Sequences::kPacked, prefixOptional,
        ArrayPair(actualSeqQLenOptional, actualSeqKvLenOptional),
        ArrayPair(qStartIdxOptional, kvStartIdxOptional), scaleValue, keepProb,
-       preTokens, nextTokens, headNum, inputLayout, innerPrecise, sparseMode,
-       pseType},
+       preTokens, nextTokens, headNum, inputLayout, sparseMode, pseType},
       {workspaceSize, executor});
 }
 
@@ -163,7 +161,7 @@ extern "C" aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV4GetWorkspaceSize(
     const aclIntArray* actualSeqQLenOptional,
     const aclIntArray* actualSeqKvLenOptional, double scaleValue,
     double keepProb, int64_t preTokens, int64_t nextTokens, int64_t headNum,
-    char* inputLayout, int64_t innerPrecise, int64_t sparseMode,
+    char* inputLayout, int64_t /*innerPrecise*/, int64_t sparseMode,
     const aclTensor* dqOut, const aclTensor* dkOut, const aclTensor* dvOut,
     const aclTensor* dpseOut, char* softmaxInLayout, uint64_t* workspaceSize,
     aclOpExecutor** executor) {
@@ -176,8 +174,8 @@ extern "C" aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV4GetWorkspaceSize(
       {Sequences::kPacked, prefixOptional,
        ArrayPair(actualSeqQLenOptional, actualSeqKvLenOptional), kNoArrays,
        scaleValue, keepProb, preTokens, nextTokens, headNum, inputLayout,
-       innerPrecise, sparseMode, TrainingArgs::kPseTypeUnlessSaid,
-       softmaxInLayout, TrainingArgs::kOnlyKnownLayouts},
+       sparseMode, TrainingArgs::kPseTypeUnlessSaid, softmaxInLayout,
+       TrainingArgs::kOnlyKnownLayouts},
       {workspaceSize, executor});
 }
 
@@ -195,7 +193,7 @@ extern "C" aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV5GetWorkspaceSize(
     const aclIntArray* actualSeqKvLenOptional,
     const aclIntArray* qStartIdxOptional, const aclIntArray* kvStartIdxOptional,
     double scaleValue, double keepProb, int64_t preTokens, int64_t nextTokens,
-    int64_t headNum, char* inputLayout, int64_t innerPrecise,
+    int64_t headNum, char* inputLayout, int64_t /*innerPrecise*/,
     int64_t sparseMode, int64_t pseType, char* softmaxInLayout,
     const aclTensor* dqOut, const aclTensor* dqRopeOut, const aclTensor* dkOut,
     const aclTensor* dkRopeOut, const aclTensor* dvOut,
@@ -228,8 +226,8 @@ extern "C" aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV5GetWorkspaceSize(
       {Sequences::kPacked, prefixOptional,
        ArrayPair(actualSeqQLenOptional, actualSeqKvLenOptional),
        ArrayPair(qStartIdxOptional, kvStartIdxOptional), scaleValue, keepProb,
-       preTokens, nextTokens, headNum, inputLayout, innerPrecise, sparseMode,
-       pseType, softmaxInLayout},
+       preTokens, nextTokens, headNum, inputLayout, sparseMode, pseType,
+       softmaxInLayout},
       {workspaceSize, executor});
 }
 
@@ -246,7 +244,7 @@ aclnnFlashAttentionUnpaddingScoreGradV5GetMaxWorkspaceSize(
     const aclIntArray* actualSeqKvLenOptional,
     const aclIntArray* qStartIdxOptional, const aclIntArray* kvStartIdxOptional,
     double scaleValue, double keepProb, int64_t preTokens, int64_t nextTokens,
-    int64_t headNum, char* inputLayout, int64_t innerPrecise,
+    int64_t headNum, char* inputLayout, int64_t /*innerPrecise*/,
     int64_t sparseMode, int64_t pseType, char* softmaxInLayout,
     const aclTensor* dqOut, const aclTensor* dqRopeOut, const aclTensor* dkOut,
     const aclTensor* dkRopeOut, const aclTensor* dvOut,
@@ -279,8 +277,8 @@ aclnnFlashAttentionUnpaddingScoreGradV5GetMaxWorkspaceSize(
       {Sequences::kPacked, prefixOptional,
        ArrayPair(actualSeqQLenOptional, actualSeqKvLenOptional),
        ArrayPair(qStartIdxOptional, kvStartIdxOptional), scaleValue, keepProb,
-       preTokens, nextTokens, headNum, inputLayout, innerPrecise, sparseMode,
-       pseType, softmaxInLayout},
+       preTokens, nextTokens, headNum, inputLayout, sparseMode, pseType,
+       softmaxInLayout},
       {workspaceSize, executor});
 }
 
