@@ -8,9 +8,11 @@
 // only moves them - panels, rows, blocks of products - is that of floats.
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
+#include "base/number.h"
 #include "cpu/element_format.h"
 #include "cpu/pair_dots.h"
 
@@ -143,9 +145,9 @@ HWY_INLINE void LoadPairs(const std::byte* from, int64_t pairs,
     hn::StoreU(words, kF, to + n);
   }
   for (; n < pairs; ++n) {
-    const hn::CappedTag<float, 1> one;
-    const auto word = PairsAt(one, from, n);
-    hn::StoreU(word, one, to + n);
+    // Not a vector of one, whose load wants a float's alignment.
+    const uint32_t word = flashacl::Load<uint32_t>(from + n * 4);
+    to[n] = std::bit_cast<float>(std::rotl(word, 16));
     subnormals.Add(hn::Set(kF, to[n]));
   }
 }
