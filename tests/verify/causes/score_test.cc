@@ -75,6 +75,25 @@ TEST(ScoreCauses, SoftmaxInSixteenBits) {
                "softmax in 16 bits", RoundSoftmax);
 }
 
+// A sum that stands still later than the trial's, as of a program that adds in
+// another order: three quarters of the way from the truth to the trial.
+TEST(ScoreCauses, SoftmaxInSixteenBitsNearerThanTruth) {
+  for (const char* line : {"fwd bf16 h=2 d=32 q=30 k=900 causal",
+                           "fwd bf16 h=2/1 d=64 q=5,20 k=333,700",
+                           "fwd bf16 h=8/2 d=16 q=1 k=1500"}) {
+    SCOPED_TRACE(line);
+    PlainAttention right(line), wrong(line);
+    RoundSoftmax(wrong);
+    right.Run();
+    wrong.Run();
+    std::vector<double>& out = wrong["out"].values;
+    for (size_t n = 0; n < out.size(); ++n) {
+      out[n] += (right["out"].values[n] - out[n]) / 4;
+    }
+    ExpectCause(wrong, "softmax in 16 bits");
+  }
+}
+
 TEST(ScoreCauses, SoftmaxInSixteenBitsBackward) {
   ExpectCauses(
       {"bwd bf16 h=2 d=32 q=8 k=500 causal",
