@@ -31,7 +31,8 @@ extern "C" {
 //   headNum                   N
 //   inputLayout               "BNSD"; "BSND" [B, S, N, D]; "BSH" [B, S, N * D];
 //                             "SBH" [S, B, N * D]; small letters too
-//   innerPreciseOptional      0, 1 or 2; no effect on results here
+//   innerPreciseOptional      0, 1 or 2: with 1 and bf16, probs may
+//                             be rounded to bf16, where that is faster
 //   sparseModeOptional        0 to 6; only with a mask
 //   softmaxMaxOut,            FLOAT, [B, N, Sq, 8] in every layout: greatest
 //   softmaxSumOut             score and sum of exponentials of each row, eight
@@ -139,7 +140,8 @@ __attribute__((visibility("default"))) aclnnStatus aclnnFlashAttentionScoreV3(
 //   nextTokensOptional        sparse modes 0, 4, 7, 8
 //   headNum                   N
 //   inputLayout               "TND"
-//   innerPreciseOptional      0, 1 or 2; no effect on results here
+//   innerPreciseOptional      0, 1 or 2: with 1 and bf16, probs may
+//                             be rounded to bf16, where that is faster
 //   sparseModeOptional        0 to 4, 6, 7, 8; only with a mask
 //   softmaxMaxOut,            FLOAT, [Tq, N, 8]: greatest score and sum of
 //   softmaxSumOut             exponentials of each row, eight times; sequence

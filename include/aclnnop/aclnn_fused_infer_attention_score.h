@@ -56,7 +56,8 @@ extern "C" {
 //                      corner; 3: from the bottom right; 4: band from the
 //                      bottom right; 9: tree. With one token, "BSH", "BSND" or
 //                      "BNSD", D = Dv and no rope, not looked at: 0
-//   innerPrecise       0 to 3 (4 is taken as 0); no effect on results here
+//   innerPrecise       0 to 3 (4 is taken as 0): with 1 or 3 and bf16,
+//                      probs may be rounded to bf16, where that is faster
 //   blockSize          keys in one page; with blockTable
 //   antiquantMode      0: scales of channels; 1: of keys
 //   softmaxLseFlag     whether softmaxLse is written

@@ -35,7 +35,8 @@ extern "C" {
 //   inputLayout        "BSH", "BNSD" or "BSND"
 //   numKeyValueHeads   key heads, a divisor of numHeads; 0: numHeads
 //   blockSize          keys in one block; with blocktable
-//   innerPrecise       0 or 1; no effect on results here
+//   innerPrecise       0 or 1: with 1 and bf16, probs may be
+//                      rounded to bf16, where that is faster
 //   attentionOut       as query, or INT8
 // *workspaceSize is in bytes. The executor is the second phase's; it keeps
 // nothing of the arguments but the addresses of device memory.

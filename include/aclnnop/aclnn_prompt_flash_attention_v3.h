@@ -39,7 +39,8 @@ extern "C" {
 //   numKeyValueHeads   key heads, a divisor of numHeads; 0: numHeads
 //   sparseMode         0: mask and band; 1: mask; 2: causal from the top left
 //                      corner; 3: from the bottom right; 4: band
-//   innerPrecise       0 to 3, not negative; no effect on results here
+//   innerPrecise       0 to 3, not negative: if odd and bf16, probs may
+//                      be rounded to bf16, where that is faster
 //   attentionOut       as query with value's D; FLOAT16 or INT8 with INT8 query
 // *workspaceSize is in bytes. The executor is the second phase's; it keeps
 // nothing of the arguments but the addresses of device memory.

@@ -41,7 +41,7 @@ extern "C" aclnnStatus aclnnFlashAttentionScoreGetWorkspaceSize(
     const aclIntArray* prefixOptional, double scaleValueOptional,
     double keepProbOptional, int64_t preTokensOptional,
     int64_t nextTokensOptional, int64_t headNum, char* inputLayout,
-    int64_t /*innerPreciseOptional*/, int64_t sparseModeOptional,
+    int64_t innerPreciseOptional, int64_t sparseModeOptional,
     const aclTensor* softmaxMaxOut, const aclTensor* softmaxSumOut,
     const aclTensor* softmaxOutOut, const aclTensor* attentionOutOut,
     uint64_t* workspaceSize, aclOpExecutor** executor) {
@@ -52,7 +52,8 @@ extern "C" aclnnStatus aclnnFlashAttentionScoreGetWorkspaceSize(
        softmaxOutOut, attentionOutOut},
       {Sequences::kDense, prefixOptional, kNoArrays, kNoArrays,
        scaleValueOptional, keepProbOptional, preTokensOptional,
-       nextTokensOptional, headNum, inputLayout, sparseModeOptional},
+       nextTokensOptional, headNum, inputLayout, innerPreciseOptional,
+       sparseModeOptional},
       {workspaceSize, executor});
 }
 
@@ -66,7 +67,7 @@ extern "C" aclnnStatus aclnnFlashAttentionScoreV2GetWorkspaceSize(
     const aclIntArray* kvStartIdxOptional, double scaleValueOptional,
     double keepProbOptional, int64_t preTokensOptional,
     int64_t nextTokensOptional, int64_t headNum, char* inputLayout,
-    int64_t /*innerPreciseOptional*/, int64_t sparseModeOptional,
+    int64_t innerPreciseOptional, int64_t sparseModeOptional,
     int64_t pseTypeOptional, const aclTensor* softmaxMaxOut,
     const aclTensor* softmaxSumOut, const aclTensor* softmaxOutOut,
     const aclTensor* attentionOutOut, uint64_t* workspaceSize,
@@ -79,7 +80,7 @@ extern "C" aclnnStatus aclnnFlashAttentionScoreV2GetWorkspaceSize(
       {Sequences::kDense, prefixOptional, kNoArrays,
        ArrayPair(qStartIdxOptional, kvStartIdxOptional), scaleValueOptional,
        keepProbOptional, preTokensOptional, nextTokensOptional, headNum,
-       inputLayout, sparseModeOptional, pseTypeOptional},
+       inputLayout, innerPreciseOptional, sparseModeOptional, pseTypeOptional},
       {workspaceSize, executor});
 }
 
@@ -93,11 +94,11 @@ extern "C" aclnnStatus aclnnFlashAttentionScoreV3GetWorkspaceSize(
     const aclIntArray* qStartIdxOptional, const aclIntArray* kvStartIdxOptional,
     double scaleValueOptional, double keepProbOptional,
     int64_t preTokensOptional, int64_t nextTokensOptional, int64_t headNum,
-    char* inputLayout, int64_t /*innerPreciseOptional*/,
-    int64_t sparseModeOptional, int64_t pseTypeOptional,
-    const aclTensor* softmaxMaxOut, const aclTensor* softmaxSumOut,
-    const aclTensor* softmaxOutOut, const aclTensor* attentionOutOut,
-    uint64_t* workspaceSize, aclOpExecutor** executor) {
+    char* inputLayout, int64_t innerPreciseOptional, int64_t sparseModeOptional,
+    int64_t pseTypeOptional, const aclTensor* softmaxMaxOut,
+    const aclTensor* softmaxSumOut, const aclTensor* softmaxOutOut,
+    const aclTensor* attentionOutOut, uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
   return forward::PrepareForward(
       kFlashAttentionScoreV3,
       {query, key, value, realShiftOptional, dropMaskOptional,
@@ -106,7 +107,7 @@ extern "C" aclnnStatus aclnnFlashAttentionScoreV3GetWorkspaceSize(
       {Sequences::kDense, prefixOptional, kNoArrays,
        ArrayPair(qStartIdxOptional, kvStartIdxOptional), scaleValueOptional,
        keepProbOptional, preTokensOptional, nextTokensOptional, headNum,
-       inputLayout, sparseModeOptional, pseTypeOptional},
+       inputLayout, innerPreciseOptional, sparseModeOptional, pseTypeOptional},
       {workspaceSize, executor});
 }
 

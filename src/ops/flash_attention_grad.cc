@@ -48,7 +48,7 @@ extern "C" aclnnStatus aclnnFlashAttentionScoreGradGetWorkspaceSize(
     const aclTensor* softmaxSumOptional, const aclTensor* softmaxInOptional,
     const aclTensor* attentionInOptional, const aclIntArray* prefixOptional,
     double scaleValue, double keepProb, int64_t preTokens, int64_t nextTokens,
-    int64_t headNum, char* inputLayout, int64_t /*innerPrecise*/,
+    int64_t headNum, char* inputLayout, int64_t innerPrecise,
     int64_t sparseMode, const aclTensor* dqOut, const aclTensor* dkOut,
     const aclTensor* dvOut, const aclTensor* dpseOut, uint64_t* workspaceSize,
     aclOpExecutor** executor) {
@@ -59,7 +59,8 @@ extern "C" aclnnStatus aclnnFlashAttentionScoreGradGetWorkspaceSize(
        softmaxSumOptional, softmaxInOptional, attentionInOptional, dqOut, dkOut,
        dvOut, dpseOut},
       {Sequences::kDense, prefixOptional, kNoArrays, kNoArrays, scaleValue,
-       keepProb, preTokens, nextTokens, headNum, inputLayout, sparseMode},
+       keepProb, preTokens, nextTokens, headNum, inputLayout, innerPrecise,
+       sparseMode},
       {workspaceSize, executor});
 }
 
@@ -74,7 +75,7 @@ extern "C" aclnnStatus aclnnFlashAttentionScoreGradV2GetWorkspaceSize(
     const aclTensor* attentionInOptional, const aclIntArray* prefixOptional,
     const aclIntArray* qStartIdxOptional, const aclIntArray* kvStartIdxOptional,
     double scaleValue, double keepProb, int64_t preTokens, int64_t nextTokens,
-    int64_t headNum, char* inputLayout, int64_t /*innerPrecise*/,
+    int64_t headNum, char* inputLayout, int64_t innerPrecise,
     int64_t sparseMode, int64_t pseType, const aclTensor* dqOut,
     const aclTensor* dkOut, const aclTensor* dvOut, const aclTensor* dpseOut,
     uint64_t* workspaceSize, aclOpExecutor** executor) {
@@ -86,7 +87,8 @@ extern "C" aclnnStatus aclnnFlashAttentionScoreGradV2GetWorkspaceSize(
        dvOut, dpseOut},
       {Sequences::kDense, prefixOptional, kNoArrays,
        ArrayPair(qStartIdxOptional, kvStartIdxOptional), scaleValue, keepProb,
-       preTokens, nextTokens, headNum, inputLayout, sparseMode, pseType},
+       preTokens, nextTokens, headNum, inputLayout, innerPrecise, sparseMode,
+       pseType},
       {workspaceSize, executor});
 }
 
@@ -102,7 +104,7 @@ extern "C" aclnnStatus aclnnFlashAttentionScoreGradV3GetWorkspaceSize(
     const aclIntArray* prefixOptional, const aclIntArray* qStartIdxOptional,
     const aclIntArray* kvStartIdxOptional, double scaleValue, double keepProb,
     int64_t preTokens, int64_t nextTokens, int64_t headNum, char* inputLayout,
-    int64_t /*innerPrecise*/, int64_t sparseMode, int64_t pseType,
+    int64_t innerPrecise, int64_t sparseMode, int64_t pseType,
     const aclTensor* dqOut, const aclTensor* dkOut, const aclTensor* dvOut,
     const aclTensor* dpseOut, const aclTensor* dsinkOut,
     uint64_t* workspaceSize, aclOpExecutor** executor) {
@@ -114,7 +116,8 @@ extern "C" aclnnStatus aclnnFlashAttentionScoreGradV3GetWorkspaceSize(
        sinkInOptional, dqOut, dkOut, dvOut, dpseOut, dsinkOut},
       {Sequences::kDense, prefixOptional, kNoArrays,
        ArrayPair(qStartIdxOptional, kvStartIdxOptional), scaleValue, keepProb,
-       preTokens, nextTokens, headNum, inputLayout, sparseMode, pseType},
+       preTokens, nextTokens, headNum, inputLayout, innerPrecise, sparseMode,
+       pseType},
       {workspaceSize, executor});
 }
 

@@ -46,7 +46,7 @@ extern "C" aclnnStatus aclnnFlashAttentionVarLenScoreGetWorkspaceSize(
     const aclIntArray* actualSeqKvLenOptional, double scaleValueOptional,
     double keepProbOptional, int64_t preTokensOptional,
     int64_t nextTokensOptional, int64_t headNum, char* inputLayout,
-    int64_t /*innerPreciseOptional*/, int64_t sparseModeOptional,
+    int64_t innerPreciseOptional, int64_t sparseModeOptional,
     const aclTensor* softmaxMaxOut, const aclTensor* softmaxSumOut,
     const aclTensor* softmaxOutOut, const aclTensor* attentionOutOut,
     uint64_t* workspaceSize, aclOpExecutor** executor) {
@@ -58,7 +58,8 @@ extern "C" aclnnStatus aclnnFlashAttentionVarLenScoreGetWorkspaceSize(
       {Sequences::kPacked, prefixOptional,
        ArrayPair(actualSeqQLenOptional, actualSeqKvLenOptional), kNoArrays,
        scaleValueOptional, keepProbOptional, preTokensOptional,
-       nextTokensOptional, headNum, inputLayout, sparseModeOptional},
+       nextTokensOptional, headNum, inputLayout, innerPreciseOptional,
+       sparseModeOptional},
       {workspaceSize, executor});
 }
 
@@ -73,11 +74,11 @@ extern "C" aclnnStatus aclnnFlashAttentionVarLenScoreV2GetWorkspaceSize(
     const aclIntArray* qStartIdxOptional, const aclIntArray* kvStartIdxOptional,
     double scaleValueOptional, double keepProbOptional,
     int64_t preTokensOptional, int64_t nextTokensOptional, int64_t headNum,
-    char* inputLayout, int64_t /*innerPreciseOptional*/,
-    int64_t sparseModeOptional, int64_t pseTypeOptional,
-    const aclTensor* softmaxMaxOut, const aclTensor* softmaxSumOut,
-    const aclTensor* softmaxOutOut, const aclTensor* attentionOutOut,
-    uint64_t* workspaceSize, aclOpExecutor** executor) {
+    char* inputLayout, int64_t innerPreciseOptional, int64_t sparseModeOptional,
+    int64_t pseTypeOptional, const aclTensor* softmaxMaxOut,
+    const aclTensor* softmaxSumOut, const aclTensor* softmaxOutOut,
+    const aclTensor* attentionOutOut, uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
   return forward::PrepareForward(
       kFlashAttentionVarLenScoreV2,
       {query, key, value, realShiftOptional, dropMaskOptional,
@@ -87,7 +88,7 @@ extern "C" aclnnStatus aclnnFlashAttentionVarLenScoreV2GetWorkspaceSize(
        ArrayPair(actualSeqQLenOptional, actualSeqKvLenOptional),
        ArrayPair(qStartIdxOptional, kvStartIdxOptional), scaleValueOptional,
        keepProbOptional, preTokensOptional, nextTokensOptional, headNum,
-       inputLayout, sparseModeOptional, pseTypeOptional},
+       inputLayout, innerPreciseOptional, sparseModeOptional, pseTypeOptional},
       {workspaceSize, executor});
 }
 
@@ -103,11 +104,11 @@ extern "C" aclnnStatus aclnnFlashAttentionVarLenScoreV3GetWorkspaceSize(
     const aclIntArray* qStartIdxOptional, const aclIntArray* kvStartIdxOptional,
     double scaleValueOptional, double keepProbOptional,
     int64_t preTokensOptional, int64_t nextTokensOptional, int64_t headNum,
-    char* inputLayout, int64_t /*innerPreciseOptional*/,
-    int64_t sparseModeOptional, int64_t pseTypeOptional,
-    const aclTensor* softmaxMaxOut, const aclTensor* softmaxSumOut,
-    const aclTensor* softmaxOutOut, const aclTensor* attentionOutOut,
-    uint64_t* workspaceSize, aclOpExecutor** executor) {
+    char* inputLayout, int64_t innerPreciseOptional, int64_t sparseModeOptional,
+    int64_t pseTypeOptional, const aclTensor* softmaxMaxOut,
+    const aclTensor* softmaxSumOut, const aclTensor* softmaxOutOut,
+    const aclTensor* attentionOutOut, uint64_t* workspaceSize,
+    aclOpExecutor** executor) {
   return forward::PrepareForward(
       kFlashAttentionVarLenScoreV3,
       {query, queryRope, key, keyRope, value, realShiftOptional,
@@ -117,7 +118,7 @@ extern "C" aclnnStatus aclnnFlashAttentionVarLenScoreV3GetWorkspaceSize(
        ArrayPair(actualSeqQLenOptional, actualSeqKvLenOptional),
        ArrayPair(qStartIdxOptional, kvStartIdxOptional), scaleValueOptional,
        keepProbOptional, preTokensOptional, nextTokensOptional, headNum,
-       inputLayout, sparseModeOptional, pseTypeOptional},
+       inputLayout, innerPreciseOptional, sparseModeOptional, pseTypeOptional},
       {workspaceSize, executor});
 }
 
@@ -131,7 +132,7 @@ extern "C" aclnnStatus aclnnFlashAttentionVarLenScoreV4GetWorkspaceSize(
     const aclIntArray* actualSeqKvLenOptional, double scaleValueOptional,
     double keepProbOptional, int64_t preTokensOptional,
     int64_t nextTokensOptional, int64_t headNum, char* inputLayout,
-    int64_t /*innerPreciseOptional*/, int64_t sparseModeOptional,
+    int64_t innerPreciseOptional, int64_t sparseModeOptional,
     char* softmaxOutLayout, const aclTensor* softmaxMaxOut,
     const aclTensor* softmaxSumOut, const aclTensor* softmaxOutOut,
     const aclTensor* attentionOutOut, uint64_t* workspaceSize,
@@ -144,8 +145,8 @@ extern "C" aclnnStatus aclnnFlashAttentionVarLenScoreV4GetWorkspaceSize(
       {Sequences::kPacked, prefixOptional,
        ArrayPair(actualSeqQLenOptional, actualSeqKvLenOptional), kNoArrays,
        scaleValueOptional, keepProbOptional, preTokensOptional,
-       nextTokensOptional, headNum, inputLayout, sparseModeOptional,
-       TrainingArgs::kPseTypeUnlessSaid, softmaxOutLayout},
+       nextTokensOptional, headNum, inputLayout, innerPreciseOptional,
+       sparseModeOptional, TrainingArgs::kPseTypeUnlessSaid, softmaxOutLayout},
       {workspaceSize, executor});
 }
 
@@ -162,8 +163,8 @@ extern "C" aclnnStatus aclnnFlashAttentionVarLenScoreV5GetWorkspaceSize(
     const aclIntArray* qStartIdxOptional, const aclIntArray* kvStartIdxOptional,
     double scaleValueOptional, double keepProbOptional,
     int64_t preTokensOptional, int64_t nextTokensOptional, int64_t headNum,
-    char* inputLayout, int64_t /*innerPreciseOptional*/,
-    int64_t sparseModeOptional, int64_t pseTypeOptional, char* softmaxOutLayout,
+    char* inputLayout, int64_t innerPreciseOptional, int64_t sparseModeOptional,
+    int64_t pseTypeOptional, char* softmaxOutLayout,
     const aclTensor* softmaxMaxOut, const aclTensor* softmaxSumOut,
     const aclTensor* softmaxOutOut, const aclTensor* attentionOutOut,
     uint64_t* workspaceSize, aclOpExecutor** executor) {
@@ -176,7 +177,8 @@ extern "C" aclnnStatus aclnnFlashAttentionVarLenScoreV5GetWorkspaceSize(
        ArrayPair(actualSeqQLenOptional, actualSeqKvLenOptional),
        ArrayPair(qStartIdxOptional, kvStartIdxOptional), scaleValueOptional,
        keepProbOptional, preTokensOptional, nextTokensOptional, headNum,
-       inputLayout, sparseModeOptional, pseTypeOptional, softmaxOutLayout},
+       inputLayout, innerPreciseOptional, sparseModeOptional, pseTypeOptional,
+       softmaxOutLayout},
       {workspaceSize, executor});
 }
 
@@ -191,8 +193,8 @@ extern "C" aclnnStatus aclnnFlashAttentionVarLenScoreV5GetMaxWorkspaceSize(
     const aclIntArray* qStartIdxOptional, const aclIntArray* kvStartIdxOptional,
     double scaleValueOptional, double keepProbOptional,
     int64_t preTokensOptional, int64_t nextTokensOptional, int64_t headNum,
-    char* inputLayout, int64_t /*innerPreciseOptional*/,
-    int64_t sparseModeOptional, int64_t pseTypeOptional, char* softmaxOutLayout,
+    char* inputLayout, int64_t innerPreciseOptional, int64_t sparseModeOptional,
+    int64_t pseTypeOptional, char* softmaxOutLayout,
     const aclTensor* softmaxMaxOut, const aclTensor* softmaxSumOut,
     const aclTensor* softmaxOutOut, const aclTensor* attentionOutOut,
     uint64_t* workspaceSize, aclOpExecutor** executor) {
@@ -205,7 +207,8 @@ extern "C" aclnnStatus aclnnFlashAttentionVarLenScoreV5GetMaxWorkspaceSize(
        ArrayPair(actualSeqQLenOptional, actualSeqKvLenOptional),
        ArrayPair(qStartIdxOptional, kvStartIdxOptional), scaleValueOptional,
        keepProbOptional, preTokensOptional, nextTokensOptional, headNum,
-       inputLayout, sparseModeOptional, pseTypeOptional, softmaxOutLayout},
+       inputLayout, innerPreciseOptional, sparseModeOptional, pseTypeOptional,
+       softmaxOutLayout},
       {workspaceSize, executor});
 }
 

@@ -54,7 +54,7 @@ extern "C" aclnnStatus aclnnFlashAttentionUnpaddingScoreGradGetWorkspaceSize(
     const aclIntArray* actualSeqQLenOptional,
     const aclIntArray* actualSeqKvLenOptional, double scaleValue,
     double keepProb, int64_t preTokens, int64_t nextTokens, int64_t headNum,
-    char* inputLayout, int64_t /*innerPrecise*/, int64_t sparseMode,
+    char* inputLayout, int64_t innerPrecise, int64_t sparseMode,
     const aclTensor* dqOut, const aclTensor* dkOut, const aclTensor* dvOut,
     const aclTensor* dpseOut, uint64_t* workspaceSize,
     aclOpExecutor** executor) {
@@ -67,7 +67,7 @@ extern "C" aclnnStatus aclnnFlashAttentionUnpaddingScoreGradGetWorkspaceSize(
       {Sequences::kPacked, prefixOptional,
        ArrayPair(actualSeqQLenOptional, actualSeqKvLenOptional), kNoArrays,
        scaleValue, keepProb, preTokens, nextTokens, headNum, inputLayout,
-       sparseMode},
+       innerPrecise, sparseMode},
       {workspaceSize, executor});
 }
 
@@ -84,7 +84,7 @@ extern "C" aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV2GetWorkspaceSize(
     const aclIntArray* actualSeqKvLenOptional,
     const aclIntArray* qStartIdxOptional, const aclIntArray* kvStartIdxOptional,
     double scaleValue, double keepProb, int64_t preTokens, int64_t nextTokens,
-    int64_t headNum, char* inputLayout, int64_t /*innerPrecise*/,
+    int64_t headNum, char* inputLayout, int64_t innerPrecise,
     int64_t sparseMode, int64_t pseType, const aclTensor* dqOut,
     const aclTensor* dkOut, const aclTensor* dvOut, const aclTensor* dpseOut,
     uint64_t* workspaceSize, aclOpExecutor** executor) {
@@ -97,7 +97,8 @@ extern "C" aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV2GetWorkspaceSize(
       {Sequences::kPacked, prefixOptional,
        ArrayPair(actualSeqQLenOptional, actualSeqKvLenOptional),
        ArrayPair(qStartIdxOptional, kvStartIdxOptional), scaleValue, keepProb,
-       preTokens, nextTokens, headNum, inputLayout, sparseMode, pseType},
+       preTokens, nextTokens, headNum, inputLayout, innerPrecise, sparseMode,
+       pseType},
       {workspaceSize, executor});
 }
 
@@ -114,7 +115,7 @@ extern "C" aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV3GetWorkspaceSize(
     const aclIntArray* actualSeqKvLenOptional,
     const aclIntArray* qStartIdxOptional, const aclIntArray* kvStartIdxOptional,
     double scaleValue, double keepProb, int64_t preTokens, int64_t nextTokens,
-    int64_t headNum, char* inputLayout, int64_t /*innerPrecise*/,
+    int64_t headNum, char* inputLayout, int64_t innerPrecise,
     int64_t sparseMode, int64_t pseType, const aclTensor* dqOut,
     const aclTensor* dqRopeOut, const aclTensor* dkOut,
     const aclTensor* dkRopeOut, const aclTensor* dvOut,
@@ -145,7 +146,8 @@ extern "C" aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV3GetWorkspaceSize(
       {Sequences::kPacked, prefixOptional,
        ArrayPair(actualSeqQLenOptional, actualSeqKvLenOptional),
        ArrayPair(qStartIdxOptional, kvStartIdxOptional), scaleValue, keepProb,
-       preTokens, nextTokens, headNum, inputLayout, sparseMode, pseType},
+       preTokens, nextTokens, headNum, inputLayout, innerPrecise, sparseMode,
+       pseType},
       {workspaceSize, executor});
 }
 
@@ -161,7 +163,7 @@ extern "C" aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV4GetWorkspaceSize(
     const aclIntArray* actualSeqQLenOptional,
     const aclIntArray* actualSeqKvLenOptional, double scaleValue,
     double keepProb, int64_t preTokens, int64_t nextTokens, int64_t headNum,
-    char* inputLayout, int64_t /*innerPrecise*/, int64_t sparseMode,
+    char* inputLayout, int64_t innerPrecise, int64_t sparseMode,
     const aclTensor* dqOut, const aclTensor* dkOut, const aclTensor* dvOut,
     const aclTensor* dpseOut, char* softmaxInLayout, uint64_t* workspaceSize,
     aclOpExecutor** executor) {
@@ -174,8 +176,8 @@ extern "C" aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV4GetWorkspaceSize(
       {Sequences::kPacked, prefixOptional,
        ArrayPair(actualSeqQLenOptional, actualSeqKvLenOptional), kNoArrays,
        scaleValue, keepProb, preTokens, nextTokens, headNum, inputLayout,
-       sparseMode, TrainingArgs::kPseTypeUnlessSaid, softmaxInLayout,
-       TrainingArgs::kOnlyKnownLayouts},
+       innerPrecise, sparseMode, TrainingArgs::kPseTypeUnlessSaid,
+       softmaxInLayout, TrainingArgs::kOnlyKnownLayouts},
       {workspaceSize, executor});
 }
 
@@ -193,7 +195,7 @@ extern "C" aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV5GetWorkspaceSize(
     const aclIntArray* actualSeqKvLenOptional,
     const aclIntArray* qStartIdxOptional, const aclIntArray* kvStartIdxOptional,
     double scaleValue, double keepProb, int64_t preTokens, int64_t nextTokens,
-    int64_t headNum, char* inputLayout, int64_t /*innerPrecise*/,
+    int64_t headNum, char* inputLayout, int64_t innerPrecise,
     int64_t sparseMode, int64_t pseType, char* softmaxInLayout,
     const aclTensor* dqOut, const aclTensor* dqRopeOut, const aclTensor* dkOut,
     const aclTensor* dkRopeOut, const aclTensor* dvOut,
@@ -226,8 +228,8 @@ extern "C" aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV5GetWorkspaceSize(
       {Sequences::kPacked, prefixOptional,
        ArrayPair(actualSeqQLenOptional, actualSeqKvLenOptional),
        ArrayPair(qStartIdxOptional, kvStartIdxOptional), scaleValue, keepProb,
-       preTokens, nextTokens, headNum, inputLayout, sparseMode, pseType,
-       softmaxInLayout},
+       preTokens, nextTokens, headNum, inputLayout, innerPrecise, sparseMode,
+       pseType, softmaxInLayout},
       {workspaceSize, executor});
 }
 
@@ -244,7 +246,7 @@ aclnnFlashAttentionUnpaddingScoreGradV5GetMaxWorkspaceSize(
     const aclIntArray* actualSeqKvLenOptional,
     const aclIntArray* qStartIdxOptional, const aclIntArray* kvStartIdxOptional,
     double scaleValue, double keepProb, int64_t preTokens, int64_t nextTokens,
-    int64_t headNum, char* inputLayout, int64_t /*innerPrecise*/,
+    int64_t headNum, char* inputLayout, int64_t innerPrecise,
     int64_t sparseMode, int64_t pseType, char* softmaxInLayout,
     const aclTensor* dqOut, const aclTensor* dqRopeOut, const aclTensor* dkOut,
     const aclTensor* dkRopeOut, const aclTensor* dvOut,
@@ -277,8 +279,8 @@ aclnnFlashAttentionUnpaddingScoreGradV5GetMaxWorkspaceSize(
       {Sequences::kPacked, prefixOptional,
        ArrayPair(actualSeqQLenOptional, actualSeqKvLenOptional),
        ArrayPair(qStartIdxOptional, kvStartIdxOptional), scaleValue, keepProb,
-       preTokens, nextTokens, headNum, inputLayout, sparseMode, pseType,
-       softmaxInLayout},
+       preTokens, nextTokens, headNum, inputLayout, innerPrecise, sparseMode,
+       pseType, softmaxInLayout},
       {workspaceSize, executor});
 }
 

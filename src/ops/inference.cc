@@ -73,6 +73,9 @@ void PlaceQuery(const InferenceCall& call, acl::Lowered& lowered) {
   problem.lengths.sequences = call.sequences;
   problem.score.scale = static_cast<float>(call.args.scaleValue);
   problem[Slot::kQuery] = call.query;
+  // Odd: high performance; 2 and 3 say what else rows are that see nothing.
+  problem.score.bf16_probs =
+      call.args.innerPrecise % 2 == 1 && call.query.dtype == DType::kBf16;
   lowered.Bind(call.arguments, InferenceCall::kQuery, Slot::kQuery);
 }
 

@@ -50,12 +50,16 @@ struct TrainingArgs {
   int64_t next_tokens;
   int64_t head_num;
   const char* input_layout;
+  int64_t inner_precise;  // forward, 1: high performance
   int64_t sparse_mode;
   int64_t pse_type = kPseTypeUnlessSaid;
   const char* softmax_layout = nullptr;     // softmaxOutLayout, softmaxInLayout
   bool only_known_softmax_layouts = false;  // refuses others: one version
 
   bool dense() const { return sequences == Sequences::kDense; }
+  bool AllowsBf16Probs(const AttentionProblem& problem) const {
+    return inner_precise == 1 && problem[Slot::kQuery].dtype == DType::kBf16;
+  }
 };
 
 // How the operator at hand spells what both have.

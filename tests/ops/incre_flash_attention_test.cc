@@ -298,7 +298,7 @@ TEST(IncreFlashAttention, EightBitOutputRoundsToEvenAndSaturates) {
   for (const double x : nothing.out->Values()) EXPECT_EQ(x, 4);
 }
 
-TEST(IncreFlashAttention, InnerPreciseChangesNothing) {
+TEST(IncreFlashAttention, InnerPreciseOfF16ChangesNothing) {
   DecodeCall precise({.inner_precise = 0});
   precise.ExpectAsDocumented();
   DecodeCall fast({.inner_precise = 1});

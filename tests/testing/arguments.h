@@ -86,6 +86,7 @@ inline constexpr ops::TrainingArgs kTrainingArgs{
     .next_tokens = 0,
     .head_num = 2,
     .input_layout = "TND",
+    .inner_precise = 0,
     .sparse_mode = 0};
 
 }  // namespace flashacl::testing

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/number.h"
+#include "tests/testing/rounding.h"
 
 namespace flashacl::testing {
 namespace {
@@ -447,24 +448,28 @@ std::string VersionName(std::string_view name, int version) {
   return std::string(name) + (version > 1 ? "V" + std::to_string(version) : "");
 }
 
+double ProbTermError(aclDataType query, bool high_performance) {
+  return kTermError +
+         (high_performance && query == ACL_BF16 ? kBf16Roundoff : 0);
+}
+
 void ExpectNear(const DeviceTensor& tensor, std::span<const double> expected,
-                double scale) {
+                double scale, double term_error) {
   ASSERT_EQ(static_cast<size_t>(tensor.elements()), expected.size());
   const aclDataType type = tensor.form().type;
-  const double rounding = type == ACL_BF16      ? 0x1p-8
+  const double rounding = type == ACL_BF16      ? kBf16Roundoff
                           : type == ACL_FLOAT16 ? 0x1p-11
-                                                : 0x1p-24;
+                                                : kRoundoff;
   const double least = type == ACL_FLOAT16 ? 0x1p-25 : 0.0;  // subnormals
-  // 1e-6 is 16 roundings of fp32: a sum of n products errs like sqrt(n) of
-  // them, by 8 for 64 channels, exp by 4 and sums over 20 keys by another 4.
   int reported = 0;
   for (size_t n = 0; n < expected.size() && reported < 5; ++n) {
     const double got = tensor.Nth(static_cast<int64_t>(n));
     const double want = expected[n];
-    const double slack = rounding * std::fabs(want) + least + 1e-6 * scale;
+    const double slack =
+        rounding * std::fabs(want) + least + term_error * scale;
     const bool near =
         type == ACL_INT8 ? std::fabs(got - std::clamp(want, -128.0, 127.0)) <=
-                               0.5 + 1e-4 * scale
+                               0.5 + 100 * term_error * scale
         : std::isnan(want)              ? std::isnan(got)
         : std::isinf(want) || want == 0 ? got == want
                                         : std::fabs(got - want) <= slack;

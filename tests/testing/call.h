@@ -184,12 +184,21 @@ inline void Add(Parameters& parameters,
   }
 }
 
+// Of terms of fp32, in shares of them, 16 roundings: a sum of n products errs
+// like sqrt(n) of them, by 8 for 64 channels, exp by 4 and sums over 20 keys by
+// another 4.
+inline constexpr double kTermError = 1e-6;
+
+// The same of probs times values, as innerPrecise lets probs be rounded.
+double ProbTermError(aclDataType query, bool high_performance);
+
 // Expects the elements to be near `expected` in order of the shape: one
-// rounding of the type, plus 1e-6 of `scale`, the size of the terms that were
-// summed. NaN, infinities and zeros must match exactly where `expected` has
-// NaN, infinities, or an exact 0. For INT8, `expected` is what was rounded:
-// either neighbour of a near tie will do.
+// rounding of the type, plus `term_error` of `scale`, the size of the terms
+// that were summed. NaN, infinities and zeros must match exactly where
+// `expected` has NaN, infinities, or an exact 0. For INT8, `expected` is what
+// was rounded after a factor of up to 100: either neighbour of a near tie will
+// do.
 void ExpectNear(const DeviceTensor& tensor, std::span<const double> expected,
-                double scale = 1.0);
+                double scale = 1.0, double term_error = kTermError);
 
 }  // namespace flashacl::testing

@@ -25,7 +25,7 @@ double WeightError(double t, size_t keys) {
 
 // One rounding to the result's type, at the most.
 double RoundingOf(aclDataType type, double value) {
-  if (type == ACL_BF16) return 0x1p-8 * std::fabs(value);
+  if (type == ACL_BF16) return kBf16Roundoff * std::fabs(value);
   if (type == ACL_FLOAT16) return 0x1p-11 * std::fabs(value) + 0x1p-25;
   return kRoundoff * std::fabs(value);
 }
@@ -334,7 +334,10 @@ Near FusedInferCall::Score(int64_t b, const FusedInferCase::Extent& extent,
 
 // What values are multiplied with, of a weight that errs by `error` of itself.
 Near FusedInferCall::Weight(double weight, double error) const {
-  if (!asked.int8) return {weight, weight * error};
+  if (!asked.int8) {
+    const bool fast = asked.type == ACL_BF16 && inner_precise % 2 == 1;
+    return {weight, weight * (error + (fast ? kBf16Roundoff : 0))};
+  }
   const double exact = weight * quant_scale1->Nth(0);
   const double byte = std::min(std::rint(exact), 127.0);
   // Near a tie of two bytes, either.

@@ -10,6 +10,7 @@
 namespace flashacl::testing {
 
 inline constexpr double kRoundoff = 0x1p-24;  // of fp32
+inline constexpr double kBf16Roundoff = 0x1p-8;
 
 // Of a sum of products whose magnitudes sum to `size`. Each product goes
 // through its own rounding and at most `terms` of sums: (1 + u)^(terms + 1) - 1

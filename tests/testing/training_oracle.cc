@@ -100,7 +100,8 @@ void ExpectForwardOf(const TrainingCase& c, int version, Random& random) {
     std::fill_n(sum.begin() + LaneOf(o, b, n, i), 8, row.sum);
   });
   const double scale = ScaleOf(c);
-  ExpectNear(*t.attentionOut, out, 2 / c.keep);
+  ExpectNear(*t.attentionOut, out, 2 / c.keep,
+             ProbTermError(c.sizes.type, c.inner_precise == 1));
   ExpectNear(*t.softmaxMax, max, scale);
   ExpectNear(*t.softmaxSum, sum, scale);
 }
