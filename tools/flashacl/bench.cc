@@ -30,7 +30,7 @@ constexpr uint64_t kSeed = 1;
 // takes seconds for these.
 constexpr double kMaxForReference = 5e9;  // FLOP
 
-struct Options {
+struct BenchOptions {
   std::vector<std::string> sources;
   std::vector<std::string> only;
   std::string without;
@@ -81,7 +81,7 @@ void Print(const Timing& timing) {
 
 class Bench {
  public:
-  explicit Bench(const Options& options) : options_(options) {}
+  explicit Bench(const BenchOptions& options) : options_(options) {}
 
   int Run(const std::vector<Workload>& workloads) {
     for (const Workload& workload : workloads) {
@@ -199,7 +199,7 @@ class Bench {
     return WriteText(options_.plot, DrawSvg(RooflineOf(timings_)));
   }
 
-  const Options& options_;
+  const BenchOptions& options_;
   Progress progress_;
   std::string at_;
   size_t number_ = 0;
@@ -208,7 +208,7 @@ class Bench {
 };
 
 // Before any second is spent on it.
-Status CheckOptions(const Options& options) {
+Status CheckBenchOptions(const BenchOptions& options) {
   if (!options.plot.empty() && !options.plot.ends_with(".svg")) {
     return Invalid("--plot: {} must end in .svg; no other format is drawn",
                    options.plot);
@@ -230,7 +230,7 @@ bool Contains(std::string text, std::string part) {
   return text.find(part) != std::string::npos;
 }
 
-Result<std::vector<Workload>> Chosen(const Options& options) {
+Result<std::vector<Workload>> Chosen(const BenchOptions& options) {
   std::vector<std::string> sources = JoinLines(options.sources);
   if (sources.empty()) {
     Result<std::vector<std::string>> own = OwnWorkloadFiles();
@@ -254,7 +254,7 @@ Result<std::vector<Workload>> Chosen(const Options& options) {
 }
 
 // Where it is more than somebody waits for without a word.
-void SayHowLong(const Options& options, size_t count) {
+void SayHowLong(const BenchOptions& options, size_t count) {
   // Inputs, a first run and its verification, and probes of the machine.
   constexpr double kBesides = 3;
   const double seconds =
@@ -265,8 +265,8 @@ void SayHowLong(const Options& options, size_t count) {
                            : Str("{:.0f} minutes", seconds / 60));
 }
 
-int BenchAll(const Options& options) {
-  if (const Status status = CheckOptions(options); !status.ok()) {
+int BenchAll(const BenchOptions& options) {
+  if (const Status status = CheckBenchOptions(options); !status.ok()) {
     return Mistake(status);
   }
   const Result<std::vector<Workload>> workloads = Chosen(options);
@@ -291,7 +291,7 @@ Command MakeBench(CLI::App& tool) {
       "bench",
       "How fast problems are computed, and which share that is of what the "
       "machine does at most at the same time");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchOptions>();
   app->add_option("workloads", options->sources,
                   "Problems, and files with one per line after TITLE |; "
                   "without any, the workloads that come with FlashACL")

@@ -14,6 +14,12 @@ namespace flashacl::tool {
 
 using Color = std::array<uint8_t, 3>;
 
+// What all pictures draw with.
+inline constexpr Color kPaper = {0xff, 0xff, 0xff};
+inline constexpr Color kInk = {0x30, 0x34, 0x3a};
+inline constexpr Color kSeen = {0x1f, 0x5a, 0xa6};
+inline constexpr Color kUnseen = {0xec, 0xee, 0xf1};
+
 class Canvas {
  public:
   Canvas(int64_t width, int64_t height, Color color);

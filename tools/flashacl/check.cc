@@ -19,7 +19,7 @@
 namespace flashacl::tool {
 namespace {
 
-struct Options {
+struct CheckSettings {
   std::vector<std::string> words;
   std::string png;
   Python python;
@@ -28,7 +28,7 @@ struct Options {
   bool no_causes = false;
 };
 
-Result<TensorCheck> Ask(const CheckCase& of, const Options& options) {
+Result<TensorCheck> Ask(const CheckCase& of, const CheckSettings& options) {
   CheckOptions how;
   how.causes = !options.no_causes;
   if (options.all) how.flops = std::numeric_limits<double>::infinity();
@@ -54,7 +54,7 @@ size_t PicturedResult(const TensorCheck& check) {
 }
 
 // The exit code, after the report of one case.
-int Report(const Result<CheckCase>& of, const Options& options) {
+int Report(const Result<CheckCase>& of, const CheckSettings& options) {
   if (!of.ok()) return Mistake(of.status());
   const Result<TensorCheck> check = Ask(*of, options);
   if (!check.ok()) return Mistake(check.status());
@@ -73,7 +73,7 @@ int Report(const Result<CheckCase>& of, const Options& options) {
 }
 
 // Every call that a record has; other results and a picture are of one call.
-int CheckRecord(const Options& options) {
+int CheckRecord(const CheckSettings& options) {
   const Result<Records> records = OpenRecords(options.words[0]);
   if (!records.ok()) return Mistake(records.status());
   const std::vector<std::string> words(options.words.begin() + 1,
@@ -103,7 +103,7 @@ int CheckRecord(const Options& options) {
   return counts[kSuccess] > 0 ? kSuccess : kMistake;
 }
 
-int Check(const Options& options) {
+int Check(const CheckSettings& options) {
   SetWorkerCount(options.threads);
   if (NamesRecord(options.words[0])) return CheckRecord(options);
   const Result<CheckQuestion> question =
@@ -119,7 +119,7 @@ Command MakeCheck(CLI::App& tool) {
       "check",
       "Who is right: results in files against the fp64 answer to your own "
       "tensors, head by head, and what a wrong one got wrong");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CheckSettings>();
   app->add_option(
          "words", options->words,
          Str("{}; then q=FILE k=FILE v=FILE out=FILE, other tensors by their "

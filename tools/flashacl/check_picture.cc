@@ -14,18 +14,14 @@
 namespace flashacl::tool {
 namespace {
 
-constexpr Color kPaper = {0xff, 0xff, 0xff};
-constexpr Color kInk = {0x30, 0x34, 0x3a};
-constexpr Color kSeen = {0x1f, 0x5a, 0xa6};
-constexpr Color kUnseen = {0xec, 0xee, 0xf1};
 constexpr Color kRight = {0xcf, 0xe3, 0xd4};
 constexpr Color kSlight = {0xf2, 0xb6, 0x5c};  // just above what is allowed
 constexpr Color kWrong = {0xb0, 0x1c, 0x1c};   // by a thousand times
 constexpr Color kUnchecked = {0xff, 0xff, 0xff};
 
-constexpr int64_t kMargin = 16;
-constexpr int64_t kTop = 48;
-constexpr int64_t kGoodPixels = 512;
+constexpr int64_t kSpace = 16;
+constexpr int64_t kTextTop = 48;
+constexpr int64_t kGoodSetPixels = 512;
 constexpr int64_t kMaxPerCell = 16;
 constexpr int64_t kMaxCells = 2048;
 
@@ -47,7 +43,7 @@ Color ColorOf(double share) {
 struct Side {
   explicit Side(int64_t count) : numbers(std::max<int64_t>(count, 1)) {
     per_cell = CeilDiv(numbers, kMaxCells);
-    pixels = std::clamp<int64_t>(kGoodPixels / numbers, 1, kMaxPerCell);
+    pixels = std::clamp<int64_t>(kGoodSetPixels / numbers, 1, kMaxPerCell);
   }
   int64_t cells() const { return CeilDiv(numbers, per_cell); }
   int64_t size() const { return cells() * pixels; }
@@ -110,9 +106,9 @@ class Sight {
 // What is wrong in one sequence of a result: down its rows, which of gradients
 // of keys and values are keys; across its heads, then what rows see or who sees
 // them.
-class Picture {
+class SetPicture {
  public:
-  Picture(const TensorSet& tensors, Slot slot, int64_t sequence)
+  SetPicture(const TensorSet& tensors, Slot slot, int64_t sequence)
       : of_keys_(HasKeyRows(slot)),
         extent_(
             tensors.problem.lengths.sequences[static_cast<size_t>(sequence)]),
@@ -137,15 +133,14 @@ class Picture {
   Canvas Draw(const std::string& title) const {
     const char* const left = of_keys_ ? "key by head" : "row by head";
     const char* const mask = of_keys_ ? "key by row" : "row by key";
-    const int64_t mask_at = kMargin +
-                            std::max(heads_.size(), Canvas::TextWidth(left)) +
-                            2 * kMargin;
+    const int64_t mask_at =
+        kSpace + std::max(heads_.size(), Canvas::TextWidth(left)) + 2 * kSpace;
     Canvas canvas(
-        mask_at + std::max(right_.size(), Canvas::TextWidth(mask)) + kMargin,
-        kTop + down_.size() + 2 * kMargin + Canvas::kTextHeight, kPaper);
-    canvas.Write(kMargin, kMargin, left, kInk);
-    canvas.Write(mask_at, kMargin, mask, kInk);
-    canvas.Write(kMargin, kTop + down_.size() + kMargin, title, kInk);
+        mask_at + std::max(right_.size(), Canvas::TextWidth(mask)) + kSpace,
+        kTextTop + down_.size() + 2 * kSpace + Canvas::kTextHeight, kPaper);
+    canvas.Write(kSpace, kSpace, left, kInk);
+    canvas.Write(mask_at, kSpace, mask, kInk);
+    canvas.Write(kSpace, kTextTop + down_.size() + kSpace, title, kInk);
     for (int64_t y = 0; y < down_.cells(); ++y) {
       DrawErrors(y, canvas);
       DrawSight(y, mask_at, canvas);
@@ -157,7 +152,7 @@ class Picture {
   void DrawErrors(int64_t y, Canvas& canvas) const {
     for (int64_t x = 0; x < heads_.cells(); ++x) {
       const double share = shares_[static_cast<size_t>(y * heads_.cells() + x)];
-      canvas.Fill(kMargin + x * heads_.pixels, kTop + y * down_.pixels,
+      canvas.Fill(kSpace + x * heads_.pixels, kTextTop + y * down_.pixels,
                   heads_.pixels, down_.pixels, ColorOf(share));
     }
   }
@@ -172,7 +167,7 @@ class Picture {
       if (wrong_[static_cast<size_t>(y)]) {
         color = Between(color, kWrong, kMarked);
       }
-      canvas.Fill(mask_at + x * right_.pixels, kTop + y * down_.pixels,
+      canvas.Fill(mask_at + x * right_.pixels, kTextTop + y * down_.pixels,
                   right_.pixels, down_.pixels, color);
     }
   }
@@ -192,7 +187,7 @@ Status DrawCheck(const TensorSet& tensors, const CheckedResult& result,
   if (result.judgement.heads.empty()) return Invalid("--png: no result");
   const Slot slot = PicturedSlot(result.judgement);
   const int64_t sequence = WorstSequence(result, slot);
-  Picture picture(tensors, slot, sequence);
+  SetPicture picture(tensors, slot, sequence);
   for (const HeadJudgement& head : result.judgement.heads) {
     if (head.slot == slot && head.sequence == sequence) picture.Add(head);
   }

@@ -11,12 +11,9 @@
 #include <vector>
 
 #include "base/status.h"
+#include "tools/flashacl/command_line.h"
 
 namespace flashacl::tool {
-
-inline constexpr int kSuccess = 0;
-inline constexpr int kFailure = 1;  // the check that was asked for failed
-inline constexpr int kMistake = 2;  // it could not be made
 
 // What a problem is, in as many words as an option's help has room for.
 inline constexpr std::string_view kLineHelp =

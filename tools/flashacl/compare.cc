@@ -9,14 +9,14 @@
 namespace flashacl::tool {
 namespace {
 
-struct Options {
+struct CompareOptions {
   std::string before;
   std::string after;
   std::string p = "0.01";
   std::string least = "0.03";
 };
 
-int Compare(const Options& options) {
+int Compare(const CompareOptions& options) {
   return BecomeScript("python3", "compare.py",
                       {"--p", options.p, "--least", options.least, "--",
                        options.before, options.after});
@@ -29,7 +29,7 @@ Command MakeCompare(CLI::App& tool) {
       "compare",
       "Two files of bench --json: what became faster or slower, by more than "
       "chance");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CompareOptions>();
   app->add_option("before", options->before, "The older file")
       ->required()
       ->type_name("FILE");

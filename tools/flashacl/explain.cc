@@ -17,7 +17,7 @@
 namespace flashacl::tool {
 namespace {
 
-struct Options {
+struct ExplainOptions {
   std::vector<std::string> words;
   std::string workloads;  // a file, or "own"
   int64_t workers = 0;    // 0: those of this machine, without a prediction
@@ -87,13 +87,13 @@ void Print(const Backend& backend, const Plan& plan, int64_t workers) {
 
 // The plan that a machine like this one with so many workers would make.
 Result<Plan> PlanFor(const Backend& backend, const AttentionProblem& problem,
-                     const Options& options) {
+                     const ExplainOptions& options) {
   Backend device = backend;
   if (options.workers > 0) device.device.workers = options.workers;
   return MakePlan(device, problem, {options.only, options.without});
 }
 
-int ExplainOne(const Options& options) {
+int ExplainOne(const ExplainOptions& options) {
   const Result<AttentionProblem> problem = Parse(Join(options.words, " "));
   if (!problem.ok()) return Mistake(problem.status());
   std::vector<Plan> plans;
@@ -110,7 +110,7 @@ int ExplainOne(const Options& options) {
 }
 
 // A line for every problem of a file, of the first backend.
-int ExplainWorkloads(const Options& options) {
+int ExplainWorkloads(const ExplainOptions& options) {
   std::vector<std::string> files = {options.workloads};
   if (options.workloads == "own") {
     const Result<std::vector<std::string>> own = OwnWorkloadFiles();
@@ -149,7 +149,7 @@ int ExplainWorkloads(const Options& options) {
   return kSuccess;
 }
 
-int Explain(const Options& options) {
+int Explain(const ExplainOptions& options) {
   const Status names = CheckImplementations({options.only, options.without});
   if (!names.ok()) return Mistake(names);
   if (options.words.empty() == options.workloads.empty()) {
@@ -167,7 +167,7 @@ Command MakeExplain(CLI::App& tool) {
       "explain",
       "Who would compute a problem and why the others would not, in which "
       "tiles, with which workspace, at which cost");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExplainOptions>();
   app->add_option("line", options->words, std::string(kLineHelp))
       ->type_name("LINE");
   app->add_option("--workers", options->workers,

@@ -12,7 +12,7 @@
 namespace flashacl::tool {
 namespace {
 
-struct Options {
+struct MaskOptions {
   std::vector<std::string> words;
   std::string png;
   std::string tile;
@@ -101,7 +101,7 @@ void Print(const Masks& masks, size_t sequence, const Picture& picture) {
   }
 }
 
-int DrawMask(const Options& options) {
+int DrawMask(const MaskOptions& options) {
   if (options.words.empty() == (options.sparse.mode < 0)) {
     return Mistake(Invalid("mask: give a problem line or --sparse-mode"));
   }
@@ -169,7 +169,7 @@ void AddSparseMode(CLI::App& app, SparseMode& sparse) {
 Command MakeMask(CLI::App& tool) {
   CLI::App* app = tool.add_subcommand(
       "mask", "A picture of who sees whom, as text and as PNG");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<MaskOptions>();
   app->add_option("line", options->words, std::string(kLineHelp))
       ->type_name("LINE");
   app->add_option("--png", options->png,

@@ -14,7 +14,7 @@
 namespace flashacl::tool {
 namespace {
 
-struct Options {
+struct PeersOptions {
   std::vector<std::string> sources;
   std::string python = "python3";
   int threads = 0;
@@ -23,7 +23,7 @@ struct Options {
   std::string json;
 };
 
-int Peers(const Options& options) {
+int Peers(const PeersOptions& options) {
   std::vector<Workload> workloads;
   for (const std::string& source : JoinLines(options.sources)) {
     const Status added = AddWorkloads(source, workloads);
@@ -51,7 +51,7 @@ Command MakePeers(CLI::App& tool) {
       "peers",
       "How fast other libraries compute the same problems, in turns with "
       "FlashACL; today PyTorch's attention");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PeersOptions>();
   app->add_option("problems", options->sources,
                   "Problems, and files with one per line after TITLE |; "
                   "without any, nine of usual sizes")

@@ -13,10 +13,6 @@
 namespace flashacl::tool {
 namespace {
 
-constexpr Color kPaper = {0xff, 0xff, 0xff};
-constexpr Color kInk = {0x30, 0x34, 0x3a};
-constexpr Color kSeen = {0x1f, 0x5a, 0xa6};
-constexpr Color kUnseen = {0xec, 0xee, 0xf1};
 constexpr Color kTileEdge = {0xe0, 0x7b, 0x1a};
 
 constexpr int64_t kMaxPixels = 4096;   // of one side

@@ -13,7 +13,7 @@
 namespace flashacl::tool {
 namespace {
 
-struct Options {
+struct ReplayOptions {
   std::string where;
   std::string implementation;
   int threads = 0;
@@ -46,7 +46,7 @@ void Print(const std::string& name, const record::Call& call,
   std::fflush(stdout);
 }
 
-int ReplayAll(const Options& options) {
+int ReplayAll(const ReplayOptions& options) {
   // What the runtime reads when it is first used.
   if (options.strict) setenv("FLASHACL_STRICT", "1", 1);
   if (options.threads > 0) {
@@ -83,7 +83,7 @@ Command MakeReplay(CLI::App& tool) {
       "replay",
       "Runs recorded calls again, compares their bits with the record's, and "
       "times them");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ReplayOptions>();
   app->add_option("record", options->where, "A record, or one call of it")
       ->required()
       ->type_name("DIR[/CALL]");

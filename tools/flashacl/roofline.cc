@@ -15,7 +15,7 @@ namespace flashacl::tool {
 namespace {
 
 // In pixels: the plot, and the legend on its right.
-constexpr double kLeft = 80, kTop = 60, kWidth = 640, kHeight = 480;
+constexpr double kLeft = 80, kChartTop = 60, kWidth = 640, kHeight = 480;
 constexpr double kLegendLeft = kLeft + kWidth + 30;
 constexpr double kLegendLine = 17;
 
@@ -41,9 +41,9 @@ std::string Escaped(const std::string& text) {
 }
 
 // A logarithmic axis between two powers of ten.
-class Axis {
+class RoofAxis {
  public:
-  Axis(double least, double greatest, double at_least, double at_greatest)
+  RoofAxis(double least, double greatest, double at_least, double at_greatest)
       : first_(std::floor(std::log10(least))),
         last_(std::max(std::ceil(std::log10(greatest)), first_ + 1)),
         at_first_(at_least),
@@ -72,8 +72,8 @@ class Drawing {
       : roofline_(roofline),
         ridge_(roofline.flops_roof / roofline.bandwidth_roof),
         x_(AxisOf(&Roofline::Point::intensity, ridge_, kLeft, kLeft + kWidth)),
-        y_(AxisOf(&Roofline::Point::flops, roofline.flops_roof, kTop + kHeight,
-                  kTop)) {}
+        y_(AxisOf(&Roofline::Point::flops, roofline.flops_roof,
+                  kChartTop + kHeight, kChartTop)) {}
 
   std::string Draw() {
     const auto count = static_cast<double>(roofline_.points.size());
@@ -84,8 +84,8 @@ class Drawing {
       letters = std::max(letters, point.label.size());
     }
     const double legend = kLetter * (static_cast<double>(letters) + kBesides);
-    const double height =
-        std::max(kTop + kHeight + 70, kTop + kLegendLine * (count + 2));
+    const double height = std::max(kChartTop + kHeight + 70,
+                                   kChartTop + kLegendLine * (count + 2));
     svg_ =
         Str("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" "
             "height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
@@ -101,8 +101,8 @@ class Drawing {
 
  private:
   // Holds all points and `also`.
-  Axis AxisOf(double Roofline::Point::*side, double also, double at_least,
-              double at_greatest) const {
+  RoofAxis AxisOf(double Roofline::Point::*side, double also, double at_least,
+                  double at_greatest) const {
     double least = also, greatest = also;
     for (const Roofline::Point& point : roofline_.points) {
       if (!Drawable(point)) continue;
@@ -126,10 +126,10 @@ class Drawing {
   }
 
   void DrawGrid() {
-    const double bottom = kTop + kHeight, right = kLeft + kWidth;
+    const double bottom = kChartTop + kHeight, right = kLeft + kWidth;
     constexpr char kStyle[] = "stroke=\"#d5d9de\"";
     for (double x = x_.least(); x < 1.01 * x_.greatest(); x *= 10) {
-      Line(x_.At(x), kTop, x_.At(x), bottom, kStyle);
+      Line(x_.At(x), kChartTop, x_.At(x), bottom, kStyle);
       Text(x_.At(x), bottom + 18, "middle", Str("{:g}", x));
     }
     for (double y = y_.least(); y < 1.01 * y_.greatest(); y *= 10) {
@@ -137,7 +137,7 @@ class Drawing {
       Text(kLeft - 8, y_.At(y) + 4, "end", Str("{:g}", y / 1e9));
     }
     Text(kLeft + kWidth / 2, bottom + 40, "middle", "FLOP per byte");
-    Text(kLeft, kTop - 8, "end", "GFLOP/s");
+    Text(kLeft, kChartTop - 8, "end", "GFLOP/s");
   }
 
   void DrawRoofs() {
@@ -159,7 +159,7 @@ class Drawing {
 
   void DrawPoints() {
     int number = 0;
-    double line = kTop + kLegendLine;
+    double line = kChartTop + kLegendLine;
     for (const Roofline::Point& point : roofline_.points) {
       if (!Drawable(point)) continue;
       ++number;
@@ -181,7 +181,7 @@ class Drawing {
 
   const Roofline& roofline_;
   const double ridge_;  // intensity from which on bandwidth suffices
-  const Axis x_, y_;
+  const RoofAxis x_, y_;
   std::string svg_;
 };
 

@@ -14,7 +14,7 @@
 namespace flashacl::tool {
 namespace {
 
-struct Options {
+struct ShowOptions {
   std::string where;
   std::string operations = "*";
   bool failed = false;
@@ -75,7 +75,7 @@ void Print(const Line& line, bool alone) {
   if (alone) record::ForTensors(call, PrintTensor);
 }
 
-int Show(const Options& options) {
+int Show(const ShowOptions& options) {
   const Result<Records> records = OpenRecords(options.where);
   if (!records.ok()) return Mistake(records.status());
   std::vector<Line> lines;
@@ -108,7 +108,7 @@ Command MakeShow(CLI::App& tool) {
       "show",
       "Recorded calls (FLASHACL_RECORD), a line each, those with NaN or "
       "infinities first; of one call all tensors");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ShowOptions>();
   app->add_option("record", options->where, "A record, or one call of it")
       ->required()
       ->type_name("DIR[/CALL]");

@@ -17,7 +17,7 @@
 namespace flashacl::tool {
 namespace {
 
-struct Options {
+struct VerifyOptions {
   std::vector<std::string> sources;
   std::string only;
   std::string target;
@@ -53,7 +53,7 @@ struct Round {
 
 class Verifier {
  public:
-  explicit Verifier(const Options& options) : options_(options) {}
+  explicit Verifier(const VerifyOptions& options) : options_(options) {}
 
   // Counts which implementations are wrong in one round.
   Result<int> Verify(const Round& round) {
@@ -116,11 +116,11 @@ class Verifier {
     return wrong;
   }
 
-  const Options& options_;
+  const VerifyOptions& options_;
   Progress progress_;
 };
 
-Result<std::vector<Workload>> WorkloadsOf(const Options& options) {
+Result<std::vector<Workload>> WorkloadsOf(const VerifyOptions& options) {
   FLASHACL_RETURN_IF_ERROR(LimitVectorTarget(options.target));
   FLASHACL_RETURN_IF_ERROR(CheckImplementations({options.only}));
   std::vector<Workload> workloads;
@@ -130,7 +130,7 @@ Result<std::vector<Workload>> WorkloadsOf(const Options& options) {
   return workloads;
 }
 
-int VerifyAll(const Options& options) {
+int VerifyAll(const VerifyOptions& options) {
   const Result<std::vector<Workload>> workloads = WorkloadsOf(options);
   if (!workloads.ok()) return Mistake(workloads.status());
   SetWorkerCount(options.threads);
@@ -157,7 +157,7 @@ Command MakeVerify(CLI::App& tool) {
       "verify",
       "Every implementation against the fp64 reference, and against itself, on "
       "random data; of long problems some rows and columns");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<VerifyOptions>();
   app->add_option("problems", options->sources,
                   "Problems; files with one per line, perhaps TITLE | before "
                   "it, and # comments; or - for such lines on stdin")
