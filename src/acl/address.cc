@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "acl/array.h"
+#include "acl/destroy.h"
 #include "acl/error.h"
 #include "acl/executor.h"
 #include "acl/tensor.h"
@@ -13,7 +14,6 @@ namespace flashacl::acl {
 namespace {
 
 constexpr aclnnStatus kInnerNull = 561103;
-constexpr aclnnStatus kParamInvalid = 161002;
 
 enum class Side { kInputs, kOutputs, kBoth };
 

@@ -8,14 +8,14 @@
 namespace flashacl::acl {
 namespace {
 
-using Run = std::pair<const std::byte*, const std::byte*>;  // first, end
+using Bytes = std::pair<const std::byte*, const std::byte*>;  // first, end
 
-bool Separate(const Run& a, const Run& b) {
+bool Separate(const Bytes& a, const Bytes& b) {
   return a.second <= b.first || b.second <= a.first;
 }
 
 // In order of addresses; false if there are too many.
-bool RunsOf(const ByteView& view, std::vector<Run>* runs) {
+bool BytesOf(const ByteView& view, std::vector<Bytes>* runs) {
   const bool all = view.ForRuns([&](const std::byte* first, size_t bytes) {
     runs->emplace_back(first, first + bytes);
     return true;
@@ -98,10 +98,10 @@ bool Overlap(const ByteView& a, const ByteView& b) {
     return false;
   }
   if (a.rank == 0 && b.rank == 0) return true;
-  std::vector<Run> runs, others;
-  if (!RunsOf(a, &runs) || !RunsOf(b, &others)) return false;
+  std::vector<Bytes> runs, others;
+  if (!BytesOf(a, &runs) || !BytesOf(b, &others)) return false;
   auto other = others.begin();
-  for (const Run& run : runs) {
+  for (const Bytes& run : runs) {
     while (other != others.end() && other->second <= run.first) ++other;
     if (other == others.end()) return false;
     if (!Separate(run, *other)) return true;

@@ -18,7 +18,7 @@
 namespace flashacl::acl {
 namespace {
 
-struct State {
+struct WriterState {
   std::mutex mutex;  // of what follows
   std::condition_variable changed;
   std::optional<WrittenCall> waiting;
@@ -29,8 +29,8 @@ struct State {
 };
 
 // Threads and numbers of calls are each process's own.
-State& TheState() {
-  static PerProcess<State>& state = *new PerProcess<State>;
+WriterState& TheWriterState() {
+  static PerProcess<WriterState>& state = *new PerProcess<WriterState>;
   return *state;
 }
 
@@ -40,7 +40,7 @@ void Stop(const Recording& recording, const Status& status) {
 }
 
 // Under the lock, while nothing is being written; null where it is over.
-record::Writer* OpenWriter(State& state,
+record::Writer* OpenWriter(WriterState& state,
                            const std::shared_ptr<const Recording>& recording) {
   if (recording->over) return nullptr;
   if (state.opened == recording) return state.writer.get();
@@ -66,7 +66,7 @@ Status Put(record::Writer& writer, const WrittenCall& call) {
   return writer.PutCall(call.call);
 }
 
-void Write(State& state, const WrittenCall& call) {
+void Write(WriterState& state, const WrittenCall& call) {
   const Status status =
       Contain([&] { return Put(*state.writer, call); },
               [](bool) { return Status(Code::kOutOfMemory, "no memory"); });
@@ -74,7 +74,7 @@ void Write(State& state, const WrittenCall& call) {
 }
 
 void* RunThread(void* argument) {
-  State& state = *static_cast<State*>(argument);
+  WriterState& state = *static_cast<WriterState*>(argument);
   std::unique_lock lock(state.mutex);
   while (true) {
     state.changed.wait(lock, [&] { return state.waiting.has_value(); });
@@ -91,7 +91,7 @@ void* RunThread(void* argument) {
   return nullptr;
 }
 
-void WaitUntilWritten(State& state, std::unique_lock<std::mutex>& lock) {
+void WaitUntilWritten(WriterState& state, std::unique_lock<std::mutex>& lock) {
   state.changed.wait(
       lock, [&] { return !state.waiting.has_value() && !state.writing; });
 }
@@ -102,7 +102,7 @@ void Finish() { FinishWriting(); }
 }  // namespace
 
 void WriteCall(WrittenCall call) {
-  State& state = TheState();
+  WriterState& state = TheWriterState();
   static const int registered = std::atexit(&Finish);
   (void)registered;
   std::unique_lock lock(state.mutex);
@@ -118,7 +118,7 @@ void WriteCall(WrittenCall call) {
 
 bool IsWritten(const std::shared_ptr<const Recording>& recording,
                const std::string& digest) {
-  State& state = TheState();
+  WriterState& state = TheWriterState();
   std::unique_lock lock(state.mutex);
   // Another one's writer may still be at work.
   if (state.opened != recording) WaitUntilWritten(state, lock);
@@ -127,7 +127,7 @@ bool IsWritten(const std::shared_ptr<const Recording>& recording,
 }
 
 void FinishWriting() {
-  State& state = TheState();
+  WriterState& state = TheWriterState();
   std::unique_lock lock(state.mutex);
   if (state.has_thread) WaitUntilWritten(state, lock);
 }

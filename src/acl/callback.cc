@@ -47,7 +47,7 @@ struct Subscription {
 
 // Who subscribed to what; under `mutex`. One thread has one entry, whichever
 // streams it serves.
-struct Table {
+struct Callbacks {
   std::mutex mutex;
   std::map<uint64_t, std::shared_ptr<Subscriber>> by_thread;
   std::map<const void*, Subscription> by_stream;
@@ -69,12 +69,12 @@ struct Table {
 // on the threads of streams, whoever subscribed.
 enum class Kind : uint8_t { kReport, kHostFunc };
 
-PerProcess<Table>& Tables(Kind kind) {
-  static PerProcess<Table> tables[2];
+PerProcess<Callbacks>& AllCallbacks(Kind kind) {
+  static PerProcess<Callbacks> tables[2];
   return tables[static_cast<size_t>(kind)];
 }
 
-Table& TheTable(Kind kind) { return *Tables(kind); }
+Callbacks& TheCallbacks(Kind kind) { return *AllCallbacks(kind); }
 
 // The streams whose blocking callbacks the thread is in, the innermost first.
 struct Running {
@@ -101,7 +101,7 @@ void DropIf(Subscriber& subscriber, F&& dropped) {
 }
 
 // Whether nobody will come for a call that waits for the thread.
-bool IsAbandoned(const Table& table, uint64_t thread,
+bool IsAbandoned(const Callbacks& table, uint64_t thread,
                  const Subscriber& subscriber, const Call& call) {
   const auto entry = table.by_stream.find(call.subscribed);
   return entry == table.by_stream.end() || entry->second.thread != thread ||
@@ -112,9 +112,9 @@ bool IsAbandoned(const Table& table, uint64_t thread,
 // another of its number, or for the end of the stream.
 struct EndOfThread {
   ~EndOfThread() {
-    Table* const made = Tables(Kind::kReport).IfMade();
+    Callbacks* const made = AllCallbacks(Kind::kReport).IfMade();
     if (made == nullptr) return;
-    Table& table = *made;
+    Callbacks& table = *made;
     std::lock_guard lock(table.mutex);
     const auto owner = table.by_thread.find(ThisThread());
     if (owner == table.by_thread.end()) return;
@@ -132,11 +132,11 @@ aclError Subscribe(Kind kind, std::string_view function, uint64_t thread,
   aclError error = ACL_SUCCESS;
   const auto found = FindStream(stream, function, &error);
   if (found == nullptr) return error;
-  Table& table = TheTable(kind);
+  Callbacks& table = TheCallbacks(kind);
   std::lock_guard lock(table.mutex);
   // Whatever allocation fails, no half of a subscription stays.
   struct Tidier {
-    Table& table;
+    Callbacks& table;
     uint64_t thread;
     ~Tidier() { table.Tidy(thread); }
   } tidier{table, thread};
@@ -154,7 +154,7 @@ aclError Subscribe(Kind kind, std::string_view function, uint64_t thread,
   return ACL_SUCCESS;
 }
 
-void Erase(Table& table,
+void Erase(Callbacks& table,
            std::map<const void*, Subscription>::iterator subscription) {
   const uint64_t thread = subscription->second.thread;
   table.by_stream.erase(subscription);
@@ -170,7 +170,7 @@ aclError Unsubscribe(Kind kind, std::string_view function, uint64_t thread,
   aclError error = ACL_SUCCESS;
   const auto found = FindStream(stream, function, &error);
   if (found == nullptr) return error;
-  Table& table = TheTable(kind);
+  Callbacks& table = TheCallbacks(kind);
   std::lock_guard lock(table.mutex);
   const auto entry = table.by_stream.find(found->handle());
   if (entry == table.by_stream.end() || entry->second.thread != thread) {
@@ -207,7 +207,7 @@ aclError Launch::operator()() const {
   Call call{function, user_data, stream.handle(), subscribed, nullptr};
   if (blocks) call.done = std::make_shared<Latch>();
   TellProgram();
-  Table& table = TheTable(Kind::kReport);
+  Callbacks& table = TheCallbacks(Kind::kReport);
   std::shared_ptr<Subscriber> subscriber;
   {
     std::lock_guard lock(table.mutex);
@@ -248,7 +248,7 @@ aclError LaunchCallback(aclrtCallback function, void* user_data, int type,
   const bool captured = recorder != nullptr && recorder->captures();
   const void* const of = captured ? recorder->origin() : found->handle();
   {
-    Table& table = TheTable(Kind::kReport);
+    Callbacks& table = TheCallbacks(Kind::kReport);
     std::lock_guard lock(table.mutex);
     if (table.by_stream.count(of) == 0) return FailNoSubscriber(found->id());
   }
@@ -258,7 +258,7 @@ aclError LaunchCallback(aclrtCallback function, void* user_data, int type,
 }
 
 // Calls, and then lets the stream go on, whatever comes out of the function.
-void Run(const Call& call) {
+void RunCall(const Call& call) {
   struct Runs {
     const Call& call;
     const Running self;
@@ -278,7 +278,7 @@ void Run(const Call& call) {
 // but while callbacks run.
 class Waiter {
  public:
-  Waiter(Table& table, Kind kind)
+  Waiter(Callbacks& table, Kind kind)
       : table_(table), lock_(table.mutex), thread_(ThisThread()) {
     if (kind == Kind::kReport) {
       static thread_local const EndOfThread end_of_thread;
@@ -330,13 +330,13 @@ class Waiter {
       const Call call = std::move(self_->calls.front());
       self_->calls.pop_front();
       lock_.unlock();
-      Run(call);
+      RunCall(call);
       lock_.lock();
     }
   }
 
  private:
-  Table& table_;
+  Callbacks& table_;
   std::unique_lock<std::mutex> lock_;
   const uint64_t thread_;
   std::shared_ptr<Subscriber> self_;
@@ -347,7 +347,7 @@ aclError Process(Kind kind, std::string_view function, int32_t ms) {
     return FailValue(ACL_ERROR_INVALID_PARAM, function, "timeout",
                      Str("{}", ms), "-1 or a positive number of milliseconds");
   }
-  Waiter waiter(TheTable(kind), kind);
+  Waiter waiter(TheCallbacks(kind), kind);
   waiter.Wait(ms);
   if (waiter.due() > 0) {
     waiter.RunDue();
@@ -390,9 +390,9 @@ bool RunsCallbackOf(const void* stream) {
 }
 
 void DropAbandonedCallbacks(const void* stream) noexcept {
-  Table* const made = Tables(Kind::kReport).IfMade();
+  Callbacks* const made = AllCallbacks(Kind::kReport).IfMade();
   if (made == nullptr) return;
-  Table& table = *made;
+  Callbacks& table = *made;
   std::lock_guard lock(table.mutex);
   const auto entry = table.by_stream.find(stream);
   if (entry != table.by_stream.end()) entry->second.ending = true;
@@ -410,7 +410,7 @@ void DropAbandonedCallbacks(const void* stream) noexcept {
 
 void EndSubscriptions(const void* stream) noexcept {
   for (const Kind kind : {Kind::kReport, Kind::kHostFunc}) {
-    Table* const table = Tables(kind).IfMade();
+    Callbacks* const table = AllCallbacks(kind).IfMade();
     if (table == nullptr) continue;
     std::lock_guard lock(table->mutex);
     const auto entry = table->by_stream.find(stream);

@@ -23,7 +23,7 @@ constexpr int kNone = kRelaxed + 1;  // the smaller the stricter
 thread_local int this_threads_mode = kGlobal;
 
 // Never used twice, as the system's numbers may be.
-uint64_t ThisThread() {
+uint64_t ThisThreadsNumber() {
   static std::atomic<uint64_t> next{1};
   static thread_local const uint64_t number = next.fetch_add(1);
   return number;
@@ -92,7 +92,7 @@ ActiveCapture::ActiveCapture(const Context& context, int mode,
     : context_(&context),
       mode_(mode),
       stream_id_(stream_id),
-      thread_(ThisThread()) {
+      thread_(ThisThreadsNumber()) {
   ActiveCaptures& captures = All();
   std::lock_guard lock(captures.mutex);
   captures.all.push_back(this);
@@ -105,7 +105,9 @@ ActiveCapture::~ActiveCapture() {
   captures.count.fetch_sub(static_cast<int>(std::erase(captures.all, this)));
 }
 
-bool ActiveCapture::IsOfThisThread() const { return thread_ == ThisThread(); }
+bool ActiveCapture::IsOfThisThread() const {
+  return thread_ == ThisThreadsNumber();
+}
 
 bool AnyCapture() { return All().count.load(std::memory_order_acquire) != 0; }
 

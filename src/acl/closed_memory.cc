@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 
+#include "acl/address_number.h"
 #include "acl/backend.h"
 #include "acl/device_memory_fault.h"
 #include "acl/environment.h"
@@ -40,10 +41,6 @@ namespace {
 // Pages of the process differ from their neighbours' where a block is closed,
 // and the system has a limit of 65,530 such borders.
 constexpr size_t kMostClosed = 16384;
-
-uintptr_t Number(const void* address) {
-  return reinterpret_cast<uintptr_t>(address);
-}
 
 class Opening final : public Memory {
  public:

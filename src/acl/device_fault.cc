@@ -20,7 +20,7 @@
 namespace flashacl::acl {
 namespace {
 
-class State {
+class FaultState {
  public:
   bool aborted() const { return aborts_.load() != 0; }
   void BeginAbort() {
@@ -44,8 +44,8 @@ class State {
 };
 
 // A forked child has none of its parent's work.
-State& At(int device) {
-  static PerProcess<std::array<State, kMaxDevices>> states;
+FaultState& FaultOf(int device) {
+  static PerProcess<std::array<FaultState, kMaxDevices>> states;
   return (*states)[static_cast<size_t>(device)];
 }
 
@@ -114,9 +114,9 @@ aclError AbortDevice(int32_t device, uint32_t ms) {
     struct Aborting {
       int device;
       bool fails = true;  // for want of memory
-      explicit Aborting(int id) : device(id) { At(id).BeginAbort(); }
+      explicit Aborting(int id) : device(id) { FaultOf(id).BeginAbort(); }
       ~Aborting() {
-        At(device).FinishAbort();
+        FaultOf(device).FinishAbort();
         if (fails) EndAbort(device);
       }
     } aborting(device);
@@ -137,7 +137,7 @@ aclError GetErrorVerbose(int32_t device, aclrtErrorInfo* info) {
   if (const aclError error = RequireDevice(kName, device)) return error;
   *info = {};
   info->errorType =
-      At(device).faulted.load() ? ACL_RT_ERROR_OTHERS : ACL_RT_NO_ERROR;
+      FaultOf(device).faulted.load() ? ACL_RT_ERROR_OTHERS : ACL_RT_NO_ERROR;
   return ACL_SUCCESS;
 }
 
@@ -196,7 +196,7 @@ aclError RepairMemory(int32_t device, const aclrtMemUceInfo* array,
 
 }  // namespace
 
-bool DeviceIsAborted(int device) { return At(device).aborted(); }
+bool DeviceIsAborted(int device) { return FaultOf(device).aborted(); }
 
 aclError FailAborted(std::string_view function, int device) {
   return Fail(ACL_ERROR_RT_DEVICE_TASK_ABORT, Title::kRuntime,
@@ -205,13 +205,13 @@ aclError FailAborted(std::string_view function, int device) {
                   function, device));
 }
 
-void NoteFault(int device) noexcept { At(device).faulted.store(true); }
+void NoteFault(int device) noexcept { FaultOf(device).faulted.store(true); }
 
-void EndAbort(int device) { At(device).Resume(); }
+void EndAbort(int device) { FaultOf(device).Resume(); }
 
 void ClearFaults(int device) {
   EndAbort(device);
-  At(device).faulted.store(false);
+  FaultOf(device).faulted.store(false);
 }
 
 }  // namespace flashacl::acl

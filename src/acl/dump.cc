@@ -20,7 +20,7 @@
 namespace flashacl::acl {
 namespace {
 
-struct State {
+struct DumpState {
   ProcessMutex mutex;
   bool by_init = false;      // the file of aclInit
   bool initialised = false;  // aclmdlInitDump
@@ -28,8 +28,9 @@ struct State {
   bool arguments = false;    // aclopStartDumpArgs
 };
 
-State& TheState() {
-  static State& state = *new State;  // never destroyed: see environment.cc
+DumpState& TheDumpState() {
+  static DumpState& state =
+      *new DumpState;  // never destroyed: see environment.cc
   return state;
 }
 
@@ -91,7 +92,7 @@ aclError InitDump() {
         ACL_ERROR_UNINITIALIZE, Title::kCallSequence,
         Str("{} failed because aclInit was not called before.", kFunction));
   }
-  State& state = TheState();
+  DumpState& state = TheDumpState();
   const std::lock_guard lock(state.mutex);
   if (state.by_init) return FailRunning(kFunction, kOfInit);
   if (state.initialised) {
@@ -107,7 +108,7 @@ aclError InitDump() {
 aclError SetDump(const char* path) {
   constexpr const char* kFunction = "aclmdlSetDump";
   if (path == nullptr) return FailNull(kFunction, "dumpCfgPath");
-  State& state = TheState();
+  DumpState& state = TheDumpState();
   const std::lock_guard lock(state.mutex);
   if (!state.initialised) return FailNotRunning(kFunction, "aclmdlInitDump");
   if (state.arguments) return FailRunning(kFunction, kArguments);
@@ -124,7 +125,7 @@ aclError SetDump(const char* path) {
 
 aclError FinalizeDump() {
   constexpr const char* kFunction = "aclmdlFinalizeDump";
-  State& state = TheState();
+  DumpState& state = TheDumpState();
   const std::lock_guard lock(state.mutex);
   if (!state.initialised) return FailNotRunning(kFunction, "aclmdlInitDump");
   if (std::exchange(state.set, false)) EndRecording();
@@ -142,7 +143,7 @@ aclError StartArguments(uint32_t type, const char* path) {
   constexpr const char* kFunction = "aclopStartDumpArgs";
   if (aclError error = CheckType(kFunction, type)) return error;
   if (path == nullptr) return FailNull(kFunction, "path");
-  State& state = TheState();
+  DumpState& state = TheDumpState();
   const std::lock_guard lock(state.mutex);
   if (state.arguments) return FailRunning(kFunction, kArguments);
   if (state.by_init) return FailRunning(kFunction, kOfInit);
@@ -168,7 +169,7 @@ aclError StartArguments(uint32_t type, const char* path) {
 aclError StopArguments(uint32_t type) {
   constexpr const char* kFunction = "aclopStopDumpArgs";
   if (aclError error = CheckType(kFunction, type)) return error;
-  State& state = TheState();
+  DumpState& state = TheDumpState();
   const std::lock_guard lock(state.mutex);
   if (!state.arguments) return FailNotRunning(kFunction, "aclopStartDumpArgs");
   EndRecording();
@@ -212,14 +213,14 @@ aclError ReadDump(const char* function, const char* path,
 
 void StartDumpOfInit(const std::optional<RecordingSetting>& setting) {
   if (!setting.has_value()) return;
-  State& state = TheState();
+  DumpState& state = TheDumpState();
   const std::lock_guard lock(state.mutex);
   state.by_init = true;
   Start("aclInit", *setting);
 }
 
 void EndDumps() {
-  State& state = TheState();
+  DumpState& state = TheDumpState();
   const std::lock_guard lock(state.mutex);
   const bool any = state.by_init || state.set || state.arguments;
   state.by_init = state.initialised = state.set = state.arguments = false;

@@ -125,8 +125,9 @@ Status CheckGiven(const char* type, const char* name, const Given& given) {
 }
 
 // Null where nothing is recorded of it.
-Result<std::shared_ptr<const Dumped>> Plan(const char* type, const char* name,
-                                           const Given& given) {
+Result<std::shared_ptr<const Dumped>> PlanDump(const char* type,
+                                               const char* name,
+                                               const Given& given) {
   FLASHACL_RETURN_IF_ERROR(CheckGiven(type, name, given));
   auto dumped = std::make_shared<Dumped>();
   record::Call& call = dumped->call;
@@ -166,8 +167,8 @@ extern "C" aclnnStatus aclDumpOpTensors(const char* opType, const char* opName,
   constexpr aclnnStatus kNotEnqueued = 361001;
   aclError enqueued = 0;
   const aclnnStatus status = acl::Guard(161002, [&]() -> flashacl::Status {
-    const auto dumped =
-        acl::Plan(opType, opName, {tensors, inputTensorNum, outputTensorNum});
+    const auto dumped = acl::PlanDump(
+        opType, opName, {tensors, inputTensorNum, outputTensorNum});
     if (!dumped.ok()) return dumped.status();
     if (*dumped == nullptr) return {};
     enqueued =

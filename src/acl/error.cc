@@ -190,7 +190,7 @@ void Hear(const Failure& failure) noexcept {
       [](bool /*no_memory*/) { return 0; });
 }
 
-aclError Queue(Message message) noexcept {
+aclError QueueMessage(Message message) noexcept {
   const aclError code = message.failure().code;
   if (message.of == nullptr) Hear(message.own);
   const int family = code / 1000;
@@ -205,7 +205,7 @@ aclError Queue(Message message) noexcept {
   return code;
 }
 
-const char* Take(Messages& messages) {
+const char* TakeMessage(Messages& messages) {
   if (messages.list.empty()) return nullptr;
   const char* const text = Contain(
       [&] {
@@ -234,16 +234,17 @@ std::string Failure::Text() const {
 }
 
 aclError Fail(aclError code, Title title, std::string text) noexcept {
-  return Queue({{code, title, std::move(text), nullptr, {}}, nullptr, {}});
+  return QueueMessage(
+      {{code, title, std::move(text), nullptr, {}}, nullptr, {}});
 }
 
 aclError FailFixed(aclError code, Title title, const char* text,
                    std::string_view subject) noexcept {
-  return Queue({{code, title, {}, text, subject}, nullptr, {}});
+  return QueueMessage({{code, title, {}, text, subject}, nullptr, {}});
 }
 
 aclError Fail(std::shared_ptr<const Failure> failure) noexcept {
-  return Queue({{}, std::move(failure), {}});
+  return QueueMessage({{}, std::move(failure), {}});
 }
 
 aclError FailNull(std::string_view function, std::string_view parameter) {
@@ -314,10 +315,10 @@ void SetProcessMessages(bool process) { to_process.store(process); }
 const char* TakeMessages() noexcept {
   if (ToProcess()) {
     std::lock_guard lock(TheProcess().mutex);
-    return Take(TheProcess().messages);
+    return TakeMessage(TheProcess().messages);
   }
   // Asking must not make a thread remember that it never failed.
-  return own_messages == nullptr ? nullptr : Take(*own_messages);
+  return own_messages == nullptr ? nullptr : TakeMessage(*own_messages);
 }
 
 std::string NewestMessage() {

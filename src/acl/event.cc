@@ -20,7 +20,7 @@ std::atomic<int>& LiveEvents(int device) {
   return (*live)[static_cast<size_t>(device)];
 }
 
-std::atomic<uint32_t> next_id{0};
+std::atomic<uint32_t> next_event{0};
 
 }  // namespace
 
@@ -88,7 +88,7 @@ Event::Event(int device, EventFamily family, uint32_t flags,
       family_(family),
       flags_(flags),
       shared_(std::move(shared)),
-      id_(next_id.fetch_add(1)) {}
+      id_(next_event.fetch_add(1)) {}
 
 std::shared_ptr<Event> Event::Create(int device, EventFamily family,
                                      uint32_t flags,

@@ -114,8 +114,9 @@ aclError RequireNotCaptured(const Event& event, std::string_view function) {
                   function, event.id()));
 }
 
-aclError Wait(std::string_view function, aclrtStream stream, aclrtEvent event,
-              int64_t seconds, bool external = false) {
+aclError WaitForEvent(std::string_view function, aclrtStream stream,
+                      aclrtEvent event, int64_t seconds,
+                      bool external = false) {
   aclError error = ACL_SUCCESS;
   const auto found = FindEvent(event, function, "event", &error);
   if (found == nullptr) return error;
@@ -162,7 +163,8 @@ aclError SynchronizeShared(std::string_view function, const Event& event,
   return FailLate(function, event, ms);
 }
 
-aclError Synchronize(std::string_view function, aclrtEvent event, int32_t ms) {
+aclError SynchronizeEvent(std::string_view function, aclrtEvent event,
+                          int32_t ms) {
   aclError error = ACL_SUCCESS;
   const auto found = FindEvent(event, function, "event", &error);
   if (found == nullptr) return error;
@@ -360,14 +362,16 @@ aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream) {
 }
 
 aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
-  return a::GuardRuntime(
-      [&] { return a::Wait("aclrtStreamWaitEvent", stream, event, 0); });
+  return a::GuardRuntime([&] {
+    return a::WaitForEvent("aclrtStreamWaitEvent", stream, event, 0);
+  });
 }
 
 aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event,
                                          int32_t timeout) {
   return a::GuardRuntime([&] {
-    return a::Wait("aclrtStreamWaitEventWithTimeout", stream, event, timeout);
+    return a::WaitForEvent("aclrtStreamWaitEventWithTimeout", stream, event,
+                           timeout);
   });
 }
 
@@ -378,7 +382,7 @@ aclError aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event,
     bool external = false;
     aclError error = a::CheckFlag(kName, stream, flag, &external);
     if (error != ACL_SUCCESS) return error;
-    return a::Wait(kName, stream, event, timeout, external);
+    return a::WaitForEvent(kName, stream, event, timeout, external);
   });
 }
 
@@ -413,12 +417,13 @@ aclError aclrtQueryEventWaitStatus(aclrtEvent event,
 
 aclError aclrtSynchronizeEvent(aclrtEvent event) {
   return a::GuardRuntime(
-      [&] { return a::Synchronize("aclrtSynchronizeEvent", event, -1); });
+      [&] { return a::SynchronizeEvent("aclrtSynchronizeEvent", event, -1); });
 }
 
 aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout) {
   return a::GuardRuntime([&] {
-    return a::Synchronize("aclrtSynchronizeEventWithTimeout", event, timeout);
+    return a::SynchronizeEvent("aclrtSynchronizeEventWithTimeout", event,
+                               timeout);
   });
 }
 

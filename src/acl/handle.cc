@@ -76,7 +76,7 @@ class SpinLock {
   std::atomic_flag flag_ = ATOMIC_FLAG_INIT;
 };
 
-struct Slot {
+struct HandleSlot {
   // Of the process that made the handle: others find nothing here, and do not
   // take the lock, which a thread of the parent may hold for ever.
   std::atomic<uint32_t> process{0};
@@ -86,11 +86,11 @@ struct Slot {
   uint32_t generation = 0;
   std::shared_ptr<void> object;
   const void* made_from = nullptr;  // see call_site.h
-  uint32_t next_free = kNoSlot;     // guarded by Table::mutex
+  uint32_t next_free = kNoSlot;     // guarded by Slots::mutex
 };
 
-struct Table {
-  std::array<std::atomic<Slot*>, kChunks> chunks{};
+struct Slots {
+  std::array<std::atomic<HandleSlot*>, kChunks> chunks{};
   std::array<std::atomic<int64_t>, kHandleKinds> live{};
   std::atomic<uint32_t> process{0};  // whose handles `live` counts
 
@@ -101,61 +101,61 @@ struct Table {
   uint32_t last_free = kNoSlot;
 };
 
-Table& TheTable() {
-  static Table& table = *new Table;  // never destroyed: see environment.cc
+Slots& TheSlots() {
+  static Slots& table = *new Slots;  // never destroyed: see environment.cc
   return table;
 }
 
-Slot* At(Table& table, uint32_t index) {
-  Slot* chunk =
+HandleSlot* SlotAt(Slots& table, uint32_t index) {
+  HandleSlot* chunk =
       table.chunks[index / kSlotsPerChunk].load(std::memory_order_acquire);
   return chunk == nullptr ? nullptr : &chunk[index % kSlotsPerChunk];
 }
 
 // A slot that is not live, or kNoSlot.
-uint32_t Allocate(Table& table) {
+uint32_t Allocate(Slots& table) {
   std::lock_guard lock(table.mutex);
   if (table.process.exchange(ForkGeneration()) != ForkGeneration()) {
     for (std::atomic<int64_t>& count : table.live) count.store(0);
   }
   if (table.first_free != kNoSlot) {
     const uint32_t index = table.first_free;
-    table.first_free = At(table, index)->next_free;
+    table.first_free = SlotAt(table, index)->next_free;
     if (table.first_free == kNoSlot) table.last_free = kNoSlot;
     return index;
   }
   if (table.used == kChunks * kSlotsPerChunk) return kNoSlot;
-  std::atomic<Slot*>& chunk = table.chunks[table.used / kSlotsPerChunk];
+  std::atomic<HandleSlot*>& chunk = table.chunks[table.used / kSlotsPerChunk];
   if (chunk.load(std::memory_order_relaxed) == nullptr) {
-    chunk.store(new Slot[kSlotsPerChunk], std::memory_order_release);
+    chunk.store(new HandleSlot[kSlotsPerChunk], std::memory_order_release);
   }
   return table.used++;
 }
 
-void Release(Table& table, uint32_t index) {
+void Release(Slots& table, uint32_t index) {
   std::lock_guard lock(table.mutex);
-  At(table, index)->next_free = kNoSlot;
+  SlotAt(table, index)->next_free = kNoSlot;
   if (table.last_free == kNoSlot) {
     table.first_free = index;
   } else {
-    At(table, table.last_free)->next_free = index;
+    SlotAt(table, table.last_free)->next_free = index;
   }
   table.last_free = index;
 }
 
 // The slot a well-formed handle of `kind` names; null for anything else.
-Slot* SlotOf(Table& table, HandleKind kind, const void* handle) {
+HandleSlot* SlotOf(Slots& table, HandleKind kind, const void* handle) {
   const Parts parts = Decode(handle);
   if (parts.mark != kMark || parts.kind != kind) return nullptr;
-  return At(table, parts.index);
+  return SlotAt(table, parts.index);
 }
 
-bool IsOfThisProcess(const Slot& slot) {
+bool IsOfThisProcess(const HandleSlot& slot) {
   return slot.process.load(std::memory_order_relaxed) == ForkGeneration();
 }
 
 // Takes over a slot that a parent of this process used last.
-void TakeOver(Slot& slot) {
+void TakeOver(HandleSlot& slot) {
   if (IsOfThisProcess(slot)) return;
   slot.lock.unlock();
   slot.process.store(ForkGeneration(), std::memory_order_relaxed);
@@ -196,10 +196,10 @@ std::string_view Name(HandleKind kind) {
 }
 
 void* NewHandle(HandleKind kind, std::shared_ptr<void> object) {
-  Table& table = TheTable();
+  Slots& table = TheSlots();
   const uint32_t index = Allocate(table);
   if (index == kNoSlot) return nullptr;
-  Slot& slot = *At(table, index);
+  HandleSlot& slot = *SlotAt(table, index);
   TakeOver(slot);
   table.live[static_cast<size_t>(kind)].fetch_add(1);
   const CallSite site = CallSiteOf({});
@@ -212,7 +212,7 @@ void* NewHandle(HandleKind kind, std::shared_ptr<void> object) {
 }
 
 std::shared_ptr<void> FindHandle(HandleKind kind, const void* handle) {
-  Slot* slot = SlotOf(TheTable(), kind, handle);
+  HandleSlot* slot = SlotOf(TheSlots(), kind, handle);
   if (slot == nullptr || !IsOfThisProcess(*slot)) return nullptr;
   const Parts parts = Decode(handle);
   std::lock_guard lock(slot->lock);
@@ -222,8 +222,8 @@ std::shared_ptr<void> FindHandle(HandleKind kind, const void* handle) {
 }
 
 std::shared_ptr<void> TakeHandle(HandleKind kind, const void* handle) {
-  Table& table = TheTable();
-  Slot* slot = SlotOf(table, kind, handle);
+  Slots& table = TheSlots();
+  HandleSlot* slot = SlotOf(table, kind, handle);
   if (slot == nullptr || !IsOfThisProcess(*slot)) return nullptr;
   const Parts parts = Decode(handle);
   std::shared_ptr<void> object;
@@ -246,7 +246,7 @@ std::shared_ptr<void> TakeHandle(HandleKind kind, const void* handle) {
 }
 
 HandleState StateOf(HandleKind kind, const void* handle) {
-  Slot* slot = SlotOf(TheTable(), kind, handle);
+  HandleSlot* slot = SlotOf(TheSlots(), kind, handle);
   if (slot == nullptr) return HandleState::kForeign;
   if (!IsOfThisProcess(*slot)) return HandleState::kParents;
   const Parts parts = Decode(handle);
@@ -288,9 +288,9 @@ std::string_view IfParents(HandleKind kind, const void* handle) {
 
 std::array<int64_t, kHandleKinds> LiveHandles() {
   std::array<int64_t, kHandleKinds> counts{};
-  if (TheTable().process.load() != ForkGeneration()) return counts;
+  if (TheSlots().process.load() != ForkGeneration()) return counts;
   for (size_t i = 0; i < counts.size(); ++i) {
-    counts[i] = TheTable().live[i].load();
+    counts[i] = TheSlots().live[i].load();
   }
   return counts;
 }
@@ -298,8 +298,9 @@ std::array<int64_t, kHandleKinds> LiveHandles() {
 std::string LeakedHandles() {
   constexpr size_t kMost = 8;
   std::map<std::pair<HandleKind, const void*>, int> made;
-  Table& table = TheTable();
-  for (uint32_t index = 0; Slot* const slot = At(table, index); ++index) {
+  Slots& table = TheSlots();
+  for (uint32_t index = 0; HandleSlot* const slot = SlotAt(table, index);
+       ++index) {
     if (!IsOfThisProcess(*slot)) continue;
     std::lock_guard lock(slot->lock);
     if (slot->live && slot->made_from != nullptr) {

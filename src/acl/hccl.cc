@@ -14,7 +14,7 @@
 namespace flashacl::acl {
 namespace {
 
-HcclResult NotOffered(std::string_view function) {
+HcclResult NoCollective(std::string_view function) {
   GuardRuntime([&]() -> aclError {
     return Fail(HCCL_E_NOT_SUPPORT, Title::kNotSupported,
                 Str("{} is not supported: there are no collectives between "
@@ -79,7 +79,7 @@ namespace acl = flashacl::acl;
 
 // One function: its name and the types of its parameters.
 #define FLASHACL_UNSUPPORTED(name, ...) \
-  HcclResult name(__VA_ARGS__) { return acl::NotOffered(#name); }
+  HcclResult name(__VA_ARGS__) { return acl::NoCollective(#name); }
 
 extern "C" {
 

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "acl/acl_rt.h"
+#include "acl/address_number.h"
 #include "acl/error.h"
 #include "acl/init.h"
 #include "acl/raw_enum.h"
@@ -44,10 +45,6 @@ void AppendRegistered(std::string* text) {
   if (ranges.bytes.empty()) return;
   *text += Str("{}{} registered host range{}", text->empty() ? "" : ", ",
                ranges.bytes.size(), ranges.bytes.size() == 1 ? "" : "s");
-}
-
-uintptr_t Number(const void* address) {
-  return reinterpret_cast<uintptr_t>(address);
 }
 
 // The range that holds `at`, or the end. Under the mutex.

@@ -30,7 +30,7 @@ struct Callback {
   void* user_data;
 };
 
-struct State {
+struct InitState {
   ProcessMutex mutex;  // guards what follows; never held when calling others
   uint64_t references = 0;
   bool was_initialised = false;  // ever
@@ -41,8 +41,9 @@ struct State {
   std::vector<void (*)(std::string*)> reporters;
 };
 
-State& TheState() {
-  static State& state = *new State;  // never destroyed: see environment.cc
+InitState& TheInitState() {
+  static InitState& state =
+      *new InitState;  // never destroyed: see environment.cc
   return state;
 }
 
@@ -64,7 +65,7 @@ aclError Load(const char* path, Loaded* loaded) {
 }
 
 aclError Init(const char* path) {
-  State& state = TheState();
+  InitState& state = TheInitState();
   std::unique_lock lock(state.mutex);
   if (state.references > 0) {
     ++state.references;
@@ -129,7 +130,7 @@ void ReportLeaks(const std::vector<void (*)(std::string*)>& reporters) {
 }
 
 void TearDown(std::unique_lock<ProcessMutex> lock) {
-  State& state = TheState();
+  InitState& state = TheInitState();
   state.references = 0;
   const auto callbacks = state.on_finalize;
   const auto finalizers = state.finalizers;
@@ -152,7 +153,7 @@ aclError FailRepeated(std::string_view function) {
 }
 
 aclError Finalize() {
-  State& state = TheState();
+  InitState& state = TheInitState();
   std::unique_lock lock(state.mutex);
   if (state.references == 0) {
     return state.was_initialised ? FailRepeated("aclFinalize") : ACL_SUCCESS;
@@ -162,7 +163,7 @@ aclError Finalize() {
 }
 
 aclError FinalizeReference(uint64_t* count) {
-  State& state = TheState();
+  InitState& state = TheInitState();
   std::unique_lock lock(state.mutex);
   if (state.references == 0) return FailRepeated("aclFinalizeReference");
   const uint64_t left = state.references - 1;
@@ -196,7 +197,7 @@ template <typename F>
 aclError Remove(std::string_view name, std::vector<Callback<F>>& callbacks,
                 aclRegisterCallbackType type, F function) {
   if (aclError error = CheckCallback(name, type, function)) return error;
-  std::lock_guard lock(TheState().mutex);
+  std::lock_guard lock(TheInitState().mutex);
   const size_t removed = std::erase_if(callbacks, [&](const auto& c) {
     return c.type == type && c.function == function;
   });
@@ -209,7 +210,7 @@ aclError AddInitCallback(aclRegisterCallbackType type,
                          aclInitCallbackFunc function, void* user_data) {
   constexpr std::string_view kName = "aclInitCallbackRegister";
   if (aclError error = CheckCallback(kName, type, function)) return error;
-  State& state = TheState();
+  InitState& state = TheInitState();
   std::string text;
   {
     std::lock_guard lock(state.mutex);
@@ -226,30 +227,30 @@ aclError AddFinalizeCallback(aclRegisterCallbackType type,
                              void* user_data) {
   constexpr std::string_view kName = "aclFinalizeCallbackRegister";
   if (aclError error = CheckCallback(kName, type, function)) return error;
-  std::lock_guard lock(TheState().mutex);
-  TheState().on_finalize.push_back({type, function, user_data});
+  std::lock_guard lock(TheInitState().mutex);
+  TheInitState().on_finalize.push_back({type, function, user_data});
   return ACL_SUCCESS;
 }
 
 template <typename F>
 void AddOnce(std::vector<F>& all, F one) {
-  std::lock_guard lock(TheState().mutex);
+  std::lock_guard lock(TheInitState().mutex);
   if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);
 }
 
 }  // namespace
 
 bool IsInitialised() {
-  const std::lock_guard lock(TheState().mutex);
-  return TheState().references > 0;
+  const std::lock_guard lock(TheInitState().mutex);
+  return TheInitState().references > 0;
 }
 
 void AddFinalizer(void (*finalizer)()) {
-  AddOnce(TheState().finalizers, finalizer);
+  AddOnce(TheInitState().finalizers, finalizer);
 }
 
 void AddLeakReporter(void (*reporter)(std::string* text)) {
-  AddOnce(TheState().reporters, reporter);
+  AddOnce(TheInitState().reporters, reporter);
 }
 
 }  // namespace flashacl::acl
@@ -279,8 +280,8 @@ aclError aclInitCallbackRegister(aclRegisterCallbackType type,
 aclError aclInitCallbackUnRegister(aclRegisterCallbackType type,
                                    aclInitCallbackFunc cbFunc) {
   return a::GuardRuntime([&] {
-    return a::Remove("aclInitCallbackUnRegister", a::TheState().on_init, type,
-                     cbFunc);
+    return a::Remove("aclInitCallbackUnRegister", a::TheInitState().on_init,
+                     type, cbFunc);
   });
 }
 
@@ -294,8 +295,8 @@ aclError aclFinalizeCallbackRegister(aclRegisterCallbackType type,
 aclError aclFinalizeCallbackUnRegister(aclRegisterCallbackType type,
                                        aclFinalizeCallbackFunc cbFunc) {
   return a::GuardRuntime([&] {
-    return a::Remove("aclFinalizeCallbackUnRegister", a::TheState().on_finalize,
-                     type, cbFunc);
+    return a::Remove("aclFinalizeCallbackUnRegister",
+                     a::TheInitState().on_finalize, type, cbFunc);
   });
 }
 

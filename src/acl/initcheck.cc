@@ -18,20 +18,21 @@
 namespace flashacl::acl {
 namespace {
 
-using Ranges = std::map<const std::byte*, const std::byte*>;  // first, end
+using WrittenRanges =
+    std::map<const std::byte*, const std::byte*>;  // first, end
 
-struct State {
+struct WrittenState {
   ProcessMutex mutex;
-  Ranges written;  // apart from each other
+  WrittenRanges written;  // apart from each other
   std::set<const std::byte*> told;
 };
 
-State& TheState() {
-  static State& state = *new State;
+WrittenState& TheWrittenState() {
+  static WrittenState& state = *new WrittenState;
   return state;
 }
 
-void Add(Ranges& ranges, const std::byte* first, const std::byte* end) {
+void Add(WrittenRanges& ranges, const std::byte* first, const std::byte* end) {
   auto next = ranges.upper_bound(first);
   if (next != ranges.begin() && std::prev(next)->second >= first) --next;
   while (next != ranges.end() && next->first <= end) {
@@ -42,7 +43,8 @@ void Add(Ranges& ranges, const std::byte* first, const std::byte* end) {
   ranges.emplace(first, end);
 }
 
-void Remove(Ranges& ranges, const std::byte* first, const std::byte* end) {
+void Remove(WrittenRanges& ranges, const std::byte* first,
+            const std::byte* end) {
   auto next = ranges.upper_bound(first);
   if (next != ranges.begin()) --next;
   while (next != ranges.end() && next->first < end) {
@@ -54,7 +56,7 @@ void Remove(Ranges& ranges, const std::byte* first, const std::byte* end) {
 }
 
 // The first byte of a run that nobody has written; its end if there is none.
-const std::byte* Unwritten(const Ranges& ranges, const std::byte* first,
+const std::byte* Unwritten(const WrittenRanges& ranges, const std::byte* first,
                            const std::byte* end) {
   auto next = ranges.upper_bound(first);
   if (next == ranges.begin()) return first;
@@ -63,7 +65,8 @@ const std::byte* Unwritten(const Ranges& ranges, const std::byte* first,
 }
 
 // The first byte of a view that is still as a new block has it.
-const std::byte* FirstUntouched(const Ranges& ranges, const ByteView& view) {
+const std::byte* FirstUntouched(const WrittenRanges& ranges,
+                                const ByteView& view) {
   const std::byte* found = nullptr;
   (void)view.ForRuns([&](const std::byte* first, size_t bytes) {
     const std::byte* const end = first + bytes;
@@ -83,7 +86,8 @@ const std::byte* FirstUntouched(const Ranges& ranges, const ByteView& view) {
 // Its first byte, if all of a view is still as a new block has it. Where the
 // program's own operators write unseen, single bytes prove nothing: numbers
 // have such bytes, too.
-const std::byte* WhollyUntouched(const Ranges& ranges, const ByteView& view) {
+const std::byte* WhollyUntouched(const WrittenRanges& ranges,
+                                 const ByteView& view) {
   bool all = true;
   (void)view.ForRuns([&](const std::byte* first, size_t bytes) {
     const std::byte* const end = first + bytes;
@@ -119,7 +123,7 @@ void Tell(std::string_view operation, const Access& access, const Block& block,
 void CheckInitialised(std::string_view operation,
                       std::span<const Access> accesses) {
   if (!TheEnvironment().strict) return;
-  State& state = TheState();
+  WrittenState& state = TheWrittenState();
   std::lock_guard lock(state.mutex);
   for (const Access& access : accesses) {
     Block block;
@@ -143,7 +147,7 @@ void CheckInitialised(std::string_view operation,
 void NoteWritten(const ByteView& view) {
   Block block;
   if (!TheEnvironment().strict || !IsFilled(view, &block)) return;
-  State& state = TheState();
+  WrittenState& state = TheWrittenState();
   std::lock_guard lock(state.mutex);
   (void)view.ForRuns([&](const std::byte* first, size_t bytes) {
     Add(state.written, first, first + bytes);
@@ -154,7 +158,7 @@ void NoteWritten(const ByteView& view) {
 void ForgetWritten(const void* base, size_t bytes) {
   if (!TheEnvironment().strict) return;
   const auto* const first = static_cast<const std::byte*>(base);
-  State& state = TheState();
+  WrittenState& state = TheWrittenState();
   std::lock_guard lock(state.mutex);
   Remove(state.written, first, first + bytes);
   state.told.erase(state.told.lower_bound(first),

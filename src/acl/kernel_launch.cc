@@ -10,7 +10,7 @@
 namespace flashacl::acl {
 namespace {
 
-int32_t NotOffered(std::string_view function) {
+int32_t NoKernel(std::string_view function) {
   return GuardRuntime([&] {
     return Fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, Title::kNotSupported,
                 Str("{} is not supported: kernels for the NPU cannot run here.",
@@ -25,7 +25,7 @@ int32_t NotOffered(std::string_view function) {
 // parameters.
 #define FLASHACL_UNSUPPORTED(name, ...)                              \
   __attribute__((visibility("default"))) int32_t name(__VA_ARGS__) { \
-    return flashacl::acl::NotOffered(#name);                         \
+    return flashacl::acl::NoKernel(#name);                           \
   }
 
 struct rtDevBinary;

@@ -292,9 +292,9 @@ aclError SubmitRun(std::shared_ptr<const Launched> launched,
   return at->Push(LaunchTask{std::move(launched)}, name, TaskKind::kOperator);
 }
 
-Status Submit(const std::shared_ptr<Executor>& keep, void* workspace,
-              uint64_t workspace_size, aclrtStream stream,
-              aclnnStatus* enqueued) {
+Status SubmitExecutor(const std::shared_ptr<Executor>& keep, void* workspace,
+                      uint64_t workspace_size, aclrtStream stream,
+                      aclnnStatus* enqueued) {
   const Executor& executor = *keep;
   const profile::Span span(profile::Kind::kLaunch, executor.op->name);
   const uint64_t needed = executor.workspace_bytes();
@@ -368,9 +368,9 @@ aclnnStatus Launch(void* workspace, uint64_t workspace_size,
     }
     if (!found->repeatable) (void)Take<Executor>(executor);
     FLASHACL_RETURN_IF_ERROR(CheckCaller(*found, caller));
-    Status submitted =
-        Traced("launch", found->op->name,
-               Submit(found, workspace, workspace_size, stream, &enqueued));
+    Status submitted = Traced(
+        "launch", found->op->name,
+        SubmitExecutor(found, workspace, workspace_size, stream, &enqueued));
     const aclnnStatus failed = submitted.ok() ? enqueued : CodeOf(submitted);
     if (failed != 0) {
       RecordFailedLaunch(*found, {workspace != nullptr, workspace_size}, failed,

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "acl/address_number.h"
 #include "acl/backend.h"
 #include "acl/closed_memory.h"
 #include "acl/environment.h"
@@ -68,16 +69,16 @@ Allocation::~Allocation() {
 
 using Blocks = std::map<uintptr_t, std::shared_ptr<const Allocation>>;
 
-struct Table {
+struct BlockTable {
   ProcessWide<std::shared_mutex> mutex;
   Blocks blocks;  // by base
 };
 
 // Never destroyed: programs free memory from destructors that run at exit.
-Table& TheTable() {
-  static Table& table = *[] {
+BlockTable& TheBlockTable() {
+  static BlockTable& table = *[] {
     AddLeakReporter(&AppendMemoryLeaks);
-    return new Table;
+    return new BlockTable;
   }();
   return table;
 }
@@ -89,10 +90,6 @@ ProcessMutex& FilesMutex() {
 
 std::atomic<size_t> device_bytes_taken{0};
 std::atomic<size_t> device_bytes_peak{0};
-
-uintptr_t Number(const void* address) {
-  return reinterpret_cast<uintptr_t>(address);
-}
 
 bool Holds(const Blocks::value_type& entry, uintptr_t at) {
   return at - entry.first < entry.second->block.reserved;
@@ -154,7 +151,7 @@ bool Follow(const Blocks& blocks, Blocks::const_iterator* at) {
 
 // False if a block is in the way.
 bool Insert(std::shared_ptr<const Allocation> allocation) {
-  Table& table = TheTable();
+  BlockTable& table = TheBlockTable();
   const uintptr_t first = Number(allocation->block.base);
   const uintptr_t last = first + allocation->block.reserved;
   std::unique_lock lock(table.mutex);
@@ -175,7 +172,7 @@ void TellDamageAtExit() {
 }  // namespace
 
 bool FindBlock(const void* address, Block* block) {
-  Table& table = TheTable();
+  BlockTable& table = TheBlockTable();
   std::shared_lock lock(table.mutex);
   auto found = Lookup(table.blocks, Number(address));
   if (found == table.blocks.end()) return false;
@@ -197,7 +194,7 @@ void BlockUse::Keep(const std::shared_ptr<const void>& allocation) {
 
 BlockUse::BlockUse(std::span<const void* const> addresses) {
   if (addresses.size() > 1) others_.reserve(addresses.size() - 1);
-  Table& table = TheTable();
+  BlockTable& table = TheBlockTable();
   std::shared_lock lock(table.mutex);
   for (const void* address : addresses) {
     const auto found = Lookup(table.blocks, Number(address));
@@ -207,7 +204,7 @@ BlockUse::BlockUse(std::span<const void* const> addresses) {
 
 BlockUse::BlockUse(std::span<const ByteRange> ranges, Told told) {
   if (ranges.size() > 1) others_.reserve(ranges.size() - 1);
-  Table& table = TheTable();
+  BlockTable& table = TheBlockTable();
   std::shared_lock lock(table.mutex);
   const Blocks& blocks = table.blocks;
   auto found = blocks.end();
@@ -289,7 +286,7 @@ bool AddMapped(std::byte* base, const BlockRequest& request,
 
 bool RemoveMapped(const void* base, BlockKind kind, size_t* size) {
   std::shared_ptr<const Allocation> last;  // released without the lock
-  Table& table = TheTable();
+  BlockTable& table = TheBlockTable();
   std::unique_lock lock(table.mutex);
   const auto found = table.blocks.find(Number(base));
   if (found == table.blocks.end()) return false;
@@ -306,7 +303,7 @@ FreeResult FreeBlock(const void* base, BlockKind kind,
                      std::string_view function) {
   const bool strict = TheEnvironment().strict;
   std::shared_ptr<const Allocation> last;  // released without the lock
-  Table& table = TheTable();
+  BlockTable& table = TheBlockTable();
   std::unique_lock lock(table.mutex);
   const auto found = Lookup(table.blocks, Number(base));
   if (found == table.blocks.end()) return FreeResult::kUnknown;
@@ -328,7 +325,7 @@ FreeResult FreeBlock(const void* base, BlockKind kind,
 
 std::string DamageOf(const void* base) {
   if (!TheEnvironment().strict) return {};
-  Table& table = TheTable();
+  BlockTable& table = TheBlockTable();
   std::shared_lock lock(table.mutex);
   const auto found = table.blocks.find(Number(base));
   if (found == table.blocks.end() || !found->second->has_zones) return {};
@@ -346,7 +343,7 @@ std::string DamageOf(const void* base) {
 std::string DamageOfAll() {
   std::vector<const void*> bases;
   {
-    Table& table = TheTable();
+    BlockTable& table = TheBlockTable();
     std::shared_lock lock(table.mutex);
     for (const auto& [base, allocation] : table.blocks) {
       if (allocation->has_zones) bases.push_back(allocation->block.base);
@@ -367,7 +364,7 @@ BlockFile::~BlockFile() {
 std::shared_ptr<BlockFile> MoveBlockToFile(const void* base) {
   std::shared_ptr<const Allocation> found;
   {
-    Table& table = TheTable();
+    BlockTable& table = TheBlockTable();
     std::shared_lock lock(table.mutex);
     const auto at = table.blocks.find(Number(base));
     if (at != table.blocks.end()) found = at->second;
@@ -391,7 +388,7 @@ std::shared_ptr<BlockFile> MoveBlockToFile(const void* base) {
 bool IsBlockInFile(const void* base) {
   std::shared_ptr<const Allocation> found;
   {
-    Table& table = TheTable();
+    BlockTable& table = TheBlockTable();
     std::shared_lock lock(table.mutex);
     const auto at = table.blocks.find(Number(base));
     if (at == table.blocks.end()) return false;
@@ -402,7 +399,7 @@ bool IsBlockInFile(const void* base) {
 }
 
 bool IsBlockUsed(const void* address) {
-  Table& table = TheTable();
+  BlockTable& table = TheBlockTable();
   std::shared_lock lock(table.mutex);
   const auto found = Lookup(table.blocks, Number(address));
   return found != table.blocks.end() && found->second.use_count() > 1;
@@ -455,7 +452,7 @@ void AppendMemoryLeaks(std::string* text) {
   size_t count[4] = {};
   size_t bytes[4] = {};
   {
-    Table& table = TheTable();
+    BlockTable& table = TheBlockTable();
     std::shared_lock lock(table.mutex);
     for (const auto& [base, allocation] : table.blocks) {
       const size_t kind = static_cast<size_t>(allocation->block.kind);
@@ -475,7 +472,7 @@ void AppendMemoryLeaks(std::string* text) {
 std::string LeakedBlocks() {
   constexpr size_t kMost = 8;
   std::string text;
-  Table& table = TheTable();
+  BlockTable& table = TheBlockTable();
   std::shared_lock lock(table.mutex);
   std::vector<const Block*> leaked;
   for (const auto& [base, allocation] : table.blocks) {

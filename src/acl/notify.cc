@@ -21,7 +21,7 @@ std::atomic<int>& Live(int device, NotifyFamily family) {
   return (*live)[static_cast<size_t>(device)][static_cast<size_t>(family)];
 }
 
-std::atomic<uint32_t> next_id{0};
+std::atomic<uint32_t> next_notify{0};
 
 uint32_t Changed(NotifyChange change, uint32_t word, uint32_t value) {
   switch (change) {
@@ -101,7 +101,7 @@ Notify::Notify(int device, NotifyFamily family,
                std::shared_ptr<SharedObject> shared)
     : device_(device),
       family_(family),
-      id_(next_id.fetch_add(1)),
+      id_(next_notify.fetch_add(1)),
       words_(shared == nullptr ? std::make_shared<NotifyWords>()
                                : std::shared_ptr<NotifyWords>(
                                      shared, &shared->words<NotifyWords>())),

@@ -61,8 +61,8 @@ std::shared_ptr<Stream> FindOwnStream(aclrtStream stream,
   return nullptr;
 }
 
-aclError Create(std::string_view function, void** notify, uint64_t flag,
-                NotifyFamily family) {
+aclError CreateNotify(std::string_view function, void** notify, uint64_t flag,
+                      NotifyFamily family) {
   if (notify == nullptr) {
     return FailNull(function,
                     family == NotifyFamily::kFlag ? "notify" : "cntNotify");
@@ -84,7 +84,8 @@ aclError Create(std::string_view function, void** notify, uint64_t flag,
   return ACL_SUCCESS;
 }
 
-aclError Destroy(std::string_view function, void* notify, NotifyFamily family) {
+aclError DestroyNotify(std::string_view function, void* notify,
+                       NotifyFamily family) {
   aclError error = ACL_SUCCESS;
   const auto found = FindNotify(notify, family, function, &error);
   if (found == nullptr || found->Destroy()) return error;
@@ -103,8 +104,9 @@ aclError Change(std::string_view function, void* notify, NotifyFamily family,
   return found->Change(*at, change, value, function);
 }
 
-aclError Wait(std::string_view function, void* notify, NotifyFamily family,
-              aclrtStream stream, const NotifyWait& wait) {
+aclError WaitForNotify(std::string_view function, void* notify,
+                       NotifyFamily family, aclrtStream stream,
+                       const NotifyWait& wait) {
   aclError error = ACL_SUCCESS;
   const auto found = FindNotify(notify, family, function, &error);
   if (found == nullptr) return error;
@@ -169,9 +171,9 @@ aclError WaitCount(aclrtCntNotify notify, aclrtStream stream,
     return FailValue(ACL_ERROR_RT_PARAM_INVALID, kName, "info->mode",
                      Str("{}", mode), "an aclrtCntNotifyWaitMode");
   }
-  return Wait(kName, notify, NotifyFamily::kCount, stream,
-              {static_cast<NotifyTest>(mode), info->value, info->timeout,
-               info->isClear != 0});
+  return WaitForNotify(kName, notify, NotifyFamily::kCount, stream,
+                       {static_cast<NotifyTest>(mode), info->value,
+                        info->timeout, info->isClear != 0});
 }
 
 }  // namespace
@@ -183,13 +185,15 @@ extern "C" {
 
 aclError aclrtCreateNotify(aclrtNotify* notify, uint64_t flag) {
   return a::GuardRuntime([&] {
-    return a::Create("aclrtCreateNotify", notify, flag, a::NotifyFamily::kFlag);
+    return a::CreateNotify("aclrtCreateNotify", notify, flag,
+                           a::NotifyFamily::kFlag);
   });
 }
 
 aclError aclrtDestroyNotify(aclrtNotify notify) {
   return a::GuardRuntime([&] {
-    return a::Destroy("aclrtDestroyNotify", notify, a::NotifyFamily::kFlag);
+    return a::DestroyNotify("aclrtDestroyNotify", notify,
+                            a::NotifyFamily::kFlag);
   });
 }
 
@@ -203,8 +207,9 @@ aclError aclrtRecordNotify(aclrtNotify notify, aclrtStream stream) {
 aclError aclrtWaitAndResetNotify(aclrtNotify notify, aclrtStream stream,
                                  uint32_t timeout) {
   return a::GuardRuntime([&] {
-    return a::Wait("aclrtWaitAndResetNotify", notify, a::NotifyFamily::kFlag,
-                   stream, {a::NotifyTest::kEqual, 1, timeout, true});
+    return a::WaitForNotify("aclrtWaitAndResetNotify", notify,
+                            a::NotifyFamily::kFlag, stream,
+                            {a::NotifyTest::kEqual, 1, timeout, true});
   });
 }
 
@@ -221,15 +226,15 @@ aclError aclrtNotifyBatchReset(aclrtNotify* notifies, size_t num) {
 
 aclError aclrtCntNotifyCreate(aclrtCntNotify* cntNotify, uint64_t flag) {
   return a::GuardRuntime([&] {
-    return a::Create("aclrtCntNotifyCreate", cntNotify, flag,
-                     a::NotifyFamily::kCount);
+    return a::CreateNotify("aclrtCntNotifyCreate", cntNotify, flag,
+                           a::NotifyFamily::kCount);
   });
 }
 
 aclError aclrtCntNotifyDestroy(aclrtCntNotify cntNotify) {
   return a::GuardRuntime([&] {
-    return a::Destroy("aclrtCntNotifyDestroy", cntNotify,
-                      a::NotifyFamily::kCount);
+    return a::DestroyNotify("aclrtCntNotifyDestroy", cntNotify,
+                            a::NotifyFamily::kCount);
   });
 }
 

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <utility>
 
+#include "acl/address_number.h"
 #include "acl/backend.h"
 #include "acl/closed_memory.h"
 #include "acl/device_memory_fault.h"
@@ -46,16 +47,16 @@ class Fenced {
   bool closed_ = false;
 };
 
-struct Entry {
+struct KeptBlock {
   FreedBlock freed;
   std::unique_ptr<Fenced> memory;  // null: given back
 };
 
 struct Freed {
   ProcessMutex mutex;
-  std::map<uintptr_t, Entry> blocks;  // by base
-  std::deque<uintptr_t> order;        // oldest first
-  size_t bytes = 0;                   // that are kept
+  std::map<uintptr_t, KeptBlock> blocks;  // by base
+  std::deque<uintptr_t> order;            // oldest first
+  size_t bytes = 0;                       // that are kept
   bool ended = false;  // others look through all memory once the process exits
 };
 
@@ -64,11 +65,7 @@ Freed& TheFreed() {
   return freed;
 }
 
-uintptr_t Number(const void* address) {
-  return reinterpret_cast<uintptr_t>(address);
-}
-
-void GiveBack(Freed& all, Entry& entry) {
+void GiveBack(Freed& all, KeptBlock& entry) {
   if (std::exchange(entry.memory, nullptr) == nullptr) return;
   all.bytes -= entry.freed.block.reserved;
 }
@@ -82,7 +79,7 @@ void Quarantine(FreedBlock freed, std::shared_ptr<const void> memory) {
   const Block block = freed.block;
   Freed& all = TheFreed();
   std::lock_guard lock(all.mutex);
-  Entry& entry = all.blocks[Number(block.base)];
+  KeptBlock& entry = all.blocks[Number(block.base)];
   GiveBack(all, entry);  // one that was here before, long ago
   entry.freed = std::move(freed);
   if (block.reserved <= kMaxBytes && !all.ended) {

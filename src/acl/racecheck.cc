@@ -29,14 +29,14 @@ struct Record {
   bool writes;
 };
 
-struct State {
+struct RaceState {
   ProcessMutex mutex;
   std::map<int32_t, Knowledge> known;
   std::deque<Record> records;  // oldest first
 };
 
-State& TheState() {
-  static State& state = *new State;
+RaceState& TheRaceState() {
+  static RaceState& state = *new RaceState;
   return state;
 }
 
@@ -82,7 +82,7 @@ std::string Describe(const Record& before, const Record& now) {
       static_cast<const void*>(before.view.first));
 }
 
-void Keep(State& state, Record record) {
+void Keep(RaceState& state, Record record) {
   std::erase_if(state.records, [&](const Record& old) {
     return old.by == record.by && old.writes == record.writes &&
            SameBytes(old.view, record.view);
@@ -101,21 +101,21 @@ bool IsKnown(const ByteView& view) {
 
 std::shared_ptr<const Knowledge> Known() {
   if (!Watching()) return nullptr;
-  State& state = TheState();
+  RaceState& state = TheRaceState();
   std::lock_guard lock(state.mutex);
   return std::make_shared<const Knowledge>(state.known[this_one]);
 }
 
 void Learn(const std::shared_ptr<const Knowledge>& known) {
   if (!Watching() || known == nullptr) return;
-  State& state = TheState();
+  RaceState& state = TheRaceState();
   std::lock_guard lock(state.mutex);
   Merge(state.known[this_one], *known);
 }
 
 void LearnAll() {
   if (!Watching()) return;
-  State& state = TheState();
+  RaceState& state = TheRaceState();
   std::lock_guard lock(state.mutex);
   Knowledge& own = state.known[this_one];
   for (const auto& [who, known] : state.known) {
@@ -125,14 +125,14 @@ void LearnAll() {
 
 void TellProgram() {
   if (!Watching()) return;
-  State& state = TheState();
+  RaceState& state = TheRaceState();
   std::lock_guard lock(state.mutex);
   if (this_one != kProgram) Merge(state.known[kProgram], state.known[this_one]);
 }
 
 void ProgramWaitedFor(int32_t stream) {
   if (!Watching()) return;
-  State& state = TheState();
+  RaceState& state = TheRaceState();
   std::lock_guard lock(state.mutex);
   if (this_one != stream) Merge(state.known[this_one], state.known[stream]);
 }
@@ -141,7 +141,7 @@ void BeginTask(int32_t stream, uint64_t number,
                const std::shared_ptr<const Knowledge>& known) {
   if (!Watching()) return;
   this_one = stream;
-  State& state = TheState();
+  RaceState& state = TheRaceState();
   std::lock_guard lock(state.mutex);
   Knowledge& own = state.known[stream];
   if (known != nullptr) Merge(own, *known);
@@ -152,7 +152,7 @@ std::string NoteAccesses(std::string_view operation,
                          std::span<const Access> accesses) {
   if (!Watching()) return {};
   std::string race;
-  State& state = TheState();
+  RaceState& state = TheRaceState();
   std::unique_lock lock(state.mutex);
   Knowledge& own = state.known[this_one];
   if (this_one == kProgram) ++own[kProgram];
@@ -172,7 +172,7 @@ std::string NoteAccesses(std::string_view operation,
 void ForgetAccesses(const void* first, size_t bytes) {
   if (!Watching()) return;
   const ByteView gone = ViewOf(first, bytes);
-  State& state = TheState();
+  RaceState& state = TheRaceState();
   std::lock_guard lock(state.mutex);
   std::erase_if(state.records, [&](const Record& record) {
     return Overlap(record.view, gone);

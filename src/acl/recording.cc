@@ -13,7 +13,7 @@
 namespace flashacl::acl {
 namespace {
 
-struct State {
+struct RecordingState {
   enum Is : int { kUndecided, kOff, kOn };
 
   std::atomic<int> is{kUndecided};
@@ -22,41 +22,43 @@ struct State {
   std::shared_ptr<const Recording> current;
 };
 
-State& TheState() {
-  static State& state = *new State;  // never destroyed: see environment.cc
+RecordingState& TheRecordingState() {
+  static RecordingState& state =
+      *new RecordingState;  // never destroyed: see environment.cc
   return state;
 }
 
 // Under the lock. The environment has the first word.
-void Decide(State& state) {
-  if (state.is.load() != State::kUndecided) return;
+void Decide(RecordingState& state) {
+  if (state.is.load() != RecordingState::kUndecided) return;
   const std::optional<record::Setting>& asked = TheEnvironment().record;
   if (asked.has_value()) {
     state.by_environment = true;
     state.current = std::make_shared<Recording>(
         RecordingSetting{*asked}, Str("FLASHACL_RECORD={}", asked->directory));
   }
-  state.is.store(asked.has_value() ? State::kOn : State::kOff);
+  state.is.store(asked.has_value() ? RecordingState::kOn
+                                   : RecordingState::kOff);
 }
 
 }  // namespace
 
 bool RecordsCalls() noexcept {
-  State& state = TheState();
+  RecordingState& state = TheRecordingState();
   const int is = state.is.load(std::memory_order_relaxed);
-  if (is != State::kUndecided) return is == State::kOn;
+  if (is != RecordingState::kUndecided) return is == RecordingState::kOn;
   return Contain(
       [&] {
         const std::lock_guard lock(state.mutex);
         Decide(state);
-        return state.is.load() == State::kOn;
+        return state.is.load() == RecordingState::kOn;
       },
       [](bool /*no_memory*/) { return false; });
 }
 
 std::shared_ptr<const Recording> CurrentRecording() {
   if (!RecordsCalls()) return nullptr;
-  State& state = TheState();
+  RecordingState& state = TheRecordingState();
   const std::lock_guard lock(state.mutex);
   return state.current;
 }
@@ -66,29 +68,29 @@ bool GoesOn(const Recording& recording) {
 }
 
 bool EnvironmentRecords() {
-  State& state = TheState();
+  RecordingState& state = TheRecordingState();
   const std::lock_guard lock(state.mutex);
   Decide(state);
   return state.by_environment;
 }
 
 void StartRecording(std::shared_ptr<const Recording> recording) {
-  State& state = TheState();
+  RecordingState& state = TheRecordingState();
   const std::lock_guard lock(state.mutex);
   Decide(state);
   if (state.by_environment) return;
   state.current = std::move(recording);
-  state.is.store(State::kOn);
+  state.is.store(RecordingState::kOn);
 }
 
 void EndRecording() {
-  State& state = TheState();
+  RecordingState& state = TheRecordingState();
   {
     const std::lock_guard lock(state.mutex);
     Decide(state);
     if (state.by_environment) return;
     state.current = nullptr;
-    state.is.store(State::kOff);
+    state.is.store(RecordingState::kOff);
   }
   FinishWriting();
 }

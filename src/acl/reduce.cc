@@ -23,7 +23,7 @@ namespace {
 // A float holds the sum of two 16-bit floats closely enough (24 bits are at
 // least 2 * 11 + 2) that rounding it again rounds the exact sum.
 template <typename T>
-struct Number {
+struct Native {
   using Stored = T;
   static T Load(T stored) { return stored; }
   static T Store(T value) { return value; }
@@ -70,7 +70,7 @@ struct Min {
 using Loop = void (*)(void* dst, const void* src, int64_t begin, int64_t end);
 
 template <typename Type, typename Op>
-void Run(void* dst, const void* src, int64_t begin, int64_t end) {
+void ReduceRange(void* dst, const void* src, int64_t begin, int64_t end) {
   using T = typename Type::Stored;
   T* const to = static_cast<T*>(dst);
   const T* const from = static_cast<const T*>(src);
@@ -88,15 +88,16 @@ struct Row {
 
 template <typename Type>
 constexpr Row RowOf(aclDataType type) {
-  return {type,
-          sizeof(typename Type::Stored),
-          {Run<Type, Sum>, Run<Type, Max>, Run<Type, Min>}};
+  return {
+      type,
+      sizeof(typename Type::Stored),
+      {ReduceRange<Type, Sum>, ReduceRange<Type, Max>, ReduceRange<Type, Min>}};
 }
 
 constexpr Row kRows[] = {
-    RowOf<Number<float>>(ACL_FLOAT),   RowOf<Half>(ACL_FLOAT16),
-    RowOf<BFloat>(ACL_BF16),           RowOf<Number<int8_t>>(ACL_INT8),
-    RowOf<Number<int16_t>>(ACL_INT16), RowOf<Number<int32_t>>(ACL_INT32)};
+    RowOf<Native<float>>(ACL_FLOAT),   RowOf<Half>(ACL_FLOAT16),
+    RowOf<BFloat>(ACL_BF16),           RowOf<Native<int8_t>>(ACL_INT8),
+    RowOf<Native<int16_t>>(ACL_INT16), RowOf<Native<int32_t>>(ACL_INT32)};
 
 const Row* RowOfType(int type) {
   for (const Row& row : kRows) {

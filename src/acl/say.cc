@@ -28,7 +28,7 @@ void WriteTo(int file, std::string_view text) {
 }
 
 template <typename F>
-void Quietly(F&& body) noexcept {
+void SayQuietly(F&& body) noexcept {
   (void)Contain(
       [&] {
         body();
@@ -40,7 +40,7 @@ void Quietly(F&& body) noexcept {
 }  // namespace
 
 void Say(std::string_view text) noexcept {
-  Quietly([&] { WriteTo(STDERR_FILENO, Str("FlashACL: {}\n", text)); });
+  SayQuietly([&] { WriteTo(STDERR_FILENO, Str("FlashACL: {}\n", text)); });
 }
 
 bool IsHeard(Level level) {
@@ -56,7 +56,7 @@ void WriteLog(const std::string& lines) {
 }
 
 void Log(Level level, std::string_view where, std::string_view text) noexcept {
-  Quietly([&] {
+  SayQuietly([&] {
     if (!IsHeard(level)) return;
     timeval now{};
     gettimeofday(&now, nullptr);

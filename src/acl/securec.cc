@@ -11,9 +11,11 @@
 namespace {
 
 // A size beyond this is taken for a negative number gone unsigned.
-constexpr size_t kLargest = 0x7FFFFFFF;
+constexpr size_t kLargestSize = 0x7FFFFFFF;
 
-bool BadSize(size_t dest_max) { return dest_max == 0 || dest_max > kLargest; }
+bool BadSize(size_t dest_max) {
+  return dest_max == 0 || dest_max > kLargestSize;
+}
 
 bool Overlap(const void* a, size_t a_bytes, const void* b, size_t b_bytes) {
   const uintptr_t first = reinterpret_cast<uintptr_t>(a);
@@ -62,10 +64,10 @@ errno_t CheckStrings(char* dest, size_t dest_max, const char* src) {
   return EOK;
 }
 
-errno_t Copy(char* dest, size_t dest_max, const char* src, size_t count) {
+errno_t CopyText(char* dest, size_t dest_max, const char* src, size_t count) {
   const errno_t error = CheckStrings(dest, dest_max, src);
   if (error != EOK) return error;
-  if (count > kLargest) {
+  if (count > kLargestSize) {
     dest[0] = '\0';
     return ERANGE_AND_RESET;
   }
@@ -77,10 +79,10 @@ errno_t Copy(char* dest, size_t dest_max, const char* src, size_t count) {
   return PutString(dest, dest_max, 0, src, length);
 }
 
-errno_t Append(char* dest, size_t dest_max, const char* src, size_t count) {
+errno_t AppendText(char* dest, size_t dest_max, const char* src, size_t count) {
   const errno_t error = CheckStrings(dest, dest_max, src);
   if (error != EOK) return error;
-  if (count > kLargest) {
+  if (count > kLargestSize) {
     dest[0] = '\0';
     return ERANGE_AND_RESET;
   }
@@ -121,21 +123,21 @@ errno_t memset_s(void* dest, size_t destMax, int c, size_t count) {
 }
 
 errno_t strcpy_s(char* strDest, size_t destMax, const char* strSrc) {
-  return Copy(strDest, destMax, strSrc, kLargest);
+  return CopyText(strDest, destMax, strSrc, kLargestSize);
 }
 
 errno_t strncpy_s(char* strDest, size_t destMax, const char* strSrc,
                   size_t count) {
-  return Copy(strDest, destMax, strSrc, count);
+  return CopyText(strDest, destMax, strSrc, count);
 }
 
 errno_t strcat_s(char* strDest, size_t destMax, const char* strSrc) {
-  return Append(strDest, destMax, strSrc, kLargest);
+  return AppendText(strDest, destMax, strSrc, kLargestSize);
 }
 
 errno_t strncat_s(char* strDest, size_t destMax, const char* strSrc,
                   size_t count) {
-  return Append(strDest, destMax, strSrc, count);
+  return AppendText(strDest, destMax, strSrc, count);
 }
 
 char* strtok_s(char* strToken, const char* strDelimit, char** context) {
@@ -148,7 +150,7 @@ int vsnprintf_s(char* strDest, size_t destMax, size_t count, const char* format,
                 va_list argList) {
   if (strDest == nullptr || BadSize(destMax)) return -1;
   const bool cut = count < destMax || count == SIZE_MAX;
-  if (format == nullptr || (count > kLargest && count != SIZE_MAX)) {
+  if (format == nullptr || (count > kLargestSize && count != SIZE_MAX)) {
     strDest[0] = '\0';
     return -1;
   }

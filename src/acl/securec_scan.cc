@@ -83,8 +83,8 @@ bool IsText(char letter) { return std::strchr("sc[", letter) != nullptr; }
 
 // Takes the directive's arguments off `arguments`, which the caller keeps
 // reading from.
-bool Take(const Directive& directive, size_t longest, va_list* arguments,
-          Scan* scan) {
+bool TakeValue(const Directive& directive, size_t longest, va_list* arguments,
+               Scan* scan) {
   if (scan->count == kMaxConversions) return false;
   Conversion& conversion = scan->conversions[scan->count];
   conversion.target = va_arg(*arguments, void*);
@@ -112,7 +112,7 @@ bool Prepare(const char* format, size_t longest, va_list* arguments,
     }
     Directive directive;
     if (!Parse(at, &directive)) return false;
-    if (directive.stores && !Take(directive, longest, arguments, scan)) {
+    if (directive.stores && !TakeValue(directive, longest, arguments, scan)) {
       return false;
     }
     at = directive.end;
@@ -134,7 +134,7 @@ bool HandOver(const Conversion& conversion) {
   return true;
 }
 
-int Run(const char* buffer, const char* format, const Scan& scan) {
+int ScanBuffer(const char* buffer, const char* format, const Scan& scan) {
   void* to[kMaxConversions] = {};
   for (int i = 0; i < scan.count; ++i) {
     const Conversion& conversion = scan.conversions[i];
@@ -157,7 +157,7 @@ extern "C" int sscanf_s(const char* buffer, const char* format, ...) {
   const bool ready = Prepare(format, std::strlen(buffer), &arguments, &scan);
   va_end(arguments);
   if (!ready) return -1;
-  const int read = Run(buffer, format, scan);
+  const int read = ScanBuffer(buffer, format, scan);
   int handed = 0;
   for (int i = 0; i < scan.count && handed < read; ++i) {
     if (!HandOver(scan.conversions[i])) return handed;

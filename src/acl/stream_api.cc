@@ -76,8 +76,8 @@ aclError StopStream(aclrtStream stream) {
   return ACL_SUCCESS;
 }
 
-aclError Synchronize(std::string_view function, aclrtStream stream,
-                     int32_t ms) {
+aclError SynchronizeStream(std::string_view function, aclrtStream stream,
+                           int32_t ms) {
   aclError error = ACL_SUCCESS;
   const auto found = FindStream(stream, function, &error);
   if (found == nullptr) return error;
@@ -207,14 +207,16 @@ aclError aclrtDestroyStreamForce(aclrtStream stream) {
 }
 
 aclError aclrtSynchronizeStream(aclrtStream stream) {
-  return a::GuardRuntime(
-      [&] { return a::Synchronize("aclrtSynchronizeStream", stream, -1); });
+  return a::GuardRuntime([&] {
+    return a::SynchronizeStream("aclrtSynchronizeStream", stream, -1);
+  });
 }
 
 aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream,
                                            int32_t timeout) {
   return a::GuardRuntime([&] {
-    return a::Synchronize("aclrtSynchronizeStreamWithTimeout", stream, timeout);
+    return a::SynchronizeStream("aclrtSynchronizeStreamWithTimeout", stream,
+                                timeout);
   });
 }
 

@@ -18,7 +18,7 @@ struct TypeFact {
   std::string_view name;
 };
 
-constexpr TypeFact kTypes[] = {
+constexpr TypeFact kTypeFacts[] = {
     {ACL_FLOAT, DType::kF32, "FLOAT"},    {ACL_FLOAT16, DType::kF16, "FLOAT16"},
     {ACL_BF16, DType::kBf16, "BFLOAT16"}, {ACL_INT8, DType::kI8, "INT8"},
     {ACL_UINT8, DType::kU8, "UINT8"},     {ACL_BOOL, DType::kBool, "BOOL"},
@@ -136,7 +136,7 @@ aclnnStatus WithTensor(const aclTensor* handle, bool outputs_given,
 }  // namespace
 
 DType Tensor::dtype() const {
-  for (const TypeFact& fact : kTypes) {
+  for (const TypeFact& fact : kTypeFacts) {
     if (fact.type == acl_dtype) return fact.dtype;
   }
   return DType::kNone;
@@ -148,7 +148,7 @@ int64_t Tensor::BytesOf(int64_t elements) const {
 }
 
 std::string_view TypeText(aclDataType type) {
-  for (const TypeFact& fact : kTypes) {
+  for (const TypeFact& fact : kTypeFacts) {
     if (fact.type == type) return fact.name;
   }
   for (const auto& [other, name] : kOtherTypes) {

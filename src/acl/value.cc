@@ -100,7 +100,7 @@ bool Holds(uint32_t condition, uint64_t word, uint64_t value) {
   }
 }
 
-struct Wait {
+struct ValueWaiter {
   const std::byte* at;
   uint64_t value;
   uint32_t condition;
@@ -114,7 +114,7 @@ struct Wait {
 };
 
 // Until the word is as it should be, freed, or the stream aborted.
-bool Wait::Sleep(Stream& stream, Sleeper& self, bool* freed) const {
+bool ValueWaiter::Sleep(Stream& stream, Sleeper& self, bool* freed) const {
   const Clock::time_point start = Clock::now();
   for (;;) {
     self.woken.store(0);
@@ -132,7 +132,7 @@ bool Wait::Sleep(Stream& stream, Sleeper& self, bool* freed) const {
   }
 }
 
-aclError Wait::operator()() const {
+aclError ValueWaiter::operator()() const {
   if (Holds()) return ACL_SUCCESS;
   Stream& stream = ThisStream();
   Sleeper self{at};
@@ -199,8 +199,8 @@ aclError ValueWait(void* address, uint64_t value, uint32_t flag,
   if (const aclError error = CheckWord(kName, address)) return error;
   const void* const addresses[] = {address};
   return Enqueue(stream,
-                 Wait{static_cast<const std::byte*>(address), value, flag,
-                      BlockUse(addresses)},
+                 ValueWaiter{static_cast<const std::byte*>(address), value,
+                             flag, BlockUse(addresses)},
                  kName, TaskKind::kWait);
 }
 

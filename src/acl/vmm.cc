@@ -26,7 +26,7 @@ namespace flashacl::acl {
 namespace {
 
 constexpr size_t kGranularity = kHugePageBytes;
-constexpr aclError kBad = ACL_ERROR_RT_PARAM_INVALID;
+constexpr aclError kInvalid = ACL_ERROR_RT_PARAM_INVALID;
 
 // A range of addresses. Unmapped when released and no work uses it.
 struct Reservation {
@@ -101,8 +101,8 @@ aclError ReserveAddress(void** pointer, size_t size, size_t alignment) {
   if (pointer == nullptr) return FailNull(kFunction, "virPtr");
   if (size == 0) return FailSize(kFunction, size);
   if ((alignment & (alignment - 1)) != 0 || alignment > kMax) {
-    return FailValue(kBad, kFunction, "alignment", std::to_string(alignment),
-                     "0 or a power of two");
+    return FailValue(kInvalid, kFunction, "alignment",
+                     std::to_string(alignment), "0 or a power of two");
   }
   std::shared_ptr<Reservation> made;
   if (size <= kMax) {
@@ -130,13 +130,13 @@ aclError ReleaseAddress(void* pointer) {
   const auto found =
       space.reservations.find(static_cast<const std::byte*>(pointer));
   if (found == space.reservations.end()) {
-    return FailValue(kBad, kFunction, "virPtr", Str("{}", pointer),
+    return FailValue(kInvalid, kFunction, "virPtr", Str("{}", pointer),
                      "what aclrtReserveMemAddress returned");
   }
   const auto inside = space.mappings.lower_bound(found->first);
   if (inside != space.mappings.end() &&
       inside->first < found->first + found->second->size) {
-    return Fail(kBad, Title::kCallSequence,
+    return Fail(kInvalid, Title::kCallSequence,
                 Str("{} failed because memory is still mapped at {}", kFunction,
                     static_cast<const void*>(inside->first)));
   }
@@ -155,7 +155,8 @@ aclError CheckProperties(std::string_view function,
       type == ACL_MEM_LOCATION_TYPE_HOST_NUMA) {
     return ACL_SUCCESS;
   }
-  return FailValue(kBad, function, "prop->location.type", std::to_string(type),
+  return FailValue(kInvalid, function, "prop->location.type",
+                   std::to_string(type),
                    "0 (host), 1 (device) or 4 (host NUMA node)");
 }
 
@@ -167,11 +168,11 @@ aclError MallocPhysical(aclrtDrvMemHandle* handle, size_t size,
   if (error != 0) return error;
   if (size == 0) return FailSize(kFunction, size);
   if (size % kGranularity != 0) {
-    return FailValue(kBad, kFunction, "size", std::to_string(size),
+    return FailValue(kInvalid, kFunction, "size", std::to_string(size),
                      "a multiple of the granularity, 2097152");
   }
   if (flags != 0) {
-    return FailValue(kBad, kFunction, "flags", std::to_string(flags), "0");
+    return FailValue(kInvalid, kFunction, "flags", std::to_string(flags), "0");
   }
   auto memory = std::make_shared<PhysicalMemory>();
   memory->device_id = Raw(prop->location.type) == ACL_MEM_LOCATION_TYPE_DEVICE
@@ -202,7 +203,7 @@ aclError FreePhysical(aclrtDrvMemHandle handle) {
   constexpr std::string_view kFunction = "aclrtFreePhysical";
   if (handle == nullptr) return FailNull(kFunction, "handle");
   if (Take<PhysicalMemory>(handle) != nullptr) return ACL_SUCCESS;
-  return FailValue(kBad, kFunction, "handle", Str("{}", handle),
+  return FailValue(kInvalid, kFunction, "handle", Str("{}", handle),
                    "live physical memory");
 }
 
@@ -221,25 +222,25 @@ aclError CheckMap(const MapRequest& request,
   if (request.handle == nullptr) return FailNull(kFunction, "handle");
   if (request.size == 0) return FailSize(kFunction, request.size);
   if (request.offset != 0) {
-    return FailValue(kBad, kFunction, "offset", std::to_string(request.offset),
-                     "0");
+    return FailValue(kInvalid, kFunction, "offset",
+                     std::to_string(request.offset), "0");
   }
   if (request.flags != 0) {
-    return FailValue(kBad, kFunction, "flags", std::to_string(request.flags),
-                     "0");
+    return FailValue(kInvalid, kFunction, "flags",
+                     std::to_string(request.flags), "0");
   }
   *memory = Find<PhysicalMemory>(request.handle);
   if (*memory == nullptr) {
-    return FailValue(kBad, kFunction, "handle", Str("{}", request.handle),
+    return FailValue(kInvalid, kFunction, "handle", Str("{}", request.handle),
                      "live physical memory");
   }
   if (request.size > (*memory)->size || request.size % kGranularity != 0) {
-    return FailValue(kBad, kFunction, "size", std::to_string(request.size),
+    return FailValue(kInvalid, kFunction, "size", std::to_string(request.size),
                      Str("a multiple of {} up to {}, the size of the memory",
                          kGranularity, (*memory)->size));
   }
   if (reinterpret_cast<uintptr_t>(request.base) % kGranularity != 0) {
-    return FailValue(kBad, kFunction, "virPtr",
+    return FailValue(kInvalid, kFunction, "virPtr",
                      Str("{}", static_cast<void*>(request.base)),
                      "a multiple of the granularity, 2097152");
   }
@@ -277,7 +278,7 @@ aclError MapMemory(const MapRequest& request) {
   std::lock_guard lock(space.mutex);
   std::shared_ptr<Reservation> reservation = RoomFor(space, request);
   if (reservation == nullptr) {
-    return FailValue(kBad, kFunction, "virPtr",
+    return FailValue(kInvalid, kFunction, "virPtr",
                      Str("{}", static_cast<void*>(request.base)),
                      "reserved addresses that nothing is mapped to");
   }
@@ -323,7 +324,7 @@ aclError UnmapMemory(void* pointer) {
   const auto found =
       space.mappings.find(static_cast<const std::byte*>(pointer));
   if (found == space.mappings.end()) {
-    return FailValue(kBad, kFunction, "virPtr", Str("{}", pointer),
+    return FailValue(kInvalid, kFunction, "virPtr", Str("{}", pointer),
                      "where aclrtMapMem has mapped memory");
   }
   size_t size = 0;
@@ -341,7 +342,7 @@ aclError GetGranularity(const aclrtPhysicalMemProp* prop, int option,
   if (error != 0) return error;
   if (option != ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM &&
       option != ACL_RT_MEM_ALLOC_GRANULARITY_RECOMMENDED) {
-    return FailValue(kBad, kFunction, "option", std::to_string(option),
+    return FailValue(kInvalid, kFunction, "option", std::to_string(option),
                      "0 or 1");
   }
   *granularity = kGranularity;
@@ -363,7 +364,7 @@ aclError SetAccess(void* pointer, size_t size, const aclrtMemAccessDesc* desc,
   if (!FindBlock(pointer, &block) || block.kind != BlockKind::kMapped ||
       size > static_cast<size_t>(block.base + block.reserved -
                                  static_cast<std::byte*>(pointer))) {
-    return FailValue(kBad, kFunction, "virPtr", Str("{}", pointer),
+    return FailValue(kInvalid, kFunction, "virPtr", Str("{}", pointer),
                      "a range of mapped memory");
   }
   return ACL_SUCCESS;

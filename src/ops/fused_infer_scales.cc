@@ -16,7 +16,7 @@ namespace {
 using acl::Tensor;
 using Call = FusedInferCall;
 
-enum Mode : int64_t {
+enum ScaleMode : int64_t {
   kChannel = 0,  // or everything
   kToken = 1,
   kHead = 2,

@@ -34,7 +34,7 @@ bool IsCopied(const Tensor& tensor) {
   }
 }
 
-std::string TypeOf(const Tensor& tensor) {
+std::string TypeNameOf(const Tensor& tensor) {
   return Str("{} ({})", acl::TypeText(tensor.acl_dtype),
              acl::Raw(tensor.acl_dtype));
 }
@@ -45,7 +45,7 @@ Status CheckElement(const Arguments& arguments, int row) {
     return Invalid(
         "{}: data type {}, expected FLOAT16, BFLOAT16, INT8 or another of as "
         "many bytes",
-        arguments.name(row), TypeOf(tensor));
+        arguments.name(row), TypeNameOf(tensor));
   }
   if (!arguments.table()[static_cast<size_t>(row)].output) return {};
   return acl::CheckApart(arguments.name(row), tensor);
@@ -66,8 +66,8 @@ Status CheckElementsOf(const Arguments& arguments, const PagedArguments& part) {
   const Tensor& cache = *arguments.given(part.cache);
   if (tokens.acl_dtype == cache.acl_dtype) return {};
   return Invalid("{}: data type {}, expected {} as {}",
-                 arguments.name(part.cache), TypeOf(cache), TypeOf(tokens),
-                 arguments.name(part.tokens));
+                 arguments.name(part.cache), TypeNameOf(cache),
+                 TypeNameOf(tokens), arguments.name(part.tokens));
 }
 
 Status CheckTypesTogether(const Arguments& arguments, int key, int value,
@@ -79,7 +79,7 @@ Status CheckTypesTogether(const Arguments& arguments, int key, int value,
                      ElementBytes(values) == 2;
   if (mixed) return {};
   return Invalid("{}: data type {}, expected {} as {}", arguments.name(value),
-                 TypeOf(values), TypeOf(keys), arguments.name(key));
+                 TypeNameOf(values), TypeNameOf(keys), arguments.name(key));
 }
 
 Status CheckShapeIs(const Arguments& arguments, int row,

@@ -55,16 +55,16 @@ void CopyPages(std::byte* to, const std::byte* from, size_t bytes) {
 }
 
 // What one request got. Released when destroyed.
-struct Bytes {
+struct HostBytes {
   std::byte* base = nullptr;
   std::byte* mapping = nullptr;  // null: from the heap, at `base`,
   void* from_heap = nullptr;     // or, if not null, here
   size_t mapped = 0;
 
-  Bytes() = default;
-  Bytes(const Bytes&) = delete;
-  Bytes& operator=(const Bytes&) = delete;
-  ~Bytes() {
+  HostBytes() = default;
+  HostBytes(const HostBytes&) = delete;
+  HostBytes& operator=(const HostBytes&) = delete;
+  ~HostBytes() {
     if (mapping != nullptr) {
       munmap(mapping, mapped);
     } else {
@@ -79,7 +79,7 @@ struct Bytes {
   void BeforeGuardPage(size_t bytes);
 };
 
-void Bytes::FromHeap(size_t bytes) {
+void HostBytes::FromHeap(size_t bytes) {
   base = static_cast<std::byte*>(
       std::aligned_alloc(kAlignmentBytes, RoundUpTo(bytes, kAlignmentBytes)));
 }
@@ -87,7 +87,7 @@ void Bytes::FromHeap(size_t bytes) {
 // The heap's pages are warm: those of a mapping are new each time, which is 13
 // times as long for 256 KiB that are written once. Not by aligned_alloc, which
 // makes the C library map each such request.
-void Bytes::FromHeapPages(size_t bytes) {
+void HostBytes::FromHeapPages(size_t bytes) {
   const size_t page = PageBytes();
   from_heap = std::malloc(RoundUpTo(bytes, page) + page);
   if (from_heap == nullptr) return;
@@ -97,7 +97,7 @@ void Bytes::FromHeapPages(size_t bytes) {
 
 // The system backs a range with huge pages only where it is aligned to them, so
 // one page more is mapped and what sticks out is given back.
-void Bytes::FromHugePages(size_t bytes) {
+void HostBytes::FromHugePages(size_t bytes) {
   const size_t wanted = RoundUpTo(bytes, PageBytes());
   const size_t all = wanted + kHugePageBytes;
   std::byte* const start = Map(all);
@@ -111,7 +111,7 @@ void Bytes::FromHugePages(size_t bytes) {
   mapped = wanted;
 }
 
-void Bytes::BeforeGuardPage(size_t bytes) {
+void HostBytes::BeforeGuardPage(size_t bytes) {
   const size_t used = RoundUpTo(bytes, kAlignmentBytes);
   const size_t pages = RoundUpTo(used, PageBytes());
   std::byte* const start = Map(pages + PageBytes());
@@ -130,7 +130,7 @@ HostMemory& HostMemory::Get() {
 }
 
 std::shared_ptr<std::byte> HostMemory::Allocate(const MemoryRequest& request) {
-  auto bytes = std::make_shared<Bytes>();
+  auto bytes = std::make_shared<HostBytes>();
   const size_t all = request.bytes + request.zeros;
   if (kGuardPages) bytes->BeforeGuardPage(all);
   const bool aligned =

@@ -87,9 +87,9 @@ struct ValueToJson {
 
 // Reads members of one object, and keeps the first mistake. What is missing or
 // of another kind is a mistake, and leaves the target as it is.
-class Reader {
+class FieldReader {
  public:
-  Reader(const Json& json, std::string where, Status& status)
+  FieldReader(const Json& json, std::string where, Status& status)
       : json_(json), where_(std::move(where)), status_(status) {
     if (!json.is_object()) Fail("", "an object");
   }
@@ -103,8 +103,8 @@ class Reader {
     return has(name) ? json_.at(name) : none;
   }
 
-  Reader In(const char* name) const {
-    return Reader(Member(name), where_ + "." + name, status_);
+  FieldReader In(const char* name) const {
+    return FieldReader(Member(name), where_ + "." + name, status_);
   }
 
   void Read(const char* name, std::string& text) const {
@@ -185,14 +185,14 @@ class Reader {
   Status& status_;
 };
 
-Answer ReadAnswer(const Reader& in) {
+Answer ReadAnswer(const FieldReader& in) {
   Answer answer;
   in.Read("status", answer.status);
   in.Read("message", answer.message);
   return answer;
 }
 
-Contents ReadContents(const Reader& in) {
+Contents ReadContents(const FieldReader& in) {
   Contents contents;
   in.Read("digest", contents.digest);
   in.Read("kept", contents.kept);
@@ -212,7 +212,7 @@ Contents ReadContents(const Reader& in) {
 }
 
 // The view must lie in its bytes: who reads them looks no further.
-void CheckView(const Reader& in, const Tensor& tensor) {
+void CheckView(const FieldReader& in, const Tensor& tensor) {
   if (tensor.shape.size() != tensor.strides.size() || tensor.shape.size() > 8) {
     return in.Fail("strides", "as many numbers as shape has, 8 at most");
   }
@@ -236,7 +236,7 @@ void CheckView(const Reader& in, const Tensor& tensor) {
   }
 }
 
-Tensor ReadTensor(const Reader& in) {
+Tensor ReadTensor(const FieldReader& in) {
   Tensor tensor;
   in.Read("type", tensor.type);
   in.Read("type_number", tensor.type_number);
@@ -255,19 +255,19 @@ Tensor ReadTensor(const Reader& in) {
   return tensor;
 }
 
-Value ReadTensors(const Reader& in, const Json& json) {
+Value ReadTensors(const FieldReader& in, const Json& json) {
   std::vector<TensorOrNot> list;
   if (!json.is_array()) in.Fail("value", "an array");
   for (size_t n = 0; json.is_array() && n < json.size(); ++n) {
     list.emplace_back();
     if (json[n].is_null()) continue;
     list.back() = ReadTensor(
-        Reader(json[n], Str("{}.value[{}]", in.where(), n), in.status()));
+        FieldReader(json[n], Str("{}.value[{}]", in.where(), n), in.status()));
   }
   return list;
 }
 
-Value ReadScalar(const Reader& in) {
+Value ReadScalar(const FieldReader& in) {
   Scalar scalar;
   in.Read("type", scalar.type);
   in.Read("type_number", scalar.type_number);
@@ -276,13 +276,13 @@ Value ReadScalar(const Reader& in) {
 }
 
 template <typename T>
-Value ReadPlain(const Reader& in) {
+Value ReadPlain(const FieldReader& in) {
   T value{};
   in.Read("value", value);
   return value;
 }
 
-Value ReadValue(const Reader& in, const std::string& kind) {
+Value ReadValue(const FieldReader& in, const std::string& kind) {
   const Json& json = in.Member("value");
   if (json.is_null()) return Nothing();
   if (json.is_object() && json.contains("invalid")) return NoObject();
@@ -298,11 +298,11 @@ Value ReadValue(const Reader& in, const std::string& kind) {
   return Nothing();
 }
 
-void ReadParameters(const Reader& in, Call& call) {
+void ReadParameters(const FieldReader& in, Call& call) {
   const Json& list = in.Member("parameters");
   if (!list.is_array()) return in.Fail("parameters", "an array");
   for (size_t n = 0; n < list.size(); ++n) {
-    const Reader one(list[n], Str("parameters[{}]", n), in.status());
+    const FieldReader one(list[n], Str("parameters[{}]", n), in.status());
     Parameter& parameter = call.parameters.emplace_back();
     one.Read("name", parameter.name);
     one.Read("kind", parameter.kind);
@@ -312,7 +312,7 @@ void ReadParameters(const Reader& in, Call& call) {
 
 Status ReadCall(const Json& json, Call& call) {
   Status status;
-  const Reader in(json, "call", status);
+  const FieldReader in(json, "call", status);
   int version = 0;
   in.Read("flashacl_record", version);
   if (status.ok() && version != kVersion) {
@@ -330,7 +330,7 @@ Status ReadCall(const Json& json, Call& call) {
   call.plan = ReadAnswer(in.In("plan"));
   in.In("plan").Read("workspace_bytes", call.workspace_bytes);
   if (!in.has("launch")) return status;
-  const Reader launch = in.In("launch");
+  const FieldReader launch = in.In("launch");
   call.launch = ReadAnswer(launch);
   launch.Read("workspace_bytes", call.given_workspace);
   launch.Read("has_workspace", call.has_workspace);

@@ -27,8 +27,8 @@ int64_t BiasElements(const AttentionProblem& problem) {
       .ElementsNeeded();
 }
 
-struct Workspace {
-  Workspace(const AttentionProblem& problem, WorkspaceLayout& layout)
+struct BackwardWorkspace {
+  BackwardWorkspace(const AttentionProblem& problem, WorkspaceLayout& layout)
       : rows(
             std::min(kChunkRows, problem.lengths.max_rows() * problem.group())),
         width(MostVisible(problem)),
@@ -68,8 +68,8 @@ struct Workspace {
 
 class Backward {
  public:
-  Backward(const Operands& operands, Workspace& buffers, std::byte* workspace,
-           Workers& workers)
+  Backward(const Operands& operands, BackwardWorkspace& buffers,
+           std::byte* workspace, Workers& workers)
       : operands_(operands),
         problem_(operands.problem),
         buffers_(buffers),
@@ -109,7 +109,7 @@ class Backward {
 
   const Operands& operands_;
   const AttentionProblem& problem_;
-  Workspace& buffers_;
+  BackwardWorkspace& buffers_;
   std::byte* workspace_;
   Workers& workers_;
   Grid grad_bias_;
@@ -320,7 +320,7 @@ class PreparedBackward final : public HostPrepared {
 
   Status Run(const Bindings& bindings, std::byte* memory,
              Workers& workers) const override {
-    Workspace buffers = workspace_;
+    BackwardWorkspace buffers = workspace_;
     buffers.key_values.Attach(memory);
     const Operands operands(problem(), bindings);
     Backward(operands, buffers, memory, workers).Run();
@@ -330,7 +330,7 @@ class PreparedBackward final : public HostPrepared {
   std::string Describe() const override { return kRowByRow; }
 
  private:
-  const Workspace workspace_;
+  const BackwardWorkspace workspace_;
 };
 
 }  // namespace

@@ -17,10 +17,10 @@ namespace {
 
 // What one run needs besides its operands: keys and values of the sequence at
 // hand, and for every worker the scores of one row.
-struct Workspace {
+struct ForwardWorkspace {
   static constexpr int64_t kMaxWorkers = 64;
 
-  Workspace(const AttentionProblem& problem, WorkspaceLayout& layout)
+  ForwardWorkspace(const AttentionProblem& problem, WorkspaceLayout& layout)
       : most(std::min(kMaxWorkers,
                       problem.lengths.max_rows() * problem.group())),
         width(MostVisible(problem)),
@@ -144,12 +144,12 @@ class PreparedForward final : public HostPrepared {
   std::string Describe() const override { return kRowByRow; }
 
  private:
-  const Workspace workspace_;
+  const ForwardWorkspace workspace_;
 };
 
 Status PreparedForward::Run(const Bindings& bindings, std::byte* memory,
                             Workers& workers) const {
-  Workspace buffers = workspace_;
+  ForwardWorkspace buffers = workspace_;
   buffers.key_values.Attach(memory);
   const Operands operands(problem(), bindings);
 

@@ -116,7 +116,7 @@ aclError EndTask(aclmdlRI model, aclrtStream stream) {
   return graph->build()->EndTask(*found, kName);
 }
 
-aclError End(aclmdlRI model, void* reserve) {
+aclError EndBuild(aclmdlRI model, void* reserve) {
   constexpr std::string_view kName = "aclmdlRIBuildEnd";
   aclError error = ACL_SUCCESS;
   const auto graph = FindBuilt(model, kName, &error);
@@ -153,7 +153,7 @@ aclError aclmdlRIEndTask(aclmdlRI modelRI, aclrtStream stream) {
 }
 
 aclError aclmdlRIBuildEnd(aclmdlRI modelRI, void* reserve) {
-  return a::GuardRuntime([&] { return a::End(modelRI, reserve); });
+  return a::GuardRuntime([&] { return a::EndBuild(modelRI, reserve); });
 }
 
 }  // extern "C"

@@ -143,7 +143,7 @@ bool CapturesChild(aclrtStream stream) {
          static_cast<const Capture&>(*recorder).graph()->is_child();
 }
 
-aclError End(aclrtStream stream, aclmdlRI* model) {
+aclError EndCapture(aclrtStream stream, aclmdlRI* model) {
   constexpr std::string_view kName = "aclmdlRICaptureEnd";
   if (stream == nullptr) return FailNull(kName, "stream");
   if (model == nullptr && !CapturesChild(stream)) {
@@ -288,7 +288,7 @@ aclError aclmdlRICaptureGetInfo(aclrtStream stream,
 }
 
 aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI* modelRI) {
-  return a::GuardRuntime([&] { return a::End(stream, modelRI); });
+  return a::GuardRuntime([&] { return a::EndCapture(stream, modelRI); });
 }
 
 aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode* mode) {

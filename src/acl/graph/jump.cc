@@ -14,8 +14,8 @@ namespace flashacl::acl {
 namespace {
 
 // The stream of a binding, at `step`; none if it is not one of these.
-std::optional<Place> Find(std::span<const BoundStream> streams,
-                          const WeakBinding& binding, size_t step) {
+std::optional<Place> FindPlace(std::span<const BoundStream> streams,
+                               const WeakBinding& binding, size_t step) {
   const auto wanted = binding.lock();
   const auto found = std::ranges::find_if(streams, [&](const BoundStream& one) {
     return wanted != nullptr && one.binding == wanted;
@@ -38,7 +38,7 @@ int64_t LoadNumber(const std::byte* at, bool wide) {
   return static_cast<int32_t>(LoadHalf(at));
 }
 
-class End final : public Jump {
+class EndJump final : public Jump {
  public:
   aclError Resolve(std::span<const BoundStream>, std::string_view) override {
     return ACL_SUCCESS;
@@ -52,7 +52,7 @@ class ToStream : public Jump {
 
   aclError Resolve(std::span<const BoundStream> streams,
                    std::string_view function) override {
-    const auto found = Find(streams, started_, 0);
+    const auto found = FindPlace(streams, started_, 0);
     if (!found.has_value()) {
       return Fail(ACL_ERROR_RT_PARAM_INVALID, Title::kCallSequence,
                   Str("{} failed because a stream that another one starts was "
@@ -100,7 +100,7 @@ class LabelSwitch final : public Jump {
     places_.clear();
     for (size_t i = 0; i < labels_.size(); ++i) {
       const LabelPlace at = labels_[i]->place();
-      const auto found = Find(streams, at.binding, at.step);
+      const auto found = FindPlace(streams, at.binding, at.step);
       if (!found.has_value()) {
         return Fail(ACL_ERROR_RT_PARAM_INVALID, Title::kCallSequence,
                     Str("{} failed because label {} of a list that a stream "
@@ -146,7 +146,7 @@ bool Comparison::Holds() const {
   }
 }
 
-std::shared_ptr<Jump> MakeEnd() { return std::make_shared<End>(); }
+std::shared_ptr<Jump> MakeEnd() { return std::make_shared<EndJump>(); }
 
 std::shared_ptr<Jump> MakeActivation(WeakBinding started) {
   return std::make_shared<Activation>(std::move(started));

@@ -58,9 +58,9 @@ aclError CheckDomain(std::string_view function, const mstxDomain* domain) {
 }
 
 // What is to be said; null, and *error, if it cannot be.
-std::shared_ptr<const Said> Say(std::string_view function,
-                                const mstxDomain* domain, const char* message,
-                                aclError* error) {
+std::shared_ptr<const Said> SayMark(std::string_view function,
+                                    const mstxDomain* domain,
+                                    const char* message, aclError* error) {
   if (message == nullptr) {
     *error = FailNull(function, "message");
     return nullptr;
@@ -74,13 +74,13 @@ std::shared_ptr<const Said> Say(std::string_view function,
 aclError MarkBoth(std::string_view function, const mstxDomain* domain,
                   const char* message, aclrtStream stream) {
   aclError error = ACL_SUCCESS;
-  const auto said = Say(function, domain, message, &error);
+  const auto said = SayMark(function, domain, message, &error);
   if (said == nullptr || !IsRecording()) return error;
   Mark(said);
   return stream == nullptr ? ACL_SUCCESS : MarkOnStream(function, said, stream);
 }
 
-OpenRanges& TheRanges() {
+OpenRanges& TheMstxRanges() {
   static OpenRanges& ranges = *new OpenRanges(UINT64_MAX);
   return ranges;
 }
@@ -89,7 +89,7 @@ aclError StartBoth(std::string_view function, const mstxDomain* domain,
                    const char* message, aclrtStream stream,
                    mstxRangeId* number) {
   aclError error = ACL_SUCCESS;
-  const auto said = Say(function, domain, message, &error);
+  const auto said = SayMark(function, domain, message, &error);
   if (said == nullptr) return error;
   std::shared_ptr<OpenRange> range;
   if (IsRecording()) {
@@ -104,12 +104,12 @@ aclError StartBoth(std::string_view function, const mstxDomain* domain,
     }
     range->begin_ns = Now();
   }
-  *number = TheRanges().Add(std::move(range));
+  *number = TheMstxRanges().Add(std::move(range));
   return ACL_SUCCESS;
 }
 
 aclError EndBoth(std::string_view function, mstxRangeId number) {
-  const auto range = TheRanges().Take(number);
+  const auto range = TheMstxRanges().Take(number);
   if (range == nullptr) return ACL_SUCCESS;
   EndRange(*range);
   return range->on_stream == nullptr

@@ -29,7 +29,7 @@
 namespace flashacl::acl {
 namespace {
 
-constexpr aclError kBad = ACL_ERROR_RT_PARAM_INVALID;
+constexpr aclError kBadArgument = ACL_ERROR_RT_PARAM_INVALID;
 constexpr aclError kNoSuchKey = ACL_ERROR_RT_DRV_INTERNAL_ERROR;
 
 // Of one block; owned by its file, and ends with it.
@@ -108,7 +108,8 @@ void WaitUntilUnused(const void* base) {
 aclError CheckBlock(std::string_view function, const void* pointer,
                     size_t size) {
   const auto fail = [&](std::string_view expected) {
-    return FailValue(kBad, function, "devPtr", Str("{}", pointer), expected);
+    return FailValue(kBadArgument, function, "devPtr", Str("{}", pointer),
+                     expected);
   };
   Block block;
   if (!FindBlock(pointer, &block) || block.kind == BlockKind::kHost) {
@@ -125,7 +126,7 @@ aclError CheckBlock(std::string_view function, const void* pointer,
   }
   if (block.base != pointer) return fail("the start of its block");
   if (size > block.reserved) {
-    return FailValue(kBad, function, "size", Str("{}", size),
+    return FailValue(kBadArgument, function, "size", Str("{}", size),
                      Str("at most the {} bytes of the block", block.reserved));
   }
   if (block.size >= kOwnPagesBytes) return ACL_SUCCESS;
@@ -141,10 +142,11 @@ aclError GetExportKey(void* pointer, size_t size, char* key, size_t length,
   constexpr std::string_view kName = "aclrtIpcMemGetExportKey";
   if (pointer == nullptr) return FailNull(kName, "devPtr");
   if (key == nullptr) return FailNull(kName, "key");
-  if (size == 0) return FailValue(kBad, kName, "size", "0", "more than 0");
+  if (size == 0)
+    return FailValue(kBadArgument, kName, "size", "0", "more than 0");
   if (const aclError error = CheckNameBuffer(kName, length)) return error;
   if (flags > ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION) {
-    return FailValue(kBad, kName, "flags", Str("{}", flags), "0 or 1");
+    return FailValue(kBadArgument, kName, "flags", Str("{}", flags), "0 or 1");
   }
   if (const aclError error = CheckBlock(kName, pointer, size)) return error;
   // Once it lies in a file, nothing moves any more.
@@ -184,10 +186,11 @@ aclError SetImportPid(const char* key, const int32_t* pids, size_t count) {
   constexpr std::string_view kName = "aclrtIpcMemSetImportPid";
   if (key == nullptr) return FailNull(kName, "key");
   if (pids == nullptr) return FailNull(kName, "pid");
-  if (count == 0) return FailValue(kBad, kName, "num", "0", "more than 0");
+  if (count == 0)
+    return FailValue(kBadArgument, kName, "num", "0", "more than 0");
   const auto object = SharedObject::FindOwn(NumberOf(key));
   if (object == nullptr || object->kind() != ShareKind::kMemory) {
-    return FailValue(kBad, kName, "key", Shown(key),
+    return FailValue(kBadArgument, kName, "key", Shown(key),
                      "a key of memory that this process has exported");
   }
   return AllowProcesses(kName, *object, pids, count);
@@ -228,12 +231,12 @@ aclError MapFile(std::string_view function, const char* key,
   return ACL_SUCCESS;
 }
 
-aclError ImportByKey(void** pointer, const char* key, uint64_t flags) {
+aclError ImportMemoryByKey(void** pointer, const char* key, uint64_t flags) {
   constexpr std::string_view kName = "aclrtIpcMemImportByKey";
   if (pointer == nullptr) return FailNull(kName, "devPtr");
   if (key == nullptr) return FailNull(kName, "key");
   if (flags > ACL_RT_IPC_MEM_IMPORT_FLAG_ENABLE_PEER_ACCESS) {
-    return FailValue(kBad, kName, "flags", Str("{}", flags), "0 or 1");
+    return FailValue(kBadArgument, kName, "flags", Str("{}", flags), "0 or 1");
   }
   const uint64_t number = NumberOf(key);
   Keys& keys = TheKeys();
@@ -290,7 +293,7 @@ aclError Close(const char* key) {
   }
   const auto import = keys.imports.find(number);
   if (import == keys.imports.end()) {
-    return FailValue(kBad, kName, "key", Shown(key),
+    return FailValue(kBadArgument, kName, "key", Shown(key),
                      "a key that this process has exported or imported, and "
                      "not closed");
   }
@@ -321,7 +324,7 @@ aclError aclrtIpcMemSetImportPid(const char* key, int32_t* pid, size_t num) {
 aclError aclrtIpcMemImportByKey(void** devPtr, const char* key,
                                 uint64_t flags) {
   return acl::GuardRuntime(
-      [&] { return acl::ImportByKey(devPtr, key, flags); });
+      [&] { return acl::ImportMemoryByKey(devPtr, key, flags); });
 }
 
 aclError aclrtIpcMemClose(const char* key) {

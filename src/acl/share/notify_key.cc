@@ -16,7 +16,7 @@
 namespace flashacl::acl {
 namespace {
 
-constexpr aclError kBad = ACL_ERROR_RT_PARAM_INVALID;
+constexpr aclError kBadValue = ACL_ERROR_RT_PARAM_INVALID;
 
 std::shared_ptr<Notify> FindFlag(std::string_view function, aclrtNotify notify,
                                  aclError* error) {
@@ -26,7 +26,7 @@ std::shared_ptr<Notify> FindFlag(std::string_view function, aclrtNotify notify,
   }
   auto found = Find<Notify>(notify);
   if (found != nullptr && found->family() == NotifyFamily::kFlag) return found;
-  *error = FailValue(kBad, function, "notify", Str("{}", notify),
+  *error = FailValue(kBadValue, function, "notify", Str("{}", notify),
                      found != nullptr
                          ? "one of aclrtCreateNotify"
                          : ExpectedInsteadOf(HandleKind::kNotify, notify));
@@ -47,7 +47,7 @@ aclError GetExportKey(aclrtNotify notify, char* key, size_t length,
   if (found == nullptr) return error;
   if (flags != ACL_RT_NOTIFY_EXPORT_FLAG_DEFAULT &&
       flags != ACL_RT_NOTIFY_EXPORT_FLAG_DISABLE_PID_VALIDATION) {
-    return FailValue(kBad, kName, "flags", Str("{}", flags), "0 or 2");
+    return FailValue(kBadValue, kName, "flags", Str("{}", flags), "0 or 2");
   }
   error = CheckNameBuffer(kName, length);
   if (error != ACL_SUCCESS) return error;
@@ -73,24 +73,25 @@ aclError SetImportPid(aclrtNotify notify, const int32_t* pids, size_t count) {
   if (pids == nullptr) return FailNull(kName, "pid");
   const auto found = FindFlag(kName, notify, &error);
   if (found == nullptr) return error;
-  if (count == 0) return FailValue(kBad, kName, "num", "0", "more than 0");
+  if (count == 0) return FailValue(kBadValue, kName, "num", "0", "more than 0");
   const auto shared = found->shared();
   if (shared != nullptr && !shared->CanBeOpened()) {
     return FailFinalized(kName, "notify", Str("{}", notify));
   }
   if (!IsOwn(shared)) {
-    return FailValue(kBad, kName, "notify", Str("{}", notify),
+    return FailValue(kBadValue, kName, "notify", Str("{}", notify),
                      "a notify that this process has exported");
   }
   return AllowProcesses(kName, *shared, pids, count);
 }
 
-aclError ImportByKey(aclrtNotify* notify, const char* key, uint64_t flags) {
+aclError ImportNotifyByKey(aclrtNotify* notify, const char* key,
+                           uint64_t flags) {
   constexpr std::string_view kName = "aclrtNotifyImportByKey";
   if (notify == nullptr) return FailNull(kName, "notify");
   if (key == nullptr) return FailNull(kName, "key");
   if (flags > 3) {
-    return FailValue(kBad, kName, "flags", Str("{}", flags), "0 to 3");
+    return FailValue(kBadValue, kName, "flags", Str("{}", flags), "0 to 3");
   }
   const std::shared_ptr<Context> context = CurrentContext();
   if (context == nullptr) return RequireContext(kName);
@@ -132,7 +133,7 @@ aclError aclrtNotifySetImportPid(aclrtNotify notify, int32_t* pid, size_t num) {
 aclError aclrtNotifyImportByKey(aclrtNotify* notify, const char* key,
                                 uint64_t flags) {
   return acl::GuardRuntime(
-      [&] { return acl::ImportByKey(notify, key, flags); });
+      [&] { return acl::ImportNotifyByKey(notify, key, flags); });
 }
 
 }  // extern "C"

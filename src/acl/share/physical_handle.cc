@@ -18,7 +18,7 @@
 namespace flashacl::acl {
 namespace {
 
-constexpr aclError kBad = ACL_ERROR_RT_PARAM_INVALID;
+constexpr aclError kBadHandle = ACL_ERROR_RT_PARAM_INVALID;
 
 aclError Export(aclrtDrvMemHandle handle, int type, uint64_t flags,
                 uint64_t* number) {
@@ -30,11 +30,11 @@ aclError Export(aclrtDrvMemHandle handle, int type, uint64_t flags,
                      Str("{}", type), "ACL_MEM_HANDLE_TYPE_NONE");
   }
   if (flags > ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION) {
-    return FailValue(kBad, kName, "flags", Str("{}", flags), "0 or 1");
+    return FailValue(kBadHandle, kName, "flags", Str("{}", flags), "0 or 1");
   }
   const auto memory = Find<PhysicalMemory>(handle);
   if (memory == nullptr) {
-    return FailValue(kBad, kName, "handle", Str("{}", handle),
+    return FailValue(kBadHandle, kName, "handle", Str("{}", handle),
                      ExpectedInsteadOf(HandleKind::kPhysicalMemory, handle));
   }
   std::lock_guard lock(memory->mutex);
@@ -62,7 +62,7 @@ aclError SetPids(uint64_t number, const int32_t* pids, size_t count) {
   }
   const auto object = SharedObject::FindOwn(number);
   if (object == nullptr || object->kind() != ShareKind::kPhysical) {
-    return FailValue(kBad, kName, "shareableHandle", Str("{}", number),
+    return FailValue(kBadHandle, kName, "shareableHandle", Str("{}", number),
                      "a handle of memory that this process has exported");
   }
   return AllowProcesses(kName, *object, pids, count);

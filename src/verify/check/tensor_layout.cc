@@ -97,16 +97,17 @@ bool SamePlaces(const TensorSpec& a, const TensorSpec& b) {
   return true;
 }
 
-struct Candidate {
+struct LayoutCandidate {
   std::string_view layout;
   std::vector<Fit> fits;
   bool exact = true;
 };
 
-std::vector<Candidate> CandidatesOf(const std::vector<RowTensor>& tensors) {
-  std::vector<Candidate> candidates;
+std::vector<LayoutCandidate> CandidatesOf(
+    const std::vector<RowTensor>& tensors) {
+  std::vector<LayoutCandidate> candidates;
   for (const std::string_view layout : kLayouts) {
-    Candidate candidate{layout, {}, true};
+    LayoutCandidate candidate{layout, {}, true};
     for (const RowTensor& tensor : tensors) {
       const std::optional<Fit> fit = FitOf(layout, tensor);
       if (!fit) break;
@@ -118,13 +119,14 @@ std::vector<Candidate> CandidatesOf(const std::vector<RowTensor>& tensors) {
     }
   }
   // Rows to spare are nobody's guess where there need not be any.
-  if (std::ranges::any_of(candidates, &Candidate::exact)) {
-    std::erase_if(candidates, [](const Candidate& one) { return !one.exact; });
+  if (std::ranges::any_of(candidates, &LayoutCandidate::exact)) {
+    std::erase_if(candidates,
+                  [](const LayoutCandidate& one) { return !one.exact; });
   }
   return candidates;
 }
 
-bool SamePlaces(const Candidate& a, const Candidate& b) {
+bool SamePlaces(const LayoutCandidate& a, const LayoutCandidate& b) {
   for (size_t n = 0; n < a.fits.size(); ++n) {
     if (!SamePlaces(a.fits[n].spec, b.fits[n].spec)) return false;
   }
@@ -160,7 +162,7 @@ Result<std::string> FindLayout(const std::vector<RowTensor>& tensors,
                    DidYouMean(wanted, kLayouts), Join(kLayouts, ", "));
   }
   if (tensors.empty()) return NullArgument("q: missing");
-  const std::vector<Candidate> candidates = CandidatesOf(tensors);
+  const std::vector<LayoutCandidate> candidates = CandidatesOf(tensors);
   if (candidates.empty()) {
     std::string message =
         Str("{}: no layout has all of these shapes", Shapes(tensors));
@@ -169,7 +171,7 @@ Result<std::string> FindLayout(const std::vector<RowTensor>& tensors,
     }
     return Invalid("{}", message);
   }
-  for (const Candidate& other : candidates) {
+  for (const LayoutCandidate& other : candidates) {
     if (SamePlaces(candidates[0], other)) continue;
     return Contradiction("{}: {} or {}: say which, layout={}", Shapes(tensors),
                          candidates[0].layout, other.layout,
