@@ -14,11 +14,12 @@ namespace flashacl {
 // idle process nothing.
 inline constexpr std::chrono::microseconds kSpin{40};
 
+// Looked up before main: what a thread would look up first during a fork, a
+// child would wait for without end.
+inline const bool kHasSeveralProcessors = AvailableProcessors() > 1;
+
 // Whether looking makes sense: not on one CPU, where no news could arrive.
-inline bool MaySpin() noexcept {
-  static const bool several = AvailableProcessors() > 1;
-  return several;
-}
+inline bool MaySpin() noexcept { return kHasSeveralProcessors; }
 
 inline void Pause() {
 #if defined(__x86_64__) || defined(__i386__)

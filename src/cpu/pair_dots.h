@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether tiles of bf16 sum two channels at a time: of queries and keys, and of
-// gradients of outputs and values.
+// Whether tiles of bf16 sum two products at a time: of channels of queries and
+// keys, and of gradients of outputs and values; of keys, where probs are rounded
+// to bf16 (problem/score.h).
 //
 // Products of bf16 are exact in fp32, and the two are added one after the
 // other: sums have the bits that floats and multiply-adds give them, in half
-// the instructions (docs/notes/0031).
+// the instructions (docs/notes/0031). Decode adds the second channel first, and
+// has other bits (docs/notes/0041).
 #pragma once
 
 #include <cstdint>
 #include <optional>
-#include <string_view>
 
 namespace flashacl::cpu {
 
@@ -21,13 +22,8 @@ enum class PairDots : uint8_t {
   kInstruction,
 };
 
-// Whether Linux's /proc/cpuinfo names a processor whose vdpbf16ps takes no
-// longer than a multiply-add. AMD's are so; of Intel's it took four times as
-// long, as they have AMX for such products.
-bool PairDotsPay(std::string_view cpu_info);
-
 // What to use in this process, where the vector code has the instruction or has
-// not.
+// not: the instruction where it is fast, which is on AMD's processors.
 PairDots ChoosePairDots(bool has_instruction);
 
 // Whether this processor has the instruction, slow or not.

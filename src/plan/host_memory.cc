@@ -32,10 +32,7 @@ size_t RoundUpTo(size_t bytes, size_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-size_t PageBytes() {
-  static const size_t bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  return bytes;
-}
+size_t PageBytes() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
 
 std::byte* Map(size_t bytes) {
   void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,

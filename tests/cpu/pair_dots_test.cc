@@ -10,7 +10,9 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <fstream>
 #include <initializer_list>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -32,13 +34,16 @@ using testing::Space;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
+// As Linux describes this processor.
 TEST(PairDots, AreForProcessorsWhoseInstructionIsFast) {
-  const char* const amd = "vendor_id\t: AuthenticAMD\nflags\t\t: avx512f";
-  const char* const intel = "vendor_id\t: GenuineIntel\nflags\t\t: avx512f";
-  EXPECT_TRUE(PairDotsPay(std::string(amd) + " avx512_bf16 amx_tile\n"));
-  EXPECT_FALSE(PairDotsPay(std::string(amd) + "\n"));
-  EXPECT_FALSE(PairDotsPay(std::string(intel) + " avx512_bf16\n"));
-  EXPECT_FALSE(PairDotsPay(""));
+  std::ifstream file("/proc/cpuinfo");
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  const auto says = [&](const char* word) {
+    return text.find(word) != text.npos;
+  };
+  EXPECT_EQ(HasPairInstruction(), says(" avx512_bf16"));
+  EXPECT_EQ(ChoosePairDots(true) == PairDots::kInstruction,
+            says(" avx512_bf16") && says("AuthenticAMD"));
 }
 
 TEST(PairDots, AreTheInstructionWhereVectorCodeHasIt) {
