@@ -6,18 +6,18 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
 #include <initializer_list>
 #include <iterator>
-#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "tests/cpu/pairs.h"
 #include "tests/cpu/runs.h"
 #include "tests/cpu/spaces.h"
 #include "tests/testing/random.h"
@@ -30,9 +30,6 @@ using testing::ForRandomProblems;
 using testing::OneOf;
 using testing::SeenOften;
 using testing::Space;
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 // As Linux describes this processor.
 TEST(PairDots, AreForProcessorsWhoseInstructionIsFast) {
@@ -72,55 +69,59 @@ bool LoadsPairs(const AttentionProblem& p) {
          !p.has(Slot::kKeyRowScale);
 }
 
-// All that is not a NaN, to the bit.
-void ExpectSame(const SmallCase& a, const SmallCase& b) {
-  for (const Slot slot : testing::ResultsOf(a.problem())) {
-    for (int64_t n = 0; n < a.count(slot); ++n) {
-      const double x = a.Get(slot, n), y = b.Get(slot, n);
-      if (std::isnan(x) && std::isnan(y)) continue;
-      ASSERT_EQ(std::bit_cast<uint64_t>(x), std::bit_cast<uint64_t>(y))
-          << Name(slot) << " at " << n << ": " << x << " and " << y;
-    }
-  }
-}
-
-// Numbers at which an instruction may do as it likes, in a few places.
 void PutSpecial(SmallCase& small, Slot slot, Random& random) {
   const int64_t count = small.count(slot);
   if (count == 0 || small.problem()[slot].dtype != DType::kBf16) return;
-  for (int64_t n = random.Within(1, 4); n > 0; --n) {
-    const double special =
-        OneOf(random, {kNaN, kInfinity, -kInfinity, 0x1.FEp127, -0x1.FEp127,
-                       0x1p-126, -0x1p-133, 0x1.FCp-127, 0x1p-64, -0.0});
-    small.Put(slot, random.Within(0, count - 1), special);
-  }
+  testing::PutSpecialPairs(count, random, [&](int64_t n, double special) {
+    small.Put(slot, n, special);
+  });
 }
 
 class PairDotsOn : public testing::EachKernel {
  protected:
   ~PairDotsOn() override { SetPairDotsForTest({}); }
 
-  // Without pairs; where probs may be rounded, and of few rows, whose pairs are
-  // summed in another order, with those that any processor has.
-  void RunFloats(const SmallCase& floats) {
-    const bool other_sums =
-        floats.problem().score.bf16_probs || &implementation_ == &kCpuMixed;
-    SetPairDotsForTest(other_sums ? PairDots::kMultiplyAdds : PairDots::kNone);
-    testing::RunOn(implementation_, floats);
+  bool MixesFewRows() const { return &implementation_ == &kCpuMixed; }
+  bool Rounds(const AttentionProblem& problem) const {
+    return problem.score.bf16_probs && !implementation_.name.ends_with("topk");
   }
 
-  void ExpectBitsOfFloats(const SmallCase& floats) {
-    for (const PairDots dots :
-         {PairDots::kMultiplyAdds, PairDots::kInstruction}) {
-      const bool real =
-          dots == PairDots::kInstruction && Forward().has_pair_dots;
-      if (real && !HasPairInstruction()) continue;
+  SmallCase Run(PairDots dots, const SmallCase& inputs) const {
+    SmallCase small(inputs.problem());
+    small.CopyInputs(inputs);
+    SetPairDotsForTest(dots);
+    testing::RunOn(implementation_, small);
+    return small;
+  }
+
+  // Pairs of few rows are summed in another order than floats, and floats are
+  // not rounded: such problems are compared with pairs that any processor has.
+  void ExpectBitsOfFloats(const SmallCase& inputs) {
+    const bool rounds = Rounds(inputs.problem());
+    const bool floats = !rounds && !MixesFewRows();
+    std::vector<PairDots> others =
+        testing::PairDotsHere(Forward().has_pair_dots);
+    if (!floats) others.erase(others.begin());
+    const SmallCase usual =
+        Run(floats ? PairDots::kNone : PairDots::kMultiplyAdds, inputs);
+    for (const PairDots dots : others) {
       SCOPED_TRACE(static_cast<int>(dots));
-      SmallCase pairs(floats.problem());
-      pairs.CopyInputs(floats);
-      SetPairDotsForTest(dots);
-      testing::RunOn(implementation_, pairs);
-      ExpectSame(floats, pairs);
+      testing::ExpectSameButNaN(usual, Run(dots, inputs));
+    }
+    if (rounds && !MixesFewRows()) {
+      ExpectScoresOfFloats(usual, Run(PairDots::kNone, inputs));
+    }
+  }
+
+  // Whatever becomes of probs.
+  static void ExpectScoresOfFloats(const SmallCase& pairs,
+                                   const SmallCase& floats) {
+    for (const Slot slot : {Slot::kRowMax, Slot::kRowSum, Slot::kLse}) {
+      for (int64_t n = 0; n < pairs.count(slot); ++n) {
+        const double x = pairs.Get(slot, n), y = floats.Get(slot, n);
+        if (std::isnan(x) && std::isnan(y)) continue;
+        ASSERT_EQ(x, y) << Name(slot) << " at " << n;
+      }
     }
   }
 
@@ -145,7 +146,6 @@ class PairDotsOn : public testing::EachKernel {
                         SmallCase floats(p);
                         floats.FillInputs(random);
                         change(floats, random);
-                        RunFloats(floats);
                         ExpectBitsOfFloats(floats);
                       });
   }
@@ -181,18 +181,31 @@ TEST_P(PairDotsOn, GiveTheBitsOfFloatsOfSpecialNumbers) {
   EXPECT_TRUE(SeenOften(seen_, 10));
 }
 
-// Where probs may be rounded they are, and are near enough.
+// Where probs may be rounded they are.
+TEST_P(PairDotsOn, RoundProbs) {
+  const AttentionProblem problem =
+      testing::ProblemOf("fwd bf16 h=2 d=8 q=20 k=30 probs:bf16");
+  if (!implementation_.supports(problem, {}).ok()) return;
+  SmallCase inputs(problem);
+  Random random(2);
+  inputs.FillInputs(random);
+  AttentionProblem exact = problem;
+  exact.score.bf16_probs = false;
+  SmallCase floats(exact);
+  floats.CopyInputs(inputs);
+  EXPECT_NE(Run(PairDots::kMultiplyAdds, inputs).bytes(Slot::kOut),
+            Run(PairDots::kMultiplyAdds, floats).bytes(Slot::kOut));
+}
+
+// And are near enough.
 TEST_P(PairDotsOn, OfProbsAreRight) {
   const auto right = [&](int64_t count, const Space& space) {
     ForRandomProblems(
         count, SpaceOf(space), [&](AttentionProblem p, Random& random) {
           if (backward() || !LoadsPairs(p)) return;
           p.score.bf16_probs = true;
-          SetPairDotsForTest(
-              OneOf(random, {PairDots::kMultiplyAdds, PairDots::kInstruction}));
-          if (Forward().has_pair_dots && !HasPairInstruction()) {
-            SetPairDotsForTest(PairDots::kMultiplyAdds);
-          }
+          const auto here = testing::PairDotsHere(Forward().has_pair_dots);
+          SetPairDotsForTest(random.OneIn(2) ? here.front() : here.back());
           seen_ += testing::ExpectRight(
               p, static_cast<uint64_t>(random.Within(1, 1 << 20)),
               implementation_.name);
@@ -224,16 +237,15 @@ TEST_P(PairDotsOn, KeepSubnormals) {
       Random random(1);
       floats.FillInputs(random);
       for (int64_t n = 0; n < floats.count(tiny); ++n) {
-        floats.Put(tiny, n, static_cast<double>(n % 7 - 3) * 0x1p-130);
+        floats.Put(tiny, n, testing::TinyNumber(n));
       }
       for (int64_t n = 0; n < floats.count(large); ++n) {
-        floats.Put(large, n, static_cast<double>(n % 5 - 2) * 0x1p126);
+        floats.Put(large, n, testing::LargeNumber(n));
       }
       // Or delta is all of a gradient.
       for (int64_t n = 0; backward() && n < floats.count(Slot::kOut); ++n) {
         floats.Put(Slot::kOut, n, 0);
       }
-      RunFloats(floats);
       ExpectBitsOfFloats(floats);
     }
   }
@@ -249,9 +261,9 @@ TEST_P(PairDotsOn, KeepNaNsOfProbs) {
   floats.FillInputs(random);
   std::fill_n(floats.bindings()[Slot::kBias],
               floats.count(Slot::kBias) * sizeof(float), std::byte{0xFF});
-  RunFloats(floats);
-  for (int64_t n = 0; n < floats.count(Slot::kOut); ++n) {
-    EXPECT_TRUE(std::isnan(floats.Get(Slot::kOut, n))) << n;
+  const SmallCase run = Run(PairDots::kMultiplyAdds, floats);
+  for (int64_t n = 0; n < run.count(Slot::kOut); ++n) {
+    EXPECT_TRUE(std::isnan(run.Get(Slot::kOut, n))) << n;
   }
   ExpectBitsOfFloats(floats);
 }
@@ -273,9 +285,9 @@ TEST_P(PairDotsOn, KeepSubnormalProbsOfLargeValues) {
   fill(Slot::kQuery, 1, 1);
   fill(Slot::kKey, 0, -87.5);
   fill(Slot::kValue, 0, 0x1p127);
-  RunFloats(floats);
-  for (int64_t n = 0; n < floats.count(Slot::kOut); ++n) {
-    EXPECT_NEAR(floats.Get(Slot::kOut, n), 29 * 0x1p127 * std::exp(-87.5), 1);
+  const SmallCase run = Run(PairDots::kMultiplyAdds, floats);
+  for (int64_t n = 0; n < run.count(Slot::kOut); ++n) {
+    EXPECT_NEAR(run.Get(Slot::kOut, n), 29 * 0x1p127 * std::exp(-87.5), 1);
   }
   ExpectBitsOfFloats(floats);
 }

@@ -4,10 +4,8 @@
 // where this processor has it.
 #include <gtest/gtest.h>
 
-#include <array>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 // First of what is Highway's.
@@ -16,15 +14,13 @@
 #include "cpu/pair_dots.h"
 #include "indexer/selection_kernel.h"
 #include "indexer/sequences.h"
+#include "tests/cpu/pairs.h"
 #include "tests/indexer/tensors.h"
 
 namespace flashacl::indexer {
 namespace {
 
 using cpu::PairDots;
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 using Results = std::vector<std::vector<std::byte>>;
 
@@ -55,10 +51,7 @@ class IndexerPairs : public ::testing::TestWithParam<int64_t> {
     cpu::SetPairDotsForTest(PairDots::kNone);
     const Results floats = results();
     for (const PairDots dots :
-         {PairDots::kMultiplyAdds, PairDots::kInstruction}) {
-      const bool real = dots == PairDots::kInstruction &&
-                        SelectionKernelsHere().has_pair_dots;
-      if (real && !cpu::HasPairInstruction()) continue;
+         testing::PairDotsHere(SelectionKernelsHere().has_pair_dots)) {
       SCOPED_TRACE(static_cast<int>(dots));
       cpu::SetPairDotsForTest(dots);
       ExpectSame(floats, results());
@@ -96,16 +89,10 @@ INSTANTIATE_TEST_SUITE_P(Every, IndexerPairs,
                          ::testing::ValuesIn(testing::TargetsHere()),
                          testing::TargetTestName);
 
-// Numbers at which an instruction may do as it likes, in a few places.
 void PutSpecial(Tensors& tensors, size_t argument, Random& random) {
-  constexpr std::array kSpecial = {kNaN,        kInfinity,   -kInfinity,
-                                   0x1.FEp127,  -0x1.FEp127, -0x1p-133,
-                                   0x1.FCp-127, 0x1p-60,     -0.0};
-  for (int64_t n = random.Within(1, 4); n > 0; --n) {
-    tensors.Put(argument, random.Within(0, tensors.halves(argument) - 1),
-                kSpecial[static_cast<size_t>(
-                    random.Within(0, std::ssize(kSpecial) - 1))]);
-  }
+  testing::PutSpecialPairs(
+      tensors.halves(argument), random,
+      [&](int64_t n, double special) { tensors.Put(argument, n, special); });
 }
 
 TEST_P(IndexerPairs, GiveTheBitsOfFloats) {
@@ -134,10 +121,10 @@ TEST_P(IndexerPairs, KeepSubnormals) {
       Tensors tensors(5, 70, 3, 8);
       for (size_t n = 0; n < 3; ++n) tensors.FillHalves(n, n);
       for (int64_t n = 0; n < tensors.halves(tiny); ++n) {
-        tensors.Put(tiny, n, static_cast<double>(n % 7 - 3) * 0x1p-130);
+        tensors.Put(tiny, n, testing::TinyNumber(n));
       }
       for (int64_t n = 0; n < tensors.halves(1 - tiny); ++n) {
-        tensors.Put(1 - tiny, n, static_cast<double>(n % 5 - 2) * 0x1p126);
+        tensors.Put(1 - tiny, n, testing::LargeNumber(n));
       }
       lists ? ExpectLists(tensors, 70) : ExpectGradients(tensors, 70);
     }

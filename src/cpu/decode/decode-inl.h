@@ -150,19 +150,17 @@ inline void AddStep(const DecodeTile& decode, const StepPlace& at,
     work.values = decode.buffer;
     work.shift = 0;
   }
-  const AddKernels& add = staged               ? GemvKernelsOf(DType::kF32)->add
-                          : decode.value_pairs ? PairAddOf(*decode.tile)
-                                               : decode.values.kernels->add;
+  const GemvKernels& kernels =
+      staged ? *GemvKernelsOf(DType::kF32) : *decode.values.kernels;
   for (int64_t n = 0; n < decode.micro_tiles(); ++n) {
     const MicroTile micro_tile = decode.At(n);
     if (by_row && !dequantises) {
       ScaleMicroTileProbs(micro_tile, factors, work.count,
                           decode.scratch.value_sums + 4 * n);
     }
-    if (decode.value_pairs) PackMicroTileProbs(micro_tile, work.count);
     work.probs = micro_tile.scores;
     work.out = micro_tile.out;
-    add.of[micro_tile.rows - 1](work);
+    kernels.add[micro_tile.rows - 1](work);
     work.prefetch = &no_prefetch;
   }
 }
@@ -382,11 +380,6 @@ inline void AttendFew(const DecodeArgs* tiles, int64_t count) {
   }
   HeadBundle(decode, count).Attend();
   for (int64_t n = 0; n < count; ++n) {
-    if (decode[n].value_pairs && !PairsSufficed(decode[n])) {
-      decode[n].value_pairs = false;
-      LoadMicroTiles(decode[n]);
-      HeadBundle(decode + n, 1).Attend();
-    }
     // Probs of hidden keys are 0, and 0 * inf is NaN. Values are not
     // inspected while they stream by: where the sums show that some were
     // infinite, the tile starts anew.

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/number.h"
+
 #if defined(FLASHACL_CPU_DECODE_DECODE_QUERY_INL_H_) == \
     defined(HWY_TARGET_TOGGLE)
 #ifdef FLASHACL_CPU_DECODE_DECODE_QUERY_INL_H_
@@ -27,20 +29,29 @@ inline float SumOf(const float* row, int64_t count) {
   return static_cast<float>(sum);
 }
 
-// Whether the instruction may take the queries `words`: it makes 0 of what is
+// Whether the instruction may take a row of queries: it makes 0 of what is
 // subnormal, and NaN of infinity times that. Queries that are subnormal it must
-// not see. What it loses of keys, or of a sum, is less than 2^-126 times a
-// query, and nothing where these are below 2^33.
-HWY_INLINE bool AreForInstruction(const float* words, int64_t count) {
-  const auto* HWY_RESTRICT halves = reinterpret_cast<const uint16_t*>(words);
+// not see. What it then loses of keys, products and sums is below 2^-92 for
+// each channel, before the scale.
+HWY_INLINE bool AreForInstruction(const std::byte* row, int64_t channels) {
   constexpr int kLeast = 0x0080, kGreatest = 0x4FFF;  // without the sign
   int other = 0;
-  for (int64_t d = 0; d < count; ++d) {
-    const int bits = halves[d] & 0x7FFF;
+  for (int64_t d = 0; d < channels; ++d) {
+    const int bits = flashacl::Load<uint16_t>(row + 2 * d) & 0x7FFF;
     other |= static_cast<int>(bits != 0) &
              static_cast<int>(bits < kLeast || bits > kGreatest);
   }
   return other == 0;
+}
+
+// `words` of a query row to its vectors.
+HWY_INLINE void StoreQueryRow(const DecodeTile& decode, int64_t n, int r,
+                              int64_t words, const float* HWY_RESTRICT row) {
+  const int rows = decode.At(n).rows;
+  float* const query = decode.tile->scratch.query + 4 * n * decode.channels;
+  for (int64_t d = 0; d < words; d += Lanes()) {
+    hn::Store(hn::LoadU(kF, row + d), kF, query + d * rows + r * Lanes());
+  }
 }
 
 // Queries as pairs, [vector of pairs, row, lane]. Returns whether they are for
@@ -49,23 +60,20 @@ inline bool LoadMicroTilePairs(const DecodeTile& decode, int64_t n) {
   const ForwardTile& tile = *decode.tile;
   const ScoreParams& params = *tile.params;
   const MicroTile micro_tile = decode.At(n);
-  float* const query = tile.scratch.query + 4 * n * decode.channels;
   float* const row = tile.scratch.staging;
+  auto* const bytes = reinterpret_cast<std::byte*>(row);
   bool fit = true;
   for (int r = 0; r < micro_tile.rows; ++r) {
-    const QueryRow& from = micro_tile.query_rows[r];
-    std::memcpy(row, from.query, static_cast<size_t>(2 * params.qk_dim));
+    const QueryRow& query_row = micro_tile.query_rows[r];
+    const auto size = static_cast<size_t>(2 * params.qk_dim);
+    std::memcpy(bytes, query_row.query, size);
     if (params.rope_dim > 0) {
-      std::memcpy(row + params.qk_dim / 2, from.query_rope,
+      std::memcpy(bytes + size, query_row.query_rope,
                   static_cast<size_t>(2 * params.rope_dim));
     }
-    fit = AreForInstruction(row, params.score_dim()) && fit;
-    for (int64_t d = 0; d < decode.channels / 2; d += Lanes()) {
-      hn::Store(hn::LoadU(kF, row + d), kF,
-                query + d * micro_tile.rows + r * Lanes());
-    }
+    fit = AreForInstruction(bytes, params.score_dim()) && fit;
+    StoreQueryRow(decode, n, r, decode.channels / 2, row);
   }
-  std::fill_n(decode.scratch.key_offsets + 4 * n, 4, 0.0f);
   return fit;
 }
 
@@ -76,7 +84,6 @@ inline bool LoadMicroTileFloats(const DecodeTile& decode, int64_t n) {
   const ForwardTile& tile = *decode.tile;
   const ScoreParams& params = *tile.params;
   const MicroTile micro_tile = decode.At(n);
-  float* const query = tile.scratch.query + 4 * n * decode.channels;
   float* const row = tile.scratch.staging;
   const QuantParams quant =
       decode.dequantises ? QuantParams{} : tile.keys.key.quant;
@@ -105,16 +112,7 @@ inline bool LoadMicroTileFloats(const DecodeTile& decode, int64_t n) {
     finite = finite && std::isfinite(offset);
     decode.scratch.key_offsets[4 * n + r] = static_cast<float>(offset);
     if (decode.keys.turns) ToTurns(decode.channels, row);
-    for (int64_t d = 0; d < decode.channels; d += Lanes()) {
-      hn::Store(hn::LoadU(kF, row + d), kF,
-                query + d * micro_tile.rows + r * Lanes());
-    }
-  }
-  for (int r = micro_tile.rows; r < 4; ++r) {
-    decode.scratch.key_offsets[4 * n + r] = 0;
-    if (tile.keys.key.scaled_by_row()) {
-      decode.scratch.query_sums[4 * n + r] = 0;
-    }
+    StoreQueryRow(decode, n, r, decode.channels, row);
   }
   return finite;
 }
@@ -123,6 +121,10 @@ inline bool LoadMicroTileFloats(const DecodeTile& decode, int64_t n) {
 inline void StartMicroTile(const DecodeTile& decode, int64_t n) {
   const MicroTile micro_tile = decode.At(n);
   ClearOut(decode, micro_tile);
+  std::fill_n(decode.scratch.key_offsets + 4 * n, 4, 0.0f);
+  if (decode.tile->keys.key.scaled_by_row()) {
+    std::fill_n(decode.scratch.query_sums + 4 * n, 4, 0.0f);
+  }
   for (int r = 0; r < 4; ++r) {
     // A sink joins at the end, but no row's maximum is below it.
     micro_tile.max[r] =

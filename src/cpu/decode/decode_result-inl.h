@@ -33,29 +33,6 @@ inline bool OutIsFinite(const DecodeTile& decode) {
   return hn::AllTrue(kF, hn::Eq(sum, zero));
 }
 
-// Whether pairs of keys gave what floats give: all sums are finite, as infinity
-// times a prob that is subnormal, or has become 0, is another thing; and in
-// each row that saw a key one is so large that products and sums below 2^-126,
-// which have become 0, are nothing beside it.
-inline bool PairsSufficed(const DecodeTile& decode) {
-  if (!OutIsFinite(decode)) return false;
-  for (int64_t n = 0; n < decode.micro_tiles(); ++n) {
-    const MicroTile micro_tile = decode.At(n);
-    for (int r = 0; r < micro_tile.rows; ++r) {
-      Vector greatest = hn::Zero(kF);
-      for (int64_t v = 0; v < decode.values.vectors; ++v) {
-        const float* const at =
-            micro_tile.out + (v * micro_tile.rows + r) * Lanes();
-        greatest = hn::Max(greatest, hn::Abs(hn::Load(kF, at)));
-      }
-      const bool all_small =
-          hn::AllTrue(kF, hn::Lt(greatest, hn::Set(kF, 0x1p-60f)));
-      if (all_small && micro_tile.sum[r] != 0) return false;
-    }
-  }
-  return true;
-}
-
 // The sums of one row as it lies in memory: 8-bit values are
 // scale * (x + offset) by channel, which can wait until here, as a sum of probs
 // times values is linear in both. `sum` is that of the probs.
@@ -67,7 +44,6 @@ inline void GatherRow(const DecodeTile& decode, const MicroTile& micro_tile,
         row + v * Lanes());
   }
   if (decode.values.turns) FromTurns(decode.values.vectors * Lanes(), row);
-  if (decode.value_pairs) FromFours(decode.values.vectors * Lanes(), row);
   const QuantParams& quant = ValuesOf(decode.tile->keys).quant;
   const int64_t v_dim = decode.tile->params->v_dim;
   if (ScalesProbs(decode)) {

@@ -178,18 +178,6 @@ inline bool AreWholePairs(const ForwardTile& tile, const Reading& keys) {
          tile.keys.rope.channels % kChannels == 0;
 }
 
-// The same of values and probs, where these may be rounded.
-inline bool AreWholeValuePairs(const ForwardTile& tile, const Reading& values) {
-  const RowSource& source = ValuesOf(tile.keys);
-  return tile.dots != PairDots::kNone && tile.value_pairs && !values.staged &&
-         tile.params->v_dim % (2 * Lanes()) == 0 &&
-         source.quant.scale == nullptr && !source.scaled_by_row();
-}
-
-inline const AddKernels& PairAddOf(const ForwardTile& tile) {
-  return tile.dots == PairDots::kInstruction ? kAddPairsAtOnce : kAddPairs;
-}
-
 // What of a tile does not change from step to step.
 struct DecodeTile {
   const ForwardTile* tile;
@@ -198,7 +186,6 @@ struct DecodeTile {
   int64_t channels;  // of queries and keys, whole vectors
   bool dequantises;  // keys are dequantised before they meet a query
   bool pairs;        // queries and keys are pairs (PairDots)
-  bool value_pairs;  // probs become bf16, and meet values by pairs of keys
   bool skip_masked;  // hidden values may be infinite
   bool hides;        // some row does not see some key
   // Null: outputs are divided by their sums at the end. Else of each row the
@@ -215,7 +202,6 @@ struct DecodeTile {
     values = ReadingOfValues(of);
     channels = keys.vectors * Lanes();
     pairs = AreWholePairs(of, keys);
-    value_pairs = AreWholeValuePairs(of, values);
     dequantises = skip_masked = hides = false;
     row_sums = nullptr;
     for (int64_t n = 0; n < kDecodeKeys; ++n) {

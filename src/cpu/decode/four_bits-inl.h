@@ -81,19 +81,6 @@ inline void FromTurns(int64_t count, float* row) {
   }
 }
 
-// From the order in which pairs of keys leave channels (pair_values-inl.h).
-inline void FromFours(int64_t count, float* row) {
-  for (int64_t d = 0; d < count; d += Width()) {
-    float fours[Width()];
-    std::copy_n(row + d, Width(), fours);
-    for (int64_t i = 0; i < Lanes(); ++i) {
-      float* const to = row + d + i / 4 * 8 + i % 4;
-      to[0] = fours[i];
-      to[4] = fours[Lanes() + i];
-    }
-  }
-}
-
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -157,10 +157,9 @@ HWY_INLINE void AddDotsOfVector(const std::byte* const (&rows)[kKeys],
 // Where vector `v` of a row is: `step` bytes from piece to piece, or dense.
 template <class Elements, bool kPieces = true>
 HWY_INLINE int64_t OffsetOf(int64_t v, int64_t step) {
-  constexpr int64_t kVectorBytes = Elements::kVectorBytes;
-  constexpr int64_t kOfPiece = std::max<int64_t>(kPieceBytes / kVectorBytes, 1);
-  if (!kPieces) return v * kVectorBytes;
-  return v / kOfPiece * step + v % kOfPiece * kVectorBytes;
+  const int64_t from = v * Elements::kVectorBytes;
+  if (!kPieces) return from;
+  return from / kPieceBytes * step + from % kPieceBytes;
 }
 
 // What keys are made of.

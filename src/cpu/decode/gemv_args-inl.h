@@ -57,18 +57,15 @@ struct PvArgs {
   float* out;          // [vector of channels, row, lane]
 };
 
-// Both products by the number of rows, less one.
+// By the number of rows, less one.
 struct DotKernels {
   void (*of[4])(const QkArgs& work);
 };
 
-struct AddKernels {
-  void (*of[4])(const PvArgs& work);
-};
-
+// Both products of a type of elements.
 struct GemvKernels {
   DotKernels dot;
-  AddKernels add;
+  void (*add[4])(const PvArgs& work);
 };
 
 // Scores of pairs of bf16 channels, queries and keys alike: by multiply-adds,
@@ -76,11 +73,6 @@ struct GemvKernels {
 // Channels of keys and of ropes are whole vectors of pairs.
 extern const DotKernels kDotPairs;
 extern const DotKernels kDotPairsAtOnce;
-
-// Values of bf16 by pairs of keys (pair_values-inl.h): probs are words of two
-// of them, [pair, row]. Channels are whole vectors of pairs.
-extern const AddKernels kAddPairs;
-extern const AddKernels kAddPairsAtOnce;
 
 extern const GemvKernels kGemvF32;
 extern const GemvKernels kGemvF16;

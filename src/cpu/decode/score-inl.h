@@ -211,30 +211,6 @@ inline void AddMicroTileAlibi(const ScoreTile& tile,
               Lanes() / width);
 }
 
-// Probs of `count` keys become pairs of bf16, [pair, row], where they are; the
-// first of two keys is the lower half of its word. The last of an odd number
-// has beside it the 0 that follows it.
-inline void PackMicroTileProbs(const MicroTile& micro_tile, int64_t count) {
-  float* at = micro_tile.scores;
-  if (micro_tile.width == 4) {
-    for (int64_t j = 0; j < count; j += 2) {
-      const float* const two = micro_tile.scores + 4 * j;
-      hn::StoreU(ProbPairs(kQ, hn::LoadU(kQ, two + 4), hn::LoadU(kQ, two)), kQ,
-                 at);
-      at += 4;
-    }
-    return;
-  }
-  for (int64_t j = 0; j < count; j += Width()) {
-    const Vector low = hn::LoadU(kF, micro_tile.scores + j);
-    const Vector high = hn::LoadU(kF, micro_tile.scores + j + Lanes());
-    hn::StoreU(ProbPairs(kF, hn::ConcatOdd(kF, high, low),
-                         hn::ConcatEven(kF, high, low)),
-               kF, at);
-    at += Lanes();
-  }
-}
-
 // Softmax of a micro-tile over the keys seen so far, whose scores are read as
 // those of a panel: two vectors at a time, however many keys they have.
 struct MicroTileSoftmax {

@@ -164,23 +164,19 @@ inline void RoundProbs(float* HWY_RESTRICT probs, int64_t count, float scale) {
 }
 
 // Probs rounded to bf16, halves up, as the upper half of words; every NaN stays
-// one, where adding could carry it over.
-template <class D>
-HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> Bf16Probs(D,
-                                                      const hn::Vec<D>& probs) {
-  const hn::RebindToUnsigned<D> u;
+// one, where adding could carry it over. No prob is negative: -0, which marks
+// hidden ones, would become NaN, so they are marked afterwards (MarkHidden).
+HWY_INLINE auto Bf16Probs(const Vector& probs) {
+  const hn::RebindToUnsigned<Floats> u;
   const auto bits = hn::Min(hn::BitCast(u, probs), hn::Set(u, 0x7FC00000u));
   return hn::Add(bits, hn::Set(u, 0x8000u));
 }
 
 // Probs of two keys as pairs of bf16, the first in the upper halves.
-template <class D>
-HWY_INLINE hn::Vec<D> ProbPairs(D d, const hn::Vec<D>& first,
-                                const hn::Vec<D>& second) {
-  const hn::RebindToUnsigned<D> u;
-  const auto upper = hn::And(Bf16Probs(d, first), hn::Set(u, 0xFFFF0000u));
-  return hn::BitCast(d,
-                     hn::Or(upper, hn::ShiftRight<16>(Bf16Probs(d, second))));
+HWY_INLINE Vector ProbPairs(const Vector& first, const Vector& second) {
+  const hn::RebindToUnsigned<Floats> u;
+  const auto upper = hn::And(Bf16Probs(first), hn::Set(u, 0xFFFF0000u));
+  return hn::BitCast(kF, hn::Or(upper, hn::ShiftRight<16>(Bf16Probs(second))));
 }
 
 // Probs of `count` keys become pairs of bf16, [pair, lane], where they are. The
@@ -197,7 +193,7 @@ inline int64_t PackProbs(float* HWY_RESTRICT probs, int64_t count, bool odd) {
     for (int64_t n = 0; n < pairs; ++n, j += 2) {
       const Vector first = j < 0 ? none : at(j);
       const Vector second = j + 1 < count ? at(j + 1) : none;
-      hn::Store(ProbPairs(kF, first, second), kF, probs + n * Width() + half);
+      hn::Store(ProbPairs(first, second), kF, probs + n * Width() + half);
     }
   }
   return pairs;
@@ -207,8 +203,8 @@ inline int64_t PackProbs(float* HWY_RESTRICT probs, int64_t count, bool odd) {
 inline void RoundProbsToBf16(float* HWY_RESTRICT probs, int64_t count) {
   const hn::RebindToUnsigned<Floats> u;
   for (int64_t n = 0; n < count * Width(); n += Lanes()) {
-    const auto rounded = hn::And(Bf16Probs(kF, hn::Load(kF, probs + n)),
-                                 hn::Set(u, 0xFFFF0000u));
+    const auto rounded =
+        hn::And(Bf16Probs(hn::Load(kF, probs + n)), hn::Set(u, 0xFFFF0000u));
     hn::Store(hn::BitCast(kF, rounded), kF, probs + n);
   }
 }

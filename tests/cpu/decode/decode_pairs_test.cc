@@ -3,19 +3,18 @@
 // takes them, and the same whether the instruction makes them or multiply-adds.
 #include <gtest/gtest.h>
 
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <initializer_list>
-#include <limits>
 #include <string>
-#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "cpu/decode/decode_kernel.h"
 #include "cpu/implementations.h"
 #include "cpu/pair_dots.h"
 #include "tests/cpu/fences.h"
+#include "tests/cpu/pairs.h"
 #include "tests/cpu/runs.h"
 #include "tests/cpu/targets.h"
 #include "tests/testing/random.h"
@@ -28,8 +27,7 @@ using testing::OneOf;
 using testing::ProblemOf;
 using testing::RunOn;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+using testing::kInfinity;
 
 // A problem whose keys are whole vectors of pairs on every target: groups of 1
 // to 8, odd numbers of keys, ropes, pages, blocks, masks.
@@ -48,13 +46,11 @@ std::string AnyLine(Random& random) {
   line += OneOf<std::string>(
       random, {"", " causal", " mask", " window:20:0", " bias", " mask bias"});
   line += OneOf<std::string>(random, {"", " sink", " stats"});
-  return line + OneOf<std::string>(random, {"", " probs:bf16"});
+  return line;
 }
 
-// What may be chosen on this processor with the vector code of a target.
-bool IsThere(PairDots dots) {
-  return dots != PairDots::kInstruction || !Decode().has_pair_dots ||
-         HasPairInstruction();
+std::vector<PairDots> Here() {
+  return testing::PairDotsHere(Decode().has_pair_dots);
 }
 
 class DecodePairs : public ::testing::TestWithParam<int64_t> {
@@ -68,27 +64,16 @@ class DecodePairs : public ::testing::TestWithParam<int64_t> {
     sums.CopyInputs(at_once);
     SetPairDotsForTest(PairDots::kMultiplyAdds);
     RunOn(kCpuDecode, sums);
-    if (IsThere(PairDots::kInstruction)) {
-      SetPairDotsForTest(PairDots::kInstruction);
-    }
+    SetPairDotsForTest(Here().back());
     RunOn(kCpuDecode, at_once);
-    for (const Slot slot : testing::ResultsOf(at_once.problem())) {
-      for (int64_t n = 0; n < at_once.count(slot); ++n) {
-        const double x = sums.Get(slot, n), y = at_once.Get(slot, n);
-        if (std::isnan(x) && std::isnan(y)) continue;
-        ASSERT_EQ(std::bit_cast<uint64_t>(x), std::bit_cast<uint64_t>(y))
-            << Name(slot) << " at " << n << ": " << x << " and " << y;
-      }
-    }
+    testing::ExpectSameButNaN(sums, at_once);
   }
 
   const testing::OnTarget target_{GetParam()};
 };
 
 TEST_P(DecodePairs, AreRight) {
-  for (const PairDots dots :
-       {PairDots::kMultiplyAdds, PairDots::kInstruction}) {
-    if (!IsThere(dots)) continue;
+  for (const PairDots dots : Here()) {
     SetPairDotsForTest(dots);
     Random random(11);
     for (int n = 0; n < 150; ++n) {
@@ -98,7 +83,7 @@ TEST_P(DecodePairs, AreRight) {
     for (const char* line :
          {"fwd bf16 h=40/1 d=64 q=1 k=100", "fwd bf16 h=9/1 d=32 q=1 k=2000",
           "fwd bf16 h=4/1 d=64+16/64 q=1 k=50",
-          "fwd bf16 h=4/1 d=64/48 q=1 k=51 probs:bf16",
+          "fwd bf16 h=4/1 d=64/48 q=1 k=51",
           "fwd bf16 h=8/1 d=512+64/512 q=1 k=60 paged:16 shared"}) {
       testing::ExpectRight(line, "cpu/decode");
     }
@@ -130,12 +115,9 @@ TEST_P(DecodePairs, AreTheSameByTheInstruction) {
     for (const Slot slot : {Slot::kQuery, Slot::kQueryRope, Slot::kKey,
                             Slot::kKeyRope, Slot::kValue}) {
       if (!small.problem().has(slot) || random.OneIn(2)) continue;
-      for (int64_t i = random.Within(1, 4); i > 0; --i) {
-        const double special =
-            OneOf(random, {kNaN, kInfinity, -kInfinity, 0x1.FEp127, 0x1p-126,
-                           -0x1p-133, 0x1.FCp-127, 0x1p33, 0x1p-64, -0.0});
-        small.Put(slot, random.Within(0, small.count(slot) - 1), special);
-      }
+      testing::PutSpecialPairs(
+          small.count(slot), random,
+          [&](int64_t n, double special) { small.Put(slot, n, special); });
     }
     ExpectSame(small);
   }
@@ -149,65 +131,12 @@ TEST_P(DecodePairs, KeepSubnormals) {
     Random random(1);
     small.FillInputs(random);
     for (int64_t n = 0; n < small.count(tiny); ++n) {
-      small.Put(tiny, n, static_cast<double>(n % 7 - 3) * 0x1p-130);
+      small.Put(tiny, n, testing::TinyNumber(n));
     }
     for (int64_t n = 0; n < small.count(large); ++n) {
-      small.Put(large, n, static_cast<double>(n % 5 - 2) * 0x1p126);
+      small.Put(large, n, testing::LargeNumber(n));
     }
     ExpectSame(small);
-  }
-}
-
-// Probs of one term are used where they may be, and only there.
-TEST_P(DecodePairs, RoundProbsWhereTheyMay) {
-  for (const char* line : {"fwd bf16 h=4/1 d=32 q=1 k=50 probs:bf16",
-                           "fwd bf16 h=4/1 d=36 q=1 k=50 probs:bf16"}) {
-    SCOPED_TRACE(line);
-    SmallCase rounded(ProblemOf(line));
-    Random random(4);
-    rounded.FillInputs(random);
-    AttentionProblem problem = rounded.problem();
-    problem.score.bf16_probs = false;
-    SmallCase exact(problem);
-    exact.CopyInputs(rounded);
-    SetPairDotsForTest(PairDots::kMultiplyAdds);
-    RunOn(kCpuDecode, rounded);
-    RunOn(kCpuDecode, exact);
-    const bool same = rounded.bytes(Slot::kOut) == exact.bytes(Slot::kOut);
-    EXPECT_EQ(same, std::string_view(line).find("bf16 h=4/1 d=32") ==
-                        std::string_view::npos);
-  }
-}
-
-// Values so small that the instruction loses products, and infinite ones whose
-// probs are as small, or were: these sums are made of floats.
-TEST_P(DecodePairs, KeepSmallAndInfiniteValues) {
-  const char* const line = "fwd bf16 h=4/1 d=32 q=1 k=40 probs:bf16 stats";
-  for (const double value : {0x1p-120, 0x1p-130, kInfinity}) {
-    SmallCase small(ProblemOf(line));
-    Random random(9);
-    small.FillInputs(random);
-    const AttentionProblem& problem = small.problem();
-    for (int64_t d = 0; d < 32; ++d) {
-      // The last key has a prob that is subnormal, or 0.
-      small.Put(Slot::kKey, problem[Slot::kKey].At(0, 39, 0, d), 0);
-      for (int64_t h = 0; h < 4; ++h) {
-        small.Put(Slot::kQuery, problem[Slot::kQuery].At(0, 0, h, d), 1);
-      }
-      for (int64_t j = 0; j < 40; ++j) {
-        if (!std::isinf(value)) {
-          small.Put(Slot::kValue, problem[Slot::kValue].At(0, j, 0, d), value);
-        }
-      }
-    }
-    if (std::isinf(value)) {
-      for (int64_t d = 0; d < 32; ++d) {
-        small.Put(Slot::kKey, problem[Slot::kKey].At(0, 0, 0, d), 16);
-      }
-    }
-    small.Put(Slot::kValue, problem[Slot::kValue].At(0, 39, 0, 0), value);
-    ExpectSame(small);
-    EXPECT_NE(small.Get(Slot::kOut, 1), 0.0) << value;
   }
 }
 
@@ -228,12 +157,9 @@ TEST_P(DecodePairs, KeepInfinities) {
 TEST_P(DecodePairs, HaveTheSameBitsForAnyWorkerCount) {
   for (const char* line :
        {"fwd bf16 h=8/2 d=64 q=3x1 k=4000,51,1601",
-        "fwd bf16 h=12/4 d=96 q=2x2 k=3200,17 causal sink paged:32",
-        "fwd bf16 h=8/2 d=64 q=3x1 k=4000,51,1601 probs:bf16"}) {
+        "fwd bf16 h=12/4 d=96 q=2x2 k=3200,17 causal sink paged:32"}) {
     SCOPED_TRACE(line);
-    for (const PairDots dots :
-         {PairDots::kMultiplyAdds, PairDots::kInstruction}) {
-      if (!IsThere(dots)) continue;
+    for (const PairDots dots : Here()) {
       SetPairDotsForTest(dots);
       SmallCase alone(ProblemOf(line));
       Random random(5);
