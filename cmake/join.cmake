@@ -4,6 +4,10 @@
 # not worked on, has them in one (docs/notes/0042). Everyday builds compile each
 # alone, so that little is compiled again.
 option(FLASHACL_JOINED "Compile small sources of a folder together" OFF)
+if(FLASHACL_JOINED AND FLASHACL_SANITIZE)
+  message(FATAL_ERROR "FLASHACL_JOINED: sources of a sanitizer build have options "
+                      "of their own (flashacl_optimise); set one of both.")
+endif()
 
 # The tool parses and prints: -O1 takes two thirds of the time to compile. Not the
 # library, whose calls plan and submit: they were slower (docs/notes/0042).

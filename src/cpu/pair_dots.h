@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether tiles of bf16 sum two products at a time: of channels of queries and
-// keys, and of gradients of outputs and values; of keys, where probs are rounded
-// to bf16 (problem/score.h).
+// keys, and of gradients of outputs and values; of keys, where probs are
+// rounded to bf16 (problem/score.h).
 //
 // Products of bf16 are exact in fp32, and the two are added one after the
 // other: sums have the bits that floats and multiply-adds give them, in half

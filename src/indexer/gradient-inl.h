@@ -11,7 +11,8 @@
 // in lanes and g as scalars: it goes to memory that is the row's, and is added
 // to sums of keys by whoever owns these, row after row. Products are those of
 // the forward direction, bit for bit, so that `products > 0` is; of bf16 they
-// may be sums of pairs of channels (tile/pairs-inl.h), as there.
+// may be sums of pairs of channels (tile/pairs-inl.h), as there: then what is
+// below 2^-126 may be 0 in one of both alone (docs/notes/0024).
 
 #include <algorithm>
 #include <cstdint>
@@ -48,7 +49,7 @@ inline bool LoadQueryPairs(const GradientRow& row) {
   const GradientSizes sizes(row);
   const GradientScratch& scratch = row.scratch;
   const int64_t pairs = row.channels / 2;
-  vectors::FindSubnormals<vectors::Floats> subnormals;
+  vectors::LeastOfPairs<vectors::Floats> subnormals;
   for (int64_t first = 0; first < row.heads; first += Width()) {
     for (int64_t n = 0; n < Width(); ++n) {
       float* const staged = scratch.staging + n * sizes.channels;
@@ -63,7 +64,7 @@ inline bool LoadQueryPairs(const GradientRow& row) {
     PackPanel(scratch.staging, sizes.channels, pairs,
               scratch.query_panels + first * sizes.channels);
   }
-  return subnormals.any();
+  return subnormals.AnySubnormal();
 }
 
 // Both copies of the row's query; whether they are pairs of which some number
@@ -102,7 +103,7 @@ inline bool LoadQuery(const GradientRow& row) {
 inline bool LoadStep(const GradientRow& row, Range step) {
   const int64_t stride = PaddedChannels(row.channels);
   const bool pairs = row.dots != cpu::PairDots::kNone;
-  vectors::FindSubnormals<vectors::Floats> subnormals;
+  vectors::LeastOfPairs<vectors::Floats> subnormals;
   const std::byte** const at = row.scratch.places;
   row.keys.LocateListed(
       {row.listed.columns + step.first, static_cast<size_t>(step.size())}, at,
@@ -124,7 +125,7 @@ inline bool LoadStep(const GradientRow& row, Range step) {
       std::fill_n(key_pairs, row.channels / 2, 0.0f);
     }
   }
-  return subnormals.any();
+  return subnormals.AnySubnormal();
 }
 
 // Of channels, or pairs of them.

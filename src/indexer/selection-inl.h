@@ -42,7 +42,7 @@ inline void LoadHeads(const SelectionTile& tile) {
   for (int64_t r = 0; r < tile.row_count; ++r) {
     const int64_t position = tile.rows[r].position;
     float* const queries = tile.scratch.queries + r * padded * words;
-    vectors::FindSubnormals<vectors::Floats> subnormals;
+    vectors::LeastOfPairs<vectors::Floats> subnormals;
     for (int64_t h = 0; h < tile.heads; ++h) {
       float* const to = queries + h * words;
       if (tile.dots == cpu::PairDots::kNone) {
@@ -52,7 +52,7 @@ inline void LoadHeads(const SelectionTile& tile) {
                            tile.channels, to, subnormals);
       }
     }
-    tile.rows[r].subnormal = subnormals.any();
+    tile.rows[r].subnormal = subnormals.AnySubnormal();
     std::fill_n(queries + tile.heads * words, kSpare * words, 0.0f);
     float* const weights = tile.scratch.weights + r * padded;
     vectors::LoadRow(tile.weights, position, 0, tile.heads, weights);
@@ -74,11 +74,11 @@ inline bool LoadPanelOfPairs(const SelectionTile& tile, const KeyLanes& lanes) {
   const bool all_here = std::all_of(lanes.here, lanes.here + Width(),
                                     [](int32_t here) { return here != 0; });
   if (all_here && pairs % 4 == 0 && format.channel_block == 0) {
-    vectors::FindSubnormals<vectors::Quad> subnormals;
+    vectors::LeastOfPairs<vectors::Quad> subnormals;
     vectors::PanelOfPairs(scratch.places, pairs, scratch.panel, subnormals);
-    return subnormals.any();
+    return subnormals.AnySubnormal();
   }
-  vectors::FindSubnormals<vectors::Floats> subnormals;
+  vectors::LeastOfPairs<vectors::Floats> subnormals;
   const int64_t stride = RoundUp(pairs, 4);
   for (int64_t n = 0; n < Width(); ++n) {
     float* const row = scratch.staging + n * stride;
@@ -90,7 +90,7 @@ inline bool LoadPanelOfPairs(const SelectionTile& tile, const KeyLanes& lanes) {
     }
   }
   PackPanel(scratch.staging, stride, pairs, scratch.panel);
-  return subnormals.any();
+  return subnormals.AnySubnormal();
 }
 
 inline void LoadPanelOfFloats(const SelectionTile& tile,

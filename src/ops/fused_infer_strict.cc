@@ -23,7 +23,7 @@ using Numbers = std::initializer_list<int64_t>;
 
 constexpr int64_t kLatentDim = 512;
 constexpr int64_t kMostWidth = 65535;  // channels of all heads
-constexpr int64_t kTreeLength = 9;
+constexpr int64_t kTreeMode = 9;
 
 std::string_view LayoutOf(const Call& call) { return call.args.inputLayout; }
 
@@ -111,7 +111,7 @@ Status CheckLatent(const Call& call) {
         "TND_NTD with head dim 512 (strict mode)",
         LayoutOf(call));
   }
-  if (!IsAny(call.args.sparseMode, {0, 3, 4, kTreeLength})) {
+  if (!IsAny(call.args.sparseMode, {0, 3, 4, kTreeMode})) {
     return Contradiction(
         "sparseMode: {}, expected 0, 3, 4 or 9 with head dim 512 (strict mode)",
         call.args.sparseMode);
@@ -304,7 +304,7 @@ Status CheckScaledQuery(const Call& call) {
   const int64_t mode = call.args.sparseMode;
   const bool one = rows == 1;
   const bool fits =
-      one ? mode == 0 && !call.has(Call::kMask) : IsAny(mode, {3, kTreeLength});
+      one ? mode == 0 && !call.has(Call::kMask) : IsAny(mode, {3, kTreeMode});
   if (fits || rows == 0) return {};
   return Contradiction(
       "sparseMode: {}, expected {} with dequantScaleQuery (strict mode)", mode,
@@ -342,8 +342,7 @@ Status CheckKeysInBlocks(const Call& call) {
     return refuse("scales by channel, or by token but in layout TND");
   }
   const bool masked = call.has(Call::kMask);
-  if (masked ? !IsAny(args.sparseMode, {3, kTreeLength})
-             : args.sparseMode != 0) {
+  if (masked ? !IsAny(args.sparseMode, {3, kTreeMode}) : args.sparseMode != 0) {
     return refuse("sparseMode 0 without attenMask, 3 or 9");
   }
   if (args.innerPrecise != 1) return refuse("innerPrecise 1");

@@ -135,7 +135,7 @@ bool FitsStoredRows(const Training& training, const Sequence& s) {
          s.columns() - s.rows() < kStoredRows;
 }
 
-Status CheckCompressedScore(const Training& training) {
+Status CheckCompressedPse(const Training& training) {
   const int64_t least = std::max(kStoredRows, training.batch.max_rows);
   if (training.batch.max_columns < least) {
     return Contradiction(
@@ -237,7 +237,7 @@ Status LowerPse(const Training& training, AttentionProblem& problem) {
   Result<TensorSpec> grid = PseGrid(training, *training.pse);
   if (!grid.ok()) return grid.status();
   if (IsCompressed(training, *training.pse)) {
-    FLASHACL_RETURN_IF_ERROR(CheckCompressedScore(training));
+    FLASHACL_RETURN_IF_ERROR(CheckCompressedPse(training));
   }
   FLASHACL_RETURN_IF_ERROR(CheckSquare(training));
   FLASHACL_RETURN_IF_ERROR(CheckSplit(training));

@@ -11,7 +11,7 @@ namespace {
 
 // Rows whose half lines are joined together, and pieces of each of them before
 // the next pieces (docs/notes/0028).
-constexpr size_t kTile = 64;
+constexpr size_t kJoinedRows = 64;
 constexpr int64_t kRowPieces = 2;    // of rows into a cache
 constexpr int64_t kCachePieces = 4;  // out of a cache into rows
 
@@ -113,11 +113,11 @@ void RowCopy::StreamRows(std::span<const RowPair> rows) const {
   while (!rows.empty()) {
     const size_t in_lines = RowsInLines(rows);
     if (in_lines > 0) {
-      for (size_t n = 0; n < in_lines; n += kTile) {
-        const size_t count = std::min(kTile, in_lines - n);
+      for (size_t n = 0; n < in_lines; n += kJoinedRows) {
+        const size_t count = std::min(kJoinedRows, in_lines - n);
         const auto next = rows.subspan(n + count);
         StreamTile(rows.subspan(n, count),
-                   next.first(std::min(kTile, next.size())));
+                   next.first(std::min(kJoinedRows, next.size())));
       }
       rows = rows.subspan(in_lines);
       continue;
@@ -197,11 +197,11 @@ void RowCopy::CopyWhole(std::span<const RowPair> rows) const {
 // Hardware does not foresee where the next four go.
 template <int64_t kPiece>
 void RowCopy::CopyPieces(std::span<const RowPair> rows) const {
-  constexpr size_t kTile = 4;
+  constexpr size_t kRowsApart = 4;
   while (!rows.empty()) {
-    const auto tile = rows.first(std::min(kTile, rows.size()));
+    const auto tile = rows.first(std::min(kRowsApart, rows.size()));
     rows = rows.subspan(tile.size());
-    CopyTile<kPiece>(tile, rows.first(std::min(kTile, rows.size())));
+    CopyTile<kPiece>(tile, rows.first(std::min(kRowsApart, rows.size())));
   }
 }
 

@@ -96,8 +96,8 @@ class RowCollector {
 // Of all parts together.
 int64_t BytesOfRow(std::span<const PagedRows> parts);
 
-// So many of all rows take a worker longer than to be handed out, and of many
-// rows to begin reading and writing elsewhere.
+// Rows of a chunk: enough to be worth handing out, few enough that all workers
+// have some (docs/notes/0028).
 int64_t RowsOfChunk(std::span<const PagedRows> parts, int64_t rows,
                     int64_t workers);
 

@@ -158,7 +158,7 @@ inline void StartTile(BackwardTile& tile) {
 // Value `j` of a step as pairs.
 inline void LoadValuePairs(const BackwardTile& tile, const KeyAddresses& at,
                            int64_t j, float* to,
-                           FindSubnormals<Floats>& subnormals) {
+                           LeastOfPairs<Floats>& subnormals) {
   const KvRows& rows = tile.keys;
   const int64_t v_dim = tile.params->v_dim;
   const RowSource& source = tile.value_is_key ? rows.key : rows.value;
@@ -176,7 +176,7 @@ inline void LoadStep(const BackwardTile& tile, KeyStep& step) {
   const int64_t key_stride = tile.scratch.key_stride;
   const int64_t count = step.cols.size();
   step.keys_finite = true;
-  FindSubnormals<Floats> subnormals;
+  LeastOfPairs<Floats> subnormals;
   for (int64_t j = 0; j < count; ++j) {
     float* const key = tile.key_rows() + j * key_stride;
     LoadKey(rows, at, j, key);
@@ -195,7 +195,7 @@ inline void LoadStep(const BackwardTile& tile, KeyStep& step) {
     }
     ClearPadding(value, v_dim);
   }
-  step.subnormal = subnormals.any();
+  step.subnormal = subnormals.AnySubnormal();
 }
 
 // A panel of a block of rows.

@@ -134,7 +134,7 @@ inline void AddOut(const ForwardTile& tile, const LoadedKeys& loaded,
                    PrefetchQueue& prefetch) {
   const int64_t v_dim = tile.params->v_dim;
   const PanelPair* const before = panel.fresh ? nullptr : &rescale;
-  if (!loaded.value_pairs) {
+  if (!loaded.pairs_of_keys) {
     if (!loaded.finite) {
       return AddSeenProducts<false>(loaded, panel, v_dim, local, before);
     }
@@ -147,6 +147,8 @@ inline void AddOut(const ForwardTile& tile, const LoadedKeys& loaded,
   const int64_t first = local.first / 2;
   const int64_t pairs =
       PackProbs(panel.scores, local.size(), local.first % 2 != 0);
+  // Beside values so small a subnormal prob matters; of values so large one
+  // does, too.
   const auto subnormal = [&] { return loaded.tiny || loaded.large; };
   WithProduct<true>(tile.dots, subnormal, [&](auto product) HWY_ATTR {
     AddProducts<decltype(product)>(loaded, panel, v_dim, {first, first + pairs},
@@ -205,8 +207,8 @@ inline void AttendStep(const ForwardTile& tile, const LoadedKeys& loaded,
     ScaleProbs(panel.scores, count, panel.normalizer);
   }
   // Also where pairs cannot be taken: whether others of a step are finite must
-  // not decide on a row's bits.
-  if (loaded.value_pairs && !loaded.finite && panel.normalizer == nullptr) {
+  // not decide on a row's bits. Before some are marked as hidden.
+  if (loaded.pairs_of_keys && !loaded.finite && panel.normalizer == nullptr) {
     RoundProbsToBf16(panel.scores, count);
   }
   if (!loaded.finite && !scored.all) {
@@ -239,7 +241,7 @@ inline Range FirstStepOf(const ForwardTile& tile) {
 template <typename Body>
 inline void ForSteps(const ForwardTile& tile, const PackedValues& values,
                      Body body) {
-  LoadedKeys loaded{values, tile.value_pairs};
+  LoadedKeys loaded{values, tile.pairs_of_keys};
   KeyAddresses at;
   PrefetchQueue no_prefetch;
   for (Range step = FirstStepOf(tile); !step.empty();
@@ -323,7 +325,7 @@ inline void StartPanel(const ForwardTile& tile, int64_t first) {
 // last, never those of a whole tile at a time.
 inline void AttendTile(const ForwardTile& tile, const PackedValues& values,
                        const ForwardTile* following) {
-  LoadedKeys loaded{values, tile.value_pairs};
+  LoadedKeys loaded{values, tile.pairs_of_keys};
   KeyAddresses at[2];
   PrefetchQueue prefetch;
   at[0].Locate(tile.keys, FirstStepOf(tile));

@@ -71,15 +71,11 @@ bool ArePairs(const ScoreTile& tile) {
           ArePairs(tile.keys.rope.format, tile.keys.rope.channels));
 }
 
-bool AreValuePairs(const ForwardTile& tile) {
-  return tile.forward_params->bf16_probs &&
-         ValuesOf(tile.keys).format.dtype == DType::kBf16;
-}
-
 void UsePairs(PairDots dots, ForwardTile& tile) {
   if (dots == PairDots::kNone || !ArePairs(tile)) return;
   tile.dots = dots;
-  tile.value_pairs = AreValuePairs(tile);
+  // Values have the type of keys, and no scales beside such.
+  tile.pairs_of_keys = tile.forward_params->bf16_probs;
 }
 
 bool ArePairs(const ScoreTile& tile, const GradRows& rows) {

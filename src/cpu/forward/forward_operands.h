@@ -78,9 +78,6 @@ class ForwardOperands {
 // Whether a tile's queries and keys may stay pairs (PairDots).
 bool ArePairs(const ScoreTile& tile);
 
-// Whether probs may be rounded to bf16, and values are that.
-bool AreValuePairs(const ForwardTile& tile);
-
 // Lets a tile use pairs of channels, and of keys, where it may.
 void UsePairs(PairDots dots, ForwardTile& tile);
 

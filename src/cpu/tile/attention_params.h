@@ -167,7 +167,7 @@ struct PackedValues {
 struct ForwardTile : ScoreTile {
   const ForwardParams* forward_params = nullptr;
   const OutQuantParams* quant = nullptr;  // null: out as it is
-  bool value_pairs = false;  // probs, rounded to bf16, meet values by pairs
+  bool pairs_of_keys = false;  // probs, rounded to bf16, meet values by pairs
   ForwardScratch forward{};
   // Where an unfinished split goes, [row, v_dim + 2]: sums, max, sum. A
   // negative sum says that the sums are divided by it already, as they would

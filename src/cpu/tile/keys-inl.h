@@ -55,10 +55,10 @@ inline bool LoadPanelOfPairs(const ScoreParams& params,
                              const std::byte* const* ropes,
                              float* HWY_RESTRICT panel) {
   const int64_t pairs = params.qk_dim / 2;
-  FindSubnormals<Quad> subnormals;
+  LeastOfPairs<Quad> subnormals;
   PanelOfPairs(rows, pairs, panel, subnormals);
   PanelOfPairs(ropes, params.rope_dim / 2, panel + pairs * Width(), subnormals);
-  return subnormals.any();
+  return subnormals.AnySubnormal();
 }
 
 // A row's query as floats, its rope after the rest.
@@ -77,7 +77,7 @@ inline void LoadQuery(const ScoreParams& params, const QueryRow& row,
 // The same as pairs.
 inline void LoadQueryPairs(const ScoreParams& params, const QueryRow& row,
                            float* HWY_RESTRICT to,
-                           FindSubnormals<Floats>& subnormals) {
+                           LeastOfPairs<Floats>& subnormals) {
   LoadPairs(row.query, params.qk_dim / 2, to, subnormals);
   LoadPairs(row.query_rope, params.rope_dim / 2, to + params.qk_dim / 2,
             subnormals);
@@ -90,7 +90,7 @@ inline void FourPairsToPanels(const ScoreTile& tile, const GradRows& grad_rows,
                               float* queries, float* grads) {
   const ScoreParams& params = *tile.params;
   QueryRow* const rows = tile.scratch.query_rows;
-  FindSubnormals<Floats> subnormals;
+  LeastOfPairs<Floats> subnormals;
   const auto fill = [&](int64_t pairs, float* panel, auto load) HWY_ATTR {
     for (int64_t r = 0; r < 4; ++r) {
       float* const to = staging.first + r * staging.stride;
@@ -110,7 +110,8 @@ inline void FourPairsToPanels(const ScoreTile& tile, const GradRows& grad_rows,
     LoadPairs(grad_rows.grad_out.At(row.position, row.head), value_pairs, to,
               subnormals);
   });
-  rows[four.first / Width() * Width()].subnormal_panel |= subnormals.any();
+  rows[four.first / Width() * Width()].subnormal_panel |=
+      subnormals.AnySubnormal();
 }
 
 // The queries of the panel that begins with row `first`; lanes without a row
@@ -142,7 +143,7 @@ inline void LoadQueries(const ScoreTile& tile, int64_t first) {
                  panel + params.qk_dim * Width()))) {
     return;
   }
-  FindSubnormals<Floats> subnormals;
+  LeastOfPairs<Floats> subnormals;
   for (int64_t lane = 0; lane < Width(); lane += 4) {
     for (int64_t r = 0; r < 4; ++r) {
       const QueryRow& row =
@@ -160,7 +161,7 @@ inline void LoadQueries(const ScoreTile& tile, int64_t first) {
     RowsToPanel({scratch.staging, stride}, pairs ? channels / 2 : channels,
                 panel + lane);
   }
-  first_row.subnormal_panel = subnormals.any();
+  first_row.subnormal_panel = subnormals.AnySubnormal();
 }
 
 // Addresses of the rows of one step.
@@ -240,7 +241,7 @@ using Patterns = hn::Vec<Words>;
 // What a step's keys turned out to be.
 struct LoadedKeys {
   PackedValues values{};        // where they are
-  bool value_pairs = false;     // two keys to a word
+  bool pairs_of_keys = false;   // two keys to a word
   bool absent = false;          // some key does not exist
   bool finite = true;           // every value is
   bool large = false;           // some value is so large that sums may overflow
@@ -303,7 +304,7 @@ inline void LoadKey(const KvRows& rows, const KeyAddresses& at, int64_t j,
 inline void LoadOnePairs(const RowSource& source, const std::byte* const* at,
                          int64_t j, int64_t count, int64_t channels,
                          float* HWY_RESTRICT to,
-                         FindSubnormals<Floats>& subnormals) {
+                         LeastOfPairs<Floats>& subnormals) {
   PrefetchLater(source, at, j, count);
   if (at[j] == nullptr) {
     std::fill(to, to + channels / 2, 0.0f);
@@ -315,7 +316,7 @@ inline void LoadOnePairs(const RowSource& source, const std::byte* const* at,
 // Key `j` of a step as pairs, its rope after the rest.
 inline void LoadKeyPairs(const KvRows& rows, const KeyAddresses& at, int64_t j,
                          float* HWY_RESTRICT to,
-                         FindSubnormals<Floats>& subnormals) {
+                         LeastOfPairs<Floats>& subnormals) {
   const int64_t count = at.step.size();
   const int64_t channels = rows.key.channels;
   LoadOnePairs(rows.key, at.key, j, count, channels, to, subnormals);
@@ -387,10 +388,10 @@ HWY_INLINE void PackValues(const float* HWY_RESTRICT row, int64_t v_dim,
 
 // Values of bf16, as floats, by pairs of keys: the first is the upper half of
 // its word. Of an odd number the last has 0 beside it.
-class ValuePairs {
+class PackPairsOfKeys {
  public:
-  HWY_INLINE ValuePairs(const ScoreScratch& scratch, int64_t v_dim,
-                        const PackedValues& values)
+  HWY_INLINE PackPairsOfKeys(const ScoreScratch& scratch, int64_t v_dim,
+                             const PackedValues& values)
       : rows_{scratch.staging, scratch.staging_stride},
         v_dim_(v_dim),
         values_(values) {}
@@ -427,7 +428,7 @@ class ValuePairs {
   FourRows rows_;
   int64_t v_dim_;
   PackedValues values_;
-  FindSubnormals<Floats> small_;
+  LeastOfPairs<Floats> small_;
 };
 
 // The keys of one step as rows of floats, the values by blocks of channels.
@@ -453,11 +454,11 @@ inline void LoadKeys(const ScoreTile& tile, const KeyAddresses& at,
   key_quant.Load(rows, rows.key, at.step);
   value_quant.Load(rows, rows.value, at.step);
   Patterns greatest = hn::Zero(kW);
-  FindSubnormals<Floats> subnormals;
-  ValuePairs value_pairs(scratch, v_dim, values);
+  LeastOfPairs<Floats> subnormals;
+  PackPairsOfKeys packed(scratch, v_dim, values);
   for (int64_t j = 0; j < count; ++j) {
     float* const key = scratch.keys + j * scratch.key_stride;
-    float* value = loaded.value_pairs ? value_pairs.Row(j) : scratch.staging;
+    float* value = loaded.pairs_of_keys ? packed.Row(j) : scratch.staging;
     if (pairs) {
       LoadKeyPairs(rows, at, j, key, subnormals);
       if (shared) LoadOne(rows.key, at.key, j, count, value);
@@ -471,14 +472,14 @@ inline void LoadKeys(const ScoreTile& tile, const KeyAddresses& at,
       value_quant.Dequantise(j, v_dim, value);
     }
     greatest = GreatestPattern(value, v_dim, greatest);
-    if (loaded.value_pairs) {
-      value_pairs.Pack(j, j + 1 == count);
+    if (loaded.pairs_of_keys) {
+      packed.Pack(j, j + 1 == count);
     } else {
       PackValues(value, v_dim, j, values);
     }
   }
-  loaded.subnormal_keys = subnormals.any();
-  loaded.tiny = value_pairs.tiny();
+  loaded.subnormal_keys = subnormals.AnySubnormal();
+  loaded.tiny = packed.tiny();
   loaded.finite = IsFinite(greatest);
   loaded.large = IsLarge(greatest);
 }

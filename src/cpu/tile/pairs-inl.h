@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of bf16 as they are: pairs of channels, a word each, which one product
-// takes at a time. Queries and keys, and gradients of outputs and values.
+// takes at a time. Queries and keys, and gradients of outputs and values; of
+// values and rounded probs, pairs of keys (keys-inl.h).
 //
 // The first channel of a pair is the upper half of its word, as that half is
 // summed first: each sum is one chain in the order of channels, and has the
-// bits of one of floats. A word goes where a float would, so everything that
-// only moves them - panels, rows, blocks of products - is that of floats.
+// bits of one of floats. (Decode leaves words as they are, note 0041.) A word
+// goes where a float would, so everything that only moves them - panels, rows,
+// blocks of products - is that of floats.
 
 #include <algorithm>
 #include <bit>
@@ -98,12 +100,12 @@ HWY_INLINE auto WithProduct(PairDots dots, Subnormal subnormal, Body body) {
   return body(OfFloats());
 }
 
-// Whether numbers of bf16 are subnormal, or below some power of two, but not 0:
-// a pattern without its sign, from 1 to 127 or more.
+// The least of numbers of bf16 but 0, without their signs, whose patterns are
+// in order.
 template <class D>
-class FindSubnormals {
+class LeastOfPairs {
  public:
-  HWY_INLINE FindSubnormals() : least_(hn::Set(kHalves, 0xFFFF)) {}
+  HWY_INLINE LeastOfPairs() : least_(hn::Set(kHalves, 0xFFFF)) {}
 
   HWY_INLINE void Add(const hn::Vec<D>& words) {
     const auto bits = hn::BitCast(kHalves, words);
@@ -111,7 +113,7 @@ class FindSubnormals {
     least_ = hn::Min(least_, hn::Sub(twice, hn::Set(kHalves, 1)));
   }
 
-  HWY_INLINE bool any() const { return AnyBelow(-126); }
+  HWY_INLINE bool AnySubnormal() const { return AnyBelow(-126); }
 
   HWY_INLINE bool AnyBelow(int exponent) const {
     const auto bound = static_cast<uint16_t>(((exponent + 127) << 8) - 1);
@@ -137,7 +139,7 @@ HWY_INLINE hn::Vec<D> PairsAt(D d, const std::byte* row, int64_t n) {
 // to[0 .. pairs) = those of a dense row.
 HWY_INLINE void LoadPairs(const std::byte* from, int64_t pairs,
                           float* HWY_RESTRICT to,
-                          FindSubnormals<Floats>& subnormals) {
+                          LeastOfPairs<Floats>& subnormals) {
   int64_t n = 0;
   for (; n + Lanes() <= pairs; n += Lanes()) {
     const Vector words = PairsAt(kF, from, n);
@@ -155,7 +157,7 @@ HWY_INLINE void LoadPairs(const std::byte* from, int64_t pairs,
 // The same of channels that may be in blocks.
 HWY_INLINE void LoadPairs(const ElementFormat& format, const std::byte* from,
                           int64_t channels, float* HWY_RESTRICT to,
-                          FindSubnormals<Floats>& subnormals) {
+                          LeastOfPairs<Floats>& subnormals) {
   const int64_t block =
       format.channel_block == 0 ? channels : format.channel_block;
   for (int64_t d = 0; d < channels; d += block) {
@@ -167,7 +169,7 @@ HWY_INLINE void LoadPairs(const ElementFormat& format, const std::byte* from,
 // The first `pairs` of a panel's rows, a multiple of 4.
 HWY_INLINE void PanelOfPairs(const std::byte* const* rows, int64_t pairs,
                              float* HWY_RESTRICT panel,
-                             FindSubnormals<Quad>& subnormals) {
+                             LeastOfPairs<Quad>& subnormals) {
   PanelFromRows(pairs, panel, [&](int64_t r, int64_t n) HWY_ATTR {
     const QuadVector words = PairsAt(kQ, rows[r], n);
     subnormals.Add(words);

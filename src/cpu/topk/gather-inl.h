@@ -100,7 +100,7 @@ struct ListedKeys {
   // Returns whether some number of a pair is subnormal.
   bool Load(const KeyAddresses& at, const KvBuffers& to) const {
     const int64_t size = at.step.size();
-    FindSubnormals<Floats> subnormals;
+    LeastOfPairs<Floats> subnormals;
     for (int64_t j = 0; j < size; ++j) {
       const int64_t key = j * to.key_stride;
       if (to.key_floats != nullptr) LoadKey(rows, at, j, to.key_floats + key);
@@ -116,7 +116,7 @@ struct ListedKeys {
         LoadOne(rows.value, at.value, j, size, value);
       }
     }
-    return subnormals.any();
+    return subnormals.AnySubnormal();
   }
 };
 
