@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -34,12 +35,11 @@ class Call {
     int64_t bytes = static_cast<int64_t>(aclDataTypeSize(type));
     for (const int64_t dim : dims) bytes *= dim;
     bytes_ += bytes;
-    auto& memory = memory_.emplace_back(
-        std::make_unique<Line[]>(static_cast<size_t>(bytes / 64 + 1)));
-    std::fill_n(&memory[0].words[0], bytes / 4, value);
+    float* const memory = memory_.emplace_back(NewMemory(bytes)).get();
+    std::fill_n(memory, bytes / 4, value);
     tensors_.push_back(aclCreateTensor(dims.data(), dims.size(), type, nullptr,
                                        0, ACL_FORMAT_ND, dims.data(),
-                                       dims.size(), memory.get()));
+                                       dims.size(), memory));
   }
 
   // The last tensors become a list, which owns them.
@@ -57,10 +57,11 @@ class Call {
     uint64_t size = 0;
     aclOpExecutor* executor = nullptr;
     if (plan_(tensors_, &size, &executor) != 0) return false;
-    if (workspace_.size() * sizeof(Line) < size) {
-      workspace_.resize(size / sizeof(Line) + 1);
+    if (workspace_bytes_ < size) {
+      workspace_ = NewMemory(static_cast<int64_t>(size));
+      workspace_bytes_ = size;
     }
-    return run_(size == 0 ? nullptr : workspace_.data(), size, executor,
+    return run_(size == 0 ? nullptr : workspace_.get(), size, executor,
                 nullptr) == 0 &&
            aclrtSynchronizeStream(nullptr) == 0;
   }
@@ -74,15 +75,26 @@ class Call {
   }
 
  private:
+  // As programs get it: what malloc gives has small pages, which copies feel.
+  struct Free {
+    void operator()(float* memory) const { aclrtFree(memory); }
+  };
+  using Memory = std::unique_ptr<float, Free>;
+
+  static Memory NewMemory(int64_t bytes) {
+    void* memory = nullptr;
+    if (aclrtMalloc(&memory, static_cast<size_t>(bytes),
+                    ACL_MEM_MALLOC_HUGE_FIRST) != ACL_SUCCESS) {
+      std::abort();
+    }
+    return Memory(static_cast<float*>(memory));
+  }
+
   const PhaseTwo run_;
   PhaseOne plan_;
-  // As aligned as aclrtMalloc.
-  struct alignas(64) Line {
-    float words[16];
-  };
-
-  std::vector<std::unique_ptr<Line[]>> memory_;
-  std::vector<Line> workspace_;
+  std::vector<Memory> memory_;
+  Memory workspace_;
+  uint64_t workspace_bytes_ = 0;
   std::vector<aclTensor*> tensors_;
   std::vector<const aclTensorList*> lists_;
   int64_t bytes_ = 0;
