@@ -166,7 +166,7 @@ HWY_INLINE void MergeRowOf(const RowTerms& of, int64_t channels,
 // after those of another, and begins anew in every page.
 template <DType kType, bool kStreams>
 HWY_NOINLINE void MergeRowsOf(const MergedRows& given) {
-  constexpr int64_t kAhead = 4;
+  constexpr int64_t kAhead = 8;
   const MergedRows all = given;
   const RowsOfPart* HWY_RESTRICT const parts = all.parts;
   const int64_t row_bytes = all.channels * SizeOf(kType);
