@@ -12,7 +12,7 @@ namespace {
 // Rows whose half lines are joined together, and pieces of each of them before
 // the next pieces (docs/notes/0028).
 constexpr size_t kJoinedRows = 64;
-constexpr int64_t kRowPieces = 2;    // of rows into a cache
+constexpr int64_t kRowPieces = 2;    // of rows into a cache, a line
 constexpr int64_t kCachePieces = 4;  // out of a cache into rows
 
 void Prefetch(const std::byte* at) { __builtin_prefetch(at); }
@@ -72,6 +72,11 @@ RowCopy::RowCopy(int64_t element_bytes, const RowAxes& dims,
   }
   if (!streams) return;
   lines_ = LinesOf();
+  dense_bytes_ = piece_;
+  for (const Axis& axis : axis_) {
+    dense_bytes_ *=
+        axis.count == 1 || axis.from == dense_bytes_ ? axis.count : 0;
+  }
   kernels_ = Kernels();
 }
 
@@ -134,7 +139,7 @@ void RowCopy::StreamRows(std::span<const RowPair> rows) const {
 // Pieces that are lines go row by row, as hardware foresees whole rows. Of half
 // lines a few pieces of many rows go before the next pieces, so that what lies
 // together in the cache is read, or written, in a row. Where it is read,
-// hardware foresees it.
+// hardware foresees it; where it is written, the next rows are prefetched.
 void RowCopy::StreamTile(std::span<const RowPair> rows,
                          std::span<const RowPair> next) const {
   if (lines_ == Lines::kPieces) {
@@ -144,8 +149,10 @@ void RowCopy::StreamTile(std::span<const RowPair> rows,
   const Axis& inner = axis_[0];
   const bool two_rows = lines_ == Lines::kTwoRows;
   const int64_t together = two_rows ? kRowPieces : kCachePieces;
+  NextRows next_rows;
+  if (two_rows && dense_bytes_ > 0) next_rows = {next, dense_bytes_};
   ForPieces(axis_, together, [&](int64_t from, int64_t to, int64_t count) {
-    kernels_.join(rows, two_rows ? next : std::span<const RowPair>(),
+    kernels_.join(rows, next_rows,
                   {.from = from,
                    .from_step = two_rows ? inner.from : 2 * inner.from,
                    .two_rows = two_rows,

@@ -61,6 +61,7 @@ class RowCopy {
   int axes_ = 0;                // over pieces; 0: a row is one
   std::array<Axis, 3> axis_{};  // the innermost first
   Lines lines_ = Lines::kNone;
+  int64_t dense_bytes_ = 0;  // of a row where it comes from; 0: it has gaps
   StreamKernels kernels_;
 };
 

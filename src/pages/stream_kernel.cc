@@ -19,7 +19,7 @@ void CopyLines(const std::byte* from, int64_t bytes, std::byte* to) {
   StreamBytes(from, bytes, to);
 }
 
-void JoinLines(std::span<const RowPair> rows, std::span<const RowPair> next,
+void JoinLines(std::span<const RowPair> rows, NextRows& next,
                const HalfLines& lines) {
   const bool two_rows = lines.two_rows;
   const size_t step = two_rows ? 2 : 1;
@@ -28,15 +28,7 @@ void JoinLines(std::span<const RowPair> rows, std::span<const RowPair> next,
     const std::byte* second =
         two_rows ? rows[r + 1].from + lines.from : first + lines.second;
     std::byte* to = rows[r].to + lines.to;
-    if (r + step <= next.size()) {
-      const std::byte* at = next[r].from + lines.from;
-      const std::byte* const other =
-          two_rows ? next[r + 1].from + lines.from : at + lines.second;
-      for (int64_t n = 0; n < lines.count; ++n) {
-        __builtin_prefetch(at + n * lines.from_step);
-        __builtin_prefetch(other + n * lines.from_step);
-      }
-    }
+    next.PrefetchLines(lines.count);
     for (int64_t n = 0; n < lines.count; ++n) {
       StreamHalves(first, second, to);
       first += lines.from_step;
