@@ -83,6 +83,11 @@ class KvRows {
     }
   }
 
+  // Values, or the keys whose first channels they are.
+  const RowSource& values() const {
+    return value.base == nullptr ? key : value;
+  }
+
   // The other way round: values that are keys become rows of their own, which
   // are read apart.
   void NameSharedValues() {

@@ -92,7 +92,7 @@ inline void ScoreStep(const DecodeTile& decode, const StepPlace& at,
 // multiplied, as 0 * inf would be NaN.
 inline void AddSeen(const DecodeTile& decode, const MicroTile& micro_tile,
                     const StepPlace& at, const StepFactors* factors) {
-  const RowSource& source = ValuesOf(decode.tile->keys);
+  const RowSource& source = decode.tile->keys.values();
   const int64_t v_dim = decode.tile->params->v_dim;
   float* const value = decode.tile->scratch.staging;
   for (int64_t j = 0; j < at.count(); ++j) {
@@ -124,7 +124,7 @@ inline void AddStep(const DecodeTile& decode, const StepPlace& at,
   const KvRows& rows = decode.tile->keys;
   StepFactors factors;
   const bool by_row = ScalesProbs(decode);
-  if (by_row) factors.Load(rows, ValuesOf(rows), at.rows.step);
+  if (by_row) factors.Load(rows, rows.values(), at.rows.step);
   if (decode.skip_masked) {
     for (int64_t n = 0; n < decode.micro_tiles(); ++n) {
       AddSeen(decode, decode.At(n), at, by_row ? &factors : nullptr);
@@ -267,7 +267,7 @@ class HeadBundle {
       const KvRows& rows = tiles[n].tile->keys;
       key_shift_[n] = rows.key.base - first.key.base;
       rope_shift_[n] = rows.rope.base - first.rope.base;
-      value_shift_[n] = ValuesOf(rows).base - ValuesOf(first).base;
+      value_shift_[n] = rows.values().base - first.values().base;
     }
   }
 

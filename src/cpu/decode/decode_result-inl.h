@@ -44,7 +44,7 @@ inline void GatherRow(const DecodeTile& decode, const MicroTile& micro_tile,
         row + v * Lanes());
   }
   if (decode.values.turns) FromTurns(decode.values.vectors * Lanes(), row);
-  const QuantParams& quant = ValuesOf(decode.tile->keys).quant;
+  const QuantParams& quant = decode.tile->keys.values().quant;
   const int64_t v_dim = decode.tile->params->v_dim;
   if (ScalesProbs(decode)) {
     const int64_t first =

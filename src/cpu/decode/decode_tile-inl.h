@@ -149,13 +149,8 @@ inline Reading ReadingOfKeys(const ForwardTile& tile) {
           roped ? 0 : PieceStepOf(rows.key, rows.key.channels)};
 }
 
-// Values may be the first channels of keys.
-HWY_INLINE const RowSource& ValuesOf(const KvRows& rows) {
-  return rows.value.base == nullptr ? rows.key : rows.value;
-}
-
 inline Reading ReadingOfValues(const ForwardTile& tile) {
-  const RowSource& source = ValuesOf(tile.keys);
+  const RowSource& source = tile.keys.values();
   const int64_t channels = tile.params->v_dim;
   const bool direct = IsForRegisters(source, channels);
   const DType dtype = direct ? source.format.dtype : DType::kF32;
@@ -241,7 +236,7 @@ struct DecodeTile {
 };
 
 HWY_INLINE bool ScalesProbs(const DecodeTile& decode) {
-  return ValuesOf(decode.tile->keys).scaled_by_row();
+  return decode.tile->keys.values().scaled_by_row();
 }
 
 inline void ClearOut(const DecodeTile& decode, const MicroTile& micro_tile) {
@@ -259,7 +254,7 @@ inline void ClearOut(const DecodeTile& decode, const MicroTile& micro_tile) {
 inline void Stage(const DecodeTile& decode, const StepPlace& at, bool keys,
                   const StepFactors* factors) {
   const ForwardTile& tile = *decode.tile;
-  const RowSource& source = keys ? tile.keys.key : ValuesOf(tile.keys);
+  const RowSource& source = keys ? tile.keys.key : tile.keys.values();
   const auto row_at = [&](int64_t j) { return keys ? at.Key(j) : at.Value(j); };
   const int64_t channels = keys ? source.channels : tile.params->v_dim;
   const bool roped = keys && tile.keys.rope.base != nullptr;
@@ -338,7 +333,7 @@ inline void JoinRows(const DecodeTile& decode, const StepPlace& at, bool keys) {
     }
   };
   if (!keys) {
-    return join(ValuesOf(rows), decode.tile->params->v_dim, 0,
+    return join(rows.values(), decode.tile->params->v_dim, 0,
                 [&](int64_t j) { return at.Value(j); });
   }
   join(rows.key, rows.key.channels, 0, [&](int64_t j) { return at.Key(j); });

@@ -52,10 +52,6 @@ bool AllRowsOwned(const TensorSpec& spec, std::span<const Sequence> sequences,
   return rows == spec.dims[1];
 }
 
-const RowSource& ValuesOf(const KvRows& keys) {
-  return keys.value.base != nullptr ? keys.value : keys.key;
-}
-
 }  // namespace
 
 bool ArePairs(const ScoreTile& tile) {
@@ -80,7 +76,7 @@ void UsePairs(PairDots dots, ForwardTile& tile) {
 
 bool ArePairs(const ScoreTile& tile, const GradRows& rows) {
   const int64_t v_dim = tile.params->v_dim;
-  const RowSource& value = ValuesOf(tile.keys);
+  const RowSource& value = tile.keys.values();
   return ArePairs(tile) && ArePairs(value.format, v_dim) &&
          ArePairs(rows.grad_out.format, v_dim);
 }
