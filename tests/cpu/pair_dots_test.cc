@@ -211,6 +211,14 @@ TEST_P(PairDotsOn, OfProbsAreRight) {
               implementation_.name);
         });
   };
+  // Rows of several panels, whose keys begin within those of a step.
+  for (const char* line :
+       {"fwd bf16 h=2 d=8 q=300 k=300 window:5:0 probs:bf16",
+        "fwd bf16 h=1 d=8 q=300 k=310 window:20:4 probs:bf16"}) {
+    SetPairDotsForTest(PairDots::kMultiplyAdds);
+    const AttentionProblem p = testing::ProblemOf(line);
+    if (!backward()) testing::ExpectRight(p, 1, implementation_.name);
+  }
   right(1500, testing::Forward(4, 24, 40, 8, 200));
   right(150, testing::Forward(2, 300, 700, 3, 70));
   EXPECT_TRUE(backward() || SeenOften(seen_, 10));
@@ -266,6 +274,57 @@ TEST_P(PairDotsOn, KeepNaNsOfProbs) {
     EXPECT_TRUE(std::isnan(run.Get(Slot::kOut, n))) << n;
   }
   ExpectBitsOfFloats(floats);
+}
+
+// Values that others see may be infinite: probs are as rounded beside them.
+TEST_P(PairDotsOn, HiddenInfinitiesChangeNothing) {
+  if (backward()) return;
+  SmallCase finite(
+      testing::ProblemOf("fwd bf16 h=2 d=8 q=9 k=9 causal out:f32 probs:bf16"));
+  if (!implementation_.supports(finite.problem(), {}).ok()) return;
+  Random random(1);
+  finite.FillInputs(random);
+  SmallCase infinite(finite.problem());
+  infinite.CopyInputs(finite);
+  const TensorSpec& value = finite.problem()[Slot::kValue];
+  for (int64_t h = 0; h < 2; ++h) {
+    infinite.Put(Slot::kValue, value.At(0, 8, h, 3), testing::kInfinity);
+  }
+  const SmallCase a = Run(PairDots::kMultiplyAdds, finite);
+  const SmallCase b = Run(PairDots::kMultiplyAdds, infinite);
+  const TensorSpec& out = finite.problem()[Slot::kOut];
+  for (int64_t i = 0; i < 8; ++i) {
+    for (int64_t d = 0; d < 8; ++d) {
+      const int64_t at = out.At(0, i, 1, d);
+      EXPECT_NEAR(a.Get(Slot::kOut, at), b.Get(Slot::kOut, at), 1e-5) << i;
+    }
+  }
+  EXPECT_EQ(b.Get(Slot::kOut, out.At(0, 8, 1, 3)), testing::kInfinity);
+}
+
+// Of small values sums may be subnormal until the greatest prob comes last.
+TEST_P(PairDotsOn, KeepSubnormalProducts) {
+  if (backward()) return;
+  SmallCase small(testing::ProblemOf(
+      "fwd bf16 h=2 d=8 q=20 k=30 scale:1 out:f32 probs:bf16"));
+  if (!implementation_.supports(small.problem(), {}).ok()) return;
+  for (const Slot slot : {Slot::kQuery, Slot::kKey, Slot::kValue}) {
+    const TensorSpec& spec = small.problem()[slot];
+    for (int64_t n = 0; n < small.count(slot); ++n) {
+      const bool last = n / spec.strides[1] == 29;
+      const double number = slot == Slot::kQuery ? 1 : last ? 0 : -16;
+      small.Put(slot, n,
+                slot == Slot::kValue ? 0x1p-110
+                : n % 8 == 0         ? number
+                                     : 0);
+    }
+  }
+  const double others = 29 * std::exp(-16.0);
+  const SmallCase run = Run(PairDots::kMultiplyAdds, small);
+  for (int64_t n = 0; n < run.count(Slot::kOut); ++n) {
+    EXPECT_NEAR(run.Get(Slot::kOut, n) / 0x1p-110, 1, 0x1p-8 * others) << n;
+  }
+  ExpectBitsOfFloats(small);
 }
 
 // A prob that is subnormal, times the largest numbers.

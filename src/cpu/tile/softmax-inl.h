@@ -163,13 +163,11 @@ inline void RoundProbs(float* HWY_RESTRICT probs, int64_t count, float scale) {
   }
 }
 
-// Probs rounded to bf16, halves up, as the upper half of words; every NaN stays
-// one, where adding could carry it over. No prob is negative: -0, which marks
-// hidden ones, would become NaN, so they are marked afterwards (MarkHidden).
+// Probs rounded to bf16, halves up, as the upper half of words. A NaN may be
+// carried over to a number: then the row's sum is NaN, and all of the row.
 HWY_INLINE auto Bf16Probs(const Vector& probs) {
   const hn::RebindToUnsigned<Floats> u;
-  const auto bits = hn::Min(hn::BitCast(u, probs), hn::Set(u, 0x7FC00000u));
-  return hn::Add(bits, hn::Set(u, 0x8000u));
+  return hn::Add(hn::BitCast(u, probs), hn::Set(u, 0x8000u));
 }
 
 // Probs of two keys as pairs of bf16, the first in the upper halves.

@@ -83,6 +83,8 @@ TEST_P(DecodePairs, AreRight) {
     for (const char* line :
          {"fwd bf16 h=40/1 d=64 q=1 k=100", "fwd bf16 h=9/1 d=32 q=1 k=2000",
           "fwd bf16 h=4/1 d=64+16/64 q=1 k=50",
+          "fwd bf16 h=4/1 d=64+8/64 q=1 k=50",
+          "fwd bf16 h=4/1 d=64+4/64 q=1 k=50",
           "fwd bf16 h=4/1 d=64/48 q=1 k=51",
           "fwd bf16 h=8/1 d=512+64/512 q=1 k=60 paged:16 shared"}) {
       testing::ExpectRight(line, "cpu/decode");
