@@ -8,7 +8,21 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
 #include "cpu/backward/backward-inl.h"
-#include "cpu/dispatch-inl.h"
 
-FLASHACL_DISPATCH(Backward, StartTile, LoadStep, SoftmaxBlock, AddDkv, StoreDkv,
-                  StoreDq, Width(), FLASHACL_HAS_PAIR_DOTS != 0)
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+
+BackwardKernels BackwardTable() {
+  return {StartTile, LoadStep, SoftmaxBlock, AddDkv,
+          StoreDkv,  StoreDq,  Width(),      FLASHACL_HAS_PAIR_DOTS != 0};
+}
+
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace flashacl::cpu {
+HWY_EXPORT(BackwardTable);
+BackwardKernels Backward() { return HWY_DYNAMIC_DISPATCH(BackwardTable)(); }
+}  // namespace flashacl::cpu
+#endif

@@ -8,6 +8,20 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
 #include "cpu/decode/decode-inl.h"
-#include "cpu/dispatch-inl.h"
 
-FLASHACL_DISPATCH(Decode, AttendFew, CombineSplits, FLASHACL_HAS_PAIR_DOTS != 0)
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+
+DecodeKernels DecodeTable() {
+  return {AttendFew, CombineSplits, FLASHACL_HAS_PAIR_DOTS != 0};
+}
+
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace flashacl::cpu {
+HWY_EXPORT(DecodeTable);
+DecodeKernels Decode() { return HWY_DYNAMIC_DISPATCH(DecodeTable)(); }
+}  // namespace flashacl::cpu
+#endif

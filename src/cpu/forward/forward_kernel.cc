@@ -7,8 +7,21 @@
 #include "cpu/targets.h"
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
-#include "cpu/dispatch-inl.h"
 #include "cpu/forward/forward-inl.h"
 
-FLASHACL_DISPATCH(Forward, AttendTile, CombineSplits,
-                  FLASHACL_HAS_PAIR_DOTS != 0)
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+
+ForwardKernels ForwardTable() {
+  return {AttendTile, CombineSplits, FLASHACL_HAS_PAIR_DOTS != 0};
+}
+
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace flashacl::cpu {
+HWY_EXPORT(ForwardTable);
+ForwardKernels Forward() { return HWY_DYNAMIC_DISPATCH(ForwardTable)(); }
+}  // namespace flashacl::cpu
+#endif

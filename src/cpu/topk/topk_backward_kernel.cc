@@ -8,8 +8,24 @@
 #include "cpu/targets.h"
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
-#include "cpu/dispatch-inl.h"
 #include "cpu/topk/topk_backward-inl.h"
 
-FLASHACL_DISPATCH(TopKBackward, DifferentiatePosition, AddKeyGradients,
-                  StoreRow, FLASHACL_HAS_PAIR_DOTS != 0)
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+
+TopKBackwardKernels TopKBackwardTable() {
+  return {DifferentiatePosition, AddKeyGradients, StoreRow,
+          FLASHACL_HAS_PAIR_DOTS != 0};
+}
+
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace flashacl::cpu {
+HWY_EXPORT(TopKBackwardTable);
+TopKBackwardKernels TopKBackward() {
+  return HWY_DYNAMIC_DISPATCH(TopKBackwardTable)();
+}
+}  // namespace flashacl::cpu
+#endif

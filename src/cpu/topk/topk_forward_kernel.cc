@@ -7,7 +7,23 @@
 #include "cpu/targets.h"
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
-#include "cpu/dispatch-inl.h"
 #include "cpu/topk/topk_forward-inl.h"
 
-FLASHACL_DISPATCH(TopKForward, AttendTopK, FLASHACL_HAS_PAIR_DOTS != 0)
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+
+TopKForwardKernels TopKForwardTable() {
+  return {AttendTopK, FLASHACL_HAS_PAIR_DOTS != 0};
+}
+
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace flashacl::cpu {
+HWY_EXPORT(TopKForwardTable);
+TopKForwardKernels TopKForward() {
+  return HWY_DYNAMIC_DISPATCH(TopKForwardTable)();
+}
+}  // namespace flashacl::cpu
+#endif
