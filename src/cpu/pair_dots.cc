@@ -9,8 +9,6 @@ namespace {
 constexpr int kNobodyChose = -1;
 std::atomic<int> chosen{kNobodyChose};
 
-// Its vdpbf16ps takes no longer than a multiply-add. Of Intel's it took four
-// times as long, as they have AMX for such products.
 bool IsOfAmd() {
 #if defined(__x86_64__)
   return __builtin_cpu_is("amd") != 0;
@@ -31,10 +29,14 @@ bool HasPairInstruction() {
 #endif
 }
 
+bool PairDotsPay(bool of_amd, bool has_instruction) {
+  return of_amd && has_instruction;
+}
+
 PairDots ChoosePairDots(bool has_instruction) {
   const int test = chosen.load(std::memory_order_relaxed);
   if (test != kNobodyChose) return static_cast<PairDots>(test);
-  const bool pays = HasPairInstruction() && IsOfAmd();
+  const bool pays = PairDotsPay(IsOfAmd(), HasPairInstruction());
   return has_instruction && pays ? PairDots::kInstruction : PairDots::kNone;
 }
 

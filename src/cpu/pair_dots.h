@@ -22,8 +22,12 @@ enum class PairDots : uint8_t {
   kInstruction,
 };
 
+// Whether vdpbf16ps takes no longer than a multiply-add: on AMD's processors.
+// On Intel's it took four times as long, as they have AMX for such products.
+bool PairDotsPay(bool of_amd, bool has_instruction);
+
 // What to use in this process, where the vector code has the instruction or has
-// not: the instruction where it is fast, which is on AMD's processors.
+// not.
 PairDots ChoosePairDots(bool has_instruction);
 
 // Whether this processor has the instruction, slow or not.

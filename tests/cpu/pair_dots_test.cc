@@ -31,8 +31,14 @@ using testing::OneOf;
 using testing::SeenOften;
 using testing::Space;
 
-// As Linux describes this processor.
 TEST(PairDots, AreForProcessorsWhoseInstructionIsFast) {
+  EXPECT_TRUE(PairDotsPay(true, true));
+  EXPECT_FALSE(PairDotsPay(true, false));
+  EXPECT_FALSE(PairDotsPay(false, true));
+  EXPECT_FALSE(PairDotsPay(false, false));
+}
+
+TEST(PairDots, AreThoseOfTheProcessorThatLinuxDescribes) {
   std::ifstream file("/proc/cpuinfo");
   const std::string text(std::istreambuf_iterator<char>(file), {});
   const auto says = [&](const char* word) {
@@ -244,12 +250,7 @@ TEST_P(PairDotsOn, KeepSubnormals) {
       if (!floats.problem().has(tiny) || !floats.problem().has(large)) continue;
       Random random(1);
       floats.FillInputs(random);
-      for (int64_t n = 0; n < floats.count(tiny); ++n) {
-        floats.Put(tiny, n, testing::TinyNumber(n));
-      }
-      for (int64_t n = 0; n < floats.count(large); ++n) {
-        floats.Put(large, n, testing::LargeNumber(n));
-      }
+      testing::FillTinyAndLarge(floats, tiny, large);
       // Or delta is all of a gradient.
       for (int64_t n = 0; backward() && n < floats.count(Slot::kOut); ++n) {
         floats.Put(Slot::kOut, n, 0);

@@ -52,6 +52,15 @@ inline double LargeNumber(int64_t n) {
   return static_cast<double>(n % 5 - 2) * 0x1p126;
 }
 
+inline void FillTinyAndLarge(SmallCase& small, Slot tiny, Slot large) {
+  for (int64_t n = 0; n < small.count(tiny); ++n) {
+    small.Put(tiny, n, TinyNumber(n));
+  }
+  for (int64_t n = 0; n < small.count(large); ++n) {
+    small.Put(large, n, LargeNumber(n));
+  }
+}
+
 // What may be chosen on this processor, where vector code has the instruction
 // or not.
 inline std::vector<cpu::PairDots> PairDotsHere(bool has_instruction) {

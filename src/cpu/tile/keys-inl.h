@@ -388,10 +388,10 @@ HWY_INLINE void PackValues(const float* HWY_RESTRICT row, int64_t v_dim,
 
 // Values of bf16, as floats, by pairs of keys: the first is the upper half of
 // its word. Of an odd number the last has 0 beside it.
-class PackPairsOfKeys {
+class PairsOfKeys {
  public:
-  HWY_INLINE PackPairsOfKeys(const ScoreScratch& scratch, int64_t v_dim,
-                             const PackedValues& values)
+  HWY_INLINE PairsOfKeys(const ScoreScratch& scratch, int64_t v_dim,
+                         const PackedValues& values)
       : rows_{scratch.staging, scratch.staging_stride},
         v_dim_(v_dim),
         values_(values) {}
@@ -455,7 +455,7 @@ inline void LoadKeys(const ScoreTile& tile, const KeyAddresses& at,
   value_quant.Load(rows, rows.value, at.step);
   Patterns greatest = hn::Zero(kW);
   LeastOfPairs<Floats> subnormals;
-  PackPairsOfKeys packed(scratch, v_dim, values);
+  PairsOfKeys packed(scratch, v_dim, values);
   for (int64_t j = 0; j < count; ++j) {
     float* const key = scratch.keys + j * scratch.key_stride;
     float* value = loaded.pairs_of_keys ? packed.Row(j) : scratch.staging;

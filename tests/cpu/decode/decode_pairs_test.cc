@@ -132,12 +132,7 @@ TEST_P(DecodePairs, KeepSubnormals) {
     SmallCase small(ProblemOf("fwd bf16 h=4/1 d=32 q=2x1 k=2x30 stats"));
     Random random(1);
     small.FillInputs(random);
-    for (int64_t n = 0; n < small.count(tiny); ++n) {
-      small.Put(tiny, n, testing::TinyNumber(n));
-    }
-    for (int64_t n = 0; n < small.count(large); ++n) {
-      small.Put(large, n, testing::LargeNumber(n));
-    }
+    testing::FillTinyAndLarge(small, tiny, large);
     ExpectSame(small);
   }
 }
