@@ -3,6 +3,10 @@
 # scripts/setup.sh first installs what the machine lacks.
 PREFIX ?= /usr/local/Ascend/flashacl
 
+# Where only the product is asked for, what tests need is not installed.
+PRODUCT = scripts/build.sh release product \
+          -DBUILD_TESTING=OFF -DFLASHACL_BENCH=OFF
+
 .PHONY: help run test check format dev clang asan ubsan asubsan tsan fuzz coverage \
         mutants bench install package package-test clean setup prefix torch \
         torch-test torch-quick wheel wheel-test aarch64
@@ -88,7 +92,7 @@ package-test: package
 
 # What Python environments are made with.
 prefix: setup-run
-	@scripts/build.sh release product
+	@$(PRODUCT)
 	@cmake --install build/release --prefix build/release/prefix > /dev/null
 
 # Library and tool inside; installed into an empty environment by wheel-test.
@@ -113,7 +117,7 @@ torch-quick: prefix
 
 DEFAULT_PATHS ?= OFF
 install: setup-run
-	@scripts/build.sh release product -DFLASHACL_DEFAULT_PATHS=$(DEFAULT_PATHS)
+	@$(PRODUCT) -DFLASHACL_DEFAULT_PATHS=$(DEFAULT_PATHS)
 	@cmake --install build/release --prefix $(PREFIX) > /dev/null
 	@echo "Installed. Now: source $(PREFIX)/set_env.sh"
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What `make run` and `make install` build is what is installed, and no test.
+# What `make run` and `make install` build is what is installed, and no test; nor
+# do they need what only tests do, which an empty machine does not have.
 # labels: prefix
 set -euo pipefail
 cd "$FLASHACL_BUILD"
@@ -27,4 +28,13 @@ while read -r file; do
     complain "$file is installed, but not built"
 done < <(grep -oE "FILES \"$FLASHACL_BUILD/[^\"]*" cmake_install.cmake |
          sed 's/^FILES "//')
+
+build=$(mktemp -d)
+trap 'rm -rf "$build"' EXIT
+cd "$FLASHACL_SOURCE"
+mapfile -t options < <(make --dry-run prefix | grep -oE -- '-D[A-Z_]+=[A-Z]+')
+cmake --preset release -B "$build" "${options[@]}" \
+      -DCMAKE_DISABLE_FIND_PACKAGE_GTest=ON \
+      -DCMAKE_DISABLE_FIND_PACKAGE_benchmark=ON >"$build/log" 2>&1 ||
+  complain "without the packages of tests: $(cat "$build/log")"
 exit "$failed"
