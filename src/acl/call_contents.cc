@@ -128,14 +128,18 @@ int64_t NextCallNumber() {
   return (*calls).fetch_add(1) + 1;
 }
 
+std::string TimeText(const timespec& time) {
+  std::tm utc{};
+  gmtime_r(&time.tv_sec, &utc);
+  return Str("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:06}Z", utc.tm_year + 1900,
+             utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
+             time.tv_nsec / 1000);
+}
+
 std::string NowText() {
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
-  std::tm utc{};
-  gmtime_r(&now.tv_sec, &utc);
-  return Str("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:06}Z", utc.tm_year + 1900,
-             utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
-             now.tv_nsec / 1000);
+  return TimeText(now);
 }
 
 }  // namespace flashacl::acl

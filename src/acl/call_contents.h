@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <ctime>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,6 +32,7 @@ void LookInto(const std::shared_ptr<const Recording>& recording,
 int64_t NextCallNumber();
 
 // UTC, as records have it.
+std::string TimeText(const timespec& time);
 std::string NowText();
 
 }  // namespace flashacl::acl

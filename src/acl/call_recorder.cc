@@ -3,17 +3,14 @@
 
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <utility>
 
-#include "acl/array.h"
 #include "acl/call_contents.h"
 #include "acl/call_writer.h"
 #include "acl/error.h"
 #include "acl/stream.h"
-#include "acl/tensor.h"
 #include "base/contain.h"
-#include "problem/notation.h"
 
 namespace flashacl::acl {
 namespace {
@@ -27,29 +24,6 @@ void Quietly(F&& body) noexcept {
         return 0;
       },
       [](bool) { return 0; });
-}
-
-// The object of a handle, as a value; NoObject if there is none.
-template <typename Object, typename F>
-record::Value Described(const void* handle, F&& describe) {
-  const std::shared_ptr<Object> object = Find<Object>(handle);
-  if (object == nullptr) return record::NoObject();
-  return describe(*object);
-}
-
-record::Value CopyOfList(const TensorList& list) {
-  std::vector<record::TensorOrNot> copies;
-  for (const aclTensor* const member : list.members) {
-    const std::shared_ptr<Tensor> tensor = Find<Tensor>(member);
-    copies.emplace_back();
-    if (tensor != nullptr) copies.back() = DescriptionOf(*tensor);
-  }
-  return copies;
-}
-
-record::Value CopyOfScalar(const Scalar& scalar) {
-  return record::Scalar{std::string(TypeText(scalar.type)),
-                        static_cast<int32_t>(scalar.type), scalar.bytes};
 }
 
 // For each row of an operator's table, which of the parameters that are
@@ -70,121 +44,108 @@ std::vector<size_t> ParametersOf(const Operator& op, const record::Call& call) {
 
 }  // namespace
 
-record::Parameter Passing::Copy() const {
-  constexpr std::array<const char*, 8> kKinds = {
-      "tensor", "tensors", "ints", "scalar", "text", "real", "int", "bool"};
-  record::Parameter copy{name_, kKinds[static_cast<size_t>(kind_)], {}};
-  if (kind_ == kReal) copy.value = real_;
-  if (kind_ == kInt) copy.value = integer_;
-  if (kind_ == kBool) copy.value = integer_ != 0;
-  if (pointer_ == nullptr) return copy;
-  switch (kind_) {
-    case kTensor:
-      copy.value = Described<Tensor>(pointer_, [](const Tensor& of) {
-        return record::Value(DescriptionOf(of));
-      });
-      break;
-    case kTensors:
-      copy.value = Described<TensorList>(pointer_, CopyOfList);
-      break;
-    case kInts:
-      copy.value = Described<IntArray>(pointer_, [](const IntArray& of) {
-        return record::Value(of.values);
-      });
-      break;
-    case kScalar:
-      copy.value = Described<Scalar>(pointer_, CopyOfScalar);
-      break;
-    case kText:
-      copy.value = ReadText(static_cast<const char*>(pointer_));
-      break;
-    case kReal:
-    case kInt:
-    case kBool:
-      break;
-  }
-  return copy;
-}
-
 PlanRecord::PlanRecord(std::string_view operation, std::string_view function,
-                       std::span<const Passing> passed) noexcept {
+                       std::span<const Passing> passed) noexcept
+    : operation_(operation), function_(function), passed_(passed) {
   Quietly([&] {
     std::shared_ptr<const Recording> recording = CurrentRecording();
     if (recording == nullptr || !recording->setting.operators) return;
-    const int64_t number = NextCallNumber();
-    if (!recording->setting.Wants(operation, number) || recording->over) return;
-    auto call = std::make_shared<record::Call>();
-    call->number = number;
-    call->process = getpid();
-    call->time = NowText();
-    call->operation = operation;
-    call->function = function;
-    for (const Passing& one : passed) call->parameters.push_back(one.Copy());
+    number_ = NextCallNumber();
+    if (!recording->setting.Wants(operation, number_) || recording->over) {
+      return;
+    }
+    clock_gettime(CLOCK_REALTIME, &time_);
     recording_ = std::move(recording);
-    call_ = std::move(call);
   });
+}
+
+PlannedCall PlanRecord::Copy(aclnnStatus status) const {
+  PlannedCall call;
+  call.number = number_;
+  call.process = getpid();
+  call.time = time_;
+  call.operation = operation_;
+  call.function = function_;
+  call.answer.status = status;
+  if (status != 0) call.answer.message = NewestMessage();
+  call.parameters.reserve(passed_.size());
+  for (const Passing& one : passed_) call.parameters.push_back(one.Copy());
+  return call;
 }
 
 aclnnStatus PlanRecord::Planned(aclnnStatus status,
                                 const uint64_t* workspace_size,
                                 aclOpExecutor* const* executor) noexcept {
-  if (call_ == nullptr) return status;
+  if (recording_ == nullptr) return status;
   Quietly([&] {
-    call_->plan.status = status;
     if (status != 0) {
-      call_->plan.message = NewestMessage();
       if (recording_->setting.only_bad_numbers) return;
-      WriteCall({recording_, std::move(*call_), {}});
+      WriteCall({recording_, Copy(status).Describe(), {}});
       return;
     }
-    call_->workspace_bytes = *workspace_size;
     const std::shared_ptr<Executor> planned = Find<Executor>(*executor);
     if (planned == nullptr) return;
-    if (planned->plan != nullptr) {
-      call_->problem = ToString(planned->plan->problem());
-      call_->implementation = planned->plan->implementation->name;
-    } else if (planned->computation != nullptr) {
-      call_->problem = planned->computation->Describe();
-      call_->implementation = planned->computation->name();
-    }
-    planned->record = std::move(call_);
+    auto call = std::make_shared<PlannedCall>(Copy(status));
+    call->workspace_bytes = *workspace_size;
+    call->plan = planned->plan;
+    call->computation = planned->computation;
+    planned->record = std::move(call);
   });
   return status;
 }
 
 struct RunRecord::State {
   WrittenCall written;
+  std::vector<size_t> parameters;  // of each row of the operator's table
+
+  // Null: a list is shorter, or it was no tensor.
+  record::Tensor* TensorOf(const Address& operand) {
+    const size_t at = parameters[static_cast<size_t>(operand.argument)];
+    if (at >= written.call.parameters.size()) return nullptr;
+    record::Value& value = written.call.parameters[at].value;
+    if (auto* const one = std::get_if<record::Tensor>(&value)) return one;
+    auto* const list = std::get_if<std::vector<record::TensorOrNot>>(&value);
+    const size_t member = static_cast<size_t>(operand.member);
+    if (list == nullptr || member >= list->size()) return nullptr;
+    return (*list)[member].has_value() ? &*(*list)[member] : nullptr;
+  }
 };
 
 RunRecord::RunRecord(std::shared_ptr<const Recording> recording,
                      const Executor& executor, GivenWorkspace workspace)
     : recording_(std::move(recording)),
       planned_(executor.record),
+      op_(executor.op),
       workspace_(workspace) {
-  const std::vector<size_t> parameters = ParametersOf(*executor.op, *planned_);
+  operands_.reserve(executor.addresses.size());
   for (const Address& address : executor.addresses) {
     if (address.data == nullptr || address.extent_bytes <= 0) continue;
-    operands_.push_back({parameters[static_cast<size_t>(address.argument)],
-                         static_cast<size_t>(address.member),
-                         address.data + address.offset_bytes,
-                         address.extent_bytes, address.input, address.output});
+    operands_.push_back(address);
   }
 }
 
-record::Tensor* RunRecord::TensorOf(record::Call& call,
-                                    const Operand& operand) const {
-  if (operand.parameter >= call.parameters.size()) return nullptr;
-  record::Value& value = call.parameters[operand.parameter].value;
-  if (auto* const one = std::get_if<record::Tensor>(&value)) return one;
-  auto* const list = std::get_if<std::vector<record::TensorOrNot>>(&value);
-  if (list == nullptr || operand.member >= list->size()) return nullptr;
-  record::TensorOrNot& member = (*list)[operand.member];
-  return member.has_value() ? &*member : nullptr;
+bool RunRecord::MayOverwrite(const Address& operand) const {
+  if (!operand.input) return false;
+  const std::byte* const first = operand.data + operand.offset_bytes;
+  return std::any_of(
+      operands_.begin(), operands_.end(), [&](const Address& other) {
+        const std::byte* const at = other.data + other.offset_bytes;
+        return other.output && at < first + operand.extent_bytes &&
+               first < at + other.extent_bytes;
+      });
+}
+
+bool RunRecord::WaitsForFailure() const {
+  return recording_->setting.only_failed &&
+         std::none_of(
+             operands_.begin(), operands_.end(),
+             [this](const Address& operand) { return MayOverwrite(operand); });
 }
 
 // Tensors side by side: a thread looks at one more slowly than all threads
 // compute what it is for.
-void RunRecord::Look(bool before) {
+template <typename F>
+void RunRecord::Look(bool before, F&& wanted) {
   struct Looking {
     record::Tensor* tensor;
     const std::byte* first;
@@ -192,14 +153,14 @@ void RunRecord::Look(bool before) {
   };
   const RecordingSetting& setting = recording_->setting;
   std::vector<Looking> all;
-  for (const Operand& operand : operands_) {
-    record::Tensor* const tensor = TensorOf(state_->written.call, operand);
-    if (tensor == nullptr || !(before || operand.output)) continue;
+  for (const Address& operand : operands_) {
+    record::Tensor* const tensor = state_->TensorOf(operand);
+    if (tensor == nullptr || !wanted(operand)) continue;
     tensor->input = operand.input;
     tensor->output = operand.output;
-    tensor->bytes = operand.bytes;
+    tensor->bytes = operand.extent_bytes;
     if (!(before ? setting.inputs : setting.outputs)) continue;
-    all.push_back({tensor, operand.first, {}});
+    all.push_back({tensor, operand.data + operand.offset_bytes, {}});
   }
   const auto look = [&](int64_t n) {
     Quietly([&] {
@@ -219,25 +180,40 @@ void RunRecord::Look(bool before) {
   }
 }
 
+void RunRecord::Begin() {
+  state_ = std::make_shared<State>();
+  state_->written.recording = recording_;
+  state_->written.call = planned_->Describe();
+  state_->parameters = ParametersOf(*op_, state_->written.call);
+}
+
 void RunRecord::Before() noexcept {
+  if (WaitsForFailure()) return;
   Quietly([&] {
     if (!GoesOn(*recording_)) return;
-    state_ = std::make_shared<State>();
-    state_->written.recording = recording_;
-    state_->written.call = *planned_;
-    Look(true);
+    Begin();
+    const bool all = !recording_->setting.only_failed;
+    Look(true,
+         [&](const Address& operand) { return all || MayOverwrite(operand); });
   });
 }
 
 void RunRecord::After(const record::Answer& answer, int32_t stream,
                       double microseconds) noexcept {
+  const RecordingSetting& setting = recording_->setting;
+  if (setting.only_failed && answer.status == 0) return;
   Quietly([&] {
+    if (setting.only_failed) {
+      if (!GoesOn(*recording_)) return;
+      if (state_ == nullptr) Begin();
+      // Nobody has written to these; outputs are as the failure left them.
+      Look(true,
+           [this](const Address& operand) { return !MayOverwrite(operand); });
+    }
     const std::shared_ptr<State> state = state_;
     if (state == nullptr) return;
-    const RecordingSetting& setting = recording_->setting;
+    Look(false, [](const Address& operand) { return operand.output; });
     record::Call& call = state->written.call;
-    if (setting.only_failed && answer.status == 0) return;
-    Look(false);
     if (setting.only_bad_numbers && BadNumbers(call) == 0) return;
     call.launch = answer;
     call.given_workspace = workspace_.bytes;
@@ -263,7 +239,7 @@ void RecordFailedLaunch(const Executor& executor, GivenWorkspace workspace,
   Quietly([&] {
     const std::shared_ptr<const Recording> recording = CurrentRecording();
     if (recording == nullptr || recording->setting.only_bad_numbers) return;
-    record::Call call = *executor.record;
+    record::Call call = executor.record->Describe();
     call.launch = record::Answer{
         status, message.empty() ? NewestMessage() : std::string(message)};
     call.given_workspace = workspace.bytes;

@@ -11,67 +11,40 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 #include <memory>
 #include <span>
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
 #include "acl/executor.h"
-#include "acl/raw_enum.h"
+#include "acl/planned_call.h"
 #include "acl/recording.h"
 #include "base/status.h"
 #include "record/call.h"
 
 namespace flashacl::acl {
 
-// A parameter of phase one as it was passed. Its name lives for ever.
-class Passing {
- public:
-  Passing(const char* name, const aclTensor* it) : Passing(name, it, kTensor) {}
-  Passing(const char* name, const aclTensorList* it)
-      : Passing(name, it, kTensors) {}
-  Passing(const char* name, const aclIntArray* it) : Passing(name, it, kInts) {}
-  Passing(const char* name, const aclScalar* it) : Passing(name, it, kScalar) {}
-  Passing(const char* name, const char* it) : Passing(name, it, kText) {}
-  Passing(const char* name, double it) : name_(name), kind_(kReal), real_(it) {}
-  Passing(const char* name, int64_t it)
-      : name_(name), kind_(kInt), integer_(it) {}
-  Passing(const char* name, bool it)
-      : name_(name), kind_(kBool), integer_(it ? 1 : 0) {}
-  template <typename E>
-  requires std::is_enum_v<E> Passing(const char* name, const E& it)
-      : Passing(name, int64_t{Raw(it)}) {}
-
-  record::Parameter Copy() const;
-
- private:
-  enum Kind { kTensor, kTensors, kInts, kScalar, kText, kReal, kInt, kBool };
-
-  Passing(const char* name, const void* it, Kind kind)
-      : name_(name), kind_(kind), pointer_(it) {}
-
-  const char* name_;
-  Kind kind_;
-  const void* pointer_ = nullptr;
-  double real_ = 0;
-  int64_t integer_ = 0;
-};
-
-// The record of one phase one. Names live for ever.
+// The record of one phase one, while that runs. Names live for ever.
 class PlanRecord {
  public:
   PlanRecord(std::string_view operation, std::string_view function,
              std::span<const Passing> passed) noexcept;
 
   // What the phase answered, which it returns: a failure is recorded, else
-  // the executor keeps the record for phase two.
+  // the executor keeps what was passed for phase two.
   aclnnStatus Planned(aclnnStatus status, const uint64_t* workspace_size,
                       aclOpExecutor* const* executor) noexcept;
 
  private:
-  std::shared_ptr<const Recording> recording_;
-  std::shared_ptr<record::Call> call_;  // null: not recorded
+  PlannedCall Copy(aclnnStatus status) const;
+
+  std::shared_ptr<const Recording> recording_;  // null: not recorded
+  int64_t number_ = 0;
+  timespec time_{};
+  std::string_view operation_;
+  std::string_view function_;
+  std::span<const Passing> passed_;
 };
 
 struct GivenWorkspace {
@@ -79,11 +52,17 @@ struct GivenWorkspace {
   uint64_t bytes = 0;
 };
 
-// One run of what was planned, in what is recorded at its launch.
+// One run of what was planned, in what is recorded at its launch. Where only
+// failures are, a run that succeeds is not looked at, but for inputs that it
+// may overwrite.
 class RunRecord {
  public:
   RunRecord(std::shared_ptr<const Recording> recording,
             const Executor& executor, GivenWorkspace workspace);
+
+  // Whether there is nothing to record unless the run fails, and no byte to be
+  // looked at before it: no input lies where an output does.
+  bool WaitsForFailure() const;
 
   // On the stream's thread.
   void Before() noexcept;
@@ -91,25 +70,21 @@ class RunRecord {
              double microseconds) noexcept;
 
  private:
-  struct Operand {
-    size_t parameter = 0;
-    size_t member = 0;
-    const std::byte* first = nullptr;
-    int64_t bytes = 0;
-    bool input = false;
-    bool output = false;
-  };
-  // New bytes, which are to be written with the call.
+  // A call, and new bytes, which are to be written with it.
   struct State;
 
-  record::Tensor* TensorOf(record::Call& call, const Operand& operand) const;
-  // The contents of all operands, or of outputs.
-  void Look(bool before);
+  // Whether the run may change what the operand has before it.
+  bool MayOverwrite(const Address& operand) const;
+  void Begin();
+  // The contents, before the run or after it, of operands that `wanted` says.
+  template <typename F>
+  void Look(bool before, F&& wanted);
 
   const std::shared_ptr<const Recording> recording_;
-  const std::shared_ptr<const record::Call> planned_;
+  const std::shared_ptr<const PlannedCall> planned_;
+  const Operator* const op_;
   const GivenWorkspace workspace_;
-  std::vector<Operand> operands_;
+  std::vector<Address> operands_;
   std::shared_ptr<State> state_;
 };
 

@@ -26,11 +26,9 @@
 #include "plan/plan.h"
 #include "problem/attention_problem.h"
 
-namespace flashacl::record {
-struct Call;
-}
-
 namespace flashacl::acl {
+
+struct PlannedCall;
 
 // Where an argument's memory goes in the problem.
 struct Use {
@@ -97,7 +95,7 @@ struct Executor {
   int compressed_argument = 0;
   // Of both:
   std::vector<Address> addresses;
-  std::shared_ptr<const record::Call> record;  // null: not recorded
+  std::shared_ptr<const PlannedCall> record;  // null: not recorded
   std::atomic<bool> repeatable{false};
   std::mutex mutex;  // of addresses
 

@@ -176,8 +176,8 @@ bool MayRunHere(const Launched& launched) {
   const Plan* const plan = launched.executor->plan.get();
   return plan != nullptr &&
          plan->prepared->microseconds() < kHereMicroseconds &&
-         launched.record == nullptr && !TheEnvironment().strict && !Tracing() &&
-         !profile::IsRecording();
+         (launched.record == nullptr || launched.record->WaitsForFailure()) &&
+         !TheEnvironment().strict && !Tracing() && !profile::IsRecording();
 }
 
 // What a stream is given: small enough that its task needs no memory.
