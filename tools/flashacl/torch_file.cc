@@ -43,20 +43,24 @@ except ImportError as error:
     print(error, file=sys.stderr)
     os._exit(3)
 path, wanted, name = sys.argv[1:4]
+def refuse(why):  # what torch says is not the last line, nor what it still has
+    sys.stdout.flush()
+    print(why, file=sys.stderr, flush=True)
+    os._exit(1)
 def line(error):
     words = (str(error).strip() or type(error).__name__).split("\n")[0]
     return words[:300]
 try:
     top = torch.load(path, map_location="cpu", weights_only=True)
 except Exception as error:
-    sys.exit("torch does not load it: " + line(error))
+    refuse("torch does not load it: " + line(error))
 found = {}
 seen = 0
 def find(of, at, depth):
     global seen
     seen += 1
     if seen > 65536 or depth > 8:
-        sys.exit("it holds more than 65536 things, or deeper than 8")
+        refuse("it holds more than 65536 things, or deeper than 8")
     if isinstance(of, torch.Tensor):
         found[at] = of
     elif isinstance(of, dict):
@@ -68,28 +72,28 @@ def find(of, at, depth):
             find(one, at + "." + str(key) if at else str(key), depth + 1)
 find(top, "", 0)
 if not found:
-    sys.exit("it holds no tensor but a " + type(top).__name__)
+    refuse("it holds no tensor but a " + type(top).__name__)
 names = ", ".join(one[:100] for one in list(found)[:20])
 if len(found) > 20:
     names += " and %d more" % (len(found) - 20)
 if wanted and wanted not in found:
-    sys.exit("no tensor " + wanted + " in it; there is " +
-             (names or "one, without a name"))
+    refuse("no tensor " + wanted + " in it; there is " +
+           (names or "one, without a name"))
 if not wanted and len(found) == 1:
     wanted = list(found)[0]
 elif not wanted and name in found:
     wanted = name
 elif not wanted:
-    sys.exit("which tensor? " + path + ":NAME, one of " + names)
+    refuse("which tensor? " + path + ":NAME, one of " + names)
 t = found[wanted].detach()
 if t.layout != torch.strided or t.device.type != "cpu":
-    sys.exit("the tensor has no elements of its own: " + str(t.layout) +
-             " on " + t.device.type)
+    refuse("the tensor has no elements of its own: " + str(t.layout) +
+           " on " + t.device.type)
 kinds = {torch.float32: "<f4", torch.float16: "<f2", torch.float64: "<f8",
          torch.bfloat16: "|V2", torch.bool: "|b1", torch.int8: "|i1",
          torch.uint8: "|u1", torch.int32: "<i4", torch.int64: "<i8"}
 if t.dtype not in kinds:
-    sys.exit("elements of " + str(t.dtype) + " are not read")
+    refuse("elements of " + str(t.dtype) + " are not read")
 shape = "(" + "".join(str(n) + "," for n in t.shape) + ")"
 header = ("{'descr': '" + kinds[t.dtype] + "', 'fortran_order': False, "
           "'shape': " + shape + "}\n").encode()
@@ -102,7 +106,7 @@ try:
         out.write(memoryview(memory))
     out.close()
 except Exception as error:
-    sys.exit("its elements: " + line(error))
+    refuse("its elements: " + line(error))
 os._exit(0)
 )python";
 
