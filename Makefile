@@ -9,7 +9,7 @@ PRODUCT = scripts/build.sh release product \
 
 .PHONY: help run test check format dev clang asan ubsan asubsan tsan fuzz coverage \
         mutants bench install package package-test clean setup prefix torch \
-        torch-test torch-quick wheel wheel-test aarch64
+        torch-install torch-test torch-quick wheel wheel-test aarch64
 
 help:
 	@echo "make run       build, install into build/release/prefix, run the examples"
@@ -106,6 +106,10 @@ wheel-test: wheel
 torch: prefix
 	@scripts/setup.sh run python3-venv python3-dev
 	@scripts/torch.sh examples
+
+torch-install: prefix
+	@scripts/setup.sh run python3-venv python3-dev
+	@scripts/torch.sh install
 
 torch-test: prefix
 	@scripts/setup.sh run python3-venv python3-dev

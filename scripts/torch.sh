@@ -5,6 +5,7 @@
 #   examples    runs examples/torch/*.py
 #   test        runs the tests in tests/torch
 #   quick       runs those that take a minute or two and start no processes
+#   install     makes the environment, without the bridge
 #   shell CMD   runs any command, as `shell python script.py`
 # FLASHACL_TORCH names the version of torch; the environment lies in
 # ${XDG_CACHE_HOME:-~/.cache}/flashacl and takes 7 GB.
@@ -39,7 +40,9 @@ install torch "torch==$version" numpy pyyaml
 install torch_npu --no-deps "torch_npu==$version"
 install tools setuptools wheel ninja pytest expecttest
 # Whose own NPU integration is tested.
-install models "transformers==4.57.6"
+[ "$*" = quick ] || [ "$*" = install ] ||
+  install models "transformers==4.57.6"
+[ "$*" != install ] || exit 0
 
 # shellcheck disable=SC1091
 source "$prefix/set_env.sh"
