@@ -27,7 +27,7 @@ def needs(dynamic, glibc):
         if version is None or int(version[1]) > glibc:
             yield f"needs {name}"
     for paths in re.findall(r"^ *(?:RPATH|RUNPATH) +(\S*)$", dynamic, re.M):
-        for path in paths.split(":"):
+        for path in dict.fromkeys(paths.split(":")):
             if not re.match(r"\$ORIGIN(/|$)", path):
                 yield f"looks for libraries in {path or 'no folder'}"
 

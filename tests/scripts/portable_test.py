@@ -61,7 +61,7 @@ class Portable(unittest.TestCase):
         self.assertEqual(needs(path="$ORIGIN"), [])
         for path in ("/work", "$ORIGINAL", "$ORIGIN:/work"):
             self.assertEqual(len(needs(path=path)), 1, path)
-        self.assertEqual(needs(path="$ORIGIN:"),
+        self.assertEqual(needs(path="$ORIGIN:::"),
                          ["looks for libraries in no folder"])
 
     def test_what_is_shown(self):
