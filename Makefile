@@ -28,6 +28,8 @@ help:
 	@echo "               torch-quick"
 	@echo "make aarch64   build for 64-bit ARM, run the fast tests under qemu-user;"
 	@echo "               QEMU_CPU=cortex-a72 for one processor"
+	@echo "make package   an archive and a .deb for other machines in build/package;"
+	@echo "               also: package-test, as root"
 	@echo "make wheel     a Python wheel in build/package/wheel; also: wheel-test"
 	@echo "make install   install into PREFIX=$(PREFIX);"
 	@echo "               DEFAULT_PATHS=ON also links CANN's default paths to it"
@@ -83,11 +85,12 @@ mutants: setup
 	@python3 scripts/mutate.py --folder "$(FOLDER)"
 
 package: setup-run
+	@scripts/setup.sh run zstd
 	@scripts/package.sh
 
 # In an empty system that debootstrap makes, as root.
 package-test: package
-	@scripts/setup.sh run debootstrap zstd
+	@scripts/setup.sh run debootstrap
 	@scripts/package_test.sh
 
 # What Python environments are made with.

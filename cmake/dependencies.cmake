@@ -27,11 +27,19 @@ else()
   endif()
 endif()
 
-# Libraries that are linked into what runs anywhere, hidden from programs.
-set(FLASHACL_PORTABLE_LINK "")
+# How what runs anywhere is linked: libraries are inside, hidden from programs;
+# glibc may be older than ours (docs/notes/0043). What nobody calls goes, as it
+# may need a newer one: std::random_device does.
+add_library(flashacl_older_glibc OBJECT EXCLUDE_FROM_ALL
+            "${PROJECT_SOURCE_DIR}/src/portable/older_glibc.cc")
+target_link_libraries(flashacl_older_glibc PRIVATE flashacl_options)
+add_library(flashacl_packed INTERFACE)
+target_sources(flashacl_packed INTERFACE $<TARGET_OBJECTS:flashacl_older_glibc>)
+target_link_options(flashacl_packed INTERFACE -static-libstdc++ -static-libgcc
+  "LINKER:--exclude-libs,ALL" "LINKER:--gc-sections")
+add_library(flashacl_portable INTERFACE)
 if(FLASHACL_PORTABLE)
-  set(FLASHACL_PORTABLE_LINK -static-libstdc++ -static-libgcc
-      "LINKER:--exclude-libs,ALL")
+  target_link_libraries(flashacl_portable INTERFACE flashacl_packed)
   if(NOT FLASHACL_HIGHWAY)
     message(FATAL_ERROR "FLASHACL_PORTABLE needs FLASHACL_HIGHWAY: systems have "
                         "only the shared library")

@@ -52,6 +52,12 @@ install(PROGRAMS "${PROJECT_SOURCE_DIR}/cmake/setenv.bash" DESTINATION bin)
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE"
               "${PROJECT_SOURCE_DIR}/THIRD_PARTY_NOTICES"
         DESTINATION share/doc/flashacl)
+# As they lie in the sources, so that they find each other.
+install(FILES "${PROJECT_SOURCE_DIR}/README.md"
+              "${PROJECT_SOURCE_DIR}/CHANGELOG.md"
+              "${PROJECT_SOURCE_DIR}/DEVELOPING.md"
+        DESTINATION share/doc/flashacl)
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs" DESTINATION share/doc/flashacl)
 
 write_basic_package_version_file(
   "${PROJECT_BINARY_DIR}/flashaclConfigVersion.cmake"

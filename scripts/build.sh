@@ -34,6 +34,7 @@ minutes=
 case "$preset $what" in
   "release product") what="the library and the tool" minutes=4 ;;
   "release everything") what="library, tool and all tests" minutes=10 ;;
+  "package product") what="the libraries and the tool, to be packed" minutes=5 ;;
 esac
 
 mkdir -p "build/$preset"

@@ -47,6 +47,7 @@ INSIDE = {"cpu": CPU_MAY_INCLUDE, "verify": VERIFY_MAY_INCLUDE}
 MAY_INCLUDE = {
     "base": set(),
     "arrays": {"base"},
+    "portable": set(),
     "problem": {"base"},
     "plan": {"base", "problem"},
     "reference": BELOW_OPERATORS,

@@ -1,27 +1,26 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# wheel.sh [BUILD]: build/package/wheel/flashacl-VERSION-py3-none-SYSTEM.whl, the
-# Python package with the library and the command line tool inside. It needs
-# NumPy and glibc 2.34, and no PyTorch; what lets Ascend's adapter run on
+# wheel.sh: build/package/wheel/flashacl-VERSION-py3-none-SYSTEM.whl, the Python
+# package with the library and the command line tool of package.sh inside. It
+# needs NumPy and glibc 2.34, and no PyTorch; what lets Ascend's adapter run on
 # FlashACL is compiled for one version of PyTorch, and so by scripts/torch.sh.
 # auditwheel looks at what both need and names the wheel after the oldest systems
-# that have it. BUILD, such as build/release, is a folder with a library and a
-# tool to take instead of making them; what they need of this machine's
-# libraries auditwheel puts into the wheel.
+# that have it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=$PWD/build/package/wheel
-package=$PWD/${1:-build/package}
-[ $# -gt 0 ] || scripts/package.sh
+package=$PWD/build/package
+scripts/package.sh --no-packing
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 (cd python && git ls-files --cached --others --exclude-standard) |
   tar -C python --files-from - -cf - | tar -C "$work" -xf -
 mkdir -p "$work/flashacl/lib64" "$work/flashacl/bin"
-strip --strip-debug -o "$work/flashacl/lib64/libascendcl.so" \
-  "$package/libascendcl.so"
-strip -o "$work/flashacl/bin/flashacl" "$package/flashacl"
+# As installed: files of a build look for libraries in the build's folders.
+cmake --install "$package" --strip --prefix "$work/prefix" >/dev/null
+cp "$work/prefix/lib64/libascendcl.so" "$work/flashacl/lib64"
+cp "$work/prefix/bin/flashacl" "$work/flashacl/bin"
 cp LICENSE THIRD_PARTY_NOTICES "$work"
 
 python3 -m venv "$work/venv"
@@ -37,4 +36,4 @@ if ! (cd "$work" && export PATH="$work/venv/bin:$PATH" &&
   cat "$log" >&2
   exit 1
 fi
-ls "$out"/*.whl
+ls -sh "$out"/*.whl

@@ -64,10 +64,15 @@ done
 notices=share/doc/flashacl/THIRD_PARTY_NOTICES
 for words in 'Niels Lohmann' 'University of Cincinnati' 'Victor Zverovich' \
     'Google LLC' 'Permission is hereby granted' \
-    'Redistributions in binary form must reproduce'; do
+    'Redistributions in binary form must reproduce' \
+    'PNG Reference Library License' 'Jean-loup Gailly' 'Gilles Vollant' \
+    'GCC RUNTIME LIBRARY EXCEPTION'; do
   grep -qF "$words" "$notices" || complain "no '$words' in $notices"
 done
 grep -qF 'Apache License' share/doc/flashacl/LICENSE || complain "no LICENSE"
+for page in README.md CHANGELOG.md docs/notation.md docs/zh/README.md; do
+  [ -s "share/doc/flashacl/$page" ] || complain "no share/doc/flashacl/$page"
+done
 
 # What CANN has is one file; the judge of results is another.
 real=$(find . -name '*.so*' -type f | sort | tr '\n' ' ')

@@ -27,6 +27,7 @@ expect() {
 expect streams 'copied 1, recorded 1, took time 1, devices 1'
 expect callbacks 'callback host function callback again'
 expect notify '5 of 5 in order'
+expect impossible 'refused'
 expect graph '11 112 123 '
 expect labels 'round 5 result 35
 round 6 result 42'

@@ -129,7 +129,7 @@ class Test(unittest.TestCase):
                 (r"\benviron(?:\.\w+\(|\[)\s*\"([A-Z_]+)\"",
                  texts("python", "*.py")),
                 (r"\$\{([A-Z_]+):-", [*texts("scripts", "build.sh"),
-                                     *texts("scripts", "package.sh"),
+                                     *texts("scripts", "package*.sh"),
                                      *texts("scripts", "torch.sh"),
                                      *texts("examples", "run.sh")])]
         found = set()
