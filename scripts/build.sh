@@ -34,6 +34,7 @@ minutes=
 case "$preset $what" in
   "release product") what="the library and the tool" minutes=4 ;;
   "release everything") what="library, tool and all tests" minutes=10 ;;
+  "aarch64 test_kernels") what="the kernels' tests" minutes=2 ;;
 esac
 
 mkdir -p "build/$preset"
