@@ -9,7 +9,8 @@ PRODUCT = scripts/build.sh release product \
 
 .PHONY: help run test check format dev clang asan ubsan asubsan tsan fuzz coverage \
         mutants bench install package package-test clean setup prefix torch \
-        torch-install torch-test torch-quick wheel wheel-test aarch64
+        torch-install torch-test torch-quick wheel wheel-test aarch64 \
+        aarch64-quick
 
 help:
 	@echo "make run       build, install into build/release/prefix, run the examples"
@@ -27,7 +28,8 @@ help:
 	@echo "               sources (7 GB), the bridge, its examples; also: torch-test,"
 	@echo "               torch-quick"
 	@echo "make aarch64   build for 64-bit ARM, run the fast tests under qemu-user;"
-	@echo "               QEMU_CPU=cortex-a72 for one processor"
+	@echo "               QEMU_CPU=cortex-a72 for one processor; aarch64-quick:"
+	@echo "               only the kernels' tests"
 	@echo "make package   an archive and a .deb for other machines in build/package;"
 	@echo "               also: package-test, as root"
 	@echo "make wheel     a Python wheel in build/package/wheel; also: wheel-test"
@@ -65,6 +67,9 @@ aarch64: setup-arm
 	@scripts/arm_libraries.sh
 	@scripts/build.sh aarch64
 	@ctest --preset aarch64
+
+aarch64-quick: setup-arm
+	@scripts/arm_kernels.sh
 
 SECONDS ?= 60
 fuzz: setup-clang
