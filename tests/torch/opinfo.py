@@ -79,6 +79,8 @@ def same_bits(a, b):
     if a.is_complex():
         a, b = torch.view_as_real(a), torch.view_as_real(b)
     if a.is_floating_point():
+        if a.element_size() == 1:  # which have no operators of their own
+            a, b = a.float(), b.float()
         return torch.equal(torch.nan_to_num(a), torch.nan_to_num(b)) and \
             torch.equal(a.isnan(), b.isnan())
     return torch.equal(a, b)
