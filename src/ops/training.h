@@ -50,7 +50,7 @@ struct TrainingArgs {
   int64_t next_tokens;
   int64_t head_num;
   const char* input_layout;
-  int64_t inner_precise;  // forward, 1: high performance
+  int64_t inner_precise;  // 1: high performance
   int64_t sparse_mode;
   int64_t pse_type = kPseTypeUnlessSaid;
   const char* softmax_layout = nullptr;     // softmaxOutLayout, softmaxInLayout

@@ -279,9 +279,6 @@ Status CheckScore(const AttentionProblem& problem, const Needs& needs) {
       return Invalid("alibi: start {}, expected one within 2^40", start);
     }
   }
-  if (score.bf16_probs && problem.direction == Direction::kBackward) {
-    return Contradiction("probs: bf16 is of the forward direction only");
-  }
   if (score.bf16_probs && problem[Slot::kQuery].dtype != DType::kBf16) {
     return Contradiction("probs: bf16 beside a query of {}",
                          Name(problem[Slot::kQuery].dtype));

@@ -25,8 +25,9 @@ struct Score {
   int64_t key_start = 0;           // alibi: where column 0 stands
   bool starts_only_first = false;  // the starts hold for sequence 0, others: 0
   float keep_probability = 1.0f;   // a kept weight is divided by it
-  // Forward, beside queries of bf16: probs may be rounded to that before they
-  // meet values. The row sum stays that of what they were.
+  // Beside queries of bf16: probs may be rounded to that before they meet
+  // values, and gradients of scores before they meet queries and keys. The row
+  // sum, and gradients of biases and sinks, stay those of what they were.
   bool bf16_probs = false;
 
   // The distance of row 0 and column 0.

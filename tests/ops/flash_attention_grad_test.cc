@@ -194,8 +194,18 @@ TEST(ScoreGrad, IgnoresReservedArguments) {
   TrainingBackward call(Plain().sizes);
   call.paddingMask = Form{ACL_DOUBLE, {1, 2, 3}};
   call.softmaxIn = Form{ACL_INT64, {4}};
-  call.innerPrecise = 99;
   EXPECT_TRUE(Runs(call));
+}
+
+TEST(ScoreGrad, TakesAnyInnerPrecise) {
+  for (const int64_t precise : {-1, 0, 1, 2, 99}) {
+    for (const aclDataType type : {ACL_FLOAT16, ACL_BF16}) {
+      TrainingCase c = Plain();
+      c.sizes.type = type;
+      c.inner_precise = precise;
+      Expect(c);
+    }
+  }
 }
 
 TEST(ScoreGrad, EmptyGradientsAreDoneAtOnce) {

@@ -384,18 +384,28 @@ TEST(VarLenScoreGrad, TakesEmptySequencesAndTails) {
   Expect(c);
 }
 
-// Padding mask, softmaxIn, innerPrecise and, without sink, dsink mean nothing.
+// Padding mask, softmaxIn and, without sink, dsink mean nothing.
 TEST(VarLenScoreGrad, IgnoresReservedArguments) {
   TrainingBackward call;
   call.paddingMask = Form{ACL_DOUBLE, {1, 2, 3}};
   call.softmaxIn = Form{ACL_INT64, {4}};
-  call.innerPrecise = 99;
   call.dqRope = Form{ACL_BF16, {0}};
   call.dkRope = Form{ACL_BF16, {0}};
   TrainingFixture made(call);
   const auto& t = made.t;
   t.softmaxSum->FillWith(1);
   EXPECT_TRUE(made.Run());
+}
+
+TEST(VarLenScoreGrad, TakesAnyInnerPrecise) {
+  for (const int64_t precise : {-1, 0, 1, 2, 99}) {
+    for (const aclDataType type : {ACL_FLOAT16, ACL_BF16}) {
+      TrainingCase c = Plain();
+      c.sizes.type = type;
+      c.inner_precise = precise;
+      Expect(c);
+    }
+  }
 }
 
 TEST(VarLenScoreGrad, EmptyGradientsAreDoneAtOnce) {

@@ -40,13 +40,17 @@ TEST(InnerPrecise, OfTrainingIsOneForHighPerformance) {
       for (const int64_t precise : {-1, 0, 1, 2, 3}) {
         for (const aclDataType type : {ACL_BF16, ACL_FLOAT16}) {
           SCOPED_TRACE(version);
-          TrainingForward forward({.type = type,
-                                   .rows = {3, 3},
-                                   .columns = {4, 4},
-                                   .layout = packed ? "TND" : "BSND"},
-                                  version);
+          const TrainingSizes sizes{.type = type,
+                                    .rows = {3, 3},
+                                    .columns = {4, 4},
+                                    .layout = packed ? "TND" : "BSND"};
+          TrainingForward forward(sizes, version);
           forward.innerPrecise = precise;
           EXPECT_EQ(Allows<TrainingFixture<TrainingForward>>(forward),
+                    type == ACL_BF16 && precise == 1);
+          TrainingBackward backward(sizes, version);
+          backward.innerPrecise = precise;
+          EXPECT_EQ(Allows<TrainingFixture<TrainingBackward>>(backward),
                     type == ACL_BF16 && precise == 1);
         }
       }

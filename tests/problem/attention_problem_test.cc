@@ -321,8 +321,6 @@ const Breach kBreaches[] = {
      Code::kInvalidArgument, "keep probability: nan, expected more than 0"},
     {kScores, [](auto& p) { p.score.bf16_probs = true; }, Code::kContradiction,
      "probs: bf16 beside a query of f16"},
-    {kBackward, [](auto& p) { p.score.bf16_probs = true; },
-     Code::kContradiction, "probs: bf16 is of the forward direction only"},
     {kDiagonal, [](auto& p) { p[Slot::kBias].dims[2] = 10; },
      Code::kInvalidArgument, "bias: 10 stored rows of 9 columns"},
     {kDiagonal, [](auto& p) { p[Slot::kBias].dims[3] = 8; },

@@ -454,8 +454,10 @@ double ProbTermError(aclDataType query, bool high_performance) {
 }
 
 void ExpectNear(const DeviceTensor& tensor, std::span<const double> expected,
-                double scale, double term_error) {
+                double scale, double term_error,
+                std::span<const double> errors) {
   ASSERT_EQ(static_cast<size_t>(tensor.elements()), expected.size());
+  ASSERT_TRUE(errors.empty() || errors.size() == expected.size());
   const aclDataType type = tensor.form().type;
   const double rounding = type == ACL_BF16      ? kBf16Roundoff
                           : type == ACL_FLOAT16 ? 0x1p-11
@@ -465,8 +467,8 @@ void ExpectNear(const DeviceTensor& tensor, std::span<const double> expected,
   for (size_t n = 0; n < expected.size() && reported < 5; ++n) {
     const double got = tensor.Nth(static_cast<int64_t>(n));
     const double want = expected[n];
-    const double slack =
-        rounding * std::fabs(want) + least + term_error * scale;
+    const double slack = rounding * std::fabs(want) + least +
+                         term_error * scale + (errors.empty() ? 0 : errors[n]);
     const bool near =
         type == ACL_INT8 ? std::fabs(got - std::clamp(want, -128.0, 127.0)) <=
                                0.5 + 100 * term_error * scale

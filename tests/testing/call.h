@@ -199,6 +199,7 @@ double ProbTermError(aclDataType query, bool high_performance);
 // was rounded after a factor of up to 100: either neighbour of a near tie will
 // do.
 void ExpectNear(const DeviceTensor& tensor, std::span<const double> expected,
-                double scale = 1.0, double term_error = kTermError);
+                double scale = 1.0, double term_error = kTermError,
+                std::span<const double> errors = {});
 
 }  // namespace flashacl::testing

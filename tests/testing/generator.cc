@@ -135,8 +135,7 @@ void DrawScore(Random& random, const Space& space, ProblemSpec& problem_spec) {
   problem_spec.sink = space.sink && random.OneIn(4);
   problem_spec.keep = space.dropout && random.OneIn(5);
   score.keep_probability = static_cast<float>(random.Within(1, 10)) / 10.0f;
-  score.bf16_probs = problem_spec.direction == Direction::kForward &&
-                     problem_spec.dtype == DType::kBf16 &&
+  score.bf16_probs = problem_spec.dtype == DType::kBf16 &&
                      !problem_spec.query_bytes && random.OneIn(2);
 }
 

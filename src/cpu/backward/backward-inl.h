@@ -12,11 +12,11 @@
 // once, while its dS are in the first cache; a block of panels, in the second
 // cache, adds to the dk and dv of the step, so that their sums are loaded and
 // stored once per block. dq lives as long as the tile and is stored with it; dk
-// and dv are stored by the last tile that adds to them.
+// and dv are stored by the last tile that adds to them. Where P and dS may be
+// rounded, a panel's are packed after softmax, and rows and keys as they are
+// loaded (rounded-inl.h).
 
 #include <algorithm>
-#include <cfloat>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
@@ -31,179 +31,24 @@
 #endif
 
 #include "cpu/backward/dq_dk-inl.h"
+#include "cpu/backward/operands-inl.h"
+#include "cpu/backward/rounded-inl.h"
 #include "cpu/tile/keys-inl.h"
 #include "cpu/tile/score-inl.h"
 #include "cpu/tile/softmax_backward-inl.h"
 #include "cpu/tile/store-inl.h"
-#include "cpu/tile/transpose-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
-// Channels from the last one to a whole panel become 0, and so does what a
-// transposition takes with them.
-HWY_INLINE void ClearPadding(float* row, int64_t channels) {
-  std::fill(row + channels, row + RoundUp(channels, Width()), 0.0f);
-}
-
-// Prefetches the operands of a row that is loaded soon.
-inline void PrefetchOperands(const BackwardTile& tile, int64_t r) {
-  if (r >= tile.rows) return;
-  const ScoreParams& params = *tile.params;
-  const QueryRow& row = tile.scratch.query_rows[r];
-  PrefetchRow(row.query, params.qk_dim * params.query.element_bytes);
-  PrefetchRow(tile.grad_rows.out, row.position, row.head, params.v_dim);
-  PrefetchRow(tile.grad_rows.grad_out, row.position, row.head, params.v_dim);
-}
-
-// One row's operands, and the statistics that every key needs. Its output is
-// left in a row of the staging memory.
-inline void LoadOperands(BackwardTile& tile, int64_t r) {
-  const ScoreParams& params = *tile.params;
-  const BackwardScratch& scratch = tile.backward;
-  const QueryRow& query_row = tile.scratch.query_rows[r];
-  float* const query = scratch.queries_by_row + r * tile.scratch.key_stride;
-  float* const grad = scratch.grad_out_rows + r * scratch.value_stride;
-  float* const out = tile.scratch.staging + r % 4 * tile.scratch.staging_stride;
-  LoadQuery(params, query_row, query);
-  LoadRow(tile.grad_rows.grad_out, query_row.position, query_row.head,
-          params.v_dim, grad);
-  LoadRow(tile.grad_rows.out, query_row.position, query_row.head, params.v_dim,
-          out);
-  ClearPadding(query, params.score_dim());
-  ClearPadding(grad, params.v_dim);
-  ClearPadding(out, params.v_dim);
-  tile.rows_finite &= AllFinite(query, params.score_dim());
-  tile.grad_out_finite &= AllFinite(grad, params.v_dim);
-
-  const float sum = *query_row.sum;
-  // Rows that see nothing have the greatest sum there is; 1 over it would be
-  // subnormal.
-  const bool counts = sum != 0 && sum != FLT_MAX;
-  scratch.max[r] = *query_row.max;
-  scratch.inv_sum[r] = counts ? 1.0f / sum : 0.0f;
-  const bool usable =
-      scratch.max[r] > kMinusInfinity && std::isfinite(scratch.inv_sum[r]);
-  scratch.has_nonfinite[r / Width()] |= usable ? 0 : 1;
-}
-
-// Lanes without a row: zeros, whose P are 0.
-inline void ClearOperands(const BackwardTile& tile, int64_t r) {
-  const BackwardScratch& scratch = tile.backward;
-  const int64_t key_stride = tile.scratch.key_stride;
-  const int64_t staging_stride = tile.scratch.staging_stride;
-  std::fill_n(tile.scratch.staging + r % 4 * staging_stride, staging_stride,
-              0.0f);
-  std::fill_n(scratch.queries_by_row + r * key_stride, key_stride, 0.0f);
-  std::fill_n(scratch.grad_out_rows + r * scratch.value_stride,
-              scratch.value_stride, 0.0f);
-  scratch.max[r] = -kMinusInfinity;
-  scratch.inv_sum[r] = 0;
-}
-
-// Queries and gradients of outputs of four rows, which are loaded, become lanes
-// of their panel. Blocks of four channels may pass a panel's end by three; the
-// next panel overwrites them, and after the last is room.
-inline void FillPanels(const BackwardTile& tile, int64_t first) {
-  const ScoreParams& params = *tile.params;
-  const BackwardScratch& scratch = tile.backward;
-  const int64_t key_stride = tile.scratch.key_stride;
-  const int64_t channels = params.score_dim();
-  const int64_t v_dim = params.v_dim;
-  const int64_t panel = first / Width() * Width();
-  float* const queries = tile.scratch.query + panel * channels + first - panel;
-  float* const grads = scratch.grad_out + panel * v_dim + first - panel;
-  if (tile.dots == PairDots::kNone) {
-    RowsToPanel({scratch.queries_by_row + first * key_stride, key_stride},
-                channels, queries);
-    RowsToPanel({scratch.grad_out_rows + first * scratch.value_stride,
-                 scratch.value_stride},
-                v_dim, grads);
-    return;
-  }
-  const FourRows staging{tile.scratch.staging, tile.scratch.staging_stride};
-  const int64_t count = std::min<int64_t>(tile.rows - first, 4);
-  FourPairsToPanels(tile, tile.grad_rows, {first, first + count}, staging,
-                    queries, grads);
-}
-
-// All rows of a tile: queries and gradients of outputs as rows and as panels.
-inline void StartTile(BackwardTile& tile) {
-  const BackwardScratch& scratch = tile.backward;
-  const int64_t rows = RoundUp(tile.rows, Width());
-  tile.rows_finite = tile.grad_out_finite = true;
-  std::fill_n(scratch.has_nonfinite, rows / Width(), uint8_t{0});
-  std::fill_n(scratch.sum_p_dp, rows, 0.0f);
-  for (int64_t first = 0; first < rows; first += 4) {
-    for (int64_t r = first; r < first + 4; ++r) {
-      PrefetchOperands(tile, r + kPrefetchRows);
-      if (r < tile.rows) {
-        LoadOperands(tile, r);
-      } else {
-        ClearOperands(tile, r);
-      }
-    }
-    // Where a row's output is one value, its dp and delta are the same number.
-    const FourRows grads{scratch.grad_out_rows + first * scratch.value_stride,
-                         scratch.value_stride};
-    DotsOfFour(grads, {tile.scratch.staging, tile.scratch.staging_stride},
-               tile.params->v_dim, scratch.delta + first);
-    FillPanels(tile, first);
-  }
-  if (tile.wanted.query) {
-    std::fill_n(scratch.grad_query, rows * tile.scratch.key_stride, 0.0f);
-  }
-}
-
-// Value `j` of a step as pairs.
-inline void LoadValuePairs(const BackwardTile& tile, const KeyAddresses& at,
-                           int64_t j, float* to,
-                           LeastOfPairs<Floats>& subnormals) {
-  const KvRows& rows = tile.keys;
-  const int64_t v_dim = tile.params->v_dim;
-  const RowSource& source = tile.value_is_key ? rows.key : rows.value;
-  const std::byte* const* const row = tile.value_is_key ? at.key : at.value;
-  LoadOnePairs(source, row, j, at.step.size(), v_dim, to, subnormals);
-}
-
-// The keys and values of a step as rows.
-inline void LoadStep(const BackwardTile& tile, KeyStep& step) {
-  const KvRows& rows = tile.keys;
-  const int64_t score_dim = tile.params->score_dim();
-  const int64_t v_dim = tile.params->v_dim;
-  KeyAddresses at;
-  at.Locate(rows, step.cols);
-  const int64_t key_stride = tile.scratch.key_stride;
-  const int64_t count = step.cols.size();
-  step.keys_finite = true;
-  LeastOfPairs<Floats> subnormals;
-  for (int64_t j = 0; j < count; ++j) {
-    float* const key = tile.key_rows() + j * key_stride;
-    LoadKey(rows, at, j, key);
-    ClearPadding(key, score_dim);
-    step.keys_finite &= AllFinite(key, score_dim);
-    float* const value = tile.backward.values + j * tile.backward.value_stride;
-    if (tile.dots != PairDots::kNone) {
-      LoadKeyPairs(rows, at, j, tile.scratch.keys + j * key_stride, subnormals);
-      LoadValuePairs(tile, at, j, value, subnormals);
-      continue;
-    }
-    if (tile.value_is_key) {
-      std::copy_n(key, v_dim, value);
-    } else {
-      LoadOne(rows.value, at.value, j, count, value);
-    }
-    ClearPadding(value, v_dim);
-  }
-  step.subnormal = subnormals.AnySubnormal();
-}
-
 // A panel of a block of rows.
 struct BlockPanel {
-  int64_t first;       // row of the tile
-  float* probs;        // [key of the step, lane]
-  float* grad_scores;  // likewise
-  Range* seen;         // of the step's keys
+  int64_t first;          // row of the tile
+  float* probs;           // [key of the step, lane]
+  float* grad_scores;     // likewise
+  Range* seen;            // of the step's keys
+  float* prob_row_pairs;  // [key of the step, pair of rows]
+  float* grad_row_pairs;  // likewise
 };
 
 // Scores and dp of the keys that ScorePanel scored become P and dS.
@@ -227,7 +72,7 @@ inline void SoftmaxKeys(const BackwardTile& tile, const Panel& rows,
              PanelWords(scores.kept));
     DropScaled(grads, scores.kept, count, factor);
   }
-  if (scratch.has_nonfinite[panel.first / Width()] == 0 &&
+  if (scratch.facts[panel.first / Width()].usable &&
       ExpIsFinite(scored.block_max, statistics.max)) {
     if (visible != nullptr && tile.wanted.sink) {
       ReplaceProbs(grads, visible, count, 0.0f);
@@ -242,9 +87,14 @@ inline void SoftmaxKeys(const BackwardTile& tile, const Panel& rows,
   if (params.dropped) DropScaled(probs, scores.kept, count, factor);
 }
 
-// Whether products with rows or keys must leave out what is hidden.
-inline bool SkipsMasked(const BackwardTile& tile, const KeyStep& step) {
-  return !(tile.rows_finite && tile.grad_out_finite && step.keys_finite);
+// Whether products of a block of rows and a step must leave out what is hidden.
+inline bool SkipsMasked(const BackwardTile& tile, const KeyStep& step,
+                        Range block) {
+  bool finite = step.keys_finite;
+  for (int64_t r = block.first; r < block.last; r += Width()) {
+    finite &= tile.backward.facts[r / Width()].finite;
+  }
+  return !finite;
 }
 
 // What lies around a panel's own keys becomes 0 as far as blocks of keys reach,
@@ -274,16 +124,69 @@ inline void AddDq(const BackwardTile& tile, const Panel& rows,
   float* const out = tile.backward.grad_query + panel.first * stride;
   for (int64_t c = 0; c < tile.params->score_dim(); c += Width()) {
     ForBlocks(rows.count, [&](int64_t r, auto size) HWY_ATTR {
+      float* const to = out + r * stride + c;
+      if (tile.rounds) {
+        return GradQuerySeenPairs<size()>(
+            panel.grad_scores + r, {tile.key_rows() + c, stride}, local, to);
+      }
       const auto block = skip_masked ? GradQueryBlock<size(), true>
                                      : GradQueryBlock<size(), false>;
-      block(grads + r, {keys + c, stride}, local.size(), out + r * stride + c);
+      block(grads + r, {keys + c, stride}, local.size(), to);
     });
   }
 }
 
+// The same of pairs of keys, of which this panel's dS are.
+inline void AddDqOfPairs(const BackwardTile& tile, const Panel& rows,
+                         const BlockPanel& panel, Range local,
+                         bool multiply_adds) {
+  const int64_t stride = tile.scratch.key_stride;
+  const float* const keys = tile.key_rows() + local.first / 2 * stride;
+  const int64_t pairs = (local.last + 1) / 2 - local.first / 2;
+  WithPairs(tile.dots, multiply_adds, [&](auto product) HWY_ATTR {
+    for (int64_t c = 0; c < tile.params->score_dim(); c += Width()) {
+      ForBlocks(rows.count, [&](int64_t r, auto size) HWY_ATTR {
+        GradQueryPairs<size(), decltype(product)>(
+            tile.backward.grad_key_pairs + r, {keys + c, stride}, pairs,
+            tile.backward.grad_query + (panel.first + r) * stride + c);
+      });
+    }
+  });
+}
+
+// P and dS of a panel become pairs, and dq += what the keys `local` add.
+// Returns whether products with them must be multiply-adds.
+inline bool RoundAndAddDq(const BackwardTile& tile, const KeyStep& step,
+                          const Panel& rows, const BlockPanel& panel,
+                          Range local) {
+  float* const probs = panel.probs + local.first * Width();
+  float* const grads = panel.grad_scores + local.first * Width();
+  if (rows.count < Width()) {
+    ClearLanes(probs, local.size(), rows.count);
+    ClearLanes(grads, local.size(), rows.count);
+  }
+  const ptrdiff_t first = local.first * Lanes();
+  const RoundedPanel rounded{probs, grads, panel.prob_row_pairs + first,
+                             panel.grad_row_pairs + first,
+                             tile.backward.grad_key_pairs};
+  const bool odd = local.first % 2 != 0;
+  const RoundedFacts facts = RoundPanel<false>(rounded, local.size(), odd);
+  if (facts.beyond) RoundPanel<true>(rounded, local.size(), odd);
+  const int64_t before = std::min<int64_t>(local.first, kBig);
+  for (float* const pairs : {panel.prob_row_pairs, panel.grad_row_pairs}) {
+    std::fill_n(pairs + first - before * Lanes(), before * Lanes(), 0.0f);
+    std::fill_n(pairs + local.last * Lanes(), kBig * Lanes(), 0.0f);
+  }
+  const bool multiply_adds = facts.small || step.small || step.subnormal ||
+                             tile.backward.facts[panel.first / Width()].small ||
+                             rows.query_rows->subnormal_panel;
+  if (tile.wanted.query) AddDqOfPairs(tile, rows, panel, local, multiply_adds);
+  return multiply_adds;
+}
+
 // One panel and one step: P, dS, and what they add to dq.
 inline void SoftmaxPanel(BackwardTile& tile, const KeyStep& step,
-                         const BlockPanel& panel) {
+                         const BlockPanel& panel, bool skip_masked) {
   *panel.seen = {};
   Panel rows = PanelOf(tile, panel.first, panel.probs);
   const Range cols = SeenBy(tile.band, rows, step.cols);
@@ -307,58 +210,95 @@ inline void SoftmaxPanel(BackwardTile& tile, const KeyStep& step,
       tile.backward.grad_out + panel.first * v_dim, v_dim, nullptr,
       panel.grad_scores + local.first * Width(), nothing);
   SoftmaxKeys(tile, rows, panel, scored, local);
-  const bool skip_masked = SkipsMasked(tile, step);
+  if (tile.rounds && !skip_masked) {
+    tile.multiply_adds |= RoundAndAddDq(tile, step, rows, panel, local);
+    return;
+  }
   FinishPanel(panel, local, scored.all ? nullptr : tile.scratch.visible,
               skip_masked);
   if (tile.wanted.query) AddDq(tile, rows, panel, local, skip_masked);
 }
 
-// A block of rows and one step.
+// A block of rows and one step. Where P and dS become pairs, all panels leave
+// them in the first one's place, unless they are gradients of a bias, too.
 inline void SoftmaxBlock(BackwardTile& tile, const KeyStep& step, Range block) {
   const BackwardScratch& scratch = tile.backward;
+  const bool skip_masked = SkipsMasked(tile, step, block);
+  const bool packs = tile.rounds && !skip_masked;
   const int64_t panel_floats = scratch.panel_keys * Width();
-  BlockPanel panel{block.first, scratch.probs, scratch.grad_scores,
-                   scratch.seen};
+  tile.multiply_adds = false;
+  BlockPanel panel{
+      block.first,  scratch.probs,          scratch.grad_scores,
+      scratch.seen, scratch.prob_row_pairs, scratch.grad_row_pairs};
   for (; panel.first < block.last; panel.first += Width()) {
-    SoftmaxPanel(tile, step, panel);
-    panel.probs += panel_floats;
-    panel.grad_scores += panel_floats;
+    SoftmaxPanel(tile, step, panel, skip_masked);
+    if (!packs) panel.probs += panel_floats;
+    if (!packs || tile.wanted.bias) panel.grad_scores += panel_floats;
+    if (packs) {
+      panel.prob_row_pairs += panel_floats / 2;
+      panel.grad_row_pairs += panel_floats / 2;
+    }
     ++panel.seen;
   }
 }
 
-// sums += P or dS times rows of `channels`, for `keys` keys.
-inline void AddBlock(const BlockOfRows& block, int64_t keys,
-                     const ChannelRows& rows, int64_t channels,
-                     bool skip_masked, float* sums) {
+// sums += P or dS times rows of `channels`, for `keys` keys; `block_of(size)`
+// is the product of one block of keys.
+template <typename BlockOf>
+HWY_INLINE void AddBlocks(const BlockOfRows& block, int64_t keys,
+                          const ChannelRows& rows, int64_t channels,
+                          float* sums, BlockOf block_of) {
   for (int64_t c = 0; c < channels; c += Width()) {
     ForBlocks(keys, [&](int64_t j, auto size) HWY_ATTR {
-      const auto add = skip_masked ? GradKeyBlock<size(), true>
-                                   : GradKeyBlock<size(), false>;
-      add(block, j, {rows.at + c, rows.stride}, sums + j * rows.stride + c);
+      block_of(size)(block, j, {rows.at + c, rows.stride},
+                     sums + j * rows.stride + c);
     });
   }
+}
+
+// The same of what a tile has.
+inline void AddBlock(const BackwardTile& tile, const BlockOfRows& block,
+                     int64_t keys, const ChannelRows& rows, int64_t channels,
+                     bool skip_masked, float* sums) {
+  if (!tile.rounds) {
+    return AddBlocks(block, keys, rows, channels, sums, [&](auto size) {
+      return skip_masked ? GradKeyBlock<size(), true>
+                         : GradKeyBlock<size(), false>;
+    });
+  }
+  if (skip_masked) {
+    return AddBlocks(block, keys, rows, channels, sums,
+                     [](auto size) { return GradKeySeenPairs<size()>; });
+  }
+  WithPairs(tile.dots, tile.multiply_adds, [&](auto product) HWY_ATTR {
+    AddBlocks(block, keys, rows, channels, sums, [](auto size) {
+      return GradKeyPairs<size(), decltype(product)>;
+    });
+  });
 }
 
 // What a block of rows adds to dk and dv of a step.
 inline void AddDkv(const BackwardTile& tile, const KeyStep& step, Range block,
                    const KvSums& sums) {
   const BackwardScratch& scratch = tile.backward;
-  const ptrdiff_t panel_floats = scratch.panel_keys * Width();
-  const int64_t key_stride = tile.scratch.key_stride;
-  const int64_t value_stride = scratch.value_stride;
-  const int64_t keys = step.cols.size();
-  const bool skip_masked = SkipsMasked(tile, step);
+  const bool skip_masked = SkipsMasked(tile, step, block);
+  const bool packed = tile.rounds && !skip_masked;
+  const ptrdiff_t panel_floats =
+      scratch.panel_keys * (packed ? Lanes() : Width());
+  const auto add = [&](const float* probs, const float* rows, int64_t stride,
+                       int64_t channels, float* to) HWY_ATTR {
+    AddBlock(tile, {probs, panel_floats, scratch.seen, block.size()},
+             step.cols.size(), {rows + block.first * stride, stride}, channels,
+             skip_masked, to);
+  };
   if (tile.wanted.value) {
-    AddBlock({scratch.probs, panel_floats, scratch.seen, block.size()}, keys,
-             {scratch.grad_out_rows + block.first * value_stride, value_stride},
-             tile.params->v_dim, skip_masked, sums.values);
+    add(packed ? scratch.prob_row_pairs : scratch.probs, scratch.grad_out_rows,
+        scratch.value_stride, tile.params->v_dim, sums.values);
   }
   if (tile.wanted.key) {
-    AddBlock({scratch.grad_scores, panel_floats, scratch.seen, block.size()},
-             keys,
-             {scratch.queries_by_row + block.first * key_stride, key_stride},
-             tile.params->score_dim(), skip_masked, sums.keys);
+    add(packed ? scratch.grad_row_pairs : scratch.grad_scores,
+        scratch.queries_by_row, tile.scratch.key_stride,
+        tile.params->score_dim(), sums.keys);
   }
 }
 

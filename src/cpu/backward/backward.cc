@@ -311,6 +311,7 @@ void Launcher::StartTile(const Tile& scheduled, BackwardTile& tile) {
   tile.grad_key_rope = keys(Slot::kGradKeyRope);
   tile.grad_value = keys(Slot::kGradValue);
   tile.dots = ArePairs(tile, tile.grad_rows) ? dots_ : PairDots::kNone;
+  tile.rounds = problem_.score.bf16_probs && tile.dots != PairDots::kNone;
   kernels_.start(tile);
 }
 

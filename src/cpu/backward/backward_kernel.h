@@ -11,24 +11,37 @@
 
 namespace flashacl::cpu {
 
+// What the rows of a panel turned out to be.
+struct PanelFacts {
+  bool usable = true;  // every max and every inv_sum
+  bool finite = true;  // every query and every gradient of an output
+  bool small = false;  // all queries are, or all gradients of outputs
+};
+
 // A worker's scratch memory besides ScoreScratch; sizes in
 // backward_workspace.cc. Rows, keys and their gradients lie as [row, stride],
-// with 0 in the channels from the last one to a whole panel of them.
+// with 0 in the channels from the last one to a whole panel of them. Where P
+// and dS are rounded (BackwardTile), rows and keys are pairs: of rows in the
+// first half of each panel (rounded-inl.h), of keys one after the other.
 struct BackwardScratch {
-  float* queries_by_row;   // [row, key_stride], rope after the rest
-  float* grad_query;       // [row, key_stride]
-  float* grad_out_rows;    // [row, value_stride]
-  float* grad_out;         // [panel, value channel, lane]; or pairs, as queries
-  float* values;           // [key, value_stride]; or pairs, as keys
-  float* key_rows;         // [key, key_stride], where keys are pairs
-  float* max;              // [row]
-  float* inv_sum;          // [row], of row sums; 0 where nothing counts
-  float* delta;            // [row], sum of grad out times out
-  float* sum_p_dp;         // [row], sum of p dp
-  float* probs;            // [panel of the block, key, lane]
-  float* grad_scores;      // [panel of the block, key, lane]
-  Range* seen;             // [panel of the block], of the step's keys
-  uint8_t* has_nonfinite;  // [panel]: max or inv_sum, of some row
+  float* queries_by_row;  // [row, key_stride], rope after the rest
+  float* grad_query;      // [row, key_stride]
+  float* grad_out_rows;   // [row, value_stride]
+  float* grad_out;        // [panel, value channel, lane]; or pairs, as queries
+  float* values;          // [key, value_stride]; or pairs, as keys
+  float* key_rows;        // [key, key_stride], where keys are pairs
+  float* max;             // [row]
+  float* inv_sum;         // [row], of row sums; 0 where nothing counts
+  float* delta;           // [row], sum of grad out times out
+  float* sum_p_dp;        // [row], sum of p dp
+  float* probs;           // [panel of the block, key, lane]
+  float* grad_scores;     // [panel of the block, key, lane]
+  // P and dS, rounded.
+  float* prob_row_pairs;  // [panel of the block, key, pair of rows]
+  float* grad_row_pairs;  // [panel of the block, key, pair of rows]
+  float* grad_key_pairs;  // [pair of keys, lane], of one panel
+  Range* seen;            // [panel of the block], of the step's keys
+  PanelFacts* facts;      // [panel]
   // Sums that no other worker adds to: of a step, or of all that are swept.
   float* grad_keys;    // [key, key_stride]
   float* grad_values;  // [key, value_stride]
@@ -53,8 +66,10 @@ struct BackwardTile : ScoreTile {
   int64_t kv_head = 0;
   GradRows grad_rows;
   TensorRows grad_key, grad_key_rope, grad_value;
-  bool rows_finite = true;      // every query is; found while loading
-  bool grad_out_finite = true;  // every gradient of an output is
+  // P and dS meet rows and keys by pairs, rounded to bf16. Of a tile of pairs.
+  bool rounds = false;
+  // Of the block at hand: its products by pairs must be multiply-adds.
+  bool multiply_adds = false;
 
   // A step's keys as floats, [key, key_stride].
   float* key_rows() const {
@@ -65,9 +80,10 @@ struct BackwardTile : ScoreTile {
 // The keys that a tile takes in at one time.
 struct KeyStep {
   Range cols;
-  // Found while loading: every key is; some key or value is, of pairs.
-  bool keys_finite = true;
-  bool subnormal = false;
+  // Found while loading.
+  bool keys_finite = true;  // every key is
+  bool subnormal = false;   // some key or value is, of pairs
+  bool small = false;       // all keys are
 };
 
 // fp32 sums over rows of the gradients of keys and values.

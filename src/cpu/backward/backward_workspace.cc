@@ -15,6 +15,7 @@ namespace flashacl::cpu {
 namespace {
 
 constexpr int64_t kMaxBlock = 12;  // keys of one block, on any instruction set
+constexpr int64_t kMinPanelRows = 8;  // likewise
 
 // The most columns of a sequence whose rows are in several tiles.
 int64_t SharedColumns(const AttentionProblem& problem, const TileShape& shape) {
@@ -147,8 +148,15 @@ BackwardWorkspace ReserveBackward(const AttentionProblem& problem,
   scratch.Add("grad values", {&B::grad_values}, swept * value_stride, layout);
   scratch.Add("probs and grad scores", {&B::probs, &B::grad_scores},
               workspace.row_block * sizes.panel_keys, layout);
+  if (problem.score.bf16_probs) {
+    scratch.Add("pairs of probs and grad scores",
+                {&B::prob_row_pairs, &B::grad_row_pairs},
+                workspace.row_block * sizes.panel_keys / 2, layout);
+    scratch.Add("pairs of grad scores of a panel", {&B::grad_key_pairs},
+                (shape.cols / 2 + 1) * kMaxPanelRows, layout);
+  }
   scratch.Add("seen keys", {&B::seen}, rows, layout);
-  scratch.Add("panels that are not finite", {&B::has_nonfinite}, rows, layout);
+  scratch.Add("facts of panels", {&B::facts}, rows / kMinPanelRows, layout);
   workspace.bias_sums =
       layout.Reserve<double>("grad bias", BiasGradient::SumsOf(problem));
   return workspace;

@@ -30,7 +30,7 @@ namespace flashacl::cpu::HWY_NAMESPACE {
 
 // sums[r] += sum over k < depth of scalars[k * kNext + r * kApart] * rows[k],
 // for one panel of channels.
-template <int kNext, int kApart, int kRows>
+template <int kNext, int kApart, class Product = OfFloats, int kRows>
 HWY_INLINE void AddScaledRows(const float* HWY_RESTRICT scalars,
                               const ChannelRows& rows, int64_t depth,
                               Sums<kRows>& sums) {
@@ -40,7 +40,7 @@ HWY_INLINE void AddScaledRows(const float* HWY_RESTRICT scalars,
     const Vector high = hn::Load(kF, row + Lanes());
     HWY_UNROLL_ALL
     for (int r = 0; r < kRows; ++r) {
-      sums.Add(r, scalars[r * kApart], low, high);
+      sums.template Add<Product>(r, scalars[r * kApart], low, high);
     }
     row += rows.stride;
     scalars += kNext;

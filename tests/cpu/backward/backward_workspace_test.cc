@@ -64,7 +64,15 @@ void ExpectRoom(const AttentionProblem& p, const TileShape& shape,
   room.ExpectRoom("probs", grad.probs, probs);
   room.ExpectRoom("grad scores", grad.grad_scores, probs);
   room.ExpectRoom("seen", grad.seen, workspace.row_block / 8);
-  room.ExpectRoom("has nonfinite", grad.has_nonfinite, rows / 8);
+  room.ExpectRoom("facts", grad.facts, rows / 8);
+  if (p.score.bf16_probs) {
+    // A word for two rows, or for two keys.
+    room.ExpectRoom("pairs of rows of probs", grad.prob_row_pairs, probs / 2);
+    room.ExpectRoom("pairs of rows of grad scores", grad.grad_row_pairs,
+                    probs / 2);
+    room.ExpectRoom("pairs of keys of grad scores", grad.grad_key_pairs,
+                    (cols / 2 + 1) * 32);
+  }
   const int64_t swept = workspace.swept_steps * cols + 7;
   room.ExpectRoom("grad keys", grad.grad_keys, swept * workspace.key_stride);
   room.ExpectRoom("grad values", grad.grad_values,
