@@ -129,13 +129,19 @@ aclError Event::Record(Stream& stream, std::string_view function) {
       pending->Replace(mark);
     }
   }
-  const aclError error = stream.PushPastRecorder(
-      [pending = std::move(pending)] {
-        pending->Set(&ThisStream());
-        return ACL_SUCCESS;
-      },
-      function, TaskKind::kControl);
-  if (error != ACL_SUCCESS) return error;
+  const auto here = [&](Queue&) {
+    pending->Set(&stream);
+    return Status();
+  };
+  if (StreamsAreWatched() || !stream.RunHere(here)) {
+    const aclError error = stream.PushPastRecorder(
+        [pending = std::move(pending)] {
+          pending->Set(&ThisStream());
+          return ACL_SUCCESS;
+        },
+        function, TaskKind::kControl);
+    if (error != ACL_SUCCESS) return error;
+  }
   std::lock_guard lock(mutex_);
   submitted_ = visible_ = std::move(mark);
   return ACL_SUCCESS;
@@ -170,6 +176,8 @@ aclError Event::WaitOn(Stream& stream, int64_t seconds,
         ACL_ERROR_RT_PARAM_INVALID, Title::kCallSequence,
         Str("{} failed because event {} was never recorded.", function, id_));
   }
+  // A wait that is over does not wake the stream's thread.
+  if (mark->done.open() && !StreamsAreWatched()) return ACL_SUCCESS;
   auto pending = std::make_shared<PendingWait>(shared_from_this());
   return stream.PushPastRecorder(
       [mark, seconds, id = id_, pending = std::move(pending)]() -> aclError {

@@ -177,7 +177,7 @@ bool MayRunHere(const Launched& launched) {
   return plan != nullptr &&
          plan->prepared->microseconds() < kHereMicroseconds &&
          (launched.record == nullptr || launched.record->WaitsForFailure()) &&
-         !TheEnvironment().strict && !Tracing() && !profile::IsRecording();
+         !StreamsAreWatched();
 }
 
 // What a stream is given: small enough that its task needs no memory.

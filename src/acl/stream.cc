@@ -14,8 +14,10 @@
 #include "acl/context.h"
 #include "acl/device.h"
 #include "acl/device_fault.h"
+#include "acl/environment.h"
 #include "acl/exception.h"
 #include "acl/memcheck.h"
+#include "acl/trace.h"
 #include "base/check.h"
 #include "base/contain.h"
 #include "base/float_environment.h"
@@ -436,6 +438,10 @@ void HoldStreams(std::chrono::milliseconds patience) {
   while (shared.busy.load() > own && Clock::now() < end) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+}
+
+bool StreamsAreWatched() {
+  return TheEnvironment().strict || Tracing() || profile::IsRecording();
 }
 
 void Stream::HoldInTask() {

@@ -228,6 +228,10 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::atomic<bool> here_{false};  // a submitter computes; its thread shall not
 };
 
+// Whether somebody watches what streams do: strict mode, a trace, a timeline.
+// Then everything is done on their threads.
+bool StreamsAreWatched();
+
 // The stream of a handle; null means the default stream of the current context.
 // On failure null, and *error is set, with a message.
 std::shared_ptr<Stream> FindStream(aclrtStream stream,

@@ -60,6 +60,33 @@ TEST_F(EventTest, AWaitHoldsTheOtherStreamBack) {
   event->Destroy();
 }
 
+TEST_F(EventTest, IdleStreamsAreLeftAsleep) {
+  ScopedStream first, second;
+  for (const aclrtStream stream : {aclrtStream{first}, aclrtStream{second}}) {
+    Count(stream);  // from now on it has a thread
+    EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(stream)));
+  }
+  const auto event = Event::Create(0, EventFamily::kPlain, kAll);
+  const std::shared_ptr<Stream> waits = Find<Stream>(second);
+  EXPECT_TRUE(Succeeds(event->Record(*Find<Stream>(first), "test")));
+  EXPECT_TRUE(event->mark()->done.open());
+  const uint64_t before = waits->pushed();
+  EXPECT_TRUE(Succeeds(event->WaitOn(*waits, 0, "test")));
+  EXPECT_EQ(waits->pushed(), before);
+  EXPECT_FALSE(event->has_pending_waits());
+  // Not one whose thread has something to do.
+  Latch gate;
+  Block(first, &gate);
+  EXPECT_TRUE(Succeeds(event->Record(*Find<Stream>(first), "test")));
+  EXPECT_FALSE(event->mark()->done.open());
+  EXPECT_TRUE(Succeeds(event->WaitOn(*waits, 0, "test")));
+  EXPECT_GT(waits->pushed(), before);
+  gate.Open();
+  EXPECT_TRUE(Succeeds(aclrtSynchronizeStream(second)));
+  EXPECT_TRUE(event->mark()->done.open());
+  event->Destroy();
+}
+
 TEST_F(EventTest, RecordingAgainDisturbsNoQueuedWait) {
   ScopedStream first, second, third;
   Latch gate;
