@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch's own database of operators, run on npu tensors: results, and
 gradients, must be the bits that the CPU gives. As a program it runs all, for
-hours:
+an hour:
   python tests/torch/opinfo.py [--results FILE] [--only NAME ...]
                                [--dtype float32 ...]
 FILE gets a line for each operator and type as it comes; with the same FILE the
