@@ -25,10 +25,14 @@ Handle* NewArray(const T* values, uint64_t count, std::string_view function) {
                           count);
     }
     auto object = std::make_shared<Object>();
+    const auto copy = [&](auto& to) {
+      to.reserve(count);  // or the end of too many may be their beginning
+      to.assign(values, values + count);
+    };
     if constexpr (requires { object->values; }) {
-      object->values.assign(values, values + count);
+      copy(object->values);
     } else {
-      object->members.assign(values, values + count);
+      copy(object->members);
     }
     return Create(std::move(object), &handle);
   });

@@ -72,6 +72,14 @@ TEST(Array, NullsAreReported) {
   EXPECT_NE(aclGetRecentErrMsg(), nullptr);
 }
 
+TEST(Array, MoreThanMemoryHasIsReported) {
+  const int64_t one = 1;
+  for (const int bits : {60, 61, 62, 63}) {
+    EXPECT_EQ(aclCreateIntArray(&one, uint64_t{1} << bits), nullptr) << bits;
+    EXPECT_NE(aclGetRecentErrMsg(), nullptr) << bits;
+  }
+}
+
 TEST(Scalar, CopiesItsValue) {
   double value = 2.5;
   aclScalar* scalar = aclCreateScalar(&value, ACL_DOUBLE);
