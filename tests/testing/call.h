@@ -197,7 +197,7 @@ double ProbTermError(aclDataType query, bool high_performance);
 // that were summed. NaN, infinities and zeros must match exactly where
 // `expected` has NaN, infinities, or an exact 0. For INT8, `expected` is what
 // was rounded after a factor of up to 100: either neighbour of a near tie will
-// do.
+// do. `errors`: what each element may be off by besides, or none.
 void ExpectNear(const DeviceTensor& tensor, std::span<const double> expected,
                 double scale = 1.0, double term_error = kTermError,
                 std::span<const double> errors = {});
