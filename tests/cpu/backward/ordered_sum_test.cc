@@ -211,6 +211,40 @@ TEST(OrderedSum, TicketsComeOneByOneForAnyNumberOfWorkers) {
       });
 }
 
+// A head begins when all tiles of the one that had its accumulator are over:
+// who gave up is told instead of waiting.
+TEST(OrderedSum, AnAccumulatorIsFreeWhenItsHeadIsOver) {
+  int64_t waited = 0;
+  ForRandomProblems(
+      300, OrderedSumSpace(), [&](const AttentionProblem& p, Random& random) {
+        const Cut cut(p, random);
+        const int64_t in_flight = random.Within(1, 3);
+        OrderedSum ordered_sum = cut.MakeOrderedSum(
+            {.step_columns = random.Within(1, 20), .in_flight = in_flight});
+        ordered_sum.GiveUp();
+        std::vector<const HeadTiles*> summed;
+        for (const HeadTiles& head : ordered_sum.heads()) {
+          if (head.summed()) summed.push_back(&head);
+        }
+        for (size_t n = 0; n < summed.size(); ++n) {
+          const HeadTiles& head = *summed[n];
+          ASSERT_EQ(head.accumulator, static_cast<int64_t>(n));
+          if (head.accumulator < in_flight) {
+            EXPECT_TRUE(ordered_sum.WaitForAccumulator(head));
+            continue;
+          }
+          const HeadTiles& owner = *summed[n - static_cast<size_t>(in_flight)];
+          for (int64_t tile = 0; tile < owner.tiles; ++tile) {
+            EXPECT_FALSE(ordered_sum.WaitForAccumulator(head));
+            ordered_sum.Finish(owner);
+          }
+          EXPECT_TRUE(ordered_sum.WaitForAccumulator(head));
+          ++waited;
+        }
+      });
+  EXPECT_TRUE(testing::SeenOften(waited, 30));
+}
+
 // A worker that leaves in the middle ends all waits for it, now and later.
 TEST(OrderedSum, NobodyWaitsForAWorkerThatGaveUp) {
   ForRandomProblems(

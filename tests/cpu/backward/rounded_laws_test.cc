@@ -171,6 +171,23 @@ TEST_P(RoundedLaws, SmallGradientsAreKept) {
   }
 }
 
+// Of the first 32 rows, a panel at least, whatever the panels after it are.
+TEST_P(RoundedLaws, SmallGradientsOfOnePanelAreKept) {
+  SmallCase small = Filled("bwd bf16 h=1 d=8 q=120 k=30 scale:1 probs:bf16");
+  FillWith(small, Slot::kQuery, 0x1p-60);
+  FillWith(small, Slot::kGradOut, 0x1p-70);
+  for (int64_t n = 32 * 8; n < small.count(Slot::kGradOut); ++n) {
+    small.Put(Slot::kGradOut, n, 0);
+    small.Put(Slot::kQuery, n, 1);
+  }
+  RunForwardTwin(small);
+  FillWith(small, Slot::kOut, 0);
+  const SmallCase run = RunEach(small);
+  int64_t kept = 0;
+  for (const double x : run.Get(Slot::kGradKey)) kept += x != 0;
+  EXPECT_GT(kept, run.count(Slot::kGradKey) / 2);
+}
+
 // One row of one key, whose P is 1 and whose dS is dp.
 SmallCase OneScore(double first, double second) {
   SmallCase small(ProblemOf("bwd bf16 h=1 d=8 q=1 k=1 scale:1 probs:bf16"));

@@ -235,6 +235,9 @@ TEST_P(Rounded, AnyNumbersAreRoundedWhereSomeAreBeyondBf16) {
     const Floats probs(4 * width_), grads(4 * width_);
     FillBits(probs, 4 * width_);
     FillBits(grads, 4 * width_);
+    // Whose upper halves are those of infinities.
+    probs.at[0] = FloatOf(0x7F800001);
+    grads.at[lanes_] = FloatOf(0xFF80FFFF);
     Words words(4, width_);
     Round(probs, grads, 4, false, true, words);
     ExpectWords(probs, grads, 4, false, words);
@@ -380,6 +383,11 @@ TEST_P(Rounded, ProductsOfRowsAreSumsOfAsManyAsThereAre) {
                      unused.grad_rows.at, unused.grad_keys.at},
                     size, false, false);
       pieces_.pair_rows(values.at + panel * width_ * stride, stride, width_);
+    }
+    // Lanes without a row may hold anything.
+    for (int64_t n = 0; n < 2 * size * width_; ++n) {
+      const int64_t row = n / (size * width_) * width_ + n % width_;
+      if (row >= rows) floats.at[n] = FloatOf(0x7FC00000);
     }
     const Floats sums(12 * stride), seen(12 * stride);
     pieces_.key({nullptr, pairs.at, values.at, stride, {}, rows, sums.at},
