@@ -87,6 +87,24 @@ struct BlockOfRows {
   int64_t rows;
 };
 
+// Calls body(probs, rows of channels, how many) for the panels of a block that
+// see one of kKeys keys from `key` on, each of which is `key_floats` apart.
+template <int kKeys, typename Body>
+HWY_INLINE void ForPanels(const BlockOfRows& block, int64_t key,
+                          ptrdiff_t key_floats, const ChannelRows& rows,
+                          Body body) {
+  const float* probs = block.probs + key * key_floats;
+  ChannelRows panel = rows;
+  const Range* seen = block.seen;
+  for (int64_t left = block.rows; left > 0; left -= Width(), ++seen) {
+    if (seen->first < key + kKeys && key < seen->last) {
+      body(probs, panel, left < Width() ? left : Width());
+    }
+    probs += block.panel_floats;
+    panel.at += Width() * rows.stride;
+  }
+}
+
 // Gradients of kRows keys from `key` on: += sum over rows of p or ds times the
 // row. Rows of `out` are as far apart as those.
 template <int kRows, bool kSkipMasked>
@@ -94,23 +112,17 @@ HWY_NOINLINE void GradKeyBlock(const BlockOfRows& block, int64_t key,
                                const ChannelRows& rows, float* out) {
   Sums<kRows> sums;
   sums.Load(out, rows.stride);
-  const float* probs = block.probs + key * Width();
-  ChannelRows panel = rows;
-  const Range* seen = block.seen;
-  for (int64_t left = block.rows; left > 0; left -= Width(), ++seen) {
-    if (seen->first < key + kRows && key < seen->last) {
-      if (kSkipMasked) {
-        AddSeenRows<1, Width()>(probs, panel, left < Width() ? left : Width(),
-                                sums);
-      } else if (left >= Width()) {
-        AddScaledRows<1, Width()>(probs, panel, Width(), sums);
-      } else {
-        AddScaledRows<1, Width()>(probs, panel, left, sums);
-      }
-    }
-    probs += block.panel_floats;
-    panel.at += Width() * rows.stride;
-  }
+  ForPanels<kRows>(block, key, Width(), rows,
+                   [&](const float* probs, const ChannelRows& panel,
+                       int64_t count) HWY_ATTR {
+                     if (kSkipMasked) {
+                       AddSeenRows<1, Width()>(probs, panel, count, sums);
+                     } else if (count == Width()) {
+                       AddScaledRows<1, Width()>(probs, panel, Width(), sums);
+                     } else {
+                       AddScaledRows<1, Width()>(probs, panel, count, sums);
+                     }
+                   });
   sums.Store(out, rows.stride);
 }
 

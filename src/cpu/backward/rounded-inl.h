@@ -220,16 +220,11 @@ HWY_NOINLINE void GradKeyPairs(const BlockOfRows& block, int64_t key,
                                const ChannelRows& rows, float* out) {
   Sums<kRows> sums;
   sums.Load(out, rows.stride);
-  const float* pairs = block.probs + key * Lanes();
-  ChannelRows panel = rows;
-  const Range* seen = block.seen;
-  for (int64_t left = block.rows; left > 0; left -= Width(), ++seen) {
-    if (seen->first < key + kRows && key < seen->last) {
-      AddScaledRows<1, Lanes(), Product>(pairs, panel, Lanes(), sums);
-    }
-    pairs += block.panel_floats;
-    panel.at += Width() * rows.stride;
-  }
+  ForPanels<kRows>(
+      block, key, Lanes(), rows,
+      [&](const float* pairs, const ChannelRows& panel, int64_t) HWY_ATTR {
+        AddScaledRows<1, Lanes(), Product>(pairs, panel, Lanes(), sums);
+      });
   sums.Store(out, rows.stride);
 }
 
@@ -274,21 +269,17 @@ HWY_NOINLINE void GradKeySeenPairs(const BlockOfRows& block, int64_t key,
   Sums<kRows> sums;
   sums.Load(out, rows.stride);
   for (int r = 0; r < kRows; ++r) {
-    const float* probs = block.probs + (key + r) * Width();
-    const float* row = rows.at;
-    const Range* seen = block.seen;
-    for (int64_t left = block.rows; left > 0; left -= Width(), ++seen) {
-      const bool some = seen->first <= key + r && key + r < seen->last;
-      for (int64_t n = 0; some && n < Lanes(); ++n) {
-        for (const ptrdiff_t half : {ptrdiff_t{0}, Lanes()}) {
-          if (n + half >= left) continue;
-          AddSeenHalf(probs[n + half], row + n * rows.stride, half == 0, r,
-                      sums);
-        }
-      }
-      probs += block.panel_floats;
-      row += Width() * rows.stride;
-    }
+    ForPanels<1>(block, key + r, Width(), rows,
+                 [&](const float* probs, const ChannelRows& panel,
+                     int64_t count) HWY_ATTR {
+                   for (int64_t n = 0; n < Lanes(); ++n) {
+                     for (const ptrdiff_t half : {ptrdiff_t{0}, Lanes()}) {
+                       if (n + half >= count) continue;
+                       AddSeenHalf(probs[n + half], panel.at + n * rows.stride,
+                                   half == 0, r, sums);
+                     }
+                   }
+                 });
   }
   sums.Store(out, rows.stride);
 }
