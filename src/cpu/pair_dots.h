@@ -20,18 +20,31 @@ enum class PairDots : uint8_t {
   // x86's vdpbf16ps, which makes 0 of what is subnormal. Vector code of targets
   // that do not have it does the same in many instructions, for tests.
   kInstruction,
+  // x86's matrix registers (AMX-BF16), which make 0 of what is subnormal, too;
+  // elsewhere the same in many instructions, for tests. Sums are in another
+  // order.
+  kMatrices,
 };
 
 // Whether vdpbf16ps takes no longer than a multiply-add: on AMD's processors.
 // On Intel's it took four times as long, as they have AMX for such products.
 bool PairDotsPay(bool of_amd, bool has_instruction);
 
+// What some vector code does on matrix registers.
+enum class MatrixCode : uint8_t { kNone, kEmulated, kInstructions };
+
 // What to use in this process, where the vector code has the instruction or has
 // not.
-PairDots ChoosePairDots(bool has_instruction);
+PairDots ChoosePairDots(bool has_instruction,
+                        MatrixCode matrices = MatrixCode::kNone);
 
 // Whether this processor has the instruction, slow or not.
 bool HasPairInstruction();
+
+// Whether this processor has matrix registers of bf16, and the system lets this
+// process use them: it is asked once. Saving them makes the frames of signals
+// larger by 8 KiB, for threads that use them.
+bool HasMatrices();
 
 // Tests choose; none: as before. Where vector code has the instruction,
 // kInstruction needs a processor that has it (HasPairInstruction).

@@ -47,6 +47,24 @@ HWY_INLINE Vector LowerOfPairs(const Vector& words) {
   return hn::BitCast(kF, hn::ShiftLeft<16>(hn::BitCast(kW, words)));
 }
 
+HWY_INLINE Vector WordAnd(const Vector& words, int32_t mask) {
+  return hn::BitCast(kF, hn::And(hn::BitCast(kW, words), hn::Set(kW, mask)));
+}
+
+// Words of the lower halves of two vectors of words, and of the upper halves;
+// the first vector's become lower halves.
+HWY_INLINE Vector LowerHalves(const Vector& first, const Vector& second) {
+  const hn::RebindToUnsigned<Floats> u;
+  const auto upper = hn::ShiftLeft<16>(hn::BitCast(u, second));
+  return hn::BitCast(kF, hn::Or(hn::BitCast(u, WordAnd(first, 0xFFFF)), upper));
+}
+HWY_INLINE Vector UpperHalves(const Vector& first, const Vector& second) {
+  const hn::RebindToUnsigned<Floats> u;
+  const auto lower = hn::ShiftRight<16>(hn::BitCast(u, first));
+  return hn::BitCast(kF,
+                     hn::Or(lower, hn::BitCast(u, WordAnd(second, ~0xFFFF))));
+}
+
 // Rounds after each of the two additions, like the instruction.
 struct OfPairs {
   static HWY_INLINE Vector Add(const Vector& x, const Vector& y,

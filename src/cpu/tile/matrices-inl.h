@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix registers: eight that hold 16 rows of 64 bytes, and one instruction
+// that multiplies two of bf16 and adds to a third of floats (x86's AMX-BF16).
+//
+// Rows of the first operand are scalars, words of two numbers along k; those of
+// the second are words of the same two k, one lane to a column; sums are [row,
+// lane]. That is what panels and rows of pairs are (pairs-inl.h). The layer is
+// thin: configure, clear, load, multiply, store, release. Vector code of
+// targets without the instructions computes the same bits in many, for tests.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#if defined(FLASHACL_CPU_TILE_MATRICES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_TILE_MATRICES_INL_H_
+#undef FLASHACL_CPU_TILE_MATRICES_INL_H_
+#else
+#define FLASHACL_CPU_TILE_MATRICES_INL_H_
+#endif
+
+#include "cpu/tile/pairs-inl.h"
+#include "cpu/tile/vector-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+
+#undef FLASHACL_HAS_MATRICES
+#if HWY_TARGET == HWY_AVX3 && HWY_ARCH_X86_64
+#define FLASHACL_HAS_MATRICES 1
+#else
+#define FLASHACL_HAS_MATRICES 0
+#endif
+
+inline constexpr int64_t kMatrixRows = 16;
+inline constexpr int64_t kMatrixWords = 16;  // along k, of two numbers each
+// Lanes of sums: as many as a panel has, but at most 16.
+HWY_INLINE constexpr ptrdiff_t MatrixLanes() {
+  return std::min<ptrdiff_t>(Width(), 16);
+}
+
+// The instructions as Intel's manual describes them. Even and odd numbers have
+// a sum each along k, of which each step is rounded once; the two are added,
+// and then to what was there. Subnormals are 0, as operands and results.
+class EmulatedMatrices {
+ public:
+  static HWY_INLINE void Configure() {}
+  static HWY_INLINE void Release() {}
+
+  template <int kTo>
+  HWY_INLINE void Clear() {
+    std::memset(rows_[kTo], 0, sizeof(rows_[kTo]));
+  }
+
+  // 16 rows, `stride` floats apart; of words, or of sums.
+  template <int kTo>
+  HWY_INLINE void LoadRows(const void* from, ptrdiff_t stride) {
+    Copy(static_cast<const float*>(from), stride, rows_[kTo][0], 16, 16);
+  }
+  template <int kTo>
+  HWY_INLINE void LoadLanes(const void* from, ptrdiff_t stride) {
+    Copy(static_cast<const float*>(from), stride, rows_[kTo][0], 16,
+         MatrixLanes());
+  }
+  template <int kFrom>
+  HWY_INLINE void StoreLanes(float* to, ptrdiff_t stride) const {
+    Copy(rows_[kFrom][0], 16, to, stride, MatrixLanes());
+  }
+
+  // sums[row, lane] += products of a[row, k] and b[k, lane].
+  template <int kSums, int kA, int kB>
+  HWY_NOINLINE void MultiplyAdd() {
+    for (int64_t row = 0; row < kMatrixRows; ++row) {
+      for (ptrdiff_t lane = 0; lane < MatrixLanes(); lane += Lanes()) {
+        Vector lower = hn::Zero(kF), upper = hn::Zero(kF);
+        for (int64_t k = 0; k < kMatrixWords; ++k) {
+          const Vector a = hn::Set(kF, rows_[kA][row][k]);
+          const Vector b = hn::Load(kF, rows_[kB][k] + lane);
+          lower = AddFlushed(LowerOfPairs(a), LowerOfPairs(b), lower);
+          upper = AddFlushed(UpperOfPairs(a), UpperOfPairs(b), upper);
+        }
+        float* const sums = rows_[kSums][row] + lane;
+        const Vector both = Flush(hn::Add(lower, upper));
+        hn::Store(Flush(hn::Add(Flush(hn::Load(kF, sums)), both)), kF, sums);
+      }
+    }
+  }
+
+ private:
+  static HWY_INLINE Vector Flush(const Vector& x) {
+    return hn::IfThenZeroElse(hn::Lt(hn::Abs(x), hn::Set(kF, 0x1p-126f)), x);
+  }
+  static HWY_INLINE Vector AddFlushed(const Vector& x, const Vector& y,
+                                      const Vector& sum) {
+    return Flush(hn::MulAdd(Flush(x), Flush(y), sum));
+  }
+  static HWY_INLINE void Copy(const float* from, ptrdiff_t from_stride,
+                              float* to, ptrdiff_t to_stride, ptrdiff_t count) {
+    for (int64_t row = 0; row < kMatrixRows; ++row) {
+      std::memcpy(to + row * to_stride, from + row * from_stride,
+                  static_cast<size_t>(count) * sizeof(float));
+    }
+  }
+
+  HWY_ALIGN float rows_[8][kMatrixRows][16];
+};
+
+#if FLASHACL_HAS_MATRICES
+// They belong to the thread from Configure to Release; nobody else's code in
+// between may use them, or save them at a price.
+class Matrices {
+ public:
+  static HWY_INLINE void Configure() {
+    alignas(64) uint8_t config[64] = {1};  // the only palette that there is
+    for (int n = 0; n < 8; ++n) {
+      config[16 + 2 * n] = 64;  // bytes of a row
+      config[48 + n] = kMatrixRows;
+    }
+    asm volatile("ldtilecfg %0" : : "m"(config));
+  }
+  static HWY_INLINE void Release() { asm volatile("tilerelease"); }
+
+  template <int kTo>
+  HWY_INLINE void Clear() const {
+    asm volatile("tilezero %%tmm%c0" : : "i"(kTo));
+  }
+  template <int kTo>
+  HWY_INLINE void LoadRows(const void* from, ptrdiff_t stride) const {
+    asm volatile("tileloadd (%0,%1,1), %%tmm%c2"
+                 :
+                 : "r"(from), "r"(stride * 4), "i"(kTo)
+                 : "memory");
+  }
+  template <int kTo>
+  HWY_INLINE void LoadLanes(const void* from, ptrdiff_t stride) const {
+    LoadRows<kTo>(from, stride);
+  }
+  template <int kFrom>
+  HWY_INLINE void StoreLanes(float* to, ptrdiff_t stride) const {
+    asm volatile("tilestored %%tmm%c2, (%0,%1,1)"
+                 :
+                 : "r"(to), "r"(stride * 4), "i"(kFrom)
+                 : "memory");
+  }
+  template <int kSums, int kA, int kB>
+  HWY_INLINE void MultiplyAdd() const {
+    asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0"
+                 :
+                 : "i"(kSums), "i"(kA), "i"(kB));
+  }
+};
+#else
+using Matrices = EmulatedMatrices;
+#endif
+
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FLASHACL_CPU_TILE_MATRICES_INL_H_
