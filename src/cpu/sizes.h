@@ -18,6 +18,9 @@ inline constexpr int64_t kMaxPanelRows = 2 * kMaxLanes;
 // panel by up to three.
 inline constexpr int64_t kPanelOverrun = 4 * kMaxPanelRows;
 
+// The last block of a step's keys may pass the last key.
+inline constexpr int64_t kKeysOverrun = 32;
+
 // How many items of `each` bytes fit into `bytes`: at most `most`, in whole
 // units, of which there is one at least.
 constexpr int64_t CountThatFits(double bytes, int64_t each, int64_t most,
@@ -42,6 +45,12 @@ constexpr int64_t RowStride(int64_t channels) { return OddLines(channels + 8); }
 // From row to row where channels lie in lanes: whole panels of them.
 constexpr int64_t PanelStride(int64_t channels) {
   return OddLines(RoundUp(std::max<int64_t>(channels, 1), kMaxPanelRows));
+}
+
+// Words from channel to channel of values that lie by channels, two keys to a
+// word: 32 more keys than a step has, and then up to whole matrices.
+constexpr int64_t MatrixStride(int64_t step_keys) {
+  return OddLines((step_keys + 64) / 2);
 }
 
 }  // namespace flashacl::cpu

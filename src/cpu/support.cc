@@ -2,6 +2,8 @@
 // Sentences for people who ask why a problem went elsewhere.
 #include "cpu/support.h"
 
+#include <algorithm>
+#include <initializer_list>
 #include <utility>
 
 #include "cpu/element_format.h"
@@ -78,6 +80,45 @@ Status SupportsLists(const AttentionProblem& problem, Direction direction) {
     return Unsupported("{}: channels in blocks of listed keys", Name(slot));
   }
   return FitsScratch(problem);
+}
+
+// Rows of bf16 that fill half a matrix at least, as pairs fill a half of their
+// memory, which matrices may pass; or of fp16 that fill whole ones, as two
+// terms fill all of it. Probs of two terms are as good as floats once outputs
+// are rounded to 16 bits.
+int MatrixTerms(const AttentionProblem& problem) {
+  const DType dtype = problem[Slot::kQuery].dtype;
+  if (dtype != DType::kBf16 && dtype != DType::kF16) return 0;
+  const int64_t unit = dtype == DType::kBf16 ? 16 : 32;
+  const auto fill = [&](std::span<const TensorSpec> tensors, int64_t channels) {
+    return channels % unit == 0 &&
+           std::all_of(tensors.begin(), tensors.end(),
+                       [&](const TensorSpec& one) {
+                         return one.channel_block == 0 && one.dtype == dtype &&
+                                one.strides[3] == 1;
+                       });
+  };
+  const auto one = [&](Slot slot, int64_t channels) {
+    return !problem.has(slot) || fill({&problem[slot], 1}, channels);
+  };
+  const auto has_none = [&](std::initializer_list<Slot> slots) {
+    return std::none_of(slots.begin(), slots.end(),
+                        [&](Slot slot) { return problem.has(slot); });
+  };
+  const int64_t qk_dim = problem.qk_dim, v_dim = problem.v_dim;
+  const bool fills =
+      qk_dim > 0 && v_dim > 0 && v_dim % unit == 0 &&
+      has_none({Slot::kWeightScale, Slot::kKeyScale, Slot::kValueScale,
+                Slot::kKeyRowScale, Slot::kValueRowScale,
+                Slot::kQueryRowScale}) &&
+      one(Slot::kQuery, qk_dim) && one(Slot::kQueryRope, problem.rope_dim) &&
+      one(Slot::kKeyRope, problem.rope_dim) &&
+      fill(KvTensors(problem, Slot::kKey), qk_dim) &&
+      (problem.kv.value_is_key ||
+       fill(KvTensors(problem, Slot::kValue), v_dim)) &&
+      (problem.score.bf16_probs || SizeOf(problem[Slot::kOut].dtype) == 2);
+  if (!fills) return 0;
+  return dtype == DType::kBf16 ? 1 : 2;
 }
 
 }  // namespace flashacl::cpu

@@ -30,6 +30,17 @@ inline constexpr int64_t kMaxColumns = 144;
 inline constexpr int64_t kColumnUnit = 12;
 inline constexpr double kColumnShare = 0.3;
 
+// Keys of a step, whoever multiplies.
+inline constexpr int64_t kMaxStepKeys = 192;
+
+// The same where matrix registers multiply (docs/notes/0045): whole matrices of
+// 32 keys, and fewer tiles, as arithmetic is so fast that loading a tile's keys
+// counts twice.
+inline constexpr int64_t kMinMatrixTiles = 8;
+inline constexpr int64_t kMaxMatrixColumns = 192;
+inline constexpr int64_t kMatrixColumnUnit = 32;
+inline constexpr double kMatrixColumnShare = 0.3;
+
 // Channels of one partial sum of scores: 256 channels of 16 query rows are
 // 16 KiB, half of a first cache.
 inline constexpr int64_t kDepth = 256;

@@ -14,6 +14,7 @@
 #include "base/str.h"
 #include "cpu/forward/forward_operands.h"
 #include "cpu/forward/forward_workspace.h"
+#include "cpu/support.h"
 #include "cpu/topk/index_lists.h"
 #include "cpu/topk/topk_backward_kernel.h"
 #include "cpu/topk/topk_backward_operands.h"
@@ -66,7 +67,10 @@ void LaunchTileByTile(const AttentionProblem& problem,
   const auto tile_of = [&](int64_t n) {
     ForwardTile tile =
         run.TileOf(schedule, n, {score, forward, splits.as<float>()});
-    UsePairs(ChoosePairDots(kernels.has_pair_dots), tile);
+    UsePairs(ChoosePairDots(kernels.has_pair_dots, MatrixTerms(problem) > 0
+                                                       ? kernels.matrices
+                                                       : MatrixCode::kNone),
+             tile);
     return tile;
   };
   for (int64_t n = 0; n < schedule.count(); ++n) {

@@ -30,9 +30,11 @@ void DrawShape(Random& random, const Space& space, ProblemSpec& problem_spec) {
       problem_spec.kv_heads *
       random.Within(
           1, std::max<int64_t>(1, space.most_heads / problem_spec.kv_heads));
-  problem_spec.qk_dim = Sized(random, 1, space.most_dim);
-  problem_spec.v_dim =
-      random.OneIn(3) ? Sized(random, 1, space.most_dim) : problem_spec.qk_dim;
+  const auto channels = [&] {
+    return space.unit_dim * Sized(random, 1, space.most_dim);
+  };
+  problem_spec.qk_dim = channels();
+  problem_spec.v_dim = random.OneIn(3) ? channels() : problem_spec.qk_dim;
   const int64_t sequences = random.Within(1, space.most_sequences);
   const int64_t shift = random.Within(-2, 2);
   const bool alike = random.OneIn(3);
@@ -65,7 +67,8 @@ void DrawSource(Random& random, const Space& space, ProblemSpec& problem_spec) {
     problem_spec.v_dim = std::min(problem_spec.v_dim, problem_spec.qk_dim);
   }
   if (space.rope && problem_spec.source != Rows::kList && random.OneIn(5)) {
-    problem_spec.rope_dim = Sized(random, 1, space.most_dim / 2);
+    problem_spec.rope_dim =
+        space.unit_dim * Sized(random, 1, space.most_dim / 2);
   }
   if (space.int8 && forward && random.OneIn(4)) {
     problem_spec.keys = {OneOf(random, {Scales::kTensor, Scales::kChannel}),
@@ -195,7 +198,8 @@ void DrawCaches(Random& random, const Space& space, ProblemSpec& problem_spec) {
     problem_spec.channel_block = OneOf<int64_t>(random, {3, 8, 16, 32});
   }
   if (problem_spec.source == Rows::kList && space.rope && random.OneIn(5)) {
-    problem_spec.rope_dim = Sized(random, 1, space.most_dim / 2);
+    problem_spec.rope_dim =
+        space.unit_dim * Sized(random, 1, space.most_dim / 2);
   }
   // Blocks are as far apart as a tensor has rows, so those of a prefix lie
   // otherwise.

@@ -23,6 +23,7 @@ struct Space {
   int64_t most_columns = 40;  // of a sequence
   int64_t most_heads = 8;
   int64_t most_dim = 200;
+  int64_t unit_dim = 1;    // channels are multiples of this, most_dim of them
   bool half_types = true;  // else f32
   bool int8 = true;
   bool sources = true;  // pages, lists, top-k; else strided keys

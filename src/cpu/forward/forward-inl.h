@@ -26,6 +26,7 @@
 #include "cpu/tile/keys-inl.h"
 #include "cpu/tile/mask-inl.h"
 #include "cpu/tile/matmul-inl.h"
+#include "cpu/tile/matrix_values-inl.h"
 #include "cpu/tile/pairs-inl.h"
 #include "cpu/tile/prefetch-inl.h"
 #include "cpu/tile/result-inl.h"
@@ -72,17 +73,12 @@ HWY_NOINLINE void OutBlock(const float* HWY_RESTRICT values,
 // The same where values may be infinite: those of hidden keys, which
 // MarkHidden marked, must not be multiplied, as 0 * inf would be NaN. NaN it is
 // where a row sees the key, even if its prob has become 0. Probs are floats; of
-// values, which count from the first of the step, pairs may be words.
-template <int kRows, bool kPairs>
-HWY_NOINLINE void OutBlockSkipMasked(const float* HWY_RESTRICT values,
+// value_of(j, r) that of key j of the step and channel r.
+template <int kRows, typename ValueOf>
+HWY_NOINLINE void OutBlockSkipMasked(ValueOf value_of,
                                      const float* HWY_RESTRICT probs,
                                      Range keys, const PanelPair* rescale,
                                      float* HWY_RESTRICT out) {
-  const auto value_of = [&](int64_t j, int r) HWY_ATTR {
-    if constexpr (!kPairs) return hn::Set(kF, values[j * kRows + r]);
-    const Vector words = hn::Set(kF, values[j / 2 * kRows + r]);
-    return j % 2 == 0 ? UpperOfPairs(words) : LowerOfPairs(words);
-  };
   for (int r = 0; r < kRows; ++r) {
     PanelPair sum = PanelPair::Of(0.0f);
     if (rescale != nullptr) {
@@ -116,16 +112,44 @@ inline void AddProducts(const LoadedKeys& loaded, const OutPanel& panel,
 }
 
 // The same where some are not to be multiplied.
-template <bool kPairs>
 inline void AddSeenProducts(const LoadedKeys& loaded, const OutPanel& panel,
                             int64_t v_dim, Range local,
                             const PanelPair* rescale) {
-  const PackedValues& values = loaded.values;
   ForBlocks(v_dim, [&](int64_t d, auto size) HWY_ATTR {
-    OutBlockSkipMasked<size(), kPairs>(values.at + d * values.keys,
-                                       panel.scores, local, rescale,
-                                       panel.out + d * Width());
+    const float* const values = loaded.values.at + d * loaded.values.keys;
+    const auto half = [](const Vector& words, bool upper) HWY_ATTR {
+      return upper ? UpperOfPairs(words) : LowerOfPairs(words);
+    };
+    const auto add = [&](auto value_of) HWY_ATTR {
+      OutBlockSkipMasked<size()>(value_of, panel.scores, local, rescale,
+                                 panel.out + d * Width());
+    };
+    if (loaded.by_channel) {
+      const float* const first = loaded.values.at + d * loaded.channel_stride;
+      const float* const rest =
+          first + (loaded.terms - 1) * v_dim * loaded.channel_stride;
+      add([&](int64_t j, int r) HWY_ATTR {
+        const int64_t word = r * loaded.channel_stride + j / 2;
+        const Vector value = half(hn::Set(kF, first[word]), j % 2 != 0);
+        if (loaded.terms == 1) return value;
+        return hn::Add(value, half(hn::Set(kF, rest[word]), j % 2 != 0));
+      });
+    } else if (loaded.pairs_of_keys) {
+      add([&](int64_t j, int r) HWY_ATTR {
+        return half(hn::Set(kF, values[j / 2 * size() + r]), j % 2 == 0);
+      });
+    } else {
+      add([&](int64_t j, int r)
+              HWY_ATTR { return hn::Set(kF, values[j * size() + r]); });
+    }
   });
+}
+
+// Whether probs meet values on matrix registers. Divided by their sum they may
+// be subnormal, and matter, as do those of values that are very small or large.
+inline bool TakesMatrices(const LoadedKeys& loaded, const OutPanel& panel) {
+  return loaded.by_channel && loaded.finite && !loaded.tiny && !loaded.large &&
+         panel.normalizer == nullptr;
 }
 
 // out = out * rescale + probs * values of the keys `local` of this step.
@@ -134,15 +158,19 @@ inline void AddOut(const ForwardTile& tile, const LoadedKeys& loaded,
                    PrefetchQueue& prefetch) {
   const int64_t v_dim = tile.params->v_dim;
   const PanelPair* const before = panel.fresh ? nullptr : &rescale;
+  if (TakesMatrices(loaded, panel)) {
+    return AddMatrixOut(loaded, panel.scores, !tile.pairs_of_keys, v_dim, local,
+                        before, panel.out, prefetch);
+  }
+  if (!loaded.finite || loaded.by_channel) {
+    return AddSeenProducts(loaded, panel, v_dim, local, before);
+  }
   if (!loaded.pairs_of_keys) {
-    if (!loaded.finite) {
-      return AddSeenProducts<false>(loaded, panel, v_dim, local, before);
-    }
     return AddProducts<OfFloats>(loaded, panel, v_dim, local, before, prefetch);
   }
   // Probs that were divided by their sum may be subnormal, and matter.
-  if (!loaded.finite || panel.normalizer != nullptr) {
-    return AddSeenProducts<true>(loaded, panel, v_dim, local, before);
+  if (panel.normalizer != nullptr) {
+    return AddSeenProducts(loaded, panel, v_dim, local, before);
   }
   const int64_t first = local.first / 2;
   const int64_t pairs =
@@ -193,6 +221,16 @@ inline void AttendStep(const ForwardTile& tile, const LoadedKeys& loaded,
     return;
   }
   const int64_t count = scored.cols.size();
+  const int64_t first = scored.cols.first - step.first;
+  const Range local{first, first + count};
+  const bool matrices = TakesMatrices(loaded, panel);
+  if (matrices && !tile.params->dropped) {
+    const auto softmax =
+        tile.pairs_of_keys ? SoftmaxTerms<false> : SoftmaxTerms<true>;
+    const PanelPair rescale =
+        softmax(panel.state, panel.scores, count, scored.block_max);
+    return AddOut(tile, loaded, panel, local, rescale, prefetch);
+  }
   const PanelPair rescale =
       panel.state.OnlineSoftmax(panel.scores, count, scored.block_max);
   if (forward.rounds_probs) {
@@ -207,15 +245,17 @@ inline void AttendStep(const ForwardTile& tile, const LoadedKeys& loaded,
     ScaleProbs(panel.scores, count, panel.normalizer);
   }
   // Also where pairs cannot be taken: whether others of a step are finite must
-  // not decide on a row's bits. Before some are marked as hidden.
-  if (loaded.pairs_of_keys && !loaded.finite && panel.normalizer == nullptr) {
+  // not decide on how a row's are rounded. Before some are marked as hidden.
+  if (tile.pairs_of_keys && panel.normalizer == nullptr &&
+      (loaded.by_channel ? !matrices : !loaded.finite)) {
     RoundProbsToBf16(panel.scores, count);
   }
+  if (matrices && tile.pairs_of_keys) PackTerms<false>(panel.scores, count);
+  if (matrices && !tile.pairs_of_keys) PackTerms<true>(panel.scores, count);
   if (!loaded.finite && !scored.all) {
     MarkHidden(panel.scores, scratch.visible, count);
   }
-  const int64_t first = scored.cols.first - step.first;
-  AddOut(tile, loaded, panel, {first, first + count}, rescale, prefetch);
+  AddOut(tile, loaded, panel, local, rescale, prefetch);
 }
 
 // The next step of keys, from `from` on, that some row sees; empty after the
@@ -237,17 +277,35 @@ inline Range FirstStepOf(const ForwardTile& tile) {
   return NextStepOf(tile, tile.cols.first);
 }
 
+inline LoadedKeys NothingLoaded(const ForwardTile& tile,
+                                const PackedValues& values) {
+  LoadedKeys loaded{values, tile.pairs_of_keys};
+  if (tile.dots == PairDots::kMatrices) {
+    loaded.pairs_of_keys = false;
+    loaded.by_channel = true;
+    loaded.terms = tile.terms;
+    loaded.channel_stride = MatrixStride(tile.forward_params->step_keys);
+  }
+  return loaded;
+}
+
+inline void LoadStep(const ForwardTile& tile, const KeyAddresses& at,
+                     LoadedKeys& loaded) {
+  LoadKeys(tile, at, loaded);
+  if (loaded.by_channel) PackValuesByChannel(tile, at, loaded);
+}
+
 // Calls body(loaded, step, prefetch) for every step, without prefetching.
 template <typename Body>
 inline void ForSteps(const ForwardTile& tile, const PackedValues& values,
                      Body body) {
-  LoadedKeys loaded{values, tile.pairs_of_keys};
+  LoadedKeys loaded = NothingLoaded(tile, values);
   KeyAddresses at;
   PrefetchQueue no_prefetch;
   for (Range step = FirstStepOf(tile); !step.empty();
        step = NextStepOf(tile, step.last)) {
     at.Locate(tile.keys, step);
-    LoadKeys(tile, at, loaded);
+    LoadStep(tile, at, loaded);
     body(loaded, step, no_prefetch);
   }
 }
@@ -323,9 +381,9 @@ inline void StartPanel(const ForwardTile& tile, int64_t first) {
 // push each other out of a few sets of every cache, so a panel's queries are
 // loaded just before its first step and its results are stored just after its
 // last, never those of a whole tile at a time.
-inline void AttendTile(const ForwardTile& tile, const PackedValues& values,
-                       const ForwardTile* following) {
-  LoadedKeys loaded{values, tile.pairs_of_keys};
+inline void AttendSteps(const ForwardTile& tile, const PackedValues& values,
+                        const ForwardTile* following) {
+  LoadedKeys loaded = NothingLoaded(tile, values);
   KeyAddresses at[2];
   PrefetchQueue prefetch;
   at[0].Locate(tile.keys, FirstStepOf(tile));
@@ -344,7 +402,7 @@ inline void AttendTile(const ForwardTile& tile, const PackedValues& values,
   const int64_t blocks = CeilDiv(tile.forward_params->step_keys, kBig) +
                          CeilDiv(tile.params->v_dim, kBig);
   for (int n = 0; !at[n].step.empty(); n ^= 1) {
-    LoadKeys(tile, at[n], loaded);
+    LoadStep(tile, at[n], loaded);
     large = large || loaded.large;
     KeyAddresses& next = at[n ^ 1];
     next.Locate(tile.keys, NextStepOf(tile, at[n].step.last));
@@ -374,6 +432,14 @@ inline void AttendTile(const ForwardTile& tile, const PackedValues& values,
     first = false;
   }
   for (int64_t r = 0; r < tile.rows; r += Width()) StorePanel(tile, r);
+}
+
+inline void AttendTile(const ForwardTile& tile, const PackedValues& values,
+                       const ForwardTile* following) {
+  const bool matrices = tile.dots == PairDots::kMatrices;
+  if (matrices) Matrices::Configure();
+  AttendSteps(tile, values, following);
+  if (matrices) Matrices::Release();
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

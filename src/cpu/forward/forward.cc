@@ -28,14 +28,16 @@ ForwardTiles::ForwardTiles(const AttentionProblem& problem,
 ForwardTiles::ForwardTiles(const AttentionProblem& problem,
                            const DeviceInfo& device, const TileShape& most,
                            WorkspaceLayout& layout)
-    : shape_(SharedTileShape(problem, most, device.workers)),
+    : matrix_terms_(MatrixTerms(problem)),
+      shape_(SharedTileShape(problem, most, device.workers)),
       schedule_(KnownSchedule(problem, shape_)),
       workspace_(ReserveForward(problem, most, device.workers, layout)) {}
 
 ForwardTiles::Launch::Launch(const ForwardTiles& tiles,
                              const ForwardOperands& operands, std::byte* memory,
                              float* splits)
-    : workspace_(tiles.workspace_),
+    : matrix_terms_(tiles.matrix_terms_),
+      workspace_(tiles.workspace_),
       operands_(operands),
       schedule_(tiles.schedule_, operands, tiles.shape_),
       memory_(memory),
@@ -51,7 +53,9 @@ void ForwardTiles::Launch::Attend(int64_t worker,
   ForwardScratch forward = workspace_.forward.At(memory_, worker);
   TiledScratch tiled = workspace_.tiled.At(memory_, worker);
   const PackedValues values{tiled.values, tiled.value_keys};
-  const PairDots dots = ChoosePairDots(kernels.has_pair_dots);
+  const PairDots dots =
+      ChoosePairDots(kernels.has_pair_dots,
+                     matrix_terms_ > 0 ? kernels.matrices : MatrixCode::kNone);
   const auto tile_of = [&] {
     ForwardTile tile =
         operands_.TileOf(*schedule_, n, {score, forward, splits_});

@@ -68,6 +68,12 @@ bool ArePairs(const ScoreTile& tile) {
 }
 
 void UsePairs(PairDots dots, ForwardTile& tile) {
+  if (dots == PairDots::kMatrices) {
+    tile.dots = dots;
+    tile.terms = tile.params->query.dtype == DType::kBf16 ? 1 : 2;
+    tile.pairs_of_keys = tile.forward_params->bf16_probs;
+    return;
+  }
   if (dots == PairDots::kNone || !ArePairs(tile)) return;
   tile.dots = dots;
   // Values have the type of keys, and no scales beside such.

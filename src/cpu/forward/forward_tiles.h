@@ -41,6 +41,7 @@ class ForwardTiles {
     void Combine(int64_t worker, FunctionRef<int64_t()> take) const;
 
    private:
+    const int matrix_terms_;
     const TiledWorkspace& workspace_;
     const ForwardOperands& operands_;
     const RunSchedule schedule_;
@@ -53,6 +54,7 @@ class ForwardTiles {
   ForwardTiles(const AttentionProblem& problem, const DeviceInfo& device,
                const TileShape& most, WorkspaceLayout& layout);
 
+  const int matrix_terms_;
   const TileShape shape_;
   const Schedule schedule_;
   const TiledWorkspace workspace_;

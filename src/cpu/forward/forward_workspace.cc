@@ -7,6 +7,7 @@
 
 #include "cpu/share_tuning.h"
 #include "cpu/sizes.h"
+#include "cpu/support.h"
 #include "cpu/tile_costs.h"
 #include "cpu/tuning.h"
 #include "plan/sequences.h"
@@ -83,6 +84,13 @@ int64_t MaxSplitRowsOfMany(const AttentionProblem& problem) {
   return std::min(2 * kManyRows, rows * splits);
 }
 
+// Of this process, if nobody limits it.
+bool HasMatrixCode(const DeviceInfo& device) {
+  const auto& sets = device.instruction_sets;
+  return device.vector_target == "AVX3" &&
+         std::find(sets.begin(), sets.end(), "amx_bf16") != sets.end();
+}
+
 }  // namespace
 
 TileShape ForwardTileShape(const AttentionProblem& problem,
@@ -95,14 +103,18 @@ TileShape ForwardTileShape(const AttentionProblem& problem,
   shape.rows = CountThatFits(std::min(kRowShare * cache, kMaxRowBytes),
                              row_bytes, kMaxRows, kRowUnit);
   const PackedRows packed = PackedRowsOf(problem, sequence_rows);
-  while (shape.rows > kMinRows && packed.all / shape.rows < kMinTiles) {
+  const bool matrices = HasMatrixCode(device) && MatrixTerms(problem) > 0;
+  const int64_t min_tiles = matrices ? kMinMatrixTiles : kMinTiles;
+  while (shape.rows > kMinRows && packed.all / shape.rows < min_tiles) {
     shape.rows /= 2;
   }
   shape.rows = std::max(kRowUnit, RoundUp(shape.rows, kRowUnit));
   shape.rows =
       std::min(shape.rows, std::max(kRowUnit, RoundUp(packed.most, kRowUnit)));
-  shape.cols =
-      CountThatFits(kColumnShare * cache, row_bytes, kMaxColumns, kColumnUnit);
+  shape.cols = matrices ? CountThatFits(kMatrixColumnShare * cache, row_bytes,
+                                        kMaxMatrixColumns, kMatrixColumnUnit)
+                        : CountThatFits(kColumnShare * cache, row_bytes,
+                                        kMaxColumns, kColumnUnit);
   SplitRows(problem, packed, shape);
   return shape;
 }
@@ -176,8 +188,7 @@ ScratchLayout<ScoreScratch> ReserveScores(const AttentionProblem& problem,
                                           int64_t workers,
                                           WorkspaceLayout& layout) {
   using S = ScoreScratch;
-  // The last block of keys may pass the last key.
-  const int64_t key_rows = keys + kColumnUnit;
+  const int64_t key_rows = keys + kKeysOverrun;
   ScratchLayout<S> score(sizes, workers);
   score.Add("queries", {&S::query},
             RoundUp(rows, kMaxPanelRows) * problem.score_dim() + kPanelOverrun,
@@ -203,12 +214,23 @@ ScratchLayout<ForwardScratch> ReserveOutputs(const AttentionProblem& problem,
   forward.Add("outputs", {&F::out},
               lanes * BlocksRoom(problem.v_dim) + kPanelOverrun, layout);
   forward.Add("row max and row sum", {&F::max, &F::sum}, lanes, layout);
-  forward.Add("scores", {&F::scores}, (keys + kColumnUnit) * kMaxPanelRows,
+  forward.Add("scores", {&F::scores}, (keys + kKeysOverrun) * kMaxPanelRows,
               layout);
   forward.Add("channel factors", {&F::quant},
               2 * (problem.score_dim() + problem.v_dim), layout);
   return forward;
 }
+
+namespace {
+
+// Values by channel; before two terms of them are, rows of a panel of keys.
+int64_t MatrixValuesRoom(const AttentionProblem& problem, int64_t step_keys) {
+  const int64_t terms = MatrixTerms(problem);
+  const int64_t rows = terms == 2 ? kMaxPanelRows : 0;
+  return problem.v_dim * (terms * MatrixStride(step_keys) + rows);
+}
+
+}  // namespace
 
 TiledWorkspace ReserveForward(const AttentionProblem& problem,
                               const TileShape& shape, int64_t workers,
@@ -230,7 +252,9 @@ TiledWorkspace ReserveForward(const AttentionProblem& problem,
   using T = TiledScratch;
   ScratchLayout<T>& tiled = workspace.tiled = {tiled_sizes, workers};
   tiled.Add("values", {&T::values},
-            tiled_sizes.value_keys * BlocksRoom(problem.v_dim), layout);
+            std::max(tiled_sizes.value_keys * BlocksRoom(problem.v_dim),
+                     MatrixValuesRoom(problem, shape.cols)),
+            layout);
   tiled.Add("channel factors of the next tile", {&T::next_quant},
             2 * (channels + problem.v_dim), layout);
   tiled.Add("rows of the next tile", {&T::next_query_rows}, shape.rows, layout);

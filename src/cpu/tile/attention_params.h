@@ -24,7 +24,7 @@ struct QueryRow {
   const std::byte* query = nullptr;
   const std::byte* query_rope = nullptr;
   // Of the first row of a panel that was loaded as pairs: some number in it is,
-  // of queries or of gradients of outputs.
+  // of queries or of gradients of outputs; or, of two terms, infinite or a NaN.
   bool subnormal_panel = false;
   const float* query_scale = nullptr;  // of the query without its rope
   const std::byte* mask = nullptr;
@@ -85,6 +85,7 @@ struct ScoreScratch {
 struct ScoreTile {
   const ScoreParams* params = nullptr;
   PairDots dots = PairDots::kNone;
+  int terms = 1;  // of kMatrices: a number is a sum of so many of bf16
   KvRows keys;
   ScoreScratch scratch{};
   Band band;

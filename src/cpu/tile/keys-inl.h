@@ -26,8 +26,11 @@
 
 #include "cpu/tile/load-inl.h"
 #include "cpu/tile/matmul-inl.h"
+#include "cpu/tile/matrices-inl.h"
+#include "cpu/tile/pack_values-inl.h"
 #include "cpu/tile/pairs-inl.h"
 #include "cpu/tile/prefetch-inl.h"
+#include "cpu/tile/terms-inl.h"
 #include "cpu/tile/transpose-inl.h"
 #include "cpu/tile/vector-inl.h"
 
@@ -114,6 +117,34 @@ inline void FourPairsToPanels(const ScoreTile& tile, const GradRows& grad_rows,
       subnormals.AnySubnormal();
 }
 
+// Words after the last pair of a row or panel, up to what matrices take.
+inline void ClearAfterPairs(int64_t channels, int64_t width, float* words) {
+  const int64_t pairs = channels / 2;
+  std::fill(words + pairs * width, words + RoundUp(pairs, kMatrixWords) * width,
+            0.0f);
+}
+
+// The same of rows of fp16, as two terms.
+inline void LoadQueryTerms(const ScoreTile& tile, int64_t first, float* panel) {
+  const ScoreParams& params = *tile.params;
+  const ScoreScratch& scratch = tile.scratch;
+  const int64_t channels = params.score_dim();
+  const int64_t stride = scratch.staging_stride;
+  NonFinite non_finite;
+  for (int64_t lane = 0; lane < Width(); lane += 4) {
+    for (int64_t r = 0; r < 4; ++r) {
+      const QueryRow& row =
+          scratch.query_rows[std::min(first + lane + r, tile.rows - 1)];
+      float* const to = scratch.staging + r * stride;
+      LoadTerms(row.query, params.qk_dim, channels / 2, to, non_finite);
+      LoadTerms(row.query_rope, params.rope_dim, channels / 2,
+                to + params.qk_dim / 2, non_finite);
+    }
+    RowsToPanel({scratch.staging, stride}, channels, panel + lane);
+  }
+  scratch.query_rows[first].subnormal_panel = non_finite.any();
+}
+
 // The queries of the panel that begins with row `first`; lanes without a row
 // get the last row's.
 inline void LoadQueries(const ScoreTile& tile, int64_t first) {
@@ -122,6 +153,7 @@ inline void LoadQueries(const ScoreTile& tile, int64_t first) {
   const int64_t channels = params.score_dim();
   const int64_t stride = scratch.staging_stride;
   float* const panel = scratch.query + first * channels;
+  if (tile.terms == 2) return LoadQueryTerms(tile, first, panel);
   const std::byte* rows[Width()];
   const std::byte* ropes[Width()];
   for (int64_t r = 0; r < Width(); ++r) {
@@ -132,6 +164,9 @@ inline void LoadQueries(const ScoreTile& tile, int64_t first) {
   }
   QueryRow& first_row = scratch.query_rows[first];
   const bool pairs = tile.dots != PairDots::kNone;
+  if (tile.dots == PairDots::kMatrices) {
+    ClearAfterPairs(channels, Width(), panel);
+  }
   if (pairs && params.qk_dim % 8 == 0 && params.rope_dim % 8 == 0) {
     first_row.subnormal_panel = LoadPanelOfPairs(params, rows, ropes, panel);
     return;
@@ -168,9 +203,9 @@ inline void LoadQueries(const ScoreTile& tile, int64_t first) {
 struct KeyAddresses {
   Range step;
   bool absent = false;  // some key does not exist
-  const std::byte* key[kMaxColumns];
-  const std::byte* rope[kMaxColumns];
-  const std::byte* value[kMaxColumns];
+  const std::byte* key[kMaxStepKeys];
+  const std::byte* rope[kMaxStepKeys];
+  const std::byte* value[kMaxStepKeys];
 
   void Locate(const KvRows& rows, Range cols) {
     step = cols;
@@ -240,16 +275,20 @@ using Patterns = hn::Vec<Words>;
 
 // What a step's keys turned out to be.
 struct LoadedKeys {
-  PackedValues values{};        // where they are
-  bool pairs_of_keys = false;   // two keys to a word
-  bool absent = false;          // some key does not exist
-  bool finite = true;           // every value is
+  PackedValues values{};         // where they are
+  bool pairs_of_keys = false;    // two keys to a word
+  bool by_channel = false;       // [channel, key] (matrix_values-inl.h)
+  ptrdiff_t channel_stride = 0;  // words from channel to channel
+  int terms = 1;                 // of values by channel
+  bool absent = false;           // some key does not exist
+  bool finite = true;            // every value is
   bool large = false;           // some value is so large that sums may overflow
-  bool subnormal_keys = false;  // some row was loaded as pairs, and is
+  bool subnormal_keys = false;  // some row was loaded as pairs, and is,
+                                // or as two terms, and is not finite
   bool tiny = false;  // some value in pairs is below 2^-100, but not 0
   // Bit j: key j of the step exists.
-  std::array<uint32_t, kMaxColumns / 32 + 2> exists{};
-  mutable std::array<uint32_t, kMaxColumns / 32 + 2> shifted{};
+  std::array<uint32_t, kMaxStepKeys / 32 + 2> exists{};
+  mutable std::array<uint32_t, kMaxStepKeys / 32 + 2> shifted{};
 
   // The same bits from key `first` on; null if all exist.
   const uint32_t* ExistsFrom(int64_t first) const {
@@ -325,11 +364,29 @@ inline void LoadKeyPairs(const KvRows& rows, const KeyAddresses& at, int64_t j,
                to + channels / 2, subnormals);
 }
 
+// The same of fp16, as two terms; 0 if it does not exist.
+inline void LoadKeyTerms(const KvRows& rows, const KeyAddresses& at, int64_t j,
+                         float* HWY_RESTRICT to, NonFinite& non_finite) {
+  const int64_t channels = rows.key.channels;
+  const int64_t rope = rows.rope.base == nullptr ? 0 : rows.rope.channels;
+  const int64_t count = at.step.size();
+  PrefetchLater(rows.key, at.key, j, count);
+  if (at.key[j] == nullptr) {
+    std::fill_n(to, channels + rope, 0.0f);
+    return;
+  }
+  LoadTerms(at.key[j], channels, (channels + rope) / 2, to, non_finite);
+  if (rope == 0) return;
+  PrefetchLater(rows.rope, at.rope, j, count);
+  LoadTerms(at.rope[j], rope, (channels + rope) / 2, to + channels / 2,
+            non_finite);
+}
+
 // Scales and offsets by row of a step's keys or values.
 struct StepQuantParams {
   bool any = false;
-  float scale[kMaxColumns];
-  float offset[kMaxColumns];
+  float scale[kMaxStepKeys];
+  float offset[kMaxStepKeys];
 
   void Load(const KvRows& rows, const RowSource& source, Range step) {
     any = source.scaled_by_row();
@@ -373,65 +430,8 @@ HWY_INLINE bool IsLarge(const Patterns& greatest) {
   return !hn::AllTrue(kW, hn::Lt(greatest, hn::Set(kW, 0x5F800000)));
 }
 
-// Row `j` of a step's values; see PackedValues.
-HWY_INLINE void PackValues(const float* HWY_RESTRICT row, int64_t v_dim,
-                           int64_t j, const PackedValues& values) {
-  ForBlocks(v_dim, [&](int64_t d, auto size) HWY_ATTR {
-    float* const to = values.at + d * values.keys + j * size();
-    // Whole vectors: what passes the end is overwritten by the next key, and
-    // there is room after the last key of a block.
-    for (ptrdiff_t c = 0; c < size(); c += Lanes()) {
-      hn::StoreU(hn::LoadU(kF, row + d + c), kF, to + c);
-    }
-  });
-}
-
-// Values of bf16, as floats, by pairs of keys: the first is the upper half of
-// its word. Of an odd number the last has 0 beside it.
-class PairsOfKeys {
- public:
-  HWY_INLINE PairsOfKeys(const ScoreScratch& scratch, int64_t v_dim,
-                         const PackedValues& values)
-      : rows_{scratch.staging, scratch.staging_stride},
-        v_dim_(v_dim),
-        values_(values) {}
-
-  // Where the value of key `j` goes.
-  HWY_INLINE float* Row(int64_t j) const {
-    return rows_.first + j % 2 * rows_.stride;
-  }
-
-  // That value is there; it is the last of its step, or not.
-  HWY_INLINE void Pack(int64_t j, bool last) {
-    // Blocks end after the last channel.
-    std::fill(Row(j) + v_dim_, Row(j) + BlockEnd(v_dim_) + Lanes(), 0.0f);
-    if (j % 2 == 0 && !last) return;
-    if (j % 2 == 0) std::fill_n(Row(1), BlockEnd(v_dim_) + Lanes(), 0.0f);
-    const hn::RebindToUnsigned<Floats> u;
-    ForBlocks(v_dim_, [&](int64_t d, auto size) HWY_ATTR {
-      float* const to = values_.at + d * values_.keys + j / 2 * size();
-      for (ptrdiff_t c = 0; c < size(); c += Lanes()) {
-        const auto upper = hn::BitCast(u, hn::LoadU(kF, Row(0) + d + c));
-        const auto lower = hn::BitCast(u, hn::LoadU(kF, Row(1) + d + c));
-        const Vector words =
-            hn::BitCast(kF, hn::Or(upper, hn::ShiftRight<16>(lower)));
-        small_.Add(words);
-        hn::StoreU(words, kF, to + c);
-      }
-    });
-  }
-
-  // Products of some with probs that matter may be subnormal.
-  HWY_INLINE bool tiny() const { return small_.AnyBelow(-100); }
-
- private:
-  FourRows rows_;
-  int64_t v_dim_;
-  PackedValues values_;
-  LeastOfPairs<Floats> small_;
-};
-
-// The keys of one step as rows of floats, the values by blocks of channels.
+// The keys of one step as rows of floats, the values by blocks of channels
+// unless they are wanted by channel: these the caller packs.
 inline void LoadKeys(const ScoreTile& tile, const KeyAddresses& at,
                      LoadedKeys& loaded) {
   // Copies: whatever is stored might otherwise change them.
@@ -449,18 +449,26 @@ inline void LoadKeys(const ScoreTile& tile, const KeyAddresses& at,
     }
   }
   const bool pairs = tile.dots != PairDots::kNone;
+  const bool matrices = tile.dots == PairDots::kMatrices;
   const bool shared = rows.value.base == nullptr;  // values are keys
   StepQuantParams key_quant, value_quant;
   key_quant.Load(rows, rows.key, at.step);
   value_quant.Load(rows, rows.value, at.step);
   Patterns greatest = hn::Zero(kW);
   LeastOfPairs<Floats> subnormals;
+  NonFinite non_finite;
   PairsOfKeys packed(scratch, v_dim, values);
   for (int64_t j = 0; j < count; ++j) {
     float* const key = scratch.keys + j * scratch.key_stride;
     float* value = loaded.pairs_of_keys ? packed.Row(j) : scratch.staging;
+    if (tile.terms == 2) {
+      LoadKeyTerms(rows, at, j, key, non_finite);
+      continue;
+    }
     if (pairs) {
       LoadKeyPairs(rows, at, j, key, subnormals);
+      if (matrices) ClearAfterPairs(tile.params->score_dim(), 1, key);
+      if (loaded.by_channel) continue;
       if (shared) LoadOne(rows.key, at.key, j, count, value);
     } else {
       LoadKey(rows, at, j, key);
@@ -478,7 +486,8 @@ inline void LoadKeys(const ScoreTile& tile, const KeyAddresses& at,
       PackValues(value, v_dim, j, values);
     }
   }
-  loaded.subnormal_keys = subnormals.AnySubnormal();
+  loaded.subnormal_keys = subnormals.AnySubnormal() || non_finite.any();
+  if (loaded.by_channel) return;
   loaded.tiny = packed.tiny();
   loaded.finite = IsFinite(greatest);
   loaded.large = IsLarge(greatest);

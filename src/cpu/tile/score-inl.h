@@ -29,6 +29,7 @@
 #include "cpu/tile/load-inl.h"
 #include "cpu/tile/mask-inl.h"
 #include "cpu/tile/matmul-inl.h"
+#include "cpu/tile/matrix_products-inl.h"
 #include "cpu/tile/pairs-inl.h"
 #include "cpu/tile/prefetch-inl.h"
 #include "cpu/tile/softmax-inl.h"
@@ -204,6 +205,19 @@ inline PanelPair RowProducts(PairDots dots, Subnormal subnormal,
   });
 }
 
+// The same of pairs on matrix registers.
+inline PanelPair ScoreKeysByMatrices(const ScoreTile& tile,
+                                     const ChannelRows& keys, int64_t count,
+                                     const Panel& panel, float factor,
+                                     PrefetchQueue& prefetch) {
+  const int64_t pairs = tile.params->score_dim() / 2;
+  Matrices matrices;
+  AddMatrixProducts({keys.at, keys.stride, tile.terms, pairs}, count,
+                    {panel.query, Width(), tile.terms, pairs * Width()}, pairs,
+                    /*fresh=*/true, panel.scores, matrices, prefetch);
+  return ScaleScores(panel.scores, count, factor);
+}
+
 // Scores of the keys `local` of this step, of which some may be subnormal;
 // returns the greatest. kPairs: tiles may be of pairs.
 template <bool kPairs = false>
@@ -213,10 +227,22 @@ inline PanelPair ScoreKeys(const ScoreTile& tile, const Panel& panel,
   const int64_t stride = tile.scratch.key_stride;
   const int64_t channels = tile.params->score_dim();
   const ChannelRows keys{tile.scratch.keys + local.first * stride, stride};
-  const PanelPair block_max = RowProducts<kPairs>(
-      tile.dots,
-      [&] { return subnormal_keys || panel.query_rows->subnormal_panel; }, keys,
-      local.size(), panel.query, channels, &factor, panel.scores, prefetch);
+  const auto subnormal = [&] {
+    return subnormal_keys || panel.query_rows->subnormal_panel;
+  };
+  if (kPairs && tile.dots == PairDots::kMatrices) {
+    if (!subnormal()) {
+      return ScoreKeysByMatrices(tile, keys, local.size(), panel, factor,
+                                 prefetch);
+    }
+    if (tile.terms == 2) {
+      ProductsOfTerms(keys, local.size(), panel.query, channels, panel.scores);
+      return ScaleScores(panel.scores, local.size(), factor);
+    }
+  }
+  const PanelPair block_max =
+      RowProducts<kPairs>(tile.dots, subnormal, keys, local.size(), panel.query,
+                          channels, &factor, panel.scores, prefetch);
   const bool exact = BlockEnd(local.size()) == local.size();
   return exact ? block_max : BlockMax(panel.scores, local.size());
 }

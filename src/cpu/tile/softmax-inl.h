@@ -112,6 +112,23 @@ HWY_INLINE PanelPair BlockMax(const float* HWY_RESTRICT scores, int64_t count) {
   return block_max;
 }
 
+// Multiplies `count` scores by `factor`; returns the greatest, lane by lane.
+HWY_INLINE PanelPair ScaleScores(float* HWY_RESTRICT scores, int64_t count,
+                                 float factor) {
+  const Vector scale = hn::Set(kF, factor);
+  PanelPair block_max = PanelPair::Of(kMinusInfinity);
+  for (int64_t j = 0; j < count; ++j) {
+    float* const at = scores + j * Width();
+    PanelPair s = PanelPair::Load(at);
+    s.low = hn::Mul(s.low, scale);
+    s.high = hn::Mul(s.high, scale);
+    block_max.low = hn::Max(s.low, block_max.low);
+    block_max.high = hn::Max(s.high, block_max.high);
+    s.Store(at);
+  }
+  return block_max;
+}
+
 // Calls body(first, keys) for all keys of [0, count) in order, so many at a
 // time as their exponentials fit the registers; keys is an integral_constant.
 template <typename Body>
@@ -246,14 +263,21 @@ struct PanelState {
   HWY_INLINE PanelPair OnlineSoftmax(float* HWY_RESTRICT scores, int64_t count,
                                      const PanelPair& block_max) const {
     const PanelPair rescale = Raise(block_max);
-    const PanelPair now = PanelPair::Load(max);
-    const PanelPair added =
-        ExpAndSum(scores, count, {Finite(now.low), Finite(now.high)});
+    AddToSum(ExpAndSum(scores, count, FiniteMax()));
+    return rescale;
+  }
+
+  HWY_INLINE void AddToSum(const PanelPair& added) const {
     PanelPair total = PanelPair::Load(sum);
     total.low = hn::Add(total.low, added.low);
     total.high = hn::Add(total.high, added.high);
     total.Store(sum);
-    return rescale;
+  }
+
+  // The max, or 0 where that is -inf.
+  HWY_INLINE PanelPair FiniteMax() const {
+    const PanelPair now = PanelPair::Load(max);
+    return {Finite(now.low), Finite(now.high)};
   }
 
  private:

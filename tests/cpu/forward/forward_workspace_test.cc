@@ -233,7 +233,7 @@ TEST(ForwardWorkspace, TilesAreWholeUnits) {
     EXPECT_GE(shape.rows, kRowUnit);
     EXPECT_LE(shape.rows, kMaxRows);
     EXPECT_GE(shape.cols, kColumnUnit);
-    EXPECT_LE(shape.cols, kMaxColumns);
+    EXPECT_LE(shape.cols, kMaxStepKeys);
     EXPECT_EQ(shape.split_keys % shape.cols, 0) << shape.split_keys;
     // Workers change rows alone: what a step and a split are decides on bits.
     device.workers += 9;

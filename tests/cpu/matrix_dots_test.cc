@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tiles on matrix registers: right on random problems and special numbers, and
+// the same bits however tiles are cut; on every instruction set, emulated where
+// that has none.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "cpu/pair_dots.h"
+#include "cpu/support.h"
+#include "tests/cpu/pairs.h"
+#include "tests/cpu/runs.h"
+#include "tests/cpu/spaces.h"
+#include "tests/testing/random.h"
+#include "tests/testing/small_case.h"
+
+namespace flashacl::cpu {
+namespace {
+
+using testing::ExpectRight;
+using testing::ForRandomProblems;
+using testing::ProblemOf;
+using testing::SeenOften;
+using testing::Space;
+
+TEST(MatrixDots, NeedAProcessorThatHasThem) {
+#if defined(__x86_64__)
+  std::ifstream file("/proc/cpuinfo");
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  if (HasMatrices()) {
+    EXPECT_NE(text.find(" amx_bf16"), text.npos);
+  }
+  EXPECT_EQ(HasMatrices(), HasMatrices());
+#else
+  EXPECT_FALSE(HasMatrices());
+#endif
+}
+
+TEST(MatrixDots, AreChosenWhereVectorCodeHasThem) {
+  EXPECT_NE(ChoosePairDots(true), PairDots::kMatrices);
+  EXPECT_NE(ChoosePairDots(true, MatrixCode::kEmulated), PairDots::kMatrices);
+  EXPECT_EQ(
+      ChoosePairDots(true, MatrixCode::kInstructions) == PairDots::kMatrices,
+      HasMatrices());
+  SetPairDotsForTest(PairDots::kMatrices);
+  EXPECT_EQ(ChoosePairDots(true), PairDots::kNone);
+  EXPECT_EQ(ChoosePairDots(true, MatrixCode::kEmulated), PairDots::kMatrices);
+  SetPairDotsForTest(PairDots::kNone);
+  EXPECT_EQ(ChoosePairDots(true, MatrixCode::kInstructions), PairDots::kNone);
+  SetPairDotsForTest({});
+}
+
+int TermsOf(const char* line) { return MatrixTerms(ProblemOf(line)); }
+
+TEST(MatrixDots, TakeRowsThatFillThem) {
+  EXPECT_EQ(TermsOf("fwd bf16 h=2 d=64 q=9 k=9"), 1);
+  EXPECT_EQ(TermsOf("fwd bf16 h=2 d=16 q=9 k=9"), 1);
+  EXPECT_EQ(TermsOf("fwd bf16 h=2 d=80+48/32 q=9 k=9"), 1);
+  EXPECT_EQ(TermsOf("fwd bf16 h=2 d=64 q=9 k=9 paged:16"), 1);
+  EXPECT_EQ(TermsOf("fwd bf16 h=2 d=64 q=9,2 k=9,1 list"), 1);
+  EXPECT_EQ(TermsOf("fwd bf16 h=2 d=64 q=9 k=9 out:f16"), 1);
+  EXPECT_EQ(TermsOf("fwd bf16 h=2 d=64 q=9 k=9 out:f32 probs:bf16"), 1);
+  EXPECT_EQ(TermsOf("fwd bf16 h=2 d=64 q=9 k=9 out:f32"), 0);
+  EXPECT_EQ(TermsOf("fwd bf16 h=2 d=72 q=9 k=9"), 0);
+  EXPECT_EQ(TermsOf("fwd bf16 h=2 d=64+8/64 q=9 k=9"), 0);
+  EXPECT_EQ(TermsOf("fwd bf16 h=2 d=64/8 q=9 k=9"), 0);
+  EXPECT_EQ(TermsOf("fwd bf16 h=2 d=64/0 q=9 k=9"), 0);
+  EXPECT_EQ(TermsOf("fwd bf16 h=2 d=0/64 q=9 k=9"), 0);
+  EXPECT_EQ(TermsOf("fwd f16 h=2 d=64 q=9 k=9"), 2);
+  EXPECT_EQ(TermsOf("fwd f16 h=2 d=96+32/64 q=9 k=9"), 2);
+  EXPECT_EQ(TermsOf("fwd f16 h=2 d=80 q=9 k=9"), 0);
+  EXPECT_EQ(TermsOf("fwd f16 h=2 d=64/16 q=9 k=9"), 0);
+  EXPECT_EQ(TermsOf("fwd f16 h=2 d=64 q=9 k=9 out:f32"), 0);
+  EXPECT_EQ(TermsOf("fwd f32 h=2 d=64 q=9 k=9"), 0);
+  EXPECT_EQ(TermsOf("fwd bf16 h=2 d=64 q=9 k=9 int8:channel"), 0);
+  EXPECT_EQ(TermsOf("fwd bf16 h=2 d=64 q=9 k=9 int8:row"), 0);
+  EXPECT_EQ(TermsOf("fwd bf16 h=2 d=64 q=9 k=90 paged:16 blocks:16"), 0);
+}
+
+class MatrixDotsOn : public testing::EachKernel {
+ protected:
+  ~MatrixDotsOn() override { SetPairDotsForTest({}); }
+
+  void SetUp() override {
+    if (Forward().matrices == MatrixCode::kInstructions && !HasMatrices()) {
+      GTEST_SKIP() << "this processor has no matrix registers";
+    }
+    SetPairDotsForTest(PairDots::kMatrices);
+  }
+
+  SmallCase Run(const SmallCase& inputs, int workers = 1) const {
+    SmallCase small(inputs.problem());
+    small.CopyInputs(inputs);
+    testing::RunOn(implementation_, small, workers);
+    return small;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(All, MatrixDotsOn,
+                         ::testing::ValuesIn(testing::Settings({&kCpuForward,
+                                                                &kCpuMixed})),
+                         testing::SettingTestName);
+
+const char* const kLines[] = {
+    "fwd bf16 h=2 d=16 q=1 k=1",
+    "fwd bf16 h=2 d=64 q=45,3 k=50,700 causal stats",
+    "fwd bf16 h=4/2 d=128 q=77,1 k=301,900 probs:bf16",
+    "fwd bf16 h=6/3 d=48+16/80 q=50,2 k=77,300 causal",
+    "fwd bf16 h=6/3 d=80+48/16 q=60,2 k=190,70 causal probs:bf16",
+    "fwd bf16 h=2 d=96 q=33,1 k=65,600 mask",
+    "fwd bf16 h=2 d=112 q=70,1 k=400,600 window:20:4",
+    "fwd bf16 h=2/1 d=192/128 q=40,1 k=390,40 window:5:0 probs:bf16",
+    "fwd bf16 h=2/1 d=64 q=90,2 k=330,400 keep:0.7",
+    "fwd bf16 h=2/1 d=64 q=90,2 k=330,400 keep:0.7 probs:bf16",
+    "fwd bf16 h=4/2 d=64 q=40,2 k=150,400 bias causal",
+    "fwd bf16 h=4/2 d=64 q=50,2 k=201,400 alibi causal sink lse",
+    "fwd bf16 h=4/1 d=64 q=64,1 k=300,40 paged:16 counts:k",
+    "fwd bf16 h=4/1 d=256 q=30,1 k=100,401 list stats",
+    "fwd bf16 h=2/1 d=512+64/512 q=25,1 k=100,401 shared",
+    "fwd bf16 h=2/1 d=64 q=50,1 k=99,300 prefix:77 causal",
+    "fwd bf16 h=2/1 d=64 q=50,1 k=99,300 out:f16 scale:-0.3",
+    "fwd bf16 h=1 d=16 q=300,1 k=2500,300 causal",
+    "fwd f16 h=2 d=32 q=1 k=1",
+    "fwd f16 h=4/2 d=128 q=77,1 k=301,900 stats",
+    "fwd f16 h=6/3 d=96+32/64 q=50,2 k=77,300 causal",
+    "fwd f16 h=2/1 d=64 q=90,2 k=330,400 keep:0.7 mask",
+    "fwd f16 h=4/1 d=64 q=64,1 k=300,40 paged:16 counts:k",
+    "fwd f16 h=2/1 d=512+64/512 q=25,1 k=100,401 shared",
+    "fwd f16 h=2 d=192/128 q=70,1 k=400,600 window:20:4 out:bf16",
+};
+
+TEST_P(MatrixDotsOn, AreRight) {
+  for (const char* line : kLines) {
+    SCOPED_TRACE(line);
+    const AttentionProblem problem = ProblemOf(line);
+    EXPECT_GT(MatrixTerms(problem), 0);
+    for (const uint64_t seed : {1, 2, 3}) {
+      const bool taken = ExpectRight(problem, seed, implementation_.name);
+      EXPECT_TRUE(taken || &implementation_ == &kCpuMixed);
+    }
+  }
+}
+
+// Of every kind of problem, whatever fills matrices.
+TEST_P(MatrixDotsOn, AreRightOnRandomProblems) {
+  Space space = testing::Forward(3, 60, 90, 4, 12);
+  space.unit_dim = 16;
+  space.caches = space.int8 = false;
+  int64_t seen = 0;
+  ForRandomProblems(600, space, [&](const AttentionProblem& p, Random& random) {
+    if (MatrixTerms(p) == 0 || !implementation_.supports(p, {}).ok()) return;
+    ++seen;
+    ExpectRight(p, random.Bits(), implementation_.name);
+  });
+  EXPECT_TRUE(SeenOften(seen, 10));
+}
+
+// They are used, and split probs in two unless one term is enough.
+TEST_P(MatrixDotsOn, HaveSumsOfTheirOwn) {
+  if (&implementation_ == &kCpuMixed) return;
+  SmallCase inputs(ProblemOf("fwd bf16 h=2 d=64 q=40 k=90 out:f32 probs:bf16"));
+  Random random(1);
+  inputs.FillInputs(random);
+  const SmallCase matrices = Run(inputs);
+  SetPairDotsForTest(PairDots::kMultiplyAdds);
+  EXPECT_NE(matrices.bytes(Slot::kOut), Run(inputs).bytes(Slot::kOut));
+}
+
+TEST_P(MatrixDotsOn, GiveTheSameBitsToAnyWorkers) {
+  for (const char* line : kLines) {
+    SmallCase inputs(ProblemOf(line));
+    if (!implementation_.supports(inputs.problem(), {}).ok()) continue;
+    SCOPED_TRACE(line);
+    Random random(5);
+    inputs.FillInputs(random);
+    const SmallCase alone = Run(inputs);
+    for (const int workers : {2, 7}) {
+      testing::ExpectSameBits(alone, Run(inputs, workers));
+    }
+  }
+}
+
+// What matrix registers would make 0 of, or of which they would make a NaN.
+TEST_P(MatrixDotsOn, LeaveSpecialNumbersToOthers) {
+  for (const char* line :
+       {"fwd bf16 h=2 d=32 q=50 k=90", "fwd bf16 h=2 d=32 q=50 k=90 causal",
+        "fwd bf16 h=2 d=32 q=50 k=90 probs:bf16 causal",
+        "fwd f16 h=2 d=32 q=50 k=90", "fwd f16 h=2 d=64 q=50 k=90 causal"}) {
+    SCOPED_TRACE(line);
+    SmallCase inputs(ProblemOf(line));
+    if (!implementation_.supports(inputs.problem(), {}).ok()) continue;
+    for (uint64_t seed = 1; seed <= 40; ++seed) {
+      Random random(seed);
+      inputs.FillInputs(random);
+      const Slot slot =
+          testing::OneOf(random, {Slot::kQuery, Slot::kKey, Slot::kValue});
+      testing::PutSpecialPairs(
+          inputs.count(slot), random,
+          [&](int64_t n, double special) { inputs.Put(slot, n, special); });
+      SetPairDotsForTest(PairDots::kMatrices);
+      const SmallCase matrices = Run(inputs);
+      SetPairDotsForTest(PairDots::kMultiplyAdds);
+      const SmallCase usual = Run(inputs);
+      for (int64_t n = 0; n < usual.count(Slot::kOut); ++n) {
+        const double x = matrices.Get(Slot::kOut, n);
+        const double y = usual.Get(Slot::kOut, n);
+        if (std::isnan(y) || std::isinf(y)) {
+          ASSERT_TRUE(std::isnan(y) ? std::isnan(x) : x == y) << n;
+        } else {
+          // Roundings of both outputs, and of scores that cancel.
+          ASSERT_NEAR(x, y, 0x1p-6 * std::fabs(y) + 0x1p-7) << n;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(MatrixDotsOn, KeepSubnormals) {
+  for (const char* line : {"fwd bf16 h=2 d=16 q=50 k=30 out:f16",
+                           "fwd bf16 h=2 d=16 q=50 k=31 causal out:f16"}) {
+    SmallCase inputs(ProblemOf(line));
+    if (!implementation_.supports(inputs.problem(), {}).ok()) continue;
+    for (const bool tiny_keys : {false, true}) {
+      Random random(1);
+      inputs.FillInputs(random);
+      testing::FillTinyAndLarge(inputs, tiny_keys ? Slot::kKey : Slot::kQuery,
+                                tiny_keys ? Slot::kQuery : Slot::kKey);
+      SetPairDotsForTest(PairDots::kMatrices);
+      const SmallCase matrices = Run(inputs);
+      SetPairDotsForTest(PairDots::kNone);
+      const SmallCase usual = Run(inputs);
+      for (int64_t n = 0; n < usual.count(Slot::kOut); ++n) {
+        ASSERT_NEAR(matrices.Get(Slot::kOut, n), usual.Get(Slot::kOut, n),
+                    0x1p-9)
+            << n;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace flashacl::cpu
