@@ -82,6 +82,19 @@ Status SupportsLists(const AttentionProblem& problem, Direction direction) {
   return FitsScratch(problem);
 }
 
+namespace {
+
+bool RoundsTo16Bits(const AttentionProblem& problem) {
+  for (const Slot slot :
+       {Slot::kOut, Slot::kGradQuery, Slot::kGradQueryRope, Slot::kGradKey,
+        Slot::kGradKeyRope, Slot::kGradValue}) {
+    if (problem.has(slot) && SizeOf(problem[slot].dtype) != 2) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 // Rows of bf16 that fill half a matrix at least, as pairs fill a half of their
 // memory, which matrices may pass; or of fp16 that fill whole ones, as two
 // terms fill all of it. Probs of two terms are as good as floats once outputs
@@ -106,18 +119,20 @@ int MatrixTerms(const AttentionProblem& problem) {
                         [&](Slot slot) { return problem.has(slot); });
   };
   const int64_t qk_dim = problem.qk_dim, v_dim = problem.v_dim;
-  const bool fills =
-      qk_dim > 0 && v_dim > 0 && v_dim % unit == 0 &&
-      has_none({Slot::kWeightScale, Slot::kKeyScale, Slot::kValueScale,
-                Slot::kKeyRowScale, Slot::kValueRowScale,
-                Slot::kQueryRowScale}) &&
-      one(Slot::kQuery, qk_dim) && one(Slot::kQueryRope, problem.rope_dim) &&
-      one(Slot::kKeyRope, problem.rope_dim) &&
-      fill(KvTensors(problem, Slot::kKey), qk_dim) &&
-      (problem.kv.value_is_key ||
-       fill(KvTensors(problem, Slot::kValue), v_dim)) &&
-      (problem.score.bf16_probs || SizeOf(problem[Slot::kOut].dtype) == 2);
-  if (!fills) return 0;
+  const bool fills = qk_dim > 0 && v_dim > 0 && v_dim % unit == 0 &&
+                     has_none({Slot::kWeightScale, Slot::kKeyScale,
+                               Slot::kValueScale, Slot::kKeyRowScale,
+                               Slot::kValueRowScale, Slot::kQueryRowScale}) &&
+                     one(Slot::kQuery, qk_dim) &&
+                     one(Slot::kQueryRope, problem.rope_dim) &&
+                     one(Slot::kKeyRope, problem.rope_dim) &&
+                     fill(KvTensors(problem, Slot::kKey), qk_dim) &&
+                     (problem.kv.value_is_key ||
+                      fill(KvTensors(problem, Slot::kValue), v_dim)) &&
+                     one(Slot::kGradOut, v_dim) &&
+                     (problem.score.bf16_probs || RoundsTo16Bits(problem));
+  const bool forward = problem.direction == Direction::kForward;
+  if (!fills || (!forward && dtype != DType::kBf16)) return 0;
   return dtype == DType::kBf16 ? 1 : 2;
 }
 

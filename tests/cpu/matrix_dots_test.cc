@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <fstream>
 #include <iterator>
+#include <span>
 #include <string>
 
 #include "cpu/pair_dots.h"
@@ -75,6 +76,8 @@ TEST(MatrixDots, TakeRowsThatFillThem) {
   EXPECT_EQ(TermsOf("fwd f16 h=2 d=80 q=9 k=9"), 0);
   EXPECT_EQ(TermsOf("fwd f16 h=2 d=64/16 q=9 k=9"), 0);
   EXPECT_EQ(TermsOf("fwd f16 h=2 d=64 q=9 k=9 out:f32"), 0);
+  EXPECT_EQ(TermsOf("bwd bf16 h=2 d=64 q=9 k=9"), 1);
+  EXPECT_EQ(TermsOf("bwd f16 h=2 d=64 q=9 k=9"), 0);
   EXPECT_EQ(TermsOf("fwd f32 h=2 d=64 q=9 k=9"), 0);
   EXPECT_EQ(TermsOf("fwd bf16 h=2 d=64 q=9 k=9 int8:channel"), 0);
   EXPECT_EQ(TermsOf("fwd bf16 h=2 d=64 q=9 k=9 int8:row"), 0);
@@ -90,6 +93,14 @@ class MatrixDotsOn : public testing::EachKernel {
       GTEST_SKIP() << "this processor has no matrix registers";
     }
     SetPairDotsForTest(PairDots::kMatrices);
+  }
+
+  bool backward() const { return direction() == Direction::kBackward; }
+
+  // Whether it takes the problem, and to matrix registers.
+  bool Takes(const AttentionProblem& problem) const {
+    return MatrixTerms(problem) > 0 &&
+           implementation_.supports(problem, {}).ok();
   }
 
   SmallCase Run(const SmallCase& inputs, int workers = 1) const {
@@ -133,8 +144,25 @@ const char* const kLines[] = {
     "fwd f16 h=2 d=192/128 q=70,1 k=400,600 window:20:4 out:bf16",
 };
 
+const char* const kGradLines[] = {
+    "bwd bf16 h=2 d=16 q=1 k=1",
+    "bwd bf16 h=2 d=64 q=45,3 k=50,700 causal",
+    "bwd bf16 h=4/2 d=128 q=77,1 k=301,900 probs:bf16",
+    "bwd bf16 h=6/3 d=48+16/80 q=50,200 k=77,300 causal",
+    "bwd bf16 h=2 d=96 q=133,1 k=65,600 mask",
+    "bwd bf16 h=2 d=112/48 q=300,1 k=400,600 window:20:4",
+    "bwd bf16 h=2/1 d=192/128 q=40,1 k=390,40 window:5:0 probs:bf16",
+    "bwd bf16 h=2/1 d=64 q=90,2 k=330,400 keep:0.7",
+    "bwd bf16 h=4/2 d=64 q=40,40 k=150,150 bias causal grad:qkvb",
+    "bwd bf16 h=4/2 d=64 q=50,2 k=201,400 alibi causal",
+    "bwd bf16 h=1 d=32 q=700 k=97 causal-left sink",
+    "bwd bf16 h=1 d=16 q=300,1 k=2500,300 causal",
+};
+
 TEST_P(MatrixDotsOn, AreRight) {
-  for (const char* line : kLines) {
+  const auto lines = backward() ? std::span<const char* const>(kGradLines)
+                                : std::span<const char* const>(kLines);
+  for (const char* line : lines) {
     SCOPED_TRACE(line);
     const AttentionProblem problem = ProblemOf(line);
     EXPECT_GT(MatrixTerms(problem), 0);
@@ -150,9 +178,10 @@ TEST_P(MatrixDotsOn, AreRightOnRandomProblems) {
   Space space = testing::Forward(3, 60, 90, 4, 12);
   space.unit_dim = 16;
   space.caches = space.int8 = false;
+  if (backward()) space = testing::Backward(space);
   int64_t seen = 0;
   ForRandomProblems(600, space, [&](const AttentionProblem& p, Random& random) {
-    if (MatrixTerms(p) == 0 || !implementation_.supports(p, {}).ok()) return;
+    if (!Takes(p)) return;
     ++seen;
     ExpectRight(p, random.Bits(), implementation_.name);
   });
@@ -161,7 +190,7 @@ TEST_P(MatrixDotsOn, AreRightOnRandomProblems) {
 
 // They are used, and split probs in two unless one term is enough.
 TEST_P(MatrixDotsOn, HaveSumsOfTheirOwn) {
-  if (&implementation_ == &kCpuMixed) return;
+  if (&implementation_ != &kCpuForward) return;
   SmallCase inputs(ProblemOf("fwd bf16 h=2 d=64 q=40 k=90 out:f32 probs:bf16"));
   Random random(1);
   inputs.FillInputs(random);
@@ -171,12 +200,15 @@ TEST_P(MatrixDotsOn, HaveSumsOfTheirOwn) {
 }
 
 TEST_P(MatrixDotsOn, GiveTheSameBitsToAnyWorkers) {
-  for (const char* line : kLines) {
+  const auto lines = backward() ? std::span<const char* const>(kGradLines)
+                                : std::span<const char* const>(kLines);
+  for (const char* line : lines) {
     SmallCase inputs(ProblemOf(line));
-    if (!implementation_.supports(inputs.problem(), {}).ok()) continue;
+    if (!Takes(inputs.problem())) continue;
     SCOPED_TRACE(line);
     Random random(5);
     inputs.FillInputs(random);
+    if (backward()) RunForwardTwin(inputs);
     const SmallCase alone = Run(inputs);
     for (const int workers : {2, 7}) {
       testing::ExpectSameBits(alone, Run(inputs, workers));
@@ -184,8 +216,46 @@ TEST_P(MatrixDotsOn, GiveTheSameBitsToAnyWorkers) {
   }
 }
 
+TEST_P(MatrixDotsOn, HaveGradientsOfTheirOwn) {
+  if (!backward()) return;
+  for (const char* line : {"bwd bf16 h=2 d=64 q=40 k=90",
+                           "bwd bf16 h=2 d=64 q=40 k=90 probs:bf16"}) {
+    SmallCase inputs(ProblemOf(line));
+    Random random(1);
+    inputs.FillInputs(random);
+    RunForwardTwin(inputs);
+    const SmallCase matrices = Run(inputs);
+    SetPairDotsForTest(PairDots::kNone);
+    const SmallCase floats = Run(inputs);
+    SetPairDotsForTest(PairDots::kMatrices);
+    int64_t differ = 0;
+    for (const Slot slot : testing::ResultsOf(inputs.problem())) {
+      if (matrices.bytes(slot) != floats.bytes(slot)) ++differ;
+    }
+    EXPECT_GT(differ, 0) << line;
+  }
+}
+
+// Where a row sees one value, dp and delta are the same number: dS is 0.
+TEST_P(MatrixDotsOn, CancelWhereOneKeyIsSeen) {
+  if (!backward()) return;
+  for (const char* line : {"bwd bf16 h=2 d=80 q=70 k=70 window:0:0",
+                           "bwd bf16 h=2 d=64/112 q=5 k=1"}) {
+    SCOPED_TRACE(line);
+    SmallCase inputs(ProblemOf(line));
+    Random random(1);
+    inputs.FillInputs(random);
+    RunForwardTwin(inputs);
+    const SmallCase run = Run(inputs);
+    for (int64_t n = 0; n < run.count(Slot::kGradQuery); ++n) {
+      ASSERT_EQ(run.Get(Slot::kGradQuery, n), 0) << n;
+    }
+  }
+}
+
 // What matrix registers would make 0 of, or of which they would make a NaN.
 TEST_P(MatrixDotsOn, LeaveSpecialNumbersToOthers) {
+  if (backward()) return;
   for (const char* line :
        {"fwd bf16 h=2 d=32 q=50 k=90", "fwd bf16 h=2 d=32 q=50 k=90 causal",
         "fwd bf16 h=2 d=32 q=50 k=90 probs:bf16 causal",
@@ -220,6 +290,7 @@ TEST_P(MatrixDotsOn, LeaveSpecialNumbersToOthers) {
 }
 
 TEST_P(MatrixDotsOn, KeepSubnormals) {
+  if (backward()) return;
   for (const char* line : {"fwd bf16 h=2 d=16 q=50 k=30 out:f16",
                            "fwd bf16 h=2 d=16 q=50 k=31 causal out:f16"}) {
     SmallCase inputs(ProblemOf(line));

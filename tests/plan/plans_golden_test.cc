@@ -12,6 +12,7 @@
 
 #include "backends.h"
 #include "base/str.h"
+#include "cpu/pair_dots.h"
 #include "plan/cost.h"
 #include "plan/plan.h"
 #include "problem/notation.h"
@@ -63,8 +64,10 @@ std::string ReadFile() {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The golden text with every description as it is today.
+// The golden text with every description as it is today. The made up device has
+// no matrix registers, whatever runs the test.
 std::string Redescribed(const std::string& golden) {
+  cpu::SetPairDotsForTest(cpu::PairDots::kNone);
   const Backend backend = MadeUpBackend();
   std::istringstream lines(golden);
   std::string text;
@@ -75,6 +78,7 @@ std::string Redescribed(const std::string& golden) {
     if (line.empty() || line.starts_with("#")) continue;
     text += kIndent + Describe(backend, line) + "\n";
   }
+  cpu::SetPairDotsForTest({});
   return text;
 }
 

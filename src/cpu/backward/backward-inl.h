@@ -31,6 +31,7 @@
 #endif
 
 #include "cpu/backward/dq_dk-inl.h"
+#include "cpu/backward/matrix_grads-inl.h"
 #include "cpu/backward/operands-inl.h"
 #include "cpu/backward/rounded-inl.h"
 #include "cpu/tile/keys-inl.h"
@@ -49,6 +50,7 @@ struct BlockPanel {
   Range* seen;            // of the step's keys
   float* prob_row_pairs;  // [key of the step, pair of rows]
   float* grad_row_pairs;  // likewise
+  int64_t number = 0;     // in its block
 };
 
 // Scores and dp of the keys that ScorePanel scored become P and dS.
@@ -203,19 +205,40 @@ inline void SoftmaxPanel(BackwardTile& tile, const KeyStep& step,
   // dp, without dropout.
   const int64_t v_dim = tile.params->v_dim;
   const int64_t stride = tile.backward.value_stride;
-  RowProducts<true>(
-      tile.dots,
-      [&] { return step.subnormal || rows.query_rows->subnormal_panel; },
-      {tile.backward.values + local.first * stride, stride}, local.size(),
-      tile.backward.grad_out + panel.first * v_dim, v_dim, nullptr,
-      panel.grad_scores + local.first * Width(), nothing);
+  const ChannelRows values{tile.backward.values + local.first * stride, stride};
+  const float* const grad_out = tile.backward.grad_out + panel.first * v_dim;
+  float* const dp = panel.grad_scores + local.first * Width();
+  const bool subnormal = step.subnormal || rows.query_rows->subnormal_panel;
+  const bool matrices = tile.dots == PairDots::kMatrices;
+  if (matrices && !subnormal) {
+    Matrices registers;
+    AddMatrixProducts({values.at, values.stride}, local.size(),
+                      {grad_out, Width()}, v_dim / 2, /*fresh=*/true, dp,
+                      registers, nothing);
+  } else {
+    RowProducts<true>(
+        tile.dots, [&] { return subnormal; }, values, local.size(), grad_out,
+        v_dim, nullptr, dp, nothing);
+  }
   SoftmaxKeys(tile, rows, panel, scored, local);
   if (tile.rounds && !skip_masked) {
     tile.multiply_adds |= RoundAndAddDq(tile, step, rows, panel, local);
     return;
   }
+  const bool packed =
+      matrices && !skip_masked && !subnormal &&
+      PackGradPanel(
+          tile,
+          {rows.count, panel.first, panel.number, step.cols.size(), local},
+          panel.probs, panel.grad_scores) &&
+      !step.small && !tile.backward.facts[panel.first / Width()].small;
+  if (!packed) tile.multiply_adds = true;
   FinishPanel(panel, local, scored.all ? nullptr : tile.scratch.visible,
               skip_masked);
+  if (packed) {
+    if (tile.wanted.query) AddDqByMatrices(tile, panel.first, local);
+    return;
+  }
   if (tile.wanted.query) AddDq(tile, rows, panel, local, skip_masked);
 }
 
@@ -230,6 +253,8 @@ inline void SoftmaxBlock(BackwardTile& tile, const KeyStep& step, Range block) {
   BlockPanel panel{
       block.first,  scratch.probs,          scratch.grad_scores,
       scratch.seen, scratch.prob_row_pairs, scratch.grad_row_pairs};
+  const bool matrices = tile.dots == PairDots::kMatrices;
+  if (matrices) Matrices::Configure();
   for (; panel.first < block.last; panel.first += Width()) {
     SoftmaxPanel(tile, step, panel, skip_masked);
     if (!packs) panel.probs += panel_floats;
@@ -238,8 +263,15 @@ inline void SoftmaxBlock(BackwardTile& tile, const KeyStep& step, Range block) {
       panel.prob_row_pairs += panel_floats / 2;
       panel.grad_row_pairs += panel_floats / 2;
     }
+    if (matrices && panel.seen->empty()) {
+      ClearGradWords(tile, panel.number, {0, step.cols.size()});
+    }
     ++panel.seen;
+    ++panel.number;
   }
+  if (!matrices) return;
+  Matrices::Release();
+  ClearMissingPanels(tile, panel.number, step.cols.size());
 }
 
 // sums += P or dS times rows of `channels`, for `keys` keys; `block_of(size)`
@@ -283,6 +315,9 @@ inline void AddDkv(const BackwardTile& tile, const KeyStep& step, Range block,
   const BackwardScratch& scratch = tile.backward;
   const bool skip_masked = SkipsMasked(tile, step, block);
   const bool packed = tile.rounds && !skip_masked;
+  if (tile.dots == PairDots::kMatrices && !skip_masked && !tile.multiply_adds) {
+    return AddDkvByMatrices(tile, step.cols.size(), block, sums);
+  }
   const ptrdiff_t panel_floats =
       scratch.panel_keys * (packed ? Lanes() : Width());
   const auto add = [&](const float* probs, const float* rows, int64_t stride,
@@ -333,6 +368,7 @@ inline void StoreDq(const BackwardTile& tile) {
   if (!tile.wanted.query) return;
   const ScoreParams& params = *tile.params;
   const QueryRow* const query_rows = tile.scratch.query_rows;
+  if (tile.dots == PairDots::kMatrices) AddDqPanels(tile);
   float* row = tile.backward.grad_query;
   for (int64_t r = 0; r < tile.rows; ++r) {
     if (r + kPrefetchRows < tile.rows) {

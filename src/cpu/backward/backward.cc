@@ -47,6 +47,14 @@ Wanted WantedOf(const AttentionProblem& problem) {
           .sink = problem.has(Slot::kGradSink)};
 }
 
+// Planning decides, as memory depends on it.
+bool TakesMatrices(const AttentionProblem& problem) {
+  const BackwardKernels kernels = Backward();
+  return MatrixTerms(problem) == 1 &&
+         ChoosePairDots(kernels.has_pair_dots, kernels.matrices) ==
+             PairDots::kMatrices;
+}
+
 class PreparedBackward final : public HostPrepared {
  public:
   PreparedBackward(const AttentionProblem& problem, const DeviceInfo& device,
@@ -55,7 +63,8 @@ class PreparedBackward final : public HostPrepared {
         shape(SharedGradTileShape(problem, BackwardTileShape(problem, device),
                                   device.workers)),
         schedule(KnownSchedule(problem, shape)),
-        workspace(ReserveBackward(problem, shape, device.workers, layout)) {}
+        workspace(ReserveBackward(problem, shape, device.workers, layout,
+                                  TakesMatrices(problem))) {}
 
   Status Run(const Bindings& bindings, std::byte* memory,
              Workers& workers) const override;
@@ -113,7 +122,9 @@ class Launcher {
   const BackwardWorkspace& workspace_;
   const ForwardOperands operands_;
   const BackwardKernels kernels_ = Backward();
-  const PairDots dots_ = ChoosePairDots(kernels_.has_pair_dots);
+  const PairDots dots_ = workspace_.matrices
+                             ? PairDots::kMatrices
+                             : ChoosePairDots(kernels_.has_pair_dots);
   const RunSchedule run_schedule_;
   const Schedule& schedule_;
   OrderedSum ordered_sum_;
@@ -311,7 +322,9 @@ void Launcher::StartTile(const Tile& scheduled, BackwardTile& tile) {
   tile.grad_key_rope = keys(Slot::kGradKeyRope);
   tile.grad_value = keys(Slot::kGradValue);
   tile.dots = ArePairs(tile, tile.grad_rows) ? dots_ : PairDots::kNone;
-  tile.rounds = problem_.score.bf16_probs && tile.dots != PairDots::kNone;
+  tile.rounds = problem_.score.bf16_probs && tile.dots != PairDots::kNone &&
+                tile.dots != PairDots::kMatrices;
+  tile.grad_terms = problem_.score.bf16_probs ? 1 : 2;
   kernels_.start(tile);
 }
 

@@ -13,8 +13,16 @@ HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
 BackwardKernels BackwardTable() {
-  return {StartTile, LoadStep, SoftmaxBlock, AddDkv,
-          StoreDkv,  StoreDq,  Width(),      FLASHACL_HAS_PAIR_DOTS != 0};
+  return {StartTile,
+          LoadStep,
+          SoftmaxBlock,
+          AddDkv,
+          StoreDkv,
+          StoreDq,
+          Width(),
+          FLASHACL_HAS_PAIR_DOTS != 0,
+          FLASHACL_HAS_MATRICES != 0 ? MatrixCode::kInstructions
+                                     : MatrixCode::kEmulated};
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

@@ -40,13 +40,24 @@ struct BackwardScratch {
   float* prob_row_pairs;  // [panel of the block, key, pair of rows]
   float* grad_row_pairs;  // [panel of the block, key, pair of rows]
   float* grad_key_pairs;  // [pair of keys, lane], of one panel
-  Range* seen;            // [panel of the block], of the step's keys
-  PanelFacts* facts;      // [panel]
+  // Operands of matrix registers, and dq by channel (matrix_grads-inl.h).
+  float* query_row_pairs;     // [pair of rows, key_stride]
+  float* grad_out_row_pairs;  // [pair of rows, value_stride]
+  float* keys_by_channel;     // [channel, pair of keys]
+  float* prob_words;          // [key, term, pair of rows of the block]
+  float* grad_words;          // likewise, of dS
+  float* grad_key_words;      // [pair of keys, term, lane], of one panel
+  float* grad_query_panels;   // [panel, channel, lane]
+  Range* seen;                // [panel of the block], of the step's keys
+  PanelFacts* facts;          // [panel]
   // Sums that no other worker adds to: of a step, or of all that are swept.
   float* grad_keys;    // [key, key_stride]
   float* grad_values;  // [key, value_stride]
   int64_t value_stride = 0;
-  int64_t panel_keys = 0;  // that a panel of probs has room for
+  int64_t panel_keys = 0;      // that a panel of probs has room for
+  int64_t block_words = 0;     // pairs of rows of a block
+  int64_t word_stride = 0;     // from key to key of prob_words
+  int64_t channel_stride = 0;  // of keys_by_channel
 };
 
 // The gradients that one sweep over tiles makes, ropes included.
@@ -68,6 +79,8 @@ struct BackwardTile : ScoreTile {
   TensorRows grad_key, grad_key_rope, grad_value;
   // P and dS meet rows and keys by pairs, rounded to bf16. Of a tile of pairs.
   bool rounds = false;
+  // With matrix registers: of P and dS, where they meet rows and keys.
+  int grad_terms = 2;
   // Of the block at hand: its products by pairs must be multiply-adds.
   bool multiply_adds = false;
 
@@ -114,6 +127,7 @@ struct BackwardKernels {
   void (*store_dq)(const BackwardTile& tile) = nullptr;
   int64_t panel_rows = 0;      // in one panel; blocks of rows are multiples
   bool has_pair_dots = false;  // PairDots::kInstruction
+  MatrixCode matrices = MatrixCode::kEmulated;
 };
 
 BackwardKernels Backward();

@@ -107,11 +107,38 @@ TileShape SharedGradTileShape(const AttentionProblem& problem,
   return shared;
 }
 
+namespace {
+
+void AddMatrixOperands(const AttentionProblem& problem,
+                       BackwardWorkspace& workspace,
+                       const BackwardScratch& sizes, int64_t rows,
+                       int64_t step_keys, WorkspaceLayout& layout) {
+  using B = BackwardScratch;
+  ScratchLayout<B>& scratch = workspace.scratch;
+  const int64_t keys = step_keys + kKeysOverrun;
+  scratch.Add("pairs of query rows", {&B::query_row_pairs},
+              rows / 2 * workspace.key_stride, layout);
+  scratch.Add("pairs of grad output rows", {&B::grad_out_row_pairs},
+              rows / 2 * workspace.value_stride, layout);
+  scratch.Add("keys by channel", {&B::keys_by_channel},
+              problem.score_dim() * sizes.channel_stride, layout);
+  scratch.Add("words of probs and grad scores",
+              {&B::prob_words, &B::grad_words}, keys * sizes.word_stride,
+              layout);
+  scratch.Add("words of grad scores of a panel", {&B::grad_key_words},
+              keys * kMaxPanelRows, layout);
+  scratch.Add("grad queries by channel", {&B::grad_query_panels},
+              rows * problem.score_dim(), layout);
+}
+
+}  // namespace
+
 BackwardWorkspace ReserveBackward(const AttentionProblem& problem,
                                   const TileShape& shape, int64_t workers,
-                                  WorkspaceLayout& layout) {
+                                  WorkspaceLayout& layout, bool matrices) {
   const int64_t rows = RoundUp(shape.rows, kMaxPanelRows);
   BackwardWorkspace workspace;
+  workspace.matrices = matrices;
   workspace.workers = workers;
   workspace.row_block = std::min(kGradRowBlock, rows);
   workspace.key_stride = PanelStride(problem.score_dim());
@@ -120,7 +147,10 @@ BackwardWorkspace ReserveBackward(const AttentionProblem& problem,
   const int64_t value_stride = workspace.value_stride;
   BackwardScratch sizes{};
   sizes.value_stride = value_stride;
-  sizes.panel_keys = shape.cols + 2 * kMaxBlock;
+  sizes.panel_keys = shape.cols + kKeysOverrun;
+  sizes.block_words = workspace.row_block / 2;
+  sizes.word_stride = OddLines(2 * sizes.block_words);
+  sizes.channel_stride = MatrixStride(shape.cols);
   ScoreScratch score_sizes{};
   score_sizes.key_stride = key_stride;
   score_sizes.staging_stride = PanelStride(
@@ -140,8 +170,8 @@ BackwardWorkspace ReserveBackward(const AttentionProblem& problem,
   if (problem[Slot::kKey].dtype == DType::kBf16) {
     scratch.Add("key rows", {&B::key_rows}, shape.cols * key_stride, layout);
   }
-  scratch.Add("values", {&B::values}, (shape.cols + kMaxBlock) * value_stride,
-              layout);
+  scratch.Add("values", {&B::values},
+              (shape.cols + kKeysOverrun) * value_stride, layout);
   ReserveAccumulators(problem, shape, workspace, layout);
   const int64_t swept = workspace.swept_steps * shape.cols + kMaxBlock;
   scratch.Add("grad keys", {&B::grad_keys}, swept * key_stride, layout);
@@ -155,6 +185,8 @@ BackwardWorkspace ReserveBackward(const AttentionProblem& problem,
     scratch.Add("pairs of grad scores of a panel", {&B::grad_key_pairs},
                 (shape.cols / 2 + 1) * kMaxPanelRows, layout);
   }
+  if (matrices)
+    AddMatrixOperands(problem, workspace, sizes, rows, shape.cols, layout);
   scratch.Add("seen keys", {&B::seen}, rows, layout);
   scratch.Add("facts of panels", {&B::facts}, rows / kMinPanelRows, layout);
   workspace.bias_sums =

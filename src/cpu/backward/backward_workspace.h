@@ -30,6 +30,7 @@ struct BackwardWorkspace {
   ScratchLayout<ScoreScratch> scores;
   ScratchLayout<BackwardScratch> scratch;
   int64_t key_stride = 0, value_stride = 0;
+  bool matrices = false;  // PairDots::kMatrices
   int64_t row_block = 0;  // rows whose P and dS are kept at a time
 
   // One for every kv head in work, and half as many more, so that heads may
@@ -50,8 +51,10 @@ struct BackwardWorkspace {
   void Clear(const KvSums& sums, int64_t keys) const;
 };
 
+// matrices: with the operands of matrix registers.
 BackwardWorkspace ReserveBackward(const AttentionProblem& problem,
                                   const TileShape& shape, int64_t workers,
-                                  WorkspaceLayout& layout);
+                                  WorkspaceLayout& layout,
+                                  bool matrices = false);
 
 }  // namespace flashacl::cpu

@@ -24,6 +24,7 @@
 #define FLASHACL_CPU_BACKWARD_OPERANDS_INL_H_
 #endif
 
+#include "cpu/backward/matrix_grads-inl.h"
 #include "cpu/backward/rounded-inl.h"
 #include "cpu/tile/keys-inl.h"
 #include "cpu/tile/softmax-inl.h"
@@ -137,6 +138,7 @@ inline void FinishRows(const BackwardTile& tile, int64_t first,
   facts.finite = IsFinite(greatest.query) && IsFinite(greatest.grad_out);
   facts.small = AreSmall(greatest.query, kSmallFactor) ||
                 AreSmall(greatest.grad_out, kSmallGrad);
+  if (tile.dots == PairDots::kMatrices) PairRowsOfPanel(tile, first);
   if (!tile.rounds) return;
   const int64_t key_stride = tile.scratch.key_stride;
   PairRows(scratch.queries_by_row + first * key_stride, key_stride,
@@ -151,6 +153,7 @@ inline void StartTile(BackwardTile& tile) {
   const int64_t rows = RoundUp(tile.rows, Width());
   std::fill_n(scratch.facts, rows / Width(), PanelFacts());
   std::fill_n(scratch.sum_p_dp, rows, 0.0f);
+  if (tile.dots == PairDots::kMatrices) StartMatrixGrads(tile);
   GreatestOfRows greatest;
   for (int64_t first = 0; first < rows; first += 4) {
     if (first % Width() == 0) greatest = GreatestOfRows();
@@ -165,8 +168,10 @@ inline void StartTile(BackwardTile& tile) {
     // Where a row's output is one value, its dp and delta are the same number.
     const FourRows grads{scratch.grad_out_rows + first * scratch.value_stride,
                          scratch.value_stride};
-    DotsOfFour(grads, {tile.scratch.staging, tile.scratch.staging_stride},
-               tile.params->v_dim, scratch.delta + first);
+    const auto dots =
+        tile.dots == PairDots::kMatrices ? DotsOfFourByMatrices : DotsOfFour;
+    dots(grads, {tile.scratch.staging, tile.scratch.staging_stride},
+         tile.params->v_dim, scratch.delta + first);
     FillPanels(tile, first);
     if ((first + 4) % Width() == 0) {
       FinishRows(tile, first + 4 - Width(), greatest);
@@ -234,6 +239,7 @@ inline void LoadStep(const BackwardTile& tile, KeyStep& step) {
     }
     ClearPadding(value, v_dim);
   }
+  if (tile.dots == PairDots::kMatrices) FinishKeyMatrices(tile, at);
   step.keys_finite = IsFinite(greatest);
   step.small = AreSmall(greatest, kSmallFactor);
   step.subnormal = subnormals.AnySubnormal();

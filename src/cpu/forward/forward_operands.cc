@@ -68,14 +68,10 @@ bool ArePairs(const ScoreTile& tile) {
 }
 
 void UsePairs(PairDots dots, ForwardTile& tile) {
-  if (dots == PairDots::kMatrices) {
-    tile.dots = dots;
-    tile.terms = tile.params->query.dtype == DType::kBf16 ? 1 : 2;
-    tile.pairs_of_keys = tile.forward_params->bf16_probs;
-    return;
-  }
-  if (dots == PairDots::kNone || !ArePairs(tile)) return;
+  const bool matrices = dots == PairDots::kMatrices;  // MatrixTerms said so
+  if (dots == PairDots::kNone || (!matrices && !ArePairs(tile))) return;
   tile.dots = dots;
+  if (matrices && tile.params->query.dtype == DType::kF16) tile.terms = 2;
   // Values have the type of keys, and no scales beside such.
   tile.pairs_of_keys = tile.forward_params->bf16_probs;
 }

@@ -47,15 +47,13 @@ struct MatrixRowsOf {
   }
 };
 
-// Words of pairs of a panel, [k, lane]. Only terms of rows and panel whose
-// numbers are `last_term` together, or less, are multiplied: of the small terms
-// of both nothing may be left.
+// Words of pairs of a panel, [k, lane], of terms likewise: each term of rows
+// meets each of the panel.
 struct MatrixPanel {
   const float* at;
   ptrdiff_t stride;
   int terms = 1;
   ptrdiff_t term_stride = 0;
-  int last_term = 2;
 
   HWY_INLINE const float* Block(int64_t k, int term, int half) const {
     return at + k * kMatrixWords * stride + term * term_stride +
@@ -75,8 +73,7 @@ HWY_INLINE void MultiplyAddBlock(const MatrixRowsOf& rows, int64_t row,
         m.template LoadRows<5>(rows.Block(row + kMatrixRows, k, of_rows),
                                rows.stride);
       }
-      const int end = std::min(panel.terms, panel.last_term + 1 - of_rows);
-      for (int term = 0; term < end; ++term) {
+      for (int term = 0; term < panel.terms; ++term) {
         m.template LoadLanes<6>(panel.Block(k, term, 0), panel.stride);
         m.template MultiplyAdd<0, 4, 6>();
         if constexpr (kTwoRows) m.template MultiplyAdd<1, 5, 6>();
@@ -90,42 +87,47 @@ HWY_INLINE void MultiplyAddBlock(const MatrixRowsOf& rows, int64_t row,
   }
 }
 
-// One block of sums, [row, lane] of a panel: loaded unless it is `fresh`.
+// Sums, [row, lane], rows `stride` floats apart.
+struct MatrixSums {
+  float* at;
+  ptrdiff_t stride;
+};
+
+// One block of sums from `sums` on: loaded unless they are `fresh`.
 template <bool kTwoRows, bool kTwoHalves, class M>
 HWY_INLINE void SumBlock(const MatrixRowsOf& rows, int64_t row,
                          const MatrixPanel& panel, int64_t blocks, bool fresh,
-                         float* sums, M& m) {
-  constexpr ptrdiff_t kNextRows = kMatrixRows;
-  float* const first = sums + row * Width();
-  float* const next = first + kNextRows * Width();
+                         const MatrixSums& sums, M& m) {
+  float* const first = sums.at;
+  float* const next = first + kMatrixRows * sums.stride;
   if (fresh) {
     m.template Clear<0>();
     if constexpr (kTwoRows) m.template Clear<1>();
     if constexpr (kTwoHalves) m.template Clear<2>();
     if constexpr (kTwoRows && kTwoHalves) m.template Clear<3>();
   } else {
-    m.template LoadLanes<0>(first, Width());
-    if constexpr (kTwoRows) m.template LoadLanes<1>(next, Width());
+    m.template LoadLanes<0>(first, sums.stride);
+    if constexpr (kTwoRows) m.template LoadLanes<1>(next, sums.stride);
     if constexpr (kTwoHalves) {
-      m.template LoadLanes<2>(first + MatrixLanes(), Width());
+      m.template LoadLanes<2>(first + MatrixLanes(), sums.stride);
       if constexpr (kTwoRows) {
-        m.template LoadLanes<3>(next + MatrixLanes(), Width());
+        m.template LoadLanes<3>(next + MatrixLanes(), sums.stride);
       }
     }
   }
   MultiplyAddBlock<kTwoRows, kTwoHalves>(rows, row, panel, blocks, m);
-  m.template StoreLanes<0>(first, Width());
-  if constexpr (kTwoRows) m.template StoreLanes<1>(next, Width());
+  m.template StoreLanes<0>(first, sums.stride);
+  if constexpr (kTwoRows) m.template StoreLanes<1>(next, sums.stride);
   if constexpr (kTwoHalves) {
-    m.template StoreLanes<2>(first + MatrixLanes(), Width());
+    m.template StoreLanes<2>(first + MatrixLanes(), sums.stride);
     if constexpr (kTwoRows) {
-      m.template StoreLanes<3>(next + MatrixLanes(), Width());
+      m.template StoreLanes<3>(next + MatrixLanes(), sums.stride);
     }
   }
 }
 
 // sums[row, lane] += sum over k of rows[row, k] * panel[k, lane], of `count`
-// rows and `words` along k.
+// rows and `words` along k. Sums are those of a panel.
 template <class M>
 HWY_NOINLINE void AddMatrixProducts(const MatrixRowsOf& rows, int64_t count,
                                     const MatrixPanel& panel, int64_t words,
@@ -135,14 +137,64 @@ HWY_NOINLINE void AddMatrixProducts(const MatrixRowsOf& rows, int64_t count,
   const int64_t blocks = CeilDiv(words, kMatrixWords);
   int64_t row = 0;
   for (; row + kMatrixRows < count; row += 2 * kMatrixRows) {
-    SumBlock<true, kTwoHalves>(rows, row, panel, blocks, fresh, sums, m);
+    SumBlock<true, kTwoHalves>(rows, row, panel, blocks, fresh,
+                               {sums + row * Width(), Width()}, m);
     prefetch.Issue();
     prefetch.Issue();
   }
   if (row < count) {
-    SumBlock<false, kTwoHalves>(rows, row, panel, blocks, fresh, sums, m);
+    SumBlock<false, kTwoHalves>(rows, row, panel, blocks, fresh,
+                                {sums + row * Width(), Width()}, m);
     prefetch.Issue();
   }
+}
+
+// The same of a panel as wide as one or two matrices, and of sums that no other
+// row may be written beside.
+template <bool kTwoHalves, class M>
+HWY_INLINE void AddExactRows(const MatrixRowsOf& rows, int64_t count,
+                             const MatrixPanel& panel, int64_t blocks,
+                             const MatrixSums& sums, M& m) {
+  constexpr ptrdiff_t kWidth = (kTwoHalves ? 2 : 1) * MatrixLanes();
+  const auto at = [&](int64_t row) {
+    return MatrixSums{sums.at + row * sums.stride, sums.stride};
+  };
+  int64_t row = 0;
+  for (; row + 2 * kMatrixRows <= count; row += 2 * kMatrixRows) {
+    SumBlock<true, kTwoHalves>(rows, row, panel, blocks, false, at(row), m);
+  }
+  for (; row + kMatrixRows <= count; row += kMatrixRows) {
+    SumBlock<false, kTwoHalves>(rows, row, panel, blocks, false, at(row), m);
+  }
+  if (row == count) return;
+  HWY_ALIGN float some[kMatrixRows * kWidth];
+  SumBlock<false, kTwoHalves>(rows, row, panel, blocks, true, {some, kWidth},
+                              m);
+  for (int64_t r = 0; row + r < count; ++r) {
+    float* const to = at(row + r).at;
+    for (ptrdiff_t n = 0; n < kWidth; n += Lanes()) {
+      const Vector add = hn::Load(kF, some + r * kWidth + n);
+      hn::Store(hn::Add(hn::Load(kF, to + n), add), kF, to + n);
+    }
+  }
+}
+
+// The same of `columns` lanes, a multiple of those of a matrix.
+template <class M>
+HWY_NOINLINE void AddMatrixColumns(const MatrixRowsOf& rows, int64_t count,
+                                   const MatrixPanel& panel, int64_t words,
+                                   int64_t columns, const MatrixSums& sums,
+                                   M& m) {
+  const int64_t blocks = CeilDiv(words, kMatrixWords);
+  MatrixPanel some = panel;
+  MatrixSums to = sums;
+  int64_t left = columns;
+  for (; left >= 2 * MatrixLanes(); left -= 2 * MatrixLanes()) {
+    AddExactRows<true>(rows, count, some, blocks, to, m);
+    some.at += 2 * MatrixLanes();
+    to.at += 2 * MatrixLanes();
+  }
+  if (left > 0) AddExactRows<false>(rows, count, some, blocks, to, m);
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

@@ -125,37 +125,48 @@ HWY_INLINE void ChannelsOfTerms(const std::byte* const* rows, int64_t v_dim,
   }
 }
 
-// The values of a step by channels. Keys that do not exist, and 32 or more
-// after the last, are 0.
-HWY_NOINLINE inline void PackValuesByChannel(const ScoreTile& tile,
-                                             const KeyAddresses& at,
-                                             LoadedKeys& loaded) {
-  const RowSource& source = tile.keys.values();
-  const std::byte* const* const values =
-      tile.keys.value.base == nullptr ? at.key : at.value;
-  const int64_t v_dim = tile.params->v_dim;
-  const ptrdiff_t stride = loaded.channel_stride;
-  float* const none = tile.scratch.staging;
-  std::fill_n(none, v_dim / 2, 0.0f);
-  const int64_t count = at.step.size();
-  RangeOfPairs range;
+// Rows of a step by channel. Those that do not exist, and 32 or more after the
+// last, are 0, as `none` is. words: room for rows of two terms.
+struct RowsByChannel {
+  const RowSource& source;
+  const std::byte* const* at;
+  int64_t count;
+  int64_t channels;
+  const float* none;
+};
+
+HWY_NOINLINE inline void PackByChannel(const RowsByChannel& from, int terms,
+                                       ptrdiff_t stride, float* to,
+                                       float* words, RangeOfPairs& range) {
   const std::byte* rows[Width()];
-  for (int64_t j = 0; j < count + 2 * kMatrixWords; j += Width()) {
+  for (int64_t j = 0; j < from.count + 2 * kMatrixWords; j += Width()) {
     for (int64_t n = 0; n < Width(); ++n) {
       const int64_t key = j + n;
-      const std::byte* row = key < count ? values[key] : nullptr;
-      if (row == nullptr) row = reinterpret_cast<const std::byte*>(none);
+      const std::byte* row = key < from.count ? from.at[key] : nullptr;
+      if (row == nullptr) row = reinterpret_cast<const std::byte*>(from.none);
       rows[n / 2 + n % 2 * Lanes()] = row;
-      PrefetchLater(source, values, key, count);
+      PrefetchLater(from.source, from.at, key, from.count);
     }
-    float* const to = loaded.values.at + j / 2;
-    if (loaded.terms == 1) {
-      ChannelsOfRows(rows, v_dim, stride, to, range);
+    if (terms == 1) {
+      ChannelsOfRows(rows, from.channels, stride, to + j / 2, range);
     } else {
-      ChannelsOfTerms(rows, v_dim, stride, to,
-                      loaded.values.at + 2 * v_dim * stride, range);
+      ChannelsOfTerms(rows, from.channels, stride, to + j / 2, words, range);
     }
   }
+}
+
+// The values of a step by channel.
+inline void PackValuesByChannel(const ScoreTile& tile, const KeyAddresses& at,
+                                LoadedKeys& loaded) {
+  const int64_t v_dim = tile.params->v_dim;
+  float* const none = tile.scratch.staging;
+  std::fill_n(none, v_dim / 2, 0.0f);
+  RangeOfPairs range;
+  PackByChannel(
+      {tile.keys.values(), tile.keys.value.base == nullptr ? at.key : at.value,
+       at.step.size(), v_dim, none},
+      loaded.terms, loaded.channel_stride, loaded.values.at,
+      loaded.values.at + 2 * v_dim * loaded.channel_stride, range);
   loaded.tiny = range.AnyBelow(-100);
   loaded.large = !range.AllBelow(64);
   loaded.finite = range.AllBelow(128);
@@ -256,9 +267,7 @@ inline void AddMatrixOut(const LoadedKeys& loaded, const float* probs,
   Matrices matrices;
   AddMatrixProducts({first, loaded.channel_stride, loaded.terms,
                      v_dim * loaded.channel_stride},
-                    v_dim,
-                    {probs, 2 * Width(), two_terms ? 2 : 1, Width(),
-                     /*last_term=*/1},
+                    v_dim, {probs, 2 * Width(), two_terms ? 2 : 1, Width()},
                     CeilDiv(local.size(), 2), rescale == nullptr, out, matrices,
                     prefetch);
 }

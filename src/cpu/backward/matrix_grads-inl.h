@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+// The products of gradients on matrix registers.
+//
+// P and dS become words of one or two terms (matrix_values-inl.h): of two rows
+// of a panel, one row in each half of its lanes, for dv and dk, which sum over
+// the rows of a block; of two keys for dq, which sums over keys and lies by
+// channel until a tile is done. Rows of queries and gradients of outputs are
+// paired once per tile, keys lie by channel once per step. Panels and steps of
+// which a term might be lost go the way of floats, which are there, too.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "cpu/backward/backward_kernel.h"
+
+#if defined(FLASHACL_CPU_BACKWARD_MATRIX_GRADS_INL_H_) == \
+    defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_BACKWARD_MATRIX_GRADS_INL_H_
+#undef FLASHACL_CPU_BACKWARD_MATRIX_GRADS_INL_H_
+#else
+#define FLASHACL_CPU_BACKWARD_MATRIX_GRADS_INL_H_
+#endif
+
+#include "cpu/backward/rounded-inl.h"
+#include "cpu/tile/keys-inl.h"
+#include "cpu/tile/matrix_products-inl.h"
+#include "cpu/tile/matrix_values-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+
+// Rows of the panel that begins with row `first` become pairs of rows.
+inline void PairRowsOfPanel(const BackwardTile& tile, int64_t first) {
+  const BackwardScratch& scratch = tile.backward;
+  const auto pair = [&](const float* rows, int64_t stride, int64_t channels,
+                        float* to) HWY_ATTR {
+    for (int64_t r = 0; r < Lanes(); ++r) {
+      const float* const row = rows + (first + r) * stride;
+      PairTwoRows(row, row + Lanes() * stride, RoundUp(channels, Width()),
+                  to + (first / 2 + r) * stride);
+    }
+  };
+  pair(scratch.queries_by_row, tile.scratch.key_stride,
+       tile.params->score_dim(), scratch.query_row_pairs);
+  pair(scratch.grad_out_rows, scratch.value_stride, tile.params->v_dim,
+       scratch.grad_out_row_pairs);
+}
+
+// Before the rows of a tile are loaded.
+inline void StartMatrixGrads(const BackwardTile& tile) {
+  const BackwardScratch& scratch = tile.backward;
+  const int64_t channels = tile.params->score_dim();
+  const int64_t v_dim = tile.params->v_dim;
+  for (int64_t first = 0; first < tile.rows; first += Width()) {
+    ClearAfterPairs(channels, Width(), tile.scratch.query + first * channels);
+    ClearAfterPairs(v_dim, Width(), scratch.grad_out + first * v_dim);
+  }
+  // Whole matrices of pairs of rows; those that there are will be written over.
+  const int64_t pairs = RoundUp(tile.rows, 2 * kMatrixWords) / 2;
+  std::fill_n(scratch.query_row_pairs, pairs * tile.scratch.key_stride, 0.0f);
+  std::fill_n(scratch.grad_out_row_pairs, pairs * scratch.value_stride, 0.0f);
+  if (!tile.wanted.query) return;
+  std::fill_n(scratch.grad_query_panels, RoundUp(tile.rows, Width()) * channels,
+              0.0f);
+}
+
+// A step's keys and values are loaded as pairs of channels.
+inline void FinishKeyMatrices(const BackwardTile& tile,
+                              const KeyAddresses& at) {
+  const BackwardScratch& scratch = tile.backward;
+  const ScoreParams& params = *tile.params;
+  const int64_t count = at.step.size();
+  for (int64_t j = 0; j < count; ++j) {
+    ClearAfterPairs(params.score_dim(), 1,
+                    tile.scratch.keys + j * tile.scratch.key_stride);
+    ClearAfterPairs(params.v_dim, 1, scratch.values + j * scratch.value_stride);
+  }
+  if (!tile.wanted.query) return;
+  float* const none = tile.scratch.staging;
+  std::fill_n(none, params.score_dim() / 2, 0.0f);
+  const ptrdiff_t stride = scratch.channel_stride;
+  RangeOfPairs unused;
+  PackByChannel({tile.keys.key, at.key, count, params.qk_dim, none}, 1, stride,
+                scratch.keys_by_channel, nullptr, unused);
+  if (params.rope_dim == 0) return;
+  PackByChannel({tile.keys.rope, at.rope, count, params.rope_dim, none}, 1,
+                stride, scratch.keys_by_channel + params.qk_dim * stride,
+                nullptr, unused);
+}
+
+// Words of panel `number` of a block for the keys `keys` become 0.
+inline void ClearGradWords(const BackwardTile& tile, int64_t number,
+                           Range keys) {
+  const BackwardScratch& scratch = tile.backward;
+  for (float* const words : {scratch.prob_words, scratch.grad_words}) {
+    for (int64_t j = keys.first; j < keys.last; ++j) {
+      float* const to = words + j * scratch.word_stride + number * Lanes();
+      std::fill_n(to, Lanes(), 0.0f);
+      std::fill_n(to + scratch.block_words, Lanes(), 0.0f);
+    }
+  }
+}
+
+// The same of panels that a block lacks, up to whole matrices.
+inline void ClearMissingPanels(const BackwardTile& tile, int64_t panels,
+                               int64_t keys) {
+  const int64_t whole = RoundUp(panels * Lanes(), kMatrixWords) / Lanes();
+  for (; panels < whole; ++panels) ClearGradWords(tile, panels, {0, keys});
+}
+
+// A panel of which a step's P and dS are there.
+struct GradPanel {
+  int64_t count;   // rows
+  int64_t first;   // row of the tile
+  int64_t number;  // in its block
+  int64_t keys;    // of the step
+  Range local;     // those that are seen
+};
+
+// What must be known of the numbers of a panel (RoundPanel).
+struct GradPanelFacts {
+  Patterns probs = hn::Zero(kW), low = hn::Zero(kW), high = hn::Zero(kW);
+  LeastOfPairs<Floats> least;
+
+  HWY_INLINE GradPanelFacts() {}
+
+  HWY_INLINE void Add(const PanelPair& p, const PanelPair& ds) {
+    const auto pattern = [](const Vector& x)
+                             HWY_ATTR { return hn::BitCast(kW, hn::Abs(x)); };
+    probs = hn::Max(probs, hn::Max(pattern(p.low), pattern(p.high)));
+    low = hn::Max(low, pattern(ds.low));
+    high = hn::Max(high, pattern(ds.high));
+  }
+
+  // Whether no number becomes infinite or 0, and none is a NaN.
+  HWY_INLINE bool AreOrdinary() const {
+    const auto small = [](const Patterns& x) HWY_ATTR {
+      const auto bound = hn::Set(kW, std::bit_cast<int32_t>(kSmallGrad));
+      return hn::And(hn::Gt(x, hn::Zero(kW)), hn::Lt(x, bound));
+    };
+    const auto most = hn::Max(probs, hn::Max(low, high));
+    const auto beyond = hn::Gt(most, hn::Set(kW, kBeyondBf16 - 1));
+    return hn::AllFalse(kW, hn::Or(beyond, hn::Or(small(low), small(high)))) &&
+           !least.AnySubnormal();
+  }
+};
+
+// Stores words of two rows, and of what a first term leaves of them.
+template <bool kTwoTerms>
+HWY_INLINE Vector StoreRowTerms(PanelPair p, ptrdiff_t next, float* to) {
+  const Vector low = TermOf(p.low), high = TermOf(p.high);
+  const Vector words =
+      WordsOf(hn::BitCast(Bits(), low), hn::BitCast(Bits(), high));
+  hn::Store(words, kF, to);
+  if constexpr (kTwoTerms) {
+    const Vector rest_low = TermOf(p.low), rest_high = TermOf(p.high);
+    hn::Store(
+        WordsOf(hn::BitCast(Bits(), rest_low), hn::BitCast(Bits(), rest_high)),
+        kF, to + next);
+  }
+  return words;
+}
+
+template <bool kTwoTerms>
+HWY_NOINLINE bool PackGradTerms(const BackwardTile& tile,
+                                const GradPanel& panel, const float* probs,
+                                const float* grads) {
+  const BackwardScratch& scratch = tile.backward;
+  const ptrdiff_t stride = scratch.word_stride;
+  const int64_t count = panel.local.size();
+  const ptrdiff_t first = panel.local.first * stride + panel.number * Lanes();
+  float* const prob_words = scratch.prob_words + first;
+  float* const grad_words = scratch.grad_words + first;
+  float* const key_words = scratch.grad_key_words;
+  GradPanelFacts facts;
+  const auto key = [&](int64_t j) HWY_ATTR {
+    const PanelPair p = PanelPair::Load(probs + j * Width());
+    const PanelPair ds = PanelPair::Load(grads + j * Width());
+    facts.Add(p, ds);
+    facts.least.Add(StoreRowTerms<kTwoTerms>(p, scratch.block_words,
+                                             prob_words + j * stride));
+    facts.least.Add(StoreRowTerms<kTwoTerms>(ds, scratch.block_words,
+                                             grad_words + j * stride));
+    return ds;
+  };
+  for (int64_t j = 0; j < count; j += 2) {
+    const PanelPair a = key(j);
+    const PanelPair b = j + 1 < count ? key(j + 1) : PanelPair::Of(0.0f);
+    float* const to = key_words + j * Width();
+    StoreTerms<kTwoTerms>(a.low, b.low, to);
+    StoreTerms<kTwoTerms>(a.high, b.high, to + Lanes());
+  }
+  ClearTerms(key_words, count);
+  return facts.AreOrdinary();
+}
+
+// P and dS of a panel become words, [key of the step, lane] as they are; false
+// if these are not to be used.
+inline bool PackGradPanel(const BackwardTile& tile, const GradPanel& panel,
+                          float* probs, float* grads) {
+  float* const first_prob = probs + panel.local.first * Width();
+  float* const first_grad = grads + panel.local.first * Width();
+  if (panel.count < Width()) {
+    ClearLanes(first_prob, panel.local.size(), panel.count);
+    ClearLanes(first_grad, panel.local.size(), panel.count);
+  }
+  ClearGradWords(tile, panel.number, {0, panel.local.first});
+  ClearGradWords(tile, panel.number, {panel.local.last, panel.keys});
+  const auto pack =
+      tile.grad_terms == 1 ? PackGradTerms<false> : PackGradTerms<true>;
+  return pack(tile, panel, first_prob, first_grad);
+}
+
+// dq of the panel that begins with row `first` += what the keys `local` add.
+inline void AddDqByMatrices(const BackwardTile& tile, int64_t first,
+                            Range local) {
+  const BackwardScratch& scratch = tile.backward;
+  const int64_t channels = tile.params->score_dim();
+  const auto* const keys =
+      reinterpret_cast<const std::byte*>(scratch.keys_by_channel) +
+      2 * local.first;
+  Matrices registers;
+  PrefetchQueue nothing;
+  AddMatrixProducts(
+      {keys, scratch.channel_stride}, channels,
+      {scratch.grad_key_words, 2 * Width(), tile.grad_terms, Width()},
+      CeilDiv(local.size(), 2), /*fresh=*/false,
+      scratch.grad_query_panels + first * channels, registers, nothing);
+}
+
+// dk and dv += what a block of rows adds, of which all panels are packed.
+inline void AddDkvByMatrices(const BackwardTile& tile, int64_t keys,
+                             Range block, const KvSums& sums) {
+  const BackwardScratch& scratch = tile.backward;
+  const int64_t pairs = RoundUp(block.size(), Width()) / 2;
+  Matrices registers;
+  Matrices::Configure();
+  const auto add = [&](const float* words, const float* rows, int64_t stride,
+                       int64_t channels, float* to) HWY_ATTR {
+    AddMatrixColumns(
+        {words, scratch.word_stride, tile.grad_terms, scratch.block_words},
+        keys, {rows + block.first / 2 * stride, stride}, pairs, channels,
+        {to, stride}, registers);
+  };
+  if (tile.wanted.value) {
+    add(scratch.prob_words, scratch.grad_out_row_pairs, scratch.value_stride,
+        tile.params->v_dim, sums.values);
+  }
+  if (tile.wanted.key) {
+    add(scratch.grad_words, scratch.query_row_pairs, tile.scratch.key_stride,
+        tile.params->score_dim(), sums.keys);
+  }
+  Matrices::Release();
+}
+
+// grad_query += what lies by channel, of all rows of a tile.
+inline void AddDqPanels(const BackwardTile& tile) {
+  const BackwardScratch& scratch = tile.backward;
+  const int64_t channels = tile.params->score_dim();
+  const int64_t stride = tile.scratch.key_stride;
+  for (int64_t first = 0; first < tile.rows; first += 4) {
+    const int64_t lane = first % Width();
+    const float* const panel =
+        scratch.grad_query_panels + (first - lane) * channels + lane;
+    const FourRows rows{scratch.grad_query + first * stride, stride};
+    PanelToRows(
+        panel, channels, [](Quads&) {},
+        [&](int64_t k, const Quads& quads) HWY_ATTR {
+          Quads sums = rows.Load(k);
+          HWY_UNROLL_ALL
+          for (int n = 0; n < 4; ++n) {
+            sums.at[n] = hn::Add(sums.at[n], quads.at[n]);
+          }
+          rows.Store(sums, k);
+        });
+  }
+}
+
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FLASHACL_CPU_BACKWARD_MATRIX_GRADS_INL_H_
