@@ -21,9 +21,9 @@ Status SupportsTiles(const AttentionProblem& problem, Direction direction);
 // is given score by score.
 Status SupportsLists(const AttentionProblem& problem, Direction direction);
 
-// How tiles take queries, keys and values to matrix
-// registers (PairDots::kMatrices), where there are any: as they are, 1, or each
-// number as a sum of 2 of bf16; 0: not at all. Rows must fill matrices.
+// How tiles take queries, keys and values to matrix registers
+// (PairDots::kMatrices), where there are any: as they are, 1, or each number as
+// a sum of 2 of bf16; 0: not at all. Rows must fill matrices.
 int MatrixTerms(const AttentionProblem& problem);
 
 }  // namespace flashacl::cpu

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <span>
 #include <string>
 
@@ -112,8 +113,8 @@ class MatrixDotsOn : public testing::EachKernel {
 };
 
 INSTANTIATE_TEST_SUITE_P(All, MatrixDotsOn,
-                         ::testing::ValuesIn(testing::Settings({&kCpuForward,
-                                                                &kCpuMixed})),
+                         ::testing::ValuesIn(testing::Settings(
+                             {&kCpuForward, &kCpuMixed, &kCpuBackward})),
                          testing::SettingTestName);
 
 const char* const kLines[] = {
@@ -283,6 +284,46 @@ TEST_P(MatrixDotsOn, LeaveSpecialNumbersToOthers) {
         } else {
           // Roundings of both outputs, and of scores that cancel.
           ASSERT_NEAR(x, y, 0x1p-6 * std::fabs(y) + 0x1p-7) << n;
+        }
+      }
+    }
+  }
+}
+
+// The same of gradients: one special number spoils a panel or a step, not what
+// the registers sum for others.
+TEST_P(MatrixDotsOn, LeaveSpecialNumbersOfGradientsToOthers) {
+  if (!backward()) return;
+  for (const char* line :
+       {"bwd bf16 h=2 d=32 q=150 k=250", "bwd bf16 h=2 d=32 q=150 k=250 causal",
+        "bwd bf16 h=2/1 d=48 q=40,150 k=130,99 probs:bf16 causal"}) {
+    SCOPED_TRACE(line);
+    SmallCase inputs(ProblemOf(line));
+    for (uint64_t seed = 1; seed <= 24; ++seed) {
+      SCOPED_TRACE(seed);
+      Random random(seed);
+      inputs.FillInputs(random);
+      RunForwardTwin(inputs);
+      const Slot slot = testing::OneOf(
+          random, {Slot::kQuery, Slot::kKey, Slot::kValue, Slot::kGradOut});
+      const double special = testing::OneOf(
+          random, {std::numeric_limits<double>::quiet_NaN(),
+                   std::numeric_limits<double>::infinity(), 0x1p-128, 0x1p-90});
+      inputs.Put(slot, random.Within(0, inputs.count(slot) - 1), special);
+      SetPairDotsForTest(PairDots::kMatrices);
+      const SmallCase matrices = Run(inputs);
+      SetPairDotsForTest(PairDots::kMultiplyAdds);
+      const SmallCase usual = Run(inputs);
+      for (const Slot result : testing::ResultsOf(inputs.problem())) {
+        for (int64_t n = 0; n < usual.count(result); ++n) {
+          const double x = matrices.Get(result, n);
+          const double y = usual.Get(result, n);
+          if (std::isfinite(y)) {
+            // Roundings of both, and of what cancels.
+            ASSERT_NEAR(x, y, 0x1p-6 * std::fabs(y) + 0x1p-7) << n;
+          } else {
+            ASSERT_TRUE(std::isnan(y) ? std::isnan(x) : x == y) << n;
+          }
         }
       }
     }
