@@ -6,6 +6,7 @@
 #include <span>
 
 #include "base/status.h"
+#include "cpu/pair_dots.h"
 #include "problem/attention_problem.h"
 
 namespace flashacl::cpu {
@@ -25,5 +26,14 @@ Status SupportsLists(const AttentionProblem& problem, Direction direction);
 // (PairDots::kMatrices), where there are any: as they are, 1, or each number as
 // a sum of 2 of bf16; 0: not at all. Rows must fill matrices.
 int MatrixTerms(const AttentionProblem& problem);
+
+// Whether tiles of a problem go to matrix registers. Planning decides where
+// memory depends on it.
+template <class Kernels>
+bool TakesMatrices(const AttentionProblem& problem, const Kernels& kernels) {
+  return MatrixTerms(problem) > 0 &&
+         ChoosePairDots(kernels.has_pair_dots, kernels.matrices) ==
+             PairDots::kMatrices;
+}
 
 }  // namespace flashacl::cpu

@@ -87,9 +87,10 @@ void LaunchTileByTile(const AttentionProblem& problem,
 void LaunchItemByItem(const AttentionProblem& problem,
                       const Bindings& bindings) {
   WorkspaceLayout layout;
-  const TileShape shape = TopKTileShape(problem, {});
+  const bool matrices = TakesMatrices(problem, TopKForward());
+  const TileShape shape = TopKTileShape(problem, {}, matrices);
   const TopKForwardWorkspace workspace =
-      ReserveTopKForward(problem, shape, 1, layout);
+      ReserveTopKForward(problem, shape, 1, layout, matrices);
   Fences memory;
   const ScoreScratch score = workspace.score.Apart(std::ref(memory));
   const ForwardScratch forward = workspace.forward.Apart(std::ref(memory));
@@ -109,6 +110,10 @@ void LaunchItemByItem(const AttentionProblem& problem,
         item.owner, run.sequences()[static_cast<size_t>(item.owner.sequence)],
         topk.tile.band, topk.tile.keys, {0, MaxListedKeys(problem)},
         topk.scratch.columns);
+    if (matrices) {
+      UsePairs(PairDots::kMatrices, topk.tile);
+      topk.tile.keys.DropSharedValues();
+    }
     TopKForward().attend(topk);
   }
 }
@@ -170,8 +175,9 @@ class Fenced : public testing::EachKernel {
       LaunchTileByTile(p, bindings);
       return ResultsOf(p);
     }
+    const bool matrices = TakesMatrices(p, TopKForward());
     if (Is(kCpuTopKForward) &&
-        TopKTileShape(p, {}).split_keys >= MaxListedKeys(p)) {
+        TopKTileShape(p, {}, matrices).split_keys >= MaxListedKeys(p)) {
       LaunchItemByItem(p, bindings);
       return ResultsOf(p);
     }

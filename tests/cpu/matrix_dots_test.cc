@@ -110,12 +110,15 @@ class MatrixDotsOn : public testing::EachKernel {
     testing::RunOn(implementation_, small, workers);
     return small;
   }
+
+  std::span<const char* const> Lines() const;
 };
 
-INSTANTIATE_TEST_SUITE_P(All, MatrixDotsOn,
-                         ::testing::ValuesIn(testing::Settings(
-                             {&kCpuForward, &kCpuMixed, &kCpuBackward})),
-                         testing::SettingTestName);
+INSTANTIATE_TEST_SUITE_P(
+    All, MatrixDotsOn,
+    ::testing::ValuesIn(testing::Settings({&kCpuForward, &kCpuMixed,
+                                           &kCpuBackward, &kCpuTopKForward})),
+    testing::SettingTestName);
 
 const char* const kLines[] = {
     "fwd bf16 h=2 d=16 q=1 k=1",
@@ -145,6 +148,17 @@ const char* const kLines[] = {
     "fwd f16 h=2 d=192/128 q=70,1 k=400,600 window:20:4 out:bf16",
 };
 
+const char* const kListLines[] = {
+    "fwd bf16 h=16/1 d=64 q=3 k=90 topk:40 shared stats",
+    "fwd bf16 h=40/1 d=48+16/48 q=2,1 k=300,700 topk:200 shared causal stats",
+    "fwd bf16 h=7/1 d=32/80 q=4 k=500 topk:450 probs:bf16",
+    "fwd bf16 h=66/2 d=128 q=1 k=900 topk:13:64 sink stats",
+    "fwd bf16 h=16/1 d=512+64/512 q=2x1 k=2x300 paged:16 topk:100 shared",
+    "fwd f16 h=16/1 d=64 q=3,4 k=70,300 topk:150 causal stats",
+    "fwd f16 h=24/1 d=96+32/96 q=3 k=500 topk:200 shared",
+    "fwd bf16 h=2/1 d=16 q=700 k=40 topk:20 causal",
+};
+
 const char* const kGradLines[] = {
     "bwd bf16 h=2 d=16 q=1 k=1",
     "bwd bf16 h=2 d=64 q=45,3 k=50,700 causal",
@@ -160,10 +174,14 @@ const char* const kGradLines[] = {
     "bwd bf16 h=1 d=16 q=300,1 k=2500,300 causal",
 };
 
+std::span<const char* const> MatrixDotsOn::Lines() const {
+  if (backward()) return kGradLines;
+  if (&implementation_ == &kCpuTopKForward) return kListLines;
+  return kLines;
+}
+
 TEST_P(MatrixDotsOn, AreRight) {
-  const auto lines = backward() ? std::span<const char* const>(kGradLines)
-                                : std::span<const char* const>(kLines);
-  for (const char* line : lines) {
+  for (const char* line : Lines()) {
     SCOPED_TRACE(line);
     const AttentionProblem problem = ProblemOf(line);
     EXPECT_GT(MatrixTerms(problem), 0);
@@ -180,6 +198,7 @@ TEST_P(MatrixDotsOn, AreRightOnRandomProblems) {
   space.unit_dim = 16;
   space.caches = space.int8 = false;
   if (backward()) space = testing::Backward(space);
+  if (&implementation_ == &kCpuTopKForward) space = testing::Listed(space);
   int64_t seen = 0;
   ForRandomProblems(600, space, [&](const AttentionProblem& p, Random& random) {
     if (!Takes(p)) return;
@@ -201,9 +220,7 @@ TEST_P(MatrixDotsOn, HaveSumsOfTheirOwn) {
 }
 
 TEST_P(MatrixDotsOn, GiveTheSameBitsToAnyWorkers) {
-  const auto lines = backward() ? std::span<const char* const>(kGradLines)
-                                : std::span<const char* const>(kLines);
-  for (const char* line : lines) {
+  for (const char* line : Lines()) {
     SmallCase inputs(ProblemOf(line));
     if (!Takes(inputs.problem())) continue;
     SCOPED_TRACE(line);
@@ -260,7 +277,10 @@ TEST_P(MatrixDotsOn, LeaveSpecialNumbersToOthers) {
   for (const char* line :
        {"fwd bf16 h=2 d=32 q=50 k=90", "fwd bf16 h=2 d=32 q=50 k=90 causal",
         "fwd bf16 h=2 d=32 q=50 k=90 probs:bf16 causal",
-        "fwd f16 h=2 d=32 q=50 k=90", "fwd f16 h=2 d=64 q=50 k=90 causal"}) {
+        "fwd f16 h=2 d=32 q=50 k=90", "fwd f16 h=2 d=64 q=50 k=90 causal",
+        "fwd bf16 h=40/1 d=32 q=2 k=90 topk:60",
+        "fwd f16 h=9/1 d=64 q=5 k=90 topk:60 shared",
+        "fwd bf16 h=9/1 d=64 q=5 k=90 topk:60 shared probs:bf16"}) {
     SCOPED_TRACE(line);
     SmallCase inputs(ProblemOf(line));
     if (!implementation_.supports(inputs.problem(), {}).ok()) continue;
@@ -333,7 +353,8 @@ TEST_P(MatrixDotsOn, LeaveSpecialNumbersOfGradientsToOthers) {
 TEST_P(MatrixDotsOn, KeepSubnormals) {
   if (backward()) return;
   for (const char* line : {"fwd bf16 h=2 d=16 q=50 k=30 out:f16",
-                           "fwd bf16 h=2 d=16 q=50 k=31 causal out:f16"}) {
+                           "fwd bf16 h=2 d=16 q=50 k=31 causal out:f16",
+                           "fwd bf16 h=33/1 d=16 q=4 k=31 topk:31 out:f16"}) {
     SmallCase inputs(ProblemOf(line));
     if (!implementation_.supports(inputs.problem(), {}).ok()) continue;
     for (const bool tiny_keys : {false, true}) {

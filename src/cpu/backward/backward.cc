@@ -47,14 +47,6 @@ Wanted WantedOf(const AttentionProblem& problem) {
           .sink = problem.has(Slot::kGradSink)};
 }
 
-// Planning decides, as memory depends on it.
-bool TakesMatrices(const AttentionProblem& problem) {
-  const BackwardKernels kernels = Backward();
-  return MatrixTerms(problem) == 1 &&
-         ChoosePairDots(kernels.has_pair_dots, kernels.matrices) ==
-             PairDots::kMatrices;
-}
-
 class PreparedBackward final : public HostPrepared {
  public:
   PreparedBackward(const AttentionProblem& problem, const DeviceInfo& device,
@@ -64,7 +56,7 @@ class PreparedBackward final : public HostPrepared {
                                   device.workers)),
         schedule(KnownSchedule(problem, shape)),
         workspace(ReserveBackward(problem, shape, device.workers, layout,
-                                  TakesMatrices(problem))) {}
+                                  TakesMatrices(problem, Backward()))) {}
 
   Status Run(const Bindings& bindings, std::byte* memory,
              Workers& workers) const override;

@@ -159,8 +159,9 @@ inline void AddOut(const ForwardTile& tile, const LoadedKeys& loaded,
   const int64_t v_dim = tile.params->v_dim;
   const PanelPair* const before = panel.fresh ? nullptr : &rescale;
   if (TakesMatrices(loaded, panel)) {
-    return AddMatrixOut(loaded, panel.scores, !tile.pairs_of_keys, v_dim, local,
-                        before, panel.out, prefetch);
+    return AddMatrixOut(loaded, panel.scores, !tile.pairs_of_keys,
+                        panel.FillsHalf(), v_dim, local, before, panel.out,
+                        prefetch);
   }
   if (!loaded.finite || loaded.by_channel) {
     return AddSeenProducts(loaded, panel, v_dim, local, before);
@@ -209,19 +210,14 @@ inline void ClearOut(const ForwardTile& tile, const OutPanel& panel) {
   std::fill_n(panel.out, BlockEnd(tile.params->v_dim) * Width(), 0.0f);
 }
 
-// One step of one panel: its rows attend to the keys `step`, which are loaded.
-inline void AttendStep(const ForwardTile& tile, const LoadedKeys& loaded,
-                       Range step, const OutPanel& panel,
-                       PrefetchQueue& prefetch) {
+// What a panel's scores add to its outputs; their keys begin with key `first`
+// of this step.
+inline void AttendScored(const ForwardTile& tile, const LoadedKeys& loaded,
+                         const Scored& scored, int64_t first,
+                         const OutPanel& panel, PrefetchQueue& prefetch) {
   const ForwardParams& forward = *tile.forward_params;
   const ScoreScratch& scratch = tile.scratch;
-  const Scored scored = ScorePanel<true>(tile, loaded, step, panel, prefetch);
-  if (scored.cols.empty()) {
-    if (panel.fresh) ClearOut(tile, panel);
-    return;
-  }
   const int64_t count = scored.cols.size();
-  const int64_t first = scored.cols.first - step.first;
   const Range local{first, first + count};
   const bool matrices = TakesMatrices(loaded, panel);
   if (matrices && !tile.params->dropped) {
@@ -258,6 +254,19 @@ inline void AttendStep(const ForwardTile& tile, const LoadedKeys& loaded,
   AddOut(tile, loaded, panel, local, rescale, prefetch);
 }
 
+// One step of one panel: its rows attend to the keys `step`, which are loaded.
+inline void AttendStep(const ForwardTile& tile, const LoadedKeys& loaded,
+                       Range step, const OutPanel& panel,
+                       PrefetchQueue& prefetch) {
+  const Scored scored = ScorePanel<true>(tile, loaded, step, panel, prefetch);
+  if (scored.cols.empty()) {
+    if (panel.fresh) ClearOut(tile, panel);
+    return;
+  }
+  AttendScored(tile, loaded, scored, scored.cols.first - step.first, panel,
+               prefetch);
+}
+
 // The next step of keys, from `from` on, that some row sees; empty after the
 // last. Steps lie on one grid for all tiles of a sequence: which keys a row
 // sees together does not depend on the other rows of its tile, and so no bit of
@@ -275,6 +284,17 @@ inline Range NextStepOf(const ForwardTile& tile, int64_t from) {
 }
 inline Range FirstStepOf(const ForwardTile& tile) {
   return NextStepOf(tile, tile.cols.first);
+}
+
+// How many blocks of arithmetic one step of one panel is, about.
+inline int64_t PanelBlocks(const ForwardTile& tile) {
+  const int64_t keys = tile.forward_params->step_keys;
+  const int64_t v_dim = tile.params->v_dim;
+  if (tile.dots == PairDots::kMatrices) {
+    return MatrixBlocks(keys, tile.params->score_dim() / 2) +
+           MatrixBlocks(v_dim, keys / 2);
+  }
+  return CeilDiv(keys, kBig) + CeilDiv(v_dim, kBig);
 }
 
 inline LoadedKeys NothingLoaded(const ForwardTile& tile,
@@ -399,8 +419,7 @@ inline void AttendSteps(const ForwardTile& tile, const PackedValues& values,
   if (tile.forward_params->rounds_probs || at[0].step.empty()) start_all();
   if (tile.forward_params->rounds_probs) FindRowMax(tile, values);
   const int64_t panels = (tile.rows + Width() - 1) / Width();
-  const int64_t blocks = CeilDiv(tile.forward_params->step_keys, kBig) +
-                         CeilDiv(tile.params->v_dim, kBig);
+  const int64_t blocks = PanelBlocks(tile);
   for (int n = 0; !at[n].step.empty(); n ^= 1) {
     LoadStep(tile, at[n], loaded);
     large = large || loaded.large;

@@ -221,16 +221,12 @@ ScratchLayout<ForwardScratch> ReserveOutputs(const AttentionProblem& problem,
   return forward;
 }
 
-namespace {
-
-// Values by channel; before two terms of them are, rows of a panel of keys.
+// Before two terms of values are there, rows of a panel of keys are.
 int64_t MatrixValuesRoom(const AttentionProblem& problem, int64_t step_keys) {
   const int64_t terms = MatrixTerms(problem);
   const int64_t rows = terms == 2 ? kMaxPanelRows : 0;
   return problem.v_dim * (terms * MatrixStride(step_keys) + rows);
 }
-
-}  // namespace
 
 TiledWorkspace ReserveForward(const AttentionProblem& problem,
                               const TileShape& shape, int64_t workers,

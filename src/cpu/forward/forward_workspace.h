@@ -72,6 +72,9 @@ ScratchLayout<ForwardScratch> ReserveOutputs(const AttentionProblem& problem,
                                              int64_t workers,
                                              WorkspaceLayout& layout);
 
+// Floats that values by channel take, for matrix registers.
+int64_t MatrixValuesRoom(const AttentionProblem& problem, int64_t step_keys);
+
 // Reserves what tiles of this shape take for each of `workers`.
 TiledWorkspace ReserveForward(const AttentionProblem& problem,
                               const TileShape& shape, int64_t workers,

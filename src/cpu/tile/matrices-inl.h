@@ -35,10 +35,8 @@ namespace flashacl::cpu::HWY_NAMESPACE {
 
 inline constexpr int64_t kMatrixRows = 16;
 inline constexpr int64_t kMatrixWords = 16;  // along k, of two numbers each
-// Lanes of sums: as many as a panel has, but at most 16.
-HWY_INLINE constexpr ptrdiff_t MatrixLanes() {
-  return std::min<ptrdiff_t>(Width(), 16);
-}
+// Lanes of sums: half of those of a panel, 16 where there are registers.
+HWY_INLINE constexpr ptrdiff_t MatrixLanes() { return Lanes(); }
 
 // The instructions as Intel's manual describes them. Even and odd numbers have
 // a sum each along k, of which each step is rounded once; the two are added,
@@ -72,18 +70,16 @@ class EmulatedMatrices {
   template <int kSums, int kA, int kB>
   HWY_NOINLINE void MultiplyAdd() {
     for (int64_t row = 0; row < kMatrixRows; ++row) {
-      for (ptrdiff_t lane = 0; lane < MatrixLanes(); lane += Lanes()) {
-        Vector lower = hn::Zero(kF), upper = hn::Zero(kF);
-        for (int64_t k = 0; k < kMatrixWords; ++k) {
-          const Vector a = hn::Set(kF, rows_[kA][row][k]);
-          const Vector b = hn::Load(kF, rows_[kB][k] + lane);
-          lower = AddFlushed(LowerOfPairs(a), LowerOfPairs(b), lower);
-          upper = AddFlushed(UpperOfPairs(a), UpperOfPairs(b), upper);
-        }
-        float* const sums = rows_[kSums][row] + lane;
-        const Vector both = Flush(hn::Add(lower, upper));
-        hn::Store(Flush(hn::Add(Flush(hn::Load(kF, sums)), both)), kF, sums);
+      Vector lower = hn::Zero(kF), upper = hn::Zero(kF);
+      for (int64_t k = 0; k < kMatrixWords; ++k) {
+        const Vector a = hn::Set(kF, rows_[kA][row][k]);
+        const Vector b = hn::Load(kF, rows_[kB][k]);
+        lower = AddFlushed(LowerOfPairs(a), LowerOfPairs(b), lower);
+        upper = AddFlushed(UpperOfPairs(a), UpperOfPairs(b), upper);
       }
+      float* const sums = rows_[kSums][row];
+      const Vector both = Flush(hn::Add(lower, upper));
+      hn::Store(Flush(hn::Add(Flush(hn::Load(kF, sums)), both)), kF, sums);
     }
   }
 

@@ -28,11 +28,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
-// Where a panel is wider than a matrix has lanes, it is two of them.
-HWY_INLINE constexpr int MatricesOfPanel() {
-  return static_cast<int>(Width() / MatrixLanes());
-}
-
 // Words of pairs, [row, k], `stride` of them apart: of numbers that are a sum
 // of `terms`, each term `term_stride` after that before it.
 struct MatrixRowsOf {
@@ -54,6 +49,7 @@ struct MatrixPanel {
   ptrdiff_t stride;
   int terms = 1;
   ptrdiff_t term_stride = 0;
+  bool half = false;  // nobody needs the sums of its upper lanes
 
   HWY_INLINE const float* Block(int64_t k, int term, int half) const {
     return at + k * kMatrixWords * stride + term * term_stride +
@@ -64,9 +60,10 @@ struct MatrixPanel {
 // Sums 0 to 3 are those of two blocks of rows and two halves of a panel.
 template <bool kTwoRows, bool kTwoHalves, class M>
 HWY_INLINE void MultiplyAddBlock(const MatrixRowsOf& rows, int64_t row,
-                                 const MatrixPanel& panel, int64_t blocks,
-                                 M& m) {
+                                 const MatrixPanel& panel, int64_t blocks, M& m,
+                                 PrefetchQueue& prefetch) {
   for (int64_t k = 0; k < blocks; ++k) {
+    prefetch.Issue();
     for (int of_rows = 0; of_rows < rows.terms; ++of_rows) {
       m.template LoadRows<4>(rows.Block(row, k, of_rows), rows.stride);
       if constexpr (kTwoRows) {
@@ -97,7 +94,8 @@ struct MatrixSums {
 template <bool kTwoRows, bool kTwoHalves, class M>
 HWY_INLINE void SumBlock(const MatrixRowsOf& rows, int64_t row,
                          const MatrixPanel& panel, int64_t blocks, bool fresh,
-                         const MatrixSums& sums, M& m) {
+                         const MatrixSums& sums, M& m,
+                         PrefetchQueue& prefetch) {
   float* const first = sums.at;
   float* const next = first + kMatrixRows * sums.stride;
   if (fresh) {
@@ -115,7 +113,7 @@ HWY_INLINE void SumBlock(const MatrixRowsOf& rows, int64_t row,
       }
     }
   }
-  MultiplyAddBlock<kTwoRows, kTwoHalves>(rows, row, panel, blocks, m);
+  MultiplyAddBlock<kTwoRows, kTwoHalves>(rows, row, panel, blocks, m, prefetch);
   m.template StoreLanes<0>(first, sums.stride);
   if constexpr (kTwoRows) m.template StoreLanes<1>(next, sums.stride);
   if constexpr (kTwoHalves) {
@@ -126,27 +124,42 @@ HWY_INLINE void SumBlock(const MatrixRowsOf& rows, int64_t row,
   }
 }
 
-// sums[row, lane] += sum over k of rows[row, k] * panel[k, lane], of `count`
-// rows and `words` along k. Sums are those of a panel.
-template <class M>
-HWY_NOINLINE void AddMatrixProducts(const MatrixRowsOf& rows, int64_t count,
-                                    const MatrixPanel& panel, int64_t words,
-                                    bool fresh, float* sums, M& m,
-                                    PrefetchQueue& prefetch) {
-  constexpr bool kTwoHalves = MatricesOfPanel() == 2;
-  const int64_t blocks = CeilDiv(words, kMatrixWords);
+template <bool kTwoHalves, class M>
+HWY_NOINLINE void AddPanelProducts(const MatrixRowsOf& rows, int64_t count,
+                                   const MatrixPanel& panel, int64_t blocks,
+                                   bool fresh, float* sums, M& m,
+                                   PrefetchQueue& prefetch) {
+  const auto at = [&](int64_t row) {
+    return MatrixSums{sums + row * Width(), Width()};
+  };
   int64_t row = 0;
   for (; row + kMatrixRows < count; row += 2 * kMatrixRows) {
-    SumBlock<true, kTwoHalves>(rows, row, panel, blocks, fresh,
-                               {sums + row * Width(), Width()}, m);
-    prefetch.Issue();
-    prefetch.Issue();
+    SumBlock<true, kTwoHalves>(rows, row, panel, blocks, fresh, at(row), m,
+                               prefetch);
   }
   if (row < count) {
-    SumBlock<false, kTwoHalves>(rows, row, panel, blocks, fresh,
-                                {sums + row * Width(), Width()}, m);
-    prefetch.Issue();
+    SumBlock<false, kTwoHalves>(rows, row, panel, blocks, fresh, at(row), m,
+                                prefetch);
   }
+}
+
+// sums[row, lane] += sum over k of rows[row, k] * panel[k, lane], of `count`
+// rows and `words` along k. Sums are those of a panel. Prefetches with each of
+// MatrixBlocks().
+template <class M>
+inline void AddMatrixProducts(const MatrixRowsOf& rows, int64_t count,
+                              const MatrixPanel& panel, int64_t words,
+                              bool fresh, float* sums, M& m,
+                              PrefetchQueue& prefetch) {
+  const int64_t blocks = CeilDiv(words, kMatrixWords);
+  const auto add =
+      panel.half ? AddPanelProducts<false, M> : AddPanelProducts<true, M>;
+  add(rows, count, panel, blocks, fresh, sums, m, prefetch);
+}
+
+// Blocks of arithmetic of so many rows and words along k.
+constexpr int64_t MatrixBlocks(int64_t rows, int64_t words) {
+  return CeilDiv(rows, 2 * kMatrixRows) * CeilDiv(words, kMatrixWords);
 }
 
 // The same of a panel as wide as one or two matrices, and of sums that no other
@@ -159,17 +172,20 @@ HWY_INLINE void AddExactRows(const MatrixRowsOf& rows, int64_t count,
   const auto at = [&](int64_t row) {
     return MatrixSums{sums.at + row * sums.stride, sums.stride};
   };
+  PrefetchQueue nothing;
   int64_t row = 0;
   for (; row + 2 * kMatrixRows <= count; row += 2 * kMatrixRows) {
-    SumBlock<true, kTwoHalves>(rows, row, panel, blocks, false, at(row), m);
+    SumBlock<true, kTwoHalves>(rows, row, panel, blocks, false, at(row), m,
+                               nothing);
   }
   for (; row + kMatrixRows <= count; row += kMatrixRows) {
-    SumBlock<false, kTwoHalves>(rows, row, panel, blocks, false, at(row), m);
+    SumBlock<false, kTwoHalves>(rows, row, panel, blocks, false, at(row), m,
+                                nothing);
   }
   if (row == count) return;
   HWY_ALIGN float some[kMatrixRows * kWidth];
-  SumBlock<false, kTwoHalves>(rows, row, panel, blocks, true, {some, kWidth},
-                              m);
+  SumBlock<false, kTwoHalves>(rows, row, panel, blocks, true, {some, kWidth}, m,
+                              nothing);
   for (int64_t r = 0; row + r < count; ++r) {
     float* const to = at(row + r).at;
     for (ptrdiff_t n = 0; n < kWidth; n += Lanes()) {

@@ -251,9 +251,10 @@ HWY_NOINLINE PanelPair SoftmaxTerms(const PanelState& state,
 }
 
 // out[channel, lane] = out * rescale + probs * values of the keys `local` of a
-// step, of which the packed probs are; null: out is not there yet.
+// step, of which the packed probs are; null: out is not there yet. half: of the
+// panel's first half alone.
 inline void AddMatrixOut(const LoadedKeys& loaded, const float* probs,
-                         bool two_terms, int64_t v_dim, Range local,
+                         bool two_terms, bool half, int64_t v_dim, Range local,
                          const PanelPair* rescale, float* out,
                          PrefetchQueue& prefetch) {
   for (int64_t d = 0; rescale != nullptr && d < v_dim; ++d) {
@@ -262,14 +263,18 @@ inline void AddMatrixOut(const LoadedKeys& loaded, const float* probs,
     sum.high = hn::Mul(sum.high, rescale->high);
     sum.Store(out + d * Width());
   }
+  // Nobody's lanes hold numbers, too.
+  for (int64_t d = 0; half && rescale == nullptr && d < v_dim; ++d) {
+    hn::Store(hn::Zero(kF), kF, out + d * Width() + Lanes());
+  }
   const auto* const first =
       reinterpret_cast<const std::byte*>(loaded.values.at) + 2 * local.first;
   Matrices matrices;
-  AddMatrixProducts({first, loaded.channel_stride, loaded.terms,
-                     v_dim * loaded.channel_stride},
-                    v_dim, {probs, 2 * Width(), two_terms ? 2 : 1, Width()},
-                    CeilDiv(local.size(), 2), rescale == nullptr, out, matrices,
-                    prefetch);
+  AddMatrixProducts(
+      {first, loaded.channel_stride, loaded.terms,
+       v_dim * loaded.channel_stride},
+      v_dim, {probs, 2 * Width(), two_terms ? 2 : 1, Width(), half},
+      CeilDiv(local.size(), 2), rescale == nullptr, out, matrices, prefetch);
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

@@ -69,6 +69,9 @@ struct Panel {
     return query_rows[std::min(n, count - 1)];
   }
 
+  // Its other lanes repeat the last of these rows, or have scores of 0.
+  HWY_INLINE bool FillsHalf() const { return count <= MatrixLanes(); }
+
   HWY_INLINE Range positions() const {
     return {query_rows[0].position, query_rows[count - 1].position + 1};
   }
@@ -211,10 +214,15 @@ inline PanelPair ScoreKeysByMatrices(const ScoreTile& tile,
                                      const Panel& panel, float factor,
                                      PrefetchQueue& prefetch) {
   const int64_t pairs = tile.params->score_dim() / 2;
+  const bool half = panel.FillsHalf();
   Matrices matrices;
   AddMatrixProducts({keys.at, keys.stride, tile.terms, pairs}, count,
-                    {panel.query, Width(), tile.terms, pairs * Width()}, pairs,
+                    {panel.query, Width(), tile.terms, pairs * Width(), half},
+                    pairs,
                     /*fresh=*/true, panel.scores, matrices, prefetch);
+  for (int64_t j = 0; half && j < count; ++j) {
+    hn::Store(hn::Zero(kF), kF, panel.scores + j * Width() + Lanes());
+  }
   return ScaleScores(panel.scores, count, factor);
 }
 

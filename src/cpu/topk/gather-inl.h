@@ -7,7 +7,9 @@
 // position. Keys have their ropes next to them. Values stay rows, too: packing
 // them by blocks of channels, as the forward direction does for many query
 // rows, costs more than it saves where few panels read them. Values that are
-// keys are not read, but where one is of floats and the other of pairs.
+// keys are not read, but where one is of floats and the other of pairs. For
+// matrix registers the caller takes values to channels itself
+// (tile/matrix_values-inl.h).
 
 #include <algorithm>
 #include <cstddef>
@@ -38,13 +40,18 @@ struct KvBuffers {
   int64_t value_stride;
   float* key_floats;  // [key, key_stride]; null: nobody needs them
   bool value_pairs;
+  bool by_channel;  // the caller packs values
+  int terms;        // of keys
 
   // Values that are keys are where those are. Of pairs, `pair_values` says
   // whether values are, too, and keys are floats in `key_rows` besides, unless
   // that is null.
   KvBuffers(const ScoreTile& tile, float* values_apart, int64_t stride_apart,
             bool pair_values, float* key_rows)
-      : keys(tile.scratch.keys), key_stride(tile.scratch.key_stride) {
+      : keys(tile.scratch.keys),
+        key_stride(tile.scratch.key_stride),
+        by_channel(tile.dots == PairDots::kMatrices),
+        terms(tile.terms) {
     const bool apart = tile.keys.value.base != nullptr;
     const bool pairs = tile.dots != PairDots::kNone;
     values = apart ? values_apart : keys;
@@ -57,7 +64,9 @@ struct KvBuffers {
 // Some listed keys, which are loaded.
 struct ListedStep {
   Range listed;
-  bool subnormal = false;  // some number that was loaded as one of a pair is
+  const KeyAddresses& at;
+  bool subnormal = false;  // some number that was loaded as one of a pair is,
+                           // or as two terms, and is not finite
 
   int64_t size() const { return listed.size(); }
 };
@@ -79,7 +88,7 @@ struct ListedKeys {
     PrefetchQueue prefetch;
     Locate(0, at[0]);
     for (int n = 0; !at[n].step.empty(); n ^= 1) {
-      const ListedStep step{at[n].step, Load(at[n], buffers)};
+      const ListedStep step{at[n].step, at[n], Load(at[n], buffers)};
       Locate(at[n].step.last, at[n ^ 1]);
       prefetch.Clear();
       PrefetchKeys(rows, at[n ^ 1], 0, 1, prefetch);
@@ -97,8 +106,28 @@ struct ListedKeys {
                       at.key, at.rope, at.value);
   }
 
+  // Keys for matrix registers; returns whether one is not for them.
+  bool LoadForMatrices(const KeyAddresses& at, const KvBuffers& to) const {
+    const int64_t channels =
+        rows.key.channels +
+        (rows.rope.base == nullptr ? 0 : rows.rope.channels);
+    LeastOfPairs<Floats> subnormals;
+    NonFinite non_finite;
+    for (int64_t j = 0; j < at.step.size(); ++j) {
+      float* const key = to.keys + j * to.key_stride;
+      if (to.terms == 2) {
+        LoadKeyTerms(rows, at, j, key, non_finite);
+      } else {
+        LoadKeyPairs(rows, at, j, key, subnormals);
+        ClearAfterPairs(channels, 1, key);
+      }
+    }
+    return subnormals.AnySubnormal() || non_finite.any();
+  }
+
   // Returns whether some number of a pair is subnormal.
   bool Load(const KeyAddresses& at, const KvBuffers& to) const {
+    if (to.by_channel) return LoadForMatrices(at, to);
     const int64_t size = at.step.size();
     LeastOfPairs<Floats> subnormals;
     for (int64_t j = 0; j < size; ++j) {

@@ -6,8 +6,9 @@
 // is masked. Queries are packed as panels once. Steps of listed keys are outer:
 // their rows are loaded once (gather-inl.h), then each panel takes them in by
 // online softmax, scores block by block of keys, outputs block by block of
-// channels. Outputs stay unnormalized in scratch memory until the list ends,
-// or go to be combined where the list has several splits.
+// channels, or both on matrix registers, as in forward/forward-inl.h. Outputs
+// stay unnormalized in scratch memory until the list ends, or go to be combined
+// where the list has several splits.
 
 #include <cstdint>
 
@@ -27,14 +28,19 @@
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
-// One panel and the rows of one step.
+// One panel and the rows of one step, of which `loaded` has values by channel,
+// if they are.
 inline void AttendListedKeys(const ForwardTile& tile, const KvBuffers& rows,
-                             const ListedStep& step, const OutPanel& panel,
-                             PrefetchQueue& prefetch) {
+                             const LoadedKeys& loaded, const ListedStep& step,
+                             const OutPanel& panel, PrefetchQueue& prefetch) {
   float* const scores = tile.forward.scores;
   const int64_t count = step.size();
   const PanelPair block_max = ScoreKeys<true>(
       tile, panel, {0, count}, tile.params->scale, prefetch, step.subnormal);
+  if (loaded.by_channel) {
+    return AttendScored(tile, loaded, {{0, count}, true, block_max}, 0, panel,
+                        prefetch);
+  }
   const PanelPair rescale = panel.state.OnlineSoftmax(scores, count, block_max);
   if (panel.normalizer != nullptr) ScaleProbs(scores, count, panel.normalizer);
   ForBlocks(tile.params->v_dim, [&](int64_t d, auto size) HWY_ATTR {
@@ -44,7 +50,7 @@ inline void AttendListedKeys(const ForwardTile& tile, const KvBuffers& rows,
   });
 }
 
-inline void AttendTopK(const TopKTile& topk) {
+inline void AttendList(const TopKTile& topk) {
   const ForwardTile& tile = topk.tile;
   for (int64_t first = 0; first < tile.rows; first += Width()) {
     LoadQueries(tile, first);
@@ -55,26 +61,41 @@ inline void AttendTopK(const TopKTile& topk) {
   const ListedKeys keys{tile.keys, topk.scratch.columns, topk.count, step_keys};
   const KvBuffers rows(tile, topk.scratch.values, topk.scratch.value_stride,
                        false, nullptr);
+  const bool matrices = tile.dots == PairDots::kMatrices;
   const int64_t panel_blocks =
-      DotBlocks(tile.dots, step_keys, tile.params->score_dim()) +
-      tile.params->v_dim / kBig;
+      matrices ? PanelBlocks(tile)
+               : DotBlocks(tile.dots, step_keys, tile.params->score_dim()) +
+                     tile.params->v_dim / kBig;
+  LoadedKeys loaded = NothingLoaded(tile, {topk.scratch.values, 0});
+  const auto pack_values = [&](const ListedStep& step) HWY_ATTR {
+    if (loaded.by_channel) PackValuesByChannel(tile, step.at, loaded);
+  };
   keys.ForSteps(rows, CeilDiv(tile.rows, Width()) * panel_blocks,
                 [&](const ListedStep& step, PrefetchQueue& prefetch) HWY_ATTR {
+                  pack_values(step);
                   for (int64_t first = 0; first < tile.rows; first += Width()) {
-                    AttendListedKeys(tile, rows, step, OutPanelOf(tile, first),
-                                     prefetch);
+                    AttendListedKeys(tile, rows, loaded, step,
+                                     OutPanelOf(tile, first), prefetch);
                   }
                 });
   for (int64_t first = 0; first < tile.rows; first += Width()) {
     StorePanel(tile, first);
     RedoOverflowed(tile, first, [&](const OutPanel& panel) {
-      keys.ForSteps(rows, panel_blocks,
-                    [&](const ListedStep& step, PrefetchQueue& prefetch)
-                        HWY_ATTR {
-                          AttendListedKeys(tile, rows, step, panel, prefetch);
-                        });
+      keys.ForSteps(
+          rows, panel_blocks,
+          [&](const ListedStep& step, PrefetchQueue& prefetch) HWY_ATTR {
+            pack_values(step);
+            AttendListedKeys(tile, rows, loaded, step, panel, prefetch);
+          });
     });
   }
+}
+
+inline void AttendTopK(const TopKTile& topk) {
+  const bool matrices = topk.tile.dots == PairDots::kMatrices;
+  if (matrices) Matrices::Configure();
+  AttendList(topk);
+  if (matrices) Matrices::Release();
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

@@ -30,11 +30,12 @@ class PreparedTopKForward final : public HostPrepared {
   PreparedTopKForward(const AttentionProblem& problem, const DeviceInfo& device,
                       WorkspaceLayout& layout)
       : HostPrepared(problem, kShortGradGflops),
-        shape_(TopKTileShape(problem, device)),
+        matrices_(TakesMatrices(problem, TopKForward())),
+        shape_(TopKTileShape(problem, device, matrices_)),
         num_splits_(std::max<int64_t>(
             CeilDiv(MaxListedKeys(problem), shape_.split_keys), 1)),
-        workspace_(
-            ReserveTopKForward(problem, shape_, device.workers, layout)) {}
+        workspace_(ReserveTopKForward(problem, shape_, device.workers, layout,
+                                      matrices_)) {}
 
   Status Run(const Bindings& bindings, std::byte* memory,
              Workers& workers) const override;
@@ -46,6 +47,7 @@ class PreparedTopKForward final : public HostPrepared {
   Balance Predict(int64_t workers) const override;
 
  private:
+  const bool matrices_;
   const TileShape shape_;
   const int64_t num_splits_;  // of every list
   const TopKForwardWorkspace workspace_;
@@ -98,8 +100,12 @@ Status PreparedTopKForward::Run(const Bindings& bindings, std::byte* memory,
                                        workspace_.score.At(memory, worker),
                                        workspace_.forward.At(memory, worker));
     // Probs multiply values as floats, which keys that are pairs are not.
-    tile.dots = ArePairs(tile) ? dots : PairDots::kNone;
-    if (tile.dots == PairDots::kNone) {
+    if (matrices_) {
+      UsePairs(PairDots::kMatrices, tile);
+    } else if (ArePairs(tile)) {
+      tile.dots = dots;
+    }
+    if (matrices_ || tile.dots == PairDots::kNone) {
       tile.keys.DropSharedValues();
     } else {
       tile.keys.NameSharedValues();

@@ -13,7 +13,9 @@ HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
 TopKForwardKernels TopKForwardTable() {
-  return {AttendTopK, FLASHACL_HAS_PAIR_DOTS != 0};
+  return {AttendTopK, FLASHACL_HAS_PAIR_DOTS != 0,
+          FLASHACL_HAS_MATRICES != 0 ? MatrixCode::kInstructions
+                                     : MatrixCode::kEmulated};
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

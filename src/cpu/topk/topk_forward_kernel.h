@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "cpu/pair_dots.h"
 #include "cpu/tile/attention_params.h"
 
 namespace flashacl::cpu {
@@ -15,7 +16,7 @@ namespace flashacl::cpu {
 struct TopKForwardScratch {
   int64_t* columns;  // of a split of a list
   float* values;  // [key, value_stride]; unused where values are keys, unless
-                  // these are pairs
+                  // these are pairs; [channel, key] for matrix registers
   int64_t value_stride = 0;
 };
 
@@ -29,6 +30,7 @@ struct TopKTile {
 struct TopKForwardKernels {
   void (*attend)(const TopKTile& topk) = nullptr;
   bool has_pair_dots = false;  // PairDots::kInstruction
+  MatrixCode matrices = MatrixCode::kNone;
 };
 
 TopKForwardKernels TopKForward();

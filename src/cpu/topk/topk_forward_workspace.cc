@@ -6,6 +6,7 @@
 
 #include "cpu/share_tuning.h"
 #include "cpu/sizes.h"
+#include "cpu/support.h"
 #include "cpu/tile_costs.h"
 #include "cpu/topk/index_lists.h"
 #include "cpu/tuning.h"
@@ -42,6 +43,15 @@ int64_t SharedHeads(const AttentionProblem& problem, const TileShape& shape,
   return best;
 }
 
+// The keys of one step on matrix registers.
+int64_t MatrixStepKeys(const AttentionProblem& problem,
+                       const DeviceInfo& device) {
+  const int64_t pair_bytes = 2 * MatrixTerms(problem);
+  return CountThatFits(kTopKCacheShare * static_cast<double>(device.l2_bytes),
+                       pair_bytes * (problem.score_dim() + problem.v_dim),
+                       kMaxMatrixColumns, kMatrixColumnUnit);
+}
+
 }  // namespace
 
 int64_t TopKStepKeys(const AttentionProblem& problem,
@@ -72,11 +82,12 @@ ScratchLayout<ScoreScratch> ReserveTopKScores(const AttentionProblem& problem,
 }
 
 TileShape TopKTileShape(const AttentionProblem& problem,
-                        const DeviceInfo& device) {
+                        const DeviceInfo& device, bool matrices) {
   TileShape shape;
   shape.row_unit = 1;
   shape.rows = std::min(problem.group(), kMaxTopKRows);
-  shape.cols = TopKStepKeys(problem, device);
+  shape.cols = matrices ? MatrixStepKeys(problem, device)
+                        : TopKStepKeys(problem, device);
   const int64_t listed_keys = MaxListedKeys(problem);
   const int64_t items = std::max<int64_t>(MaxItems(problem, shape.rows), 1);
   int64_t num_splits = std::clamp<int64_t>(listed_keys / kMinTopKSplitKeys, 1,
@@ -93,7 +104,8 @@ TileShape TopKTileShape(const AttentionProblem& problem,
 
 TopKForwardWorkspace ReserveTopKForward(const AttentionProblem& problem,
                                         const TileShape& shape, int64_t workers,
-                                        WorkspaceLayout& layout) {
+                                        WorkspaceLayout& layout,
+                                        bool matrices) {
   TopKForwardWorkspace workspace;
   workspace.score =
       ReserveTopKScores(problem, shape.rows, shape.cols, workers, layout);
@@ -105,8 +117,10 @@ TopKForwardWorkspace ReserveTopKForward(const AttentionProblem& problem,
     sizes.value_stride = RowStride(problem.v_dim);
   }
   ScratchLayout<L>& listed = workspace.listed = {sizes, workers};
+  const int64_t rows_room = (shape.cols + kColumnUnit) * sizes.value_stride;
   listed.Add("values", {&L::values},
-             (shape.cols + kColumnUnit) * sizes.value_stride, layout);
+             matrices ? MatrixValuesRoom(problem, shape.cols) : rows_room,
+             layout);
   listed.Add("columns", {&L::columns}, shape.split_keys, layout);
   const int64_t num_splits = CeilDiv(MaxListedKeys(problem), shape.split_keys);
   if (num_splits > 1) {

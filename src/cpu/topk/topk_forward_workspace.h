@@ -16,9 +16,9 @@ namespace flashacl::cpu {
 
 // Items of work: a position and a kv head, `shape.rows` of its heads, and
 // `shape.split_keys` listed keys of its list. A function of the problem and of
-// caches alone.
+// the machine alone. matrices: on matrix registers.
 TileShape TopKTileShape(const AttentionProblem& problem,
-                        const DeviceInfo& device);
+                        const DeviceInfo& device, bool matrices = false);
 
 struct TopKForwardWorkspace : ForwardWorkspace {
   ScratchLayout<TopKForwardScratch> listed;
@@ -28,7 +28,8 @@ struct TopKForwardWorkspace : ForwardWorkspace {
 // Reserves what tiles of this shape take for each of `workers`.
 TopKForwardWorkspace ReserveTopKForward(const AttentionProblem& problem,
                                         const TileShape& shape, int64_t workers,
-                                        WorkspaceLayout& layout);
+                                        WorkspaceLayout& layout,
+                                        bool matrices = false);
 
 // What both directions take: the keys of one step, the floats from row to row
 // of keys and of staging, and the memory for scores of `rows` heads.
