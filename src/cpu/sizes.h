@@ -47,10 +47,12 @@ constexpr int64_t PanelStride(int64_t channels) {
   return OddLines(RoundUp(std::max<int64_t>(channels, 1), kMaxPanelRows));
 }
 
+inline constexpr int64_t kMatrixNumbers = 32;  // of bf16, along k of a matrix
+
 // Words from channel to channel of values that lie by channels, two keys to a
 // word: 32 more keys than a step has, and then up to whole matrices.
 constexpr int64_t MatrixStride(int64_t step_keys) {
-  return OddLines((step_keys + 64) / 2);
+  return OddLines((step_keys + 2 * kMatrixNumbers) / 2);
 }
 
 }  // namespace flashacl::cpu

@@ -124,8 +124,9 @@ void LaunchPositionByPosition(const AttentionProblem& p,
                               const Bindings& bindings) {
   WorkspaceLayout layout;
   const TopKBackwardTiling cut = TopKBackwardTilingOf(p, {});
+  const bool matrices = TopKBackwardDots(p) == PairDots::kMatrices;
   const TopKBackwardWorkspace workspace =
-      ReserveTopKBackward(p, cut, 1, layout);
+      ReserveTopKBackward(p, cut, 1, layout, matrices);
   const TopKBackwardKernels kernels = TopKBackward();
   const TopKBackwardOperands run(p, bindings, cut);
   Fences memory;
@@ -140,8 +141,9 @@ void LaunchPositionByPosition(const AttentionProblem& p,
   for (const TopKBackwardBatch& batch : run.Batches()) {
     for (int64_t n = 0; n < batch.positions(); ++n) {
       const TopKBackwardSequenceHead& sequence_head = batch.SequenceHeadOf(n);
-      const TopKBackwardDqItem item =
+      TopKBackwardDqItem item =
           run.DqItemOf(sequence_head.OwnerOf(n), 0, item_memory);
+      if (matrices) item.scores.dots = PairDots::kMatrices;
       kernels.differentiate(item);
       if (cut.key_d_blocks == 0) continue;
       const int64_t channels =

@@ -97,6 +97,10 @@ class MatrixDotsOn : public testing::EachKernel {
   }
 
   bool backward() const { return direction() == Direction::kBackward; }
+  bool listed() const {
+    return &implementation_ == &kCpuTopKForward ||
+           &implementation_ == &kCpuTopKBackward;
+  }
 
   // Whether it takes the problem, and to matrix registers.
   bool Takes(const AttentionProblem& problem) const {
@@ -114,11 +118,11 @@ class MatrixDotsOn : public testing::EachKernel {
   std::span<const char* const> Lines() const;
 };
 
-INSTANTIATE_TEST_SUITE_P(
-    All, MatrixDotsOn,
-    ::testing::ValuesIn(testing::Settings({&kCpuForward, &kCpuMixed,
-                                           &kCpuBackward, &kCpuTopKForward})),
-    testing::SettingTestName);
+INSTANTIATE_TEST_SUITE_P(All, MatrixDotsOn,
+                         ::testing::ValuesIn(testing::Settings(
+                             {&kCpuForward, &kCpuMixed, &kCpuBackward,
+                              &kCpuTopKForward, &kCpuTopKBackward})),
+                         testing::SettingTestName);
 
 const char* const kLines[] = {
     "fwd bf16 h=2 d=16 q=1 k=1",
@@ -174,7 +178,17 @@ const char* const kGradLines[] = {
     "bwd bf16 h=1 d=16 q=300,1 k=2500,300 causal",
 };
 
+const char* const kListGradLines[] = {
+    "bwd bf16 h=16/1 d=64 q=3 k=90 topk:40 shared",
+    "bwd bf16 h=40/1 d=48+16/64 q=20,10 k=300,700 topk:200 causal",
+    "bwd bf16 h=40/1 d=64+16/64 q=20,10 k=300,700 topk:200 shared causal",
+    "bwd bf16 h=7/1 d=32/80 q=4 k=500 topk:450 probs:bf16",
+    "bwd bf16 h=66/2 d=128 q=3 k=900 topk:13:64",
+    "bwd bf16 h=16/1 d=512+64/512 q=2,3 k=90,70 topk:50 shared",
+};
+
 std::span<const char* const> MatrixDotsOn::Lines() const {
+  if (&implementation_ == &kCpuTopKBackward) return kListGradLines;
   if (backward()) return kGradLines;
   if (&implementation_ == &kCpuTopKForward) return kListLines;
   return kLines;
@@ -198,7 +212,7 @@ TEST_P(MatrixDotsOn, AreRightOnRandomProblems) {
   space.unit_dim = 16;
   space.caches = space.int8 = false;
   if (backward()) space = testing::Backward(space);
-  if (&implementation_ == &kCpuTopKForward) space = testing::Listed(space);
+  if (listed()) space = testing::Listed(space);
   int64_t seen = 0;
   ForRandomProblems(600, space, [&](const AttentionProblem& p, Random& random) {
     if (!Takes(p)) return;
@@ -236,8 +250,10 @@ TEST_P(MatrixDotsOn, GiveTheSameBitsToAnyWorkers) {
 
 TEST_P(MatrixDotsOn, HaveGradientsOfTheirOwn) {
   if (!backward()) return;
-  for (const char* line : {"bwd bf16 h=2 d=64 q=40 k=90",
-                           "bwd bf16 h=2 d=64 q=40 k=90 probs:bf16"}) {
+  for (const char* line :
+       {"bwd bf16 h=2 d=64 q=40 k=90", "bwd bf16 h=2 d=64 q=40 k=90 probs:bf16",
+        "bwd bf16 h=20/1 d=64 q=40 k=90 topk:60"}) {
+    if (!Takes(ProblemOf(line))) continue;
     SmallCase inputs(ProblemOf(line));
     Random random(1);
     inputs.FillInputs(random);
@@ -258,8 +274,10 @@ TEST_P(MatrixDotsOn, HaveGradientsOfTheirOwn) {
 TEST_P(MatrixDotsOn, CancelWhereOneKeyIsSeen) {
   if (!backward()) return;
   for (const char* line : {"bwd bf16 h=2 d=80 q=70 k=70 window:0:0",
-                           "bwd bf16 h=2 d=64/112 q=5 k=1"}) {
+                           "bwd bf16 h=2 d=64/112 q=5 k=1",
+                           "bwd bf16 h=9/1 d=80 q=5 k=9 topk:1"}) {
     SCOPED_TRACE(line);
+    if (!Takes(ProblemOf(line))) continue;
     SmallCase inputs(ProblemOf(line));
     Random random(1);
     inputs.FillInputs(random);
@@ -316,8 +334,11 @@ TEST_P(MatrixDotsOn, LeaveSpecialNumbersOfGradientsToOthers) {
   if (!backward()) return;
   for (const char* line :
        {"bwd bf16 h=2 d=32 q=150 k=250", "bwd bf16 h=2 d=32 q=150 k=250 causal",
-        "bwd bf16 h=2/1 d=48 q=40,150 k=130,99 probs:bf16 causal"}) {
+        "bwd bf16 h=2/1 d=48 q=40,150 k=130,99 probs:bf16 causal",
+        "bwd bf16 h=9/1 d=32+16/32 q=4 k=90 topk:60",
+        "bwd bf16 h=40/1 d=64+16/64 q=2 k=90 topk:60 shared"}) {
     SCOPED_TRACE(line);
+    if (!Takes(ProblemOf(line))) continue;
     SmallCase inputs(ProblemOf(line));
     for (uint64_t seed = 1; seed <= 24; ++seed) {
       SCOPED_TRACE(seed);

@@ -77,16 +77,9 @@ inline void FinishKeyMatrices(const BackwardTile& tile,
     ClearAfterPairs(params.v_dim, 1, scratch.values + j * scratch.value_stride);
   }
   if (!tile.wanted.query) return;
-  float* const none = tile.scratch.staging;
-  std::fill_n(none, params.score_dim() / 2, 0.0f);
-  const ptrdiff_t stride = scratch.channel_stride;
   RangeOfPairs unused;
-  PackByChannel({tile.keys.key, at.key, count, params.qk_dim, none}, 1, stride,
-                scratch.keys_by_channel, nullptr, unused);
-  if (params.rope_dim == 0) return;
-  PackByChannel({tile.keys.rope, at.rope, count, params.rope_dim, none}, 1,
-                stride, scratch.keys_by_channel + params.qk_dim * stride,
-                nullptr, unused);
+  PackKeysByChannel(tile, at, scratch.channel_stride, scratch.keys_by_channel,
+                    unused);
 }
 
 // Words of panel `number` of a block for the keys `keys` become 0.

@@ -45,12 +45,6 @@ namespace flashacl::cpu::HWY_NAMESPACE {
 using Bits = hn::RebindToUnsigned<Floats>;
 using BitVector = hn::Vec<Bits>;
 
-// The least pattern that rounds to infinity, or is no number.
-inline constexpr int32_t kBeyondBf16 = 0x7F7F8000;
-
-inline constexpr float kSmallFactor = 0x1p-20f;  // of queries and keys
-inline constexpr float kSmallGrad = 0x1p-80f;    // dS, and of outputs
-
 // Whether all numbers are below `bound`, and not all 0.
 HWY_INLINE bool AreSmall(const Patterns& greatest, float bound) {
   const auto least = hn::Set(kW, std::bit_cast<int32_t>(bound));

@@ -13,6 +13,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "cpu/sizes.h"
+
 #if defined(FLASHACL_CPU_TILE_MATRICES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FLASHACL_CPU_TILE_MATRICES_INL_H_
 #undef FLASHACL_CPU_TILE_MATRICES_INL_H_
@@ -34,7 +36,7 @@ namespace flashacl::cpu::HWY_NAMESPACE {
 #endif
 
 inline constexpr int64_t kMatrixRows = 16;
-inline constexpr int64_t kMatrixWords = 16;  // along k, of two numbers each
+inline constexpr int64_t kMatrixWords = kMatrixNumbers / 2;  // along k
 // Lanes of sums: half of those of a panel, 16 where there are registers.
 HWY_INLINE constexpr ptrdiff_t MatrixLanes() { return Lanes(); }
 

@@ -144,8 +144,8 @@ HWY_NOINLINE void AddPanelProducts(const MatrixRowsOf& rows, int64_t count,
 }
 
 // sums[row, lane] += sum over k of rows[row, k] * panel[k, lane], of `count`
-// rows and `words` along k. Sums are those of a panel. Prefetches with each of
-// MatrixBlocks().
+// rows and `words` along k. Sums are those of a panel; the half that nobody
+// needs becomes 0 with fresh ones. Prefetches with each of MatrixBlocks().
 template <class M>
 inline void AddMatrixProducts(const MatrixRowsOf& rows, int64_t count,
                               const MatrixPanel& panel, int64_t words,
@@ -155,6 +155,9 @@ inline void AddMatrixProducts(const MatrixRowsOf& rows, int64_t count,
   const auto add =
       panel.half ? AddPanelProducts<false, M> : AddPanelProducts<true, M>;
   add(rows, count, panel, blocks, fresh, sums, m, prefetch);
+  for (int64_t row = 0; panel.half && fresh && row < count; ++row) {
+    hn::Store(hn::Zero(kF), kF, sums + row * Width() + MatrixLanes());
+  }
 }
 
 // Blocks of arithmetic of so many rows and words along k.

@@ -172,6 +172,21 @@ inline void PackValuesByChannel(const ScoreTile& tile, const KeyAddresses& at,
   loaded.finite = range.AllBelow(128);
 }
 
+// Keys of bf16 by channel, their ropes after the rest.
+inline void PackKeysByChannel(const ScoreTile& tile, const KeyAddresses& at,
+                              ptrdiff_t stride, float* to,
+                              RangeOfPairs& range) {
+  const ScoreParams& params = *tile.params;
+  const int64_t count = at.step.size();
+  float* const none = tile.scratch.staging;
+  std::fill_n(none, params.score_dim() / 2, 0.0f);
+  PackByChannel({tile.keys.key, at.key, count, params.qk_dim, none}, 1, stride,
+                to, nullptr, range);
+  if (params.rope_dim == 0) return;
+  PackByChannel({tile.keys.rope, at.rope, count, params.rope_dim, none}, 1,
+                stride, to + params.qk_dim * stride, nullptr, range);
+}
+
 // The next of two terms of probs, or the only one: rounded to nearest, halves
 // up; what is left is exact.
 HWY_INLINE Vector TermOf(Vector& rest) {
@@ -262,10 +277,6 @@ inline void AddMatrixOut(const LoadedKeys& loaded, const float* probs,
     sum.low = hn::Mul(sum.low, rescale->low);
     sum.high = hn::Mul(sum.high, rescale->high);
     sum.Store(out + d * Width());
-  }
-  // Nobody's lanes hold numbers, too.
-  for (int64_t d = 0; half && rescale == nullptr && d < v_dim; ++d) {
-    hn::Store(hn::Zero(kF), kF, out + d * Width() + Lanes());
   }
   const auto* const first =
       reinterpret_cast<const std::byte*>(loaded.values.at) + 2 * local.first;

@@ -32,6 +32,13 @@
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
+// The least pattern that rounds to infinity in bf16, or is no number.
+inline constexpr int32_t kBeyondBf16 = 0x7F7F8000;
+
+// Products of smaller ones may be subnormal, and lost.
+inline constexpr float kSmallFactor = 0x1p-20f;  // queries and keys
+inline constexpr float kSmallGrad = 0x1p-80f;    // dS, gradients of outputs
+
 #undef FLASHACL_HAS_PAIR_DOTS
 #if HWY_TARGET == HWY_AVX3 && HWY_ARCH_X86_64
 #define FLASHACL_HAS_PAIR_DOTS 1

@@ -214,15 +214,12 @@ inline PanelPair ScoreKeysByMatrices(const ScoreTile& tile,
                                      const Panel& panel, float factor,
                                      PrefetchQueue& prefetch) {
   const int64_t pairs = tile.params->score_dim() / 2;
-  const bool half = panel.FillsHalf();
   Matrices matrices;
-  AddMatrixProducts({keys.at, keys.stride, tile.terms, pairs}, count,
-                    {panel.query, Width(), tile.terms, pairs * Width(), half},
-                    pairs,
-                    /*fresh=*/true, panel.scores, matrices, prefetch);
-  for (int64_t j = 0; half && j < count; ++j) {
-    hn::Store(hn::Zero(kF), kF, panel.scores + j * Width() + Lanes());
-  }
+  AddMatrixProducts(
+      {keys.at, keys.stride, tile.terms, pairs}, count,
+      {panel.query, Width(), tile.terms, pairs * Width(), panel.FillsHalf()},
+      pairs,
+      /*fresh=*/true, panel.scores, matrices, prefetch);
   return ScaleScores(panel.scores, count, factor);
 }
 

@@ -40,6 +40,7 @@ struct KvBuffers {
   int64_t value_stride;
   float* key_floats;  // [key, key_stride]; null: nobody needs them
   bool value_pairs;
+  bool matrices;    // of pairs, which are to fill them
   bool by_channel;  // the caller packs values
   int terms;        // of keys
 
@@ -50,7 +51,8 @@ struct KvBuffers {
             bool pair_values, float* key_rows)
       : keys(tile.scratch.keys),
         key_stride(tile.scratch.key_stride),
-        by_channel(tile.dots == PairDots::kMatrices),
+        matrices(tile.dots == PairDots::kMatrices),
+        by_channel(matrices && !pair_values),
         terms(tile.terms) {
     const bool apart = tile.keys.value.base != nullptr;
     const bool pairs = tile.dots != PairDots::kNone;
@@ -106,11 +108,13 @@ struct ListedKeys {
                       at.key, at.rope, at.value);
   }
 
+  int64_t channels() const {
+    return rows.key.channels +
+           (rows.rope.base == nullptr ? 0 : rows.rope.channels);
+  }
+
   // Keys for matrix registers; returns whether one is not for them.
   bool LoadForMatrices(const KeyAddresses& at, const KvBuffers& to) const {
-    const int64_t channels =
-        rows.key.channels +
-        (rows.rope.base == nullptr ? 0 : rows.rope.channels);
     LeastOfPairs<Floats> subnormals;
     NonFinite non_finite;
     for (int64_t j = 0; j < at.step.size(); ++j) {
@@ -119,7 +123,7 @@ struct ListedKeys {
         LoadKeyTerms(rows, at, j, key, non_finite);
       } else {
         LoadKeyPairs(rows, at, j, key, subnormals);
-        ClearAfterPairs(channels, 1, key);
+        ClearAfterPairs(channels(), 1, key);
       }
     }
     return subnormals.AnySubnormal() || non_finite.any();
@@ -135,12 +139,14 @@ struct ListedKeys {
       if (to.key_floats != nullptr) LoadKey(rows, at, j, to.key_floats + key);
       if (to.key_floats != to.keys) {
         LoadKeyPairs(rows, at, j, to.keys + key, subnormals);
+        if (to.matrices) ClearAfterPairs(channels(), 1, to.keys + key);
       }
       if (rows.value.base == nullptr) continue;
       float* const value = to.values + j * to.value_stride;
       if (to.value_pairs) {
         LoadOnePairs(rows.value, at.value, j, size, rows.value.channels, value,
                      subnormals);
+        if (to.matrices) ClearAfterPairs(rows.value.channels, 1, value);
       } else {
         LoadOne(rows.value, at.value, j, size, value);
       }

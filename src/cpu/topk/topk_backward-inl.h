@@ -6,6 +6,7 @@
 // listed keys step by step; for every step it goes over the panels:
 //   s = scale q k,  dp = do v,  p = exp(s - max) / sum,
 //   ds = scale p (dp - delta),  dq += ds k
+// Where there are matrix registers, s, dp and dq come from them.
 // dq stays in scratch memory until the list ends. p and ds are saved, [key,
 // head], and q and do once more, [block of channels, head, channel of it].
 //
@@ -14,6 +15,7 @@
 // these keys, one position after the other: dk and dv.
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 
@@ -31,6 +33,7 @@
 #include "cpu/tile/keys-inl.h"
 #include "cpu/tile/load-inl.h"
 #include "cpu/tile/matmul-inl.h"
+#include "cpu/tile/matrix_values-inl.h"
 #include "cpu/tile/store-inl.h"
 #include "cpu/tile/transpose-inl.h"
 #include "cpu/topk/gather-inl.h"
@@ -76,7 +79,22 @@ inline void LoadGradRows(const TopKBackwardDqItem& item, int64_t first,
     LoadRow(item.grad_rows.grad_out, query_row.position, query_row.head, v_dim,
             grads.first + r * grads.stride);
   }
-  DotsOfFour(outs, grads, v_dim, scratch.delta + first);
+  // Where a head sees one value, dp and delta are the same number.
+  const auto dots =
+      tile.dots == PairDots::kMatrices ? DotsOfFourByMatrices : DotsOfFour;
+  dots(outs, grads, v_dim, scratch.delta + first);
+}
+
+// What passes the last pair of a panel becomes 0.
+inline void ClearPanels(const TopKBackwardDqItem& item) {
+  const ScoreParams& params = *item.scores.params;
+  const int64_t channels = params.score_dim();
+  for (int64_t first = 0; first < item.scores.rows; first += Width()) {
+    ClearAfterPairs(channels, Width(),
+                    item.scores.scratch.query + first * channels);
+    ClearAfterPairs(params.v_dim, Width(),
+                    item.scratch.grad_out + first * params.v_dim);
+  }
 }
 
 // The operands of four heads from `first` on, as lanes of their panel, and in
@@ -118,10 +136,90 @@ inline void LoadFourHeads(const TopKBackwardDqItem& item, int64_t first) {
   RowsToPanel(grads, params.v_dim, grad_lanes);
 }
 
+// The keys of a step as dq takes them: by channel for matrix registers, or as
+// floats, which are loaded once some panel wants them where keys are by
+// channel.
+class DqKeys {
+ public:
+  DqKeys(const TopKBackwardDqItem& item, const KvBuffers& rows,
+         const ListedStep& step)
+      : item_(item), rows_(rows), step_(step) {
+    if (!rows.matrices || !item.params->wants_query) return;
+    RangeOfPairs range;
+    PackKeysByChannel(item.scores, step.at, item.scratch.channel_stride,
+                      item.scratch.keys_by_channel, range);
+    // Below kSmallFactor all products may be subnormal.
+    by_channel_ =
+        !step.subnormal && range.AllBelow(128) && !range.AllBelow(-20);
+  }
+
+  // dq of the panel that begins with head `first` += ds times keys.
+  void AddDq(int64_t first, PrefetchQueue& prefetch) {
+    const int64_t channels = item_.scores.params->score_dim();
+    const int64_t count = step_.size();
+    float* const ds = item_.scratch.ds;
+    float* const grad_query = item_.grad_query + first * BlockEnd(channels);
+    const bool half = item_.scores.rows - first <= MatrixLanes();
+    if (by_channel_ && AreOrdinary(ds, count, half)) {
+      PackTerms<true>(ds, count);
+      Matrices registers;
+      AddMatrixProducts(
+          {item_.scratch.keys_by_channel, item_.scratch.channel_stride},
+          channels, {ds, 2 * Width(), 2, Width(), half}, CeilDiv(count, 2),
+          /*fresh=*/false, grad_query, registers, prefetch);
+      return;
+    }
+    const ChannelRows keys{Floats(), rows_.key_stride};
+    ForBlocks(channels, [&](int64_t d, auto size) HWY_ATTR {
+      prefetch.Issue();
+      AddListed<size()>({keys.at + d, keys.stride}, ds, count, nullptr,
+                        grad_query + d * Width());
+    });
+  }
+
+ private:
+  // Whether two terms of bf16 hold all numbers as well as keys' products do.
+  static bool AreOrdinary(const float* HWY_RESTRICT ds, int64_t count,
+                          bool half) {
+    const auto none = hn::Set(kW, 0x7FFFFFFF);
+    auto least = none, greatest = hn::Zero(kW);
+    const int64_t lanes = half ? Lanes() : Width();
+    for (int64_t j = 0; j < count; ++j) {
+      for (int64_t lane = 0; lane < lanes; lane += Lanes()) {
+        const Vector x = hn::Load(kF, ds + j * Width() + lane);
+        const auto size = hn::BitCast(kW, hn::Abs(x));
+        greatest = hn::Max(greatest, size);
+        const auto zero = hn::Eq(size, hn::Zero(kW));
+        least = hn::Min(least, hn::IfThenElse(zero, none, size));
+      }
+    }
+    const auto small = hn::Set(kW, std::bit_cast<int32_t>(kSmallGrad));
+    const auto beyond = hn::Gt(greatest, hn::Set(kW, kBeyondBf16 - 1));
+    return hn::AllFalse(kW, hn::Or(hn::Lt(least, small), beyond));
+  }
+
+  const float* Floats() {
+    if (rows_.key_floats != nullptr) return rows_.key_floats;
+    float* const to = item_.scratch.key_rows;
+    for (int64_t j = 0; !loaded_ && j < step_.size(); ++j) {
+      LoadKey(item_.scores.keys, step_.at, j, to + j * rows_.key_stride);
+    }
+    loaded_ = true;
+    return to;
+  }
+
+  const TopKBackwardDqItem& item_;
+  const KvBuffers& rows_;
+  const ListedStep& step_;
+  bool by_channel_ = false;
+  bool loaded_ = false;
+};
+
 // One panel and the rows of one step: p, ds and what they add to dq.
 inline void DifferentiatePanel(const TopKBackwardDqItem& item,
                                const KvBuffers& rows, const ListedStep& step,
-                               int64_t first, PrefetchQueue& prefetch) {
+                               DqKeys& dq_keys, int64_t first,
+                               PrefetchQueue& prefetch) {
   const ScoreParams& params = *item.scores.params;
   const TopKBackwardScratch& scratch = item.scratch;
   const int64_t channels = params.score_dim();
@@ -130,13 +228,22 @@ inline void DifferentiatePanel(const TopKBackwardDqItem& item,
   const auto subnormal = [&] {
     return step.subnormal || score.query_rows[first].subnormal_panel;
   };
-  RowProducts<true>(item.scores.dots, subnormal, {rows.keys, rows.key_stride},
-                    count, score.query + first * channels, channels, nullptr,
-                    scratch.scores, prefetch);
-  RowProducts<true>(item.scores.dots, subnormal,
-                    {rows.values, rows.value_stride}, count,
-                    scratch.grad_out + first * params.v_dim, params.v_dim,
-                    nullptr, scratch.ds, prefetch);
+  const auto multiply = [&](const ChannelRows& of_keys, const float* panel,
+                            int64_t depth, float* products) HWY_ATTR {
+    if (rows.matrices && !subnormal()) {
+      Matrices registers;
+      const bool half = item.scores.rows - first <= MatrixLanes();
+      return AddMatrixProducts({of_keys.at, of_keys.stride}, count,
+                               {panel, Width(), 1, 0, half}, depth / 2,
+                               /*fresh=*/true, products, registers, prefetch);
+    }
+    RowProducts<true>(item.scores.dots, subnormal, of_keys, count, panel, depth,
+                      nullptr, products, prefetch);
+  };
+  multiply({rows.keys, rows.key_stride}, score.query + first * channels,
+           channels, scratch.scores);
+  multiply({rows.values, rows.value_stride},
+           scratch.grad_out + first * params.v_dim, params.v_dim, scratch.ds);
   SavedPanel saved{};
   if (item.params->wants_keys) {
     const int64_t stride = item.params->head_stride;
@@ -147,13 +254,7 @@ inline void DifferentiatePanel(const TopKBackwardDqItem& item,
   GradScores(
       {scratch.max + first, scratch.inv_sum + first, scratch.delta + first},
       params.scale, count, saved, scratch.scores, scratch.ds);
-  if (!item.params->wants_query) return;
-  float* const grad_query = item.grad_query + first * BlockEnd(channels);
-  ForBlocks(channels, [&](int64_t d, auto size) HWY_ATTR {
-    prefetch.Issue();
-    AddListed<size()>({rows.key_floats + d, rows.key_stride}, scratch.ds, count,
-                      nullptr, grad_query + d * Width());
-  });
+  if (item.params->wants_query) dq_keys.AddDq(first, prefetch);
 }
 
 // dq of all heads of a position, from panels to where the caller has them.
@@ -176,30 +277,49 @@ inline void StoreGradQueries(const TopKBackwardDqItem& item) {
   }
 }
 
+// How many blocks of arithmetic one step of one panel is, about.
+inline int64_t DifferentiateBlocks(const TopKBackwardDqItem& item) {
+  const ScoreParams& params = *item.scores.params;
+  const int64_t step_keys = item.params->step_keys;
+  const int64_t channels = params.score_dim();
+  const PairDots dots = item.scores.dots;
+  if (dots == PairDots::kMatrices) {
+    return MatrixBlocks(step_keys, channels / 2) +
+           MatrixBlocks(step_keys, params.v_dim / 2) +
+           MatrixBlocks(channels, step_keys / 2);
+  }
+  return DotBlocks(dots, step_keys, channels) +
+         DotBlocks(dots, step_keys, params.v_dim) + channels / kBig;
+}
+
 inline void DifferentiatePosition(const TopKBackwardDqItem& item) {
   const ScoreParams& params = *item.scores.params;
   const int64_t channels = params.score_dim();
   const int64_t step_keys = item.params->step_keys;
   const int64_t heads = RoundUp(item.scores.rows, Width());
+  if (item.scores.dots == PairDots::kMatrices) ClearPanels(item);
   for (int64_t head = 0; head < heads; head += 4) LoadFourHeads(item, head);
   if (item.first_split && item.params->wants_query) {
     std::fill_n(item.grad_query, heads * BlockEnd(channels), 0.0f);
   }
   const ListedKeys keys{item.scores.keys, item.saved.columns, item.count,
                         step_keys};
-  const KvBuffers rows(
-      item.scores, item.scratch.values, item.scratch.value_stride, true,
-      item.params->wants_query ? item.scratch.key_rows : nullptr);
-  const PairDots dots = item.scores.dots;
-  const int64_t panel_blocks = DotBlocks(dots, step_keys, channels) +
-                               DotBlocks(dots, step_keys, params.v_dim) +
-                               channels / kBig;
+  const bool key_floats =
+      item.params->wants_query && item.scores.dots != PairDots::kMatrices;
+  const KvBuffers rows(item.scores, item.scratch.values,
+                       item.scratch.value_stride, true,
+                       key_floats ? item.scratch.key_rows : nullptr);
+  if (rows.matrices) Matrices::Configure();
+  const int64_t panel_blocks = DifferentiateBlocks(item);
   keys.ForSteps(rows, heads / Width() * panel_blocks,
                 [&](const ListedStep& step, PrefetchQueue& prefetch) HWY_ATTR {
+                  DqKeys dq_keys(item, rows, step);
                   for (int64_t first = 0; first < heads; first += Width()) {
-                    DifferentiatePanel(item, rows, step, first, prefetch);
+                    DifferentiatePanel(item, rows, step, dq_keys, first,
+                                       prefetch);
                   }
                 });
+  if (rows.matrices) Matrices::Release();
   if (item.last_split && item.params->wants_query) StoreGradQueries(item);
 }
 

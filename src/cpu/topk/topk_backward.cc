@@ -32,9 +32,10 @@ class PreparedTopKBackward final : public HostPrepared {
   PreparedTopKBackward(const AttentionProblem& problem,
                        const DeviceInfo& device, WorkspaceLayout& layout)
       : HostPrepared(problem, kShortGradGflops),
+        dots(TopKBackwardDots(problem)),
         tiling(TopKBackwardTilingOf(problem, device)),
-        workspace(
-            ReserveTopKBackward(problem, tiling, device.workers, layout)) {}
+        workspace(ReserveTopKBackward(problem, tiling, device.workers, layout,
+                                      dots == PairDots::kMatrices)) {}
 
   Status Run(const Bindings& bindings, std::byte* memory,
              Workers& workers) const override;
@@ -48,6 +49,7 @@ class PreparedTopKBackward final : public HostPrepared {
 
   Balance Predict(int64_t workers) const override;
 
+  const PairDots dots;  // where operands are pairs
   const TopKBackwardTiling tiling;
   const TopKBackwardWorkspace workspace;
 };
@@ -114,7 +116,6 @@ class Launch {
   const TopKBackwardWorkspace& workspace_ = prepared_.workspace;
   const TopKBackwardOperands operands_;
   const TopKBackwardKernels kernels_ = TopKBackward();
-  const PairDots dots_ = ChoosePairDots(kernels_.has_pair_dots);
   std::byte* const memory_;
   Workers& workers_;
 };
@@ -187,7 +188,7 @@ void Launch::ComputeDq(const TopKBackwardBatch& batch, const Stage& stage,
       {workspace_.score.At(memory_, worker),
        workspace_.scratch.At(memory_, worker), SavedAt(stage, position),
        workspace_.GradQuery(memory_, position - stage.positions.first)});
-  if (ArePairs(item.scores, item.grad_rows)) item.scores.dots = dots_;
+  if (ArePairs(item.scores, item.grad_rows)) item.scores.dots = prepared_.dots;
   kernels_.differentiate(item);
 }
 

@@ -15,7 +15,9 @@ namespace flashacl::cpu::HWY_NAMESPACE {
 
 TopKBackwardKernels TopKBackwardTable() {
   return {DifferentiatePosition, AddKeyGradients, StoreRow,
-          FLASHACL_HAS_PAIR_DOTS != 0};
+          FLASHACL_HAS_PAIR_DOTS != 0,
+          FLASHACL_HAS_MATRICES != 0 ? MatrixCode::kInstructions
+                                     : MatrixCode::kEmulated};
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

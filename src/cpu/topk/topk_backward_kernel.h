@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "base/range.h"
+#include "cpu/pair_dots.h"
 #include "cpu/tile/attention_params.h"
 
 namespace flashacl::cpu {
@@ -21,17 +22,19 @@ struct TopKBackwardParams {
 
 // A worker's scratch memory for one item at a time, besides ScoreScratch.
 struct TopKBackwardScratch {
-  float* grad_out;      // [panel, value channel, lane]; or pairs, as queries
-  float* max;           // [panel, lane]
-  float* inv_sum;       // [panel, lane]
-  float* delta;         // [panel, lane]
-  float* values;        // [key, value_stride]; or pairs, as keys
-  float* key_rows;      // [key, key_stride], where keys are pairs
-  float* scores;        // [key, lane] of one panel
-  float* ds;            // the same: dp, then scale * ds
-  float* grad_staging;  // [4, staging_stride]
-  int64_t* columns;     // of a split of a list
+  float* grad_out;         // [panel, value channel, lane]; or pairs, as queries
+  float* max;              // [panel, lane]
+  float* inv_sum;          // [panel, lane]
+  float* delta;            // [panel, lane]
+  float* values;           // [key, value_stride]; or pairs, as keys
+  float* key_rows;         // [key, key_stride], where keys are pairs
+  float* keys_by_channel;  // [channel, pair of keys], for matrix registers
+  float* scores;           // [key, lane] of one panel
+  float* ds;               // the same: dp, then scale * ds
+  float* grad_staging;     // [4, staging_stride]
+  int64_t* columns;        // of a split of a list
   int64_t value_stride = 0;
+  int64_t channel_stride = 0;  // of keys_by_channel
 };
 
 // What dk and dv need of a position once its probs are known.
@@ -92,6 +95,7 @@ struct TopKBackwardKernels {
   void (*store_row)(const ElementFormat& format, const float* from,
                     int64_t count, std::byte* to) = nullptr;
   bool has_pair_dots = false;  // PairDots::kInstruction
+  MatrixCode matrices = MatrixCode::kNone;
 };
 
 TopKBackwardKernels TopKBackward();

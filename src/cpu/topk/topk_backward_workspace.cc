@@ -72,12 +72,14 @@ void TileSums(const AttentionProblem& problem, TopKBackwardTiling& tiling) {
 
 ScratchLayout<TopKBackwardScratch> ReserveScratch(
     const AttentionProblem& problem, const TopKBackwardTiling& tiling,
-    int64_t workers, WorkspaceLayout& layout) {
+    int64_t workers, WorkspaceLayout& layout, bool matrices) {
   using S = TopKBackwardScratch;
   const int64_t heads = tiling.padded_heads;
-  const int64_t keys = tiling.step_keys + kColumnUnit;
+  const int64_t keys =
+      tiling.step_keys + (matrices ? kKeysOverrun : kColumnUnit);
   S sizes{};
   if (!problem.kv.value_is_key) sizes.value_stride = RowStride(problem.v_dim);
+  sizes.channel_stride = MatrixStride(tiling.step_keys);
   ScratchLayout<S> scratch(sizes, workers);
   scratch.Add("gradients of outputs", {&S::grad_out},
               heads * problem.v_dim + kPanelOverrun, layout);
@@ -92,6 +94,10 @@ ScratchLayout<TopKBackwardScratch> ReserveScratch(
   scratch.Add("gradients of scores", {&S::ds}, keys * kMaxPanelRows, layout);
   scratch.Add("gradients between layouts", {&S::grad_staging},
               4 * TopKStagingStride(problem), layout);
+  if (matrices) {
+    scratch.Add("keys by channel", {&S::keys_by_channel},
+                problem.score_dim() * sizes.channel_stride, layout);
+  }
   scratch.Add("columns as listed", {&S::columns}, tiling.split_keys, layout);
   return scratch;
 }
@@ -135,11 +141,13 @@ TopKBackwardTiling TopKBackwardTilingOf(const AttentionProblem& problem,
 TopKBackwardWorkspace ReserveTopKBackward(const AttentionProblem& problem,
                                           const TopKBackwardTiling& tiling,
                                           int64_t workers,
-                                          WorkspaceLayout& layout) {
+                                          WorkspaceLayout& layout,
+                                          bool matrices) {
   TopKBackwardWorkspace workspace;
   workspace.score = ReserveTopKScores(problem, problem.group(),
                                       tiling.step_keys, workers, layout);
-  workspace.scratch = ReserveScratch(problem, tiling, workers, layout);
+  workspace.scratch =
+      ReserveScratch(problem, tiling, workers, layout, matrices);
   workspace.saved = ReserveSaved(problem, tiling, layout);
   workspace.grad_query_floats = RoundUp(
       tiling.padded_heads * BlocksRoom(problem.score_dim()) + kPanelOverrun,

@@ -66,9 +66,11 @@ struct TopKBackwardWorkspace {
   }
 };
 
+// matrices: with the operands of matrix registers.
 TopKBackwardWorkspace ReserveTopKBackward(const AttentionProblem& problem,
                                           const TopKBackwardTiling& tiling,
                                           int64_t workers,
-                                          WorkspaceLayout& layout);
+                                          WorkspaceLayout& layout,
+                                          bool matrices = false);
 
 }  // namespace flashacl::cpu
