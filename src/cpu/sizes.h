@@ -49,6 +49,8 @@ constexpr int64_t PanelStride(int64_t channels) {
 
 inline constexpr int64_t kMatrixNumbers = 32;  // of bf16, along k of a matrix
 
+inline constexpr int64_t kHeadBlock = 32;  // heads that fill matrices along k
+
 // Words from channel to channel of values that lie by channels, two keys to a
 // word: 32 more keys than a step has, and then up to whole matrices.
 constexpr int64_t MatrixStride(int64_t step_keys) {

@@ -123,8 +123,8 @@ void LaunchItemByItem(const AttentionProblem& problem,
 void LaunchPositionByPosition(const AttentionProblem& p,
                               const Bindings& bindings) {
   WorkspaceLayout layout;
-  const TopKBackwardTiling cut = TopKBackwardTilingOf(p, {});
   const bool matrices = TopKBackwardDots(p) == PairDots::kMatrices;
+  const TopKBackwardTiling cut = TopKBackwardTilingOf(p, {}, matrices);
   const TopKBackwardWorkspace workspace =
       ReserveTopKBackward(p, cut, 1, layout, matrices);
   const TopKBackwardKernels kernels = TopKBackward();
@@ -154,6 +154,12 @@ void LaunchPositionByPosition(const AttentionProblem& p,
       add.grad_scores = item.saved.grad_scores;
       add.query = item.saved.query;
       add.channels = channels;
+      if (cut.words) {
+        add.words = item.saved.words;
+        add.query_pairs = item.saved.query_pairs;
+        add.grad_out_pairs = item.saved.grad_out_pairs;
+        add.step_keys = cut.step_keys;
+      }
       add.count = item.count;
       add.heads = p.group();
       add.head_stride = cut.head_stride;

@@ -336,6 +336,7 @@ TEST_P(MatrixDotsOn, LeaveSpecialNumbersOfGradientsToOthers) {
        {"bwd bf16 h=2 d=32 q=150 k=250", "bwd bf16 h=2 d=32 q=150 k=250 causal",
         "bwd bf16 h=2/1 d=48 q=40,150 k=130,99 probs:bf16 causal",
         "bwd bf16 h=9/1 d=32+16/32 q=4 k=90 topk:60",
+        "bwd bf16 h=50/1 d=32+16/48 q=3 k=290 topk:190",
         "bwd bf16 h=40/1 d=64+16/64 q=2 k=90 topk:60 shared"}) {
     SCOPED_TRACE(line);
     if (!Takes(ProblemOf(line))) continue;

@@ -29,15 +29,17 @@ HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
 // Words of pairs, [row, k], `stride` of them apart: of numbers that are a sum
-// of `terms`, each term `term_stride` after that before it.
+// of `terms`, each term `term_stride` after that before it. From one block of a
+// matrix's words along k to the next are `block_stride`.
 struct MatrixRowsOf {
   const void* at;
   ptrdiff_t stride;
   int terms = 1;
   ptrdiff_t term_stride = 0;
+  ptrdiff_t block_stride = kMatrixWords;
 
   HWY_INLINE const void* Block(int64_t row, int64_t k, int term) const {
-    return static_cast<const float*>(at) + row * stride + k * kMatrixWords +
+    return static_cast<const float*>(at) + row * stride + k * block_stride +
            term * term_stride;
   }
 };

@@ -197,15 +197,16 @@ HWY_INLINE Vector TermOf(Vector& rest) {
   return term;
 }
 
-// Stores the probs of two neighbouring keys as words, and, in the row after
-// that, what a first term leaves of them.
+// Stores the probs of two neighbouring keys as words, and, `next` after that,
+// what a first term leaves of them.
 template <bool kTwoTerms>
-HWY_INLINE void StoreTerms(Vector first, Vector second, float* to) {
+HWY_INLINE void StoreTerms(Vector first, Vector second, float* to,
+                           ptrdiff_t next = Width()) {
   const Vector term = TermOf(first);
   hn::Store(UpperHalves(term, TermOf(second)), kF, to);
   if constexpr (kTwoTerms) {
     const Vector rest = TermOf(first);
-    hn::Store(UpperHalves(rest, TermOf(second)), kF, to + Width());
+    hn::Store(UpperHalves(rest, TermOf(second)), kF, to + next);
   }
 }
 

@@ -6,7 +6,7 @@
 // listed keys step by step; for every step it goes over the panels:
 //   s = scale q k,  dp = do v,  p = exp(s - max) / sum,
 //   ds = scale p (dp - delta),  dq += ds k
-// Where there are matrix registers, s, dp and dq come from them.
+// Where there are matrix registers, all products come from them.
 // dq stays in scratch memory until the list ends. p and ds are saved, [key,
 // head], and q and do once more, [block of channels, head, channel of it].
 //
@@ -15,7 +15,6 @@
 // these keys, one position after the other: dk and dv.
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdint>
 
@@ -38,6 +37,7 @@
 #include "cpu/tile/transpose-inl.h"
 #include "cpu/topk/gather-inl.h"
 #include "cpu/topk/topk_grad-inl.h"
+#include "cpu/topk/topk_matrix_grads-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
@@ -181,21 +181,14 @@ class DqKeys {
   // Whether two terms of bf16 hold all numbers as well as keys' products do.
   static bool AreOrdinary(const float* HWY_RESTRICT ds, int64_t count,
                           bool half) {
-    const auto none = hn::Set(kW, 0x7FFFFFFF);
-    auto least = none, greatest = hn::Zero(kW);
+    RangeOfFloats range;
     const int64_t lanes = half ? Lanes() : Width();
     for (int64_t j = 0; j < count; ++j) {
       for (int64_t lane = 0; lane < lanes; lane += Lanes()) {
-        const Vector x = hn::Load(kF, ds + j * Width() + lane);
-        const auto size = hn::BitCast(kW, hn::Abs(x));
-        greatest = hn::Max(greatest, size);
-        const auto zero = hn::Eq(size, hn::Zero(kW));
-        least = hn::Min(least, hn::IfThenElse(zero, none, size));
+        range.Add(hn::Load(kF, ds + j * Width() + lane));
       }
     }
-    const auto small = hn::Set(kW, std::bit_cast<int32_t>(kSmallGrad));
-    const auto beyond = hn::Gt(greatest, hn::Set(kW, kBeyondBf16 - 1));
-    return hn::AllFalse(kW, hn::Or(hn::Lt(least, small), beyond));
+    return range.From(kSmallGrad);
   }
 
   const float* Floats() {
@@ -214,6 +207,18 @@ class DqKeys {
   bool by_channel_ = false;
   bool loaded_ = false;
 };
+
+// Packs the head block that the panel which begins with head `first` ends.
+inline void PackSaved(const TopKBackwardDqItem& item, Range listed,
+                      int64_t first) {
+  const int64_t heads = item.scores.rows;
+  const int64_t end = first + Width();
+  if (end % kHeadBlock != 0 && end < heads) return;
+  const int64_t block = first / kHeadBlock;
+  const int64_t step = listed.first / item.params->step_keys;
+  item.saved.words[step * CeilDiv(heads, kHeadBlock) + block] = PackHeadBlock(
+      item.saved, listed, block * kHeadBlock, heads, item.params->head_stride);
+}
 
 // One panel and the rows of one step: p, ds and what they add to dq.
 inline void DifferentiatePanel(const TopKBackwardDqItem& item,
@@ -254,6 +259,9 @@ inline void DifferentiatePanel(const TopKBackwardDqItem& item,
   GradScores(
       {scratch.max + first, scratch.inv_sum + first, scratch.delta + first},
       params.scale, count, saved, scratch.scores, scratch.ds);
+  if (saved.probs != nullptr && item.saved.words != nullptr) {
+    PackSaved(item, step.listed, first);
+  }
   if (item.params->wants_query) dq_keys.AddDq(first, prefetch);
 }
 
@@ -299,6 +307,9 @@ inline void DifferentiatePosition(const TopKBackwardDqItem& item) {
   const int64_t heads = RoundUp(item.scores.rows, Width());
   if (item.scores.dots == PairDots::kMatrices) ClearPanels(item);
   for (int64_t head = 0; head < heads; head += 4) LoadFourHeads(item, head);
+  if (item.saved.words != nullptr && item.params->wants_keys) {
+    PairSavedRows(item.saved, params, item.scores.rows);
+  }
   if (item.first_split && item.params->wants_query) {
     std::fill_n(item.grad_query, heads * BlockEnd(channels), 0.0f);
   }
@@ -329,6 +340,7 @@ inline void DifferentiatePosition(const TopKBackwardDqItem& item) {
 // rows of all heads stay in a first cache meanwhile: probs are then read once,
 // and addresses found once. Otherwise some blocks of channels go over all keys.
 inline void AddKeyGradients(const DkvArgs& args) {
+  if (args.words != nullptr) return AddKeyGradientsByMatrices(args);
   const int64_t operands =
       args.query != nullptr && args.value_channels > 0 ? 2 : 1;
   const int64_t blocks = CeilDiv(args.channels, int64_t{Width()});

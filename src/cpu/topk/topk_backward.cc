@@ -33,7 +33,8 @@ class PreparedTopKBackward final : public HostPrepared {
                        const DeviceInfo& device, WorkspaceLayout& layout)
       : HostPrepared(problem, kShortGradGflops),
         dots(TopKBackwardDots(problem)),
-        tiling(TopKBackwardTilingOf(problem, device)),
+        tiling(
+            TopKBackwardTilingOf(problem, device, dots == PairDots::kMatrices)),
         workspace(ReserveTopKBackward(problem, tiling, device.workers, layout,
                                       dots == PairDots::kMatrices)) {}
 
@@ -222,6 +223,7 @@ void Launch::AddDkv(const Stage& stage, const DkvItem& item,
   args.head_stride = tiling_.head_stride;
   args.channels = std::min(tiling_.d_block_channels, dim - channel);
   args.value_channels = adds_values ? problem.v_dim - channel : 0;
+  args.step_keys = tiling_.step_keys;
   args.sums = SumsAt(item.d_block, item.sequence_head->rows.first);
   args.sum_stride = tiling_.d_block_channels;
   std::span<const float> next_sums;
@@ -238,6 +240,13 @@ void Launch::AddDkv(const Stage& stage, const DkvItem& item,
     args.grad_scores = saved.grad_scores + keys.first * args.head_stride;
     args.query = of_values ? nullptr : saved.query + channel * args.heads;
     args.grad_out = saved.grad_out + channel * args.heads;
+    if (tiling_.words) {
+      const int64_t pairs = RoundUp(args.heads, kHeadBlock) / 2;
+      args.first = keys.first;
+      args.words = saved.words;
+      args.query_pairs = saved.query_pairs + channel * pairs;
+      args.grad_out_pairs = saved.grad_out_pairs + channel * pairs;
+    }
     kernels_.add_to_keys(args);
   }
 }

@@ -15,7 +15,8 @@ namespace flashacl::cpu {
 // What of a problem an item needs besides ScoreParams.
 struct TopKBackwardParams {
   int64_t step_keys = 0;
-  int64_t head_stride = 0;  // floats of a key's probs
+  int64_t head_stride = 0;  // floats of a key's probs; whole head blocks for
+                            // matrix registers
   bool wants_query = true;  // any gradient of queries
   bool wants_keys = true;   // any of keys or values
 };
@@ -40,11 +41,17 @@ struct TopKBackwardScratch {
 // What dk and dv need of a position once its probs are known.
 struct SavedPds {
   int64_t* columns;        // as listed, sorted by kv block
-  float* probs;            // [key, head_stride]: p
-  float* grad_scores;      // [key, head_stride]: scale * ds
+  float* probs;            // [key, head_stride]: p; or words
+  float* grad_scores;      // [key, head_stride]: scale * ds; or words
   float* query;            // [block of channels, head, channel of the block]
   float* grad_out;         // the same
   int64_t* kv_block_ends;  // where each kv block's columns end
+  // For matrix registers (topk_matrix_grads-inl.h); null: there are none.
+  float* query_pairs;     // [block of channels, pair of heads, channel of it]
+  float* grad_out_pairs;  // the same
+  int64_t* rows_fit;      // [head block]: whether both are for matrices
+  int64_t*
+      words;  // [step, head block]: whether probs and grad_scores are words
 
   // The listed keys of a kv block.
   Range KeysOf(int64_t kv_block) const {
@@ -77,7 +84,13 @@ struct DkvArgs {
   const float* grad_out = nullptr;  // of the d block
   int64_t channels = 0;             // of the d block
   int64_t value_channels = 0;       // that are values; none if 0 or less
-  int64_t count = 0;                // listed keys
+  // For matrix registers, as SavedPds has them; null: there are none.
+  const float* query_pairs = nullptr;
+  const float* grad_out_pairs = nullptr;
+  const int64_t* words = nullptr;
+  int64_t first = 0;      // of the columns, in the split of the list
+  int64_t step_keys = 0;  // of its steps
+  int64_t count = 0;      // listed keys
   int64_t heads = 0;
   int64_t head_stride = 0;
   float* sums = nullptr;  // of column 0

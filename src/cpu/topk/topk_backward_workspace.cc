@@ -119,20 +119,36 @@ ScratchLayout<SavedPds> ReserveSaved(const AttentionProblem& problem,
             BlockFloats(problem, problem.v_dim), layout);
   saved.Add("saved: columns", {&P::columns}, tiling.split_keys, layout);
   saved.Add("saved: kv blocks", {&P::kv_block_ends}, tiling.kv_blocks, layout);
+  if (!tiling.words) return saved;
+  const int64_t head_blocks = CeilDiv(problem.group(), kHeadBlock);
+  const auto words = [&](int64_t channels) {
+    return RoundUp(channels, kMaxPanelRows) * head_blocks * kHeadBlock / 2;
+  };
+  saved.Add("saved: pairs of queries", {&P::query_pairs},
+            words(problem.score_dim()), layout);
+  saved.Add("saved: pairs of gradients of outputs", {&P::grad_out_pairs},
+            words(problem.v_dim), layout);
+  saved.Add("saved: which rows fit", {&P::rows_fit}, head_blocks, layout);
+  saved.Add("saved: what is words", {&P::words},
+            CeilDiv(tiling.split_keys, tiling.step_keys) * head_blocks, layout);
   return saved;
 }
 
 }  // namespace
 
 TopKBackwardTiling TopKBackwardTilingOf(const AttentionProblem& problem,
-                                        const DeviceInfo& device) {
+                                        const DeviceInfo& device,
+                                        bool matrices) {
   TopKBackwardTiling tiling;
   tiling.step_keys = TopKStepKeys(problem, device);
   const int64_t listed_keys = std::max<int64_t>(MaxListedKeys(problem), 1);
   tiling.num_splits = CeilDiv(listed_keys, kMaxStageKeys);
   tiling.split_keys = CeilDiv(listed_keys, tiling.num_splits);
   tiling.padded_heads = RoundUp(problem.group(), kMaxPanelRows);
-  tiling.head_stride = RoundUp(problem.group(), kMaxLanes);
+  // Of fewer heads matrices would be half empty, which was slower than floats.
+  tiling.words = matrices && problem.group() > kHeadBlock / 2;
+  tiling.head_stride =
+      RoundUp(problem.group(), tiling.words ? kHeadBlock : kMaxLanes);
   tiling.stage_positions = StagePositions(problem, tiling, device.workers);
   TileSums(problem, tiling);
   return tiling;

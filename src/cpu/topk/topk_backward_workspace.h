@@ -34,7 +34,9 @@ struct TopKBackwardTiling {
   int64_t key_d_blocks = 0;      // d blocks of keys and their ropes
   int64_t value_d_blocks = 0;    // of values of their own; they come after
   int64_t padded_heads = 0;      // of a position, in whole panels of any width
-  int64_t head_stride = 0;       // floats of a key's probs, in whole vectors
+  int64_t head_stride = 0;       // floats of a key's probs, in whole vectors,
+                                 // or whole head blocks if these become words
+  bool words = false;            // p and ds do, for matrix registers
 
   int64_t d_blocks() const { return key_d_blocks + value_d_blocks; }
   bool OfValues(int64_t d_block) const { return d_block >= key_d_blocks; }
@@ -45,8 +47,10 @@ struct TopKBackwardTiling {
   }
 };
 
+// matrices: on matrix registers.
 TopKBackwardTiling TopKBackwardTilingOf(const AttentionProblem& problem,
-                                        const DeviceInfo& device);
+                                        const DeviceInfo& device,
+                                        bool matrices = false);
 
 struct TopKBackwardWorkspace {
   ScratchLayout<ScoreScratch> score;           // of every worker

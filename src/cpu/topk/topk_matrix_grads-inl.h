@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+// dk and dv of listed keys on matrix registers.
+//
+// What a position saves is cut into head blocks of 32 heads. Where no term of
+// it might be lost, the 32 floats of p, or of ds, of a key and a head block
+// become as many words where they are: 16 of first terms, then 16 of what these
+// leave, each of heads n and n + 16. Queries and gradients of outputs are saved
+// as words of the same two heads, too. Other head blocks stay floats and are
+// added by multiply-adds.
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+#include "cpu/sizes.h"
+#include "cpu/topk/topk_backward_kernel.h"
+
+#if defined(FLASHACL_CPU_TOPK_TOPK_MATRIX_GRADS_INL_H_) == \
+    defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_TOPK_TOPK_MATRIX_GRADS_INL_H_
+#undef FLASHACL_CPU_TOPK_TOPK_MATRIX_GRADS_INL_H_
+#else
+#define FLASHACL_CPU_TOPK_TOPK_MATRIX_GRADS_INL_H_
+#endif
+
+#include "cpu/tile/matmul-inl.h"
+#include "cpu/tile/matrix_products-inl.h"
+#include "cpu/tile/matrix_values-inl.h"
+#include "cpu/topk/topk_grad-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+
+inline constexpr int64_t kHeadPairs = kHeadBlock / 2;
+
+// How small and how great some numbers are, without their signs.
+class RangeOfFloats {
+ public:
+  HWY_INLINE RangeOfFloats()
+      : least_(hn::Set(kW, kNone)), greatest_(hn::Zero(kW)) {}
+
+  HWY_INLINE void Add(const Vector& x) {
+    const auto size = hn::BitCast(kW, hn::Abs(x));
+    const auto zero = hn::Eq(size, hn::Zero(kW));
+    greatest_ = hn::Max(greatest_, size);
+    least_ = hn::Min(least_, hn::IfThenElse(zero, hn::Set(kW, kNone), size));
+  }
+
+  // Whether all but 0 are `bound` or more, and none rounds to infinity in bf16
+  // or is no number.
+  HWY_INLINE bool From(float bound) const {
+    const auto small = hn::Set(kW, std::bit_cast<int32_t>(bound));
+    const auto beyond = hn::Gt(greatest_, hn::Set(kW, kBeyondBf16 - 1));
+    return hn::AllFalse(kW, hn::Or(hn::Lt(least_, small), beyond));
+  }
+
+  // Whether some number is `bound` or more, or all are 0.
+  HWY_INLINE bool Reaches(float bound) const {
+    const auto size = hn::Set(kW, std::bit_cast<int32_t>(bound));
+    return !hn::AllTrue(kW, hn::Lt(greatest_, size)) ||
+           hn::AllTrue(kW, hn::Eq(greatest_, hn::Zero(kW)));
+  }
+
+ private:
+  static constexpr int32_t kNone = 0x7FFFFFFF;
+  hn::Vec<Words> least_, greatest_;
+};
+
+// Rows of a head block, [head, channel of the block], become words of heads n
+// and n + 16; heads from `count` on are 0.
+HWY_INLINE void PairHeads(const float* rows, int64_t count, float* words,
+                          RangeOfFloats& range) {
+  const auto row = [&](int64_t head, ptrdiff_t lane) HWY_ATTR {
+    return head < count ? hn::Load(kF, rows + head * Width() + lane)
+                        : hn::Zero(kF);
+  };
+  for (int64_t n = 0; n < kHeadPairs; ++n) {
+    for (ptrdiff_t lane = 0; lane < Width(); lane += Lanes()) {
+      const Vector first = row(n, lane), second = row(n + kHeadPairs, lane);
+      range.Add(first);
+      range.Add(second);
+      hn::Store(UpperHalves(first, second), kF, words + n * Width() + lane);
+    }
+  }
+}
+
+// The queries and gradients of outputs of a position, once all heads are saved,
+// as words: [block of channels, head block, pair of heads, channel].
+inline void PairSavedRows(const SavedPds& saved, const ScoreParams& params,
+                          int64_t heads) {
+  const auto pair = [&](const float* rows, int64_t channels, float* words,
+                        int64_t head, RangeOfFloats& range) HWY_ATTR {
+    const int64_t head_blocks = CeilDiv(heads, kHeadBlock);
+    const int64_t count = std::min(heads - head, kHeadBlock);
+    for (int64_t n = 0; n < CeilDiv(channels, int64_t{Width()}); ++n) {
+      PairHeads(rows + (n * heads + head) * Width(), count,
+                words + (n * head_blocks * kHeadPairs + head / 2) * Width(),
+                range);
+    }
+  };
+  for (int64_t head = 0; head < heads; head += kHeadBlock) {
+    RangeOfFloats query, grad_out;
+    pair(saved.query, params.score_dim(), saved.query_pairs, head, query);
+    pair(saved.grad_out, params.v_dim, saved.grad_out_pairs, head, grad_out);
+    saved.rows_fit[head / kHeadBlock] =
+        query.From(0x1p-126f) && grad_out.From(0x1p-126f) &&
+        query.Reaches(kSmallFactor) && grad_out.Reaches(kSmallGrad);
+  }
+}
+
+// 32 floats of a key and a head block, of which `count` are heads, as words.
+struct HeadTerms {
+  float* at;
+  int64_t count;
+
+  // Heads n to n + Lanes(), and those 16 after; 0 where there is no head.
+  HWY_INLINE Vector Load(int64_t n) const {
+    const auto exist = hn::FirstN(
+        kF, static_cast<size_t>(std::clamp<int64_t>(count - n, 0, Lanes())));
+    return hn::IfThenElseZero(exist, hn::Load(kF, at + n));
+  }
+
+  HWY_INLINE void Check(RangeOfFloats& range) const {
+    for (int64_t n = 0; n < kHeadBlock; n += Lanes()) range.Add(Load(n));
+  }
+
+  HWY_INLINE void Pack() const {
+    for (int64_t n = 0; n < kHeadPairs; n += Lanes()) {
+      StoreTerms<true>(Load(n), Load(n + kHeadPairs), at + n, kHeadPairs);
+    }
+  }
+};
+
+// The p and ds of the keys `listed` and the head block that begins with `head`,
+// which are all there, become words where these lose nothing; says whether they
+// did.
+HWY_NOINLINE inline bool PackHeadBlock(const SavedPds& saved, Range listed,
+                                       int64_t head, int64_t heads,
+                                       int64_t head_stride) {
+  const int64_t count = std::min(heads - head, kHeadBlock);
+  const auto terms = [&](float* from, int64_t j) {
+    return HeadTerms{from + j * head_stride + head, count};
+  };
+  RangeOfFloats probs, grads;
+  for (int64_t j = listed.first; j < listed.last; ++j) {
+    terms(saved.probs, j).Check(probs);
+    terms(saved.grad_scores, j).Check(grads);
+  }
+  const bool fit = saved.rows_fit[head / kHeadBlock] != 0 &&
+                   probs.From(0x1p-126f) && grads.From(kSmallGrad);
+  for (int64_t j = listed.first; fit && j < listed.last; ++j) {
+    terms(saved.probs, j).Pack();
+    terms(saved.grad_scores, j).Pack();
+  }
+  return fit;
+}
+
+// What some columns get for one block of channels.
+class KeyGradBlock {
+ public:
+  static constexpr int64_t kKeys = 2 * kMatrixRows;
+
+  // `count` columns from `first` on, all of one step.
+  KeyGradBlock(const DkvArgs& args, int64_t first, int64_t count)
+      : args_(args),
+        first_(first),
+        count_(count),
+        words_(args.words + (args.first + first) / args.step_keys *
+                                CeilDiv(args.heads, kHeadBlock)) {}
+
+  void Add(int64_t block) {
+    Prefetch(block);
+    fresh_ = true;
+    const int64_t values = args_.value_channels - block * Width();
+    if (values > 0) {
+      AddProducts(args_.probs, args_.grad_out, args_.grad_out_pairs, block,
+                  values);
+    }
+    if (args_.query != nullptr) {
+      AddProducts(args_.grad_scores, args_.query, args_.query_pairs, block,
+                  Width());
+    }
+    for (int64_t r = 0; r < count_; ++r) {
+      float* const to = Row(r) + block * Width();
+      for (ptrdiff_t lane = 0; lane < Width(); lane += Lanes()) {
+        const Vector sum = hn::Load(kF, sums_ + r * Width() + lane);
+        hn::Store(hn::Add(hn::Load(kF, to + lane), sum), kF, to + lane);
+      }
+    }
+  }
+
+ private:
+  HWY_INLINE float* Row(int64_t r) const {
+    return args_.sums + args_.columns[first_ + r] * args_.sum_stride;
+  }
+
+  void Prefetch(int64_t block) const {
+    for (int64_t r = 0; r < count_; ++r) {
+      const float* const row = Row(r) + block * Width();
+      for (ptrdiff_t lane = 0; lane < Width(); lane += kLineFloats) {
+        __builtin_prefetch(row + lane, 1, 3);
+      }
+    }
+  }
+
+  // sums += p or ds times rows, head block by head block; those that are words
+  // go together where they are neighbours. Of floats, channels from `channels`
+  // on are dropped.
+  void AddProducts(const float* saved, const float* rows, const float* pairs,
+                   int64_t block, int64_t channels) {
+    const int64_t head_blocks = CeilDiv(args_.heads, kHeadBlock);
+    const float* const at = saved + first_ * args_.head_stride;
+    int64_t n = 0;
+    while (n < head_blocks) {
+      int64_t last = n;
+      while (last < head_blocks && words_[last] != 0) ++last;
+      if (last > n) {
+        const float* const panel =
+            pairs + (block * head_blocks + n) * kHeadPairs * Width();
+        Matrices registers;
+        PrefetchQueue nothing;
+        AddPanelProducts<true>(
+            {at + n * kHeadBlock, args_.head_stride, 2, kHeadPairs, kHeadBlock},
+            count_, {panel, Width()}, last - n, fresh_, sums_, registers,
+            nothing);
+        fresh_ = false;
+        n = last;
+        continue;
+      }
+      AddFloats(at + n * kHeadBlock,
+                rows + (block * args_.heads + n * kHeadBlock) * Width(),
+                std::min(args_.heads - n * kHeadBlock, kHeadBlock), channels);
+      ++n;
+    }
+  }
+
+  HWY_NOINLINE void AddFloats(const float* saved, const float* rows,
+                              int64_t heads, int64_t channels) {
+    if (fresh_) std::fill_n(sums_, kKeys * Width(), 0.0f);
+    fresh_ = false;
+    ForBlocks(count_, [&](int64_t j, auto size) HWY_ATTR {
+      Sums<size()> added;
+      added.Clear();
+      AddRows(saved + j * args_.head_stride, args_.head_stride, rows, heads,
+              added);
+      if (channels < Width()) CutChannels(channels, added);
+      float* const to = sums_ + j * Width();
+      for (int r = 0; r < size() && j + r < count_; ++r) {
+        for (ptrdiff_t half = 0; half < 2; ++half) {
+          float* const at = to + r * Width() + half * Lanes();
+          hn::Store(hn::Add(hn::Load(kF, at), added.at[r][half]), kF, at);
+        }
+      }
+    });
+  }
+
+  const DkvArgs& args_;
+  const int64_t first_, count_;
+  const int64_t* const words_;  // [head block], of this step
+  bool fresh_ = true;           // nothing is in the sums yet
+  HWY_ALIGN float sums_[kKeys * Width()];
+};
+
+inline void AddKeyGradientsByMatrices(const DkvArgs& args) {
+  const int64_t blocks = CeilDiv(args.channels, int64_t{Width()});
+  Matrices::Configure();
+  for (int64_t first = 0; first < args.count;) {
+    const int64_t at = args.first + first;
+    const int64_t step_end = (at / args.step_keys + 1) * args.step_keys;
+    const int64_t count =
+        std::min({KeyGradBlock::kKeys, args.count - first, step_end - at});
+    KeyGradBlock some(args, first, count);
+    for (int64_t n = 0; n < blocks; ++n) some.Add(n);
+    first += count;
+  }
+  Matrices::Release();
+}
+
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FLASHACL_CPU_TOPK_TOPK_MATRIX_GRADS_INL_H_
