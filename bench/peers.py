@@ -162,6 +162,8 @@ def ours(line, options):
              "--seconds", str(options.seconds)]
     if options.threads:
         words += ["--threads", str(options.threads)]
+    if options.target:
+        words += ["--target", options.target]
     run = subprocess.run(words, capture_output=True, text=True, check=False)
     if run.returncode != 0:
         raise SystemExit(run.stderr.strip() or f"flashacl bench failed: {line}")
@@ -213,6 +215,15 @@ def table(rows):
     return "\n".join(text)
 
 
+# What limits PyTorch and its libraries, read when they are loaded, to the
+# instructions of a target of ours. AVX3 is whatever they find.
+LIMITS = {
+    "AVX2": {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2",
+             "MKL_ENABLE_INSTRUCTIONS": "AVX2"},
+    "SSE4": {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41",
+             "MKL_ENABLE_INSTRUCTIONS": "SSE4_2"},
+}
+
 # Where nothing else is asked for.
 LINES = """fwd f32 h=32/8 d=128 q=2048 k=2048
 fwd f32 h=32/8 d=128 q=2048 k=2048 causal
@@ -242,11 +253,13 @@ def main(arguments):
     parser.add_argument("lines", nargs="*", metavar="LINE")
     parser.add_argument("--tool", default="flashacl", help=argparse.SUPPRESS)
     parser.add_argument("--threads", type=int, default=0, metavar="N")
+    parser.add_argument("--target", default="", metavar="NAME")
     parser.add_argument("--seconds", type=float, default=0.5, metavar="X",
                         help="of each peer in a turn (0.5)")
     parser.add_argument("--turns", type=int, default=5, metavar="N")
     parser.add_argument("--json", metavar="FILE|-")
     options = parser.parse_args(arguments)
+    os.environ.update(LIMITS.get(options.target, {}))
     peers = found_peers(options)
     if not peers:
         print("peers: nothing to compare with; --python names a Python that "

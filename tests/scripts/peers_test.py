@@ -10,6 +10,7 @@ import stat
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench"
 sys.path.insert(0, str(BENCH))
@@ -36,11 +37,14 @@ class Sleeper:
         return call
 
 
-def fake_tool(folder, code=0):
-    """A flashacl whose bench takes 1 s for 2e9 FLOP."""
+def fake_tool(folder, code=0, says_words=False):
+    """A flashacl whose bench takes 1 s for 2e9 FLOP; it may leave its words in
+    a file of that name."""
     timing = {"timings": [{"flops": 2e9, "seconds": {"median": 1.0}}]}
     path = pathlib.Path(folder) / "flashacl"
-    path.write_text(f"#!/bin/sh\necho '{json.dumps(timing)}'\nexit {code}\n")
+    say = f'echo "$@" > {folder}/words\n' if says_words else ""
+    path.write_text(f"#!/bin/sh\n{say}echo '{json.dumps(timing)}'\n"
+                    f"exit {code}\n")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     return str(path)
 
@@ -91,6 +95,22 @@ class Turns(unittest.TestCase):
         self.assertAlmostEqual(float(rows[0][4].rstrip(" |")), 2 / theirs,
                                delta=0.006)
         self.assertEqual(rows[1][2], "no gradients")
+
+    def test_target_is_that_of_both(self):
+        seen = {}
+
+        def peer(threads):
+            seen.update(peers.os.environ)
+            return Sleeper(threads)
+        with tempfile.TemporaryDirectory() as folder:
+            tool = fake_tool(folder, says_words=True)
+            words = ["--tool", tool, "--seconds", "0", "--turns", "1",
+                     "--target", "AVX2", "--", LINE]
+            with unittest.mock.patch.dict(peers.os.environ):
+                self.assertEqual(run(*words, kinds={"sleeper": peer})[0], 0)
+            said = pathlib.Path(folder, "words").read_text()
+        self.assertIn("--target AVX2", said)
+        self.assertEqual(seen["ATEN_CPU_CAPABILITY"], "avx2")
 
     def test_json(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "backends.h"
 #include "base/str.h"
 #include "problem/notation.h"
 #include "tools/flashacl/command.h"
@@ -18,6 +19,7 @@ struct PeersOptions {
   std::vector<std::string> sources;
   std::string python = "python3";
   int threads = 0;
+  std::string target;
   double seconds = 0.5;
   int turns = 5;
   std::string json;
@@ -34,6 +36,11 @@ int Peers(const PeersOptions& options) {
                                     "--threads", Str("{}", options.threads),
                                     "--seconds", Str("{}", options.seconds),
                                     "--turns",   Str("{}", options.turns)};
+  if (!options.target.empty()) {
+    const Status limited = LimitVectorTarget(options.target);
+    if (!limited.ok()) return Mistake(limited);
+    words.insert(words.end(), {"--target", options.target});
+  }
   if (!options.json.empty()) {
     words.insert(words.end(), {"--json", options.json});
   }
@@ -61,6 +68,9 @@ Command MakePeers(CLI::App& tool) {
       ->type_name("FILE")
       ->capture_default_str();
   AddThreads(*app, options->threads);
+  app->add_option("--target", options->target,
+                  "The best vector instructions to use, ours and theirs")
+      ->type_name("NAME");
   app->add_option("--seconds", options->seconds,
                   "How long to repeat a problem in each turn")
       ->type_name("X")
