@@ -129,6 +129,8 @@ def test_errors_name_the_argument():
             (q[0], ValueError, "q, k: have 3 and 4 axes")):
         with pytest.raises(error, match=message):
             flashacl.attention(wrong, q, q)
+    with pytest.raises(ValueError, match="k: .*order of bytes"):
+        flashacl.attention(q, q.astype(">f4"), q)
     with pytest.raises(TypeError, match="v: a list"):
         flashacl.attention(q, q, [1])
     with pytest.raises(flashacl.Error, match="do not match"):

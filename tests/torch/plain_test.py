@@ -371,6 +371,8 @@ def test_errors_are_exceptions_that_poison_nothing():
         flashacl.attention(q.double(), q.double(), q.double())
     with pytest.raises(NotImplementedError, match="softcap"):
         flashacl.flash_attn_func(q, q, q, softcap=30.0)
+    with pytest.raises(NotImplementedError, match="bias beside alibi_slopes"):
+        flashacl.attention(q, q, q, bias=draw(4, 4), alibi_slopes=draw(2))
     with pytest.raises(ValueError, match="cache_seqlens: sequence 0 has 9"):
         flashacl.flash_attn_with_kvcache(q, q, q, cache_seqlens=9)
     with pytest.raises(ValueError, match="q: is on npu:0"):

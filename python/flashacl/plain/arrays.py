@@ -31,6 +31,9 @@ def _of_tensor(tensor, name):
 
 def _of_numpy(array, name):
     size = array.itemsize
+    if not array.dtype.isnative:
+        raise ValueError(f"{name}: has type {array.dtype!r}, which is not in "
+                         "this machine's order of bytes")
     if any(step % size for step in array.strides):
         raise ValueError(f"{name}: strides {array.strides} are not multiples "
                          f"of its elements' {size} bytes")

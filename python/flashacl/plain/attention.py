@@ -86,6 +86,8 @@ def attention(q, k, v, *, layout="BSND", causal=False, window_size=(-1, -1),
     if len(q.shape) != 4 or len(k.shape) != 4:
         raise ValueError(f"q, k: have {len(q.shape)} and {len(k.shape)} axes, "
                          f"expected 4, {layout}")
+    _refuse(bias is not None and alibi_slopes is not None,
+            "attention: bias beside alibi_slopes")
     on = _implementation(q)
     shape = _scores_shape(q, k, layout)
     out, most, total = on.attend(
