@@ -2,13 +2,11 @@
 """The C functions of FlashACL's library: found once, called with Python's
 values and with memory described by `Memory`."""
 
-import contextlib
 import ctypes
 import functools
 import os
 import pathlib
 import re
-import threading
 import typing
 
 NAME = "libascendcl.so"
@@ -20,11 +18,6 @@ TYPES = {"float32": 0, "float16": 1, "int8": 2, "int32": 3, "uint8": 4,
 BYTES = {"float32": 4, "float16": 2, "int8": 1, "int32": 4, "uint8": 1,
          "int64": 8, "bool": 1, "bfloat16": 2}
 _ND = 2  # aclFormat
-_MALLOC_HUGE_FIRST = 0  # aclrtMemMallocPolicy
-# A workspace up to this is kept by its thread: fresh pages cost more than small
-# calls do.
-_KEPT_BYTES = 64 << 20
-
 
 _HEADING = re.compile(
     r"^.*\(E[A-Z\d]{5}\):\s*|^E[A-Z\d]{5}: .*")
@@ -96,8 +89,11 @@ def _declared(library):
     library.aclCreateIntArray.argtypes = [pointer, ctypes.c_uint64]
     for name in ("aclDestroyTensor", "aclDestroyTensorList",
                  "aclDestroyIntArray", "aclrtDestroyStream", "aclrtFree",
-                 "aclrtSynchronizeStream"):
+                 "aclrtSynchronizeStream", "aclDestroyAclOpExecutor",
+                 "aclSetAclOpExecutorRepeatable"):
         getattr(library, name).argtypes = [pointer]
+    library.aclSetTensorAddr.argtypes = [pointer, ctypes.c_size_t, pointer,
+                                         pointer]
     library.aclrtMalloc.argtypes = [pointer, ctypes.c_size_t, ctypes.c_int]
     return library
 
@@ -114,57 +110,12 @@ def check(status, what):
     raise Error(text or f"{what} failed with {status}", status)
 
 
-class _Thread:
-    """A thread's stream and workspace."""
-
-    def __init__(self):
-        self.library = load()
-        check(self.library.aclrtSetDevice(0), "aclrtSetDevice")
-        stream = ctypes.c_void_p()
-        check(self.library.aclrtCreateStream(ctypes.byref(stream)),
-              "aclrtCreateStream")
-        self.stream, self.workspace, self.size = stream.value, None, 0
-        self.process = os.getpid()
-
-    def reserve(self, size):
-        """Memory of at least `size` bytes, for one call."""
-        if size == 0:
-            return None
-        if size > self.size:
-            self.release(0)
-            address = ctypes.c_void_p()
-            check(self.library.aclrtMalloc(ctypes.byref(address), size,
-                                           _MALLOC_HUGE_FIRST), "aclrtMalloc")
-            self.workspace, self.size = address.value, size
-        return self.workspace
-
-    def release(self, keep=_KEPT_BYTES):
-        if self.size > keep:
-            self.library.aclrtFree(self.workspace)
-            self.workspace, self.size = None, 0
-
-    def __del__(self):
-        # A child has none of its parent's threads.
-        if getattr(self, "process", None) == os.getpid():
-            self.release(0)
-            self.library.aclrtDestroyStream(self.stream)
-
-
-_local = threading.local()
-
-
-def _thread():
-    mine = getattr(_local, "mine", None)
-    if mine is None or mine.process != os.getpid():
-        mine = _local.mine = _Thread()
-    return mine
-
-
-class _Arguments:
-    """C's arguments of Python's, until the library has read them."""
+class Arguments:
+    """C's arguments of Python's; `tensors` are (handle, memory) of all memory
+    among them."""
 
     def __init__(self, library):
-        self.library, self.handles = library, []
+        self.library, self.handles, self.tensors = library, [], []
 
     def tensor(self, memory):
         dims = len(memory.shape)
@@ -175,6 +126,7 @@ class _Arguments:
             memory.address)
         if not handle:
             check(-1, "aclCreateTensor")
+        self.tensors.append((handle, memory))
         return handle
 
     def convert(self, value):
@@ -208,21 +160,25 @@ class _Arguments:
     def destroy(self):
         for destroy, handle in self.handles:
             destroy(handle)
+        self.handles = []
+
+
+def plan_converted(name, arguments, converted):
+    """plan() with arguments that `converted` keeps for the caller."""
+    size, executor = ctypes.c_uint64(), ctypes.c_void_p()
+    check(getattr(converted.library, name + "GetWorkspaceSize")(
+        *[converted.convert(value) for value in arguments],
+        ctypes.byref(size), ctypes.byref(executor)), name)
+    return size.value, executor
 
 
 def plan(name, arguments):
     """The first phase of an operator: (bytes of workspace, executor)."""
-    library = load()
-    converted = _Arguments(library)
-    size, executor = ctypes.c_uint64(), ctypes.c_void_p()
+    converted = Arguments(load())
     try:
-        status = getattr(library, name + "GetWorkspaceSize")(
-            *[converted.convert(value) for value in arguments],
-            ctypes.byref(size), ctypes.byref(executor))
-        check(status, name)
+        return plan_converted(name, arguments, converted)
     finally:
         converted.destroy()
-    return size.value, executor
 
 
 def launch(name, workspace, size, executor, stream):
@@ -230,59 +186,3 @@ def launch(name, workspace, size, executor, stream):
     check(getattr(load(), name)(ctypes.c_void_p(workspace),
                                 ctypes.c_uint64(size), executor,
                                 ctypes.c_void_p(stream)), name)
-
-
-def _ranges(arguments):
-    """[first byte, end) of all memory among arguments, none overlapping."""
-    found = []
-    for value in arguments:
-        if isinstance(value, Memory):
-            if 0 not in value.shape:
-                last = sum((n - 1) * step
-                           for n, step in zip(value.shape, value.strides))
-                found.append((value.address,
-                              value.address + (last + 1) * BYTES[value.dtype]))
-        elif isinstance(value, list):
-            found += _ranges(value)
-    merged = []
-    for first, end in sorted(found):
-        if merged and first < merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((first, end))
-    return merged
-
-
-_registering = threading.Lock()
-
-
-@contextlib.contextmanager
-def _registered(arguments):
-    """For the time of a call: strict mode takes the host's memory for the
-    device's only where that was announced, and by nobody else meanwhile."""
-    library, device, done = load(), ctypes.c_void_p(), []
-    with _registering:
-        try:
-            for first, end in _ranges(arguments):
-                pointer = ctypes.c_void_p(first)
-                check(library.aclrtHostRegister(
-                    pointer, ctypes.c_uint64(end - first), 0,
-                    ctypes.byref(device)), "aclrtHostRegister")
-                done.append(pointer)
-            yield
-        finally:
-            for pointer in done:
-                library.aclrtHostUnregister(pointer)
-
-
-def run(name, *arguments):
-    """An operator by its C name, its arguments without the last two; returns
-    when results are there. None is null, bytes are text, a list of integers or
-    of memory is an array."""
-    mine = _thread()  # the first phase wants a device, too
-    size, executor = plan(name, arguments)
-    strict = os.environ.get("FLASHACL_STRICT") in ("1", "exit")
-    with _registered(arguments) if strict else contextlib.nullcontext():
-        launch(name, mine.reserve(size), size, executor, mine.stream)
-        check(mine.library.aclrtSynchronizeStream(mine.stream), name)
-    mine.release()

@@ -17,29 +17,48 @@ def is_tensor(array):
 
 def check_device(tensor, name):
     """Host memory, or what only has a shape."""
-    if tensor.device.type not in ("cpu", "meta"):
+    if tensor.is_cpu:
+        return
+    if tensor.device.type != "meta":
         raise ValueError(
             f"{name}: is on {tensor.device}, expected a tensor on the CPU; "
             "tensors on npu go to torch_npu's operators")
 
 
+# {a library's type: its name in TYPES}; to make a name takes a microsecond.
+_names = {}
+
+
+def _name_of(dtype, name):
+    """`name` is the argument's."""
+    found = _names.get(dtype)
+    if found is None:
+        found = getattr(dtype, "name", None) or \
+            str(dtype).removeprefix("torch.")
+        if found not in TYPES:
+            raise ValueError(f"{name}: has type {found}, expected one of "
+                             f"{', '.join(TYPES)}")
+        if not getattr(dtype, "isnative", True):
+            raise ValueError(f"{name}: has type {dtype!r}, which is not in "
+                             "this machine's order of bytes")
+        _names[dtype] = found
+    return found
+
+
 def _of_tensor(tensor, name):
     check_device(tensor, name)
     return Memory(tensor.data_ptr(), tuple(tensor.shape), tensor.stride(),
-                  str(tensor.dtype).removeprefix("torch."))
+                  _name_of(tensor.dtype, name))
 
 
-def _of_numpy(array, name):
-    size = array.itemsize
-    if not array.dtype.isnative:
-        raise ValueError(f"{name}: has type {array.dtype!r}, which is not in "
-                         "this machine's order of bytes")
-    if any(step % size for step in array.strides):
-        raise ValueError(f"{name}: strides {array.strides} are not multiples "
+def _of_numpy(array, interface, name):
+    size, strides = array.itemsize, array.strides
+    if any(step % size for step in strides):
+        raise ValueError(f"{name}: strides {strides} are not multiples "
                          f"of its elements' {size} bytes")
-    return Memory(array.__array_interface__["data"][0], array.shape,
-                  tuple(step // size for step in array.strides),
-                  array.dtype.name)
+    return Memory(interface["data"][0], array.shape,
+                  tuple([step // size for step in strides]),
+                  _name_of(array.dtype, name))
 
 
 def memory_of(array, name):
@@ -47,22 +66,18 @@ def memory_of(array, name):
     if isinstance(array, dlpack.Block):
         return array.memory(), array
     if is_tensor(array):
-        memory = _of_tensor(array, name)
-    elif hasattr(array, "__array_interface__"):
+        return _of_tensor(array, name), array
+    interface = getattr(array, "__array_interface__", None)
+    if interface is not None:
         if not hasattr(array, "itemsize"):
             raise ValueError(f"{name}: a {type(array).__name__} has no memory "
                              "that can be read without a copy")
-        memory = _of_numpy(array, name)
-    elif hasattr(array, "__dlpack__"):
+        return _of_numpy(array, interface, name), array
+    if hasattr(array, "__dlpack__"):
         return dlpack.memory_of(array, name)
-    else:
-        raise TypeError(f"{name}: a {type(array).__name__}, expected an array "
-                        "of NumPy, a tensor of PyTorch or anything with "
-                        "__dlpack__")
-    if memory.dtype not in TYPES:
-        raise ValueError(f"{name}: has type {memory.dtype}, expected one of "
-                         f"{', '.join(TYPES)}")
-    return memory, array
+    raise TypeError(f"{name}: a {type(array).__name__}, expected an array "
+                    "of NumPy, a tensor of PyTorch or anything with "
+                    "__dlpack__")
 
 
 def new(shape, dtype):
@@ -102,6 +117,12 @@ def integers(array, name):
     if any(not isinstance(value, int) for value in values):
         raise TypeError(f"{name}: {values}, expected integers in one row")
     return values
+
+
+def ends(ends_q, ends_k):
+    """Where sequences end, as lists; None where there is one length."""
+    return None if ends_q is None else (integers(ends_q, "cu_seqlens_q"),
+                                        integers(ends_k, "cu_seqlens_k"))
 
 
 def elements(memory):

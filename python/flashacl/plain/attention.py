@@ -37,8 +37,6 @@ def _scale(softmax_scale, q):
 def _four_axes(array, shape, on):
     """A mask or a bias for all heads or rows of the scores' shape [B, N, S, T],
     where the operator has no shape for less."""
-    if array is None:
-        return None
     array = on.as_array(array)
     while len(array.shape) < 4:
         array = array[None]
@@ -48,8 +46,6 @@ def _four_axes(array, shape, on):
 
 def _hidden(mask, shape, on):
     """What the operator hides, of what is seen."""
-    if mask is None:
-        return None
     mask, batch, heads = _four_axes(mask, shape, on)
     if heads > 1 or batch > 1:
         mask = on.broadcast_to(mask, (shape[0], heads, *shape[2:]))
@@ -57,8 +53,6 @@ def _hidden(mask, shape, on):
 
 
 def _added(bias, shape, on):
-    if bias is None:
-        return None
     bias, batch, _ = _four_axes(bias, shape, on)
     return on.broadcast_to(bias, (batch, *shape[1:]))
 
@@ -89,13 +83,16 @@ def attention(q, k, v, *, layout="BSND", causal=False, window_size=(-1, -1),
     _refuse(bias is not None and alibi_slopes is not None,
             "attention: bias beside alibi_slopes")
     on = _implementation(q)
-    shape = _scores_shape(q, k, layout)
-    out, most, total = on.attend(
-        q, k, v, _hidden(mask, shape, on), _added(bias, shape, on),
-        alibi_slopes, sink, on.seed_of(seed) if dropout_p else None, None, None,
-        layout, _scale(softmax_scale, q), *_window(causal, window_size),
-        float(dropout_p))
-    return (out, on.log_sum(most, total)) if return_lse else out
+    if mask is not None:
+        mask = _hidden(mask, _scores_shape(q, k, layout), on)
+    if bias is not None:
+        bias = _added(bias, _scores_shape(q, k, layout), on)
+    out, *statistics = on.attend(
+        q, k, v, mask, bias, alibi_slopes, sink,
+        on.seed_of(seed) if dropout_p else None, None, None, layout,
+        _scale(softmax_scale, q), *_window(causal, window_size),
+        float(dropout_p), return_lse)
+    return (out, on.log_sum(*statistics)) if return_lse else out
 
 
 def _with_lse(out, lse, wanted):
@@ -182,16 +179,16 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k,
     _refuse(block_table is not None, "flash_attn_varlen_func: block_table; "
             "flash_attn_with_kvcache takes pages")
     on = _implementation(q)
-    out, most, total = on.attend(
+    out, *statistics = on.attend(
         q, k, v, None, None, alibi_slopes, sink,
         on.seed_of(seed) if dropout_p else None,
         _ends(cu_seqlens_q, q, "cu_seqlens_q"),
         _ends(cu_seqlens_k, q, "cu_seqlens_k"), "TND",
         _scale(softmax_scale, q), *_window(causal, window_size),
-        float(dropout_p))
+        float(dropout_p), return_attn_probs)
     if not return_attn_probs:
         return out
-    return _with_lse(out, on.log_sum(most, total).swapaxes(0, 1), True)
+    return _with_lse(out, on.log_sum(*statistics).swapaxes(0, 1), True)
 
 
 def merge_states(outs, lses):

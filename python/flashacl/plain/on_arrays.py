@@ -2,9 +2,11 @@
 """Attention on NumPy's arrays and on what speaks DLPack: results, without
 gradients. The same names as in on_tensors.py."""
 
+import sys
+
 import numpy
 
-from flashacl.plain import arrays, operators
+from flashacl.plain import arrays, operators, repeated
 
 
 def as_array(array):
@@ -65,9 +67,40 @@ def _new(shape, dtype):
     return result, arrays.memory_of(result, "out")[0]
 
 
+def described(array):
+    return array.shape, array.strides, array.dtype
+
+
+def address(array):
+    return array.__array_interface__["data"][0]
+
+
+def memory(array, name):
+    return arrays.memory_of(array, name)[0]
+
+
+def new(like, shape, dtype=None):
+    return numpy.empty(shape, dtype or like.dtype)
+
+
+def statistics(q, layout):
+    """(greatest score, sum of exponentials) of each row."""
+    shape = statistics_shape(layout, q.shape)
+    return new(q, shape, numpy.float32), new(q, shape, numpy.float32)
+
+
+_KINDS = (numpy.ndarray, type(None))
+_this = sys.modules[__name__]
+
+
 def attend(q, k, v, mask, bias, slopes, sink, seed, ends_q, ends_k, layout,
-           scale, left, right, dropout):
-    """(result, greatest scores, sums)."""
+           scale, left, right, dropout, lse):
+    """(result, greatest scores, sums), or only the first without `lse`."""
+    if dropout == 0.0 and all(
+            type(x) in _KINDS for x in (q, k, v, mask, bias, slopes, sink)):
+        return repeated.attend(_this, q, k, v, (mask, bias, slopes, sink),
+                               arrays.ends(ends_q, ends_k),
+                               (layout, scale, left, right), lse)
     read = _Reader()
     mq, mk, mv = read(q, "q"), read(k, "k"), read(v, "v")
     out, mout = _new((*mq.shape[:-1], mv.shape[-1]), mq.dtype)

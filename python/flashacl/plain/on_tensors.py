@@ -140,7 +140,8 @@ attention.register_autograd(_differentiate, setup_context=_save)
 
 
 def attend(*arguments):
-    return attention(*arguments)
+    *given, _ = arguments  # what they end with is whether the others are read
+    return attention(*given)
 
 
 # Caches.

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import typing
 
-from flashacl import library
+from flashacl import calls
 from flashacl.plain import dlpack
 
 _UNLIMITED = 2147483647
@@ -94,14 +94,17 @@ def _drop_mask(call, count):
     if call.dropout == 0.0:
         return None, None
     block = dlpack.Block((-(-count // 128) * 16,), "uint8")
-    library.run("aclnnDropoutGenMask", [count], float(call.dropout), call.seed,
-                0, block.memory())
+    # Of a seed that is, mostly, never seen again.
+    calls.run_once("aclnnDropoutGenMask", [count], float(call.dropout),
+                   call.seed, 0, block.memory())
     return block.memory(), block
 
 
-def forward(call, q, k, v, mask, bias, slopes, sink, out, most, total):
+def forward(call, q, k, v, mask, bias, slopes, sink, out, most, total,
+            kept_as=None):
     """`most` and `total` are the greatest score and the sum of exponentials
-    of each row, eight times: [B, N, S, 8], with TND [T, N, 8]."""
+    of each row, eight times: [B, N, S, 8], with TND [T, N, 8]. kept_as: as
+    calls.run() takes it, of a call without dropout."""
     count, rows, keys = _scores(call, q, k)
     mask, mode, before, after = _band(call, mask, rows, keys)
     bias, kind, starts = _bias(call, bias, slopes)
@@ -110,13 +113,14 @@ def forward(call, q, k, v, mask, bias, slopes, sink, out, most, total):
                call.layout.encode(), 0, mode, kind)
     results = (most, total, None, out)
     if call.layout == "TND":
-        library.run("aclnnFlashAttentionVarLenScoreV5", q, None, k, None, v,
-                    bias, drop, None, mask, sink, None, call.ends_q,
-                    call.ends_k, starts, None, *numbers, b"same_as_input",
-                    *results)
+        calls.run("aclnnFlashAttentionVarLenScoreV5", q, None, k, None, v,
+                  bias, drop, None, mask, sink, None, call.ends_q, call.ends_k,
+                  starts, None, *numbers, b"same_as_input", *results,
+                  kept_as=kept_as)
     else:
-        library.run("aclnnFlashAttentionScoreV3", q, k, v, bias, drop, None,
-                    mask, sink, None, starts, None, *numbers, *results)
+        calls.run("aclnnFlashAttentionScoreV3", q, k, v, bias, drop, None,
+                  mask, sink, None, starts, None, *numbers, *results,
+                  kept_as=kept_as)
 
 
 def backward(call, q, k, v, mask, bias, slopes, sink, out, most, total, dy,
@@ -130,14 +134,14 @@ def backward(call, q, k, v, mask, bias, slopes, sink, out, most, total, dy,
                call.layout.encode(), 0, mode, kind)
     saved = (most, total, None, out, sink, None)
     if call.layout == "TND":
-        library.run("aclnnFlashAttentionUnpaddingScoreGradV5", q, None, k, None,
-                    v, dy, bias, drop, None, mask, *saved, call.ends_q,
-                    call.ends_k, starts, None, *numbers, b"same_as_input", dq,
-                    None, dk, None, dv, dbias, dsink)
+        calls.run("aclnnFlashAttentionUnpaddingScoreGradV5", q, None, k, None,
+                  v, dy, bias, drop, None, mask, *saved, call.ends_q,
+                  call.ends_k, starts, None, *numbers, b"same_as_input", dq,
+                  None, dk, None, dv, dbias, dsink)
     else:
-        library.run("aclnnFlashAttentionScoreGradV3", q, k, v, dy, bias, drop,
-                    None, mask, *saved, starts, None, *numbers, dq, dk, dv,
-                    dbias, dsink)
+        calls.run("aclnnFlashAttentionScoreGradV3", q, k, v, dy, bias, drop,
+                  None, mask, *saved, starts, None, *numbers, dq, dk, dv,
+                  dbias, dsink)
 
 
 def _heads_first(memory):
@@ -166,7 +170,7 @@ def cached(q, keys, values, table, sink, keys_of, scale, left, right, heads,
             values = [_heads_first(one) for one in values]
     before, after = (_reach(left), _reach(right)) if mask is not None else \
         (_UNLIMITED, _UNLIMITED)
-    library.run(
+    calls.run(
         "aclnnFusedInferAttentionScoreV4", q, keys, values, None, mask, None,
         keys_of, *[None] * 7, table, *[None] * 13, sink, queries, scale, before,
         after, layout, heads, mode, 0, page, 0, lse is not None, 0, 0, 0, out,
@@ -176,7 +180,7 @@ def cached(q, keys, values, table, sink, keys_of, scale, left, right, heads,
 def topk(q, k, v, indices, q_rope, k_rope, sink, ends_q, ends_k, scale, block,
          causal, out, most, total):
     layout = b"BSND" if len(q.shape) == 4 else b"TND"
-    library.run(
+    calls.run(
         "aclnnSparseFlashAttentionV2", q, k, v, indices, None, ends_q, ends_k,
         q_rope, k_rope, sink, scale, block, layout, layout, 3 if causal else 0,
         _UNLIMITED, _UNLIMITED, 2, True, out, most, total)
@@ -186,7 +190,7 @@ def topk_backward(q, k, v, indices, q_rope, k_rope, ends_q, ends_k, scale,
                   block, causal, out, most, total, dy, dq, dk, dv, dq_rope,
                   dk_rope):
     layout = b"BSND" if len(q.shape) == 4 else b"TND"
-    library.run(
+    calls.run(
         "aclnnSparseFlashAttentionGrad", q, k, v, indices, dy, out, most, total,
         ends_q, ends_k, q_rope, k_rope, scale, block, layout,
         3 if causal else 0, _UNLIMITED, _UNLIMITED, True, dq, dk, dv, dq_rope,
@@ -195,4 +199,4 @@ def topk_backward(q, k, v, indices, q_rope, k_rope, ends_q, ends_k, scale,
 
 def merge(lses, outs, out, lse):
     """Attention to parts of the keys as attention to all: [R] and [R, D]."""
-    library.run("aclnnAttentionUpdate", lses, outs, 1, out, lse)
+    calls.run("aclnnAttentionUpdate", lses, outs, 1, out, lse)

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention without dropout to arrays of which a call before had the like: it
+is found by their shapes, strides and types, and run again at other addresses
+before anything else is looked at."""
+
+import math
+
+from flashacl import calls
+from flashacl.plain import operators
+
+# The most rows of scores whose statistics a kept call may have: 64 bytes each.
+_KEPT_ROWS = 512
+
+
+def attend(on, q, k, v, options, ends, told, lse):
+    """(result, greatest score, sum of exponentials); without `lse` perhaps only
+    the result: the statistics of a few rows then stay with the kept call. `on`
+    is the module for such arrays; options: mask, bias, slopes and sink, each or
+    None; ends: of sequences of rows and keys, two lists, or None; told: layout,
+    scale, left, right."""
+    kind_q, kind_v = on.described(q), on.described(v)
+    *rows, _ = kind_q[0]
+    lse = lse or math.prod(rows) > _KEPT_ROWS
+    key = on.__name__, kind_q, on.described(k), kind_v, told, lse
+    if ends is not None:
+        key += tuple(map(tuple, ends))
+    results = on.new(q, (*rows, kind_v[0][-1])),
+    if lse:
+        results += on.statistics(q, told[0])
+    moving = q, k, v, *results
+    mask, bias, slopes, sink = options
+    if not (mask is bias is slopes is sink is None):
+        key += tuple(x if x is None else on.described(x) for x in options)
+        moving += tuple(x for x in options if x is not None)
+    if not calls.run_again(key, list(map(on.address, moving))):
+        _attend_first(on, key, (q, k, v), options, ends, told, results)
+    return results
+
+
+def _attend_first(on, key, qkv, options, ends, told, results):
+    q, layout = qkv[0], told[0]
+    statistics = results[1:] or on.statistics(q, layout)
+    given = [on.memory(x, name) for x, name in zip(qkv, "qkv")]
+    found = [x if x is None else on.memory(x, name) for x, name in
+             zip(options, ("mask", "bias", "alibi_slopes", "sink"))]
+    made = [on.memory(x, "out") for x in (results[0], *statistics)]
+    moving = [*given, *made[:len(results)], *(m for m in found if m)]
+    operators.forward(
+        operators.Call(layout, q.shape[-3 if layout == "BNSD" else -2],
+                       *told[1:], 0.0, 0, *(ends or (None, None))),
+        *given, *found, *made,
+        calls.KeptAs(key, moving, statistics))
