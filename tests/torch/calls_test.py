@@ -16,6 +16,7 @@ import torch
 
 import flashacl
 from flashacl import calls
+from flashacl.plain import dispatch
 
 
 def draw(*shape, dtype=torch.float32):
@@ -195,8 +196,12 @@ def variants():
     yield q, k, v, {"sink": draw(8)[::2]}
 
 
-@pytest.mark.parametrize("arrays", ["tensors", "numpy"])
-def test_calls_that_differ_in_anything_are_not_confused(arrays):
+@pytest.mark.parametrize("arrays", ["tensors", "numpy", "dispatched"])
+def test_calls_that_differ_in_anything_are_not_confused(arrays, monkeypatch):
+    """The operator's calls have keys of another kind."""
+    if arrays == "dispatched":
+        monkeypatch.setattr(dispatch, "is_needed", lambda *_: True)
+
     def call(q, k, v, options):
         if arrays == "numpy":
             q, k, v, *more = (x.numpy() if isinstance(x, torch.Tensor) else x

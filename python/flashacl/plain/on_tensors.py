@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention on PyTorch's CPU tensors: custom operators with derivatives and
-with fake kernels, so that autograd, torch.compile and torch.export know them.
-The same names as in on_arrays.py."""
+with fake kernels, so that autograd, torch.compile and torch.export know them;
+without these the implementation is called directly. The same names as in
+on_arrays.py."""
 
+import sys
 from typing import List, Optional, Tuple
 
 import torch
 
-from flashacl import threads
-from flashacl.plain import arrays, on_arrays, operators
+from flashacl import calls, threads
+from flashacl.plain import arrays, dispatch, on_arrays, operators, repeated
 
 threads.follow()
+_this = sys.modules[__name__]
 Tensor = torch.Tensor
+address = Tensor.data_ptr
 broadcast_to, logical_not = torch.broadcast_to, torch.logical_not
 contiguous = Tensor.contiguous
 
@@ -35,11 +39,11 @@ def seed_of(seed):
 
 
 def log_sum(most, total):
-    top, total = most[..., 0], total[..., 0]
-    return torch.where(total > 1e38, torch.inf, top + total.log())
+    top, total = most.select(-1, 0), total.select(-1, 0)
+    return total.log().add_(top).masked_fill_(total > 1e38, torch.inf)
 
 
-def _memory(tensor, name="tensor"):
+def memory(tensor, name="tensor"):
     return None if tensor is None else arrays.memory_of(tensor, name)[0]
 
 
@@ -55,32 +59,37 @@ def _call(q, layout, scale, left, right, dropout, seed, ends_q, ends_k):
 _Options = Optional[Tensor]
 
 
-def _new(q, shape, dtype=None):
-    return torch.empty(shape, dtype=dtype or q.dtype, device=q.device)
+def new(q, shape, dtype=None):
+    return q.new_empty(shape, dtype=dtype)
+
+
+def statistics(q, layout):
+    """(greatest score, sum of exponentials) of each row."""
+    shape = on_arrays.statistics_shape(layout, q.shape)
+    return new(q, shape, torch.float32), new(q, shape, torch.float32)
 
 
 def _results(q, v, layout):
-    statistics = on_arrays.statistics_shape(layout, q.shape)
-    return (_new(q, (*q.shape[:-1], v.shape[-1])),
-            _new(q, statistics, torch.float32),
-            _new(q, statistics, torch.float32))
+    return (new(q, (*q.shape[:-1], v.shape[-1])), *statistics(q, layout))
 
 
-@torch.library.custom_op("flashacl::attention", mutates_args=(),
-                         device_types="cpu")
-def attention(q: Tensor, k: Tensor, v: Tensor, mask: _Options, bias: _Options,
-              slopes: _Options, sink: _Options, seed: _Options,
-              ends_q: _Options, ends_k: _Options, layout: str, scale: float,
-              left: int, right: int,
-              dropout: float) -> Tuple[Tensor, Tensor, Tensor]:
+def _attention(q: Tensor, k: Tensor, v: Tensor, mask: _Options, bias: _Options,
+               slopes: _Options, sink: _Options, seed: _Options,
+               ends_q: _Options, ends_k: _Options, layout: str, scale: float,
+               left: int, right: int,
+               dropout: float) -> Tuple[Tensor, Tensor, Tensor]:
     """(result, greatest score, sum of exponentials)."""
     results = _results(q, v, layout)
     operators.forward(
         _call(q, layout, scale, left, right, dropout, seed, ends_q, ends_k),
-        _memory(q, "q"), _memory(k, "k"), _memory(v, "v"), _memory(mask, "mask"),
-        _memory(bias, "bias"), _memory(slopes, "alibi_slopes"),
-        _memory(sink, "sink"), *map(_memory, results))
+        memory(q, "q"), memory(k, "k"), memory(v, "v"), memory(mask, "mask"),
+        memory(bias, "bias"), memory(slopes, "alibi_slopes"),
+        memory(sink, "sink"), *map(memory, results))
     return results
+
+
+attention = torch.library.custom_op("flashacl::attention", _attention,
+                                    mutates_args=(), device_types="cpu")
 
 
 @attention.register_fake
@@ -92,7 +101,7 @@ def _(q, k, v, mask, bias, slopes, sink, seed, ends_q, ends_k, layout, scale,
 def _gradients(q, k, v, bias, sink):
     """Memory for gradients; an empty tensor where there is none."""
     def like(x):
-        return _new(q, (0,)) if x is None else _new(x, x.shape)
+        return new(q, (0,)) if x is None else new(x, x.shape)
     return like(q), like(k), like(v), like(bias), like(sink)
 
 
@@ -106,11 +115,10 @@ def attention_backward(
 ) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of q, k, v, bias and sink."""
     results = _gradients(q, k, v, bias, sink)
-    dq, dk, dv, dbias, dsink = map(_memory, results)
+    dq, dk, dv, dbias, dsink = map(memory, results)
     operators.backward(
         _call(q, layout, scale, left, right, dropout, seed, ends_q, ends_k),
-        *map(_memory, (q, k, v, mask, bias, slopes, sink, out, most, total,
-                       dy)),
+        *map(memory, (q, k, v, mask, bias, slopes, sink, out, most, total, dy)),
         dq, dk, dv, dbias if bias is not None else None,
         dsink if sink is not None else None)
     return results
@@ -139,34 +147,50 @@ def _differentiate(ctx, dy, _most, _total):
 attention.register_autograd(_differentiate, setup_context=_save)
 
 
-def attend(*arguments):
-    *given, _ = arguments  # what they end with is whether the others are read
-    return attention(*given)
+def described(tensor):
+    return tensor.shape, tensor.stride(), tensor.dtype
+
+
+def attend(q, k, v, mask, bias, slopes, sink, seed, ends_q, ends_k, layout,
+           scale, left, right, dropout, lse):
+    """(result, greatest score, sum of exponentials), or only the first without
+    `lse`."""
+    others = mask, bias, slopes, sink, seed, ends_q, ends_k
+    if dispatch.is_needed(q, k, v, *others):
+        return attention(q, k, v, *others, layout, scale, left, right, dropout)
+    if dropout != 0.0:
+        return _attention(q, k, v, *others, layout, scale, left, right, dropout)
+    return repeated.attend(_this, q, k, v, others[:4],
+                           arrays.ends(ends_q, ends_k),
+                           (layout, scale, left, right), lse)
 
 
 # Caches.
 
-@torch.library.custom_op("flashacl::cached_attention", mutates_args=(),
-                         device_types="cpu")
-def cached_attention(q: Tensor, k_cache: Tensor, v_cache: Tensor,
-                     lengths: Tensor, table: _Options, rows: _Options,
-                     sink: _Options, scale: float, left: int,
-                     right: int) -> Tuple[Tensor, Tensor]:
+def _cached_attention(q: Tensor, k_cache: Tensor, v_cache: Tensor,
+                      lengths: Tensor, table: _Options, rows: _Options,
+                      sink: _Options, scale: float, left: int,
+                      right: int) -> Tuple[Tensor, Tensor]:
     """(result, logarithms of sums of exponentials)."""
     out, lse = _cached_results(q, v_cache)
     keys, values, heads, page = on_arrays.caches(
-        _memory(k_cache, "k_cache"), _memory(v_cache, "v_cache"), table,
+        memory(k_cache, "k_cache"), memory(v_cache, "v_cache"), table,
         arrays.integers(rows, "cache_batch_idx"))
     operators.cached(
-        _memory(q, "q"), keys, values, _memory(table, "block_table"),
-        _memory(sink, "sink"), lengths.tolist(), scale, left, right, heads,
-        page, _memory(out), _memory(lse))
+        memory(q, "q"), keys, values, memory(table, "block_table"),
+        memory(sink, "sink"), arrays.integers(lengths, "cache_seqlens"), scale,
+        left, right, heads, page, memory(out), memory(lse))
     return out, lse
 
 
+cached_attention = torch.library.custom_op(
+    "flashacl::cached_attention", _cached_attention, mutates_args=(),
+    device_types="cpu")
+
+
 def _cached_results(q, v_cache):
-    return (_new(q, (*q.shape[:-1], v_cache.shape[-1])),
-            _new(q, (q.shape[0], q.shape[2], q.shape[1], 1), torch.float32))
+    return (new(q, (*q.shape[:-1], v_cache.shape[-1])),
+            new(q, (q.shape[0], q.shape[2], q.shape[1], 1), torch.float32))
 
 
 @cached_attention.register_fake
@@ -178,8 +202,12 @@ def cached(q, k_cache, v_cache, lengths, table, rows, sink, scale, left, right):
     """(result, logarithms of sums)."""
     def tensor(x):
         return x if x is None or isinstance(x, Tensor) else torch.tensor(x)
-    out, lse = cached_attention(q, k_cache, v_cache, tensor(lengths), table,
-                                tensor(rows), sink, scale, left, right)
+    if dispatch.is_needed(q, k_cache, v_cache, table, sink):
+        out, lse = cached_attention(q, k_cache, v_cache, tensor(lengths), table,
+                                    tensor(rows), sink, scale, left, right)
+    else:  # with lists for what are tensors above
+        out, lse = _cached_attention(q, k_cache, v_cache, lengths, table, rows,
+                                     sink, scale, left, right)
     return out, lse[..., 0]
 
 
@@ -187,22 +215,25 @@ def cached(q, k_cache, v_cache, lengths, table, rows, sink, scale, left, right):
 
 def _topk_results(q, v):
     shape = on_arrays.topk_statistics_shape(q.shape)
-    return (_new(q, (*q.shape[:-1], v.shape[-1])),
-            _new(q, shape, torch.float32), _new(q, shape, torch.float32))
+    return (new(q, (*q.shape[:-1], v.shape[-1])),
+            new(q, shape, torch.float32), new(q, shape, torch.float32))
 
 
-@torch.library.custom_op("flashacl::topk_attention", mutates_args=(),
-                         device_types="cpu")
-def topk_attention(q: Tensor, k: Tensor, v: Tensor, indices: Tensor,
-                   q_rope: _Options, k_rope: _Options, sink: _Options,
-                   ends_q: _Options, ends_k: _Options, scale: float, block: int,
-                   causal: bool) -> Tuple[Tensor, Tensor, Tensor]:
+def _topk_attention(q: Tensor, k: Tensor, v: Tensor, indices: Tensor,
+                    q_rope: _Options, k_rope: _Options, sink: _Options,
+                    ends_q: _Options, ends_k: _Options, scale: float,
+                    block: int, causal: bool) -> Tuple[Tensor, Tensor, Tensor]:
     """(result, greatest score, sum of exponentials)."""
     results = _topk_results(q, v)
     operators.topk(
-        *map(_memory, (q, k, v, indices, q_rope, k_rope, sink, ends_q, ends_k)),
-        scale, block, causal, *map(_memory, results))
+        *map(memory, (q, k, v, indices, q_rope, k_rope, sink, ends_q, ends_k)),
+        scale, block, causal, *map(memory, results))
     return results
+
+
+topk_attention = torch.library.custom_op(
+    "flashacl::topk_attention", _topk_attention, mutates_args=(),
+    device_types="cpu")
 
 
 @topk_attention.register_fake
@@ -220,16 +251,16 @@ def topk_attention_backward(
         causal: bool) -> List[Tensor]:
     """Gradients of q, k, v and, where they are, of both ropes."""
     results = _topk_gradients(q, k, v, q_rope, k_rope)
-    ropes = [None, None] if q_rope is None else map(_memory, results[3:])
+    ropes = [None, None] if q_rope is None else map(memory, results[3:])
     operators.topk_backward(
-        *map(_memory, (q, k, v, indices, q_rope, k_rope, ends_q, ends_k)),
-        scale, block, causal, *map(_memory, (out, most, total, dy)),
-        *map(_memory, results[:3]), *ropes)
+        *map(memory, (q, k, v, indices, q_rope, k_rope, ends_q, ends_k)),
+        scale, block, causal, *map(memory, (out, most, total, dy)),
+        *map(memory, results[:3]), *ropes)
     return results
 
 
 def _topk_gradients(*inputs):
-    return [_new(x, x.shape) for x in inputs if x is not None]
+    return [new(x, x.shape) for x in inputs if x is not None]
 
 
 @topk_attention_backward.register_fake
@@ -258,24 +289,29 @@ topk_attention.register_autograd(_differentiate_topk,
 
 
 def topk(*arguments):
-    return topk_attention(*arguments)
+    if dispatch.is_needed(*arguments[:9]):
+        return topk_attention(*arguments)
+    return _topk_attention(*arguments)
 
 
 # Parts.
 
-@torch.library.custom_op("flashacl::merge_states", mutates_args=(),
-                         device_types="cpu")
-def merge_states(outs: List[Tensor],
-                 lses: List[Tensor]) -> Tuple[Tensor, Tensor]:
+def _merge_states(outs: List[Tensor],
+                  lses: List[Tensor]) -> Tuple[Tensor, Tensor]:
     """Attention to parts of the keys as attention to all of them."""
     out, lse = (torch.empty(x[0].shape, dtype=x[0].dtype) for x in (outs, lses))
     width = out.shape[-1]
     flat_lses = [x.reshape(-1) for x in lses]
     flat_outs = [x.reshape(-1, width) for x in outs]
-    operators.merge([_memory(x, "lses") for x in flat_lses],
-                    [_memory(x, "outs") for x in flat_outs],
-                    _memory(out.view(-1, width)), _memory(lse.view(-1)))
+    operators.merge([memory(x, "lses") for x in flat_lses],
+                    [memory(x, "outs") for x in flat_outs],
+                    memory(out.view(-1, width)), memory(lse.view(-1)))
     return out, lse
+
+
+merge_states = torch.library.custom_op(
+    "flashacl::merge_states", _merge_states, mutates_args=(),
+    device_types="cpu")
 
 
 @merge_states.register_fake
@@ -284,4 +320,6 @@ def _(outs, lses):
 
 
 def merge(outs, lses):
-    return merge_states(outs, lses)
+    if dispatch.is_needed(*outs, *lses):
+        return merge_states(outs, lses)
+    return _merge_states(outs, lses)
