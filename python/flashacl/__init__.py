@@ -23,7 +23,9 @@ __all__ = sorted(_PLACES)
 def __getattr__(name):
     if name not in _PLACES:
         raise AttributeError(f"module 'flashacl' has no attribute {name!r}")
-    return getattr(importlib.import_module(_PLACES[name]), name)
+    found = getattr(importlib.import_module(_PLACES[name]), name)
+    globals()[name] = found  # which Python finds without asking here
+    return found
 
 
 def __dir__():

@@ -47,11 +47,11 @@ def single_prefill_with_kv_cache(
     k, v = (_heads_last(x, kv_layout) for x in (k, v))
     if custom_mask is not None:
         custom_mask = custom_mask.reshape(q.shape[0], k.shape[0])
-    out, lse = attention(
+    found = attention(
         q[None], k[None], v[None], causal=causal and custom_mask is None,
         mask=custom_mask, softmax_scale=sm_scale, window_size=(window_left, -1),
-        return_lse=True)
-    return (out[0], lse[0].T / _LN2) if return_lse else out[0]
+        return_lse=return_lse)
+    return (found[0][0], found[1][0].T / _LN2) if return_lse else found[0]
 
 
 def single_decode_with_kv_cache(
