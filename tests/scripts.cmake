@@ -13,6 +13,8 @@ endfunction()
 foreach(rule layering mirror forbidden format)
   flashacl_script_test(${rule} scripts/${rule}.py)
 endforeach()
+# Where clang-format is of another version.
+set_tests_properties(scripts.format PROPERTIES SKIP_RETURN_CODE 77)
 foreach(rule symbols names)
   flashacl_script_test(${rule} scripts/${rule}.py $<TARGET_FILE:ascendcl>)
 endforeach()
