@@ -93,8 +93,9 @@ int Show(const ShowOptions& options) {
     if (options.bad_numbers && bad == 0) continue;
     lines.push_back({name, std::move(*call), bad});
   }
-  std::ranges::stable_partition(
-      lines, [](const Line& line) { return line.bad_numbers > 0; });
+  // Not the one of std::ranges: clang 14 and 15 do not compile libstdc++'s.
+  std::stable_partition(lines.begin(), lines.end(),
+                        [](const Line& line) { return line.bad_numbers > 0; });
   for (const Line& line : lines) Print(line, records->calls.size() == 1);
   fmt::print("{} call{} of {}\n", lines.size(), lines.size() == 1 ? "" : "s",
              records->calls.size());

@@ -72,6 +72,17 @@ class PreparedBackward final : public HostPrepared {
   const BackwardWorkspace workspace;
 };
 
+// Whatever comes out of a tile: the others do not wait for it. Not local to the
+// generic lambda that has one: clang 15 to 19 leave its destructor undefined.
+struct Leaving {
+  OrderedSum& sum;
+  bool done = false;
+
+  ~Leaving() {
+    if (!done) sum.GiveUp();
+  }
+};
+
 // One run.
 class Launcher {
  public:
@@ -170,14 +181,7 @@ void Launcher::ForEach(Workers& workers, const Wanted& wanted, int64_t count,
           ? std::min(workspace_.workers, workspace_.accumulators)
           : workspace_.workers;
   ForEachWorker(workers, most, count, [&](int64_t index, auto take) {
-    // Whatever comes out of a tile: the others do not wait for it.
-    struct Leaving {
-      OrderedSum& sum;
-      bool done = false;
-      ~Leaving() {
-        if (!done) sum.GiveUp();
-      }
-    } leaving{ordered_sum_};
+    Leaving leaving{ordered_sum_};
     Worker worker{index, {}};
     worker.tile.backward = workspace_.scratch.At(memory_, index);
     worker.tile.scratch = workspace_.scores.At(memory_, index);
