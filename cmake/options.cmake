@@ -84,10 +84,19 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 warns of overlapping copies inside std::string operator+ where there
   # are none (GCC bug 105651).
   target_compile_options(flashacl_options INTERFACE -Wno-restrict)
+  # GCC 13 takes references to what is never destroyed for dangling ones.
+  if(CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
+    target_compile_options(flashacl_options INTERFACE -Wno-dangling-reference)
+  endif()
   # Under a sanitizer it takes std::regex for uninitialized, a page per use.
   if(FLASHACL_SANITIZE)
     target_compile_options(flashacl_options INTERFACE -Wno-maybe-uninitialized)
   endif()
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang"
+   AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 19)
+  # It warns of what libstdc++ 12 calls inside std::stable_sort and its like.
+  target_compile_options(flashacl_options INTERFACE -Wno-deprecated-declarations)
 endif()
 # A sanitizer's own code confuses GCC's flow analysis inside the standard
 # library, so there warnings stay warnings.
