@@ -31,7 +31,8 @@ help:
 	@echo "               QEMU_CPU=cortex-a72 for one processor; aarch64-quick:"
 	@echo "               only the kernels' tests"
 	@echo "make package   an archive and a .deb for other machines in build/package;"
-	@echo "               also: package-test, as root"
+	@echo "               also: package-test, as root; ARCH=aarch64 for 64-bit ARM,"
+	@echo "               in build/package-aarch64, tested under qemu-user"
 	@echo "make wheel     a Python wheel in build/package/wheel; also: wheel-test"
 	@echo "make install   install into PREFIX=$(PREFIX);"
 	@echo "               DEFAULT_PATHS=ON also links CANN's default paths to it"
@@ -89,7 +90,8 @@ coverage:
 mutants: setup
 	@python3 scripts/mutate.py --folder "$(FOLDER)"
 
-package: setup-run
+# For another architecture: the compiler, and what runs its programs.
+package: setup-run $(if $(filter-out $(shell uname -m),$(ARCH)),setup-arm)
 	@scripts/setup.sh run zstd
 	@scripts/package.sh
 

@@ -20,8 +20,9 @@ if(TARGET flashacl)
   install(PROGRAMS "${PROJECT_SOURCE_DIR}/bench/compare.py"
                    "${PROJECT_SOURCE_DIR}/bench/peers.py"
           DESTINATION share/flashacl)
-  # The tool knows its own manual page and what completes its options.
-  if(NOT CMAKE_CROSSCOMPILING)
+  # The tool knows its own manual page and what completes its options; CMake
+  # runs it under the emulator where it is another machine's.
+  if(NOT CMAKE_CROSSCOMPILING OR CMAKE_CROSSCOMPILING_EMULATOR)
     set(help_folder "${PROJECT_BINARY_DIR}/generated/help")
     set(pages "${help_folder}/flashacl.1" "${help_folder}/flashacl.bash"
               "${help_folder}/_flashacl" "${help_folder}/flashacl.fish")

@@ -34,7 +34,9 @@ minutes=
 case "$preset $what" in
   "release product") what="the library and the tool" minutes=4 ;;
   "release everything") what="library, tool and all tests" minutes=10 ;;
-  "package product") what="the libraries and the tool, to be packed" minutes=5 ;;
+  "package product" | "package-aarch64 product")
+    what="the libraries and the tool, to be packed" minutes=5
+    ;;
   "aarch64 test_kernels") what="the kernels' tests" minutes=2 ;;
 esac
 

@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # package.sh [--no-packing]: build/package/flashacl-VERSION-SYSTEM.tar.zst and
-# .deb, whose libraries and tool need nothing but glibc 2.34. Highway is compiled
-# in from Debian's sources; FLASHACL_HIGHWAY names others. With --no-packing only
-# the build, for wheel.sh.
+# .deb, whose libraries and tool need nothing but glibc 2.34. With ARCH=aarch64
+# in the environment they are cross-built for 64-bit ARM, in
+# build/package-aarch64. Highway is compiled in from Debian's sources;
+# FLASHACL_HIGHWAY names others. With --no-packing only the build, for wheel.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-folder=$PWD/build/package
+preset=$(scripts/package_preset.sh)
+folder=$PWD/build/$preset
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-highway=${FLASHACL_HIGHWAY:-$folder/highway-sources}
+[ "$preset" = package ] || scripts/arm_libraries.sh
+highway=${FLASHACL_HIGHWAY:-$PWD/build/package/highway-sources}
 if [ ! -f "$highway/CMakeLists.txt" ]; then
   echo "package: fetching the sources of Highway"
   mkdir -p "$work/lists/partial" "$highway"
@@ -27,7 +30,7 @@ if [ ! -f "$highway/CMakeLists.txt" ]; then
   tar -xf "$work"/highway_*.orig.tar.* -C "$highway" --strip-components=1
 fi
 
-scripts/build.sh package product "-DFLASHACL_HIGHWAY=$highway"
+scripts/build.sh "$preset" product "-DFLASHACL_HIGHWAY=$highway"
 [ "${1:-}" != --no-packing ] || exit 0
 
 rm -f "$folder"/flashacl-*.tar.zst "$folder"/flashacl-*.deb

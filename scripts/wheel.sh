@@ -8,6 +8,10 @@
 # that have it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+if [ "$(scripts/package_preset.sh)" != package ]; then
+  echo "wheel: ARCH is $ARCH; wheels are made for this machine alone" >&2
+  exit 2
+fi
 out=$PWD/build/package/wheel
 package=$PWD/build/package
 scripts/package.sh --no-packing
