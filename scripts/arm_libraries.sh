@@ -20,15 +20,18 @@ if [ "$ID" != debian ]; then
   exit 1
 fi
 kept=${XDG_CACHE_HOME:-$HOME/.cache}/flashacl/arm-$VERSION_CODENAME
-list=${packages[*]}
+# With the fixes that only the security archive has yet: packages link these.
+debian=http://deb.debian.org
+sources="deb $debian/debian $VERSION_CODENAME main
+deb $debian/debian-security $VERSION_CODENAME-security main"
+list="$sources ${packages[*]}"
 if [ "$(cat "$kept/complete" 2>/dev/null)" != "$list" ]; then
   echo "arm_libraries: fetching Debian's packages for arm64"
   fetched=$(mktemp -d)
   trap 'rm -rf "$fetched"' EXIT
   chmod 755 "$fetched"
   mkdir -p "$fetched/lists/partial" "$fetched/archives/partial"
-  echo "deb http://deb.debian.org/debian $VERSION_CODENAME main" \
-    >"$fetched/sources.list"
+  echo "$sources" >"$fetched/sources.list"
   apt=(apt-get -q -o "Dir::Etc::sourcelist=$fetched/sources.list"
        -o Dir::Etc::sourceparts=- -o "Dir::State::lists=$fetched/lists"
        -o Dir::State::status=/dev/null -o APT::Sandbox::User=root
