@@ -68,6 +68,11 @@ inline constexpr int64_t kDecodeKeys = 48;
 // AVX-512 (docs/notes/0025).
 inline constexpr int64_t kDecodeTilesInPlace = 4;
 
+// The fewest rows whose products with rows of 8 bits are sums of bytes, which
+// are packed first: of 4 and 5 these took as long as floats, of 6 and more 0.75
+// to 0.9 of their time (docs/notes/0047).
+inline constexpr int64_t kMinByteRows = 6;
+
 // The most kv heads whose tiles go side by side, and the most bytes of a key
 // and a value of all of them. Memory is fastest where rows of all heads touch:
 // 32 heads of 256 bytes reached 20.2 GB/s, 16 of them 18.4. 8-bit rows take

@@ -4,7 +4,8 @@
 //
 // Channels lie in lanes, and elements become floats in registers; what
 // registers cannot take - odd channels, strided elements - becomes floats in
-// scratch memory first, a few keys at a time. Queries are packed once. The
+// scratch memory first, a few keys at a time; of many rows 8-bit elements may
+// be multiplied as integers (decode_bytes-inl.h). Queries are packed once. The
 // outer loop is over steps of keys; inside, all tiles of a head bundle score
 // the keys of the step, then all add its values, micro-tile by micro-tile.
 // Outputs stay unnormalized in scratch memory until the last step; a row's sink
@@ -24,6 +25,7 @@
 #define FLASHACL_CPU_DECODE_DECODE_INL_H_
 #endif
 
+#include "cpu/decode/decode_bytes-inl.h"
 #include "cpu/decode/decode_query-inl.h"
 #include "cpu/decode/decode_result-inl.h"
 #include "cpu/decode/decode_tile-inl.h"
@@ -58,9 +60,12 @@ inline void ScoreStep(const DecodeTile& decode, const StepPlace& at,
   const bool dequantises = by_row && (work.ropes != nullptr ||
                                       decode.dequantises || !factors.finite);
   const bool staged = decode.keys.staged || dequantises;
+  const bool bytes =
+      !staged && ScoresBytes(decode, by_row ? &factors : nullptr);
   const bool pieces = !staged && decode.keys.pieces(at.rows);
   const bool copied =
-      !staged && !pieces && (decode.copies() || decode.keys.blocked);
+      !staged && !pieces && !bytes && (decode.copies() || decode.keys.blocked);
+  if (bytes) PackBytes(decode, at, true);
   if (staged) Stage(decode, at, true, dequantises ? &factors : nullptr);
   if (copied) CopyRows(decode, at, true);
   work.piece_step = pieces ? decode.keys.piece_step : 0;
@@ -79,7 +84,11 @@ inline void ScoreStep(const DecodeTile& decode, const StepPlace& at,
     work.query = micro_tile.query;
     work.offset = micro_tile.offset;
     work.scores = micro_tile.scores;
-    dot.of[micro_tile.rows - 1](work);
+    if (bytes && micro_tile.rows > 1) {
+      DotMicroTileBytes(decode, n, work);
+    } else {
+      dot.of[micro_tile.rows - 1](work);
+    }
     if (by_row && !dequantises) {
       ScaleMicroTileScores(micro_tile, decode.scratch.query_sums + 4 * n,
                            factors, {work.count, work.factor});
@@ -133,9 +142,10 @@ inline void AddStep(const DecodeTile& decode, const StepPlace& at,
   }
   const bool dequantises = by_row && !factors.finite;
   const bool staged = decode.values.staged || dequantises;
+  const bool bytes = !staged && AddsBytes(decode, by_row ? &factors : nullptr);
   const bool pieces = !staged && decode.values.pieces(at.rows);
-  const bool copied =
-      !staged && !pieces && (decode.copies() || decode.values.blocked);
+  const bool copied = !staged && !pieces && !bytes &&
+                      (decode.copies() || decode.values.blocked);
   LinePrefetcher no_prefetch;
   PvArgs work;
   work.values = at.rows.value;
@@ -144,6 +154,7 @@ inline void AddStep(const DecodeTile& decode, const StepPlace& at,
   work.count = at.count();
   work.piece_step = pieces ? decode.values.piece_step : 0;
   work.vectors = decode.values.vectors;
+  if (bytes) PackBytes(decode, at, false);
   if (staged) Stage(decode, at, false, dequantises ? &factors : nullptr);
   if (copied) CopyRows(decode, at, false);
   if (staged || copied) {
@@ -160,7 +171,11 @@ inline void AddStep(const DecodeTile& decode, const StepPlace& at,
     }
     work.probs = micro_tile.scores;
     work.out = micro_tile.out;
-    kernels.add[micro_tile.rows - 1](work);
+    if (bytes && micro_tile.rows > 1) {
+      AddMicroTileBytes(decode, micro_tile, work);
+    } else {
+      kernels.add[micro_tile.rows - 1](work);
+    }
     work.prefetch = &no_prefetch;
   }
 }
@@ -376,7 +391,7 @@ inline void AttendFew(const DecodeArgs* tiles, int64_t count) {
   DecodeTile decode[kDecodeHeadBundle];
   for (int64_t n = 0; n < count; ++n) {
     decode[n].Init(tiles[n]);
-    LoadMicroTiles(decode[n]);
+    LoadMicroTiles(decode[n], tiles[n].byte_dots);
   }
   HeadBundle(decode, count).Attend();
   for (int64_t n = 0; n < count; ++n) {
@@ -385,7 +400,7 @@ inline void AttendFew(const DecodeArgs* tiles, int64_t count) {
     // infinite, the tile starts anew.
     if (decode[n].hides && !OutIsFinite(decode[n])) {
       decode[n].skip_masked = true;
-      LoadMicroTiles(decode[n]);
+      LoadMicroTiles(decode[n], tiles[n].byte_dots);
       HeadBundle(decode + n, 1).Attend();
     }
     float overflowed[kDecodeRows];

@@ -60,6 +60,7 @@ DecodeTiles::Launch::Launch(const DecodeTiles& tiles,
       operands_(operands),
       schedule_(tiles.schedule_, operands, tiles.shape_),
       dots_(ChoosePairDots(Decode().has_pair_dots)),
+      byte_dots_(ChooseByteDots(Decode().has_byte_dots)),
       memory_(memory),
       splits_(splits) {}
 
@@ -71,7 +72,7 @@ DecodeArgs DecodeTiles::Launch::TileOf(int64_t n, int64_t worker,
       operands_.TileOf(*schedule_, n,
                        {workspace.score.At(memory_, own),
                         workspace.forward.At(memory_, own), splits_}),
-      workspace.decode.At(memory_, own)};
+      workspace.decode.At(memory_, own), byte_dots_};
   UsePairs(dots_, args.tile);
   return args;
 }

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "base/range.h"
+#include "cpu/byte_dots.h"
 #include "cpu/tile/attention_params.h"
 
 namespace flashacl::cpu {
@@ -14,11 +16,20 @@ struct DecodeScratch {
   float* key_offsets;  // [row]: what key offsets add to dot products
   float* query_sums;   // [row]: of a query's channels
   float* value_sums;   // [row]: what value offsets by row add to every output
+  // [micro-tile]: digits of queries, where keys have 8 bits (byte_args-inl.h).
+  int32_t* query_digits;
 };
+
+// Words of the digits of four queries of so many channels: three digits of each
+// four channels, and sixteen words of what belongs to rows.
+constexpr int64_t ByteQueryWords(int64_t channels) {
+  return 16 + 3 * RoundUp(channels, 4);
+}
 
 struct DecodeArgs {
   ForwardTile tile;
   DecodeScratch scratch{};
+  ByteDots byte_dots = ByteDots::kNone;
 };
 
 // Of tiles whose scratch memory ReserveDecode reserved.
@@ -32,6 +43,7 @@ struct DecodeKernels {
   void (*combine)(const ForwardTile& tile, int64_t num_splits) = nullptr;
 
   bool has_pair_dots = false;  // PairDots::kInstruction
+  bool has_byte_dots = false;  // ByteDots::kInstruction
 };
 
 DecodeKernels Decode();

@@ -18,6 +18,7 @@
 #define FLASHACL_CPU_DECODE_DECODE_QUERY_INL_H_
 #endif
 
+#include "cpu/decode/decode_bytes-inl.h"
 #include "cpu/decode/decode_tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -133,7 +134,7 @@ inline void StartMicroTile(const DecodeTile& decode, int64_t n) {
   }
 }
 
-inline void LoadMicroTiles(DecodeTile& decode) {
+inline void LoadMicroTiles(DecodeTile& decode, ByteDots byte_dots) {
   bool all = true;
   for (int64_t n = 0; n < decode.micro_tiles(); ++n) {
     StartMicroTile(decode, n);
@@ -147,7 +148,8 @@ inline void LoadMicroTiles(DecodeTile& decode) {
     decode.keys.dot = at_once ? &kDotPairsAtOnce : &kDotPairs;
     return;
   }
-  if (all) return;
+  decode.bytes = nullptr;
+  if (all) return LoadByteQueries(decode, byte_dots);
   // inf * x and inf * offset may cancel where inf * (x + offset) is one.
   decode.dequantises = decode.keys.staged = true;
   decode.keys.turns = false;

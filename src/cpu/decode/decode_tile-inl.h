@@ -4,8 +4,9 @@
 // The addresses of a step's rows are found once for a head bundle; those of its
 // other tiles are so many bytes after them. Keys and values are read from there
 // into lanes, channel by channel, and are not packed, unless they must become
-// floats first (Stage) or many micro-tiles read them (CopyRows): then they
-// are rows in scratch memory, one step at a time.
+// floats first (Stage), are multiplied as integers (PackBytes) or many
+// micro-tiles read them (CopyRows): then they are rows in scratch memory, one
+// step at a time.
 
 #include <algorithm>
 #include <array>
@@ -26,6 +27,7 @@
 #define FLASHACL_CPU_DECODE_DECODE_TILE_INL_H_
 #endif
 
+#include "cpu/decode/byte_args-inl.h"
 #include "cpu/decode/four_bits-inl.h"
 #include "cpu/decode/gemv_args-inl.h"
 #include "cpu/decode/score-inl.h"
@@ -181,8 +183,13 @@ struct DecodeTile {
   int64_t channels;  // of queries and keys, whole vectors
   bool dequantises;  // keys are dequantised before they meet a query
   bool pairs;        // queries and keys are pairs (PairDots)
-  bool skip_masked;  // hidden values may be infinite
-  bool hides;        // some row does not see some key
+  // What multiplies 8-bit keys in integers, and values if these are so, where a
+  // micro-tile has several rows; null: floats.
+  const ByteKernels* bytes;
+  bool byte_values;
+  float max_key_scale;  // by row, for scores of bytes
+  bool skip_masked;     // hidden values may be infinite
+  bool hides;           // some row does not see some key
   // Null: outputs are divided by their sums at the end. Else of each row the
   // sum by which its probs are divided before they meet values; 0 if it is
   // stored already.
@@ -197,7 +204,8 @@ struct DecodeTile {
     values = ReadingOfValues(of);
     channels = keys.vectors * Lanes();
     pairs = AreWholePairs(of, keys);
-    dequantises = skip_masked = hides = false;
+    bytes = nullptr;
+    dequantises = skip_masked = hides = byte_values = false;
     row_sums = nullptr;
     for (int64_t n = 0; n < kDecodeKeys; ++n) {
       float* const row = of.scratch.keys + n * of.scratch.key_stride;

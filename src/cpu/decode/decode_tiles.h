@@ -49,6 +49,7 @@ class DecodeTiles {
     const ForwardOperands& operands_;
     const RunSchedule schedule_;
     const PairDots dots_;  // of tiles that may have pairs
+    const ByteDots byte_dots_;
     std::byte* const memory_;
     float* const splits_;
   };

@@ -90,6 +90,17 @@ struct StepFactors {
     finite = IsFinite(scale) && (!offsets || IsFinite(offset));
   }
 
+  // Whether all scales are.
+  bool AreWithin(float least, float most) const {
+    bool within = true;
+    for (int64_t j = 0; j < kDecodeScores; j += Lanes()) {
+      const Vector x = hn::Load(kF, scale + j);
+      within = within && hn::AllTrue(kF, hn::And(hn::Ge(x, hn::Set(kF, least)),
+                                                 hn::Le(x, hn::Set(kF, most))));
+    }
+    return within;
+  }
+
  private:
   static void Load(const KvRows& rows, const RowFactor& factor, Range step,
                    float* to) {

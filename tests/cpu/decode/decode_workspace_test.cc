@@ -7,6 +7,7 @@
 
 #include <string>
 
+#include "cpu/decode/decode_kernel.h"
 #include "cpu/implementations.h"
 #include "cpu/share_tuning.h"
 #include "tests/cpu/runs.h"
@@ -28,6 +29,20 @@ TEST(DecodeWorkspace, OnlySplitsGrowWithKeys) {
   EXPECT_LE(WorkspaceOf("fwd f16 h=32/8 d=128 q=1 k=1000000"),
             brief + num_splits * 32 * (128 + 2) * 4 + 64);
   EXPECT_LT(brief, 2 << 20);
+}
+
+// Digits of queries, of each micro-tile of two workers, are only where there
+// may be some (decode_bytes-inl.h).
+TEST(DecodeWorkspace, HasDigitsWhereRowsOf8BitsAreMultiplied) {
+  const auto with_digits = [](const char* line, const char* without) {
+    const std::string shape = " d=128 q=1 k=100 ";
+    return WorkspaceOf(line + shape + "int8:channel") -
+           WorkspaceOf(line + shape + without);
+  };
+  EXPECT_EQ(with_digits("fwd f16 h=8/1", "int4:channel"),
+            2 * 2 * ByteQueryWords(128) * 4);
+  EXPECT_EQ(with_digits("fwd f16 h=5/1", "int4:channel"), 0);
+  EXPECT_EQ(with_digits("fwd f32 h=8/1", "int4:channel"), 0);
 }
 
 TEST(DecodeWorkspace, TilesHaveAllRowsOfASequence) {

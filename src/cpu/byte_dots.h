@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether decode multiplies 8-bit rows as they are, four products at a time:
+// queries and probs become fixed point, a few digits of 8 bits
+// (docs/notes/0047).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace flashacl::cpu {
+
+enum class ByteDots : uint8_t {
+  kNone,          // 8-bit rows become floats, as all other types do
+  kMultiplyAdds,  // of integers, one by one: for tests, on any processor
+  kInstruction,   // x86's vpdpbusd, with the same bits
+};
+
+// What to use in this process, where the vector code has the instruction or has
+// not.
+ByteDots ChooseByteDots(bool has_instruction);
+
+// Whether this processor has the instruction.
+bool HasByteInstruction();
+
+// Tests choose; none: as before. Where vector code has the instruction,
+// kInstruction needs a processor that has it (HasByteInstruction).
+void SetByteDotsForTest(std::optional<ByteDots> dots);
+
+}  // namespace flashacl::cpu

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of 8-bit rows in integers, four at a time (cpu/byte_dots.h): what
+// they take, and how queries become digits.
+//
+// A number of a query's row is an integer of 24 bits times a power of two that
+// is the row's: three digits of 8 bits with a sign. A prob is one of 24 bits
+// times what is its row's and step's: three digits without a sign. Sums of
+// products of digits and elements are exact; what is rounded is each number,
+// once, by less than 2^-22.9 of the greatest of its row, or by 2^-24 of that of
+// its row and step.
+//
+// Keys of a step are packed as [group of lanes][four channels, lane], so that
+// nothing is summed across lanes; values as [four keys][channel], in the order
+// that interleaving gives (gemv_bytes-inl.h).
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#if defined(FLASHACL_CPU_DECODE_BYTE_ARGS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_DECODE_BYTE_ARGS_INL_H_
+#undef FLASHACL_CPU_DECODE_BYTE_ARGS_INL_H_
+#else
+#define FLASHACL_CPU_DECODE_BYTE_ARGS_INL_H_
+#endif
+
+#include "cpu/tile/prefetch-inl.h"
+#include "cpu/tile/vector-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+
+#undef FLASHACL_HAS_BYTE_DOTS
+#if HWY_TARGET == HWY_AVX3 && HWY_ARCH_X86_64
+#define FLASHACL_HAS_BYTE_DOTS 1
+#else
+#define FLASHACL_HAS_BYTE_DOTS 0
+#endif
+
+inline constexpr int kQueryDigits = 3;
+inline constexpr int kProbDigits = 3;
+
+// Channels of 8-bit rows that one vector has.
+HWY_INLINE constexpr int64_t ByteLanes() { return 4 * Lanes(); }
+
+// The digits of a micro-tile's queries, in scratch memory of kHead + 3 words
+// for four channels of each row.
+struct ByteQuery {
+  static constexpr int64_t kHead = 4 * (kQueryDigits + 1);
+
+  int32_t* starts;  // [row, digit]: what makes up for keys without a sign
+  float* units;     // [row]
+  int32_t* digits;  // [four channels, row, digit], four channels in each
+
+  HWY_INLINE explicit ByteQuery(int32_t* words)
+      : starts(words),
+        units(reinterpret_cast<float*>(words + 4 * kQueryDigits)),
+        digits(words + kHead) {}
+};
+
+// Packs rows that lie elsewhere.
+struct PackArgs {
+  const std::byte* const* rows;
+  int64_t shift;  // of rows, from where `rows` says
+  int64_t count;
+  int64_t channels;  // a multiple of ByteLanes()
+  float* packed;
+};
+
+// scores = (dot + offset) * factor
+struct ByteQkArgs {
+  const float* keys;  // packed
+  int64_t count;
+  int64_t channels;
+  int32_t* query;       // ByteQuery
+  const float* offset;  // [row], four of them
+  float factor;
+  LinePrefetcher* prefetch;  // issued meanwhile
+  float* scores;             // [key, row], with room for whole vectors of keys
+};
+
+// out += probs * values
+struct BytePvArgs {
+  const float* values;  // packed
+  int64_t count;
+  int64_t vectors;  // of channels of floats
+  LinePrefetcher* prefetch;
+  float* probs;  // [key, row]; with room for whole groups of four keys
+  float* out;    // [vector of channels, row, lane]
+};
+
+// By the number of rows, less two: a single one reads rows where they lie.
+struct ByteKernels {
+  void (*dot[3])(const ByteQkArgs& work);
+  void (*add[3])(const BytePvArgs& work);
+};
+
+void PackByteKeys(const PackArgs& work);
+void PackByteValues(const PackArgs& work);
+
+// With the same bits: by multiplications of integers, by the instruction.
+extern const ByteKernels kByteProducts;
+extern const ByteKernels kByteProductsAtOnce;
+
+// Rows of queries become digits: of a micro-tile of `rows` rows.
+class ByteQueryRows {
+ public:
+  ByteQueryRows(int32_t* words, int rows, int64_t channels)
+      : query_(words), rows_(rows), channels_(channels) {}
+
+  // Row `r`, of which `row` has every vector, those of the micro-tile's other
+  // rows in between. Returns its unit, of which each number errs by half at
+  // most; infinity, and stores nothing, where its greatest number is so large
+  // or so small that units or products of them leave fp32.
+  float Store(int r, const float* HWY_RESTRICT row) const {
+    const float greatest = Greatest(row);
+    if (greatest != 0 && !(greatest >= 0x1p-90f && greatest <= 0x1p90f)) {
+      return std::numeric_limits<float>::infinity();
+    }
+    // The digits after the first may add one to it, and it is at most 127.
+    int shift = greatest == 0 ? 0 : 22 - std::ilogb(greatest);
+    if (std::ldexp(greatest, shift) > 127.0f * 65536.0f) --shift;
+    StoreDigits(r, row, std::ldexp(1.0f, shift));
+    // Zeros err by nothing.
+    return query_.units[r] = greatest == 0 ? 0.0f : std::ldexp(1.0f, -shift);
+  }
+
+ private:
+  // Infinity where a number is none.
+  float Greatest(const float* HWY_RESTRICT row) const {
+    Vector greatest = hn::Zero(kF);
+    Vector zeros = hn::Zero(kF);
+    for (int64_t d = 0; d < channels_; d += Lanes()) {
+      const Vector x = hn::Load(kF, row + d * rows_);
+      greatest = hn::Max(greatest, hn::Abs(x));
+      zeros = hn::MulAdd(x, hn::Zero(kF), zeros);
+    }
+    if (!hn::AllTrue(kF, hn::Eq(zeros, hn::Zero(kF)))) {
+      return std::numeric_limits<float>::infinity();
+    }
+    return hn::GetLane(hn::MaxOfLanes(kF, greatest));
+  }
+
+  void StoreDigits(int r, const float* HWY_RESTRICT row, float scale) const {
+    const hn::Rebind<int8_t, Floats> bytes;
+    hn::Vec<Words> sums[kQueryDigits] = {hn::Zero(kW), hn::Zero(kW),
+                                         hn::Zero(kW)};
+    for (int64_t d = 0; d < channels_; d += Lanes()) {
+      auto left = hn::NearestInt(
+          hn::Mul(hn::Load(kF, row + d * rows_), hn::Set(kF, scale)));
+      for (int t = kQueryDigits - 1; t >= 0; --t) {
+        const auto digit = hn::ShiftRight<24>(hn::ShiftLeft<24>(left));
+        left = hn::ShiftRight<8>(hn::Sub(left, digit));
+        sums[t] = hn::Add(sums[t], digit);
+        HWY_ALIGN int8_t lanes[Lanes()];
+        hn::Store(hn::DemoteTo(bytes, digit), bytes, lanes);
+        for (int64_t n = 0; n < Lanes(); n += 4) {
+          std::memcpy(
+              query_.digits + ((d + n) / 4 * rows_ + r) * kQueryDigits + t,
+              lanes + n, 4);
+        }
+      }
+    }
+    for (int t = 0; t < kQueryDigits; ++t) {
+      query_.starts[r * kQueryDigits + t] =
+          -128 * hn::GetLane(hn::SumOfLanes(kW, sums[t]));
+    }
+  }
+
+  const ByteQuery query_;
+  const int rows_;
+  const int64_t channels_;
+};
+
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FLASHACL_CPU_DECODE_BYTE_ARGS_INL_H_

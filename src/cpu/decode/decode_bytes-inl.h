@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tiles of few rows whose keys have 8 bits, and what of them is computed in
+// integers: where queries are numbers of 16 bits, channels whole vectors of
+// bytes, rows as many as pay for packing, and no score can err by more than
+// rounded probs may. A micro-tile of a single row, which needs no packing,
+// remains floats.
+//
+// All of this is decided by the problem and by the queries of a tile, which has
+// all rows of a sequence and kv head, and where keys have scales by row, by
+// those of a step: not by threads, pages or bundles.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#if defined(FLASHACL_CPU_DECODE_DECODE_BYTES_INL_H_) == \
+    defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_DECODE_DECODE_BYTES_INL_H_
+#undef FLASHACL_CPU_DECODE_DECODE_BYTES_INL_H_
+#else
+#define FLASHACL_CPU_DECODE_DECODE_BYTES_INL_H_
+#endif
+
+#include "cpu/decode/byte_args-inl.h"
+#include "cpu/decode/decode_tile-inl.h"
+#include "cpu/decode/gemv_args-inl.h"
+#include "cpu/decode/score-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+
+HWY_INLINE bool AreWholeBytes(const Reading& reading, const RowSource& source,
+                              int64_t channels) {
+  return source.format.dtype == DType::kI8 && !reading.staged &&
+         !reading.blocked && channels % ByteLanes() == 0;
+}
+
+inline bool TakesBytes(const DecodeTile& decode) {
+  const ForwardTile& tile = *decode.tile;
+  const DType query = tile.params->query.dtype;
+  return tile.rows >= kMinByteRows &&
+         (query == DType::kF16 || query == DType::kBf16) &&
+         tile.params->rope_dim == 0 &&
+         AreWholeBytes(decode.keys, tile.keys.key, tile.keys.key.channels);
+}
+
+// What scores may err by, whatever the keys: half of what rounding probs to the
+// queries' type, as verify/compare.h allows it, does to a prob.
+inline float AllowedScoreError(DType query) {
+  return query == DType::kBf16 ? 0x1p-10f : 0x1p-13f;
+}
+
+// What digits of queries whose greatest unit is `unit` may make of a score.
+inline float ScoreErrorOf(const DecodeTile& decode, float unit) {
+  const float factor = std::abs(FactorBeforeBias(*decode.tile->params));
+  return 0.5f * unit * factor * 128.0f * static_cast<float>(decode.channels);
+}
+
+static_assert(ByteQueryWords(4) == ByteQuery::kHead + 4 * kQueryDigits);
+
+HWY_INLINE int32_t* ByteQueryOf(const DecodeTile& decode, int64_t n) {
+  return decode.scratch.query_digits + n * ByteQueryWords(decode.channels);
+}
+
+// Makes digits of queries that are there as floats, if all can be.
+inline void LoadByteQueries(DecodeTile& decode, ByteDots byte_dots) {
+  if (byte_dots == ByteDots::kNone || !TakesBytes(decode)) return;
+  float unit = 0;
+  for (int64_t n = 0; n < decode.micro_tiles(); ++n) {
+    const MicroTile micro_tile = decode.At(n);
+    if (micro_tile.rows == 1) continue;
+    const ByteQueryRows rows(ByteQueryOf(decode, n), micro_tile.rows,
+                             decode.channels);
+    for (int r = 0; r < micro_tile.rows; ++r) {
+      unit = std::max(unit, rows.Store(r, micro_tile.query + r * Lanes()));
+    }
+  }
+  // By row scales multiply it, step by step.
+  const float error = ScoreErrorOf(decode, unit);
+  const float allowed = AllowedScoreError(decode.tile->params->query.dtype);
+  const bool by_row = decode.tile->keys.key.scaled_by_row();
+  if (!(error <= (by_row ? 0x1p100f : allowed))) return;
+  decode.max_key_scale = error == 0 ? 0x1p100f : allowed / error;
+  decode.bytes = byte_dots == ByteDots::kInstruction ? &kByteProductsAtOnce
+                                                     : &kByteProducts;
+  decode.byte_values = AreWholeBytes(decode.values, decode.tile->keys.values(),
+                                     decode.tile->params->v_dim);
+}
+
+// Whether a step's scores are sums of bytes, whose keys' scales by row are
+// `factors`, or null.
+inline bool ScoresBytes(const DecodeTile& decode, const StepFactors* factors) {
+  return decode.bytes != nullptr &&
+         (factors == nullptr ||
+          factors->AreWithin(-decode.max_key_scale, decode.max_key_scale));
+}
+
+// The same of its outputs. Digits of probs have no sign.
+inline bool AddsBytes(const DecodeTile& decode, const StepFactors* factors) {
+  return decode.byte_values && decode.row_sums == nullptr &&
+         (factors == nullptr || factors->AreWithin(0.0f, 0x1p99f));
+}
+
+// A step's rows go where copies of them would.
+HWY_INLINE float* PackedBytes(const DecodeTile& decode) {
+  return decode.tile->scratch.keys;
+}
+
+inline void PackBytes(const DecodeTile& decode, const StepPlace& at,
+                      bool keys) {
+  PackArgs work;
+  work.rows = keys ? at.rows.key : at.rows.value;
+  work.shift = keys ? at.key_shift : at.value_shift;
+  work.count = at.count();
+  work.channels = keys ? decode.channels : decode.tile->params->v_dim;
+  work.packed = PackedBytes(decode);
+  keys ? PackByteKeys(work) : PackByteValues(work);
+}
+
+// What `as_floats` would compute of a micro-tile of several rows.
+inline void DotMicroTileBytes(const DecodeTile& decode, int64_t n,
+                              const QkArgs& as_floats) {
+  ByteQkArgs work;
+  work.keys = PackedBytes(decode);
+  work.count = as_floats.count;
+  work.channels = decode.channels;
+  work.query = ByteQueryOf(decode, n);
+  work.offset = as_floats.offset;
+  work.factor = as_floats.factor;
+  work.prefetch = as_floats.prefetch;
+  work.scores = as_floats.scores;
+  decode.bytes->dot[decode.At(n).rows - 2](work);
+}
+
+inline void AddMicroTileBytes(const DecodeTile& decode,
+                              const MicroTile& micro_tile,
+                              const PvArgs& as_floats) {
+  BytePvArgs work;
+  work.values = PackedBytes(decode);
+  work.count = as_floats.count;
+  work.prefetch = as_floats.prefetch;
+  work.vectors = decode.values.vectors;
+  work.probs = micro_tile.scores;
+  work.out = micro_tile.out;
+  decode.bytes->add[micro_tile.rows - 2](work);
+}
+
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FLASHACL_CPU_DECODE_DECODE_BYTES_INL_H_

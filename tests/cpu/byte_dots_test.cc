@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which way of multiplying rows of 8 bits this processor gets.
+#include "cpu/byte_dots.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+#include <string>
+
+namespace flashacl::cpu {
+namespace {
+
+#if defined(__x86_64__)
+TEST(ByteDots, AreThoseOfTheProcessorThatLinuxDescribes) {
+  std::ifstream file("/proc/cpuinfo");
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  const bool has = text.find(" avx512_vnni") != text.npos;
+  EXPECT_EQ(HasByteInstruction(), has);
+  EXPECT_EQ(ChooseByteDots(true),
+            has ? ByteDots::kInstruction : ByteDots::kNone);
+}
+#else
+// Whatever Linux describes: under qemu-user, the processor beneath.
+TEST(ByteDots, AreOfX86Alone) {
+  EXPECT_FALSE(HasByteInstruction());
+  EXPECT_EQ(ChooseByteDots(true), ByteDots::kNone);
+}
+#endif
+
+TEST(ByteDots, AreWhatTestsChoose) {
+  EXPECT_EQ(ChooseByteDots(false), ByteDots::kNone);
+  SetByteDotsForTest(ByteDots::kMultiplyAdds);
+  EXPECT_EQ(ChooseByteDots(true), ByteDots::kMultiplyAdds);
+  EXPECT_EQ(ChooseByteDots(false), ByteDots::kMultiplyAdds);
+  SetByteDotsForTest(ByteDots::kNone);
+  EXPECT_EQ(ChooseByteDots(true), ByteDots::kNone);
+  SetByteDotsForTest({});
+  EXPECT_EQ(ChooseByteDots(false), ByteDots::kNone);
+}
+
+}  // namespace
+}  // namespace flashacl::cpu
