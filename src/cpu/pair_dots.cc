@@ -70,8 +70,9 @@ PairDots ChoosePairDots(bool has_instruction, MatrixCode matrices) {
   const int test = chosen.load(std::memory_order_relaxed);
   if (test != kNobodyChose) {
     const auto dots = static_cast<PairDots>(test);
-    const bool can =
-        dots != PairDots::kMatrices || matrices != MatrixCode::kNone;
+    const bool can = dots != PairDots::kMatrices ||
+                     matrices == MatrixCode::kEmulated ||
+                     (matrices == MatrixCode::kInstructions && HasMatrices());
     return can ? dots : PairDots::kNone;
   }
   if (matrices == MatrixCode::kInstructions && HasMatrices()) {

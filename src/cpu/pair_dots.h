@@ -6,7 +6,8 @@
 // Products of bf16 are exact in fp32, and the two are added one after the
 // other: sums have the bits that floats and multiply-adds give them, in half
 // the instructions (docs/notes/0031). Decode adds the second channel first, and
-// has other bits (docs/notes/0041).
+// has other bits (docs/notes/0041), and so have matrix registers, which sum 32
+// products at a time (docs/notes/0045).
 #pragma once
 
 #include <cstdint>
@@ -47,7 +48,8 @@ bool HasPairInstruction();
 bool HasMatrices();
 
 // Tests choose; none: as before. Where vector code has the instruction,
-// kInstruction needs a processor that has it (HasPairInstruction).
+// kInstruction needs a processor that has it (HasPairInstruction); kMatrices is
+// kNone where HasMatrices() is false.
 void SetPairDotsForTest(std::optional<PairDots> dots);
 
 }  // namespace flashacl::cpu

@@ -95,10 +95,10 @@ bool RoundsTo16Bits(const AttentionProblem& problem) {
 
 }  // namespace
 
-// Rows of bf16 that fill half a matrix at least, as pairs fill a half of their
-// memory, which matrices may pass; or of fp16 that fill whole ones, as two
-// terms fill all of it. Probs of two terms are as good as floats once outputs
-// are rounded to 16 bits.
+// Rows of bf16 in multiples of half a matrix: as pairs they fill half of their
+// memory, so that a matrix may read past them. Rows of fp16 in whole matrices:
+// two terms fill all of it. Probs of two terms are as good as floats once
+// outputs are rounded to 16 bits.
 int MatrixTerms(const AttentionProblem& problem) {
   const DType dtype = problem[Slot::kQuery].dtype;
   if (dtype != DType::kBf16 && dtype != DType::kF16) return 0;

@@ -93,7 +93,7 @@ inline constexpr int64_t kPrefetchRows = 6;
 // Lines prefetched at a time, at most: Zen 3 drops what passes about twenty
 // under way (docs/notes/0012). And rows that can wait in a PrefetchQueue.
 inline constexpr int64_t kMaxPrefetchLines = 16;
-inline constexpr int64_t kMaxPrefetchRows = 512;
+inline constexpr int64_t kMaxPrefetchRows = 3 * kMaxStepKeys;
 
 // Listed keys: heads of one item at most, the share of a second cache that a
 // step's keys may fill, and how far lists are split that are fewer than

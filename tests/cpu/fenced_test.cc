@@ -14,6 +14,7 @@
 #include "base/str.h"
 #include "cpu/forward/forward_operands.h"
 #include "cpu/forward/forward_workspace.h"
+#include "cpu/pair_dots.h"
 #include "cpu/support.h"
 #include "cpu/topk/index_lists.h"
 #include "cpu/topk/topk_backward_kernel.h"
@@ -153,9 +154,11 @@ void LaunchPositionByPosition(const AttentionProblem& p,
       add.probs = item.saved.probs;
       add.grad_scores = item.saved.grad_scores;
       add.query = item.saved.query;
+      add.grad_out = item.saved.grad_out;
+      add.value_channels = p.kv.value_is_key ? p.v_dim : 0;
       add.channels = channels;
-      if (cut.words) {
-        add.words = item.saved.words;
+      if (cut.packs_words) {
+        add.is_words = item.saved.is_words;
         add.query_pairs = item.saved.query_pairs;
         add.grad_out_pairs = item.saved.grad_out_pairs;
         add.step_keys = cut.step_keys;
@@ -282,6 +285,22 @@ TEST_P(Fenced, GradientsStayInside) {
             random);
     }
   }
+}
+
+// Matrices are wider than blocks; more heads than 16 save words.
+TEST_P(Fenced, ListsOnMatrixRegistersStayInside) {
+  const bool backward = direction() == Direction::kBackward;
+  if (!Is(backward ? kCpuTopKBackward : kCpuTopKForward)) return;
+  SetPairDotsForTest(PairDots::kMatrices);
+  Random random(7);
+  for (const char* rest :
+       {"h=16/1 d=16 q=2 k=40 topk:33", "h=17/1 d=48/16 q=2,3 k=90,7 topk:70",
+        "h=40/1 d=16+16/32 q=2 k=200 topk:150 causal",
+        "h=70/1 d=64/64 q=3 k=50 topk:50 shared",
+        "h=33/1 d=32+16/32 q=2 k=320 topk:300 shared"}) {
+    Check(Str("{} bf16 {}", backward ? "bwd" : "fwd", rest), random);
+  }
+  SetPairDotsForTest({});
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryTarget, Fenced, testing::EveryKernel(),

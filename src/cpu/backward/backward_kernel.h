@@ -127,7 +127,7 @@ struct BackwardKernels {
   void (*store_dq)(const BackwardTile& tile) = nullptr;
   int64_t panel_rows = 0;      // in one panel; blocks of rows are multiples
   bool has_pair_dots = false;  // PairDots::kInstruction
-  MatrixCode matrices = MatrixCode::kEmulated;
+  MatrixCode matrices = MatrixCode::kNone;
 };
 
 BackwardKernels Backward();

@@ -9,6 +9,8 @@
 // is over panels: scores, online softmax, out = out * rescale + probs * values.
 // Outputs stay unnormalized in scratch memory until a panel's last step; then
 // they are divided by their sums and stored, or left as a split to be combined.
+// Where there are matrix registers both products may be theirs
+// (tile/matrix_products-inl.h).
 
 #include <algorithm>
 #include <cstdint>
@@ -147,7 +149,7 @@ inline void AddSeenProducts(const LoadedKeys& loaded, const OutPanel& panel,
 
 // Whether probs meet values on matrix registers. Divided by their sum they may
 // be subnormal, and matter, as do those of values that are very small or large.
-inline bool TakesMatrices(const LoadedKeys& loaded, const OutPanel& panel) {
+inline bool OutTakesMatrices(const LoadedKeys& loaded, const OutPanel& panel) {
   return loaded.by_channel && loaded.finite && !loaded.tiny && !loaded.large &&
          panel.normalizer == nullptr;
 }
@@ -158,7 +160,7 @@ inline void AddOut(const ForwardTile& tile, const LoadedKeys& loaded,
                    PrefetchQueue& prefetch) {
   const int64_t v_dim = tile.params->v_dim;
   const PanelPair* const before = panel.fresh ? nullptr : &rescale;
-  if (TakesMatrices(loaded, panel)) {
+  if (OutTakesMatrices(loaded, panel)) {
     return AddMatrixOut(loaded, panel.scores, !tile.pairs_of_keys,
                         panel.FillsHalf(), v_dim, local, before, panel.out,
                         prefetch);
@@ -219,7 +221,7 @@ inline void AttendScored(const ForwardTile& tile, const LoadedKeys& loaded,
   const ScoreScratch& scratch = tile.scratch;
   const int64_t count = scored.cols.size();
   const Range local{first, first + count};
-  const bool matrices = TakesMatrices(loaded, panel);
+  const bool matrices = OutTakesMatrices(loaded, panel);
   if (matrices && !tile.params->dropped) {
     const auto softmax =
         tile.pairs_of_keys ? SoftmaxTerms<false> : SoftmaxTerms<true>;

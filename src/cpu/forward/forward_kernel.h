@@ -20,7 +20,7 @@ struct ForwardKernels {
   void (*combine)(const ForwardTile& tile, int64_t num_splits) = nullptr;
 
   bool has_pair_dots = false;  // PairDots::kInstruction
-  MatrixCode matrices = MatrixCode::kEmulated;
+  MatrixCode matrices = MatrixCode::kNone;
 };
 
 ForwardKernels Forward();

@@ -6,7 +6,8 @@
 // the second are words of the same two k, one lane to a column; sums are [row,
 // lane]. That is what panels and rows of pairs are (pairs-inl.h). The layer is
 // thin: configure, clear, load, multiply, store, release. Vector code of
-// targets without the instructions computes the same bits in many, for tests.
+// targets without the instructions computes the same bits in many, for tests;
+// on those without fused multiply-adds, nearly the same.
 
 #include <algorithm>
 #include <cstddef>

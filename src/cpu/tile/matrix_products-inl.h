@@ -29,8 +29,8 @@ HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
 // Words of pairs, [row, k], `stride` of them apart: of numbers that are a sum
-// of `terms`, each term `term_stride` after that before it. From one block of a
-// matrix's words along k to the next are `block_stride`.
+// of `terms`, each term `term_stride` after that before it. `block_stride`
+// words lie between blocks of a matrix's words along k.
 struct MatrixRowsOf {
   const void* at;
   ptrdiff_t stride;
@@ -167,8 +167,8 @@ constexpr int64_t MatrixBlocks(int64_t rows, int64_t words) {
   return CeilDiv(rows, 2 * kMatrixRows) * CeilDiv(words, kMatrixWords);
 }
 
-// The same of a panel as wide as one or two matrices, and of sums that no other
-// row may be written beside.
+// Adds to `count` rows and no more: what lies after them belongs to others. The
+// panel is as wide as one or two matrices.
 template <bool kTwoHalves, class M>
 HWY_INLINE void AddExactRows(const MatrixRowsOf& rows, int64_t count,
                              const MatrixPanel& panel, int64_t blocks,

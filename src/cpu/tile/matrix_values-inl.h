@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values and probs as matrix registers want them (matrices-inl.h).
+// Values, keys and probs as matrix registers want them (matrices-inl.h).
 //
-// Values of a step lie by channels, [channel, key], as bf16: two neighbouring
-// keys are a word. Probs become words of the same two keys, [pair of keys,
-// lane], in place; what a first term of bf16 leaves of them may become a second
-// one. The outer loop of values is over 32 keys, whose words of two channels
-// are transposed in registers, the even keys' and the odd ones', and exchange
-// halves.
+// Values of a step, and keys for gradients of queries, lie by channel,
+// [channel, key], as bf16: two neighbouring keys are a word. Probs become words
+// of the same two keys, [pair of keys, lane], in place; what a first term of
+// bf16 leaves of them may become a second one. The outer loop of values is over
+// as many keys as a panel has lanes, whose words of two channels are transposed
+// in registers, the even keys' and the odd ones', and exchange halves.
 
 #include <algorithm>
 #include <cstddef>
@@ -126,7 +126,7 @@ HWY_INLINE void ChannelsOfTerms(const std::byte* const* rows, int64_t v_dim,
 }
 
 // Rows of a step by channel. Those that do not exist, and 32 or more after the
-// last, are 0, as `none` is. words: room for rows of two terms.
+// last, are 0, as `none` is.
 struct RowsByChannel {
   const RowSource& source;
   const std::byte* const* at;
@@ -135,6 +135,7 @@ struct RowsByChannel {
   const float* none;
 };
 
+// words: room for rows of two terms, of as many keys as a panel has lanes.
 HWY_NOINLINE inline void PackByChannel(const RowsByChannel& from, int terms,
                                        ptrdiff_t stride, float* to,
                                        float* words, RangeOfPairs& range) {
@@ -188,7 +189,7 @@ inline void PackKeysByChannel(const ScoreTile& tile, const KeyAddresses& at,
 }
 
 // The next of two terms of probs, or the only one: rounded to nearest, halves
-// up; what is left is exact.
+// away from 0; what is left is exact.
 HWY_INLINE Vector TermOf(Vector& rest) {
   const hn::RebindToUnsigned<Floats> u;
   const Vector term =

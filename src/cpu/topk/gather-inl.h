@@ -8,7 +8,7 @@
 // them by blocks of channels, as the forward direction does for many query
 // rows, costs more than it saves where few panels read them. Values that are
 // keys are not read, but where one is of floats and the other of pairs. For
-// matrix registers the caller takes values to channels itself
+// matrix registers the forward direction packs values by channel itself
 // (tile/matrix_values-inl.h).
 
 #include <algorithm>
@@ -40,13 +40,14 @@ struct KvBuffers {
   int64_t value_stride;
   float* key_floats;  // [key, key_stride]; null: nobody needs them
   bool value_pairs;
-  bool matrices;    // of pairs, which are to fill them
+  bool matrices;    // pairs fill whole matrices, with 0 after the last
   bool by_channel;  // the caller packs values
   int terms;        // of keys
 
   // Values that are keys are where those are. Of pairs, `pair_values` says
   // whether values are, too, and keys are floats in `key_rows` besides, unless
-  // that is null.
+  // that is null. For matrix registers values that are not pairs are by
+  // channel, and the caller's to pack.
   KvBuffers(const ScoreTile& tile, float* values_apart, int64_t stride_apart,
             bool pair_values, float* key_rows)
       : keys(tile.scratch.keys),
@@ -67,8 +68,9 @@ struct KvBuffers {
 struct ListedStep {
   Range listed;
   const KeyAddresses& at;
-  bool subnormal = false;  // some number that was loaded as one of a pair is,
-                           // or as two terms, and is not finite
+  // Some key or value is not for pairs: a number of bf16 is subnormal, or one
+  // of fp16, as two terms, is not finite.
+  bool subnormal = false;
 
   int64_t size() const { return listed.size(); }
 };
@@ -113,8 +115,8 @@ struct ListedKeys {
            (rows.rope.base == nullptr ? 0 : rows.rope.channels);
   }
 
-  // Keys for matrix registers; returns whether one is not for them.
-  bool LoadForMatrices(const KeyAddresses& at, const KvBuffers& to) const {
+  // Keys alone, for matrix registers; returns whether one is not for them.
+  bool LoadKeysAlone(const KeyAddresses& at, const KvBuffers& to) const {
     LeastOfPairs<Floats> subnormals;
     NonFinite non_finite;
     for (int64_t j = 0; j < at.step.size(); ++j) {
@@ -129,9 +131,9 @@ struct ListedKeys {
     return subnormals.AnySubnormal() || non_finite.any();
   }
 
-  // Returns whether some number of a pair is subnormal.
+  // Returns whether some row is not for pairs.
   bool Load(const KeyAddresses& at, const KvBuffers& to) const {
-    if (to.by_channel) return LoadForMatrices(at, to);
+    if (to.by_channel) return LoadKeysAlone(at, to);
     const int64_t size = at.step.size();
     LeastOfPairs<Floats> subnormals;
     for (int64_t j = 0; j < size; ++j) {

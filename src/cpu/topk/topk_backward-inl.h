@@ -6,13 +6,16 @@
 // listed keys step by step; for every step it goes over the panels:
 //   s = scale q k,  dp = do v,  p = exp(s - max) / sum,
 //   ds = scale p (dp - delta),  dq += ds k
-// Where there are matrix registers, all products come from them.
 // dq stays in scratch memory until the list ends. p and ds are saved, [key,
 // head], and q and do once more, [block of channels, head, channel of it].
 //
 // AddKeyGradients has channels in lanes, p and ds as scalars. For a few keys it
 // sums ds q and p do over all heads in registers, then adds that to the sums of
 // these keys, one position after the other: dk and dv.
+//
+// Matrix registers, where there are any, multiply for all of these, for dk and
+// dv where heads are more than 16 (topk_matrix_grads-inl.h). What they might
+// lose is summed by multiply-adds.
 
 #include <algorithm>
 #include <cmath>
@@ -60,7 +63,7 @@ inline float InvSumOfGrad(float sum) {
 }
 
 // Row max, 1 / sum and delta of four heads from `first` on, and their gradients
-// of outputs in `grads`. Lanes without a head repeat the last.
+// of outputs in `grads`. Lanes without a head repeat the last, but see nothing.
 inline void LoadGradRows(const TopKBackwardDqItem& item, int64_t first,
                          const FourRows& grads) {
   const ScoreTile& tile = item.scores;
@@ -73,7 +76,8 @@ inline void LoadGradRows(const TopKBackwardDqItem& item, int64_t first,
     const QueryRow& query_row = tile.scratch.query_rows[head];
     const float sum = *query_row.sum;
     scratch.max[first + r] = *query_row.max;
-    scratch.inv_sum[first + r] = InvSumOfGrad(sum);
+    scratch.inv_sum[first + r] =
+        first + r < tile.rows ? InvSumOfGrad(sum) : 0.0f;
     LoadRow(item.grad_rows.out, query_row.position, query_row.head, v_dim,
             outs.first + r * outs.stride);
     LoadRow(item.grad_rows.grad_out, query_row.position, query_row.head, v_dim,
@@ -144,13 +148,12 @@ class DqKeys {
   DqKeys(const TopKBackwardDqItem& item, const KvBuffers& rows,
          const ListedStep& step)
       : item_(item), rows_(rows), step_(step) {
-    if (!rows.matrices || !item.params->wants_query) return;
+    if (!rows.matrices || !item.params->wants_query || step.subnormal) return;
     RangeOfPairs range;
     PackKeysByChannel(item.scores, step.at, item.scratch.channel_stride,
                       item.scratch.keys_by_channel, range);
     // Below kSmallFactor all products may be subnormal.
-    by_channel_ =
-        !step.subnormal && range.AllBelow(128) && !range.AllBelow(-20);
+    by_channel_ = range.AllBelow(128) && !range.AllBelow(-20);
   }
 
   // dq of the panel that begins with head `first` += ds times keys.
@@ -169,7 +172,7 @@ class DqKeys {
           /*fresh=*/false, grad_query, registers, prefetch);
       return;
     }
-    const ChannelRows keys{Floats(), rows_.key_stride};
+    const ChannelRows keys{KeyFloats(), rows_.key_stride};
     ForBlocks(channels, [&](int64_t d, auto size) HWY_ATTR {
       prefetch.Issue();
       AddListed<size()>({keys.at + d, keys.stride}, ds, count, nullptr,
@@ -178,20 +181,22 @@ class DqKeys {
   }
 
  private:
-  // Whether two terms of bf16 hold all numbers as well as keys' products do.
+  // Whether no term of ds is subnormal or infinite, and no head's are all so
+  // small that products vanish.
   static bool AreOrdinary(const float* HWY_RESTRICT ds, int64_t count,
                           bool half) {
-    RangeOfFloats range;
-    const int64_t lanes = half ? Lanes() : Width();
-    for (int64_t j = 0; j < count; ++j) {
-      for (int64_t lane = 0; lane < lanes; lane += Lanes()) {
+    for (int64_t lane = 0; lane < (half ? Lanes() : Width()); lane += Lanes()) {
+      RangeOfFloats range;
+      for (int64_t j = 0; j < count; ++j) {
         range.Add(hn::Load(kF, ds + j * Width() + lane));
       }
+      if (!range.AreNormal() || !range.EachLaneReaches(kSmallGrad))
+        return false;
     }
-    return range.From(kSmallGrad);
+    return true;
   }
 
-  const float* Floats() {
+  const float* KeyFloats() {
     if (rows_.key_floats != nullptr) return rows_.key_floats;
     float* const to = item_.scratch.key_rows;
     for (int64_t j = 0; !loaded_ && j < step_.size(); ++j) {
@@ -216,8 +221,9 @@ inline void PackSaved(const TopKBackwardDqItem& item, Range listed,
   if (end % kHeadBlock != 0 && end < heads) return;
   const int64_t block = first / kHeadBlock;
   const int64_t step = listed.first / item.params->step_keys;
-  item.saved.words[step * CeilDiv(heads, kHeadBlock) + block] = PackHeadBlock(
-      item.saved, listed, block * kHeadBlock, heads, item.params->head_stride);
+  item.saved.is_words[step * CeilDiv(heads, kHeadBlock) + block] =
+      PackHeadBlock(item.saved, listed, block * kHeadBlock, heads,
+                    item.params->head_stride);
 }
 
 // One panel and the rows of one step: p, ds and what they add to dq.
@@ -259,7 +265,7 @@ inline void DifferentiatePanel(const TopKBackwardDqItem& item,
   GradScores(
       {scratch.max + first, scratch.inv_sum + first, scratch.delta + first},
       params.scale, count, saved, scratch.scores, scratch.ds);
-  if (saved.probs != nullptr && item.saved.words != nullptr) {
+  if (saved.probs != nullptr && item.saved.is_words != nullptr) {
     PackSaved(item, step.listed, first);
   }
   if (item.params->wants_query) dq_keys.AddDq(first, prefetch);
@@ -307,7 +313,7 @@ inline void DifferentiatePosition(const TopKBackwardDqItem& item) {
   const int64_t heads = RoundUp(item.scores.rows, Width());
   if (item.scores.dots == PairDots::kMatrices) ClearPanels(item);
   for (int64_t head = 0; head < heads; head += 4) LoadFourHeads(item, head);
-  if (item.saved.words != nullptr && item.params->wants_keys) {
+  if (item.saved.is_words != nullptr && item.params->wants_keys) {
     PairSavedRows(item.saved, params, item.scores.rows);
   }
   if (item.first_split && item.params->wants_query) {
@@ -340,7 +346,7 @@ inline void DifferentiatePosition(const TopKBackwardDqItem& item) {
 // rows of all heads stay in a first cache meanwhile: probs are then read once,
 // and addresses found once. Otherwise some blocks of channels go over all keys.
 inline void AddKeyGradients(const DkvArgs& args) {
-  if (args.words != nullptr) return AddKeyGradientsByMatrices(args);
+  if (args.is_words != nullptr) return AddKeyGradientsByMatrices(args);
   const int64_t operands =
       args.query != nullptr && args.value_channels > 0 ? 2 : 1;
   const int64_t blocks = CeilDiv(args.channels, int64_t{Width()});

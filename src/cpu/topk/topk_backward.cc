@@ -190,6 +190,12 @@ void Launch::ComputeDq(const TopKBackwardBatch& batch, const Stage& stage,
        workspace_.scratch.At(memory_, worker), SavedAt(stage, position),
        workspace_.GradQuery(memory_, position - stage.positions.first)});
   if (ArePairs(item.scores, item.grad_rows)) item.scores.dots = prepared_.dots;
+  // Values that lie where keys do would be followed by more channels, which
+  // matrices would take in.
+  if (item.scores.dots == PairDots::kMatrices &&
+      prepared_.problem().v_dim % kMatrixNumbers != 0) {
+    item.scores.keys.NameSharedValues();
+  }
   kernels_.differentiate(item);
 }
 
@@ -240,10 +246,10 @@ void Launch::AddDkv(const Stage& stage, const DkvItem& item,
     args.grad_scores = saved.grad_scores + keys.first * args.head_stride;
     args.query = of_values ? nullptr : saved.query + channel * args.heads;
     args.grad_out = saved.grad_out + channel * args.heads;
-    if (tiling_.words) {
+    if (tiling_.packs_words) {
       const int64_t pairs = RoundUp(args.heads, kHeadBlock) / 2;
       args.first = keys.first;
-      args.words = saved.words;
+      args.is_words = saved.is_words;
       args.query_pairs = saved.query_pairs + channel * pairs;
       args.grad_out_pairs = saved.grad_out_pairs + channel * pairs;
     }

@@ -15,8 +15,8 @@ namespace flashacl::cpu {
 // What of a problem an item needs besides ScoreParams.
 struct TopKBackwardParams {
   int64_t step_keys = 0;
-  int64_t head_stride = 0;  // floats of a key's probs; whole head blocks for
-                            // matrix registers
+  int64_t head_stride = 0;  // floats of a key's probs; whole head blocks where
+                            // these become words
   bool wants_query = true;  // any gradient of queries
   bool wants_keys = true;   // any of keys or values
 };
@@ -47,11 +47,10 @@ struct SavedPds {
   float* grad_out;         // the same
   int64_t* kv_block_ends;  // where each kv block's columns end
   // For matrix registers (topk_matrix_grads-inl.h); null: there are none.
-  float* query_pairs;     // [block of channels, pair of heads, channel of it]
+  float* query_pairs;  // [block of channels, head block, pair, channel of it]
   float* grad_out_pairs;  // the same
   int64_t* rows_fit;      // [head block]: whether both are for matrices
-  int64_t*
-      words;  // [step, head block]: whether probs and grad_scores are words
+  int64_t* is_words;      // [step, head block]: whether p and ds are
 
   // The listed keys of a kv block.
   Range KeysOf(int64_t kv_block) const {
@@ -87,7 +86,7 @@ struct DkvArgs {
   // For matrix registers, as SavedPds has them; null: there are none.
   const float* query_pairs = nullptr;
   const float* grad_out_pairs = nullptr;
-  const int64_t* words = nullptr;
+  const int64_t* is_words = nullptr;
   int64_t first = 0;      // of the columns, in the split of the list
   int64_t step_keys = 0;  // of its steps
   int64_t count = 0;      // listed keys

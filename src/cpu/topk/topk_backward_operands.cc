@@ -5,22 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "cpu/pair_dots.h"
-#include "cpu/sizes.h"
-#include "cpu/support.h"
-
 namespace flashacl::cpu {
-
-// Values that are keys have more channels after them, which a matrix must not
-// take in.
-PairDots TopKBackwardDots(const AttentionProblem& problem) {
-  const TopKBackwardKernels kernels = TopKBackward();
-  const bool whole =
-      !problem.kv.value_is_key || problem.v_dim % (kMatrixNumbers) == 0;
-  return whole && TakesMatrices(problem, kernels)
-             ? PairDots::kMatrices
-             : ChoosePairDots(kernels.has_pair_dots);
-}
 
 const TopKBackwardSequenceHead& TopKBackwardBatch::SequenceHeadOf(
     int64_t position) const {

@@ -17,10 +17,6 @@
 
 namespace flashacl::cpu {
 
-// What multiplies operands that are pairs. Planning decides, as memory depends
-// on it.
-PairDots TopKBackwardDots(const AttentionProblem& problem);
-
 // One kv head of one sequence, in a batch.
 struct TopKBackwardSequenceHead {
   int64_t sequence = 0;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cpu/sizes.h"
+#include "cpu/support.h"
 #include "cpu/topk/index_lists.h"
 #include "cpu/topk/topk_forward_workspace.h"
 #include "cpu/tuning.h"
@@ -25,6 +26,14 @@ int64_t BlockFloats(const AttentionProblem& problem, int64_t channels) {
   return RoundUp(channels, kMaxPanelRows) * problem.group();
 }
 
+// Words of the same as pairs of heads, for matrix registers.
+int64_t PairWords(const AttentionProblem& problem,
+                  const TopKBackwardTiling& tiling, int64_t channels) {
+  if (!tiling.packs_words) return 0;
+  return RoundUp(channels, kMaxPanelRows) *
+         RoundUp(problem.group(), kHeadBlock) / 2;
+}
+
 // As many positions as kSavedPdsBytes hold. Gradients are added up position by
 // position, so where a stage has whole lists it may have one for each worker;
 // where it has a part of each, what it is decides on bits.
@@ -34,7 +43,9 @@ int64_t StagePositions(const AttentionProblem& problem,
       std::max<int64_t>(problem.lengths.all_rows() * problem.kv_heads, 1);
   const int64_t saved_floats = 2 * tiling.split_keys * tiling.head_stride +
                                BlockFloats(problem, problem.score_dim()) +
-                               BlockFloats(problem, problem.v_dim);
+                               BlockFloats(problem, problem.v_dim) +
+                               PairWords(problem, tiling, problem.score_dim()) +
+                               PairWords(problem, tiling, problem.v_dim);
   int64_t fitting =
       std::min(kSavedPdsBytes / (4 * saved_floats), kMaxStagePositions);
   if (tiling.num_splits == 1) {
@@ -119,22 +130,30 @@ ScratchLayout<SavedPds> ReserveSaved(const AttentionProblem& problem,
             BlockFloats(problem, problem.v_dim), layout);
   saved.Add("saved: columns", {&P::columns}, tiling.split_keys, layout);
   saved.Add("saved: kv blocks", {&P::kv_block_ends}, tiling.kv_blocks, layout);
-  if (!tiling.words) return saved;
+  if (!tiling.packs_words) return saved;
   const int64_t head_blocks = CeilDiv(problem.group(), kHeadBlock);
-  const auto words = [&](int64_t channels) {
-    return RoundUp(channels, kMaxPanelRows) * head_blocks * kHeadBlock / 2;
-  };
   saved.Add("saved: pairs of queries", {&P::query_pairs},
-            words(problem.score_dim()), layout);
+            PairWords(problem, tiling, problem.score_dim()), layout);
   saved.Add("saved: pairs of gradients of outputs", {&P::grad_out_pairs},
-            words(problem.v_dim), layout);
+            PairWords(problem, tiling, problem.v_dim), layout);
   saved.Add("saved: which rows fit", {&P::rows_fit}, head_blocks, layout);
-  saved.Add("saved: what is words", {&P::words},
+  saved.Add("saved: what is words", {&P::is_words},
             CeilDiv(tiling.split_keys, tiling.step_keys) * head_blocks, layout);
   return saved;
 }
 
 }  // namespace
+
+// Values that are keys have more channels after them, which a matrix must not
+// take in.
+PairDots TopKBackwardDots(const AttentionProblem& problem) {
+  const TopKBackwardKernels kernels = TopKBackward();
+  const bool whole =
+      !problem.kv.value_is_key || problem.v_dim % kMatrixNumbers == 0;
+  return whole && TakesMatrices(problem, kernels)
+             ? PairDots::kMatrices
+             : ChoosePairDots(kernels.has_pair_dots);
+}
 
 TopKBackwardTiling TopKBackwardTilingOf(const AttentionProblem& problem,
                                         const DeviceInfo& device,
@@ -146,9 +165,9 @@ TopKBackwardTiling TopKBackwardTilingOf(const AttentionProblem& problem,
   tiling.split_keys = CeilDiv(listed_keys, tiling.num_splits);
   tiling.padded_heads = RoundUp(problem.group(), kMaxPanelRows);
   // Of fewer heads matrices would be half empty, which was slower than floats.
-  tiling.words = matrices && problem.group() > kHeadBlock / 2;
+  tiling.packs_words = matrices && problem.group() > kHeadBlock / 2;
   tiling.head_stride =
-      RoundUp(problem.group(), tiling.words ? kHeadBlock : kMaxLanes);
+      RoundUp(problem.group(), tiling.packs_words ? kHeadBlock : kMaxLanes);
   tiling.stage_positions = StagePositions(problem, tiling, device.workers);
   TileSums(problem, tiling);
   return tiling;

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cpu/pair_dots.h"
 #include "cpu/scratch_layout.h"
 #include "cpu/topk/topk_backward_kernel.h"
 #include "plan/backend.h"
@@ -19,6 +20,10 @@
 #include "problem/attention_problem.h"
 
 namespace flashacl::cpu {
+
+// What multiplies operands that are pairs. Planning decides, as memory depends
+// on it.
+PairDots TopKBackwardDots(const AttentionProblem& problem);
 
 // A function of the problem and of caches; only stage_positions is one of
 // workers, too.
@@ -36,7 +41,7 @@ struct TopKBackwardTiling {
   int64_t padded_heads = 0;      // of a position, in whole panels of any width
   int64_t head_stride = 0;       // floats of a key's probs, in whole vectors,
                                  // or whole head blocks if these become words
-  bool words = false;            // p and ds do, for matrix registers
+  bool packs_words = false;      // p and ds do, for matrix registers
 
   int64_t d_blocks() const { return key_d_blocks + value_d_blocks; }
   bool OfValues(int64_t d_block) const { return d_block >= key_d_blocks; }

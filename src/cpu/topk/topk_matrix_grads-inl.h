@@ -46,12 +46,11 @@ class RangeOfFloats {
     least_ = hn::Min(least_, hn::IfThenElse(zero, hn::Set(kW, kNone), size));
   }
 
-  // Whether all but 0 are `bound` or more, and none rounds to infinity in bf16
-  // or is no number.
-  HWY_INLINE bool From(float bound) const {
-    const auto small = hn::Set(kW, std::bit_cast<int32_t>(bound));
+  // Whether none is subnormal, rounds to infinity in bf16 or is no number.
+  HWY_INLINE bool AreNormal() const {
+    const auto normal = hn::Set(kW, std::bit_cast<int32_t>(0x1p-126f));
     const auto beyond = hn::Gt(greatest_, hn::Set(kW, kBeyondBf16 - 1));
-    return hn::AllFalse(kW, hn::Or(hn::Lt(least_, small), beyond));
+    return hn::AllFalse(kW, hn::Or(hn::Lt(least_, normal), beyond));
   }
 
   // Whether some number is `bound` or more, or all are 0.
@@ -59,6 +58,13 @@ class RangeOfFloats {
     const auto size = hn::Set(kW, std::bit_cast<int32_t>(bound));
     return !hn::AllTrue(kW, hn::Lt(greatest_, size)) ||
            hn::AllTrue(kW, hn::Eq(greatest_, hn::Zero(kW)));
+  }
+
+  // The same of the numbers of each lane.
+  HWY_INLINE bool EachLaneReaches(float bound) const {
+    const auto size = hn::Set(kW, std::bit_cast<int32_t>(bound));
+    const auto below = hn::Lt(greatest_, size);
+    return hn::AllFalse(kW, hn::And(below, hn::Gt(greatest_, hn::Zero(kW))));
   }
 
  private:
@@ -103,7 +109,7 @@ inline void PairSavedRows(const SavedPds& saved, const ScoreParams& params,
     pair(saved.query, params.score_dim(), saved.query_pairs, head, query);
     pair(saved.grad_out, params.v_dim, saved.grad_out_pairs, head, grad_out);
     saved.rows_fit[head / kHeadBlock] =
-        query.From(0x1p-126f) && grad_out.From(0x1p-126f) &&
+        query.AreNormal() && grad_out.AreNormal() &&
         query.Reaches(kSmallFactor) && grad_out.Reaches(kSmallGrad);
   }
 }
@@ -132,41 +138,43 @@ struct HeadTerms {
 };
 
 // The p and ds of the keys `listed` and the head block that begins with `head`,
-// which are all there, become words where these lose nothing; says whether they
-// did.
+// which are all there, become words where no term is subnormal, infinite or so
+// small that products vanish; says whether they did.
 HWY_NOINLINE inline bool PackHeadBlock(const SavedPds& saved, Range listed,
                                        int64_t head, int64_t heads,
                                        int64_t head_stride) {
   const int64_t count = std::min(heads - head, kHeadBlock);
-  const auto terms = [&](float* from, int64_t j) {
+  const auto terms_of = [&](float* from, int64_t j) {
     return HeadTerms{from + j * head_stride + head, count};
   };
   RangeOfFloats probs, grads;
   for (int64_t j = listed.first; j < listed.last; ++j) {
-    terms(saved.probs, j).Check(probs);
-    terms(saved.grad_scores, j).Check(grads);
+    terms_of(saved.probs, j).Check(probs);
+    terms_of(saved.grad_scores, j).Check(grads);
   }
   const bool fit = saved.rows_fit[head / kHeadBlock] != 0 &&
-                   probs.From(0x1p-126f) && grads.From(kSmallGrad);
+                   probs.AreNormal() && grads.AreNormal() &&
+                   grads.EachLaneReaches(kSmallGrad);
   for (int64_t j = listed.first; fit && j < listed.last; ++j) {
-    terms(saved.probs, j).Pack();
-    terms(saved.grad_scores, j).Pack();
+    terms_of(saved.probs, j).Pack();
+    terms_of(saved.grad_scores, j).Pack();
   }
   return fit;
 }
 
-// What some columns get for one block of channels.
-class KeyGradBlock {
+// Up to 32 columns of one step, and what they get, block of channels by block
+// of channels.
+class KeyGradRows {
  public:
   static constexpr int64_t kKeys = 2 * kMatrixRows;
 
   // `count` columns from `first` on, all of one step.
-  KeyGradBlock(const DkvArgs& args, int64_t first, int64_t count)
+  KeyGradRows(const DkvArgs& args, int64_t first, int64_t count)
       : args_(args),
         first_(first),
         count_(count),
-        words_(args.words + (args.first + first) / args.step_keys *
-                                CeilDiv(args.heads, kHeadBlock)) {}
+        is_words_(args.is_words + (args.first + first) / args.step_keys *
+                                      CeilDiv(args.heads, kHeadBlock)) {}
 
   void Add(int64_t block) {
     Prefetch(block);
@@ -213,7 +221,7 @@ class KeyGradBlock {
     int64_t n = 0;
     while (n < head_blocks) {
       int64_t last = n;
-      while (last < head_blocks && words_[last] != 0) ++last;
+      while (last < head_blocks && is_words_[last] != 0) ++last;
       if (last > n) {
         const float* const panel =
             pairs + (block * head_blocks + n) * kHeadPairs * Width();
@@ -256,8 +264,8 @@ class KeyGradBlock {
 
   const DkvArgs& args_;
   const int64_t first_, count_;
-  const int64_t* const words_;  // [head block], of this step
-  bool fresh_ = true;           // nothing is in the sums yet
+  const int64_t* const is_words_;  // [head block], of this step
+  bool fresh_ = true;              // nothing is in the sums yet
   HWY_ALIGN float sums_[kKeys * Width()];
 };
 
@@ -268,8 +276,8 @@ inline void AddKeyGradientsByMatrices(const DkvArgs& args) {
     const int64_t at = args.first + first;
     const int64_t step_end = (at / args.step_keys + 1) * args.step_keys;
     const int64_t count =
-        std::min({KeyGradBlock::kKeys, args.count - first, step_end - at});
-    KeyGradBlock some(args, first, count);
+        std::min({KeyGradRows::kKeys, args.count - first, step_end - at});
+    KeyGradRows some(args, first, count);
     for (int64_t n = 0; n < blocks; ++n) some.Add(n);
     first += count;
   }

@@ -41,9 +41,12 @@ TEST(TopKBackwardWorkspace, MemoryIsWhatIsPromised) {
 TEST(TopKBackwardWorkspace, CutsHoldWhatTheyMust) {
   ForRandomProblems(
       500, TopKSpace(Direction::kBackward),
-      [](const AttentionProblem& p, Random&) {
+      [](const AttentionProblem& p, Random& random) {
         if (!p.kv.gathers()) return;
-        const TopKBackwardTiling cut = TopKBackwardTilingOf(p, {});
+        const bool matrices = random.OneIn(2);
+        const TopKBackwardTiling cut = TopKBackwardTilingOf(p, {}, matrices);
+        EXPECT_EQ(cut.packs_words, matrices && p.group() > 16);
+        EXPECT_EQ(cut.head_stride % (cut.packs_words ? 32 : 16), 0);
         int64_t longest = 0;
         for (const Sequence& sequence : p.lengths.sequences) {
           longest = std::max(longest, sequence.columns());
