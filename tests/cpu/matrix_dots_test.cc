@@ -202,8 +202,9 @@ TEST_P(MatrixDotsOn, AreRight) {
     SCOPED_TRACE(line);
     const AttentionProblem problem = ProblemOf(line);
     EXPECT_GT(MatrixTerms(problem), 0);
-    for (const uint64_t seed : {1, 2, 3}) {
-      const bool taken = ExpectRight(problem, seed, implementation_.name);
+    for (int64_t seed = 1; seed <= testing::ShareOf(3); ++seed) {
+      const bool taken = ExpectRight(problem, static_cast<uint64_t>(seed),
+                                     implementation_.name);
       EXPECT_TRUE(taken || &implementation_ == &kCpuMixed);
     }
   }
@@ -306,8 +307,8 @@ TEST_P(MatrixDotsOn, LeaveSpecialNumbersToOthers) {
     SCOPED_TRACE(line);
     SmallCase inputs(ProblemOf(line));
     if (!implementation_.supports(inputs.problem(), {}).ok()) continue;
-    for (uint64_t seed = 1; seed <= 40; ++seed) {
-      Random random(seed);
+    for (int64_t seed = 1; seed <= testing::ShareOf(40); ++seed) {
+      Random random(static_cast<uint64_t>(seed));
       inputs.FillInputs(random);
       const Slot slot =
           testing::OneOf(random, {Slot::kQuery, Slot::kKey, Slot::kValue});
@@ -345,9 +346,9 @@ TEST_P(MatrixDotsOn, LeaveSpecialNumbersOfGradientsToOthers) {
     SCOPED_TRACE(line);
     if (!Takes(ProblemOf(line))) continue;
     SmallCase inputs(ProblemOf(line));
-    for (uint64_t seed = 1; seed <= 24; ++seed) {
+    for (int64_t seed = 1; seed <= testing::ShareOf(24); ++seed) {
       SCOPED_TRACE(seed);
-      Random random(seed);
+      Random random(static_cast<uint64_t>(seed));
       inputs.FillInputs(random);
       RunForwardTwin(inputs);
       const Slot slot = testing::OneOf(
