@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/byte_dots.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include <atomic>
 
 namespace flashacl::cpu {
@@ -8,6 +12,16 @@ namespace {
 
 constexpr int kNoByteDots = -1;
 std::atomic<int> chosen_byte_dots{kNoByteDots};
+
+bool MultipliesBytesOnMatrices() {
+#if defined(__x86_64__)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  constexpr unsigned kInt8 = 1u << 25;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kInt8) != 0;
+#else
+  return false;
+#endif
+}
 
 }  // namespace
 
@@ -20,9 +34,28 @@ bool HasByteInstruction() {
 #endif
 }
 
-ByteDots ChooseByteDots(bool has_instruction) {
+// A hypervisor answers this instruction, which takes microseconds: once.
+bool HasByteMatrices() {
+  static std::atomic<int> answer{-1};
+  int known = answer.load(std::memory_order_relaxed);
+  if (known < 0) {
+    known = MultipliesBytesOnMatrices() && HasMatrices() ? 1 : 0;
+    answer.store(known, std::memory_order_relaxed);
+  }
+  return known != 0;
+}
+
+ByteDots ChooseByteDots(bool has_instruction, MatrixCode matrices) {
+  const bool on_matrices =
+      matrices == MatrixCode::kInstructions && HasByteMatrices();
   const int test = chosen_byte_dots.load(std::memory_order_relaxed);
-  if (test != kNoByteDots) return static_cast<ByteDots>(test);
+  if (test != kNoByteDots) {
+    const auto dots = static_cast<ByteDots>(test);
+    const bool can = dots != ByteDots::kMatrices || on_matrices ||
+                     matrices == MatrixCode::kEmulated;
+    return can ? dots : ByteDots::kNone;
+  }
+  if (on_matrices) return ByteDots::kMatrices;
   return has_instruction && HasByteInstruction() ? ByteDots::kInstruction
                                                  : ByteDots::kNone;
 }

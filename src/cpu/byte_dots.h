@@ -7,23 +7,34 @@
 #include <cstdint>
 #include <optional>
 
+#include "cpu/pair_dots.h"
+
 namespace flashacl::cpu {
 
 enum class ByteDots : uint8_t {
   kNone,          // 8-bit rows become floats, as all other types do
   kMultiplyAdds,  // of integers, one by one: for tests, on any processor
   kInstruction,   // x86's vpdpbusd, with the same bits
+  // x86's matrix registers (AMX-INT8), and elsewhere the same in many
+  // instructions, for tests: also of few rows.
+  kMatrices,
 };
 
 // What to use in this process, where the vector code has the instruction or has
 // not.
-ByteDots ChooseByteDots(bool has_instruction);
+ByteDots ChooseByteDots(bool has_instruction,
+                        MatrixCode matrices = MatrixCode::kNone);
 
 // Whether this processor has the instruction.
 bool HasByteInstruction();
 
+// Whether its matrix registers, if this process may use them (HasMatrices),
+// multiply bytes.
+bool HasByteMatrices();
+
 // Tests choose; none: as before. Where vector code has the instruction,
-// kInstruction needs a processor that has it (HasByteInstruction).
+// kInstruction needs a processor that has it (HasByteInstruction); kMatrices is
+// kNone where HasByteMatrices() is false.
 void SetByteDotsForTest(std::optional<ByteDots> dots);
 
 }  // namespace flashacl::cpu

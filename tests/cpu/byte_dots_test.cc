@@ -19,11 +19,18 @@ TEST(ByteDots, AreThoseOfTheProcessorThatLinuxDescribes) {
   EXPECT_EQ(HasByteInstruction(), has);
   EXPECT_EQ(ChooseByteDots(true),
             has ? ByteDots::kInstruction : ByteDots::kNone);
+  const bool matrices = HasMatrices() && text.find(" amx_int8") != text.npos;
+  EXPECT_EQ(HasByteMatrices(), matrices);
+  if (matrices) {
+    EXPECT_EQ(ChooseByteDots(true, MatrixCode::kInstructions),
+              ByteDots::kMatrices);
+  }
 }
 #else
 // Whatever Linux describes: under qemu-user, the processor beneath.
 TEST(ByteDots, AreOfX86Alone) {
   EXPECT_FALSE(HasByteInstruction());
+  EXPECT_FALSE(HasByteMatrices());
   EXPECT_EQ(ChooseByteDots(true), ByteDots::kNone);
 }
 #endif
@@ -33,6 +40,11 @@ TEST(ByteDots, AreWhatTestsChoose) {
   SetByteDotsForTest(ByteDots::kMultiplyAdds);
   EXPECT_EQ(ChooseByteDots(true), ByteDots::kMultiplyAdds);
   EXPECT_EQ(ChooseByteDots(false), ByteDots::kMultiplyAdds);
+  SetByteDotsForTest(ByteDots::kMatrices);
+  EXPECT_EQ(ChooseByteDots(true), ByteDots::kNone);
+  EXPECT_EQ(ChooseByteDots(false, MatrixCode::kEmulated), ByteDots::kMatrices);
+  EXPECT_EQ(ChooseByteDots(true, MatrixCode::kInstructions),
+            HasByteMatrices() ? ByteDots::kMatrices : ByteDots::kNone);
   SetByteDotsForTest(ByteDots::kNone);
   EXPECT_EQ(ChooseByteDots(true), ByteDots::kNone);
   SetByteDotsForTest({});

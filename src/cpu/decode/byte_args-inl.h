@@ -27,6 +27,7 @@
 #define FLASHACL_CPU_DECODE_BYTE_ARGS_INL_H_
 #endif
 
+#include "cpu/decode/decode_kernel.h"
 #include "cpu/tile/prefetch-inl.h"
 #include "cpu/tile/vector-inl.h"
 
@@ -46,14 +47,17 @@ inline constexpr int kProbDigits = 3;
 // Channels of 8-bit rows that one vector has.
 HWY_INLINE constexpr int64_t ByteLanes() { return 4 * Lanes(); }
 
-// The digits of a micro-tile's queries, in scratch memory of kHead + 3 words
-// for four channels of each row.
+// The digits of a micro-tile's queries, in scratch memory of kHead words and
+// kGroup for every four channels.
 struct ByteQuery {
   static constexpr int64_t kHead = 4 * (kQueryDigits + 1);
+  static constexpr int64_t kGroup = 16;  // a row of a matrix register
 
   int32_t* starts;  // [row, digit]: what makes up for keys without a sign
   float* units;     // [row]
-  int32_t* digits;  // [four channels, row, digit], four channels in each
+  // [four channels][digit, row], four channels in each; of four digits, of
+  // which the last is 0.
+  int32_t* digits;
 
   HWY_INLINE explicit ByteQuery(int32_t* words)
       : starts(words),
@@ -72,7 +76,9 @@ struct PackArgs {
 
 // scores = (dot + offset) * factor
 struct ByteQkArgs {
-  const float* keys;  // packed
+  const std::byte* const* rows;  // where keys lie
+  int64_t shift;                 // of keys, from where `rows` says
+  float* keys;                   // packed; else room for as many
   int64_t count;
   int64_t channels;
   int32_t* query;       // ByteQuery
@@ -92,24 +98,45 @@ struct BytePvArgs {
   float* out;    // [vector of channels, row, lane]
 };
 
-// By the number of rows, less two: a single one reads rows where they lie.
+// By the number of rows, less one; null: floats.
 struct ByteKernels {
-  void (*dot[3])(const ByteQkArgs& work);
-  void (*add[3])(const BytePvArgs& work);
+  void (*dot[4])(const ByteQkArgs& work);
+  void (*add[4])(const BytePvArgs& work);
+  int64_t min_rows;      // of a tile that gains by them
+  int64_t channel_unit;  // of keys, whose channels are a multiple of it
+  bool packs_keys;       // else keys are read where they lie
 };
 
 void PackByteKeys(const PackArgs& work);
 void PackByteValues(const PackArgs& work);
 
-// With the same bits: by multiplications of integers, by the instruction.
+// With the same bits: by multiplications of integers, by the instruction, on
+// matrix registers.
 extern const ByteKernels kByteProducts;
 extern const ByteKernels kByteProductsAtOnce;
+extern const ByteKernels kByteProductsOnMatrices;
+
+// Null: floats.
+inline const ByteKernels* ByteKernelsOf(ByteDots dots) {
+  switch (dots) {
+    case ByteDots::kMultiplyAdds:
+      return &kByteProducts;
+    case ByteDots::kInstruction:
+      return &kByteProductsAtOnce;
+    case ByteDots::kMatrices:
+      return &kByteProductsOnMatrices;
+    default:
+      return nullptr;
+  }
+}
 
 // Rows of queries become digits: of a micro-tile of `rows` rows.
 class ByteQueryRows {
  public:
   ByteQueryRows(int32_t* words, int rows, int64_t channels)
-      : query_(words), rows_(rows), channels_(channels) {}
+      : query_(words), rows_(rows), channels_(channels) {
+    std::fill_n(words, ByteQueryWords(channels), 0);
+  }
 
   // Row `r`, of which `row` has every vector, those of the micro-tile's other
   // rows in between. Returns its unit, of which each number errs by half at
@@ -159,7 +186,7 @@ class ByteQueryRows {
         hn::Store(hn::DemoteTo(bytes, digit), bytes, lanes);
         for (int64_t n = 0; n < Lanes(); n += 4) {
           std::memcpy(
-              query_.digits + ((d + n) / 4 * rows_ + r) * kQueryDigits + t,
+              query_.digits + (d + n) / 4 * ByteQuery::kGroup + t * 4 + r,
               lanes + n, 4);
         }
       }

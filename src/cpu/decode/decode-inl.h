@@ -31,6 +31,7 @@
 #include "cpu/decode/decode_tile-inl.h"
 #include "cpu/decode/gemv_args-inl.h"
 #include "cpu/decode/score-inl.h"
+#include "cpu/tile/matrices-inl.h"
 #include "cpu/tile/result-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -65,7 +66,7 @@ inline void ScoreStep(const DecodeTile& decode, const StepPlace& at,
   const bool pieces = !staged && decode.keys.pieces(at.rows);
   const bool copied =
       !staged && !pieces && !bytes && (decode.copies() || decode.keys.blocked);
-  if (bytes) PackBytes(decode, at, true);
+  if (bytes && decode.bytes->packs_keys) PackBytes(decode, at, true);
   if (staged) Stage(decode, at, true, dequantises ? &factors : nullptr);
   if (copied) CopyRows(decode, at, true);
   work.piece_step = pieces ? decode.keys.piece_step : 0;
@@ -84,7 +85,7 @@ inline void ScoreStep(const DecodeTile& decode, const StepPlace& at,
     work.query = micro_tile.query;
     work.offset = micro_tile.offset;
     work.scores = micro_tile.scores;
-    if (bytes && micro_tile.rows > 1) {
+    if (bytes && HasByteKernels(decode, micro_tile.rows)) {
       DotMicroTileBytes(decode, n, work);
     } else {
       dot.of[micro_tile.rows - 1](work);
@@ -171,7 +172,7 @@ inline void AddStep(const DecodeTile& decode, const StepPlace& at,
     }
     work.probs = micro_tile.scores;
     work.out = micro_tile.out;
-    if (bytes && micro_tile.rows > 1) {
+    if (bytes && HasByteKernels(decode, micro_tile.rows)) {
       AddMicroTileBytes(decode, micro_tile, work);
     } else {
       kernels.add[micro_tile.rows - 1](work);
@@ -388,6 +389,8 @@ HWY_NOINLINE inline void RedoOverflowed(DecodeTile& decode, const float* sums) {
 // Invariant of every row, over the keys seen so far, with max the greatest
 // score or the sink: sum = sum exp(s_j - max), out = sum exp(s_j - max) v_j.
 inline void AttendFew(const DecodeArgs* tiles, int64_t count) {
+  const bool matrices = tiles[0].byte_dots == ByteDots::kMatrices;
+  if (matrices) Matrices::Configure();
   DecodeTile decode[kDecodeHeadBundle];
   for (int64_t n = 0; n < count; ++n) {
     decode[n].Init(tiles[n]);
@@ -410,6 +413,7 @@ inline void AttendFew(const DecodeArgs* tiles, int64_t count) {
     }
     if (redo) RedoOverflowed(decode[n], overflowed);
   }
+  if (matrices) Matrices::Release();
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

@@ -60,7 +60,7 @@ DecodeTiles::Launch::Launch(const DecodeTiles& tiles,
       operands_(operands),
       schedule_(tiles.schedule_, operands, tiles.shape_),
       dots_(ChoosePairDots(Decode().has_pair_dots)),
-      byte_dots_(ChooseByteDots(Decode().has_byte_dots)),
+      byte_dots_(ChooseByteDots(Decode().has_byte_dots, Decode().matrices)),
       memory_(memory),
       splits_(splits) {}
 

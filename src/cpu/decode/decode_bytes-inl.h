@@ -35,13 +35,14 @@ HWY_INLINE bool AreWholeBytes(const Reading& reading, const RowSource& source,
          !reading.blocked && channels % ByteLanes() == 0;
 }
 
-inline bool TakesBytes(const DecodeTile& decode) {
+inline bool TakesBytes(const DecodeTile& decode, const ByteKernels& kernels) {
   const ForwardTile& tile = *decode.tile;
   const DType query = tile.params->query.dtype;
-  return tile.rows >= kMinByteRows &&
+  return tile.rows >= kernels.min_rows &&
          (query == DType::kF16 || query == DType::kBf16) &&
          tile.params->rope_dim == 0 &&
-         AreWholeBytes(decode.keys, tile.keys.key, tile.keys.key.channels);
+         AreWholeBytes(decode.keys, tile.keys.key, tile.keys.key.channels) &&
+         tile.keys.key.channels % kernels.channel_unit == 0;
 }
 
 // What scores may err by, whatever the keys: half of what rounding probs to the
@@ -56,7 +57,7 @@ inline float ScoreErrorOf(const DecodeTile& decode, float unit) {
   return 0.5f * unit * factor * 128.0f * static_cast<float>(decode.channels);
 }
 
-static_assert(ByteQueryWords(4) == ByteQuery::kHead + 4 * kQueryDigits);
+static_assert(ByteQueryWords(4) == ByteQuery::kHead + ByteQuery::kGroup);
 
 HWY_INLINE int32_t* ByteQueryOf(const DecodeTile& decode, int64_t n) {
   return decode.scratch.query_digits + n * ByteQueryWords(decode.channels);
@@ -64,11 +65,12 @@ HWY_INLINE int32_t* ByteQueryOf(const DecodeTile& decode, int64_t n) {
 
 // Makes digits of queries that are there as floats, if all can be.
 inline void LoadByteQueries(DecodeTile& decode, ByteDots byte_dots) {
-  if (byte_dots == ByteDots::kNone || !TakesBytes(decode)) return;
+  const ByteKernels* const kernels = ByteKernelsOf(byte_dots);
+  if (kernels == nullptr || !TakesBytes(decode, *kernels)) return;
   float unit = 0;
   for (int64_t n = 0; n < decode.micro_tiles(); ++n) {
     const MicroTile micro_tile = decode.At(n);
-    if (micro_tile.rows == 1) continue;
+    if (kernels->dot[micro_tile.rows - 1] == nullptr) continue;
     const ByteQueryRows rows(ByteQueryOf(decode, n), micro_tile.rows,
                              decode.channels);
     for (int r = 0; r < micro_tile.rows; ++r) {
@@ -81,8 +83,7 @@ inline void LoadByteQueries(DecodeTile& decode, ByteDots byte_dots) {
   const bool by_row = decode.tile->keys.key.scaled_by_row();
   if (!(error <= (by_row ? 0x1p100f : allowed))) return;
   decode.max_key_scale = error == 0 ? 0x1p100f : allowed / error;
-  decode.bytes = byte_dots == ByteDots::kInstruction ? &kByteProductsAtOnce
-                                                     : &kByteProducts;
+  decode.bytes = kernels;
   decode.byte_values = AreWholeBytes(decode.values, decode.tile->keys.values(),
                                      decode.tile->params->v_dim);
 }
@@ -102,6 +103,11 @@ inline bool AddsBytes(const DecodeTile& decode, const StepFactors* factors) {
 }
 
 // A step's rows go where copies of them would.
+// Whether they multiply a micro-tile's.
+HWY_INLINE bool HasByteKernels(const DecodeTile& decode, int rows) {
+  return decode.bytes->dot[rows - 1] != nullptr;
+}
+
 HWY_INLINE float* PackedBytes(const DecodeTile& decode) {
   return decode.tile->scratch.keys;
 }
@@ -117,10 +123,12 @@ inline void PackBytes(const DecodeTile& decode, const StepPlace& at,
   keys ? PackByteKeys(work) : PackByteValues(work);
 }
 
-// What `as_floats` would compute of a micro-tile of several rows.
+// What `as_floats` would compute of a micro-tile.
 inline void DotMicroTileBytes(const DecodeTile& decode, int64_t n,
                               const QkArgs& as_floats) {
   ByteQkArgs work;
+  work.rows = as_floats.keys;
+  work.shift = as_floats.key_shift;
   work.keys = PackedBytes(decode);
   work.count = as_floats.count;
   work.channels = decode.channels;
@@ -129,7 +137,7 @@ inline void DotMicroTileBytes(const DecodeTile& decode, int64_t n,
   work.factor = as_floats.factor;
   work.prefetch = as_floats.prefetch;
   work.scores = as_floats.scores;
-  decode.bytes->dot[decode.At(n).rows - 2](work);
+  decode.bytes->dot[decode.At(n).rows - 1](work);
 }
 
 inline void AddMicroTileBytes(const DecodeTile& decode,
@@ -142,7 +150,7 @@ inline void AddMicroTileBytes(const DecodeTile& decode,
   work.vectors = decode.values.vectors;
   work.probs = micro_tile.scores;
   work.out = micro_tile.out;
-  decode.bytes->add[micro_tile.rows - 2](work);
+  decode.bytes->add[micro_tile.rows - 1](work);
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

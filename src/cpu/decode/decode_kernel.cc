@@ -14,7 +14,9 @@ namespace flashacl::cpu::HWY_NAMESPACE {
 
 DecodeKernels DecodeTable() {
   return {AttendFew, CombineSplits, FLASHACL_HAS_PAIR_DOTS != 0,
-          FLASHACL_HAS_BYTE_DOTS != 0};
+          FLASHACL_HAS_BYTE_DOTS != 0,
+          FLASHACL_HAS_MATRICES != 0 ? MatrixCode::kInstructions
+                                     : MatrixCode::kEmulated};
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

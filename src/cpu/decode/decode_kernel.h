@@ -7,6 +7,7 @@
 
 #include "base/range.h"
 #include "cpu/byte_dots.h"
+#include "cpu/pair_dots.h"
 #include "cpu/tile/attention_params.h"
 
 namespace flashacl::cpu {
@@ -20,10 +21,10 @@ struct DecodeScratch {
   int32_t* query_digits;
 };
 
-// Words of the digits of four queries of so many channels: three digits of each
-// four channels, and sixteen words of what belongs to rows.
+// Words of the digits of four queries of so many channels: sixteen of what
+// belongs to rows, and sixteen for every four channels.
 constexpr int64_t ByteQueryWords(int64_t channels) {
-  return 16 + 3 * RoundUp(channels, 4);
+  return 16 + 4 * RoundUp(channels, 4);
 }
 
 struct DecodeArgs {
@@ -44,6 +45,7 @@ struct DecodeKernels {
 
   bool has_pair_dots = false;  // PairDots::kInstruction
   bool has_byte_dots = false;  // ByteDots::kInstruction
+  MatrixCode matrices = MatrixCode::kNone;
 };
 
 DecodeKernels Decode();

@@ -69,13 +69,10 @@ struct OfBytesAtOnce {
 using OfBytesAtOnce = OfBytes;
 #endif
 
-// Sixteen bytes from each of some rows, every fourth one from row `r` on. They
-// meet when they are loaded, as shuffles all go to one port.
-HWY_INLINE Vector LoadBlocks(const std::byte* const (&rows)[Lanes()], int r,
-                             int64_t from) {
-  const auto quad = [&](int n) HWY_ATTR {
-    return FloatsAt<DType::kF32>(kQ, rows[4 * n + r] + from, 0);
-  };
+// A vector of quads that are loaded. They meet when they are, as shuffles all
+// go to one port.
+template <typename Of>
+HWY_INLINE Vector JoinLoaded(Of quad) {
 #if FLASHACL_HAS_BYTE_DOTS
   __m512 v = _mm512_castps128_ps512(quad(0).raw);
   v = _mm512_insertf32x4(v, quad(1).raw, 1);
@@ -84,6 +81,14 @@ HWY_INLINE Vector LoadBlocks(const std::byte* const (&rows)[Lanes()], int r,
 #else
   return JoinQuads(kF, 0, quad);
 #endif
+}
+
+// Sixteen bytes from each of some rows, every fourth one from row `r` on.
+HWY_INLINE Vector LoadBlocks(const std::byte* const (&rows)[Lanes()], int r,
+                             int64_t from) {
+  return JoinLoaded([&](int n) HWY_ATTR {
+    return FloatsAt<DType::kF32>(kQ, rows[4 * n + r] + from, 0);
+  });
 }
 
 // As many keys as a vector has lanes, [four channels, lane], without signs.
@@ -214,12 +219,11 @@ HWY_INLINE void DotByteKeys(const ByteQkArgs& work, const ByteQuery& query,
       for (int r = 0; r < kRows; ++r) {
         HWY_UNROLL_ALL
         for (int t = 0; t < kQueryDigits; ++t) {
-          sums[r][t] =
-              Product::AddSame(key, digits + r * kQueryDigits + t, sums[r][t]);
+          sums[r][t] = Product::AddSame(key, digits + t * 4 + r, sums[r][t]);
         }
       }
       keys += Lanes();
-      digits += kRows * kQueryDigits;
+      digits += ByteQuery::kGroup;
     }
   }
   Vector score[4] = {hn::Zero(kF), hn::Zero(kF), hn::Zero(kF), hn::Zero(kF)};
@@ -250,37 +254,31 @@ HWY_NOINLINE void DotBytes(const ByteQkArgs& given) {
   *given.prefetch = prefetch;
 }
 
-// The probs of a step as digits: integers of 24 bits times a power of two that
-// is the row's.
-struct ByteProbs {
-  // [four keys][digit][row], the keys' digits in each.
-  HWY_ALIGN int32_t digits[kDecodeKeys / 4][kProbDigits][4];
+// How the probs of a step become integers of 24 bits: by a power of two that is
+// the row's.
+struct ProbUnits {
   HWY_ALIGN float units[4];  // of each row
+  Vector scales;             // 1 / unit, in the order of probs
 
   // Of four rows and `count` keys; what follows these, to whole groups of four,
-  // becomes 0. Of a NaN digits are anything: the sum of its row is one, too.
-  HWY_INLINE ByteProbs(float* HWY_RESTRICT probs, int64_t count) {
+  // becomes 0.
+  HWY_INLINE ProbUnits(float* HWY_RESTRICT probs, int64_t count) {
     const int64_t whole = RoundUp(count, 4);
     std::fill(probs + 4 * count, probs + 4 * whole, 0.0f);
     Vector most = hn::Zero(kF);
     for (int64_t j = 0; j < 4 * whole; j += Lanes()) {
       most = hn::Max(most, hn::Load(kF, probs + j));
     }
-    const QuadVector most4 = CombineBlocks(
-        kF, most,
-        [](const auto& a, const auto& b) HWY_ATTR { return hn::Max(a, b); });
-    HWY_ALIGN float scales[4];
-    StoreUnits(most4, scales);
-    const Vector by = hn::LoadDup128(kF, scales);
-    for (int64_t j = 0; j < whole; j += 4) StoreGroup(probs + 4 * j, by, j / 4);
+    StoreUnits(CombineBlocks(kF, most,
+                             [](const auto& a, const auto& b)
+                                 HWY_ATTR { return hn::Max(a, b); }));
   }
 
  private:
   // The greatest prob of a row, 2^e and what follows, becomes less than 2^24:
   // it is multiplied by 2^(23 - e). Below 2^-100 it keeps fewer bits, as the
   // reciprocals of such numbers leave fp32.
-  HWY_INLINE void StoreUnits(const QuadVector& most,
-                             float* HWY_RESTRICT scales) {
+  HWY_INLINE void StoreUnits(const QuadVector& most) {
     const hn::RebindToSigned<Quad> w;
     const auto exponent = hn::ShiftRight<23>(
         hn::BitCast(w, hn::Max(most, hn::Set(kQ, 0x1p-100f))));
@@ -289,13 +287,27 @@ struct ByteProbs {
     };
     constexpr int32_t kBits = 8 * kProbDigits - 1, kBias = 127;
     const auto least = hn::Set(w, kBits);
+    HWY_ALIGN float inverses[4];
     hn::Store(power(hn::Sub(hn::Set(w, 2 * kBias + kBits), exponent)), kQ,
-              scales);
+              inverses);
     hn::Store(power(hn::Sub(exponent, least)), kQ, units);
+    scales = hn::LoadDup128(kF, inverses);
+  }
+};
+
+// The probs of a step as digits. Of a NaN they are anything: the sum of its row
+// is one, too.
+struct ByteProbs : ProbUnits {
+  // [four keys][digit][row], the keys' digits in each.
+  HWY_ALIGN int32_t digits[kDecodeKeys / 4][kProbDigits][4];
+
+  HWY_INLINE ByteProbs(float* HWY_RESTRICT probs, int64_t count)
+      : ProbUnits(probs, count) {
+    for (int64_t j = 0; j < count; j += 4) StoreGroup(probs + 4 * j, j / 4);
   }
 
-  HWY_INLINE void StoreGroup(const float* HWY_RESTRICT probs,
-                             const Vector& scales, int64_t group) {
+ private:
+  HWY_INLINE void StoreGroup(const float* HWY_RESTRICT probs, int64_t group) {
     const hn::RebindToSigned<Quad> w;
     const int64_t keys = Lanes() / 4;
     const auto first_key = hn::ShiftRight<2>(hn::Iota(kW, 0));
@@ -321,6 +333,26 @@ struct ByteProbs {
     }
   }
 };
+
+// out += the sums of a row's digits, of four vectors of channels.
+template <int kOf>
+HWY_INLINE void AddDigitSums(const WordVector (&sums)[kProbDigits][4],
+                             float unit, float* HWY_RESTRICT out) {
+  Vector sum[4];
+  HWY_UNROLL_ALL
+  for (int v = 0; v < 4; ++v) {
+    // Of 48 keys the sum of a digit is below 2^21, so two of them fit a word.
+    const auto low = hn::Add(hn::ShiftLeft<8>(sums[1][v]), sums[2][v]);
+    sum[v] = hn::MulAdd(hn::ConvertTo(kF, sums[0][v]), hn::Set(kF, 0x1p16f),
+                        hn::ConvertTo(kF, low));
+  }
+  OrderChannels(sum);
+  HWY_UNROLL_ALL
+  for (int v = 0; v < 4; ++v) {
+    float* const to = out + v * kOf * Lanes();
+    hn::Store(hn::MulAdd(sum[v], hn::Set(kF, unit), hn::Load(kF, to)), kF, to);
+  }
+}
 
 // What rows of a micro-tile have ByteLanes() channels of, and where they go.
 struct ByteSums {
@@ -368,21 +400,7 @@ HWY_INLINE void AddByteChannels(const ByteSums& at, int64_t count, int64_t step,
   }
   HWY_UNROLL_ALL
   for (int r = 0; r < kRows; ++r) {
-    Vector sum[4];
-    HWY_UNROLL_ALL
-    for (int v = 0; v < 4; ++v) {
-      // Of 48 keys the sum of a digit is below 2^21, so two of them fit a word.
-      const auto low = hn::Add(hn::ShiftLeft<8>(sums[r][1][v]), sums[r][2][v]);
-      sum[v] = hn::MulAdd(hn::ConvertTo(kF, sums[r][0][v]),
-                          hn::Set(kF, 0x1p16f), hn::ConvertTo(kF, low));
-    }
-    OrderChannels(sum);
-    const Vector unit = hn::Set(kF, at.units[r]);
-    HWY_UNROLL_ALL
-    for (int v = 0; v < 4; ++v) {
-      float* const out = at.out + (v * kOf + r) * Lanes();
-      hn::Store(hn::MulAdd(sum[v], unit, hn::Load(kF, out)), kF, out);
-    }
+    AddDigitSums<kOf>(sums[r], at.units[r], at.out + r * Lanes());
   }
 }
 
@@ -411,10 +429,16 @@ HWY_NOINLINE void AddBytes(const BytePvArgs& given) {
   *given.prefetch = prefetch;
 }
 
+// A single row reads rows where they lie, as floats.
 template <class Product>
 constexpr ByteKernels MakeByteKernels() {
-  return {{DotBytes<Product, 2>, DotBytes<Product, 3>, DotBytes<Product, 4>},
-          {AddBytes<Product, 2>, AddBytes<Product, 3>, AddBytes<Product, 4>}};
+  return {.dot = {nullptr, DotBytes<Product, 2>, DotBytes<Product, 3>,
+                  DotBytes<Product, 4>},
+          .add = {nullptr, AddBytes<Product, 2>, AddBytes<Product, 3>,
+                  AddBytes<Product, 4>},
+          .min_rows = kMinByteRows,
+          .channel_unit = ByteLanes(),
+          .packs_keys = true};
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

@@ -6,11 +6,14 @@
 #include "cpu/targets.h"
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
+#include "cpu/decode/byte_matrices-inl.h"
 #include "cpu/decode/gemv_bytes-inl.h"
 
 namespace flashacl::cpu::HWY_NAMESPACE {
 
 extern const ByteKernels kByteProducts = MakeByteKernels<OfBytes>();
 extern const ByteKernels kByteProductsAtOnce = MakeByteKernels<OfBytesAtOnce>();
+extern const ByteKernels kByteProductsOnMatrices =
+    MakeMatrixByteKernels<Matrices>();
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix registers: eight that hold 16 rows of 64 bytes, and one instruction
-// that multiplies two of bf16 and adds to a third of floats (x86's AMX-BF16).
+// Matrix registers: eight that hold 16 rows of 64 bytes, an instruction that
+// multiplies two of bf16 and adds to a third of floats (x86's AMX-BF16), and
+// two that multiply bytes and add to words (AMX-INT8).
 //
 // Rows of the first operand are scalars, words of two numbers along k; those of
 // the second are words of the same two k, one lane to a column; sums are [row,
-// lane]. That is what panels and rows of pairs are (pairs-inl.h). The layer is
-// thin: configure, clear, load, multiply, store, release. Vector code of
-// targets without the instructions computes the same bits in many, for tests;
-// on those without fused multiply-adds, nearly the same.
+// lane]. That is what panels and rows of pairs are (pairs-inl.h). Of bytes a
+// word has four along k. The layer is thin: configure, clear, load, multiply,
+// store, release. Vector code of targets without the instructions computes the
+// same bits in many, for tests; on those without fused multiply-adds, nearly
+// the same.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "cpu/sizes.h"
 
@@ -65,8 +68,33 @@ class EmulatedMatrices {
          MatrixLanes());
   }
   template <int kFrom>
-  HWY_INLINE void StoreLanes(float* to, ptrdiff_t stride) const {
-    Copy(rows_[kFrom][0], 16, to, stride, MatrixLanes());
+  HWY_INLINE void StoreRows(void* to, ptrdiff_t stride) const {
+    Copy(rows_[kFrom][0], 16, static_cast<float*>(to), stride, 16);
+  }
+  template <int kFrom>
+  HWY_INLINE void StoreLanes(void* to, ptrdiff_t stride) const {
+    Copy(rows_[kFrom][0], 16, static_cast<float*>(to), stride, MatrixLanes());
+  }
+
+  // sums[row, column] += products of bytes a[row, k] and b[k, column], as words
+  // that may overflow, of all 16 columns. Those of b have a sign, and those of
+  // a if they are of type Byte, int8_t or uint8_t.
+  template <class Byte, int kSums, int kA, int kB>
+  HWY_NOINLINE void MultiplyAddBytes() {
+    for (int64_t row = 0; row < kMatrixRows; ++row) {
+      uint32_t sums[16];
+      Byte a[64];
+      std::memcpy(sums, rows_[kSums][row], sizeof(sums));
+      std::memcpy(a, rows_[kA][row], sizeof(a));
+      for (int64_t k = 0; k < 64; ++k) {
+        int8_t b[64];
+        std::memcpy(b, rows_[kB][k / 4], sizeof(b));
+        for (int64_t n = 0; n < 16; ++n) {
+          sums[n] += static_cast<uint32_t>(a[k] * b[4 * n + k % 4]);
+        }
+      }
+      std::memcpy(rows_[kSums][row], sums, sizeof(sums));
+    }
   }
 
   // sums[row, lane] += products of a[row, k] and b[k, lane].
@@ -136,17 +164,33 @@ class Matrices {
     LoadRows<kTo>(from, stride);
   }
   template <int kFrom>
-  HWY_INLINE void StoreLanes(float* to, ptrdiff_t stride) const {
+  HWY_INLINE void StoreRows(void* to, ptrdiff_t stride) const {
     asm volatile("tilestored %%tmm%c2, (%0,%1,1)"
                  :
                  : "r"(to), "r"(stride * 4), "i"(kFrom)
                  : "memory");
+  }
+  template <int kFrom>
+  HWY_INLINE void StoreLanes(void* to, ptrdiff_t stride) const {
+    StoreRows<kFrom>(to, stride);
   }
   template <int kSums, int kA, int kB>
   HWY_INLINE void MultiplyAdd() const {
     asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0"
                  :
                  : "i"(kSums), "i"(kA), "i"(kB));
+  }
+  template <class Byte, int kSums, int kA, int kB>
+  HWY_INLINE void MultiplyAddBytes() const {
+    if constexpr (std::is_signed_v<Byte>) {
+      asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0"
+                   :
+                   : "i"(kSums), "i"(kA), "i"(kB));
+    } else {
+      asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0"
+                   :
+                   : "i"(kSums), "i"(kA), "i"(kB));
+    }
   }
 };
 #else

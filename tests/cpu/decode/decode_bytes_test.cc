@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Few rows whose products with keys and values of 8 bits are sums of bytes:
 // right, of any shape that takes them, the same whether the instruction makes
-// them or multiplications, and left alone where digits cannot be of a number.
+// them, matrix registers or multiplications, and left alone where digits cannot
+// be of a number.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -30,12 +31,14 @@ using testing::ProblemOf;
 using testing::RunOn;
 
 // A problem whose rows are whole vectors of bytes on every target: 6 to 16 rows
-// per kv head, odd numbers of keys, pages, masks, scales of all kinds.
-std::string AnyLine(Random& random) {
+// per kv head, a multiple of `unit`, odd numbers of keys, pages, masks, scales
+// of all kinds.
+std::string AnyLine(Random& random, int64_t unit = 1) {
   const auto number = [&](int64_t first, int64_t last) {
     return std::to_string(random.Within(first, last));
   };
-  const int64_t group = random.Within(6, 16), kv_heads = random.Within(1, 3);
+  const int64_t group = unit * random.Within(6 / unit, 16 / unit);
+  const int64_t kv_heads = random.Within(1, 3);
   std::string line = OneOf<std::string>(random, {"fwd f16 h=", "fwd bf16 h="}) +
                      std::to_string(group * kv_heads) + "/" +
                      std::to_string(kv_heads);
@@ -61,6 +64,9 @@ std::vector<ByteDots> Here() {
   std::vector<ByteDots> here = {ByteDots::kMultiplyAdds};
   if (!Decode().has_byte_dots || HasByteInstruction()) {
     here.push_back(ByteDots::kInstruction);
+  }
+  if (Decode().matrices == MatrixCode::kEmulated || HasByteMatrices()) {
+    here.push_back(ByteDots::kMatrices);
   }
   return here;
 }
@@ -97,11 +103,13 @@ class DecodeBytes : public ::testing::TestWithParam<int64_t> {
  protected:
   ~DecodeBytes() override { SetByteDotsForTest({}); }
 
-  // The same bits by the instruction as by multiplications, but of NaN; leaves
-  // out what this processor has not.
+  // The same bits by instructions as by multiplications, but of NaN; leaves out
+  // what this processor has not.
   static void ExpectSame(const SmallCase& inputs) {
     const SmallCase products = RunWith(ByteDots::kMultiplyAdds, inputs);
-    testing::ExpectSameButNaN(products, RunWith(Here().back(), inputs));
+    for (const ByteDots dots : Here()) {
+      testing::ExpectSameButNaN(products, RunWith(dots, inputs));
+    }
   }
 
   const testing::OnTarget target_{GetParam()};
@@ -120,6 +128,8 @@ TEST_P(DecodeBytes, AreRight) {
           "fwd bf16 h=9/1 d=64 q=1 k=2000 int8:channel stats",
           "fwd f16 h=12/2 d=128 q=1 k=700 int8:row+offset out:f32 stats",
           "fwd bf16 h=8/1 d=64 q=2x1 k=2x90 paged:16 blocks:32 int8:channel",
+          "fwd bf16 h=3/1 d=128 q=5x1 k=5,16,33,49,300 int8:row paged:16",
+          "fwd f16 h=4/2 d=320 q=2x1 k=47,64 int8:channel+offset causal",
           "fwd f16 h=8/1 d=512 q=1 k=60 int8:tensor shared"}) {
       testing::ExpectRight(line, "cpu/decode");
     }
@@ -141,10 +151,25 @@ TEST_P(DecodeBytes, AreOfSixRowsOrMore) {
   }
 }
 
-TEST_P(DecodeBytes, AreTheSameByTheInstruction) {
+// On matrix registers fewer do, from two on.
+TEST_P(DecodeBytes, AreOfTwoRowsOrMoreOnMatrices) {
+  if (Here().back() != ByteDots::kMatrices) {
+    GTEST_SKIP() << "this processor multiplies no bytes on matrix registers";
+  }
+  for (const auto& [heads, bytes] : {std::pair{"2", true}, {"1", false}}) {
+    const SmallCase inputs = Filled(std::string("fwd f16 h=") + heads +
+                                    "/1 d=128 q=1 k=90 int8:channel out:f32");
+    const SmallCase floats = RunWith(ByteDots::kNone, inputs);
+    const SmallCase others = RunWith(ByteDots::kMatrices, inputs);
+    EXPECT_EQ(floats.bytes(Slot::kOut) != others.bytes(Slot::kOut), bytes);
+  }
+}
+
+// Of even numbers of rows: a last one alone is floats but on matrix registers.
+TEST_P(DecodeBytes, AreTheSameByInstructions) {
   Random random(12);
   for (int n = 0; n < 100; ++n) {
-    const std::string line = AnyLine(random);
+    const std::string line = AnyLine(random, 2);
     SCOPED_TRACE(line);
     SmallCase small = Filled(line, random);
     ExpectSame(small);
@@ -173,12 +198,14 @@ TEST_P(DecodeBytes, KeepWhatIsNotFinite) {
                 OneOf<double>(random, {std::nan(""), kInfinity, -kInfinity}));
     }
     const SmallCase floats = RunWith(ByteDots::kNone, small);
-    const SmallCase bytes = RunWith(Here().back(), small);
-    for (int64_t at = 0; at < floats.count(Slot::kOut); ++at) {
-      const double x = floats.Get(Slot::kOut, at);
-      const double y = bytes.Get(Slot::kOut, at);
-      ASSERT_EQ(std::isnan(x), std::isnan(y)) << at;
-      ASSERT_EQ(std::isinf(x), std::isinf(y)) << at;
+    for (const ByteDots dots : Here()) {
+      const SmallCase bytes = RunWith(dots, small);
+      for (int64_t at = 0; at < floats.count(Slot::kOut); ++at) {
+        const double x = floats.Get(Slot::kOut, at);
+        const double y = bytes.Get(Slot::kOut, at);
+        ASSERT_EQ(std::isnan(x), std::isnan(y)) << at;
+        ASSERT_EQ(std::isinf(x), std::isinf(y)) << at;
+      }
     }
   }
 }
@@ -251,9 +278,11 @@ TEST_P(DecodeBytes, KeepSmallProbsBesideLargeOnes) {
     }
   }
   const double want = 39 * 100.0 / (39 + 0x1p16);
-  const SmallCase bytes = RunWith(Here().back(), inputs);
-  for (int64_t n = 0; n < bytes.count(Slot::kOut); ++n) {
-    ASSERT_NEAR(bytes.Get(Slot::kOut, n) / want, 1, 0x1p-8) << n;
+  for (const ByteDots dots : Here()) {
+    const SmallCase bytes = RunWith(dots, inputs);
+    for (int64_t n = 0; n < bytes.count(Slot::kOut); ++n) {
+      ASSERT_NEAR(bytes.Get(Slot::kOut, n) / want, 1, 0x1p-8) << n;
+    }
   }
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "cpu/byte_dots.h"
 #include "cpu/pair_dots.h"
 #include "tests/cpu/targets.h"
 
@@ -20,6 +21,9 @@ struct MatrixCalls {
   void (*emulate)(const float* a, const float* b, float* sums);
   void (*multiply)(const float* a, const float* b, float* sums);
   void (*clear)(float* sums);
+  // Signed bytes of `a`, and unsigned ones.
+  void (*emulate_bytes[2])(const int32_t* a, const int32_t* b, int32_t* sums);
+  void (*multiply_bytes[2])(const int32_t* a, const int32_t* b, int32_t* sums);
   int64_t lanes;
   bool has_instructions;
   bool fuses;  // products that are no floats of their own may meet sums
@@ -48,6 +52,18 @@ void MultiplyOn(const float* a, const float* b, float* sums) {
   M::Release();
 }
 
+template <class M, class Byte>
+void MultiplyBytesOn(const int32_t* a, const int32_t* b, int32_t* sums) {
+  M::Configure();
+  M m;
+  m.template LoadRows<2>(sums, 16);
+  m.template LoadRows<0>(a, 17);
+  m.template LoadRows<6>(b, 18);
+  m.template MultiplyAddBytes<Byte, 2, 0, 6>();
+  m.template StoreRows<2>(sums, 16);
+  M::Release();
+}
+
 template <class M>
 void ClearOn(float* sums) {
   M::Configure();
@@ -58,12 +74,16 @@ void ClearOn(float* sums) {
 }
 
 MatrixCalls CallsTable() {
-  return {MultiplyOn<EmulatedMatrices>,
-          MultiplyOn<Matrices>,
-          ClearOn<Matrices>,
-          MatrixLanes(),
-          FLASHACL_HAS_MATRICES != 0,
-          HWY_NATIVE_FMA != 0};
+  return {
+      MultiplyOn<EmulatedMatrices>,
+      MultiplyOn<Matrices>,
+      ClearOn<Matrices>,
+      {MultiplyBytesOn<EmulatedMatrices, int8_t>,
+       MultiplyBytesOn<EmulatedMatrices, uint8_t>},
+      {MultiplyBytesOn<Matrices, int8_t>, MultiplyBytesOn<Matrices, uint8_t>},
+      MatrixLanes(),
+      FLASHACL_HAS_MATRICES != 0,
+      HWY_NATIVE_FMA != 0};
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE
@@ -153,6 +173,46 @@ TEST_P(MatricesOn, MultiplyAsTheManualSays) {
     if (!CanRun()) continue;
     calls_.multiply(a.data(), b.data(), here.data());
     ExpectSame(sums, here);
+  }
+}
+
+// Byte `n` of words.
+int64_t ByteOf(const std::vector<int32_t>& words, int64_t at, int64_t n,
+               bool is_signed) {
+  const auto bits = static_cast<uint32_t>(words[static_cast<size_t>(at)]);
+  const auto byte = static_cast<uint8_t>(bits >> (8 * n));
+  return is_signed ? static_cast<int8_t>(byte) : byte;
+}
+
+// Sums wrap.
+TEST_P(MatricesOn, MultiplyBytesAsTheManualSays) {
+  Random random(2);
+  const auto any = [&](int64_t count) {
+    std::vector<int32_t> words;
+    for (int64_t n = 0; n < count; ++n) {
+      words.push_back(static_cast<int32_t>(random.Bits()));
+    }
+    return words;
+  };
+  for (int round = 0; round < 100; ++round) {
+    const size_t kind = round % 2;  // without signs
+    const std::vector<int32_t> a = any(16 * 17), b = any(16 * 18);
+    std::vector<int32_t> sums = any(256);
+    std::vector<int32_t> emulated = sums, here = sums;
+    for (int64_t n = 0; n < 256; ++n) {
+      int64_t sum = sums[static_cast<size_t>(n)];
+      for (int64_t k = 0; k < 64; ++k) {
+        sum += ByteOf(a, n / 16 * 17 + k / 4, k % 4, kind == 0) *
+               ByteOf(b, k / 4 * 18 + n % 16, k % 4, true);
+      }
+      sums[static_cast<size_t>(n)] =
+          static_cast<int32_t>(static_cast<uint32_t>(sum));
+    }
+    calls_.emulate_bytes[kind](a.data(), b.data(), emulated.data());
+    EXPECT_EQ(emulated, sums);
+    if (calls_.has_instructions && !HasByteMatrices()) continue;
+    calls_.multiply_bytes[kind](a.data(), b.data(), here.data());
+    EXPECT_EQ(here, sums);
   }
 }
 

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+// Both products for few rows of 8 bits on matrix registers, with the bits of
+// gemv_bytes-inl.h.
+//
+// Scores: rows of the first operand are keys as they lie in memory, 64 channels
+// of 16 keys at a time; the second has the digits of four queries in its
+// columns. Outputs: rows of the first operand are the digits of four rows of
+// probs, 64 keys each, of which a step has 48; the second are values as
+// PackByteValues leaves them. The outer loop of scores is over channels, that
+// of outputs over vectors of channels; prefetches are issued with each.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "cpu/tuning.h"
+
+#if defined(FLASHACL_CPU_DECODE_BYTE_MATRICES_INL_H_) == \
+    defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_DECODE_BYTE_MATRICES_INL_H_
+#undef FLASHACL_CPU_DECODE_BYTE_MATRICES_INL_H_
+#else
+#define FLASHACL_CPU_DECODE_BYTE_MATRICES_INL_H_
+#endif
+
+#include "cpu/decode/byte_args-inl.h"
+#include "cpu/decode/gemv_bytes-inl.h"
+#include "cpu/tile/matrices-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+
+inline constexpr int64_t kMatrixBytes = 4 * 16;  // along k
+
+static_assert(kDecodeKeys == 3 * kMatrixRows);
+
+// Prefetches so many lines.
+HWY_INLINE void PrefetchLines(int64_t lines, LinePrefetcher& prefetch) {
+  constexpr int64_t kTaken = LinePrefetcher::kMaxTaken;
+  for (; lines > 0; lines -= kTaken) {
+    const std::byte* const taken = prefetch.Take(kTaken);
+    HWY_UNROLL_ALL
+    for (int64_t n = 0; n < kTaken; ++n) {
+      __builtin_prefetch(taken + n * kLineBytes, 0, 2);
+    }
+  }
+}
+
+// 16 keys whose rows are `words` words apart.
+struct MatrixKeys {
+  const std::byte* at;
+  ptrdiff_t words;
+};
+
+// Keys `first` and the 15 after where they lie, if they are evenly apart; else
+// copies of them, of which those after the last have no meaning.
+HWY_INLINE MatrixKeys KeysFrom(const ByteQkArgs& work, int64_t first) {
+  const std::byte* const* const rows = work.rows + first;
+  const int64_t count = std::min(work.count - first, kMatrixRows);
+  const ptrdiff_t stride = count < 2 ? 0 : rows[1] - rows[0];
+  bool even = count == kMatrixRows && stride % 4 == 0;
+  for (int64_t n = 2; n < count; ++n) {
+    even = even && rows[n] - rows[n - 1] == stride;
+  }
+  if (even) return {rows[0] + work.shift, stride / 4};
+  std::byte* const copy =
+      reinterpret_cast<std::byte*>(work.keys) + first * work.channels;
+  for (int64_t n = 0; n < count; ++n) {
+    std::memcpy(copy + n * work.channels, rows[n] + work.shift,
+                static_cast<size_t>(work.channels));
+  }
+  return {copy, work.channels / 4};
+}
+
+// sums[key, [digit, row]], of as many keys as there are, in whole matrices.
+template <class M>
+HWY_INLINE void MultiplyByteKeys(const ByteQkArgs& work, const ByteQuery& query,
+                                 LinePrefetcher& prefetch,
+                                 int32_t* HWY_RESTRICT sums) {
+  M m;
+  const MatrixKeys first = KeysFrom(work, 0);
+  const bool has_second = work.count > kMatrixRows;
+  const bool has_third = work.count > 2 * kMatrixRows;
+  const MatrixKeys second = has_second ? KeysFrom(work, kMatrixRows) : first;
+  const MatrixKeys third = has_third ? KeysFrom(work, 2 * kMatrixRows) : first;
+  m.template Clear<0>();
+  m.template Clear<1>();
+  m.template Clear<2>();
+  for (int64_t d = 0; d < work.channels; d += kMatrixBytes) {
+    m.template LoadRows<3>(query.digits + d / 4 * ByteQuery::kGroup,
+                           ByteQuery::kGroup);
+    m.template LoadRows<4>(first.at + d, first.words);
+    m.template MultiplyAddBytes<int8_t, 0, 4, 3>();
+    PrefetchLines(kMatrixRows / 2, prefetch);
+    if (has_second) {
+      m.template LoadRows<5>(second.at + d, second.words);
+      m.template MultiplyAddBytes<int8_t, 1, 5, 3>();
+      PrefetchLines(kMatrixRows / 2, prefetch);
+    }
+    if (has_third) {
+      m.template LoadRows<6>(third.at + d, third.words);
+      m.template MultiplyAddBytes<int8_t, 2, 6, 3>();
+      PrefetchLines(kMatrixRows / 2, prefetch);
+    }
+  }
+  m.template StoreRows<0>(sums, 16);
+  if (has_second) m.template StoreRows<1>(sums + 16 * 16, 16);
+  if (has_third) m.template StoreRows<2>(sums + 32 * 16, 16);
+}
+
+template <class M, int kRows>
+HWY_NOINLINE void DotBytesOnMatrices(const ByteQkArgs& given) {
+  const ByteQkArgs work = given;  // which nothing that is stored can change
+  const ByteQuery query(work.query);
+  LinePrefetcher prefetch = *given.prefetch;
+  HWY_ALIGN int32_t sums[kDecodeKeys * 16];
+  MultiplyByteKeys<M>(work, query, prefetch, sums);
+  const Vector units = hn::LoadDup128(kF, query.units);
+  const Vector offsets = hn::LoadDup128(kF, work.offset);
+  constexpr int64_t kKeys = Lanes() / 4;
+  const int64_t lines = kKeys * work.channels / kMatrixBytes / 2;
+  for (int64_t j = 0; j < work.count; j += kKeys) {
+    PrefetchLines(lines, prefetch);
+    const auto sum = [&](int t) HWY_ATTR {
+      const Vector words = JoinLoaded([&](int n) HWY_ATTR {
+        return hn::Load(
+            kQ, reinterpret_cast<const float*>(sums + 16 * (j + n) + 4 * t));
+      });
+      return hn::ConvertTo(kF, hn::BitCast(kW, words));
+    };
+    const Vector low = hn::MulAdd(sum(1), hn::Set(kF, 0x1p8f), sum(2));
+    const Vector dot = hn::MulAdd(sum(0), hn::Set(kF, 0x1p16f), low);
+    const Vector score =
+        hn::Mul(hn::MulAdd(dot, units, offsets), hn::Set(kF, work.factor));
+    if constexpr (kRows == 1) {
+      HWY_ALIGN float lanes[Lanes()];
+      hn::Store(score, kF, lanes);
+      for (int64_t n = 0; n < kKeys; ++n) work.scores[j + n] = lanes[4 * n];
+    } else {
+      hn::Store(score, kF, work.scores + 4 * j);
+    }
+  }
+  *given.prefetch = prefetch;
+}
+
+#if FLASHACL_HAS_BYTE_DOTS
+// The integers of four keys and rows, a vector of 16 lanes: their bytes become
+// words [digit, row], of the four keys; the fourth digit is 0.
+HWY_INLINE Vector DigitsOfKeys(const WordVector& integers) {
+  const hn::Repartition<uint8_t, Floats> b;
+  // [row, byte] of each key, to [digit, row], the last byte first.
+  alignas(16) static constexpr uint8_t kByDigit[16] = {
+      2, 6, 10, 14, 1, 5, 9, 13, 0, 4, 8, 12, 3, 7, 11, 15};
+  // [key, row] of each digit, to [row, key].
+  alignas(16) static constexpr uint8_t kByRow[16] = {
+      0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+  HWY_ALIGN static constexpr int32_t kByBlock[16] = {
+      0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+  const auto bytes = hn::TableLookupBytes(hn::BitCast(b, integers),
+                                          hn::LoadDup128(b, kByDigit));
+  const auto digits = hn::TableLookupLanes(hn::BitCast(kW, bytes),
+                                           hn::SetTableIndices(kW, kByBlock));
+  return hn::BitCast(kF, hn::TableLookupBytes(hn::BitCast(b, digits),
+                                              hn::LoadDup128(b, kByRow)));
+}
+#endif
+
+// The digits of four rows of probs, [digit, row][four keys]: rows of a matrix,
+// of which the last four have no meaning. Keys after the last are 0.
+struct MatrixProbs {
+  HWY_ALIGN float words[kMatrixRows][16];
+  HWY_ALIGN float units[4];  // of each row
+
+  HWY_INLINE MatrixProbs(float* HWY_RESTRICT probs, int64_t count) {
+#if FLASHACL_HAS_BYTE_DOTS
+    const ProbUnits of(probs, count);
+    for (int64_t g = 0; g < 16; g += 4) {
+      const auto load = [&](int64_t n) HWY_ATTR {
+        if (4 * (g + n) >= count) return hn::Zero(kF);
+        return DigitsOfKeys(hn::NearestInt(
+            hn::Mul(hn::Load(kF, probs + 16 * (g + n)), of.scales)));
+      };
+      QuadsOf<Floats> quads{{load(0), load(1), load(2), load(3)}};
+      quads.Transpose();
+      HWY_UNROLL_ALL
+      for (int r = 0; r < 4; ++r) {
+        const auto raw = quads.at[r].raw;
+        _mm_store_ps(words[r] + g, _mm512_castps512_ps128(raw));
+        _mm_store_ps(words[4 + r] + g, _mm512_extractf32x4_ps(raw, 1));
+        _mm_store_ps(words[8 + r] + g, _mm512_extractf32x4_ps(raw, 2));
+      }
+    }
+#else
+    const ByteProbs of(probs, count);
+    std::memset(words, 0, sizeof(words));
+    for (int64_t g = 0; 4 * g < count; ++g) {
+      for (int n = 0; n < 4 * kProbDigits; ++n) {
+        std::memcpy(&words[n][g], &of.digits[g][n / 4][n % 4], sizeof(float));
+      }
+    }
+#endif
+    hn::Store(hn::Load(kQ, of.units), kQ, units);
+  }
+};
+
+// Probs of four rows, of a single one and others that are 0.
+HWY_INLINE void SpreadProbs(const float* HWY_RESTRICT probs, int64_t count,
+                            float* HWY_RESTRICT four) {
+  std::memset(four, 0, static_cast<size_t>(4 * count) * sizeof(float));
+  for (int64_t j = 0; j < count; ++j) four[4 * j] = probs[j];
+}
+
+// Sums of the digits of four rows, of some vectors of channels.
+inline constexpr int kVectorsAtOnce = 8;
+struct MatrixByteSums {
+  HWY_ALIGN int32_t of[kVectorsAtOnce][kMatrixRows][16];
+
+  // Of `count` vectors, an even number, whose values are `step` words apart.
+  template <class M>
+  HWY_INLINE void Multiply(const float* HWY_RESTRICT values, int64_t count,
+                           int64_t step, int64_t lines,
+                           LinePrefetcher& prefetch, M& m) {
+    for (int64_t v = 0; v < count; v += 2) {
+      m.template Clear<0>();
+      m.template LoadLanes<5>(values + v * Lanes(), step);
+      m.template MultiplyAddBytes<uint8_t, 0, 4, 5>();
+      PrefetchLines(lines, prefetch);
+      m.template Clear<1>();
+      m.template LoadLanes<6>(values + (v + 1) * Lanes(), step);
+      m.template MultiplyAddBytes<uint8_t, 1, 4, 6>();
+      PrefetchLines(lines, prefetch);
+      m.template StoreLanes<0>(of[v], 16);
+      m.template StoreLanes<1>(of[v + 1], 16);
+    }
+  }
+};
+
+template <class M, int kRows>
+HWY_NOINLINE void AddBytesOnMatrices(const BytePvArgs& given) {
+  const BytePvArgs work = given;
+  LinePrefetcher prefetch = *given.prefetch;
+  HWY_ALIGN float four[4 * kDecodeKeys + 16];
+  if constexpr (kRows == 1) SpreadProbs(work.probs, work.count, four);
+  const MatrixProbs probs(kRows == 1 ? four : work.probs, work.count);
+  M m;
+  m.template LoadRows<4>(probs.words, 16);
+  MatrixByteSums sums;
+  const int64_t step = work.vectors * Lanes();
+  const int64_t lines = CeilDiv(work.count * ByteLanes(), 4 * kLineBytes);
+  for (int64_t first = 0; first < work.vectors; first += kVectorsAtOnce) {
+    const int64_t count =
+        std::min<int64_t>(work.vectors - first, kVectorsAtOnce);
+    sums.Multiply(work.values + first * Lanes(), count, step, lines, prefetch,
+                  m);
+    for (int64_t v = 0; v < count; v += 4) {
+      HWY_UNROLL_ALL
+      for (int r = 0; r < kRows; ++r) {
+        WordVector digits[kProbDigits][4];
+        HWY_UNROLL_ALL
+        for (int n = 0; n < 4 * kProbDigits; ++n) {
+          digits[n / 4][n % 4] =
+              hn::Load(kW, sums.of[v + n % 4][n / 4 * 4 + r]);
+        }
+        AddDigitSums<kRows>(digits, probs.units[r],
+                            work.out + ((first + v) * kRows + r) * Lanes());
+      }
+    }
+  }
+  *given.prefetch = prefetch;
+}
+
+// Digits cost nothing, and keys need no packing, so few rows gain, too.
+template <class M>
+constexpr ByteKernels MakeMatrixByteKernels() {
+  return {.dot = {DotBytesOnMatrices<M, 1>, DotBytesOnMatrices<M, 2>,
+                  DotBytesOnMatrices<M, 3>, DotBytesOnMatrices<M, 4>},
+          .add = {AddBytesOnMatrices<M, 1>, AddBytesOnMatrices<M, 2>,
+                  AddBytesOnMatrices<M, 3>, AddBytesOnMatrices<M, 4>},
+          .min_rows = 2,
+          .channel_unit = kMatrixBytes,
+          .packs_keys = false};
+}
+
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FLASHACL_CPU_DECODE_BYTE_MATRICES_INL_H_
