@@ -70,8 +70,14 @@ inline constexpr int64_t kDecodeTilesInPlace = 4;
 
 // The fewest rows whose products with rows of 8 bits are sums of bytes, which
 // are packed first: of 4 and 5 these took as long as floats, of 6 and more 0.75
-// to 0.9 of their time (docs/notes/0047).
+// to 0.9 of their time (docs/notes/0047). On matrix registers keys are not
+// packed, and two rows took 0.85 of the time of floats, one row 1.1.
 inline constexpr int64_t kMinByteRows = 6;
+inline constexpr int64_t kMinMatrixByteRows = 2;
+
+// The fewest rows whose products with rows of bf16 are on matrix registers: 5
+// took 0.9 of the time of floats, 8 took 0.75 (docs/notes/0045).
+inline constexpr int64_t kMinMatrixRows = 5;
 
 // The most kv heads whose tiles go side by side, and the most bytes of a key
 // and a value of all of them. Memory is fastest where rows of all heads touch:

@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 
+#include "cpu/decode/decode_kernel.h"
 #include "cpu/pair_dots.h"
 #include "cpu/support.h"
 #include "tests/cpu/pairs.h"
@@ -97,6 +98,7 @@ class MatrixDotsOn : public testing::EachKernel {
   }
 
   bool backward() const { return direction() == Direction::kBackward; }
+  bool few() const { return &implementation_ == &kCpuDecode; }
   bool listed() const {
     return &implementation_ == &kCpuTopKForward ||
            &implementation_ == &kCpuTopKBackward;
@@ -120,8 +122,9 @@ class MatrixDotsOn : public testing::EachKernel {
 
 INSTANTIATE_TEST_SUITE_P(All, MatrixDotsOn,
                          ::testing::ValuesIn(testing::Settings(
-                             {&kCpuForward, &kCpuMixed, &kCpuBackward,
-                              &kCpuTopKForward, &kCpuTopKBackward})),
+                             {&kCpuForward, &kCpuDecode, &kCpuMixed,
+                              &kCpuBackward, &kCpuTopKForward,
+                              &kCpuTopKBackward})),
                          testing::SettingTestName);
 
 const char* const kLines[] = {
@@ -150,6 +153,23 @@ const char* const kLines[] = {
     "fwd f16 h=4/1 d=64 q=64,1 k=300,40 paged:16 counts:k",
     "fwd f16 h=2/1 d=512+64/512 q=25,1 k=100,401 shared",
     "fwd f16 h=2 d=192/128 q=70,1 k=400,600 window:20:4 out:bf16",
+};
+
+const char* const kFewLines[] = {
+    "fwd bf16 h=5/1 d=32 q=1 k=1",
+    "fwd bf16 h=16/2 d=128 q=3x1 k=25,1,1600 causal stats",
+    "fwd bf16 h=21/3 d=64 q=2x2 k=301,90 probs:bf16",
+    "fwd bf16 h=40/1 d=96 q=1 k=700 mask",
+    "fwd bf16 h=9/1 d=64+32/96 q=2,1 k=77,300 causal",
+    "fwd bf16 h=18/2 d=192/128 q=1,2 k=390,47 window:50:0",
+    "fwd bf16 h=12/2 d=64 q=2x1 k=49,400 keep:0.7",
+    "fwd bf16 h=12/2 d=64 q=2x1 k=48,400 bias",
+    "fwd bf16 h=12/2 d=64 q=2x2 k=47,400 alibi causal sink lse",
+    "fwd bf16 h=7/1 d=64 q=3x1 k=3x300 paged:16 counts:k",
+    "fwd bf16 h=8/1 d=256 q=4,1 k=100,401 list stats",
+    "fwd bf16 h=16/1 d=512+64/512 q=2x1 k=100,401 paged:16 shared",
+    "fwd bf16 h=8/1 d=64 q=2x1 k=99,300 prefix:77 causal",
+    "fwd bf16 h=6/1 d=64 q=2x1 k=24,300 out:f16 scale:-0.3",
 };
 
 const char* const kListLines[] = {
@@ -194,6 +214,7 @@ std::span<const char* const> MatrixDotsOn::Lines() const {
   if (&implementation_ == &kCpuTopKBackward) return kListGradLines;
   if (backward()) return kGradLines;
   if (&implementation_ == &kCpuTopKForward) return kListLines;
+  if (&implementation_ == &kCpuDecode) return kFewLines;
   return kLines;
 }
 
@@ -217,6 +238,11 @@ TEST_P(MatrixDotsOn, AreRightOnRandomProblems) {
                          : testing::Forward(3, 60, 90, 4, 12);
   space.unit_dim = 16;
   space.caches = space.int8 = false;
+  if (few()) {
+    space = testing::Forward(4, 3, 200, 24, 12);
+    space.unit_dim = 32;
+    space.caches = space.int8 = false;
+  }
   if (backward()) space = testing::Backward(space);
   int64_t seen = 0;
   ForRandomProblems(600, space, [&](const AttentionProblem& p, Random& random) {
@@ -229,8 +255,10 @@ TEST_P(MatrixDotsOn, AreRightOnRandomProblems) {
 
 // They are used, and split probs in two unless one term is enough.
 TEST_P(MatrixDotsOn, HaveSumsOfTheirOwn) {
-  if (&implementation_ != &kCpuForward) return;
-  SmallCase inputs(ProblemOf("fwd bf16 h=2 d=64 q=40 k=90 out:f32 probs:bf16"));
+  if (&implementation_ != &kCpuForward && !few()) return;
+  SmallCase inputs(
+      ProblemOf(few() ? "fwd bf16 h=5/1 d=64 q=1 k=90 out:f32 probs:bf16"
+                      : "fwd bf16 h=2 d=64 q=40 k=90 out:f32 probs:bf16"));
   Random random(1);
   inputs.FillInputs(random);
   const SmallCase matrices = Run(inputs);
@@ -301,6 +329,9 @@ TEST_P(MatrixDotsOn, LeaveSpecialNumbersToOthers) {
        {"fwd bf16 h=2 d=32 q=50 k=90", "fwd bf16 h=2 d=32 q=50 k=90 causal",
         "fwd bf16 h=2 d=32 q=50 k=90 probs:bf16 causal",
         "fwd f16 h=2 d=32 q=50 k=90", "fwd f16 h=2 d=64 q=50 k=90 causal",
+        "fwd bf16 h=9/1 d=32 q=2x2 k=2x90",
+        "fwd bf16 h=6/1 d=64 q=2x1 k=2x90 mask",
+        "fwd bf16 h=18/3 d=32 q=2x1 k=2x90 window:20:0 probs:bf16",
         "fwd bf16 h=40/1 d=32 q=2 k=90 topk:60",
         "fwd f16 h=9/1 d=64 q=5 k=90 topk:60 shared",
         "fwd bf16 h=9/1 d=64 q=5 k=90 topk:60 shared probs:bf16"}) {
@@ -386,6 +417,7 @@ TEST_P(MatrixDotsOn, KeepSubnormals) {
   if (backward()) return;
   for (const char* line : {"fwd bf16 h=2 d=16 q=50 k=30 out:f16",
                            "fwd bf16 h=2 d=16 q=50 k=31 causal out:f16",
+                           "fwd bf16 h=9/1 d=32 q=2x2 k=2x30 out:f16",
                            "fwd bf16 h=33/1 d=16 q=4 k=31 topk:31 out:f16"}) {
     SmallCase inputs(ProblemOf(line));
     if (!implementation_.supports(inputs.problem(), {}).ok()) continue;

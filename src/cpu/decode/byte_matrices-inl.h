@@ -2,12 +2,11 @@
 // Both products for few rows of 8 bits on matrix registers, with the bits of
 // gemv_bytes-inl.h.
 //
-// Scores: rows of the first operand are keys as they lie in memory, 64 channels
-// of 16 keys at a time; the second has the digits of four queries in its
-// columns. Outputs: rows of the first operand are the digits of four rows of
-// probs, 64 keys each, of which a step has 48; the second are values as
-// PackByteValues leaves them. The outer loop of scores is over channels, that
-// of outputs over vectors of channels; prefetches are issued with each.
+// Scores: the second operand has the digits of four queries in its columns
+// (matrix_keys-inl.h). Outputs: rows of the first operand are the digits of
+// four rows of probs, 64 keys each, of which a step has 48; the second are
+// values as PackByteValues leaves them. The outer loop is over vectors of
+// channels; prefetches are issued with each.
 
 #include <algorithm>
 #include <cstddef>
@@ -26,96 +25,36 @@
 
 #include "cpu/decode/byte_args-inl.h"
 #include "cpu/decode/gemv_bytes-inl.h"
+#include "cpu/decode/matrix_keys-inl.h"
 #include "cpu/tile/matrices-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
-inline constexpr int64_t kMatrixBytes = 4 * 16;  // along k
-
-static_assert(kDecodeKeys == 3 * kMatrixRows);
-
-// Prefetches so many lines.
-HWY_INLINE void PrefetchLines(int64_t lines, LinePrefetcher& prefetch) {
-  constexpr int64_t kTaken = LinePrefetcher::kMaxTaken;
-  for (; lines > 0; lines -= kTaken) {
-    const std::byte* const taken = prefetch.Take(kTaken);
-    HWY_UNROLL_ALL
-    for (int64_t n = 0; n < kTaken; ++n) {
-      __builtin_prefetch(taken + n * kLineBytes, 0, 2);
-    }
+struct SignedBytes {
+  static HWY_INLINE constexpr int64_t Columns() { return kColumns; }
+  template <int kTo, class M>
+  static HWY_INLINE void Load(const float* from, M& m) {
+    m.template LoadRows<kTo>(from, Columns());
   }
-}
-
-// 16 keys whose rows are `words` words apart.
-struct MatrixKeys {
-  const std::byte* at;
-  ptrdiff_t words;
+  template <int kSums, int kA, int kB, class M>
+  static HWY_INLINE void MultiplyAdd(M& m) {
+    m.template MultiplyAddBytes<int8_t, kSums, kA, kB>();
+  }
 };
-
-// Keys `first` and the 15 after where they lie, if they are evenly apart; else
-// copies of them, of which those after the last have no meaning.
-HWY_INLINE MatrixKeys KeysFrom(const ByteQkArgs& work, int64_t first) {
-  const std::byte* const* const rows = work.rows + first;
-  const int64_t count = std::min(work.count - first, kMatrixRows);
-  const ptrdiff_t stride = count < 2 ? 0 : rows[1] - rows[0];
-  bool even = count == kMatrixRows && stride % 4 == 0;
-  for (int64_t n = 2; n < count; ++n) {
-    even = even && rows[n] - rows[n - 1] == stride;
-  }
-  if (even) return {rows[0] + work.shift, stride / 4};
-  std::byte* const copy =
-      reinterpret_cast<std::byte*>(work.keys) + first * work.channels;
-  for (int64_t n = 0; n < count; ++n) {
-    std::memcpy(copy + n * work.channels, rows[n] + work.shift,
-                static_cast<size_t>(work.channels));
-  }
-  return {copy, work.channels / 4};
-}
-
-// sums[key, [digit, row]], of as many keys as there are, in whole matrices.
-template <class M>
-HWY_INLINE void MultiplyByteKeys(const ByteQkArgs& work, const ByteQuery& query,
-                                 LinePrefetcher& prefetch,
-                                 int32_t* HWY_RESTRICT sums) {
-  M m;
-  const MatrixKeys first = KeysFrom(work, 0);
-  const bool has_second = work.count > kMatrixRows;
-  const bool has_third = work.count > 2 * kMatrixRows;
-  const MatrixKeys second = has_second ? KeysFrom(work, kMatrixRows) : first;
-  const MatrixKeys third = has_third ? KeysFrom(work, 2 * kMatrixRows) : first;
-  m.template Clear<0>();
-  m.template Clear<1>();
-  m.template Clear<2>();
-  for (int64_t d = 0; d < work.channels; d += kMatrixBytes) {
-    m.template LoadRows<3>(query.digits + d / 4 * ByteQuery::kGroup,
-                           ByteQuery::kGroup);
-    m.template LoadRows<4>(first.at + d, first.words);
-    m.template MultiplyAddBytes<int8_t, 0, 4, 3>();
-    PrefetchLines(kMatrixRows / 2, prefetch);
-    if (has_second) {
-      m.template LoadRows<5>(second.at + d, second.words);
-      m.template MultiplyAddBytes<int8_t, 1, 5, 3>();
-      PrefetchLines(kMatrixRows / 2, prefetch);
-    }
-    if (has_third) {
-      m.template LoadRows<6>(third.at + d, third.words);
-      m.template MultiplyAddBytes<int8_t, 2, 6, 3>();
-      PrefetchLines(kMatrixRows / 2, prefetch);
-    }
-  }
-  m.template StoreRows<0>(sums, 16);
-  if (has_second) m.template StoreRows<1>(sums + 16 * 16, 16);
-  if (has_third) m.template StoreRows<2>(sums + 32 * 16, 16);
-}
 
 template <class M, int kRows>
 HWY_NOINLINE void DotBytesOnMatrices(const ByteQkArgs& given) {
   const ByteQkArgs work = given;  // which nothing that is stored can change
   const ByteQuery query(work.query);
   LinePrefetcher prefetch = *given.prefetch;
-  HWY_ALIGN int32_t sums[kDecodeKeys * 16];
-  MultiplyByteKeys<M>(work, query, prefetch, sums);
+  HWY_ALIGN int32_t sums[kDecodeKeys * kColumns];
+  const MatrixKeys keys({work.rows, work.shift, work.count}, work.channels,
+                        reinterpret_cast<std::byte*>(work.keys));
+  M m;
+  ClearSums(m);
+  keys.MultiplyAdd<SignedBytes>(query.digits, prefetch, m);
+  keys.StoreSums(sums, m);
   const Vector units = hn::LoadDup128(kF, query.units);
   const Vector offsets = hn::LoadDup128(kF, work.offset);
   constexpr int64_t kKeys = Lanes() / 4;
@@ -124,8 +63,8 @@ HWY_NOINLINE void DotBytesOnMatrices(const ByteQkArgs& given) {
     PrefetchLines(lines, prefetch);
     const auto sum = [&](int t) HWY_ATTR {
       const Vector words = JoinLoaded([&](int n) HWY_ATTR {
-        return hn::Load(
-            kQ, reinterpret_cast<const float*>(sums + 16 * (j + n) + 4 * t));
+        return hn::Load(kQ, reinterpret_cast<const float*>(
+                                sums + kColumns * (j + n) + 4 * t));
       });
       return hn::ConvertTo(kF, hn::BitCast(kW, words));
     };
@@ -277,7 +216,7 @@ constexpr ByteKernels MakeMatrixByteKernels() {
                   DotBytesOnMatrices<M, 3>, DotBytesOnMatrices<M, 4>},
           .add = {AddBytesOnMatrices<M, 1>, AddBytesOnMatrices<M, 2>,
                   AddBytesOnMatrices<M, 3>, AddBytesOnMatrices<M, 4>},
-          .min_rows = 2,
+          .min_rows = kMinMatrixByteRows,
           .channel_unit = kMatrixBytes,
           .packs_keys = false};
 }

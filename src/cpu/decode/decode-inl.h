@@ -30,6 +30,7 @@
 #include "cpu/decode/decode_result-inl.h"
 #include "cpu/decode/decode_tile-inl.h"
 #include "cpu/decode/gemv_args-inl.h"
+#include "cpu/decode/pair_matrices-inl.h"
 #include "cpu/decode/score-inl.h"
 #include "cpu/tile/matrices-inl.h"
 #include "cpu/tile/result-inl.h"
@@ -40,6 +41,7 @@ namespace flashacl::cpu::HWY_NAMESPACE {
 // The scores of a step, for all micro-tiles; issues `prefetch` meanwhile.
 inline void ScoreStep(const DecodeTile& decode, const StepPlace& at,
                       LinePrefetcher& prefetch) {
+  if (decode.matrix_scores) return ScoreMatrixStep(decode, at, prefetch);
   const ForwardTile& tile = *decode.tile;
   const ScoreParams& params = *tile.params;
   const KvRows& rows = tile.keys;
@@ -140,6 +142,9 @@ inline void AddStep(const DecodeTile& decode, const StepPlace& at,
       AddSeen(decode, decode.At(n), at, by_row ? &factors : nullptr);
     }
     return;
+  }
+  if (decode.matrix_values && decode.row_sums == nullptr) {
+    return AddMatrixStep(decode, at, prefetch);
   }
   const bool dequantises = by_row && !factors.finite;
   const bool staged = decode.values.staged || dequantises;
@@ -369,6 +374,7 @@ class HeadBundle {
 HWY_NOINLINE inline void RedoOverflowed(DecodeTile& decode, const float* sums) {
   const ForwardTile& tile = *decode.tile;
   decode.row_sums = sums;
+  decode.out_unit = 1;
   for (int64_t n = 0; n < decode.micro_tiles(); ++n) {
     const MicroTile micro_tile = decode.At(n);
     ClearOut(decode, micro_tile);
@@ -386,10 +392,38 @@ HWY_NOINLINE inline void RedoOverflowed(DecodeTile& decode, const float* sums) {
   }
 }
 
+inline bool StoreMicroTiles(DecodeTile& decode, WhichRows which,
+                            float* overflowed) {
+  bool redo = false;
+  for (int64_t n = 0; n < decode.micro_tiles(); ++n) {
+    redo = StoreMicroTile(decode, n, which, overflowed) || redo;
+  }
+  return redo;
+}
+
+inline void FinishTile(DecodeTile& decode, ByteDots byte_dots) {
+  float overflowed[kDecodeRows];
+  // Probs of hidden keys are 0, and 0 * inf is NaN. Values are not inspected
+  // while they stream by: where the sums show that some were infinite, the
+  // tile starts anew. Other rows keep what matrix registers made of them.
+  if (decode.hides && !OutIsFinite(decode)) {
+    if (decode.matrix_values) {
+      StoreMicroTiles(decode, WhichRows::kFinite, overflowed);
+    }
+    decode.skip_masked = true;
+    LoadMicroTiles(decode, byte_dots);
+    HeadBundle(&decode, 1).Attend();
+  }
+  if (StoreMicroTiles(decode, WhichRows::kAll, overflowed)) {
+    RedoOverflowed(decode, overflowed);
+  }
+}
+
 // Invariant of every row, over the keys seen so far, with max the greatest
 // score or the sink: sum = sum exp(s_j - max), out = sum exp(s_j - max) v_j.
 inline void AttendFew(const DecodeArgs* tiles, int64_t count) {
-  const bool matrices = tiles[0].byte_dots == ByteDots::kMatrices;
+  const bool matrices = tiles[0].byte_dots == ByteDots::kMatrices ||
+                        tiles[0].tile.dots == PairDots::kMatrices;
   if (matrices) Matrices::Configure();
   DecodeTile decode[kDecodeHeadBundle];
   for (int64_t n = 0; n < count; ++n) {
@@ -397,22 +431,7 @@ inline void AttendFew(const DecodeArgs* tiles, int64_t count) {
     LoadMicroTiles(decode[n], tiles[n].byte_dots);
   }
   HeadBundle(decode, count).Attend();
-  for (int64_t n = 0; n < count; ++n) {
-    // Probs of hidden keys are 0, and 0 * inf is NaN. Values are not
-    // inspected while they stream by: where the sums show that some were
-    // infinite, the tile starts anew.
-    if (decode[n].hides && !OutIsFinite(decode[n])) {
-      decode[n].skip_masked = true;
-      LoadMicroTiles(decode[n], tiles[n].byte_dots);
-      HeadBundle(decode + n, 1).Attend();
-    }
-    float overflowed[kDecodeRows];
-    bool redo = false;
-    for (int64_t q = 0; q < decode[n].micro_tiles(); ++q) {
-      redo = StoreMicroTile(decode[n], q, overflowed) || redo;
-    }
-    if (redo) RedoOverflowed(decode[n], overflowed);
-  }
+  for (int64_t n = 0; n < count; ++n) FinishTile(decode[n], tiles[n].byte_dots);
   if (matrices) Matrices::Release();
 }
 

@@ -9,6 +9,7 @@
 #include "cpu/decode/decode_tiles.h"
 #include "cpu/forward/prepared_tiles.h"
 #include "cpu/implementations.h"
+#include "cpu/support.h"
 #include "cpu/tuning.h"
 
 namespace flashacl {
@@ -46,6 +47,7 @@ DecodeTiles::DecodeTiles(const AttentionProblem& problem,
                          WorkspaceLayout& layout)
     : shape_(DecodeTileShape(problem, sequence_rows)),
       schedule_(KnownSchedule(problem, shape_)),
+      whole_matrices_(MatrixTerms(problem) == 1),
       kv_heads_(problem.kv_heads),
       head_bundle_(HeadBundleOf(problem, device.workers, sequence_rows)),
       workspace_(ReserveDecode(
@@ -59,7 +61,9 @@ DecodeTiles::Launch::Launch(const DecodeTiles& tiles,
     : tiles_(tiles),
       operands_(operands),
       schedule_(tiles.schedule_, operands, tiles.shape_),
-      dots_(ChoosePairDots(Decode().has_pair_dots)),
+      dots_(ChoosePairDots(Decode().has_pair_dots, tiles.whole_matrices_
+                                                       ? Decode().matrices
+                                                       : MatrixCode::kNone)),
       byte_dots_(ChooseByteDots(Decode().has_byte_dots, Decode().matrices)),
       memory_(memory),
       splits_(splits) {}

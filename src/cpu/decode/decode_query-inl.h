@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The queries of a tile of few rows, packed once, as [micro-tile][vector of
 // channels, row, lane]: as floats, with which key scales are combined, as key
-// offsets are with their dot products; or as pairs of bf16.
+// offsets are with their dot products; or as pairs of bf16. For matrix
+// registers they lie as [pair of channels][column] (pair_matrices-inl.h).
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -20,6 +22,7 @@
 
 #include "cpu/decode/decode_bytes-inl.h"
 #include "cpu/decode/decode_tile-inl.h"
+#include "cpu/decode/pair_matrices-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
@@ -74,6 +77,33 @@ inline bool LoadMicroTilePairs(const DecodeTile& decode, int64_t n) {
     }
     fit = AreForInstruction(bytes, params.score_dim()) && fit;
     StoreQueryRow(decode, n, r, decode.channels / 2, row);
+  }
+  return fit;
+}
+
+// Queries of all rows for matrix registers, some at a time. Returns whether
+// they are for these, which make 0 of what is subnormal, too.
+inline bool LoadMatrixQueries(const DecodeTile& decode) {
+  const ForwardTile& tile = *decode.tile;
+  const ScoreParams& params = *tile.params;
+  const int64_t words = params.score_dim() / 2, own = params.qk_dim / 2;
+  bool fit = std::abs(params.scale) <= 0x1p32f;
+  for (int64_t r = 0; r < RoundUp(tile.rows, kQueriesAtOnce); ++r) {
+    float* const column =
+        MatrixQueries(decode, r / kQueriesAtOnce) + r % kQueriesAtOnce;
+    const QueryRow& row = tile.scratch.query_rows[r];
+    for (int64_t k = 0; k < words; ++k) {
+      uint32_t word = 0;
+      if (r < tile.rows) {
+        word = flashacl::Load<uint32_t>(
+            k < own ? row.query + 4 * k : row.query_rope + 4 * (k - own));
+      }
+      column[k * kQueriesAtOnce] = std::bit_cast<float>(word);
+    }
+    if (r >= tile.rows) continue;
+    fit = fit && AreForInstruction(row.query, params.qk_dim) &&
+          (params.rope_dim == 0 ||
+           AreForInstruction(row.query_rope, params.rope_dim));
   }
   return fit;
 }
@@ -135,9 +165,15 @@ inline void StartMicroTile(const DecodeTile& decode, int64_t n) {
 }
 
 inline void LoadMicroTiles(DecodeTile& decode, ByteDots byte_dots) {
+  for (int64_t n = 0; n < decode.micro_tiles(); ++n) StartMicroTile(decode, n);
+  decode.out_unit =
+      decode.matrix_values && !decode.skip_masked ? 1 / kProbScale : 1.0f;
+  if (decode.matrix_scores) {
+    decode.matrix_scores = LoadMatrixQueries(decode);
+    if (decode.matrix_scores) return;
+  }
   bool all = true;
   for (int64_t n = 0; n < decode.micro_tiles(); ++n) {
-    StartMicroTile(decode, n);
     all = (decode.pairs ? LoadMicroTilePairs(decode, n)
                         : LoadMicroTileFloats(decode, n)) &&
           all;

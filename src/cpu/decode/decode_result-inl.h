@@ -43,6 +43,10 @@ inline void GatherRow(const DecodeTile& decode, const MicroTile& micro_tile,
         hn::Load(kF, micro_tile.out + (v * micro_tile.rows + r) * Lanes()), kF,
         row + v * Lanes());
   }
+  for (int64_t d = 0; decode.out_unit != 1 && d < decode.tile->params->v_dim;
+       ++d) {
+    row[d] *= decode.out_unit;
+  }
   if (decode.values.turns) FromTurns(decode.values.vectors * Lanes(), row);
   const QuantParams& quant = decode.tile->keys.values().quant;
   const int64_t v_dim = decode.tile->params->v_dim;
@@ -59,9 +63,14 @@ inline void GatherRow(const DecodeTile& decode, const MicroTile& micro_tile,
   }
 }
 
-// Stores the results of a micro-tile. Returns whether rows may have overflowed
-// and must be computed again; `overflowed` gets their sums, and 0 of others.
-inline bool StoreMicroTile(const DecodeTile& decode, int64_t n,
+static_assert(kDecodeRows <= 64);
+
+enum class WhichRows : uint8_t { kAll, kFinite };
+
+// Stores the results of a micro-tile that are not stored yet: all, or those
+// that are finite. Returns whether rows may have overflowed and must be
+// computed again; `overflowed` gets their sums, and 0 of others.
+inline bool StoreMicroTile(DecodeTile& decode, int64_t n, WhichRows which,
                            float* overflowed) {
   const ForwardTile& tile = *decode.tile;
   const MicroTile micro_tile = decode.At(n);
@@ -71,7 +80,14 @@ inline bool StoreMicroTile(const DecodeTile& decode, int64_t n,
     const QueryRow& query_row = micro_tile.query_rows[r];
     const float max = micro_tile.max[r];
     float sum = micro_tile.sum[r];
+    const uint64_t bit = uint64_t{1} << (4 * n + r);
+    overflowed[4 * n + r] = 0;
+    if ((decode.stored & bit) != 0) continue;
     GatherRow(decode, micro_tile, r, sum, row);
+    if (which == WhichRows::kFinite && !AllFinite(row, tile.params->v_dim)) {
+      continue;
+    }
+    decode.stored |= bit;
     if (query_row.sink != kMinusInfinity) {
       // Of a sink that is no number the row becomes NaN, as of any such score.
       sum += std::isfinite(query_row.sink)

@@ -170,9 +170,21 @@ inline Reading ReadingOfValues(const ForwardTile& tile) {
 // a product of its own.
 inline bool AreWholePairs(const ForwardTile& tile, const Reading& keys) {
   constexpr int64_t kChannels = 2 * Lanes();
-  return tile.dots != PairDots::kNone && !keys.staged &&
-         tile.keys.key.channels % kChannels == 0 &&
+  return tile.dots != PairDots::kNone && tile.dots != PairDots::kMatrices &&
+         !keys.staged && tile.keys.key.channels % kChannels == 0 &&
          tile.keys.rope.channels % kChannels == 0;
+}
+
+// Whether both products of keys and values may be on matrix registers, where
+// these multiply bf16: rows are whole matrices.
+inline bool AreWholeMatrices(const ForwardTile& tile, const Reading& keys,
+                             const Reading& values) {
+  const int64_t unit = std::max<int64_t>(2 * Lanes(), kMatrixNumbers);
+  const auto whole = [&](int64_t channels) { return channels % unit == 0; };
+  return tile.dots == PairDots::kMatrices && tile.rows >= kMinMatrixRows &&
+         !keys.staged && !keys.blocked && !values.staged && !values.blocked &&
+         whole(tile.keys.key.channels) && whole(tile.keys.rope.channels) &&
+         whole(tile.params->v_dim);
 }
 
 // What of a tile does not change from step to step.
@@ -183,6 +195,10 @@ struct DecodeTile {
   int64_t channels;  // of queries and keys, whole vectors
   bool dequantises;  // keys are dequantised before they meet a query
   bool pairs;        // queries and keys are pairs (PairDots)
+  // Whether scores, and sums of values, are made on matrix registers of bf16
+  // (pair_matrices-inl.h), and what outputs are multiplied by in the end.
+  bool matrix_scores, matrix_values;
+  float out_unit;
   // What multiplies 8-bit keys in integers, and values if these are so, where a
   // micro-tile has several rows; null: floats.
   const ByteKernels* bytes;
@@ -190,6 +206,7 @@ struct DecodeTile {
   float max_key_scale;  // by row, for scores of bytes
   bool skip_masked;     // hidden values may be infinite
   bool hides;           // some row does not see some key
+  uint64_t stored;      // rows whose results are, a bit for each
   // Null: outputs are divided by their sums at the end. Else of each row the
   // sum by which its probs are divided before they meet values; 0 if it is
   // stored already.
@@ -204,6 +221,9 @@ struct DecodeTile {
     values = ReadingOfValues(of);
     channels = keys.vectors * Lanes();
     pairs = AreWholePairs(of, keys);
+    matrix_scores = matrix_values = AreWholeMatrices(of, keys, values);
+    out_unit = 1;
+    stored = 0;
     bytes = nullptr;
     dequantises = skip_masked = hides = byte_values = false;
     row_sums = nullptr;

@@ -57,6 +57,7 @@ class DecodeTiles {
  private:
   const TileShape shape_;
   const Schedule schedule_;
+  const bool whole_matrices_;  // keys and values are bf16 that fills such
   const int64_t kv_heads_;
   const int64_t head_bundle_;  // tiles that go side by side
   const DecodeWorkspace workspace_;

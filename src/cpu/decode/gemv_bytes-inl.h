@@ -69,20 +69,6 @@ struct OfBytesAtOnce {
 using OfBytesAtOnce = OfBytes;
 #endif
 
-// A vector of quads that are loaded. They meet when they are, as shuffles all
-// go to one port.
-template <typename Of>
-HWY_INLINE Vector JoinLoaded(Of quad) {
-#if FLASHACL_HAS_BYTE_DOTS
-  __m512 v = _mm512_castps128_ps512(quad(0).raw);
-  v = _mm512_insertf32x4(v, quad(1).raw, 1);
-  v = _mm512_insertf32x4(v, quad(2).raw, 2);
-  return Vector{_mm512_insertf32x4(v, quad(3).raw, 3)};
-#else
-  return JoinQuads(kF, 0, quad);
-#endif
-}
-
 // Sixteen bytes from each of some rows, every fourth one from row `r` on.
 HWY_INLINE Vector LoadBlocks(const std::byte* const (&rows)[Lanes()], int r,
                              int64_t from) {

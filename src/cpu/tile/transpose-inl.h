@@ -61,6 +61,20 @@ HWY_INLINE hn::Vec<D> JoinQuads(D d, int first, Of quad) {
   }
 }
 
+// A vector of quads that are loaded. They meet when they are, as shuffles all
+// go to one port.
+template <typename Of>
+HWY_INLINE Vector JoinLoaded(Of quad) {
+#if HWY_TARGET == HWY_AVX3 && HWY_ARCH_X86_64
+  __m512 v = _mm512_castps128_ps512(quad(0).raw);
+  v = _mm512_insertf32x4(v, quad(1).raw, 1);
+  v = _mm512_insertf32x4(v, quad(2).raw, 2);
+  return Vector{_mm512_insertf32x4(v, quad(3).raw, 3)};
+#else
+  return JoinQuads(kF, 0, quad);
+#endif
+}
+
 // A panel's rows become its lanes, `count` elements of each from `panel` on, a
 // multiple of 4; at(r, k) is the quad of elements k to k + 3 of row r.
 template <typename At>

@@ -41,7 +41,9 @@ TEST(DecodeWorkspace, HasDigitsWhereRowsOf8BitsAreMultiplied) {
   };
   EXPECT_EQ(with_digits("fwd f16 h=8/1", "int4:channel"),
             2 * 2 * ByteQueryWords(128) * 4);
-  EXPECT_EQ(with_digits("fwd f16 h=5/1", "int4:channel"), 0);
+  EXPECT_EQ(with_digits("fwd f16 h=2/1", "int4:channel"),
+            2 * ByteQueryWords(128) * 4);
+  EXPECT_EQ(with_digits("fwd f16 h=1/1", "int4:channel"), 0);
   EXPECT_EQ(with_digits("fwd f32 h=8/1", "int4:channel"), 0);
 }
 
