@@ -35,7 +35,8 @@ def extensions():
         library_dirs=[str(adapter / "lib"), os.path.join(home, "lib64")],
         libraries=["torch_npu", "ascendcl"],
         extra_compile_args=["-O2", "-g0", "-Wall", "-Wno-unknown-pragmas",
-                            "-isystem", str(adapter / "include")],
+                            "-isystem", str(adapter / "include"),
+                            "-isystem", os.path.join(home, "include")],
         extra_link_args=[f"-Wl,-rpath,{adapter / 'lib'}"])
     return [module], {"build_ext": cpp_extension.BuildExtension}
 

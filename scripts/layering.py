@@ -74,7 +74,7 @@ CALLERS_MAY_INCLUDE = BELOW_OPERATORS | {"arrays", "backends.h", "record",
 BENCH_MAY_INCLUDE = CALLERS_MAY_INCLUDE | {"acl", "bench", "cpu", "tools"}
 # The public headers; only what implements them may know them.
 PUBLIC = {"aclnn", "aclnnop", "hccl", "mstx", "securec.h"}
-KNOW_PUBLIC = {"acl", "ops", "replay", "bench"}
+KNOW_PUBLIC = {"acl", "ops", "replay", "bench", "python"}
 
 
 def folder_of(path):

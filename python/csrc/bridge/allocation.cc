@@ -27,6 +27,19 @@ struct Options {
   std::optional<bool> pin_memory;
 };
 
+// On the current device.
+at::Tensor Make(c10::IntArrayRef sizes, c10::IntArrayRef strides, size_t bytes,
+                caffe2::TypeMeta dtype) {
+  static c10::Allocator* const allocator = c10::GetAllocator(kNpu);
+  c10::Storage storage = MakeNpuStorage(allocator->allocate(bytes), bytes,
+                                        {sizes, strides, dtype});
+  at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
+      std::move(storage), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+      dtype);
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
+  return tensor;
+}
+
 at::Tensor Allocate(c10::IntArrayRef sizes, c10::IntArrayRef strides,
                     size_t bytes, const Options& options,
                     caffe2::TypeMeta dtype) {
@@ -41,13 +54,7 @@ at::Tensor Allocate(c10::IntArrayRef sizes, c10::IntArrayRef strides,
                          : CurrentDevice();
   const c10::Device device(kNpu, index);
   const c10::OptionalDeviceGuard guard(device);
-  c10::Storage storage = MakeNpuStorage(
-      c10::GetAllocator(kNpu)->allocate(bytes), bytes, {sizes, strides, dtype});
-  at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
-      std::move(storage), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
-      dtype);
-  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
-  return tensor;
+  return Make(sizes, strides, bytes, dtype);
 }
 
 at::DimVector RowMajor(c10::IntArrayRef sizes) {
@@ -109,6 +116,13 @@ at::Tensor Zeros(c10::SymIntArrayRef size, std::optional<at::ScalarType> dtype,
 }
 
 }  // namespace
+
+at::Tensor NewTensor(c10::IntArrayRef sizes, at::ScalarType dtype) {
+  const caffe2::TypeMeta type = c10::scalarTypeToTypeMeta(dtype);
+  return Make(
+      sizes, RowMajor(sizes),
+      at::detail::computeStorageNbytesContiguous(sizes, type.itemsize()), type);
+}
 
 bool RegisterAllocation(torch::Library& npu, const std::string& name) {
   if (name == "aten::empty.memory_format") {

@@ -13,6 +13,7 @@
 #include "bridge/allocation.h"
 #include "bridge/attention.h"
 #include "bridge/fallback.h"
+#include "bridge/fused_attention.h"
 #include "bridge/kernel_memory.h"
 #include "bridge/operator_info.h"
 
@@ -169,6 +170,9 @@ void Install() {
     const auto op = dispatcher.findSchema(name);
     if (op.has_value()) InstallOne(*op);
   }
+  RegisterFusedAttention();
+  RegisterFusedGradient();
+  RegisterFusedInference();
 }
 
 }  // namespace flashacl::bridge

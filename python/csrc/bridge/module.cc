@@ -8,6 +8,8 @@
 #include "bridge/collectives.h"
 #include "bridge/faces.h"
 #include "bridge/install.h"
+#include "bridge/keeping.h"
+#include "bridge/kept_calls.h"
 #include "bridge/operator_info.h"
 #include "bridge/queue.h"
 
@@ -46,5 +48,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("counts", &bridge::Counts);
   m.def("reset_counts", &bridge::ResetCounts);
   m.def("face", &bridge::Face);
+  m.def("set_keeping", &bridge::SetKeeping);
+  m.def("kept_counts", &bridge::KeptCounts);
   m.def("collectives", &bridge::MakeCollectives);
 }

@@ -3,10 +3,12 @@
 
 #include <c10/core/StorageImpl.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
 #include "bridge/faces.h"
+#include "bridge/queue.h"
 #include "torch_npu/csrc/core/NPUStorageImpl.h"
 
 namespace flashacl::bridge {
@@ -17,6 +19,19 @@ aclFormat PlainFormat(int64_t dims) {
   if (dims == 4) return ACL_FORMAT_NCHW;
   if (dims == 5) return ACL_FORMAT_NCDHW;
   return ACL_FORMAT_ND;
+}
+
+bool IsPlain(const at::Tensor& tensor, c10::DeviceIndex device) {
+  if (!IsNpu(tensor) || tensor.device().index() != device ||
+      tensor.numel() == 0) {
+    return false;
+  }
+  const auto* impl = static_cast<const torch_npu::NPUStorageImpl*>(
+      tensor.storage().unsafeGetStorageImpl());
+  const aclFormat format = impl->npu_desc_.npu_format_;
+  return impl->data() != nullptr &&
+         (format == ACL_FORMAT_ND || format == ACL_FORMAT_NCHW ||
+          format == ACL_FORMAT_NCDHW || format == ACL_FORMAT_NCL);
 }
 
 }  // namespace
@@ -45,6 +60,13 @@ c10::Storage MakeNpuStorage(c10::DataPtr data, size_t bytes,
                               /*resizable=*/true));
   DescribeNpuStorage(storage, contents);
   return storage;
+}
+
+bool ArePlain(std::initializer_list<const at::Tensor*> tensors) {
+  const c10::DeviceIndex device = CurrentDevice();
+  return std::all_of(tensors.begin(), tensors.end(), [&](const auto* tensor) {
+    return tensor == nullptr || IsPlain(*tensor, device);
+  });
 }
 
 }  // namespace flashacl::bridge

@@ -8,6 +8,7 @@
 #include <c10/core/Storage.h>
 
 #include <cstddef>
+#include <initializer_list>
 
 namespace flashacl::bridge {
 
@@ -28,5 +29,10 @@ c10::Storage MakeNpuStorage(c10::DataPtr data, size_t bytes,
 
 // Describes a storage of the adapter's again.
 void DescribeNpuStorage(const c10::Storage& storage, const Contents& contents);
+
+// Whether all are npu tensors of the current device with elements, whose memory
+// is laid out as their strides say, not in a format of the adapter's own. Null
+// ones are not asked.
+bool ArePlain(std::initializer_list<const at::Tensor*> tensors);
 
 }  // namespace flashacl::bridge

@@ -44,6 +44,12 @@ void WaitForDevice(c10::DeviceIndex device) {
   guard.uncheckedSetDevice(before);
 }
 
+void* CurrentStream() {
+  return c10_npu::getCurrentNPUStream().stream(/*need_empty=*/false);
+}
+
+void ForgetMessage() { aclGetRecentErrMsg(); }
+
 c10::DeviceIndex CurrentDevice() {
   return c10::impl::VirtualGuardImpl(kNpu).getDevice().index();
 }

@@ -15,6 +15,13 @@ void WaitForStream(c10::DeviceIndex device);
 // are.
 void WaitForDevice(c10::DeviceIndex device);
 
+// The calling thread's current stream of the current device, an aclrtStream.
+// What the adapter's own queue holds is not waited for.
+void* CurrentStream();
+
+// Drops what the library says of the calling thread's last failure.
+void ForgetMessage();
+
 // The device that the calling thread has set.
 c10::DeviceIndex CurrentDevice();
 
