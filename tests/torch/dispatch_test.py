@@ -60,7 +60,7 @@ def test_the_same_bits_without_it(dispatched, monkeypatch):
         alone = call()
         assert not dispatched
         with monkeypatch.context() as patch:
-            patch.setattr(dispatch, "is_needed", lambda *_: True)
+            patch.setattr(dispatch, "asked", lambda *_: dispatch.ALL)
             torch.manual_seed(1)
             expected = call()
         assert dispatched == [name]
@@ -70,18 +70,89 @@ def test_the_same_bits_without_it(dispatched, monkeypatch):
             assert torch.equal(a, b)
 
 
-def test_gradients_need_it_and_are_those_of_the_operator(dispatched):
-    for which in range(3):
-        given = inputs()
-        given[which].requires_grad_()
-        assert flashacl.attention(*given).requires_grad
-        with torch.no_grad():
-            assert not flashacl.attention(*given).requires_grad
-        assert dispatched == ["attention"]
-        dispatched.clear()
-    sink = torch.nn.Parameter(draw(2))
-    assert flashacl.attention(*inputs(), sink=sink).requires_grad
+# Options of attention, and how many inputs have gradients.
+DIFFERENTIATED = {
+    "none": dict,
+    "bias": lambda: {"bias": draw(1, 2, 4, 4)},
+    "mask": lambda: {"mask": torch.rand(4, 4) > 0.3, "causal": True},
+    "dropout": lambda: {"dropout_p": 0.5, "seed": 3},
+    "lse": lambda: {"return_lse": True},
+}
+
+
+def differentiated(inputs, options, wanted):
+    """The result and its gradients of the inputs of which they are wanted."""
+    given = [x.clone().requires_grad_(x_wanted)
+             for x, x_wanted in zip(inputs, wanted)]
+    bias = options.get("bias")
+    if bias is not None:
+        options = {**options, "bias": bias.clone().requires_grad_()}
+        given.append(options["bias"])
+    out = flashacl.attention(*given[:3], **options)
+    if isinstance(out, tuple):
+        assert not out[1].requires_grad
+        out = out[0]
+    out.backward(torch.arange(16.).expand(out.shape))
+    return [out, *(x.grad for x in given)]
+
+
+@pytest.mark.parametrize("options", DIFFERENTIATED)
+@pytest.mark.parametrize("wanted", [(True, True, True), (True, False, False),
+                                    (False, False, True)])
+def test_gradients_are_those_of_the_operator(options, wanted, dispatched,
+                                             monkeypatch):
+    tensors, options = inputs(), DIFFERENTIATED[options]()
+    alone = differentiated(tensors, options, wanted)
+    assert not dispatched
+    monkeypatch.setattr(dispatch, "asked", lambda *_: dispatch.ALL)
+    expected = differentiated(tensors, options, wanted)
     assert dispatched == ["attention"]
+    for a, b in zip(alone, expected):
+        assert (a is None) == (b is None)
+        assert a is None or torch.equal(a, b)
+
+
+def test_gradients_of_parameters(dispatched):
+    half = [x.half() for x in inputs()]
+    sink = torch.nn.Parameter(draw(2))
+    flashacl.attention(*half, sink=sink).sum().backward()
+    assert sink.grad.abs().sum() > 0
+    with torch.no_grad():
+        assert not flashacl.attention(*half, sink=sink).requires_grad
+    q, k, v = inputs()
+    ends = torch.tensor([0, 1, 4])
+    q.requires_grad_()
+    flashacl.flash_attn_varlen_func(q[0], k[0], v[0], ends,
+                                    ends).sum().backward()
+    assert q.grad.abs().sum() > 0
+    assert not dispatched
+
+
+def test_what_a_gradient_saves_is_seen(dispatched):
+    """By hooks; and a later change of it is noticed."""
+    q, k, v = (x.requires_grad_() for x in inputs())
+    saved = []
+    with torch.autograd.graph.saved_tensors_hooks(
+            lambda x: saved.append(x) or x, lambda x: x):
+        out = flashacl.attention(q, k, v)
+    assert {x.data_ptr() for x in saved} >= {
+        x.data_ptr() for x in (q, k, v, out)}
+    changed = q * 1
+    out = flashacl.attention(changed, k, v)
+    changed.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
+    assert not dispatched
+
+
+def test_there_are_no_second_derivatives(monkeypatch):
+    q, k, v = (x.requires_grad_() for x in inputs())
+    for asked in (dispatch.asked, lambda *_: dispatch.ALL):
+        monkeypatch.setattr(dispatch, "asked", asked)
+        grad, = torch.autograd.grad(flashacl.attention(q, k, v).sum(), q,
+                                    create_graph=True)
+        with pytest.raises(RuntimeError, match="attention_backward"):
+            grad.sum().backward()
 
 
 def test_inference_and_frozen_parameters_do_not(dispatched):

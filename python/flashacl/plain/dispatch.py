@@ -31,23 +31,34 @@ def _find_plain_keys():
         _ordinary = _keys(torch.empty(0, device="cpu"))
 
 
-def is_needed(*tensors):
-    """For an operator of these, each of which may be None. Not where there is
-    no gradient to come, no transform, mode, trace or profile."""
+# What PyTorch has to do for a call.
+NOTHING, GRADIENT, ALL = range(3)
+
+
+def asked(*tensors):
+    """Of an operator of these, each of which may be None: NOTHING; a GRADIENT
+    to come, and nothing else; or what only the dispatcher knows how to do: ALL,
+    where there is a compiler, a transform, a mode, a trace or a profile."""
     if _is_compiling() or _keys is None or \
             _len_torch_function_stack() or _len_torch_dispatch_stack() or \
             _get_tracing_state() is not None or _profiled() or \
             forward_ad._current_level >= 0:
-        return True
+        return ALL
     if _ordinary is None:
         _find_plain_keys()
-    gradients = _gradients()
+    answer, gradients = NOTHING, _gradients()
     for tensor in tensors:
         if tensor is None:
             continue
         keys = _keys(tensor)
         if (keys != _ordinary and keys != _inference) or \
-                type(tensor) not in _PLAIN_TYPES or \
-                (gradients and tensor.requires_grad):
-            return True
-    return False
+                type(tensor) not in _PLAIN_TYPES:
+            return ALL
+        if gradients and tensor.requires_grad:
+            answer = GRADIENT
+    return answer
+
+
+def is_needed(*tensors):
+    """Whether PyTorch has anything to do."""
+    return asked(*tensors) != NOTHING

@@ -60,7 +60,8 @@ _Options = Optional[Tensor]
 
 
 def new(q, shape, dtype=None):
-    return q.new_empty(shape, dtype=dtype)
+    return q.new_empty(shape) if dtype is None else \
+        q.new_empty(shape, dtype=dtype)
 
 
 def statistics(q, layout):
@@ -147,6 +148,19 @@ def _differentiate(ctx, dy, _most, _total):
 attention.register_autograd(_differentiate, setup_context=_save)
 
 
+class _Differentiable(torch.autograd.Function):
+    """The operator and its gradient without the dispatcher, which takes longer
+    than both for short sequences."""
+
+    @staticmethod
+    def forward(ctx, *inputs):
+        output = _attention(*inputs)
+        _save(ctx, inputs, output)
+        return output
+
+    backward = staticmethod(_differentiate)
+
+
 def described(tensor):
     return tensor.shape, tensor.stride(), tensor.dtype
 
@@ -156,8 +170,10 @@ def attend(q, k, v, mask, bias, slopes, sink, seed, ends_q, ends_k, layout,
     """(result, greatest score, sum of exponentials), or only the first without
     `lse`."""
     others = mask, bias, slopes, sink, seed, ends_q, ends_k
-    if dispatch.is_needed(q, k, v, *others):
-        return attention(q, k, v, *others, layout, scale, left, right, dropout)
+    asked = dispatch.asked(q, k, v, *others)
+    if asked != dispatch.NOTHING:
+        call = attention if asked == dispatch.ALL else _Differentiable.apply
+        return call(q, k, v, *others, layout, scale, left, right, dropout)
     if dropout != 0.0:
         return _attention(q, k, v, *others, layout, scale, left, right, dropout)
     return repeated.attend(_this, q, k, v, others[:4],
