@@ -100,6 +100,7 @@ class _Prepared:
         self.name, self.library, self.process = name, mine.library, None
         self.execute = getattr(mine.library, name)
         self.synchronize = mine.library.aclrtSynchronizeStream
+        self.set_address = mine.library.aclSetTensorAddr
         self.arguments = Arguments(mine.library)
         try:
             size, executor = plan_converted(name, arguments, self.arguments)
@@ -135,19 +136,22 @@ class _Prepared:
         for place, address in zip(self.places, addresses):
             if address != place[1]:
                 # The tensor says which; the number is for others' libraries.
-                check(self.library.aclSetTensorAddr(self.executor, 0, place[0],
-                                                    address), self.name)
+                status = self.set_address(self.executor, 0, place[0], address)
+                if status:
+                    check(status, self.name)
                 place[1] = address
 
     def run(self, mine):
         workspace = mine.take(self.size) if self.size else None
         try:
-            check(self.execute(workspace and workspace.pointer, *self.told),
-                  self.name)
+            status = self.execute(workspace and workspace.pointer, *self.told)
+            if status:
+                check(status, self.name)
         finally:
             # Whatever happens: nothing of the run is left on the stream.
             status = self.synchronize(self.stream)
-        check(status, self.name)
+        if status:
+            check(status, self.name)
         if workspace is not None:
             mine.give_back(workspace)
 
@@ -271,7 +275,7 @@ def run_again(key, addresses):
         return False
     prepared.move(addresses)
     prepared.run(mine)
-    mine.keep(key, prepared)
+    mine.calls[key] = prepared  # as many as before
     return True
 
 

@@ -5,15 +5,24 @@ PyTorch have gradients, other arrays have none."""
 
 from flashacl.plain import arrays
 
+# Imported where they are needed, one needs PyTorch and the other NumPy, and
+# kept here: to ask for an imported module again takes half a microsecond.
+_on_tensors = _on_arrays = None
+
 
 def _implementation(q):
     """Who computes for such arrays."""
+    global _on_tensors, _on_arrays
     if arrays.is_tensor(q):
         arrays.check_device(q, "q")
-        from flashacl.plain import on_tensors
-        return on_tensors
-    from flashacl.plain import on_arrays
-    return on_arrays
+        if _on_tensors is None:
+            from flashacl.plain import on_tensors
+            _on_tensors = on_tensors
+        return _on_tensors
+    if _on_arrays is None:
+        from flashacl.plain import on_arrays
+        _on_arrays = on_arrays
+    return _on_arrays
 
 
 def _refuse(given, what):
@@ -80,8 +89,9 @@ def attention(q, k, v, *, layout="BSND", causal=False, window_size=(-1, -1),
     if len(q.shape) != 4 or len(k.shape) != 4:
         raise ValueError(f"q, k: have {len(q.shape)} and {len(k.shape)} axes, "
                          f"expected 4, {layout}")
-    _refuse(bias is not None and alibi_slopes is not None,
-            "attention: bias beside alibi_slopes")
+    if bias is not None:
+        _refuse(alibi_slopes is not None,
+                "attention: bias beside alibi_slopes")
     on = _implementation(q)
     if mask is not None:
         mask = _hidden(mask, _scores_shape(q, k, layout), on)

@@ -12,23 +12,25 @@ try:
                           _len_torch_function_stack)
     from torch.autograd import _profiler_enabled as _profiled
     forward_ad._current_level
+    _number = torch._C.DispatchKeySet.raw_repr
 except (ImportError, AttributeError):
     # PyTorch does not promise these; without them everything is dispatched.
     _keys = None
 
 _is_compiling, _gradients = torch.compiler.is_compiling, torch.is_grad_enabled
 _PLAIN_TYPES = torch.Tensor, torch.nn.Parameter
-_ordinary = _inference = None
+_plain = ()  # numbers of sets of keys: of ordinary and of inference tensors
 
 
 def _find_plain_keys():
     """Dispatch keys of tensors that are no more than memory on the CPU: not
     lazily negated, wrapped by a transform, sparse, or elsewhere."""
-    global _ordinary, _inference
-    with torch.inference_mode():
-        _inference = _keys(torch.empty(0, device="cpu"))
-    with torch.inference_mode(False):
-        _ordinary = _keys(torch.empty(0, device="cpu"))
+    global _plain
+    found = []
+    for inference in (False, True):
+        with torch.inference_mode(inference):
+            found.append(_number(_keys(torch.empty(0, device="cpu"))))
+    _plain = tuple(found)
 
 
 # What PyTorch has to do for a call.
@@ -44,14 +46,13 @@ def asked(*tensors):
             _get_tracing_state() is not None or _profiled() or \
             forward_ad._current_level >= 0:
         return ALL
-    if _ordinary is None:
+    if not _plain:
         _find_plain_keys()
     answer, gradients = NOTHING, _gradients()
     for tensor in tensors:
         if tensor is None:
             continue
-        keys = _keys(tensor)
-        if (keys != _ordinary and keys != _inference) or \
+        if _number(_keys(tensor)) not in _plain or \
                 type(tensor) not in _PLAIN_TYPES:
             return ALL
         if gradients and tensor.requires_grad:

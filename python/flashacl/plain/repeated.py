@@ -19,7 +19,7 @@ def attend(on, q, k, v, options, ends, told, lse):
     None; ends: of sequences of rows and keys, two lists, or None; told: layout,
     scale, left, right."""
     kind_q, kind_v = on.described(q), on.described(v)
-    *rows, _ = kind_q[0]
+    rows = kind_q[0][:-1]
     lse = lse or math.prod(rows) > _KEPT_ROWS
     key = on.__name__, kind_q, on.described(k), kind_v, told, lse
     if ends is not None:
@@ -32,7 +32,7 @@ def attend(on, q, k, v, options, ends, told, lse):
     if not (mask is bias is slopes is sink is None):
         key += tuple(x if x is None else on.described(x) for x in options)
         moving += tuple(x for x in options if x is not None)
-    if not calls.run_again(key, list(map(on.address, moving))):
+    if not calls.run_again(key, map(on.address, moving)):
         _attend_first(on, key, (q, k, v), options, ends, told, results)
     return results
 
