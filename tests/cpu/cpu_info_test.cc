@@ -8,6 +8,10 @@
 #include <filesystem>
 #include <fstream>
 
+// First of what is Highway's.
+#include "cpu/targets.h"
+#include "hwy/targets.h"
+
 namespace flashacl::cpu {
 namespace {
 
@@ -100,6 +104,14 @@ TEST(Cpu, ThisOneHasANameAndCaches) {
   EXPECT_GT(device.l1_bytes, 0);
   EXPECT_GE(device.l2_bytes, device.l1_bytes);
 }
+
+#if defined(__x86_64__)
+// Newer versions of Highway know more, for which kernels have no code of their
+// own: what is AVX3's alone would be missing where they are run.
+TEST(Cpu, VectorCodeIsForTargetsThatKernelsKnow) {
+  EXPECT_EQ(HWY_TARGETS & ~(HWY_SSE4 | HWY_AVX2 | HWY_AVX3), 0);
+}
+#endif
 
 TEST(Cpu, VectorTargetCanBeLimited) {
   const std::string best = VectorTarget();
