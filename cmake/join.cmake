@@ -17,9 +17,9 @@ if(FLASHACL_JOINED AND CMAKE_BUILD_TYPE STREQUAL "Release")
 endif()
 
 # flashacl_join(LIST NAME REGEX FILES [OPTION...]): replaces in LIST the sources
-# whose paths in the checkout match by files that include up to FILES of them, in
-# order of their names, compiled with the options. Unnamed namespaces of such
-# sources share their names.
+# whose paths in the checkout match, but for vector code, by files that include up
+# to FILES of them, in order of their names, compiled with the options. Unnamed
+# namespaces of such sources share their names.
 function(flashacl_join variable name regex files)
   if(NOT FLASHACL_JOINED)
     return()
@@ -27,6 +27,7 @@ function(flashacl_join variable name regex files)
   set(all ${${variable}})
   set(sources ${all})
   list(FILTER sources INCLUDE REGEX "^${PROJECT_SOURCE_DIR}/${regex}\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "${FLASHACL_VECTOR_CODE}")
   list(SORT sources)
   list(REMOVE_ITEM all ${sources})
   set(number 0)
