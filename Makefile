@@ -13,7 +13,8 @@ PRODUCT = scripts/build.sh release product \
         aarch64-quick
 
 help:
-	@echo "make run       build, install into build/release/prefix, run the examples"
+	@echo "make run       build, install into build/release/prefix, run the examples;"
+	@echo "               TARGETS=all for other processors than this one, too"
 	@echo "make test      build and run every test"
 	@echo "make check     only the scripts that check the sources"
 	@echo "make format    rewrite the sources in the project's format"
@@ -100,9 +101,11 @@ package-test: package
 	@scripts/setup.sh run debootstrap
 	@scripts/package_test.sh
 
-# What Python environments are made with.
+# What Python environments are made with. Used on this machine, so that vector
+# code is for its processor alone, unless build/release has it for all already.
+TARGETS = native
 prefix: setup-run
-	@$(PRODUCT)
+	@$(PRODUCT) -DFLASHACL_TARGETS=$(TARGETS)
 	@cmake --install build/release --prefix build/release/prefix > /dev/null
 
 # Library and tool inside; installed into an empty environment by wheel-test.

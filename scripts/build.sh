@@ -29,10 +29,27 @@ export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 # A warning must not reach main, and must not stop a user.
 [ -z "${CI:-}" ] || options+=(-DFLASHACL_WERROR=ON)
 
+# Vector code for this machine alone is for who builds here first: a folder that
+# has it for all sets would compile it again for nothing, and CI compiles all.
+cache=build/$preset/CMakeCache.txt
+native=-DFLASHACL_TARGETS=native
+if [ -n "${CI:-}" ] || { [ -f "$cache" ] &&
+     ! grep -qE '^FLASHACL_TARGETS:STRING=(native|SSE4|AVX2|AVX3)$' "$cache"; }
+then
+  for n in "${!options[@]}"; do
+    [ "${options[n]}" != "$native" ] || unset "options[n]"
+  done
+fi
+
 what=${targets[*]:-everything}
 minutes=
 case "$preset $what" in
-  "release product") what="the library and the tool" minutes=4 ;;
+  "release product")
+    what="the library and the tool" minutes=4
+    if [[ " ${options[*]} " == *" $native "* ]]; then
+      what+=", for this processor" minutes=2
+    fi
+    ;;
   "release everything") what="library, tool and all tests" minutes=10 ;;
   "package product" | "package-aarch64 product")
     what="the libraries and the tool, to be packed" minutes=5

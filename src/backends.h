@@ -23,7 +23,8 @@ void SetWorkerCount(int count);
 
 // Which vector instructions backends use at most: one of the names that a
 // DeviceInfo may have as vector_target, or all if it is empty. Before anything
-// else here is called. kInvalidArgument lists the names.
+// else here is called. kInvalidArgument lists the names; kUnsupported: vector
+// code is compiled for other processors.
 Status LimitVectorTarget(std::string_view name);
 
 }  // namespace flashacl

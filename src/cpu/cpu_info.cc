@@ -26,6 +26,14 @@ constexpr std::array<std::string_view, 22> kInstructionSets = {
     "asimd",       "asimdhp",     "asimddp",  "bf16",     "i8mm",
     "sve",         "sve2"};
 
+// What a message adds where vector code is for one target by choice.
+#ifdef FLASHACL_ONE_TARGET
+constexpr std::string_view kOneTarget =
+    ", the only one that this build is for; -DFLASHACL_TARGETS=all builds all";
+#else
+constexpr std::string_view kOneTarget;
+#endif
+
 // The text after "key : " of the first line with that key; empty if there is
 // none.
 std::string_view Field(std::string_view text, std::string_view key) {
@@ -76,6 +84,15 @@ void SetCache(int64_t level, int64_t bytes, DeviceInfo& device) {
   if (level == 3) device.l3_bytes = bytes;
 }
 
+// The names of targets, which are Highway's bits, best first.
+std::vector<std::string> NamesOf(int64_t targets) {
+  std::vector<std::string> names;
+  for (; targets != 0; targets &= targets - 1) {  // low bits: better
+    names.emplace_back(hwy::TargetName(targets & -targets));
+  }
+  return names;
+}
+
 std::string MachineName() {
   utsname machine;
   if (uname(&machine) != 0) return "unknown processor";
@@ -106,26 +123,36 @@ void ReadCaches(const std::string& directory, DeviceInfo& device) {
   }
 }
 
+Status CheckCompiledFor(int64_t supported) {
+  if ((supported & HWY_TARGETS) != 0) return {};
+  return Unsupported(
+      "vector code is compiled for {}, which this processor does not have: "
+      "compile FlashACL on this machine, or with -DFLASHACL_TARGETS=all",
+      Join(NamesOf(HWY_TARGETS), ", "));
+}
+
 // Highway has DisableTargets for this, but what that disables is dispatched to
 // again once anybody asks which targets there are (1.0.3).
 Status LimitVectorTarget(std::string_view name) {
   hwy::SetSupportedTargetsForTest(0);
-  if (name.empty()) return {};
   const int64_t all = hwy::SupportedTargets();
-  std::vector<std::string_view> names;
+  FLASHACL_RETURN_IF_ERROR(CheckCompiledFor(all));
+  if (name.empty()) return {};
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    names.emplace_back(hwy::TargetName(target));
-    if (names.back() != name) continue;
+    if (hwy::TargetName(target) != name) continue;
     hwy::SetSupportedTargetsForTest(all & ~(target - 1));  // low bits: better
     return {};
   }
-  return Invalid("vector target {}: expected one of {}", name,
-                 Join(names, ", "));
+  return Invalid("vector target {}: expected one of {}{}", name,
+                 Join(NamesOf(all & HWY_TARGETS), ", "), kOneTarget);
 }
 
 std::string VectorTarget() {
-  return hwy::TargetName(hwy::SupportedAndGeneratedTargets().front());
+  const auto targets = hwy::SupportedAndGeneratedTargets();
+  return targets.empty() ? "none" : hwy::TargetName(targets.front());
 }
+
+std::vector<std::string> CompiledTargets() { return NamesOf(HWY_TARGETS); }
 
 DeviceInfo DescribeThisCpu() {
   std::ifstream file("/proc/cpuinfo");
@@ -133,6 +160,7 @@ DeviceInfo DescribeThisCpu() {
       ParseCpuInfo(std::string(std::istreambuf_iterator<char>(file), {}));
   if (device.name.empty()) device.name = MachineName();
   device.vector_target = VectorTarget();
+  device.compiled_targets = CompiledTargets();
   // The C library first, the kernel's own word last: virtual machines and ARM
   // often answer 0 to sysconf.
   SetCache(1, sysconf(_SC_LEVEL1_DCACHE_SIZE), device);

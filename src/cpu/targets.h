@@ -2,10 +2,16 @@
 // Which instruction sets vector code is compiled for; included before Highway.
 #pragma once
 
+// Generated: defines FLASHACL_ONE_TARGET as Highway's name of a target where
+// vector code is for that alone (cmake/targets.cmake).
+#include "flashacl_targets.h"
+
 // One portable set, and the two steps that widen vectors. What lies between
 // them adds nothing that attention uses, and each costs its compile time. On
 // ARM, NEON: SVE's vectors cannot be kept in arrays.
-#if defined(__x86_64__)
+#if defined(FLASHACL_ONE_TARGET)
+#define HWY_BASELINE_TARGETS FLASHACL_ONE_TARGET
+#elif defined(__x86_64__)
 #define HWY_BASELINE_TARGETS HWY_SSE4
 #endif
 #define FLASHACL_UNUSED_TARGETS                                                \
@@ -19,7 +25,9 @@
 #else
 #define FLASHACL_UNUSED_NEWER_TARGETS 0
 #endif
-#ifdef FLASHACL_TWO_WIDTHS
+#if defined(FLASHACL_ONE_TARGET)
+#define HWY_DISABLED_TARGETS (~FLASHACL_ONE_TARGET)
+#elif defined(FLASHACL_TWO_WIDTHS)
 // The everyday build and that which looks for races: the third width took a
 // third of what vector code takes to compile. The others have all.
 #define HWY_DISABLED_TARGETS (FLASHACL_UNUSED_TARGETS | HWY_AVX3)

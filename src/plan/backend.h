@@ -30,6 +30,7 @@ struct DeviceInfo {
   int64_t l3_bytes = 8 << 20;
   int64_t workers = 1;             // as many as the process may run at a time
   std::string vector_target = {};  // which instructions vector code is run for
+  std::vector<std::string> compiled_targets = {};  // and could be, best first
 };
 
 // `bytes` of anything, then `zeros` of zeros.

@@ -5,10 +5,12 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
 // First of what is Highway's.
+#include "base/str.h"
 #include "cpu/targets.h"
 #include "hwy/targets.h"
 
@@ -112,6 +114,18 @@ TEST(Cpu, VectorCodeIsForTargetsThatKernelsKnow) {
   EXPECT_EQ(HWY_TARGETS & ~(HWY_SSE4 | HWY_AVX2 | HWY_AVX3), 0);
 }
 #endif
+
+TEST(Cpu, OneOfTheCompiledTargetsIsRun) {
+  const DeviceInfo device = DescribeThisCpu();
+  EXPECT_EQ(device.compiled_targets, CompiledTargets());
+  EXPECT_EQ(std::ranges::count(CompiledTargets(), device.vector_target), 1);
+  EXPECT_TRUE(CheckCompiledFor(hwy::SupportedTargets()).ok());
+  const Status refused = CheckCompiledFor(0);
+  EXPECT_EQ(refused.code(), Code::kUnsupported);
+  EXPECT_NE(refused.message().find(Join(CompiledTargets(), ", ")),
+            std::string::npos)
+      << refused.message();
+}
 
 TEST(Cpu, VectorTargetCanBeLimited) {
   const std::string best = VectorTarget();

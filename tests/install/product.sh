@@ -17,6 +17,14 @@ for goal in run install; do
     complain "make $goal builds something else: $commands"
 done
 
+# What is tried out is for this processor alone; what is installed may go further.
+commands=$(make --dry-run -C "$FLASHACL_SOURCE" run)
+grep -q -- '-DFLASHACL_TARGETS=native' <<<"$commands" ||
+  complain "make run compiles vector code for all processors"
+commands=$(make --dry-run -C "$FLASHACL_SOURCE" install)
+! grep -q -- '-DFLASHACL_TARGETS=' <<<"$commands" ||
+  complain "make install compiles vector code for one processor"
+
 [ -f build.ninja ] || { echo "product: not Ninja's build; skipped"; exit 0; }
 built=$(ninja -t commands product)
 ! grep -E ' -o (tests|bench)/' <<<"$built" || complain "it compiles tests"

@@ -129,6 +129,7 @@ says "FlashACL"
 says "caches"
 says "threads"
 says "vector target"
+says "compiled for"
 says "reference/fp64"
 
 # One row that sees one key: its result is the value.

@@ -150,6 +150,8 @@ int ExplainWorkloads(const ExplainOptions& options) {
 }
 
 int Explain(const ExplainOptions& options) {
+  const Status runs = LimitVectorTarget("");
+  if (!runs.ok()) return Mistake(runs);
   const Status names = CheckImplementations({options.only, options.without});
   if (!names.ok()) return Mistake(names);
   if (options.words.empty() == options.workloads.empty()) {

@@ -17,6 +17,7 @@ void Print(const Backend& backend) {
                  ? "only what every processor of its kind has"
                  : Str("{}", Join(device.instruction_sets, " ")));
   fmt::print("  vector target   {}\n", device.vector_target);
+  fmt::print("  compiled for    {}\n", Join(device.compiled_targets, " "));
   fmt::print("  caches          L1 {}, L2 {}, L3 {}\n",
              Bytes(static_cast<double>(device.l1_bytes)),
              Bytes(static_cast<double>(device.l2_bytes)),

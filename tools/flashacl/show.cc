@@ -76,6 +76,9 @@ void Print(const Line& line, bool alone) {
 }
 
 int Show(const ShowOptions& options) {
+  // What numbers a record has is vector code's to say.
+  const Status runs = LimitVectorTarget("");
+  if (!runs.ok()) return Mistake(runs);
   const Result<Records> records = OpenRecords(options.where);
   if (!records.ok()) return Mistake(records.status());
   std::vector<Line> lines;
