@@ -47,7 +47,7 @@ case "$preset $what" in
   "release product")
     what="the library and the tool" minutes=4
     if [[ " ${options[*]} " == *" $native "* ]]; then
-      what+=", for this processor" minutes=2
+      what+=", for this processor" minutes=2.5
     fi
     ;;
   "release everything") what="library, tool and all tests" minutes=10 ;;
