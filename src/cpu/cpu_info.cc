@@ -29,7 +29,7 @@ constexpr std::array<std::string_view, 22> kInstructionSets = {
 // What a message adds where vector code is for one target by choice.
 #ifdef FLASHACL_ONE_TARGET
 constexpr std::string_view kOneTarget =
-    ", the only one that this build is for; -DFLASHACL_TARGETS=all builds all";
+    " this build is for one alone, -DFLASHACL_TARGETS=all builds all;";
 #else
 constexpr std::string_view kOneTarget;
 #endif
@@ -143,8 +143,8 @@ Status LimitVectorTarget(std::string_view name) {
     hwy::SetSupportedTargetsForTest(all & ~(target - 1));  // low bits: better
     return {};
   }
-  return Invalid("vector target {}: expected one of {}{}", name,
-                 Join(NamesOf(all & HWY_TARGETS), ", "), kOneTarget);
+  return Invalid("vector target {}:{} expected one of {}", name, kOneTarget,
+                 Join(NamesOf(all & HWY_TARGETS), ", "));
 }
 
 std::string VectorTarget() {

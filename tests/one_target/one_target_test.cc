@@ -29,8 +29,8 @@ TEST(OneTarget, OthersAreRefusedWithTheReason) {
     EXPECT_EQ(refused.code(), Code::kInvalidArgument);
     EXPECT_EQ(refused.message(),
               "vector target " + std::string(other) +
-                  ": expected one of SSE4, the only one that this build is "
-                  "for; -DFLASHACL_TARGETS=all builds all");
+                  ": this build is for one alone, -DFLASHACL_TARGETS=all "
+                  "builds all; expected one of SSE4");
     EXPECT_EQ(VectorTarget(), "SSE4");
   }
 }
