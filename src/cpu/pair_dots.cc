@@ -5,6 +5,8 @@
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
 #endif
 
 #include <atomic>
@@ -15,11 +17,13 @@ namespace {
 constexpr int kNobodyChose = -1;
 std::atomic<int> chosen{kNobodyChose};
 
-bool IsOfAmd() {
+ProcessorKind KindHere() {
 #if defined(__x86_64__)
-  return __builtin_cpu_is("amd") != 0;
+  return __builtin_cpu_is("amd") ? ProcessorKind::kAmd : ProcessorKind::kOther;
+#elif defined(__aarch64__)
+  return ProcessorKind::kArm;
 #else
-  return false;
+  return ProcessorKind::kOther;
 #endif
 }
 
@@ -46,6 +50,9 @@ bool AskForMatrices() {
 bool HasPairInstruction() {
 #if defined(__x86_64__)
   return __builtin_cpu_supports("avx512bf16") != 0;
+#elif defined(__aarch64__) && defined(__linux__)
+  constexpr unsigned long kBf16 = 1ul << 14;  // HWCAP2_BF16; older headers lack
+  return (getauxval(AT_HWCAP2) & kBf16) != 0;
 #else
   return false;
 #endif
@@ -62,8 +69,8 @@ bool HasMatrices() {
   return known != 0;
 }
 
-bool PairDotsPay(bool of_amd, bool has_instruction) {
-  return of_amd && has_instruction;
+bool PairDotsPay(ProcessorKind kind, bool has_instruction) {
+  return has_instruction && kind != ProcessorKind::kOther;
 }
 
 PairDots ChoosePairDots(bool has_instruction, MatrixCode matrices) {
@@ -78,7 +85,7 @@ PairDots ChoosePairDots(bool has_instruction, MatrixCode matrices) {
   if (matrices == MatrixCode::kInstructions && HasMatrices()) {
     return PairDots::kMatrices;
   }
-  const bool pays = PairDotsPay(IsOfAmd(), HasPairInstruction());
+  const bool pays = PairDotsPay(KindHere(), HasPairInstruction());
   return has_instruction && pays ? PairDots::kInstruction : PairDots::kNone;
 }
 

@@ -3,11 +3,12 @@
 // keys, and of gradients of outputs and values; of keys, where probs are
 // rounded to bf16 (problem/score.h).
 //
-// Products of bf16 are exact in fp32, and the two are added one after the
+// Products of bf16 are exact in fp32. On x86 the two are added one after the
 // other: sums have the bits that floats and multiply-adds give them, in half
 // the instructions (docs/notes/0031). Decode adds the second channel first, and
 // has other bits (docs/notes/0041), and so have matrix registers, which sum 32
-// products at a time (docs/notes/0045).
+// products at a time (docs/notes/0045), and ARM's instruction, which rounds in
+// another way (docs/notes/0044).
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,9 @@ namespace flashacl::cpu {
 enum class PairDots : uint8_t {
   kNone,          // bf16 becomes floats, as all other types do
   kMultiplyAdds,  // two for each pair: for tests, as any processor has them
-  // x86's vdpbf16ps, which makes 0 of what is subnormal. Vector code of targets
-  // that do not have it does the same in many instructions, for tests.
+  // x86's vdpbf16ps or ARM's BFDOT, which make 0 of what is subnormal. Vector
+  // code of targets that have neither does what x86's does in many
+  // instructions, for tests.
   kInstruction,
   // x86's matrix registers (AMX-BF16), which make 0 of what is subnormal, too;
   // elsewhere the same in many instructions, for tests. Sums are in another
@@ -27,9 +29,21 @@ enum class PairDots : uint8_t {
   kMatrices,
 };
 
-// Whether vdpbf16ps takes no longer than a multiply-add: on AMD's processors.
-// On Intel's it took four times as long, as they have AMX for such products.
-bool PairDotsPay(bool of_amd, bool has_instruction);
+// Whether sums of tiles by kInstruction have the bits of floats, where it lost
+// nothing. ARM's rounds to odd, and a panel and a step of which some number is
+// subnormal, which it does not take, have bits of their own there.
+#if defined(__aarch64__)
+inline constexpr bool kInstructionSumsAsFloats = false;
+#else
+inline constexpr bool kInstructionSumsAsFloats = true;
+#endif
+
+enum class ProcessorKind : uint8_t { kAmd, kArm, kOther };
+
+// Whether the instruction takes no longer than a multiply-add: measured on
+// AMD's processors; on ARM a table of Arm's says so. On Intel's it took four
+// times as long, as they have AMX for such products.
+bool PairDotsPay(ProcessorKind kind, bool has_instruction);
 
 // What some vector code does on matrix registers.
 enum class MatrixCode : uint8_t { kNone, kEmulated, kInstructions };

@@ -23,7 +23,12 @@ cpu::PairDots PairDotsOf(const AttentionProblem& problem,
     return cpu::ArePairs(cpu::ElementFormat(problem[slot]), problem.qk_dim);
   };
   const bool pairs = are_pairs(Slot::kQuery) && are_pairs(Slot::kKey);
-  return pairs ? cpu::ChoosePairDots(has_instruction) : cpu::PairDots::kNone;
+  const cpu::PairDots dots = cpu::ChoosePairDots(has_instruction);
+  // Which keys are scored side by side depends on who else works, and must not
+  // decide on bits.
+  const bool as_floats =
+      cpu::kInstructionSumsAsFloats || dots != cpu::PairDots::kInstruction;
+  return pairs && as_floats ? dots : cpu::PairDots::kNone;
 }
 
 Sequences::Sequences(const Rows& rows, At at)

@@ -113,7 +113,13 @@ void LaunchItemByItem(const AttentionProblem& problem,
         topk.scratch.columns);
     if (matrices) {
       UsePairs(PairDots::kMatrices, topk.tile);
+    } else if (ArePairs(topk.tile)) {
+      topk.tile.dots = ChoosePairDots(TopKForward().has_pair_dots);
+    }
+    if (matrices || topk.tile.dots == PairDots::kNone) {
       topk.tile.keys.DropSharedValues();
+    } else {
+      topk.tile.keys.NameSharedValues();
     }
     TopKForward().attend(topk);
   }
@@ -124,7 +130,8 @@ void LaunchItemByItem(const AttentionProblem& problem,
 void LaunchPositionByPosition(const AttentionProblem& p,
                               const Bindings& bindings) {
   WorkspaceLayout layout;
-  const bool matrices = TopKBackwardDots(p) == PairDots::kMatrices;
+  const PairDots dots = TopKBackwardDots(p);
+  const bool matrices = dots == PairDots::kMatrices;
   const TopKBackwardTiling cut = TopKBackwardTilingOf(p, {}, matrices);
   const TopKBackwardWorkspace workspace =
       ReserveTopKBackward(p, cut, 1, layout, matrices);
@@ -144,7 +151,7 @@ void LaunchPositionByPosition(const AttentionProblem& p,
       const TopKBackwardSequenceHead& sequence_head = batch.SequenceHeadOf(n);
       TopKBackwardDqItem item =
           run.DqItemOf(sequence_head.OwnerOf(n), 0, item_memory);
-      if (matrices) item.scores.dots = PairDots::kMatrices;
+      if (ArePairs(item.scores, item.grad_rows)) item.scores.dots = dots;
       kernels.differentiate(item);
       if (cut.key_d_blocks == 0) continue;
       const int64_t channels =

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -80,6 +81,38 @@ inline void ExpectSameButNaN(const SmallCase& a, const SmallCase& b) {
       ASSERT_EQ(std::bit_cast<uint64_t>(x), std::bit_cast<uint64_t>(y))
           << Name(slot) << " at " << n << ": " << x << " and " << y;
     }
+  }
+}
+
+// The same but for roundings, of both results and of scores that cancel: of
+// sums that are rounded in another way (cpu::kInstructionSumsAsFloats).
+inline void ExpectNear(const SmallCase& a, const SmallCase& b) {
+  for (const Slot slot : ResultsOf(a.problem())) {
+    double greatest = 1;
+    for (int64_t n = 0; n < a.count(slot); ++n) {
+      const double x = std::fabs(a.Get(slot, n));
+      if (std::isfinite(x)) greatest = std::max(greatest, x);
+    }
+    for (int64_t n = 0; n < a.count(slot); ++n) {
+      const double x = a.Get(slot, n), y = b.Get(slot, n);
+      if (std::isnan(x) && std::isnan(y)) continue;
+      if (std::isinf(x) || std::isinf(y)) {
+        ASSERT_EQ(x, y) << Name(slot) << " at " << n;
+      } else {
+        ASSERT_NEAR(x, y, 0x1p-6 * std::fabs(x) + 0x1p-8 * greatest)
+            << Name(slot) << " at " << n;
+      }
+    }
+  }
+}
+
+// `b` are sums by `dots`, `a` by multiply-adds of the same numbers.
+inline void ExpectSameBy(cpu::PairDots dots, const SmallCase& a,
+                         const SmallCase& b) {
+  if (dots == cpu::PairDots::kInstruction && !cpu::kInstructionSumsAsFloats) {
+    ExpectNear(a, b);
+  } else {
+    ExpectSameButNaN(a, b);
   }
 }
 

@@ -140,7 +140,11 @@ TEST(IndexerPairsOf, Bf16AlongChannels) {
   };
   const auto as_it_is = [](AttentionProblem&) {};
   cpu::SetPairDotsForTest(PairDots::kInstruction);
-  EXPECT_EQ(dots_of(6, as_it_is), PairDots::kInstruction);
+  EXPECT_EQ(dots_of(6, as_it_is), cpu::kInstructionSumsAsFloats
+                                      ? PairDots::kInstruction
+                                      : PairDots::kNone);
+  cpu::SetPairDotsForTest(PairDots::kMultiplyAdds);
+  EXPECT_EQ(dots_of(6, as_it_is), PairDots::kMultiplyAdds);
   EXPECT_EQ(dots_of(7, as_it_is), PairDots::kNone);
   for (const Slot slot : {Slot::kQuery, Slot::kKey}) {
     EXPECT_EQ(dots_of(6, [=](auto& p) { p[slot].dtype = DType::kF16; }),

@@ -168,8 +168,7 @@ inline void StartTile(BackwardTile& tile) {
     // Where a row's output is one value, its dp and delta are the same number.
     const FourRows grads{scratch.grad_out_rows + first * scratch.value_stride,
                          scratch.value_stride};
-    const auto dots =
-        tile.dots == PairDots::kMatrices ? DotsOfFourByMatrices : DotsOfFour;
+    const auto dots = DotsOfFourAs(tile.dots);
     dots(grads, {tile.scratch.staging, tile.scratch.staging_stride},
          tile.params->v_dim, scratch.delta + first);
     FillPanels(tile, first);

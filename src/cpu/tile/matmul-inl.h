@@ -66,6 +66,11 @@ struct ChannelRows {
 
 // What becomes of a scalar, a lane and their sum; pairs-inl.h has others.
 struct OfFloats {
+  // How many products of scores one chain of sums may take; 0: all of them.
+  static constexpr int64_t kChain = 0;
+
+  // A scalar as Add takes it, instead of a vector.
+  static HWY_INLINE Vector Every(float scalar) { return hn::Set(kF, scalar); }
   static HWY_INLINE Vector Add(const Vector& x, const Vector& y,
                                const Vector& sum) {
     return hn::MulAdd(x, y, sum);
@@ -103,6 +108,15 @@ struct Sums {
     }
   }
 
+  HWY_INLINE void AddFrom(const float* HWY_RESTRICT from) {
+    HWY_UNROLL_ALL
+    for (int r = 0; r < kRows; ++r) {
+      const float* const row = from + r * Width();
+      at[r][0] = hn::Add(at[r][0], hn::Load(kF, row));
+      at[r][1] = hn::Add(at[r][1], hn::Load(kF, row + Lanes()));
+    }
+  }
+
   HWY_INLINE void Scale(const Vector& low, const Vector& high) {
     HWY_UNROLL_ALL
     for (int r = 0; r < kRows; ++r) {
@@ -114,18 +128,18 @@ struct Sums {
   template <class Product = OfFloats>
   HWY_INLINE void Add(int r, float scalar, const Vector& low,
                       const Vector& high) {
-    const Vector x = hn::Set(kF, scalar);
+    const auto x = Product::Every(scalar);
     at[r][0] = Product::Add(x, low, at[r][0]);
     at[r][1] = Product::Add(x, high, at[r][1]);
   }
 };
 
-// sums[r] += sum over k < depth of rows[r * stride + k] * panel[k]: scores,
-// where rows are keys as they lie in memory.
-template <class Product = OfFloats, int kRows>
-HWY_INLINE void AddRows(const float* HWY_RESTRICT rows, ptrdiff_t stride,
-                        const float* HWY_RESTRICT panel, int64_t depth,
-                        Sums<kRows>& sums) {
+// sums[r] += sum over k < depth of rows[r * stride + k] * panel[k], in one
+// chain.
+template <class Product, int kRows>
+HWY_INLINE void AddChain(const float* HWY_RESTRICT rows, ptrdiff_t stride,
+                         const float* HWY_RESTRICT panel, int64_t depth,
+                         Sums<kRows>& sums) {
   // A base for every three rows: one scaled index register serves them all.
   constexpr int kBases = (kRows + 2) / 3;
   const float* base[kBases];
@@ -142,6 +156,32 @@ HWY_INLINE void AddRows(const float* HWY_RESTRICT rows, ptrdiff_t stride,
     panel += Width();
     HWY_UNROLL_ALL
     for (int n = 0; n < kBases; ++n) ++base[n];
+  }
+}
+
+// The same: scores, where rows are keys as they lie in memory. Chains of
+// products are as long as these allow, and are added.
+template <class Product = OfFloats, int kRows>
+HWY_INLINE void AddRows(const float* HWY_RESTRICT rows, ptrdiff_t stride,
+                        const float* HWY_RESTRICT panel, int64_t depth,
+                        Sums<kRows>& sums) {
+  constexpr int64_t kChain = Product::kChain;
+  if constexpr (kChain == 0) {
+    AddChain<Product>(rows, stride, panel, depth, sums);
+  } else {
+    // In memory, or GCC moves them to and fro while a chain fills registers.
+    HWY_ALIGN float memory[kRows * Width()];
+    float* kept = memory;
+    asm("" : "+r"(kept));
+    sums.Store(kept);
+    for (int64_t k = 0; k < depth; k += kChain) {
+      sums.Clear();
+      AddChain<Product>(rows + k, stride, panel + k * Width(),
+                        std::min(kChain, depth - k), sums);
+      sums.AddFrom(kept);
+      sums.Store(kept);
+    }
+    sums.Load(kept);
   }
 }
 

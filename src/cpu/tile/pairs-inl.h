@@ -3,11 +3,11 @@
 // takes at a time. Queries and keys, and gradients of outputs and values; of
 // values and rounded probs, pairs of keys (keys-inl.h).
 //
-// The first channel of a pair is the upper half of its word, as that half is
-// summed first: each sum is one chain in the order of channels, and has the
-// bits of one of floats. (Decode leaves words as they are, note 0041.) A word
-// goes where a float would, so everything that only moves them - panels, rows,
-// blocks of products - is that of floats.
+// The first channel of a pair is the upper half of its word, as x86 sums that
+// half first: each sum is one chain in the order of channels, and has the bits
+// of one of floats. ARM has other bits whatever the order. (Decode leaves words
+// as they are, note 0041.) A word goes where a float would, so everything that
+// only moves them - panels, rows, blocks of products - is that of floats.
 
 #include <algorithm>
 #include <bit>
@@ -39,12 +39,25 @@ inline constexpr int32_t kBeyondBf16 = 0x7F7F8000;
 inline constexpr float kSmallFactor = 0x1p-20f;  // queries and keys
 inline constexpr float kSmallGrad = 0x1p-80f;    // dS, gradients of outputs
 
+// Newer Highways have several targets of NEON.
 #undef FLASHACL_HAS_PAIR_DOTS
-#if HWY_TARGET == HWY_AVX3 && HWY_ARCH_X86_64
+#if HWY_TARGET == HWY_AVX3 && HWY_ARCH_X86_64 || \
+    HWY_ARCH_ARM_A64 && HWY_TARGET != HWY_EMU128 && HWY_TARGET != HWY_SCALAR
 #define FLASHACL_HAS_PAIR_DOTS 1
 #else
 #define FLASHACL_HAS_PAIR_DOTS 0
 #endif
+
+// An instruction of three vector registers by its bits, as compilers' options
+// need not allow it, and clang 14 takes no other word for it. Operands are v0
+// to v31, which symbols turn into numbers.
+#undef FLASHACL_ASM_VECTORS
+#define FLASHACL_ASM_VECTORS(code)                                        \
+  ".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17," \
+  "18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31\n\t"            \
+  ".set .Lvector_v\\n, \\n\n\t"                                           \
+  ".endr\n\t"                                                             \
+  ".inst " code " | .Lvector_%2 << 16 | .Lvector_%1 << 5 | .Lvector_%0"
 
 HWY_INLINE Vector UpperOfPairs(const Vector& words) {
   const auto bits = hn::BitCast(kW, words);
@@ -74,6 +87,9 @@ HWY_INLINE Vector UpperHalves(const Vector& first, const Vector& second) {
 
 // Rounds after each of the two additions, like the instruction.
 struct OfPairs {
+  static constexpr int64_t kChain = 0;
+
+  static HWY_INLINE Vector Every(float word) { return hn::Set(kF, word); }
   static HWY_INLINE Vector Add(const Vector& x, const Vector& y,
                                const Vector& sum) {
     return hn::MulAdd(LowerOfPairs(x), LowerOfPairs(y),
@@ -81,10 +97,37 @@ struct OfPairs {
   }
 };
 
-// The same but of subnormals, of which the instruction makes 0. Highway 1.0.3
-// knows it of no target.
-#if FLASHACL_HAS_PAIR_DOTS
+// By the instruction, which makes 0 of subnormals; on x86 the same otherwise.
+// Highway 1.0.3 knows it of no target.
+#if FLASHACL_HAS_PAIR_DOTS && HWY_ARCH_ARM_A64
+// BFDOT adds the two products first, whatever their order, then the sum. It
+// rounds both times to the number whose last bit is 1, which errs by up to
+// twice as much as rounding to nearest: so chains of scores are short.
 struct OfPairsAtOnce {
+  static constexpr int64_t kChain = 8;
+
+  static HWY_INLINE float Every(float word) { return word; }
+  static HWY_INLINE Vector Add(const Vector& x, const Vector& y,
+                               const Vector& sum) {
+    auto raw = sum.raw;
+    // bfdot %0.4s, %1.8h, %2.8h
+    asm(FLASHACL_ASM_VECTORS("0x6E40FC00")
+        : "+w"(raw)
+        : "w"(x.raw), "w"(y.raw));
+    return Vector{raw};
+  }
+  static HWY_INLINE Vector Add(float x, const Vector& y, const Vector& sum) {
+    auto raw = sum.raw;
+    // bfdot %0.4s, %1.8h, %2.2h[0]
+    asm(FLASHACL_ASM_VECTORS("0x4F40F000") : "+w"(raw) : "w"(y.raw), "w"(x));
+    return Vector{raw};
+  }
+};
+#elif FLASHACL_HAS_PAIR_DOTS
+struct OfPairsAtOnce {
+  static constexpr int64_t kChain = 0;
+
+  static HWY_INLINE Vector Every(float word) { return hn::Set(kF, word); }
   static HWY_INLINE Vector Add(const Vector& x, const Vector& y,
                                const Vector& sum) {
     auto raw = sum.raw;
@@ -95,6 +138,9 @@ struct OfPairsAtOnce {
 #else
 // What the instruction does, for tests of those who look for subnormals.
 struct OfPairsAtOnce {
+  static constexpr int64_t kChain = 0;
+
+  static HWY_INLINE Vector Every(float word) { return hn::Set(kF, word); }
   static HWY_INLINE Vector Add(const Vector& x, const Vector& y,
                                const Vector& sum) {
     const Vector upper =
@@ -109,6 +155,50 @@ struct OfPairsAtOnce {
   }
 };
 #endif
+
+#if FLASHACL_HAS_PAIR_DOTS && HWY_ARCH_ARM_A64
+// DotsOfFour in the order of the instruction, and with its roundings, for rows
+// whose numbers all are bf16's: such are outputs that are one value. Others are
+// floats.
+inline void DotsOfFourByPairs(const FourRows& a, const FourRows& b,
+                              int64_t count, float* HWY_RESTRICT dots) {
+  using Product = OfPairsAtOnce;
+  constexpr int64_t kChannels = 2 * Product::kChain;
+  static_assert(Lanes() == 4);
+  DotsOfFour(a, b, count, dots);
+  Vector sum = hn::Zero(kF), lost = hn::Zero(kF);
+  for (int64_t first = 0; first < count; first += kChannels) {
+    Vector chain = hn::Zero(kF);
+    for (int64_t k = first; k < std::min(first + kChannels, count); k += 4) {
+      Quads x = a.Load(k), y = b.Load(k);
+      x.Transpose();
+      y.Transpose();
+      HWY_UNROLL_ALL
+      for (int n = 0; n < 4; ++n) {
+        lost = hn::Or(lost, WordAnd(hn::Or(x.at[n], y.at[n]), 0xFFFF));
+      }
+      HWY_UNROLL_ALL
+      for (int n = 0; n < 4; n += 2) {
+        chain = Product::Add(UpperHalves(x.at[n], x.at[n + 1]),
+                             UpperHalves(y.at[n], y.at[n + 1]), chain);
+      }
+    }
+    sum = hn::Add(sum, chain);
+  }
+  const auto exact = hn::Eq(hn::BitCast(kW, lost), hn::Zero(kW));
+  const auto floats = hn::LoadU(kF, dots);
+  hn::StoreU(hn::IfThenElse(hn::RebindMask(kF, exact), sum, floats), kF, dots);
+}
+#endif
+
+// What sums rows as products with keys do, so what should cancel does.
+inline auto DotsOfFourAs(PairDots dots) {
+  if (dots == PairDots::kMatrices) return DotsOfFourByMatrices;
+#if FLASHACL_HAS_PAIR_DOTS && HWY_ARCH_ARM_A64
+  if (dots == PairDots::kInstruction) return DotsOfFourByPairs;
+#endif
+  return DotsOfFour;
+}
 
 // Calls body(product) for the product of what is loaded. The instruction is not
 // for what may be subnormal: infinity times that is infinity, and would be NaN.

@@ -84,8 +84,7 @@ inline void LoadGradRows(const TopKBackwardDqItem& item, int64_t first,
             grads.first + r * grads.stride);
   }
   // Where a head sees one value, dp and delta are the same number.
-  const auto dots =
-      tile.dots == PairDots::kMatrices ? DotsOfFourByMatrices : DotsOfFour;
+  const auto dots = DotsOfFourAs(tile.dots);
   dots(outs, grads, v_dim, scratch.delta + first);
 }
 
