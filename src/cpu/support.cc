@@ -54,6 +54,10 @@ std::span<const TensorSpec> KvTensors(const AttentionProblem& problem,
   return slot == Slot::kKey ? problem.kv.key_list : problem.kv.value_list;
 }
 
+bool AreIntegers(std::span<const TensorSpec> keys) {
+  return !keys.empty() && IsQuantised(keys[0].dtype);
+}
+
 Status SupportsTiles(const AttentionProblem& problem, Direction direction) {
   FLASHACL_RETURN_IF_ERROR(Computes(problem, direction));
   if (problem.kv.gathers()) {
@@ -93,47 +97,103 @@ bool RoundsTo16Bits(const AttentionProblem& problem) {
   return true;
 }
 
-}  // namespace
+// Whether rows lie as matrices take them: in multiples of `unit` channels, side
+// by side, or in blocks of so many.
+struct MatrixRows {
+  DType dtype;
+  int64_t unit;
+  bool in_blocks = false;
+
+  bool Are(std::span<const TensorSpec> tensors, int64_t channels) const {
+    return channels % unit == 0 &&
+           std::all_of(
+               tensors.begin(), tensors.end(), [&](const TensorSpec& one) {
+                 const int64_t block = one.channel_block * NumbersOf(one.dtype);
+                 const bool lies = in_blocks ? block % unit == 0 : block == 0;
+                 return lies && one.dtype == dtype && one.strides[3] == 1;
+               });
+  }
+  bool Are(const AttentionProblem& problem, Slot slot, int64_t channels) const {
+    return !problem.has(slot) || Are({&problem[slot], 1}, channels);
+  }
+};
+
+bool HasAny(const AttentionProblem& problem,
+            std::initializer_list<Slot> slots) {
+  return std::any_of(slots.begin(), slots.end(),
+                     [&](Slot slot) { return problem.has(slot); });
+}
+
+// Keys and values of 8 or 4 bits in whole matrices, as words of numbers 16
+// channels apart fill them, whose scales can wait. Probs that are rounded to 8
+// bits are one term, whatever outputs are.
+bool AreIntegersForMatrices(const AttentionProblem& problem) {
+  const DType bytes = KvTensors(problem, Slot::kKey)[0].dtype;
+  const MatrixRows rows{bytes, 32, /*in_blocks=*/true};
+  const MatrixRows query{problem[Slot::kQuery].dtype, 32};
+  const MatrixRows rope{DType::kBf16, 16}, key_rope{DType::kBf16, 16, true};
+  const bool rounds = problem.has(Slot::kWeightScale) ||
+                      problem.score.bf16_probs || RoundsTo16Bits(problem);
+  return rounds && problem.direction == Direction::kForward &&
+         !problem.kv.gathers() &&
+         !HasAny(problem, {Slot::kKeyOffset, Slot::kValueOffset,
+                           Slot::kKeyRowOffset, Slot::kValueRowOffset}) &&
+         query.Are(problem, Slot::kQuery, problem.qk_dim) &&
+         rope.Are(problem, Slot::kQueryRope, problem.rope_dim) &&
+         key_rope.Are(problem, Slot::kKeyRope, problem.rope_dim) &&
+         rows.Are(KvTensors(problem, Slot::kKey), problem.qk_dim) &&
+         (problem.kv.value_is_key
+              ? problem.v_dim % rows.unit == 0
+              : rows.Are(KvTensors(problem, Slot::kValue), problem.v_dim));
+}
 
 // Rows of bf16 in multiples of half a matrix: as pairs they fill half of their
 // memory, so that a matrix may read past them. Rows of fp16 in whole matrices:
 // two terms fill all of it. Probs of two terms are as good as floats once
 // outputs are rounded to 16 bits.
-int MatrixTerms(const AttentionProblem& problem) {
+int HalvesForMatrices(const AttentionProblem& problem) {
   const DType dtype = problem[Slot::kQuery].dtype;
-  if (dtype != DType::kBf16 && dtype != DType::kF16) return 0;
-  const int64_t unit = dtype == DType::kBf16 ? 16 : 32;
-  const auto fill = [&](std::span<const TensorSpec> tensors, int64_t channels) {
-    return channels % unit == 0 &&
-           std::all_of(tensors.begin(), tensors.end(),
-                       [&](const TensorSpec& one) {
-                         return one.channel_block == 0 && one.dtype == dtype &&
-                                one.strides[3] == 1;
-                       });
-  };
-  const auto one = [&](Slot slot, int64_t channels) {
-    return !problem.has(slot) || fill({&problem[slot], 1}, channels);
-  };
-  const auto has_none = [&](std::initializer_list<Slot> slots) {
-    return std::none_of(slots.begin(), slots.end(),
-                        [&](Slot slot) { return problem.has(slot); });
-  };
-  const int64_t qk_dim = problem.qk_dim, v_dim = problem.v_dim;
-  const bool fills = qk_dim > 0 && v_dim > 0 && v_dim % unit == 0 &&
-                     has_none({Slot::kWeightScale, Slot::kKeyScale,
-                               Slot::kValueScale, Slot::kKeyRowScale,
-                               Slot::kValueRowScale, Slot::kQueryRowScale}) &&
-                     one(Slot::kQuery, qk_dim) &&
-                     one(Slot::kQueryRope, problem.rope_dim) &&
-                     one(Slot::kKeyRope, problem.rope_dim) &&
-                     fill(KvTensors(problem, Slot::kKey), qk_dim) &&
-                     (problem.kv.value_is_key ||
-                      fill(KvTensors(problem, Slot::kValue), v_dim)) &&
-                     one(Slot::kGradOut, v_dim) &&
-                     (problem.score.bf16_probs || RoundsTo16Bits(problem));
   const bool forward = problem.direction == Direction::kForward;
-  if (!fills || (!forward && dtype != DType::kBf16)) return 0;
+  if (dtype == DType::kF16 && !forward) return 0;
+  const MatrixRows rows{dtype, dtype == DType::kBf16 ? 16 : 32};
+  const bool fills =
+      problem.v_dim % rows.unit == 0 &&
+      !HasAny(problem, {Slot::kWeightScale, Slot::kKeyScale, Slot::kValueScale,
+                        Slot::kKeyRowScale, Slot::kValueRowScale,
+                        Slot::kQueryRowScale}) &&
+      rows.Are(problem, Slot::kQuery, problem.qk_dim) &&
+      rows.Are(problem, Slot::kQueryRope, problem.rope_dim) &&
+      rows.Are(problem, Slot::kKeyRope, problem.rope_dim) &&
+      rows.Are(KvTensors(problem, Slot::kKey), problem.qk_dim) &&
+      (problem.kv.value_is_key ||
+       rows.Are(KvTensors(problem, Slot::kValue), problem.v_dim)) &&
+      rows.Are(problem, Slot::kGradOut, problem.v_dim) &&
+      (problem.score.bf16_probs || RoundsTo16Bits(problem));
+  if (!fills) return 0;
   return dtype == DType::kBf16 ? 1 : 2;
+}
+
+}  // namespace
+
+int MatrixTerms(const AttentionProblem& problem) {
+  const DType query = problem[Slot::kQuery].dtype;
+  if (problem.qk_dim == 0 || problem.v_dim == 0) return 0;
+  const bool halves = query == DType::kBf16 || query == DType::kF16;
+  return halves ? HalvesForMatrices(problem) : 0;
+}
+
+int TileMatrixTerms(const AttentionProblem& problem) {
+  const DType query = problem[Slot::kQuery].dtype;
+  if (!AreIntegers(KvTensors(problem, Slot::kKey))) return MatrixTerms(problem);
+  const bool fits =
+      problem.qk_dim > 0 && problem.v_dim > 0 &&
+      (query == DType::kBf16 || query == DType::kF16 || query == DType::kI8);
+  return fits && AreIntegersForMatrices(problem) ? 1 : 0;
+}
+
+bool QueriesTakeKeyScales(const AttentionProblem& problem) {
+  return problem.has(Slot::kKeyScale) &&
+         problem[Slot::kKeyScale].strides[1] != 0;
 }
 
 }  // namespace flashacl::cpu

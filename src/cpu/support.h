@@ -22,10 +22,21 @@ Status SupportsTiles(const AttentionProblem& problem, Direction direction);
 // is given score by score.
 Status SupportsLists(const AttentionProblem& problem, Direction direction);
 
+// Whether keys are of 8 or 4 bits.
+bool AreIntegers(std::span<const TensorSpec> keys);
+
 // How tiles take queries, keys and values to matrix registers
 // (PairDots::kMatrices), where there are any: as they are, 1, or each number as
 // a sum of 2 of bf16; 0: not at all. Rows must fill matrices.
 int MatrixTerms(const AttentionProblem& problem);
+
+// The same of tiles of many rows, which take integers, too, as they are, beside
+// queries of ScoreTile::query_terms.
+int TileMatrixTerms(const AttentionProblem& problem);
+
+// Whether each channel of keys has its scale, so that queries beside integers
+// become sums of three (tile/integers-inl.h).
+bool QueriesTakeKeyScales(const AttentionProblem& problem);
 
 // Whether tiles of a problem go to matrix registers. Planning decides where
 // memory depends on it.

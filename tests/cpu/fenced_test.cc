@@ -68,7 +68,7 @@ void LaunchTileByTile(const AttentionProblem& problem,
   const auto tile_of = [&](int64_t n) {
     ForwardTile tile =
         run.TileOf(schedule, n, {score, forward, splits.as<float>()});
-    UsePairs(ChoosePairDots(kernels.has_pair_dots, MatrixTerms(problem) > 0
+    UsePairs(ChoosePairDots(kernels.has_pair_dots, TileMatrixTerms(problem) > 0
                                                        ? kernels.matrices
                                                        : MatrixCode::kNone),
              tile);
@@ -261,6 +261,26 @@ TEST_P(Fenced, AbsentPagesOfManyHeadsStayInside) {
         "fwd f16 h=16 d=128 q=8x1 k=8x60 paged:4 int4:channel+offset"}) {
     if (direction() == Direction::kForward) Check(line, random);
   }
+}
+
+// Integers on matrix registers, whose queries may take more than floats.
+TEST_P(Fenced, IntegersOnMatricesStayInside) {
+  if (Forward().matrices == MatrixCode::kInstructions && !HasMatrices()) {
+    GTEST_SKIP() << "this processor has no matrix registers";
+  }
+  Random random(7);
+  SetPairDotsForTest(PairDots::kMatrices);
+  for (const char* line :
+       {"fwd bf16 h=45/1 d=64+16/32 q=2 k=90 paged:16 blocks:32 int8:tensor "
+        "query:int8",
+        "fwd bf16 h=2 d=64 q=45 k=33 int8:channel",
+        "fwd f16 h=2 d=32/96 q=33 k=200 int8:channel/row causal",
+        "fwd bf16 h=2 d=96+16/32 q=40 k=70 int8:row",
+        "fwd f16 h=2 d=32 q=40 k=70 paged:16 blocks:64 int4:channel",
+        "fwd i8 h=2 d=32/64 q=65 k=33 int8:tensor"}) {
+    if (Is(kCpuForward) || Is(kCpuMixed)) Check(line, random);
+  }
+  SetPairDotsForTest({});
 }
 
 // A bias stored along its diagonals has none where nobody sees.

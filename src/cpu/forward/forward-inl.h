@@ -126,6 +126,7 @@ inline void AddSeenProducts(const LoadedKeys& loaded, const OutPanel& panel,
       OutBlockSkipMasked<size()>(value_of, panel.scores, local, rescale,
                                  panel.out + d * Width());
     };
+    const float* const scales = loaded.value_quant.ScalesFrom(0);
     if (loaded.by_channel) {
       const float* const first = loaded.values.at + d * loaded.channel_stride;
       const float* const rest =
@@ -133,6 +134,7 @@ inline void AddSeenProducts(const LoadedKeys& loaded, const OutPanel& panel,
       add([&](int64_t j, int r) HWY_ATTR {
         const int64_t word = r * loaded.channel_stride + j / 2;
         const Vector value = half(hn::Set(kF, first[word]), j % 2 != 0);
+        if (scales != nullptr) return hn::Mul(value, hn::Set(kF, scales[j]));
         if (loaded.terms == 1) return value;
         return hn::Add(value, half(hn::Set(kF, rest[word]), j % 2 != 0));
       });
@@ -154,6 +156,12 @@ inline bool OutTakesMatrices(const LoadedKeys& loaded, const OutPanel& panel) {
          panel.normalizer == nullptr;
 }
 
+// Whether probs are numbers of bf16, as they may be rounded to them, or are
+// integers of 8 bits.
+HWY_INLINE bool OneTermOfProbs(const ForwardTile& tile) {
+  return tile.pairs_of_keys || tile.forward_params->rounds_probs;
+}
+
 // out = out * rescale + probs * values of the keys `local` of this step.
 inline void AddOut(const ForwardTile& tile, const LoadedKeys& loaded,
                    const OutPanel& panel, Range local, const PanelPair& rescale,
@@ -161,7 +169,7 @@ inline void AddOut(const ForwardTile& tile, const LoadedKeys& loaded,
   const int64_t v_dim = tile.params->v_dim;
   const PanelPair* const before = panel.fresh ? nullptr : &rescale;
   if (OutTakesMatrices(loaded, panel)) {
-    return AddMatrixOut(loaded, panel.scores, !tile.pairs_of_keys,
+    return AddMatrixOut(loaded, panel.scores, !OneTermOfProbs(tile),
                         panel.FillsHalf(), v_dim, local, before, panel.out,
                         prefetch);
   }
@@ -212,6 +220,17 @@ inline void ClearOut(const ForwardTile& tile, const OutPanel& panel) {
   std::fill_n(panel.out, BlockEnd(tile.params->v_dim) * Width(), 0.0f);
 }
 
+// Outputs of integers meet the scales of values.
+inline void ScaleOut(const ForwardTile& tile, const OutPanel& panel) {
+  const float* const scale = tile.keys.values().quant.scale;
+  for (int64_t d = 0; scale != nullptr && d < tile.params->v_dim; ++d) {
+    PanelPair sum = PanelPair::Load(panel.out + d * Width());
+    sum.low = hn::Mul(sum.low, hn::Set(kF, scale[d]));
+    sum.high = hn::Mul(sum.high, hn::Set(kF, scale[d]));
+    sum.Store(panel.out + d * Width());
+  }
+}
+
 // What a panel's scores add to its outputs; their keys begin with key `first`
 // of this step.
 inline void AttendScored(const ForwardTile& tile, const LoadedKeys& loaded,
@@ -222,7 +241,10 @@ inline void AttendScored(const ForwardTile& tile, const LoadedKeys& loaded,
   const int64_t count = scored.cols.size();
   const Range local{first, first + count};
   const bool matrices = OutTakesMatrices(loaded, panel);
-  if (matrices && !tile.params->dropped) {
+  const float* const value_scales =
+      loaded.by_channel ? loaded.value_quant.ScalesFrom(first) : nullptr;
+  if (matrices && !tile.params->dropped && !forward.rounds_probs &&
+      value_scales == nullptr) {
     const auto softmax =
         tile.pairs_of_keys ? SoftmaxTerms<false> : SoftmaxTerms<true>;
     const PanelPair rescale =
@@ -248,8 +270,11 @@ inline void AttendScored(const ForwardTile& tile, const LoadedKeys& loaded,
       (loaded.by_channel ? !matrices : !loaded.finite)) {
     RoundProbsToBf16(panel.scores, count);
   }
-  if (matrices && tile.pairs_of_keys) PackTerms<false>(panel.scores, count);
-  if (matrices && !tile.pairs_of_keys) PackTerms<true>(panel.scores, count);
+  if (matrices && value_scales != nullptr) {
+    ScaleProbsOfKeys(panel.scores, count, value_scales);
+  }
+  if (matrices && OneTermOfProbs(tile)) PackTerms<false>(panel.scores, count);
+  if (matrices && !OneTermOfProbs(tile)) PackTerms<true>(panel.scores, count);
   if (!loaded.finite && !scored.all) {
     MarkHidden(panel.scores, scratch.visible, count);
   }
@@ -317,17 +342,18 @@ inline void LoadStep(const ForwardTile& tile, const KeyAddresses& at,
   if (loaded.by_channel) PackValuesByChannel(tile, at, loaded);
 }
 
-// Calls body(loaded, step, prefetch) for every step, without prefetching.
-template <typename Body>
+// Calls body(loaded, step, prefetch) for every step, loaded by load(tile, at,
+// loaded), without prefetching.
+template <typename Load, typename Body>
 inline void ForSteps(const ForwardTile& tile, const PackedValues& values,
-                     Body body) {
+                     Load load, Body body) {
   LoadedKeys loaded = NothingLoaded(tile, values);
   KeyAddresses at;
   PrefetchQueue no_prefetch;
   for (Range step = FirstStepOf(tile); !step.empty();
        step = NextStepOf(tile, step.last)) {
     at.Locate(tile.keys, step);
-    LoadStep(tile, at, loaded);
+    load(tile, at, loaded);
     body(loaded, step, no_prefetch);
   }
 }
@@ -336,7 +362,7 @@ inline void ForSteps(const ForwardTile& tile, const PackedValues& values,
 // raises every row's max to the greatest of all its scores.
 inline void FindRowMax(const ForwardTile& tile, const PackedValues& values) {
   ForSteps(
-      tile, values,
+      tile, values, LoadKeys,
       [&](const LoadedKeys& loaded, Range step, PrefetchQueue& prefetch) {
         for (int64_t first = 0; first < tile.rows; first += Width()) {
           const OutPanel panel = OutPanelOf(tile, first);
@@ -381,7 +407,7 @@ HWY_NOINLINE inline void RedoTile(const ForwardTile& tile,
   for (int64_t r = 0; r < tile.rows; r += Width()) {
     RedoOverflowed(tile, r, [&](const OutPanel& panel) {
       ForSteps(
-          tile, values,
+          tile, values, LoadStep,
           [&](const LoadedKeys& loaded, Range step, PrefetchQueue& prefetch) {
             AttendStep(tile, loaded, step, panel, prefetch);
           });
@@ -446,6 +472,7 @@ inline void AttendSteps(const ForwardTile& tile, const PackedValues& values,
       prefetch.Divide(blocks);
       AttendStep(tile, loaded, at[n].step, OutPanelOf(tile, row, first),
                  prefetch);
+      if (last && tile.integers) ScaleOut(tile, OutPanelOf(tile, row));
       if (last) StorePanel(tile, row);
     }
     if (last && large) RedoTile(tile, values);

@@ -28,7 +28,7 @@ ForwardTiles::ForwardTiles(const AttentionProblem& problem,
 ForwardTiles::ForwardTiles(const AttentionProblem& problem,
                            const DeviceInfo& device, const TileShape& most,
                            WorkspaceLayout& layout)
-    : matrix_terms_(MatrixTerms(problem)),
+    : matrix_terms_(TileMatrixTerms(problem)),
       shape_(SharedTileShape(problem, most, device.workers)),
       schedule_(KnownSchedule(problem, shape_)),
       workspace_(ReserveForward(problem, most, device.workers, layout)) {}

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -67,12 +68,45 @@ bool ArePairs(const ScoreTile& tile) {
           ArePairs(tile.keys.rope.format, tile.keys.rope.channels));
 }
 
+namespace {
+
+// Whether scales are such that sums of integers can wait for them.
+bool CanWait(const float* scale, int64_t count) {
+  return scale == nullptr || std::all_of(scale, scale + count, [](float x) {
+           return std::fabs(x) < 0x1p64f;
+         });
+}
+
+// Lets keys and values of a tile stay integers where they may, as
+// TileMatrixTerms said but for what scales are. Queries take scales of
+// channels: floats are three terms of bf16.
+bool UseIntegers(ForwardTile& tile) {
+  const RowSource& key = tile.keys.key;
+  const float* const scale = key.quant.scale;
+  if (!CanWait(scale, key.channels) ||
+      !CanWait(tile.keys.values().quant.scale, tile.params->v_dim)) {
+    return false;
+  }
+  tile.integers = true;
+  tile.query_terms = tile.params->query.dtype == DType::kF16 ? 2 : 1;
+  if (scale != nullptr && std::any_of(scale, scale + key.channels,
+                                      [&](float x) { return x != *scale; })) {
+    tile.query_terms = 3;
+  }
+  return true;
+}
+
+}  // namespace
+
 void UsePairs(PairDots dots, ForwardTile& tile) {
   const bool matrices = dots == PairDots::kMatrices;  // MatrixTerms said so
   if (dots == PairDots::kNone || (!matrices && !ArePairs(tile))) return;
+  const bool integers = IsQuantised(tile.keys.key.format.dtype);
+  if (integers && !UseIntegers(tile)) return;
   tile.dots = dots;
-  if (matrices && tile.params->query.dtype == DType::kF16) tile.terms = 2;
-  // Values have the type of keys, and no scales beside such.
+  const bool terms = matrices && !integers;
+  if (terms && tile.params->query.dtype == DType::kF16) tile.terms = 2;
+  // Values have the type of keys, and, unless they are integers, no scales.
   tile.pairs_of_keys = tile.forward_params->bf16_probs;
 }
 

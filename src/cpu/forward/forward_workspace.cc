@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <span>
 
+#include "cpu/forward/forward_kernel.h"
 #include "cpu/share_tuning.h"
 #include "cpu/sizes.h"
 #include "cpu/support.h"
@@ -103,7 +104,7 @@ TileShape ForwardTileShape(const AttentionProblem& problem,
   shape.rows = CountThatFits(std::min(kRowShare * cache, kMaxRowBytes),
                              row_bytes, kMaxRows, kRowUnit);
   const PackedRows packed = PackedRowsOf(problem, sequence_rows);
-  const bool matrices = HasMatrixCode(device) && MatrixTerms(problem) > 0;
+  const bool matrices = HasMatrixCode(device) && TileMatrixTerms(problem) > 0;
   const int64_t min_tiles = matrices ? kMinMatrixTiles : kMinTiles;
   while (shape.rows > kMinRows && packed.all / shape.rows < min_tiles) {
     shape.rows /= 2;
@@ -182,6 +183,20 @@ int64_t SplitRowsOf(const AttentionProblem& problem, const Schedule& schedule,
                                     : MaxSplitRows(problem, {&shape, 1});
 }
 
+namespace {
+
+// Of a row in its panel (ScoreTile::query_floats), at most.
+int64_t QueryFloats(const AttentionProblem& problem) {
+  const ForwardKernels kernels = Forward();
+  const bool three_terms =
+      QueriesTakeKeyScales(problem) && TileMatrixTerms(problem) > 0 &&
+      ChoosePairDots(kernels.has_pair_dots, kernels.matrices) ==
+          PairDots::kMatrices;
+  return problem.score_dim() + (three_terms ? problem.qk_dim : 0);
+}
+
+}  // namespace
+
 ScratchLayout<ScoreScratch> ReserveScores(const AttentionProblem& problem,
                                           const ScoreScratch& sizes,
                                           int64_t rows, int64_t keys,
@@ -191,7 +206,7 @@ ScratchLayout<ScoreScratch> ReserveScores(const AttentionProblem& problem,
   const int64_t key_rows = keys + kKeysOverrun;
   ScratchLayout<S> score(sizes, workers);
   score.Add("queries", {&S::query},
-            RoundUp(rows, kMaxPanelRows) * problem.score_dim() + kPanelOverrun,
+            RoundUp(rows, kMaxPanelRows) * QueryFloats(problem) + kPanelOverrun,
             layout);
   score.Add("keys", {&S::keys}, key_rows * sizes.key_stride, layout);
   score.Add("rows between layouts", {&S::staging}, 4 * sizes.staging_stride,
@@ -221,10 +236,15 @@ ScratchLayout<ForwardScratch> ReserveOutputs(const AttentionProblem& problem,
   return forward;
 }
 
-// Before two terms of values are there, rows of a panel of keys are.
+// Before two terms of values are there, or integers, rows of a panel of keys
+// are.
 int64_t MatrixValuesRoom(const AttentionProblem& problem, int64_t step_keys) {
-  const int64_t terms = MatrixTerms(problem);
-  const int64_t rows = terms == 2 ? kMaxPanelRows : 0;
+  const int64_t terms = TileMatrixTerms(problem);
+  if (terms == 0) return 0;
+  const bool integers = AreIntegers(KvTensors(problem, Slot::kKey));
+  const int64_t rows = terms == 2 ? kMaxPanelRows
+                       : integers ? kMaxPanelRows / 2
+                                  : 0;
   return problem.v_dim * (terms * MatrixStride(step_keys) + rows);
 }
 

@@ -86,6 +86,10 @@ struct ScoreTile {
   const ScoreParams* params = nullptr;
   PairDots dots = PairDots::kNone;
   int terms = 1;  // of kMatrices: a number is a sum of so many of bf16
+  // Of kMatrices: keys and values stay integers, which scores and outputs meet
+  // with their scales (integers-inl.h), and queries have so many terms.
+  bool integers = false;
+  int query_terms = 1;
   KvRows keys;
   ScoreScratch scratch{};
   Band band;
@@ -94,6 +98,11 @@ struct ScoreTile {
   int64_t columns = 0;      // the sequence has
   int64_t mask_first = 0;   // the first column that the mask may hide
   int64_t alibi_start = 0;  // distance of row 0 and column 0
+
+  // Of a row in its panel of queries. Three terms take more than floats.
+  int64_t query_floats() const {
+    return params->score_dim() + (query_terms > 2 ? params->qk_dim : 0);
+  }
 
   // What the positions of the rows `some` lie in.
   Range positions(Range some) const {

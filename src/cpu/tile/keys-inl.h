@@ -24,6 +24,7 @@
 #define FLASHACL_CPU_TILE_KEYS_INL_H_
 #endif
 
+#include "cpu/tile/integers-inl.h"
 #include "cpu/tile/load-inl.h"
 #include "cpu/tile/matmul-inl.h"
 #include "cpu/tile/matrices-inl.h"
@@ -117,34 +118,6 @@ inline void FourPairsToPanels(const ScoreTile& tile, const GradRows& grad_rows,
       subnormals.AnySubnormal();
 }
 
-// Words after the last pair of a row or panel, up to what matrices take.
-inline void ClearAfterPairs(int64_t channels, int64_t width, float* words) {
-  const int64_t pairs = channels / 2;
-  std::fill(words + pairs * width, words + RoundUp(pairs, kMatrixWords) * width,
-            0.0f);
-}
-
-// The same of rows of fp16, as two terms.
-inline void LoadQueryTerms(const ScoreTile& tile, int64_t first, float* panel) {
-  const ScoreParams& params = *tile.params;
-  const ScoreScratch& scratch = tile.scratch;
-  const int64_t channels = params.score_dim();
-  const int64_t stride = scratch.staging_stride;
-  NonFinite non_finite;
-  for (int64_t lane = 0; lane < Width(); lane += 4) {
-    for (int64_t r = 0; r < 4; ++r) {
-      const QueryRow& row =
-          scratch.query_rows[std::min(first + lane + r, tile.rows - 1)];
-      float* const to = scratch.staging + r * stride;
-      LoadTerms(row.query, params.qk_dim, channels / 2, to, non_finite);
-      LoadTerms(row.query_rope, params.rope_dim, channels / 2,
-                to + params.qk_dim / 2, non_finite);
-    }
-    RowsToPanel({scratch.staging, stride}, channels, panel + lane);
-  }
-  scratch.query_rows[first].subnormal_panel = non_finite.any();
-}
-
 // The queries of the panel that begins with row `first`; lanes without a row
 // get the last row's.
 inline void LoadQueries(const ScoreTile& tile, int64_t first) {
@@ -152,8 +125,13 @@ inline void LoadQueries(const ScoreTile& tile, int64_t first) {
   const ScoreScratch& scratch = tile.scratch;
   const int64_t channels = params.score_dim();
   const int64_t stride = scratch.staging_stride;
-  float* const panel = scratch.query + first * channels;
+  float* const panel = scratch.query + first * tile.query_floats();
   if (tile.terms == 2) return LoadQueryTerms(tile, first, panel);
+  QueryRow& first_row = scratch.query_rows[first];
+  if (tile.integers) {
+    first_row.subnormal_panel = !LoadQueryIntegers(tile, first, panel);
+    if (!first_row.subnormal_panel) return;
+  }
   const std::byte* rows[Width()];
   const std::byte* ropes[Width()];
   for (int64_t r = 0; r < Width(); ++r) {
@@ -162,9 +140,8 @@ inline void LoadQueries(const ScoreTile& tile, int64_t first) {
     rows[r] = row.query;
     ropes[r] = row.query_rope;
   }
-  QueryRow& first_row = scratch.query_rows[first];
-  const bool pairs = tile.dots != PairDots::kNone;
-  if (tile.dots == PairDots::kMatrices) {
+  const bool pairs = tile.dots != PairDots::kNone && !tile.integers;
+  if (pairs && tile.dots == PairDots::kMatrices) {
     ClearAfterPairs(channels, Width(), panel);
   }
   if (pairs && params.qk_dim % 8 == 0 && params.rope_dim % 8 == 0) {
@@ -196,7 +173,7 @@ inline void LoadQueries(const ScoreTile& tile, int64_t first) {
     RowsToPanel({scratch.staging, stride}, pairs ? channels / 2 : channels,
                 panel + lane);
   }
-  first_row.subnormal_panel = subnormals.AnySubnormal();
+  if (pairs) first_row.subnormal_panel = subnormals.AnySubnormal();
 }
 
 // Addresses of the rows of one step.
@@ -280,11 +257,13 @@ struct LoadedKeys {
   bool by_channel = false;       // [channel, key] (matrix_values-inl.h)
   ptrdiff_t channel_stride = 0;  // words from channel to channel
   int terms = 1;                 // of values by channel
-  bool absent = false;           // some key does not exist
-  bool finite = true;            // every value is
+  StepQuantParams key_quant{}, value_quant{};
+  bool absent = false;          // some key does not exist
+  bool finite = true;           // every value is
   bool large = false;           // some value is so large that sums may overflow
   bool subnormal_keys = false;  // some row was loaded as pairs, and is,
-                                // or as two terms, and is not finite
+                                // or as two terms, and is not finite,
+                                // or of integers, whose scale cannot wait
   bool tiny = false;  // some value in pairs is below 2^-100, but not 0
   // Bit j: key j of the step exists.
   std::array<uint32_t, kMaxStepKeys / 32 + 2> exists{};
@@ -382,23 +361,19 @@ inline void LoadKeyTerms(const KvRows& rows, const KeyAddresses& at, int64_t j,
             non_finite);
 }
 
-// Scales and offsets by row of a step's keys or values.
-struct StepQuantParams {
-  bool any = false;
-  float scale[kMaxStepKeys];
-  float offset[kMaxStepKeys];
-
-  void Load(const KvRows& rows, const RowSource& source, Range step) {
-    any = source.scaled_by_row();
-    if (!any) return;
-    rows.LoadRowFactors(source.row_scale, step, scale);
-    rows.LoadRowFactors(source.row_offset, step, offset);
-  }
-
-  void Dequantise(int64_t j, int64_t channels, float* row) const {
-    if (any) DequantiseRow(scale[j], offset[j], channels, row);
-  }
-};
+// The same of integers without their scales, whose ropes are pairs.
+inline void LoadKeyIntegers(const KvRows& rows, const KeyAddresses& at,
+                            int64_t j, float* HWY_RESTRICT to,
+                            LeastOfPairs<Floats>& subnormals) {
+  const int64_t count = at.step.size();
+  const int64_t channels = rows.key.channels;
+  PrefetchLater(rows.key, at.key, j, count);
+  LoadIntegers(rows.key.format, at.key[j], channels, to);
+  if (rows.rope.base == nullptr) return;
+  LoadOnePairs(rows.rope, at.rope, j, count, rows.rope.channels,
+               to + channels / 2, subnormals);
+  ClearAfterPairs(channels + rows.rope.channels, 1, to);
+}
 
 // The greatest pattern of a row's numbers without their signs, raised to what
 // it was before: infinities and NaNs are above all others.
@@ -430,6 +405,17 @@ HWY_INLINE bool IsLarge(const Patterns& greatest) {
   return !hn::AllTrue(kW, hn::Lt(greatest, hn::Set(kW, 0x5F800000)));
 }
 
+// Which keys of a step exist.
+inline void NoteAbsent(const KeyAddresses& at, LoadedKeys& loaded) {
+  loaded.absent = at.absent;
+  if (!at.absent) return;
+  loaded.exists.fill(0);
+  for (int64_t j = 0; j < at.step.size(); ++j) {
+    loaded.exists[static_cast<size_t>(j / 32)] |= uint32_t{at.key[j] != nullptr}
+                                                  << (j % 32);
+  }
+}
+
 // The keys of one step as rows of floats, the values by blocks of channels
 // unless they are wanted by channel: these the caller packs.
 inline void LoadKeys(const ScoreTile& tile, const KeyAddresses& at,
@@ -440,20 +426,14 @@ inline void LoadKeys(const ScoreTile& tile, const KeyAddresses& at,
   const int64_t v_dim = tile.params->v_dim;
   const KvRows& rows = tile.keys;
   const int64_t count = at.step.size();
-  loaded.absent = at.absent;
-  if (loaded.absent) {
-    loaded.exists.fill(0);
-    for (int64_t j = 0; j < count; ++j) {
-      loaded.exists[static_cast<size_t>(j / 32)] |=
-          uint32_t{at.key[j] != nullptr} << (j % 32);
-    }
-  }
+  NoteAbsent(at, loaded);
   const bool pairs = tile.dots != PairDots::kNone;
   const bool matrices = tile.dots == PairDots::kMatrices;
   const bool shared = rows.value.base == nullptr;  // values are keys
-  StepQuantParams key_quant, value_quant;
+  StepQuantParams& key_quant = loaded.key_quant;
+  StepQuantParams& value_quant = loaded.value_quant;
   key_quant.Load(rows, rows.key, at.step);
-  value_quant.Load(rows, rows.value, at.step);
+  value_quant.Load(rows, rows.values(), at.step);
   Patterns greatest = hn::Zero(kW);
   LeastOfPairs<Floats> subnormals;
   NonFinite non_finite;
@@ -463,6 +443,10 @@ inline void LoadKeys(const ScoreTile& tile, const KeyAddresses& at,
     float* value = loaded.pairs_of_keys ? packed.Row(j) : scratch.staging;
     if (tile.terms == 2) {
       LoadKeyTerms(rows, at, j, key, non_finite);
+      continue;
+    }
+    if (tile.integers) {
+      LoadKeyIntegers(rows, at, j, key, subnormals);
       continue;
     }
     if (pairs) {
@@ -486,7 +470,8 @@ inline void LoadKeys(const ScoreTile& tile, const KeyAddresses& at,
       PackValues(value, v_dim, j, values);
     }
   }
-  loaded.subnormal_keys = subnormals.AnySubnormal() || non_finite.any();
+  loaded.subnormal_keys = subnormals.AnySubnormal() || non_finite.any() ||
+                          (tile.integers && !key_quant.CanWait(count));
   if (loaded.by_channel) return;
   loaded.tiny = packed.tiny();
   loaded.finite = IsFinite(greatest);

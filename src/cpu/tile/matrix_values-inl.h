@@ -23,6 +23,7 @@
 #define FLASHACL_CPU_TILE_MATRIX_VALUES_INL_H_
 #endif
 
+#include "cpu/tile/integers-inl.h"
 #include "cpu/tile/keys-inl.h"
 #include "cpu/tile/matrix_products-inl.h"
 #include "cpu/tile/softmax-inl.h"
@@ -156,10 +157,66 @@ HWY_NOINLINE inline void PackByChannel(const RowsByChannel& from, int terms,
   }
 }
 
+// The same of integers, whose words are those of `keys`, if these are the same
+// rows, or are made in `words`.
+HWY_NOINLINE inline void PackIntegersByChannel(const RowsByChannel& from,
+                                               const ChannelRows& keys,
+                                               ptrdiff_t stride, float* to,
+                                               float* words) {
+  constexpr int64_t kHalf = kTermChannels / 2;
+  const int64_t row_words = from.channels / 2;
+  const std::byte* rows[Width()];
+  RangeOfPairs unused;
+  for (int64_t j = 0; j < from.count + 2 * kMatrixWords; j += Width()) {
+    for (int64_t n = 0; n < Width(); ++n) {
+      const int64_t key = j + n;
+      const bool exists = key < from.count;
+      const float* row = keys.at + key * keys.stride;
+      if (keys.at == nullptr || !exists) {
+        float* const own = words + n * row_words;
+        LoadIntegers(from.source.format, exists ? from.at[key] : nullptr,
+                     from.channels, own);
+        PrefetchLater(from.source, from.at, key, from.count);
+        row = own;
+      }
+      rows[n / 2 + n % 2 * Lanes()] = reinterpret_cast<const std::byte*>(row);
+    }
+    for (int64_t word = 0; word < row_words; word += 4) {
+      const int64_t channel = word / kHalf * kTermChannels + word % kHalf;
+      float* const first = to + channel * stride + j / 2;
+      FourWords(rows, word, {first, first + kHalf * stride, stride}, unused);
+    }
+  }
+}
+
+// Values of integers by channel. Whoever calls with one tensor as keys and
+// values has their words already.
+inline void PackIntegers(const ScoreTile& tile, const KeyAddresses& at,
+                         LoadedKeys& loaded) {
+  const int64_t count = at.step.size();
+  const StepQuantParams& quant = loaded.value_quant;
+  loaded.tiny = quant.AnyBelow(0x1p-100f, count);
+  loaded.large = !quant.CanWait(count);
+  loaded.finite = quant.AllFinite(count);
+  const int64_t v_dim = tile.params->v_dim;
+  const bool shared = tile.keys.value.base == nullptr;
+  const std::byte* const* const values = shared ? at.key : at.value;
+  const bool same = tile.keys.key.format == tile.keys.values().format &&
+                    v_dim <= tile.params->qk_dim &&
+                    std::equal(values, values + count, at.key);
+  const ScoreScratch& scratch = tile.scratch;
+  PackIntegersByChannel(
+      {tile.keys.values(), values, count, v_dim, nullptr},
+      {same ? scratch.keys : nullptr, same ? scratch.key_stride : 0},
+      loaded.channel_stride, loaded.values.at,
+      loaded.values.at + v_dim * loaded.channel_stride);
+}
+
 // The values of a step by channel.
 inline void PackValuesByChannel(const ScoreTile& tile, const KeyAddresses& at,
                                 LoadedKeys& loaded) {
   const int64_t v_dim = tile.params->v_dim;
+  if (tile.integers) return PackIntegers(tile, at, loaded);
   float* const none = tile.scratch.staging;
   std::fill_n(none, v_dim / 2, 0.0f);
   RangeOfPairs range;

@@ -17,6 +17,7 @@
 #include "base/number.h"
 #include "cpu/element_format.h"
 #include "cpu/pair_dots.h"
+#include "cpu/sizes.h"
 
 #if defined(FLASHACL_CPU_TILE_PAIRS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FLASHACL_CPU_TILE_PAIRS_INL_H_
@@ -279,6 +280,13 @@ HWY_INLINE void LoadPairs(const ElementFormat& format, const std::byte* from,
     LoadPairs(from, std::min(block, channels - d) / 2, to + d / 2, subnormals);
     from += format.block_bytes;
   }
+}
+
+// Words after the last pair of a row or panel, up to what matrices take.
+inline void ClearAfterPairs(int64_t channels, int64_t width, float* words) {
+  const int64_t pairs = channels / 2;
+  std::fill(words + pairs * width,
+            words + RoundUp(pairs, kMatrixNumbers / 2) * width, 0.0f);
 }
 
 // The first `pairs` of a panel's rows, a multiple of 4.

@@ -25,6 +25,7 @@
 #define FLASHACL_CPU_TILE_SCORE_INL_H_
 #endif
 
+#include "cpu/tile/integers-inl.h"
 #include "cpu/tile/keys-inl.h"
 #include "cpu/tile/load-inl.h"
 #include "cpu/tile/mask-inl.h"
@@ -79,7 +80,7 @@ struct Panel {
 
 // The panel that begins with row `first`.
 HWY_INLINE Panel PanelOf(const ScoreTile& tile, int64_t first, float* scores) {
-  return {tile.scratch.query + first * tile.params->score_dim(), scores,
+  return {tile.scratch.query + first * tile.query_floats(), scores,
           tile.scratch.query_rows + first,
           std::min<int64_t>(Width(), tile.rows - first)};
 }
@@ -223,18 +224,79 @@ inline PanelPair ScoreKeysByMatrices(const ScoreTile& tile,
   return ScaleScores(panel.scores, count, factor);
 }
 
+// What each lane's products with integers are multiplied by.
+inline PanelPair LaneScales(const Panel& panel, float of_keys) {
+  if (panel.query_rows->query_scale == nullptr) return PanelPair::Of(of_keys);
+  HWY_ALIGN float scales[Width()];
+  for (int64_t n = 0; n < Width(); ++n) {
+    scales[n] = *panel.Row(n).query_scale * of_keys;
+  }
+  return PanelPair::Load(scales);
+}
+
+// The same of integers with scales [key], if any, where queries or keys have
+// numbers that registers do not take.
+HWY_NOINLINE inline PanelPair ScoreSpecialIntegers(
+    const ScoreTile& tile, const ChannelRows& keys, int64_t count,
+    const Panel& panel, float factor, const float* of_keys) {
+  // Floats have met scales of rows, and terms of which there are three those of
+  // channels.
+  const bool floats = panel.query_rows->subnormal_panel;
+  const bool scaled = !floats && tile.query_terms > 2;
+  ProductsOfIntegers(
+      tile, keys, count, QueriesOfPanel(tile, panel.query, floats),
+      scaled ? nullptr : tile.keys.key.quant.scale,
+      {floats ? PanelPair::Of(1.0f) : LaneScales(panel, 1.0f), of_keys},
+      panel.scores);
+  return ScaleScores(panel.scores, count, factor);
+}
+
+// The same where registers take them.
+inline PanelPair ScoreIntegers(const ScoreTile& tile, const ChannelRows& keys,
+                               int64_t count, const Panel& panel, float factor,
+                               const float* of_keys, PrefetchQueue& prefetch) {
+  const int64_t words = tile.params->qk_dim / 2;
+  const int64_t rope_words = tile.params->rope_dim / 2;
+  const bool half = panel.FillsHalf();
+  Matrices matrices;
+  AddMatrixProducts(
+      {keys.at, keys.stride}, count,
+      {panel.query, Width(), tile.query_terms, words * Width(), half}, words,
+      /*fresh=*/true, panel.scores, matrices, prefetch);
+  const IntegerScales scales{LaneScales(panel, KeyScaleOf(tile)), of_keys};
+  if (rope_words == 0) {
+    return ScaleScores(panel.scores, count, factor, &scales);
+  }
+  ScaleScores(panel.scores, count, 1.0f, &scales);
+  AddMatrixProducts(
+      {keys.at + words, keys.stride}, count,
+      {panel.query + tile.query_terms * words * Width(), Width(), 1, 0, half},
+      rope_words, /*fresh=*/false, panel.scores, matrices, prefetch);
+  return ScaleScores(panel.scores, count, factor);
+}
+
 // Scores of the keys `local` of this step, of which some may be subnormal;
-// returns the greatest. kPairs: tiles may be of pairs.
+// returns the greatest. Integers may have scales, of key local.first on.
+// kPairs: tiles may be of pairs.
 template <bool kPairs = false>
 inline PanelPair ScoreKeys(const ScoreTile& tile, const Panel& panel,
                            Range local, float factor, PrefetchQueue& prefetch,
-                           bool subnormal_keys = false) {
+                           bool subnormal_keys = false,
+                           const float* integer_scales = nullptr) {
   const int64_t stride = tile.scratch.key_stride;
   const int64_t channels = tile.params->score_dim();
   const ChannelRows keys{tile.scratch.keys + local.first * stride, stride};
   const auto subnormal = [&] {
     return subnormal_keys || panel.query_rows->subnormal_panel;
   };
+  if (kPairs && tile.integers && subnormal()) {
+    return ScoreSpecialIntegers(tile, keys, local.size(), panel, factor,
+                                integer_scales);
+  }
+  if (kPairs && tile.integers) {
+    return ScoreIntegers(tile, keys, local.size(), panel, factor,
+                         integer_scales, prefetch);
+  }
   if (kPairs && tile.dots == PairDots::kMatrices) {
     if (!subnormal()) {
       return ScoreKeysByMatrices(tile, keys, local.size(), panel, factor,
@@ -293,9 +355,9 @@ inline Scored ScorePanel(const ScoreTile& tile, const LoadedKeys& loaded,
     if (!visible.any) return none;
   }
 
-  PanelPair block_max =
-      ScoreKeys<kPairs>(tile, panel, local, FactorBeforeBias(params), prefetch,
-                        loaded.subnormal_keys);
+  PanelPair block_max = ScoreKeys<kPairs>(
+      tile, panel, local, FactorBeforeBias(params), prefetch,
+      loaded.subnormal_keys, loaded.key_quant.ScalesFrom(local.first));
   if (params.biased) AddBias(tile, panel, cols);
   if (params.alibi) AddAlibi(tile, panel, cols);
   if (!visible.all) {

@@ -112,14 +112,32 @@ HWY_INLINE PanelPair BlockMax(const float* HWY_RESTRICT scores, int64_t count) {
   return block_max;
 }
 
-// Multiplies `count` scores by `factor`; returns the greatest, lane by lane.
+// What products of integers are multiplied by before they are scores: a number
+// of each lane, and of each key, [key], if not null.
+struct IntegerScales {
+  PanelPair of_lanes;
+  const float* of_keys;
+};
+
+// Multiplies `count` scores by `factor`, after `scales`, if any; returns the
+// greatest, lane by lane.
 HWY_INLINE PanelPair ScaleScores(float* HWY_RESTRICT scores, int64_t count,
-                                 float factor) {
+                                 float factor,
+                                 const IntegerScales* scales = nullptr) {
   const Vector scale = hn::Set(kF, factor);
   PanelPair block_max = PanelPair::Of(kMinusInfinity);
   for (int64_t j = 0; j < count; ++j) {
     float* const at = scores + j * Width();
     PanelPair s = PanelPair::Load(at);
+    if (scales != nullptr) {
+      s.low = hn::Mul(s.low, scales->of_lanes.low);
+      s.high = hn::Mul(s.high, scales->of_lanes.high);
+    }
+    if (scales != nullptr && scales->of_keys != nullptr) {
+      const Vector of_key = hn::Set(kF, scales->of_keys[j]);
+      s.low = hn::Mul(s.low, of_key);
+      s.high = hn::Mul(s.high, of_key);
+    }
     s.low = hn::Mul(s.low, scale);
     s.high = hn::Mul(s.high, scale);
     block_max.low = hn::Max(s.low, block_max.low);
@@ -127,6 +145,17 @@ HWY_INLINE PanelPair ScaleScores(float* HWY_RESTRICT scores, int64_t count,
     s.Store(at);
   }
   return block_max;
+}
+
+// Probs times one factor for each key, [key].
+inline void ScaleProbsOfKeys(float* HWY_RESTRICT probs, int64_t count,
+                             const float* factors) {
+  for (int64_t j = 0; j < count; ++j) {
+    PanelPair p = PanelPair::Load(probs + j * Width());
+    p.low = hn::Mul(p.low, hn::Set(kF, factors[j]));
+    p.high = hn::Mul(p.high, hn::Set(kF, factors[j]));
+    p.Store(probs + j * Width());
+  }
 }
 
 // Calls body(first, keys) for all keys of [0, count) in order, so many at a

@@ -73,6 +73,28 @@ HWY_INLINE void LoadTerms(const std::byte* row, int64_t channels,
   }
 }
 
+// The queries of the panel that begins with row `first`, as two terms; lanes
+// without a row get the last row's.
+inline void LoadQueryTerms(const ScoreTile& tile, int64_t first, float* panel) {
+  const ScoreParams& params = *tile.params;
+  const ScoreScratch& scratch = tile.scratch;
+  const int64_t channels = params.score_dim();
+  const int64_t stride = scratch.staging_stride;
+  NonFinite non_finite;
+  for (int64_t lane = 0; lane < Width(); lane += 4) {
+    for (int64_t r = 0; r < 4; ++r) {
+      const QueryRow& row =
+          scratch.query_rows[std::min(first + lane + r, tile.rows - 1)];
+      float* const to = scratch.staging + r * stride;
+      LoadTerms(row.query, params.qk_dim, channels / 2, to, non_finite);
+      LoadTerms(row.query_rope, params.rope_dim, channels / 2,
+                to + params.qk_dim / 2, non_finite);
+    }
+    RowsToPanel({scratch.staging, stride}, channels, panel + lane);
+  }
+  scratch.query_rows[first].subnormal_panel = non_finite.any();
+}
+
 // The two numbers of a word of terms.
 struct TwoNumbers {
   Vector lower, upper;
