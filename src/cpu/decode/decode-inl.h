@@ -5,11 +5,12 @@
 // Channels lie in lanes, and elements become floats in registers; what
 // registers cannot take - odd channels, strided elements - becomes floats in
 // scratch memory first, a few keys at a time; of many rows 8-bit elements may
-// be multiplied as integers (decode_bytes-inl.h). Queries are packed once. The
-// outer loop is over steps of keys; inside, all tiles of a head bundle score
-// the keys of the step, then all add its values, micro-tile by micro-tile.
-// Outputs stay unnormalized in scratch memory until the last step; a row's sink
-// joins then, and it is divided by its sum, or is a split to be combined.
+// be multiplied as integers (decode_bytes-inl.h), and bf16 on matrix registers
+// (pair_matrices-inl.h). Queries are packed once. The outer loop is over steps
+// of keys; inside, all tiles of a head bundle score the keys of the step, then
+// all add its values, micro-tile by micro-tile. Outputs stay unnormalized in
+// scratch memory until the last step; a row's sink joins then, and it is
+// divided by its sum, or is a split to be combined.
 
 #include <algorithm>
 #include <cmath>

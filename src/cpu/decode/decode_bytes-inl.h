@@ -3,7 +3,7 @@
 // integers: where queries are numbers of 16 bits, channels whole vectors of
 // bytes, rows as many as pay for packing, and no score can err by more than
 // rounded probs may. A micro-tile of a single row, which needs no packing,
-// remains floats.
+// remains floats, but on matrix registers.
 //
 // All of this is decided by the problem and by the queries of a tile, which has
 // all rows of a sequence and kv head, and where keys have scales by row, by
