@@ -58,7 +58,7 @@ Results FusionAttentionGrad(
     bool parallel, bool sync, c10::string_view softmax_layout,
     const OptionalTensor& sink) {
   const bool ordinary = keep_prob == 1.0 && softmax_layout.empty() &&
-                        layout != "TND" && !ends_q.has_value() &&
+                        IsDense(layout) && !ends_q.has_value() &&
                         !ends_k.has_value() && Given(pse) == nullptr &&
                         Given(padding) == nullptr && Given(sink) == nullptr &&
                         Given(most) != nullptr && Given(total) != nullptr &&

@@ -180,6 +180,7 @@ Prepared* FindKept(const CallKey& key, uint64_t hash) {
     std::rotate(kept.begin() + static_cast<std::ptrdiff_t>(i),
                 kept.begin() + static_cast<std::ptrdiff_t>(i) + 1, kept.end());
     ++table.run_again;
+    table.made = nullptr;  // of a call that an exception ended
     return &kept.back()->prepared;
   }
   return nullptr;

@@ -102,12 +102,12 @@ inline bool AddsBytes(const DecodeTile& decode, const StepFactors* factors) {
          (factors == nullptr || factors->AreWithin(0.0f, 0x1p99f));
 }
 
-// A step's rows go where copies of them would.
 // Whether they multiply a micro-tile's.
 HWY_INLINE bool HasByteKernels(const DecodeTile& decode, int rows) {
   return decode.bytes->dot[rows - 1] != nullptr;
 }
 
+// A step's rows go where copies of them would.
 HWY_INLINE float* PackedBytes(const DecodeTile& decode) {
   return decode.tile->scratch.keys;
 }

@@ -9,7 +9,8 @@
 // vectors of channels; prefetches are issued with each.
 //
 // Probs are multiplied by 2^60 and outputs by 2^-60: then no product that
-// matters is subnormal, which the registers make 0. Values beyond 2^60 and what
+// matters is subnormal, which the registers make 0. Values that are, below
+// 2^-126, they make 0, too. Values beyond 2^60 and what
 // is no number make sums that are not finite, which are computed again by
 // floats, row by row (AttendFew).
 
