@@ -399,6 +399,8 @@ def test_errors_are_the_adapters():
         lambda: torch_npu.npu_fused_infer_attention_score(
             q.half(), k.half(), v.half(), num_heads=2, input_layout="XYZ"),
     ]
+    with by_the_adapter():
+        said(wrong[0])  # also tells what failed before
     for call in wrong:
         with by_the_adapter():
             expected = said(call)
