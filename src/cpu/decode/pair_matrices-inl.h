@@ -10,9 +10,9 @@
 //
 // Probs are multiplied by 2^60 and outputs by 2^-60: then no product that
 // matters is subnormal, which the registers make 0. Values that are, below
-// 2^-126, they make 0, too. Values beyond 2^60 and what
-// is no number make sums that are not finite, which are computed again by
-// floats, row by row (AttendFew).
+// 2^-126, they make 0, too. Values beyond 2^60 and what is no number make sums
+// that are not finite, which are computed again by floats, row by row
+// (FinishTile).
 
 #include <algorithm>
 #include <cstddef>
@@ -258,8 +258,8 @@ inline void AddMatrixStep(const DecodeTile& decode, const StepPlace& at,
   float* const packed = decode.tile->scratch.keys;
   PackPairValues({at.rows.value, at.value_shift, count}, step, prefetch,
                  packed);
-  const int64_t lines =
-      CeilDiv(count * 2 * step, 2 * kLineBytes * std::max<int64_t>(vectors, 1));
+  // With each vector half of its lines; the others were prefetched before.
+  const int64_t lines = CeilDiv(count * Lanes(), kLineBytes);
   MatrixPairSums sums;
   Matrices m;
   LinePrefetcher nothing;
