@@ -143,13 +143,6 @@ struct MatrixProbs {
   }
 };
 
-// Probs of four rows, of a single one and others that are 0.
-HWY_INLINE void SpreadProbs(const float* HWY_RESTRICT probs, int64_t count,
-                            float* HWY_RESTRICT four) {
-  std::memset(four, 0, static_cast<size_t>(4 * count) * sizeof(float));
-  for (int64_t j = 0; j < count; ++j) four[4 * j] = probs[j];
-}
-
 // Sums of the digits of four rows, of some vectors of channels.
 inline constexpr int kVectorsAtOnce = 8;
 struct MatrixByteSums {

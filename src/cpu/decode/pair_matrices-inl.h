@@ -188,11 +188,12 @@ struct PairProbs {
   static HWY_INLINE void FillFour(const MicroTile& micro_tile, int64_t count,
                                   float* HWY_RESTRICT four) {
     const float* HWY_RESTRICT probs = micro_tile.scores;
-    std::fill_n(four, 4 * kDecodeKeys, 0.0f);
-    if (micro_tile.width == 4) std::copy_n(probs, 4 * count, four);
-    for (int64_t j = 0; micro_tile.width == 1 && j < count; ++j) {
-      four[4 * j] = probs[j];
+    if (micro_tile.width == 1) {
+      SpreadProbs(probs, count, four);
+    } else {
+      std::copy_n(probs, 4 * count, four);
     }
+    std::fill_n(four + 4 * count, 4 * (kDecodeKeys - count), 0.0f);
   }
 };
 

@@ -154,7 +154,8 @@ TEST_P(DecodeBytes, AreOfSixRowsOrMore) {
 // On matrix registers fewer do, from two on.
 TEST_P(DecodeBytes, AreOfTwoRowsOrMoreOnMatrices) {
   if (Here().back() != ByteDots::kMatrices) {
-    GTEST_SKIP() << "this processor multiplies no bytes on matrix registers";
+    GTEST_SKIP() << "this processor multiplies no bytes on matrix registers; "
+                    "narrower targets emulate them";
   }
   for (const auto& [heads, bytes] : {std::pair{"2", true}, {"1", false}}) {
     const SmallCase inputs = Filled(std::string("fwd f16 h=") + heads +

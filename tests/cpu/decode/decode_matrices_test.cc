@@ -32,7 +32,8 @@ class DecodeMatrices : public ::testing::TestWithParam<int64_t> {
 
   void SetUp() override {
     if (Decode().matrices == MatrixCode::kInstructions && !HasMatrices()) {
-      GTEST_SKIP() << "this processor has no matrix registers";
+      GTEST_SKIP() << "this processor has no matrix registers; narrower "
+                      "targets emulate them";
     }
     SetPairDotsForTest(PairDots::kMatrices);
   }
