@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "backends.h"
 #include "base/str.h"
 #include "record/setting.h"
 #include "tools/flashacl/command.h"
