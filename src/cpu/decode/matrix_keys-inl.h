@@ -42,7 +42,7 @@ HWY_INLINE void PrefetchLines(int64_t lines, LinePrefetcher& prefetch) {
     const std::byte* const taken = prefetch.Take(kTaken);
     HWY_UNROLL_ALL
     for (int64_t n = 0; n < kTaken; ++n) {
-      __builtin_prefetch(taken + n * kLineBytes, 0, 2);
+      prefetch.Prefetch(taken + n * kLineBytes);
     }
   }
 }

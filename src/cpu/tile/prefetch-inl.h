@@ -29,6 +29,14 @@ namespace flashacl::cpu::HWY_NAMESPACE {
 
 inline constexpr int64_t kLineBytes = 64;
 
+// The same number, three cycles later.
+HWY_INLINE int64_t SameLater(int64_t number) {
+#if HWY_ARCH_X86_64
+  asm("imulq $1, %0, %0" : "+r"(number));
+#endif
+  return number;
+}
+
 // Prefetches the lines of a row, for reading; rows are too short for a
 // processor to see what comes next.
 HWY_INLINE void PrefetchRow(const std::byte* from, int64_t bytes) {
@@ -113,6 +121,10 @@ class PrefetchQueue {
 // A reader takes about as many lines as it reads, some at a time, and
 // prefetches them between its arithmetic: a look at the end of the row with
 // every line would take as long as a tenth of the arithmetic.
+//
+// No prefetch begins within three cycles of the one before, wherever they are
+// in the program: a processor with AMX that begins two of them at once does not
+// fetch while it computes (docs/notes/0050).
 class LinePrefetcher {
  public:
   LinePrefetcher() = default;  // nothing
@@ -143,6 +155,12 @@ class LinePrefetcher {
 
   static constexpr int64_t kMaxTaken = 4;
 
+  // Prefetches a line that was taken.
+  HWY_INLINE void Prefetch(const std::byte* line) {
+    __builtin_prefetch(line + zero_, 0, 2);
+    zero_ = SameLater(zero_);
+  }
+
  private:
   // Prefetches the next lines at once.
   HWY_NOINLINE void Issue(int64_t lines) {
@@ -153,7 +171,7 @@ class LinePrefetcher {
       }
       const std::byte* const stop = std::min(end_, at_ + lines * kLineBytes);
       for (; at_ < stop; at_ += kLineBytes) {
-        __builtin_prefetch(at_, 0, 2);
+        Prefetch(at_);
         --lines;
       }
     }
@@ -177,6 +195,7 @@ class LinePrefetcher {
   const std::byte* const* next_ = nullptr;
   const std::byte* const* last_ = nullptr;
   int64_t bytes_ = 0;
+  int64_t zero_ = 0;  // as a processor learns only when the next may begin
 };
 
 // Prefetches share `n` of kShares of the next kLines lines; `taken` is where
@@ -189,7 +208,7 @@ HWY_INLINE void PrefetchShare(int n, const std::byte*& taken,
   for (int line = 0; line < kLines; ++line) {
     if (line * kShares / kLines != n) continue;
     if (line % kTaken == 0) taken = prefetch.Take(kTaken);
-    __builtin_prefetch(taken + line % kTaken * kLineBytes, 0, 2);
+    prefetch.Prefetch(taken + line % kTaken * kLineBytes);
   }
 }
 
