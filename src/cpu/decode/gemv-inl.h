@@ -46,7 +46,6 @@ struct ElementsOf : Converted {
   static constexpr int64_t kVectorBytes = Lanes() * (kType == DType::kF32  ? 4
                                                      : kType == DType::kI8 ? 1
                                                                            : 2);
-  static constexpr int kConverter = 0;  // registers that stay with conversions
   static constexpr bool kHasPieces = HasPieces(kType);
   static HWY_INLINE Vector Load(const std::byte* at) {
     return FloatsAt<kType>(kF, at, 0);
@@ -56,7 +55,6 @@ struct ElementsOf : Converted {
 template <>
 struct ElementsOf<DType::kI4x8> : Converted {
   static constexpr int64_t kVectorBytes = Lanes() / 2;
-  static constexpr int kConverter = 2;
   static constexpr bool kHasPieces = false;
   static HWY_INLINE Vector Load(const std::byte* at) {
     return FourBitLanes(at);
@@ -69,7 +67,6 @@ template <class Product>
 struct PairsOf {
   static constexpr int64_t kChannels = 2 * Lanes();
   static constexpr int64_t kVectorBytes = 4 * Lanes();
-  static constexpr int kConverter = 0;
   static constexpr bool kHasPieces = true;
   static HWY_INLINE Vector Load(const std::byte* at) {
     return FloatsAt<DType::kF32>(kF, at, 0);
@@ -284,13 +281,15 @@ HWY_INLINE void DotKeys(const QkArgs& work, LinePrefetcher& prefetch,
 }
 
 // Keys that are computed at a time, for as many sums as there are registers
-// besides keys, a query and what conversion keeps; prefetches go by 3 or 4.
+// besides keys and a query; prefetches go by 3 or 4. Six keys of four rows take
+// 31 of 32 registers: where keys are converted, GCC then keeps sums in memory.
 template <class Elements>
 constexpr int KeysOf(int rows) {
-  if (kVectorRegisters == 32 && Elements::kConverter > 0) {
-    return rows == 4 ? 4 : rows == 3 ? 6 : 8;
+  constexpr bool kConverts = Elements::kVectorBytes < 4 * Lanes();
+  if (kVectorRegisters == 32) {
+    if (rows == 4) return kConverts ? 4 : 6;
+    return rows == 3 ? 6 : 8;
   }
-  if (kVectorRegisters == 32) return rows >= 3 ? 6 : 8;
   return rows == 4 ? 3 : rows == 1 ? 8 : 4;
 }
 
