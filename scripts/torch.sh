@@ -83,7 +83,7 @@ for command in "$@"; do
     test)
       "${pytest[@]}" tests/torch ;;
     quick)
-      "${pytest[@]}" tests/torch/{arrays,attention,calls,companions,dispatch,flashinfer,kept_calls,plain}_test.py \
+      "${pytest[@]}" tests/torch/{arrays,attention,calls,companions,dispatch,flashinfer,kept_calls,plain,repeated}_test.py \
         tests/torch/same_bits_test.py \
         -k "not without_pytorch and not fork" ;;
     shell)

@@ -53,19 +53,6 @@ class _Thread:
         # Read once, as the library does.
         self.strict = os.environ.get("FLASHACL_STRICT") in ("1", "exit")
 
-    def take(self, size):
-        """A workspace of at least `size` bytes, which is nobody else's until it
-        is given back: a finaliser may call amid this thread's own call."""
-        workspace, self.workspace = self.workspace, None
-        if workspace is None or workspace.size < size:
-            workspace = None  # freed before there is another
-            workspace = _Workspace(self.library, size)
-        return workspace
-
-    def give_back(self, workspace):
-        if workspace.size <= KEPT_BYTES:
-            self.workspace = workspace
-
     def keep(self, key, prepared):
         self.calls[key] = prepared
         if len(self.calls) > KEPT_CALLS:
@@ -83,6 +70,8 @@ class _Local(threading.local):
 
 
 _local = _Local()
+_this_process = os.getpid
+_FIRST = ctypes.c_size_t(0)
 
 
 def _thread():
@@ -112,16 +101,18 @@ class _Prepared:
         self.size, self.stream = size, mine.stream
         self.told = (ctypes.c_uint64(size), executor,
                      ctypes.c_void_p(mine.stream))
-        # [tensor, where it is], in the order of memory in the arguments.
-        self.places = [[handle, memory.address]
-                       for handle, memory in self.arguments.tensors]
+        # Tensors, and where they are, in the order of memory in the arguments.
+        self.handles = [ctypes.c_void_p(handle)
+                        for handle, _ in self.arguments.tensors]
+        self.at = tuple(memory.address for _, memory in self.arguments.tensors)
 
     def follow(self, moving, alive):
         """Lets move() take the addresses of these, in this order; the other
         memory among the arguments, whose owner is kept, stays where it is."""
         order = [id(memory) for _, memory in self.arguments.tensors]
-        self.places = [self.places[order.index(id(memory))]
-                       for memory in moving]
+        places = [order.index(id(memory)) for memory in moving]
+        self.handles = [self.handles[place] for place in places]
+        self.at = tuple(self.at[place] for place in places)
         self.alive = alive
 
     def is_small(self, arguments):
@@ -132,19 +123,24 @@ class _Prepared:
             max([numbers, *first.shape[:1]]) <= KEPT_NUMBERS
 
     def move(self, addresses):
-        """Says where the memory is that the next run is about."""
-        for place, address in zip(self.places, addresses):
-            if address != place[1]:
+        """Says where the memory is that the next run is about: a tuple."""
+        # A call that fails here is not kept, wherever its tensors then are.
+        for handle, was, address in zip(self.handles, self.at, addresses):
+            if address != was:
                 # The tensor says which; the number is for others' libraries.
-                status = self.set_address(self.executor, 0, place[0], address)
+                status = self.set_address(self.told[1], _FIRST, handle, address)
                 if status:
                     check(status, self.name)
-                place[1] = address
+        self.at = addresses
 
     def run(self, mine):
-        workspace = mine.take(self.size) if self.size else None
+        # Nobody else's for the time of the run: a finaliser may call amid it.
+        workspace, mine.workspace = mine.workspace, None
+        if self.size and (workspace is None or workspace.size < self.size):
+            workspace = None  # freed before there is another
+            workspace = _Workspace(self.library, self.size)
         try:
-            status = self.execute(workspace and workspace.pointer, *self.told)
+            status = self.execute(self.size and workspace.pointer, *self.told)
             if status:
                 check(status, self.name)
         finally:
@@ -152,8 +148,8 @@ class _Prepared:
             status = self.synchronize(self.stream)
         if status:
             check(status, self.name)
-        if workspace is not None:
-            mine.give_back(workspace)
+        if workspace is not None and workspace.size <= KEPT_BYTES:
+            mine.workspace = workspace
 
     def __del__(self, this_process=os.getpid):
         if self.process == this_process():
@@ -241,7 +237,7 @@ def run(name, *arguments, kept_as=None):
     of memory is an array. kept_as: of a call that run_again() has not found."""
     if kept_as is None:
         key, addresses = _described(name, arguments)
-        if run_again(key, addresses):
+        if run_again(key, tuple(addresses)):
             return
     prepared = run_once(name, *arguments)
     mine = _thread()
@@ -265,15 +261,18 @@ def run_once(name, *arguments):
 
 
 def run_again(key, addresses):
-    """Runs what was kept under this key, with its moving memory at `addresses`;
-    false where nothing was."""
-    mine = _thread()
+    """Runs what was kept under this key, with its moving memory at `addresses`,
+    a tuple; false where nothing was."""
+    mine = _local.mine
+    if mine is None or mine.process != _this_process():
+        mine = _thread()
     # Out of the table while it runs: what fails stays out, a finaliser that
     # calls meanwhile does not find it, and who comes back is the youngest.
     prepared = mine.calls.pop(key, None)
     if prepared is None:
         return False
-    prepared.move(addresses)
+    if prepared.at != addresses:
+        prepared.move(addresses)
     prepared.run(mine)
     mine.calls[key] = prepared  # as many as before
     return True

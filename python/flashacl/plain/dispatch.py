@@ -18,7 +18,7 @@ except (ImportError, AttributeError):
     _keys = None
 
 _is_compiling, _gradients = torch.compiler.is_compiling, torch.is_grad_enabled
-_PLAIN_TYPES = torch.Tensor, torch.nn.Parameter
+PLAIN_TYPES = torch.Tensor, torch.nn.Parameter
 _plain = ()  # numbers of sets of keys: of ordinary and of inference tensors
 
 
@@ -53,7 +53,7 @@ def asked(*tensors):
         if tensor is None:
             continue
         if _number(_keys(tensor)) not in _plain or \
-                type(tensor) not in _PLAIN_TYPES:
+                type(tensor) not in PLAIN_TYPES:
             return ALL
         if gradients and tensor.requires_grad:
             answer = GRADIENT

@@ -93,6 +93,16 @@ _KINDS = (numpy.ndarray, type(None))
 _this = sys.modules[__name__]
 
 
+PLAIN_TYPES = numpy.ndarray,  # of arrays that attend_again() may know
+
+
+def attend_again(q, k, v, layout, scale, left, right):
+    """What attend() would return of a call without options, or None."""
+    if type(k) is type(v) is numpy.ndarray:
+        return repeated.attend_again(_this, q, k, v, layout, scale, left, right)
+    return None
+
+
 def attend(q, k, v, mask, bias, slopes, sink, seed, ends_q, ends_k, layout,
            scale, left, right, dropout, lse):
     """(result, greatest scores, sums), or only the first without `lse`."""

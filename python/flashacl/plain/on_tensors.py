@@ -165,6 +165,17 @@ def described(tensor):
     return tensor.shape, tensor.stride(), tensor.dtype
 
 
+PLAIN_TYPES = dispatch.PLAIN_TYPES  # of arrays that attend_again() may know
+
+
+def attend_again(q, k, v, layout, scale, left, right):
+    """What attend() would return of a call without options, or None."""
+    # That a gradient may come is said at once, as attend() asks again.
+    if q.requires_grad or dispatch.asked(q, k, v) != dispatch.NOTHING:
+        return None
+    return repeated.attend_again(_this, q, k, v, layout, scale, left, right)
+
+
 def attend(q, k, v, mask, bias, slopes, sink, seed, ends_q, ends_k, layout,
            scale, left, right, dropout, lse):
     """(result, greatest score, sum of exponentials), or only the first without

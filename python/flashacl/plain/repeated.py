@@ -12,6 +12,27 @@ from flashacl.plain import operators
 _KEPT_ROWS = 512
 
 
+def attend_again(on, q, k, v, layout, scale, left, right):
+    """The result of a call of which attend() has had the like, without options,
+    ends and statistics; else None. What is wrong with such a call, or would be
+    with its arrays, was found then. scale: None is the usual one."""
+    address, described = on.address, on.described
+    kind_q, kind_v = described(q), described(v)
+    shape, shape_v = kind_q[0], kind_v[0]
+    if len(shape) != 4 or len(shape_v) != 4:
+        return None
+    channels = shape[3]
+    told = (layout, float(channels ** -0.5 if scale is None else scale), left,
+            right)
+    if channels != shape_v[3]:
+        shape = *shape[:-1], shape_v[3]
+    result = on.new(q, shape)
+    if calls.run_again((on.__name__, kind_q, described(k), kind_v, told, False),
+                       (address(q), address(k), address(v), address(result))):
+        return result
+    return None
+
+
 def attend(on, q, k, v, options, ends, told, lse):
     """(result, greatest score, sum of exponentials); without `lse` perhaps only
     the result: the statistics of a few rows then stay with the kept call. `on`
@@ -32,7 +53,7 @@ def attend(on, q, k, v, options, ends, told, lse):
     if not (mask is bias is slopes is sink is None):
         key += tuple(x if x is None else on.described(x) for x in options)
         moving += tuple(x for x in options if x is not None)
-    if not calls.run_again(key, map(on.address, moving)):
+    if not calls.run_again(key, tuple(map(on.address, moving))):
         _attend_first(on, key, (q, k, v), options, ends, told, results)
     return results
 
