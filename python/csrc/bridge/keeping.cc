@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "bridge/queue.h"
-#include "third_party/acl/inc/acl/acl_rt.h"
 #if FLASHACL_BRIDGE_KEEPS
+#include "third_party/acl/inc/acl/acl_rt.h"
 #include "torch_npu/csrc/core/npu/NPUStream.h"
 #include "torch_npu/csrc/flopcount/FlopCountContext.h"
 #endif
@@ -18,6 +18,8 @@ namespace flashacl::bridge {
 namespace {
 
 std::atomic<bool> keeping{true};
+
+#if FLASHACL_BRIDGE_KEEPS
 
 std::string_view Variable(const char* name) {
   const char* const value = std::getenv(name);
@@ -35,14 +37,10 @@ bool IsWatched() {
   return watched;
 }
 
-#if FLASHACL_BRIDGE_KEEPS
 bool IsCounted() {
   static FlopCountContext& flops = FlopCountContext::GetInstance();
   return flops.isEnabled() || c10_npu::is_core_control_enabled();
 }
-#else
-bool IsCounted() { return true; }
-#endif
 
 bool IsCaptured() {
   auto status = ACL_MODEL_RI_CAPTURE_STATUS_NONE;
@@ -50,12 +48,17 @@ bool IsCaptured() {
              ACL_SUCCESS ||
          status != ACL_MODEL_RI_CAPTURE_STATUS_NONE;
 }
+#endif
 
 }  // namespace
 
 bool MayKeep() {
+#if FLASHACL_BRIDGE_KEEPS
   return keeping.load(std::memory_order_relaxed) && !IsWatched() &&
          !at::hasCallbacks() && !IsCounted() && !IsCaptured();
+#else
+  return false;
+#endif
 }
 
 bool SetKeeping(bool on) { return keeping.exchange(on); }

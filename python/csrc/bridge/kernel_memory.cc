@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bridge/kernel_memory.h"
 
+#include <acl/acl_rt.h>  // FlashACL's: an older adapter's lacks names
 #include <c10/core/CPUAllocator.h>
 
 #include <memory>
@@ -8,7 +9,6 @@
 
 #include "bridge/faces.h"
 #include "bridge/queue.h"
-#include "third_party/acl/inc/acl/acl_rt.h"
 
 namespace flashacl::bridge {
 namespace {
