@@ -30,9 +30,8 @@ struct Options {
 // On the current device.
 at::Tensor Make(c10::IntArrayRef sizes, c10::IntArrayRef strides, size_t bytes,
                 caffe2::TypeMeta dtype) {
-  static c10::Allocator* const allocator = c10::GetAllocator(kNpu);
-  c10::Storage storage = MakeNpuStorage(allocator->allocate(bytes), bytes,
-                                        {sizes, strides, dtype});
+  c10::Storage storage = MakeNpuStorage(
+      c10::GetAllocator(kNpu)->allocate(bytes), bytes, {sizes, strides, dtype});
   at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
       std::move(storage), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
       dtype);

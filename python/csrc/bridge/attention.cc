@@ -114,10 +114,11 @@ at::Tensor Hidden(const at::Tensor& seen, const at::Tensor& q,
 }
 
 // Kept: every call of a model would make it again.
+std::mutex masks_mutex;
+std::vector<at::Tensor>& masks = *new std::vector<at::Tensor>;
+
 at::Tensor CausalMask(c10::Device device) {
-  static std::mutex& mutex = *new std::mutex;
-  static auto& masks = *new std::vector<at::Tensor>;
-  const std::lock_guard<std::mutex> lock(mutex);
+  const std::lock_guard<std::mutex> lock(masks_mutex);
   const auto index = static_cast<size_t>(device.index());
   if (masks.size() <= index) masks.resize(index + 1);
   if (!masks[index].defined()) {
@@ -129,11 +130,11 @@ at::Tensor CausalMask(c10::Device device) {
   return masks[index];
 }
 
+// The adapter's operator; found when the bridge is installed.
+std::optional<c10::OperatorHandle> fusion;
+
 at::Tensor Fused(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                  const Options& options) {
-  static const c10::OperatorHandle op =
-      c10::Dispatcher::singleton().findSchemaOrThrow(
-          "npu::npu_fusion_attention", "");
   std::vector<std::pair<std::string, c10::IValue>> given = {
       {"query", q},
       {"key", k},
@@ -150,7 +151,7 @@ at::Tensor Fused(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
   } else if (options.mask.has_value()) {
     given.emplace_back("atten_mask", Hidden(*options.mask, q, k));
   }
-  return CallNamed(op, std::move(given)).toTensor();
+  return CallNamed(*fusion, std::move(given)).toTensor();
 }
 
 at::Tensor Attention(const at::Tensor& q, const at::Tensor& k,
@@ -175,6 +176,8 @@ at::Tensor Attention(const at::Tensor& q, const at::Tensor& k,
 }  // namespace
 
 void RegisterAttention(torch::Library& npu, torch::Library& autograd) {
+  fusion = c10::Dispatcher::singleton().findSchemaOrThrow(
+      "npu::npu_fusion_attention", "");
   constexpr const char* kName = "aten::scaled_dot_product_attention";
   npu.impl(kName, TORCH_FN(Attention));
   autograd.impl(kName, TORCH_FN(Attention));

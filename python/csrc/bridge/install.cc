@@ -14,6 +14,8 @@
 #include "bridge/attention.h"
 #include "bridge/fallback.h"
 #include "bridge/fused_attention.h"
+#include "bridge/keeping.h"
+#include "bridge/kept_calls.h"
 #include "bridge/kernel_memory.h"
 #include "bridge/operator_info.h"
 
@@ -160,6 +162,8 @@ void Install() {
   TORCH_CHECK(!installed, "the bridge is installed already");
   installed = true;
   InstallKernelMemory();
+  InstallKeeping();
+  InstallKeptCalls();
   // PyTorch warns of every kernel that replaces another.
   class Silent : public c10::WarningHandler {
     void process(const c10::Warning&) override {}

@@ -27,19 +27,28 @@ std::string_view Variable(const char* name) {
 }
 
 // What does not change while the process lives: library and adapter read these
-// once.
+// once, with the first call. Not a static of the function: a fork amid its
+// guard would leave that locked in the child.
 bool IsWatched() {
-  static const bool watched = !Variable("FLASHACL_STRICT").empty() ||
-                              !Variable("FLASHACL_TRACE").empty() ||
-                              !Variable("FLASHACL_RECORD").empty() ||
-                              Variable("TASK_QUEUE_ENABLE") != "0" ||
-                              Variable("ASCEND_LAUNCH_BLOCKING") == "1";
-  return watched;
+  enum { kUnknown, kNo, kYes };
+  static std::atomic<int> watched{kUnknown};
+  int found = watched.load(std::memory_order_relaxed);
+  if (found == kUnknown) {
+    const bool is = !Variable("FLASHACL_STRICT").empty() ||
+                    !Variable("FLASHACL_TRACE").empty() ||
+                    !Variable("FLASHACL_RECORD").empty() ||
+                    Variable("TASK_QUEUE_ENABLE") != "0" ||
+                    Variable("ASCEND_LAUNCH_BLOCKING") == "1";
+    found = is ? kYes : kNo;
+    watched.store(found, std::memory_order_relaxed);
+  }
+  return found == kYes;
 }
 
+FlopCountContext* flops = nullptr;
+
 bool IsCounted() {
-  static FlopCountContext& flops = FlopCountContext::GetInstance();
-  return flops.isEnabled() || c10_npu::is_core_control_enabled();
+  return flops->isEnabled() || c10_npu::is_core_control_enabled();
 }
 
 bool IsCaptured() {
@@ -51,6 +60,12 @@ bool IsCaptured() {
 #endif
 
 }  // namespace
+
+void InstallKeeping() {
+#if FLASHACL_BRIDGE_KEEPS
+  flops = &FlopCountContext::GetInstance();
+#endif
+}
 
 bool MayKeep() {
 #if FLASHACL_BRIDGE_KEEPS

@@ -10,6 +10,9 @@
 
 namespace flashacl::bridge {
 
+// Finds what MayKeep() asks. Once, before the first call.
+void InstallKeeping();
+
 // Not with PyTorch before 2.9; not in a process that watches what the library
 // is asked for (FLASHACL_STRICT, FLASHACL_TRACE, FLASHACL_RECORD), or that
 // wants the adapter's queue or to wait for each launch; not while PyTorch's

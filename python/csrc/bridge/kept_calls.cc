@@ -42,13 +42,6 @@ std::optional<aclDataType> TypeOf(at::ScalarType type) {
 // The process, which a fork changes: what a parent has kept is not its child's.
 std::atomic<int64_t> process{0};
 
-void FollowForks() {
-  static const int followed = pthread_atfork(nullptr, nullptr, [] {
-    process.fetch_add(1, std::memory_order_relaxed);
-  });
-  (void)followed;
-}
-
 struct Entry {
   Entry(CallKey of, uint64_t with_hash) : hash(with_hash), key(std::move(of)) {}
   uint64_t hash;
@@ -75,7 +68,6 @@ class Owner {
       return *table_;
     }
     Drop();
-    FollowForks();
     table_ = new Table;
     return *table_;
   }
@@ -96,6 +88,11 @@ class Owner {
 thread_local Owner owner;
 
 }  // namespace
+
+void InstallKeptCalls() {
+  pthread_atfork(nullptr, nullptr,
+                 [] { process.fetch_add(1, std::memory_order_relaxed); });
+}
 
 aclTensor* CArguments::Make(const at::Tensor& tensor) {
   const auto type = TypeOf(tensor.scalar_type());

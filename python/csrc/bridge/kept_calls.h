@@ -77,6 +77,9 @@ class Prepared {
   c10::SmallVector<void*, 8> at;  // where the tensors are
 };
 
+// Follows forks. Once, before the first call.
+void InstallKeptCalls();
+
 // The calling thread's call under this key, or null.
 Prepared* FindKept(const CallKey& key, uint64_t hash);
 

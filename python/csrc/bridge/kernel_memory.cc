@@ -4,6 +4,7 @@
 #include <acl/acl_rt.h>  // FlashACL's: an older adapter's lacks names
 #include <c10/core/CPUAllocator.h>
 
+#include <atomic>
 #include <memory>
 #include <utility>
 
@@ -17,8 +18,14 @@ thread_local bool inside = false;
 
 // How the adapter's allocator gives memory back, which tells its blocks.
 c10::DeleterFnPtr DeviceDeleter() {
-  static const c10::DeleterFnPtr deleter =
-      c10::GetAllocator(kNpu)->allocate(1).get_deleter();
+  // Found late, as that starts the device, and without the guard of a static: a
+  // fork amid that would leave it locked in the child.
+  static std::atomic<c10::DeleterFnPtr> found{nullptr};
+  c10::DeleterFnPtr deleter = found.load(std::memory_order_relaxed);
+  if (deleter == nullptr) {
+    deleter = c10::GetAllocator(kNpu)->allocate(1).get_deleter();
+    found.store(deleter, std::memory_order_relaxed);
+  }
   return deleter;
 }
 

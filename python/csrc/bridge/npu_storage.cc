@@ -51,13 +51,10 @@ void DescribeNpuStorage(const c10::Storage& storage, const Contents& contents) {
 
 c10::Storage MakeNpuStorage(c10::DataPtr data, size_t bytes,
                             const Contents& contents) {
-  static const c10::StorageImplCreateHelper create =
-      c10::GetStorageImplCreate(kNpu);
-  static c10::Allocator* const allocator = c10::GetAllocator(kNpu);
-  c10::Storage storage(create(c10::StorageImpl::use_byte_size_t(),
-                              c10::SymInt(static_cast<int64_t>(bytes)),
-                              std::move(data), allocator,
-                              /*resizable=*/true));
+  c10::Storage storage(c10::GetStorageImplCreate(kNpu)(
+      c10::StorageImpl::use_byte_size_t(),
+      c10::SymInt(static_cast<int64_t>(bytes)), std::move(data),
+      c10::GetAllocator(kNpu), /*resizable=*/true));
   DescribeNpuStorage(storage, contents);
   return storage;
 }

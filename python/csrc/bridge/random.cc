@@ -23,10 +23,7 @@ uint64_t Mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-std::mutex& GuardMutex() {
-  static auto& mutex = *new std::mutex;
-  return mutex;
-}
+std::mutex guard_mutex;
 
 void CopyState(const at::Generator& from, at::Generator& to) {
   const std::lock_guard<std::mutex> lock(to.mutex());
@@ -52,7 +49,7 @@ at::Generator DrawGenerator(const std::optional<at::Generator>& npu,
 }
 
 DefaultGeneratorGuard::DefaultGeneratorGuard(const at::Generator& generator) {
-  GuardMutex().lock();
+  guard_mutex.lock();
   at::Generator cpu = at::detail::getDefaultCPUGenerator();
   {
     const std::lock_guard<std::mutex> lock(cpu.mutex());
@@ -64,7 +61,7 @@ DefaultGeneratorGuard::DefaultGeneratorGuard(const at::Generator& generator) {
 DefaultGeneratorGuard::~DefaultGeneratorGuard() {
   at::Generator cpu = at::detail::getDefaultCPUGenerator();
   CopyState(saved_, cpu);
-  GuardMutex().unlock();
+  guard_mutex.unlock();
 }
 
 }  // namespace flashacl::bridge
