@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "acl/call_contents.h"
 
-#include <sys/uio.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -13,6 +10,7 @@
 
 #include "acl/backend.h"
 #include "acl/memory.h"
+#include "acl/own_memory.h"
 #include "base/fork.h"
 #include "base/str.h"
 #include "record/digest.h"
@@ -32,10 +30,7 @@ bool ReadBytes(const std::byte* from, std::span<std::byte> to) {
     DeviceMemory().Copy(to.data(), from, to.size());
     return true;
   }
-  const iovec here{to.data(), to.size()};
-  const iovec there{const_cast<std::byte*>(from), to.size()};
-  return process_vm_readv(getpid(), &here, 1, &there, 1, 0) ==
-         static_cast<ssize_t>(to.size());
+  return ReadOwnMemory(from, to);
 }
 
 // Reads bytes in parts that stay in a cache; false if they are not all there.

@@ -110,7 +110,7 @@ class RecordOfFailures : public testing::RuntimeTest {
           const auto& contents = before ? tensor.before : tensor.after;
           ASSERT_TRUE(contents.has_value());
           const auto read = reader->ReadTensor(tensor, *contents);
-          ASSERT_TRUE(read.ok());
+          ASSERT_TRUE(read.ok()) << read.status().message();
           ASSERT_EQ(read->size(), bytes.size());
           std::memcpy(bytes.data(), read->data(), bytes.size());
         });
