@@ -60,20 +60,19 @@ class EmulatedMatrices {
   // 16 rows, `stride` floats apart; of words, or of sums.
   template <int kTo>
   HWY_INLINE void LoadRows(const void* from, ptrdiff_t stride) {
-    Copy(static_cast<const float*>(from), stride, rows_[kTo][0], 16, 16);
+    Load(from, stride, rows_[kTo], 16);
   }
   template <int kTo>
   HWY_INLINE void LoadLanes(const void* from, ptrdiff_t stride) {
-    Copy(static_cast<const float*>(from), stride, rows_[kTo][0], 16,
-         MatrixLanes());
+    Load(from, stride, rows_[kTo], MatrixLanes());
   }
   template <int kFrom>
   HWY_INLINE void StoreRows(void* to, ptrdiff_t stride) const {
-    Copy(rows_[kFrom][0], 16, static_cast<float*>(to), stride, 16);
+    Store(rows_[kFrom], to, stride, 16);
   }
   template <int kFrom>
   HWY_INLINE void StoreLanes(void* to, ptrdiff_t stride) const {
-    Copy(rows_[kFrom][0], 16, static_cast<float*>(to), stride, MatrixLanes());
+    Store(rows_[kFrom], to, stride, MatrixLanes());
   }
 
   // sums[row, column] += products of bytes a[row, k] and b[k, column], as words
@@ -122,15 +121,23 @@ class EmulatedMatrices {
                                       const Vector& sum) {
     return Flush(hn::MulAdd(Flush(x), Flush(y), sum));
   }
-  static HWY_INLINE void Copy(const float* from, ptrdiff_t from_stride,
-                              float* to, ptrdiff_t to_stride, ptrdiff_t count) {
+  using Rows = float[kMatrixRows][16];
+  static HWY_INLINE void Load(const void* from, ptrdiff_t stride, Rows& to,
+                              ptrdiff_t count) {
     for (int64_t row = 0; row < kMatrixRows; ++row) {
-      std::memcpy(to + row * to_stride, from + row * from_stride,
+      std::memcpy(to[row], static_cast<const float*>(from) + row * stride,
+                  static_cast<size_t>(count) * sizeof(float));
+    }
+  }
+  static HWY_INLINE void Store(const Rows& from, void* to, ptrdiff_t stride,
+                               ptrdiff_t count) {
+    for (int64_t row = 0; row < kMatrixRows; ++row) {
+      std::memcpy(static_cast<float*>(to) + row * stride, from[row],
                   static_cast<size_t>(count) * sizeof(float));
     }
   }
 
-  HWY_ALIGN float rows_[8][kMatrixRows][16];
+  HWY_ALIGN Rows rows_[8];
 };
 
 #if FLASHACL_HAS_MATRICES
