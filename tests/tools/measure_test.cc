@@ -81,8 +81,15 @@ TEST(Measure, RepeatsUntilTheTimeIsOver) {
 
 // Short runs come in bursts, after one that warms up.
 TEST(Measure, BurstsOfShortRuns) {
-  const auto measured =
-      MeasureWith(kAroundReference<Counted>, {.seconds = 0, .repetitions = 2});
+  const auto measure = [] {
+    return MeasureWith(kAroundReference<Counted>,
+                       {.seconds = 0, .repetitions = 2});
+  };
+  auto measured = measure();
+  // Where others work, too, the first run may not have been short.
+  for (int n = 0; n < 100 && measured.ok() && measured->runs == 1; ++n) {
+    measured = measure();
+  }
   ASSERT_TRUE(measured.ok());
   EXPECT_GT(measured->runs, 1);
   EXPECT_EQ(launches, 1 + 2 * (1 + measured->runs));
