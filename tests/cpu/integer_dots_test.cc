@@ -10,6 +10,7 @@
 
 #include "cpu/pair_dots.h"
 #include "cpu/support.h"
+#include "tests/cpu/on_matrices.h"
 #include "tests/cpu/runs.h"
 #include "tests/cpu/spaces.h"
 #include "tests/testing/random.h"
@@ -65,29 +66,11 @@ TEST(IntegerDots, LetQueriesTakeScalesOfChannels) {
   EXPECT_FALSE(take("fwd bf16 h=2 d=64 q=9 k=9"));
 }
 
-class IntegerDotsOn : public testing::EachKernel {
+class IntegerDotsOn : public testing::OnMatrices {
  protected:
-  ~IntegerDotsOn() override { SetPairDotsForTest({}); }
-
-  void SetUp() override {
-    if (Forward().matrices == MatrixCode::kInstructions && !HasMatrices()) {
-      GTEST_SKIP() << "this processor has no matrix registers";
-    }
-    SetPairDotsForTest(PairDots::kMatrices);
-  }
-
-  // Whether it takes the problem, and its integers to matrix registers.
-  bool Takes(const AttentionProblem& problem) const {
+  bool FillsMatrices(const AttentionProblem& problem) const override {
     return AreIntegers(KvTensors(problem, Slot::kKey)) &&
-           TileMatrixTerms(problem) > 0 &&
-           implementation_.supports(problem, {}).ok();
-  }
-
-  SmallCase Run(const SmallCase& inputs, int workers = 1) const {
-    SmallCase small(inputs.problem());
-    small.CopyInputs(inputs);
-    testing::RunOn(implementation_, small, workers);
-    return small;
+           TileMatrixTerms(problem) == 1;
   }
 };
 
@@ -130,18 +113,7 @@ const char* const kLines[] = {
     "fwd f16 h=1 d=32 q=300,1 k=2500,300 int8:channel causal out:bf16",
 };
 
-TEST_P(IntegerDotsOn, AreRight) {
-  for (const char* line : kLines) {
-    SCOPED_TRACE(line);
-    const AttentionProblem problem = ProblemOf(line);
-    EXPECT_EQ(TileMatrixTerms(problem), 1);
-    for (int64_t seed = 1; seed <= testing::ShareOf(3); ++seed) {
-      const bool taken = ExpectRight(problem, static_cast<uint64_t>(seed),
-                                     implementation_.name);
-      EXPECT_TRUE(taken || &implementation_ == &kCpuMixed);
-    }
-  }
-}
+TEST_P(IntegerDotsOn, AreRight) { ExpectAllRight(kLines); }
 
 TEST_P(IntegerDotsOn, AreRightOnRandomProblems) {
   Space space = testing::Forward(3, 60, 200, 4, 5);
@@ -163,10 +135,7 @@ TEST_P(IntegerDotsOn, GiveTheSameBitsToAnyWorkers) {
     SCOPED_TRACE(line);
     Random random(5);
     inputs.FillInputs(random);
-    const SmallCase alone = Run(inputs);
-    for (const int workers : {2, 7}) {
-      testing::ExpectSameBits(alone, Run(inputs, workers));
-    }
+    ExpectSameBitsOfAnyWorkers(inputs);
   }
 }
 

@@ -15,6 +15,7 @@
 #include "cpu/decode/decode_kernel.h"
 #include "cpu/pair_dots.h"
 #include "cpu/support.h"
+#include "tests/cpu/on_matrices.h"
 #include "tests/cpu/pairs.h"
 #include "tests/cpu/runs.h"
 #include "tests/cpu/spaces.h"
@@ -84,17 +85,8 @@ TEST(MatrixDots, TakeRowsThatFillThem) {
   EXPECT_EQ(TermsOf("fwd bf16 h=2 d=64 q=9 k=90 paged:16 blocks:16"), 0);
 }
 
-class MatrixDotsOn : public testing::EachKernel {
+class MatrixDotsOn : public testing::OnMatrices {
  protected:
-  ~MatrixDotsOn() override { SetPairDotsForTest({}); }
-
-  void SetUp() override {
-    if (Forward().matrices == MatrixCode::kInstructions && !HasMatrices()) {
-      GTEST_SKIP() << "this processor has no matrix registers";
-    }
-    SetPairDotsForTest(PairDots::kMatrices);
-  }
-
   bool backward() const { return direction() == Direction::kBackward; }
   bool few() const { return &implementation_ == &kCpuDecode; }
   bool listed() const {
@@ -102,17 +94,8 @@ class MatrixDotsOn : public testing::EachKernel {
            &implementation_ == &kCpuTopKBackward;
   }
 
-  // Whether it takes the problem, and to matrix registers.
-  bool Takes(const AttentionProblem& problem) const {
-    return MatrixTerms(problem) > 0 &&
-           implementation_.supports(problem, {}).ok();
-  }
-
-  SmallCase Run(const SmallCase& inputs, int workers = 1) const {
-    SmallCase small(inputs.problem());
-    small.CopyInputs(inputs);
-    testing::RunOn(implementation_, small, workers);
-    return small;
+  bool FillsMatrices(const AttentionProblem& problem) const override {
+    return MatrixTerms(problem) > 0;
   }
 
   std::span<const char* const> Lines() const;
@@ -216,18 +199,7 @@ std::span<const char* const> MatrixDotsOn::Lines() const {
   return kLines;
 }
 
-TEST_P(MatrixDotsOn, AreRight) {
-  for (const char* line : Lines()) {
-    SCOPED_TRACE(line);
-    const AttentionProblem problem = ProblemOf(line);
-    EXPECT_GT(MatrixTerms(problem), 0);
-    for (int64_t seed = 1; seed <= testing::ShareOf(3); ++seed) {
-      const bool taken = ExpectRight(problem, static_cast<uint64_t>(seed),
-                                     implementation_.name);
-      EXPECT_TRUE(taken || &implementation_ == &kCpuMixed);
-    }
-  }
-}
+TEST_P(MatrixDotsOn, AreRight) { ExpectAllRight(Lines()); }
 
 // Of every kind of problem, whatever fills matrices.
 TEST_P(MatrixDotsOn, AreRightOnRandomProblems) {
@@ -272,10 +244,7 @@ TEST_P(MatrixDotsOn, GiveTheSameBitsToAnyWorkers) {
     Random random(5);
     inputs.FillInputs(random);
     if (backward()) RunForwardTwin(inputs);
-    const SmallCase alone = Run(inputs);
-    for (const int workers : {2, 7}) {
-      testing::ExpectSameBits(alone, Run(inputs, workers));
-    }
+    ExpectSameBitsOfAnyWorkers(inputs);
   }
 }
 
