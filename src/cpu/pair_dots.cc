@@ -17,16 +17,6 @@ namespace {
 constexpr int kNobodyChose = -1;
 std::atomic<int> chosen{kNobodyChose};
 
-ProcessorKind KindHere() {
-#if defined(__x86_64__)
-  return __builtin_cpu_is("amd") ? ProcessorKind::kAmd : ProcessorKind::kOther;
-#elif defined(__aarch64__)
-  return ProcessorKind::kArm;
-#else
-  return ProcessorKind::kOther;
-#endif
-}
-
 // Linux gives them to processes that ask; it refuses where a stack for signals
 // is too small.
 bool AskForMatrices() {
@@ -85,7 +75,7 @@ PairDots ChoosePairDots(bool has_instruction, MatrixCode matrices) {
   if (matrices == MatrixCode::kInstructions && HasMatrices()) {
     return PairDots::kMatrices;
   }
-  const bool pays = PairDotsPay(KindHere(), HasPairInstruction());
+  const bool pays = PairDotsPay(kProcessorKind, HasPairInstruction());
   return has_instruction && pays ? PairDots::kInstruction : PairDots::kNone;
 }
 

@@ -14,6 +14,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "cpu/processor_kind.h"
+
 namespace flashacl::cpu {
 
 enum class PairDots : uint8_t {
@@ -37,8 +39,6 @@ inline constexpr bool kInstructionSumsAsFloats = false;
 #else
 inline constexpr bool kInstructionSumsAsFloats = true;
 #endif
-
-enum class ProcessorKind : uint8_t { kAmd, kArm, kOther };
 
 // Whether the instruction takes no longer than a multiply-add: measured on
 // AMD's processors; on ARM a table of Arm's says so. On Intel's it took four

@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "cpu/element_format.h"
+#include "cpu/processor_kind.h"
 #include "cpu/tuning.h"
 
 #if defined(FLASHACL_CPU_TILE_PREFETCH_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -28,6 +29,9 @@ HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
 inline constexpr int64_t kLineBytes = 64;
+
+inline const bool kPrefetchesIntoFirstCache =
+    kProcessorKind == ProcessorKind::kAmd;
 
 // The same number, three cycles later.
 HWY_INLINE int64_t SameLater(int64_t number) {
@@ -116,7 +120,8 @@ class PrefetchQueue {
 
 // Lines of rows in the order in which they lie, in which memory is fastest, to
 // be prefetched evenly while others are read. They go into the second cache, as
-// rows a power of two apart push each other out of the first.
+// rows a power of two apart push each other out of the first, unless the first
+// was faster all the same (docs/notes/0051).
 //
 // A reader takes about as many lines as it reads, some at a time, and
 // prefetches them between its arithmetic: a look at the end of the row with
@@ -157,7 +162,11 @@ class LinePrefetcher {
 
   // Prefetches a line that was taken.
   HWY_INLINE void Prefetch(const std::byte* line) {
-    __builtin_prefetch(line + zero_, 0, 2);
+    if (kPrefetchesIntoFirstCache) {
+      __builtin_prefetch(line + zero_, 0, 3);
+    } else {
+      __builtin_prefetch(line + zero_, 0, 2);
+    }
     zero_ = SameLater(zero_);
   }
 
