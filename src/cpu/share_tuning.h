@@ -28,10 +28,14 @@ inline constexpr int64_t kManyTiles = 16;
 inline constexpr int64_t kManyRows = 192 * 256;
 inline constexpr int64_t kManyRowsSplitKeys = 2048;
 
-// Few rows: the fewest keys of a split, a multiple of kDecodeKeys; and the
-// fewest bundles of heads for each worker but the first.
+// Few rows: the keys of a split, a multiple of kDecodeKeys. For each worker but
+// the first, the fewest bundles of heads of one split, and the fewest pieces
+// where these have several splits; and the most splits of a piece: 8 took as
+// long as 16 (docs/notes/0051).
 inline constexpr int64_t kFewRowsSplitKeys = 768;
 inline constexpr int64_t kBundlesPerWorker = 8;
+inline constexpr int64_t kSplitPiecesPerWorker = 16;
+inline constexpr int64_t kMostSplitsOfPiece = 8;
 
 // Gradients: the fewest tiles for each worker, unless a tile is one block of
 // rows; and how many workers share a head whose tiles are interleaved with

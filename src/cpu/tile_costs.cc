@@ -50,14 +50,19 @@ double TileCosts::Combine(const Tile& tile) const {
 }
 
 RunVector<double> AttendPieces(const TileCosts& costs, const Schedule& schedule,
-                               int64_t head_bundle) {
+                               PieceShape shape) {
   RunVector<double> pieces;
   for (int64_t n = 0; n < schedule.count(); ++n) {
     const Tile tile = schedule.At(n);
-    if (tile.kv_head % head_bundle != 0) continue;
+    const int64_t splits = shape.SplitsFrom(tile);
+    if (splits == 0) continue;
     const int64_t heads =
-        std::min(head_bundle, costs.kv_heads() - tile.kv_head);
-    pieces.push_back(costs.Attend(tile) * static_cast<double>(heads));
+        std::min(shape.heads, costs.kv_heads() - tile.kv_head);
+    double cost = 0;
+    for (int64_t i = 0; i < splits; ++i) {
+      cost += costs.Attend(schedule.At(n + i));
+    }
+    pieces.push_back(cost * static_cast<double>(heads));
   }
   return pieces;
 }
@@ -75,8 +80,8 @@ RunVector<double> CombinePieces(const TileCosts& costs,
 }
 
 void Rehearse(const TileCosts& costs, const Schedule& schedule,
-              int64_t head_bundle, Rehearsal& rehearsal) {
-  for (const double cost : AttendPieces(costs, schedule, head_bundle)) {
+              PieceShape shape, Rehearsal& rehearsal) {
+  for (const double cost : AttendPieces(costs, schedule, shape)) {
     rehearsal.Take(cost);
   }
   rehearsal.Meet();

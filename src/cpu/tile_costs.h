@@ -3,12 +3,36 @@
 // choosing tiles that workers can share evenly.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
+
+#include "base/range.h"
 #include "base/run_memory.h"
 #include "plan/balance.h"
 #include "plan/schedule.h"
 #include "problem/attention_problem.h"
 
 namespace flashacl::cpu {
+
+// What a worker takes at a time: the tiles of neighbouring kv heads, a head
+// bundle, and those of splits of the same rows that follow each other, at most
+// so many of each.
+struct PieceShape {
+  int64_t heads = 1;
+  int64_t splits = 1;
+
+  // How many splits a piece has that begins with this tile; 0: none begins
+  // here. All pieces of a tile's rows have the same number, but for the last.
+  int64_t SplitsFrom(const Tile& tile) const {
+    if (tile.kv_head % heads != 0) return 0;
+    const int64_t each =
+        CeilDiv(tile.num_splits, CeilDiv(tile.num_splits, splits));
+    if (tile.split % each != 0) return 0;
+    return std::min(each, tile.num_splits - tile.split);
+  }
+
+  bool operator==(const PieceShape&) const = default;
+};
 
 class TileCosts {
  public:
@@ -33,10 +57,9 @@ class TileCosts {
   const double element_;  // channels of a key and a value
 };
 
-// What the pieces of work cost, in the order in which they are handed out: a
-// tile each, or those of `head_bundle` neighbouring kv heads.
+// What the pieces of work cost, in the order in which they are handed out.
 RunVector<double> AttendPieces(const TileCosts& costs, const Schedule& schedule,
-                               int64_t head_bundle = 1);
+                               PieceShape shape = {});
 
 // Rows whose splits are combined, in that order.
 RunVector<double> CombinePieces(const TileCosts& costs,
@@ -44,6 +67,6 @@ RunVector<double> CombinePieces(const TileCosts& costs,
 
 // All of them, combining after all workers have met.
 void Rehearse(const TileCosts& costs, const Schedule& schedule,
-              int64_t head_bundle, Rehearsal& rehearsal);
+              PieceShape shape, Rehearsal& rehearsal);
 
 }  // namespace flashacl::cpu

@@ -89,6 +89,23 @@ TEST(Share, TilesCostTheirPairsKeysAndRows) {
             (3 * 3 + 2 * 2) * 160.0 + 5.0 * (12 * 4 + 10 * 40));
 }
 
+// 11 splits in pieces of at most 5 are 4, 4 and 3; heads by twos.
+TEST(Share, PiecesOfSplitsAreEven) {
+  const cpu::PieceShape piece{.heads = 2, .splits = 5};
+  Tile tile;
+  tile.num_splits = 11;
+  for (const int64_t split : {0, 4, 8}) {
+    tile.split = split;
+    EXPECT_EQ(piece.SplitsFrom(tile), split == 8 ? 3 : 4);
+  }
+  tile.split = 5;
+  EXPECT_EQ(piece.SplitsFrom(tile), 0);
+  EXPECT_EQ(cpu::PieceShape{}.SplitsFrom(tile), 1);
+  tile.split = 0;
+  tile.kv_head = 1;
+  EXPECT_EQ(piece.SplitsFrom(tile), 0);
+}
+
 // One head, whose tiles add to the same keys one after the other: they wait.
 TEST(Share, TilesThatAddToTheSameKeysWait) {
   const AttentionProblem problem = ProblemOf("bwd f32 h=1 d=64 q=4096 k=4096");

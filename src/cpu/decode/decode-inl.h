@@ -293,14 +293,22 @@ class HeadBundle {
     }
   }
 
-  void Attend() {
+  // All steps of the split that the tiles are at. The one after it, which the
+  // next call is for, has the columns `next_split`: its first keys are
+  // prefetched with the last values.
+  void Attend(Range next_split = {}) {
     const ForwardTile& tile = *tiles_[0].tile;
-    StepRows first[2];
-    first[0].Locate(tile, tile.NextStep(kDecodeKeys, tile.cols.first));
-    for (int s = 0; !first[s].step.empty(); s ^= 1) {
-      StepRows& next = first[s ^ 1];
-      next.Locate(tile, tile.NextStep(kDecodeKeys, first[s].step.last));
-      AttendStep(first[s], next);
+    if (steps_[now_].step.empty()) {
+      steps_[now_].Locate(tile, tile.FirstStep(kDecodeKeys, tile.cols));
+    }
+    while (!steps_[now_].step.empty() &&
+           steps_[now_].step.last <= tile.cols.last) {
+      const StepRows& now = steps_[now_];
+      StepRows& next = steps_[now_ ^= 1];
+      const Range step = tile.NextStep(kDecodeKeys, now.step.last);
+      next.Locate(
+          tile, step.empty() ? tile.FirstStep(kDecodeKeys, next_split) : step);
+      AttendStep(now, next);
     }
   }
 
@@ -365,6 +373,8 @@ class HeadBundle {
 
   DecodeTile* tiles_;
   int64_t count_;
+  StepRows steps_[2];  // of the first tile
+  int now_ = 0;        // the one that is next
   int64_t key_shift_[kDecodeHeadBundle];
   int64_t rope_shift_[kDecodeHeadBundle];
   int64_t value_shift_[kDecodeHeadBundle];
@@ -402,17 +412,17 @@ inline bool StoreMicroTiles(DecodeTile& decode, WhichRows which,
   return redo;
 }
 
-inline void FinishTile(DecodeTile& decode, ByteDots byte_dots) {
+inline void FinishSplit(DecodeTile& decode) {
   float overflowed[kDecodeRows];
   // Probs of hidden keys are 0, and 0 * inf is NaN. Values are not inspected
   // while they stream by: where the sums show that some were infinite, the
-  // tile starts anew. Other rows keep what matrix registers made of them.
+  // split starts anew. Other rows keep what matrix registers made of them.
   if (decode.hides && !OutIsFinite(decode)) {
     if (decode.matrix_values) {
       StoreMicroTiles(decode, WhichRows::kFinite, overflowed);
     }
     decode.skip_masked = true;
-    LoadMicroTiles(decode, byte_dots);
+    ClearSums(decode);
     HeadBundle(&decode, 1).Attend();
   }
   if (StoreMicroTiles(decode, WhichRows::kAll, overflowed)) {
@@ -420,19 +430,52 @@ inline void FinishTile(DecodeTile& decode, ByteDots byte_dots) {
   }
 }
 
+inline void StartSplit(DecodeTile& decode) {
+  decode.stored = 0;
+  decode.skip_masked = decode.hides = false;
+  decode.row_sums = nullptr;
+  ClearSums(decode);
+}
+
+// The columns from `first` on that are of one split.
+inline Range SplitFrom(int64_t first, int64_t last, int64_t split_keys) {
+  const int64_t end = (first / split_keys + 1) * split_keys;
+  return {first, std::max(std::min(end, last), first)};
+}
+
+// The tile becomes the next split of its rows, whose results follow its own. A
+// sink is a key of the first split.
+inline void MoveTo(Range split, ForwardTile& tile) {
+  tile.cols = split;
+  tile.split_out += tile.rows * (tile.params->v_dim + 2);
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    tile.scratch.query_rows[r].sink = kMinusInfinity;
+  }
+}
+
 // Invariant of every row, over the keys seen so far, with max the greatest
 // score or the sink: sum = sum exp(s_j - max), out = sum exp(s_j - max) v_j.
-inline void AttendFew(const DecodeArgs* tiles, int64_t count) {
+inline void AttendFew(DecodeArgs* tiles, int64_t count, int64_t split_keys) {
   const bool matrices = tiles[0].byte_dots == ByteDots::kMatrices ||
                         tiles[0].tile.dots == PairDots::kMatrices;
   if (matrices) Matrices::Configure();
   DecodeTile decode[kDecodeHeadBundle];
   for (int64_t n = 0; n < count; ++n) {
     decode[n].Init(tiles[n]);
-    LoadMicroTiles(decode[n], tiles[n].byte_dots);
+    LoadQueries(decode[n], tiles[n].byte_dots);
   }
-  HeadBundle(decode, count).Attend();
-  for (int64_t n = 0; n < count; ++n) FinishTile(decode[n], tiles[n].byte_dots);
+  const Range cols = tiles[0].tile.cols;
+  Range split = SplitFrom(cols.first, cols.last, split_keys);
+  for (int64_t n = 0; n < count; ++n) tiles[n].tile.cols = split;
+  HeadBundle bundle(decode, count);
+  for (;;) {
+    for (int64_t n = 0; n < count; ++n) StartSplit(decode[n]);
+    split = SplitFrom(split.last, cols.last, split_keys);
+    bundle.Attend(split);
+    for (int64_t n = 0; n < count; ++n) FinishSplit(decode[n]);
+    if (split.empty()) break;
+    for (int64_t n = 0; n < count; ++n) MoveTo(split, tiles[n].tile);
+  }
   if (matrices) Matrices::Release();
 }
 

@@ -49,10 +49,10 @@ DecodeTiles::DecodeTiles(const AttentionProblem& problem,
       schedule_(KnownSchedule(problem, shape_)),
       whole_matrices_(MatrixTerms(problem) == 1),
       kv_heads_(problem.kv_heads),
-      head_bundle_(HeadBundleOf(problem, device.workers, sequence_rows)),
+      piece_(DecodePiece(problem, device.workers, sequence_rows)),
       workspace_(ReserveDecode(
           problem, shape_,
-          {.workers = device.workers, .tiles_per_worker = head_bundle_},
+          {.workers = device.workers, .tiles_per_worker = piece_.heads},
           layout)) {}
 
 DecodeTiles::Launch::Launch(const DecodeTiles& tiles,
@@ -71,7 +71,7 @@ DecodeTiles::Launch::Launch(const DecodeTiles& tiles,
 DecodeArgs DecodeTiles::Launch::TileOf(int64_t n, int64_t worker,
                                        int64_t i) const {
   const DecodeWorkspace& workspace = tiles_.workspace_;
-  const int64_t own = worker * tiles_.head_bundle_ + i;
+  const int64_t own = worker * tiles_.piece_.heads + i;
   DecodeArgs args{
       operands_.TileOf(*schedule_, n,
                        {workspace.score.At(memory_, own),
@@ -81,11 +81,13 @@ DecodeArgs DecodeTiles::Launch::TileOf(int64_t n, int64_t worker,
   return args;
 }
 
-void DecodeTiles::Launch::AttendHeadBundle(int64_t n, int64_t worker) const {
+void DecodeTiles::Launch::AttendPiece(int64_t n, int64_t worker) const {
   const Tile cut = schedule_->At(n);
-  const int64_t most = tiles_.head_bundle_;
-  if (cut.kv_head % most != 0) return;
-  const int64_t count = std::min(most, tiles_.kv_heads_ - cut.kv_head);
+  const int64_t splits = tiles_.piece_.SplitsFrom(cut);
+  if (splits == 0) return;
+  const Range cols{cut.cols.first, schedule_->At(n + splits - 1).cols.last};
+  const int64_t count =
+      std::min(tiles_.piece_.heads, tiles_.kv_heads_ - cut.kv_head);
   // Not initialised: the 23 KiB of the most tiles took longer than a bundle of
   // one tile of few keys.
   union Room {
@@ -94,17 +96,18 @@ void DecodeTiles::Launch::AttendHeadBundle(int64_t n, int64_t worker) const {
   } room;
   static_assert(std::is_trivially_destructible_v<DecodeArgs>);
   for (int64_t i = 0; i < count; ++i) {
-    std::construct_at(&room.tiles[static_cast<size_t>(i)],
-                      TileOf(n + i * cut.num_splits, worker, i));
+    DecodeArgs& args = room.tiles[static_cast<size_t>(i)];
+    std::construct_at(&args, TileOf(n + i * cut.num_splits, worker, i));
+    args.tile.cols = cols;
   }
-  Decode().attend(room.tiles.data(), count);
+  Decode().attend(room.tiles.data(), count, tiles_.shape_.split_keys);
 }
 
 void DecodeTiles::Launch::Attend(int64_t worker,
                                  FunctionRef<int64_t()> take) const {
   const int64_t count = schedule_->count();
   for (int64_t n = take(); n < count; n = take()) {
-    AttendHeadBundle(n, worker);
+    AttendPiece(n, worker);
   }
 }
 

@@ -37,8 +37,11 @@ struct DecodeArgs {
 struct DecodeKernels {
   // Computes the tiles of some kv heads and of the same rows and columns. They
   // share scratch memory, but for queries, scores, outputs, max and sum, query
-  // rows and quantisation parameters.
-  void (*attend)(const DecodeArgs* tiles, int64_t count) = nullptr;
+  // rows and quantisation parameters. Columns on both sides of a multiple of
+  // `split_keys` belong to splits of their own: each tile is changed to one
+  // after the other, and its `split_out` is that of the first.
+  void (*attend)(DecodeArgs* tiles, int64_t count,
+                 int64_t split_keys) = nullptr;
 
   // As of ForwardKernels.
   void (*combine)(const ForwardTile& tile, int64_t num_splits) = nullptr;

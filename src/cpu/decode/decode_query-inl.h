@@ -148,26 +148,28 @@ inline bool LoadMicroTileFloats(const DecodeTile& decode, int64_t n) {
   return finite;
 }
 
-// What a micro-tile has before its first step.
-inline void StartMicroTile(const DecodeTile& decode, int64_t n) {
-  const MicroTile micro_tile = decode.At(n);
-  ClearOut(decode, micro_tile);
-  std::fill_n(decode.scratch.key_offsets + 4 * n, 4, 0.0f);
-  if (decode.tile->keys.key.scaled_by_row()) {
-    std::fill_n(decode.scratch.query_sums + 4 * n, 4, 0.0f);
+// What a tile has before the first step of each of its splits.
+inline void ClearSums(DecodeTile& decode) {
+  for (int64_t n = 0; n < decode.micro_tiles(); ++n) {
+    const MicroTile micro_tile = decode.At(n);
+    ClearOut(decode, micro_tile);
+    for (int r = 0; r < 4; ++r) {
+      // A sink joins at the end, but no row's maximum is below it.
+      micro_tile.max[r] =
+          r < micro_tile.rows ? micro_tile.query_rows[r].sink : kMinusInfinity;
+      micro_tile.sum[r] = 0;
+    }
   }
-  for (int r = 0; r < 4; ++r) {
-    // A sink joins at the end, but no row's maximum is below it.
-    micro_tile.max[r] =
-        r < micro_tile.rows ? micro_tile.query_rows[r].sink : kMinusInfinity;
-    micro_tile.sum[r] = 0;
-  }
-}
-
-inline void LoadMicroTiles(DecodeTile& decode, ByteDots byte_dots) {
-  for (int64_t n = 0; n < decode.micro_tiles(); ++n) StartMicroTile(decode, n);
   decode.out_unit =
       decode.matrix_values && !decode.skip_masked ? 1 / kProbScale : 1.0f;
+}
+
+inline void LoadQueries(DecodeTile& decode, ByteDots byte_dots) {
+  const int64_t rows = 4 * decode.micro_tiles();
+  std::fill_n(decode.scratch.key_offsets, rows, 0.0f);
+  if (decode.tile->keys.key.scaled_by_row()) {
+    std::fill_n(decode.scratch.query_sums, rows, 0.0f);
+  }
   if (decode.matrix_scores) {
     decode.matrix_scores = LoadMatrixQueries(decode);
     if (decode.matrix_scores) return;

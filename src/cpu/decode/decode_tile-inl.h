@@ -187,7 +187,8 @@ inline bool AreWholeMatrices(const ForwardTile& tile, const Reading& keys,
          whole(tile.params->v_dim);
 }
 
-// What of a tile does not change from step to step.
+// What of a tile does not change from step to step; what is below `bytes` may
+// from split to split.
 struct DecodeTile {
   const ForwardTile* tile;
   DecodeScratch scratch;
@@ -196,22 +197,22 @@ struct DecodeTile {
   bool dequantises;  // keys are dequantised before they meet a query
   bool pairs;        // queries and keys are pairs (PairDots)
   // Whether scores, and sums of values, are made on matrix registers of bf16
-  // (pair_matrices-inl.h), and what outputs are multiplied by in the end.
+  // (pair_matrices-inl.h).
   bool matrix_scores, matrix_values;
-  float out_unit;
   // What multiplies 8-bit keys in integers, and values if these are so, where a
   // micro-tile has several rows; null: floats.
   const ByteKernels* bytes;
   bool byte_values;
-  float max_key_scale;  // by row, for scores of bytes
-  bool skip_masked;     // hidden values may be infinite
-  bool hides;           // some row does not see some key
-  uint64_t stored;      // rows whose results are, a bit for each
+  float max_key_scale;             // by row, for scores of bytes
+  std::byte* buffer[kDecodeKeys];  // a step's rows in scratch memory
+  float out_unit;                  // what multiplies outputs in the end
+  bool skip_masked;                // hidden values may be infinite
+  bool hides;                      // some row does not see some key
+  uint64_t stored;                 // rows whose results are, a bit for each
   // Null: outputs are divided by their sums at the end. Else of each row the
   // sum by which its probs are divided before they meet values; 0 if it is
   // stored already.
   const float* row_sums;
-  std::byte* buffer[kDecodeKeys];  // a step's rows in scratch memory
 
   void Init(const DecodeArgs& args) {
     const ForwardTile& of = args.tile;
@@ -222,11 +223,8 @@ struct DecodeTile {
     channels = keys.vectors * Lanes();
     pairs = AreWholePairs(of, keys);
     matrix_scores = matrix_values = AreWholeMatrices(of, keys, values);
-    out_unit = 1;
-    stored = 0;
     bytes = nullptr;
-    dequantises = skip_masked = hides = byte_values = false;
-    row_sums = nullptr;
+    dequantises = byte_values = false;
     for (int64_t n = 0; n < kDecodeKeys; ++n) {
       float* const row = of.scratch.keys + n * of.scratch.key_stride;
       buffer[n] = reinterpret_cast<std::byte*>(row);

@@ -9,6 +9,7 @@
 #include "base/function_ref.h"
 #include "cpu/decode/decode_workspace.h"
 #include "cpu/forward/forward_operands.h"
+#include "cpu/tile_costs.h"
 #include "plan/backend.h"
 #include "plan/schedule.h"
 
@@ -26,7 +27,7 @@ class DecodeTiles {
 
   const TileShape& shape() const { return shape_; }
   const Schedule& schedule() const { return schedule_; }
-  int64_t head_bundle() const { return head_bundle_; }
+  PieceShape piece() const { return piece_; }
 
   class Launch {
    public:
@@ -41,9 +42,8 @@ class DecodeTiles {
    private:
     // Tile `n` with the scratch memory of the `i`th of a worker's tiles.
     DecodeArgs TileOf(int64_t n, int64_t worker, int64_t i) const;
-    // The tile and those of the kv heads after it; nothing if it is one of
-    // these.
-    void AttendHeadBundle(int64_t n, int64_t worker) const;
+    // The piece that begins with this tile; nothing if none does.
+    void AttendPiece(int64_t n, int64_t worker) const;
 
     const DecodeTiles& tiles_;
     const ForwardOperands& operands_;
@@ -59,7 +59,7 @@ class DecodeTiles {
   const Schedule schedule_;
   const bool whole_matrices_;  // keys and values are bf16 that fills such
   const int64_t kv_heads_;
-  const int64_t head_bundle_;  // tiles that go side by side
+  const PieceShape piece_;
   const DecodeWorkspace workspace_;
 };
 

@@ -26,23 +26,8 @@ bool MayTakeBytes(const AttentionProblem& problem, const TileShape& shape) {
          keys[0].dtype == DType::kI8;
 }
 
-}  // namespace
-
-TileShape DecodeTileShape(const AttentionProblem& problem,
-                          Range sequence_rows) {
-  TileShape shape;
-  shape.sequence_rows = sequence_rows;
-  shape.rows = std::max<int64_t>(PackedRowsOf(problem, sequence_rows).most, 1);
-  shape.row_unit = 1;
-  shape.cols = kDecodeKeys;
-  shape.split_keys = kFewRowsSplitKeys;
-  shape.split_rows = shape.rows;
-  shape.split_open_rows = 0;
-  return shape;
-}
-
-int64_t HeadBundleOf(const AttentionProblem& problem, int64_t workers,
-                     Range sequence_rows) {
+// How many kv heads' tiles may go side by side.
+int64_t MostHeads(const AttentionProblem& problem) {
   const std::span<const TensorSpec> keys = KvTensors(problem, Slot::kKey);
   const std::span<const TensorSpec> values =
       problem.kv.value_is_key ? keys : KvTensors(problem, Slot::kValue);
@@ -70,16 +55,40 @@ int64_t HeadBundleOf(const AttentionProblem& problem, int64_t workers,
   const int64_t most_bytes =
       IsQuantised(key.dtype) ? kDecodeHeadBundleBytes8 : kDecodeHeadBundleBytes;
   const int64_t fitting = most_bytes / std::max<int64_t>(bytes, 1);
+  return std::min({fitting, kDecodeHeadBundle, problem.kv_heads});
+}
+
+}  // namespace
+
+TileShape DecodeTileShape(const AttentionProblem& problem,
+                          Range sequence_rows) {
+  TileShape shape;
+  shape.sequence_rows = sequence_rows;
+  shape.rows = std::max<int64_t>(PackedRowsOf(problem, sequence_rows).most, 1);
+  shape.row_unit = 1;
+  shape.cols = kDecodeKeys;
+  shape.split_keys = kFewRowsSplitKeys;
+  shape.split_rows = shape.rows;
+  shape.split_open_rows = 0;
+  return shape;
+}
+
+PieceShape DecodePiece(const AttentionProblem& problem, int64_t workers,
+                       Range sequence_rows) {
   int64_t tiles = 0;
   for (const Sequence& sequence : problem.lengths.sequences) {
     if (MaxRowsWithin(problem, sequence, sequence_rows) == 0) continue;
     tiles += problem.kv_heads * CeilDiv(sequence.columns(), kFewRowsSplitKeys);
   }
   // Every worker should have some to do.
-  const int64_t shared =
-      tiles / (kBundlesPerWorker * std::max<int64_t>(workers - 1, 1));
-  return std::max<int64_t>(
-      std::min({fitting, kDecodeHeadBundle, problem.kv_heads, shared}), 1);
+  const int64_t others = std::max<int64_t>(workers - 1, 1);
+  PieceShape piece;
+  piece.heads = std::max<int64_t>(
+      std::min(MostHeads(problem), tiles / (kBundlesPerWorker * others)), 1);
+  piece.splits =
+      std::clamp(tiles / (piece.heads * kSplitPiecesPerWorker * others),
+                 int64_t{1}, kMostSplitsOfPiece);
+  return piece;
 }
 
 DecodeWorkspace ReserveDecode(const AttentionProblem& problem,

@@ -6,6 +6,7 @@
 
 #include "cpu/decode/decode_kernel.h"
 #include "cpu/forward/forward_workspace.h"
+#include "cpu/tile_costs.h"
 #include "plan/schedule.h"
 #include "problem/attention_problem.h"
 
@@ -17,10 +18,12 @@ TileShape DecodeTileShape(const AttentionProblem& problem,
 
 // How many kv heads' tiles go side by side: 1 where every head's keys lie by
 // themselves, more where those of all heads of a position do, as memory is
-// fastest where rows of all heads are read together, but fewer than that where
-// `workers` would not share the work evenly. The answer does not depend on it.
-int64_t HeadBundleOf(const AttentionProblem& problem, int64_t workers,
-                     Range sequence_rows = TileShape::kAnyRows);
+// fastest where rows of all heads are read together. And how many splits follow
+// each other, so that the first keys of the next are prefetched in time. Fewer
+// of both where `workers` would not share the work evenly. No result depends on
+// either.
+PieceShape DecodePiece(const AttentionProblem& problem, int64_t workers,
+                       Range sequence_rows = TileShape::kAnyRows);
 
 struct DecodeWorkspace : ForwardWorkspace {
   ScratchLayout<DecodeScratch> decode;

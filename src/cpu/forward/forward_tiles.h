@@ -9,6 +9,7 @@
 #include "base/function_ref.h"
 #include "cpu/forward/forward_operands.h"
 #include "cpu/forward/forward_workspace.h"
+#include "cpu/tile_costs.h"
 #include "plan/backend.h"
 #include "plan/schedule.h"
 
@@ -24,8 +25,7 @@ class ForwardTiles {
   const TileShape& shape() const { return shape_; }
   // Empty if lengths are on the device.
   const Schedule& schedule() const { return schedule_; }
-  // Kv heads whose tiles are one piece of work.
-  int64_t head_bundle() const { return 1; }
+  PieceShape piece() const { return {}; }
 
   // One run. `splits` has room for schedule().split_rows().
   class Launch {

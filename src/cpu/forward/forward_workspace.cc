@@ -143,7 +143,7 @@ TileShape SharedTileShape(const AttentionProblem& problem,
     const Schedule schedule = BuildSchedule(extent, next);
     if (tiles == 0 && schedule.count() >= kManyTiles * workers) return shape;
     Rehearsal rehearsal(workers);
-    Rehearse(costs, schedule, /*head_bundle=*/1, rehearsal);
+    Rehearse(costs, schedule, PieceShape{}, rehearsal);
     const Balance balance = rehearsal.result();
     if (tiles > 0 && balance.elapsed >= least) continue;
     best = next;

@@ -52,7 +52,7 @@ class PreparedTiles final : public HostPrepared {
   Balance Predict(int64_t workers) const override {
     if (!SequencesAreKnown(problem())) return {};
     Rehearsal rehearsal(std::min(workers, workers_));
-    Rehearse(TileCosts(problem()), tiles_.schedule(), tiles_.head_bundle(),
+    Rehearse(TileCosts(problem()), tiles_.schedule(), tiles_.piece(),
              rehearsal);
     return rehearsal.result();
   }

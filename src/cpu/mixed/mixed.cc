@@ -85,8 +85,8 @@ Balance PreparedMixed::Predict(int64_t workers) const {
   if (!SequencesAreKnown(problem())) return {};
   const TileCosts costs(problem());
   Rehearsal rehearsal(std::min(workers, workers_));
-  const auto many = AttendPieces(costs, many_.schedule(), many_.head_bundle());
-  const auto few = AttendPieces(costs, few_.schedule(), few_.head_bundle());
+  const auto many = AttendPieces(costs, many_.schedule(), many_.piece());
+  const auto few = AttendPieces(costs, few_.schedule(), few_.piece());
   size_t next_many = 0, next_few = 0;
   while (next_many < many.size() || next_few < few.size()) {
     rehearsal.TakeWith([&](Rehearsal::Worker& worker) {

@@ -113,8 +113,13 @@ struct ScoreTile {
   // The next step of `size` keys, from `from` on, that some row sees; empty
   // after the last.
   Range NextStep(int64_t size, int64_t from) const {
-    for (int64_t j = from; j < cols.last; j += size) {
-      const Range step{j, std::min(j + size, cols.last)};
+    return FirstStep(size, {from, cols.last});
+  }
+
+  // The first of those of other columns.
+  Range FirstStep(int64_t size, Range of) const {
+    for (int64_t j = of.first; j < of.last; j += size) {
+      const Range step{j, std::min(j + size, of.last)};
       if (band.Classify(positions({0, rows}), step) != TileKind::kEmpty) {
         return step;
       }

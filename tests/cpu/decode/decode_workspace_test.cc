@@ -58,7 +58,7 @@ TEST(DecodeWorkspace, TilesHaveAllRowsOfASequence) {
 }
 
 int64_t BundleOf(const AttentionProblem& problem) {
-  return HeadBundleOf(problem, /*workers=*/2);
+  return DecodePiece(problem, /*workers=*/2).heads;
 }
 
 TEST(DecodeWorkspace, HeadsGoSideBySideWhereTheirKeysLieSo) {
@@ -85,12 +85,20 @@ TEST(DecodeWorkspace, HeadsGoSideBySideWhereTheirKeysLieSo) {
   EXPECT_EQ(BundleOf(ProblemOf("fwd f16 h=32/8 d=128 q=1 k=512")), 1);
 }
 
-TEST(DecodeWorkspace, FewerHeadsGoSideBySideForMoreWorkers) {
-  const AttentionProblem problem =
+TEST(DecodeWorkspace, PiecesAreSmallerForMoreWorkers) {
+  const AttentionProblem batch =
       ProblemOf("fwd f16 h=32/8 d=128 q=8x1 k=8x8192");
-  EXPECT_EQ(HeadBundleOf(problem, 1), 8);
-  EXPECT_EQ(HeadBundleOf(problem, 16), 5);
-  EXPECT_EQ(HeadBundleOf(problem, 192), 1);
+  EXPECT_EQ(DecodePiece(batch, 1), (PieceShape{.heads = 8, .splits = 5}));
+  EXPECT_EQ(DecodePiece(batch, 2), (PieceShape{.heads = 8, .splits = 5}));
+  EXPECT_EQ(DecodePiece(batch, 3), (PieceShape{.heads = 8, .splits = 2}));
+  EXPECT_EQ(DecodePiece(batch, 16), (PieceShape{.heads = 5, .splits = 1}));
+  EXPECT_EQ(DecodePiece(batch, 192), (PieceShape{.heads = 1, .splits = 1}));
+  const AttentionProblem head =
+      ProblemOf("fwd f16 h=4/1 d=128 q=16x1 k=16x32768");
+  EXPECT_EQ(DecodePiece(head, 2), (PieceShape{.heads = 1, .splits = 8}));
+  EXPECT_EQ(DecodePiece(head, 64), (PieceShape{.heads = 1, .splits = 1}));
+  const AttentionProblem brief = ProblemOf("fwd f16 h=32/8 d=128 q=1 k=512");
+  EXPECT_EQ(DecodePiece(brief, 2), (PieceShape{.heads = 1, .splits = 1}));
 }
 
 }  // namespace
