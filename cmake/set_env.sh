@@ -57,7 +57,23 @@ _flashacl_prepend() {
   unset _flashacl_old
 }
 
+# _flashacl_follow VARIABLE FOLDER OLD: sets what older build files read, unless
+# the user has pointed it at something else than OLD, what went before.
+_flashacl_follow() {
+  eval "_flashacl_old=\${$1:-}"
+  case $_flashacl_old in
+    ''|"$3") eval "export $1=\"\$2\"" ;;
+  esac
+  unset _flashacl_old
+}
+
 if [ -f "$_flashacl_prefix/lib64/libascendcl.so" ]; then
+  _flashacl_was=${ASCEND_HOME_PATH:-}
+  _flashacl_follow ASCEND_CUSTOM_PATH "$_flashacl_prefix" "$_flashacl_was"
+  _flashacl_follow DDK_PATH "$_flashacl_prefix" "$_flashacl_was"
+  _flashacl_follow NPU_HOST_LIB "$_flashacl_prefix/runtime/lib64/stub" \
+    "$_flashacl_was/runtime/lib64/stub"
+  unset _flashacl_was
   export ASCEND_HOME_PATH="$_flashacl_prefix"
   export ASCEND_TOOLKIT_HOME="$_flashacl_prefix"
   export ASCEND_AICPU_PATH="$_flashacl_prefix"
@@ -74,7 +90,7 @@ else
 fi
 
 unset _flashacl_file _flashacl_prefix
-unset -f _flashacl_prepend
+unset -f _flashacl_prepend _flashacl_follow
 # The last command's status is that of sourcing.
 if [ "$_flashacl_status" = 0 ]; then
   unset _flashacl_status

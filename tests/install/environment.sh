@@ -11,10 +11,12 @@ cp -a "$FLASHACL_PREFIX" "$moved"
 
 cat >"$work/show" <<'SHOW'
 echo "$ASCEND_HOME_PATH|$ASCEND_TOOLKIT_HOME|$ASCEND_AICPU_PATH"
+echo "$ASCEND_CUSTOM_PATH|$DDK_PATH|$NPU_HOST_LIB"
 echo "$ASCEND_OPP_PATH|$LD_LIBRARY_PATH|${PATH%%:*}"
 SHOW
 cat >"$work/want" <<WANT
 $moved|$moved|$moved
+$moved|$moved|$moved/runtime/lib64/stub
 $moved/opp|$moved/lib64:/somewhere|$moved/bin
 WANT
 
@@ -43,6 +45,22 @@ done
 check bash 'source "$P/bin/setenv.bash"'
 check bash 'cd "$P" && source set_env.sh'
 check zsh 'source "$P/set_env.sh"'
+
+# What an older build file reads follows the toolkit that is sourced last, but
+# stays where the user has pointed it at something else.
+cp -a "$moved" "$work/first"
+older='echo "$ASCEND_CUSTOM_PATH|$DDK_PATH|$NPU_HOST_LIB"'
+for shell in bash zsh dash; do
+  got=$(env -i PATH="$PATH" "$shell" -euc "
+    DDK_PATH=/mine
+    . '$work/first/set_env.sh'
+    . '$moved/set_env.sh'
+    $older")
+  if [ "$got" != "$moved|/mine|$moved/runtime/lib64/stub" ]; then
+    echo "environment: $shell: two prefixes and a DDK_PATH: $got" >&2
+    failed=1
+  fi
+done
 
 # Run instead of sourced it says how to source it.
 for shell in bash zsh dash; do

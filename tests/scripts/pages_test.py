@@ -141,7 +141,8 @@ class Test(unittest.TestCase):
         rows = re.findall(r"^\| `([A-Z_]+)` \|", page, flags=re.M)
         self.assertEqual(set(rows), found)
         told = page.split("## What set_env.sh sets")[1]
-        sets = re.compile(r"^\s*(?:export|_flashacl_prepend) ([A-Z_]+)", re.M)
+        sets = re.compile(r"^\s*(?:export|_flashacl_prepend|_flashacl_follow)"
+                          r" ([A-Z_]+)", re.M)
         for text in texts("cmake", "set_env.sh"):
             for name in sets.findall(text):
                 self.assertIn(f"`{name}`", told)
