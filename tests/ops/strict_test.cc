@@ -175,6 +175,26 @@ TEST(StrictChild, DISABLED_Advice) {
   EXPECT_TRUE(FailsWith(161002, call.Prepare(&size, &executor), "scaleValue"));
 }
 
+// A child, which Strict.SaysNothingOfWhatIsMeant starts.
+TEST(StrictChild, DISABLED_Meant) {
+  constexpr size_t kSoftmaxMax = 7, kSoftmaxSum = 8, kKeepProb = 1;
+  OperatorCall call = PlainForward();
+  std::vector<std::vector<uint8_t>> bytes(call.tensors.size());
+  call.reals[kKeepProb] = 1;
+  // One row each: [T, N, 8] is the order of memory.
+  call.arrays[1] = {1, 2, 3, 4, 5, 6};
+  call.arrays[2] = {1, 2, 3, 4, 6, 8};
+  EXPECT_TRUE(Succeeds(RunWith(call, bytes)));
+  for (const size_t statistic : {kSoftmaxMax, kSoftmaxSum}) {
+    ASSERT_EQ(call.tensors[statistic].dims, (std::vector<int64_t>{6, 4, 8}));
+    call.tensors[statistic].dims = {4, 6, 8};
+  }
+  // The same as ends and as lengths.
+  call.arrays[1] = {6, 0};
+  call.arrays[2] = {8, 0};
+  EXPECT_TRUE(Succeeds(RunWith(call, bytes)));
+}
+
 // A child, which Strict.AdvisesOnTokens starts.
 TEST(StrictChild, DISABLED_Tokens) {
   const ops::GivenTokens open{"pre", "next", 100, 100, 1, true, 100};
@@ -228,11 +248,24 @@ TEST(Strict, Advises) {
         "key lengths 2, 6 are read as ends of sequences, and leave rows 6 to 7 "
         "to none; as ends they would be 2, 8",
         "query rows 5 to 5 belong to no sequence: the last one ends at 5",
+        "softmaxMaxOut: its shape is [T, N, 8], but its memory is one "
+        "[N, Sq, 8] block per sequence",
+        "softmaxSumOut: its shape is [T, N, 8]",
         ": 1 hides nothing: it is ignored without a mask"}) {
     const size_t first = child.output.find(words);
     EXPECT_NE(first, std::string::npos) << words << "\n" << child.output;
     EXPECT_EQ(child.output.find(words, first + 1), std::string::npos)
         << "told twice: " << words;
+  }
+}
+
+TEST(Strict, SaysNothingOfWhatIsMeant) {
+  const ChildResult child =
+      RunChild("StrictChild.DISABLED_Meant", {{"FLASHACL_STRICT", "1"}});
+  EXPECT_TRUE(child.ok()) << child.output;
+  for (const char* const words :
+       {"read as ends", "drops nothing", "its shape is"}) {
+    EXPECT_EQ(child.output.find(words), std::string::npos) << child.output;
   }
 }
 
