@@ -6,6 +6,9 @@
 #include <limits>
 
 #include "acl/arguments.h"
+#include "acl/environment.h"
+#include "acl/meaning.h"
+#include "base/str.h"
 #include "ops/canonical.h"
 
 namespace flashacl::ops {
@@ -36,6 +39,31 @@ Status ReadEnds(std::string_view name, const std::vector<int64_t>& ends,
     before = end;
   }
   return {};
+}
+
+// Strict mode: a list that does not ascend, and whose sum is the tensors' rows,
+// is likely to be one of lengths. Of lists that ascend the run tells, which
+// also sees those in device memory.
+void AdviseOnLengths(std::string_view name, const std::vector<int64_t>& ends,
+                     int64_t total) {
+  if (!acl::TheEnvironment().strict || std::ranges::is_sorted(ends)) return;
+  int64_t sum = 0, before = 0, read = 0;
+  std::vector<int64_t> rows, as_ends;
+  for (const int64_t end : ends) {
+    if (end < 0 || end > total - sum) return;
+    as_ends.push_back(sum += end);
+    rows.push_back(std::max<int64_t>(end - before, 0));
+    read += rows.back();
+    before = end;
+  }
+  // Where no row is left, lengths would mean the same.
+  if (sum != total || read == total) return;
+  acl::AdviseOnce(
+      name,
+      Str("{}: {} are read as ends of sequences, which then have {} of {} "
+          "rows; as ends they would be {}",
+          name, Join(ends, ", "), Join(rows, ", "), total,
+          Join(as_ends, ", ")));
 }
 
 // a + b for numbers of at least 0, as Product.
@@ -88,6 +116,8 @@ Result<Batch> ReadPacked(const aclIntArray* queries, const aclIntArray* keys,
                                     sequences, &Sequence::queries));
   FLASHACL_RETURN_IF_ERROR(ReadEnds(kKeyLengths, *key_ends, totals.keys,
                                     sequences, &Sequence::keys));
+  AdviseOnLengths(kQueryLengths, *query_ends, totals.queries);
+  AdviseOnLengths(kKeyLengths, *key_ends, totals.keys);
   return Measured(std::move(sequences));
 }
 

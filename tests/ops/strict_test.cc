@@ -169,6 +169,9 @@ TEST(StrictChild, DISABLED_Advice) {
   EXPECT_TRUE(Succeeds(RunWith(call, bytes)));
   call.arrays[1] = {2, 5};
   EXPECT_TRUE(Succeeds(RunWith(call, bytes)));
+  call.arrays[1] = {3, 1, 2};
+  call.arrays[2] = {5, 1, 2};
+  EXPECT_TRUE(Succeeds(RunWith(call, bytes)));
   call.reals[0] = std::nan("");
   uint64_t size = 0;
   aclOpExecutor* executor = nullptr;
@@ -248,6 +251,10 @@ TEST(Strict, Advises) {
         "key lengths 2, 6 are read as ends of sequences, and leave rows 6 to 7 "
         "to none; as ends they would be 2, 8",
         "query rows 5 to 5 belong to no sequence: the last one ends at 5",
+        "actualSeqQLenOptional: 3, 1, 2 are read as ends of sequences, which "
+        "then have 3, 0, 1 of 6 rows; as ends they would be 3, 4, 6",
+        "actualSeqKvLenOptional: 5, 1, 2 are read as ends of sequences, which "
+        "then have 5, 0, 1 of 8 rows; as ends they would be 5, 6, 8",
         "softmaxMaxOut: its shape is [T, N, 8], but its memory is one "
         "[N, Sq, 8] block per sequence",
         "softmaxSumOut: its shape is [T, N, 8]",
