@@ -6,6 +6,8 @@
 #include <array>
 
 #include "acl/arguments.h"
+#include "acl/environment.h"
+#include "acl/meaning.h"
 #include "base/str.h"
 #include "ops/canonical.h"
 
@@ -201,6 +203,15 @@ Status CheckSquare(const Training& training) {
       batch.max_rows, batch.max_columns);
 }
 
+// Strict mode: nobody says what to drop.
+void AdviseOnDropout(const Training& training) {
+  if (!acl::TheEnvironment().strict) return;
+  if (static_cast<float>(training.keep_prob) == 1.0f) return;
+  const std::string_view name = training.names->keep_prob;
+  acl::AdviseOnce(name, Str("{}: {} drops nothing: it is ignored without {}",
+                            name, training.keep_prob, kDropMask));
+}
+
 }  // namespace
 
 Status CheckPse(const Training& training, aclDataType query_type, bool empty) {
@@ -261,7 +272,10 @@ Status CheckKeepProb(const Training& training) {
 }
 
 Status LowerDropMask(const Training& training, AttentionProblem& problem) {
-  if (training.drop_mask == nullptr) return {};
+  if (training.drop_mask == nullptr) {
+    AdviseOnDropout(training);
+    return {};
+  }
   const acl::Tensor& mask = *training.drop_mask;
   const Batch& batch = training.batch;
   const int64_t bits = Product(training.head_num, batch.scores);

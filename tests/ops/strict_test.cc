@@ -258,6 +258,8 @@ TEST(Strict, Advises) {
         "softmaxMaxOut: its shape is [T, N, 8], but its memory is one "
         "[N, Sq, 8] block per sequence",
         "softmaxSumOut: its shape is [T, N, 8]",
+        "keepProbOptional: 0.9 drops nothing: it is ignored without "
+        "dropMaskOptional",
         ": 1 hides nothing: it is ignored without a mask"}) {
     const size_t first = child.output.find(words);
     EXPECT_NE(first, std::string::npos) << words << "\n" << child.output;
