@@ -98,23 +98,19 @@ Result<TensorSpec> ReadPages(const Call& call, std::string_view name,
 }
 
 // Keys and values of one tensor each, with everything that they have to agree
-// on.
+// on. `folded`: the last axis is head * channel.
 struct Pair {
   TensorSpec key, value;
 };
 
 template <typename Reader>
 Result<Pair> ReadPair(const Call& call, const Tensor& key, const Tensor& value,
-                      const Reader& read) {
+                      bool folded, const Reader& read) {
   Result<TensorSpec> keys = read("key", key);
   if (!keys.ok()) return keys.status();
   Result<TensorSpec> values = read("value", value);
   if (!values.ok()) return values.status();
-  const int64_t dim = call.query.dims[3];
-  if (keys->channels() != dim) {
-    return Contradiction("key: shape {} has {} channels per head, query has {}",
-                         ShapeText(key), keys->channels(), dim);
-  }
+  FLASHACL_RETURN_IF_ERROR(CheckKeyDim(key, *keys, folded, HeadTermsOf(call)));
   if (key.rank != value.rank) {
     return Contradiction("value: shape {} has {} dimensions, key has {}",
                          ShapeText(value), value.rank, key.rank);
@@ -130,10 +126,11 @@ Result<Pair> ReadPair(const Call& call, const Tensor& key, const Tensor& value,
 }
 
 Status ReadOne(Call& call, const Tensor& key, const Tensor& value) {
-  const Result<Pair> pair = ReadPair(
-      call, key, value, [&](std::string_view name, const Tensor& tensor) {
-        return ReadRows(call, name, tensor, call.layout);
-      });
+  const Result<Pair> pair =
+      ReadPair(call, key, value, call.layout.folded_heads,
+               [&](std::string_view name, const Tensor& tensor) {
+                 return ReadRows(call, name, tensor, call.layout);
+               });
   if (!pair.ok()) return pair.status();
   FLASHACL_RETURN_IF_ERROR(
       CheckExtents("key", pair->key,
@@ -164,11 +161,11 @@ Status ReadList(Call& call, std::span<const Entry> keys,
   Cache& cache = call.cache;
   cache.source.rows = Rows::kList;
   for (size_t b = 0; b < keys.size(); ++b) {
-    const Result<Pair> pair =
-        ReadPair(call, *keys[b].tensor, *values[b].tensor,
-                 [&](std::string_view name, const Tensor& tensor) {
-                   return ReadRows(call, name, tensor, call.layout);
-                 });
+    const Result<Pair> pair = ReadPair(
+        call, *keys[b].tensor, *values[b].tensor, call.layout.folded_heads,
+        [&](std::string_view name, const Tensor& tensor) {
+          return ReadRows(call, name, tensor, call.layout);
+        });
     if (!pair.ok()) return pair.status();
     FLASHACL_RETURN_IF_ERROR(CheckExtents("key", pair->key, {.sequences = 1}));
     if (b > 0) {
@@ -223,11 +220,11 @@ Status ReadPaged(Call& call, const Tensor& table, std::span<const Entry> keys,
         "blockSize: {}, expected at least 1 with a block table", size);
   }
   FLASHACL_RETURN_IF_ERROR(CheckBlockSize(call));
-  const Result<Pair> pair =
-      ReadPair(call, *keys[0].tensor, *values[0].tensor,
-               [&](std::string_view name, const Tensor& tensor) {
-                 return ReadPages(call, name, tensor);
-               });
+  const Result<Pair> pair = ReadPair(
+      call, *keys[0].tensor, *values[0].tensor, keys[0].tensor->rank == 3,
+      [&](std::string_view name, const Tensor& tensor) {
+        return ReadPages(call, name, tensor);
+      });
   if (!pair.ok()) return pair.status();
   if (pair->key.dims[1] != size) {
     return Contradiction("key: shape {} has blocks of {} rows, blockSize is {}",

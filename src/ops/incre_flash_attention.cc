@@ -148,7 +148,7 @@ Status ReadKeys(InferenceCall& call) {
   const CacheTerms terms{.layout = call.layout,
                          .sequences = call.query.dims[0],
                          .kv_heads = call.kv_heads,
-                         .dim = call.query.dims[3],
+                         .heads = HeadTermsOf(call),
                          .block_table = BlockTable(call.arguments),
                          .block_size = call.args.blockSize};
   Result<Cache> cache = ReadCache(call.arguments.list(Call::kKey),

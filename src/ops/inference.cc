@@ -60,6 +60,13 @@ Status CheckExtents(std::string_view name, const TensorSpec& spec,
   return {};
 }
 
+HeadTerms HeadTermsOf(const InferenceCall& call) {
+  return {.num_heads = call.args.numHeads,
+          .num_key_value_heads = call.args.numKeyValueHeads,
+          .dim = call.query.dims[3],
+          .folded = call.layout.folded_heads};
+}
+
 bool SameShape(const acl::Tensor& a, const acl::Tensor& b) {
   return std::ranges::equal(a.shape(), b.shape());
 }

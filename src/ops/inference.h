@@ -161,6 +161,9 @@ struct Expected {
 Status CheckExtents(std::string_view name, const TensorSpec& spec,
                     const Expected& expected);
 
+// What CheckKeyDim needs of a call whose query is read.
+HeadTerms HeadTermsOf(const InferenceCall& call);
+
 bool SameShape(const acl::Tensor& a, const acl::Tensor& b);
 
 // Numbers of the problem, sequences and query.

@@ -3,7 +3,9 @@
 #include "ops/inference_cache.h"
 
 #include <algorithm>
+#include <string>
 
+#include "base/str.h"
 #include "ops/inference.h"
 
 namespace flashacl::ops {
@@ -21,8 +23,9 @@ Result<TensorSpec> Read(std::string_view name, const Tensor& tensor,
     return Contradiction("{}", rank.message());
   }
   const TensorSpec spec = Canonical(tensor, layout, terms.kv_heads, 1);
+  FLASHACL_RETURN_IF_ERROR(CheckExtents(name, spec, {.heads = terms.kv_heads}));
   FLASHACL_RETURN_IF_ERROR(
-      CheckExtents(name, spec, {.heads = terms.kv_heads, .dim = terms.dim}));
+      CheckKeyDim(tensor, spec, layout.folded_heads, terms.heads));
   return spec;
 }
 
@@ -161,6 +164,29 @@ Result<Cache> ReadPages(std::span<const Entry> keys,
 }
 
 }  // namespace
+
+Status CheckKeyDim(const Tensor& key, const TensorSpec& spec, bool folded,
+                   const HeadTerms& heads) {
+  const int64_t dim = spec.channels();
+  if (dim == heads.dim) return {};
+  const bool said = heads.num_key_value_heads != 0;
+  std::string of_key = Str("{} channels per head", dim);
+  if (folded) {
+    of_key = Str("{} / {}{} = {} channels per head", dim * spec.dims[2],
+                 said ? "numKeyValueHeads " : "", spec.dims[2], dim);
+    if (!said) {
+      of_key +=
+          Str(" (numKeyValueHeads 0 stands for numHeads {})", heads.num_heads);
+    }
+  }
+  std::string of_query = Str("{}", heads.dim);
+  if (heads.folded) {
+    of_query = Str("{} / numHeads {} = {}", heads.dim * heads.num_heads,
+                   heads.num_heads, heads.dim);
+  }
+  return Contradiction("key: shape {} has {}, query has {}", ShapeText(key),
+                       of_key, of_query);
+}
 
 Result<Cache> ReadCache(std::span<const Entry> keys,
                         std::span<const Entry> values,

@@ -15,12 +15,26 @@
 
 namespace flashacl::ops {
 
+// What a call says about its heads, and what follows of query.
+struct HeadTerms {
+  int64_t num_heads = 0;
+  int64_t num_key_value_heads = 0;  // as given: 0 is as many as heads
+  int64_t dim = 0;
+  bool folded = false;  // query's last axis is head * channel
+};
+
+// kContradiction unless `spec`, which is `key` in canonical order, has query's
+// channels per head. `folded`: so is key's last axis. Where a wrong number of
+// heads may be to blame, the message has the division by it.
+Status CheckKeyDim(const acl::Tensor& key, const TensorSpec& spec, bool folded,
+                   const HeadTerms& heads);
+
 // What a call says about its keys and values besides the tensors.
 struct CacheTerms {
   Layout layout;
   int64_t sequences = 0;
   int64_t kv_heads = 0;
-  int64_t dim = 0;
+  HeadTerms heads = {};
   const acl::Tensor* block_table = nullptr;  // null: no pages
   int64_t block_size = 0;
 };

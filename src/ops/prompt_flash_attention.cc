@@ -152,19 +152,22 @@ Status ReadShapes(InferenceCall& call) {
 }
 
 Status CheckShapes(const InferenceCall& call) {
-  const int64_t dim = call.query.dims[3];
   if (call.query.dims[2] != call.args.numHeads) {
     return Contradiction("numHeads: {}, but query has {} heads",
                          call.args.numHeads, call.query.dims[2]);
   }
-  FLASHACL_RETURN_IF_ERROR(CheckExtents(
-      "key", call.cache.key,
-      {.sequences = call.query.dims[0], .heads = call.kv_heads, .dim = dim}));
+  FLASHACL_RETURN_IF_ERROR(
+      CheckExtents("key", call.cache.key,
+                   {.sequences = call.query.dims[0], .heads = call.kv_heads}));
+  FLASHACL_RETURN_IF_ERROR(CheckKeyDim(call[Call::kKey], call.cache.key,
+                                       call.layout.folded_heads,
+                                       HeadTermsOf(call)));
   FLASHACL_RETURN_IF_ERROR(CheckExtents("value", call.cache.value,
                                         {.sequences = call.query.dims[0],
                                          .rows = call.cache.key.dims[1],
                                          .heads = call.kv_heads}));
   const bool int8 = call.int8() || call.int8_out();
+  const int64_t dim = call.query.dims[3];
   const int64_t most = dim % (int8 ? 32 : 16) == 0 ? kMaxSequences : 128;
   if (call.query.dims[0] > most) {
     return Contradiction(

@@ -68,8 +68,9 @@ Result<int64_t> FoldedKeyHeads(const TrainingRows& rows, int64_t head_num) {
   if (dim > 0 && width % dim == 0) return width / dim;
   return Invalid(
       "{}: last axis {} of layout {} is not a multiple of query's "
-      "head dim {}",
-      rows.key_name, width, rows.layout.name, dim);
+      "head dim {} / headNum {} = {}",
+      rows.key_name, width, rows.layout.name, Product(dim, head_num), head_num,
+      dim);
 }
 
 Status CheckHeadDims(const TrainingRows& rows) {

@@ -164,7 +164,12 @@ TEST(FusedInferRefusals, FoldedHeads) {
   const Refusals refusals = {
       {kContradiction, "query", Set(&C::heads, 6)},
       {kContradiction, "key", Keys({2, 5, 33})},
-      {kContradiction, "key", Keys({2, 5, 64})},
+      {kContradiction,
+       "key: shape [2, 5, 64] has 64 / numKeyValueHeads 2 = 32 channels per "
+       "head, query has 64 / numHeads 4 = 16",
+       Keys({2, 5, 64})},
+      {kContradiction, "numKeyValueHeads 0 stands for numHeads 4",
+       Set(&C::kv_heads, 0)},
   };
   ExpectRefusals({.layout = "BSH"}, refusals);
 }
@@ -364,7 +369,8 @@ TEST(FusedInferRefusals, Pages) {
       {kContradiction, "blockTable: shape", table({2, 1, 2})},
       {kContradiction, "blockTable: shape [1, 4]", table({1, 4})},
       {kContradiction, "blockTable: shape [2, 0]", table({2, 0})},
-      {kContradiction, "key", Keys({6, 32, 64})},
+      {kContradiction, "key: shape [6, 32, 64] has 64 / numKeyValueHeads 2",
+       Keys({6, 32, 64})},
       {kContradiction, "key", Keys({6, 1024})},
       {kContradiction, "key", Keys({6, 3, 32, 16})},
       {kContradiction, "key", Keys({6, 2, 2, 32, 8})},

@@ -106,7 +106,9 @@ TEST(DecodeRefusals, Shapes) {
        Keys({.dims = {2, 2, 7, 16}}, {.dims = {2, 2, 8, 16}})},
       {kContradiction, "value: shape",
        Keys({.dims = {2, 2, 7, 16}}, {.dims = {2, 2, 7, 8}})},
-      {kContradiction, "key: 8 channels", Keys({2, 2, 7, 8})},
+      {kContradiction,
+       "key: shape [2, 2, 7, 8] has 8 channels per head, query has 16",
+       Keys({2, 2, 7, 8})},
       {kContradiction, "key: shape", Keys({2, 7, 32})},
       {kContradiction, "key: 1 tensors", Keys({3, 2, 7, 16})},
   };
@@ -117,7 +119,19 @@ TEST(DecodeRefusals, FoldedHeads) {
   const Refusals refusals = {
       {kContradiction, "query", Set(&C::heads, 6)},
       {kContradiction, "key: last axis 33", Keys({2, 7, 33})},
-      {kContradiction, "key: 32 channels", Keys({2, 7, 64})},
+      {kContradiction,
+       "key: shape [2, 7, 64] has 64 / numKeyValueHeads 2 = 32 channels per "
+       "head, query has 64 / numHeads 4 = 16",
+       Keys({2, 7, 64})},
+      {kContradiction,
+       "key: shape [2, 7, 32] has 32 / numKeyValueHeads 2 = 16 channels per "
+       "head, query has 64 / numHeads 2 = 32",
+       Set(&C::heads, 2)},
+      {kContradiction,
+       "key: shape [2, 7, 32] has 32 / 4 = 8 channels per head "
+       "(numKeyValueHeads 0 stands for numHeads 4), query has 64 / numHeads 4 "
+       "= 16",
+       Set(&C::kv_heads, 0)},
   };
   ExpectRefusals({.layout = "BSH", .kv_heads = 2}, refusals);
 }
@@ -144,7 +158,8 @@ TEST(DecodeRefusals, Lists) {
       {kContradiction, "key: 2 sequences",
        members({one, {2, 2, 7, 16}, one}, 3)},
       {kContradiction, "key: 4 heads", members({one, {1, 4, 7, 16}, one}, 3)},
-      {kContradiction, "key: 8 channels", members({one, one, {1, 2, 7, 8}}, 3)},
+      {kContradiction, "key: shape [1, 2, 7, 8] has 8",
+       members({one, one, {1, 2, 7, 8}}, 3)},
       {kContradiction, "key: shape", members({one, one, {1, 7, 32}}, 3)},
       {kContradiction, "actualSeqLengths: 4 for sequence 1",
        Lengths({7, 4, 7})},
@@ -241,7 +256,8 @@ TEST(DecodeRefusals, CachesOfPages) {
          const Form form{.dims = {6, 32, 65536}, .strides = {0, 0, 0}};
          Keys(form, form)(c);
        }},
-      {kContradiction, "key: 32 channels", Keys({6, 32, 64})},
+      {kContradiction, "key: shape [6, 32, 64] has 64 / numKeyValueHeads 2",
+       Keys({6, 32, 64})},
       {kContradiction, "key: 2 tensors",
        [](C& c) {
          c.keys.push_back(c.keys[0]);

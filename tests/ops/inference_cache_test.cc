@@ -21,7 +21,7 @@ acl::Entry Dense(const std::vector<int64_t>& dims,
 }
 
 constexpr CacheTerms kTerms{
-    .layout = kBnsd, .sequences = 2, .kv_heads = 3, .dim = 4};
+    .layout = kBnsd, .sequences = 2, .kv_heads = 3, .heads = {.dim = 4}};
 
 TEST(ReadCache, OneTensorForAllSequences) {
   const std::vector<acl::Entry> keys{Dense({2, 3, 7, 4})};

@@ -97,7 +97,9 @@ TEST(PromptRefusals, Heads) {
 
 TEST(PromptRefusals, Shapes) {
   const Refusals refusals = {
-      {kContradiction, "key: 32 channels", Shaped(&C::key, {2, 2, 5, 32})},
+      {kContradiction,
+       "key: shape [2, 2, 5, 32] has 32 channels per head, query has 16",
+       Shaped(&C::key, {2, 2, 5, 32})},
       {kContradiction, "key: 3 sequences", Shaped(&C::key, {3, 2, 5, 16})},
       {kContradiction, "value: 1 sequences", Shaped(&C::value, {1, 2, 5, 16})},
       {kContradiction, "value: 6 rows", Shaped(&C::value, {2, 2, 6, 16})},
@@ -137,7 +139,12 @@ TEST(PromptRefusals, FoldedHeads) {
   const Refusals refusals = {
       {kInvalid, "query: last axis 64", Set(&C::heads, 5)},
       {kInvalid, "query: last axis 2", Shaped(&C::query, {2, 3, 2})},
-      {kContradiction, "key: 32 channels", Shaped(&C::key, {2, 5, 64})},
+      {kContradiction,
+       "key: shape [2, 5, 64] has 64 / numKeyValueHeads 2 = 32 channels per "
+       "head, query has 64 / numHeads 4 = 16",
+       Shaped(&C::key, {2, 5, 64})},
+      {kContradiction, "numKeyValueHeads 0 stands for numHeads 4",
+       Set(&C::kv_heads, 0)},
   };
   ExpectRefusals({.layout = "BSH"}, refusals);
 }

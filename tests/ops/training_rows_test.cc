@@ -100,7 +100,7 @@ TEST(ReadExtents, FoldedHeadsMustComeOutEven) {
   call.training.layout = &kBsh;
   EXPECT_EQ(call.Check().message(),
             "keyIn: last axis 13 of layout BSH is not a multiple of query's "
-            "head dim 6");
+            "head dim 24 / headNum 4 = 6");
   call.key = Dense({2, 5, 12});
   call.value = Dense({2, 5, 9});
   EXPECT_EQ(call.Check().message(),
