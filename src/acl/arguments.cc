@@ -225,6 +225,15 @@ Result<std::vector<int64_t>> ReadArray(std::string_view name,
   return live->values;
 }
 
+std::string IfTwoOfInt32(int64_t number, int64_t most) {
+  // As they lie in memory: the first is the lower half.
+  const int64_t first = number & 0xFFFFFFFF;
+  const int64_t second = number >> 32;
+  if (second <= 0 || first > most || second > most) return {};
+  return Str("; it is {} and {} as INT32, but an aclIntArray is made of INT64",
+             first, second);
+}
+
 std::string_view TextOf(const char* text) noexcept {
   constexpr size_t kLongest = 64;
   if (text == nullptr) return {};

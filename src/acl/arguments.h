@@ -125,6 +125,10 @@ Status CheckApart(std::string_view name, const Tensor& tensor);
 Result<std::vector<int64_t>> ReadArray(std::string_view name,
                                        const aclIntArray* array);
 
+// What a message on an array's number above `most` ends in: whether it is two
+// numbers of INT32, each up to `most`, that were read as one; else nothing.
+std::string IfTwoOfInt32(int64_t number, int64_t most);
+
 // The text up to its NUL, at most 64 characters; empty if null. A view of what
 // the caller passed, or a copy.
 std::string_view TextOf(const char* text) noexcept;

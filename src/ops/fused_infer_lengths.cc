@@ -38,8 +38,9 @@ Status Cut(Call& call, std::string_view name, const aclIntArray* array,
     Range& range = call.sequences[b].*side;
     const int64_t length = (*lengths)[b];
     if (length < 0 || length > range.last) {
-      return Contradiction("{}: {} for sequence {}, expected 0 to {}", name,
-                           length, b, range.last);
+      return Contradiction("{}: {} for sequence {}, expected 0 to {}{}", name,
+                           length, b, range.last,
+                           acl::IfTwoOfInt32(length, range.last));
     }
     range.last = length;
   }
@@ -84,8 +85,8 @@ Result<std::vector<Range>> ReadEnds(const Call& call, std::string_view name,
   for (const int64_t end : *ends) {
     if (end < before || end > rows) {
       return Contradiction(
-          "{}: sequence {} ends at {}, expected {} to {}, for ends ascend",
-          name, ranges.size(), end, before, rows);
+          "{}: sequence {} ends at {}, expected {} to {}, for ends ascend{}",
+          name, ranges.size(), end, before, rows, acl::IfTwoOfInt32(end, rows));
     }
     ranges.push_back({before, end});
     before = end;
@@ -109,8 +110,9 @@ Result<std::vector<Range>> ReadPagedKeys(const Call& call, size_t sequences) {
   std::vector<Range> ranges;
   for (const int64_t length : *lengths) {
     if (length < 0 || length > room) {
-      return Contradiction("{}: {} for sequence {}, expected 0 to {}", kOfKeys,
-                           length, ranges.size(), room);
+      return Contradiction("{}: {} for sequence {}, expected 0 to {}{}",
+                           kOfKeys, length, ranges.size(), room,
+                           acl::IfTwoOfInt32(length, room));
     }
     ranges.push_back({0, length});
   }

@@ -15,8 +15,9 @@ Status CutSide(InferenceCall& call, std::string_view name,
   for (size_t b = 0; b < lengths.size(); ++b) {
     Range& range = call.sequences[b].*side;
     if (lengths[b] < 0 || lengths[b] > range.last) {
-      return Contradiction("{}: {} for sequence {}, expected 0 to {}", name,
-                           lengths[b], b, range.last);
+      return Contradiction("{}: {} for sequence {}, expected 0 to {}{}", name,
+                           lengths[b], b, range.last,
+                           acl::IfTwoOfInt32(lengths[b], range.last));
     }
     range.last = lengths[b];
   }
@@ -66,8 +67,8 @@ Status ReadLengthsOfBoth(InferenceCall& call) {
   for (const int64_t length : *lengths) {
     if (length < 0 || length > rows - end) {
       return Contradiction(
-          "actualSeqLengths: {} for sequence {} behind {} of {} rows", length,
-          call.count(), end, rows);
+          "actualSeqLengths: {} for sequence {} after {} of {} rows{}", length,
+          call.count(), end, rows, acl::IfTwoOfInt32(length, rows));
     }
     const Range range{end, end + length};
     call.sequences.push_back({range, range});
@@ -95,8 +96,8 @@ Result<std::vector<Range>> ReadEnds(const InferenceCall& call,
   for (const int64_t end : *ends) {
     if (end < before || end > rows) {
       return Contradiction(
-          "{}: sequence {} ends at {}, expected {} to {}, for ends ascend",
-          name, ranges.size(), end, before, rows);
+          "{}: sequence {} ends at {}, expected {} to {}, for ends ascend{}",
+          name, ranges.size(), end, before, rows, acl::IfTwoOfInt32(end, rows));
     }
     ranges.push_back({before, end});
     before = end;

@@ -31,8 +31,8 @@ Status ReadEnds(std::string_view name, const std::vector<int64_t>& ends,
     if (length > total - first) {
       return Contradiction(
           "{}: sequence {} ends at {} after {} rows, but the tensors have {} "
-          "rows",
-          name, b, ends[b], first, total);
+          "rows{}",
+          name, b, ends[b], first, total, acl::IfTwoOfInt32(ends[b], total));
     }
     sequences[b].*range = {first, first + length};
     first += length;

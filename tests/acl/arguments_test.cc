@@ -278,6 +278,18 @@ TEST(ReadText, IsBoundedAndForgivesNull) {
   EXPECT_EQ(ReadText(endless).size(), 64u);
 }
 
+TEST(ReadArray, SaysOfTwoNumbersThatTheyAreInt32) {
+  const auto both = [](int64_t first, int64_t second) {
+    return (second << 32) + first;
+  };
+  EXPECT_EQ(IfTwoOfInt32(both(64, 40), 64),
+            "; it is 64 and 40 as INT32, but an aclIntArray is made of INT64");
+  for (const int64_t other :
+       {both(65, 40), both(64, 65), int64_t{65}, both(0, -1), int64_t{-1}}) {
+    EXPECT_EQ(IfTwoOfInt32(other, 64), "") << other;
+  }
+}
+
 TEST(ReadArray, NullIsEmptyAndDeadIsAnError) {
   EXPECT_TRUE(ReadArray("lengths", nullptr)->empty());
   const int64_t value = 7;

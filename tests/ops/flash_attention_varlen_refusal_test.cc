@@ -84,6 +84,8 @@ TEST(VarLenScoreArguments, RefusesLengths) {
        Set(&C::actualSeqQLen, {{3, 6}})},
       {kDeep, "actualSeqKvLenOptional: sequence 1 ends at 7",
        Set(&C::actualSeqKvLen, {{4, 7}})},
+      {kDeep, "the tensors have 5 rows; it is 3 and 5 as INT32",
+       Set(&C::actualSeqQLen, {{(int64_t{5} << 32) + 3, 5}})},
       {kDeep, "actualSeqQLenOptional",
        Set(&C::actualSeqQLen, {{INT64_MAX, INT64_MAX}})},
   };

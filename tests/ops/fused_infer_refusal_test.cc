@@ -239,6 +239,8 @@ TEST(FusedInferRefusals, Lengths) {
       {kContradiction, "actualSeqLengthsKv: 6 for sequence 2",
        Columns({1, 1, 6})},
       {kContradiction, "actualSeqLengthsKv: 6", Columns({6})},
+      {kContradiction, "expected 0 to 5; it is 5 and 1 as INT32",
+       Columns({(int64_t{1} << 32) + 5})},
   };
   ExpectRefusals({.sequences = 3}, refusals);
 }
@@ -251,6 +253,8 @@ TEST(FusedInferRefusals, EndsOfPackedSequences) {
       {kContradiction, "actualSeqLengths: ", Rows({3, 2})},
       {kContradiction, "actualSeqLengths: ", Rows({-1, 3})},
       {kContradiction, "actualSeqLengths: ", Rows({2, 4})},
+      {kContradiction, "for ends ascend; it is 2 and 3 as INT32",
+       Rows({(int64_t{3} << 32) + 2, 3})},
       {kContradiction, "actualSeqLengthsKv: ", Columns({6, 5})},
       {kContradiction, "actualSeqLengthsKv: ", Columns({3, 4})},
       {kContradiction, "actualSeqLengthsKv: ", Columns({3, 6})},
@@ -261,6 +265,8 @@ TEST(FusedInferRefusals, EndsOfPackedSequences) {
   const Refusals in_pages = {
       {kContradiction, "actualSeqLengthsKv: ", Columns({5})},
       {kContradiction, "actualSeqLengthsKv: 33", Columns({3, 33})},
+      {kContradiction, "expected 0 to 32; it is 3 and 32 as INT32",
+       Columns({(int64_t{32} << 32) + 3, 3})},
       {kContradiction, "actualSeqLengthsKv: -1", Columns({-1, 3})},
       {kContradiction, "blockTable: shape [1, 2]",
        Formed(&C::block_table, {ACL_INT32, {1, 2}})},

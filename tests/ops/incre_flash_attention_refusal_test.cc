@@ -190,6 +190,8 @@ TEST(DecodeRefusals, LengthsMasksAndBiases) {
       {kContradiction, "actualSeqLengths: 8 for sequence 2",
        Lengths({1, 1, 8})},
       {kContradiction, "actualSeqLengths: 8", Lengths({8})},
+      {kContradiction, "expected 0 to 7; it is 7 and 5 as INT32",
+       Lengths({(int64_t{5} << 32) + 7})},
       {kContradiction, "attenMask: shape [1, 7]", mask({1, 7})},
       {kContradiction, "attenMask: shape [4, 7]", mask({4, 7})},
       {kContradiction, "attenMask: shape [3, 6]", mask({3, 6})},

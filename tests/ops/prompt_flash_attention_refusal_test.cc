@@ -160,10 +160,14 @@ TEST(PromptRefusals, Lengths) {
       {kContradiction, "actualSeqLengths: 4 for sequence 2",
        lengths({1, 2, 4})},
       {kContradiction, "actualSeqLengths: 4", lengths({4})},
+      {kContradiction, "expected 0 to 3; it is 3 and 2 as INT32",
+       lengths({(int64_t{2} << 32) + 3})},
   };
   ExpectRefusals({.sequences = 3}, refusals);
   const Refusals packed = {
       {kContradiction, "sum 5", lengths({2, 3})},
+      {kContradiction, "after 0 of 6 rows; it is 3 and 2 as INT32",
+       lengths({(int64_t{2} << 32) + 3})},
       {kContradiction, "actualSeqLengths: 4 for sequence 1", lengths({3, 4})},
       {kContradiction, "actualSeqLengths: -1", lengths({-1, 7})},
       {kContradiction, "key: 7 rows",
