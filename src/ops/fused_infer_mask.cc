@@ -6,6 +6,7 @@
 
 #include "ops/fused_infer.h"
 #include "ops/inference_lengths.h"
+#include "ops/inference_mask.h"
 
 namespace flashacl::ops {
 namespace {
@@ -70,9 +71,8 @@ Result<TensorSpec> FullGrid(const Call& call) {
   }
   if (!fits) {
     return Contradiction(
-        "attenMask: shape {}, expected [{}, {}] or more, perhaps after axes of "
-        "1, the first of which may be {}",
-        ShapeText(mask), by_sequence ? sequences : rows, columns, sequences);
+        "attenMask: shape {}, expected {}", ShapeText(mask),
+        MaskShapes(by_sequence ? sequences : rows, rows, columns, sequences));
   }
   const int last = static_cast<int>(mask.rank) - 1;
   const int64_t heads = call.args.numHeads;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/str.h"
 #include "ops/inference_lengths.h"
 #include "ops/token_advice.h"
 
@@ -35,10 +36,8 @@ Result<TensorSpec> MaskGrid(const InferenceCall& call) {
     fits = fits && (mask.rank < 4 || mask.dims[1] == 1);
   }
   if (!fits) {
-    return Contradiction(
-        "attenMask: shape {}, expected [{}, {}] or more behind axes of 1, the "
-        "first of which may be {}",
-        ShapeText(mask), rows, columns, sequences);
+    return Contradiction("attenMask: shape {}, expected {}", ShapeText(mask),
+                         MaskShapes(rows, rows, columns, sequences));
   }
   const int last = static_cast<int>(mask.rank) - 1;
   return Strided(mask, {mask.rank == 2 ? kOne : 0, kOne, last - 1, last},
@@ -269,6 +268,15 @@ void PlaceGrid(const InferenceCall& call, int row, Slot slot,
 }
 
 }  // namespace
+
+std::string MaskShapes(int64_t first, int64_t rows, int64_t columns,
+                       int64_t sequences) {
+  const std::string one = sequences == 1 ? "1" : Str("1 or {}", sequences);
+  return Str(
+      "[{}, {}], [{}, {}, {}] or [{}, 1, {}, {}], or more in the last "
+      "two axes",
+      first, columns, one, rows, columns, one, rows, columns);
+}
 
 Status LowerMask(const InferenceCall& call, acl::Lowered& lowered) {
   AttentionProblem& problem = lowered.problem;

@@ -192,7 +192,10 @@ TEST(PromptRefusals, Masks) {
       {kContradiction, "attenMask: shape", mask({1, 1, 1, 3, 5})},
       {kContradiction, "attenMask: shape [2, 5]", mask({2, 5})},
       {kContradiction, "attenMask: shape [3, 4]", mask({3, 4})},
-      {kContradiction, "attenMask: shape [3, 3, 5]", mask({3, 3, 5})},
+      {kContradiction,
+       "attenMask: shape [3, 3, 5], expected [3, 5], [1 or 2, 3, 5] or "
+       "[1 or 2, 1, 3, 5], or more in the last two axes",
+       mask({3, 3, 5})},
       {kContradiction, "attenMask: shape", mask({4, 1, 3, 5})},
       {kContradiction, "attenMask: shape", mask({2, 4, 3, 5})},
   };
