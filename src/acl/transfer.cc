@@ -102,7 +102,7 @@ aclError CheckWrite(std::string_view function, const void* dst, size_t bytes) {
   if (!FindBlock(dst, &block)) {
     if (reinterpret_cast<uintptr_t>(dst) + bytes < bytes) {
       return FailValue(kBad, function, "count", Str("{}", bytes),
-                       "fewer bytes than lie behind the address");
+                       "fewer bytes than there are from the address on");
     }
     return ACL_SUCCESS;
   }

@@ -74,7 +74,7 @@ Status CheckList(const AttentionProblem& problem, const Bindings& bindings,
       ended = true;
       continue;
     }
-    if (ended) return Invalid("place {}: {} behind the end (-1)", place, u);
+    if (ended) return Invalid("place {}: {} after the end (-1)", place, u);
     if (u >= blocks) {
       return Invalid("place {}: block {}, but there are {}", place, u, blocks);
     }

@@ -455,7 +455,7 @@ TEST(SparseGradChild, DISABLED_StrictContents) {
   expect({3, 0, 1, -1}, 9, 0, "");
   expect({3, 0, 3, -1}, 9, kKernelFailed, "block 3 for the second time");
   expect({3, 5, 0, -1}, 9, kKernelFailed, "block 5, but there are 4");
-  expect({3, -1, 0, -1}, 9, kKernelFailed, "0 behind the end");
+  expect({3, -1, 0, -1}, 9, kKernelFailed, "0 after the end");
   expect({3, 0, 1, -1}, 10, kKernelFailed, "key lengths[1]: 10");
   expect({3, 0, 1, -1}, 3, kKernelFailed, "key lengths[1]: 3");
 }

@@ -85,7 +85,7 @@ TEST(DeviceChecks, ListsNameEachColumnOnceAndEndOnce) {
             "top-k[sequence 0, row 0], place 2: block 2 for the second time");
   list = {2, -1, 0, -1};
   EXPECT_EQ(CheckDeviceTensors(problem, bindings).message(),
-            "top-k[sequence 0, row 0], place 2: 0 behind the end (-1)");
+            "top-k[sequence 0, row 0], place 2: 0 after the end (-1)");
 }
 
 std::vector<uint8_t> Canonical(int64_t rows) {
