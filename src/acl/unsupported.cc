@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is declared and not offered: programs that name it link, and are told
 // when they call it.
+#include <string_view>
+
 #include "acl/acl.h"
 #include "acl/acl_rt_allocator.h"
 #include "acl/acl_tdt.h"
@@ -9,10 +11,30 @@
 namespace flashacl::acl {
 namespace {
 
+// Why, by a part of the name; the last are kernels.
+struct Reason {
+  std::string_view part;
+  std::string_view why;
+};
+constexpr Reason kReasons[] = {
+    {"aclmdl", "offline models hold code for the NPU"},
+    {"acltdt", "no queue serves channels to a device"},
+    {"Allocator", "nothing else allocates device memory"},
+    {"Group", "a device is one and has no parts"},
+    {"SnapShot", "a process is not saved with its device"},
+    {"", "kernels of the program are for the NPU"},
+};
+
+std::string_view WhyNot(std::string_view function) {
+  const Reason* reason = kReasons;
+  while (function.find(reason->part) == function.npos) ++reason;
+  return reason->why;
+}
+
 aclError NotOffered(const char* function) {
   return GuardRuntime([&] {
     return Fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, Title::kNotSupported,
-                Str("{} is not supported.", function));
+                Str("{} is not supported: {}.", function, WhyNot(function)));
   });
 }
 

@@ -24,6 +24,23 @@ TEST(Later, SaysSoByName) {
   EXPECT_EQ(model, 7u);
 }
 
+TEST(Later, SaysWhy) {
+  const auto says = [](aclError code, const char* why) {
+    return FailsWith(207000, code, why);
+  };
+  uint32_t model = 0;
+  EXPECT_TRUE(says(aclmdlLoadFromFile("x", &model),
+                   "aclmdlLoadFromFile is not supported: offline models hold "
+                   "code for the NPU."));
+  EXPECT_TRUE(says(aclrtBinaryUnLoad(nullptr), "kernels of the program"));
+  EXPECT_TRUE(says(aclrtLaunchKernel(nullptr, 1, nullptr, 0, nullptr),
+                   "kernels of the program are for the NPU"));
+  EXPECT_TRUE(says(acltdtStopChannel(nullptr), "no queue serves channels"));
+  EXPECT_TRUE(says(aclrtAllocatorUnregister(nullptr), "allocates device"));
+  EXPECT_TRUE(says(aclrtDestroyGroupInfo(nullptr), "a device is one"));
+  EXPECT_TRUE(says(aclrtSnapShotProcessUnlock(1, nullptr), "is not saved"));
+}
+
 TEST(Later, ObjectsAreNull) {
   EXPECT_EQ(aclrtCreateBinary("x", 1), nullptr);
   EXPECT_NE(Message(), "");
