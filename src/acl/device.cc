@@ -156,8 +156,15 @@ int DeviceCount() { return static_cast<int>(VisibleDevices().size()); }
 
 aclError RequireDevice(std::string_view function, int64_t device) {
   if (0 <= device && device < DeviceCount()) return ACL_SUCCESS;
+  std::string expected = Str("[0, {})", DeviceCount());
+  // As many as there may be; a list of visible ones has the last word.
+  if (0 <= device && device < kMaxDevices &&
+      !TheEnvironment().has_visible_devices) {
+    expected +=
+        Str("; FLASHACL_DEVICES={} shows {} devices", device + 1, device + 1);
+  }
   return FailValue(ACL_ERROR_RT_INVALID_DEVICEID, function, "deviceId",
-                   Str("{}", device), Str("[0, {})", DeviceCount()));
+                   Str("{}", device), expected);
 }
 
 void SetDefaultDevice(int device) { default_device.store(device); }

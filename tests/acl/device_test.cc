@@ -31,6 +31,15 @@ TEST(Device, IdsOutsideAreRefused) {
   }
 }
 
+TEST(Device, TellsHowToHaveMore) {
+  EXPECT_TRUE(FailsWith(107001, aclrtSetDevice(3),
+                        "value 3 for parameter deviceId is invalid. Expected "
+                        "value: [0, 1); FLASHACL_DEVICES=4 shows 4 devices."));
+  for (const int32_t id : {-1, 64}) {
+    EXPECT_TRUE(FailsWith(107001, aclrtSetDevice(id), "value: [0, 1)."));
+  }
+}
+
 TEST(Device, NullIsRefused) {
   EXPECT_TRUE(FailsWith(100000, aclrtGetDevice(nullptr)));
   EXPECT_TRUE(FailsWith(100000, aclrtGetDeviceCount(nullptr)));
