@@ -4,6 +4,7 @@ instruction sets vector code is compiled where."""
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -53,6 +54,17 @@ class Build(unittest.TestCase):
         self.assertEqual(commands[0], f"--preset release {NATIVE}")
         self.assertIn("for this processor (from nothing, about 2.5 minutes",
                       said)
+
+    def test_the_first_page_has_the_same_minutes(self):
+        top = SCRIPT.parents[1]
+        pages = [(top / name).read_text("utf-8")
+                 for name in ("README.md", "docs/zh/README.md")]
+        for options in ([NATIVE], []):
+            shutil.rmtree(self.top / "build", ignore_errors=True)
+            _, said = self.build("release", "product", *options)
+            minutes = re.search(r"about ([\d.]+) minutes", said)[1]
+            for page in pages:
+                self.assertRegex(page, rf"(about|\u7ea6\u9700) {minutes} ")
 
     def test_a_folder_for_one_processor_may_be_for_this(self):
         for targets in ("native", "SSE4", "AVX2", "AVX3"):
