@@ -9,8 +9,6 @@
 #include <vector>
 
 #include "acl/environment.h"
-#include "acl/meaning.h"
-#include "base/str.h"
 #include "ops/canonical.h"
 #include "ops/training.h"
 #include "ops/training_mask.h"
@@ -130,25 +128,6 @@ Status LowerSink(const Arguments& args, int64_t head_num,
   return {};
 }
 
-// Strict mode: whose shape is [T, N, 8] is likely to be read in that order.
-void AdviseOnOrder(const RowStatistic& statistic, const Batch& batch) {
-  const Tensor& tensor = statistic.tensor;
-  // A block of one head, or of one row, has the order of the shape.
-  if (!acl::TheEnvironment().strict || statistic.same_as_input ||
-      statistic.heads == 1 || batch.max_rows <= 1) {
-    return;
-  }
-  if (tensor.rank != 3 || tensor.dims[1] != statistic.heads) return;
-  acl::AdviseOnce(
-      statistic.name,
-      Str("{}: its shape is [T, N, 8], but its memory is one [N, Sq, 8] block "
-          "per sequence: row i of head n of a sequence that begins at row s "
-          "and has Sq rows is at (s*N + n*Sq + i)*8; softmaxOutLayout "
-          "\"same_as_input\", of versions that have it, gives the order of "
-          "the shape",
-          statistic.name));
-}
-
 // [B, N, Sq, 8], or of packed sequences any shape of as many elements.
 Status LowerStatistics(const Arguments& args, const TrainingRows& rows,
                        const Training& training, const TrainingArgs& a,
@@ -169,7 +148,6 @@ Status LowerStatistics(const Arguments& args, const TrainingRows& rows,
                      args.name(row), ShapeText(args[row]), args[row].elements(),
                      total, training.head_num);
     }
-    if (training.packed()) AdviseOnOrder(statistic, training.batch);
     Result<TensorSpec> spec = training.packed()
                                   ? RowStatisticSpec(statistic)
                                   : DenseStatisticSpec(statistic, total);
