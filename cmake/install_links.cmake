@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Run when installing: the other names of the library and of the folders. All
 # links are relative, so that the prefix can be moved.
-set(prefix "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}")
+# Absolute, as headers are looked for by names relative to it.
+get_filename_component(prefix "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}" ABSOLUTE)
 
 # link(FROM TO): PREFIX/FROM becomes a link to TO, which is seen from FROM.
 function(link from to)
