@@ -47,14 +47,14 @@ Status ReadEnds(std::string_view name, const std::vector<int64_t>& ends,
 void AdviseOnLengths(std::string_view name, const std::vector<int64_t>& ends,
                      int64_t total) {
   if (!acl::TheEnvironment().strict || std::ranges::is_sorted(ends)) return;
-  int64_t sum = 0, before = 0, read = 0;
+  int64_t sum = 0, first = 0, read = 0;
   std::vector<int64_t> rows, as_ends;
   for (const int64_t end : ends) {
     if (end < 0 || end > total - sum) return;
     as_ends.push_back(sum += end);
-    rows.push_back(std::max<int64_t>(end - before, 0));
+    rows.push_back(std::max<int64_t>(end - first, 0));
     read += rows.back();
-    before = end;
+    first = end;
   }
   // Where no row is left, lengths would mean the same.
   if (sum != total || read == total) return;
