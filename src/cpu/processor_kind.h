@@ -2,25 +2,40 @@
 // Whose processor this is, for choices that were measured on each kind.
 #pragma once
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include <cstdint>
 
 namespace flashacl::cpu {
 
-enum class ProcessorKind : uint8_t { kAmd, kArm, kOther };
+enum class ProcessorKind : uint8_t { kOther, kAmd, kArm };
 
+// Both are looked up before main: what a thread would look up first during a
+// fork, a child would wait for without end.
 #if defined(__x86_64__)
 inline ProcessorKind FindProcessorKind() {
   __builtin_cpu_init();  // nobody else may have, before main
   return __builtin_cpu_is("amd") ? ProcessorKind::kAmd : ProcessorKind::kOther;
 }
 
-// Looked up before main: what a thread would look up first during a fork, a
-// child would wait for without end.
+inline int FindAmdFamily() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (FindProcessorKind() != ProcessorKind::kAmd) return 0;
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0) return 0;
+  return static_cast<int>((a >> 8 & 0xF) + (a >> 20 & 0xFF));
+}
+
 inline const ProcessorKind kProcessorKind = FindProcessorKind();
+// As CPUID says it: 25 is Zen 3 and Zen 4, 26 Zen 5; 0 if it is not AMD's.
+inline const int kAmdFamily = FindAmdFamily();
 #elif defined(__aarch64__)
 inline constexpr ProcessorKind kProcessorKind = ProcessorKind::kArm;
+inline constexpr int kAmdFamily = 0;
 #else
 inline constexpr ProcessorKind kProcessorKind = ProcessorKind::kOther;
+inline constexpr int kAmdFamily = 0;
 #endif
 
 }  // namespace flashacl::cpu

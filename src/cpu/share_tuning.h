@@ -28,10 +28,10 @@ inline constexpr int64_t kManyTiles = 16;
 inline constexpr int64_t kManyRows = 192 * 256;
 inline constexpr int64_t kManyRowsSplitKeys = 2048;
 
-// Few rows: the keys of a split, a multiple of kDecodeKeys. For each worker but
-// the first, the fewest bundles of heads of one split, and the fewest pieces
-// where these have several splits; and the most splits of a piece: 8 took as
-// long as 16 (docs/notes/0051).
+// Few rows: the keys of a split, a multiple of kDecodeKeys. A piece has as many
+// heads as leave kBundlesPerWorker bundles of one split for each worker but the
+// first; then as many splits as leave kSplitPiecesPerWorker pieces, at most
+// kMostSplitsOfPiece (docs/notes/0051).
 inline constexpr int64_t kFewRowsSplitKeys = 768;
 inline constexpr int64_t kBundlesPerWorker = 8;
 inline constexpr int64_t kSplitPiecesPerWorker = 16;

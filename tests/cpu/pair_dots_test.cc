@@ -52,6 +52,7 @@ TEST(PairDots, AreThoseOfTheProcessorThatLinuxDescribes) {
   const auto says = [&](const char* word) {
     return text.find(word) != text.npos;
   };
+  EXPECT_EQ(kProcessorKind == ProcessorKind::kAmd, says("AuthenticAMD"));
   EXPECT_EQ(HasPairInstruction(), says(" avx512_bf16"));
   EXPECT_EQ(ChoosePairDots(true) == PairDots::kInstruction,
             says(" avx512_bf16") && says("AuthenticAMD"));

@@ -77,6 +77,18 @@ TEST(Share, WorkersHaveAlmostTheSameWork) {
   }
 }
 
+// Splits that a window hides are none, whatever a sequence has of them.
+TEST(Share, PiecesAreOfWhatAWindowSees) {
+  const AttentionProblem problem =
+      ProblemOf("fwd f16 h=32/8 d=128 q=16x1 k=16x131072 window:4096:0");
+  for (const int64_t workers : {2, 12, 24, 48}) {
+    const Balance balance =
+        PlanFor(problem, workers).prepared->Predict(workers);
+    EXPECT_GT(balance.evenness(), 0.88) << workers;
+    EXPECT_GE(balance.pieces, 6 * workers);
+  }
+}
+
 // By hand: 40 rows of 4 keys, 3 + 2 channels; 12 and 10 multiply-adds of each
 // channel for a key and for a row.
 TEST(Share, TilesCostTheirPairsKeysAndRows) {

@@ -9,8 +9,9 @@
 // (pair_matrices-inl.h). Queries are packed once. The outer loop is over steps
 // of keys; inside, all tiles of a head bundle score the keys of the step, then
 // all add its values, micro-tile by micro-tile. Outputs stay unnormalized in
-// scratch memory until the last step; a row's sink joins then, and it is
-// divided by its sum, or is a split to be combined.
+// scratch memory until the last step of a split; a row's sink joins then, and
+// it is divided by its sum, or is a split to be combined. Splits of the same
+// rows may follow each other: queries are packed once for all of them.
 
 #include <algorithm>
 #include <cmath>
@@ -29,6 +30,7 @@
 #include "cpu/decode/decode_bytes-inl.h"
 #include "cpu/decode/decode_query-inl.h"
 #include "cpu/decode/decode_result-inl.h"
+#include "cpu/decode/decode_split-inl.h"
 #include "cpu/decode/decode_tile-inl.h"
 #include "cpu/decode/gemv_args-inl.h"
 #include "cpu/decode/pair_matrices-inl.h"
@@ -304,7 +306,8 @@ class HeadBundle {
     while (!steps_[now_].step.empty() &&
            steps_[now_].step.last <= tile.cols.last) {
       const StepRows& now = steps_[now_];
-      StepRows& next = steps_[now_ ^= 1];
+      now_ ^= 1;
+      StepRows& next = steps_[now_];
       const Range step = tile.NextStep(kDecodeKeys, now.step.last);
       next.Locate(
           tile, step.empty() ? tile.FirstStep(kDecodeKeys, next_split) : step);
@@ -430,29 +433,6 @@ inline void FinishSplit(DecodeTile& decode) {
   }
 }
 
-inline void StartSplit(DecodeTile& decode) {
-  decode.stored = 0;
-  decode.skip_masked = decode.hides = false;
-  decode.row_sums = nullptr;
-  ClearSums(decode);
-}
-
-// The columns from `first` on that are of one split.
-inline Range SplitFrom(int64_t first, int64_t last, int64_t split_keys) {
-  const int64_t end = (first / split_keys + 1) * split_keys;
-  return {first, std::max(std::min(end, last), first)};
-}
-
-// The tile becomes the next split of its rows, whose results follow its own. A
-// sink is a key of the first split.
-inline void MoveTo(Range split, ForwardTile& tile) {
-  tile.cols = split;
-  tile.split_out += tile.rows * (tile.params->v_dim + 2);
-  for (int64_t r = 0; r < tile.rows; ++r) {
-    tile.scratch.query_rows[r].sink = kMinusInfinity;
-  }
-}
-
 // Invariant of every row, over the keys seen so far, with max the greatest
 // score or the sink: sum = sum exp(s_j - max), out = sum exp(s_j - max) v_j.
 inline void AttendFew(DecodeArgs* tiles, int64_t count, int64_t split_keys) {
@@ -465,16 +445,16 @@ inline void AttendFew(DecodeArgs* tiles, int64_t count, int64_t split_keys) {
     LoadQueries(decode[n], tiles[n].byte_dots);
   }
   const Range cols = tiles[0].tile.cols;
-  Range split = SplitFrom(cols.first, cols.last, split_keys);
-  for (int64_t n = 0; n < count; ++n) tiles[n].tile.cols = split;
+  Range next = SplitFrom(cols.first, cols.last, split_keys);
+  for (int64_t n = 0; n < count; ++n) tiles[n].tile.cols = next;
   HeadBundle bundle(decode, count);
   for (;;) {
     for (int64_t n = 0; n < count; ++n) StartSplit(decode[n]);
-    split = SplitFrom(split.last, cols.last, split_keys);
-    bundle.Attend(split);
+    next = SplitFrom(next.last, cols.last, split_keys);
+    bundle.Attend(next);
     for (int64_t n = 0; n < count; ++n) FinishSplit(decode[n]);
-    if (split.empty()) break;
-    for (int64_t n = 0; n < count; ++n) MoveTo(split, tiles[n].tile);
+    if (next.empty()) break;
+    for (int64_t n = 0; n < count; ++n) MoveTo(next, tiles[n].tile);
   }
   if (matrices) Matrices::Release();
 }

@@ -5,12 +5,14 @@
 #include <memory>
 #include <type_traits>
 
+#include "base/check.h"
 #include "cpu/decode/decode_kernel.h"
 #include "cpu/decode/decode_tiles.h"
 #include "cpu/forward/prepared_tiles.h"
 #include "cpu/implementations.h"
 #include "cpu/support.h"
 #include "cpu/tuning.h"
+#include "plan/sequences.h"
 
 namespace flashacl {
 namespace cpu {
@@ -49,7 +51,12 @@ DecodeTiles::DecodeTiles(const AttentionProblem& problem,
       schedule_(KnownSchedule(problem, shape_)),
       whole_matrices_(MatrixTerms(problem) == 1),
       kv_heads_(problem.kv_heads),
-      piece_(DecodePiece(problem, device.workers, sequence_rows)),
+      workers_(device.workers),
+      piece_(DecodePiece(problem,
+                         SequencesAreKnown(problem)
+                             ? schedule_.count()
+                             : MostDecodeTiles(problem, sequence_rows),
+                         workers_)),
       workspace_(ReserveDecode(
           problem, shape_,
           {.workers = device.workers, .tiles_per_worker = piece_.heads},
@@ -61,6 +68,9 @@ DecodeTiles::Launch::Launch(const DecodeTiles& tiles,
     : tiles_(tiles),
       operands_(operands),
       schedule_(tiles.schedule_, operands, tiles.shape_),
+      piece_{.heads = tiles.piece_.heads,
+             .splits = SplitsOfPiece(schedule_->count(), tiles.piece_.heads,
+                                     tiles.workers_)},
       dots_(ChoosePairDots(Decode().has_pair_dots, tiles.whole_matrices_
                                                        ? Decode().matrices
                                                        : MatrixCode::kNone)),
@@ -71,7 +81,7 @@ DecodeTiles::Launch::Launch(const DecodeTiles& tiles,
 DecodeArgs DecodeTiles::Launch::TileOf(int64_t n, int64_t worker,
                                        int64_t i) const {
   const DecodeWorkspace& workspace = tiles_.workspace_;
-  const int64_t own = worker * tiles_.piece_.heads + i;
+  const int64_t own = worker * piece_.heads + i;
   DecodeArgs args{
       operands_.TileOf(*schedule_, n,
                        {workspace.score.At(memory_, own),
@@ -83,11 +93,10 @@ DecodeArgs DecodeTiles::Launch::TileOf(int64_t n, int64_t worker,
 
 void DecodeTiles::Launch::AttendPiece(int64_t n, int64_t worker) const {
   const Tile cut = schedule_->At(n);
-  const int64_t splits = tiles_.piece_.SplitsFrom(cut);
+  const int64_t splits = piece_.SplitsFrom(cut);
   if (splits == 0) return;
   const Range cols{cut.cols.first, schedule_->At(n + splits - 1).cols.last};
-  const int64_t count =
-      std::min(tiles_.piece_.heads, tiles_.kv_heads_ - cut.kv_head);
+  const int64_t count = std::min(piece_.heads, tiles_.kv_heads_ - cut.kv_head);
   // Not initialised: the 23 KiB of the most tiles took longer than a bundle of
   // one tile of few keys.
   union Room {
@@ -98,6 +107,7 @@ void DecodeTiles::Launch::AttendPiece(int64_t n, int64_t worker) const {
   for (int64_t i = 0; i < count; ++i) {
     DecodeArgs& args = room.tiles[static_cast<size_t>(i)];
     std::construct_at(&args, TileOf(n + i * cut.num_splits, worker, i));
+    FLASHACL_DCHECK(splits == 1 || args.tile.split_out != nullptr);
     args.tile.cols = cols;
   }
   Decode().attend(room.tiles.data(), count, tiles_.shape_.split_keys);

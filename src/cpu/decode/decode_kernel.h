@@ -39,7 +39,7 @@ struct DecodeKernels {
   // share scratch memory, but for queries, scores, outputs, max and sum, query
   // rows and quantisation parameters. Columns on both sides of a multiple of
   // `split_keys` belong to splits of their own: each tile is changed to one
-  // after the other, and its `split_out` is that of the first.
+  // after the other, and its `split_out`, not null then, is that of the first.
   void (*attend)(DecodeArgs* tiles, int64_t count,
                  int64_t split_keys) = nullptr;
 

@@ -148,22 +148,6 @@ inline bool LoadMicroTileFloats(const DecodeTile& decode, int64_t n) {
   return finite;
 }
 
-// What a tile has before the first step of each of its splits.
-inline void ClearSums(DecodeTile& decode) {
-  for (int64_t n = 0; n < decode.micro_tiles(); ++n) {
-    const MicroTile micro_tile = decode.At(n);
-    ClearOut(decode, micro_tile);
-    for (int r = 0; r < 4; ++r) {
-      // A sink joins at the end, but no row's maximum is below it.
-      micro_tile.max[r] =
-          r < micro_tile.rows ? micro_tile.query_rows[r].sink : kMinusInfinity;
-      micro_tile.sum[r] = 0;
-    }
-  }
-  decode.out_unit =
-      decode.matrix_values && !decode.skip_masked ? 1 / kProbScale : 1.0f;
-}
-
 inline void LoadQueries(DecodeTile& decode, ByteDots byte_dots) {
   const int64_t rows = 4 * decode.micro_tiles();
   std::fill_n(decode.scratch.key_offsets, rows, 0.0f);
@@ -186,7 +170,6 @@ inline void LoadQueries(DecodeTile& decode, ByteDots byte_dots) {
     decode.keys.dot = at_once ? &kDotPairsAtOnce : &kDotPairs;
     return;
   }
-  decode.bytes = nullptr;
   if (all) return LoadByteQueries(decode, byte_dots);
   // inf * x and inf * offset may cancel where inf * (x + offset) is one.
   decode.dequantises = decode.keys.staged = true;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of the sums of a tile of few rows when its last step is done.
+// What becomes of the sums of a tile of few rows when the last step of a split
+// is done.
 
 #include <algorithm>
 #include <cmath>

@@ -187,8 +187,7 @@ inline bool AreWholeMatrices(const ForwardTile& tile, const Reading& keys,
          whole(tile.params->v_dim);
 }
 
-// What of a tile does not change from step to step; what is below `bytes` may
-// from split to split.
+// What of a tile does not change from step to step.
 struct DecodeTile {
   const ForwardTile* tile;
   DecodeScratch scratch;
@@ -205,10 +204,12 @@ struct DecodeTile {
   bool byte_values;
   float max_key_scale;             // by row, for scores of bytes
   std::byte* buffer[kDecodeKeys];  // a step's rows in scratch memory
-  float out_unit;                  // what multiplies outputs in the end
-  bool skip_masked;                // hidden values may be infinite
-  bool hides;                      // some row does not see some key
-  uint64_t stored;                 // rows whose results are, a bit for each
+
+  // Of the split that it is at.
+  float out_unit;    // what multiplies outputs in the end
+  bool skip_masked;  // hidden values may be infinite
+  bool hides;        // some row does not see some key
+  uint64_t stored;   // rows whose results are, a bit for each
   // Null: outputs are divided by their sums at the end. Else of each row the
   // sum by which its probs are divided before they meet values; 0 if it is
   // stored already.

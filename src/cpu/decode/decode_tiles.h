@@ -9,7 +9,7 @@
 #include "base/function_ref.h"
 #include "cpu/decode/decode_workspace.h"
 #include "cpu/forward/forward_operands.h"
-#include "cpu/tile_costs.h"
+#include "cpu/piece_shape.h"
 #include "plan/backend.h"
 #include "plan/schedule.h"
 
@@ -48,6 +48,7 @@ class DecodeTiles {
     const DecodeTiles& tiles_;
     const ForwardOperands& operands_;
     const RunSchedule schedule_;
+    const PieceShape piece_;
     const PairDots dots_;  // of tiles that may have pairs
     const ByteDots byte_dots_;
     std::byte* const memory_;
@@ -59,7 +60,8 @@ class DecodeTiles {
   const Schedule schedule_;
   const bool whole_matrices_;  // keys and values are bf16 that fills such
   const int64_t kv_heads_;
-  const PieceShape piece_;
+  const int64_t workers_;
+  const PieceShape piece_;  // of a run whose lengths were known
   const DecodeWorkspace workspace_;
 };
 

@@ -73,22 +73,29 @@ TileShape DecodeTileShape(const AttentionProblem& problem,
   return shape;
 }
 
-PieceShape DecodePiece(const AttentionProblem& problem, int64_t workers,
-                       Range sequence_rows) {
+int64_t MostDecodeTiles(const AttentionProblem& problem, Range sequence_rows) {
   int64_t tiles = 0;
   for (const Sequence& sequence : problem.lengths.sequences) {
     if (MaxRowsWithin(problem, sequence, sequence_rows) == 0) continue;
     tiles += problem.kv_heads * CeilDiv(sequence.columns(), kFewRowsSplitKeys);
   }
+  return tiles;
+}
+
+int64_t SplitsOfPiece(int64_t tiles, int64_t heads, int64_t workers) {
+  const int64_t others = std::max<int64_t>(workers - 1, 1);
+  return std::clamp(tiles / (heads * kSplitPiecesPerWorker * others),
+                    int64_t{1}, kMostSplitsOfPiece);
+}
+
+PieceShape DecodePiece(const AttentionProblem& problem, int64_t tiles,
+                       int64_t workers) {
   // Every worker should have some to do.
   const int64_t others = std::max<int64_t>(workers - 1, 1);
-  PieceShape piece;
-  piece.heads = std::max<int64_t>(
-      std::min(MostHeads(problem), tiles / (kBundlesPerWorker * others)), 1);
-  piece.splits =
-      std::clamp(tiles / (piece.heads * kSplitPiecesPerWorker * others),
-                 int64_t{1}, kMostSplitsOfPiece);
-  return piece;
+  const int64_t shared = tiles / (kBundlesPerWorker * others);
+  const int64_t heads =
+      std::max<int64_t>(std::min(MostHeads(problem), shared), 1);
+  return {.heads = heads, .splits = SplitsOfPiece(tiles, heads, workers)};
 }
 
 DecodeWorkspace ReserveDecode(const AttentionProblem& problem,

@@ -6,7 +6,7 @@
 
 #include "cpu/decode/decode_kernel.h"
 #include "cpu/forward/forward_workspace.h"
-#include "cpu/tile_costs.h"
+#include "cpu/piece_shape.h"
 #include "plan/schedule.h"
 #include "problem/attention_problem.h"
 
@@ -20,10 +20,16 @@ TileShape DecodeTileShape(const AttentionProblem& problem,
 // themselves, more where those of all heads of a position do, as memory is
 // fastest where rows of all heads are read together. And how many splits follow
 // each other, so that the first keys of the next are prefetched in time. Fewer
-// of both where `workers` would not share the work evenly. No result depends on
-// either.
-PieceShape DecodePiece(const AttentionProblem& problem, int64_t workers,
-                       Range sequence_rows = TileShape::kAnyRows);
+// of both where `workers` would not share that many `tiles` evenly. No result
+// depends on either.
+PieceShape DecodePiece(const AttentionProblem& problem, int64_t tiles,
+                       int64_t workers);
+
+// The same of bundles of `heads`, once more is known of the tiles.
+int64_t SplitsOfPiece(int64_t tiles, int64_t heads, int64_t workers);
+
+// The most tiles there may be, where lengths are on the device.
+int64_t MostDecodeTiles(const AttentionProblem& problem, Range sequence_rows);
 
 struct DecodeWorkspace : ForwardWorkspace {
   ScratchLayout<DecodeScratch> decode;

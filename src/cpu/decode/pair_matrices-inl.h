@@ -12,7 +12,7 @@
 // matters is subnormal, which the registers make 0. Values that are, below
 // 2^-126, they make 0, too. Values beyond 2^60 and what is no number make sums
 // that are not finite, which are computed again by floats, row by row
-// (FinishTile).
+// (FinishSplit).
 
 #include <algorithm>
 #include <cstddef>

@@ -9,7 +9,7 @@
 #include "base/function_ref.h"
 #include "cpu/forward/forward_operands.h"
 #include "cpu/forward/forward_workspace.h"
-#include "cpu/tile_costs.h"
+#include "cpu/piece_shape.h"
 #include "plan/backend.h"
 #include "plan/schedule.h"
 

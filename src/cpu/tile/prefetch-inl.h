@@ -30,9 +30,6 @@ namespace flashacl::cpu::HWY_NAMESPACE {
 
 inline constexpr int64_t kLineBytes = 64;
 
-inline const bool kPrefetchesIntoFirstCache =
-    kProcessorKind == ProcessorKind::kAmd;
-
 // The same number, three cycles later.
 HWY_INLINE int64_t SameLater(int64_t number) {
 #if HWY_ARCH_X86_64
@@ -120,8 +117,8 @@ class PrefetchQueue {
 
 // Lines of rows in the order in which they lie, in which memory is fastest, to
 // be prefetched evenly while others are read. They go into the second cache, as
-// rows a power of two apart push each other out of the first, unless the first
-// was faster all the same (docs/notes/0051).
+// rows a power of two apart push each other out of the first; but into the
+// first where that was faster all the same, on Zen 5 (docs/notes/0051).
 //
 // A reader takes about as many lines as it reads, some at a time, and
 // prefetches them between its arithmetic: a look at the end of the row with
@@ -162,7 +159,7 @@ class LinePrefetcher {
 
   // Prefetches a line that was taken.
   HWY_INLINE void Prefetch(const std::byte* line) {
-    if (kPrefetchesIntoFirstCache) {
+    if (kAmdFamily >= 26) {
       __builtin_prefetch(line + zero_, 0, 3);
     } else {
       __builtin_prefetch(line + zero_, 0, 2);

@@ -3,12 +3,14 @@
 // that each has by itself, whatever became of those before it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
 
 #include "base/str.h"
 #include "cpu/decode/decode_workspace.h"
+#include "cpu/forward/forward_workspace.h"
 #include "cpu/implementations.h"
 #include "cpu/pair_dots.h"
 #include "cpu/share_tuning.h"
@@ -33,11 +35,21 @@ class DecodePieces : public ::testing::TestWithParam<int64_t> {
  protected:
   ~DecodePieces() override { cpu::SetPairDotsForTest({}); }
 
-  // One worker takes pieces of several splits, each of many a single one.
+  static cpu::PieceShape PieceOf(const AttentionProblem& problem,
+                                 int64_t workers) {
+    const Schedule schedule =
+        cpu::KnownSchedule(problem, cpu::DecodeTileShape(problem));
+    return cpu::DecodePiece(problem, schedule.count(), workers);
+  }
+
+  // One worker takes pieces of several splits, and of several heads where there
+  // are some; each of many takes a single split.
   static void ExpectTheBitsOfSplitsAlone(const SmallCase& together) {
     const AttentionProblem& problem = together.problem();
-    EXPECT_GE(cpu::DecodePiece(problem, 1).splits, 2);
-    EXPECT_EQ(cpu::DecodePiece(problem, kManyWorkers).splits, 1);
+    const cpu::PieceShape piece = PieceOf(problem, 1);
+    EXPECT_GE(piece.splits, 2);
+    EXPECT_GE(piece.heads, std::min<int64_t>(problem.kv_heads, 2));
+    EXPECT_EQ(PieceOf(problem, kManyWorkers).splits, 1);
     SmallCase alone(problem);
     alone.CopyInputs(together);
     RunOn(kCpuDecode, together);
@@ -54,10 +66,17 @@ TEST_P(DecodePieces, HaveTheBitsOfSplitsAlone) {
   const std::string keys = Str("q=1 k={}", kKeys);
   for (const std::string& line :
        {Str("fwd f32 h=2/1 d=16 {} stats sink", keys),
+        Str("fwd bf16 h=8/4 d=32 {} stats sink", keys),
         Str("fwd bf16 h=6/1 d=64 {} causal", keys),
         Str("fwd f16 h=6/1 d=64 {} int8:channel+offset", keys),
         Str("fwd f16 h=1 d=64 {} int8:row+offset", keys),
-        Str("fwd f16 h=2/1 d=24 {} mask", keys)}) {
+        Str("fwd f16 h=2/1 d=24 {} mask", keys),
+        Str("fwd bf16 h=4/4 d=64+32/64 {} shared causal sink", keys),
+        Str("fwd f16 h=8/4 d=64 q=2x1 k={},20000 int8:row+offset paged:32",
+            kKeys),
+        Str("fwd f16 h=4/2 d=64 q=1x2 k={} int4:row+offset paged:32 causal "
+            "stats",
+            kKeys)}) {
     SCOPED_TRACE(line);
     SmallCase small(ProblemOf(line));
     Random random(3);
@@ -66,15 +85,41 @@ TEST_P(DecodePieces, HaveTheBitsOfSplitsAlone) {
   }
 }
 
-// Pages that are none leave some splits without a key.
+// Between a prefix and a window lie splits of which no row sees a key.
+TEST_P(DecodePieces, HaveTheBitsOfSplitsAloneWhereSomeSeeNothing) {
+  for (const std::string& line :
+       {Str("fwd f16 h=4/2 d=64 q=1 k={} window:1000:0:16 stats sink", kKeys),
+        Str("fwd f16 h=4/2 d=64 q=1 k={} prefix:900 stats sink", kKeys)}) {
+    SCOPED_TRACE(line);
+    SmallCase small(ProblemOf(line));
+    Random random(3);
+    small.FillInputs(random);
+    ExpectTheBitsOfSplitsAlone(small);
+  }
+}
+
+// Pages that are none are keys that do not exist, in some splits all of them.
 TEST_P(DecodePieces, HaveTheBitsOfSplitsAloneWhereKeysAreAbsent) {
   SmallCase small(
-      ProblemOf(Str("fwd bf16 h=2/1 d=32 q=1 k={} paged:128", kKeys)));
+      ProblemOf(Str("fwd bf16 h=8/4 d=32 q=1 k={} paged:128", kKeys)));
   Random random(4);
   small.FillInputs(random);
   testing::SpoilTable(small, random);
-  for (int64_t n = 12; n < 18; ++n) small.Put(Slot::kBlockTable, n, -1);
+  for (int64_t n = 12; n < 24; ++n) small.Put(Slot::kBlockTable, n, -1);
   ExpectTheBitsOfSplitsAlone(small);
+}
+
+// Planned for the longest lengths there may be, and run with shorter ones.
+TEST_P(DecodePieces, AreAsSmallAsTheLengthsOfARunAsk) {
+  SmallCase small(
+      ProblemOf(Str("fwd f16 h=4/2 d=32 q=4x1 k=4x{} counts:k", kKeys / 4)));
+  Random random(6);
+  small.FillInputs(random);
+  SmallCase alone(small.problem());
+  alone.CopyInputs(small);
+  RunOn(kCpuDecode, small);
+  RunOn(kCpuDecode, alone, kManyWorkers);
+  EXPECT_EQ(small.bytes(Slot::kOut), alone.bytes(Slot::kOut));
 }
 
 // A split begins anew where a hidden value is infinite, or sums pass what
@@ -83,7 +128,7 @@ TEST_P(DecodePieces, BeginOneSplitAnewAndNotTheNext) {
   for (const PairDots dots : {PairDots::kNone, PairDots::kMatrices}) {
     cpu::SetPairDotsForTest(dots);
     const AttentionProblem problem =
-        ProblemOf(Str("fwd bf16 h=6/1 d=64 q=1 k={} mask stats", kKeys));
+        ProblemOf(Str("fwd bf16 h=12/2 d=64 q=1 k={} mask stats", kKeys));
     SmallCase small(problem);
     Random random(5);
     small.FillInputs(random);
@@ -94,15 +139,15 @@ TEST_P(DecodePieces, BeginOneSplitAnewAndNotTheNext) {
     for (const int64_t split : {9, 10, 20}) {
       const int64_t j = key_of(split);
       small.PutCell(Slot::kMask, {0, 0, 0, j}, 1);
-      small.Put(Slot::kValue, value.At(0, j, 0, 3), kInfinity);
+      small.Put(Slot::kValue, value.At(0, j, 1, 3), kInfinity);
     }
     for (const int64_t split : {20, 21, 30}) {
       for (int64_t j = key_of(split) + 1; j < key_of(split) + 300; ++j) {
-        small.Put(Slot::kValue, value.At(0, j, 0, 4), 0x1.8p127);
+        small.Put(Slot::kValue, value.At(0, j, 1, 4), 0x1.8p127);
       }
     }
     ExpectTheBitsOfSplitsAlone(small);
-    for (int64_t h = 0; h < 6; ++h) {
+    for (int64_t h = 0; h < 12; ++h) {
       const double out =
           small.Get(Slot::kOut, problem[Slot::kOut].At(0, 0, h, 3));
       EXPECT_LT(std::abs(out), 10) << "of a hidden value";

@@ -57,8 +57,13 @@ TEST(DecodeWorkspace, TilesHaveAllRowsOfASequence) {
   EXPECT_EQ(shape.split_keys % shape.cols, 0);
 }
 
+PieceShape PieceOf(const AttentionProblem& problem, int64_t workers) {
+  return DecodePiece(problem, MostDecodeTiles(problem, TileShape::kAnyRows),
+                     workers);
+}
+
 int64_t BundleOf(const AttentionProblem& problem) {
-  return DecodePiece(problem, /*workers=*/2).heads;
+  return PieceOf(problem, /*workers=*/2).heads;
 }
 
 TEST(DecodeWorkspace, HeadsGoSideBySideWhereTheirKeysLieSo) {
@@ -88,17 +93,17 @@ TEST(DecodeWorkspace, HeadsGoSideBySideWhereTheirKeysLieSo) {
 TEST(DecodeWorkspace, PiecesAreSmallerForMoreWorkers) {
   const AttentionProblem batch =
       ProblemOf("fwd f16 h=32/8 d=128 q=8x1 k=8x8192");
-  EXPECT_EQ(DecodePiece(batch, 1), (PieceShape{.heads = 8, .splits = 5}));
-  EXPECT_EQ(DecodePiece(batch, 2), (PieceShape{.heads = 8, .splits = 5}));
-  EXPECT_EQ(DecodePiece(batch, 3), (PieceShape{.heads = 8, .splits = 2}));
-  EXPECT_EQ(DecodePiece(batch, 16), (PieceShape{.heads = 5, .splits = 1}));
-  EXPECT_EQ(DecodePiece(batch, 192), (PieceShape{.heads = 1, .splits = 1}));
+  EXPECT_EQ(PieceOf(batch, 1), (PieceShape{.heads = 8, .splits = 5}));
+  EXPECT_EQ(PieceOf(batch, 2), (PieceShape{.heads = 8, .splits = 5}));
+  EXPECT_EQ(PieceOf(batch, 3), (PieceShape{.heads = 8, .splits = 2}));
+  EXPECT_EQ(PieceOf(batch, 16), (PieceShape{.heads = 5, .splits = 1}));
+  EXPECT_EQ(PieceOf(batch, 192), (PieceShape{.heads = 1, .splits = 1}));
   const AttentionProblem head =
       ProblemOf("fwd f16 h=4/1 d=128 q=16x1 k=16x32768");
-  EXPECT_EQ(DecodePiece(head, 2), (PieceShape{.heads = 1, .splits = 8}));
-  EXPECT_EQ(DecodePiece(head, 64), (PieceShape{.heads = 1, .splits = 1}));
+  EXPECT_EQ(PieceOf(head, 2), (PieceShape{.heads = 1, .splits = 8}));
+  EXPECT_EQ(PieceOf(head, 64), (PieceShape{.heads = 1, .splits = 1}));
   const AttentionProblem brief = ProblemOf("fwd f16 h=32/8 d=128 q=1 k=512");
-  EXPECT_EQ(DecodePiece(brief, 2), (PieceShape{.heads = 1, .splits = 1}));
+  EXPECT_EQ(PieceOf(brief, 2), (PieceShape{.heads = 1, .splits = 1}));
 }
 
 }  // namespace
