@@ -159,7 +159,7 @@ class LinePrefetcher {
 
   // Prefetches a line that was taken.
   HWY_INLINE void Prefetch(const std::byte* line) {
-    if (kAmdFamily >= 26) {
+    if (kAmdFamily == 26) {
       __builtin_prefetch(line + zero_, 0, 3);
     } else {
       __builtin_prefetch(line + zero_, 0, 2);

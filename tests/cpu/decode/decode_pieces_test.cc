@@ -110,7 +110,7 @@ TEST_P(DecodePieces, HaveTheBitsOfSplitsAloneWhereKeysAreAbsent) {
 }
 
 // Planned for the longest lengths there may be, and run with shorter ones.
-TEST_P(DecodePieces, AreAsSmallAsTheLengthsOfARunAsk) {
+TEST_P(DecodePieces, HaveTheBitsOfSplitsAloneOfLengthsOnTheDevice) {
   SmallCase small(
       ProblemOf(Str("fwd f16 h=4/2 d=32 q=4x1 k=4x{} counts:k", kKeys / 4)));
   Random random(6);

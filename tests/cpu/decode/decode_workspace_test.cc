@@ -90,6 +90,12 @@ TEST(DecodeWorkspace, HeadsGoSideBySideWhereTheirKeysLieSo) {
   EXPECT_EQ(BundleOf(ProblemOf("fwd f16 h=32/8 d=128 q=1 k=512")), 1);
 }
 
+// Of 64 sequences planned for 32,768 keys each, one has them when it runs.
+TEST(DecodeWorkspace, PiecesAreAsSmallAsTheTilesOfARunAsk) {
+  EXPECT_EQ(SplitsOfPiece(/*tiles=*/64 * 43, /*heads=*/1, /*workers=*/16), 8);
+  EXPECT_EQ(SplitsOfPiece(63 + 43, 1, 16), 1);
+}
+
 TEST(DecodeWorkspace, PiecesAreSmallerForMoreWorkers) {
   const AttentionProblem batch =
       ProblemOf("fwd f16 h=32/8 d=128 q=8x1 k=8x8192");
