@@ -85,10 +85,13 @@ TEST_P(DecodePieces, HaveTheBitsOfSplitsAlone) {
   }
 }
 
-// Between a prefix and a window lie splits of which no row sees a key.
+// Between a prefix and a window lie splits of which no row sees a key: at the
+// beginning of a piece, and of the short sequences in its middle.
 TEST_P(DecodePieces, HaveTheBitsOfSplitsAloneWhereSomeSeeNothing) {
   for (const std::string& line :
        {Str("fwd f16 h=4/2 d=64 q=1 k={} window:1000:0:16 stats sink", kKeys),
+        std::string("fwd f16 h=4/2 d=64 q=32x1 k=32x3000 window:700:0:16 "
+                    "stats sink"),
         Str("fwd f16 h=4/2 d=64 q=1 k={} prefix:900 stats sink", kKeys)}) {
     SCOPED_TRACE(line);
     SmallCase small(ProblemOf(line));
