@@ -310,7 +310,7 @@ int main() {
     example::Error error;
     Compare(row.input, row.gradient, row.loss, random, error);
     const double relative = Print(row.name, error);
-    if (!(relative <= worst)) worst = relative;
+    if (example::IsWorse(relative, worst)) worst = relative;
   }
   // Inputs of the backward operators (out, dy) and results are rounded to bf16:
   // 2^-8 = 4e-3 each, of sums in which some terms cancel.

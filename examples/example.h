@@ -154,13 +154,18 @@ class Session {
   aclrtEvent end_ = nullptr;
 };
 
+// Whether an error is greater than the worst so far. A NaN is worse than any
+// number, and stays the worst.
+inline bool IsWorse(double error, double worst) {
+  return !std::isnan(worst) && !(error <= worst);
+}
+
 // The greatest difference from the truth, in units of the greatest truth.
 class Error {
  public:
   void Add(double got, double truth) {
     const double difference = std::fabs(got - truth);
-    // A NaN is worse than any number.
-    if (!(difference <= difference_)) difference_ = difference;
+    if (IsWorse(difference, difference_)) difference_ = difference;
     largest_ = std::max(largest_, std::fabs(truth));
   }
   double relative() const { return difference_ / largest_; }

@@ -28,6 +28,7 @@ expect streams 'copied 1, recorded 1, took time 1, devices 1'
 expect callbacks 'callback host function callback again'
 expect notify '5 of 5 in order'
 expect impossible 'refused'
+expect example_error '0.5 1 nan 0 nan 0 nan 0 '
 expect graph '11 112 123 '
 expect labels 'round 5 result 35
 round 6 result 42'
