@@ -22,8 +22,8 @@ else()
   if(NOT hwy_FOUND)
     message(FATAL_ERROR
       "Highway 1.0.3 or newer is needed and was not found (libhwy-dev of Debian "
-      "12, Ubuntu 24.04 and newer). Older systems: unpack a release of "
-      "github.com/google/highway and say -DFLASHACL_HIGHWAY=<its folder>.")
+      "12, Ubuntu 24.04 and newer). Older systems: scripts/highway.sh FOLDER "
+      "fetches its sources; say -DFLASHACL_HIGHWAY=FOLDER.")
   endif()
 endif()
 

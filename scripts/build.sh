@@ -26,6 +26,12 @@ fi
 # the checkout, also those in debug information.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 
+# Where the system's Highway is too old, setup.sh has put one there.
+if [ -f build/highway/CMakeLists.txt ] &&
+   [[ " ${options[*]} " != *" -DFLASHACL_HIGHWAY="* ]]; then
+  options+=("-DFLASHACL_HIGHWAY=$PWD/build/highway")
+fi
+
 # A warning must not reach main, and must not stop a user.
 [ -z "${CI:-}" ] || options+=(-DFLASHACL_WERROR=ON)
 

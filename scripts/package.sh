@@ -14,21 +14,7 @@ trap 'rm -rf "$work"' EXIT
 
 [ "$preset" = package ] || scripts/arm_libraries.sh
 highway=${FLASHACL_HIGHWAY:-$PWD/build/package/highway-sources}
-if [ ! -f "$highway/CMakeLists.txt" ]; then
-  echo "package: fetching the sources of Highway"
-  mkdir -p "$work/lists/partial" "$highway"
-  . /etc/os-release
-  echo "deb-src http://deb.debian.org/debian $VERSION_CODENAME main" \
-    >"$work/sources.list"
-  apt=(apt-get -q -o "Dir::Etc::sourcelist=$work/sources.list"
-       -o Dir::Etc::sourceparts=- -o "Dir::State::lists=$work/lists")
-  if ! (cd "$work" && "${apt[@]}" update &&
-        "${apt[@]}" source --download-only highway) >"$work/log" 2>&1; then
-    cat "$work/log" >&2
-    exit 1
-  fi
-  tar -xf "$work"/highway_*.orig.tar.* -C "$highway" --strip-components=1
-fi
+scripts/highway.sh "$highway"
 
 scripts/build.sh "$preset" product "-DFLASHACL_HIGHWAY=$highway"
 [ "${1:-}" != --no-packing ] || exit 0

@@ -32,8 +32,19 @@ packages+=("$@")
 if ! command -v dpkg-query >/dev/null; then
   echo "setup: this is not Debian; please see to these yourself:" >&2
   echo "  ${packages[*]}" >&2
+  echo "  (Highway 1.0.3 or newer: scripts/highway.sh build/highway fetches it)" >&2
   exit 0
 fi
+
+# What build.sh then takes: Ubuntu 22.04's Highway, 0.16, is too old.
+highway() {
+  [ "$what" != arm ] || return 0
+  local version
+  version=$(dpkg-query --show --showformat='${Version}' libhwy-dev)
+  if dpkg --compare-versions "$version" lt 1.0.3; then
+    "$(dirname "$0")/highway.sh" "$(dirname "$0")/../build/highway"
+  fi
+}
 
 missing=()
 for package in "${packages[@]}"; do
@@ -41,7 +52,10 @@ for package in "${packages[@]}"; do
           2>/dev/null || true)
   [ "$state" = installed ] || missing+=("$package")
 done
-[ "${#missing[@]}" -gt 0 ] || exit 0
+if [ "${#missing[@]}" -eq 0 ]; then
+  highway
+  exit 0
+fi
 
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
@@ -66,4 +80,5 @@ run() {
 }
 run apt-get update
 run apt-get install --yes --no-install-recommends "${missing[@]}"
+highway
 echo "setup: done"

@@ -49,6 +49,16 @@ class Build(unittest.TestCase):
                          ["--preset release -DX=1",
                           "--build --preset release --target product flashacl"])
 
+    def test_fetched_sources_of_highway_are_built(self):
+        sources = self.top / "build/highway"
+        sources.mkdir(parents=True)
+        (sources / "CMakeLists.txt").write_text("")
+        commands, _ = self.build("release", "product")
+        self.assertEqual(commands[0],
+                         f"--preset release -DFLASHACL_HIGHWAY={sources}")
+        commands, _ = self.build("package", "product", "-DFLASHACL_HIGHWAY=/its")
+        self.assertEqual(commands[0], "--preset package -DFLASHACL_HIGHWAY=/its")
+
     def test_an_empty_folder_is_for_this_processor(self):
         commands, said = self.build("release", "product", NATIVE)
         self.assertEqual(commands[0], f"--preset release {NATIVE}")
