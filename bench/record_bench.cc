@@ -10,6 +10,8 @@
 #include <time.h>
 
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -108,7 +110,10 @@ class Prefill {
 // A folder of records, and the setting that asks for statistics.
 struct Folder {
   Folder() {
-    mkdtemp(path.data());
+    if (mkdtemp(path.data()) == nullptr) {
+      std::perror(path.c_str());
+      std::exit(1);
+    }
     setting = path + "/dump.json";
     std::ofstream(setting)
         << R"({"dump":{"dump_path":")" << path
