@@ -82,8 +82,12 @@ while read -r link; do
   [ -e "$link" ] || complain "$link leads nowhere"
   case $(readlink "$link") in /*) complain "$link is absolute" ;; esac
 done < <(find . -type l)
-found=$(grep -rlF -e "$FLASHACL_SOURCE" -e "$FLASHACL_PREFIX" \
-        --exclude-dir=lib64 . || true)
+# A path begins after what ends a word: a checkout may be /flashacl, which is in
+# many words.
+paths=$(printf '%s|%s' "$FLASHACL_SOURCE" "$FLASHACL_PREFIX" |
+        sed 's/[][\.*^$+?(){}]/\\&/g')
+before="(^|-[IL]|[[:space:]\"'\`=:;(,<>])" after='(/|[^[:alnum:]_-]|$)'
+found=$(grep -rlE -e "$before($paths)$after" --exclude-dir=lib64 . || true)
 [ -z "$found" ] || complain "paths of the build in: $found"
 
 dynamic=$(objdump -p lib64/libascendcl.so)

@@ -14,5 +14,6 @@ int main() {
     for (double one : three) error.Add(one, 1);
     std::printf("%.1f %d ", error.relative(), error.relative() <= 0.6 ? 1 : 0);
   }
+  std::puts("");
   return 0;
 }
