@@ -196,7 +196,7 @@ def precompile(header, commands):
         of_all = [w for w in words if not w.endswith((".cc", ".o"))
                   and w not in ("-o", "-c")]
         at = of_all.index("-include")
-        flags[*of_all[:at], *of_all[at + 2:]] += 1
+        flags[(*of_all[:at], *of_all[at + 2:])] += 1
     compiled = header.with_name(f"{header.name}.gch")
     compiled.mkdir(exist_ok=True)
     for words, count in flags.items():
@@ -322,7 +322,7 @@ class Tests:
             for name, took in mine.items():
                 known = (program.name, name)
                 rank = 0 if self.killers.get(str(mutant.key)) == [*known] else \
-                    2 - min(self.kills[mutant.folder, *known], 9) / 10
+                    2 - min(self.kills[(mutant.folder, *known)], 9) / 10
                 if rank == 0 or took >= QUICK:
                     single.append((rank, took, program, [name]))
         total = 0.0

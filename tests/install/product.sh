@@ -41,6 +41,8 @@ build=$(mktemp -d)
 trap 'rm -rf "$build"' EXIT
 cd "$FLASHACL_SOURCE"
 mapfile -t options < <(make --dry-run prefix | grep -oE -- '-D[A-Z_]+=[A-Z]+')
+highway=$(sed -n 's/^FLASHACL_HIGHWAY:PATH=//p' "$FLASHACL_BUILD/CMakeCache.txt")
+[ -z "$highway" ] || options+=("-DFLASHACL_HIGHWAY=$highway")
 cmake --preset release -B "$build" "${options[@]}" \
       -DCMAKE_DISABLE_FIND_PACKAGE_GTest=ON \
       -DCMAKE_DISABLE_FIND_PACKAGE_benchmark=ON >"$build/log" 2>&1 ||
