@@ -228,8 +228,12 @@ aclError Submit(std::string_view function, std::span<const Transfer> transfers,
     addresses.push_back(transfer.src);
     waits = waits || transfer.waits;
   }
-  Task task = [list = std::vector<Transfer>(transfers.begin(), transfers.end()),
-               use = BlockUse(addresses), function]() -> aclError {
+  // Made beforehand: where the second of two captures throws, GCC 11 forgets
+  // the first.
+  std::vector<Transfer> own(transfers.begin(), transfers.end());
+  BlockUse blocks(addresses);
+  Task task = [list = std::move(own), use = std::move(blocks),
+               function]() -> aclError {
     aclError error = ACL_SUCCESS;
     for (const Transfer& transfer : list) {
       if (const aclError raced = Run(function, transfer); raced != 0) {

@@ -29,10 +29,14 @@ Status CheckMaskBytes(const Arguments& arguments, int row, int64_t elements,
 dropout::MaskTensor MaskOf(const Arguments& arguments, int row) {
   const Tensor& tensor = arguments[row];
   const auto rank = static_cast<int64_t>(tensor.rank);
-  return {.argument = static_cast<size_t>(row),
-          .extents = {tensor.dims.begin(), tensor.dims.begin() + rank},
-          .strides = {tensor.strides.begin(), tensor.strides.begin() + rank},
-          .offset = tensor.offset};
+  // Member by member: where the second of two in braces throws, GCC 11 forgets
+  // the first.
+  dropout::MaskTensor mask;
+  mask.argument = static_cast<size_t>(row);
+  mask.extents.assign(tensor.dims.begin(), tensor.dims.begin() + rank);
+  mask.strides.assign(tensor.strides.begin(), tensor.strides.begin() + rank);
+  mask.offset = tensor.offset;
+  return mask;
 }
 
 Status CheckSameShape(const Arguments& arguments, const DropoutRows& rows) {
@@ -45,12 +49,14 @@ dropout::Selection SelectionOf(const Arguments& arguments,
                                const DropoutRows& rows, const Keep& keep) {
   const auto dims = arguments[rows.self].shape();
   const Shape shape(dims.begin(), dims.end());
-  return {.extents = shape,
-          .self = Walked(arguments, rows.self, shape),
-          .out = Walked(arguments, rows.out, shape),
-          .mask = MaskOf(arguments, rows.mask),
-          .amount = keep.amount,
-          .divides = keep.divides};
+  dropout::Selection selection;  // member by member, as above
+  selection.extents = shape;
+  selection.self = Walked(arguments, rows.self, shape);
+  selection.out = Walked(arguments, rows.out, shape);
+  selection.mask = MaskOf(arguments, rows.mask);
+  selection.amount = keep.amount;
+  selection.divides = keep.divides;
+  return selection;
 }
 
 MadeComputation LowerAllOrNothing(const Arguments& arguments,

@@ -60,11 +60,14 @@ aclError Build::Bind(Stream& stream, bool starts, std::string_view function) {
   std::lock_guard lock(mutex_);
   if (const aclError error = RequireOpen(function)) return error;
   // The entry first: nothing may fail once the stream records here.
-  streams_.push_back({.stream = stream.weak_from_this(),
-                      .stream_id = stream.id(),
-                      .starts = starts,
-                      .binding = std::make_shared<const Binding>(),
-                      .steps = {}});
+  // Member by member: where the second of two in braces throws, GCC 11 forgets
+  // the first.
+  BoundStream bound;
+  bound.stream = stream.weak_from_this();
+  bound.stream_id = stream.id();
+  bound.starts = starts;
+  bound.binding = std::make_shared<const Binding>();
+  streams_.push_back(std::move(bound));
   if (stream.ReplaceRecorder(nullptr, shared_from_this())) return ACL_SUCCESS;
   streams_.pop_back();
   if (const aclError error = RequireNotBound(stream, function)) return error;

@@ -172,8 +172,12 @@ aclError Capture::TakeRecord(Stream& stream, Event& event,
   const Submission record{{}, function, TaskKind::kControl};
   if (const aclError error = CheckGroup(record, branch)) return error;
   Incomplete incomplete{state_};
-  event.SetCaptured(std::make_shared<const CapturedRecord>(CapturedRecord{
-      weak_from_this(), branches_[static_cast<size_t>(branch)].seen}));
+  // Member by member: where the second of two in braces throws, GCC 11 forgets
+  // the first.
+  auto captured = std::make_shared<CapturedRecord>();
+  captured->by = weak_from_this();
+  captured->seen = branches_[static_cast<size_t>(branch)].seen;
+  event.SetCaptured(std::move(captured));
   incomplete.whole = true;
   return ACL_SUCCESS;
 }
