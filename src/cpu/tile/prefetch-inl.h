@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/range.h"
 #include "cpu/element_format.h"
 #include "cpu/processor_kind.h"
 #include "cpu/tuning.h"
@@ -115,10 +116,20 @@ class PrefetchQueue {
   int64_t at_once_ = 0;
 };
 
-// Lines of rows in the order in which they lie, in which memory is fastest, to
-// be prefetched evenly while others are read. They go into the second cache, as
-// rows a power of two apart push each other out of the first; but into the
-// first where that was faster all the same, on Zen 5 (docs/notes/0051).
+// Whether long spans of lines are prefetched in sections: where the processor
+// fetches ahead of what it is asked for, but within pages, of which one does
+// not keep memory busy. Measured on Intel's alone (docs/notes/0053).
+inline const bool kPrefetchesInSections =
+    kProcessorKind == ProcessorKind::kOther;
+
+// Lines of rows in about the order in which they lie, in which memory is
+// fastest, to be prefetched evenly while others are read. They go into the
+// second cache, as rows a power of two apart push each other out of the first;
+// but into the first where that was faster all the same, on Zen 5
+// (docs/notes/0051).
+//
+// Rows that touch are one span. A long one is taken as up to eight sections,
+// some lines of each in turn.
 //
 // A reader takes about as many lines as it reads, some at a time, and
 // prefetches them between its arithmetic: a look at the end of the row with
@@ -133,26 +144,45 @@ class LinePrefetcher {
 
   // The first `bytes` of each of the rows [first, last).
   LinePrefetcher(const std::byte* const* first, const std::byte* const* last,
-                 int64_t bytes)
-      : next_(first), last_(last), bytes_(bytes) {
-    if (first != last) NextRow();
+                 int64_t bytes, bool in_sections = kPrefetchesInSections)
+      : next_(first), last_(last), bytes_(bytes), in_sections_(in_sections) {
+    if (first == last) return;
+    const std::byte* const* row = first + 1;
+    while (row != last && *row != row[-1] + bytes) ++row;
+    rows_apart_ = row == last;
+    NextSpan();
   }
 
   bool any() const { return at_ < end_ || next_ != last_; }
 
   // The next lines, at most kMaxTaken, for the caller to prefetch. Those that
-  // are not of one row are prefetched here, all at once; what is returned then,
-  // as after the last row, are always the same lines, which stay in a cache.
+  // are not of one span are prefetched here, all at once; what is returned
+  // then, as after the last span, are always the same lines, which stay in a
+  // cache. Of several sections a reader takes the same number each time, or
+  // some lines are missed.
   HWY_INLINE const std::byte* Take(int64_t lines) {
-    const std::byte* const taken = at_;
-    at_ += lines * kLineBytes;
+    const std::byte* taken = at_;
+    at_ += between_ + lines * kLineBytes;
     if (HWY_LIKELY(at_ <= end_)) return taken;
+    if (between_ != 0) {
+      turn_ += lines * kLineBytes;
+      at_ = turn_;
+      // The first section ends where the second begins.
+      if (HWY_UNLIKELY(turn_ >= second_ + lines * kLineBytes)) EndSections();
+      return taken;
+    }
+    if (HWY_LIKELY(taken == end_ && rows_apart_ && next_ != last_)) {
+      taken = *next_++;
+      end_ = taken + bytes_;
+      at_ = taken + lines * kLineBytes;
+      if (HWY_LIKELY(at_ <= end_)) return taken;
+    }
     at_ = taken;
     if (!any()) return kNothing;
     LinePrefetcher copy = *this;  // or *this would have to be in memory
-    copy.Issue(lines);
+    taken = copy.TakeNext(lines);
     *this = copy;
-    return kNothing;
+    return taken;
   }
 
   static constexpr int64_t kMaxTaken = 4;
@@ -168,39 +198,70 @@ class LinePrefetcher {
   }
 
  private:
-  // Prefetches the next lines at once.
-  HWY_NOINLINE void Issue(int64_t lines) {
-    while (lines > 0) {
-      if (at_ >= end_) {
-        if (next_ == last_) return;
-        NextRow();
-      }
-      const std::byte* const stop = std::min(end_, at_ + lines * kLineBytes);
-      for (; at_ < stop; at_ += kLineBytes) {
-        Prefetch(at_);
-        --lines;
-      }
-    }
+  static constexpr int64_t kSections = 8;
+  // What is between sections is a whole number of what readers take, three
+  // lines or four, and no shorter than a page: two in one were no faster than
+  // one.
+  static constexpr int64_t kSectionUnit = 12 * kLineBytes;
+  static constexpr int64_t kMinSectionBytes = 4096;
+
+  HWY_INLINE void EndSections() {
+    between_ = 0;
+    at_ = end_;
   }
 
-  void NextRow() {
+  // Take() where the lines that are left are not enough. A call, for which
+  // kernels keep their sums in memory.
+  HWY_NOINLINE const std::byte* TakeNext(int64_t lines) {
+    if (at_ >= end_) {
+      NextSpan();
+      const std::byte* const taken = at_;
+      at_ += between_ + lines * kLineBytes;
+      if (at_ <= end_) return taken;
+      at_ = taken;
+    }
+    // All sections begin with a turn of their own.
+    while (lines > 0 && between_ == 0) {
+      for (; lines > 0 && at_ < end_; --lines, at_ += kLineBytes) Prefetch(at_);
+      at_ = std::min(at_, end_);
+      if (lines == 0 || next_ == last_) break;
+      NextSpan();
+    }
+    return kNothing;
+  }
+
+  void NextSpan() {
     at_ = *next_++;
     end_ = at_ + bytes_;
-    // Rows that touch are one.
     const int64_t others = last_ - next_;
     if (last_[-1] - at_ == others * bytes_) {
       end_ += others * bytes_;
       next_ = last_;
     }
     for (; next_ != last_ && *next_ == end_; ++next_) end_ += bytes_;
+    const int64_t length = end_ - at_;
+    if (!in_sections_ || length < 2 * kMinSectionBytes) return;
+    turn_ = at_;
+    between_ =
+        RoundUp(std::max(length / kSections, kMinSectionBytes), kSectionUnit);
+    second_ = at_ + between_;
+    --end_;  // nothing is taken from there on
   }
 
   static constexpr std::byte kNothing[kMaxTaken * kLineBytes]{};
   const std::byte* at_ = kNothing;
-  const std::byte* end_ = kNothing;  // of its row
+  const std::byte* end_ = kNothing;  // of the span
+  // Bytes from what is taken of one section to the next section's; 0: there is
+  // one section.
+  int64_t between_ = 0;
+  // Where it is in the first section, and what is `between_` after its begin.
+  const std::byte* turn_ = nullptr;
+  const std::byte* second_ = nullptr;
   const std::byte* const* next_ = nullptr;
   const std::byte* const* last_ = nullptr;
   int64_t bytes_ = 0;
+  bool in_sections_ = false;
+  bool rows_apart_ = false;
   int64_t zero_ = 0;  // as a processor learns only when the next may begin
 };
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every line of every row is prefetched once, in the order in which rows are
-// given, however many are taken at a time.
+// Every line of every row is prefetched once: in the order in which rows are
+// given, however many are taken at a time; or by sections in turn.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "base/random.h"
@@ -15,6 +17,10 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
+LinePrefetcher PrefetcherOf(const std::vector<const std::byte*>& rows,
+                            int64_t bytes, bool in_sections) {
+  return {rows.data(), rows.data() + rows.size(), bytes, in_sections};
+}
 const std::byte* TakeOf(LinePrefetcher& prefetch, int64_t lines) {
   return prefetch.Take(lines);
 }
@@ -26,6 +32,7 @@ namespace {
 
 using HWY_NAMESPACE::kLineBytes;
 using HWY_NAMESPACE::LinePrefetcher;
+using HWY_NAMESPACE::PrefetcherOf;
 using HWY_NAMESPACE::TakeOf;
 
 struct Rows {
@@ -68,13 +75,12 @@ bool IsOf(const Rows& rows, const std::byte* at) {
          at < rows.memory.data() + rows.memory.size();
 }
 
-TEST(LinePrefetcherTest, HandsOutEveryLineOnce) {
+TEST(LinePrefetcherTest, HandsOutEveryLineInOrder) {
   Random random(5);
   for (int rounds = 0; rounds < 3000; ++rounds) {
     const Rows rows = AnyRows(random);
     const std::vector<const std::byte*> lines = LinesOf(rows);
-    LinePrefetcher prefetch(rows.at.data(), rows.at.data() + rows.at.size(),
-                            rows.bytes);
+    LinePrefetcher prefetch = PrefetcherOf(rows.at, rows.bytes, false);
     size_t next = 0;
     while (prefetch.any()) {
       ASSERT_LT(next, lines.size());
@@ -97,12 +103,88 @@ TEST(LinePrefetcherTest, HandsOutEveryLineOnce) {
   }
 }
 
+// Rows that touch, in groups; groups lie apart.
+Rows AnyGroups(Random& random) {
+  Rows rows;
+  rows.bytes = kLineBytes * random.Within(1, 40);
+  const int64_t together = random.Within(1, 24);
+  const int64_t count = random.Within(1, 48);
+  const int64_t gap = kLineBytes * random.Within(5, 9);
+  rows.memory.resize(static_cast<size_t>((rows.bytes + gap) * (count + 1)));
+  const std::byte* next = rows.memory.data();
+  for (int64_t n = 0; n < count; ++n) {
+    if (n % together == 0) next += gap;
+    rows.at.push_back(next);
+    next += rows.bytes;
+  }
+  return rows;
+}
+
+TEST(LinePrefetcherTest, HandsOutEveryLineOfSectionsOnce) {
+  Random random(7);
+  for (int rounds = 0; rounds < 2000; ++rounds) {
+    const Rows rows = AnyGroups(random);
+    const std::vector<const std::byte*> lines = LinesOf(rows);
+    LinePrefetcher prefetch = PrefetcherOf(rows.at, rows.bytes, true);
+    const int64_t some = random.Within(1, LinePrefetcher::kMaxTaken);
+    std::map<const std::byte*, int> times;
+    int64_t all_at_once = 0, takes = 0;
+    for (; prefetch.any(); ++takes) {
+      const std::byte* const taken = TakeOf(prefetch, some);
+      if (!IsOf(rows, taken)) ++all_at_once;
+      for (int64_t n = 0; n < some && IsOf(rows, taken); ++n) {
+        ++times[taken + n * kLineBytes];
+      }
+    }
+    // What was prefetched all at once is not known here.
+    int64_t missing = 0;
+    for (const std::byte* const line : lines) {
+      EXPECT_LE(times[line], 1);
+      missing += times[line] == 0 ? 1 : 0;
+      times.erase(line);
+    }
+    EXPECT_LE(missing, all_at_once * some);
+    // Lines after a span's last, of its last section; fewer than are taken.
+    const auto others = static_cast<int64_t>(times.size());
+    EXPECT_LE(takes * some,
+              static_cast<int64_t>(lines.size()) + others + all_at_once * some);
+    for (const auto& [line, count] : times) {
+      const bool follows =
+          std::any_of(lines.begin(), lines.end(), [&](const std::byte* before) {
+            return line > before && line - before < some * kLineBytes;
+          });
+      EXPECT_TRUE(follows);
+    }
+  }
+}
+
+TEST(LinePrefetcherTest, TakesSectionsInTurn) {
+  constexpr int64_t kRowBytes = 2048, kRows = 48, kSections = 8;
+  constexpr int64_t kTaken = 4 * kLineBytes;
+  std::vector<std::byte> memory(kRowBytes * kRows);
+  std::vector<const std::byte*> rows;
+  for (int64_t n = 0; n < kRows; ++n) {
+    rows.push_back(memory.data() + n * kRowBytes);
+  }
+  LinePrefetcher prefetch = PrefetcherOf(rows, kRowBytes, true);
+  // The last is shorter, by what all others are longer.
+  constexpr int64_t kSectionBytes = kRowBytes * kRows / kSections + kTaken;
+  for (int64_t turn = 0; turn < kSectionBytes / kTaken; ++turn) {
+    for (int64_t section = 0; section < kSections; ++section) {
+      const int64_t at = section * kSectionBytes + turn * kTaken;
+      if (at < kRowBytes * kRows) {
+        EXPECT_EQ(TakeOf(prefetch, 4) - memory.data(), at);
+      }
+    }
+  }
+  EXPECT_FALSE(prefetch.any());
+}
+
 TEST(LinePrefetcherTest, HandsOutSomethingElseAfterTheLast) {
   Random random(6);
   for (int rounds = 0; rounds < 300; ++rounds) {
     const Rows rows = AnyRows(random);
-    LinePrefetcher prefetch(rows.at.data(), rows.at.data() + rows.at.size(),
-                            rows.bytes);
+    LinePrefetcher prefetch = PrefetcherOf(rows.at, rows.bytes, false);
     while (prefetch.any()) TakeOf(prefetch, 1);
     for (int n = 0; n < 3; ++n) {
       EXPECT_FALSE(IsOf(rows, TakeOf(prefetch, LinePrefetcher::kMaxTaken)));
