@@ -159,7 +159,7 @@ class LinePrefetcher {
   // are not of one span are prefetched here, all at once; what is returned
   // then, as after the last span, are always the same lines, which stay in a
   // cache. Of several sections a reader takes the same number each time, or
-  // some lines are missed.
+  // some lines are missed and some are taken twice.
   HWY_INLINE const std::byte* Take(int64_t lines) {
     const std::byte* taken = at_;
     at_ += between_ + lines * kLineBytes;
@@ -168,7 +168,10 @@ class LinePrefetcher {
       turn_ += lines * kLineBytes;
       at_ = turn_;
       // The first section ends where the second begins.
-      if (HWY_UNLIKELY(turn_ >= second_ + lines * kLineBytes)) EndSections();
+      if (HWY_UNLIKELY(turn_ >= second_ + lines * kLineBytes)) {
+        between_ = 0;
+        at_ = end_;
+      }
       return taken;
     }
     if (HWY_LIKELY(taken == end_ && rows_apart_ && next_ != last_)) {
@@ -205,11 +208,6 @@ class LinePrefetcher {
   static constexpr int64_t kSectionUnit = 12 * kLineBytes;
   static constexpr int64_t kMinSectionBytes = 4096;
 
-  HWY_INLINE void EndSections() {
-    between_ = 0;
-    at_ = end_;
-  }
-
   // Take() where the lines that are left are not enough. A call, for which
   // kernels keep their sums in memory.
   HWY_NOINLINE const std::byte* TakeNext(int64_t lines) {
@@ -223,7 +221,6 @@ class LinePrefetcher {
     // All sections begin with a turn of their own.
     while (lines > 0 && between_ == 0) {
       for (; lines > 0 && at_ < end_; --lines, at_ += kLineBytes) Prefetch(at_);
-      at_ = std::min(at_, end_);
       if (lines == 0 || next_ == last_) break;
       NextSpan();
     }

@@ -103,17 +103,19 @@ TEST(LinePrefetcherTest, HandsOutEveryLineInOrder) {
   }
 }
 
-// Rows that touch, in groups; groups lie apart.
+// Rows that touch, in groups of any sizes; groups lie apart.
 Rows AnyGroups(Random& random) {
   Rows rows;
   rows.bytes = kLineBytes * random.Within(1, 40);
-  const int64_t together = random.Within(1, 24);
   const int64_t count = random.Within(1, 48);
   const int64_t gap = kLineBytes * random.Within(5, 9);
   rows.memory.resize(static_cast<size_t>((rows.bytes + gap) * (count + 1)));
   const std::byte* next = rows.memory.data();
-  for (int64_t n = 0; n < count; ++n) {
-    if (n % together == 0) next += gap;
+  for (int64_t n = 0, together = 0; n < count; ++n, --together) {
+    if (together == 0) {
+      together = random.Within(1, 24);
+      next += gap;
+    }
     rows.at.push_back(next);
     next += rows.bytes;
   }
@@ -178,6 +180,24 @@ TEST(LinePrefetcherTest, TakesSectionsInTurn) {
     }
   }
   EXPECT_FALSE(prefetch.any());
+}
+
+// Two sections in one page were no faster than one.
+TEST(LinePrefetcherTest, SectionsAreNoShorterThanAPage) {
+  constexpr int64_t kPage = 4096, kTaken = 4 * kLineBytes;
+  std::vector<std::byte> memory(4 * kPage);
+  const std::vector<const std::byte*> rows = {memory.data()};
+  for (int64_t bytes = kTaken; bytes <= 4 * kPage; bytes += kTaken) {
+    LinePrefetcher prefetch = PrefetcherOf(rows, bytes, true);
+    const std::byte* const first = TakeOf(prefetch, 4);
+    if (bytes == kTaken) {
+      EXPECT_FALSE(prefetch.any());
+    } else if (bytes < 2 * kPage) {
+      EXPECT_EQ(TakeOf(prefetch, 4) - first, kTaken);
+    } else {
+      EXPECT_GE(TakeOf(prefetch, 4) - first, kPage);
+    }
+  }
 }
 
 TEST(LinePrefetcherTest, HandsOutSomethingElseAfterTheLast) {
