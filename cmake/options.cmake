@@ -43,12 +43,17 @@ if(FLASHACL_SANITIZE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 # flashacl_optimise(FILE...): compiles files that compute, in a build for
-# sanitizers, too, so that they run fast. Not with the others' headers, whose
-# flags are other ones.
+# sanitizers, too, so that they run fast; in them alone pointers are looked at for
+# alignment, which elsewhere is a fifth of the time to compile. Not with the
+# others' headers, whose flags are other ones.
 function(flashacl_optimise)
   if(FLASHACL_SANITIZE)
     set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS "-O1")
     set_property(SOURCE ${ARGN} PROPERTY SKIP_PRECOMPILE_HEADERS ON)
+  endif()
+  if(FLASHACL_SANITIZE MATCHES "undefined")
+    set_property(SOURCE ${ARGN} APPEND PROPERTY
+                 COMPILE_OPTIONS "-fsanitize=alignment")
   endif()
 endfunction()
 
@@ -114,16 +119,18 @@ if(FLASHACL_WERROR AND NOT FLASHACL_SANITIZE)
 endif()
 if(FLASHACL_DCHECKS)
   target_compile_definitions(flashacl_options INTERFACE FLASHACL_DCHECKS=1)
-  # Races do not depend on the width of vectors, and fuzzing is about calls.
-  if(NOT FLASHACL_SANITIZE OR FLASHACL_SANITIZE STREQUAL "thread"
-     OR FLASHACL_FUZZ)
+  # A sanitizer's presets have one width, this machine's.
+  if(NOT FLASHACL_SANITIZE)
     target_compile_definitions(flashacl_options INTERFACE FLASHACL_TWO_WIDTHS=1)
   endif()
 endif()
 if(FLASHACL_SANITIZE)
   set(sanitize "-fsanitize=${FLASHACL_SANITIZE}" -fno-omit-frame-pointer)
+  # A use of a null pointer ends a program anyway, and what an object is not the
+  # address sanitizer says.
   if(FLASHACL_SANITIZE MATCHES "undefined")
-    list(APPEND sanitize -fno-sanitize-recover=undefined)
+    list(APPEND sanitize -fno-sanitize-recover=undefined
+         -fno-sanitize=null,vptr,alignment)
   endif()
   target_compile_options(flashacl_options INTERFACE ${sanitize})
   target_link_options(flashacl_options INTERFACE ${sanitize})

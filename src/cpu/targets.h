@@ -28,8 +28,8 @@
 #if defined(FLASHACL_ONE_TARGET)
 #define HWY_DISABLED_TARGETS (~FLASHACL_ONE_TARGET)
 #elif defined(FLASHACL_TWO_WIDTHS)
-// The everyday build and that which looks for races: the third width took a
-// third of what vector code takes to compile. The others have all.
+// The everyday build: the third width took a third of what vector code takes to
+// compile.
 #define HWY_DISABLED_TARGETS (FLASHACL_UNUSED_TARGETS | HWY_AVX3)
 #else
 #define HWY_DISABLED_TARGETS FLASHACL_UNUSED_TARGETS

@@ -117,7 +117,7 @@ TEST(EnvironmentChild, DISABLED_Target) {
 }
 
 TEST(Environment, LimitsVectorInstructions) {
-  if (!LimitVectorTarget("SSE4").ok()) GTEST_SKIP() << "not an x86 processor";
+  if (!LimitVectorTarget("SSE4").ok()) GTEST_SKIP() << "not compiled for SSE4";
   ASSERT_TRUE(LimitVectorTarget("").ok());
   const auto child = RunChild("EnvironmentChild.DISABLED_Target",
                               {{"FLASHACL_TARGET", "SSE4"}});
