@@ -105,7 +105,7 @@ TEST(ScoreCauses, SoftmaxInSixteenBitsBackward) {
 // Of f16 it takes many keys until its roundings pass those of the operands.
 TEST(ScoreCauses, SoftmaxOfManyKeysInSixteenBitsBackward) {
   if (testing::ShareOf(100) < 100) {
-    GTEST_SKIP() << "takes minutes in a slow build";
+    GTEST_SKIP() << "minutes under a sanitizer; release runs it";
   }
   ExpectCauses(
       {"bwd f16 h=2/1 d=16 q=4 k=5000 causal",
