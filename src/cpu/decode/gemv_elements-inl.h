@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the products for few rows read: vectors of channels of any type as
+// floats, or pairs of bf16 as they lie, from whole rows or from pieces.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/dtype.h"
+
+#if defined(FLASHACL_CPU_DECODE_GEMV_ELEMENTS_INL_H_) == \
+    defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_DECODE_GEMV_ELEMENTS_INL_H_
+#undef FLASHACL_CPU_DECODE_GEMV_ELEMENTS_INL_H_
+#else
+#define FLASHACL_CPU_DECODE_GEMV_ELEMENTS_INL_H_
+#endif
+
+#include "cpu/decode/four_bits-inl.h"
+#include "cpu/decode/gemv_args-inl.h"
+#include "cpu/tile/load-inl.h"
+#include "cpu/tile/prefetch-inl.h"
+#include "cpu/tile/transpose-inl.h"
+#include "cpu/tile/vector-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+
+// Elements of one type, converted vector by vector, and what they add to a
+// score.
+struct Converted {
+  static constexpr int64_t kChannels = Lanes();  // of a vector
+  static HWY_INLINE Vector AddDot(const Vector& key, const Vector& query,
+                                  const Vector& sum) {
+    return hn::MulAdd(key, query, sum);
+  }
+};
+
+template <DType kType>
+struct ElementsOf : Converted {
+  static constexpr int64_t kVectorBytes = Lanes() * (kType == DType::kF32  ? 4
+                                                     : kType == DType::kI8 ? 1
+                                                                           : 2);
+  static constexpr bool kHasPieces = HasPieces(kType);
+  static HWY_INLINE Vector Load(const std::byte* at) {
+    return FloatsAt<kType>(kF, at, 0);
+  }
+};
+
+template <>
+struct ElementsOf<DType::kI4x8> : Converted {
+  static constexpr int64_t kVectorBytes = Lanes() / 2;
+  static constexpr bool kHasPieces = false;
+  static HWY_INLINE Vector Load(const std::byte* at) {
+    return FourBitLanes(at);
+  }
+};
+
+// Pairs of bf16 channels as they lie in memory, a word each; of queries, too.
+// The upper half, the second channel, is summed first.
+template <class Product>
+struct PairsOf {
+  static constexpr int64_t kChannels = 2 * Lanes();
+  static constexpr int64_t kVectorBytes = 4 * Lanes();
+  static constexpr bool kHasPieces = true;
+  static HWY_INLINE Vector Load(const std::byte* at) {
+    return FloatsAt<DType::kF32>(kF, at, 0);
+  }
+  static HWY_INLINE Vector AddDot(const Vector& key, const Vector& query,
+                                  const Vector& sum) {
+    return Product::Add(key, query, sum);
+  }
+};
+
+// Of whole vectors of channels.
+template <class Elements>
+constexpr int64_t BytesOf(int64_t channels) {
+  return channels / Elements::kChannels * Elements::kVectorBytes;
+}
+
+// The sum of all lanes of each of four vectors. What one becomes does not
+// depend on the others.
+HWY_INLINE QuadVector SumsOfLanes(const Vector& a, const Vector& b,
+                                  const Vector& c, const Vector& d) {
+  const hn::Repartition<double, Floats> pairs;
+  const Vector ab =
+      hn::Add(hn::InterleaveLower(kF, a, b), hn::InterleaveUpper(kF, a, b));
+  const Vector cd =
+      hn::Add(hn::InterleaveLower(kF, c, d), hn::InterleaveUpper(kF, c, d));
+  const auto low = hn::InterleaveLower(pairs, hn::BitCast(pairs, ab),
+                                       hn::BitCast(pairs, cd));
+  const auto high = hn::InterleaveUpper(pairs, hn::BitCast(pairs, ab),
+                                        hn::BitCast(pairs, cd));
+  return SumOfBlocks(hn::Add(hn::BitCast(kF, low), hn::BitCast(kF, high)));
+}
+
+// Vectors of elements in a line of a cache; of the smallest, in a part of it.
+template <class Elements>
+constexpr int kVectorsOfLine =
+    std::clamp(static_cast<int>(kLineBytes / Elements::kVectorBytes), 1, 16);
+
+// A vector of channels, which may be longer than a piece.
+template <class Elements>
+HWY_INLINE Vector LoadPieces(const std::byte* at, int64_t piece_step) {
+  if constexpr (Elements::kVectorBytes > kPieceBytes) {
+    static_assert(Elements::kVectorBytes == 2 * kPieceBytes);
+    const hn::Half<Floats> half;
+    return hn::Combine(kF, FloatsAt<DType::kF32>(half, at + piece_step, 0),
+                       FloatsAt<DType::kF32>(half, at, 0));
+  }
+  return Elements::Load(at);
+}
+
+// Where vector `v` of a row is: `step` bytes from piece to piece, or dense.
+template <class Elements, bool kPieces = true>
+HWY_INLINE int64_t OffsetOf(int64_t v, int64_t step) {
+  const int64_t from = v * Elements::kVectorBytes;
+  if (!kPieces) return from;
+  return from / kPieceBytes * step + from % kPieceBytes;
+}
+
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FLASHACL_CPU_DECODE_GEMV_ELEMENTS_INL_H_
