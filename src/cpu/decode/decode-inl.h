@@ -324,6 +324,9 @@ class HeadBundle {
     BlockRuns runs;
     LinePrefetcher prefetch =
         has_values ? AllValues(now, runs) : AllKeys(next, {0, half}, runs);
+    // Keys of one head stay in a first cache; those of several push each other
+    // out of it, and come from the second.
+    prefetch.set_slowly(count_ > 1);
     for (int64_t t = 0; t < count_; ++t) {
       DecodeTile& decode = tiles_[t];
       ForStep(now, t, [&](const StepPlace& at) {

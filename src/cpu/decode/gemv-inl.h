@@ -74,7 +74,7 @@ enum class Rows {
 
 // The same over rows of so many bytes; returns where the query's next are.
 // Prefetches as many lines as it reads, if at all.
-template <class Elements, int kKeys, int kRows, bool kPrefetches, Rows kMadeOf>
+template <class Elements, int kKeys, int kRows, Prefetches kHow, Rows kMadeOf>
 HWY_INLINE const float* AddDots(const std::byte* const (&rows)[kKeys],
                                 LinePrefetcher& prefetch, int64_t bytes,
                                 const float* HWY_RESTRICT query,
@@ -88,8 +88,7 @@ HWY_INLINE const float* AddDots(const std::byte* const (&rows)[kKeys],
   while (kPlain || at + kBytes <= bytes) {
     HWY_UNROLL_ALL
     for (int v = 0; v < kOfLine; ++v) {
-      if constexpr (kPrefetches)
-        PrefetchShare<kKeys, kOfLine>(v, taken, prefetch);
+      PrefetchShare<kHow, kKeys, kOfLine>(v, taken, prefetch);
       AddDotsOfVector<Elements, kKeys, kRows>(
           rows, at + v * kVectorBytes, query + v * kRows * Lanes(), sums);
     }
@@ -98,7 +97,7 @@ HWY_INLINE const float* AddDots(const std::byte* const (&rows)[kKeys],
     if (kPlain && at >= bytes) return query;
   }
   if (HWY_LIKELY(at == bytes)) return query;
-  if constexpr (kPrefetches) PrefetchShare<kKeys, 1>(0, taken, prefetch);
+  PrefetchShare<kHow, kKeys, 1>(0, taken, prefetch);
   for (; at < bytes; at += kVectorBytes) {
     AddDotsOfVector<Elements, kKeys, kRows>(rows, at, query, sums);
     query += kRows * Lanes();
@@ -120,7 +119,7 @@ HWY_INLINE void AddDotsOfPieces(const std::byte* const (&rows)[kKeys],
   for (int64_t at = 0; at < last; at += 2 * work.piece_step) {
     HWY_UNROLL_ALL
     for (int v = 0; v < kOfLine; ++v) {
-      PrefetchShare<kKeys, kOfLine>(v, taken, prefetch);
+      PrefetchShare<Prefetches::kAny, kKeys, kOfLine>(v, taken, prefetch);
       AddDotsOfVector<Elements, kKeys, kRows, true>(
           rows, at + OffsetOf<Elements>(v, work.piece_step), query, sums,
           work.piece_step);
@@ -130,7 +129,7 @@ HWY_INLINE void AddDotsOfPieces(const std::byte* const (&rows)[kKeys],
 }
 
 // Scores of kKeys keys from number `j` on; one row's go four keys at a time.
-template <class Elements, int kKeys, int kRows, bool kPrefetches, Rows kMadeOf>
+template <class Elements, int kKeys, int kRows, Prefetches kHow, Rows kMadeOf>
 HWY_INLINE void DotKeys(const QkArgs& work, LinePrefetcher& prefetch,
                         int64_t j) {
   Vector sums[kKeys][kRows];
@@ -144,16 +143,14 @@ HWY_INLINE void DotKeys(const QkArgs& work, LinePrefetcher& prefetch,
   if constexpr (kMadeOf == Rows::kPieces) {
     AddDotsOfPieces<Elements, kKeys, kRows>(rows, work, prefetch, sums);
   } else {
-    const float* const rest =
-        AddDots<Elements, kKeys, kRows, kPrefetches, kMadeOf>(
-            rows, prefetch, BytesOf<Elements>(work.key_channels), work.query,
-            sums);
+    const float* const rest = AddDots<Elements, kKeys, kRows, kHow, kMadeOf>(
+        rows, prefetch, BytesOf<Elements>(work.key_channels), work.query, sums);
     if (kMadeOf == Rows::kAny && work.ropes != nullptr) {
       HWY_UNROLL_ALL
       for (int k = 0; k < kKeys; ++k) {
         rows[k] = work.ropes[j + k] + work.rope_shift;
       }
-      AddDots<Elements, kKeys, kRows, false, Rows::kAny>(
+      AddDots<Elements, kKeys, kRows, Prefetches::kNone, Rows::kAny>(
           rows, prefetch, BytesOf<Elements>(work.rope_channels), rest, sums);
     }
   }
@@ -187,7 +184,7 @@ HWY_INLINE void DotKeys(const QkArgs& work, LinePrefetcher& prefetch,
 }
 
 // Keys that are computed at a time, for as many sums as there are registers
-// besides keys and a query; prefetches go by 3 or 4. Six keys of four rows take
+// besides keys and a query. Six keys of four rows take
 // 31 of 32 registers: where keys are converted, GCC then keeps sums in memory.
 template <class Elements>
 constexpr int KeysOf(int rows) {
@@ -199,7 +196,7 @@ constexpr int KeysOf(int rows) {
   return rows == 4 ? 3 : rows == 1 ? 8 : 4;
 }
 
-template <class Elements, int kRows, bool kPrefetches, Rows kMadeOf>
+template <class Elements, int kRows, Prefetches kHow, Rows kMadeOf>
 HWY_INLINE void DotAllKeys(const QkArgs& given) {
   constexpr int kKeys = KeysOf<Elements>(kRows);
   // Copies, which nothing that is stored can change.
@@ -207,13 +204,13 @@ HWY_INLINE void DotAllKeys(const QkArgs& given) {
   LinePrefetcher prefetch = *given.prefetch;
   int64_t j = 0;
   for (; j + kKeys <= work.count; j += kKeys) {
-    DotKeys<Elements, kKeys, kRows, kPrefetches, kMadeOf>(work, prefetch, j);
+    DotKeys<Elements, kKeys, kRows, kHow, kMadeOf>(work, prefetch, j);
   }
   for (; j + 2 <= work.count; j += 2) {
-    DotKeys<Elements, 2, kRows, kPrefetches, kMadeOf>(work, prefetch, j);
+    DotKeys<Elements, 2, kRows, kHow, kMadeOf>(work, prefetch, j);
   }
   if (j < work.count) {
-    DotKeys<Elements, 1, kRows, kPrefetches, kMadeOf>(work, prefetch, j);
+    DotKeys<Elements, 1, kRows, kHow, kMadeOf>(work, prefetch, j);
   }
   *given.prefetch = prefetch;
 }
@@ -223,15 +220,15 @@ template <class Elements, int kRows>
 HWY_NOINLINE void DotAll(const QkArgs& work) {
   constexpr int64_t kChannels = kVectorsOfLine<Elements> * Elements::kChannels;
   if (Elements::kHasPieces && work.piece_step != 0) {
-    DotAllKeys<Elements, kRows, true,
+    DotAllKeys<Elements, kRows, Prefetches::kAny,
                Elements::kHasPieces ? Rows::kPieces : Rows::kAny>(work);
   } else if (work.key_channels == 0 || work.key_channels % kChannels != 0 ||
              work.ropes != nullptr) {
-    DotAllKeys<Elements, kRows, true, Rows::kAny>(work);
-  } else if (kRows < 4 || work.prefetch->any()) {
-    DotAllKeys<Elements, kRows, true, Rows::kLines>(work);
+    DotAllKeys<Elements, kRows, Prefetches::kAny, Rows::kAny>(work);
   } else {
-    DotAllKeys<Elements, 4, false, Rows::kLines>(work);
+    WithPrefetches<Elements::kBody>(*work.prefetch, [&](auto how) HWY_ATTR {
+      DotAllKeys<Elements, kRows, how(), Rows::kLines>(work);
+    });
   }
 }
 
@@ -269,7 +266,7 @@ HWY_INLINE void AddValue(const std::byte* value,
 // sums[v][r] += values * probs of as many keys at a time as a line has vectors,
 // from `from` bytes after where each begins on; returns how many keys that
 // were. Prefetches as many lines as it reads.
-template <class Elements, int kVectors, int kRows>
+template <class Elements, Prefetches kHow, int kVectors, int kRows>
 HWY_INLINE int64_t AddLines(const PvArgs& work, int64_t from,
                             const int64_t (&offset)[kVectors],
                             LinePrefetcher& prefetch,
@@ -283,7 +280,7 @@ HWY_INLINE int64_t AddLines(const PvArgs& work, int64_t from,
   for (; j + kKeys <= work.count; j += kKeys) {
     HWY_UNROLL_ALL
     for (int k = 0; k < kKeys; ++k) {
-      PrefetchShare<kVectors, kKeys>(k, taken, prefetch);
+      PrefetchShare<kHow, kVectors, kKeys>(k, taken, prefetch);
       const std::byte* value = values[k] + from;
       asm("" : "+r"(value));  // or GCC keeps an offset for every vector
       AddValue<Elements>(value, offset, probs + k * kWidth, sums);
@@ -295,7 +292,7 @@ HWY_INLINE int64_t AddLines(const PvArgs& work, int64_t from,
 }
 
 // Of kVectors vectors of channels from number `vector` on.
-template <class Elements, int kVectors, int kRows, bool kPrefetches,
+template <class Elements, int kVectors, int kRows, Prefetches kHow,
           bool kPieces>
 HWY_INLINE void AddVectors(const PvArgs& work, int64_t vector,
                            LinePrefetcher& prefetch) {
@@ -318,8 +315,8 @@ HWY_INLINE void AddVectors(const PvArgs& work, int64_t vector,
   }
   const int64_t from = work.shift + first;
   int64_t j = 0;
-  if constexpr (kPrefetches) {
-    j = AddLines<Elements>(work, from, offset, prefetch, sums);
+  if constexpr (kHow != Prefetches::kNone) {
+    j = AddLines<Elements, kHow>(work, from, offset, prefetch, sums);
   }
   for (; j < work.count; ++j) {
     AddValue<Elements>(work.values[j] + from, offset, work.probs + j * kWidth,
@@ -338,11 +335,11 @@ HWY_INLINE void AddVectors(const PvArgs& work, int64_t vector,
 // fill the registers. Fewer than ten sums would be slower than the
 // products they wait for.
 constexpr int VectorsOf(int rows) {
-  if (kVectorRegisters == 32) return rows == 4 ? 4 : 8;
+  if (kVectorRegisters == 32) return rows > 2 ? 4 : 8;
   return rows == 1 ? 8 : rows == 2 ? 4 : 3;
 }
 
-template <class Elements, int kRows, bool kPrefetches, bool kPieces>
+template <class Elements, int kRows, Prefetches kHow, bool kPieces>
 HWY_INLINE void AddAllVectors(const PvArgs& given) {
   constexpr int kVectors = VectorsOf(kRows);
   const PvArgs work = given;
@@ -352,25 +349,25 @@ HWY_INLINE void AddAllVectors(const PvArgs& given) {
   for (;
        v + kVectors <= work.vectors && (kVectors != 3 || v + 4 != work.vectors);
        v += kVectors) {
-    AddVectors<Elements, kVectors, kRows, kPrefetches, kPieces>(work, v,
-                                                                prefetch);
+    AddVectors<Elements, kVectors, kRows, kHow, kPieces>(work, v, prefetch);
   }
   for (; v + 2 <= work.vectors; v += 2) {
-    AddVectors<Elements, 2, kRows, kPrefetches, kPieces>(work, v, prefetch);
+    AddVectors<Elements, 2, kRows, kHow, kPieces>(work, v, prefetch);
   }
   if (v < work.vectors)
-    AddVectors<Elements, 1, kRows, kPrefetches, kPieces>(work, v, prefetch);
+    AddVectors<Elements, 1, kRows, kHow, kPieces>(work, v, prefetch);
   *given.prefetch = prefetch;
 }
 
 template <class Elements, int kRows>
 HWY_NOINLINE void AddAll(const PvArgs& work) {
   if (Elements::kHasPieces && work.piece_step != 0) {
-    AddAllVectors<Elements, kRows, true, Elements::kHasPieces>(work);
-  } else if (kRows < 4 || work.prefetch->any()) {
-    AddAllVectors<Elements, kRows, true, false>(work);
+    AddAllVectors<Elements, kRows, Prefetches::kAny, Elements::kHasPieces>(
+        work);
   } else {
-    AddAllVectors<Elements, 4, false, false>(work);
+    WithPrefetches<Elements::kBody>(*work.prefetch, [&](auto how) HWY_ATTR {
+      AddAllVectors<Elements, kRows, how(), false>(work);
+    });
   }
 }
 

@@ -199,7 +199,7 @@ HWY_INLINE void DotByteKeys(const ByteQkArgs& work, const ByteQuery& query,
   for (int64_t d = 0; d < work.channels; d += 16) {
     HWY_UNROLL_ALL
     for (int n = 0; n < 4; ++n) {
-      PrefetchShare<kLines, 4>(n, taken, prefetch);
+      PrefetchShare<Prefetches::kAny, kLines, 4>(n, taken, prefetch);
       const WordVector key = hn::BitCast(kW, hn::Load(kF, keys));
       HWY_UNROLL_ALL
       for (int r = 0; r < kRows; ++r) {
@@ -364,7 +364,7 @@ HWY_INLINE void AddByteChannels(const ByteSums& at, int64_t count, int64_t step,
   const float* HWY_RESTRICT values = at.values;
   const int32_t* HWY_RESTRICT digits = at.digits;
   for (int64_t j = 0; j < count; j += 4) {
-    PrefetchShare<kLines, 1>(0, taken, prefetch);
+    PrefetchShare<Prefetches::kAny, kLines, 1>(0, taken, prefetch);
     WordVector value[4];
     HWY_UNROLL_ALL
     for (int v = 0; v < 4; ++v) {

@@ -42,6 +42,8 @@ struct ElementsOf : Converted {
                                                      : kType == DType::kI8 ? 1
                                                                            : 2);
   static constexpr bool kHasPieces = HasPieces(kType);
+  static constexpr LoopBody kBody =
+      kType == DType::kI8 ? LoopBody::kLong : LoopBody::kShort;
   static HWY_INLINE Vector Load(const std::byte* at) {
     return FloatsAt<kType>(kF, at, 0);
   }
@@ -51,6 +53,7 @@ template <>
 struct ElementsOf<DType::kI4x8> : Converted {
   static constexpr int64_t kVectorBytes = Lanes() / 2;
   static constexpr bool kHasPieces = false;
+  static constexpr LoopBody kBody = LoopBody::kLong;
   static HWY_INLINE Vector Load(const std::byte* at) {
     return FourBitLanes(at);
   }
@@ -63,6 +66,7 @@ struct PairsOf {
   static constexpr int64_t kChannels = 2 * Lanes();
   static constexpr int64_t kVectorBytes = 4 * Lanes();
   static constexpr bool kHasPieces = true;
+  static constexpr LoopBody kBody = LoopBody::kShortest;
   static HWY_INLINE Vector Load(const std::byte* at) {
     return FloatsAt<DType::kF32>(kF, at, 0);
   }

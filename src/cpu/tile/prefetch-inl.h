@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "base/range.h"
 #include "cpu/element_format.h"
@@ -122,22 +123,41 @@ class PrefetchQueue {
 inline const bool kPrefetchesInSections =
     kProcessorKind == ProcessorKind::kOther;
 
+// How a loop prefetches: nothing, or into which cache. That is the second, as
+// rows a power of two apart push each other out of the first; but the first
+// where that was faster all the same, on Zen 5 (docs/notes/0051). Short loops
+// are compiled for each, as to ask with every line took half as long as their
+// arithmetic (docs/notes/0055).
+enum class Prefetches : uint8_t {
+  kNone,
+  kFirst,
+  kFirstSlowly,
+  kSecond,
+  kAny,  // as the processor wants it, asked with every line
+};
+
+inline const bool kPrefetchesIntoFirst = kAmdFamily == 26;
+
+// Whether this code may run on a processor of which that holds.
+inline constexpr bool kMayPrefetchIntoFirst =
+    HWY_ARCH_X86_64 && kVectorRegisters == 32;
+
 // Lines of rows in about the order in which they lie, in which memory is
-// fastest, to be prefetched evenly while others are read. They go into the
-// second cache, as rows a power of two apart push each other out of the first;
-// but into the first where that was faster all the same, on Zen 5
-// (docs/notes/0051).
+// fastest, to be prefetched evenly while others are read.
 //
 // Rows that touch are one span. A long one is taken as up to eight sections,
 // some lines of each in turn.
 //
 // A reader takes about as many lines as it reads, some at a time, and
-// prefetches them between its arithmetic: a look at the end of the row with
-// every line would take as long as a tenth of the arithmetic.
+// prefetches them between its arithmetic. A row that ends within what is taken
+// costs a call, for which kernels keep their sums in memory: where registers
+// are many, two lines or one take no longer than four (docs/notes/0055).
 //
 // No prefetch begins within three cycles of the one before, wherever they are
 // in the program: a processor with AMX that begins two of them at once does not
-// fetch while it computes (docs/notes/0050).
+// fetch while it computes (docs/notes/0050). Slowly, it is six: prefetches into
+// the first cache that are waited for keep what is read from the second
+// waiting, too (docs/notes/0055).
 class LinePrefetcher {
  public:
   LinePrefetcher() = default;  // nothing
@@ -153,7 +173,13 @@ class LinePrefetcher {
     NextSpan();
   }
 
-  bool any() const { return at_ < end_ || next_ != last_; }
+  bool any() const {
+    return at_ < stop_ || next_ != last_ || (between_ != 0 && AnyTurn());
+  }
+
+  // Whether readers that can should prefetch slowly.
+  bool slowly() const { return slowly_; }
+  void set_slowly(bool slowly) { slowly_ = slowly; }
 
   // The next lines, at most kMaxTaken, for the caller to prefetch. Those that
   // are not of one span are prefetched here, all at once; what is returned
@@ -162,23 +188,23 @@ class LinePrefetcher {
   // some lines are missed and some are taken twice.
   HWY_INLINE const std::byte* Take(int64_t lines) {
     const std::byte* taken = at_;
-    at_ += between_ + lines * kLineBytes;
-    if (HWY_LIKELY(at_ <= end_)) return taken;
+    at_ += lines * kLineBytes;
+    if (HWY_LIKELY(at_ <= stop_)) return taken;
     if (between_ != 0) {
-      turn_ += lines * kLineBytes;
-      at_ = turn_;
-      // The first section ends where the second begins.
-      if (HWY_UNLIKELY(turn_ >= second_ + lines * kLineBytes)) {
-        between_ = 0;
-        at_ = end_;
+      // The span's last lines, and some after them.
+      if (taken < stop_) return taken;
+      if (HWY_LIKELY(FindTurn(lines))) {
+        taken = at_;
+        at_ += lines * kLineBytes;
+        return taken;
       }
-      return taken;
+      taken = at_;
     }
-    if (HWY_LIKELY(taken == end_ && rows_apart_ && next_ != last_)) {
+    if (HWY_LIKELY(taken == stop_ && rows_apart_ && next_ != last_)) {
       taken = *next_++;
-      end_ = taken + bytes_;
+      stop_ = taken + RoundUp(bytes_, kLineBytes);
       at_ = taken + lines * kLineBytes;
-      if (HWY_LIKELY(at_ <= end_)) return taken;
+      if (HWY_LIKELY(at_ <= stop_)) return taken;
     }
     at_ = taken;
     if (!any()) return kNothing;
@@ -191,36 +217,70 @@ class LinePrefetcher {
   static constexpr int64_t kMaxTaken = 4;
 
   // Prefetches a line that was taken.
+  template <Prefetches kHow = Prefetches::kAny>
   HWY_INLINE void Prefetch(const std::byte* line) {
-    if (kAmdFamily == 26) {
+    constexpr bool kSlowly = kHow == Prefetches::kFirstSlowly;
+    if (kHow == Prefetches::kAny ? kMayPrefetchIntoFirst && kPrefetchesIntoFirst
+                                 : kHow != Prefetches::kSecond) {
       __builtin_prefetch(line + zero_, 0, 3);
     } else {
       __builtin_prefetch(line + zero_, 0, 2);
     }
     zero_ = SameLater(zero_);
+    if (kSlowly) zero_ = SameLater(zero_);
   }
 
  private:
   static constexpr int64_t kSections = 8;
-  // What is between sections is a whole number of what readers take, three
-  // lines or four, and no shorter than a page: two in one were no faster than
-  // one.
+  // What is between sections is a whole number of their turns.
   static constexpr int64_t kSectionUnit = 12 * kLineBytes;
+  // Two sections in one page were no faster than one.
   static constexpr int64_t kMinSectionBytes = 4096;
 
-  // Take() where the lines that are left are not enough. A call, for which
-  // kernels keep their sums in memory.
+  // Four lines of each section in turn, or as many as a reader takes of these.
+  static constexpr int64_t TurnBytes(int64_t lines) {
+    return kMaxTaken / lines * lines * kLineBytes;
+  }
+
+  bool AnyTurn() const {
+    return section_ + between_ < end_ || turn_ + TurnBytes(1) < second_;
+  }
+
+  // Goes to the next section's turn; false, and to the end of the span, if
+  // there is none.
+  HWY_INLINE bool FindTurn(int64_t lines) {
+    section_ += between_;
+    if (section_ >= end_) {
+      turn_ += TurnBytes(lines);
+      section_ = turn_;
+      // The first section ends where the second begins.
+      if (turn_ >= second_) {
+        between_ = 0;
+        at_ = stop_;
+        return false;
+      }
+    }
+    at_ = section_;
+    stop_ = section_ +
+            std::min(TurnBytes(lines), RoundUp(end_ - section_, kLineBytes));
+    return true;
+  }
+
+  // Take() where the lines that are left are not enough. A call.
   HWY_NOINLINE const std::byte* TakeNext(int64_t lines) {
-    if (at_ >= end_) {
+    if (at_ >= stop_) {
       NextSpan();
+      if (between_ != 0) FindTurn(lines);
       const std::byte* const taken = at_;
-      at_ += between_ + lines * kLineBytes;
-      if (at_ <= end_) return taken;
+      at_ += lines * kLineBytes;
+      if (at_ <= stop_) return taken;
       at_ = taken;
     }
     // All sections begin with a turn of their own.
     while (lines > 0 && between_ == 0) {
-      for (; lines > 0 && at_ < end_; --lines, at_ += kLineBytes) Prefetch(at_);
+      for (; lines > 0 && at_ < stop_; --lines, at_ += kLineBytes) {
+        Prefetch(at_);
+      }
       if (lines == 0 || next_ == last_) break;
       NextSpan();
     }
@@ -237,42 +297,76 @@ class LinePrefetcher {
     }
     for (; next_ != last_ && *next_ == end_; ++next_) end_ += bytes_;
     const int64_t length = end_ - at_;
+    stop_ = at_ + RoundUp(length, kLineBytes);
     if (!in_sections_ || length < 2 * kMinSectionBytes) return;
-    turn_ = at_;
     between_ =
         RoundUp(std::max(length / kSections, kMinSectionBytes), kSectionUnit);
+    // Before the first turn.
+    turn_ = stop_ = at_;
+    section_ = at_ - between_;
     second_ = at_ + between_;
-    --end_;  // nothing is taken from there on
   }
 
   static constexpr std::byte kNothing[kMaxTaken * kLineBytes]{};
   const std::byte* at_ = kNothing;
-  const std::byte* end_ = kNothing;  // of the span
-  // Bytes from what is taken of one section to the next section's; 0: there is
-  // one section.
-  int64_t between_ = 0;
-  // Where it is in the first section, and what is `between_` after its begin.
-  const std::byte* turn_ = nullptr;
-  const std::byte* second_ = nullptr;
+  const std::byte* stop_ = kNothing;  // after the lines of the turn, or span
+  // The rest is of a span of several sections, but `end_`.
+  int64_t between_ = 0;                 // bytes from one to the next; else 0
+  const std::byte* section_ = nullptr;  // where its turn began
+  const std::byte* turn_ = nullptr;     // the same, of the first section
+  const std::byte* second_ = nullptr;   // where the second section begins
+  const std::byte* end_ = kNothing;     // of the span
   const std::byte* const* next_ = nullptr;
   const std::byte* const* last_ = nullptr;
   int64_t bytes_ = 0;
   bool in_sections_ = false;
   bool rows_apart_ = false;
+  bool slowly_ = false;
   int64_t zero_ = 0;  // as a processor learns only when the next may begin
 };
 
+// How much arithmetic a loop has for a line: the less, the more there is to
+// choose beforehand.
+enum class LoopBody : uint8_t { kLong, kShort, kShortest };
+
+// Calls work(how to prefetch, a constant), for which a loop is compiled.
+template <LoopBody kBody, typename Work>
+HWY_INLINE void WithPrefetches(const LinePrefetcher& prefetch,
+                               const Work& work) {
+  using P = Prefetches;
+  if (!prefetch.any()) return work(std::integral_constant<P, P::kNone>());
+  if constexpr (!kMayPrefetchIntoFirst) {
+    return work(std::integral_constant<P, P::kSecond>());
+  } else if constexpr (kBody == LoopBody::kLong) {
+    return work(std::integral_constant<P, P::kAny>());
+  } else {
+    if (!kPrefetchesIntoFirst) {
+      return work(std::integral_constant<P, P::kSecond>());
+    }
+    if constexpr (kBody == LoopBody::kShortest) {
+      if (prefetch.slowly()) {
+        return work(std::integral_constant<P, P::kFirstSlowly>());
+      }
+    }
+    work(std::integral_constant<P, P::kFirst>());
+  }
+}
+
 // Prefetches share `n` of kShares of the next kLines lines; `taken` is where
 // those are that were taken last.
-template <int kLines, int kShares>
+template <Prefetches kHow, int kLines, int kShares>
 HWY_INLINE void PrefetchShare(int n, const std::byte*& taken,
                               LinePrefetcher& prefetch) {
-  constexpr int kTaken = kLines % 4 == 0 ? 4 : kLines % 3 == 0 ? 3 : kLines;
+  if constexpr (kHow == Prefetches::kNone) return;
+  constexpr int kTaken = kVectorRegisters == 32 ? (kLines % 2 == 0 ? 2 : 1)
+                         : kLines % 4 == 0      ? 4
+                         : kLines % 3 == 0      ? 3
+                                                : kLines;
   HWY_UNROLL_ALL
   for (int line = 0; line < kLines; ++line) {
     if (line * kShares / kLines != n) continue;
     if (line % kTaken == 0) taken = prefetch.Take(kTaken);
-    prefetch.Prefetch(taken + line % kTaken * kLineBytes);
+    prefetch.Prefetch<kHow>(taken + line % kTaken * kLineBytes);
   }
 }
 

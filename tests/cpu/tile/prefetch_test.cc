@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every line of every row is prefetched once: in the order in which rows are
-// given, however many are taken at a time; or by sections in turn.
+// given, however many are taken at a time; or by sections in turn. And loops
+// are chosen by what there is to prefetch.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,15 +25,27 @@ LinePrefetcher PrefetcherOf(const std::vector<const std::byte*>& rows,
 const std::byte* TakeOf(LinePrefetcher& prefetch, int64_t lines) {
   return prefetch.Take(lines);
 }
+template <LoopBody kBody>
+Prefetches HowOf(const LinePrefetcher& prefetch) {
+  Prefetches chosen{};
+  WithPrefetches<kBody>(prefetch, [&](auto how) { chosen = how(); });
+  return chosen;
+}
+// Whether lines go into the first cache here.
+bool IntoFirst() { return kMayPrefetchIntoFirst && kPrefetchesIntoFirst; }
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 namespace flashacl::cpu {
 namespace {
 
+using HWY_NAMESPACE::HowOf;
+using HWY_NAMESPACE::IntoFirst;
 using HWY_NAMESPACE::kLineBytes;
 using HWY_NAMESPACE::LinePrefetcher;
+using HWY_NAMESPACE::LoopBody;
 using HWY_NAMESPACE::PrefetcherOf;
+using HWY_NAMESPACE::Prefetches;
 using HWY_NAMESPACE::TakeOf;
 
 struct Rows {
@@ -84,9 +97,7 @@ TEST(LinePrefetcherTest, HandsOutEveryLineInOrder) {
     size_t next = 0;
     while (prefetch.any()) {
       ASSERT_LT(next, lines.size());
-      const int64_t some = random.OneIn(9)
-                               ? random.Within(1, LinePrefetcher::kMaxTaken)
-                               : random.Within(1, 4);
+      const int64_t some = random.Within(1, LinePrefetcher::kMaxTaken);
       const std::byte* const taken = TakeOf(prefetch, some);
       if (IsOf(rows, taken)) {
         // All of one run of rows, to its last byte at most.
@@ -162,20 +173,20 @@ TEST(LinePrefetcherTest, HandsOutEveryLineOfSectionsOnce) {
 
 TEST(LinePrefetcherTest, TakesSectionsInTurn) {
   constexpr int64_t kRowBytes = 2048, kRows = 48, kSections = 8;
-  constexpr int64_t kTaken = 4 * kLineBytes;
+  constexpr int64_t kTurn = 4 * kLineBytes;
   std::vector<std::byte> memory(kRowBytes * kRows);
   std::vector<const std::byte*> rows;
   for (int64_t n = 0; n < kRows; ++n) {
     rows.push_back(memory.data() + n * kRowBytes);
   }
   LinePrefetcher prefetch = PrefetcherOf(rows, kRowBytes, true);
-  // The last is shorter, by what all others are longer.
-  constexpr int64_t kSectionBytes = kRowBytes * kRows / kSections + kTaken;
-  for (int64_t turn = 0; turn < kSectionBytes / kTaken; ++turn) {
+  constexpr int64_t kSectionBytes = kRowBytes * kRows / kSections;
+  for (int64_t turn = 0; turn < kSectionBytes / kTurn; ++turn) {
     for (int64_t section = 0; section < kSections; ++section) {
-      const int64_t at = section * kSectionBytes + turn * kTaken;
-      if (at < kRowBytes * kRows) {
-        EXPECT_EQ(TakeOf(prefetch, 4) - memory.data(), at);
+      const int64_t at = section * kSectionBytes + turn * kTurn;
+      for (int64_t n = 0; n < kTurn; n += 2 * kLineBytes) {
+        EXPECT_TRUE(prefetch.any());
+        EXPECT_EQ(TakeOf(prefetch, 2) - memory.data(), at + n);
       }
     }
   }
@@ -184,18 +195,19 @@ TEST(LinePrefetcherTest, TakesSectionsInTurn) {
 
 // Two sections in one page were no faster than one.
 TEST(LinePrefetcherTest, SectionsAreNoShorterThanAPage) {
-  constexpr int64_t kPage = 4096, kTaken = 4 * kLineBytes;
+  constexpr int64_t kPage = 4096, kTurn = 4 * kLineBytes;
   std::vector<std::byte> memory(4 * kPage);
   const std::vector<const std::byte*> rows = {memory.data()};
-  for (int64_t bytes = kTaken; bytes <= 4 * kPage; bytes += kTaken) {
+  for (int64_t bytes = kTurn; bytes <= 4 * kPage; bytes += kTurn) {
     LinePrefetcher prefetch = PrefetcherOf(rows, bytes, true);
-    const std::byte* const first = TakeOf(prefetch, 4);
-    if (bytes == kTaken) {
+    const std::byte* const first = TakeOf(prefetch, 2);
+    EXPECT_EQ(TakeOf(prefetch, 2) - first, 2 * kLineBytes);
+    if (bytes == kTurn) {
       EXPECT_FALSE(prefetch.any());
     } else if (bytes < 2 * kPage) {
-      EXPECT_EQ(TakeOf(prefetch, 4) - first, kTaken);
+      EXPECT_EQ(TakeOf(prefetch, 2) - first, kTurn);
     } else {
-      EXPECT_GE(TakeOf(prefetch, 4) - first, kPage);
+      EXPECT_GE(TakeOf(prefetch, 2) - first, kPage);
     }
   }
 }
@@ -214,6 +226,24 @@ TEST(LinePrefetcherTest, HandsOutSomethingElseAfterTheLast) {
   LinePrefetcher nothing;
   EXPECT_FALSE(nothing.any());
   EXPECT_NE(TakeOf(nothing, 1), nullptr);
+}
+
+TEST(WithPrefetchesTest, ChoosesLoopsForWhatThereIs) {
+  const LinePrefetcher nothing;
+  EXPECT_EQ(HowOf<LoopBody::kLong>(nothing), Prefetches::kNone);
+  EXPECT_EQ(HowOf<LoopBody::kShortest>(nothing), Prefetches::kNone);
+
+  const std::vector<std::byte> memory(4 * kLineBytes);
+  const std::vector<const std::byte*> rows = {memory.data()};
+  LinePrefetcher some = PrefetcherOf(rows, 4 * kLineBytes, false);
+  const Prefetches usual =
+      IntoFirst() ? Prefetches::kFirst : Prefetches::kSecond;
+  EXPECT_EQ(HowOf<LoopBody::kShort>(some), usual);
+  EXPECT_EQ(HowOf<LoopBody::kShortest>(some), usual);
+  some.set_slowly(true);
+  EXPECT_EQ(HowOf<LoopBody::kShort>(some), usual);
+  EXPECT_EQ(HowOf<LoopBody::kShortest>(some),
+            IntoFirst() ? Prefetches::kFirstSlowly : Prefetches::kSecond);
 }
 
 }  // namespace
