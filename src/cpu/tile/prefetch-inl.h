@@ -119,7 +119,8 @@ class PrefetchQueue {
 
 // Whether long spans of lines are prefetched in sections: where the processor
 // fetches ahead of what it is asked for, but within pages, of which one does
-// not keep memory busy. Measured on Intel's alone (docs/notes/0053).
+// not keep memory busy. So it is on Intel's (docs/notes/0053); on Zen 5 it took
+// longer (docs/notes/0055), and others of AMD's have not been measured.
 inline const bool kPrefetchesInSections =
     kProcessorKind == ProcessorKind::kOther;
 
@@ -150,14 +151,15 @@ inline constexpr bool kMayPrefetchIntoFirst =
 //
 // A reader takes about as many lines as it reads, some at a time, and
 // prefetches them between its arithmetic. A row that ends within what is taken
-// costs a call, for which kernels keep their sums in memory: where registers
-// are many, two lines or one take no longer than four (docs/notes/0055).
+// costs a call, for which kernels keep their sums in memory: so two lines or
+// one are taken, but where registers are few and that took longer
+// (docs/notes/0055).
 //
 // No prefetch begins within three cycles of the one before, wherever they are
 // in the program: a processor with AMX that begins two of them at once does not
-// fetch while it computes (docs/notes/0050). Slowly, it is six: prefetches into
-// the first cache that are waited for keep what is read from the second
-// waiting, too (docs/notes/0055).
+// fetch while it computes (docs/notes/0050). Slowly, it is six: on Zen 5 that
+// was faster where what is read comes from the second cache, too
+// (docs/notes/0055).
 class LinePrefetcher {
  public:
   LinePrefetcher() = default;  // nothing
@@ -329,18 +331,20 @@ class LinePrefetcher {
 // choose beforehand.
 enum class LoopBody : uint8_t { kLong, kShort, kShortest };
 
-// Calls work(how to prefetch, a constant), for which a loop is compiled.
-template <LoopBody kBody, typename Work>
-HWY_INLINE void WithPrefetches(const LinePrefetcher& prefetch,
-                               const Work& work) {
+// Calls work(how to prefetch, a constant), for which a loop is compiled. A test
+// says whether lines may, and do, go into the first cache.
+template <LoopBody kBody, bool kMayIntoFirst = kMayPrefetchIntoFirst,
+          typename Work>
+HWY_INLINE void WithPrefetches(const LinePrefetcher& prefetch, const Work& work,
+                               bool into_first = kPrefetchesIntoFirst) {
   using P = Prefetches;
   if (!prefetch.any()) return work(std::integral_constant<P, P::kNone>());
-  if constexpr (!kMayPrefetchIntoFirst) {
+  if constexpr (!kMayIntoFirst) {
     return work(std::integral_constant<P, P::kSecond>());
   } else if constexpr (kBody == LoopBody::kLong) {
     return work(std::integral_constant<P, P::kAny>());
   } else {
-    if (!kPrefetchesIntoFirst) {
+    if (!into_first) {
       return work(std::integral_constant<P, P::kSecond>());
     }
     if constexpr (kBody == LoopBody::kShortest) {

@@ -25,14 +25,13 @@ LinePrefetcher PrefetcherOf(const std::vector<const std::byte*>& rows,
 const std::byte* TakeOf(LinePrefetcher& prefetch, int64_t lines) {
   return prefetch.Take(lines);
 }
-template <LoopBody kBody>
-Prefetches HowOf(const LinePrefetcher& prefetch) {
+template <LoopBody kBody, bool kMayIntoFirst>
+Prefetches HowOf(const LinePrefetcher& prefetch, bool into_first) {
   Prefetches chosen{};
-  WithPrefetches<kBody>(prefetch, [&](auto how) { chosen = how(); });
+  WithPrefetches<kBody, kMayIntoFirst>(
+      prefetch, [&](auto how) { chosen = how(); }, into_first);
   return chosen;
 }
-// Whether lines go into the first cache here.
-bool IntoFirst() { return kMayPrefetchIntoFirst && kPrefetchesIntoFirst; }
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -40,7 +39,6 @@ namespace flashacl::cpu {
 namespace {
 
 using HWY_NAMESPACE::HowOf;
-using HWY_NAMESPACE::IntoFirst;
 using HWY_NAMESPACE::kLineBytes;
 using HWY_NAMESPACE::LinePrefetcher;
 using HWY_NAMESPACE::LoopBody;
@@ -193,6 +191,19 @@ TEST(LinePrefetcherTest, TakesSectionsInTurn) {
   EXPECT_FALSE(prefetch.any());
 }
 
+TEST(LinePrefetcherTest, GoesFromSectionsToThoseOfTheNextRowsAtOnce) {
+  constexpr int64_t kBytes = 8192;  // two sections
+  std::vector<std::byte> memory(5 * kBytes);
+  // The last two touch, so not all rows lie apart.
+  const std::vector<const std::byte*> rows = {
+      memory.data(), memory.data() + 2 * kBytes, memory.data() + 3 * kBytes};
+  LinePrefetcher prefetch = PrefetcherOf(rows, kBytes, true);
+  for (int64_t n = 0; n < kBytes; n += 2 * kLineBytes) {
+    EXPECT_LT(TakeOf(prefetch, 2) - memory.data(), kBytes);
+  }
+  EXPECT_EQ(TakeOf(prefetch, 2) - memory.data(), 2 * kBytes);
+}
+
 // Two sections in one page were no faster than one.
 TEST(LinePrefetcherTest, SectionsAreNoShorterThanAPage) {
   constexpr int64_t kPage = 4096, kTurn = 4 * kLineBytes;
@@ -229,21 +240,28 @@ TEST(LinePrefetcherTest, HandsOutSomethingElseAfterTheLast) {
 }
 
 TEST(WithPrefetchesTest, ChoosesLoopsForWhatThereIs) {
+  using P = Prefetches;
   const LinePrefetcher nothing;
-  EXPECT_EQ(HowOf<LoopBody::kLong>(nothing), Prefetches::kNone);
-  EXPECT_EQ(HowOf<LoopBody::kShortest>(nothing), Prefetches::kNone);
+  EXPECT_EQ((HowOf<LoopBody::kLong, true>(nothing, true)), P::kNone);
+  EXPECT_EQ((HowOf<LoopBody::kShortest, true>(nothing, true)), P::kNone);
+  EXPECT_EQ((HowOf<LoopBody::kShort, false>(nothing, false)), P::kNone);
 
   const std::vector<std::byte> memory(4 * kLineBytes);
   const std::vector<const std::byte*> rows = {memory.data()};
   LinePrefetcher some = PrefetcherOf(rows, 4 * kLineBytes, false);
-  const Prefetches usual =
-      IntoFirst() ? Prefetches::kFirst : Prefetches::kSecond;
-  EXPECT_EQ(HowOf<LoopBody::kShort>(some), usual);
-  EXPECT_EQ(HowOf<LoopBody::kShortest>(some), usual);
-  some.set_slowly(true);
-  EXPECT_EQ(HowOf<LoopBody::kShort>(some), usual);
-  EXPECT_EQ(HowOf<LoopBody::kShortest>(some),
-            IntoFirst() ? Prefetches::kFirstSlowly : Prefetches::kSecond);
+  for (const bool slowly : {false, true}) {
+    some.set_slowly(slowly);
+    for (const bool into_first : {false, true}) {
+      const P cache = into_first ? P::kFirst : P::kSecond;
+      EXPECT_EQ((HowOf<LoopBody::kLong, true>(some, into_first)), P::kAny);
+      EXPECT_EQ((HowOf<LoopBody::kShort, true>(some, into_first)), cache);
+      EXPECT_EQ((HowOf<LoopBody::kShortest, true>(some, into_first)),
+                slowly && into_first ? P::kFirstSlowly : cache);
+      // Code for processors that do not.
+      EXPECT_EQ((HowOf<LoopBody::kShortest, false>(some, into_first)),
+                P::kSecond);
+    }
+  }
 }
 
 }  // namespace
