@@ -3,6 +3,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
 #endif
 
 #include <atomic>
@@ -29,6 +31,9 @@ bool MultipliesBytesOnMatrices() {
 bool HasByteInstruction() {
 #if defined(__x86_64__)
   return __builtin_cpu_supports("avx512vnni") != 0;
+#elif defined(__aarch64__) && defined(__linux__)
+  constexpr unsigned long kDotProducts = 1ul << 20;  // HWCAP_ASIMDDP
+  return (getauxval(AT_HWCAP) & kDotProducts) != 0;
 #else
   return false;
 #endif

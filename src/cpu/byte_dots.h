@@ -14,7 +14,7 @@ namespace flashacl::cpu {
 enum class ByteDots : uint8_t {
   kNone,          // 8-bit rows become floats, as all other types do
   kMultiplyAdds,  // of integers, one by one: for tests, on any processor
-  kInstruction,   // x86's vpdpbusd, with the same bits
+  kInstruction,   // x86's vpdpbusd, ARM's SDOT and UDOT, with the same bits
   // x86's matrix registers (AMX-INT8), and elsewhere the same in many
   // instructions, for tests: also of few rows.
   kMatrices,
@@ -25,7 +25,7 @@ enum class ByteDots : uint8_t {
 ByteDots ChooseByteDots(bool has_instruction,
                         MatrixCode matrices = MatrixCode::kNone);
 
-// Whether this processor has the instruction.
+// Whether this processor has the instruction (AVX512_VNNI, FEAT_DotProd).
 bool HasByteInstruction();
 
 // Whether its matrix registers, if this process may use them (HasMatrices),

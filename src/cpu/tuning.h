@@ -71,8 +71,13 @@ inline constexpr int64_t kDecodeTilesInPlace = 4;
 // The fewest rows whose products with rows of 8 bits are sums of bytes, which
 // are packed first: of 4 and 5 these took as long as floats, of 6 and more 0.75
 // to 0.9 of their time (docs/notes/0047). On matrix registers keys are not
-// packed, and two rows took 0.85 of the time of floats, one row 1.1.
+// packed, and two rows took 0.85 of the time of floats, one row 1.1. ARM takes
+// more instructions to convert bytes than to pack them (docs/notes/0044).
+#if defined(__aarch64__)
+inline constexpr int64_t kMinByteRows = 1;
+#else
 inline constexpr int64_t kMinByteRows = 6;
+#endif
 inline constexpr int64_t kMinMatrixByteRows = 2;
 
 // The fewest rows whose products with rows of bf16 are on matrix registers: 5

@@ -3,7 +3,12 @@
 #include "cpu/byte_dots.h"
 
 #include <gtest/gtest.h>
+#if defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
 
+#include <cstdint>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -26,12 +31,17 @@ TEST(ByteDots, AreThoseOfTheProcessorThatLinuxDescribes) {
               ByteDots::kMatrices);
   }
 }
-#else
-// Whatever Linux describes: under qemu-user, the processor beneath.
-TEST(ByteDots, AreOfX86Alone) {
-  EXPECT_FALSE(HasByteInstruction());
+#elif defined(__aarch64__)
+// Not those of the file: under qemu-user it is about the processor beneath.
+TEST(ByteDots, AreThoseOfTheProcessor) {
+  if ((getauxval(AT_HWCAP) & HWCAP_CPUID) != 0) {
+    uint64_t features = 0;
+    asm("mrs %0, ID_AA64ISAR0_EL1" : "=r"(features));
+    EXPECT_EQ(HasByteInstruction(), (features >> 44 & 0xF) != 0);
+  }
+  EXPECT_EQ(ChooseByteDots(true) == ByteDots::kInstruction,
+            HasByteInstruction());
   EXPECT_FALSE(HasByteMatrices());
-  EXPECT_EQ(ChooseByteDots(true), ByteDots::kNone);
 }
 #endif
 

@@ -11,7 +11,8 @@
 //
 // Keys of a step are packed as [group of lanes][four channels, lane], so that
 // nothing is summed across lanes; values as [four keys][channel], in the order
-// that interleaving gives (gemv_bytes-inl.h).
+// that interleaving gives (gemv_bytes-inl.h). Instructions want one of the two
+// unsigned (byte_products-inl.h).
 
 #include <algorithm>
 #include <cmath>
@@ -35,7 +36,8 @@ HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
 #undef FLASHACL_HAS_BYTE_DOTS
-#if HWY_TARGET == HWY_AVX3 && HWY_ARCH_X86_64
+#if HWY_TARGET == HWY_AVX3 && HWY_ARCH_X86_64 || \
+    HWY_ARCH_ARM_A64 && HWY_TARGET != HWY_EMU128 && HWY_TARGET != HWY_SCALAR
 #define FLASHACL_HAS_BYTE_DOTS 1
 #else
 #define FLASHACL_HAS_BYTE_DOTS 0
@@ -53,7 +55,7 @@ struct ByteQuery {
   static constexpr int64_t kHead = 4 * (kQueryDigits + 1);
   static constexpr int64_t kGroup = 16;  // a row of a matrix register
 
-  int32_t* starts;  // [row, digit]: what makes up for keys without a sign
+  int32_t* starts;  // [row, digit]: where sums of unsigned keys start
   float* units;     // [row]
   // [four channels][digit, row], four channels in each; of four digits, of
   // which the last is 0.
@@ -104,13 +106,11 @@ struct ByteKernels {
   void (*add[4])(const BytePvArgs& work);
   int64_t min_rows;      // of a tile that gains by them
   int64_t channel_unit;  // of keys, whose channels are a multiple of it
-  bool packs_keys;       // else keys are read where they lie
+  void (*pack_keys)(const PackArgs& work);  // null: read where they lie
+  void (*pack_values)(const PackArgs& work);
 };
 
-void PackByteKeys(const PackArgs& work);
-void PackByteValues(const PackArgs& work);
-
-// With the same bits: by multiplications of integers, by the instruction, on
+// With the same bits: by multiplications of integers, by instructions, on
 // matrix registers.
 extern const ByteKernels kByteProducts;
 extern const ByteKernels kByteProductsAtOnce;

@@ -83,7 +83,7 @@ HWY_NOINLINE void DotBytesOnMatrices(const ByteQkArgs& given) {
   *given.prefetch = prefetch;
 }
 
-#if FLASHACL_HAS_BYTE_DOTS
+#if FLASHACL_HAS_MATRICES
 // The integers of four keys and rows, a vector of 16 lanes: their bytes become
 // words [digit, row], of the four keys; the fourth digit is 0.
 HWY_INLINE Vector DigitsOfKeys(const WordVector& integers) {
@@ -112,7 +112,7 @@ struct MatrixProbs {
   HWY_ALIGN float units[4];  // of each row
 
   HWY_INLINE MatrixProbs(float* HWY_RESTRICT probs, int64_t count) {
-#if FLASHACL_HAS_BYTE_DOTS
+#if FLASHACL_HAS_MATRICES
     const ProbUnits of(probs, count);
     for (int64_t g = 0; g < 16; g += 4) {
       const auto load = [&](int64_t n) HWY_ATTR {
@@ -211,7 +211,8 @@ constexpr ByteKernels MakeMatrixByteKernels() {
                   AddBytesOnMatrices<M, 3>, AddBytesOnMatrices<M, 4>},
           .min_rows = kMinMatrixByteRows,
           .channel_unit = kMatrixBytes,
-          .packs_keys = false};
+          .pack_keys = nullptr,
+          .pack_values = PackByteValues<false>};
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

@@ -71,7 +71,7 @@ inline void ScoreStep(const DecodeTile& decode, const StepPlace& at,
   const bool pieces = !staged && decode.keys.pieces(at.rows);
   const bool copied =
       !staged && !pieces && !bytes && (decode.copies() || decode.keys.blocked);
-  if (bytes && decode.bytes->packs_keys) PackBytes(decode, at, true);
+  if (bytes && decode.bytes->pack_keys != nullptr) PackBytes(decode, at, true);
   if (staged) Stage(decode, at, true, dequantises ? &factors : nullptr);
   if (copied) CopyRows(decode, at, true);
   work.piece_step = pieces ? decode.keys.piece_step : 0;

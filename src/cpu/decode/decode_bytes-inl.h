@@ -2,8 +2,8 @@
 // Tiles of few rows whose keys have 8 bits, and what of them is computed in
 // integers: where queries are numbers of 16 bits, channels whole vectors of
 // bytes, rows as many as pay for packing, and no score can err by more than
-// rounded probs may. A micro-tile of a single row, which needs no packing,
-// remains floats, but on matrix registers.
+// rounded probs may. On x86 a micro-tile of a single row, which needs no
+// packing, remains floats, but on matrix registers.
 //
 // All of this is decided by the problem and by the queries of a tile, which has
 // all rows of a sequence and kv head, and where keys have scales by row, by
@@ -120,7 +120,7 @@ inline void PackBytes(const DecodeTile& decode, const StepPlace& at,
   work.count = at.count();
   work.channels = keys ? decode.channels : decode.tile->params->v_dim;
   work.packed = PackedBytes(decode);
-  keys ? PackByteKeys(work) : PackByteValues(work);
+  keys ? decode.bytes->pack_keys(work) : decode.bytes->pack_values(work);
 }
 
 // What `as_floats` would compute of a micro-tile.

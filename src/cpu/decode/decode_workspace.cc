@@ -17,11 +17,11 @@ namespace {
 int64_t WholeVectors(int64_t channels) { return RoundUp(channels, kMaxLanes); }
 
 // Whether tiles may multiply rows of 8 bits as they are: what TakesBytes in
-// decode_bytes-inl.h asks about types, and some tile's rows.
-bool MayTakeBytes(const AttentionProblem& problem, const TileShape& shape) {
+// decode_bytes-inl.h asks about types. How many rows do so is the processor's.
+bool MayTakeBytes(const AttentionProblem& problem) {
   const std::span<const TensorSpec> keys = KvTensors(problem, Slot::kKey);
   const DType query = problem[Slot::kQuery].dtype;
-  return shape.rows >= kMinMatrixByteRows && problem.rope_dim == 0 &&
+  return problem.rope_dim == 0 &&
          (query == DType::kF16 || query == DType::kBf16) && !keys.empty() &&
          keys[0].dtype == DType::kI8;
 }
@@ -126,7 +126,7 @@ DecodeWorkspace ReserveDecode(const AttentionProblem& problem,
     decode.Add("sums beside row scales", {&D::query_sums, &D::value_sums}, rows,
                layout);
   }
-  if (MayTakeBytes(problem, shape)) {
+  if (MayTakeBytes(problem)) {
     decode.Add("digits of queries", {&D::query_digits},
                rows / 4 * ByteQueryWords(channels), layout);
   }

@@ -3,6 +3,7 @@
 // type of elements. Each is compiled in a source of its own, as all of them
 // take minutes where sanitizers look at them.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -96,6 +97,13 @@ inline const GemvKernels* GemvKernelsOf(DType dtype) {
     default:
       return nullptr;
   }
+}
+
+// Probs of four rows, of a single one and others that are 0.
+HWY_INLINE void SpreadProbs(const float* HWY_RESTRICT probs, int64_t count,
+                            float* HWY_RESTRICT four) {
+  std::fill_n(four, 4 * count, 0.0f);
+  for (int64_t j = 0; j < count; ++j) four[4 * j] = probs[j];
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "base/range.h"
 #include "cpu/tuning.h"
@@ -16,58 +17,13 @@
 #define FLASHACL_CPU_DECODE_GEMV_BYTES_INL_H_
 #endif
 
-#include "cpu/decode/byte_args-inl.h"
+#include "cpu/decode/byte_products-inl.h"
+#include "cpu/decode/gemv_args-inl.h"
 #include "cpu/tile/load-inl.h"
 #include "cpu/tile/transpose-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
-
-using WordVector = hn::Vec<Words>;
-
-// sum + the four products of each lane's bytes: those of `x` have no sign.
-struct OfBytes {
-  static HWY_INLINE WordVector Add(const WordVector& x, const WordVector& y,
-                                   WordVector sum) {
-    const hn::RebindToUnsigned<Words> u;
-    const auto bits = hn::BitCast(u, x);
-    const auto low = hn::Set(u, 0xFFu);
-    const auto part = [&](const auto& shifted,
-                          const WordVector& lifted) HWY_ATTR {
-      return hn::Mul(hn::BitCast(kW, hn::And(shifted, low)),
-                     hn::ShiftRight<24>(lifted));
-    };
-    sum = hn::Add(sum, part(bits, hn::ShiftLeft<24>(y)));
-    sum = hn::Add(sum, part(hn::ShiftRight<8>(bits), hn::ShiftLeft<16>(y)));
-    sum = hn::Add(sum, part(hn::ShiftRight<16>(bits), hn::ShiftLeft<8>(y)));
-    return hn::Add(sum, part(hn::ShiftRight<24>(bits), y));
-  }
-  // With the same four bytes `y` in each lane.
-  static HWY_INLINE WordVector AddSame(const WordVector& x, const int32_t* y,
-                                       const WordVector& sum) {
-    return Add(x, hn::Set(kW, *y), sum);
-  }
-};
-
-// Highway 1.0.3 knows the instruction of no target that is compiled here.
-#if FLASHACL_HAS_BYTE_DOTS
-struct OfBytesAtOnce {
-  static HWY_INLINE WordVector Add(const WordVector& x, const WordVector& y,
-                                   const WordVector& sum) {
-    auto raw = sum.raw;
-    asm("vpdpbusd %2, %1, %0" : "+v"(raw) : "v"(x.raw), "v"(y.raw));
-    return WordVector{raw};
-  }
-  static HWY_INLINE WordVector AddSame(const WordVector& x, const int32_t* y,
-                                       const WordVector& sum) {
-    auto raw = sum.raw;
-    asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(raw) : "v"(x.raw), "m"(*y));
-    return WordVector{raw};
-  }
-};
-#else
-using OfBytesAtOnce = OfBytes;
-#endif
 
 // Sixteen bytes from each of some rows, every fourth one from row `r` on.
 HWY_INLINE Vector LoadBlocks(const std::byte* const (&rows)[Lanes()], int r,
@@ -77,17 +33,16 @@ HWY_INLINE Vector LoadBlocks(const std::byte* const (&rows)[Lanes()], int r,
   });
 }
 
-// As many keys as a vector has lanes, [four channels, lane], without signs.
+// As many keys as a vector has lanes, [four channels, lane].
+template <bool kUnsigned>
 HWY_INLINE void PackGroup(const std::byte* const (&rows)[Lanes()],
                           int64_t channels, float* HWY_RESTRICT packed) {
   constexpr int kBlocks = static_cast<int>(Lanes()) / 4;
-  const Vector sign =
-      hn::BitCast(kF, hn::Set(kW, static_cast<int32_t>(0x80808080u)));
   for (int64_t from = 0; from < channels; from += ByteLanes()) {
     HWY_UNROLL_ALL
     for (int b = 0; b < kBlocks; ++b) {
       const auto load = [&](int r) HWY_ATTR {
-        return hn::Xor(LoadBlocks(rows, r, from + 16 * b), sign);
+        return UnsignedIf<kUnsigned>(LoadBlocks(rows, r, from + 16 * b));
       };
       QuadsOf<Floats> quads{{load(0), load(1), load(2), load(3)}};
       quads.Transpose();
@@ -100,6 +55,7 @@ HWY_INLINE void PackGroup(const std::byte* const (&rows)[Lanes()],
   }
 }
 
+template <bool kUnsigned>
 void PackByteKeys(const PackArgs& work) {
   float* packed = work.packed;
   for (int64_t j = 0; j < work.count; j += Lanes()) {
@@ -108,7 +64,7 @@ void PackByteKeys(const PackArgs& work) {
       // Keys after the last repeat it: nobody reads their scores.
       rows[n] = work.rows[std::min(j + n, work.count - 1)] + work.shift;
     }
-    PackGroup(rows, work.channels, packed);
+    PackGroup<kUnsigned>(rows, work.channels, packed);
     packed += work.channels / 4 * Lanes();
   }
 }
@@ -142,7 +98,7 @@ HWY_INLINE void OrderChannels(Vector (&v)[4]) {
   const Vector low23 = hn::ConcatLowerLower(kF, v[3], v[2]);
   const Vector high01 = hn::ConcatUpperUpper(kF, v[1], v[0]);
   const Vector high23 = hn::ConcatUpperUpper(kF, v[3], v[2]);
-#if FLASHACL_HAS_BYTE_DOTS
+#if HWY_TARGET == HWY_AVX3 && HWY_ARCH_X86_64
   v[0] = Vector{_mm512_shuffle_f32x4(low01.raw, low23.raw, 0x88)};
   v[1] = Vector{_mm512_shuffle_f32x4(low01.raw, low23.raw, 0xDD)};
   v[2] = Vector{_mm512_shuffle_f32x4(high01.raw, high23.raw, 0x88)};
@@ -156,6 +112,7 @@ HWY_INLINE void OrderChannels(Vector (&v)[4]) {
 #endif
 }
 
+template <bool kUnsigned>
 void PackByteValues(const PackArgs& work) {
   float* HWY_RESTRICT packed = work.packed;
   for (int64_t j = 0; j < work.count; j += 4) {
@@ -169,7 +126,8 @@ void PackByteValues(const PackArgs& work) {
       Vector v[4];
       HWY_UNROLL_ALL
       for (int n = 0; n < 4; ++n) {
-        v[n] = FloatsAt<DType::kF32>(kF, rows[n] + from, 0);
+        v[n] =
+            UnsignedIf<kUnsigned>(FloatsAt<DType::kF32>(kF, rows[n] + from, 0));
       }
       InterleaveKeys(v);
       HWY_UNROLL_ALL
@@ -179,39 +137,11 @@ void PackByteValues(const PackArgs& work) {
   }
 }
 
-// Scores of as many keys as a vector has lanes.
-template <class Product, int kRows>
-HWY_INLINE void DotByteKeys(const ByteQkArgs& work, const ByteQuery& query,
-                            const float* HWY_RESTRICT keys,
-                            LinePrefetcher& prefetch,
-                            float* HWY_RESTRICT scores) {
-  WordVector sums[kRows][kQueryDigits];
-  HWY_UNROLL_ALL
-  for (int r = 0; r < kRows; ++r) {
-    HWY_UNROLL_ALL
-    for (int t = 0; t < kQueryDigits; ++t) {
-      sums[r][t] = hn::Set(kW, query.starts[r * kQueryDigits + t]);
-    }
-  }
-  constexpr int kLines = static_cast<int>(Lanes()) / 4;  // of 16 channels
-  const std::byte* taken = nullptr;
-  const int32_t* digits = query.digits;
-  for (int64_t d = 0; d < work.channels; d += 16) {
-    HWY_UNROLL_ALL
-    for (int n = 0; n < 4; ++n) {
-      PrefetchShare<Prefetches::kAny, kLines, 4>(n, taken, prefetch);
-      const WordVector key = hn::BitCast(kW, hn::Load(kF, keys));
-      HWY_UNROLL_ALL
-      for (int r = 0; r < kRows; ++r) {
-        HWY_UNROLL_ALL
-        for (int t = 0; t < kQueryDigits; ++t) {
-          sums[r][t] = Product::AddSame(key, digits + t * 4 + r, sums[r][t]);
-        }
-      }
-      keys += Lanes();
-      digits += ByteQuery::kGroup;
-    }
-  }
+// Scores of as many keys as a vector has lanes, from sums of three digits.
+template <int kRows>
+HWY_INLINE void StoreByteScores(const ByteQkArgs& work, const ByteQuery& query,
+                                const WordVector (&sums)[kRows][kQueryDigits],
+                                float* HWY_RESTRICT scores) {
   Vector score[4] = {hn::Zero(kF), hn::Zero(kF), hn::Zero(kF), hn::Zero(kF)};
   HWY_UNROLL_ALL
   for (int r = 0; r < kRows; ++r) {
@@ -223,7 +153,68 @@ HWY_INLINE void DotByteKeys(const ByteQkArgs& work, const ByteQuery& query,
                                   hn::Set(kF, work.offset[r])),
                        hn::Set(kF, work.factor));
   }
-  hn::StoreInterleaved4(score[0], score[1], score[2], score[3], kF, scores);
+  if constexpr (kRows == 1) {
+    hn::StoreU(score[0], kF, scores);
+  } else {
+    hn::StoreInterleaved4(score[0], score[1], score[2], score[3], kF, scores);
+  }
+}
+
+// How far the scores of a key are from the next one's.
+template <int kRows>
+HWY_INLINE constexpr int64_t ScoreWidth() {
+  return kRows == 1 ? 1 : 4;
+}
+
+// Scores of the keys of kVectors vectors.
+template <class Product, int kRows, int kVectors>
+HWY_INLINE void DotByteKeys(const ByteQkArgs& work, const ByteQuery& query,
+                            const float* HWY_RESTRICT keys,
+                            LinePrefetcher& prefetch,
+                            float* HWY_RESTRICT scores) {
+  WordVector sums[kVectors][kRows][kQueryDigits];
+  HWY_UNROLL_ALL
+  for (int n = 0; n < kVectors * kRows * kQueryDigits; ++n) {
+    const int v = n / (kRows * kQueryDigits);
+    const int r = n / kQueryDigits % kRows;
+    const int t = n % kQueryDigits;
+    sums[v][r][t] = Product::kUnsignedKeys
+                        ? hn::Set(kW, query.starts[r * kQueryDigits + t])
+                        : hn::Zero(kW);
+  }
+  const int64_t step = work.channels / 4 * Lanes();
+  constexpr int kLines = kVectors * static_cast<int>(Lanes()) / 4;
+  const std::byte* taken = nullptr;
+  const int32_t* digits = query.digits;
+  for (int64_t d = 0; d < work.channels; d += 16) {
+    HWY_UNROLL_ALL
+    for (int n = 0; n < 4; ++n) {
+      PrefetchShare<Prefetches::kAny, kLines, 4>(n, taken, prefetch);
+      WordVector key[kVectors];
+      HWY_UNROLL_ALL
+      for (int v = 0; v < kVectors; ++v) {
+        key[v] = hn::BitCast(kW, hn::Load(kF, keys + v * step));
+      }
+      HWY_UNROLL_ALL
+      for (int t = 0; t < kQueryDigits; ++t) {
+        const auto of_rows = Product::DigitsOfRows(digits + t * 4);
+        HWY_UNROLL_ALL
+        for (int r = 0; r < kRows; ++r) {
+          HWY_UNROLL_ALL
+          for (int v = 0; v < kVectors; ++v) {
+            sums[v][r][t] = Product::AddKeys(key[v], of_rows, r, sums[v][r][t]);
+          }
+        }
+      }
+      keys += Lanes();
+      digits += ByteQuery::kGroup;
+    }
+  }
+  HWY_UNROLL_ALL
+  for (int v = 0; v < kVectors; ++v) {
+    StoreByteScores<kRows>(work, query, sums[v],
+                           scores + v * Lanes() * ScoreWidth<kRows>());
+  }
 }
 
 template <class Product, int kRows>
@@ -232,10 +223,20 @@ HWY_NOINLINE void DotBytes(const ByteQkArgs& given) {
   const ByteQuery query(work.query);
   LinePrefetcher prefetch = *given.prefetch;
   const float* keys = work.keys;
-  for (int64_t j = 0; j < work.count; j += Lanes()) {
-    DotByteKeys<Product, kRows>(work, query, keys, prefetch,
-                                work.scores + 4 * j);
-    keys += work.channels / 4 * Lanes();
+  const int64_t step = work.channels / 4 * Lanes();
+  constexpr int kVectors = Product::KeyVectors(kRows);
+  int64_t j = 0;
+  for (; j + (kVectors - 1) * Lanes() < work.count; j += kVectors * Lanes()) {
+    DotByteKeys<Product, kRows, kVectors>(
+        work, query, keys, prefetch, work.scores + j * ScoreWidth<kRows>());
+    keys += kVectors * step;
+  }
+  if constexpr (kVectors > 1) {
+    for (; j < work.count; j += Lanes()) {
+      DotByteKeys<Product, kRows, 1>(work, query, keys, prefetch,
+                                     work.scores + j * ScoreWidth<kRows>());
+      keys += step;
+    }
   }
   *given.prefetch = prefetch;
 }
@@ -340,16 +341,46 @@ HWY_INLINE void AddDigitSums(const WordVector (&sums)[kProbDigits][4],
   }
 }
 
+// Where sums of unsigned values start: [digit][row].
+struct ByteStarts {
+  HWY_ALIGN int32_t of[kProbDigits][4];
+
+  // -128 times the sums of the digits of `count` keys.
+  HWY_INLINE ByteStarts(const ByteProbs& probs, int64_t count) {
+    const hn::RebindToSigned<Quad> w;
+    const auto low_bytes = hn::Set(w, 0x00FF00FF);
+    HWY_UNROLL_ALL
+    for (int t = 0; t < kProbDigits; ++t) {
+      auto halves = hn::Zero(w);  // of up to 24 bytes each
+      for (int64_t j = 0; j < count; j += 4) {
+        const auto bytes = hn::Load(w, probs.digits[j / 4][t]);
+        halves = hn::Add(halves, hn::And(bytes, low_bytes));
+        halves = hn::Add(halves, hn::And(hn::ShiftRight<8>(bytes), low_bytes));
+      }
+      const auto sum = hn::Add(hn::And(halves, hn::Set(w, 0xFFFF)),
+                               hn::ShiftRight<16>(halves));
+      hn::Store(hn::Neg(hn::ShiftLeft<7>(sum)), w, of[t]);
+    }
+  }
+};
+
+// [digit][row], for sums of values as they are.
+struct NoByteStarts {
+  HWY_INLINE NoByteStarts(const ByteProbs& /*probs*/, int64_t /*count*/) {}
+  static constexpr int32_t of[kProbDigits][4] = {};
+};
+
 // What rows of a micro-tile have ByteLanes() channels of, and where they go.
 struct ByteSums {
   const float* values;  // packed
+  const int32_t* starts;
   const int32_t* digits;
   const float* units;
   float* out;
 };
 
-// out += probs * values of kRows of kOf rows.
-template <class Product, int kRows, int kOf>
+// out += probs * values of kRows of kOf rows, from row kFirst on.
+template <class Product, int kFirst, int kRows, int kOf>
 HWY_INLINE void AddByteChannels(const ByteSums& at, int64_t count, int64_t step,
                                 LinePrefetcher& prefetch) {
   // Of four keys, which all rows share.
@@ -359,7 +390,10 @@ HWY_INLINE void AddByteChannels(const ByteSums& at, int64_t count, int64_t step,
   WordVector sums[kRows][kProbDigits][4];
   HWY_UNROLL_ALL
   for (int n = 0; n < kRows * kProbDigits * 4; ++n) {
-    sums[n / (kProbDigits * 4)][n / 4 % kProbDigits][n % 4] = hn::Zero(kW);
+    const int r = n / (kProbDigits * 4), t = n / 4 % kProbDigits;
+    sums[r][t][n % 4] = Product::kUnsignedValues
+                            ? hn::Set(kW, at.starts[t * 4 + kFirst + r])
+                            : hn::Zero(kW);
   }
   const float* HWY_RESTRICT values = at.values;
   const int32_t* HWY_RESTRICT digits = at.digits;
@@ -371,13 +405,14 @@ HWY_INLINE void AddByteChannels(const ByteSums& at, int64_t count, int64_t step,
       value[v] = hn::BitCast(kW, hn::Load(kF, values + v * Lanes()));
     }
     HWY_UNROLL_ALL
-    for (int r = 0; r < kRows; ++r) {
+    for (int t = 0; t < kProbDigits; ++t) {
+      const auto of_rows = Product::DigitsOfRows(digits + t * 4);
       HWY_UNROLL_ALL
-      for (int t = 0; t < kProbDigits; ++t) {
-        const WordVector digit = hn::Set(kW, digits[t * 4 + r]);
+      for (int r = 0; r < kRows; ++r) {
         HWY_UNROLL_ALL
         for (int v = 0; v < 4; ++v) {
-          sums[r][t][v] = Product::Add(digit, value[v], sums[r][t][v]);
+          sums[r][t][v] =
+              Product::AddValues(value[v], of_rows, kFirst + r, sums[r][t][v]);
         }
       }
     }
@@ -386,45 +421,58 @@ HWY_INLINE void AddByteChannels(const ByteSums& at, int64_t count, int64_t step,
   }
   HWY_UNROLL_ALL
   for (int r = 0; r < kRows; ++r) {
-    AddDigitSums<kOf>(sums[r], at.units[r], at.out + r * Lanes());
+    AddDigitSums<kOf>(sums[r], at.units[kFirst + r],
+                      at.out + (kFirst + r) * Lanes());
   }
 }
 
-// Rows `kFirst` and after, two at a time, whose sums fill the registers.
+// Rows kFirst and after, two at a time, whose sums fill the registers.
 template <class Product, int kFirst, int kRows>
-HWY_INLINE void AddByteRows(const BytePvArgs& work, const ByteProbs& probs,
-                            LinePrefetcher& prefetch, int64_t v) {
+HWY_INLINE void AddByteRows(const ByteSums& at, int64_t count, int64_t step,
+                            LinePrefetcher& prefetch) {
   if constexpr (kFirst < kRows) {
     constexpr int kAtOnce = std::min(kRows - kFirst, 2);
-    AddByteChannels<Product, kAtOnce, kRows>(
-        {work.values + v * Lanes(), probs.digits[0][0] + kFirst,
-         probs.units + kFirst, work.out + (v * kRows + kFirst) * Lanes()},
-        work.count, work.vectors * Lanes(), prefetch);
-    AddByteRows<Product, kFirst + kAtOnce, kRows>(work, probs, prefetch, v);
+    AddByteChannels<Product, kFirst, kAtOnce, kRows>(at, count, step, prefetch);
+    AddByteRows<Product, kFirst + kAtOnce, kRows>(at, count, step, prefetch);
   }
 }
 
 template <class Product, int kRows>
 HWY_NOINLINE void AddBytes(const BytePvArgs& given) {
   const BytePvArgs work = given;
-  const ByteProbs probs(work.probs, work.count);
+  HWY_ALIGN float four[kRows == 1 ? 4 * kDecodeKeys + 16 : 1];
+  if constexpr (kRows == 1) SpreadProbs(work.probs, work.count, four);
+  const ByteProbs probs(kRows == 1 ? four : work.probs, work.count);
+  using Starts =
+      std::conditional_t<Product::kUnsignedValues, ByteStarts, NoByteStarts>;
+  const Starts starts(probs, work.count);
   LinePrefetcher prefetch = *given.prefetch;
   for (int64_t v = 0; v < work.vectors; v += 4) {
-    AddByteRows<Product, 0, kRows>(work, probs, prefetch, v);
+    AddByteRows<Product, 0, kRows>(
+        {work.values + v * Lanes(), starts.of[0], probs.digits[0][0],
+         probs.units, work.out + v * kRows * Lanes()},
+        work.count, work.vectors * Lanes(), prefetch);
   }
   *given.prefetch = prefetch;
 }
 
-// A single row reads rows where they lie, as floats.
+// A single row of a micro-tile gains where floats cost more than packing.
 template <class Product>
 constexpr ByteKernels MakeByteKernels() {
-  return {.dot = {nullptr, DotBytes<Product, 2>, DotBytes<Product, 3>,
-                  DotBytes<Product, 4>},
-          .add = {nullptr, AddBytes<Product, 2>, AddBytes<Product, 3>,
-                  AddBytes<Product, 4>},
-          .min_rows = kMinByteRows,
-          .channel_unit = ByteLanes(),
-          .packs_keys = true};
+  ByteKernels kernels = {
+      .dot = {nullptr, DotBytes<Product, 2>, DotBytes<Product, 3>,
+              DotBytes<Product, 4>},
+      .add = {nullptr, AddBytes<Product, 2>, AddBytes<Product, 3>,
+              AddBytes<Product, 4>},
+      .min_rows = kMinByteRows,
+      .channel_unit = ByteLanes(),
+      .pack_keys = PackByteKeys<Product::kUnsignedKeys>,
+      .pack_values = PackByteValues<Product::kUnsignedValues>};
+  if constexpr (kMinByteRows == 1) {
+    kernels.dot[0] = DotBytes<Product, 1>;
+    kernels.add[0] = AddBytes<Product, 1>;
+  }
+  return kernels;
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

@@ -150,13 +150,6 @@ HWY_INLINE void StoreByRow(const Vector& of_keys, ptrdiff_t stride,
 #endif
 }
 
-// Probs of four rows, of a single one and others that are 0.
-HWY_INLINE void SpreadProbs(const float* HWY_RESTRICT probs, int64_t count,
-                            float* HWY_RESTRICT four) {
-  std::fill_n(four, 4 * count, 0.0f);
-  for (int64_t j = 0; j < count; ++j) four[4 * j] = probs[j];
-}
-
 template <class M>
 HWY_INLINE void ClearSums(M& m) {
   m.template Clear<0>();

@@ -37,6 +37,17 @@
 #define FLASHACL_UNROLL_8 _Pragma("GCC unroll 8")
 #endif
 
+// An instruction of three vector registers by its bits, as compilers' options
+// need not allow it, and clang 14 takes no other word for it. Operands are v0
+// to v31, which symbols turn into numbers.
+#undef FLASHACL_ASM_VECTORS
+#define FLASHACL_ASM_VECTORS(code)                                        \
+  ".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17," \
+  "18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31\n\t"            \
+  ".set .Lvector_v\\n, \\n\n\t"                                           \
+  ".endr\n\t"                                                             \
+  ".inst " code " | .Lvector_%2 << 16 | .Lvector_%1 << 5 | .Lvector_%0"
+
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 

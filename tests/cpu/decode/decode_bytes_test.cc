@@ -12,13 +12,16 @@
 #include <utility>
 #include <vector>
 
+#include "base/range.h"
 #include "cpu/byte_dots.h"
 #include "cpu/decode/decode_kernel.h"
 #include "cpu/implementations.h"
+#include "cpu/tuning.h"
 #include "tests/cpu/fences.h"
 #include "tests/cpu/pairs.h"
 #include "tests/cpu/runs.h"
 #include "tests/cpu/targets.h"
+#include "tests/testing/generator.h"
 #include "tests/testing/random.h"
 #include "tests/testing/small_case.h"
 
@@ -30,14 +33,15 @@ using testing::OneOf;
 using testing::ProblemOf;
 using testing::RunOn;
 
-// A problem whose rows are whole vectors of bytes on every target: 6 to 16 rows
-// per kv head, a multiple of `unit`, odd numbers of keys, pages, masks, scales
-// of all kinds.
+// A problem whose rows are whole vectors of bytes on every target: as many rows
+// per kv head as take them, to 16, a multiple of `unit`, odd numbers of keys,
+// pages, masks, scales of all kinds.
 std::string AnyLine(Random& random, int64_t unit = 1) {
   const auto number = [&](int64_t first, int64_t last) {
     return std::to_string(random.Within(first, last));
   };
-  const int64_t group = unit * random.Within(6 / unit, 16 / unit);
+  const int64_t fewest = CeilDiv(kMinByteRows, unit);
+  const int64_t group = unit * random.Within(fewest, 16 / unit);
   const int64_t kv_heads = random.Within(1, 3);
   std::string line = OneOf<std::string>(random, {"fwd f16 h=", "fwd bf16 h="}) +
                      std::to_string(group * kv_heads) + "/" +
@@ -108,6 +112,10 @@ class DecodeBytes : public ::testing::TestWithParam<int64_t> {
   static void ExpectSame(const SmallCase& inputs) {
     const SmallCase products = RunWith(ByteDots::kMultiplyAdds, inputs);
     for (const ByteDots dots : Here()) {
+      // A single row is floats on matrix registers.
+      if (dots == ByteDots::kMatrices && inputs.problem().group() == 1) {
+        continue;
+      }
       testing::ExpectSameButNaN(products, RunWith(dots, inputs));
     }
   }
@@ -119,7 +127,7 @@ TEST_P(DecodeBytes, AreRight) {
   for (const ByteDots dots : Here()) {
     SetByteDotsForTest(dots);
     Random random(11);
-    for (int n = 0; n < 150; ++n) {
+    for (int64_t n = 0; n < testing::ShareOf(150); ++n) {
       testing::ExpectRight(AnyLine(random), "cpu/decode",
                            static_cast<uint64_t>(n));
     }
@@ -130,21 +138,28 @@ TEST_P(DecodeBytes, AreRight) {
           "fwd bf16 h=8/1 d=64 q=2x1 k=2x90 paged:16 blocks:32 int8:channel",
           "fwd bf16 h=3/1 d=128 q=5x1 k=5,16,33,49,300 int8:row paged:16",
           "fwd f16 h=4/2 d=320 q=2x1 k=47,64 int8:channel+offset causal",
-          "fwd f16 h=8/1 d=512 q=1 k=60 int8:tensor shared"}) {
+          "fwd f16 h=8/1 d=512 q=1 k=60 int8:tensor shared",
+          "fwd f16 h=3/3 d=128 q=1 k=77 int8:channel",
+          "fwd bf16 h=10/2 d=112/48 q=1 k=200 int8:row causal"}) {
       testing::ExpectRight(line, "cpu/decode");
     }
   }
 }
 
-// Of six rows or more, of which some may be zeros: sums of floats have another
+// Of six rows or more on x86, of any number on ARM: sums of floats have another
 // order.
-TEST_P(DecodeBytes, AreOfSixRowsOrMore) {
-  for (const auto& [heads, bytes] : {std::pair{"6", true}, {"5", false}}) {
-    const std::string line = std::string("fwd f16 h=") + heads +
+TEST_P(DecodeBytes, AreOfEnoughRows) {
+  for (const auto& [rows, bytes] :
+       {std::pair{kMinByteRows, true}, {kMinByteRows - 1, false}}) {
+    if (rows == 0) continue;
+    const std::string line = "fwd f16 h=" + std::to_string(rows) +
                              "/1 d=128 q=1 k=90 int8:channel "
                              "out:f32";
     SmallCase inputs = Filled(line);
-    for (int64_t d = 0; d < 128; ++d) inputs.Put(Slot::kQuery, d, 0);
+    // Zeros are digits, too.
+    if (rows > 1) {
+      for (int64_t d = 0; d < 128; ++d) inputs.Put(Slot::kQuery, d, 0);
+    }
     const SmallCase floats = RunWith(ByteDots::kNone, inputs);
     const SmallCase others = RunWith(ByteDots::kMultiplyAdds, inputs);
     EXPECT_EQ(floats.bytes(Slot::kOut) != others.bytes(Slot::kOut), bytes);
@@ -166,11 +181,12 @@ TEST_P(DecodeBytes, AreOfTwoRowsOrMoreOnMatrices) {
   }
 }
 
-// Of even numbers of rows: a last one alone is floats but on matrix registers.
+// On x86 of even numbers of rows: a last one alone is floats but on matrix
+// registers.
 TEST_P(DecodeBytes, AreTheSameByInstructions) {
   Random random(12);
-  for (int n = 0; n < 100; ++n) {
-    const std::string line = AnyLine(random, 2);
+  for (int64_t n = 0; n < testing::ShareOf(100); ++n) {
+    const std::string line = AnyLine(random, kMinByteRows == 1 ? 1 : 2);
     SCOPED_TRACE(line);
     SmallCase small = Filled(line, random);
     ExpectSame(small);
@@ -189,7 +205,7 @@ TEST_P(DecodeBytes, AreTheSameByInstructions) {
 // else.
 TEST_P(DecodeBytes, KeepWhatIsNotFinite) {
   Random random(14);
-  for (int n = 0; n < 100; ++n) {
+  for (int64_t n = 0; n < testing::ShareOf(100); ++n) {
     const std::string line = AnyLine(random);
     SCOPED_TRACE(line);
     SmallCase small = Filled(line, random);
@@ -290,7 +306,8 @@ TEST_P(DecodeBytes, KeepSmallProbsBesideLargeOnes) {
 TEST_P(DecodeBytes, HaveTheSameBitsForAnyWorkerCount) {
   for (const char* line :
        {"fwd bf16 h=16/2 d=64 q=3x1 k=4000,51,1601 int8:channel",
-        "fwd f16 h=24/4 d=128 q=2x2 k=3200,17 causal sink paged:32 int8:row"}) {
+        "fwd f16 h=24/4 d=128 q=2x2 k=3200,17 causal sink paged:32 int8:row",
+        "fwd f16 h=5/5 d=64 q=2x1 k=1900,70 int8:channel"}) {
     SCOPED_TRACE(line);
     const SmallCase inputs = Filled(line, 5);
     for (const ByteDots dots : Here()) {
@@ -347,7 +364,7 @@ TEST_P(DecodeBytes, HaveTheSameBitsHoweverKeysLie) {
 
 TEST_P(DecodeBytes, StayInside) {
   Random random(13);
-  for (int n = 0; n < 30; ++n) {
+  for (int64_t n = 0; n < testing::ShareOf(30); ++n) {
     const std::string line = AnyLine(random);
     SCOPED_TRACE(line);
     SmallCase small = Filled(line, random);

@@ -43,7 +43,8 @@ TEST(DecodeWorkspace, HasDigitsWhereRowsOf8BitsAreMultiplied) {
             2 * 2 * ByteQueryWords(128) * 4);
   EXPECT_EQ(with_digits("fwd f16 h=2/1", "int4:channel"),
             2 * ByteQueryWords(128) * 4);
-  EXPECT_EQ(with_digits("fwd f16 h=1/1", "int4:channel"), 0);
+  EXPECT_EQ(with_digits("fwd f16 h=1/1", "int4:channel"),
+            2 * ByteQueryWords(128) * 4);
   EXPECT_EQ(with_digits("fwd f32 h=8/1", "int4:channel"), 0);
 }
 
