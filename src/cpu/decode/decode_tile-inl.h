@@ -189,7 +189,8 @@ inline bool AreWholeMatrices(const ForwardTile& tile, const Reading& keys,
 
 // What of a tile does not change from step to step.
 struct DecodeTile {
-  const ForwardTile* tile;
+  // Null as GCC 14 takes the first of no tiles for one that may be read.
+  const ForwardTile* tile = nullptr;
   DecodeScratch scratch;
   Reading keys, values;
   int64_t channels;  // of queries and keys, whole vectors
