@@ -19,12 +19,12 @@
 namespace flashacl::cpu {
 namespace {
 
-constexpr std::array<std::string_view, 22> kInstructionSets = {
+constexpr std::array<std::string_view, 23> kInstructionSets = {
     "sse4_2",      "avx",         "f16c",     "fma",      "avx2",
     "avx512f",     "avx512bw",    "avx512vl", "avx_vnni", "avx512_vnni",
     "avx512_bf16", "avx512_fp16", "amx_tile", "amx_int8", "amx_bf16",
-    "asimd",       "asimdhp",     "asimddp",  "bf16",     "i8mm",
-    "sve",         "sve2"};
+    "asimd",       "asimdhp",     "asimddp",  "asimdfhm", "bf16",
+    "i8mm",        "sve",         "sve2"};
 
 // What a message adds where vector code is for one target by choice.
 #ifdef FLASHACL_ONE_TARGET

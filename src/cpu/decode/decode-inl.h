@@ -2,16 +2,18 @@
 // The decode loop over tiles of few rows: a stream of keys and values, each
 // read once and met by all rows.
 //
-// Channels lie in lanes, and elements become floats in registers; what
+// Channels lie in lanes, and elements become floats in registers, but for those
+// of 16 bits that an instruction takes as they are (gemv_elements-inl.h); what
 // registers cannot take - odd channels, strided elements - becomes floats in
-// scratch memory first, a few keys at a time; of many rows 8-bit elements may
-// be multiplied as integers (decode_bytes-inl.h), and bf16 on matrix registers
-// (pair_matrices-inl.h). Queries are packed once. The outer loop is over steps
-// of keys; inside, all tiles of a head bundle score the keys of the step, then
-// all add its values, micro-tile by micro-tile. Outputs stay unnormalized in
-// scratch memory until the last step of a split; a row's sink joins then, and
-// it is divided by its sum, or is a split to be combined. Splits of the same
-// rows may follow each other: queries are packed once for all of them.
+// scratch memory first, a few keys at a time; elements of 8 bits may be
+// multiplied as integers (decode_bytes-inl.h), and bf16 of many rows on matrix
+// registers (pair_matrices-inl.h). Queries are packed once. The outer loop is
+// over steps of keys; inside, all tiles of a head bundle score the keys of the
+// step, then all add its values, micro-tile by micro-tile. Outputs stay
+// unnormalized in scratch memory until the last step of a split; a row's sink
+// joins then, and it is divided by its sum, or is a split to be combined.
+// Splits of the same rows may follow each other: queries are packed once for
+// all of them.
 
 #include <algorithm>
 #include <cmath>

@@ -9,6 +9,7 @@
 #include "cpu/decode/decode_kernel.h"
 #include "cpu/decode/decode_tiles.h"
 #include "cpu/forward/prepared_tiles.h"
+#include "cpu/half_dots.h"
 #include "cpu/implementations.h"
 #include "cpu/support.h"
 #include "cpu/tuning.h"
@@ -75,6 +76,7 @@ DecodeTiles::Launch::Launch(const DecodeTiles& tiles,
                                                        ? Decode().matrices
                                                        : MatrixCode::kNone)),
       byte_dots_(ChooseByteDots(Decode().has_byte_dots, Decode().matrices)),
+      half_dots_(ChooseHalfDots(Decode().has_half_dots)),
       memory_(memory),
       splits_(splits) {}
 
@@ -86,7 +88,7 @@ DecodeArgs DecodeTiles::Launch::TileOf(int64_t n, int64_t worker,
       operands_.TileOf(*schedule_, n,
                        {workspace.score.At(memory_, own),
                         workspace.forward.At(memory_, own), splits_}),
-      workspace.decode.At(memory_, own), byte_dots_};
+      workspace.decode.At(memory_, own), byte_dots_, half_dots_};
   UsePairs(dots_, args.tile);
   return args;
 }

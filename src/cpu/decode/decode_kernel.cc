@@ -13,8 +13,11 @@ HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
 DecodeKernels DecodeTable() {
-  return {AttendFew, CombineSplits, FLASHACL_HAS_PAIR_DOTS != 0,
+  return {AttendFew,
+          CombineSplits,
+          FLASHACL_HAS_PAIR_DOTS != 0,
           FLASHACL_HAS_BYTE_DOTS != 0,
+          FLASHACL_HAS_HALF_DOTS != 0,
           FLASHACL_HAS_MATRICES != 0 ? MatrixCode::kInstructions
                                      : MatrixCode::kEmulated};
 }

@@ -31,6 +31,7 @@ struct DecodeArgs {
   ForwardTile tile;
   DecodeScratch scratch{};
   ByteDots byte_dots = ByteDots::kNone;
+  bool half_dots = false;  // ChooseHalfDots
 };
 
 // Of tiles whose scratch memory ReserveDecode reserved.
@@ -48,6 +49,7 @@ struct DecodeKernels {
 
   bool has_pair_dots = false;  // PairDots::kInstruction
   bool has_byte_dots = false;  // ByteDots::kInstruction
+  bool has_half_dots = false;  // half_dots.h
   MatrixCode matrices = MatrixCode::kNone;
 };
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The queries of a tile of few rows, packed once, as [micro-tile][vector of
 // channels, row, lane]: as floats, with which key scales are combined, as key
-// offsets are with their dot products; or as pairs of bf16. For matrix
-// registers they lie as [pair of channels][column] (pair_matrices-inl.h).
+// offsets are with their dot products; or those of 16 bits as they are. For
+// matrix registers they lie as [pair of channels][column]
+// (pair_matrices-inl.h).
 
 #include <algorithm>
 #include <bit>
@@ -58,9 +59,9 @@ HWY_INLINE void StoreQueryRow(const DecodeTile& decode, int64_t n, int r,
   }
 }
 
-// Queries as pairs, [vector of pairs, row, lane]. Returns whether they are for
-// the instruction.
-inline bool LoadMicroTilePairs(const DecodeTile& decode, int64_t n) {
+// Queries of 16 bits as they are, [vector of pairs, row, lane]. Returns whether
+// those of bf16 are for the instruction.
+inline bool LoadMicroTileWords(const DecodeTile& decode, int64_t n) {
   const ForwardTile& tile = *decode.tile;
   const ScoreParams& params = *tile.params;
   const MicroTile micro_tile = decode.At(n);
@@ -75,7 +76,9 @@ inline bool LoadMicroTilePairs(const DecodeTile& decode, int64_t n) {
       std::memcpy(bytes + size, query_row.query_rope,
                   static_cast<size_t>(2 * params.rope_dim));
     }
-    fit = AreForInstruction(bytes, params.score_dim()) && fit;
+    if (decode.pairs) {
+      fit = AreForInstruction(bytes, params.score_dim()) && fit;
+    }
     StoreQueryRow(decode, n, r, decode.channels / 2, row);
   }
   return fit;
@@ -158,11 +161,16 @@ inline void LoadQueries(DecodeTile& decode, ByteDots byte_dots) {
     decode.matrix_scores = LoadMatrixQueries(decode);
     if (decode.matrix_scores) return;
   }
+  const bool as_they_are = decode.pairs || decode.halves;
   bool all = true;
   for (int64_t n = 0; n < decode.micro_tiles(); ++n) {
-    all = (decode.pairs ? LoadMicroTilePairs(decode, n)
-                        : LoadMicroTileFloats(decode, n)) &&
+    all = (as_they_are ? LoadMicroTileWords(decode, n)
+                       : LoadMicroTileFloats(decode, n)) &&
           all;
+  }
+  if (decode.halves) {
+    decode.keys.dot = &kDotHalves;
+    return;
   }
   if (decode.pairs) {
     const bool at_once = decode.tile->dots == PairDots::kInstruction && all &&

@@ -97,7 +97,7 @@ struct StepPlace {
 // How the rows of one kind are read.
 struct Reading {
   const GemvKernels* kernels;
-  const DotKernels* dot;  // of keys; theirs, or of pairs
+  const DotKernels* dot;  // of keys; theirs, or of 16 bits as they are
   bool staged;            // as floats, in scratch memory
   int64_t vectors;        // of channels
   int64_t bytes;          // of a row where it lies
@@ -175,6 +175,24 @@ inline bool AreWholePairs(const ForwardTile& tile, const Reading& keys) {
          tile.keys.rope.channels % kChannels == 0;
 }
 
+// Whether scores are of fp16 as it is. Keys that are not staged have no steps
+// between channels.
+inline bool AreWholeHalves(const DecodeArgs& args, const Reading& keys) {
+  const ForwardTile& tile = args.tile;
+  const ScoreParams& params = *tile.params;
+  const auto whole = [](int64_t channels) {
+    return channels % (2 * Lanes()) == 0;
+  };
+  const auto dense = [](const ElementFormat& format) {
+    return format.dtype == DType::kF16 && format.step == 1 &&
+           format.channel_block == 0;
+  };
+  return args.half_dots && !keys.staged &&
+         tile.keys.key.format.dtype == DType::kF16 && dense(params.query) &&
+         (params.rope_dim == 0 || dense(params.query_rope)) &&
+         whole(tile.keys.key.channels) && whole(tile.keys.rope.channels);
+}
+
 // Whether both products of keys and values may be on matrix registers, where
 // these multiply bf16: rows are whole matrices.
 inline bool AreWholeMatrices(const ForwardTile& tile, const Reading& keys,
@@ -196,11 +214,12 @@ struct DecodeTile {
   int64_t channels;  // of queries and keys, whole vectors
   bool dequantises;  // keys are dequantised before they meet a query
   bool pairs;        // queries and keys are pairs (PairDots)
+  bool halves;       // queries and keys are fp16 (half_dots.h)
   // Whether scores, and sums of values, are made on matrix registers of bf16
   // (pair_matrices-inl.h).
   bool matrix_scores, matrix_values;
-  // What multiplies 8-bit keys in integers, and values if these are so, where a
-  // micro-tile has several rows; null: floats.
+  // What multiplies 8-bit keys in integers, and values if these are so, of
+  // micro-tiles for whose rows there is a kernel; null: floats.
   const ByteKernels* bytes;
   bool byte_values;
   float max_key_scale;             // by row, for scores of bytes
@@ -224,6 +243,7 @@ struct DecodeTile {
     values = ReadingOfValues(of);
     channels = keys.vectors * Lanes();
     pairs = AreWholePairs(of, keys);
+    halves = AreWholeHalves(args, keys);
     matrix_scores = matrix_values = AreWholeMatrices(of, keys, values);
     bytes = nullptr;
     dequantises = byte_values = false;

@@ -51,6 +51,7 @@ class DecodeTiles {
     const PieceShape piece_;
     const PairDots dots_;  // of tiles that may have pairs
     const ByteDots byte_dots_;
+    const bool half_dots_;
     std::byte* const memory_;
     float* const splits_;
   };

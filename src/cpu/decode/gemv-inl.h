@@ -185,10 +185,12 @@ HWY_INLINE void DotKeys(const QkArgs& work, LinePrefetcher& prefetch,
 
 // Keys that are computed at a time, for as many sums as there are registers
 // besides keys and a query. Six keys of four rows take 31 of 32 registers:
-// where keys are converted, GCC then keeps sums in memory.
+// where keys are converted, or meet a query twice, GCC then keeps sums in
+// memory.
 template <class Elements>
 constexpr int KeysOf(int rows) {
-  constexpr bool kConverts = Elements::kVectorBytes < 4 * Lanes();
+  constexpr bool kConverts =
+      Elements::kVectorBytes < 4 * Lanes() || Elements::kProducts > 1;
   if (kVectorRegisters == 32) {
     if (rows == 4) return kConverts ? 4 : 6;
     return rows == 3 ? 6 : 8;

@@ -75,6 +75,17 @@ struct GemvKernels {
 extern const DotKernels kDotPairs;
 extern const DotKernels kDotPairsAtOnce;
 
+// Scores of fp16 channels, queries and keys alike, by instructions that
+// multiply them as they are (half_dots.h), with the bits of floats. Channels as
+// above.
+#undef FLASHACL_HAS_HALF_DOTS
+#if HWY_ARCH_ARM_A64 && HWY_TARGET != HWY_EMU128 && HWY_TARGET != HWY_SCALAR
+#define FLASHACL_HAS_HALF_DOTS 1
+#else
+#define FLASHACL_HAS_HALF_DOTS 0
+#endif
+extern const DotKernels kDotHalves;
+
 extern const GemvKernels kGemvF32;
 extern const GemvKernels kGemvF16;
 extern const GemvKernels kGemvBf16;

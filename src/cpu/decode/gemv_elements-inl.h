@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the products for few rows read: vectors of channels of any type as
-// floats, or pairs of bf16 as they lie, from whole rows or from pieces.
+// floats, or 16-bit ones as they lie, from whole rows or from pieces.
 
 #include <algorithm>
 #include <cstddef>
@@ -30,6 +30,7 @@ namespace flashacl::cpu::HWY_NAMESPACE {
 // score.
 struct Converted {
   static constexpr int64_t kChannels = Lanes();  // of a vector
+  static constexpr int kProducts = 1;            // of it with one of a query
   static HWY_INLINE Vector AddDot(const Vector& key, const Vector& query,
                                   const Vector& sum) {
     return hn::MulAdd(key, query, sum);
@@ -64,6 +65,7 @@ struct ElementsOf<DType::kI4x8> : Converted {
 template <class Product>
 struct PairsOf {
   static constexpr int64_t kChannels = 2 * Lanes();
+  static constexpr int kProducts = 1;
   static constexpr int64_t kVectorBytes = 4 * Lanes();
   static constexpr bool kHasPieces = true;
   static constexpr LoopBody kBody = LoopBody::kShortest;
@@ -75,6 +77,34 @@ struct PairsOf {
     return Product::Add(key, query, sum);
   }
 };
+
+#if FLASHACL_HAS_HALF_DOTS
+// Channels of fp16 as they lie in memory; of queries, too. The lower half of a
+// vector is summed first, as two vectors of floats are.
+struct HalvesAtOnce {
+  static constexpr int64_t kChannels = 2 * Lanes();
+  static constexpr int kProducts = 2;
+  static constexpr int64_t kVectorBytes = 4 * Lanes();
+  static constexpr bool kHasPieces = true;
+  static constexpr LoopBody kBody = LoopBody::kShort;
+  static HWY_INLINE Vector Load(const std::byte* at) {
+    return FloatsAt<DType::kF32>(kF, at, 0);
+  }
+  static HWY_INLINE Vector AddDot(const Vector& key, const Vector& query,
+                                  const Vector& sum) {
+    auto raw = sum.raw;
+    // fmlal %0.4s, %1.4h, %2.4h
+    asm(FLASHACL_ASM_VECTORS("0x4E20EC00")
+        : "+w"(raw)
+        : "w"(key.raw), "w"(query.raw));
+    // fmlal2 %0.4s, %1.4h, %2.4h
+    asm(FLASHACL_ASM_VECTORS("0x6E20CC00")
+        : "+w"(raw)
+        : "w"(key.raw), "w"(query.raw));
+    return Vector{raw};
+  }
+};
+#endif
 
 // Of whole vectors of channels.
 template <class Elements>
