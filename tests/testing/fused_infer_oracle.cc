@@ -23,6 +23,15 @@ double WeightError(double t, size_t keys) {
   return blocks * ExpError(0) + 2 * (ExpError(t) - ExpError(0));
 }
 
+// Of weights that meet bytes: they may become integers of 24 bits, times a
+// power of two that is the row's and step's (docs/notes/0047). Scales of rows
+// go into them first; the greatest is four times the least (FusedInferCall).
+double WeightDigit(const FusedInferCase& c,
+                   const std::vector<double>& weights) {
+  if (c.scales == FusedScales::kNone || c.bits != 8 || c.int8) return 0;
+  return 4 * 0x1p-24 * *std::max_element(weights.begin(), weights.end());
+}
+
 // One rounding to the result's type, at the most.
 double RoundingOf(aclDataType type, double value) {
   if (type == ACL_BF16) return kBf16Roundoff * std::fabs(value);
@@ -380,6 +389,7 @@ FusedInferCall::Row FusedInferCall::Attend(int64_t b,
     of_sum += softmax.weights[u] * errors[u] / softmax.sum;
   }
   if (sink != nullptr) of_sum += WeightError(sink_score - softmax.max, columns);
+  const double of_weight = WeightDigit(c, softmax.weights);
   for (size_t d = 0; d < row.out.size(); ++d) {
     double x = 0;
     double size = 0;
@@ -390,7 +400,7 @@ FusedInferCall::Row FusedInferCall::Attend(int64_t b,
       const size_t n = u * row.out.size() + d;
       x += weight.value / softmax.sum * value.x[n];
       size += weight.value / softmax.sum * value.size[n];
-      error += weight.slack / softmax.sum * value.size[n];
+      error += (weight.slack + of_weight) / softmax.sum * value.size[n];
     }
     row.out[d] = {x, error + std::fabs(x) * of_sum +
                          SumError(static_cast<int64_t>(columns) + 6, size)};
