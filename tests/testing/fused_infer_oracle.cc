@@ -23,13 +23,18 @@ double WeightError(double t, size_t keys) {
   return blocks * ExpError(0) + 2 * (ExpError(t) - ExpError(0));
 }
 
-// Of weights that meet bytes: they may become integers of 24 bits, times a
-// power of two that is the row's and step's (docs/notes/0047). Scales of rows
-// go into them first; the greatest is four times the least (FusedInferCall).
+// Of weights that meet bytes: where queries have 16 bits, no rope and channels
+// in multiples of 16, they may become integers of 24 bits, times a power of two
+// that is the row's and step's (docs/notes/0047). Scales of rows go into them
+// first, of which the greatest is four times the least (MakeKeyScales).
 double WeightDigit(const FusedInferCase& c,
                    const std::vector<double>& weights) {
-  if (c.scales == FusedScales::kNone || c.bits != 8 || c.int8) return 0;
-  return 4 * 0x1p-24 * *std::max_element(weights.begin(), weights.end());
+  const bool bytes = c.scales != FusedScales::kNone && c.bits == 8 && !c.int8;
+  const bool may = bytes && c.type != ACL_FLOAT && c.rope_dim == 0 &&
+                   c.dim % 16 == 0 && c.v_dim % 16 == 0;
+  if (!may) return 0;
+  const double scales = c.value_mode == 0 ? 1 : 4;
+  return scales * 0x1p-24 * *std::max_element(weights.begin(), weights.end());
 }
 
 // One rounding to the result's type, at the most.
