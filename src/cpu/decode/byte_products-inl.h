@@ -38,7 +38,7 @@ HWY_INLINE Vector UnsignedIf(const Vector& bytes) {
 
 // Each lane's four bytes meet the four of a row's digits, which are the same
 // for all lanes: a word, beside those of three other rows (DigitsOfRows).
-struct OfBytes {
+struct UnsignedKeys {
   static constexpr bool kUnsignedKeys = true;
   static constexpr bool kUnsignedValues = false;
   // Vectors of keys that meet a digit of so many rows at a time.
@@ -47,6 +47,9 @@ struct OfBytes {
   static HWY_INLINE const int32_t* DigitsOfRows(const int32_t* at) {
     return at;
   }
+};
+
+struct OfBytes : UnsignedKeys {
   // sum + the four products of each lane.
   static HWY_INLINE WordVector AddKeys(const WordVector& keys,
                                        const int32_t* digits, int row,
@@ -80,14 +83,7 @@ struct OfBytes {
 
 // Highway 1.0.3 knows the instruction of no target that is compiled here.
 #if FLASHACL_HAS_BYTE_DOTS && HWY_ARCH_X86_64
-struct OfBytesAtOnce {
-  static constexpr bool kUnsignedKeys = true;
-  static constexpr bool kUnsignedValues = false;
-  static constexpr int KeyVectors(int /*rows*/) { return 1; }
-
-  static HWY_INLINE const int32_t* DigitsOfRows(const int32_t* at) {
-    return at;
-  }
+struct OfBytesAtOnce : UnsignedKeys {
   static HWY_INLINE WordVector AddKeys(const WordVector& keys,
                                        const int32_t* digits, int row,
                                        const WordVector& sum) {
@@ -110,8 +106,7 @@ struct OfBytesAtOnce {
 #elif FLASHACL_HAS_BYTE_DOTS
 // A vector has the digits of all four rows; the instruction says which of them
 // it takes. Both are of FEAT_DotProd, which Kunpeng 920 and Neoverse N1 have;
-// USDOT, which takes one with a sign and
-// one without, came later.
+// USDOT, which takes one operand with a sign and one without, came later.
 struct OfBytesAtOnce {
   static constexpr bool kUnsignedKeys = false;
   static constexpr bool kUnsignedValues = true;
@@ -123,59 +118,43 @@ struct OfBytesAtOnce {
   static HWY_INLINE WordVector AddKeys(const WordVector& keys,
                                        const WordVector& digits, int row,
                                        const WordVector& sum) {
-    switch (row) {
-      case 0:
-        return AddKeys<0>(keys, digits, sum);
-      case 1:
-        return AddKeys<1>(keys, digits, sum);
-      case 2:
-        return AddKeys<2>(keys, digits, sum);
-      default:
-        return AddKeys<3>(keys, digits, sum);
-    }
+    constexpr int kSdot = 0x4F80E000;  // %0.4s, %1.16b, %2.4b[row]
+    return Add<kSdot>(keys, digits, row, sum);
   }
   static HWY_INLINE WordVector AddValues(const WordVector& values,
                                          const WordVector& digits, int row,
                                          const WordVector& sum) {
-    switch (row) {
-      case 0:
-        return AddValues<0>(values, digits, sum);
-      case 1:
-        return AddValues<1>(values, digits, sum);
-      case 2:
-        return AddValues<2>(values, digits, sum);
-      default:
-        return AddValues<3>(values, digits, sum);
-    }
+    constexpr int kUdot = 0x6F80E000;  // %0.4s, %1.16b, %2.4b[row]
+    return Add<kUdot>(values, digits, row, sum);
   }
 
  private:
-  template <int kRow>
-  static HWY_INLINE WordVector AddKeys(const WordVector& keys,
-                                       const WordVector& digits,
-                                       const WordVector& sum) {
-    auto raw = sum.raw;
-    // sdot %0.4s, %1.16b, %2.4b[kRow]
-    asm(FLASHACL_ASM_VECTORS("0x4F80E000 | %c3")
-        : "+w"(raw)
-        : "w"(keys.raw), "w"(digits.raw), "i"(ByteLane(kRow)));
-    return WordVector{raw};
-  }
-  template <int kRow>
-  static HWY_INLINE WordVector AddValues(const WordVector& values,
-                                         const WordVector& digits,
-                                         const WordVector& sum) {
-    auto raw = sum.raw;
-    // udot %0.4s, %1.16b, %2.4b[kRow]
-    asm(FLASHACL_ASM_VECTORS("0x6F80E000 | %c3")
-        : "+w"(raw)
-        : "w"(values.raw), "w"(digits.raw), "i"(ByteLane(kRow)));
-    return WordVector{raw};
+  template <int kCode>
+  static HWY_INLINE WordVector Add(const WordVector& bytes,
+                                   const WordVector& digits, int row,
+                                   const WordVector& sum) {
+    // Bits 21 and 11 say which word of the last operand it is.
+    switch (row) {
+      case 0:
+        return Instruction<kCode>(bytes, digits, sum);
+      case 1:
+        return Instruction<kCode | 1 << 21>(bytes, digits, sum);
+      case 2:
+        return Instruction<kCode | 1 << 11>(bytes, digits, sum);
+      default:
+        return Instruction<kCode | 1 << 21 | 1 << 11>(bytes, digits, sum);
+    }
   }
 
-  // Where both say which word of the last operand they take.
-  static constexpr int ByteLane(int lane) {
-    return (lane & 1) << 21 | (lane & 2) << 10;
+  template <int kCode>
+  static HWY_INLINE WordVector Instruction(const WordVector& bytes,
+                                           const WordVector& digits,
+                                           const WordVector& sum) {
+    auto raw = sum.raw;
+    asm(FLASHACL_ASM_VECTORS("%c3")
+        : "+w"(raw)
+        : "w"(bytes.raw), "w"(digits.raw), "i"(kCode));
+    return WordVector{raw};
   }
 };
 #else

@@ -60,12 +60,12 @@ struct ElementsOf<DType::kI4x8> : Converted {
   }
 };
 
-// Pairs of bf16 channels as they lie in memory, a word each; of queries, too.
-// The upper half, the second channel, is summed first.
-template <class Product>
+// Channels of 16 bits as they lie in memory, a word for two; of queries, too.
+// Of bf16 the upper half, the second channel, is summed first.
+template <class Product, int kOf = 1>
 struct PairsOf {
   static constexpr int64_t kChannels = 2 * Lanes();
-  static constexpr int kProducts = 1;
+  static constexpr int kProducts = kOf;
   static constexpr int64_t kVectorBytes = 4 * Lanes();
   static constexpr bool kHasPieces = true;
   static constexpr LoopBody kBody = LoopBody::kShortest;
@@ -79,28 +79,20 @@ struct PairsOf {
 };
 
 #if FLASHACL_HAS_HALF_DOTS
-// Channels of fp16 as they lie in memory; of queries, too. The lower half of a
-// vector is summed first, as two vectors of floats are.
-struct HalvesAtOnce {
-  static constexpr int64_t kChannels = 2 * Lanes();
-  static constexpr int kProducts = 2;
-  static constexpr int64_t kVectorBytes = 4 * Lanes();
-  static constexpr bool kHasPieces = true;
-  static constexpr LoopBody kBody = LoopBody::kShort;
-  static HWY_INLINE Vector Load(const std::byte* at) {
-    return FloatsAt<DType::kF32>(kF, at, 0);
-  }
-  static HWY_INLINE Vector AddDot(const Vector& key, const Vector& query,
-                                  const Vector& sum) {
+// Of fp16: the lower half of a vector, then the upper one, in the order of two
+// vectors of floats.
+struct OfHalvesAtOnce {
+  static HWY_INLINE Vector Add(const Vector& x, const Vector& y,
+                               const Vector& sum) {
     auto raw = sum.raw;
     // fmlal %0.4s, %1.4h, %2.4h
     asm(FLASHACL_ASM_VECTORS("0x4E20EC00")
         : "+w"(raw)
-        : "w"(key.raw), "w"(query.raw));
+        : "w"(x.raw), "w"(y.raw));
     // fmlal2 %0.4s, %1.4h, %2.4h
     asm(FLASHACL_ASM_VECTORS("0x6E20CC00")
         : "+w"(raw)
-        : "w"(key.raw), "w"(query.raw));
+        : "w"(x.raw), "w"(y.raw));
     return Vector{raw};
   }
 };

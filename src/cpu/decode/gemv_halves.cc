@@ -11,7 +11,8 @@
 namespace flashacl::cpu::HWY_NAMESPACE {
 
 #if FLASHACL_HAS_HALF_DOTS
-extern const DotKernels kDotHalves = MakeDotKernels<HalvesAtOnce>();
+extern const DotKernels kDotHalves =
+    MakeDotKernels<PairsOf<OfHalvesAtOnce, 2>>();
 #else
 extern const DotKernels kDotHalves = {};
 #endif
