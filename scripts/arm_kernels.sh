@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# arm_kernels.sh: cross-builds the tests of the CPU kernels' accuracy, fences and
-# special values, and of products of bytes and fp16, for 64-bit ARM, nothing else,
-# and runs them under qemu-user: on a processor that has NEON alone, and on one
-# with the instructions of bf16, fp16 and bytes, and SVE. Accuracy is measured on three of the kinds of numbers on the first, on one
-# on the second, to fit into CI; `make aarch64` takes all.
+# arm_kernels.sh: cross-builds the tests of the CPU kernels' accuracy, fences
+# and special values, and of products of bytes and fp16, for 64-bit ARM, nothing
+# else, and runs them under qemu-user: on a processor that has NEON alone, and
+# on one with the instructions of bf16, fp16 and bytes, and SVE. Accuracy is
+# measured on three of the kinds of numbers on the first, on one on the second,
+# to fit into CI; `make aarch64` takes all.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=build/aarch64
