@@ -67,7 +67,7 @@ dev clang asan ubsan asubsan tsan: setup
 
 aarch64: setup-arm
 	@scripts/arm_libraries.sh
-	@scripts/build.sh aarch64
+	@scripts/build.sh aarch64 '-DFLASHACL_SVE=128;256;512'
 	@ctest --preset aarch64
 
 aarch64-quick: setup-arm

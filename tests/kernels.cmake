@@ -16,6 +16,7 @@ list(APPEND kernel_sources ${files} "${PROJECT_SOURCE_DIR}/src/backends.cc"
      cpu/decode/decode_bytes_test.cc cpu/decode/decode_halves_test.cc
      cpu/fenced_test.cc cpu/half_dots_test.cc cpu/pair_dots_test.cc
      cpu/special_test.cc cpu/tile/mask_test.cc cpu/tile/pairs_test.cc)
+flashacl_add_sve(kernel_sources)
 flashacl_join(kernel_sources kernels/base "src/base/[^/]*" 14)
 flashacl_join(kernel_sources kernels/plan "src/plan/[^/]*" 14)
 flashacl_join(kernel_sources kernels/problem "src/problem/[^/]*" 14)

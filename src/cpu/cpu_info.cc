@@ -13,7 +13,7 @@
 
 #include "base/str.h"
 #include "base/thread.h"
-#include "cpu/targets.h"
+#include "cpu/dispatch.h"
 #include "hwy/highway.h"
 
 namespace flashacl::cpu {
@@ -88,7 +88,7 @@ void SetCache(int64_t level, int64_t bytes, DeviceInfo& device) {
 std::vector<std::string> NamesOf(int64_t targets) {
   std::vector<std::string> names;
   for (; targets != 0; targets &= targets - 1) {  // low bits: better
-    names.emplace_back(hwy::TargetName(targets & -targets));
+    names.emplace_back(TargetName(targets & -targets));
   }
   return names;
 }
@@ -124,11 +124,11 @@ void ReadCaches(const std::string& directory, DeviceInfo& device) {
 }
 
 Status CheckCompiledFor(int64_t supported) {
-  if ((supported & HWY_TARGETS) != 0) return {};
+  if ((supported & kCompiledTargets) != 0) return {};
   return Unsupported(
       "vector code is compiled for {}, which this processor does not have: "
       "compile FlashACL on this machine, or with -DFLASHACL_TARGETS=all",
-      Join(NamesOf(HWY_TARGETS), ", "));
+      Join(NamesOf(kCompiledTargets), ", "));
 }
 
 // Highway has DisableTargets for this, but what that disables is dispatched to
@@ -138,21 +138,23 @@ Status LimitVectorTarget(std::string_view name) {
   const int64_t all = hwy::SupportedTargets();
   FLASHACL_RETURN_IF_ERROR(CheckCompiledFor(all));
   if (name.empty()) return {};
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    if (hwy::TargetName(target) != name) continue;
+  const int64_t here = TargetsHere();
+  for (int64_t rest = here; rest != 0; rest &= rest - 1) {
+    const int64_t target = rest & -rest;
+    if (TargetName(target) != name) continue;
     hwy::SetSupportedTargetsForTest(all & ~(target - 1));  // low bits: better
     return {};
   }
   return Invalid("vector target {}:{} expected one of {}", name, kOneTarget,
-                 Join(NamesOf(all & HWY_TARGETS), ", "));
+                 Join(NamesOf(here), ", "));
 }
 
 std::string VectorTarget() {
-  const auto targets = hwy::SupportedAndGeneratedTargets();
-  return targets.empty() ? "none" : hwy::TargetName(targets.front());
+  const int64_t best = BestTarget();
+  return best == 0 ? "none" : TargetName(best);
 }
 
-std::vector<std::string> CompiledTargets() { return NamesOf(HWY_TARGETS); }
+std::vector<std::string> CompiledTargets() { return NamesOf(kCompiledTargets); }
 
 DeviceInfo DescribeThisCpu() {
   std::ifstream file("/proc/cpuinfo");

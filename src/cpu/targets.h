@@ -3,12 +3,25 @@
 #pragma once
 
 // Generated: defines FLASHACL_ONE_TARGET as Highway's name of a target where
-// vector code is for that alone (cmake/targets.cmake).
+// vector code is for that alone (cmake/targets.cmake), and FLASHACL_SVE_TARGETS
+// as those of the widths of SVE that it is for, too (cmake/sve.cmake).
+#include "flashacl_sve.h"
 #include "flashacl_targets.h"
+
+// Sources for one width of SVE (cmake/sve.cmake): nothing else. 512 bits have
+// no target of their own.
+#if FLASHACL_SVE_BITS == 512
+#define FLASHACL_ONE_TARGET HWY_SVE
+#elif FLASHACL_SVE_BITS == 256
+#define FLASHACL_ONE_TARGET HWY_SVE_256
+#elif FLASHACL_SVE_BITS == 128
+#define FLASHACL_ONE_TARGET HWY_SVE2_128
+#endif
 
 // One portable set, and the two steps that widen vectors. What lies between
 // them adds nothing that attention uses, and each costs its compile time. On
-// ARM, NEON: SVE's vectors cannot be kept in arrays.
+// ARM, NEON, and SVE from sources of their own, as a width is an option of a
+// whole file.
 #if defined(FLASHACL_ONE_TARGET)
 #define HWY_BASELINE_TARGETS FLASHACL_ONE_TARGET
 #elif defined(__x86_64__)

@@ -173,7 +173,7 @@ inline void GradProducts(const float* HWY_RESTRICT grad_scores, int64_t count,
       const Vector product = hn::Load(kF, at);
       const Vector ds = hn::Set(kF, grad_scores[j]);
       sum = hn::MulAdd(ds, Relu(product), sum);
-      const Vector grad = hn::IfThenElseZero(hn::Gt(product, hn::Zero(kF)),
+      const Vector grad = hn::IfThenElseZero(hn::Lt(hn::Zero(kF), product),
                                              hn::Mul(ds, weight));
       hn::Store(grad, kF, at);
       hn::Store(grad, kF, grad_products + j * stride + lane);

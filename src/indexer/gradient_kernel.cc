@@ -7,6 +7,7 @@
 #include "cpu/targets.h"
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
+#include "cpu/dispatch.h"
 #include "hwy/highway.h"
 #include "indexer/gradient-inl.h"
 
@@ -18,11 +19,11 @@ GradientKernels GradientTable() {
 }  // namespace flashacl::indexer::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#if HWY_ONCE
+#if FLASHACL_ONCE
 namespace flashacl::indexer {
-HWY_EXPORT(GradientTable);
+FLASHACL_EXPORT(GradientKernels, GradientTable);
 GradientKernels GradientKernelsHere() {
-  return HWY_DYNAMIC_DISPATCH(GradientTable)();
+  return FLASHACL_DISPATCH(GradientTable);
 }
 }  // namespace flashacl::indexer
 #endif

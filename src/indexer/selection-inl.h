@@ -173,7 +173,7 @@ inline void KeepBest(const float* HWY_RESTRICT scores, const KeyLanes& lanes,
   const auto better = hn::And(hn::And(here, among),
                               hn::Gt(ordered, hn::Set(kW, kept.threshold())));
   if (hn::AllFalse(kW, better)) return;
-  HWY_ALIGN int32_t values[hn::MaxLanes(kW)];
+  HWY_ALIGN int32_t values[Lanes()];
   hn::Store(ordered, kW, values);
   uint8_t bytes[8] = {};
   hn::StoreMaskBits(kW, better, bytes);

@@ -7,6 +7,7 @@
 #include "cpu/targets.h"
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
+#include "cpu/dispatch.h"
 #include "hwy/highway.h"
 #include "indexer/selection-inl.h"
 
@@ -18,11 +19,11 @@ SelectionKernels SelectionTable() {
 }  // namespace flashacl::indexer::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#if HWY_ONCE
+#if FLASHACL_ONCE
 namespace flashacl::indexer {
-HWY_EXPORT(SelectionTable);
+FLASHACL_EXPORT(SelectionKernels, SelectionTable);
 SelectionKernels SelectionKernelsHere() {
-  return HWY_DYNAMIC_DISPATCH(SelectionTable)();
+  return FLASHACL_DISPATCH(SelectionTable);
 }
 }  // namespace flashacl::indexer
 #endif

@@ -7,6 +7,7 @@
 #include "cpu/targets.h"
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
+#include "cpu/dispatch.h"
 #include "hwy/highway.h"
 #include "merge/weighted_sum-inl.h"
 
@@ -18,9 +19,9 @@ MergeKernels MergeTable() {
 }  // namespace flashacl::merge::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#if HWY_ONCE
+#if FLASHACL_ONCE
 namespace flashacl::merge {
-HWY_EXPORT(MergeTable);
-MergeKernels Kernels() { return HWY_DYNAMIC_DISPATCH(MergeTable)(); }
+FLASHACL_EXPORT(MergeKernels, MergeTable);
+MergeKernels Kernels() { return FLASHACL_DISPATCH(MergeTable); }
 }  // namespace flashacl::merge
 #endif

@@ -12,17 +12,23 @@
 #include <cstring>
 #include <mutex>
 
+#include "roof/roof_loops.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "roof/roof.cc"
 #include "cpu/targets.h"
 #include "hwy/foreach_target.h"
 // After foreach_target.h, which includes this file again for every target.
-#include "hwy/highway.h"
+#include "cpu/dispatch.h"
+#include "cpu/tile/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::roof::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
+
+using cpu::HWY_NAMESPACE::LanesOf;
+using cpu::HWY_NAMESPACE::VectorOf;
 
 // One share of the arithmetic: `rounds` times one multiply-add on each of 12
 // vectors; returns how many FLOP that was. Two multiply-adds per cycle that
@@ -34,10 +40,11 @@ namespace hn = hwy::HWY_NAMESPACE;
 inline int64_t MultiplyAdd(int64_t rounds, float seed,
                            float* HWY_RESTRICT sum) {
   constexpr int kSums = 12;
-  const hn::ScalableTag<float> d;
+  using D = hn::ScalableTag<float>;
+  const D d;
   const auto a = hn::Set(d, seed);
   const auto b = hn::Set(d, seed * 0.5f);
-  hn::Vec<decltype(d)> sums[kSums];
+  VectorOf<D> sums[kSums];
   sums[0] = a;
   // Sums that began alike would be one sum to the compiler.
   HWY_UNROLL(12)
@@ -55,10 +62,10 @@ inline int64_t MultiplyAdd(int64_t rounds, float seed,
 // Reads `count` words, a multiple of 8 vectors; `sum` as above.
 inline void ReadAll(const uint64_t* HWY_RESTRICT words, size_t count,
                     uint64_t* HWY_RESTRICT sum) {
-  const hn::ScalableTag<uint64_t> d;
-  constexpr size_t kLanes = hn::MaxLanes(d);
-  hn::Vec<decltype(d)> sums[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d),
-                                  hn::Zero(d)};
+  using D = hn::ScalableTag<uint64_t>;
+  const D d;
+  constexpr size_t kLanes = LanesOf(d);
+  VectorOf<D> sums[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
   for (size_t n = 0; n < count; n += 8 * kLanes) {
     HWY_UNROLL(8)
     for (size_t v = 0; v < 8; ++v) {
@@ -69,15 +76,17 @@ inline void ReadAll(const uint64_t* HWY_RESTRICT words, size_t count,
       hn::Xor(hn::Xor(sums[0], sums[1]), hn::Xor(sums[2], sums[3])));
 }
 
+RoofLoops RoofTable() { return {MultiplyAdd, ReadAll}; }
+
 }  // namespace flashacl::roof::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#if HWY_ONCE
+#if FLASHACL_ONCE
 namespace flashacl::roof {
-namespace {
 
-HWY_EXPORT(MultiplyAdd);
-HWY_EXPORT(ReadAll);
+FLASHACL_EXPORT(RoofLoops, RoofTable);
+
+namespace {
 
 constexpr int kRuns = 3;  // whose median counts
 
@@ -147,12 +156,13 @@ class ProbeMemory {
 double MeasureFlops(Workers& workers) {
   const int64_t shares = kSharesPerWorker * workers.count();
   std::atomic<float> kept = kSeed;
+  const auto multiply_add = FLASHACL_DISPATCH(RoofTable).multiply_add;
   return MedianRate([&] {
     std::atomic<int64_t> flops = 0;
     const float seed = std::min(kept.load(), kSeed);
     workers.ForEach(shares, [&](int64_t) {
       float sum = 0;
-      flops += HWY_DYNAMIC_DISPATCH(MultiplyAdd)(kRounds, seed, &sum);
+      flops += multiply_add(kRounds, seed, &sum);
       kept = sum;
     });
     return static_cast<double>(flops);
@@ -167,10 +177,11 @@ double MeasureReadBandwidth(Workers& workers, int64_t l3_bytes) {
   if (words == nullptr) return 0;
   constexpr int64_t kPieceWords = kPieceBytes / 8;
   std::atomic<uint64_t> kept = 0;
+  const auto read_all = FLASHACL_DISPATCH(RoofTable).read_all;
   return MedianRate([&] {
     workers.ForEach(bytes / kPieceBytes, [&](int64_t n) {
       uint64_t sum = 0;
-      HWY_DYNAMIC_DISPATCH(ReadAll)(words + n * kPieceWords, kPieceWords, &sum);
+      read_all(words + n * kPieceWords, kPieceWords, &sum);
       kept.fetch_xor(sum, std::memory_order_relaxed);
     });
     return static_cast<double>(bytes);
@@ -217,4 +228,4 @@ Roofs RoofsOf(const Backend& backend) {
 }
 
 }  // namespace flashacl
-#endif  // HWY_ONCE
+#endif  // FLASHACL_ONCE

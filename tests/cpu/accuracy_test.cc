@@ -178,7 +178,7 @@ struct Setting {
   Kind kind;
 
   std::string name() const {
-    return Str("{}_{}_{}", family.name, hwy::TargetName(target), kind.name);
+    return Str("{}_{}_{}", family.name, cpu::TargetName(target), kind.name);
   }
   friend void PrintTo(const Setting& setting, std::ostream* stream) {
     *stream << setting.name();

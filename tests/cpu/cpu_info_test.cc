@@ -9,9 +9,13 @@
 #include <filesystem>
 #include <fstream>
 
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/prctl.h>
+#endif
+
 // First of what is Highway's.
 #include "base/str.h"
-#include "cpu/targets.h"
+#include "cpu/dispatch.h"
 #include "hwy/targets.h"
 
 namespace flashacl::cpu {
@@ -126,6 +130,24 @@ TEST(Cpu, OneOfTheCompiledTargetsIsRun) {
             std::string::npos)
       << refused.message();
 }
+
+#if FLASHACL_SVE_TARGETS
+// Code for SVE is for one width, and wrong on any other.
+TEST(Cpu, CodeForSveIsRunWhereVectorsAreAsWide) {
+  const int length = prctl(PR_SVE_GET_VL);
+  const int bits = length < 0 ? 0 : (length & PR_SVE_VL_LEN_MASK) * 8;
+  int64_t expected = HWY_NEON;
+  if (bits == 128) expected = HWY_SVE2_128;
+  if (bits == 256) expected = HWY_SVE_256;
+  if (bits == 512) expected = HWY_SVE;
+  if ((kCompiledTargets & expected) == 0) expected = HWY_NEON;
+  ASSERT_TRUE(LimitVectorTarget("").ok());
+  EXPECT_EQ(VectorTarget(), TargetName(expected)) << bits;
+  EXPECT_EQ(BestTarget(), expected);
+  // NEON's is of use to whoever compares the two.
+  EXPECT_NE(TargetsHere() & HWY_NEON, 0);
+}
+#endif
 
 TEST(Cpu, VectorTargetCanBeLimited) {
   const std::string best = VectorTarget();

@@ -13,17 +13,19 @@
 #include <vector>
 
 // First of what is Highway's.
-#include "cpu/targets.h"
+#include "cpu/dispatch.h"
 #include "hwy/targets.h"
 #include "plan/implementation.h"
 
 namespace flashacl::testing {
 
-// While it lives, vector code runs on `target`.
+// While it lives, vector code runs on `target`; what is not compiled for SVE,
+// on NEON.
 class OnTarget {
  public:
   explicit OnTarget(int64_t target) {
-    hwy::SetSupportedTargetsForTest(target);
+    const bool is_sve = (target & FLASHACL_SVE_TARGETS) != 0;
+    hwy::SetSupportedTargetsForTest(is_sve ? target | HWY_TARGETS : target);
     hwy::GetChosenTarget().Update(hwy::SupportedTargets());
   }
   ~OnTarget() {
@@ -38,8 +40,7 @@ class OnTarget {
 // has, as Highway's bits.
 inline std::vector<int64_t> TargetsHere() {
   std::vector<int64_t> targets;
-  for (int64_t rest = HWY_TARGETS & hwy::SupportedTargets(); rest != 0;
-       rest &= rest - 1) {
+  for (int64_t rest = cpu::TargetsHere(); rest != 0; rest &= rest - 1) {
     targets.push_back(rest & -rest);
   }
   return targets;
@@ -52,7 +53,7 @@ struct Setting {
 
   friend void PrintTo(const Setting& setting, std::ostream* stream) {
     *stream << setting.implementation->name << " on "
-            << hwy::TargetName(setting.target);
+            << cpu::TargetName(setting.target);
   }
 };
 
@@ -60,7 +61,7 @@ inline std::string SettingTestName(
     const ::testing::TestParamInfo<Setting>& one) {
   std::string name(one.param.implementation->name.substr(4));  // without cpu/
   std::replace(name.begin(), name.end(), '/', '_');
-  return name + "_" + hwy::TargetName(one.param.target);
+  return name + "_" + cpu::TargetName(one.param.target);
 }
 
 // Every implementation on every target here.
@@ -75,7 +76,7 @@ inline std::vector<Setting> Settings(
 
 inline std::string TargetTestName(
     const ::testing::TestParamInfo<int64_t>& one) {
-  return hwy::TargetName(one.param);
+  return cpu::TargetName(one.param);
 }
 
 }  // namespace flashacl::testing

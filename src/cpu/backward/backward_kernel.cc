@@ -8,6 +8,7 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
 #include "cpu/backward/backward-inl.h"
+#include "cpu/dispatch.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
@@ -28,9 +29,9 @@ BackwardKernels BackwardTable() {
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#if HWY_ONCE
+#if FLASHACL_ONCE
 namespace flashacl::cpu {
-HWY_EXPORT(BackwardTable);
-BackwardKernels Backward() { return HWY_DYNAMIC_DISPATCH(BackwardTable)(); }
+FLASHACL_EXPORT(BackwardKernels, BackwardTable);
+BackwardKernels Backward() { return FLASHACL_DISPATCH(BackwardTable); }
 }  // namespace flashacl::cpu
 #endif

@@ -130,7 +130,7 @@ struct GradPanelFacts {
   HWY_INLINE bool AreOrdinary() const {
     const auto small = [](const Patterns& x) HWY_ATTR {
       const auto bound = hn::Set(kW, std::bit_cast<int32_t>(kSmallGrad));
-      return hn::And(hn::Gt(x, hn::Zero(kW)), hn::Lt(x, bound));
+      return hn::And(hn::Lt(hn::Zero(kW), x), hn::Lt(x, bound));
     };
     const auto most = hn::Max(probs, hn::Max(low, high));
     const auto beyond = hn::Gt(most, hn::Set(kW, kBeyondBf16 - 1));

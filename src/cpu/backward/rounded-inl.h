@@ -43,7 +43,7 @@ HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
 using Bits = hn::RebindToUnsigned<Floats>;
-using BitVector = hn::Vec<Bits>;
+using BitVector = VectorOf<Bits>;
 
 // Whether all numbers are below `bound`, and not all 0.
 HWY_INLINE bool AreSmall(const Patterns& greatest, float bound) {
@@ -178,7 +178,7 @@ inline RoundedFacts RoundPanel(const RoundedPanel& panel, int64_t count,
                        HWY_ATTR { return !hn::AllFalse(kW, mask); };
   const auto small = [](const Patterns& x) HWY_ATTR {
     const auto bound = hn::Set(kW, std::bit_cast<int32_t>(kSmallGrad));
-    return hn::And(hn::Gt(x, hn::Zero(kW)), hn::Lt(x, bound));
+    return hn::And(hn::Lt(hn::Zero(kW), x), hn::Lt(x, bound));
   };
   const auto most = hn::Max(probs, hn::Max(low, high));
   return {any(hn::Gt(most, hn::Set(kW, kBeyondBf16 - 1))),

@@ -173,8 +173,8 @@ class ByteQueryRows {
 
   void StoreDigits(int r, const float* HWY_RESTRICT row, float scale) const {
     const hn::Rebind<int8_t, Floats> bytes;
-    hn::Vec<Words> sums[kQueryDigits] = {hn::Zero(kW), hn::Zero(kW),
-                                         hn::Zero(kW)};
+    VectorOf<Words> sums[kQueryDigits] = {hn::Zero(kW), hn::Zero(kW),
+                                          hn::Zero(kW)};
     for (int64_t d = 0; d < channels_; d += Lanes()) {
       auto left = hn::NearestInt(
           hn::Mul(hn::Load(kF, row + d * rows_), hn::Set(kF, scale)));

@@ -26,14 +26,15 @@
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
-using WordVector = hn::Vec<Words>;
+using WordVector = VectorOf<Words>;
 
 // Bytes without signs, which are 128 more.
 template <bool kUnsigned>
 HWY_INLINE Vector UnsignedIf(const Vector& bytes) {
   if constexpr (!kUnsigned) return bytes;
-  return hn::Xor(
-      bytes, hn::BitCast(kF, hn::Set(kW, static_cast<int32_t>(0x80808080u))));
+  const Vector signs =
+      hn::BitCast(kF, hn::Set(kW, static_cast<int32_t>(0x80808080u)));
+  return hn::Xor(bytes, signs);
 }
 
 // Each lane's four bytes meet the four of a row's digits, which are the same
@@ -112,23 +113,57 @@ struct OfBytesAtOnce {
   static constexpr bool kUnsignedValues = true;
   static constexpr int KeyVectors(int rows) { return rows > 2 ? 2 : 4; }
 
+  // In each 128 bits of it.
   static HWY_INLINE WordVector DigitsOfRows(const int32_t* at) {
-    return hn::LoadU(kW, at);
+    return hn::LoadDup128(kW, at);
   }
   static HWY_INLINE WordVector AddKeys(const WordVector& keys,
                                        const WordVector& digits, int row,
                                        const WordVector& sum) {
-    constexpr int kSdot = 0x4F80E000;  // %0.4s, %1.16b, %2.4b[row]
     return Add<kSdot>(keys, digits, row, sum);
   }
   static HWY_INLINE WordVector AddValues(const WordVector& values,
                                          const WordVector& digits, int row,
                                          const WordVector& sum) {
-    constexpr int kUdot = 0x6F80E000;  // %0.4s, %1.16b, %2.4b[row]
     return Add<kUdot>(values, digits, row, sum);
   }
 
  private:
+#if FLASHACL_SVE_BITS
+  static constexpr int kSdot = 0x44A00000;  // %0.s, %1.b, %2.b[row]
+  static constexpr int kUdot = 0x44A00400;  // %0.s, %1.b, %2.b[row]
+
+  template <int kCode>
+  static HWY_INLINE WordVector Add(const WordVector& bytes,
+                                   const WordVector& digits, int row,
+                                   const WordVector& sum) {
+    // Bits 19 and 20 say which word of the last operand it is.
+    switch (row) {
+      case 0:
+        return Instruction<kCode>(bytes, digits, sum);
+      case 1:
+        return Instruction<kCode | 1 << 19>(bytes, digits, sum);
+      case 2:
+        return Instruction<kCode | 2 << 19>(bytes, digits, sum);
+      default:
+        return Instruction<kCode | 3 << 19>(bytes, digits, sum);
+    }
+  }
+
+  // Of the last operand's registers z0 to z7 can be named.
+  template <int kCode>
+  static HWY_INLINE WordVector Instruction(const WordVector& bytes,
+                                           const WordVector& digits,
+                                           WordVector sum) {
+    asm(FLASHACL_ASM_VECTORS("%c3")
+        : "+w"(sum)
+        : "w"(bytes), "y"(digits), "i"(kCode));
+    return sum;
+  }
+#else
+  static constexpr int kSdot = 0x4F80E000;  // %0.4s, %1.16b, %2.4b[row]
+  static constexpr int kUdot = 0x6F80E000;  // %0.4s, %1.16b, %2.4b[row]
+
   template <int kCode>
   static HWY_INLINE WordVector Add(const WordVector& bytes,
                                    const WordVector& digits, int row,
@@ -156,6 +191,7 @@ struct OfBytesAtOnce {
         : "w"(bytes.raw), "w"(digits.raw), "i"(kCode));
     return WordVector{raw};
   }
+#endif
 };
 #else
 using OfBytesAtOnce = OfBytes;

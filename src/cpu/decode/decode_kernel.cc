@@ -8,6 +8,7 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
 #include "cpu/decode/decode-inl.h"
+#include "cpu/dispatch.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
@@ -25,9 +26,9 @@ DecodeKernels DecodeTable() {
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#if HWY_ONCE
+#if FLASHACL_ONCE
 namespace flashacl::cpu {
-HWY_EXPORT(DecodeTable);
-DecodeKernels Decode() { return HWY_DYNAMIC_DISPATCH(DecodeTable)(); }
+FLASHACL_EXPORT(DecodeKernels, DecodeTable);
+DecodeKernels Decode() { return FLASHACL_DISPATCH(DecodeTable); }
 }  // namespace flashacl::cpu
 #endif

@@ -79,7 +79,8 @@ extern const DotKernels kDotPairsAtOnce;
 // multiply them as they are (half_dots.h), with the bits of floats. Channels as
 // above.
 #undef FLASHACL_HAS_HALF_DOTS
-#if HWY_ARCH_ARM_A64 && HWY_TARGET != HWY_EMU128 && HWY_TARGET != HWY_SCALAR
+#if HWY_ARCH_ARM_A64 && !FLASHACL_SVE_BITS && HWY_TARGET != HWY_EMU128 && \
+    HWY_TARGET != HWY_SCALAR
 #define FLASHACL_HAS_HALF_DOTS 1
 #else
 #define FLASHACL_HAS_HALF_DOTS 0

@@ -104,11 +104,20 @@ HWY_INLINE void OrderChannels(Vector (&v)[4]) {
   v[2] = Vector{_mm512_shuffle_f32x4(high01.raw, high23.raw, 0x88)};
   v[3] = Vector{_mm512_shuffle_f32x4(high01.raw, high23.raw, 0xDD)};
 #else
-  static_assert(Lanes() <= 8);
   v[0] = low01;
   v[1] = low23;
   v[2] = high01;
   v[3] = high23;
+  if constexpr (Lanes() == 16) {
+    const auto split = [](Vector& first, Vector& second) HWY_ATTR {
+      const Vector of01 = SwapInnerBlocks(first);
+      const Vector of23 = SwapInnerBlocks(second);
+      first = hn::ConcatLowerLower(kF, of23, of01);
+      second = hn::ConcatUpperUpper(kF, of23, of01);
+    };
+    split(v[0], v[1]);
+    split(v[2], v[3]);
+  }
 #endif
 }
 

@@ -142,14 +142,8 @@ HWY_INLINE void OrderPairs(Vector& lower, Vector& upper) {
   if constexpr (Lanes() == 4) return;
   const Vector first = hn::ConcatLowerLower(kF, upper, lower);
   const Vector second = hn::ConcatUpperUpper(kF, upper, lower);
-#if FLASHACL_HAS_MATRICES
-  lower = Vector{_mm512_shuffle_f32x4(first.raw, first.raw, 0xD8)};
-  upper = Vector{_mm512_shuffle_f32x4(second.raw, second.raw, 0xD8)};
-#else
-  static_assert(Lanes() <= 8);
-  lower = first;
-  upper = second;
-#endif
+  lower = SwapInnerBlocks(first);
+  upper = SwapInnerBlocks(second);
 }
 
 // Two terms of the probs of eight rows, [term, row][word of two keys], with

@@ -67,11 +67,11 @@ inline void ReplaceUnset(const MicroTile& micro_tile, const BitWords& bits,
     const int64_t left = std::min<int64_t>(32, count - block);
     for (int64_t j = 0; j < left; j += keys) {
       float* const at = micro_tile.scores + (block + j) * width;
-      const auto signs =
-          hn::Shl(words, hn::Sub(shifts, hn::Set(u, static_cast<uint32_t>(j))));
-      hn::StoreU(hn::IfNegativeThenElse(hn::BitCast(kF, signs),
-                                        hn::LoadU(kF, at), replaced),
-                 kF, at);
+      const Vector signs = hn::BitCast(
+          kF, hn::Shl(words,
+                      hn::Sub(shifts, hn::Set(u, static_cast<uint32_t>(j)))));
+      const Vector scores = hn::LoadU(kF, at);
+      hn::StoreU(hn::IfNegativeThenElse(signs, scores, replaced), kF, at);
     }
   }
 }
@@ -95,7 +95,7 @@ struct StepFactors {
     bool within = true;
     for (int64_t j = 0; j < kDecodeScores; j += Lanes()) {
       const Vector x = hn::Load(kF, scale + j);
-      within = within && hn::AllTrue(kF, hn::And(hn::Ge(x, hn::Set(kF, least)),
+      within = within && hn::AllTrue(kF, hn::And(hn::Le(hn::Set(kF, least), x),
                                                  hn::Le(x, hn::Set(kF, most))));
     }
     return within;
@@ -132,7 +132,7 @@ class FactorLanes {
   }
 
  private:
-  decltype(hn::IndicesFromVec(kF, hn::Vec<Words>())) key_;
+  Stored<decltype(hn::IndicesFromVec(kF, hn::Vec<Words>()))> key_;
 };
 
 // How many keys have scores, and what these are multiplied by already.

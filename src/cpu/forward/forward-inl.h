@@ -131,7 +131,7 @@ inline void AddSeenProducts(const LoadedKeys& loaded, const OutPanel& panel,
       const float* const first = loaded.values.at + d * loaded.channel_stride;
       const float* const rest =
           first + (loaded.terms - 1) * v_dim * loaded.channel_stride;
-      add([&](int64_t j, int r) HWY_ATTR {
+      add([&](int64_t j, int r) HWY_ATTR -> Vector {
         const int64_t word = r * loaded.channel_stride + j / 2;
         const Vector value = half(hn::Set(kF, first[word]), j % 2 != 0);
         if (scales != nullptr) return hn::Mul(value, hn::Set(kF, scales[j]));

@@ -7,6 +7,7 @@
 #include "cpu/targets.h"
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
+#include "cpu/dispatch.h"
 #include "cpu/forward/forward-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -21,9 +22,9 @@ ForwardKernels ForwardTable() {
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#if HWY_ONCE
+#if FLASHACL_ONCE
 namespace flashacl::cpu {
-HWY_EXPORT(ForwardTable);
-ForwardKernels Forward() { return HWY_DYNAMIC_DISPATCH(ForwardTable)(); }
+FLASHACL_EXPORT(ForwardKernels, ForwardTable);
+ForwardKernels Forward() { return FLASHACL_DISPATCH(ForwardTable); }
 }  // namespace flashacl::cpu
 #endif

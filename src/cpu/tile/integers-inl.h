@@ -119,7 +119,7 @@ HWY_NOINLINE inline void LoadIntegers(const ElementFormat& format,
 // none is too small, too large, or no number.
 HWY_INLINE bool CanBeTerms(const Vector& x) {
   const Vector size = hn::Abs(x);
-  const auto usual = hn::And(hn::Ge(size, hn::Set(kF, 0x1p-100f)),
+  const auto usual = hn::And(hn::Le(hn::Set(kF, 0x1p-100f), size),
                              hn::Lt(size, hn::Set(kF, 0x1p100f)));
   return hn::AllTrue(kF, hn::Or(usual, hn::Eq(size, hn::Zero(kF))));
 }

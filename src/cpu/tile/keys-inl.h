@@ -248,7 +248,7 @@ inline void PrefetchQueries(const ScoreTile& tile, int64_t first,
   }
 }
 
-using Patterns = hn::Vec<Words>;
+using Patterns = VectorOf<Words>;
 
 // What a step's keys turned out to be.
 struct LoadedKeys {

@@ -39,7 +39,7 @@ namespace flashacl::cpu::HWY_NAMESPACE {
 #endif
 
 template <class D>
-HWY_INLINE hn::Vec<D> FloatsFromBf16(D d, const uint16_t* HWY_RESTRICT from) {
+HWY_INLINE VectorOf<D> FloatsFromBf16(D d, const uint16_t* HWY_RESTRICT from) {
   const hn::RebindToUnsigned<D> u;
   const hn::Rebind<uint16_t, D> halves;
   const auto bits = hn::PromoteTo(u, hn::LoadU(halves, from));
@@ -47,7 +47,7 @@ HWY_INLINE hn::Vec<D> FloatsFromBf16(D d, const uint16_t* HWY_RESTRICT from) {
 }
 
 template <class D>
-HWY_INLINE hn::Vec<D> FloatsFromF16(D d, const uint16_t* HWY_RESTRICT from) {
+HWY_INLINE VectorOf<D> FloatsFromF16(D d, const uint16_t* HWY_RESTRICT from) {
 #if FLASHACL_HAS_F16
   const hn::Rebind<hwy::float16_t, D> halves;
   return hn::PromoteTo(
@@ -70,7 +70,7 @@ HWY_INLINE hn::Vec<D> FloatsFromF16(D d, const uint16_t* HWY_RESTRICT from) {
 }
 
 template <class D>
-HWY_INLINE hn::Vec<D> FloatsFromI8(D d, const int8_t* HWY_RESTRICT from) {
+HWY_INLINE VectorOf<D> FloatsFromI8(D d, const int8_t* HWY_RESTRICT from) {
   const hn::RebindToSigned<D> words;
   const hn::Rebind<int8_t, D> bytes;
   return hn::ConvertTo(d, hn::PromoteTo(words, hn::LoadU(bytes, from)));
@@ -81,8 +81,8 @@ HWY_ALIGN inline constexpr uint32_t kFourBitShifts[16] = {
     28, 24, 20, 16, 12, 8, 4, 0, 28, 24, 20, 16, 12, 8, 4, 0};
 
 // The word of each lane's element, of as many elements as there are lanes.
-template <class U, size_t kLanes = hn::MaxLanes(U())>
-HWY_INLINE hn::Vec<U> FourBitWords(U u, const std::byte* from) {
+template <class U, size_t kLanes = LanesOf(U())>
+HWY_INLINE VectorOf<U> FourBitWords(U u, const std::byte* from) {
   using flashacl::Load;
   if constexpr (kLanes == 16) {
     const hn::Half<U> half;
@@ -107,7 +107,7 @@ HWY_INLINE Vector FloatsFromFourBits(const std::byte* from) {
 
 // Elements of a dense row from number `n` on.
 template <DType kType, class D>
-HWY_INLINE hn::Vec<D> FloatsAt(D d, const std::byte* row, int64_t n) {
+HWY_INLINE VectorOf<D> FloatsAt(D d, const std::byte* row, int64_t n) {
   if constexpr (kType == DType::kF32) {
     return hn::LoadU(d, reinterpret_cast<const float*>(row) + n);
   } else if constexpr (kType == DType::kF16) {

@@ -57,7 +57,7 @@ class RangeOfPairs {
   using Halves = hn::Repartition<uint16_t, Floats>;
   static constexpr Halves kHalves{};
   LeastOfPairs<Floats> least_;
-  hn::Vec<Halves> greatest_;
+  VectorOf<Halves> greatest_;
 };
 
 // Where the channels of words go: those of lower halves from `lower` on, `step`

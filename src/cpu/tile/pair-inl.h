@@ -48,7 +48,7 @@ HWY_INLINE Pair LoadPair(const std::byte* row, int64_t n) {
 
 // As elements of 16 bits.
 template <DType kType>
-HWY_INLINE hn::Vec<Halves> Pack(const Pair& pair) {
+HWY_INLINE VectorOf<Halves> Pack(const Pair& pair) {
   if constexpr (kType == DType::kBf16) {
     const hn::RebindToUnsigned<Floats> u;
     const auto even = hn::ShiftRight<16>(Bf16Bits(kF, pair.first));
@@ -63,7 +63,7 @@ HWY_INLINE hn::Vec<Halves> Pack(const Pair& pair) {
     return hn::Combine(kH, hn::BitCast(bits, hn::DemoteTo(halves, pair.second)),
                        hn::BitCast(bits, hn::DemoteTo(halves, pair.first)));
 #else
-    HWY_ALIGN uint16_t lanes[hn::MaxLanes(kH)];
+    HWY_ALIGN uint16_t lanes[LanesOf(kH)];
     StoreF16(kF, pair.first, lanes);
     StoreF16(kF, pair.second, lanes + Lanes());
     return hn::Load(kH, lanes);
@@ -73,7 +73,7 @@ HWY_INLINE hn::Vec<Halves> Pack(const Pair& pair) {
 
 // Past the caches, if it streams, to a multiple of the bytes of a vector.
 template <bool kStreams, class D>
-HWY_INLINE void StoreVector(D d, const hn::Vec<D>& value, hn::TFromD<D>* to) {
+HWY_INLINE void StoreVector(D d, const VectorOf<D>& value, hn::TFromD<D>* to) {
   if constexpr (kStreams) {
     hn::Stream(value, d, to);
   } else {

@@ -96,6 +96,14 @@ struct OfPairs {
 struct OfPairsAtOnce {
   static constexpr int64_t kChain = 8;
 
+#if FLASHACL_SVE_BITS
+  static HWY_INLINE Vector Every(float word) { return hn::Set(kF, word); }
+  static HWY_INLINE Vector Add(const Vector& x, const Vector& y, Vector sum) {
+    // bfdot %0.s, %1.h, %2.h
+    asm(FLASHACL_ASM_VECTORS("0x64608000") : "+w"(sum) : "w"(x), "w"(y));
+    return sum;
+  }
+#else
   static HWY_INLINE float Every(float word) { return word; }
   static HWY_INLINE Vector Add(const Vector& x, const Vector& y,
                                const Vector& sum) {
@@ -112,6 +120,7 @@ struct OfPairsAtOnce {
     asm(FLASHACL_ASM_VECTORS("0x4F40F000") : "+w"(raw) : "w"(y.raw), "w"(x));
     return Vector{raw};
   }
+#endif
 };
 #elif FLASHACL_HAS_PAIR_DOTS
 struct OfPairsAtOnce {
@@ -154,11 +163,10 @@ inline void DotsOfFourByPairs(const FourRows& a, const FourRows& b,
                               int64_t count, float* HWY_RESTRICT dots) {
   using Product = OfPairsAtOnce;
   constexpr int64_t kChannels = 2 * Product::kChain;
-  static_assert(Lanes() == 4);
   DotsOfFour(a, b, count, dots);
-  Vector sum = hn::Zero(kF), lost = hn::Zero(kF);
+  QuadVector sum = hn::Zero(kQ), lost = hn::Zero(kQ);
   for (int64_t first = 0; first < count; first += kChannels) {
-    Vector chain = hn::Zero(kF);
+    QuadVector chain = hn::Zero(kQ);
     for (int64_t k = first; k < std::min(first + kChannels, count); k += 4) {
       Quads x = a.Load(k), y = b.Load(k);
       x.Transpose();
@@ -175,9 +183,10 @@ inline void DotsOfFourByPairs(const FourRows& a, const FourRows& b,
     }
     sum = hn::Add(sum, chain);
   }
-  const auto exact = hn::Eq(hn::BitCast(kW, lost), hn::Zero(kW));
-  const auto floats = hn::LoadU(kF, dots);
-  hn::StoreU(hn::IfThenElse(hn::RebindMask(kF, exact), sum, floats), kF, dots);
+  const hn::RebindToSigned<Quad> w;
+  const auto exact = hn::Eq(hn::BitCast(w, lost), hn::Zero(w));
+  const auto floats = hn::LoadU(kQ, dots);
+  hn::StoreU(hn::IfThenElse(hn::RebindMask(kQ, exact), sum, floats), kQ, dots);
 }
 #endif
 
@@ -212,7 +221,7 @@ class LeastOfPairs {
  public:
   HWY_INLINE LeastOfPairs() : least_(hn::Set(kHalves, 0xFFFF)) {}
 
-  HWY_INLINE void Add(const hn::Vec<D>& words) {
+  HWY_INLINE void Add(const VectorOf<D>& words) {
     const auto bits = hn::BitCast(kHalves, words);
     const auto twice = hn::Add(bits, bits);  // without the sign; 0 comes last
     least_ = hn::Min(least_, hn::Sub(twice, hn::Set(kHalves, 1)));
@@ -228,12 +237,12 @@ class LeastOfPairs {
  private:
   using Halves = hn::Repartition<uint16_t, D>;
   static constexpr Halves kHalves{};
-  hn::Vec<Halves> least_;
+  VectorOf<Halves> least_;
 };
 
 // Pairs of a dense row from pair `n` on.
 template <class D>
-HWY_INLINE hn::Vec<D> PairsAt(D d, const std::byte* row, int64_t n) {
+HWY_INLINE VectorOf<D> PairsAt(D d, const std::byte* row, int64_t n) {
   const hn::RebindToUnsigned<D> u;
   const auto words =
       hn::BitCast(u, hn::LoadU(d, reinterpret_cast<const float*>(row) + n));

@@ -230,7 +230,7 @@ inline int64_t PackProbs(float* HWY_RESTRICT probs, int64_t count, bool odd) {
   const Vector none = hn::Zero(kF);
   const int64_t pairs = (count + (odd ? 1 : 0) + 1) / 2;
   for (ptrdiff_t half = 0; half < Width(); half += Lanes()) {
-    const auto at = [&](int64_t j) HWY_ATTR {
+    const auto at = [&](int64_t j) HWY_ATTR -> Vector {
       return hn::Load(kF, probs + j * Width() + half);
     };
     int64_t j = odd ? -1 : 0;

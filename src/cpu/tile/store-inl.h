@@ -34,8 +34,8 @@ namespace flashacl::cpu::HWY_NAMESPACE {
 // Floats as elements of other types, to nearest, ties to even; NaNs stay NaNs.
 // In the upper halves of their lanes.
 template <class D>
-HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> Bf16Bits(D /*d*/,
-                                                     const hn::Vec<D>& value) {
+HWY_INLINE VectorOf<hn::RebindToUnsigned<D>> Bf16Bits(
+    D /*d*/, const VectorOf<D>& value) {
   const hn::RebindToUnsigned<D> u;
   const auto bits = hn::BitCast(u, value);
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(u, 1u));
@@ -45,7 +45,7 @@ HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> Bf16Bits(D /*d*/,
 }
 
 template <class D>
-HWY_INLINE void StoreBf16(D d, const hn::Vec<D>& value,
+HWY_INLINE void StoreBf16(D d, const VectorOf<D>& value,
                           uint16_t* HWY_RESTRICT to) {
   const hn::Rebind<uint16_t, D> halves;
   const auto bits = hn::ShiftRight<16>(Bf16Bits(d, value));
@@ -53,7 +53,7 @@ HWY_INLINE void StoreBf16(D d, const hn::Vec<D>& value,
 }
 
 template <class D>
-HWY_INLINE void StoreF16(D d, const hn::Vec<D>& value,
+HWY_INLINE void StoreF16(D d, const VectorOf<D>& value,
                          uint16_t* HWY_RESTRICT to) {
 #if FLASHACL_HAS_F16
   const hn::Rebind<hwy::float16_t, D> halves;
@@ -61,15 +61,15 @@ HWY_INLINE void StoreF16(D d, const hn::Vec<D>& value,
              reinterpret_cast<hwy::float16_t*>(to));
   (void)d;
 #else
-  HWY_ALIGN float lanes[hn::MaxLanes(d)];
+  HWY_ALIGN float lanes[LanesOf(d)];
   hn::Store(value, d, lanes);
-  for (size_t n = 0; n < hn::MaxLanes(d); ++n) to[n] = F16FromF32(lanes[n]);
+  for (size_t n = 0; n < LanesOf(d); ++n) to[n] = F16FromF32(lanes[n]);
 #endif
 }
 
 // Elements of a dense row from number `n` on; 8-bit ones are stored one by one.
 template <DType kType, class D>
-HWY_INLINE void StoreFloats(D d, const hn::Vec<D>& value, std::byte* row,
+HWY_INLINE void StoreFloats(D d, const VectorOf<D>& value, std::byte* row,
                             int64_t n) {
   if constexpr (kType == DType::kF32) {
     hn::StoreU(value, d, reinterpret_cast<float*>(row) + n);

@@ -49,7 +49,7 @@ class NonFinite {
   }
 
  private:
-  hn::Vec<Words> greatest_;
+  VectorOf<Words> greatest_;
 };
 
 // to[0 .. channels / 2) = words of the first terms of a dense row; those of the

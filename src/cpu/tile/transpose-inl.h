@@ -25,13 +25,13 @@ HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
 using Quad = hn::FixedTag<float, 4>;
-using QuadVector = hn::Vec<Quad>;
+using QuadVector = VectorOf<Quad>;
 inline constexpr Quad kQ;
 
 // Blocks of 4 x 4, as many side by side as a vector has.
 template <class D>
 struct QuadsOf {
-  hn::Vec<D> at[4];
+  VectorOf<D> at[4];
 
   HWY_INLINE void Transpose() {
     const D d;
@@ -50,12 +50,12 @@ using Quads = QuadsOf<Quad>;
 
 // A vector of quads: quad(first), quad(first + 1) and so on.
 template <class D, typename Of>
-HWY_INLINE hn::Vec<D> JoinQuads(D d, int first, Of quad) {
-  if constexpr (hn::MaxLanes(d) == 4) {
+HWY_INLINE VectorOf<D> JoinQuads(D d, int first, Of quad) {
+  if constexpr (LanesOf(d) == 4) {
     return quad(first);
   } else {
     const hn::Half<D> half;
-    constexpr int kQuads = hn::MaxLanes(half) / 4;
+    constexpr int kQuads = LanesOf(half) / 4;
     return hn::Combine(d, JoinQuads(half, first + kQuads, quad),
                        JoinQuads(half, first, quad));
   }
@@ -197,14 +197,28 @@ HWY_INLINE void AddRowsToPanel(const FourRows& rows, int64_t count,
 
 // The blocks of four lanes of a vector, combined into one.
 template <class D, typename Combine>
-HWY_INLINE QuadVector CombineBlocks(D d, const hn::Vec<D>& v, Combine combine) {
-  if constexpr (hn::MaxLanes(d) == 4) {
+HWY_INLINE QuadVector CombineBlocks(D d, const VectorOf<D>& v,
+                                    Combine combine) {
+  if constexpr (LanesOf(d) == 4) {
     return v;
   } else {
     const hn::Half<D> half;
     return CombineBlocks(
         half, combine(hn::LowerHalf(half, v), hn::UpperHalf(half, v)), combine);
   }
+}
+
+// Of four blocks of four lanes the second and the third change places; fewer
+// stay as they are.
+HWY_INLINE Vector SwapInnerBlocks(const Vector& v) {
+#if HWY_TARGET == HWY_AVX3 && HWY_ARCH_X86_64
+  return Vector{_mm512_shuffle_f32x4(v.raw, v.raw, 0xD8)};
+#else
+  if constexpr (Lanes() < 16) return v;
+  static constexpr int32_t kOrder[] = {0, 1, 2, 3, 8,  9,  10, 11,
+                                       4, 5, 6, 7, 12, 13, 14, 15};
+  return hn::TableLookupLanes(v, hn::SetTableIndices(kF, kOrder));
+#endif
 }
 
 HWY_INLINE QuadVector SumOfBlocks(const Vector& v) {

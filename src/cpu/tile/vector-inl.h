@@ -17,6 +17,7 @@
 #define FLASHACL_CPU_TILE_VECTOR_INL_H_
 #endif
 
+#include "cpu/tile/sve-inl.h"
 #include "hwy/highway.h"
 
 // The loops that keep vectors in arrays must vanish, or the arrays live in
@@ -39,12 +40,13 @@
 
 // An instruction of three vector registers by its bits, as compilers' options
 // need not allow it, and clang 14 takes no other word for it. Operands are v0
-// to v31, which symbols turn into numbers.
+// to v31, or SVE's z0 to z31, which symbols turn into numbers.
 #undef FLASHACL_ASM_VECTORS
 #define FLASHACL_ASM_VECTORS(code)                                        \
   ".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17," \
   "18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31\n\t"            \
   ".set .Lvector_v\\n, \\n\n\t"                                           \
+  ".set .Lvector_z\\n, \\n\n\t"                                           \
   ".endr\n\t"                                                             \
   ".inst " code " | .Lvector_%2 << 16 | .Lvector_%1 << 5 | .Lvector_%0"
 
@@ -61,14 +63,37 @@ inline constexpr int kVectorRegisters = 32;
 inline constexpr int kVectorRegisters = 16;
 #endif
 
+// Lanes of a tag, its vector and other vectors of Highway's as arrays and
+// members may have them: as they are, but where those have no size.
+#if FLASHACL_SVE_BITS
+template <typename T, size_t kAtMost, int kPower>
+HWY_INLINE constexpr size_t LanesOf(hn::Simd<T, kAtMost, kPower>) {
+  constexpr size_t kAll = FLASHACL_SVE_BITS / 8 / sizeof(T);
+  return HWY_MIN(kPower < 0 ? kAll >> -kPower : kAll << kPower, kAtMost);
+}
+template <class D>
+using VectorOf = typename SizedVector<hn::TFromD<D>>::type;
+template <class V>
+using Stored = VectorOf<hn::DFromV<V>>;
+#else
+template <class D>
+HWY_INLINE constexpr size_t LanesOf(D d) {
+  return hn::MaxLanes(d);
+}
+template <class D>
+using VectorOf = hn::Vec<D>;
+template <class V>
+using Stored = V;
+#endif
+
 using Floats = hn::ScalableTag<float>;
 using Words = hn::RebindToSigned<Floats>;
-using Vector = hn::Vec<Floats>;
+using Vector = VectorOf<Floats>;
 inline constexpr Floats kF;
 inline constexpr Words kW;
 
-HWY_INLINE constexpr ptrdiff_t Lanes() { return hn::MaxLanes(kF); }
-HWY_INLINE constexpr ptrdiff_t Width() { return 2 * hn::MaxLanes(kF); }
+HWY_INLINE constexpr ptrdiff_t Lanes() { return LanesOf(kF); }
+HWY_INLINE constexpr ptrdiff_t Width() { return 2 * LanesOf(kF); }
 
 // A value for every row of a panel.
 struct PanelPair {

@@ -8,6 +8,7 @@
 #include "cpu/targets.h"
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
+#include "cpu/dispatch.h"
 #include "cpu/topk/topk_backward-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -23,11 +24,11 @@ TopKBackwardKernels TopKBackwardTable() {
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#if HWY_ONCE
+#if FLASHACL_ONCE
 namespace flashacl::cpu {
-HWY_EXPORT(TopKBackwardTable);
+FLASHACL_EXPORT(TopKBackwardKernels, TopKBackwardTable);
 TopKBackwardKernels TopKBackward() {
-  return HWY_DYNAMIC_DISPATCH(TopKBackwardTable)();
+  return FLASHACL_DISPATCH(TopKBackwardTable);
 }
 }  // namespace flashacl::cpu
 #endif

@@ -7,6 +7,7 @@
 #include "cpu/targets.h"
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
+#include "cpu/dispatch.h"
 #include "cpu/topk/topk_forward-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -21,11 +22,9 @@ TopKForwardKernels TopKForwardTable() {
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#if HWY_ONCE
+#if FLASHACL_ONCE
 namespace flashacl::cpu {
-HWY_EXPORT(TopKForwardTable);
-TopKForwardKernels TopKForward() {
-  return HWY_DYNAMIC_DISPATCH(TopKForwardTable)();
-}
+FLASHACL_EXPORT(TopKForwardKernels, TopKForwardTable);
+TopKForwardKernels TopKForward() { return FLASHACL_DISPATCH(TopKForwardTable); }
 }  // namespace flashacl::cpu
 #endif

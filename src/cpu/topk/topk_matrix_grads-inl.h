@@ -49,7 +49,7 @@ class RangeOfFloats {
   // Whether none is subnormal, rounds to infinity in bf16 or is no number.
   HWY_INLINE bool AreNormal() const {
     const auto normal = hn::Set(kW, std::bit_cast<int32_t>(0x1p-126f));
-    const auto beyond = hn::Gt(greatest_, hn::Set(kW, kBeyondBf16 - 1));
+    const auto beyond = hn::Lt(hn::Set(kW, kBeyondBf16 - 1), greatest_);
     return hn::AllFalse(kW, hn::Or(hn::Lt(least_, normal), beyond));
   }
 
@@ -64,12 +64,12 @@ class RangeOfFloats {
   HWY_INLINE bool EachLaneReaches(float bound) const {
     const auto size = hn::Set(kW, std::bit_cast<int32_t>(bound));
     const auto below = hn::Lt(greatest_, size);
-    return hn::AllFalse(kW, hn::And(below, hn::Gt(greatest_, hn::Zero(kW))));
+    return hn::AllFalse(kW, hn::And(below, hn::Lt(hn::Zero(kW), greatest_)));
   }
 
  private:
   static constexpr int32_t kNone = 0x7FFFFFFF;
-  hn::Vec<Words> least_, greatest_;
+  VectorOf<Words> least_, greatest_;
 };
 
 // Rows of a head block, [head, channel of the block], become words of heads n

@@ -85,11 +85,12 @@ GradPieces GradPieceTable() {
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#if HWY_ONCE
+#if FLASHACL_ONCE
 namespace flashacl::cpu {
-namespace {
 
-HWY_EXPORT(GradPieceTable);
+FLASHACL_EXPORT(GradPieces, GradPieceTable);
+
+namespace {
 
 using testing::ExpError;
 using testing::kRoundoff;
@@ -115,7 +116,7 @@ struct Floats {
 class GradPiece : public ::testing::TestWithParam<int64_t> {
  protected:
   const testing::OnTarget target_{GetParam()};
-  const GradPieces pieces_ = HWY_DYNAMIC_DISPATCH(GradPieceTable)();
+  const GradPieces pieces_ = FLASHACL_DISPATCH(GradPieceTable);
   Random random_{7};
 
   // scalars(k, r) times row k, summed over k, by definition.
@@ -308,4 +309,4 @@ INSTANTIATE_TEST_SUITE_P(EveryTarget, GradPiece,
 
 }  // namespace
 }  // namespace flashacl::cpu
-#endif  // HWY_ONCE
+#endif  // FLASHACL_ONCE

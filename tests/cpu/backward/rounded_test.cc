@@ -104,11 +104,12 @@ RoundedPieces RoundedTable() {
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#if HWY_ONCE
+#if FLASHACL_ONCE
 namespace flashacl::cpu {
-namespace {
 
-HWY_EXPORT(RoundedTable);
+FLASHACL_EXPORT(RoundedPieces, RoundedTable);
+
+namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kMost = std::numeric_limits<float>::max();
@@ -152,7 +153,7 @@ struct Floats {
 class Rounded : public ::testing::TestWithParam<int64_t> {
  protected:
   const testing::OnTarget target_{GetParam()};
-  const RoundedPieces pieces_ = HWY_DYNAMIC_DISPATCH(RoundedTable)();
+  const RoundedPieces pieces_ = FLASHACL_DISPATCH(RoundedTable);
   const int64_t width_ = pieces_.width;
   const int64_t lanes_ = pieces_.width / 2;
   Random random_{7};
@@ -436,4 +437,4 @@ INSTANTIATE_TEST_SUITE_P(EveryTarget, Rounded,
 
 }  // namespace
 }  // namespace flashacl::cpu
-#endif  // HWY_ONCE
+#endif  // FLASHACL_ONCE

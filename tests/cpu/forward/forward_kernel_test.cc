@@ -86,11 +86,12 @@ Pieces PieceTable() {
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#if HWY_ONCE
+#if FLASHACL_ONCE
 namespace flashacl::cpu {
-namespace {
 
-HWY_EXPORT(PieceTable);
+FLASHACL_EXPORT(Pieces, PieceTable);
+
+namespace {
 
 using testing::FencedBytes;
 using testing::OnTarget;
@@ -102,7 +103,7 @@ std::vector<int64_t> Targets() { return testing::TargetsHere(); }
 class Piece : public ::testing::TestWithParam<int64_t> {
  protected:
   const OnTarget target_{GetParam()};
-  const Pieces pieces_ = HWY_DYNAMIC_DISPATCH(PieceTable)();
+  const Pieces pieces_ = FLASHACL_DISPATCH(PieceTable);
   Random random_{7};
 
   std::vector<float> Exp(std::vector<float> from) const {
@@ -129,9 +130,16 @@ TEST(Targets, HaveCodeOfTheirOwn) {
     const OnTarget on(target);
     EXPECT_TRUE(insert(Forward().attend) && insert(Forward().combine) &&
                 insert(Decode().attend))
-        << hwy::TargetName(target);
+        << cpu::TargetName(target);
   }
   EXPECT_FALSE(codes.empty());
+}
+
+TEST_P(Piece, PanelsAreAsWideAsTwoVectors) {
+  int64_t lanes = 4;
+  if (GetParam() == HWY_AVX2 || GetParam() == HWY_SVE_256) lanes = 8;
+  if (GetParam() == HWY_AVX3 || GetParam() == HWY_SVE) lanes = 16;
+  EXPECT_EQ(pieces_.width, 2 * lanes);
 }
 
 TEST_P(Piece, ExpIsWithinItsBound) {
@@ -368,4 +376,4 @@ INSTANTIATE_TEST_SUITE_P(EveryTarget, Piece, ::testing::ValuesIn(Targets()),
 
 }  // namespace
 }  // namespace flashacl::cpu
-#endif  // HWY_ONCE
+#endif  // FLASHACL_ONCE

@@ -78,11 +78,12 @@ MaskPieces MaskPieceTable() {
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#if HWY_ONCE
+#if FLASHACL_ONCE
 namespace flashacl::cpu {
-namespace {
 
-HWY_EXPORT(MaskPieceTable);
+FLASHACL_EXPORT(MaskPieces, MaskPieceTable);
+
+namespace {
 
 using testing::FencedBytes;
 using testing::OnTarget;
@@ -93,7 +94,7 @@ constexpr int64_t kMaxKeys = 144;
 class MaskBits : public ::testing::TestWithParam<int64_t> {
  protected:
   const OnTarget target_{GetParam()};
-  const MaskPieces pieces_ = HWY_DYNAMIC_DISPATCH(MaskPieceTable)();
+  const MaskPieces pieces_ = FLASHACL_DISPATCH(MaskPieceTable);
   Random random_{7};
 };
 
@@ -283,4 +284,4 @@ INSTANTIATE_TEST_SUITE_P(EveryTarget, MaskBits,
 
 }  // namespace
 }  // namespace flashacl::cpu
-#endif  // HWY_ONCE
+#endif  // FLASHACL_ONCE

@@ -89,9 +89,9 @@ MatrixCalls CallsTable() {
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#if HWY_ONCE
+#if FLASHACL_ONCE
 namespace flashacl::cpu {
-HWY_EXPORT(CallsTable);
+FLASHACL_EXPORT(MatrixCalls, CallsTable);
 namespace {
 
 class MatricesOn : public ::testing::TestWithParam<int64_t> {
@@ -99,13 +99,13 @@ class MatricesOn : public ::testing::TestWithParam<int64_t> {
   bool CanRun() const { return !calls_.has_instructions || HasMatrices(); }
 
   const testing::OnTarget target_{GetParam()};
-  const MatrixCalls calls_ = HWY_DYNAMIC_DISPATCH(CallsTable)();
+  const MatrixCalls calls_ = FLASHACL_DISPATCH(CallsTable);
 };
 
 INSTANTIATE_TEST_SUITE_P(All, MatricesOn,
                          ::testing::ValuesIn(testing::TargetsHere()),
                          [](const auto& one) {
-                           return std::string(hwy::TargetName(one.param));
+                           return std::string(cpu::TargetName(one.param));
                          });
 
 float Flush(float x) { return std::fabs(x) < 0x1p-126f ? 0 : x; }

@@ -95,9 +95,9 @@ PairCalls PairTable() {
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#if HWY_ONCE
+#if FLASHACL_ONCE
 namespace flashacl::cpu {
-HWY_EXPORT(PairTable);
+FLASHACL_EXPORT(PairCalls, PairTable);
 namespace {
 
 constexpr float kInfinite = std::numeric_limits<float>::infinity();
@@ -111,7 +111,7 @@ class PairsOn : public ::testing::TestWithParam<int64_t> {
   size_t lanes() const { return static_cast<size_t>(calls_.lanes); }
 
   const testing::OnTarget target_{GetParam()};
-  const PairCalls calls_ = HWY_DYNAMIC_DISPATCH(PairTable)();
+  const PairCalls calls_ = FLASHACL_DISPATCH(PairTable);
 };
 
 INSTANTIATE_TEST_SUITE_P(All, PairsOn,

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/dispatch.h"
+
+#if FLASHACL_SVE_TARGETS
+#include <sys/prctl.h>
+
+#include <atomic>
+#endif
+
+namespace flashacl::cpu {
+namespace {
+
+#if FLASHACL_SVE_TARGETS
+// Of this thread's vectors, which others inherit; 0 without SVE. No static of
+// this function: its guard could be held during a fork.
+int SveBits() {
+  static std::atomic<int> answer{-1};
+  int known = answer.load(std::memory_order_relaxed);
+  if (known < 0) {
+    const int length = prctl(PR_SVE_GET_VL);
+    known = length < 0 ? 0 : (length & PR_SVE_VL_LEN_MASK) * 8;
+    answer.store(known, std::memory_order_relaxed);
+  }
+  return known;
+}
+#endif
+
+}  // namespace
+
+int64_t TargetsHere() {
+  int64_t targets = hwy::SupportedTargets() & kCompiledTargets;
+#if FLASHACL_SVE_TARGETS
+  if (SveBits() != 512) targets &= ~int64_t{HWY_SVE};
+#endif
+  return targets;
+}
+
+std::string TargetName(int64_t target) {
+#if FLASHACL_SVE_TARGETS
+  if (target == HWY_SVE) return "SVE_512";
+#endif
+  return hwy::TargetName(target);
+}
+
+}  // namespace flashacl::cpu
