@@ -140,18 +140,21 @@ template <class Product, int kRows>
 HWY_INLINE void AddChain(const float* HWY_RESTRICT rows, ptrdiff_t stride,
                          const float* HWY_RESTRICT panel, int64_t depth,
                          Sums<kRows>& sums) {
-  // A base for every three rows: one scaled index register serves them all.
-  constexpr int kBases = (kRows + 2) / 3;
+  // On x86 a base for every three rows: one scaled index register serves them
+  // all. ARM's loads of a scalar add nothing but a constant.
+  constexpr int kOfBase = HWY_ARCH_ARM_A64 ? 1 : 3;
+  constexpr int kBases = (kRows + kOfBase - 1) / kOfBase;
   const float* base[kBases];
   HWY_UNROLL_ALL
-  for (int n = 0; n < kBases; ++n) base[n] = rows + 3 * n * stride;
+  for (int n = 0; n < kBases; ++n) base[n] = rows + kOfBase * n * stride;
   FLASHACL_UNROLL_8
   for (int64_t k = 0; k < depth; ++k) {
     const Vector low = hn::Load(kF, panel);
     const Vector high = hn::Load(kF, panel + Lanes());
     HWY_UNROLL_ALL
     for (int r = 0; r < kRows; ++r) {
-      sums.template Add<Product>(r, base[r / 3][(r % 3) * stride], low, high);
+      sums.template Add<Product>(r, base[r / kOfBase][r % kOfBase * stride],
+                                 low, high);
     }
     panel += Width();
     HWY_UNROLL_ALL
