@@ -66,7 +66,8 @@ struct ChannelRows {
 
 // What becomes of a scalar, a lane and their sum; pairs-inl.h has others.
 struct OfFloats {
-  // How many products of scores one chain of sums may take; 0: all of them.
+  // How many words of scores one chain of sums may take; 0: all of them. Where
+  // chains are short the product has loops of its own.
   static constexpr int64_t kChain = 0;
 
   // A scalar as Add takes it, instead of a vector.
@@ -162,29 +163,28 @@ HWY_INLINE void AddChain(const float* HWY_RESTRICT rows, ptrdiff_t stride,
   }
 }
 
-// The same: scores, where rows are keys as they lie in memory. Chains of
-// products are as long as these allow, and are added.
+// The same: scores, where rows are keys as they lie in memory. Chains are as
+// long as the product allows, and are added.
 template <class Product = OfFloats, int kRows>
 HWY_INLINE void AddRows(const float* HWY_RESTRICT rows, ptrdiff_t stride,
                         const float* HWY_RESTRICT panel, int64_t depth,
                         Sums<kRows>& sums) {
-  constexpr int64_t kChain = Product::kChain;
-  if constexpr (kChain == 0) {
+  if constexpr (Product::kChain == 0) {
     AddChain<Product>(rows, stride, panel, depth, sums);
   } else {
-    // In memory, or GCC moves them to and fro while a chain fills registers.
-    HWY_ALIGN float memory[kRows * Width()];
-    float* kept = memory;
-    asm("" : "+r"(kept));
-    sums.Store(kept);
-    for (int64_t k = 0; k < depth; k += kChain) {
-      sums.Clear();
-      AddChain<Product>(rows + k, stride, panel + k * Width(),
-                        std::min(kChain, depth - k), sums);
-      sums.AddFrom(kept);
-      sums.Store(kept);
-    }
-    sums.Load(kept);
+    Product::AddRows(rows, stride, panel, depth, sums);
+  }
+}
+
+// sums[r] += column[r] * panel.
+template <class Product, int kRows>
+HWY_INLINE void AddColumn(const float* HWY_RESTRICT column,
+                          const float* HWY_RESTRICT panel, Sums<kRows>& sums) {
+  const Vector low = hn::Load(kF, panel);
+  const Vector high = hn::Load(kF, panel + Lanes());
+  HWY_UNROLL_ALL
+  for (int r = 0; r < kRows; ++r) {
+    sums.template Add<Product>(r, column[r], low, high);
   }
 }
 
@@ -194,16 +194,15 @@ template <class Product = OfFloats, int kRows>
 HWY_INLINE void AddColumns(const float* HWY_RESTRICT columns,
                            const float* HWY_RESTRICT panel, int64_t depth,
                            Sums<kRows>& sums) {
-  FLASHACL_UNROLL_8
-  for (int64_t k = 0; k < depth; ++k) {
-    const Vector low = hn::Load(kF, panel);
-    const Vector high = hn::Load(kF, panel + Lanes());
-    HWY_UNROLL_ALL
-    for (int r = 0; r < kRows; ++r) {
-      sums.template Add<Product>(r, columns[r], low, high);
+  if constexpr (Product::kChain == 0) {
+    FLASHACL_UNROLL_8
+    for (int64_t k = 0; k < depth; ++k) {
+      AddColumn<Product>(columns, panel, sums);
+      panel += Width();
+      columns += kRows;
     }
-    panel += Width();
-    columns += kRows;
+  } else {
+    Product::AddColumns(columns, panel, depth, sums);
   }
 }
 

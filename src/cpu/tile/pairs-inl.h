@@ -29,6 +29,9 @@
 #include "cpu/tile/matmul-inl.h"
 #include "cpu/tile/transpose-inl.h"
 #include "cpu/tile/vector-inl.h"
+#if HWY_ARCH_ARM_A64
+#include "cpu/tile/two_by_two-inl.h"
+#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
@@ -121,6 +124,21 @@ struct OfPairsAtOnce {
     return Vector{raw};
   }
 #endif
+
+  // By BFMMLA, with the same bits.
+  template <int kRows>
+  static HWY_INLINE void AddRows(const float* HWY_RESTRICT rows,
+                                 ptrdiff_t stride,
+                                 const float* HWY_RESTRICT panel, int64_t depth,
+                                 Sums<kRows>& sums) {
+    AddRowsTwoByTwo<OfPairsAtOnce>(rows, stride, panel, depth, sums);
+  }
+  template <int kRows>
+  static HWY_INLINE void AddColumns(const float* HWY_RESTRICT columns,
+                                    const float* HWY_RESTRICT panel,
+                                    int64_t depth, Sums<kRows>& sums) {
+    AddColumnsTwoByTwo<OfPairsAtOnce>(columns, panel, depth, sums);
+  }
 };
 #elif FLASHACL_HAS_PAIR_DOTS
 struct OfPairsAtOnce {

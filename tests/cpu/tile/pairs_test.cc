@@ -21,6 +21,11 @@
 namespace flashacl::cpu {
 inline constexpr int64_t kMostWords = 100;
 
+struct PairBlock {
+  bool small, columns;
+  int64_t depth;  // words
+};
+
 struct PairCalls {
   // sums[n] += the products of x[n], y[n], for as many as a vector has lanes.
   void (*multiply_adds)(const float* x, const float* y, float* sums);
@@ -30,10 +35,15 @@ struct PairCalls {
   // Of rows of words, `depth` of them, and a panel: [row][lane of panel].
   void (*rows)(const float* rows, int64_t stride, const float* panel,
                int64_t depth, float* sums);
+  // The same added to sums, of as many rows as a large or a small block has, or
+  // of columns: [word][row].
+  void (*block)(const PairBlock& block, const float* words, const float* panel,
+                float* sums);
   // Of four rows of floats with four others.
   void (*dots)(float* a, float* b, int64_t stride, int64_t count, float* dots);
   int64_t lanes;
-  int64_t rows_at_once;
+  int64_t rows_at_once, few_rows_at_once;
+  int64_t chain;  // words whose sum is one chain; 0: all
   bool has_instruction;
   bool fuses;  // products that are no floats of their own may meet sums
 };
@@ -76,6 +86,30 @@ void AddRowsOf(const float* rows, int64_t stride, const float* panel,
   std::copy_n(results, kBig * Width(), to);
 }
 
+template <int kRows>
+void AddBlockOf(const PairBlock& block, const float* words, const float* panel,
+                float* sums) {
+  HWY_ALIGN float aligned[kMostWords * Width()];
+  std::copy_n(panel, block.depth * Width(), aligned);
+  Sums<kRows> sum;
+  HWY_ALIGN float results[kRows * Width()];
+  std::copy_n(sums, kRows * Width(), results);
+  sum.Load(results);
+  if (block.columns) {
+    AddColumns<OfPairsAtOnce>(words, aligned, block.depth, sum);
+  } else {
+    AddRows<OfPairsAtOnce>(words, block.depth, aligned, block.depth, sum);
+  }
+  sum.Store(results);
+  std::copy_n(results, kRows * Width(), sums);
+}
+
+void AddAnyBlock(const PairBlock& block, const float* words, const float* panel,
+                 float* sums) {
+  const auto add = block.small ? AddBlockOf<kSmall> : AddBlockOf<kBig>;
+  add(block, words, panel, sums);
+}
+
 void RowDots(float* a, float* b, int64_t stride, int64_t count, float* dots) {
   DotsOfFourAs(PairDots::kInstruction)({a, stride}, {b, stride}, count, dots);
 }
@@ -85,9 +119,12 @@ PairCalls PairTable() {
           AddOf<OfPairsAtOnce>,
           AddSameOf,
           AddRowsOf,
+          AddAnyBlock,
           RowDots,
           Lanes(),
           kBig,
+          kSmall,
+          OfPairsAtOnce::kChain,
           FLASHACL_HAS_PAIR_DOTS != 0,
           HWY_NATIVE_FMA != 0};
 }
@@ -266,6 +303,57 @@ TEST_P(PairsOn, RowsErrAsFloatsDo) {
     if (depth < 32) continue;
     EXPECT_LE(std::sqrt(squares), testing::kMaxRms * std::sqrt(of_floats))
         << depth << " words: " << std::sqrt(squares / of_floats);
+  }
+}
+
+// Whatever instructions have blocks of sums: of small and large numbers,
+// subnormal and infinite ones and NaN.
+TEST_P(PairsOn, BlocksHaveTheBitsOfOneWordAfterTheOther) {
+  if (!CanRun()) GTEST_SKIP() << "this processor has no such instruction";
+  const int64_t width = 2 * calls_.lanes;
+  Random random(11);
+  for (int64_t round = 0; round < 400; ++round) {
+    const PairBlock block{.small = random.OneIn(2),
+                          .columns = random.OneIn(2),
+                          .depth = random.Within(1, 40)};
+    const int64_t rows =
+        block.small ? calls_.few_rows_at_once : calls_.rows_at_once;
+    const int kind = static_cast<int>(random.Within(0, 2));
+    const auto words = [&](int64_t count, int of) {
+      return AnyWords(static_cast<size_t>(count), random, of);
+    };
+    // A column has room for what is read of the next.
+    const std::vector<float> x = words(rows * block.depth, kind);
+    const std::vector<float> panel = words(block.depth * width, kind);
+    std::vector<float> sums(static_cast<size_t>(rows * width));
+    for (float& sum : sums) sum = random.Bell();
+    std::vector<float> expected = sums;
+    calls_.block(block, x.data(), panel.data(), sums.data());
+    // Of scores, short chains are sums of their own.
+    const bool apart = !block.columns && calls_.chain != 0;
+    for (int64_t n = 0; n < rows * 2; ++n) {
+      float* const to = expected.data() + n * calls_.lanes;
+      std::vector<float> chain(lanes(), 0.0f);
+      for (int64_t k = 0; k < block.depth; ++k) {
+        const int64_t at =
+            block.columns ? k * rows + n / 2 : n / 2 * block.depth + k;
+        const std::vector<float> same(lanes(), x[static_cast<size_t>(at)]);
+        calls_.at_once(same.data(),
+                       panel.data() + k * width + n % 2 * calls_.lanes,
+                       apart ? chain.data() : to);
+        if (!apart) continue;
+        if (k + 1 < block.depth && (k + 1) % calls_.chain != 0) continue;
+        for (size_t lane = 0; lane < lanes(); ++lane) to[lane] += chain[lane];
+        std::ranges::fill(chain, 0.0f);
+      }
+    }
+    for (size_t n = 0; n < sums.size(); ++n) {
+      if (std::isnan(expected[n]) && std::isnan(sums[n])) continue;
+      ASSERT_EQ(std::bit_cast<uint32_t>(sums[n]),
+                std::bit_cast<uint32_t>(expected[n]))
+          << n << " of " << rows << " rows, " << block.depth << " words"
+          << (block.columns ? ", columns" : "");
+    }
   }
 }
 
