@@ -110,19 +110,27 @@ TEST(Environment, OpenMpsThreadsAreTheDefault) {
   }
 }
 
+// What every processor of this kind has.
+#if defined(__aarch64__)
+constexpr const char* kLeastTarget = "NEON";
+#else
+constexpr const char* kLeastTarget = "SSE4";
+#endif
+
 // A child, which Environment.LimitsVectorInstructions starts.
 TEST(EnvironmentChild, DISABLED_Target) {
-  EXPECT_EQ(TheBackend().device.vector_target, "SSE4");
+  EXPECT_EQ(TheBackend().device.vector_target, kLeastTarget);
   EXPECT_TRUE(TargetStatus().ok());
 }
 
 TEST(Environment, LimitsVectorInstructions) {
-  if (!LimitVectorTarget("SSE4").ok()) {
-    GTEST_SKIP() << "not compiled for SSE4; release on x86 is, and runs it";
+  if (!LimitVectorTarget(kLeastTarget).ok()) {
+    GTEST_SKIP() << "not compiled for " << kLeastTarget
+                 << "; release is, and runs it";
   }
   ASSERT_TRUE(LimitVectorTarget("").ok());
   const auto child = RunChild("EnvironmentChild.DISABLED_Target",
-                              {{"FLASHACL_TARGET", "SSE4"}});
+                              {{"FLASHACL_TARGET", kLeastTarget}});
   EXPECT_TRUE(child.ok()) << child.output;
 }
 
