@@ -284,8 +284,11 @@ class Waiter {
       static thread_local const EndOfThread end_of_thread;
       (void)end_of_thread;
     }
-    auto fresh = std::make_shared<Subscriber>();
-    self_ = table.by_thread.emplace(thread_, std::move(fresh)).first->second;
+    // A stream may wait for a subscriber that has no memory left.
+    const auto known = table.by_thread.find(thread_);
+    self_ = known != table.by_thread.end() ? known->second
+                                           : std::make_shared<Subscriber>();
+    if (known == table.by_thread.end()) table.by_thread.emplace(thread_, self_);
     self_->ended = false;
     ++self_->waiting;
   }
