@@ -11,7 +11,8 @@ import tree
 BELOW_OPERATORS = {"base", "problem", "plan"}
 # Vector code that computations beside attention share with the CPU backend:
 # they compute on the host, whatever the backend.
-HOST_VECTORS = {"cpu/element_format.h", "cpu/kv_rows.h", "cpu/pair_dots.h",
+HOST_VECTORS = {"cpu/dispatch.h", "cpu/element_format.h",
+                "cpu/kv_rows.h", "cpu/pair_dots.h",
                 "cpu/pair_format.h", "cpu/streams.h",
                 "cpu/targets.h", "cpu/tile/load-inl.h",
                 "cpu/tile/matmul-inl.h", "cpu/tile/pair-inl.h",

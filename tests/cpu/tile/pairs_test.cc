@@ -322,7 +322,6 @@ TEST_P(PairsOn, BlocksHaveTheBitsOfOneWordAfterTheOther) {
     const auto words = [&](int64_t count, int of) {
       return AnyWords(static_cast<size_t>(count), random, of);
     };
-    // A column has room for what is read of the next.
     const std::vector<float> x = words(rows * block.depth, kind);
     const std::vector<float> panel = words(block.depth * width, kind);
     std::vector<float> sums(static_cast<size_t>(rows * width));
