@@ -134,9 +134,11 @@ Status CheckCompiledFor(int64_t supported) {
 // Highway has DisableTargets for this, but what that disables is dispatched to
 // again once anybody asks which targets there are (1.0.3).
 Status LimitVectorTarget(std::string_view name) {
-  hwy::SetSupportedTargetsForTest(0);
-  const int64_t all = hwy::SupportedTargets();
+  const int64_t all = DetectTargets();
   FLASHACL_RETURN_IF_ERROR(CheckCompiledFor(all));
+#if HWY_ARCH_ARM_A64
+  hwy::SetSupportedTargetsForTest(all);
+#endif
   if (name.empty()) return {};
   const int64_t here = TargetsHere();
   for (int64_t rest = here; rest != 0; rest &= rest - 1) {

@@ -2,6 +2,7 @@
 #include "cpu/dispatch.h"
 
 #if FLASHACL_SVE_TARGETS
+#include <sys/auxv.h>
 #include <sys/prctl.h>
 
 #include <atomic>
@@ -23,9 +24,35 @@ int SveBits() {
   }
   return known;
 }
+
+// By the width of its vectors; 0: none.
+int64_t SveTarget() {
+  constexpr unsigned long kSve2 = 1ul << 1;  // HWCAP2_SVE2
+  switch (SveBits()) {
+    case 128:
+      return (getauxval(AT_HWCAP2) & kSve2) != 0 ? HWY_SVE2_128 : 0;
+    case 256:
+      return HWY_SVE_256;
+    case 512:
+      return HWY_SVE;
+    default:
+      return 0;
+  }
+}
 #endif
 
 }  // namespace
+
+int64_t DetectTargets() {
+#if FLASHACL_SVE_TARGETS
+  return HWY_NEON | SveTarget();
+#elif HWY_ARCH_ARM_A64
+  return HWY_NEON;
+#else
+  hwy::SetSupportedTargetsForTest(0);
+  return hwy::SupportedTargets();
+#endif
+}
 
 int64_t TargetsHere() {
   int64_t targets = hwy::SupportedTargets() & kCompiledTargets;

@@ -21,7 +21,12 @@ constexpr int64_t kCompiledTargets = HWY_TARGETS | FLASHACL_SVE_TARGETS;
 // it of 512 bits.
 int64_t TargetsHere();
 
-// The best of them: the lowest bit. 0 if there is none.
+// All of this processor's, as Highway says, which detects them anew, or on ARM
+// as Linux says: Highway finds NEON only beside AES, which nothing here takes
+// and A64FX lacks, and otherwise prints a warning whenever it is asked.
+int64_t DetectTargets();
+
+// The best of TargetsHere(): the lowest bit. 0 if there is none.
 inline int64_t BestTarget() {
   const int64_t targets = TargetsHere();
   return targets & -targets;

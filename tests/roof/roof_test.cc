@@ -31,7 +31,7 @@ TEST(Roof, IsMeasuredWithAnyNumberOfWorkers) {
 
 TEST(Roof, IsMeasuredWithTheInstructionsKernelsMayUse) {
   cpu::Pool one(1);
-  for (const std::string_view target : {"SSE4", ""}) {
+  for (const std::string_view target : {"SSE4", "NEON", ""}) {
     const Status limited = LimitVectorTarget(target);
     if (!limited.ok()) continue;  // not of this processor's kind
     ExpectPlausible(MeasureFlops(one));

@@ -9,6 +9,7 @@
 // unsigned: their sign bit is inverted, which adds 128, and sums start at what
 // makes up for it.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -111,7 +112,11 @@ struct OfBytesAtOnce : UnsignedKeys {
 struct OfBytesAtOnce {
   static constexpr bool kUnsignedKeys = false;
   static constexpr bool kUnsignedValues = true;
-  static constexpr int KeyVectors(int rows) { return rows > 2 ? 2 : 4; }
+  // No more than a step has.
+  static constexpr int KeyVectors(int rows) {
+    constexpr int kMost = static_cast<int>(kDecodeKeys / Lanes());
+    return std::min(rows > 2 ? 2 : 4, kMost);
+  }
 
   // In each 128 bits of it.
   static HWY_INLINE WordVector DigitsOfRows(const int32_t* at) {

@@ -198,6 +198,7 @@ HWY_INLINE void AddRowsTwoByTwo(const float* HWY_RESTRICT rows,
                                 ptrdiff_t stride,
                                 const float* HWY_RESTRICT panel, int64_t depth,
                                 Sums<kRows>& sums) {
+  static_assert(kRows % 2 == 0 && Product::kChain % 2 == 0);
   // In memory, or GCC moves them to and fro while a chain fills registers.
   HWY_ALIGN float memory[kRows * Width()];
   float* kept = memory;
@@ -227,6 +228,7 @@ template <class Product, int kRows>
 HWY_INLINE void AddColumnsTwoByTwo(const float* HWY_RESTRICT columns,
                                    const float* HWY_RESTRICT panel,
                                    int64_t depth, Sums<kRows>& sums) {
+  static_assert(kRows % 4 == 0);
   RowsToTwoByTwo(sums);
   int64_t k = 0;
   for (; k + 2 <= depth; k += 2) {
