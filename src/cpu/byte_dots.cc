@@ -39,6 +39,16 @@ bool HasByteInstruction() {
 #endif
 }
 
+bool HasByteTwoByTwo() {
+#if defined(__aarch64__) && defined(__linux__)
+  // HWCAP2_I8MM; where a processor has SVE, too, it has both encodings or none.
+  constexpr unsigned long kInt8Matrices = 1ul << 13;
+  return (getauxval(AT_HWCAP2) & kInt8Matrices) != 0;
+#else
+  return false;
+#endif
+}
+
 // A hypervisor answers this instruction, which takes microseconds: once.
 bool HasByteMatrices() {
   static std::atomic<int> answer{-1};
@@ -61,8 +71,8 @@ ByteDots ChooseByteDots(bool has_instruction, MatrixCode matrices) {
     return can ? dots : ByteDots::kNone;
   }
   if (on_matrices) return ByteDots::kMatrices;
-  return has_instruction && HasByteInstruction() ? ByteDots::kInstruction
-                                                 : ByteDots::kNone;
+  if (!has_instruction || !HasByteInstruction()) return ByteDots::kNone;
+  return HasByteTwoByTwo() ? ByteDots::kTwoByTwo : ByteDots::kInstruction;
 }
 
 void SetByteDotsForTest(std::optional<ByteDots> dots) {

@@ -15,6 +15,8 @@ enum class ByteDots : uint8_t {
   kNone,          // 8-bit rows become floats, as all other types do
   kMultiplyAdds,  // of integers, one by one: for tests, on any processor
   kInstruction,   // x86's vpdpbusd, ARM's SDOT and UDOT, with the same bits
+  // ARM's SMMLA and USMMLA, eight products at a time, with the same bits.
+  kTwoByTwo,
   // x86's matrix registers (AMX-INT8), and elsewhere the same in many
   // instructions, for tests: also of few rows.
   kMatrices,
@@ -28,13 +30,17 @@ ByteDots ChooseByteDots(bool has_instruction,
 // Whether this processor has the instruction (AVX512_VNNI, FEAT_DotProd).
 bool HasByteInstruction();
 
+// Whether it has those of two rows by two rows (FEAT_I8MM).
+bool HasByteTwoByTwo();
+
 // Whether its matrix registers, if this process may use them (HasMatrices),
 // multiply bytes.
 bool HasByteMatrices();
 
 // Tests choose; none: as before. Where vector code has the instruction,
-// kInstruction needs a processor that has it (HasByteInstruction); kMatrices is
-// kNone where HasByteMatrices() is false.
+// kInstruction needs a processor that has it (HasByteInstruction), as does
+// kTwoByTwo (HasByteTwoByTwo); kMatrices is kNone where HasByteMatrices() is
+// false.
 void SetByteDotsForTest(std::optional<ByteDots> dots);
 
 }  // namespace flashacl::cpu

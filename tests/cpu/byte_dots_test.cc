@@ -22,6 +22,7 @@ TEST(ByteDots, AreThoseOfTheProcessorThatLinuxDescribes) {
   const std::string text(std::istreambuf_iterator<char>(file), {});
   const bool has = text.find(" avx512_vnni") != text.npos;
   EXPECT_EQ(HasByteInstruction(), has);
+  EXPECT_FALSE(HasByteTwoByTwo());
   EXPECT_EQ(ChooseByteDots(true),
             has ? ByteDots::kInstruction : ByteDots::kNone);
   const bool matrices = HasMatrices() && text.find(" amx_int8") != text.npos;
@@ -38,9 +39,13 @@ TEST(ByteDots, AreThoseOfTheProcessor) {
     uint64_t features = 0;
     asm("mrs %0, ID_AA64ISAR0_EL1" : "=r"(features));
     EXPECT_EQ(HasByteInstruction(), (features >> 44 & 0xF) != 0);
+    asm("mrs %0, ID_AA64ISAR1_EL1" : "=r"(features));
+    EXPECT_EQ(HasByteTwoByTwo(), (features >> 52 & 0xF) != 0);
   }
-  EXPECT_EQ(ChooseByteDots(true) == ByteDots::kInstruction,
-            HasByteInstruction());
+  EXPECT_EQ(ChooseByteDots(true), HasByteTwoByTwo() ? ByteDots::kTwoByTwo
+                                  : HasByteInstruction()
+                                      ? ByteDots::kInstruction
+                                      : ByteDots::kNone);
   EXPECT_FALSE(HasByteMatrices());
 }
 #endif

@@ -42,6 +42,10 @@ namespace flashacl::cpu::HWY_NAMESPACE {
 #else
 #define FLASHACL_HAS_BYTE_DOTS 0
 #endif
+// Of two rows by two rows.
+#undef FLASHACL_HAS_BYTE_TWO_BY_TWO
+#define FLASHACL_HAS_BYTE_TWO_BY_TWO \
+  (FLASHACL_HAS_BYTE_DOTS && HWY_ARCH_ARM_A64)
 
 inline constexpr int kQueryDigits = 3;
 inline constexpr int kProbDigits = 3;
@@ -58,7 +62,8 @@ struct ByteQuery {
   int32_t* starts;  // [row, digit]: where sums of unsigned keys start
   float* units;     // [row]
   // [four channels][digit, row], four channels in each; of four digits, of
-  // which the last is 0.
+  // which the last is 0. In twos, [eight channels][digit * rows + row][four
+  // channels, the next four].
   int32_t* digits;
 
   HWY_INLINE explicit ByteQuery(int32_t* words)
@@ -106,6 +111,7 @@ struct ByteKernels {
   void (*add[4])(const BytePvArgs& work);
   int64_t min_rows;      // of a tile that gains by them
   int64_t channel_unit;  // of keys, whose channels are a multiple of it
+  bool digits_in_twos;   // as ByteQuery says
   void (*pack_keys)(const PackArgs& work);  // null: read where they lie
   void (*pack_values)(const PackArgs& work);
 };
@@ -115,6 +121,9 @@ struct ByteKernels {
 extern const ByteKernels kByteProducts;
 extern const ByteKernels kByteProductsAtOnce;
 extern const ByteKernels kByteProductsOnMatrices;
+#if FLASHACL_HAS_BYTE_TWO_BY_TWO
+extern const ByteKernels kByteProductsTwoByTwo;
+#endif
 
 // Null: floats.
 inline const ByteKernels* ByteKernelsOf(ByteDots dots) {
@@ -125,6 +134,10 @@ inline const ByteKernels* ByteKernelsOf(ByteDots dots) {
       return &kByteProductsAtOnce;
     case ByteDots::kMatrices:
       return &kByteProductsOnMatrices;
+#if FLASHACL_HAS_BYTE_TWO_BY_TWO
+    case ByteDots::kTwoByTwo:
+      return &kByteProductsTwoByTwo;
+#endif
     default:
       return nullptr;
   }
@@ -133,8 +146,8 @@ inline const ByteKernels* ByteKernelsOf(ByteDots dots) {
 // Rows of queries become digits: of a micro-tile of `rows` rows.
 class ByteQueryRows {
  public:
-  ByteQueryRows(int32_t* words, int rows, int64_t channels)
-      : query_(words), rows_(rows), channels_(channels) {
+  ByteQueryRows(int32_t* words, int rows, int64_t channels, bool in_twos)
+      : query_(words), rows_(rows), channels_(channels), in_twos_(in_twos) {
     std::fill_n(words, ByteQueryWords(channels), 0);
   }
 
@@ -171,6 +184,13 @@ class ByteQueryRows {
     return hn::GetLane(hn::MaxOfLanes(kF, greatest));
   }
 
+  // Of four channels of a row's digit.
+  int64_t Place(int64_t four, int digit, int r) const {
+    if (!in_twos_) return four * ByteQuery::kGroup + digit * 4 + r;
+    const int column = digit * rows_ + r;
+    return four / 2 * 2 * ByteQuery::kGroup + column * 2 + four % 2;
+  }
+
   void StoreDigits(int r, const float* HWY_RESTRICT row, float scale) const {
     const hn::Rebind<int8_t, Floats> bytes;
     VectorOf<Words> sums[kQueryDigits] = {hn::Zero(kW), hn::Zero(kW),
@@ -185,9 +205,7 @@ class ByteQueryRows {
         HWY_ALIGN int8_t lanes[Lanes()];
         hn::Store(hn::DemoteTo(bytes, digit), bytes, lanes);
         for (int64_t n = 0; n < Lanes(); n += 4) {
-          std::memcpy(
-              query_.digits + (d + n) / 4 * ByteQuery::kGroup + t * 4 + r,
-              lanes + n, 4);
+          std::memcpy(query_.digits + Place((d + n) / 4, t, r), lanes + n, 4);
         }
       }
     }
@@ -200,6 +218,7 @@ class ByteQueryRows {
   const ByteQuery query_;
   const int rows_;
   const int64_t channels_;
+  const bool in_twos_;
 };
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

@@ -211,6 +211,7 @@ constexpr ByteKernels MakeMatrixByteKernels() {
                   AddBytesOnMatrices<M, 3>, AddBytesOnMatrices<M, 4>},
           .min_rows = kMinMatrixByteRows,
           .channel_unit = kMatrixBytes,
+          .digits_in_twos = false,
           .pack_keys = nullptr,
           .pack_values = PackByteValues<false>};
 }

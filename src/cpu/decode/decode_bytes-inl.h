@@ -72,7 +72,7 @@ inline void LoadByteQueries(DecodeTile& decode, ByteDots byte_dots) {
     const MicroTile micro_tile = decode.At(n);
     if (kernels->dot[micro_tile.rows - 1] == nullptr) continue;
     const ByteQueryRows rows(ByteQueryOf(decode, n), micro_tile.rows,
-                             decode.channels);
+                             decode.channels, kernels->digits_in_twos);
     for (int r = 0; r < micro_tile.rows; ++r) {
       unit = std::max(unit, rows.Store(r, micro_tile.query + r * Lanes()));
     }

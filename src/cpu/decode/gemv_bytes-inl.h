@@ -475,6 +475,7 @@ constexpr ByteKernels MakeByteKernels() {
               AddBytes<Product, 4>},
       .min_rows = kMinByteRows,
       .channel_unit = ByteLanes(),
+      .digits_in_twos = false,
       .pack_keys = PackByteKeys<Product::kUnsignedKeys>,
       .pack_values = PackByteValues<Product::kUnsignedValues>};
   if constexpr (kMinByteRows == 1) {

@@ -8,6 +8,9 @@
 // After foreach_target.h.
 #include "cpu/decode/byte_matrices-inl.h"
 #include "cpu/decode/gemv_bytes-inl.h"
+#if FLASHACL_HAS_BYTE_TWO_BY_TWO
+#include "cpu/decode/byte_two_by_two-inl.h"
+#endif
 
 namespace flashacl::cpu::HWY_NAMESPACE {
 
@@ -15,5 +18,8 @@ extern const ByteKernels kByteProducts = MakeByteKernels<OfBytes>();
 extern const ByteKernels kByteProductsAtOnce = MakeByteKernels<OfBytesAtOnce>();
 extern const ByteKernels kByteProductsOnMatrices =
     MakeMatrixByteKernels<Matrices>();
+#if FLASHACL_HAS_BYTE_TWO_BY_TWO
+extern const ByteKernels kByteProductsTwoByTwo = MakeByteKernelsInTwos();
+#endif
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

@@ -23,36 +23,12 @@
 
 #include "cpu/tile/matmul-inl.h"
 #include "cpu/tile/vector-inl.h"
+#include "cpu/tile/zip-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
-// Vectors of words, or of twos of them, as elements of one are followed by
-// those of another: from their lower halves, or from their upper ones; and the
-// way back, the even or the odd ones of both.
 #if FLASHACL_SVE_BITS
-HWY_INLINE Vector ZipLower(const Vector& a, const Vector& b) {
-  return svzip1_f32(a, b);
-}
-HWY_INLINE Vector ZipUpper(const Vector& a, const Vector& b) {
-  return svzip2_f32(a, b);
-}
-HWY_INLINE Vector ZipLowerTwos(const Vector& a, const Vector& b) {
-  return svreinterpret_f32_f64(
-      svzip1_f64(svreinterpret_f64_f32(a), svreinterpret_f64_f32(b)));
-}
-HWY_INLINE Vector ZipUpperTwos(const Vector& a, const Vector& b) {
-  return svreinterpret_f32_f64(
-      svzip2_f64(svreinterpret_f64_f32(a), svreinterpret_f64_f32(b)));
-}
-HWY_INLINE Vector EvenTwos(const Vector& a, const Vector& b) {
-  return svreinterpret_f32_f64(
-      svuzp1_f64(svreinterpret_f64_f32(a), svreinterpret_f64_f32(b)));
-}
-HWY_INLINE Vector OddTwos(const Vector& a, const Vector& b) {
-  return svreinterpret_f32_f64(
-      svuzp2_f64(svreinterpret_f64_f32(a), svreinterpret_f64_f32(b)));
-}
 // Two words, in every 64 bits.
 HWY_INLINE Vector TwoWords(const float* at) {
   double words;
@@ -73,24 +49,6 @@ struct FourColumns {
         high(ZipLower(TwoWords(first + 2), TwoWords(second + 2))) {}
 };
 #else
-HWY_INLINE Vector ZipLower(const Vector& a, const Vector& b) {
-  return hn::InterleaveLower(kF, a, b);
-}
-HWY_INLINE Vector ZipUpper(const Vector& a, const Vector& b) {
-  return hn::InterleaveUpper(kF, a, b);
-}
-HWY_INLINE Vector ZipLowerTwos(const Vector& a, const Vector& b) {
-  return hn::ConcatLowerLower(kF, b, a);
-}
-HWY_INLINE Vector ZipUpperTwos(const Vector& a, const Vector& b) {
-  return hn::ConcatUpperUpper(kF, b, a);
-}
-HWY_INLINE Vector EvenTwos(const Vector& a, const Vector& b) {
-  return hn::ConcatLowerLower(kF, b, a);
-}
-HWY_INLINE Vector OddTwos(const Vector& a, const Vector& b) {
-  return hn::ConcatUpperUpper(kF, b, a);
-}
 HWY_INLINE Vector TwosOf(const float* first, const float* second) {
   const hn::FixedTag<float, 2> two;
   return hn::Combine(kF, hn::LoadU(two, second), hn::LoadU(two, first));

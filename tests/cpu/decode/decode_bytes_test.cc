@@ -69,6 +69,9 @@ std::vector<ByteDots> Here() {
   if (!Decode().has_byte_dots || HasByteInstruction()) {
     here.push_back(ByteDots::kInstruction);
   }
+  if (Decode().has_byte_dots && HasByteTwoByTwo()) {
+    here.push_back(ByteDots::kTwoByTwo);
+  }
   if (Decode().matrices == MatrixCode::kEmulated || HasByteMatrices()) {
     here.push_back(ByteDots::kMatrices);
   }
