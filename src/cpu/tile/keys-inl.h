@@ -235,17 +235,23 @@ inline void PrefetchKeys(const KvRows& rows, const KeyAddresses& at, int64_t n,
   if (rows.value.base != rows.key.base) add(rows.value, at.value);
 }
 
-// The queries of the panel that begins with row `first` will be needed.
-inline void PrefetchQueries(const ScoreTile& tile, int64_t first,
-                            PrefetchQueue& prefetch) {
-  const ScoreParams& params = *tile.params;
-  const int64_t last = std::min<int64_t>(first + Width(), tile.rows);
-  for (int64_t r = first; r < last; ++r) {
-    const QueryRow& row = tile.scratch.query_rows[r];
-    prefetch.Add(row.query, params.qk_dim * params.query.element_bytes);
-    prefetch.Add(row.query_rope,
+// The queries of some rows will be needed.
+inline void PrefetchQueries(const ScoreParams& params, const QueryRow* rows,
+                            int64_t count, PrefetchQueue& prefetch) {
+  for (int64_t r = 0; r < count; ++r) {
+    prefetch.Add(rows[r].query, params.qk_dim * params.query.element_bytes);
+  }
+  for (int64_t r = 0; r < count; ++r) {
+    prefetch.Add(rows[r].query_rope,
                  params.rope_dim * params.query_rope.element_bytes);
   }
+}
+
+// Those of the panel that begins with row `first`.
+inline void PrefetchQueries(const ScoreTile& tile, int64_t first,
+                            PrefetchQueue& prefetch) {
+  PrefetchQueries(*tile.params, tile.scratch.query_rows + first,
+                  std::min<int64_t>(Width(), tile.rows - first), prefetch);
 }
 
 using Patterns = VectorOf<Words>;
