@@ -182,6 +182,12 @@ const Shapes kShapes[] = {
       "bwd f32 h=1 d=1025/3 q=5 k=7", "bwd f16 h=1 d=1/1000 q=20 k=31 mask",
       "bwd bf16 h=2 d=128+64/128 q=90 k=200 causal"}},
     {&kCpuBackward,
+     "tiles of several blocks of rows, and panels that end within four "
+     "channels",
+     {"bwd f32 h=64 d=6 q=256 k=200", "bwd f16 h=64 d=8/5 q=256 k=200 causal",
+      "bwd bf16 h=64 d=2 q=256 k=200",
+      "bwd f32 h=128/64 d=3+4/1 q=130 k=100 window:120:9"}},
+    {&kCpuBackward,
      "gradients of slopes, from keys of several steps",
      {"bwd f32 h=2 d=8 q=9 k=400 alibi",
       "bwd f16 h=4/2 d=16 q=70,3 k=300,210 "

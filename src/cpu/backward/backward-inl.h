@@ -2,8 +2,11 @@
 // One tile of the backward direction: up to a thousand packed rows and all keys
 // that they see.
 //
-// The tile's rows are loaded once: queries and gradients of outputs as panels,
-// of pairs where these pay (tile/pairs-inl.h), and as rows of floats. The outer
+// The tile's rows are loaded once, a block of them before it is computed for
+// the first time. While it is computed the rows of the next block are
+// prefetched, and while a tile's last block is, those of the next tile. Queries
+// and gradients of outputs lie as panels, of pairs where these pay
+// (tile/pairs-inl.h), and as rows of floats. The outer
 // loop is over steps of keys, the next one over blocks of rows, both the
 // caller's (backward_kernel.h). Scores are the forward's, with query rows in
 // the lanes, and dp comes out of the same product with values for keys;
@@ -119,7 +122,8 @@ inline void FinishPanel(const BlockPanel& panel, Range local,
 
 // dq of a panel: += what the keys `local` add.
 inline void AddDq(const BackwardTile& tile, const Panel& rows,
-                  const BlockPanel& panel, Range local, bool skip_masked) {
+                  const BlockPanel& panel, Range local, bool skip_masked,
+                  PrefetchQueue& prefetch) {
   const int64_t stride = tile.scratch.key_stride;
   const float* const grads = panel.grad_scores + local.first * Width();
   const float* const keys = tile.key_rows() + local.first * stride;
@@ -134,6 +138,7 @@ inline void AddDq(const BackwardTile& tile, const Panel& rows,
       const auto block = skip_masked ? GradQueryBlock<size(), true>
                                      : GradQueryBlock<size(), false>;
       block(grads + r, {keys + c, stride}, local.size(), to);
+      prefetch.Issue();
     });
   }
 }
@@ -188,7 +193,8 @@ inline bool RoundAndAddDq(const BackwardTile& tile, const KeyStep& step,
 
 // One panel and one step: P, dS, and what they add to dq.
 inline void SoftmaxPanel(BackwardTile& tile, const KeyStep& step,
-                         const BlockPanel& panel, bool skip_masked) {
+                         const BlockPanel& panel, bool skip_masked,
+                         PrefetchQueue& prefetch) {
   *panel.seen = {};
   Panel rows = PanelOf(tile, panel.first, panel.probs);
   const Range cols = SeenBy(tile.band, rows, step.cols);
@@ -197,9 +203,8 @@ inline void SoftmaxPanel(BackwardTile& tile, const KeyStep& step,
   rows.scores += local.first * Width();
   LoadedKeys loaded{};
   loaded.subnormal_keys = step.subnormal;
-  PrefetchQueue nothing;
   const Scored scored =
-      ScorePanel<true>(tile, loaded, step.cols, rows, nothing);
+      ScorePanel<true>(tile, loaded, step.cols, rows, prefetch);
   if (scored.cols.empty()) return;
   *panel.seen = local;
   // dp, without dropout.
@@ -214,11 +219,11 @@ inline void SoftmaxPanel(BackwardTile& tile, const KeyStep& step,
     Matrices registers;
     AddMatrixProducts({values.at, values.stride}, local.size(),
                       {grad_out, Width()}, v_dim / 2, /*fresh=*/true, dp,
-                      registers, nothing);
+                      registers, prefetch);
   } else {
     RowProducts<true>(
         tile.dots, [&] { return subnormal; }, values, local.size(), grad_out,
-        v_dim, nullptr, dp, nothing);
+        v_dim, nullptr, dp, prefetch);
   }
   SoftmaxKeys(tile, rows, panel, scored, local);
   if (tile.rounds && !skip_masked) {
@@ -239,7 +244,21 @@ inline void SoftmaxPanel(BackwardTile& tile, const KeyStep& step,
     if (tile.wanted.query) AddDqByMatrices(tile, panel.first, local);
     return;
   }
-  if (tile.wanted.query) AddDq(tile, rows, panel, local, skip_masked);
+  if (tile.wanted.query) {
+    AddDq(tile, rows, panel, local, skip_masked, prefetch);
+  }
+}
+
+// About how many times SoftmaxPanel issues prefetches, of all keys of a step.
+inline int64_t PanelBlocks(const BackwardTile& tile, const KeyStep& step) {
+  const int64_t keys = step.cols.size(), channels = tile.params->score_dim();
+  if (tile.dots == PairDots::kMatrices) {
+    return MatrixBlocks(keys, channels / 2) +
+           MatrixBlocks(keys, tile.params->v_dim / 2);
+  }
+  const int64_t of_keys = 2 * CeilDiv(keys, kBig);
+  if (tile.rounds || !tile.wanted.query) return of_keys;
+  return of_keys + CeilDiv(channels, Width()) * CeilDiv(Width(), kBig);
 }
 
 // A block of rows and one step. Where P and dS become pairs, all panels leave
@@ -255,8 +274,12 @@ inline void SoftmaxBlock(BackwardTile& tile, const KeyStep& step, Range block) {
       scratch.seen, scratch.prob_row_pairs, scratch.grad_row_pairs};
   const bool matrices = tile.dots == PairDots::kMatrices;
   if (matrices) Matrices::Configure();
+  PrefetchQueue prefetch;
+  PrefetchAhead(tile, prefetch);
+  prefetch.Divide(PanelBlocks(tile, step) * CeilDiv(block.size(), Width()),
+                  kMaxGradPrefetchLines);
   for (; panel.first < block.last; panel.first += Width()) {
-    SoftmaxPanel(tile, step, panel, skip_masked);
+    SoftmaxPanel(tile, step, panel, skip_masked, prefetch);
     if (!packs) panel.probs += panel_floats;
     if (!packs || tile.wanted.bias) panel.grad_scores += panel_floats;
     if (packs) {

@@ -97,6 +97,7 @@ class Launcher {
     int64_t index;
     BackwardTile tile;
   };
+  static constexpr int64_t kNoTile = -1;  // where a tile's number may be
 
   // Calls work(n, worker) for all n in [0, count), begun in this order.
   template <typename Work>
@@ -108,11 +109,13 @@ class Launcher {
   // Each worker computes the gradients of some steps of keys, from all tiles.
   void SweepKeys(Workers& workers, const Wanted& wanted);
 
-  void ComputeTile(int64_t number, Worker& worker);
+  void ComputeTile(int64_t number, int64_t next, Worker& worker);
   void ComputeKeys(const HeadTiles& head, Range steps, BackwardTile& tile);
 
   void StartTile(const Tile& scheduled, BackwardTile& tile);
+  RowsAhead PrepareNext(int64_t number, BackwardTile& tile) const;
   void ComputeStep(const Tile& scheduled, BackwardTile& tile, KeyStep& step,
+                   const RowsAhead& next_tile,
                    FunctionRef<void(Range block)> add);
   Range BlockAt(const Tile& scheduled, int64_t n) const;
   double* SinksOf(int64_t number, int64_t block);
@@ -194,10 +197,14 @@ void Launcher::ForEach(Workers& workers, const Wanted& wanted, int64_t count,
 void Launcher::SweepTiles(Workers& workers, const Wanted& wanted) {
   if (!bias_.shared()) {
     const std::span<const int64_t> order = ordered_sum_.order();
-    return ForEach(workers, wanted, schedule_.count(),
-                   [&](int64_t n, Worker& worker) {
-                     ComputeTile(order[static_cast<size_t>(n)], worker);
-                   });
+    const auto number = [&](int64_t n) {
+      return n < schedule_.count() ? order[static_cast<size_t>(n)] : kNoTile;
+    };
+    // Tiles that take equally long come to workers in turn.
+    return ForEach(
+        workers, wanted, schedule_.count(), [&](int64_t n, Worker& worker) {
+          ComputeTile(number(n), number(n + workspace_.workers), worker);
+        });
   }
   // One worker takes all tiles that share elements of the bias, in order.
   RunVector<RunVector<int64_t>> classes(static_cast<size_t>(bias_.classes()));
@@ -207,14 +214,15 @@ void Launcher::SweepTiles(Workers& workers, const Wanted& wanted) {
   }
   ForEach(workers, wanted, bias_.classes(), [&](int64_t own, Worker& worker) {
     for (const int64_t n : classes[static_cast<size_t>(own)]) {
-      ComputeTile(n, worker);
+      ComputeTile(n, kNoTile, worker);
     }
   });
 }
 
 // Where tiles share a bias, this worker computes all tiles of the kv head and
-// waits for nobody.
-void Launcher::ComputeTile(int64_t number, Worker& worker) {
+// waits for nobody. `next` is the tile that this worker probably computes
+// afterwards: if it does not, some prefetches were for nothing.
+void Launcher::ComputeTile(int64_t number, int64_t next, Worker& worker) {
   BackwardTile& tile = worker.tile;
   const Tile scheduled = schedule_.At(number);
   const HeadTiles& head = ordered_sum_.HeadOf(number);
@@ -226,8 +234,12 @@ void Launcher::ComputeTile(int64_t number, Worker& worker) {
   for (int64_t s = 0; s < head.steps; ++s) {
     KeyStep step{ordered_sum_.SeenStep(number, s)};
     if (step.cols.empty()) continue;
+    const bool last =
+        s + 1 == head.steps || ordered_sum_.SeenStep(number, s + 1).empty();
+    const RowsAhead next_tile =
+        last && next != kNoTile ? PrepareNext(next, tile) : RowsAhead{};
     if (!adds) {
-      ComputeStep(scheduled, tile, step, [](Range) {});
+      ComputeStep(scheduled, tile, step, next_tile, [](Range) {});
       continue;
     }
     const Ticket ticket = ordered_sum_.TicketOf(number, s);
@@ -238,7 +250,7 @@ void Launcher::ComputeTile(int64_t number, Worker& worker) {
                       : workspace_.WorkerSums(tile, 0);
     bool may_add = true;
     bool begun = false;
-    ComputeStep(scheduled, tile, step, [&](Range block) {
+    ComputeStep(scheduled, tile, step, next_tile, [&](Range block) {
       if (!std::exchange(begun, true)) {
         may_add = !waits || ordered_sum_.Wait(head, s, ticket);
         if (ticket.before == 0 && may_add) {
@@ -292,7 +304,7 @@ void Launcher::ComputeKeys(const HeadTiles& head, Range steps,
       if (!started) StartTile(scheduled, tile);
       started = true;
       seen[static_cast<size_t>(s - steps.first)] = step.cols;
-      ComputeStep(scheduled, tile, step, [&](Range block) {
+      ComputeStep(scheduled, tile, step, {}, [&](Range block) {
         kernels_.add_dkv(tile, step, block, sums_of(s));
       });
     }
@@ -321,22 +333,46 @@ void Launcher::StartTile(const Tile& scheduled, BackwardTile& tile) {
   tile.rounds = problem_.score.bf16_probs && tile.dots != PairDots::kNone &&
                 tile.dots != PairDots::kMatrices;
   tile.grad_terms = problem_.score.bf16_probs ? 1 : 2;
+  tile.rows_loaded = false;
   kernels_.start(tile);
 }
 
+// Fills next_query_rows with the block of rows that tile `number` begins with.
+RowsAhead Launcher::PrepareNext(int64_t number, BackwardTile& tile) const {
+  Tile next = schedule_.At(number);
+  const Range block = BlockAt(next, 0);
+  next.rows = {next.rows.first + block.first, next.rows.first + block.last};
+  QueryRow* const rows = tile.backward.next_query_rows;
+  operands_.FillQueryRows(next, {rows, static_cast<size_t>(block.size())});
+  return {rows, block.size(), operands_.GradRowsOf(next.sequence)};
+}
+
 // Calls add(block) for every block of rows once its P and dS are there, in the
-// order of tiles: sums do not depend on how many blocks a tile has.
+// order of tiles: sums do not depend on how many blocks a tile has. While a
+// block is computed the rows of the next one are prefetched, if these are still
+// to be loaded; while the last one is, those of the next tile.
 void Launcher::ComputeStep(const Tile& scheduled, BackwardTile& tile,
-                           KeyStep& step, FunctionRef<void(Range block)> add) {
+                           KeyStep& step, const RowsAhead& next_tile,
+                           FunctionRef<void(Range block)> add) {
   kernels_.load(tile, step);
   const int64_t rows = scheduled.rows.size();
   const int64_t blocks = CeilDiv(rows, workspace_.row_block);
   for (int64_t n = 0; n < blocks; ++n) {
     const Range block = BlockAt(scheduled, n);
+    if (!tile.rows_loaded) kernels_.load_rows(tile, block);
+    tile.ahead = {};
+    if (n + 1 == blocks) {
+      tile.ahead = next_tile;
+    } else if (!tile.rows_loaded) {
+      const Range next = BlockAt(scheduled, n + 1);
+      tile.ahead = {tile.scratch.query_rows + next.first, next.size(),
+                    tile.grad_rows};
+    }
     kernels_.softmax(tile, step, block);
     if (tile.wanted.bias) bias_.Add(scheduled.sequence, tile, step, block);
     add(block);
   }
+  tile.rows_loaded = true;
 }
 
 // The `n`th block of a tile's rows.

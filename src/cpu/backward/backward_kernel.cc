@@ -15,6 +15,7 @@ namespace flashacl::cpu::HWY_NAMESPACE {
 
 BackwardKernels BackwardTable() {
   return {StartTile,
+          LoadRows,
           LoadStep,
           SoftmaxBlock,
           AddDkv,

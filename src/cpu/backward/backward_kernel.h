@@ -50,6 +50,7 @@ struct BackwardScratch {
   float* grad_query_panels;   // [panel, channel, lane]
   Range* seen;                // [panel of the block], of the step's keys
   PanelFacts* facts;          // [panel]
+  QueryRow* next_query_rows;  // [row of the next tile's first block]
   // Sums that no other worker adds to: of a step, or of all that are swept.
   float* grad_keys;    // [key, key_stride]
   float* grad_values;  // [key, value_stride]
@@ -69,6 +70,14 @@ struct Wanted {
   bool sink = false;
 };
 
+// Rows that are loaded next, of this tile or another one: their operands are
+// prefetched while a block is computed.
+struct RowsAhead {
+  const QueryRow* rows = nullptr;
+  int64_t count = 0;
+  GradRows grads;
+};
+
 struct BackwardTile : ScoreTile {
   BackwardScratch backward;
   Wanted wanted;
@@ -83,6 +92,8 @@ struct BackwardTile : ScoreTile {
   int grad_terms = 2;
   // Of the block at hand: its products by pairs must be multiply-adds.
   bool multiply_adds = false;
+  bool rows_loaded = false;  // all of them, after the first step
+  RowsAhead ahead;           // of the block at hand
 
   // A step's keys as floats, [key, key_stride].
   float* key_rows() const {
@@ -106,14 +117,17 @@ struct KvSums {
 };
 
 // One tile: start, then for every step of keys load, for every block of rows
-// softmax and add_dkv, then store_dq. Steps whose sums are complete are stored.
+// load_rows if the step is the first, softmax and add_dkv, then store_dq. Steps
+// whose sums are complete are stored.
 struct BackwardKernels {
-  // Loads the tile's rows.
+  // Before any of its rows are loaded.
   void (*start)(BackwardTile& tile) = nullptr;
+  // Loads a block of its rows.
+  void (*load_rows)(BackwardTile& tile, Range block) = nullptr;
   // Loads the step's keys and values.
   void (*load)(const BackwardTile& tile, KeyStep& step) = nullptr;
   // P and dS of a block of rows, which stay in scratch memory, and what they
-  // add to dq.
+  // add to dq. Prefetches tile.ahead meanwhile.
   void (*softmax)(BackwardTile& tile, const KeyStep& step,
                   Range block) = nullptr;
   // sums += what the block of rows that softmax was called for adds to the

@@ -109,6 +109,18 @@ TileShape SharedGradTileShape(const AttentionProblem& problem,
 
 namespace {
 
+void AddRoundedOperands(BackwardWorkspace& workspace,
+                        const BackwardScratch& sizes, int64_t step_keys,
+                        WorkspaceLayout& layout) {
+  using B = BackwardScratch;
+  ScratchLayout<B>& scratch = workspace.scratch;
+  scratch.Add("pairs of probs and grad scores",
+              {&B::prob_row_pairs, &B::grad_row_pairs},
+              workspace.row_block * sizes.panel_keys / 2, layout);
+  scratch.Add("pairs of grad scores of a panel", {&B::grad_key_pairs},
+              (step_keys / 2 + 1) * kMaxPanelRows, layout);
+}
+
 void AddMatrixOperands(const AttentionProblem& problem,
                        BackwardWorkspace& workspace,
                        const BackwardScratch& sizes, int64_t rows,
@@ -179,15 +191,13 @@ BackwardWorkspace ReserveBackward(const AttentionProblem& problem,
   scratch.Add("probs and grad scores", {&B::probs, &B::grad_scores},
               workspace.row_block * sizes.panel_keys, layout);
   if (problem.score.bf16_probs) {
-    scratch.Add("pairs of probs and grad scores",
-                {&B::prob_row_pairs, &B::grad_row_pairs},
-                workspace.row_block * sizes.panel_keys / 2, layout);
-    scratch.Add("pairs of grad scores of a panel", {&B::grad_key_pairs},
-                (shape.cols / 2 + 1) * kMaxPanelRows, layout);
+    AddRoundedOperands(workspace, sizes, shape.cols, layout);
   }
   if (matrices)
     AddMatrixOperands(problem, workspace, sizes, rows, shape.cols, layout);
   scratch.Add("seen keys", {&B::seen}, rows, layout);
+  scratch.Add("rows of the next tile", {&B::next_query_rows},
+              workspace.row_block, layout);
   scratch.Add("facts of panels", {&B::facts}, rows / kMinPanelRows, layout);
   workspace.bias_sums =
       layout.Reserve<double>("grad bias", BiasGradient::SumsOf(problem));

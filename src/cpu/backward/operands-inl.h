@@ -2,11 +2,11 @@
 // The operands of the backward direction: what a tile has of its rows, and a
 // step of its keys.
 //
-// Rows are loaded once per tile, keys once per step for all blocks of rows.
-// Queries and gradients of outputs are panels for scores and dp, and rows of
-// floats, or pairs of rows, for dk and dv; keys are rows for scores, and where
-// those are pairs of channels, once more for dq. What they turned out to be -
-// finite, small, subnormal - is found on the way.
+// Rows are loaded once per tile, a block at a time, keys once per step for all
+// blocks of rows. Queries and gradients of outputs are panels for scores and
+// dp, and rows of floats, or pairs of rows, for dk and dv; keys are rows for
+// scores, and where those are pairs of channels, once more for dq. What they
+// turned out to be - finite, small, subnormal - is found on the way.
 
 #include <algorithm>
 #include <cfloat>
@@ -41,7 +41,6 @@ HWY_INLINE void ClearPadding(float* row, int64_t channels) {
 
 // Prefetches the operands of a row that is loaded soon.
 inline void PrefetchOperands(const BackwardTile& tile, int64_t r) {
-  if (r >= tile.rows) return;
   const ScoreParams& params = *tile.params;
   const QueryRow& row = tile.scratch.query_rows[r];
   PrefetchRow(row.query, params.qk_dim * params.query.element_bytes);
@@ -105,8 +104,8 @@ inline void ClearOperands(const BackwardTile& tile, int64_t r) {
 }
 
 // Queries and gradients of outputs of four rows, which are loaded, become lanes
-// of their panel. Blocks of four channels may pass a panel's end by three; the
-// next panel overwrites them, and after the last is room.
+// of their panel. Panels are filled in any order, so nothing passes the end of
+// one.
 inline void FillPanels(const BackwardTile& tile, int64_t first) {
   const ScoreParams& params = *tile.params;
   const BackwardScratch& scratch = tile.backward;
@@ -147,18 +146,30 @@ inline void FinishRows(const BackwardTile& tile, int64_t first,
            scratch.value_stride, tile.params->v_dim);
 }
 
-// All rows of a tile: queries and gradients of outputs as rows and as panels.
+// What a tile begins with: nothing is known of its rows, and nothing is summed.
 inline void StartTile(BackwardTile& tile) {
   const BackwardScratch& scratch = tile.backward;
   const int64_t rows = RoundUp(tile.rows, Width());
   std::fill_n(scratch.facts, rows / Width(), PanelFacts());
   std::fill_n(scratch.sum_p_dp, rows, 0.0f);
   if (tile.dots == PairDots::kMatrices) StartMatrixGrads(tile);
+  if (tile.wanted.query) {
+    std::fill_n(scratch.grad_query, rows * tile.scratch.key_stride, 0.0f);
+  }
+}
+
+// A block of a tile's rows, whole panels: queries and gradients of outputs as
+// rows and as panels.
+inline void LoadRows(BackwardTile& tile, Range block) {
+  const BackwardScratch& scratch = tile.backward;
+  const int64_t rows = RoundUp(block.last, Width());
   GreatestOfRows greatest;
-  for (int64_t first = 0; first < rows; first += 4) {
+  for (int64_t first = block.first; first < rows; first += 4) {
     if (first % Width() == 0) greatest = GreatestOfRows();
     for (int64_t r = first; r < first + 4; ++r) {
-      PrefetchOperands(tile, r + kPrefetchRows);
+      if (r + kPrefetchRows < block.last) {
+        PrefetchOperands(tile, r + kPrefetchRows);
+      }
       if (r < tile.rows) {
         LoadOperands(tile, r, greatest);
       } else {
@@ -176,8 +187,18 @@ inline void StartTile(BackwardTile& tile) {
       FinishRows(tile, first + 4 - Width(), greatest);
     }
   }
-  if (tile.wanted.query) {
-    std::fill_n(scratch.grad_query, rows * tile.scratch.key_stride, 0.0f);
+}
+
+// The operands of the rows ahead will be needed.
+inline void PrefetchAhead(const BackwardTile& tile, PrefetchQueue& prefetch) {
+  const RowsAhead& ahead = tile.ahead;
+  PrefetchQueries(*tile.params, ahead.rows, ahead.count, prefetch);
+  for (const TensorRows* const of : {&ahead.grads.out, &ahead.grads.grad_out}) {
+    for (int64_t r = 0; r < ahead.count; ++r) {
+      const QueryRow& row = ahead.rows[r];
+      prefetch.Add(of->At(row.position, row.head),
+                   tile.params->v_dim * of->format.element_bytes);
+    }
   }
 }
 

@@ -36,6 +36,9 @@ class ForwardOperands {
   TensorRows RowsOf(Slot slot, int64_t sequence, Range Sequence::*side) const;
   GradRows GradRowsOf(int64_t sequence) const;
 
+  // The rows of a tile, or of a part of one.
+  void FillQueryRows(const Tile& cut, std::span<QueryRow> query_rows) const;
+
   // Fills scratch.query_rows.
   ScoreTile ScoreTileOf(const Tile& cut, const ScoreScratch& scratch) const;
 
@@ -62,7 +65,6 @@ class ForwardOperands {
   void FillScoreParams();
   void FillForwardParams();
   QueryRow QueryRowOf(const Tile& cut, int64_t head) const;
-  void FillQueryRows(const Tile& cut, std::span<QueryRow> query_rows) const;
   void FillQuantParams(int64_t kv_head, float* buffer, KvRows& keys) const;
 
   const AttentionProblem& problem_;

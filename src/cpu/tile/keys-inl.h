@@ -167,9 +167,6 @@ inline void LoadQueries(const ScoreTile& tile, int64_t first) {
         LoadQuery(params, row, to);
       }
     }
-    // The last block of four channels may pass the panel's end by three; the
-    // next panel, which is loaded later, overwrites them, and there is room
-    // after the last.
     RowsToPanel({scratch.staging, stride}, pairs ? channels / 2 : channels,
                 panel + lane);
   }

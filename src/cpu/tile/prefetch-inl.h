@@ -81,11 +81,11 @@ class PrefetchQueue {
     rows_[count_++] = from - skew;
   }
 
-  // Issue() will be called about `times` times.
-  void Divide(int64_t times) {
+  // Issue() will be called about `times` times, each for `lines` at most.
+  void Divide(int64_t times, int64_t lines = kMaxPrefetchLines) {
     FillGroup();
     at_once_ = std::clamp(shares_ / std::max<int64_t>(times, 1) + 1, int64_t{1},
-                          kMaxPrefetchLines / kGroup);
+                          lines / kGroup);
   }
 
   HWY_INLINE void Issue() {

@@ -114,14 +114,22 @@ struct FourRows {
   }
 };
 
-// Lanes 0 to 3 from `panel` on get the rows, element by element. Rows and panel
-// have room for `count` rounded up to 4; what is between has no meaning.
+// Lanes 0 to 3 from `panel` on get the rows, element by element. Rows have room
+// for `count` rounded up to 4; what is between has no meaning.
 HWY_INLINE void RowsToPanel(const FourRows& rows, int64_t count,
                             float* HWY_RESTRICT panel) {
-  for (int64_t k = 0; k < count; k += 4) {
+  int64_t k = 0;
+  for (; k + 4 <= count; k += 4) {
     Quads quads = rows.Load(k);
     quads.Transpose();
     FourRows{panel + k * Width(), Width()}.Store(quads, 0);
+  }
+  if (k == count) return;
+  Quads quads = rows.Load(k);
+  quads.Transpose();
+  HWY_UNROLL_ALL
+  for (int n = 0; n < 3; ++n) {
+    if (k + n < count) hn::StoreU(quads.at[n], kQ, panel + (k + n) * Width());
   }
 }
 

@@ -351,6 +351,9 @@ TEST_P(Piece, RowsBecomePanelsAndBack) {
         ASSERT_EQ(back[n], rows[n]) << k << " of " << count;
       }
     }
+    ASSERT_TRUE(std::all_of(panel.begin() + count * pieces_.width, panel.end(),
+                            [](float x) { return x == 7.0f; }))
+        << "beyond " << count;
   }
 }
 
