@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether decode multiplies 8-bit rows as they are, four products at a time:
+// Whether decode multiplies 8-bit rows as they are, several products at a time:
 // queries and probs become fixed point, a few digits of 8 bits
 // (docs/notes/0047).
 #pragma once
@@ -15,7 +15,7 @@ enum class ByteDots : uint8_t {
   kNone,          // 8-bit rows become floats, as all other types do
   kMultiplyAdds,  // of integers, one by one: for tests, on any processor
   kInstruction,   // x86's vpdpbusd, ARM's SDOT and UDOT, with the same bits
-  // ARM's SMMLA and USMMLA, eight products at a time, with the same bits.
+  // ARM's SMMLA and USMMLA, two rows by two rows, with the same bits.
   kTwoByTwo,
   // x86's matrix registers (AMX-INT8), and elsewhere the same in many
   // instructions, for tests: also of few rows.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of 8-bit rows in integers, four at a time (cpu/byte_dots.h): what
+// Products of 8-bit rows in integers, several at a time (cpu/byte_dots.h): what
 // they take, and how queries become digits.
 //
 // A number of a query's row is an integer of 24 bits times a power of two that
@@ -11,7 +11,8 @@
 //
 // Keys of a step are packed as [group of lanes][four channels, lane], so that
 // nothing is summed across lanes; values as [four keys][channel], in the order
-// that interleaving gives (gemv_bytes-inl.h). Instructions want one of the two
+// that interleaving gives (gemv_bytes-inl.h; byte_two_by_two-inl.h has others).
+// Instructions want one of the two
 // unsigned (byte_products-inl.h).
 
 #include <algorithm>
@@ -117,7 +118,7 @@ struct ByteKernels {
 };
 
 // With the same bits: by multiplications of integers, by instructions, on
-// matrix registers.
+// matrix registers, by instructions two rows by two rows.
 extern const ByteKernels kByteProducts;
 extern const ByteKernels kByteProductsAtOnce;
 extern const ByteKernels kByteProductsOnMatrices;

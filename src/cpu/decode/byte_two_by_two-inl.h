@@ -3,10 +3,10 @@
 // of gemv_bytes-inl.h: of each operand's 128 bits two rows of eight bytes, and
 // 2 x 2 sums, twice the products of SDOT.
 //
-// One operand has columns, the digits of a micro-tile's rows, digit by digit:
-// twelve of four rows, three of one. Two of them meet two keys, or two channels
-// of values. Probs have no sign and values have one, which USMMLA takes, so no
-// sum needs to start at anything.
+// One operand has columns of the product: the digits of a micro-tile's rows,
+// digit by digit, twelve of four rows, three of one. Two of them meet two keys,
+// or two channels of values. Probs have no sign and values have one, which
+// USMMLA takes, so no sum needs to start at anything.
 //
 // Keys are packed as [group of lanes][eight channels, half of the group], so
 // that blocks of the first half have keys 0 and 1, 2 and 3, and so on; values
@@ -15,9 +15,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
-#include "base/range.h"
 #include "cpu/tuning.h"
 
 #if defined(FLASHACL_CPU_DECODE_BYTE_TWO_BY_TWO_INL_H_) == \
@@ -29,6 +27,7 @@
 #endif
 
 #include "cpu/decode/gemv_bytes-inl.h"
+#if FLASHACL_HAS_BYTE_TWO_BY_TWO
 #include "cpu/tile/zip-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -36,10 +35,11 @@ namespace flashacl::cpu::HWY_NAMESPACE {
 
 static_assert(kQueryDigits == kProbDigits && kDecodeKeys % 8 == 0);
 
-// Operands that have the columns of some rows.
-HWY_INLINE constexpr int ColumnTwos(int rows) {
+// Operands that have the columns of some rows, two in each.
+HWY_INLINE constexpr int ColumnOperands(int rows) {
   return (rows * kQueryDigits + 1) / 2;
 }
+static_assert(4 * ColumnOperands(4) <= 2 * ByteQuery::kGroup);
 
 // Sums of 2 x 2 += the products of two rows of bytes, `x`, and two others.
 #if FLASHACL_SVE_BITS
@@ -129,34 +129,33 @@ inline void PackValuesInTwos(const PackArgs& work) {
   }
 }
 
-// Vectors of keys that meet the columns of so many rows at a time, whose sums
-// fill the registers, but for those that GCC keeps for loads of SVE; no more
-// than a step has.
+// Vectors of keys that meet the columns of so many rows at a time. Four of two
+// rows fill the registers with sums, of which GCC keeps some in memory for
+// the loads of longer vectors.
 HWY_INLINE constexpr int KeyVectorsInTwos(int rows) {
-  constexpr int kFew = Lanes() > 4 ? 3 : 4;
-  constexpr int kMost = static_cast<int>(kDecodeKeys / Lanes());
-  return std::min(rows > 2 ? 2 : kFew, kMost);
+  return rows > 2 ? 2 : Lanes() > 4 ? 3 : 4;
 }
+static_assert(3 * Lanes() <= kDecodeKeys);
 
 // Sums of the halves of some vectors of keys with the columns of kRows rows.
 template <int kRows, int kVectors>
 struct KeySums {
-  static constexpr int kTwos = ColumnTwos(kRows);
-  WordVector at[kVectors][2][kTwos];
+  static constexpr int kOperands = ColumnOperands(kRows);
+  WordVector at[kVectors][2][kOperands];
 
   HWY_INLINE KeySums() {
     HWY_UNROLL_ALL
-    for (int n = 0; n < kVectors * 2 * kTwos; ++n) {
-      at[n / (2 * kTwos)][n / kTwos % 2][n % kTwos] = hn::Zero(kW);
+    for (int n = 0; n < kVectors * 2 * kOperands; ++n) {
+      at[n / (2 * kOperands)][n / kOperands % 2][n % kOperands] = hn::Zero(kW);
     }
   }
 
   // Of eight channels; vectors of keys are `step` words apart.
   HWY_INLINE void Add(const float* HWY_RESTRICT keys, int64_t step,
                       const int32_t* HWY_RESTRICT digits) {
-    WordVector columns[kTwos];
+    WordVector columns[kOperands];
     HWY_UNROLL_ALL
-    for (int p = 0; p < kTwos; ++p) {
+    for (int p = 0; p < kOperands; ++p) {
       columns[p] = hn::LoadDup128(kW, digits + 4 * p);
     }
     HWY_UNROLL_ALL
@@ -164,7 +163,7 @@ struct KeySums {
       const int v = n / 2, h = n % 2;
       const WordVector key = WordsAt(keys + v * step + h * Lanes());
       HWY_UNROLL_ALL
-      for (int p = 0; p < kTwos; ++p) {
+      for (int p = 0; p < kOperands; ++p) {
         at[v][h][p] = AddBytesTwoByTwo<kSmmla>(key, columns[p], at[v][h][p]);
       }
     }
@@ -233,12 +232,12 @@ HWY_NOINLINE void DotBytesInTwos(const ByteQkArgs& given) {
   *given.prefetch = prefetch;
 }
 
-// The columns of kRows rows of a step's probs, of rows two at a time: [eight
-// keys][two columns][four keys, the next four].
+// The columns of kRows rows of a step's probs: [two rows][eight keys][two
+// columns][column, four keys of it and the next four].
 template <int kRows>
 struct ProbsInTwos {
   static constexpr int kGroups = kDecodeKeys / 8;
-  HWY_ALIGN int32_t of[(kRows + 1) / 2][kGroups][ColumnTwos(2)][4];
+  HWY_ALIGN int32_t of[(kRows + 1) / 2][kGroups][ColumnOperands(2)][4];
 
   HWY_INLINE ProbsInTwos(const ByteProbs& probs, int64_t count) {
     for (int64_t g = 0; 8 * g < count; ++g) {
@@ -246,6 +245,11 @@ struct ProbsInTwos {
       HWY_ALIGN static constexpr int32_t kNone[kProbDigits][4] = {};
       const auto& first = probs.digits[2 * g];
       const auto& next = 8 * g + 4 < count ? probs.digits[2 * g + 1] : kNone;
+      if constexpr (kRows % 2 == 1) {
+        // The last row's second operand has one column.
+        auto& columns = of[kRows / 2][g];
+        columns[1][2] = columns[1][3] = 0;
+      }
       HWY_UNROLL_ALL
       for (int t = 0; t < kProbDigits; ++t) StoreDigit(first[t], next[t], t, g);
     }
@@ -263,7 +267,6 @@ struct ProbsInTwos {
       hn::Store(hn::InterleaveUpper(kWords, a, b), kWords, of[1][g][t]);
     } else if constexpr (kRows % 2 == 1) {
       auto& columns = of[kRows / 2][g];
-      std::memset(columns[1] + 2, 0, 2 * sizeof(int32_t));
       columns[t / 2][t % 2 * 2] = first[kRows - 1];
       columns[t / 2][t % 2 * 2 + 1] = next[kRows - 1];
     }
@@ -273,25 +276,26 @@ struct ProbsInTwos {
 // Sums of the columns of one or two rows with four vectors of channels.
 template <int kRows>
 struct ValueSums {
-  static constexpr int kTwos = ColumnTwos(kRows);
-  WordVector at[kTwos][8];
+  static constexpr int kOperands = ColumnOperands(kRows);
+  WordVector at[kOperands][8];
 
   HWY_INLINE ValueSums() {
     HWY_UNROLL_ALL
-    for (int n = 0; n < kTwos * 8; ++n) at[n / 8][n % 8] = hn::Zero(kW);
+    for (int n = 0; n < kOperands * 8; ++n) at[n / 8][n % 8] = hn::Zero(kW);
   }
 
   // Of eight keys.
   HWY_INLINE void Add(const float* HWY_RESTRICT values,
                       const int32_t (*HWY_RESTRICT digits)[4]) {
-    WordVector columns[kTwos];
+    WordVector columns[kOperands];
     HWY_UNROLL_ALL
-    for (int p = 0; p < kTwos; ++p) columns[p] = hn::LoadDup128(kW, digits[p]);
+    for (int p = 0; p < kOperands; ++p)
+      columns[p] = hn::LoadDup128(kW, digits[p]);
     HWY_UNROLL_ALL
     for (int n = 0; n < 8; ++n) {
       const WordVector value = WordsAt(values + n * Lanes());
       HWY_UNROLL_ALL
-      for (int p = 0; p < kTwos; ++p) {
+      for (int p = 0; p < kOperands; ++p) {
         at[p][n] = AddBytesTwoByTwo<kUsmmla>(columns[p], value, at[p][n]);
       }
     }
@@ -368,5 +372,6 @@ constexpr ByteKernels MakeByteKernelsInTwos() {
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
+#endif  // FLASHACL_HAS_BYTE_TWO_BY_TWO
 
 #endif  // FLASHACL_CPU_DECODE_BYTE_TWO_BY_TWO_INL_H_

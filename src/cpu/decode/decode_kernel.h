@@ -48,7 +48,7 @@ struct DecodeKernels {
   void (*combine)(const ForwardTile& tile, int64_t num_splits) = nullptr;
 
   bool has_pair_dots = false;  // PairDots::kInstruction
-  bool has_byte_dots = false;  // ByteDots::kInstruction
+  bool has_byte_dots = false;  // ByteDots::kInstruction, kTwoByTwo
   bool has_half_dots = false;  // half_dots.h
   MatrixCode matrices = MatrixCode::kNone;
 };

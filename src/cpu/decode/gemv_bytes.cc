@@ -7,10 +7,8 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
 #include "cpu/decode/byte_matrices-inl.h"
-#include "cpu/decode/gemv_bytes-inl.h"
-#if FLASHACL_HAS_BYTE_TWO_BY_TWO
 #include "cpu/decode/byte_two_by_two-inl.h"
-#endif
+#include "cpu/decode/gemv_bytes-inl.h"
 
 namespace flashacl::cpu::HWY_NAMESPACE {
 
