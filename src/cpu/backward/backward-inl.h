@@ -6,10 +6,11 @@
 // the first time. While it is computed the rows of the next block are
 // prefetched, and while a tile's last block is, those of the next tile. Queries
 // and gradients of outputs lie as panels, of pairs where these pay
-// (tile/pairs-inl.h), and as rows of floats. The outer
-// loop is over steps of keys, the next one over blocks of rows, both the
-// caller's (backward_kernel.h). Scores are the forward's, with query rows in
-// the lanes, and dp comes out of the same product with values for keys;
+// (tile/pairs-inl.h), and as rows of floats.
+//
+// The outer loop is over steps of keys, the next one over blocks of rows, both
+// the caller's (backward_kernel.h). Scores are the forward's, with query rows
+// in the lanes, and dp comes out of the same product with values for keys;
 // softmax_backward-inl.h makes P and dS of them in place, panel by panel. The
 // gradients have channels in the lanes (dq_dk-inl.h): a panel adds to dq at
 // once, while its dS are in the first cache; a block of panels, in the second
