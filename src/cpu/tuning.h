@@ -9,10 +9,9 @@ namespace flashacl::cpu {
 // The most packed rows of one tile. Keys and values are converted once per
 // tile, so their cost falls with its rows: from 256 to 512 to 1024 rows,
 // attention at 64 channels went from 0.78 to 0.80 to 0.81 of the FMA peak
-// (docs/notes/0012). A problem with fewer than kMinTiles tiles of that size
-// gets smaller ones, down to kMinRows.
+// (docs/notes/0012). A problem with too few tiles of that size for its workers
+// (share_tuning.h) gets smaller ones, down to kMinRows.
 inline constexpr int64_t kMaxRows = 1024;
-inline constexpr int64_t kMinTiles = 64;
 inline constexpr int64_t kMinRows = 128;
 
 // Rows of tiles are multiples of this: whole panels of every instruction set.

@@ -82,9 +82,6 @@ TileShape BackwardTileShape(const AttentionProblem& problem,
     shape.rows -= shape.rows % kGradRowBlock;
   }
   const PackedRows packed = PackedRowsOf(problem);
-  while (shape.rows > kGradRowBlock && packed.all / shape.rows < kMinTiles) {
-    shape.rows = RoundUp(shape.rows / 2, kGradRowBlock);
-  }
   shape.rows =
       std::min(shape.rows, std::max(kRowUnit, RoundUp(packed.most, kRowUnit)));
   shape.cols =
@@ -100,9 +97,9 @@ TileShape SharedGradTileShape(const AttentionProblem& problem,
                               const TileShape& shape, int64_t workers) {
   TileShape shared = shape;
   const int64_t wanted = kGradTilesPerWorker * workers;
-  while (shared.rows >= 2 * kGradRowBlock &&
+  while (shared.rows > kGradRowBlock &&
          PackedRowsOf(problem).all / shared.rows < wanted) {
-    shared.rows = shared.rows / 2 / kGradRowBlock * kGradRowBlock;
+    shared.rows = RoundUp(shared.rows / 2, kGradRowBlock);
   }
   return shared;
 }

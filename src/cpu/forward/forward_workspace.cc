@@ -105,7 +105,8 @@ TileShape ForwardTileShape(const AttentionProblem& problem,
                              row_bytes, kMaxRows, kRowUnit);
   const PackedRows packed = PackedRowsOf(problem, sequence_rows);
   const bool matrices = HasMatrixCode(device) && TileMatrixTerms(problem) > 0;
-  const int64_t min_tiles = matrices ? kMinMatrixTiles : kMinTiles;
+  const int64_t min_tiles = std::min(matrices ? kMinMatrixTiles : kMinTiles,
+                                     kTilesPerWorker * device.workers);
   while (shape.rows > kMinRows && packed.all / shape.rows < min_tiles) {
     shape.rows /= 2;
   }

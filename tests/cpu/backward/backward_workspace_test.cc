@@ -85,7 +85,8 @@ TEST(BackwardWorkspace, KernelsOfAnyWidthHaveRoom) {
   ForRandomProblems(300, space, [](const AttentionProblem& p, Random& random) {
     if (p.kv.gathers()) return;
     const DeviceInfo device = AnyDevice(random);
-    const TileShape shape = BackwardTileShape(p, device);
+    const TileShape shape =
+        SharedGradTileShape(p, BackwardTileShape(p, device), device.workers);
     WorkspaceLayout layout;
     const BackwardWorkspace workspace =
         ReserveBackward(p, shape, device.workers, layout);

@@ -220,6 +220,21 @@ TEST(ForwardWorkspace, LongSequencesTakeNoMoreThanOthers) {
             bytes("fwd f16 h=32/8 d=128 q=16384 k=16384 causal"));
 }
 
+TEST(ForwardWorkspace, FewWorkersHaveLargeTiles) {
+  const AttentionProblem p = ProblemOf("fwd f32 h=16 d=64 q=1024 k=1024");
+  DeviceInfo device;
+  device.l2_bytes = 1 << 20;
+  const auto rows_of = [&](int64_t workers) {
+    device.workers = workers;
+    return ForwardTileShape(p, device).rows;
+  };
+  EXPECT_EQ(rows_of(1), 1024);
+  EXPECT_EQ(rows_of(4), 1024);
+  EXPECT_EQ(rows_of(8), 512);
+  EXPECT_EQ(rows_of(16), 256);
+  EXPECT_EQ(rows_of(192), 256);
+}
+
 TEST(ForwardWorkspace, TilesAreWholeUnits) {
   Space space;
   space.backward = false;
@@ -237,7 +252,10 @@ TEST(ForwardWorkspace, TilesAreWholeUnits) {
     EXPECT_EQ(shape.split_keys % shape.cols, 0) << shape.split_keys;
     // Workers change rows alone: what a step and a split are decides on bits.
     device.workers += 9;
-    EXPECT_EQ(ForwardTileShape(p, device), shape);
+    TileShape of_more = ForwardTileShape(p, device);
+    EXPECT_LE(of_more.rows, shape.rows);
+    of_more.rows = shape.rows;
+    EXPECT_EQ(of_more, shape);
     TileShape shared = SharedTileShape(p, shape, random.Within(1, 300));
     EXPECT_EQ(shared.rows % kRowUnit, 0) << shared.rows;
     EXPECT_GE(shared.rows, std::min(shape.rows, kMinShareRows));
