@@ -120,16 +120,18 @@ inline constexpr int64_t kMinTopKSplitKeys = 256;
 // one stage and read by the next, and take kSavedPdsBytes twice, or more for a
 // position of each worker. A stage takes at most kMaxStageKeys of a list. A kv
 // block has as many rows as make a position list kKeysPerKvBlock of them, and a
-// d block as many channels as make both kDBlockBytes: half of that would read p
-// and ds twice as often. Some keys take as many channels at a time as keep the
-// rows of all heads in kDBlockOperandBytes (docs/notes/0015). Sequences of few
-// keys share kKvGradBytes.
+// d block as many channels as make both that share of a second cache, at most
+// kMaxDBlockBytes: half of that would read p and ds twice as often. Some keys
+// take as many channels at a time as keep the rows of all heads in
+// kDBlockOperandBytes (docs/notes/0015). Sequences of few keys share
+// kKvGradBytes.
 inline constexpr int64_t kSavedPdsBytes = 32 << 20;
 inline constexpr int64_t kMinStagePositions = 2;
 inline constexpr int64_t kMaxStagePositions = 256;
 inline constexpr int64_t kMaxStageKeys = 4096;
 inline constexpr int64_t kKeysPerKvBlock = 64;
-inline constexpr int64_t kDBlockBytes = 256 << 10;
+inline constexpr double kDBlockShare = 0.5;
+inline constexpr double kMaxDBlockBytes = 512 << 10;
 inline constexpr int64_t kDBlockOperandBytes = 32 << 10;
 inline constexpr int64_t kKvGradBytes = 64 << 20;
 

@@ -352,10 +352,14 @@ inline void AddKeyGradients(const DkvArgs& args) {
   const int64_t bytes = 4 * operands * args.heads * Width();
   const int64_t at_once =
       std::clamp<int64_t>(kDBlockOperandBytes / bytes, 1, blocks);
+  SpanPrefetcher prefetch(args.prefetch, operands * blocks *
+                                             CeilDiv(args.count, kBig) *
+                                             CeilDiv(args.heads, kHeadsAtOnce));
   for (int64_t n = 0; n < blocks; n += at_once) {
     const Range some{n, std::min(n + at_once, blocks)};
-    ForBlocks(args.count, [&](int64_t j, auto size)
-                              HWY_ATTR { AddToKeys<size()>(args, j, some); });
+    ForBlocks(args.count, [&](int64_t j, auto size) HWY_ATTR {
+      AddToKeys<size()>(args, j, some, prefetch);
+    });
   }
 }
 

@@ -92,6 +92,9 @@ class Launch {
                     RunVector<DkvItem>& items) const;
   void ComputeDq(const TopKBackwardBatch& batch, const Stage& stage,
                  int64_t position, int64_t worker) const;
+  // What a position adds to an item's sums.
+  DkvArgs ArgsOf(const Stage& stage, const DkvItem& item,
+                 int64_t position) const;
   // Prefetches the sums of the item that the worker has next, if any.
   void AddDkv(const Stage& stage, const DkvItem& item,
               const DkvItem* next) const;
@@ -207,52 +210,91 @@ std::span<float> Launch::SumsOf(const DkvItem& item) const {
           static_cast<size_t>(count * tiling_.d_block_channels)};
 }
 
-// Prefetches part `n` of `count` of some floats, for writing.
-void PrefetchPart(std::span<const float> floats, int64_t n, int64_t count) {
-  const int64_t lines =
-      CeilDiv(static_cast<int64_t>(floats.size()), kLineFloats);
-  const int64_t last = lines * (n + 1) / count;
-  for (int64_t line = lines * n / count; line < last; ++line) {
-    __builtin_prefetch(floats.data() + line * kLineFloats, 1, 2);
-  }
-}
-
-void Launch::AddDkv(const Stage& stage, const DkvItem& item,
-                    const DkvItem* next) const {
+DkvArgs Launch::ArgsOf(const Stage& stage, const DkvItem& item,
+                       int64_t position) const {
   const AttentionProblem& problem = prepared_.problem();
+  const SavedPds saved = SavedAt(stage, position);
+  const Range keys = saved.KeysOf(item.kv_block);
   const bool of_values = tiling_.OfValues(item.d_block);
   const int64_t channel = tiling_.FirstChannelOf(item.d_block);
   const int64_t dim = of_values ? problem.v_dim : problem.score_dim();
   const bool adds_values = of_values || problem.kv.value_is_key;
   DkvArgs args;
+  args.count = keys.size();
   args.heads = problem.group();
   args.head_stride = tiling_.head_stride;
   args.channels = std::min(tiling_.d_block_channels, dim - channel);
   args.value_channels = adds_values ? problem.v_dim - channel : 0;
-  args.step_keys = tiling_.step_keys;
+  args.columns = saved.columns + keys.first;
+  args.probs = saved.probs + keys.first * args.head_stride;
+  args.grad_scores = saved.grad_scores + keys.first * args.head_stride;
+  args.query = of_values ? nullptr : saved.query + channel * args.heads;
+  args.grad_out = saved.grad_out + channel * args.heads;
   args.sums = SumsAt(item.d_block, item.sequence_head->rows.first);
   args.sum_stride = tiling_.d_block_channels;
+  if (!tiling_.packs_words) return args;
+  const int64_t pairs = RoundUp(args.heads, kHeadBlock) / 2;
+  args.first = keys.first;
+  args.step_keys = tiling_.step_keys;
+  args.is_words = saved.is_words;
+  args.query_pairs = saved.query_pairs + channel * pairs;
+  args.grad_out_pairs = saved.grad_out_pairs + channel * pairs;
+  return args;
+}
+
+// Whole lines of some floats: these of `count` parts.
+std::span<const float> LinesOf(std::span<const float> floats, Range parts,
+                               int64_t count) {
+  const auto lines = CeilDiv(static_cast<int64_t>(floats.size()), kLineFloats);
+  const auto at = [&](int64_t part) {
+    return std::min(static_cast<size_t>(lines * part / count * kLineFloats),
+                    floats.size());
+  };
+  return floats.subspan(at(parts.first), at(parts.last) - at(parts.first));
+}
+
+// What AddToKeys reads of a position: streams that go on elsewhere with every
+// position, too short for a processor to see what comes next. That of words has
+// not been measured, and takes others.
+void AddOperands(const DkvArgs& args, PrefetchSpans& spans) {
+  if (args.count == 0 || args.is_words != nullptr) return;
+  const int64_t probs = args.count * args.head_stride;
+  if (args.value_channels > 0) {
+    spans.Add(args.probs, probs);
+    spans.Add(args.grad_out,
+              args.heads * std::min(args.channels, args.value_channels));
+  }
+  if (args.query != nullptr) {
+    spans.Add(args.grad_scores, probs);
+    spans.Add(args.query, args.heads * args.channels);
+  }
+}
+
+void Launch::AddDkv(const Stage& stage, const DkvItem& item,
+                    const DkvItem* next) const {
   std::span<const float> next_sums;
   if (next != nullptr) next_sums = SumsOf(*next);
   const Range positions = stage.PositionsOf(*item.sequence_head);
-  for (int64_t n = positions.first; n < positions.last; ++n) {
-    PrefetchPart(next_sums, n - positions.first, positions.size());
-    const SavedPds saved = SavedAt(stage, n);
-    const Range keys = saved.KeysOf(item.kv_block);
-    if (keys.empty()) continue;
-    args.count = keys.size();
-    args.columns = saved.columns + keys.first;
-    args.probs = saved.probs + keys.first * args.head_stride;
-    args.grad_scores = saved.grad_scores + keys.first * args.head_stride;
-    args.query = of_values ? nullptr : saved.query + channel * args.heads;
-    args.grad_out = saved.grad_out + channel * args.heads;
-    if (tiling_.packs_words) {
-      const int64_t pairs = RoundUp(args.heads, kHeadBlock) / 2;
-      args.first = keys.first;
-      args.is_words = saved.is_words;
-      args.query_pairs = saved.query_pairs + channel * pairs;
-      args.grad_out_pairs = saved.grad_out_pairs + channel * pairs;
+  // The next position, from `n` on, that lists keys of the kv block.
+  const auto with_keys = [&](int64_t n) {
+    while (n < positions.last &&
+           SavedAt(stage, n).KeysOf(item.kv_block).empty()) {
+      ++n;
     }
+    return n;
+  };
+  Range done{0, 0};  // parts of the next sums, one for each position
+  for (int64_t n = with_keys(positions.first); n < positions.last;) {
+    DkvArgs args = ArgsOf(stage, item, n);
+    n = with_keys(n + 1);
+    if (n < positions.last) {
+      AddOperands(ArgsOf(stage, item, n), args.prefetch);
+    } else if (next != nullptr) {
+      const Range others = stage.PositionsOf(*next->sequence_head);
+      AddOperands(ArgsOf(stage, *next, others.first), args.prefetch);
+    }
+    done = {done.last, n - positions.first};
+    args.prefetch.Add(LinesOf(next_sums, done, positions.size()));
     kernels_.add_to_keys(args);
   }
 }

@@ -5,9 +5,12 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
+#include "base/check.h"
 #include "base/range.h"
 #include "cpu/pair_dots.h"
+#include "cpu/sizes.h"
 #include "cpu/tile/attention_params.h"
 
 namespace flashacl::cpu {
@@ -72,6 +75,27 @@ struct TopKBackwardDqItem {
   bool last_split = true;       // it is to be stored
 };
 
+// Memory that is needed soon, in spans of lines.
+struct PrefetchSpans {
+  struct Span {
+    const float* at;
+    int64_t lines;
+  };
+  static constexpr int64_t kMost = 5;
+
+  void Add(const float* at, int64_t floats) {
+    if (floats <= 0) return;
+    FLASHACL_DCHECK(count < kMost);
+    spans[count++] = {at, CeilDiv(floats, kLineFloats)};
+  }
+  void Add(std::span<const float> floats) {
+    Add(floats.data(), static_cast<int64_t>(floats.size()));
+  }
+
+  Span spans[kMost] = {};  // in the order of their use
+  int64_t count = 0;
+};
+
 // The listed keys of a position in one kv block, and the channels of a d block:
 // what is added to the d block's sums. Keys get ds times query, values p times
 // grad_out; both if values are keys.
@@ -94,6 +118,7 @@ struct DkvArgs {
   int64_t head_stride = 0;
   float* sums = nullptr;  // of column 0
   int64_t sum_stride = 0;
+  PrefetchSpans prefetch;  // what is to be prefetched meanwhile
 };
 
 struct TopKBackwardKernels {

@@ -56,7 +56,8 @@ int64_t StagePositions(const AttentionProblem& problem,
 }
 
 // Sets what depends on the rows of keys: kv blocks, d blocks and batches.
-void TileSums(const AttentionProblem& problem, TopKBackwardTiling& tiling) {
+void TileSums(const AttentionProblem& problem, const DeviceInfo& device,
+              TopKBackwardTiling& tiling) {
   const int64_t longest = std::max<int64_t>(problem.lengths.max_columns(), 1);
   const int64_t all = problem.lengths.all_columns() * problem.kv_heads;
   const int64_t channels = problem.score_dim();
@@ -68,9 +69,11 @@ void TileSums(const AttentionProblem& problem, TopKBackwardTiling& tiling) {
   tiling.kv_blocks = CeilDiv(longest, tiling.kv_block_rows);
   const int64_t most =
       RoundUp(std::max(channels, value_channels), kMaxPanelRows);
-  tiling.d_block_channels = std::clamp(
-      kDBlockBytes / (4 * tiling.kv_block_rows) / kMaxPanelRows * kMaxPanelRows,
-      kMaxPanelRows, std::max(most, kMaxPanelRows));
+  const double bytes = std::min(
+      kDBlockShare * static_cast<double>(device.l2_bytes), kMaxDBlockBytes);
+  tiling.d_block_channels =
+      CountThatFits(bytes, 4 * tiling.kv_block_rows,
+                    std::max(most, kMaxPanelRows), kMaxPanelRows);
   if (WantsKeys(problem)) {
     tiling.key_d_blocks = CeilDiv(channels, tiling.d_block_channels);
   }
@@ -169,7 +172,7 @@ TopKBackwardTiling TopKBackwardTilingOf(const AttentionProblem& problem,
   tiling.head_stride =
       RoundUp(problem.group(), tiling.packs_words ? kHeadBlock : kMaxLanes);
   tiling.stage_positions = StagePositions(problem, tiling, device.workers);
-  TileSums(problem, tiling);
+  TileSums(problem, device, tiling);
   return tiling;
 }
 

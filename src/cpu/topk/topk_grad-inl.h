@@ -101,7 +101,11 @@ struct SumRows {
   // Rows are anywhere: prefetched now, they are there when sums are added.
   HWY_INLINE void Prefetch(int64_t channel) const {
     HWY_UNROLL_ALL
-    for (int r = 0; r < kRows; ++r) __builtin_prefetch(at[r] + channel, 1, 3);
+    for (int r = 0; r < kRows; ++r) {
+      for (int64_t n = 0; n < Width(); n += kLineFloats) {
+        __builtin_prefetch(at[r] + channel + n, 1, 3);
+      }
+    }
   }
 
   HWY_INLINE void Add(const Sums<kRows>& sums, int64_t channel) const {
@@ -130,9 +134,60 @@ HWY_INLINE void CutChannels(int64_t channels, Sums<kRows>& sums) {
   }
 }
 
+// Prefetches spans into the second cache, line by line and evenly.
+class SpanPrefetcher {
+ public:
+  // Issue() will be called about `times` times.
+  SpanPrefetcher(const PrefetchSpans& spans, int64_t times)
+      : next_(spans.spans), last_(spans.spans + spans.count) {
+    int64_t lines = 0;
+    for (const PrefetchSpans::Span* one = next_; one != last_; ++one) {
+      lines += one->lines;
+    }
+    at_once_ = CeilDiv(lines, std::max<int64_t>(times, 1));
+  }
+
+  HWY_INLINE void Issue() {
+    for (int64_t n = 0; n < at_once_; ++n) {
+      if (lines_ == 0) {
+        if (next_ == last_) return;
+        at_ = next_->at;
+        lines_ = next_->lines;
+        ++next_;
+      }
+      __builtin_prefetch(at_, 0, 2);
+      at_ += kLineFloats;
+      --lines_;
+    }
+  }
+
+ private:
+  const PrefetchSpans::Span* next_;
+  const PrefetchSpans::Span* last_;
+  const float* at_ = nullptr;
+  int64_t lines_ = 0;  // of this span, still to prefetch
+  int64_t at_once_ = 0;
+};
+
+// Heads between which lines are prefetched: a line of a key's probs.
+inline constexpr int64_t kHeadsAtOnce = 16;
+
+// sums[r] += sum over the heads of rows[r] * panel, in one chain.
+template <int kRows>
+HWY_INLINE void AddHeads(const float* HWY_RESTRICT rows, int64_t stride,
+                         const float* HWY_RESTRICT panel, int64_t heads,
+                         Sums<kRows>& sums, SpanPrefetcher& prefetch) {
+  for (int64_t first = 0; first < heads; first += kHeadsAtOnce) {
+    AddRows(rows + first, stride, panel + first * Width(),
+            std::min(kHeadsAtOnce, heads - first), sums);
+    prefetch.Issue();
+  }
+}
+
 // What kRows columns from `first` on get, for `blocks` of a d block's channels.
 template <int kRows>
-HWY_NOINLINE void AddToKeys(const DkvArgs& args, int64_t first, Range blocks) {
+HWY_NOINLINE void AddToKeys(const DkvArgs& args, int64_t first, Range blocks,
+                            SpanPrefetcher& prefetch) {
   const int64_t block_floats = args.heads * Width();
   const float* const grad_scores = args.grad_scores + first * args.head_stride;
   const float* const probs = args.probs + first * args.head_stride;
@@ -147,13 +202,13 @@ HWY_NOINLINE void AddToKeys(const DkvArgs& args, int64_t first, Range blocks) {
     // of grad_out: inf * 0 is NaN. So values come first, and what passes them
     // is dropped before the rest is added.
     if (values > 0) {
-      AddRows(probs, args.head_stride, args.grad_out + n * block_floats,
-              args.heads, sums);
+      AddHeads(probs, args.head_stride, args.grad_out + n * block_floats,
+               args.heads, sums, prefetch);
       if (values < Width()) CutChannels(values, sums);
     }
     if (args.query != nullptr) {
-      AddRows(grad_scores, args.head_stride, args.query + n * block_floats,
-              args.heads, sums);
+      AddHeads(grad_scores, args.head_stride, args.query + n * block_floats,
+               args.heads, sums, prefetch);
     }
     to.Add(sums, channel);
   }

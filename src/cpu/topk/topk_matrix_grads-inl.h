@@ -271,6 +271,8 @@ class KeyGradRows {
 
 inline void AddKeyGradientsByMatrices(const DkvArgs& args) {
   const int64_t blocks = CeilDiv(args.channels, int64_t{Width()});
+  SpanPrefetcher prefetch(args.prefetch,
+                          CeilDiv(args.count, KeyGradRows::kKeys) * blocks);
   Matrices::Configure();
   for (int64_t first = 0; first < args.count;) {
     const int64_t at = args.first + first;
@@ -278,7 +280,10 @@ inline void AddKeyGradientsByMatrices(const DkvArgs& args) {
     const int64_t count =
         std::min({KeyGradRows::kKeys, args.count - first, step_end - at});
     KeyGradRows some(args, first, count);
-    for (int64_t n = 0; n < blocks; ++n) some.Add(n);
+    for (int64_t n = 0; n < blocks; ++n) {
+      prefetch.Issue();
+      some.Add(n);
+    }
     first += count;
   }
   Matrices::Release();
