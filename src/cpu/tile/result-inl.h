@@ -113,6 +113,15 @@ HWY_INLINE float InvSumOf(const ForwardTile& tile, float sum) {
   return sum == 0 ? 0.0f : 1.0f / (sum * tile.params->keep_probability);
 }
 
+// The same of four rows. A load of what four stores wrote would wait for them.
+HWY_INLINE QuadVector InvSumsOf(const ForwardTile& tile,
+                                const QuadVector& sums) {
+  const QuadVector kept =
+      hn::Mul(sums, hn::Set(kQ, tile.params->keep_probability));
+  return hn::IfThenZeroElse(hn::Eq(sums, hn::Zero(kQ)),
+                            hn::Div(hn::Set(kQ, 1.0f), kept));
+}
+
 // A finished row, as the caller has it.
 inline void StoreOut(const ForwardTile& tile, const QueryRow& query_row,
                      float* HWY_RESTRICT row) {
@@ -262,13 +271,10 @@ inline void StoreFour(const ForwardTile& tile, int64_t first) {
       tile.forward.out + panel * BlockEnd(v_dim) + (first - panel);
   const int64_t count = std::min<int64_t>(4, tile.rows - first);
   const QueryRow* const query_rows = tile.scratch.query_rows + first;
-  HWY_ALIGN float inv_sum[4];
-  for (int64_t r = 0; r < 4; ++r) {
-    inv_sum[r] = tile.split_out == nullptr
-                     ? InvSumOf(tile, tile.forward.sum[first + r])
-                     : 1.0f;
+  QuadFactor factor{hn::Set(kQ, 1.0f)};
+  if (tile.split_out == nullptr) {
+    factor.by = InvSumsOf(tile, hn::Load(kQ, tile.forward.sum + first));
   }
-  const QuadFactor factor{hn::Load(kQ, inv_sum)};
   if (StoresDirectly(tile)) {
     return WithVectorType(tile.forward_params->out.dtype, [&](auto type) {
       if constexpr (type() != DType::kI8) {
