@@ -224,7 +224,7 @@ inline void SoftmaxPanel(BackwardTile& tile, const KeyStep& step,
   } else {
     RowProducts<true>(
         tile.dots, [&] { return subnormal; }, values, local.size(), grad_out,
-        v_dim, nullptr, dp, prefetch);
+        rows.FillsHalf(), v_dim, nullptr, dp, prefetch);
   }
   SoftmaxKeys(tile, rows, panel, scored, local);
   if (tile.rounds && !skip_masked) {

@@ -57,16 +57,16 @@ HWY_INLINE OutPanel OutPanelOf(const ForwardTile& tile, int64_t first,
           fresh};
 }
 
-template <int kRows, class Product>
+template <int kRows, class Product, int kHalves>
 HWY_NOINLINE void OutBlock(const float* HWY_RESTRICT values,
                            const float* HWY_RESTRICT probs, int64_t count,
                            const PanelPair* rescale, float* HWY_RESTRICT out) {
-  Sums<kRows> sums;
+  Sums<kRows, kHalves> sums;
   if (rescale == nullptr) {
     sums.Clear();
   } else {
     sums.Load(out);
-    sums.Scale(rescale->low, rescale->high);
+    sums.Scale(*rescale);
   }
   AddColumns<Product>(values, probs, count, sums);
   sums.Store(out);
@@ -105,11 +105,13 @@ inline void AddProducts(const LoadedKeys& loaded, const OutPanel& panel,
                         int64_t v_dim, Range local, const PanelPair* rescale,
                         PrefetchQueue& prefetch) {
   const PackedValues& values = loaded.values;
-  ForBlocks(v_dim, [&](int64_t d, auto size) HWY_ATTR {
-    OutBlock<size(), Product>(
-        values.at + d * values.keys + local.first * size(), panel.scores,
-        local.size(), rescale, panel.out + d * Width());
-    prefetch.Issue();
+  WithHalves(panel.FillsHalf(), [&](auto halves) HWY_ATTR {
+    ForBlocks(v_dim, [&](int64_t d, auto size) HWY_ATTR {
+      OutBlock<size(), Product, halves()>(
+          values.at + d * values.keys + local.first * size(), panel.scores,
+          local.size(), rescale, panel.out + d * Width());
+      prefetch.Issue();
+    });
   });
 }
 

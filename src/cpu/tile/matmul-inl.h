@@ -78,34 +78,51 @@ struct OfFloats {
   }
 };
 
-// The sums of one block: kRows scalars times one panel.
-template <int kRows>
+// Whether the sums of a panel whose rows fill one vector may be those of that
+// vector. Every multiply-add then loads its scalar, for half of the arithmetic,
+// and where registers are few there are too few sums to hide the latency of
+// all. ARM's pairs have loops of their own, of both vectors.
+inline constexpr bool kHasHalfPanels = HWY_ARCH_X86;
+
+// The sums of one block: kRows scalars times one panel, or its lower half.
+template <int kRows, int kHalves = 2>
 struct Sums {
-  Vector at[kRows][2];
+  Vector at[kRows][kHalves];
 
   // Nothing; said so that it is compiled for the target, too.
   HWY_INLINE Sums() {}
 
   HWY_INLINE void Clear() {
     HWY_UNROLL_ALL
-    for (int r = 0; r < kRows; ++r) at[r][0] = at[r][1] = hn::Zero(kF);
+    for (int r = 0; r < kRows; ++r) {
+      for (Vector& half : at[r]) half = hn::Zero(kF);
+    }
   }
 
   HWY_INLINE void Load(const float* HWY_RESTRICT from,
                        ptrdiff_t stride = Width()) {
     HWY_UNROLL_ALL
     for (int r = 0; r < kRows; ++r) {
-      at[r][0] = hn::Load(kF, from + r * stride);
-      at[r][1] = hn::Load(kF, from + r * stride + Lanes());
+      HWY_UNROLL_ALL
+      for (int h = 0; h < kHalves; ++h) {
+        at[r][h] = hn::Load(kF, from + r * stride + h * Lanes());
+      }
     }
   }
 
+  // 0 where there are no sums of it.
+  HWY_INLINE Vector UpperHalf(int r) const {
+    if constexpr (kHalves == 2) return at[r][1];
+    return hn::Zero(kF);
+  }
+
+  // Both halves.
   HWY_INLINE void Store(float* HWY_RESTRICT to,
                         ptrdiff_t stride = Width()) const {
     HWY_UNROLL_ALL
     for (int r = 0; r < kRows; ++r) {
       hn::Store(at[r][0], kF, to + r * stride);
-      hn::Store(at[r][1], kF, to + r * stride + Lanes());
+      hn::Store(UpperHalf(r), kF, to + r * stride + Lanes());
     }
   }
 
@@ -118,11 +135,11 @@ struct Sums {
     }
   }
 
-  HWY_INLINE void Scale(const Vector& low, const Vector& high) {
+  HWY_INLINE void Scale(const PanelPair& factors) {
     HWY_UNROLL_ALL
     for (int r = 0; r < kRows; ++r) {
-      at[r][0] = hn::Mul(at[r][0], low);
-      at[r][1] = hn::Mul(at[r][1], high);
+      at[r][0] = hn::Mul(at[r][0], factors.low);
+      if constexpr (kHalves == 2) at[r][1] = hn::Mul(at[r][1], factors.high);
     }
   }
 
@@ -131,16 +148,26 @@ struct Sums {
                       const Vector& high) {
     const auto x = Product::Every(scalar);
     at[r][0] = Product::Add(x, low, at[r][0]);
-    at[r][1] = Product::Add(x, high, at[r][1]);
+    if constexpr (kHalves == 2) at[r][1] = Product::Add(x, high, at[r][1]);
   }
 };
 
+// Calls body(halves) with how many halves of a panel are computed: one where it
+// is enough and there are such loops. body's argument is an integral_constant.
+template <typename Body>
+HWY_INLINE auto WithHalves(bool half, Body body) {
+  if constexpr (kHasHalfPanels) {
+    if (half) return body(std::integral_constant<int, 1>());
+  }
+  return body(std::integral_constant<int, 2>());
+}
+
 // sums[r] += sum over k < depth of rows[r * stride + k] * panel[k], in one
 // chain.
-template <class Product, int kRows>
+template <class Product, int kRows, int kHalves>
 HWY_INLINE void AddChain(const float* HWY_RESTRICT rows, ptrdiff_t stride,
                          const float* HWY_RESTRICT panel, int64_t depth,
-                         Sums<kRows>& sums) {
+                         Sums<kRows, kHalves>& sums) {
   // On x86 a base for every three rows: one scaled index register serves them
   // all. ARM's loads of a scalar add nothing but a constant.
   constexpr int kOfBase = HWY_ARCH_ARM_A64 ? 1 : 3;
@@ -151,7 +178,8 @@ HWY_INLINE void AddChain(const float* HWY_RESTRICT rows, ptrdiff_t stride,
   FLASHACL_UNROLL_8
   for (int64_t k = 0; k < depth; ++k) {
     const Vector low = hn::Load(kF, panel);
-    const Vector high = hn::Load(kF, panel + Lanes());
+    Vector high = low;
+    if constexpr (kHalves == 2) high = hn::Load(kF, panel + Lanes());
     HWY_UNROLL_ALL
     for (int r = 0; r < kRows; ++r) {
       sums.template Add<Product>(r, base[r / kOfBase][r % kOfBase * stride],
@@ -165,10 +193,10 @@ HWY_INLINE void AddChain(const float* HWY_RESTRICT rows, ptrdiff_t stride,
 
 // The same: scores, where rows are keys as they lie in memory. Chains are as
 // long as the product allows, and are added.
-template <class Product = OfFloats, int kRows>
+template <class Product = OfFloats, int kRows, int kHalves>
 HWY_INLINE void AddRows(const float* HWY_RESTRICT rows, ptrdiff_t stride,
                         const float* HWY_RESTRICT panel, int64_t depth,
-                        Sums<kRows>& sums) {
+                        Sums<kRows, kHalves>& sums) {
   if constexpr (Product::kChain == 0) {
     AddChain<Product>(rows, stride, panel, depth, sums);
   } else {
@@ -177,11 +205,13 @@ HWY_INLINE void AddRows(const float* HWY_RESTRICT rows, ptrdiff_t stride,
 }
 
 // sums[r] += column[r] * panel.
-template <class Product, int kRows>
+template <class Product, int kRows, int kHalves>
 HWY_INLINE void AddColumn(const float* HWY_RESTRICT column,
-                          const float* HWY_RESTRICT panel, Sums<kRows>& sums) {
+                          const float* HWY_RESTRICT panel,
+                          Sums<kRows, kHalves>& sums) {
   const Vector low = hn::Load(kF, panel);
-  const Vector high = hn::Load(kF, panel + Lanes());
+  Vector high = low;
+  if constexpr (kHalves == 2) high = hn::Load(kF, panel + Lanes());
   HWY_UNROLL_ALL
   for (int r = 0; r < kRows; ++r) {
     sums.template Add<Product>(r, column[r], low, high);
@@ -190,10 +220,10 @@ HWY_INLINE void AddColumn(const float* HWY_RESTRICT column,
 
 // sums[r] += sum over k < depth of columns[k][r] * panel[k]: outputs, where
 // columns are a block of channels, one key after the other.
-template <class Product = OfFloats, int kRows>
+template <class Product = OfFloats, int kRows, int kHalves>
 HWY_INLINE void AddColumns(const float* HWY_RESTRICT columns,
                            const float* HWY_RESTRICT panel, int64_t depth,
-                           Sums<kRows>& sums) {
+                           Sums<kRows, kHalves>& sums) {
   if constexpr (Product::kChain == 0) {
     FLASHACL_UNROLL_8
     for (int64_t k = 0; k < depth; ++k) {
@@ -208,14 +238,15 @@ HWY_INLINE void AddColumns(const float* HWY_RESTRICT columns,
 
 // The same where columns lie `stride` floats apart: channels of rows that were
 // not packed.
-template <int kRows>
+template <int kRows, int kHalves>
 HWY_INLINE void AddColumnsApart(const float* HWY_RESTRICT columns,
                                 ptrdiff_t stride,
                                 const float* HWY_RESTRICT panel, int64_t depth,
-                                Sums<kRows>& sums) {
+                                Sums<kRows, kHalves>& sums) {
   for (int64_t k = 0; k < depth; ++k) {
     const Vector low = hn::Load(kF, panel);
-    const Vector high = hn::Load(kF, panel + Lanes());
+    Vector high = low;
+    if constexpr (kHalves == 2) high = hn::Load(kF, panel + Lanes());
     HWY_UNROLL_ALL
     for (int r = 0; r < kRows; ++r) sums.Add(r, columns[r], low, high);
     panel += Width();

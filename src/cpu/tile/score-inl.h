@@ -70,7 +70,8 @@ struct Panel {
     return query_rows[std::min(n, count - 1)];
   }
 
-  // Its other lanes repeat the last of these rows, or have scores of 0.
+  // Its other lanes repeat the last of these rows, or are 0; so are their
+  // products where they are not computed.
   HWY_INLINE bool FillsHalf() const { return count <= MatrixLanes(); }
 
   HWY_INLINE Range positions() const {
@@ -143,12 +144,12 @@ inline void AddAlibi(const ScoreTile& tile, const Panel& panel, Range cols) {
 // Scores of kRows keys: the sums over the channels `depth`, added to those of
 // the channels before. After the last they are multiplied by `factor`, which is
 // null until then, and `block_max` is raised to the greatest.
-template <int kRows, class Product>
+template <int kRows, class Product, int kHalves>
 HWY_NOINLINE void ScoreBlock(const float* HWY_RESTRICT keys, int64_t stride,
                              const float* HWY_RESTRICT query, Range depth,
                              const float* factor, float* HWY_RESTRICT scores,
                              PanelPair& block_max) {
-  Sums<kRows> sums;
+  Sums<kRows, kHalves> sums;
   if (depth.first == 0) {
     sums.Clear();
   } else {
@@ -157,14 +158,14 @@ HWY_NOINLINE void ScoreBlock(const float* HWY_RESTRICT keys, int64_t stride,
   AddRows<Product>(keys + depth.first, stride, query + depth.first * Width(),
                    depth.size(), sums);
   if (factor != nullptr) {
-    const Vector scale = hn::Set(kF, *factor);
-    sums.Scale(scale, scale);
+    sums.Scale(PanelPair::Of(*factor));
     Vector low = block_max.low, high = block_max.high;
     HWY_UNROLL_ALL
     for (int r = 0; r < kRows; ++r) {
       low = hn::Max(sums.at[r][0], low);
-      high = hn::Max(sums.at[r][1], high);
+      if constexpr (kHalves == 2) high = hn::Max(sums.at[r][1], high);
     }
+    if constexpr (kHalves == 1) high = hn::Zero(kF);
     block_max = {low, high};
   }
   sums.Store(scores);
@@ -172,7 +173,7 @@ HWY_NOINLINE void ScoreBlock(const float* HWY_RESTRICT keys, int64_t stride,
 
 // products[row, lane] = sum over channels of row * panel, times `factor` unless
 // that is null; then returns the greatest, of what passes the last row, too.
-template <class Product = OfFloats>
+template <class Product = OfFloats, int kHalves = 2>
 inline PanelPair RowProducts(const ChannelRows& rows, int64_t count,
                              const float* panel, int64_t channels,
                              const float* factor, float* products,
@@ -183,9 +184,9 @@ inline PanelPair RowProducts(const ChannelRows& rows, int64_t count,
     const Range depth{d, std::min(d + kDepth, channels)};
     const float* const last = depth.last == channels ? factor : nullptr;
     ForBlocks(count, [&](int64_t j, auto size) HWY_ATTR {
-      ScoreBlock<size(), Product>(rows.at + j * rows.stride, rows.stride, panel,
-                                  depth, last, products + j * Width(),
-                                  block_max);
+      ScoreBlock<size(), Product, kHalves>(rows.at + j * rows.stride,
+                                           rows.stride, panel, depth, last,
+                                           products + j * Width(), block_max);
       prefetch.Issue();
     });
   }
@@ -193,19 +194,21 @@ inline PanelPair RowProducts(const ChannelRows& rows, int64_t count,
 }
 
 // The same of rows and a panel that may be pairs; subnormal() says whether some
-// of their numbers are.
+// of their numbers are. half: its rows fill no more than its lower half.
 template <bool kPairs, typename Subnormal>
 inline PanelPair RowProducts(PairDots dots, Subnormal subnormal,
                              const ChannelRows& rows, int64_t count,
-                             const float* panel, int64_t channels,
+                             const float* panel, bool half, int64_t channels,
                              const float* factor, float* products,
                              PrefetchQueue& prefetch) {
   return WithProduct<kPairs>(dots, subnormal, [&](auto product) HWY_ATTR {
     using Product = decltype(product);
     const bool floats = std::is_same_v<Product, OfFloats>;
-    return RowProducts<Product>(rows, count, panel,
-                                floats ? channels : channels / 2, factor,
-                                products, prefetch);
+    return WithHalves(half, [&](auto halves) HWY_ATTR {
+      return RowProducts<Product, halves()>(rows, count, panel,
+                                            floats ? channels : channels / 2,
+                                            factor, products, prefetch);
+    });
   });
 }
 
@@ -307,9 +310,9 @@ inline PanelPair ScoreKeys(const ScoreTile& tile, const Panel& panel,
       return ScaleScores(panel.scores, local.size(), factor);
     }
   }
-  const PanelPair block_max =
-      RowProducts<kPairs>(tile.dots, subnormal, keys, local.size(), panel.query,
-                          channels, &factor, panel.scores, prefetch);
+  const PanelPair block_max = RowProducts<kPairs>(
+      tile.dots, subnormal, keys, local.size(), panel.query, panel.FillsHalf(),
+      channels, &factor, panel.scores, prefetch);
   const bool exact = BlockEnd(local.size()) == local.size();
   return exact ? block_max : BlockMax(panel.scores, local.size());
 }

@@ -159,13 +159,13 @@ struct ListedKeys {
 
 // out = out * rescale + panel * rows for a block of channels, which begins
 // where `rows` says; null: no factor. The panel is probs or ds, a row per key.
-template <int kRows>
+template <int kRows, int kHalves>
 HWY_NOINLINE void AddListed(const ChannelRows& rows,
                             const float* HWY_RESTRICT panel, int64_t count,
                             const PanelPair* rescale, float* HWY_RESTRICT out) {
-  Sums<kRows> sums;
+  Sums<kRows, kHalves> sums;
   sums.Load(out);
-  if (rescale != nullptr) sums.Scale(rescale->low, rescale->high);
+  if (rescale != nullptr) sums.Scale(*rescale);
   AddColumnsApart(rows.at, rows.stride, panel, count, sums);
   sums.Store(out);
 }

@@ -172,10 +172,12 @@ class DqKeys {
       return;
     }
     const ChannelRows keys{KeyFloats(), rows_.key_stride};
-    ForBlocks(channels, [&](int64_t d, auto size) HWY_ATTR {
-      prefetch.Issue();
-      AddListed<size()>({keys.at + d, keys.stride}, ds, count, nullptr,
-                        grad_query + d * Width());
+    WithHalves(half, [&](auto halves) HWY_ATTR {
+      ForBlocks(channels, [&](int64_t d, auto size) HWY_ATTR {
+        prefetch.Issue();
+        AddListed<size(), halves()>({keys.at + d, keys.stride}, ds, count,
+                                    nullptr, grad_query + d * Width());
+      });
     });
   }
 
@@ -240,15 +242,15 @@ inline void DifferentiatePanel(const TopKBackwardDqItem& item,
   };
   const auto multiply = [&](const ChannelRows& of_keys, const float* panel,
                             int64_t depth, float* products) HWY_ATTR {
+    const bool half = item.scores.rows - first <= MatrixLanes();
     if (rows.matrices && !subnormal()) {
       Matrices registers;
-      const bool half = item.scores.rows - first <= MatrixLanes();
       return AddMatrixProducts({of_keys.at, of_keys.stride}, count,
                                {panel, Width(), 1, 0, half}, depth / 2,
                                /*fresh=*/true, products, registers, prefetch);
     }
-    RowProducts<true>(item.scores.dots, subnormal, of_keys, count, panel, depth,
-                      nullptr, products, prefetch);
+    RowProducts<true>(item.scores.dots, subnormal, of_keys, count, panel, half,
+                      depth, nullptr, products, prefetch);
   };
   multiply({rows.keys, rows.key_stride}, score.query + first * channels,
            channels, scratch.scores);

@@ -43,10 +43,12 @@ inline void AttendListedKeys(const ForwardTile& tile, const KvBuffers& rows,
   }
   const PanelPair rescale = panel.state.OnlineSoftmax(scores, count, block_max);
   if (panel.normalizer != nullptr) ScaleProbs(scores, count, panel.normalizer);
-  ForBlocks(tile.params->v_dim, [&](int64_t d, auto size) HWY_ATTR {
-    prefetch.Issue();
-    AddListed<size()>({rows.values + d, rows.value_stride}, scores, count,
-                      &rescale, panel.out + d * Width());
+  WithHalves(panel.FillsHalf(), [&](auto halves) HWY_ATTR {
+    ForBlocks(tile.params->v_dim, [&](int64_t d, auto size) HWY_ATTR {
+      prefetch.Issue();
+      AddListed<size(), halves()>({rows.values + d, rows.value_stride}, scores,
+                                  count, &rescale, panel.out + d * Width());
+    });
   });
 }
 
