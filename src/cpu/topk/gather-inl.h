@@ -2,7 +2,7 @@
 // The rows that one list names, one step of keys at a time.
 //
 // They are anywhere in memory, so the rows of a step are prefetched while the
-// step before is computed: some lines with every block of arithmetic. Each
+// step before is computed: some lines with a little of its arithmetic. Each
 // becomes floats, or pairs (tile/pairs-inl.h), once for all heads of a
 // position. Keys have their ropes next to them. Values stay rows, too: packing
 // them by blocks of channels, as the forward direction does for many query
@@ -83,10 +83,9 @@ struct ListedKeys {
   int64_t step_keys;
 
   // Calls compute(step, prefetch) for every step once its rows are loaded;
-  // compute issues the prefetches of the next step's with each of its about
-  // `blocks` blocks.
+  // compute issues the prefetches of the next step's, about so many times.
   template <typename Compute>
-  HWY_INLINE void ForSteps(const KvBuffers& buffers, int64_t blocks,
+  HWY_INLINE void ForSteps(const KvBuffers& buffers, int64_t times,
                            Compute compute) const {
     KeyAddresses at[2];
     PrefetchQueue prefetch;
@@ -96,7 +95,7 @@ struct ListedKeys {
       Locate(at[n].step.last, at[n ^ 1]);
       prefetch.Clear();
       PrefetchKeys(rows, at[n ^ 1], 0, 1, prefetch);
-      prefetch.Divide(blocks);
+      prefetch.Divide(times);
       compute(step, prefetch);
     }
   }
@@ -157,16 +156,26 @@ struct ListedKeys {
   }
 };
 
+// Keys after which lines of the next step's are prefetched. With few heads
+// there are many lines to a block, and all at its end are too many at a time.
+inline constexpr int64_t kKeysAtOnce = 32;
+
 // out = out * rescale + panel * rows for a block of channels, which begins
 // where `rows` says; null: no factor. The panel is probs or ds, a row per key.
 template <int kRows, int kHalves>
 HWY_NOINLINE void AddListed(const ChannelRows& rows,
                             const float* HWY_RESTRICT panel, int64_t count,
-                            const PanelPair* rescale, float* HWY_RESTRICT out) {
+                            const PanelPair* rescale, float* HWY_RESTRICT out,
+                            PrefetchQueue& prefetch) {
   Sums<kRows, kHalves> sums;
   sums.Load(out);
   if (rescale != nullptr) sums.Scale(*rescale);
-  AddColumnsApart(rows.at, rows.stride, panel, count, sums);
+  for (int64_t first = 0; first < count; first += kKeysAtOnce) {
+    AddColumnsApart(rows.at + first * rows.stride, rows.stride,
+                    panel + first * Width(),
+                    std::min(kKeysAtOnce, count - first), sums);
+    prefetch.Issue();
+  }
   sums.Store(out);
 }
 

@@ -139,6 +139,12 @@ inline void LoadFourHeads(const TopKBackwardDqItem& item, int64_t first) {
   RowsToPanel(grads, params.v_dim, grad_lanes);
 }
 
+// Whether the heads of the panel that begins with head `first` fill no more
+// than its lower half.
+HWY_INLINE bool FillsHalf(const TopKBackwardDqItem& item, int64_t first) {
+  return item.scores.rows - first <= Lanes();
+}
+
 // The keys of a step as dq takes them: by channel for matrix registers, or as
 // floats, which are loaded once some panel wants them where keys are by
 // channel.
@@ -161,7 +167,7 @@ class DqKeys {
     const int64_t count = step_.size();
     float* const ds = item_.scratch.ds;
     float* const grad_query = item_.grad_query + first * BlockEnd(channels);
-    const bool half = item_.scores.rows - first <= MatrixLanes();
+    const bool half = FillsHalf(item_, first);
     if (by_channel_ && AreOrdinary(ds, count, half)) {
       PackTerms<true>(ds, count);
       Matrices registers;
@@ -174,9 +180,9 @@ class DqKeys {
     const ChannelRows keys{KeyFloats(), rows_.key_stride};
     WithHalves(half, [&](auto halves) HWY_ATTR {
       ForBlocks(channels, [&](int64_t d, auto size) HWY_ATTR {
-        prefetch.Issue();
         AddListed<size(), halves()>({keys.at + d, keys.stride}, ds, count,
-                                    nullptr, grad_query + d * Width());
+                                    nullptr, grad_query + d * Width(),
+                                    prefetch);
       });
     });
   }
@@ -242,7 +248,7 @@ inline void DifferentiatePanel(const TopKBackwardDqItem& item,
   };
   const auto multiply = [&](const ChannelRows& of_keys, const float* panel,
                             int64_t depth, float* products) HWY_ATTR {
-    const bool half = item.scores.rows - first <= MatrixLanes();
+    const bool half = FillsHalf(item, first);
     if (rows.matrices && !subnormal()) {
       Matrices registers;
       return AddMatrixProducts({of_keys.at, of_keys.stride}, count,
@@ -292,7 +298,7 @@ inline void StoreGradQueries(const TopKBackwardDqItem& item) {
   }
 }
 
-// How many blocks of arithmetic one step of one panel is, about.
+// About how many times one step of one panel issues prefetches.
 inline int64_t DifferentiateBlocks(const TopKBackwardDqItem& item) {
   const ScoreParams& params = *item.scores.params;
   const int64_t step_keys = item.params->step_keys;
@@ -304,7 +310,8 @@ inline int64_t DifferentiateBlocks(const TopKBackwardDqItem& item) {
            MatrixBlocks(channels, step_keys / 2);
   }
   return DotBlocks(dots, step_keys, channels) +
-         DotBlocks(dots, step_keys, params.v_dim) + channels / kBig;
+         DotBlocks(dots, step_keys, params.v_dim) +
+         channels / kBig * CeilDiv(step_keys, kKeysAtOnce);
 }
 
 inline void DifferentiatePosition(const TopKBackwardDqItem& item) {
@@ -354,9 +361,14 @@ inline void AddKeyGradients(const DkvArgs& args) {
   const int64_t bytes = 4 * operands * args.heads * Width();
   const int64_t at_once =
       std::clamp<int64_t>(kDBlockOperandBytes / bytes, 1, blocks);
-  SpanPrefetcher prefetch(args.prefetch, operands * blocks *
-                                             CeilDiv(args.count, kBig) *
-                                             CeilDiv(args.heads, kHeadsAtOnce));
+  const int64_t value_blocks =
+      CeilDiv(std::clamp<int64_t>(args.value_channels, 0, args.channels),
+              int64_t{Width()});
+  const int64_t products =
+      CeilDiv(args.count, kBig) *
+      (value_blocks + (args.query != nullptr ? blocks : 0));
+  SpanPrefetcher prefetch(args.prefetch,
+                          products * CeilDiv(args.heads, kHeadsAtOnce));
   for (int64_t n = 0; n < blocks; n += at_once) {
     const Range some{n, std::min(n + at_once, blocks)};
     ForBlocks(args.count, [&](int64_t j, auto size) HWY_ATTR {

@@ -45,9 +45,9 @@ inline void AttendListedKeys(const ForwardTile& tile, const KvBuffers& rows,
   if (panel.normalizer != nullptr) ScaleProbs(scores, count, panel.normalizer);
   WithHalves(panel.FillsHalf(), [&](auto halves) HWY_ATTR {
     ForBlocks(tile.params->v_dim, [&](int64_t d, auto size) HWY_ATTR {
-      prefetch.Issue();
       AddListed<size(), halves()>({rows.values + d, rows.value_stride}, scores,
-                                  count, &rescale, panel.out + d * Width());
+                                  count, &rescale, panel.out + d * Width(),
+                                  prefetch);
     });
   });
 }
@@ -65,9 +65,10 @@ inline void AttendList(const TopKTile& topk) {
                        false, nullptr);
   const bool matrices = tile.dots == PairDots::kMatrices;
   const int64_t panel_blocks =
-      matrices ? PanelBlocks(tile)
-               : DotBlocks(tile.dots, step_keys, tile.params->score_dim()) +
-                     tile.params->v_dim / kBig;
+      matrices
+          ? PanelBlocks(tile)
+          : DotBlocks(tile.dots, step_keys, tile.params->score_dim()) +
+                tile.params->v_dim / kBig * CeilDiv(step_keys, kKeysAtOnce);
   LoadedKeys loaded = NothingLoaded(tile, {topk.scratch.values, 0});
   const auto pack_values = [&](const ListedStep& step) HWY_ATTR {
     if (loaded.by_channel) PackValuesByChannel(tile, step.at, loaded);
