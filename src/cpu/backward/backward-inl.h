@@ -129,7 +129,7 @@ inline void AddDq(const BackwardTile& tile, const Panel& rows,
   const float* const grads = panel.grad_scores + local.first * Width();
   const float* const keys = tile.key_rows() + local.first * stride;
   float* const out = tile.backward.grad_query + panel.first * stride;
-  for (int64_t c = 0; c < tile.params->score_dim(); c += Width()) {
+  ForChannels(tile.params->score_dim(), [&](int64_t c, auto halves) HWY_ATTR {
     ForBlocks(rows.count, [&](int64_t r, auto size) HWY_ATTR {
       float* const to = out + r * stride + c;
       if (tile.rounds) {
@@ -137,11 +137,11 @@ inline void AddDq(const BackwardTile& tile, const Panel& rows,
             panel.grad_scores + r, {tile.key_rows() + c, stride}, local, to);
       }
       const auto block = skip_masked ? GradQueryBlock<size(), true>
-                                     : GradQueryBlock<size(), false>;
+                                     : GradQueryBlock<size(), false, halves()>;
       block(grads + r, {keys + c, stride}, local.size(), to);
       prefetch.Issue();
     });
-  }
+  });
 }
 
 // The same of pairs of keys, of which this panel's dS are.
@@ -152,13 +152,13 @@ inline void AddDqOfPairs(const BackwardTile& tile, const Panel& rows,
   const float* const keys = tile.key_rows() + local.first / 2 * stride;
   const int64_t pairs = (local.last + 1) / 2 - local.first / 2;
   WithPairs(tile.dots, multiply_adds, [&](auto product) HWY_ATTR {
-    for (int64_t c = 0; c < tile.params->score_dim(); c += Width()) {
+    ForChannels(tile.params->score_dim(), [&](int64_t c, auto halves) HWY_ATTR {
       ForBlocks(rows.count, [&](int64_t r, auto size) HWY_ATTR {
-        GradQueryPairs<size(), decltype(product)>(
+        GradQueryPairs<size(), decltype(product), halves()>(
             tile.backward.grad_key_pairs + r, {keys + c, stride}, pairs,
             tile.backward.grad_query + (panel.first + r) * stride + c);
       });
-    }
+    });
   });
 }
 
@@ -298,18 +298,18 @@ inline void SoftmaxBlock(BackwardTile& tile, const KeyStep& step, Range block) {
   ClearMissingPanels(tile, panel.number, step.cols.size());
 }
 
-// sums += P or dS times rows of `channels`, for `keys` keys; `block_of(size)`
-// is the product of one block of keys.
+// sums += P or dS times rows of `channels`, for `keys` keys; `block_of(size,
+// halves)` is the product of one block of keys.
 template <typename BlockOf>
 HWY_INLINE void AddBlocks(const BlockOfRows& block, int64_t keys,
                           const ChannelRows& rows, int64_t channels,
                           float* sums, BlockOf block_of) {
-  for (int64_t c = 0; c < channels; c += Width()) {
+  ForChannels(channels, [&](int64_t c, auto halves) HWY_ATTR {
     ForBlocks(keys, [&](int64_t j, auto size) HWY_ATTR {
-      block_of(size)(block, j, {rows.at + c, rows.stride},
-                     sums + j * rows.stride + c);
+      block_of(size, halves)(block, j, {rows.at + c, rows.stride},
+                             sums + j * rows.stride + c);
     });
-  }
+  });
 }
 
 // The same of what a tile has.
@@ -317,18 +317,19 @@ inline void AddBlock(const BackwardTile& tile, const BlockOfRows& block,
                      int64_t keys, const ChannelRows& rows, int64_t channels,
                      bool skip_masked, float* sums) {
   if (!tile.rounds) {
-    return AddBlocks(block, keys, rows, channels, sums, [&](auto size) {
-      return skip_masked ? GradKeyBlock<size(), true>
-                         : GradKeyBlock<size(), false>;
-    });
+    return AddBlocks(
+        block, keys, rows, channels, sums, [&](auto size, auto halves) {
+          return skip_masked ? GradKeyBlock<size(), true>
+                             : GradKeyBlock<size(), false, halves()>;
+        });
   }
   if (skip_masked) {
     return AddBlocks(block, keys, rows, channels, sums,
-                     [](auto size) { return GradKeySeenPairs<size()>; });
+                     [](auto size, auto) { return GradKeySeenPairs<size()>; });
   }
   WithPairs(tile.dots, tile.multiply_adds, [&](auto product) HWY_ATTR {
-    AddBlocks(block, keys, rows, channels, sums, [](auto size) {
-      return GradKeyPairs<size(), decltype(product)>;
+    AddBlocks(block, keys, rows, channels, sums, [](auto size, auto halves) {
+      return GradKeyPairs<size(), decltype(product), halves()>;
     });
   });
 }

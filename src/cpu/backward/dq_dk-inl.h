@@ -28,16 +28,28 @@
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
+// Calls body(first, halves) for panels of channels, of which the last may fill
+// no more than its lower half.
+template <typename Body>
+HWY_INLINE void ForChannels(int64_t channels, Body body) {
+  for (int64_t c = 0; c < channels; c += Width()) {
+    WithHalves(channels - c <= Lanes(),
+               [&](auto halves) HWY_ATTR { body(c, halves); });
+  }
+}
+
 // sums[r] += sum over k < depth of scalars[k * kNext + r * kApart] * rows[k],
-// for one panel of channels.
-template <int kNext, int kApart, class Product = OfFloats, int kRows>
+// for one panel of channels, or its lower half, where the last channels are.
+template <int kNext, int kApart, class Product = OfFloats, int kRows,
+          int kHalves>
 HWY_INLINE void AddScaledRows(const float* HWY_RESTRICT scalars,
                               const ChannelRows& rows, int64_t depth,
-                              Sums<kRows>& sums) {
+                              Sums<kRows, kHalves>& sums) {
   const float* HWY_RESTRICT row = rows.at;
   for (int64_t k = 0; k < depth; ++k) {
     const Vector low = hn::Load(kF, row);
-    const Vector high = hn::Load(kF, row + Lanes());
+    Vector high = low;
+    if constexpr (kHalves == 2) high = hn::Load(kF, row + Lanes());
     HWY_UNROLL_ALL
     for (int r = 0; r < kRows; ++r) {
       sums.template Add<Product>(r, scalars[r * kApart], low, high);
@@ -65,11 +77,11 @@ HWY_INLINE void AddSeenRows(const float* HWY_RESTRICT scalars,
 
 // Gradients of kRows query rows: += sum over keys of ds times the key. Rows of
 // `out` are as far apart as those of keys.
-template <int kRows, bool kSkipMasked>
+template <int kRows, bool kSkipMasked, int kHalves = 2>
 HWY_NOINLINE void GradQueryBlock(const float* HWY_RESTRICT grad_scores,
                                  const ChannelRows& keys, int64_t count,
                                  float* out) {
-  Sums<kRows> sums;
+  Sums<kRows, kHalves> sums;
   sums.Load(out, keys.stride);
   if constexpr (kSkipMasked) {
     AddSeenRows<Width(), 1>(grad_scores, keys, count, sums);
@@ -107,15 +119,15 @@ HWY_INLINE void ForPanels(const BlockOfRows& block, int64_t key,
 
 // Gradients of kRows keys from `key` on: += sum over rows of p or ds times the
 // row. Rows of `out` are as far apart as those.
-template <int kRows, bool kSkipMasked>
+template <int kRows, bool kSkipMasked, int kHalves = 2>
 HWY_NOINLINE void GradKeyBlock(const BlockOfRows& block, int64_t key,
                                const ChannelRows& rows, float* out) {
-  Sums<kRows> sums;
+  Sums<kRows, kHalves> sums;
   sums.Load(out, rows.stride);
   ForPanels<kRows>(block, key, Width(), rows,
                    [&](const float* probs, const ChannelRows& panel,
                        int64_t count) HWY_ATTR {
-                     if (kSkipMasked) {
+                     if constexpr (kSkipMasked) {
                        AddSeenRows<1, Width()>(probs, panel, count, sums);
                      } else if (count == Width()) {
                        AddScaledRows<1, Width()>(probs, panel, Width(), sums);

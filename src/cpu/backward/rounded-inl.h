@@ -197,11 +197,11 @@ HWY_INLINE void WithPairs(PairDots dots, bool multiply_adds, Body body) {
 }
 
 // Gradients of kRows query rows: += sum over pairs of keys of ds times the key.
-template <int kRows, class Product>
+template <int kRows, class Product, int kHalves = 2>
 HWY_NOINLINE void GradQueryPairs(const float* HWY_RESTRICT grad_key_pairs,
                                  const ChannelRows& keys, int64_t pairs,
                                  float* out) {
-  Sums<kRows> sums;
+  Sums<kRows, kHalves> sums;
   sums.Load(out, keys.stride);
   AddScaledRows<Width(), 1, Product>(grad_key_pairs, keys, pairs, sums);
   sums.Store(out, keys.stride);
@@ -209,10 +209,10 @@ HWY_NOINLINE void GradQueryPairs(const float* HWY_RESTRICT grad_key_pairs,
 
 // Gradients of kRows keys from `key` on: += sum over pairs of rows of p or ds
 // times the row. P or dS are [panel, key, pair of rows].
-template <int kRows, class Product>
+template <int kRows, class Product, int kHalves = 2>
 HWY_NOINLINE void GradKeyPairs(const BlockOfRows& block, int64_t key,
                                const ChannelRows& rows, float* out) {
-  Sums<kRows> sums;
+  Sums<kRows, kHalves> sums;
   sums.Load(out, rows.stride);
   ForPanels<kRows>(
       block, key, Lanes(), rows,
