@@ -101,11 +101,12 @@ inline constexpr int64_t kDecodeScores = kDecodeKeys + 16;
 inline constexpr int64_t kPrefetchRows = 6;
 
 // Lines prefetched at a time, at most: Zen 3 drops what passes about twenty
-// under way (docs/notes/0012). Of rows of the backward direction, which have
-// three operands, more: of 16 at a time too few came before they were needed,
-// on Zen 5 (docs/notes/0014). And rows that can wait in a PrefetchQueue.
+// under way (docs/notes/0012). More of what panels of AVX-512 load and store,
+// and of rows of gradients: of 16 at a time too few came before they were
+// needed, on Zen 5 (docs/notes/0012, 0014). And rows that can wait in a
+// PrefetchQueue.
 inline constexpr int64_t kMaxPrefetchLines = 16;
-inline constexpr int64_t kMaxGradPrefetchLines = 48;
+inline constexpr int64_t kMaxRowPrefetchLines = 48;
 inline constexpr int64_t kMaxPrefetchRows = 3 * kMaxStepKeys;
 
 // Listed keys: heads of one item at most, the share of a second cache that a

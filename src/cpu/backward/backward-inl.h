@@ -278,7 +278,7 @@ inline void SoftmaxBlock(BackwardTile& tile, const KeyStep& step, Range block) {
   PrefetchQueue prefetch;
   PrefetchAhead(tile, prefetch);
   prefetch.Divide(PanelBlocks(tile, step) * CeilDiv(block.size(), Width()),
-                  kMaxGradPrefetchLines);
+                  kMaxRowPrefetchLines);
   for (; panel.first < block.last; panel.first += Width()) {
     SoftmaxPanel(tile, step, panel, skip_masked, prefetch);
     if (!packs) panel.probs += panel_floats;

@@ -427,10 +427,9 @@ inline void StartPanel(const ForwardTile& tile, int64_t first) {
 //
 // Memory is prefetched, a share with every panel: the keys of the next step
 // while this one is computed, and of the next tile during the last; queries and
-// results of the next panel. Rows of many heads lie a power of two apart and
-// push each other out of a few sets of every cache, so a panel's queries are
-// loaded just before its first step and its results are stored just after its
-// last, never those of a whole tile at a time.
+// results of the next panel. Rows a power of two apart push each other out of a
+// few sets of every cache, so a panel's queries are loaded just before its
+// first step and its results stored just after its last.
 inline void AttendSteps(const ForwardTile& tile, const PackedValues& values,
                         const ForwardTile* following) {
   LoadedKeys loaded = NothingLoaded(tile, values);
@@ -450,6 +449,8 @@ inline void AttendSteps(const ForwardTile& tile, const PackedValues& values,
   if (tile.forward_params->rounds_probs) FindRowMax(tile, values);
   const int64_t panels = (tile.rows + Width() - 1) / Width();
   const int64_t blocks = PanelBlocks(tile);
+  const int64_t lines = tile.dots == PairDots::kMatrices ? kMaxPrefetchLines
+                                                         : kMaxRowPrefetchLines;
   for (int n = 0; !at[n].step.empty(); n ^= 1) {
     LoadStep(tile, at[n], loaded);
     large = large || loaded.large;
@@ -471,7 +472,7 @@ inline void AttendSteps(const ForwardTile& tile, const PackedValues& values,
       if (last && following != nullptr && p + 1 == panels) {
         PrefetchQueries(*following, 0, prefetch);
       }
-      prefetch.Divide(blocks);
+      prefetch.Divide(blocks, lines);
       AttendStep(tile, loaded, at[n].step, OutPanelOf(tile, row, first),
                  prefetch);
       if (last && tile.integers) ScaleOut(tile, OutPanelOf(tile, row));
