@@ -15,11 +15,11 @@ inline constexpr double kRowLoadCost = 10;
 inline constexpr double kCombineCost = 4;
 
 // The fewest tiles of the forward direction, unless rows are few: so many for
-// each worker, but no more than kMinTiles. Of two workers, 2 for each took as
-// long as 4, 8 took 1.01 to 1.07 times as long, 32 took 1.04 to 1.16 times
-// (docs/notes/0012).
+// each worker, up to kEnoughTiles for all of them. Of two workers, 2 for each
+// took as long as 4, 8 took 1.01 to 1.07 times as long, 32 took 1.04 to 1.16
+// times (docs/notes/0012).
 inline constexpr int64_t kTilesPerWorker = 4;
-inline constexpr int64_t kMinTiles = 64;
+inline constexpr int64_t kEnoughTiles = 64;
 
 // Where workers are many, tiles of the forward direction have fewer rows, but
 // no fewer than kMinShareRows: so many that workers are busy for kMinBusy of

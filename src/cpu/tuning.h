@@ -35,7 +35,7 @@ inline constexpr int64_t kMaxStepKeys = 192;
 // The same where matrix registers multiply (docs/notes/0045): whole matrices of
 // 32 keys, and fewer tiles, as arithmetic is so fast that loading a tile's keys
 // counts twice.
-inline constexpr int64_t kMinMatrixTiles = 8;
+inline constexpr int64_t kEnoughMatrixTiles = 8;
 inline constexpr int64_t kMaxMatrixColumns = 192;
 inline constexpr int64_t kMatrixColumnUnit = 32;
 inline constexpr double kMatrixColumnShare = 0.3;

@@ -105,8 +105,9 @@ TileShape ForwardTileShape(const AttentionProblem& problem,
                              row_bytes, kMaxRows, kRowUnit);
   const PackedRows packed = PackedRowsOf(problem, sequence_rows);
   const bool matrices = HasMatrixCode(device) && TileMatrixTerms(problem) > 0;
-  const int64_t min_tiles = std::min(matrices ? kMinMatrixTiles : kMinTiles,
-                                     kTilesPerWorker * device.workers);
+  const int64_t min_tiles =
+      std::min(matrices ? kEnoughMatrixTiles : kEnoughTiles,
+               kTilesPerWorker * device.workers);
   while (shape.rows > kMinRows && packed.all / shape.rows < min_tiles) {
     shape.rows /= 2;
   }

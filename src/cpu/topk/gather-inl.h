@@ -83,7 +83,7 @@ struct ListedKeys {
   int64_t step_keys;
 
   // Calls compute(step, prefetch) for every step once its rows are loaded;
-  // compute issues the prefetches of the next step's, about so many times.
+  // compute issues the prefetches of the next step's about `times` times.
   template <typename Compute>
   HWY_INLINE void ForSteps(const KvBuffers& buffers, int64_t times,
                            Compute compute) const {

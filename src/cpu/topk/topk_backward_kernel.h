@@ -75,10 +75,10 @@ struct TopKBackwardDqItem {
   bool last_split = true;       // it is to be stored
 };
 
-// Memory that is needed soon, in spans of lines.
+// Memory of others that is needed soon, in spans of cache lines.
 struct PrefetchSpans {
   struct Span {
-    const float* at;
+    const float* at;  // in the first line, at any float of it
     int64_t lines;
   };
   static constexpr int64_t kMost = 5;

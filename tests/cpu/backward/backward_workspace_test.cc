@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cpu/implementations.h"
+#include "cpu/tuning.h"
 #include "tests/cpu/buffers.h"
 #include "tests/cpu/runs.h"
 #include "tests/testing/generator.h"
@@ -93,6 +94,17 @@ TEST(BackwardWorkspace, KernelsOfAnyWidthHaveRoom) {
     EXPECT_EQ(layout, PlanOn(kCpuBackward, p, device).workspace);
     ExpectRoom(p, shape, workspace);
   });
+}
+
+TEST(BackwardWorkspace, FewWorkersHaveLargeTiles) {
+  const AttentionProblem p = ProblemOf("bwd f32 h=16 d=64 q=1024 k=1024");
+  const auto rows_of = [&](int64_t workers) {
+    return SharedGradTileShape(p, BackwardTileShape(p, {}), workers).rows;
+  };
+  EXPECT_EQ(rows_of(1), 1024);
+  EXPECT_EQ(rows_of(2), 1024);
+  EXPECT_EQ(rows_of(4), 512);
+  EXPECT_EQ(rows_of(192), kGradRowBlock);
 }
 
 int64_t BytesOf(const Plan& plan, std::string_view name) {
