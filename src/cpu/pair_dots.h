@@ -40,6 +40,16 @@ inline constexpr bool kInstructionSumsAsFloats = false;
 inline constexpr bool kInstructionSumsAsFloats = true;
 #endif
 
+// Whether the products of probs, and of gradients of scores, with listed rows
+// of bf16 make floats of pairs of channels in registers, with the bits of
+// floats: half as many loads, from rows half as large (docs/notes/0015). A
+// multiply-add of ARM's takes any float of a vector as it is.
+#if defined(__aarch64__)
+inline constexpr bool kListedRowsStayPairs = false;
+#else
+inline constexpr bool kListedRowsStayPairs = true;
+#endif
+
 // Whether the instruction takes no longer than a multiply-add: measured on
 // AMD's processors; on ARM a table of Arm's says so. On Intel's it took four
 // times as long, as they have AMX for such products.

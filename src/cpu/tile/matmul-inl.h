@@ -146,7 +146,13 @@ struct Sums {
   template <class Product = OfFloats>
   HWY_INLINE void Add(int r, float scalar, const Vector& low,
                       const Vector& high) {
-    const auto x = Product::Every(scalar);
+    AddEvery<Product>(r, Product::Every(scalar), low, high);
+  }
+
+  // The same of what Product::Every made of a scalar.
+  template <class Product = OfFloats, typename Scalar>
+  HWY_INLINE void AddEvery(int r, const Scalar& x, const Vector& low,
+                           const Vector& high) {
     at[r][0] = Product::Add(x, low, at[r][0]);
     if constexpr (kHalves == 2) at[r][1] = Product::Add(x, high, at[r][1]);
   }

@@ -7,8 +7,9 @@
 // position. Keys have their ropes next to them. Values stay rows, too: packing
 // them by blocks of channels, as the forward direction does for many query
 // rows, costs more than it saves where few panels read them. Values that are
-// keys are not read, but where one is of floats and the other of pairs. For
-// matrix registers the forward direction packs values by channel itself
+// keys are not read, but where one is of floats and the other of pairs; on x86
+// both are pairs, of which products make floats in registers. For matrix
+// registers the forward direction packs values by channel itself
 // (tile/matrix_values-inl.h).
 
 #include <algorithm>
@@ -27,6 +28,7 @@
 
 #include "cpu/tile/keys-inl.h"
 #include "cpu/tile/matmul-inl.h"
+#include "cpu/tile/pairs-inl.h"
 #include "cpu/tile/prefetch-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -160,9 +162,36 @@ struct ListedKeys {
 // there are many lines to a block, and all at its end are too many at a time.
 inline constexpr int64_t kKeysAtOnce = 32;
 
+// sums[r] += column r of rows * panel, where rows are pairs of channels.
+template <int kRows, int kHalves>
+HWY_INLINE void AddPairsApart(const float* HWY_RESTRICT rows, ptrdiff_t stride,
+                              const float* HWY_RESTRICT panel, int64_t depth,
+                              Sums<kRows, kHalves>& sums) {
+  for (int64_t k = 0; k < depth; ++k) {
+    const Vector low = hn::Load(kF, panel);
+    Vector high = low;
+    if constexpr (kHalves == 2) high = hn::Load(kF, panel + Lanes());
+    HWY_UNROLL_ALL
+    for (int r = 0; r < kRows; r += 2) {
+      const Vector words = hn::Set(kF, rows[r / 2]);
+      sums.AddEvery(r, UpperOfPairs(words), low, high);
+      sums.AddEvery(r + 1, LowerOfPairs(words), low, high);
+    }
+    panel += Width();
+    rows += stride;
+  }
+}
+
+// Rows of a step, and what they are.
+struct StepRows {
+  const float* at;
+  ptrdiff_t stride;
+  bool pairs;
+};
+
 // out = out * rescale + panel * rows for a block of channels, which begins
 // where `rows` says; null: no factor. The panel is probs or ds, a row per key.
-template <int kRows, int kHalves>
+template <int kRows, int kHalves, bool kPairs>
 HWY_NOINLINE void AddListed(const ChannelRows& rows,
                             const float* HWY_RESTRICT panel, int64_t count,
                             const PanelPair* rescale, float* HWY_RESTRICT out,
@@ -171,12 +200,32 @@ HWY_NOINLINE void AddListed(const ChannelRows& rows,
   sums.Load(out);
   if (rescale != nullptr) sums.Scale(*rescale);
   for (int64_t first = 0; first < count; first += kKeysAtOnce) {
-    AddColumnsApart(rows.at + first * rows.stride, rows.stride,
-                    panel + first * Width(),
-                    std::min(kKeysAtOnce, count - first), sums);
+    const float* const at = rows.at + first * rows.stride;
+    const float* const scores = panel + first * Width();
+    const int64_t some = std::min(kKeysAtOnce, count - first);
+    if constexpr (kPairs) {
+      AddPairsApart(at, rows.stride, scores, some, sums);
+    } else {
+      AddColumnsApart(at, rows.stride, scores, some, sums);
+    }
     prefetch.Issue();
   }
   sums.Store(out);
+}
+
+// The same for all channels of `count` keys, and a panel or its lower half.
+inline void AddStep(const StepRows& rows, int64_t channels, bool half,
+                    const float* HWY_RESTRICT panel, int64_t count,
+                    const PanelPair* rescale, float* HWY_RESTRICT out,
+                    PrefetchQueue& prefetch) {
+  WithHalves(half, [&](auto halves) HWY_ATTR {
+    ForBlocks(channels, [&](int64_t d, auto size) HWY_ATTR {
+      const auto add = rows.pairs ? AddListed<size(), halves(), true>
+                                  : AddListed<size(), halves(), false>;
+      add({rows.at + (rows.pairs ? d / 2 : d), rows.stride}, panel, count,
+          rescale, out + d * Width(), prefetch);
+    });
+  });
 }
 
 // How many blocks of arithmetic the dot products of one panel with `keys` rows

@@ -146,8 +146,8 @@ HWY_INLINE bool FillsHalf(const TopKBackwardDqItem& item, int64_t first) {
 }
 
 // The keys of a step as dq takes them: by channel for matrix registers, or as
-// floats, which are loaded once some panel wants them where keys are by
-// channel.
+// they are loaded, or as floats, which for matrix registers are loaded once
+// some panel wants them.
 class DqKeys {
  public:
   DqKeys(const TopKBackwardDqItem& item, const KvBuffers& rows,
@@ -177,14 +177,7 @@ class DqKeys {
           /*fresh=*/false, grad_query, registers, prefetch);
       return;
     }
-    const ChannelRows keys{KeyFloats(), rows_.key_stride};
-    WithHalves(half, [&](auto halves) HWY_ATTR {
-      ForBlocks(channels, [&](int64_t d, auto size) HWY_ATTR {
-        AddListed<size(), halves()>({keys.at + d, keys.stride}, ds, count,
-                                    nullptr, grad_query + d * Width(),
-                                    prefetch);
-      });
-    });
+    AddStep(Rows(), channels, half, ds, count, nullptr, grad_query, prefetch);
   }
 
  private:
@@ -203,14 +196,16 @@ class DqKeys {
     return true;
   }
 
-  const float* KeyFloats() {
-    if (rows_.key_floats != nullptr) return rows_.key_floats;
+  StepRows Rows() {
+    const int64_t stride = rows_.key_stride;
+    if (rows_.key_floats != nullptr) return {rows_.key_floats, stride, false};
+    if (kListedRowsStayPairs) return {rows_.keys, stride, true};
     float* const to = item_.scratch.key_rows;
     for (int64_t j = 0; !loaded_ && j < step_.size(); ++j) {
-      LoadKey(item_.scores.keys, step_.at, j, to + j * rows_.key_stride);
+      LoadKey(item_.scores.keys, step_.at, j, to + j * stride);
     }
     loaded_ = true;
-    return to;
+    return {to, stride, false};
   }
 
   const TopKBackwardDqItem& item_;
@@ -329,8 +324,8 @@ inline void DifferentiatePosition(const TopKBackwardDqItem& item) {
   }
   const ListedKeys keys{item.scores.keys, item.saved.columns, item.count,
                         step_keys};
-  const bool key_floats =
-      item.params->wants_query && item.scores.dots != PairDots::kMatrices;
+  const bool key_floats = item.params->wants_query && !kListedRowsStayPairs &&
+                          item.scores.dots != PairDots::kMatrices;
   const KvBuffers rows(item.scores, item.scratch.values,
                        item.scratch.value_stride, true,
                        key_floats ? item.scratch.key_rows : nullptr);

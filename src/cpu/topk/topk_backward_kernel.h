@@ -31,7 +31,8 @@ struct TopKBackwardScratch {
   float* inv_sum;          // [panel, lane]
   float* delta;            // [panel, lane]
   float* values;           // [key, value_stride]; or pairs, as keys
-  float* key_rows;         // [key, key_stride], where keys are pairs
+  float* key_rows;         // [key, key_stride], where keys are pairs but do not
+                           // stay pairs (pair_dots.h)
   float* keys_by_channel;  // [channel, pair of keys], for matrix registers
   float* scores;           // [key, lane] of one panel
   float* ds;               // the same: dp, then scale * ds

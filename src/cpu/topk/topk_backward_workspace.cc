@@ -100,6 +100,7 @@ ScratchLayout<TopKBackwardScratch> ReserveScratch(
   scratch.Add("row statistics", {&S::max, &S::inv_sum, &S::delta}, heads,
               layout);
   scratch.Add("values", {&S::values}, keys * sizes.value_stride, layout);
+  // Also where keys stay pairs: plans are the same on all processors.
   if (problem[Slot::kKey].dtype == DType::kBf16) {
     scratch.Add("key rows", {&S::key_rows}, keys * TopKKeyStride(problem),
                 layout);

@@ -43,13 +43,9 @@ inline void AttendListedKeys(const ForwardTile& tile, const KvBuffers& rows,
   }
   const PanelPair rescale = panel.state.OnlineSoftmax(scores, count, block_max);
   if (panel.normalizer != nullptr) ScaleProbs(scores, count, panel.normalizer);
-  WithHalves(panel.FillsHalf(), [&](auto halves) HWY_ATTR {
-    ForBlocks(tile.params->v_dim, [&](int64_t d, auto size) HWY_ATTR {
-      AddListed<size(), halves()>({rows.values + d, rows.value_stride}, scores,
-                                  count, &rescale, panel.out + d * Width(),
-                                  prefetch);
-    });
-  });
+  AddStep({rows.values, rows.value_stride, rows.value_pairs},
+          tile.params->v_dim, panel.FillsHalf(), scores, count, &rescale,
+          panel.out, prefetch);
 }
 
 inline void AttendList(const TopKTile& topk) {
@@ -61,9 +57,9 @@ inline void AttendList(const TopKTile& topk) {
   }
   const int64_t step_keys = tile.forward_params->step_keys;
   const ListedKeys keys{tile.keys, topk.scratch.columns, topk.count, step_keys};
-  const KvBuffers rows(tile, topk.scratch.values, topk.scratch.value_stride,
-                       false, nullptr);
   const bool matrices = tile.dots == PairDots::kMatrices;
+  const KvBuffers rows(tile, topk.scratch.values, topk.scratch.value_stride,
+                       !matrices && ValuesArePairs(tile), nullptr);
   const int64_t panel_blocks =
       matrices
           ? PanelBlocks(tile)

@@ -99,13 +99,13 @@ Status PreparedTopKForward::Run(const Bindings& bindings, std::byte* memory,
                                         .num_splits = num_splits_},
                                        workspace_.score.At(memory, worker),
                                        workspace_.forward.At(memory, worker));
-    // Probs multiply values as floats, which keys that are pairs are not.
+    // Where probs multiply floats, keys that are pairs are loaded as such, too.
     if (matrices_) {
       UsePairs(PairDots::kMatrices, tile);
     } else if (ArePairs(tile)) {
       tile.dots = dots;
     }
-    if (matrices_ || tile.dots == PairDots::kNone) {
+    if (matrices_ || tile.dots == PairDots::kNone || ValuesArePairs(tile)) {
       tile.keys.DropSharedValues();
     } else {
       tile.keys.NameSharedValues();

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "cpu/pair_dots.h"
+#include "cpu/pair_format.h"
 #include "cpu/tile/attention_params.h"
 
 namespace flashacl::cpu {
@@ -15,8 +16,9 @@ namespace flashacl::cpu {
 // A worker's scratch memory for one tile at a time, besides ForwardScratch.
 struct TopKForwardScratch {
   int64_t* columns;  // of a split of a list
-  float* values;  // [key, value_stride]; unused where values are keys, unless
-                  // these are pairs; [channel, key] for matrix registers
+  float* values;  // [key, value_stride], or pairs, as keys; unused where values
+                  // are keys, unless these are pairs and values stay floats;
+                  // [channel, key] for matrix registers
   int64_t value_stride = 0;
 };
 
@@ -26,6 +28,12 @@ struct TopKTile {
   TopKForwardScratch scratch{};
   int64_t count = 0;  // listed keys
 };
+
+// Whether values are pairs, too, where queries and keys are.
+inline bool ValuesArePairs(const ForwardTile& tile) {
+  return kListedRowsStayPairs &&
+         ArePairs(tile.keys.values().format, tile.params->v_dim);
+}
 
 struct TopKForwardKernels {
   void (*attend)(const TopKTile& topk) = nullptr;
