@@ -116,7 +116,8 @@ void LaunchItemByItem(const AttentionProblem& problem,
     } else if (ArePairs(topk.tile)) {
       topk.tile.dots = ChoosePairDots(TopKForward().has_pair_dots);
     }
-    if (matrices || topk.tile.dots == PairDots::kNone) {
+    if (matrices || topk.tile.dots == PairDots::kNone ||
+        ValuesArePairs(topk.tile)) {
       topk.tile.keys.DropSharedValues();
     } else {
       topk.tile.keys.NameSharedValues();
@@ -151,7 +152,7 @@ void LaunchPositionByPosition(const AttentionProblem& p,
       const TopKBackwardSequenceHead& sequence_head = batch.SequenceHeadOf(n);
       TopKBackwardDqItem item =
           run.DqItemOf(sequence_head.OwnerOf(n), 0, item_memory);
-      if (ArePairs(item.scores, item.grad_rows)) item.scores.dots = dots;
+      item.scores.dots = dots;
       kernels.differentiate(item);
       if (cut.key_d_blocks == 0) continue;
       const int64_t channels =
@@ -162,6 +163,7 @@ void LaunchPositionByPosition(const AttentionProblem& p,
       add.grad_scores = item.saved.grad_scores;
       add.query = item.saved.query;
       add.grad_out = item.saved.grad_out;
+      add.pairs = SavesPairs(dots);
       add.value_channels = p.kv.value_is_key ? p.v_dim : 0;
       add.channels = channels;
       if (cut.packs_words) {

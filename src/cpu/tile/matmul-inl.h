@@ -168,9 +168,21 @@ HWY_INLINE auto WithHalves(bool half, Body body) {
   return body(std::integral_constant<int, 2>());
 }
 
+// A panel's row in memory: two vectors of floats. topk_grad-inl.h has another.
+struct FloatsOfPanel {
+  static constexpr ptrdiff_t Stride() { return Width(); }
+
+  template <int kHalves>
+  static HWY_INLINE PanelPair Load(const float* HWY_RESTRICT at) {
+    const Vector low = hn::Load(kF, at);
+    if constexpr (kHalves == 1) return {low, low};
+    return {low, hn::Load(kF, at + Lanes())};
+  }
+};
+
 // sums[r] += sum over k < depth of rows[r * stride + k] * panel[k], in one
 // chain.
-template <class Product, int kRows, int kHalves>
+template <class Product, class Panel = FloatsOfPanel, int kRows, int kHalves>
 HWY_INLINE void AddChain(const float* HWY_RESTRICT rows, ptrdiff_t stride,
                          const float* HWY_RESTRICT panel, int64_t depth,
                          Sums<kRows, kHalves>& sums) {
@@ -183,15 +195,13 @@ HWY_INLINE void AddChain(const float* HWY_RESTRICT rows, ptrdiff_t stride,
   for (int n = 0; n < kBases; ++n) base[n] = rows + kOfBase * n * stride;
   FLASHACL_UNROLL_8
   for (int64_t k = 0; k < depth; ++k) {
-    const Vector low = hn::Load(kF, panel);
-    Vector high = low;
-    if constexpr (kHalves == 2) high = hn::Load(kF, panel + Lanes());
+    const PanelPair lanes = Panel::template Load<kHalves>(panel);
     HWY_UNROLL_ALL
     for (int r = 0; r < kRows; ++r) {
       sums.template Add<Product>(r, base[r / kOfBase][r % kOfBase * stride],
-                                 low, high);
+                                 lanes.low, lanes.high);
     }
-    panel += Width();
+    panel += Panel::Stride();
     HWY_UNROLL_ALL
     for (int n = 0; n < kBases; ++n) ++base[n];
   }

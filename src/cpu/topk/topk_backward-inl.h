@@ -45,13 +45,20 @@
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
-// A head's row as a column of every block of channels.
+// A head's row as row `head` of every block of channels, as SavedPds has them.
 inline void RowToBlocks(const float* HWY_RESTRICT row, int64_t channels,
-                        int64_t heads, float* HWY_RESTRICT block) {
+                        int64_t head, int64_t heads, bool pairs,
+                        float* HWY_RESTRICT block) {
   for (int64_t d = 0; d < channels; d += Width()) {
-    PanelPair{hn::LoadU(kF, row + d), hn::LoadU(kF, row + d + Lanes())}.Store(
-        block);
-    block += heads * Width();
+    const Vector low = hn::LoadU(kF, row + d);
+    const Vector high = hn::LoadU(kF, row + d + Lanes());
+    if (pairs) {
+      hn::Store(UpperHalves(high, low), kF, block + head * Lanes());
+      block += heads * Lanes();
+    } else {
+      PanelPair{low, high}.Store(block + head * Width());
+      block += heads * Width();
+    }
   }
 }
 
@@ -121,9 +128,10 @@ inline void LoadFourHeads(const TopKBackwardDqItem& item, int64_t first) {
     std::fill_n(query, params.v_dim, 0.0f);  // the output
     LoadQuery(params, query_row, query);
     if (head >= tile.rows || !item.params->wants_keys) continue;
-    RowToBlocks(query, channels, tile.rows, item.saved.query + head * Width());
-    RowToBlocks(grads.first + r * stride, params.v_dim, tile.rows,
-                item.saved.grad_out + head * Width());
+    const bool pairs = SavesPairs(tile.dots);
+    RowToBlocks(query, channels, head, tile.rows, pairs, item.saved.query);
+    RowToBlocks(grads.first + r * stride, params.v_dim, head, tile.rows, pairs,
+                item.saved.grad_out);
   }
   const int64_t panel = first / Width() * Width();
   const int64_t lane = first - panel;
@@ -353,7 +361,7 @@ inline void AddKeyGradients(const DkvArgs& args) {
   const int64_t operands =
       args.query != nullptr && args.value_channels > 0 ? 2 : 1;
   const int64_t blocks = CeilDiv(args.channels, int64_t{Width()});
-  const int64_t bytes = 4 * operands * args.heads * Width();
+  const int64_t bytes = 4 * operands * args.WordsOf(Width());
   const int64_t at_once =
       std::clamp<int64_t>(kDBlockOperandBytes / bytes, 1, blocks);
   const int64_t value_blocks =
@@ -367,7 +375,9 @@ inline void AddKeyGradients(const DkvArgs& args) {
   for (int64_t n = 0; n < blocks; n += at_once) {
     const Range some{n, std::min(n + at_once, blocks)};
     ForBlocks(args.count, [&](int64_t j, auto size) HWY_ATTR {
-      AddToKeys<size()>(args, j, some, prefetch);
+      const auto add = args.pairs ? AddToKeys<size(), PairsOfPanel>
+                                  : AddToKeys<size(), FloatsOfPanel>;
+      add(args, j, some, prefetch);
     });
   }
 }

@@ -50,7 +50,7 @@ class PreparedTopKBackward final : public HostPrepared {
 
   Balance Predict(int64_t workers) const override;
 
-  const PairDots dots;  // where operands are pairs
+  const PairDots dots;  // kNone where operands are no pairs
   const TopKBackwardTiling tiling;
   const TopKBackwardWorkspace workspace;
 };
@@ -192,7 +192,9 @@ void Launch::ComputeDq(const TopKBackwardBatch& batch, const Stage& stage,
       {workspace_.score.At(memory_, worker),
        workspace_.scratch.At(memory_, worker), SavedAt(stage, position),
        workspace_.GradQuery(memory_, position - stage.positions.first)});
-  if (ArePairs(item.scores, item.grad_rows)) item.scores.dots = prepared_.dots;
+  FLASHACL_DCHECK(prepared_.dots == PairDots::kNone ||
+                  ArePairs(item.scores, item.grad_rows));
+  item.scores.dots = prepared_.dots;
   // Values that lie where keys do would be followed by more channels, which
   // matrices would take in.
   if (item.scores.dots == PairDots::kMatrices &&
@@ -228,8 +230,9 @@ DkvArgs Launch::ArgsOf(const Stage& stage, const DkvItem& item,
   args.columns = saved.columns + keys.first;
   args.probs = saved.probs + keys.first * args.head_stride;
   args.grad_scores = saved.grad_scores + keys.first * args.head_stride;
-  args.query = of_values ? nullptr : saved.query + channel * args.heads;
-  args.grad_out = saved.grad_out + channel * args.heads;
+  args.pairs = SavesPairs(prepared_.dots);
+  args.query = of_values ? nullptr : saved.query + args.WordsOf(channel);
+  args.grad_out = saved.grad_out + args.WordsOf(channel);
   args.sums = SumsAt(item.d_block, item.sequence_head->rows.first);
   args.sum_stride = tiling_.d_block_channels;
   if (!tiling_.packs_words) return args;
@@ -262,11 +265,11 @@ void AddOperands(const DkvArgs& args, PrefetchSpans& spans) {
   if (args.value_channels > 0) {
     spans.Add(args.probs, probs);
     spans.Add(args.grad_out,
-              args.heads * std::min(args.channels, args.value_channels));
+              args.WordsOf(std::min(args.channels, args.value_channels)));
   }
   if (args.query != nullptr) {
     spans.Add(args.grad_scores, probs);
-    spans.Add(args.query, args.heads * args.channels);
+    spans.Add(args.query, args.WordsOf(args.channels));
   }
 }
 

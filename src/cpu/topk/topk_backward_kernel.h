@@ -47,7 +47,9 @@ struct SavedPds {
   int64_t* columns;        // as listed, sorted by kv block
   float* probs;            // [key, head_stride]: p; or words
   float* grad_scores;      // [key, head_stride]: scale * ds; or words
-  float* query;            // [block of channels, head, channel of the block]
+  float* query;            // [block of channels, head, channel of the block];
+                           // as pairs (SavesPairs) half as many words: of the
+                           // block's channels n and n + half of them
   float* grad_out;         // the same
   int64_t* kv_block_ends;  // where each kv block's columns end
   // For matrix registers (topk_matrix_grads-inl.h); null: there are none.
@@ -97,6 +99,13 @@ struct PrefetchSpans {
   int64_t count = 0;
 };
 
+// Whether queries and gradients of outputs are saved as pairs: as large as they
+// are for the caller. Matrix registers want pairs of heads.
+constexpr bool SavesPairs(PairDots dots) {
+  return kListedRowsStayPairs && dots != PairDots::kNone &&
+         dots != PairDots::kMatrices;
+}
+
 // The listed keys of a position in one kv block, and the channels of a d block:
 // what is added to the d block's sums. Keys get ds times query, values p times
 // grad_out; both if values are keys.
@@ -108,6 +117,12 @@ struct DkvArgs {
   const float* grad_out = nullptr;  // of the d block
   int64_t channels = 0;             // of the d block
   int64_t value_channels = 0;       // that are values; none if 0 or less
+  bool pairs = false;               // query and grad_out: SavesPairs
+
+  // Floats, or pairs, of so many channels of query or grad_out.
+  int64_t WordsOf(int64_t of_channels) const {
+    return of_channels / (pairs ? 2 : 1) * heads;
+  }
   // For matrix registers, as SavedPds has them; null: there are none.
   const float* query_pairs = nullptr;
   const float* grad_out_pairs = nullptr;

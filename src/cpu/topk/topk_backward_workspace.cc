@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "cpu/element_format.h"
+#include "cpu/pair_format.h"
 #include "cpu/sizes.h"
 #include "cpu/support.h"
 #include "cpu/topk/index_lists.h"
@@ -21,7 +23,23 @@ bool WantsValues(const AttentionProblem& problem) {
   return problem.has(Slot::kGradValue) && !problem.kv.value_is_key;
 }
 
-// Floats of the queries, or gradients of outputs, of one position by blocks.
+// Whether everything that scores and dp multiply may stay pairs of channels.
+bool OperandsArePairs(const AttentionProblem& problem) {
+  const auto pairs = [&](Slot slot, int64_t channels) {
+    return ArePairs(ElementFormat(problem[slot]), channels);
+  };
+  const bool ropes =
+      problem.rope_dim == 0 || (pairs(Slot::kQueryRope, problem.rope_dim) &&
+                                pairs(Slot::kKeyRope, problem.rope_dim));
+  const Slot value = problem.kv.value_is_key ? Slot::kKey : Slot::kValue;
+  return ropes && pairs(Slot::kQuery, problem.qk_dim) &&
+         pairs(Slot::kKey, problem.qk_dim) && pairs(value, problem.v_dim) &&
+         pairs(Slot::kGradOut, problem.v_dim);
+}
+
+// Floats of the queries, or gradients of outputs, of one position by blocks;
+// where they are saved as pairs half of that is not used, as plans are the same
+// on all processors.
 int64_t BlockFloats(const AttentionProblem& problem, int64_t channels) {
   return RoundUp(channels, kMaxPanelRows) * problem.group();
 }
@@ -100,7 +118,7 @@ ScratchLayout<TopKBackwardScratch> ReserveScratch(
   scratch.Add("row statistics", {&S::max, &S::inv_sum, &S::delta}, heads,
               layout);
   scratch.Add("values", {&S::values}, keys * sizes.value_stride, layout);
-  // Also where keys stay pairs: plans are the same on all processors.
+  // Also where keys stay pairs, as plans are the same on all processors.
   if (problem[Slot::kKey].dtype == DType::kBf16) {
     scratch.Add("key rows", {&S::key_rows}, keys * TopKKeyStride(problem),
                 layout);
@@ -151,6 +169,7 @@ ScratchLayout<SavedPds> ReserveSaved(const AttentionProblem& problem,
 // Values that are keys have more channels after them, which a matrix must not
 // take in.
 PairDots TopKBackwardDots(const AttentionProblem& problem) {
+  if (!OperandsArePairs(problem)) return PairDots::kNone;
   const TopKBackwardKernels kernels = TopKBackward();
   const bool whole =
       !problem.kv.value_is_key || problem.v_dim % kMatrixNumbers == 0;

@@ -20,6 +20,7 @@
 #endif
 
 #include "cpu/tile/matmul-inl.h"
+#include "cpu/tile/pairs-inl.h"
 #include "cpu/tile/score-inl.h"
 #include "cpu/tile/softmax-inl.h"
 #include "cpu/tile/softmax_backward-inl.h"
@@ -172,23 +173,36 @@ class SpanPrefetcher {
 // Heads between which lines are prefetched: a line of a key's probs.
 inline constexpr int64_t kHeadsAtOnce = 16;
 
+// The channels of a block as pairs: numbers n and n + Lanes() are a word.
+struct PairsOfPanel {
+  static constexpr ptrdiff_t Stride() { return Lanes(); }
+
+  template <int kHalves>
+  static HWY_INLINE PanelPair Load(const float* HWY_RESTRICT at) {
+    static_assert(kHalves == 2);
+    const Vector words = hn::Load(kF, at);
+    return {UpperOfPairs(words), LowerOfPairs(words)};
+  }
+};
+
 // sums[r] += sum over the heads of rows[r] * panel, in one chain.
-template <int kRows>
+template <class Panel, int kRows>
 HWY_INLINE void AddHeads(const float* HWY_RESTRICT rows, int64_t stride,
                          const float* HWY_RESTRICT panel, int64_t heads,
                          Sums<kRows>& sums, SpanPrefetcher& prefetch) {
   for (int64_t first = 0; first < heads; first += kHeadsAtOnce) {
-    AddRows(rows + first, stride, panel + first * Width(),
-            std::min(kHeadsAtOnce, heads - first), sums);
+    AddChain<OfFloats, Panel>(rows + first, stride,
+                              panel + first * Panel::Stride(),
+                              std::min(kHeadsAtOnce, heads - first), sums);
     prefetch.Issue();
   }
 }
 
 // What kRows columns from `first` on get, for `blocks` of a d block's channels.
-template <int kRows>
+template <int kRows, class Panel>
 HWY_NOINLINE void AddToKeys(const DkvArgs& args, int64_t first, Range blocks,
                             SpanPrefetcher& prefetch) {
-  const int64_t block_floats = args.heads * Width();
+  const int64_t block_words = args.heads * Panel::Stride();
   const float* const grad_scores = args.grad_scores + first * args.head_stride;
   const float* const probs = args.probs + first * args.head_stride;
   const SumRows<kRows> to(args, first);
@@ -202,13 +216,13 @@ HWY_NOINLINE void AddToKeys(const DkvArgs& args, int64_t first, Range blocks,
     // of grad_out: inf * 0 is NaN. So values come first, and what passes them
     // is dropped before the rest is added.
     if (values > 0) {
-      AddHeads(probs, args.head_stride, args.grad_out + n * block_floats,
-               args.heads, sums, prefetch);
+      AddHeads<Panel>(probs, args.head_stride, args.grad_out + n * block_words,
+                      args.heads, sums, prefetch);
       if (values < Width()) CutChannels(values, sums);
     }
     if (args.query != nullptr) {
-      AddHeads(grad_scores, args.head_stride, args.query + n * block_floats,
-               args.heads, sums, prefetch);
+      AddHeads<Panel>(grad_scores, args.head_stride,
+                      args.query + n * block_words, args.heads, sums, prefetch);
     }
     to.Add(sums, channel);
   }
