@@ -110,8 +110,9 @@ inline constexpr int64_t kMaxRowPrefetchLines = 48;
 inline constexpr int64_t kMaxPrefetchRows = 3 * kMaxStepKeys;
 
 // Listed keys: heads of one item at most, the share of a second cache that a
-// step's keys may fill, and how far lists are split that are fewer than
-// kMinTopKItems items (of more: share_tuning.h): to kMinTopKSplitKeys at least.
+// step's keys may fill if they are floats, and how far lists are split that are
+// fewer than kMinTopKItems items (of more: share_tuning.h): to
+// kMinTopKSplitKeys at least.
 inline constexpr int64_t kMaxTopKRows = 256;
 inline constexpr double kTopKCacheShare = 0.4;
 inline constexpr int64_t kMinTopKItems = 16;

@@ -163,7 +163,7 @@ void LaunchPositionByPosition(const AttentionProblem& p,
       add.grad_scores = item.saved.grad_scores;
       add.query = item.saved.query;
       add.grad_out = item.saved.grad_out;
-      add.pairs = SavesPairs(dots);
+      add.channel_pairs = SavesPairs(dots);
       add.value_channels = p.kv.value_is_key ? p.v_dim : 0;
       add.channels = channels;
       if (cut.packs_words) {
@@ -327,6 +327,23 @@ TEST_P(Fenced, ListsOnMatrixRegistersStayInside) {
         "h=40/1 d=16+16/32 q=2 k=200 topk:150 causal",
         "h=70/1 d=64/64 q=3 k=50 topk:50 shared",
         "h=33/1 d=32+16/32 q=2 k=320 topk:300 shared"}) {
+    Check(Str("{} bf16 {}", backward ? "bwd" : "fwd", rest), random);
+  }
+  SetPairDotsForTest({});
+}
+
+// Rows of an odd number of pairs, or of fewer than a block of channels.
+TEST_P(Fenced, ListsOfPairsStayInside) {
+  const bool backward = direction() == Direction::kBackward;
+  if (!Is(backward ? kCpuTopKBackward : kCpuTopKForward)) return;
+  SetPairDotsForTest(PairDots::kMultiplyAdds);
+  Random random(8);
+  for (const char* rest :
+       {"h=3/1 d=2 q=2 k=40 topk:33", "h=17/1 d=8+2/6 q=2,3 k=90,7 topk:70",
+        "h=40/1 d=18+6/10 q=2 k=200 topk:150 causal",
+        "h=16/1 d=10+4/10 q=3 k=50 topk:50 shared",
+        "h=70/1 d=34/18 q=2 k=50 topk:20 shared",
+        "h=33/1 d=66+2/66 q=2 k=320 topk:300 shared"}) {
     Check(Str("{} bf16 {}", backward ? "bwd" : "fwd", rest), random);
   }
   SetPairDotsForTest({});

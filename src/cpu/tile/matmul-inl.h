@@ -149,7 +149,7 @@ struct Sums {
     AddEvery<Product>(r, Product::Every(scalar), low, high);
   }
 
-  // The same of what Product::Every made of a scalar.
+  // The same of a scalar that is in all lanes, or as Product::Every has it.
   template <class Product = OfFloats, typename Scalar>
   HWY_INLINE void AddEvery(int r, const Scalar& x, const Vector& low,
                            const Vector& high) {
@@ -168,7 +168,8 @@ HWY_INLINE auto WithHalves(bool half, Body body) {
   return body(std::integral_constant<int, 2>());
 }
 
-// A panel's row in memory: two vectors of floats. topk_grad-inl.h has another.
+// A row of a panel in memory: two vectors of floats. topk_grad-inl.h has
+// another.
 struct FloatsOfPanel {
   static constexpr ptrdiff_t Stride() { return Width(); }
 
@@ -225,12 +226,10 @@ template <class Product, int kRows, int kHalves>
 HWY_INLINE void AddColumn(const float* HWY_RESTRICT column,
                           const float* HWY_RESTRICT panel,
                           Sums<kRows, kHalves>& sums) {
-  const Vector low = hn::Load(kF, panel);
-  Vector high = low;
-  if constexpr (kHalves == 2) high = hn::Load(kF, panel + Lanes());
+  const PanelPair lanes = FloatsOfPanel::Load<kHalves>(panel);
   HWY_UNROLL_ALL
   for (int r = 0; r < kRows; ++r) {
-    sums.template Add<Product>(r, column[r], low, high);
+    sums.template Add<Product>(r, column[r], lanes.low, lanes.high);
   }
 }
 
@@ -260,11 +259,11 @@ HWY_INLINE void AddColumnsApart(const float* HWY_RESTRICT columns,
                                 const float* HWY_RESTRICT panel, int64_t depth,
                                 Sums<kRows, kHalves>& sums) {
   for (int64_t k = 0; k < depth; ++k) {
-    const Vector low = hn::Load(kF, panel);
-    Vector high = low;
-    if constexpr (kHalves == 2) high = hn::Load(kF, panel + Lanes());
+    const PanelPair lanes = FloatsOfPanel::Load<kHalves>(panel);
     HWY_UNROLL_ALL
-    for (int r = 0; r < kRows; ++r) sums.Add(r, columns[r], low, high);
+    for (int r = 0; r < kRows; ++r) {
+      sums.Add(r, columns[r], lanes.low, lanes.high);
+    }
     panel += Width();
     columns += stride;
   }

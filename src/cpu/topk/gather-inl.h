@@ -34,6 +34,13 @@
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
+// How values are loaded that lie beside keys which are pairs.
+enum class ValuesAs : uint8_t {
+  kFloats,  // or by channel, and by the caller, for matrix registers
+  kPairs,   // of which products make floats
+  kDots,    // pairs that the products of pairs take, which subnormals are not
+};
+
 // Where the rows of a step go.
 struct KvBuffers {
   float* keys;  // [key, key_stride], or pairs, if the tile's are
@@ -42,27 +49,27 @@ struct KvBuffers {
   int64_t value_stride;
   float* key_floats;  // [key, key_stride]; null: nobody needs them
   bool value_pairs;
+  bool value_dots;  // ValuesAs::kDots
   bool matrices;    // pairs fill whole matrices, with 0 after the last
   bool by_channel;  // the caller packs values
   int terms;        // of keys
 
-  // Values that are keys are where those are. Of pairs, `pair_values` says
-  // whether values are, too, and keys are floats in `key_rows` besides, unless
-  // that is null. For matrix registers values that are not pairs are by
-  // channel, and the caller's to pack.
+  // Values that are keys are where those are. Keys that are pairs are floats in
+  // `key_rows` besides, unless that is null.
   KvBuffers(const ScoreTile& tile, float* values_apart, int64_t stride_apart,
-            bool pair_values, float* key_rows)
+            ValuesAs values_as, float* key_rows)
       : keys(tile.scratch.keys),
         key_stride(tile.scratch.key_stride),
+        value_dots(values_as == ValuesAs::kDots),
         matrices(tile.dots == PairDots::kMatrices),
-        by_channel(matrices && !pair_values),
+        by_channel(matrices && !value_dots),
         terms(tile.terms) {
     const bool apart = tile.keys.value.base != nullptr;
     const bool pairs = tile.dots != PairDots::kNone;
     values = apart ? values_apart : keys;
     value_stride = apart ? stride_apart : key_stride;
     key_floats = pairs ? key_rows : keys;
-    value_pairs = pairs && pair_values;
+    value_pairs = pairs && values_as != ValuesAs::kFloats;
   }
 };
 
@@ -70,8 +77,8 @@ struct KvBuffers {
 struct ListedStep {
   Range listed;
   const KeyAddresses& at;
-  // Some key or value is not for pairs: a number of bf16 is subnormal, or one
-  // of fp16, as two terms, is not finite.
+  // Some key, or value that products of pairs take, is not for these: a number
+  // of bf16 is subnormal, or one of fp16, as two terms, is not finite.
   bool subnormal = false;
 
   int64_t size() const { return listed.size(); }
@@ -136,7 +143,7 @@ struct ListedKeys {
   bool Load(const KeyAddresses& at, const KvBuffers& to) const {
     if (to.by_channel) return LoadKeysAlone(at, to);
     const int64_t size = at.step.size();
-    LeastOfPairs<Floats> subnormals;
+    LeastOfPairs<Floats> subnormals, of_values;
     for (int64_t j = 0; j < size; ++j) {
       const int64_t key = j * to.key_stride;
       if (to.key_floats != nullptr) LoadKey(rows, at, j, to.key_floats + key);
@@ -148,13 +155,14 @@ struct ListedKeys {
       float* const value = to.values + j * to.value_stride;
       if (to.value_pairs) {
         LoadOnePairs(rows.value, at.value, j, size, rows.value.channels, value,
-                     subnormals);
+                     of_values);
         if (to.matrices) ClearAfterPairs(rows.value.channels, 1, value);
       } else {
         LoadOne(rows.value, at.value, j, size, value);
       }
     }
-    return subnormals.AnySubnormal();
+    return subnormals.AnySubnormal() ||
+           (to.value_dots && of_values.AnySubnormal());
   }
 };
 
@@ -167,15 +175,14 @@ template <int kRows, int kHalves>
 HWY_INLINE void AddPairsApart(const float* HWY_RESTRICT rows, ptrdiff_t stride,
                               const float* HWY_RESTRICT panel, int64_t depth,
                               Sums<kRows, kHalves>& sums) {
+  static_assert(kRows % 2 == 0);
   for (int64_t k = 0; k < depth; ++k) {
-    const Vector low = hn::Load(kF, panel);
-    Vector high = low;
-    if constexpr (kHalves == 2) high = hn::Load(kF, panel + Lanes());
+    const PanelPair lanes = FloatsOfPanel::Load<kHalves>(panel);
     HWY_UNROLL_ALL
     for (int r = 0; r < kRows; r += 2) {
       const Vector words = hn::Set(kF, rows[r / 2]);
-      sums.AddEvery(r, UpperOfPairs(words), low, high);
-      sums.AddEvery(r + 1, LowerOfPairs(words), low, high);
+      sums.AddEvery(r, UpperOfPairs(words), lanes.low, lanes.high);
+      sums.AddEvery(r + 1, LowerOfPairs(words), lanes.low, lanes.high);
     }
     panel += Width();
     rows += stride;
@@ -189,10 +196,11 @@ struct StepRows {
   bool pairs;
 };
 
-// out = out * rescale + panel * rows for a block of channels, which begins
-// where `rows` says; null: no factor. The panel is probs or ds, a row per key.
+// out = out * rescale + panel * rows for a block of channels, floats or pairs,
+// which begins at `rows.at`; null: no factor. The panel is probs or ds, a row
+// per key.
 template <int kRows, int kHalves, bool kPairs>
-HWY_NOINLINE void AddListed(const ChannelRows& rows,
+HWY_NOINLINE void AddListed(const StepRows& rows,
                             const float* HWY_RESTRICT panel, int64_t count,
                             const PanelPair* rescale, float* HWY_RESTRICT out,
                             PrefetchQueue& prefetch) {
@@ -220,9 +228,10 @@ inline void AddStep(const StepRows& rows, int64_t channels, bool half,
                     PrefetchQueue& prefetch) {
   WithHalves(half, [&](auto halves) HWY_ATTR {
     ForBlocks(channels, [&](int64_t d, auto size) HWY_ATTR {
-      const auto add = rows.pairs ? AddListed<size(), halves(), true>
-                                  : AddListed<size(), halves(), false>;
-      add({rows.at + (rows.pairs ? d / 2 : d), rows.stride}, panel, count,
+      const bool pairs = kListedRowsStayPairs && rows.pairs;
+      const auto add = pairs ? AddListed<size(), halves(), kListedRowsStayPairs>
+                             : AddListed<size(), halves(), false>;
+      add({rows.at + (pairs ? d / 2 : d), rows.stride, pairs}, panel, count,
           rescale, out + d * Width(), prefetch);
     });
   });

@@ -7,7 +7,8 @@
 //   s = scale q k,  dp = do v,  p = exp(s - max) / sum,
 //   ds = scale p (dp - delta),  dq += ds k
 // dq stays in scratch memory until the list ends. p and ds are saved, [key,
-// head], and q and do once more, [block of channels, head, channel of it].
+// head], and q and do once more, [block of channels, head, channel of it], or
+// as pairs.
 //
 // AddKeyGradients has channels in lanes, p and ds as scalars. For a few keys it
 // sums ds q and p do over all heads in registers, then adds that to the sums of
@@ -335,7 +336,7 @@ inline void DifferentiatePosition(const TopKBackwardDqItem& item) {
   const bool key_floats = item.params->wants_query && !kListedRowsStayPairs &&
                           item.scores.dots != PairDots::kMatrices;
   const KvBuffers rows(item.scores, item.scratch.values,
-                       item.scratch.value_stride, true,
+                       item.scratch.value_stride, ValuesAs::kDots,
                        key_floats ? item.scratch.key_rows : nullptr);
   if (rows.matrices) Matrices::Configure();
   const int64_t panel_blocks = DifferentiateBlocks(item);
@@ -375,8 +376,8 @@ inline void AddKeyGradients(const DkvArgs& args) {
   for (int64_t n = 0; n < blocks; n += at_once) {
     const Range some{n, std::min(n + at_once, blocks)};
     ForBlocks(args.count, [&](int64_t j, auto size) HWY_ATTR {
-      const auto add = args.pairs ? AddToKeys<size(), PairsOfPanel>
-                                  : AddToKeys<size(), FloatsOfPanel>;
+      const auto add = args.channel_pairs ? AddToKeys<size(), PairsOfPanel>
+                                          : AddToKeys<size(), FloatsOfPanel>;
       add(args, j, some, prefetch);
     });
   }

@@ -192,7 +192,8 @@ void Launch::ComputeDq(const TopKBackwardBatch& batch, const Stage& stage,
       {workspace_.score.At(memory_, worker),
        workspace_.scratch.At(memory_, worker), SavedAt(stage, position),
        workspace_.GradQuery(memory_, position - stage.positions.first)});
-  FLASHACL_DCHECK(prepared_.dots == PairDots::kNone ||
+  // Rows that are nowhere have no format.
+  FLASHACL_DCHECK(item.count == 0 || prepared_.dots == PairDots::kNone ||
                   ArePairs(item.scores, item.grad_rows));
   item.scores.dots = prepared_.dots;
   // Values that lie where keys do would be followed by more channels, which
@@ -230,18 +231,18 @@ DkvArgs Launch::ArgsOf(const Stage& stage, const DkvItem& item,
   args.columns = saved.columns + keys.first;
   args.probs = saved.probs + keys.first * args.head_stride;
   args.grad_scores = saved.grad_scores + keys.first * args.head_stride;
-  args.pairs = SavesPairs(prepared_.dots);
+  args.channel_pairs = SavesPairs(prepared_.dots);
   args.query = of_values ? nullptr : saved.query + args.WordsOf(channel);
   args.grad_out = saved.grad_out + args.WordsOf(channel);
   args.sums = SumsAt(item.d_block, item.sequence_head->rows.first);
   args.sum_stride = tiling_.d_block_channels;
   if (!tiling_.packs_words) return args;
-  const int64_t pairs = RoundUp(args.heads, kHeadBlock) / 2;
+  const int64_t head_pairs = RoundUp(args.heads, kHeadBlock) / 2;
   args.first = keys.first;
   args.step_keys = tiling_.step_keys;
   args.is_words = saved.is_words;
-  args.query_pairs = saved.query_pairs + channel * pairs;
-  args.grad_out_pairs = saved.grad_out_pairs + channel * pairs;
+  args.query_pairs = saved.query_pairs + channel * head_pairs;
+  args.grad_out_pairs = saved.grad_out_pairs + channel * head_pairs;
   return args;
 }
 

@@ -31,8 +31,8 @@ struct TopKBackwardScratch {
   float* inv_sum;          // [panel, lane]
   float* delta;            // [panel, lane]
   float* values;           // [key, value_stride]; or pairs, as keys
-  float* key_rows;         // [key, key_stride], where keys are pairs but do not
-                           // stay pairs (pair_dots.h)
+  float* key_rows;         // [key, key_stride]: keys that are pairs as floats,
+                           // unless kListedRowsStayPairs
   float* keys_by_channel;  // [channel, pair of keys], for matrix registers
   float* scores;           // [key, lane] of one panel
   float* ds;               // the same: dp, then scale * ds
@@ -99,8 +99,8 @@ struct PrefetchSpans {
   int64_t count = 0;
 };
 
-// Whether queries and gradients of outputs are saved as pairs: as large as they
-// are for the caller. Matrix registers want pairs of heads.
+// Whether queries and gradients of outputs are saved as pairs of channels, half
+// as large as floats. Of floats matrix registers get pairs of heads.
 constexpr bool SavesPairs(PairDots dots) {
   return kListedRowsStayPairs && dots != PairDots::kNone &&
          dots != PairDots::kMatrices;
@@ -117,12 +117,7 @@ struct DkvArgs {
   const float* grad_out = nullptr;  // of the d block
   int64_t channels = 0;             // of the d block
   int64_t value_channels = 0;       // that are values; none if 0 or less
-  bool pairs = false;               // query and grad_out: SavesPairs
-
-  // Floats, or pairs, of so many channels of query or grad_out.
-  int64_t WordsOf(int64_t of_channels) const {
-    return of_channels / (pairs ? 2 : 1) * heads;
-  }
+  bool channel_pairs = false;       // query and grad_out: SavesPairs
   // For matrix registers, as SavedPds has them; null: there are none.
   const float* query_pairs = nullptr;
   const float* grad_out_pairs = nullptr;
@@ -135,6 +130,11 @@ struct DkvArgs {
   float* sums = nullptr;  // of column 0
   int64_t sum_stride = 0;
   PrefetchSpans prefetch;  // what is to be prefetched meanwhile
+
+  // Floats, or pairs, of so many channels of query or grad_out.
+  int64_t WordsOf(int64_t of_channels) const {
+    return CeilDiv(of_channels, channel_pairs ? 2 : 1) * heads;
+  }
 };
 
 struct TopKBackwardKernels {

@@ -21,8 +21,8 @@
 
 namespace flashacl::cpu {
 
-// What multiplies operands that are pairs. Planning decides, as memory depends
-// on it.
+// What multiplies operands that are pairs; kNone where some are not. Planning
+// decides, as memory depends on it.
 PairDots TopKBackwardDots(const AttentionProblem& problem);
 
 // A function of the problem and of caches; only stage_positions is one of

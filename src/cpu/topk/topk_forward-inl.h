@@ -58,8 +58,10 @@ inline void AttendList(const TopKTile& topk) {
   const int64_t step_keys = tile.forward_params->step_keys;
   const ListedKeys keys{tile.keys, topk.scratch.columns, topk.count, step_keys};
   const bool matrices = tile.dots == PairDots::kMatrices;
-  const KvBuffers rows(tile, topk.scratch.values, topk.scratch.value_stride,
-                       !matrices && ValuesArePairs(tile), nullptr);
+  const KvBuffers rows(
+      tile, topk.scratch.values, topk.scratch.value_stride,
+      !matrices && ValuesArePairs(tile) ? ValuesAs::kPairs : ValuesAs::kFloats,
+      nullptr);
   const int64_t panel_blocks =
       matrices
           ? PanelBlocks(tile)

@@ -99,7 +99,8 @@ Status PreparedTopKForward::Run(const Bindings& bindings, std::byte* memory,
                                         .num_splits = num_splits_},
                                        workspace_.score.At(memory, worker),
                                        workspace_.forward.At(memory, worker));
-    // Where probs multiply floats, keys that are pairs are loaded as such, too.
+    // Where probs multiply floats, keys that are pairs are loaded as floats,
+    // too.
     if (matrices_) {
       UsePairs(PairDots::kMatrices, tile);
     } else if (ArePairs(tile)) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cpu/implementations.h"
+#include "cpu/pair_dots.h"
 #include "cpu/topk/index_lists.h"
 #include "cpu/tuning.h"
 #include "tests/cpu/topk/topk.h"
@@ -36,6 +37,32 @@ TEST(TopKBackwardWorkspace, MemoryIsWhatIsPromised) {
     EXPECT_EQ(BytesOf(start + "q=16x4096 k=16x32768"),
               BytesOf(start + "q=4096 k=32768"));
   }
+}
+
+// Whether operands are pairs is a matter of all their tensors.
+TEST(TopKBackwardDots, AreOfPairsAlone) {
+  SetPairDotsForTest(PairDots::kMultiplyAdds);
+  const auto dots_of = [](const char* line) {
+    return TopKBackwardDots(testing::ProblemOf(line));
+  };
+  for (const char* line : {"bwd bf16 h=8/1 d=16+4/6 q=4 k=40 topk:8",
+                           "bwd bf16 h=8/1 d=16+4/6 q=4 k=40 topk:8 shared",
+                           "bwd bf16 h=8/1 d=16/6 q=4 k=40 topk:8"}) {
+    EXPECT_EQ(dots_of(line), PairDots::kMultiplyAdds) << line;
+  }
+  for (const char* line : {"bwd f32 h=8/1 d=16 q=4 k=40 topk:8",
+                           "bwd f16 h=8/1 d=16 q=4 k=40 topk:8",
+                           "bwd bf16 h=8/1 d=15/6 q=4 k=40 topk:8",
+                           "bwd bf16 h=8/1 d=16+3/6 q=4 k=40 topk:8",
+                           "bwd bf16 h=8/1 d=16/5 q=4 k=40 topk:8",
+                           "bwd bf16 h=8/1 d=16/5 q=4 k=40 topk:8 shared"}) {
+    EXPECT_EQ(dots_of(line), PairDots::kNone) << line;
+  }
+  AttentionProblem apart =
+      testing::ProblemOf("bwd bf16 h=8/1 d=16 q=4 k=40 topk:8");
+  apart[Slot::kGradOut].strides.back() = 2;
+  EXPECT_EQ(TopKBackwardDots(apart), PairDots::kNone);
+  SetPairDotsForTest({});
 }
 
 TEST(TopKBackwardWorkspace, CutsHoldWhatTheyMust) {
