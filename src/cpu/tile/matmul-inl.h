@@ -173,11 +173,13 @@ HWY_INLINE auto WithHalves(bool half, Body body) {
 struct FloatsOfPanel {
   static constexpr ptrdiff_t Stride() { return Width(); }
 
+  // Not as a PanelPair, of which GCC 12 stores a vector with every row.
   template <int kHalves>
-  static HWY_INLINE PanelPair Load(const float* HWY_RESTRICT at) {
-    const Vector low = hn::Load(kF, at);
-    if constexpr (kHalves == 1) return {low, low};
-    return {low, hn::Load(kF, at + Lanes())};
+  static HWY_INLINE void Load(const float* HWY_RESTRICT at, Vector& low,
+                              Vector& high) {
+    low = hn::Load(kF, at);
+    high = low;
+    if constexpr (kHalves == 2) high = hn::Load(kF, at + Lanes());
   }
 };
 
@@ -196,11 +198,12 @@ HWY_INLINE void AddChain(const float* HWY_RESTRICT rows, ptrdiff_t stride,
   for (int n = 0; n < kBases; ++n) base[n] = rows + kOfBase * n * stride;
   FLASHACL_UNROLL_8
   for (int64_t k = 0; k < depth; ++k) {
-    const PanelPair lanes = Panel::template Load<kHalves>(panel);
+    Vector low, high;
+    Panel::template Load<kHalves>(panel, low, high);
     HWY_UNROLL_ALL
     for (int r = 0; r < kRows; ++r) {
       sums.template Add<Product>(r, base[r / kOfBase][r % kOfBase * stride],
-                                 lanes.low, lanes.high);
+                                 low, high);
     }
     panel += Panel::Stride();
     HWY_UNROLL_ALL
@@ -226,10 +229,11 @@ template <class Product, int kRows, int kHalves>
 HWY_INLINE void AddColumn(const float* HWY_RESTRICT column,
                           const float* HWY_RESTRICT panel,
                           Sums<kRows, kHalves>& sums) {
-  const PanelPair lanes = FloatsOfPanel::Load<kHalves>(panel);
+  Vector low, high;
+  FloatsOfPanel::Load<kHalves>(panel, low, high);
   HWY_UNROLL_ALL
   for (int r = 0; r < kRows; ++r) {
-    sums.template Add<Product>(r, column[r], lanes.low, lanes.high);
+    sums.template Add<Product>(r, column[r], low, high);
   }
 }
 
@@ -259,10 +263,11 @@ HWY_INLINE void AddColumnsApart(const float* HWY_RESTRICT columns,
                                 const float* HWY_RESTRICT panel, int64_t depth,
                                 Sums<kRows, kHalves>& sums) {
   for (int64_t k = 0; k < depth; ++k) {
-    const PanelPair lanes = FloatsOfPanel::Load<kHalves>(panel);
+    Vector low, high;
+    FloatsOfPanel::Load<kHalves>(panel, low, high);
     HWY_UNROLL_ALL
     for (int r = 0; r < kRows; ++r) {
-      sums.Add(r, columns[r], lanes.low, lanes.high);
+      sums.Add(r, columns[r], low, high);
     }
     panel += Width();
     columns += stride;

@@ -177,12 +177,13 @@ HWY_INLINE void AddPairsApart(const float* HWY_RESTRICT rows, ptrdiff_t stride,
                               Sums<kRows, kHalves>& sums) {
   static_assert(kRows % 2 == 0);
   for (int64_t k = 0; k < depth; ++k) {
-    const PanelPair lanes = FloatsOfPanel::Load<kHalves>(panel);
+    Vector low, high;
+    FloatsOfPanel::Load<kHalves>(panel, low, high);
     HWY_UNROLL_ALL
     for (int r = 0; r < kRows; r += 2) {
       const Vector words = hn::Set(kF, rows[r / 2]);
-      sums.AddEvery(r, UpperOfPairs(words), lanes.low, lanes.high);
-      sums.AddEvery(r + 1, LowerOfPairs(words), lanes.low, lanes.high);
+      sums.AddEvery(r, UpperOfPairs(words), low, high);
+      sums.AddEvery(r + 1, LowerOfPairs(words), low, high);
     }
     panel += Width();
     rows += stride;

@@ -178,10 +178,12 @@ struct PairsOfPanel {
   static constexpr ptrdiff_t Stride() { return Lanes(); }
 
   template <int kHalves>
-  static HWY_INLINE PanelPair Load(const float* HWY_RESTRICT at) {
+  static HWY_INLINE void Load(const float* HWY_RESTRICT at, Vector& low,
+                              Vector& high) {
     static_assert(kHalves == 2);
     const Vector words = hn::Load(kF, at);
-    return {UpperOfPairs(words), LowerOfPairs(words)};
+    low = UpperOfPairs(words);
+    high = LowerOfPairs(words);
   }
 };
 
