@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of docs/ that enumerate name everything there is, and links between
-pages lead somewhere."""
+"""Pages say something, those of docs/ that enumerate name everything there is,
+and links between pages lead somewhere."""
 
 import pathlib
 import re
@@ -28,6 +28,13 @@ def anchors(path):
 
 
 class Test(unittest.TestCase):
+    def test_every_page_has_a_title_and_text(self):
+        for page in PAGES:
+            title, _, text = page.read_text(
+                encoding="utf-8").lstrip().partition("\n")
+            self.assertRegex(title, r"# \S", str(page))
+            self.assertTrue(text.strip(), str(page))
+
     def test_links_lead_somewhere(self):
         for page in PAGES:
             text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"),
