@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/once.h"
 #include "cpu/cpu_backend.h"
 #include "cpu/cpu_info.h"
 #include "reference/reference.h"
@@ -26,10 +27,12 @@ Backend WithReference(Backend backend) {
 }  // namespace
 
 std::span<const Backend> AllBackends() {
-  static const auto* const backends = new std::vector<Backend>{
-      WithReference(cpu::ThisCpu()),
-  };
-  return *backends;
+  static constinit MadeOnce<const std::vector<Backend>> backends;
+  return backends.Get([] {
+    return std::vector<Backend>{
+        WithReference(cpu::ThisCpu()),
+    };
+  });
 }
 
 const Backend& CpuBackend() { return AllBackends().front(); }

@@ -7,6 +7,7 @@
 #include "acl/environment.h"
 #include "acl/plan_cache.h"
 #include "backends.h"
+#include "base/once.h"
 
 namespace flashacl::acl {
 namespace {
@@ -18,25 +19,25 @@ std::atomic<const Backend*> replacement{nullptr};
 const Backend& TheBackend() {
   const Backend* const other = replacement.load(std::memory_order_acquire);
   if (other != nullptr) return *other;
-  static const Backend& cpu = []() -> const Backend& {
+  static constinit MadeOnce<const Backend* const> cpu;
+  return *cpu.Get([]() -> const Backend* {
     (void)TargetStatus();
     SetWorkerCount(TheEnvironment().num_threads);
-    if (!ClosesDeviceMemory()) return CpuBackend();
-    Backend& closing = *new Backend(CpuBackend());
-    closing.memory = &OpeningMemory();
+    if (!ClosesDeviceMemory()) return &CpuBackend();
+    auto* const closing = new Backend(CpuBackend());
+    closing->memory = &OpeningMemory();
     return closing;
-  }();
-  return cpu;
+  });
 }
 
 const Status& TargetStatus() {
-  static const Status& status = *new Status([] {
+  static constinit MadeOnce<const Status> status;
+  return status.Get([] {
     const Status limited = LimitVectorTarget(TheEnvironment().target);
     // A build for another processor is no fault of the variable.
     if (limited.ok() || limited.code() == Code::kUnsupported) return limited;
-    return Invalid("FLASHACL_TARGET: {}", limited.message());
-  }());
-  return status;
+    return Status(Invalid("FLASHACL_TARGET: {}", limited.message()));
+  });
 }
 
 void UseBackend(const Backend* backend) {

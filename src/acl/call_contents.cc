@@ -118,8 +118,7 @@ void LookInto(const std::shared_ptr<const Recording>& recording,
 }
 
 int64_t NextCallNumber() {
-  static PerProcess<std::atomic<int64_t>>& calls =
-      *new PerProcess<std::atomic<int64_t>>;
+  static constinit PerProcess<std::atomic<int64_t>> calls;
   return (*calls).fetch_add(1) + 1;
 }
 

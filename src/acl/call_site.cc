@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "acl/environment.h"
+#include "base/once.h"
 #include "base/str.h"
 
 namespace flashacl::acl {
@@ -18,12 +19,13 @@ std::string_view FileOf(const Dl_info& info) {
 }
 
 bool IsOurs(const Dl_info& info) {
-  static const void* const base = [] {
+  static constinit MadeOnce<const void* const> base;
+  const void* const ours = base.Get([] {
     Dl_info own{};
     dladdr(reinterpret_cast<const void*>(&CallSiteOf), &own);
     return own.dli_fbase;
-  }();
-  return info.dli_fbase == base;
+  });
+  return info.dli_fbase == ours;
 }
 
 // For each frame, inner ones first: whether to go on.

@@ -11,6 +11,7 @@
 #include "acl/say.h"
 #include "base/contain.h"
 #include "base/fork.h"
+#include "base/once.h"
 #include "base/str.h"
 #include "base/thread.h"
 #include "record/directory.h"
@@ -30,7 +31,7 @@ struct WriterState {
 
 // Threads and numbers of calls are each process's own.
 WriterState& TheWriterState() {
-  static PerProcess<WriterState>& state = *new PerProcess<WriterState>;
+  static constinit PerProcess<WriterState> state;
   return *state;
 }
 
@@ -103,8 +104,8 @@ void Finish() { FinishWriting(); }
 
 void WriteCall(WrittenCall call) {
   WriterState& state = TheWriterState();
-  static const int registered = std::atexit(&Finish);
-  (void)registered;
+  static constinit Once registered;
+  registered.Do([] { std::atexit(&Finish); });
   std::unique_lock lock(state.mutex);
   WaitUntilWritten(state, lock);
   if (OpenWriter(state, call.recording) == nullptr) return;

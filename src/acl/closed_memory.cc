@@ -12,6 +12,7 @@
 #include "acl/environment.h"
 #include "acl/red_zone.h"
 #include "base/fork.h"
+#include "base/once.h"
 #include "plan/host_memory.h"
 
 namespace flashacl::acl {
@@ -23,8 +24,8 @@ struct Doors {
   bool open = false;  // for good
 
   static Doors& All() {
-    static Doors& all = *new Doors;
-    return all;
+    static constinit MadeOnce<Doors> all;
+    return *all;
   }
 
   // Others look through all memory once the process exits.
@@ -87,13 +88,14 @@ class Opening final : public Memory {
 }  // namespace
 
 bool ClosesDeviceMemory() {
-  static const bool closes = TheEnvironment().strict && !HostTouchesDevice();
-  return closes;
+  static constinit MadeOnce<const bool> closes;
+  return closes.Get(
+      [] { return TheEnvironment().strict && !HostTouchesDevice(); });
 }
 
 Memory& OpeningMemory() {
-  static Memory& opening = *new Opening(HostMemory::Get());
-  return opening;
+  static constinit MadeOnce<Opening> opening;
+  return opening.Get([] { return Opening(HostMemory::Get()); });
 }
 
 bool IsHostMemory(const Memory& memory) {
@@ -104,8 +106,8 @@ std::unique_ptr<Door> Door::Of(const Block& block) {
   if (!block.device() || !ClosesDeviceMemory()) return nullptr;
   if (&DeviceMemory() != &OpeningMemory()) return nullptr;
   ExplainFaults();
-  static const int registered = std::atexit(&Doors::OpenAll);
-  (void)registered;
+  static constinit Once registered;
+  registered.Do([] { std::atexit(&Doors::OpenAll); });
   Doors& all = Doors::All();
   const std::lock_guard lock(all.mutex);
   if (all.open || all.by_base.size() >= kMostClosed) return nullptr;

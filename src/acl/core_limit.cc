@@ -18,6 +18,7 @@
 #include "acl/raw_enum.h"
 #include "acl/stream.h"
 #include "base/fork.h"
+#include "base/once.h"
 
 namespace flashacl::acl {
 namespace {
@@ -32,8 +33,8 @@ struct DeviceLimits {
 };
 
 DeviceLimits& TheLimits() {
-  static DeviceLimits& limits = *new DeviceLimits;
-  return limits;
+  static constinit MadeOnce<DeviceLimits> limits;
+  return *limits;
 }
 
 // The stream that this thread uses the limits of, by its handle: it may be

@@ -19,6 +19,7 @@
 #include "acl/soc.h"
 #include "acl/stream.h"
 #include "base/fork.h"
+#include "base/once.h"
 
 namespace flashacl::acl {
 namespace {
@@ -145,11 +146,12 @@ aclError GetPrimaryState(int32_t id, uint32_t* flags, int32_t* active) {
 }  // namespace
 
 const std::vector<int>& VisibleDevices() {
-  static const std::vector<int>& ids =
-      *new std::vector<int>(TheEnvironment().has_visible_devices
-                                ? ParseVisible(TheEnvironment().visible_devices)
-                                : AllDevices());
-  return ids;
+  static constinit MadeOnce<const std::vector<int>> ids;
+  return ids.Get([] {
+    return TheEnvironment().has_visible_devices
+               ? ParseVisible(TheEnvironment().visible_devices)
+               : AllDevices();
+  });
 }
 
 int DeviceCount() { return static_cast<int>(VisibleDevices().size()); }

@@ -16,6 +16,7 @@
 #include "acl/raw_enum.h"
 #include "acl/stream.h"
 #include "base/fork.h"
+#include "base/once.h"
 
 namespace flashacl::acl {
 namespace {
@@ -60,8 +61,8 @@ struct Observers {
 };
 
 Observers& TheObservers() {
-  static Observers& observers = *new Observers;
-  return observers;
+  static constinit MadeOnce<Observers> observers;
+  return *observers;
 }
 
 aclError SetObserver(const char* name, aclrtDeviceTaskAbortCallback function,

@@ -10,6 +10,7 @@
 #include "acl/closed_memory.h"
 #include "acl/quarantine.h"
 #include "acl/say.h"
+#include "base/once.h"
 #include "base/str.h"
 
 namespace flashacl::acl {
@@ -58,15 +59,14 @@ void Explain(int signal, siginfo_t* info, void*) {
 }  // namespace
 
 void ExplainFaults() {
-  static const bool installed = [] {
+  static constinit Once installed;
+  installed.Do([] {
     struct sigaction action = {};
     action.sa_sigaction = &Explain;
     action.sa_flags = SA_SIGINFO | SA_ONSTACK;
     sigaction(SIGSEGV, &action, &Before(SIGSEGV));
     sigaction(SIGBUS, &action, &Before(SIGBUS));
-    return true;
-  }();
-  (void)installed;
+  });
 }
 
 }  // namespace flashacl::acl

@@ -15,6 +15,7 @@
 #include "acl/recording.h"
 #include "acl/say.h"
 #include "base/fork.h"
+#include "base/once.h"
 #include "base/str.h"
 
 namespace flashacl::acl {
@@ -29,9 +30,8 @@ struct DumpState {
 };
 
 DumpState& TheDumpState() {
-  static DumpState& state =
-      *new DumpState;  // never destroyed: see environment.cc
-  return state;
+  static constinit MadeOnce<DumpState> state;
+  return *state;
 }
 
 // A configuration is a page of text; this is a file that was not meant.

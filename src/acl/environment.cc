@@ -8,6 +8,7 @@
 #include "acl/closed_memory.h"
 #include "acl/device.h"
 #include "acl/say.h"
+#include "base/once.h"
 #include "base/str.h"
 
 namespace flashacl::acl {
@@ -108,12 +109,12 @@ Environment Read() {
 
 const Environment& TheEnvironment() {
   // Never destroyed: threads may still ask while the process exits.
-  static const Environment& environment = []() -> const Environment& {
-    const Environment& read = *new Environment(Read());
+  static constinit MadeOnce<const Environment> environment;
+  return environment.Get([] {
+    Environment read = Read();
     for (const std::string& complaint : read.complaints) Say(complaint);
     return read;
-  }();
-  return environment;
+  });
 }
 
 bool HostTouchesDevice() { return GetSwitch("FLASHACL_HOST_ACCESS"); }

@@ -11,6 +11,7 @@
 
 #include "acl/say.h"
 #include "base/fork.h"
+#include "base/once.h"
 
 namespace flashacl::acl {
 namespace {
@@ -122,8 +123,8 @@ thread_local aclError last_error = 0;
 thread_local Messages* own_messages = nullptr;
 
 ProcessMessages& TheProcess() {
-  static ProcessMessages& process = *new ProcessMessages;
-  return process;
+  static constinit MadeOnce<ProcessMessages> process;
+  return *process;
 }
 
 // Where threads keep messages when there is no memory: as many of them as are
@@ -135,8 +136,8 @@ struct Spare {
 using Spares = std::array<Spare, 16>;
 
 Spares& TheSpares() {
-  static Spares& spares = *new Spares;
-  return spares;
+  static constinit MadeOnce<Spares> spares;
+  return *spares;
 }
 
 Messages* TakeSpare() {

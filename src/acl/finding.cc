@@ -10,6 +10,7 @@
 
 #include "acl/environment.h"
 #include "acl/say.h"
+#include "base/once.h"
 #include "base/str.h"
 
 namespace flashacl::acl {
@@ -31,8 +32,8 @@ void Judge() {
 }
 
 void Register() {
-  static const int registered = std::atexit(&Judge);
-  (void)registered;
+  static constinit Once registered;
+  registered.Do([] { std::atexit(&Judge); });
 }
 
 }  // namespace

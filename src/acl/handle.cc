@@ -10,6 +10,7 @@
 #include "acl/call_site.h"
 #include "acl/error.h"
 #include "base/fork.h"
+#include "base/once.h"
 #include "base/str.h"
 #include "base/tsan.h"
 
@@ -102,8 +103,8 @@ struct Slots {
 };
 
 Slots& TheSlots() {
-  static Slots& table = *new Slots;  // never destroyed: see environment.cc
-  return table;
+  static constinit MadeOnce<Slots> table;
+  return *table;
 }
 
 HandleSlot* SlotAt(Slots& table, uint32_t index) {

@@ -16,6 +16,7 @@
 #include "acl/init.h"
 #include "acl/raw_enum.h"
 #include "base/fork.h"
+#include "base/once.h"
 #include "base/str.h"
 
 namespace flashacl::acl {
@@ -32,11 +33,11 @@ struct Ranges {
 void AppendRegistered(std::string* text);
 
 Ranges& TheRanges() {
-  static Ranges& ranges = *[] {
+  static constinit MadeOnce<Ranges> ranges;
+  return ranges.Get([] {
     AddLeakReporter(&AppendRegistered);
-    return new Ranges;
-  }();
-  return ranges;
+    return Ranges();
+  });
 }
 
 void AppendRegistered(std::string* text) {

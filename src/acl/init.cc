@@ -19,6 +19,7 @@
 #include "acl/memory.h"
 #include "acl/soc.h"
 #include "base/fork.h"
+#include "base/once.h"
 
 namespace flashacl::acl {
 namespace {
@@ -42,9 +43,8 @@ struct InitState {
 };
 
 InitState& TheInitState() {
-  static InitState& state =
-      *new InitState;  // never destroyed: see environment.cc
-  return state;
+  static constinit MadeOnce<InitState> state;
+  return *state;
 }
 
 // What the file of aclInit says; no path is an empty file.

@@ -13,6 +13,7 @@
 #include "acl/red_zone.h"
 #include "acl/say.h"
 #include "base/fork.h"
+#include "base/once.h"
 #include "base/str.h"
 
 namespace flashacl::acl {
@@ -28,8 +29,8 @@ struct WrittenState {
 };
 
 WrittenState& TheWrittenState() {
-  static WrittenState& state = *new WrittenState;
-  return state;
+  static constinit MadeOnce<WrittenState> state;
+  return *state;
 }
 
 void Add(WrittenRanges& ranges, const std::byte* first, const std::byte* end) {

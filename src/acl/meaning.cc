@@ -9,6 +9,7 @@
 #include "acl/finding.h"
 #include "base/fork.h"
 #include "base/number.h"
+#include "base/once.h"
 #include "base/str.h"
 #include "plan/sequences.h"
 
@@ -119,7 +120,8 @@ void AdviseOnce(std::string_view operator_name, const std::string& advice) {
     ProcessMutex mutex;
     std::set<std::string> texts;
   };
-  static Told& told = *new Told;
+  static constinit MadeOnce<Told> all;
+  Told& told = *all;
   {
     std::lock_guard lock(told.mutex);
     if (told.texts.size() >= kMost) return;

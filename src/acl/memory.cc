@@ -25,6 +25,7 @@
 #include "acl/red_zone.h"
 #include "acl/say.h"
 #include "base/fork.h"
+#include "base/once.h"
 #include "base/str.h"
 #include "plan/host_memory.h"
 
@@ -76,16 +77,16 @@ struct BlockTable {
 
 // Never destroyed: programs free memory from destructors that run at exit.
 BlockTable& TheBlockTable() {
-  static BlockTable& table = *[] {
+  static constinit MadeOnce<BlockTable> table;
+  return table.Get([] {
     AddLeakReporter(&AppendMemoryLeaks);
-    return new BlockTable;
-  }();
-  return table;
+    return BlockTable();
+  });
 }
 
 ProcessMutex& FilesMutex() {
-  static ProcessMutex& mutex = *new ProcessMutex;
-  return mutex;
+  static constinit MadeOnce<ProcessMutex> mutex;
+  return *mutex;
 }
 
 std::atomic<size_t> device_bytes_taken{0};
@@ -406,15 +407,15 @@ bool IsBlockUsed(const void* address) {
 }
 
 size_t DeviceBytes() {
-  static const size_t bytes = [] {
+  static constinit MadeOnce<const size_t> bytes;
+  return bytes.Get([] {
     constexpr size_t kMax = size_t{64} << 30;
     const long pages = sysconf(_SC_PHYS_PAGES);
     const long page_bytes = sysconf(_SC_PAGESIZE);
     return pages <= 0 ? kMax
                       : std::min(kMax, static_cast<size_t>(pages) *
                                            static_cast<size_t>(page_bytes));
-  }();
-  return bytes;
+  });
 }
 
 size_t FreeDeviceBytes() { return DeviceBytes() - TakenDeviceBytes(); }

@@ -12,6 +12,7 @@
 #include "acl/device.h"
 #include "acl/error.h"
 #include "base/fork.h"
+#include "base/once.h"
 
 namespace flashacl::acl {
 namespace {
@@ -23,8 +24,8 @@ struct Peers {
 };
 
 Peers& ThePeers() {
-  static Peers& peers = *new Peers;
-  return peers;
+  static constinit MadeOnce<Peers> peers;
+  return *peers;
 }
 
 aclError FailPeer(aclError code, std::string_view function, int32_t peer) {

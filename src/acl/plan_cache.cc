@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/fork.h"
+#include "base/once.h"
 
 namespace flashacl::acl {
 namespace {
@@ -36,8 +37,8 @@ struct Cache {
 };
 
 Cache& TheCache() {
-  static Cache& cache = *new Cache;  // never destroyed: see environment.cc
-  return cache;
+  static constinit MadeOnce<Cache> cache;
+  return *cache;
 }
 
 }  // namespace

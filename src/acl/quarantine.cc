@@ -14,6 +14,7 @@
 #include "acl/red_zone.h"
 #include "acl/say.h"
 #include "base/fork.h"
+#include "base/once.h"
 #include "base/str.h"
 #include "plan/host_memory.h"
 
@@ -61,8 +62,8 @@ struct Freed {
 };
 
 Freed& TheFreed() {
-  static Freed& freed = *new Freed;
-  return freed;
+  static constinit MadeOnce<Freed> freed;
+  return *freed;
 }
 
 void GiveBack(Freed& all, KeptBlock& entry) {
@@ -74,8 +75,8 @@ void GiveBack(Freed& all, KeptBlock& entry) {
 
 void Quarantine(FreedBlock freed, std::shared_ptr<const void> memory) {
   ExplainFaults();
-  static const int registered = std::atexit(&EmptyQuarantine);
-  (void)registered;
+  static constinit Once registered;
+  registered.Do([] { std::atexit(&EmptyQuarantine); });
   const Block block = freed.block;
   Freed& all = TheFreed();
   std::lock_guard lock(all.mutex);

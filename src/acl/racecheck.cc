@@ -10,6 +10,7 @@
 #include "acl/memory.h"
 #include "acl/say.h"
 #include "base/fork.h"
+#include "base/once.h"
 #include "base/str.h"
 
 namespace flashacl::acl {
@@ -36,8 +37,8 @@ struct RaceState {
 };
 
 RaceState& TheRaceState() {
-  static RaceState& state = *new RaceState;
-  return state;
+  static constinit MadeOnce<RaceState> state;
+  return *state;
 }
 
 thread_local int32_t this_one = kProgram;

@@ -8,6 +8,7 @@
 #include "acl/environment.h"
 #include "base/contain.h"
 #include "base/fork.h"
+#include "base/once.h"
 #include "base/str.h"
 
 namespace flashacl::acl {
@@ -23,9 +24,8 @@ struct RecordingState {
 };
 
 RecordingState& TheRecordingState() {
-  static RecordingState& state =
-      *new RecordingState;  // never destroyed: see environment.cc
-  return state;
+  static constinit MadeOnce<RecordingState> state;
+  return *state;
 }
 
 // Under the lock. The environment has the first word.

@@ -22,6 +22,7 @@
 #include "base/contain.h"
 #include "base/float_environment.h"
 #include "base/fork.h"
+#include "base/once.h"
 #include "base/thread.h"
 #include "base/tsan.h"
 
@@ -48,9 +49,10 @@ Shared& TheShared() {
 thread_local Stream* this_threads_stream = nullptr;
 
 void HoldAtExit() {
-  static const int registered =
-      std::atexit([] { HoldStreams(std::chrono::milliseconds(1000)); });
-  (void)registered;
+  static constinit Once registered;
+  registered.Do([] {
+    std::atexit([] { HoldStreams(std::chrono::milliseconds(1000)); });
+  });
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "acl/error.h"
 #include "acl/profile/trace_file.h"
 #include "acl/say.h"
+#include "base/once.h"
 #include "base/str.h"
 #include "problem/notation.h"
 
@@ -30,8 +31,8 @@ std::FILE* Open() {
 }
 
 std::FILE* TraceFile() {
-  static std::FILE* const file = Open();
-  return file;
+  static constinit MadeOnce<std::FILE* const> file;
+  return file.Get(&Open);
 }
 
 // "<seconds> <what> <operator> <rest>"; `rest` makes its text here, where there

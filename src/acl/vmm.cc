@@ -20,6 +20,7 @@
 #include "acl/physical_memory.h"
 #include "acl/raw_enum.h"
 #include "base/fork.h"
+#include "base/once.h"
 #include "base/str.h"
 
 namespace flashacl::acl {
@@ -55,8 +56,8 @@ struct Space {
 };
 
 Space& TheSpace() {
-  static Space& space = *new Space;  // programs unmap from exit handlers
-  return space;
+  static constinit MadeOnce<Space> space;  // programs unmap from exit handlers
+  return *space;
 }
 
 // Puts plain zeros at an address, nullptr anywhere, over whatever is there.

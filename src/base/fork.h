@@ -14,6 +14,16 @@ namespace flashacl {
 // thread made in an earlier generation, no thread goes on with.
 uint32_t ForkGeneration();
 
+// While one is alive, fork() waits, and while fork() copies the process, none
+// begins: a child finds whatever is made under one whole, or not begun.
+class Making {
+ public:
+  Making();
+  ~Making();
+  Making(const Making&) = delete;
+  Making& operator=(const Making&) = delete;
+};
+
 // One of the mutexes that fork() takes before it copies the process.
 class ForkLock {
  public:

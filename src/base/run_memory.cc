@@ -7,6 +7,7 @@
 #include <memory>
 #include <new>
 
+#include "base/once.h"
 #include "base/thread_owned.h"
 
 namespace flashacl {
@@ -37,8 +38,8 @@ struct Kept {
 
 // Null if there is no memory: then nothing is kept.
 Kept* TheKept() {
-  static auto& kept = *new ThreadOwned<Kept>;
-  return kept.Get();
+  static constinit MadeOnce<ThreadOwned<Kept>> kept;
+  return (*kept).Get();
 }
 
 }  // namespace

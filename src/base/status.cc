@@ -2,6 +2,8 @@
 // Names of codes, and the message of a success.
 #include "base/status.h"
 
+#include "base/once.h"
+
 namespace flashacl {
 
 std::string_view Name(Code code) {
@@ -28,8 +30,8 @@ std::string_view Name(Code code) {
 
 const std::string& Status::message() const {
   // Never destroyed: a status may be read while the process exits.
-  static const std::string& kNone = *new std::string();
-  return ok() ? kNone : error_->message;
+  static constinit MadeOnce<const std::string> none;
+  return ok() ? *none : error_->message;
 }
 
 }  // namespace flashacl

@@ -2,9 +2,12 @@
 // The CPU's implementations, best first, and its queue.
 #include "cpu/cpu_backend.h"
 
+#include <array>
 #include <atomic>
+#include <memory>
 
 #include "base/fork.h"
+#include "base/once.h"
 #include "cpu/cpu_info.h"
 #include "cpu/implementations.h"
 #include "cpu/thread_pool.h"
@@ -35,15 +38,16 @@ std::unique_ptr<Queue> MakeQueue() {
 }  // namespace
 
 Backend ThisCpu() {
-  static const Implementation rows[] = {kCpuDecode,      kCpuMixed,
-                                        kCpuForward,     kCpuBackward,
-                                        kCpuTopKForward, kCpuTopKBackward};
-  static auto* const queue = MakeQueue().release();
+  static constinit MadeOnce<const std::array<Implementation, 6>> rows;
+  static constinit MadeOnce<const std::unique_ptr<Queue>> queue;
   return {.name = "cpu",
           .device = DescribeThisCpu(),
-          .implementations = rows,
+          .implementations = rows.Get([] {
+            return std::array{kCpuDecode,   kCpuMixed,       kCpuForward,
+                              kCpuBackward, kCpuTopKForward, kCpuTopKBackward};
+          }),
           .memory = &HostMemory::Get(),
-          .queue = queue,
+          .queue = queue.Get(&MakeQueue).get(),
           .make_queue = MakeQueue};
 }
 

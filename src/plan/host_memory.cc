@@ -9,6 +9,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/once.h"
+
 namespace flashacl {
 namespace {
 
@@ -122,8 +124,8 @@ void HostBytes::BeforeGuardPage(size_t bytes) {
 }  // namespace
 
 HostMemory& HostMemory::Get() {
-  static HostMemory& memory = *new HostMemory;
-  return memory;
+  static constinit MadeOnce<HostMemory> memory;
+  return memory.Get([] { return HostMemory(); });
 }
 
 std::shared_ptr<std::byte> HostMemory::Allocate(const MemoryRequest& request) {

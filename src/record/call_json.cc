@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/once.h"
 #include "base/str.h"
 #include "record/digest.h"
 
@@ -99,8 +100,8 @@ class FieldReader {
   }
 
   const Json& Member(const char* name) const {
-    static const Json none;
-    return has(name) ? json_.at(name) : none;
+    static constinit MadeOnce<const Json> none;
+    return has(name) ? json_.at(name) : *none;
   }
 
   FieldReader In(const char* name) const {

@@ -93,6 +93,13 @@ found=$(grep -rlE -e "$before($paths)$after" --exclude-dir=lib64 . || true)
 dynamic=$(objdump -p lib64/libascendcl.so)
 grep -q 'SONAME *libascendcl.so$' <<<"$dynamic" || complain "no SONAME"
 grep -q 'RUNPATH *$ORIGIN$' <<<"$dynamic" || complain "library: no RUNPATH"
+# Where a static of a function is being made while another thread forks, the
+# child would wait for that thread: src/base/once.h makes ours.
+for library in lib64/libascendcl.so lib64/libflashacl_check.so; do
+  undefined=$(nm -D --undefined-only "$library")
+  ! grep -q __cxa_guard_acquire <<<"$undefined" ||
+    complain "$library: a function's static that is not constinit"
+done
 dynamic=$(objdump -p bin/flashacl)
 grep -q 'RUNPATH *$ORIGIN/../lib64$' <<<"$dynamic" ||
   complain "flashacl: no RUNPATH"

@@ -15,6 +15,7 @@
 #include "acl/profile/ranges.h"
 #include "acl/raw_enum.h"
 #include "base/fork.h"
+#include "base/once.h"
 
 namespace flashacl::acl::profile {
 namespace {
@@ -99,8 +100,8 @@ aclError MarkEx(const char* message, size_t length, aclrtStream stream) {
 }
 
 OpenRanges& TheRanges() {
-  static OpenRanges& ranges = *new OpenRanges(UINT32_MAX);
-  return ranges;
+  static constinit MadeOnce<OpenRanges> ranges;
+  return ranges.Get([] { return OpenRanges(UINT32_MAX); });
 }
 
 aclError StartRange(const void* stamp, uint32_t* number) {
@@ -128,8 +129,8 @@ struct Texts {
 };
 
 Texts& TheTexts() {
-  static Texts& texts = *new Texts;
-  return texts;
+  static constinit MadeOnce<Texts> texts;
+  return *texts;
 }
 
 // FNV-1a of 64 bits.

@@ -11,6 +11,7 @@
 #include "acl/error.h"
 #include "acl/profile/ranges.h"
 #include "base/fork.h"
+#include "base/once.h"
 #include "mstx/ms_tools_ext.h"
 
 // What the handle points to; programs never look there.
@@ -27,8 +28,8 @@ struct Domains {
 };
 
 Domains& TheDomains() {
-  static Domains& domains = *new Domains;
-  return domains;
+  static constinit MadeOnce<Domains> domains;
+  return *domains;
 }
 
 aclError CreateDomain(const char* name, mstxDomain** made) {
@@ -81,8 +82,8 @@ aclError MarkBoth(std::string_view function, const mstxDomain* domain,
 }
 
 OpenRanges& TheMstxRanges() {
-  static OpenRanges& ranges = *new OpenRanges(UINT64_MAX);
-  return ranges;
+  static constinit MadeOnce<OpenRanges> ranges;
+  return ranges.Get([] { return OpenRanges(UINT64_MAX); });
 }
 
 aclError StartBoth(std::string_view function, const mstxDomain* domain,

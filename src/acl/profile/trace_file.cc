@@ -14,6 +14,7 @@
 #include "acl/say.h"
 #include "base/contain.h"
 #include "base/fork.h"
+#include "base/once.h"
 #include "base/str.h"
 
 namespace flashacl::acl::profile {
@@ -24,15 +25,15 @@ constexpr std::string_view kNumber = "%p";
 
 // One writer at a time.
 ProcessMutex& WriterMutex() {
-  static ProcessMutex& mutex = *new ProcessMutex;
-  return mutex;
+  static constinit MadeOnce<ProcessMutex> mutex;
+  return *mutex;
 }
 
 void WriteAtTheEnd() {
   WriterMutex();  // made now, as there is memory
   AddFinalizer([] { WriteTraceFile(); });
-  static const int registered = std::atexit([] { WriteTraceFile(); });
-  (void)registered;
+  static constinit Once registered;
+  registered.Do([] { std::atexit([] { WriteTraceFile(); }); });
 }
 
 }  // namespace

@@ -24,6 +24,7 @@
 #include "acl/share/shared_object.h"
 #include "acl/stream.h"
 #include "base/fork.h"
+#include "base/once.h"
 #include "base/str.h"
 
 namespace flashacl::acl {
@@ -66,8 +67,9 @@ struct Keys {
 };
 
 Keys& TheKeys() {
-  static Keys& keys = *new Keys;  // programs close keys from exit handlers
-  return keys;
+  // Programs close keys from exit handlers.
+  static constinit MadeOnce<Keys> keys;
+  return *keys;
 }
 
 // The export that a number names and that still can be imported; or null. Under

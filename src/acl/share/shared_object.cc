@@ -20,6 +20,7 @@
 
 #include "acl/init.h"
 #include "base/fork.h"
+#include "base/once.h"
 
 namespace flashacl::acl {
 namespace {
@@ -156,13 +157,13 @@ struct OwnObjects {
   }
 
   static OwnObjects& Get() {
-    static OwnObjects& own = *[] {
+    static constinit MadeOnce<OwnObjects> own;
+    return own.Get([] {
       const auto unlink_all = [] { Get().UnlinkAll(); };
       AddFinalizer(unlink_all);
       std::atexit(unlink_all);
-      return new OwnObjects;
-    }();
-    return own;
+      return OwnObjects();
+    });
   }
 
   std::shared_ptr<SharedObject> Find(uint64_t number) {

@@ -18,6 +18,7 @@
 #include "acl/raw_enum.h"
 #include "acl/single_op/live.h"
 #include "base/fork.h"
+#include "base/once.h"
 #include "base/str.h"
 
 namespace flashacl::acl {
@@ -33,8 +34,8 @@ struct Options {
 };
 
 Options& TheOptions() {
-  static Options& options = *new Options;  // never destroyed
-  return options;
+  static constinit MadeOnce<Options> options;
+  return *options;
 }
 
 bool IsOption(int number) { return 0 <= number && number < kOptions; }
