@@ -92,6 +92,12 @@ inline constexpr int64_t kDecodeHeadBundle = 32;
 inline constexpr int64_t kDecodeHeadBundleBytes = 16384;
 inline constexpr int64_t kDecodeHeadBundleBytes8 = 4096;
 
+// How many keys of all heads of a bundle are read before any head goes on,
+// where a key of all heads is so long, or keys lie apart: as many as some lines
+// of values have, whatever their type (docs/notes/0057).
+inline constexpr int64_t kDecodeKeysAtATime = 8;
+inline constexpr int64_t kDecodeLongRowBytes = 8192;
+
 // Scores of a row of one step, with room for what passes their end.
 inline constexpr int64_t kDecodeScores = kDecodeKeys + 16;
 

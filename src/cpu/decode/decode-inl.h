@@ -9,7 +9,9 @@
 // multiplied as integers (decode_bytes-inl.h), and bf16 of many rows on matrix
 // registers (pair_matrices-inl.h). Queries are packed once. The outer loop is
 // over steps of keys; inside, all tiles of a head bundle score the keys of the
-// step, then all add its values, micro-tile by micro-tile. Outputs stay
+// step, then all add its values, micro-tile by micro-tile; tiles that are read
+// where they lie share calls, and may go through a few keys at a time, all of
+// them before any goes on. Outputs stay
 // unnormalized in scratch memory until the last step of a split; a row's sink
 // joins then, and it is divided by its sum, or is a split to be combined.
 // Splits of the same rows may follow each other: queries are packed once for
@@ -18,6 +20,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <span>
 
 #include "cpu/tile/attention_params.h"
 #include "cpu/tuning.h"
@@ -29,167 +32,18 @@
 #define FLASHACL_CPU_DECODE_DECODE_INL_H_
 #endif
 
-#include "cpu/decode/decode_bytes-inl.h"
 #include "cpu/decode/decode_query-inl.h"
 #include "cpu/decode/decode_result-inl.h"
 #include "cpu/decode/decode_split-inl.h"
+#include "cpu/decode/decode_step-inl.h"
 #include "cpu/decode/decode_tile-inl.h"
 #include "cpu/decode/gemv_args-inl.h"
-#include "cpu/decode/pair_matrices-inl.h"
 #include "cpu/decode/score-inl.h"
 #include "cpu/tile/matrices-inl.h"
 #include "cpu/tile/result-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
-
-// The scores of a step, for all micro-tiles; issues `prefetch` meanwhile.
-inline void ScoreStep(const DecodeTile& decode, const StepPlace& at,
-                      LinePrefetcher& prefetch) {
-  if (decode.matrix_scores) return ScoreMatrixStep(decode, at, prefetch);
-  const ForwardTile& tile = *decode.tile;
-  const ScoreParams& params = *tile.params;
-  const KvRows& rows = tile.keys;
-  LinePrefetcher no_prefetch;
-  QkArgs work;
-  work.keys = at.rows.key;
-  work.key_shift = at.key_shift;
-  work.ropes = rows.rope.base == nullptr ? nullptr : at.rows.rope;
-  work.rope_shift = at.rope_shift;
-  work.prefetch = &prefetch;
-  work.count = at.count();
-  work.key_channels = rows.key.channels;
-  work.rope_channels = rows.rope.channels;
-  work.factor = FactorBeforeBias(params);
-  StepFactors factors;
-  const bool by_row = rows.key.scaled_by_row();
-  if (by_row) factors.Load(rows, rows.key, at.rows.step);
-  // A rope is not scaled, and what is not finite is by channel.
-  const bool dequantises = by_row && (work.ropes != nullptr ||
-                                      decode.dequantises || !factors.finite);
-  const bool staged = decode.keys.staged || dequantises;
-  const bool bytes =
-      !staged && ScoresBytes(decode, by_row ? &factors : nullptr);
-  const bool pieces = !staged && decode.keys.pieces(at.rows);
-  const bool copied =
-      !staged && !pieces && !bytes && (decode.copies() || decode.keys.blocked);
-  if (bytes && decode.bytes->pack_keys != nullptr) PackBytes(decode, at, true);
-  if (staged) Stage(decode, at, true, dequantises ? &factors : nullptr);
-  if (copied) CopyRows(decode, at, true);
-  work.piece_step = pieces ? decode.keys.piece_step : 0;
-  if (staged || decode.keys.blocked) {
-    work.ropes = nullptr;
-    work.key_channels = decode.channels;
-  }
-  if (staged || copied) {
-    work.keys = decode.buffer;
-    work.key_shift = 0;
-  }
-  const DotKernels& dot =
-      staged ? GemvKernelsOf(DType::kF32)->dot : *decode.keys.dot;
-  for (int64_t n = 0; n < decode.micro_tiles(); ++n) {
-    const MicroTile micro_tile = decode.At(n);
-    work.query = micro_tile.query;
-    work.offset = micro_tile.offset;
-    work.scores = micro_tile.scores;
-    if (bytes && HasByteKernels(decode, micro_tile.rows)) {
-      DotMicroTileBytes(decode, n, work);
-    } else {
-      dot.of[micro_tile.rows - 1](work);
-    }
-    if (by_row && !dequantises) {
-      ScaleMicroTileScores(micro_tile, decode.scratch.query_sums + 4 * n,
-                           factors, {work.count, work.factor});
-    }
-    work.prefetch = &no_prefetch;
-  }
-}
-
-// out += probs * values where hidden values may be infinite: they must not be
-// multiplied, as 0 * inf would be NaN.
-inline void AddSeen(const DecodeTile& decode, const MicroTile& micro_tile,
-                    const StepPlace& at, const StepFactors* factors) {
-  const RowSource& source = decode.tile->keys.values();
-  const int64_t v_dim = decode.tile->params->v_dim;
-  float* const value = decode.tile->scratch.staging;
-  for (int64_t j = 0; j < at.count(); ++j) {
-    if (at.Value(j) == ZeroRow(decode.tile->scratch)) continue;
-    LoadChannels(source.format, at.Value(j), v_dim, value);
-    if (factors != nullptr) {
-      DequantiseRow(factors->scale[j], factors->offset[j], v_dim, value);
-    }
-    std::fill(value + v_dim, value + RoundUp(v_dim, Lanes()), 0.0f);
-    if (decode.values.turns) ToTurns(RoundUp(v_dim, Lanes()), value);
-    for (int r = 0; r < micro_tile.rows; ++r) {
-      const uint32_t word = micro_tile.visible.At(r, j / 32);
-      if (((word >> (j % 32)) & 1u) == 0) continue;
-      const Vector prob =
-          hn::Set(kF, micro_tile.scores[j * micro_tile.width + r]);
-      for (int64_t v = 0; v < decode.values.vectors; ++v) {
-        float* const out = micro_tile.out + (v * micro_tile.rows + r) * Lanes();
-        hn::Store(hn::MulAdd(hn::LoadU(kF, value + v * Lanes()), prob,
-                             hn::Load(kF, out)),
-                  kF, out);
-      }
-    }
-  }
-}
-
-// The values of a step, for all micro-tiles; issues `prefetch` meanwhile.
-inline void AddStep(const DecodeTile& decode, const StepPlace& at,
-                    LinePrefetcher& prefetch) {
-  const KvRows& rows = decode.tile->keys;
-  StepFactors factors;
-  const bool by_row = ScalesProbs(decode);
-  if (by_row) factors.Load(rows, rows.values(), at.rows.step);
-  if (decode.skip_masked) {
-    for (int64_t n = 0; n < decode.micro_tiles(); ++n) {
-      AddSeen(decode, decode.At(n), at, by_row ? &factors : nullptr);
-    }
-    return;
-  }
-  if (decode.matrix_values && decode.row_sums == nullptr) {
-    return AddMatrixStep(decode, at, prefetch);
-  }
-  const bool dequantises = by_row && !factors.finite;
-  const bool staged = decode.values.staged || dequantises;
-  const bool bytes = !staged && AddsBytes(decode, by_row ? &factors : nullptr);
-  const bool pieces = !staged && decode.values.pieces(at.rows);
-  const bool copied = !staged && !pieces && !bytes &&
-                      (decode.copies() || decode.values.blocked);
-  LinePrefetcher no_prefetch;
-  PvArgs work;
-  work.values = at.rows.value;
-  work.shift = at.value_shift;
-  work.prefetch = &prefetch;
-  work.count = at.count();
-  work.piece_step = pieces ? decode.values.piece_step : 0;
-  work.vectors = decode.values.vectors;
-  if (bytes) PackBytes(decode, at, false);
-  if (staged) Stage(decode, at, false, dequantises ? &factors : nullptr);
-  if (copied) CopyRows(decode, at, false);
-  if (staged || copied) {
-    work.values = decode.buffer;
-    work.shift = 0;
-  }
-  const GemvKernels& kernels =
-      staged ? *GemvKernelsOf(DType::kF32) : *decode.values.kernels;
-  for (int64_t n = 0; n < decode.micro_tiles(); ++n) {
-    const MicroTile micro_tile = decode.At(n);
-    if (by_row && !dequantises) {
-      ScaleMicroTileProbs(micro_tile, factors, work.count,
-                          decode.scratch.value_sums + 4 * n);
-    }
-    work.probs = micro_tile.scores;
-    work.out = micro_tile.out;
-    if (bytes && HasByteKernels(decode, micro_tile.rows)) {
-      AddMicroTileBytes(decode, micro_tile, work);
-    } else {
-      kernels.add[micro_tile.rows - 1](work);
-    }
-    work.prefetch = &no_prefetch;
-  }
-}
 
 inline void RescaleOut(const DecodeTile& decode, const MicroTile& micro_tile,
                        const float* HWY_RESTRICT rescale) {
@@ -283,6 +137,37 @@ struct BlockRuns {
   }
 };
 
+// How many of a step's keys, each so many bytes of all heads, are read of all
+// heads before any head goes on. All of them, but where they are long or lie
+// apart: then few, which are still in the first cache, into which they were
+// prefetched just before (docs/notes/0057).
+inline int64_t KeysOfAllHeads(std::span<const std::byte* const> rows,
+                              int64_t bytes,
+                              bool into_first = kMayPrefetchIntoFirst &&
+                                                kPrefetchesIntoFirst) {
+  if (!into_first) return kDecodeKeys;
+  if (bytes >= kDecodeLongRowBytes) return kDecodeKeysAtATime;
+  int apart = 0;
+  for (size_t j = 1; j < rows.size(); ++j) {
+    if (rows[j] != rows[j - 1] + bytes) ++apart;
+  }
+  return apart > 1 ? kDecodeKeysAtATime : kDecodeKeys;
+}
+
+// Rows that are prefetched one after the other, some of each of two kinds.
+struct PrefetchedRows {
+  const std::byte* rows[2 * kDecodeKeys];
+
+  LinePrefetcher Of(const std::byte* const* some, Range which,
+                    const std::byte* const* others, Range of_others,
+                    int64_t bytes) {
+    const std::byte** end =
+        std::copy(some + which.first, some + which.last, rows);
+    end = std::copy(others + of_others.first, others + of_others.last, end);
+    return {rows, end, bytes};
+  }
+};
+
 // The tiles of neighbouring kv heads, whose keys lie side by side: all of them
 // score the keys of a step, then all of them add its values.
 class HeadBundle {
@@ -295,6 +180,12 @@ class HeadBundle {
       rope_shift_[n] = rows.rope.base - first.rope.base;
       value_shift_[n] = rows.values().base - first.values().base;
     }
+    shares_calls_ = count > 1;
+    for (int64_t n = 0; n < count; ++n) {
+      shares_calls_ = shares_calls_ && ReadsInPlace(tiles[n]) &&
+                      tiles[n].keys.dot == tiles[0].keys.dot;
+    }
+    if (shares_calls_) ListMicroTiles();
   }
 
   // All steps of the split that the tiles are at. The one after it, which the
@@ -313,11 +204,74 @@ class HeadBundle {
       const Range step = tile.NextStep(kDecodeKeys, now.step.last);
       next.Locate(
           tile, step.empty() ? tile.FirstStep(kDecodeKeys, next_split) : step);
-      AttendStep(now, next);
+      if (shares_calls_ && !now.absent) {
+        AttendTogether(now, next);
+      } else {
+        AttendStep(now, next);
+      }
     }
   }
 
  private:
+  void ListMicroTiles() {
+    QkTile* key = key_tiles_;
+    PvTile* value = value_tiles_;
+    for (int64_t t = 0; t < count_; ++t) {
+      for (int64_t n = 0; n < tiles_[t].micro_tiles(); ++n) {
+        const MicroTile micro_tile = tiles_[t].At(n);
+        *key++ = QkTileOf(micro_tile, key_shift_[t], rope_shift_[t]);
+        *value++ = PvTileOf(micro_tile, value_shift_[t]);
+      }
+    }
+  }
+
+  // As AttendStep, with one call of each product for the tiles of all heads,
+  // which go through so many keys at a time.
+  void AttendTogether(const StepRows& now, const StepRows& next) {
+    const int64_t micro_tiles = tiles_[0].micro_tiles();
+    const int64_t keys = KeysAtATime(now);
+    const Range all{0, now.step.size()}, all_next{0, next.step.size()};
+    const Range first{0, std::min(keys, all.last)};
+    const Range first_next{0, std::min(KeysAtATime(next), all_next.last)};
+    const Range rest{first.last, all.last};
+    PrefetchedRows rows;
+    BlockRuns runs;
+    LinePrefetcher prefetch =
+        rest.empty() ? AllValues(now, runs)
+                     : rows.Of(now.key, rest, now.value, first, RowBytes());
+    prefetch.set_slowly(true);
+    QkArgs scores = ScoreArgs(tiles_[0], now, prefetch);
+    scores.all = {key_tiles_, count_, micro_tiles, keys};
+    tiles_[0].keys.dot->of[key_tiles_[0].rows - 1](scores);
+    for (int64_t t = 0; t < count_; ++t) {
+      for (int64_t n = 0; n < micro_tiles; ++n) {
+        SoftmaxStep(tiles_[t], now, tiles_[t].At(n));
+      }
+    }
+    prefetch = rest.empty()
+                   ? AllKeys(next, first_next, runs)
+                   : rows.Of(now.value, rest, next.key, first_next, RowBytes());
+    PvArgs values = AddArgs(tiles_[0], now, prefetch);
+    values.all = {value_tiles_, count_, micro_tiles, keys};
+    tiles_[0].values.kernels->add[value_tiles_[0].rows - 1](values);
+  }
+
+  // Bytes of a key of all heads.
+  int64_t RowBytes() const {
+    return key_shift_[count_ - 1] + tiles_[0].keys.bytes;
+  }
+
+  int64_t KeysAtATime(const StepRows& rows) const {
+    const int64_t bytes = RowBytes();
+    // A prefetcher takes rows of one length, and steps with absent keys are not
+    // attended together.
+    if (rows.absent ||
+        bytes != value_shift_[count_ - 1] + tiles_[0].values.bytes) {
+      return kDecodeKeys;
+    }
+    return KeysOfAllHeads({rows.key, rows.key + rows.step.size()}, bytes);
+  }
+
   // With keys it prefetches the values of the same step, with values the next
   // keys: no more than two steps' keys or values need to stay in a cache.
   void AttendStep(const StepRows& now, const StepRows& next) {
@@ -386,6 +340,10 @@ class HeadBundle {
   int64_t key_shift_[kDecodeHeadBundle];
   int64_t rope_shift_[kDecodeHeadBundle];
   int64_t value_shift_[kDecodeHeadBundle];
+  bool shares_calls_;
+  // Of tiles that share calls, [head, micro-tile].
+  QkTile key_tiles_[kDecodeHeadBundle * kDecodeTilesInPlace];
+  PvTile value_tiles_[kDecodeHeadBundle * kDecodeTilesInPlace];
 };
 
 // Computes rows again that may have overflowed, of which `sums` has the sums:

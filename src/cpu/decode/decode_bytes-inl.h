@@ -123,34 +123,67 @@ inline void PackBytes(const DecodeTile& decode, const StepPlace& at,
   keys ? decode.bytes->pack_keys(work) : decode.bytes->pack_values(work);
 }
 
-// What `as_floats` would compute of a micro-tile.
+// What `as_floats` would compute of micro-tile `n`.
 inline void DotMicroTileBytes(const DecodeTile& decode, int64_t n,
-                              const QkArgs& as_floats) {
+                              const QkTile& tile, const QkArgs& as_floats) {
   ByteQkArgs work;
   work.rows = as_floats.keys;
-  work.shift = as_floats.key_shift;
+  work.shift = tile.key_shift;
   work.keys = PackedBytes(decode);
   work.count = as_floats.count;
   work.channels = decode.channels;
   work.query = ByteQueryOf(decode, n);
-  work.offset = as_floats.offset;
+  work.offset = tile.offset;
   work.factor = as_floats.factor;
   work.prefetch = as_floats.prefetch;
-  work.scores = as_floats.scores;
-  decode.bytes->dot[decode.At(n).rows - 1](work);
+  work.scores = tile.scores;
+  decode.bytes->dot[tile.rows - 1](work);
 }
 
-inline void AddMicroTileBytes(const DecodeTile& decode,
-                              const MicroTile& micro_tile,
+inline void AddMicroTileBytes(const DecodeTile& decode, const PvTile& tile,
                               const PvArgs& as_floats) {
   BytePvArgs work;
   work.values = PackedBytes(decode);
   work.count = as_floats.count;
   work.prefetch = as_floats.prefetch;
   work.vectors = decode.values.vectors;
-  work.probs = micro_tile.scores;
-  work.out = micro_tile.out;
-  decode.bytes->add[micro_tile.rows - 1](work);
+  work.probs = tile.probs;
+  work.out = tile.out;
+  decode.bytes->add[tile.rows - 1](work);
+}
+
+// All micro-tiles of a step, those as bytes for which there is a kernel; the
+// first has what is to be prefetched.
+inline void DotBytesStep(const DecodeTile& decode, const DotKernels& dot,
+                         QkArgs work) {
+  LinePrefetcher nothing;
+  const TilesOf<QkTile> all = work.all;
+  for (int64_t n = 0; n < all.of_head; ++n) {
+    const QkTile& tile = all.tiles[n];
+    if (HasByteKernels(decode, tile.rows)) {
+      DotMicroTileBytes(decode, n, tile, work);
+    } else {
+      work.all = {&tile, 1, 1, work.count};
+      dot.of[tile.rows - 1](work);
+    }
+    work.prefetch = &nothing;
+  }
+}
+
+inline void AddBytesStep(const DecodeTile& decode, const GemvKernels& kernels,
+                         PvArgs work) {
+  LinePrefetcher nothing;
+  const TilesOf<PvTile> all = work.all;
+  for (int64_t n = 0; n < all.of_head; ++n) {
+    const PvTile& tile = all.tiles[n];
+    if (HasByteKernels(decode, tile.rows)) {
+      AddMicroTileBytes(decode, tile, work);
+    } else {
+      work.all = {&tile, 1, 1, work.count};
+      kernels.add[tile.rows - 1](work);
+    }
+    work.prefetch = &nothing;
+  }
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

@@ -7,8 +7,9 @@
 //
 // Scores: some keys are outer, their channels inner; the lanes of a sum are
 // combined after the last channel. Outputs: some vectors of channels are outer,
-// keys inner, and nothing is combined. Keys and values are not packed; as many
-// lines are prefetched as are read.
+// keys inner, and nothing is combined. Keys and values are not packed. A call
+// is for the micro-tiles of one head or several; the first of each head
+// prefetches about as many lines as it reads.
 
 #include <algorithm>
 #include <cstddef>
@@ -109,12 +110,13 @@ HWY_INLINE const float* AddDots(const std::byte* const (&rows)[kKeys],
 // last of the keys' channels.
 template <class Elements, int kKeys, int kRows>
 HWY_INLINE void AddDotsOfPieces(const std::byte* const (&rows)[kKeys],
-                                const QkArgs& work, LinePrefetcher& prefetch,
+                                const QkArgs& work,
+                                const float* HWY_RESTRICT query,
+                                LinePrefetcher& prefetch,
                                 Vector (&sums)[kKeys][kRows]) {
   constexpr int kOfLine = kVectorsOfLine<Elements>;
   const int64_t last =
       BytesOf<Elements>(work.key_channels) / kPieceBytes * work.piece_step;
-  const float* HWY_RESTRICT query = work.query;
   const std::byte* taken = nullptr;
   for (int64_t at = 0; at < last; at += 2 * work.piece_step) {
     HWY_UNROLL_ALL
@@ -130,25 +132,26 @@ HWY_INLINE void AddDotsOfPieces(const std::byte* const (&rows)[kKeys],
 
 // Scores of kKeys keys from number `j` on; one row's go four keys at a time.
 template <class Elements, int kKeys, int kRows, Prefetches kHow, Rows kMadeOf>
-HWY_INLINE void DotKeys(const QkArgs& work, LinePrefetcher& prefetch,
-                        int64_t j) {
+HWY_INLINE void DotKeys(const QkArgs& work, const QkTile& tile,
+                        LinePrefetcher& prefetch, int64_t j) {
   Vector sums[kKeys][kRows];
   const std::byte* rows[kKeys];
   HWY_UNROLL_ALL
   for (int k = 0; k < kKeys; ++k) {
-    rows[k] = work.keys[j + k] + work.key_shift;
+    rows[k] = work.keys[j + k] + tile.key_shift;
     HWY_UNROLL_ALL
     for (int r = 0; r < kRows; ++r) sums[k][r] = hn::Zero(kF);
   }
   if constexpr (kMadeOf == Rows::kPieces) {
-    AddDotsOfPieces<Elements, kKeys, kRows>(rows, work, prefetch, sums);
+    AddDotsOfPieces<Elements, kKeys, kRows>(rows, work, tile.query, prefetch,
+                                            sums);
   } else {
     const float* const rest = AddDots<Elements, kKeys, kRows, kHow, kMadeOf>(
-        rows, prefetch, BytesOf<Elements>(work.key_channels), work.query, sums);
+        rows, prefetch, BytesOf<Elements>(work.key_channels), tile.query, sums);
     if (kMadeOf == Rows::kAny && work.ropes != nullptr) {
       HWY_UNROLL_ALL
       for (int k = 0; k < kKeys; ++k) {
-        rows[k] = work.ropes[j + k] + work.rope_shift;
+        rows[k] = work.ropes[j + k] + tile.rope_shift;
       }
       AddDots<Elements, kKeys, kRows, Prefetches::kNone, Rows::kAny>(
           rows, prefetch, BytesOf<Elements>(work.rope_channels), rest, sums);
@@ -156,12 +159,12 @@ HWY_INLINE void DotKeys(const QkArgs& work, LinePrefetcher& prefetch,
   }
   const QuadVector factor = hn::Set(kQ, work.factor);
   const Vector none = hn::Zero(kF);
-  float* HWY_RESTRICT const scores = work.scores + j * (kRows == 1 ? 1 : 4);
+  float* HWY_RESTRICT const scores = tile.scores + j * (kRows == 1 ? 1 : 4);
   const auto finish =
       [&](const QuadVector& dots, const QuadVector& offset)
           HWY_ATTR { return hn::Mul(hn::Add(dots, offset), factor); };
   if constexpr (kRows > 1) {
-    const QuadVector offset = hn::LoadU(kQ, work.offset);
+    const QuadVector offset = hn::LoadU(kQ, tile.offset);
     HWY_UNROLL_ALL
     for (int k = 0; k < kKeys; ++k) {
       const QuadVector dots = SumsOfLanes(
@@ -170,7 +173,7 @@ HWY_INLINE void DotKeys(const QkArgs& work, LinePrefetcher& prefetch,
       hn::StoreU(finish(dots, offset), kQ, scores + k * 4);
     }
   } else {
-    const QuadVector offset = hn::Set(kQ, work.offset[0]);
+    const QuadVector offset = hn::Set(kQ, tile.offset[0]);
     HWY_UNROLL_ALL
     for (int k = 0; k < kKeys; k += 4) {
       const auto at = [&](int n) HWY_ATTR {
@@ -198,26 +201,65 @@ constexpr int KeysOf(int rows) {
   return rows == 4 ? 3 : rows == 1 ? 8 : 4;
 }
 
+// Some keys of a call, `j` and those after it, all of which a head goes through
+// before the next.
+template <typename Tile>
+HWY_INLINE Range KeysFrom(int64_t j, const TilesOf<Tile>& all, int64_t count) {
+  return {j, std::min(j + all.keys_at_a_time, count)};
+}
+
+// Scores of the keys `which` for one micro-tile.
+template <class Elements, int kRows, Prefetches kHow, Rows kMadeOf>
+HWY_INLINE void DotRange(const QkArgs& work, const QkTile& tile, Range which,
+                         LinePrefetcher& prefetch) {
+  constexpr int kKeys = KeysOf<Elements>(kRows);
+  int64_t j = which.first;
+  for (; j + kKeys <= which.last; j += kKeys) {
+    DotKeys<Elements, kKeys, kRows, kHow, kMadeOf>(work, tile, prefetch, j);
+  }
+  for (; j + 2 <= which.last; j += 2) {
+    DotKeys<Elements, 2, kRows, kHow, kMadeOf>(work, tile, prefetch, j);
+  }
+  if (j < which.last) {
+    DotKeys<Elements, 1, kRows, kHow, kMadeOf>(work, tile, prefetch, j);
+  }
+}
+
+// The same for one that has nothing to prefetch.
+template <class Elements, int kRows, Rows kMadeOf>
+HWY_NOINLINE void DotAgain(const QkArgs& given, const QkTile& given_tile,
+                           Range which) {
+  const QkArgs work = given;
+  const QkTile tile = given_tile;
+  LinePrefetcher nothing;
+  DotRange<Elements, kRows, Prefetches::kNone, kMadeOf>(work, tile, which,
+                                                        nothing);
+}
+
+// A head's first micro-tile, which has so many rows, prefetches as many lines
+// as it reads; the others find its keys in a cache.
 template <class Elements, int kRows, Prefetches kHow, Rows kMadeOf>
 HWY_INLINE void DotAllKeys(const QkArgs& given) {
-  constexpr int kKeys = KeysOf<Elements>(kRows);
+  static constexpr void (*kAgain[])(const QkArgs&, const QkTile&, Range) = {
+      DotAgain<Elements, 1, kMadeOf>, DotAgain<Elements, 2, kMadeOf>,
+      DotAgain<Elements, 3, kMadeOf>, DotAgain<Elements, 4, kMadeOf>};
   // Copies, which nothing that is stored can change.
   const QkArgs work = given;
   LinePrefetcher prefetch = *given.prefetch;
-  int64_t j = 0;
-  for (; j + kKeys <= work.count; j += kKeys) {
-    DotKeys<Elements, kKeys, kRows, kHow, kMadeOf>(work, prefetch, j);
-  }
-  for (; j + 2 <= work.count; j += 2) {
-    DotKeys<Elements, 2, kRows, kHow, kMadeOf>(work, prefetch, j);
-  }
-  if (j < work.count) {
-    DotKeys<Elements, 1, kRows, kHow, kMadeOf>(work, prefetch, j);
+  for (int64_t j = 0; j < work.count; j += work.all.keys_at_a_time) {
+    const Range which = KeysFrom(j, work.all, work.count);
+    const QkTile* tiles = work.all.tiles;
+    for (int64_t head = 0; head < work.all.heads; ++head) {
+      const QkTile first = *tiles++;
+      DotRange<Elements, kRows, kHow, kMadeOf>(work, first, which, prefetch);
+      for (int64_t n = 1; n < work.all.of_head; ++n, ++tiles) {
+        kAgain[tiles->rows - 1](given, *tiles, which);
+      }
+    }
   }
   *given.prefetch = prefetch;
 }
 
-// Of several micro-tiles, all but one have nothing to prefetch.
 template <class Elements, int kRows>
 HWY_NOINLINE void DotAll(const QkArgs& work) {
   constexpr int64_t kChannels = kVectorsOfLine<Elements> * Elements::kChannels;
@@ -266,20 +308,20 @@ HWY_INLINE void AddValue(const std::byte* value,
 }
 
 // sums[v][r] += values * probs of as many keys at a time as a line has vectors,
-// from `from` bytes after where each begins on; returns how many keys that
-// were. Prefetches as many lines as it reads.
+// from `from` bytes after where each begins on; returns the first key that is
+// left. Prefetches as many lines as it reads.
 template <class Elements, Prefetches kHow, int kVectors, int kRows>
-HWY_INLINE int64_t AddLines(const PvArgs& work, int64_t from,
-                            const int64_t (&offset)[kVectors],
+HWY_INLINE int64_t AddLines(const PvArgs& work, const PvTile& tile, Range which,
+                            int64_t from, const int64_t (&offset)[kVectors],
                             LinePrefetcher& prefetch,
                             Vector (&sums)[kVectors][kRows]) {
   constexpr int64_t kWidth = kRows == 1 ? 1 : 4;
   constexpr int kKeys = kVectorsOfLine<Elements>;
   const std::byte* taken = nullptr;
-  const std::byte* const* values = work.values;
-  const float* HWY_RESTRICT probs = work.probs;
-  int64_t j = 0;
-  for (; j + kKeys <= work.count; j += kKeys) {
+  const std::byte* const* values = work.values + which.first;
+  const float* HWY_RESTRICT probs = tile.probs + which.first * kWidth;
+  int64_t j = which.first;
+  for (; j + kKeys <= which.last; j += kKeys) {
     HWY_UNROLL_ALL
     for (int k = 0; k < kKeys; ++k) {
       PrefetchShare<kHow, kVectors, kKeys>(k, taken, prefetch);
@@ -296,10 +338,10 @@ HWY_INLINE int64_t AddLines(const PvArgs& work, int64_t from,
 // Of kVectors vectors of channels from number `vector` on.
 template <class Elements, int kVectors, int kRows, Prefetches kHow,
           bool kPieces>
-HWY_INLINE void AddVectors(const PvArgs& work, int64_t vector,
-                           LinePrefetcher& prefetch) {
+HWY_INLINE void AddVectors(const PvArgs& work, const PvTile& tile, Range which,
+                           int64_t vector, LinePrefetcher& prefetch) {
   constexpr int64_t kWidth = kRows == 1 ? 1 : 4;
-  float* const out = work.out + vector * kRows * Lanes();
+  float* const out = tile.out + vector * kRows * Lanes();
   Vector sums[kVectors][kRows];
   HWY_UNROLL_ALL
   for (int v = 0; v < kVectors; ++v) {
@@ -315,13 +357,14 @@ HWY_INLINE void AddVectors(const PvArgs& work, int64_t vector,
     offset[v] =
         OffsetOf<Elements, kPieces>(vector + v, work.piece_step) - first;
   }
-  const int64_t from = work.shift + first;
-  int64_t j = 0;
+  const int64_t from = tile.shift + first;
+  int64_t j = which.first;
   if constexpr (kHow != Prefetches::kNone) {
-    j = AddLines<Elements, kHow>(work, from, offset, prefetch, sums);
+    j = AddLines<Elements, kHow>(work, tile, which, from, offset, prefetch,
+                                 sums);
   }
-  for (; j < work.count; ++j) {
-    AddValue<Elements>(work.values[j] + from, offset, work.probs + j * kWidth,
+  for (; j < which.last; ++j) {
+    AddValue<Elements>(work.values[j] + from, offset, tile.probs + j * kWidth,
                        sums);
   }
   HWY_UNROLL_ALL
@@ -341,34 +384,68 @@ constexpr int VectorsOf(int rows) {
   return rows == 1 ? 8 : rows == 2 ? 4 : 3;
 }
 
+// All channels of the values `which` for one micro-tile.
 template <class Elements, int kRows, Prefetches kHow, bool kPieces>
-HWY_INLINE void AddAllVectors(const PvArgs& given) {
+HWY_INLINE void AddRange(const PvArgs& work, const PvTile& tile, Range which,
+                         LinePrefetcher& prefetch) {
   constexpr int kVectors = VectorsOf(kRows);
-  const PvArgs work = given;
-  LinePrefetcher prefetch = *given.prefetch;
   int64_t v = 0;
   // Four are two times two, as a single one would wait for itself.
   for (;
        v + kVectors <= work.vectors && (kVectors != 3 || v + 4 != work.vectors);
        v += kVectors) {
-    AddVectors<Elements, kVectors, kRows, kHow, kPieces>(work, v, prefetch);
+    AddVectors<Elements, kVectors, kRows, kHow, kPieces>(work, tile, which, v,
+                                                         prefetch);
   }
   for (; v + 2 <= work.vectors; v += 2) {
-    AddVectors<Elements, 2, kRows, kHow, kPieces>(work, v, prefetch);
+    AddVectors<Elements, 2, kRows, kHow, kPieces>(work, tile, which, v,
+                                                  prefetch);
   }
-  if (v < work.vectors)
-    AddVectors<Elements, 1, kRows, kHow, kPieces>(work, v, prefetch);
+  if (v < work.vectors) {
+    AddVectors<Elements, 1, kRows, kHow, kPieces>(work, tile, which, v,
+                                                  prefetch);
+  }
+}
+
+// The same for one that has nothing to prefetch.
+template <class Elements, int kRows, bool kPieces>
+HWY_NOINLINE void AddAgain(const PvArgs& given, const PvTile& given_tile,
+                           Range which) {
+  const PvArgs work = given;
+  const PvTile tile = given_tile;
+  LinePrefetcher nothing;
+  AddRange<Elements, kRows, Prefetches::kNone, kPieces>(work, tile, which,
+                                                        nothing);
+}
+
+template <class Elements, int kRows, Prefetches kHow, bool kPieces>
+HWY_INLINE void AddAllValues(const PvArgs& given) {
+  static constexpr void (*kAgain[])(const PvArgs&, const PvTile&, Range) = {
+      AddAgain<Elements, 1, kPieces>, AddAgain<Elements, 2, kPieces>,
+      AddAgain<Elements, 3, kPieces>, AddAgain<Elements, 4, kPieces>};
+  const PvArgs work = given;
+  LinePrefetcher prefetch = *given.prefetch;
+  for (int64_t j = 0; j < work.count; j += work.all.keys_at_a_time) {
+    const Range which = KeysFrom(j, work.all, work.count);
+    const PvTile* tiles = work.all.tiles;
+    for (int64_t head = 0; head < work.all.heads; ++head) {
+      const PvTile first = *tiles++;
+      AddRange<Elements, kRows, kHow, kPieces>(work, first, which, prefetch);
+      for (int64_t n = 1; n < work.all.of_head; ++n, ++tiles) {
+        kAgain[tiles->rows - 1](given, *tiles, which);
+      }
+    }
+  }
   *given.prefetch = prefetch;
 }
 
 template <class Elements, int kRows>
 HWY_NOINLINE void AddAll(const PvArgs& work) {
   if (Elements::kHasPieces && work.piece_step != 0) {
-    AddAllVectors<Elements, kRows, Prefetches::kAny, Elements::kHasPieces>(
-        work);
+    AddAllValues<Elements, kRows, Prefetches::kAny, Elements::kHasPieces>(work);
   } else {
     WithPrefetches<Elements::kBody>(*work.prefetch, [&](auto how) HWY_ATTR {
-      AddAllVectors<Elements, kRows, how(), false>(work);
+      AddAllValues<Elements, kRows, how(), false>(work);
     });
   }
 }

@@ -29,36 +29,56 @@ constexpr bool HasPieces(DType dtype) {
   return dtype == DType::kF16 || dtype == DType::kBf16 || dtype == DType::kI8;
 }
 
+// One micro-tile of a product.
+struct QkTile {
+  int rows;
+  int64_t key_shift;  // of its keys, from where `keys` says
+  int64_t rope_shift;
+  const float* query;   // [vector of channels, row, lane]
+  const float* offset;  // [row], four of them
+  float* scores;        // [key, row]
+};
+struct PvTile {
+  int rows;
+  int64_t shift;  // of its values, from where `values` says
+  float* probs;   // [key, row]
+  float* out;     // [vector of channels, row, lane]
+};
+
+// The micro-tiles of a call, [head, micro-tile], all but the last of each head
+// of four rows. All go through some keys before the first goes on.
+template <typename Tile>
+struct TilesOf {
+  const Tile* tiles;
+  int64_t heads;
+  int64_t of_head;
+  int64_t keys_at_a_time;
+};
+
 // What turns dot products into scores: (dot + offset) * factor.
 struct QkArgs {
+  TilesOf<QkTile> all;
   const std::byte* const* keys;
   const std::byte* const* ropes;  // null: none
   LinePrefetcher* prefetch;       // issued meanwhile
-  int64_t key_shift;              // of keys, from where `keys` says
-  int64_t rope_shift;
-  int64_t count;         // of keys
+  int64_t count;                  // of keys
   int64_t piece_step;    // bytes from piece to piece of keys; 0: whole rows
   int64_t key_channels;  // whole vectors, as are those of the rope
   int64_t rope_channels;
-  const float* query;   // [vector of channels, row, lane]
-  const float* offset;  // [row], four of them
   float factor;
-  float* scores;  // [key, row]
 };
 
 // out += probs * values
 struct PvArgs {
+  TilesOf<PvTile> all;
   const std::byte* const* values;
   LinePrefetcher* prefetch;  // issued meanwhile
-  int64_t shift;             // of values, from where `values` says
   int64_t piece_step;        // bytes from piece to piece; 0: whole rows
   int64_t count;
-  int64_t vectors;     // of channels
-  const float* probs;  // [key, row]
-  float* out;          // [vector of channels, row, lane]
+  int64_t vectors;  // of channels
 };
 
-// By the number of rows, less one.
+// By the number of rows of each head's first micro-tile, less one.
 struct DotKernels {
   void (*of[4])(const QkArgs& work);
 };

@@ -85,43 +85,51 @@ TEST_P(Decode, HasTheSameBitsForAnyWorkerCount) {
 }
 
 // Keys of one head after the other instead of all heads' side by side, and one
-// sequence alone instead of three.
+// sequence alone instead of three: with one micro-tile for each head, with two
+// of which the last is smaller, and with keys of 8 KiB.
 TEST_P(Decode, HasTheSameBitsHoweverKeysLie) {
-  const AttentionProblem problem =
-      ProblemOf("fwd f16 h=32/16 d=32 q=3x1 k=3x2000");
-  AttentionProblem apart = problem;
-  constexpr int64_t kRows = 3 * 2000, kDim = 32, kHeads = 16;
-  for (const Slot slot : {Slot::kKey, Slot::kValue}) {
-    apart[slot].strides = {0, kDim, kRows * kDim, 1};
-  }
-  SmallCase side_by_side(problem), one_by_one(apart);
-  Random random(6);
-  side_by_side.FillInputs(random);
-  one_by_one.Set(Slot::kQuery, side_by_side.Get(Slot::kQuery));
-  for (const Slot slot : {Slot::kKey, Slot::kValue}) {
-    for (int64_t j = 0; j < kRows; ++j) {
-      for (int64_t h = 0; h < kHeads; ++h) {
-        for (int64_t d = 0; d < kDim; ++d) {
-          one_by_one.Put(slot, apart[slot].At(0, j, h, d),
-                         side_by_side.Get(slot, problem[slot].At(0, j, h, d)));
+  for (const char* line : {"fwd f16 h=32/16 d=32 q=3x1 k=3x2000",
+                           "fwd bf16 h=28/4 d=64 q=3x1 k=3x500",
+                           "fwd bf16 h=15/3 d=128 q=3x1 k=3x77",
+                           "fwd f32 h=16/16 d=128 q=3x1 k=3x301"}) {
+    SCOPED_TRACE(line);
+    const AttentionProblem problem = ProblemOf(line);
+    AttentionProblem apart = problem;
+    const int64_t rows = 3 * problem.lengths.sequences[0].columns();
+    const int64_t dim = problem.qk_dim, heads = problem.kv_heads;
+    for (const Slot slot : {Slot::kKey, Slot::kValue}) {
+      apart[slot].strides = {0, dim, rows * dim, 1};
+    }
+    SmallCase side_by_side(problem), one_by_one(apart);
+    Random random(6);
+    side_by_side.FillInputs(random);
+    one_by_one.Set(Slot::kQuery, side_by_side.Get(Slot::kQuery));
+    for (const Slot slot : {Slot::kKey, Slot::kValue}) {
+      for (int64_t j = 0; j < rows; ++j) {
+        for (int64_t h = 0; h < heads; ++h) {
+          for (int64_t d = 0; d < dim; ++d) {
+            one_by_one.Put(
+                slot, apart[slot].At(0, j, h, d),
+                side_by_side.Get(slot, problem[slot].At(0, j, h, d)));
+          }
         }
       }
     }
-  }
-  AttentionProblem last = problem;
-  last.lengths.sequences.erase(last.lengths.sequences.begin(),
-                               last.lengths.sequences.begin() + 2);
-  SmallCase alone(last);
-  alone.CopyInputs(side_by_side);
-  RunOn(kCpuDecode, side_by_side, 2);
-  RunOn(kCpuDecode, one_by_one, 2);
-  RunOn(kCpuDecode, alone, 2);
-  EXPECT_EQ(one_by_one.bytes(Slot::kOut), side_by_side.bytes(Slot::kOut));
-  const std::vector<double> all = side_by_side.Get(Slot::kOut);
-  const std::vector<double> own = alone.Get(Slot::kOut);
-  const size_t row = 32 * kDim;
-  for (size_t n = 0; n < row; ++n) {
-    ASSERT_EQ(own[2 * row + n], all[2 * row + n]) << n;
+    AttentionProblem last = problem;
+    last.lengths.sequences.erase(last.lengths.sequences.begin(),
+                                 last.lengths.sequences.begin() + 2);
+    SmallCase alone(last);
+    alone.CopyInputs(side_by_side);
+    RunOn(kCpuDecode, side_by_side, 2);
+    RunOn(kCpuDecode, one_by_one, 2);
+    RunOn(kCpuDecode, alone, 2);
+    EXPECT_EQ(one_by_one.bytes(Slot::kOut), side_by_side.bytes(Slot::kOut));
+    const std::vector<double> all = side_by_side.Get(Slot::kOut);
+    const std::vector<double> own = alone.Get(Slot::kOut);
+    const auto row = static_cast<size_t>(problem.heads * dim);
+    for (size_t n = 0; n < row; ++n) {
+      ASSERT_EQ(own[2 * row + n], all[2 * row + n]) << n;
+    }
   }
 }
 
