@@ -11,11 +11,10 @@
 // over steps of keys; inside, all tiles of a head bundle score the keys of the
 // step, then all add its values, micro-tile by micro-tile; tiles that are read
 // where they lie share calls, and may go through a few keys at a time, all of
-// them before any goes on. Outputs stay
-// unnormalized in scratch memory until the last step of a split; a row's sink
-// joins then, and it is divided by its sum, or is a split to be combined.
-// Splits of the same rows may follow each other: queries are packed once for
-// all of them.
+// them before any goes on. Outputs stay unnormalized in scratch memory until
+// the last step of a split; a row's sink joins then, and it is divided by its
+// sum, or is a split to be combined. Splits of the same rows may follow each
+// other: queries are packed once for all of them.
 
 #include <algorithm>
 #include <cmath>

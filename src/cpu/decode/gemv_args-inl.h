@@ -32,7 +32,7 @@ constexpr bool HasPieces(DType dtype) {
 // One micro-tile of a product.
 struct QkTile {
   int rows;
-  int64_t key_shift;  // of its keys, from where `keys` says
+  int64_t key_shift;  // bytes from where `keys` says to its keys
   int64_t rope_shift;
   const float* query;   // [vector of channels, row, lane]
   const float* offset;  // [row], four of them
@@ -40,7 +40,7 @@ struct QkTile {
 };
 struct PvTile {
   int rows;
-  int64_t shift;  // of its values, from where `values` says
+  int64_t shift;  // bytes from where `values` says to its values
   float* probs;   // [key, row]
   float* out;     // [vector of channels, row, lane]
 };
@@ -51,8 +51,8 @@ template <typename Tile>
 struct TilesOf {
   const Tile* tiles;
   int64_t heads;
-  int64_t of_head;
-  int64_t keys_at_a_time;
+  int64_t of_head;         // micro-tiles
+  int64_t keys_at_a_time;  // at least 1
 };
 
 // What turns dot products into scores: (dot + offset) * factor.

@@ -15,19 +15,13 @@
 #include "hwy/highway.h"
 // After highway.h.
 #include "cpu/decode/decode-inl.h"
-#include "cpu/decode/gemv-inl.h"
-
-HWY_BEFORE_NAMESPACE();
-namespace flashacl::cpu::HWY_NAMESPACE {
-extern const GemvKernels kKernelsHere = MakeGemvKernels<DType::kF32>();
-}  // namespace flashacl::cpu::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+#include "cpu/decode/gemv_args-inl.h"
 
 namespace flashacl::cpu {
 namespace {
 
+using HWY_NAMESPACE::GemvKernelsOf;
 using HWY_NAMESPACE::KeysOfAllHeads;
-using HWY_NAMESPACE::kKernelsHere;
 using HWY_NAMESPACE::Lanes;
 using HWY_NAMESPACE::LinePrefetcher;
 using HWY_NAMESPACE::PvArgs;
@@ -60,17 +54,19 @@ class Floats {
   std::vector<float> room_;
 };
 
-// A step of several heads side by side, [key, head, channel], and room for what
-// is made of it.
+// A step of several heads side by side, [key, head, channel] of floats or of
+// bytes, which are any, and room for what is made of it.
 struct Step {
+  DType type;
   int64_t heads, of_head, last_rows, count, vectors;
   Floats rows, operands, results;
   std::vector<const std::byte*> at;
   float offset[4] = {0.5f, 0.25f, 0, 1};
 
   // Operands are queries or probs.
-  Step(Random& random, bool scores)
-      : heads(random.Within(1, 5)),
+  Step(Random& random, bool scores, DType dtype)
+      : type(dtype),
+        heads(random.Within(1, 5)),
         of_head(random.Within(1, 4)),
         last_rows(random.Within(1, 4)),
         count(random.Within(1, 48)),
@@ -80,11 +76,11 @@ struct Step {
         results(heads * of_head * OfOperand(!scores)) {
     rows.Fill(random);
     operands.Fill(random);
-    for (int64_t j = 0; j < count; ++j) {
-      at.push_back(reinterpret_cast<const std::byte*>(rows.data() +
-                                                      j * heads * channels()));
-    }
+    auto* const bytes = reinterpret_cast<std::byte*>(rows.data());
+    for (int64_t j = 0; j < count; ++j) at.push_back(bytes + j * shift(heads));
   }
+
+  int64_t element_bytes() const { return type == DType::kF32 ? 4 : 1; }
 
   int64_t channels() const { return vectors * Lanes(); }
   int rows_of(int64_t n) const {
@@ -96,7 +92,7 @@ struct Step {
     return by_channel ? 4 * channels() : 4 * 64;
   }
   int64_t shift(int64_t head) const {
-    return head * channels() * static_cast<int64_t>(sizeof(float));
+    return head * channels() * element_bytes();
   }
   float* operand(int64_t n, bool scores) {
     return operands.data() + n * OfOperand(scores);
@@ -123,10 +119,11 @@ void Score(Step& step, int64_t keys, bool together, Floats& results) {
               .key_channels = step.channels(),
               .rope_channels = 0,
               .factor = 0.75f};
-  if (together) return kKernelsHere.dot.of[tiles[0].rows - 1](work);
+  if (together)
+    return GemvKernelsOf(step.type)->dot.of[tiles[0].rows - 1](work);
   for (const QkTile& tile : tiles) {
     work.all = {&tile, 1, 1, step.count};
-    kKernelsHere.dot.of[tile.rows - 1](work);
+    GemvKernelsOf(step.type)->dot.of[tile.rows - 1](work);
   }
 }
 
@@ -144,10 +141,10 @@ void Add(Step& step, int64_t keys, bool together, Floats& results) {
               .piece_step = 0,
               .count = step.count,
               .vectors = step.vectors};
-  if (together) return kKernelsHere.add[tiles[0].rows - 1](work);
+  if (together) return GemvKernelsOf(step.type)->add[tiles[0].rows - 1](work);
   for (const PvTile& tile : tiles) {
     work.all = {&tile, 1, 1, step.count};
-    kKernelsHere.add[tile.rows - 1](work);
+    GemvKernelsOf(step.type)->add[tile.rows - 1](work);
   }
 }
 
@@ -164,7 +161,7 @@ TEST(Heads, ShareCallsWithTheirBits) {
   for (int n = 0; n < 300; ++n) {
     const int64_t keys = random.OneIn(3) ? 48 : random.Within(1, 12);
     for (const bool scores : {true, false}) {
-      Step step(random, scores);
+      Step step(random, scores, random.OneIn(2) ? DType::kF32 : DType::kI8);
       Floats apart = step.results, together = step.results;
       const auto compute = scores ? &Score : &Add;
       compute(step, step.count, false, apart);
@@ -176,9 +173,10 @@ TEST(Heads, ShareCallsWithTheirBits) {
       ASSERT_EQ(
           std::memcmp(expected.data(), got.data(), got.size() * sizeof(float)),
           0)
-          << "scores " << scores << ", " << step.heads << " heads of "
-          << step.of_head << " micro-tiles, the last of " << step.last_rows
-          << " rows, " << step.count << " keys, " << keys << " at a time";
+          << Name(step.type) << ", scores " << scores << ", " << step.heads
+          << " heads of " << step.of_head << " micro-tiles, the last of "
+          << step.last_rows << " rows, " << step.count << " keys, " << keys
+          << " at a time";
     }
   }
 }
@@ -186,7 +184,7 @@ TEST(Heads, ShareCallsWithTheirBits) {
 // And is right: the first channel of the first row, in double.
 TEST(Heads, AddsWhatProbsSay) {
   Random random(2);
-  Step step(random, false);
+  Step step(random, false, DType::kF32);
   Floats results = step.results;
   Add(step, 6, true, results);
   const float* const first =
