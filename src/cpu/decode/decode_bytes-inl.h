@@ -153,10 +153,12 @@ inline void AddMicroTileBytes(const DecodeTile& decode, const PvTile& tile,
 }
 
 // All micro-tiles of a step, those as bytes for which there is a kernel; the
-// first has what is to be prefetched.
+// first has what is to be prefetched. `all` of `work` is used up: a copy of it
+// would wait until what was just written to it has left the store buffer.
 inline void DotBytesStep(const DecodeTile& decode, const DotKernels& dot,
-                         QkArgs work) {
+                         QkArgs& work) {
   LinePrefetcher nothing;
+  LinePrefetcher* const first = work.prefetch;
   const TilesOf<QkTile> all = work.all;
   for (int64_t n = 0; n < all.of_head; ++n) {
     const QkTile& tile = all.tiles[n];
@@ -168,11 +170,13 @@ inline void DotBytesStep(const DecodeTile& decode, const DotKernels& dot,
     }
     work.prefetch = &nothing;
   }
+  work.prefetch = first;
 }
 
 inline void AddBytesStep(const DecodeTile& decode, const GemvKernels& kernels,
-                         PvArgs work) {
+                         PvArgs& work) {
   LinePrefetcher nothing;
+  LinePrefetcher* const first = work.prefetch;
   const TilesOf<PvTile> all = work.all;
   for (int64_t n = 0; n < all.of_head; ++n) {
     const PvTile& tile = all.tiles[n];
@@ -184,6 +188,7 @@ inline void AddBytesStep(const DecodeTile& decode, const GemvKernels& kernels,
     }
     work.prefetch = &nothing;
   }
+  work.prefetch = first;
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

@@ -258,7 +258,7 @@ struct DecodeTile {
   // Whether rows are read often enough to be copied to where they lie close.
   bool copies() const { return micro_tiles() > kDecodeTilesInPlace; }
 
-  MicroTile At(int64_t n) const {
+  HWY_INLINE MicroTile At(int64_t n) const {
     const ScoreScratch& scratch = tile->scratch;
     const ForwardScratch& forward = tile->forward;
     const int64_t first = 4 * n;
