@@ -141,17 +141,22 @@ class EmulatedMatrices {
 };
 
 #if FLASHACL_HAS_MATRICES
+// What ldtilecfg loads: the only palette that there is, and how many bytes a
+// row and how many rows each register has.
+struct alignas(64) MatrixConfig {
+  uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  uint16_t row_bytes[8] = {64, 64, 64, 64, 64, 64, 64, 64}, none[8] = {};
+  uint8_t rows[8] = {16, 16, 16, 16, 16, 16, 16, 16}, unused[8] = {};
+};
+static_assert(sizeof(MatrixConfig) == 64 && kMatrixRows == 16);
+inline constexpr MatrixConfig kMatrixConfig;
+
 // They belong to the thread from Configure to Release; nobody else's code in
 // between may use them, or save them at a price.
 class Matrices {
  public:
   static HWY_INLINE void Configure() {
-    alignas(64) uint8_t config[64] = {1};  // the only palette that there is
-    for (int n = 0; n < 8; ++n) {
-      config[16 + 2 * n] = 64;  // bytes of a row
-      config[48 + n] = kMatrixRows;
-    }
-    asm volatile("ldtilecfg %0" : : "m"(config));
+    asm volatile("ldtilecfg %0" : : "m"(kMatrixConfig));
   }
   static HWY_INLINE void Release() { asm volatile("tilerelease"); }
 
