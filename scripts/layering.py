@@ -13,12 +13,15 @@ BELOW_OPERATORS = {"base", "problem", "plan"}
 # they compute on the host, whatever the backend.
 HOST_VECTORS = {"cpu/dispatch.h", "cpu/element_format.h",
                 "cpu/kv_rows.h", "cpu/pair_dots.h",
-                "cpu/pair_format.h", "cpu/streams.h",
-                "cpu/targets.h", "cpu/tile/load-inl.h",
-                "cpu/tile/matmul-inl.h", "cpu/tile/pair-inl.h",
-                "cpu/tile/pairs-inl.h", "cpu/tile/store-inl.h",
-                "cpu/tile/stream-inl.h", "cpu/tile/transpose-inl.h",
-                "cpu/tile/vector-inl.h", "cpu/work_loop.h"}
+                "cpu/pair_format.h", "cpu/sizes.h", "cpu/streams.h",
+                "cpu/targets.h", "cpu/tile/head_terms-inl.h",
+                "cpu/tile/load-inl.h", "cpu/tile/matmul-inl.h",
+                "cpu/tile/matrices-inl.h", "cpu/tile/matrix_products-inl.h",
+                "cpu/tile/matrix_values-inl.h", "cpu/tile/pair-inl.h",
+                "cpu/tile/pairs-inl.h", "cpu/tile/prefetch-inl.h",
+                "cpu/tile/store-inl.h", "cpu/tile/stream-inl.h",
+                "cpu/tile/transpose-inl.h", "cpu/tile/vector-inl.h",
+                "cpu/work_loop.h"}
 HAVE_HOST_VECTORS = {"dropout", "indexer", "merge", "pages", "record", "roof"}
 # Folders that nobody includes but themselves.
 CLOSED = {"acl/single_op"}

@@ -43,30 +43,6 @@ struct GradientSizes {
   int64_t channels, sums, heads;
 };
 
-// The row's query in place of panels of floats; whether some of its numbers are
-// subnormal.
-inline bool LoadQueryPairs(const GradientRow& row) {
-  const GradientSizes sizes(row);
-  const GradientScratch& scratch = row.scratch;
-  const int64_t pairs = row.channels / 2;
-  vectors::LeastOfPairs<vectors::Floats> subnormals;
-  for (int64_t first = 0; first < row.heads; first += Width()) {
-    for (int64_t n = 0; n < Width(); ++n) {
-      float* const staged = scratch.staging + n * sizes.channels;
-      if (first + n < row.heads) {
-        vectors::LoadPairs(row.query.format,
-                           row.query.At(row.position, first + n), row.channels,
-                           staged, subnormals);
-      } else {
-        std::fill_n(staged, pairs, 0.0f);
-      }
-    }
-    PackPanel(scratch.staging, sizes.channels, pairs,
-              scratch.query_panels + first * sizes.channels);
-  }
-  return subnormals.AnySubnormal();
-}
-
 // Both copies of the row's query; whether they are pairs of which some number
 // is subnormal.
 inline bool LoadQuery(const GradientRow& row) {
@@ -95,7 +71,10 @@ inline bool LoadQuery(const GradientRow& row) {
   vectors::LoadRow(row.weights, row.position, 0, row.heads, scratch.weights);
   std::fill_n(scratch.grad_weights, sizes.heads, 0.0f);
   std::fill_n(scratch.grad_query, sizes.heads * sizes.channels, 0.0f);
-  return row.dots != cpu::PairDots::kNone && LoadQueryPairs(row);
+  if (row.dots == cpu::PairDots::kNone) return false;
+  return PackHeads(row.query, row.position, row.heads, row.channels,
+                   sizes.channels, scratch.staging, sizes.channels * Width(),
+                   scratch.query_panels);
 }
 
 // Rows that blocks pass into are zeros. Whether some number of pairs is
@@ -209,6 +188,34 @@ HWY_NOINLINE void AddOfKeys(const float* HWY_RESTRICT grad_products,
   }
 }
 
+// What `count` keys of a step, as floats, give the panel of heads that begins
+// with `first`.
+inline void AddPanelToQuery(const GradientRow& row, int64_t first,
+                            int64_t count, const float* grad_products) {
+  const int64_t stride = PaddedChannels(row.channels);
+  float* const grad = row.scratch.grad_query + first * stride;
+  vectors::ForBlocks(row.channels, [&](int64_t c, auto size) HWY_ATTR {
+    AddToQuery<size()>(row.scratch.keys + c, stride, grad_products, count,
+                       grad + c * Width());
+  });
+}
+
+// What a step's keys get.
+inline void AddStepOfKeys(const GradientRow& row, Range step) {
+  const GradientSizes sizes(row);
+  const GradientScratch& scratch = row.scratch;
+  const int64_t count = step.size();
+  for (int64_t c = 0; c < sizes.sums; c += Width()) {
+    const float* const query = scratch.query_channels + c * row.heads;
+    float* const added = row.added + step.first * sizes.sums + c;
+    vectors::ForBlocks(count, [&](int64_t j, auto size) HWY_ATTR {
+      AddOfKeys<size()>(scratch.grad_products + j * sizes.heads, sizes.heads,
+                        query, row.heads, count - j, sizes.sums, sizes.sums - c,
+                        added + j * sizes.sums);
+    });
+  }
+}
+
 inline void DifferentiateStep(const GradientRow& row, Range step,
                               bool subnormal_query) {
   const GradientSizes sizes(row);
@@ -222,21 +229,9 @@ inline void DifferentiateStep(const GradientRow& row, Range step,
                  scratch.weights + first, scratch.products,
                  scratch.grad_products + first, sizes.heads,
                  scratch.grad_weights + first);
-    float* const grad = scratch.grad_query + first * sizes.channels;
-    vectors::ForBlocks(row.channels, [&](int64_t c, auto size) HWY_ATTR {
-      AddToQuery<size()>(scratch.keys + c, sizes.channels, scratch.products,
-                         count, grad + c * Width());
-    });
+    AddPanelToQuery(row, first, count, scratch.products);
   }
-  for (int64_t c = 0; c < sizes.sums; c += Width()) {
-    const float* const query = scratch.query_channels + c * row.heads;
-    float* const added = row.added + step.first * sizes.sums + c;
-    vectors::ForBlocks(count, [&](int64_t j, auto size) HWY_ATTR {
-      AddOfKeys<size()>(scratch.grad_products + j * sizes.heads, sizes.heads,
-                        query, row.heads, count - j, sizes.sums, sizes.sums - c,
-                        added + j * sizes.sums);
-    });
-  }
+  AddStepOfKeys(row, step);
 }
 
 inline void StoreGradients(const GradientRow& row) {
@@ -268,10 +263,10 @@ inline void Differentiate(const GradientRow& row) {
   StoreGradients(row);
 }
 
-// Sums are anywhere: prefetched some keys before, they are there when they are
-// needed.
+// Sums are anywhere, and what is added may be in another worker's cache:
+// prefetched some keys before, they are there when they are needed.
 inline void AddRow(const AddedRow& row) {
-  constexpr int64_t kAhead = 12;
+  constexpr int64_t kAhead = 8;
   const ListedKeys& listed = row.listed;
   const auto is_owned = [&](int64_t u) {
     return row.parts == 1 ||
@@ -280,8 +275,10 @@ inline void AddRow(const AddedRow& row) {
   for (int64_t u = 0; u < listed.count; ++u) {
     const int64_t next = u + kAhead;
     if (next < listed.count && is_owned(next)) {
+      const float* const added = row.added + next * row.stride;
       const float* const sums = row.sums + listed.columns[next] * row.stride;
       for (int64_t c = row.channels.first; c < row.channels.last; c += kLine) {
+        __builtin_prefetch(added + c, 0, 3);
         __builtin_prefetch(sums + c, 1, 3);
       }
     }

@@ -9,12 +9,20 @@
 // After foreach_target.h.
 #include "cpu/dispatch.h"
 #include "hwy/highway.h"
-#include "indexer/gradient-inl.h"
+#include "indexer/matrix_gradient-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::indexer::HWY_NAMESPACE {
 GradientKernels GradientTable() {
-  return {Differentiate, AddRow, StoreSums, FLASHACL_HAS_PAIR_DOTS != 0};
+  const auto differentiate = [](const GradientRow& row) HWY_ATTR {
+    if (row.dots == cpu::PairDots::kMatrices) {
+      return DifferentiateByMatrices(row);
+    }
+    Differentiate(row);
+  };
+  return {differentiate, AddRow, StoreSums, FLASHACL_HAS_PAIR_DOTS != 0,
+          FLASHACL_HAS_MATRICES != 0 ? cpu::MatrixCode::kInstructions
+                                     : cpu::MatrixCode::kEmulated};
 }
 }  // namespace flashacl::indexer::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -10,28 +10,36 @@
 #include "cpu/element_format.h"
 #include "cpu/kv_rows.h"
 #include "cpu/pair_dots.h"
+#include "cpu/sizes.h"
 #include "indexer/sizes.h"
 
 namespace flashacl::indexer {
 
-// Listed keys that are rows of floats at a time: with channels for 128 they
-// stay in L2 beside the row's query, and products of them in L1.
+// Listed keys of a step: rows of floats with channels for 128 stay in L2 beside
+// the row's query, and products with a panel of it in L1.
 inline constexpr int64_t kStepKeys = 96;
+
+inline constexpr int64_t kKeyChannelStride = cpu::MatrixStride(kStepKeys);
 
 // Scratch memory of one worker, aligned to 64 bytes. Heads are padded to whole
 // panels of any width, channels as PaddedChannels(). Of pairs (PairDots) query
 // panels have half as many words as channels, and keys lie there twice.
 struct GradientScratch {
-  float* query_panels;       // [panel, channel, lane of a head]
-  float* query_channels;     // [panel of channels, head, lane of a channel]
-  float* staging;            // [lane, channel]
-  float* weights;            // [head]
-  float* keys;               // [key of a step and kSpare, channel]
-  float* key_pairs;          // [key of a step and kSpare, pair]
-  float* products;           // [key of a step and kSpare, lane] of one panel
-  float* grad_products;      // [key of a step and kSpare, head]
-  float* grad_query;         // [panel, channel, lane of a head]
-  float* grad_weights;       // [head]
+  float* query_panels;    // [panel, channel, lane of a head]
+  float* query_channels;  // [panel of channels, head, lane of a channel]
+  float* staging;         // [lane, channel]
+  float* weights;         // [head]
+  float* keys;            // [key of a step and kSpare, channel]
+  float* key_pairs;       // [key of a step and kSpare, pair]
+  float* products;        // [key of a step and kSpare, lane] of one panel;
+                          // on matrix registers of all
+  float* grad_products;   // [key of a step and kSpare, head]
+  float* grad_query;      // [panel, channel, lane of a head]
+  float* grad_weights;    // [head]
+  // On matrix registers, as words of pairs: keys of a step by channel, and the
+  // query, [block of channels, head block, pair of heads, channel].
+  float* key_channels;  // [channel, kKeyChannelStride]
+  float* query_pairs;
   const std::byte** places;  // [3, key of a step]
 };
 
@@ -74,6 +82,7 @@ struct GradientKernels {
   void (*store)(const cpu::ElementFormat& format, const float* from,
                 int64_t channels, std::byte* to) = nullptr;
   bool has_pair_dots = false;  // PairDots::kInstruction
+  cpu::MatrixCode matrices = cpu::MatrixCode::kNone;
 };
 
 GradientKernels GradientKernelsHere();

@@ -2,9 +2,9 @@
 // The lightning indexer: which keys a query row will attend to, and how its
 // parameters learn. For row t, heads h with weights w and keys j of one head
 //   score(t, j) = sum_h w[t, h] max(0, q[t, h] . k[j])
-// Products are chains over channels, scores over heads, in fp32 and in order,
-// so that a score depends on its row and its key alone. A NaN is kept, whatever
-// it is multiplied with.
+// Products are chains over channels, scores over heads, in fp32 and in order;
+// on matrix registers in an order of theirs. Either way a score depends on its
+// row and its key alone. A NaN is kept, whatever it is multiplied with.
 //
 // Rows choose the keys of the highest scores. Their order is total: NaN before
 // +infinity, -0 as 0, of equal scores the lower key. So whoever divides the

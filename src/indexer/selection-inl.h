@@ -37,7 +37,7 @@ struct QueryHeads {
 };
 
 inline void LoadHeads(const SelectionTile& tile) {
-  const int64_t padded = tile.heads + kSpare;
+  const int64_t padded = tile.padded_heads();
   const int64_t words = tile.words();
   for (int64_t r = 0; r < tile.row_count; ++r) {
     const int64_t position = tile.rows[r].position;
@@ -53,10 +53,10 @@ inline void LoadHeads(const SelectionTile& tile) {
       }
     }
     tile.rows[r].subnormal = subnormals.AnySubnormal();
-    std::fill_n(queries + tile.heads * words, kSpare * words, 0.0f);
+    std::fill(queries + tile.heads * words, queries + padded * words, 0.0f);
     float* const weights = tile.scratch.weights + r * padded;
     vectors::LoadRow(tile.weights, position, 0, tile.heads, weights);
-    std::fill_n(weights + tile.heads, kSpare, 0.0f);
+    std::fill(weights + tile.heads, weights + padded, 0.0f);
   }
 }
 
@@ -163,11 +163,11 @@ HWY_INLINE hn::Vec<vectors::Words> Ordered(const Vector& score) {
 }
 
 // The scores of `count` keys from `first` on, those in lanes from `lane` on.
-inline void KeepBest(const float* HWY_RESTRICT scores, const KeyLanes& lanes,
-                     int64_t lane, int64_t count, int64_t first,
-                     Candidates& kept) {
+inline void KeepBest(const float* HWY_RESTRICT scores,
+                     const int32_t* lanes_here, int64_t lane, int64_t count,
+                     int64_t first, Candidates& kept) {
   const auto ordered = Ordered(hn::Load(kF, scores + lane));
-  const auto here = hn::Ne(hn::Load(kW, lanes.here + lane), hn::Zero(kW));
+  const auto here = hn::Ne(hn::Load(kW, lanes_here + lane), hn::Zero(kW));
   const auto among = hn::FirstN(
       kW, static_cast<size_t>(std::clamp<int64_t>(count - lane, 0, Lanes())));
   const auto better = hn::And(hn::And(here, among),
@@ -187,7 +187,7 @@ inline void KeepBest(const float* HWY_RESTRICT scores, const KeyLanes& lanes,
 
 inline void Select(const SelectionTile& tile) {
   LoadHeads(tile);
-  const int64_t padded = tile.heads + kSpare;
+  const int64_t padded = tile.padded_heads();
   const int64_t words = tile.words();
   for (int64_t j = tile.cols.first; j < tile.cols.last; j += Width()) {
     KeyLanes lanes;
@@ -202,7 +202,7 @@ inline void Select(const SelectionTile& tile) {
       HWY_ALIGN float scores[kMaxLanes] = {};
       AddAllHeads(tile, heads, row.subnormal || lanes.subnormal, scores);
       for (int64_t lane = 0; lane < Width(); lane += Lanes()) {
-        KeepBest(scores, lanes, lane, count, j, row.kept);
+        KeepBest(scores, lanes.here, lane, count, j, row.kept);
       }
     }
   }

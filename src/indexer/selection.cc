@@ -29,13 +29,13 @@ constexpr int64_t kGroupsOfWorker = 4;
 constexpr int64_t kMinSplitKeys = 1024;
 
 struct Sizes {
-  explicit Sizes(const Selection& selection) {
+  Sizes(const Selection& selection, bool matrices) {
     const AttentionProblem& problem = selection.rows.problem;
     const Lengths& lengths = problem.lengths;
     max_keys = lengths.max_columns();
     keep = std::min(selection.indices.spec.dims[3], max_keys);
     capacity = Candidates::CapacityOf(keep, max_keys);
-    padded_heads = problem.heads + kSpare;
+    padded_heads = PaddedHeads(problem.heads, matrices);
     const int64_t row_bytes = padded_heads * problem.qk_dim * 4;
     group_rows = std::clamp<int64_t>(kGroupBytes / row_bytes, 1, kMaxGroupRows);
     group_rows = std::max<int64_t>(std::min(group_rows, lengths.max_rows()), 1);
@@ -65,7 +65,7 @@ struct Workspace {
     staging = reserve("staging", kMaxLanes * padded);
     panel = reserve("panel", kMaxLanes * padded);
     places =
-        layout.Reserve<const std::byte*>("places", workers * 3 * kMaxLanes);
+        layout.Reserve<const std::byte*>("places", workers * 3 * kMatrixKeys);
     rows = layout.Reserve<SelectingRow>("rows", workers * sizes.group_rows);
     candidates = layout.Reserve<Candidate>(
         "candidates", workers * sizes.group_rows * sizes.capacity);
@@ -127,9 +127,10 @@ class Selecting final : public Computation {
  public:
   explicit Selecting(Selection selection)
       : selection_(std::move(selection)),
-        sizes_(selection_),
-        workspace_(selection_, sizes_, layout_),
-        dots_(PairDotsOf(selection_.rows.problem, kernels_.has_pair_dots)) {}
+        dots_(PairDotsOf(selection_.rows.problem, kernels_.has_pair_dots,
+                         kernels_.matrices)),
+        sizes_(selection_, dots_ == cpu::PairDots::kMatrices),
+        workspace_(selection_, sizes_, layout_) {}
 
   std::string_view name() const override { return "indexer/selection"; }
 
@@ -149,11 +150,11 @@ class Selecting final : public Computation {
   friend class SelectionRun;
 
   const Selection selection_;
+  const SelectionKernels kernels_ = SelectionKernelsHere();
+  const cpu::PairDots dots_;
   const Sizes sizes_;
   WorkspaceLayout layout_;
   const Workspace workspace_;
-  const SelectionKernels kernels_ = SelectionKernelsHere();
-  const cpu::PairDots dots_;
 };
 
 // One run.

@@ -9,12 +9,18 @@
 // After foreach_target.h.
 #include "cpu/dispatch.h"
 #include "hwy/highway.h"
-#include "indexer/selection-inl.h"
+#include "indexer/matrix_selection-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::indexer::HWY_NAMESPACE {
 SelectionKernels SelectionTable() {
-  return {Select, FLASHACL_HAS_PAIR_DOTS != 0};
+  const auto select = [](const SelectionTile& tile) HWY_ATTR {
+    if (tile.dots == cpu::PairDots::kMatrices) return SelectByMatrices(tile);
+    Select(tile);
+  };
+  return {select, FLASHACL_HAS_PAIR_DOTS != 0,
+          FLASHACL_HAS_MATRICES != 0 ? cpu::MatrixCode::kInstructions
+                                     : cpu::MatrixCode::kEmulated};
 }
 }  // namespace flashacl::indexer::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -24,13 +24,15 @@ struct SelectingRow {
 };
 
 // Scratch memory of one worker, aligned to 64 bytes. Of pairs (PairDots) the
-// channels are words of two: half as many.
+// channels are words of two: half as many. Where matrix registers multiply,
+// queries are [row, panel of heads, pair, lane of a head], staging has the
+// pairs of a step, [key, pair], and there are no panels of keys.
 struct SelectionScratch {
-  float* queries;            // [row, head + kSpare, channel]
-  float* weights;            // [row, head + kSpare]
+  float* queries;            // [row, PaddedHeads(), channel]
+  float* weights;            // [row, PaddedHeads()]
   float* staging;            // [lane, channel rounded up to 4]
   float* panel;              // [channel rounded up to 4, lane]
-  const std::byte** places;  // [3, lane]
+  const std::byte** places;  // [3, lane, or key of a step]
 };
 
 // Some rows of one sequence, and the keys to score for them.
@@ -45,6 +47,9 @@ struct SelectionTile {
   Range cols;
   SelectionScratch scratch;
 
+  int64_t padded_heads() const {
+    return PaddedHeads(heads, dots == cpu::PairDots::kMatrices);
+  }
   // What a product takes at a time.
   int64_t words() const {
     return dots == cpu::PairDots::kNone ? channels : channels / 2;
@@ -54,6 +59,7 @@ struct SelectionTile {
 struct SelectionKernels {
   void (*select)(const SelectionTile& tile) = nullptr;
   bool has_pair_dots = false;  // PairDots::kInstruction
+  cpu::MatrixCode matrices = cpu::MatrixCode::kNone;
 };
 
 SelectionKernels SelectionKernelsHere();

@@ -3,6 +3,7 @@
 #include "indexer/sequences.h"
 
 #include "cpu/pair_format.h"
+#include "cpu/sizes.h"
 #include "plan/sequences.h"
 
 namespace flashacl::indexer {
@@ -17,13 +18,17 @@ void CutInto(int64_t sequence, Range rows, int64_t most,
 
 }  // namespace
 
-cpu::PairDots PairDotsOf(const AttentionProblem& problem,
-                         bool has_instruction) {
+cpu::PairDots PairDotsOf(const AttentionProblem& problem, bool has_instruction,
+                         cpu::MatrixCode matrices) {
   const auto are_pairs = [&](Slot slot) {
     return cpu::ArePairs(cpu::ElementFormat(problem[slot]), problem.qk_dim);
   };
   const bool pairs = are_pairs(Slot::kQuery) && are_pairs(Slot::kKey);
-  const cpu::PairDots dots = cpu::ChoosePairDots(has_instruction);
+  // Whole matrices along channels, and keys that are dense.
+  const bool fill = pairs && problem.qk_dim % cpu::kMatrixNumbers == 0 &&
+                    problem[Slot::kKey].channel_block == 0;
+  const cpu::PairDots dots = cpu::ChoosePairDots(
+      has_instruction, fill ? matrices : cpu::MatrixCode::kNone);
   // Which keys are scored side by side depends on who else works, and must not
   // decide on bits.
   const bool as_floats =

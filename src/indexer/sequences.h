@@ -20,8 +20,9 @@ struct RowRange {
 };
 
 // How products of queries and keys are summed, by vector code that has the
-// instruction or has not.
-cpu::PairDots PairDotsOf(const AttentionProblem& problem, bool has_instruction);
+// instruction and matrix registers or has not.
+cpu::PairDots PairDotsOf(const AttentionProblem& problem, bool has_instruction,
+                         cpu::MatrixCode matrices);
 
 class Sequences {
  public:

@@ -136,7 +136,7 @@ TEST(IndexerPairsOf, Bf16AlongChannels) {
   const auto dots_of = [](int64_t channels, auto change) {
     AttentionProblem problem = Tensors(1, 1, 1, channels).rows().problem;
     change(problem);
-    return PairDotsOf(problem, true);
+    return PairDotsOf(problem, true, cpu::MatrixCode::kEmulated);
   };
   const auto as_it_is = [](AttentionProblem&) {};
   cpu::SetPairDotsForTest(PairDots::kInstruction);
@@ -152,6 +152,13 @@ TEST(IndexerPairsOf, Bf16AlongChannels) {
     EXPECT_EQ(dots_of(6, [=](auto& p) { p[slot].strides[3] = 2; }),
               PairDots::kNone);
   }
+  cpu::SetPairDotsForTest(PairDots::kMatrices);
+  EXPECT_EQ(dots_of(64, as_it_is), PairDots::kMatrices);
+  EXPECT_EQ(dots_of(48, as_it_is), PairDots::kNone);
+  EXPECT_EQ(dots_of(64, [](auto& p) { p[Slot::kKey].channel_block = 16; }),
+            PairDots::kNone);
+  EXPECT_EQ(dots_of(64, [](auto& p) { p[Slot::kKey].dtype = DType::kF16; }),
+            PairDots::kNone);
   cpu::SetPairDotsForTest({});
 }
 
