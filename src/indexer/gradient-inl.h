@@ -64,6 +64,7 @@ inline bool LoadQuery(const GradientRow& row) {
         to += row.heads * width;
       }
     }
+    if (row.dots != cpu::PairDots::kNone) continue;  // panels of pairs
     PackPanel(scratch.staging, sizes.channels, row.channels,
               scratch.query_panels + first * sizes.channels);
   }

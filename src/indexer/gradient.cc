@@ -167,7 +167,8 @@ class GradientRun {
         sequences_(of.gradient_.rows, at),
         rows_(sequences_.Cut(1)),
         kernels_(of.kernels_),
-        dots_(of.dots_) {}
+        dots_(of.dots_),
+        channel_cuts_(ChannelCuts()) {}
 
   void Run() {
     ClearUnowned();
@@ -246,7 +247,7 @@ class GradientRun {
           }
         });
     const int64_t lines = sizes_.sums / kLine;
-    const int64_t cuts = std::min(lines, ChannelCuts());
+    const int64_t cuts = std::min(lines, channel_cuts_);
     const int64_t parts = CeilDiv(workers_.count(), cuts);
     workers_.ForEach(cuts * parts, [&](int64_t n) {
       const int64_t cut = n / parts;
@@ -355,6 +356,7 @@ class GradientRun {
   const RunVector<RowRange> rows_;
   const GradientKernels& kernels_;
   const cpu::PairDots dots_;
+  const int64_t channel_cuts_;
 };
 
 Status Differentiating::Run(At at, std::byte* memory, Queue& queue) const {

@@ -62,19 +62,9 @@ class MatrixStep {
     const std::byte** const at = row.scratch.places;
     Locate(row, step);
     const int64_t pairs = row.channels / 2;
-    bool any_subnormal = false;
-    for (int64_t n = 0; n < count(); ++n) {
-      float* const key = row.scratch.key_pairs + n * stride() / 2;
-      vectors::LeastOfPairs<vectors::Floats> subnormals;
-      if (at[n] == nullptr) {
-        std::fill_n(key, pairs, 0.0f);
-      } else {
-        vectors::LoadPairs(row.keys.key.format, at[n], row.channels, key,
-                           subnormals);
-      }
-      subnormal_[n] = subnormals.AnySubnormal();
-      any_subnormal = any_subnormal || subnormal_[n];
-    }
+    const bool any_subnormal =
+        LoadKeyPairs(row.keys.key.format, at, count(), row.channels,
+                     stride() / 2, row.scratch.key_pairs, subnormal_);
     float* const none = row.scratch.staging;
     std::fill_n(none, pairs, 0.0f);
     vectors::RangeOfPairs range;

@@ -50,23 +50,14 @@ struct MatrixKeyStep {
   bool any_subnormal;
 
   HWY_INLINE void Load(const SelectionTile& tile, int64_t count) {
-    const int64_t words = tile.words();
-    any_subnormal = false;
+    const std::byte** const at = tile.scratch.places;
+    std::fill(at + count, at + kMatrixKeys, nullptr);
     for (int64_t n = 0; n < kMatrixKeys; ++n) {
-      const std::byte* const from =
-          n < count ? tile.scratch.places[n] : nullptr;
-      float* const row = tile.scratch.staging + n * words;
-      here[n] = from != nullptr ? -1 : 0;
-      vectors::LeastOfPairs<vectors::Floats> subnormals;
-      if (from != nullptr) {
-        vectors::LoadPairs(tile.keys.key.format, from, tile.channels, row,
-                           subnormals);
-      } else {
-        std::fill_n(row, words, 0.0f);
-      }
-      subnormal[n] = subnormals.AnySubnormal();
-      any_subnormal = any_subnormal || subnormal[n];
+      here[n] = at[n] != nullptr ? -1 : 0;
     }
+    any_subnormal =
+        LoadKeyPairs(tile.keys.key.format, at, kMatrixKeys, tile.channels,
+                     tile.words(), tile.scratch.staging, subnormal);
   }
 };
 
@@ -169,16 +160,18 @@ inline void SelectByMatrices(const SelectionTile& tile) {
   const auto step_at = [&](int64_t j) {
     return Range{j, std::min(j + kMatrixKeys, tile.cols.last)};
   };
-  const int64_t times = tile.row_count * CeilDiv(tile.heads, int64_t{Width()}) *
-                        vectors::MatrixBlocks(kMatrixKeys, tile.words());
+  const int64_t shares = tile.row_count *
+                         CeilDiv(tile.heads, int64_t{Width()}) *
+                         vectors::MatrixBlocks(kMatrixKeys, tile.words());
   vectors::PrefetchQueue prefetch;
   vectors::Matrices registers;
   vectors::Matrices::Configure();
-  LocateKeys(tile, step_at(tile.cols.first), times, prefetch);
+  // Nobody has the time to prefetch the first step.
+  LocateKeys(tile, step_at(tile.cols.first), shares, prefetch);
   for (int64_t j = tile.cols.first; j < tile.cols.last; j += kMatrixKeys) {
     MatrixKeyStep step;
     step.Load(tile, step_at(j).size());
-    LocateKeys(tile, step_at(j + kMatrixKeys), times, prefetch);
+    LocateKeys(tile, step_at(j + kMatrixKeys), shares, prefetch);
     for (int64_t r = 0; r < tile.row_count; ++r) {
       SelectingRow& row = tile.rows[r];
       const int64_t count = std::min(row.seen, tile.cols.last) - j;

@@ -76,6 +76,27 @@ inline bool PackHeads(const cpu::TensorRows& query, int64_t position,
   return subnormals.AnySubnormal();
 }
 
+// Loads keys as rows of pairs, `stride` apart; zeros where there is none.
+// subnormal[key]: whether some number of it is; the answer: of any.
+inline bool LoadKeyPairs(const cpu::ElementFormat& format,
+                         const std::byte* const* at, int64_t count,
+                         int64_t channels, int64_t stride,
+                         float* HWY_RESTRICT rows, bool* subnormal) {
+  bool any = false;
+  for (int64_t n = 0; n < count; ++n) {
+    float* const row = rows + n * stride;
+    vectors::LeastOfPairs<vectors::Floats> subnormals;
+    if (at[n] != nullptr) {
+      vectors::LoadPairs(format, at[n], channels, row, subnormals);
+    } else {
+      std::fill_n(row, channels / 2, 0.0f);
+    }
+    subnormal[n] = subnormals.AnySubnormal();
+    any = any || subnormal[n];
+  }
+  return any;
+}
+
 // Keys as rows of pairs, and which of them have a subnormal number; null: none.
 struct KeyPairs {
   const float* rows;

@@ -202,17 +202,10 @@ TEST_P(IndexerMatrices, ListTheSameForAnyWorkers) {
 // The gradients of some rows, which list any keys.
 class Gradients {
  public:
-  Gradients(Tensors& tensors, int64_t width) : tensors_(tensors) {
-    gradient_.rows.causal = false;
-    const AttentionProblem& problem = gradient_.rows.problem;
-    first_ = tensors.arguments();
-    gradient_.indices = tensors.NewLists(DType::kI32, width);
-    gradient_.grad_score = tensors.NewLists(DType::kBf16, width);
-    gradient_.grad_query = tensors.New(DType::kF32, problem[Slot::kQuery].dims);
-    gradient_.grad_key = tensors.New(DType::kF32, problem[Slot::kKey].dims);
-    gradient_.grad_weights = tensors.NewLists(DType::kF32, problem.heads);
-    tensors.FillLists(first_, 4);
-  }
+  Gradients(Tensors& tensors, int64_t width)
+      : tensors_(tensors),
+        first_(tensors.arguments()),
+        gradient_(tensors.NewGradient(width)) {}
 
   size_t lists() const { return first_; }
   size_t grad_scores() const { return first_ + 1; }
@@ -233,8 +226,8 @@ class Gradients {
 
  private:
   Tensors& tensors_;
-  Gradient gradient_{.rows = tensors_.rows()};
-  size_t first_ = 0;
+  const size_t first_;
+  const Gradient gradient_;
 };
 
 // How far gradients by matrices may be from those by multiply-adds: of each sum

@@ -67,17 +67,7 @@ class IndexerPairs : public ::testing::TestWithParam<int64_t> {
   }
 
   static void ExpectGradients(Tensors& tensors, int64_t width) {
-    Gradient gradient{.rows = tensors.rows()};
-    gradient.rows.causal = false;
-    const AttentionProblem& problem = gradient.rows.problem;
-    const size_t first = tensors.arguments();
-    gradient.indices = tensors.NewLists(DType::kI32, width);
-    gradient.grad_score = tensors.NewLists(DType::kBf16, width);
-    gradient.grad_query = tensors.New(DType::kF32, problem[Slot::kQuery].dims);
-    gradient.grad_key = tensors.New(DType::kF32, problem[Slot::kKey].dims);
-    gradient.grad_weights = tensors.NewLists(DType::kF32, problem.heads);
-    tensors.FillLists(first, 4);
-    tensors.FillHalves(first + 1, 5);
+    const Gradient gradient = tensors.NewGradient(width);
     ExpectBitsOfFloats(
         [&] { return tensors.Results(*MakeGradient(gradient), 2, 3); });
   }

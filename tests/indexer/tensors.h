@@ -55,6 +55,22 @@ class Tensors {
     return New(dtype, {1, rows_, 1, width});
   }
 
+  // Gradients in fp32 of new lists of any keys, which are the next argument, of
+  // gradients of scores, which come after it, and of all that rows() has.
+  Gradient NewGradient(int64_t width) {
+    const size_t first = arguments();
+    Gradient gradient{.rows = of_};
+    gradient.rows.causal = false;
+    gradient.indices = NewLists(DType::kI32, width);
+    gradient.grad_score = NewLists(DType::kBf16, width);
+    gradient.grad_query = New(DType::kF32, of_.problem[Slot::kQuery].dims);
+    gradient.grad_key = New(DType::kF32, of_.problem[Slot::kKey].dims);
+    gradient.grad_weights = NewLists(DType::kF32, of_.problem.heads);
+    FillLists(first, 4);
+    FillHalves(first + 1, 5);
+    return gradient;
+  }
+
   // Keys move into pages in no order, of which the last may be missing.
   void UsePages(int64_t page_rows, Random& random) {
     const int64_t pages = (keys_ + page_rows - 1) / page_rows;

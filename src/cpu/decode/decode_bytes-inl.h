@@ -152,43 +152,47 @@ inline void AddMicroTileBytes(const DecodeTile& decode, const PvTile& tile,
   decode.bytes->add[tile.rows - 1](work);
 }
 
-// All micro-tiles of a step, those as bytes for which there is a kernel; the
-// first has what is to be prefetched. `all` of `work` is used up: a copy of it
-// would wait until what was just written to it has left the store buffer.
-inline void DotBytesStep(const DecodeTile& decode, const DotKernels& dot,
-                         QkArgs& work) {
+// All micro-tiles of a step: bytes(number, tile) for those that have a kernel
+// of bytes, rest(tile) with `work` of that tile alone for others; the first has
+// what is to be prefetched. `all` of `work` is used up: a copy of it would wait
+// until what was just written to it has left the store buffer.
+template <class Args, class Bytes, class Rest>
+HWY_INLINE void ForByteTiles(const DecodeTile& decode, Args& work, Bytes bytes,
+                             Rest rest) {
   LinePrefetcher nothing;
   LinePrefetcher* const first = work.prefetch;
-  const TilesOf<QkTile> all = work.all;
+  const auto all = work.all;
   for (int64_t n = 0; n < all.of_head; ++n) {
-    const QkTile& tile = all.tiles[n];
+    const auto& tile = all.tiles[n];
     if (HasByteKernels(decode, tile.rows)) {
-      DotMicroTileBytes(decode, n, tile, work);
+      bytes(n, tile);
     } else {
       work.all = {&tile, 1, 1, work.count};
-      dot.of[tile.rows - 1](work);
+      rest(tile);
     }
     work.prefetch = &nothing;
   }
   work.prefetch = first;
 }
 
+inline void DotBytesStep(const DecodeTile& decode, const DotKernels& dot,
+                         QkArgs& work) {
+  ForByteTiles(
+      decode, work,
+      [&](int64_t n, const QkTile& tile) {
+        DotMicroTileBytes(decode, n, tile, work);
+      },
+      [&](const QkTile& tile) { dot.of[tile.rows - 1](work); });
+}
+
 inline void AddBytesStep(const DecodeTile& decode, const GemvKernels& kernels,
                          PvArgs& work) {
-  LinePrefetcher nothing;
-  LinePrefetcher* const first = work.prefetch;
-  const TilesOf<PvTile> all = work.all;
-  for (int64_t n = 0; n < all.of_head; ++n) {
-    const PvTile& tile = all.tiles[n];
-    if (HasByteKernels(decode, tile.rows)) {
-      AddMicroTileBytes(decode, tile, work);
-    } else {
-      work.all = {&tile, 1, 1, work.count};
-      kernels.add[tile.rows - 1](work);
-    }
-    work.prefetch = &nothing;
-  }
-  work.prefetch = first;
+  ForByteTiles(
+      decode, work,
+      [&](int64_t, const PvTile& tile) {
+        AddMicroTileBytes(decode, tile, work);
+      },
+      [&](const PvTile& tile) { kernels.add[tile.rows - 1](work); });
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE
