@@ -40,6 +40,13 @@ inline constexpr int64_t kMaxMatrixColumns = 192;
 inline constexpr int64_t kMatrixColumnUnit = 32;
 inline constexpr double kMatrixColumnShare = 0.3;
 
+// Blocks of a panel along k, 2 KiB for each term, that stay in a first cache
+// while all rows meet them. Panels of kMostPanelBlocks or fewer are not parted,
+// as sums are stored in between. Scores of 576 channels took 1 / 1.05 of the
+// time (docs/notes/0045).
+inline constexpr int64_t kPanelBlocks = 8;
+inline constexpr int64_t kMostPanelBlocks = 12;
+
 // Channels of one partial sum of scores: 256 channels of 16 query rows are
 // 16 KiB, half of a first cache.
 inline constexpr int64_t kDepth = 256;

@@ -13,6 +13,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cpu/tuning.h"
+
 #if defined(FLASHACL_CPU_TILE_MATRIX_PRODUCTS_INL_H_) == \
     defined(HWY_TARGET_TOGGLE)
 #ifdef FLASHACL_CPU_TILE_MATRIX_PRODUCTS_INL_H_
@@ -38,6 +40,13 @@ struct MatrixRowsOf {
   ptrdiff_t term_stride = 0;
   ptrdiff_t block_stride = kMatrixWords;
 
+  // From block `k` on.
+  MatrixRowsOf From(int64_t k) const {
+    MatrixRowsOf rest = *this;
+    rest.at = static_cast<const float*>(at) + k * block_stride;
+    return rest;
+  }
+
   HWY_INLINE const void* Block(int64_t row, int64_t k, int term) const {
     return static_cast<const float*>(at) + row * stride + k * block_stride +
            term * term_stride;
@@ -52,6 +61,13 @@ struct MatrixPanel {
   int terms = 1;
   ptrdiff_t term_stride = 0;
   bool half = false;  // nobody needs the sums of its upper lanes
+
+  // From block `k` on.
+  MatrixPanel From(int64_t k) const {
+    MatrixPanel rest = *this;
+    rest.at += k * kMatrixWords * stride;
+    return rest;
+  }
 
   HWY_INLINE const float* Block(int64_t k, int term, int half) const {
     return at + k * kMatrixWords * stride + term * term_stride +
@@ -145,6 +161,15 @@ HWY_NOINLINE void AddPanelProducts(const MatrixRowsOf& rows, int64_t count,
   }
 }
 
+// Blocks of a panel that all rows meet before the next ones: all, unless they
+// leave a first cache too little room for rows.
+inline int64_t DepthOfPanel(const MatrixPanel& panel, int64_t blocks,
+                            int64_t count) {
+  const bool fits = blocks * panel.terms <= kMostPanelBlocks;
+  if (fits || count <= 2 * kMatrixRows) return std::max<int64_t>(blocks, 1);
+  return kPanelBlocks / panel.terms;
+}
+
 // sums[row, lane] += sum over k of rows[row, k] * panel[k, lane], of `count`
 // rows and `words` along k. Sums are those of a panel; the half that nobody
 // needs becomes 0 with fresh ones. Prefetches with each of MatrixBlocks().
@@ -156,7 +181,14 @@ inline void AddMatrixProducts(const MatrixRowsOf& rows, int64_t count,
   const int64_t blocks = CeilDiv(words, kMatrixWords);
   const auto add =
       panel.half ? AddPanelProducts<false, M> : AddPanelProducts<true, M>;
-  add(rows, count, panel, blocks, fresh, sums, m, prefetch);
+  const int64_t depth = DepthOfPanel(panel, blocks, count);
+  // Also without words: then fresh sums are 0.
+  for (int64_t k = 0; k == 0 || k < blocks; k += depth) {
+    const MatrixRowsOf some_rows = rows.From(k);
+    const MatrixPanel some = panel.From(k);
+    add(some_rows, count, some, std::min(depth, blocks - k), fresh && k == 0,
+        sums, m, prefetch);
+  }
   for (int64_t row = 0; panel.half && fresh && row < count; ++row) {
     hn::Store(hn::Zero(kF), kF, sums + row * Width() + MatrixLanes());
   }
