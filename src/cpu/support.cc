@@ -153,8 +153,6 @@ bool AreIntegersForMatrices(const AttentionProblem& problem) {
 // outputs are rounded to 16 bits.
 int HalvesForMatrices(const AttentionProblem& problem) {
   const DType dtype = problem[Slot::kQuery].dtype;
-  const bool forward = problem.direction == Direction::kForward;
-  if (dtype == DType::kF16 && !forward) return 0;
   const MatrixRows rows{dtype, dtype == DType::kBf16 ? 16 : 32};
   const bool fills =
       problem.v_dim % rows.unit == 0 &&

@@ -217,10 +217,10 @@ inline void SoftmaxPanel(BackwardTile& tile, const KeyStep& step,
   const bool subnormal = step.subnormal || rows.query_rows->subnormal_panel;
   const bool matrices = tile.dots == PairDots::kMatrices;
   if (matrices && !subnormal) {
-    Matrices registers;
-    AddMatrixProducts({values.at, values.stride}, local.size(),
-                      {grad_out, Width()}, v_dim / 2, /*fresh=*/true, dp,
-                      registers, prefetch);
+    ProductsByMatrices(tile, values, local.size(), grad_out, v_dim, dp,
+                       prefetch);
+  } else if (tile.terms > 1) {
+    ProductsOfTerms(values, local.size(), grad_out, v_dim, dp);
   } else {
     RowProducts<true>(
         tile.dots, [&] { return subnormal; }, values, local.size(), grad_out,

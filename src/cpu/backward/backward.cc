@@ -55,8 +55,9 @@ class PreparedBackward final : public HostPrepared {
         shape(SharedGradTileShape(problem, BackwardTileShape(problem, device),
                                   device.workers)),
         schedule(KnownSchedule(problem, shape)),
-        workspace(ReserveBackward(problem, shape, device.workers, layout,
-                                  TakesMatrices(problem, Backward()))) {}
+        workspace(ReserveBackward(
+            problem, shape, device.workers, layout,
+            TakesMatrices(problem, Backward()) ? MatrixTerms(problem) : 0)) {}
 
   Status Run(const Bindings& bindings, std::byte* memory,
              Workers& workers) const override;
@@ -128,7 +129,7 @@ class Launcher {
   const BackwardWorkspace& workspace_;
   const ForwardOperands operands_;
   const BackwardKernels kernels_ = Backward();
-  const PairDots dots_ = workspace_.matrices
+  const PairDots dots_ = workspace_.matrix_terms > 0
                              ? PairDots::kMatrices
                              : ChoosePairDots(kernels_.has_pair_dots);
   const RunSchedule run_schedule_;
@@ -329,7 +330,10 @@ void Launcher::StartTile(const Tile& scheduled, BackwardTile& tile) {
   tile.grad_key = keys(Slot::kGradKey);
   tile.grad_key_rope = keys(Slot::kGradKeyRope);
   tile.grad_value = keys(Slot::kGradValue);
-  tile.dots = ArePairs(tile, tile.grad_rows) ? dots_ : PairDots::kNone;
+  const bool pairs =
+      workspace_.matrix_terms > 0 || ArePairs(tile, tile.grad_rows);
+  tile.dots = pairs ? dots_ : PairDots::kNone;
+  tile.terms = std::max(workspace_.matrix_terms, 1);
   tile.rounds = problem_.score.bf16_probs && tile.dots != PairDots::kNone &&
                 tile.dots != PairDots::kMatrices;
   tile.grad_terms = problem_.score.bf16_probs ? 1 : 2;

@@ -27,9 +27,9 @@ struct BackwardScratch {
   float* queries_by_row;  // [row, key_stride], rope after the rest
   float* grad_query;      // [row, key_stride]
   float* grad_out_rows;   // [row, value_stride]
-  float* grad_out;        // [panel, value channel, lane]; or pairs, as queries
-  float* values;          // [key, value_stride]; or pairs, as keys
-  float* key_rows;        // [key, key_stride], where keys are pairs
+  float* grad_out;        // [panel, value channel, lane]; or as queries are
+  float* values;          // [key, value_stride]; or pairs or terms, as keys
+  float* key_rows;        // [key, key_stride], where keys are pairs or terms
   float* max;             // [row]
   float* inv_sum;         // [row], of row sums; 0 where nothing counts
   float* delta;           // [row], sum of grad out times out
@@ -40,10 +40,12 @@ struct BackwardScratch {
   float* prob_row_pairs;  // [panel of the block, key, pair of rows]
   float* grad_row_pairs;  // [panel of the block, key, pair of rows]
   float* grad_key_pairs;  // [pair of keys, lane], of one panel
-  // Operands of matrix registers, and dq by channel (matrix_grads-inl.h).
-  float* query_row_pairs;     // [pair of rows, key_stride]
-  float* grad_out_row_pairs;  // [pair of rows, value_stride]
-  float* keys_by_channel;     // [channel, pair of keys]
+  // Operands of matrix registers, and dq by channel (matrix_grads-inl.h). Terms
+  // are the tile's, but for words of P and dS.
+  float* query_row_pairs;     // [pair of rows, term, key_stride]
+  float* grad_out_row_pairs;  // [pair of rows, term, value_stride]
+  float* keys_by_channel;     // [term, channel, pair of keys]
+  float* out_terms;           // [row, value_stride] of a panel, if of two terms
   float* prob_words;          // [key, term, pair of rows of the block]
   float* grad_words;          // likewise, of dS
   float* grad_key_words;      // [pair of keys, term, lane], of one panel
@@ -106,8 +108,9 @@ struct KeyStep {
   Range cols;
   // Found while loading.
   bool keys_finite = true;  // every key is
-  bool subnormal = false;   // some key or value is, of pairs
-  bool small = false;       // all keys are
+  // Some key or value is, of pairs; or, of two terms, infinite or a NaN.
+  bool subnormal = false;
+  bool small = false;  // all keys are
 };
 
 // fp32 sums over rows of the gradients of keys and values.

@@ -125,12 +125,17 @@ void AddMatrixOperands(const AttentionProblem& problem,
   using B = BackwardScratch;
   ScratchLayout<B>& scratch = workspace.scratch;
   const int64_t keys = step_keys + kKeysOverrun;
+  const int64_t terms = workspace.matrix_terms;
   scratch.Add("pairs of query rows", {&B::query_row_pairs},
-              rows / 2 * workspace.key_stride, layout);
+              terms * rows / 2 * workspace.key_stride, layout);
   scratch.Add("pairs of grad output rows", {&B::grad_out_row_pairs},
-              rows / 2 * workspace.value_stride, layout);
+              terms * rows / 2 * workspace.value_stride, layout);
   scratch.Add("keys by channel", {&B::keys_by_channel},
-              problem.score_dim() * sizes.channel_stride, layout);
+              terms * problem.score_dim() * sizes.channel_stride, layout);
+  if (terms > 1) {
+    scratch.Add("terms of output rows", {&B::out_terms},
+                kMaxPanelRows * workspace.value_stride, layout);
+  }
   scratch.Add("words of probs and grad scores",
               {&B::prob_words, &B::grad_words}, keys * sizes.word_stride,
               layout);
@@ -144,10 +149,10 @@ void AddMatrixOperands(const AttentionProblem& problem,
 
 BackwardWorkspace ReserveBackward(const AttentionProblem& problem,
                                   const TileShape& shape, int64_t workers,
-                                  WorkspaceLayout& layout, bool matrices) {
+                                  WorkspaceLayout& layout, int matrix_terms) {
   const int64_t rows = RoundUp(shape.rows, kMaxPanelRows);
   BackwardWorkspace workspace;
-  workspace.matrices = matrices;
+  workspace.matrix_terms = matrix_terms;
   workspace.workers = workers;
   workspace.row_block = std::min(kGradRowBlock, rows);
   workspace.key_stride = PanelStride(problem.score_dim());
@@ -176,7 +181,7 @@ BackwardWorkspace ReserveBackward(const AttentionProblem& problem,
               layout);
   scratch.Add("row max, row sum, delta, sum of p dp",
               {&B::max, &B::inv_sum, &B::delta, &B::sum_p_dp}, rows, layout);
-  if (problem[Slot::kKey].dtype == DType::kBf16) {
+  if (problem[Slot::kKey].dtype == DType::kBf16 || matrix_terms > 0) {
     scratch.Add("key rows", {&B::key_rows}, shape.cols * key_stride, layout);
   }
   scratch.Add("values", {&B::values},
@@ -190,8 +195,9 @@ BackwardWorkspace ReserveBackward(const AttentionProblem& problem,
   if (problem.score.bf16_probs) {
     AddRoundedOperands(workspace, sizes, shape.cols, layout);
   }
-  if (matrices)
+  if (matrix_terms > 0) {
     AddMatrixOperands(problem, workspace, sizes, rows, shape.cols, layout);
+  }
   scratch.Add("seen keys", {&B::seen}, rows, layout);
   scratch.Add("rows of the next tile", {&B::next_query_rows},
               workspace.row_block, layout);

@@ -30,7 +30,7 @@ struct BackwardWorkspace {
   ScratchLayout<ScoreScratch> scores;
   ScratchLayout<BackwardScratch> scratch;
   int64_t key_stride = 0, value_stride = 0;
-  bool matrices = false;  // PairDots::kMatrices
+  int matrix_terms = 0;   // of operands of PairDots::kMatrices; 0: it is not
   int64_t row_block = 0;  // rows whose P and dS are kept at a time
 
   // One for every kv head in work, and half as many more, so that heads may
@@ -51,10 +51,10 @@ struct BackwardWorkspace {
   void Clear(const KvSums& sums, int64_t keys) const;
 };
 
-// matrices: with the operands of matrix registers.
+// matrix_terms: with operands of matrix registers, which are sums of so many.
 BackwardWorkspace ReserveBackward(const AttentionProblem& problem,
                                   const TileShape& shape, int64_t workers,
                                   WorkspaceLayout& layout,
-                                  bool matrices = false);
+                                  int matrix_terms = 0);
 
 }  // namespace flashacl::cpu

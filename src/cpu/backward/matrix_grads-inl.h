@@ -5,7 +5,8 @@
 // of a panel, one row in each half of its lanes, for dv and dk, which sum over
 // the rows of a block; of two keys for dq, which sums over keys and lies by
 // channel until a tile is done. Rows of queries and gradients of outputs are
-// paired once per tile, keys lie by channel once per step. Panels and steps of
+// paired once per tile, keys lie by channel once per step. Numbers of fp16 are
+// two terms each (terms-inl.h). Panels and steps of
 // which a term might be lost go the way of floats, which are there, too.
 
 #include <algorithm>
@@ -30,21 +31,105 @@
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
-// Rows of the panel that begins with row `first` become pairs of rows.
+// PairTwoRows, and what the first terms leave of both rows `next` after that.
+HWY_INLINE void PairTermsOfTwoRows(const float* first, const float* second,
+                                   int64_t count, ptrdiff_t next, float* to) {
+  const auto rest = [](const float* at) HWY_ATTR {
+    const Vector x = hn::Load(kF, at);
+    return hn::BitCast(Bits(), RestOf(x, UpperOfPairs(x)));
+  };
+  PairTwoRows(first, second, count, to);
+  for (int64_t c = 0; c < count; c += Lanes()) {
+    hn::Store(WordsOf(rest(first + c), rest(second + c)), kF, to + next + c);
+  }
+}
+
+// Rows of the panel that begins with row `first` become pairs of rows, of each
+// term.
 inline void PairRowsOfPanel(const BackwardTile& tile, int64_t first) {
   const BackwardScratch& scratch = tile.backward;
-  const auto pair = [&](const float* rows, int64_t stride, int64_t channels,
+  const auto pack = [&](const float* rows, int64_t stride, int64_t channels,
                         float* to) HWY_ATTR {
+    const int64_t count = RoundUp(channels, Width());
     for (int64_t r = 0; r < Lanes(); ++r) {
       const float* const row = rows + (first + r) * stride;
-      PairTwoRows(row, row + Lanes() * stride, RoundUp(channels, Width()),
-                  to + (first / 2 + r) * stride);
+      float* const words = to + (first / 2 + r) * tile.terms * stride;
+      if (tile.terms == 1) {
+        PairTwoRows(row, row + Lanes() * stride, count, words);
+      } else {
+        PairTermsOfTwoRows(row, row + Lanes() * stride, count, stride, words);
+      }
     }
   };
-  pair(scratch.queries_by_row, tile.scratch.key_stride,
+  pack(scratch.queries_by_row, tile.scratch.key_stride,
        tile.params->score_dim(), scratch.query_row_pairs);
-  pair(scratch.grad_out_rows, scratch.value_stride, tile.params->v_dim,
+  pack(scratch.grad_out_rows, scratch.value_stride, tile.params->v_dim,
        scratch.grad_out_row_pairs);
+}
+
+// Four rows of queries and gradients of outputs, which are loaded, as two terms
+// into lanes of their panels; out, in staging memory, as rows of terms.
+inline void FourTermsToPanels(const BackwardTile& tile, int64_t first,
+                              float* queries, float* grads) {
+  const BackwardScratch& scratch = tile.backward;
+  const FourRows staging{tile.scratch.staging, tile.scratch.staging_stride};
+  NonFinite non_finite;
+  const auto fill = [&](const float* rows, int64_t stride, int64_t channels,
+                        float* panel) HWY_ATTR {
+    for (int64_t r = 0; r < 4; ++r) {
+      LoadTermsOfFloats(rows + (first + r) * stride, channels,
+                        staging.first + r * staging.stride, non_finite);
+    }
+    RowsToPanel(staging, channels, panel);
+  };
+  for (int64_t r = 0; r < 4; ++r) {
+    LoadTermsOfFloats(
+        staging.first + r * staging.stride, tile.params->v_dim,
+        scratch.out_terms + (first % Width() + r) * scratch.value_stride,
+        non_finite);
+  }
+  fill(scratch.queries_by_row, tile.scratch.key_stride,
+       tile.params->score_dim(), queries);
+  fill(scratch.grad_out_rows, scratch.value_stride, tile.params->v_dim, grads);
+  tile.scratch.query_rows[first / Width() * Width()].subnormal_panel |=
+      non_finite.any();
+}
+
+// delta of the panel that begins with row `first`, summed as products with
+// values are: what lies on the diagonals of products of its outputs with its
+// gradients of outputs.
+inline void DeltaByMatrices(const BackwardTile& tile, int64_t first) {
+  const BackwardScratch& scratch = tile.backward;
+  const int64_t words = tile.params->v_dim / 2;
+  const float* const panel = scratch.grad_out + first * tile.params->v_dim;
+  HWY_ALIGN float products[kMatrixRows * Width()];
+  Matrices registers;
+  PrefetchQueue nothing;
+  Matrices::Configure();
+  for (int64_t half = 0; half < Width(); half += Lanes()) {
+    AddMatrixProducts(
+        {scratch.out_terms + half * scratch.value_stride, scratch.value_stride,
+         tile.terms, words},
+        Lanes(),
+        {panel + half, Width(), tile.terms, words * Width(), /*half=*/true},
+        words, /*fresh=*/true, products, registers, nothing);
+    for (int64_t r = 0; r < Lanes(); ++r) {
+      scratch.delta[first + half + r] = products[r * Width() + r];
+    }
+  }
+  Matrices::Release();
+}
+
+// products[key, lane] of rows and a panel, both as they are loaded.
+inline void ProductsByMatrices(const BackwardTile& tile,
+                               const ChannelRows& rows, int64_t count,
+                               const float* panel, int64_t channels,
+                               float* products, PrefetchQueue& prefetch) {
+  const int64_t words = channels / 2;
+  Matrices registers;
+  AddMatrixProducts({rows.at, rows.stride, tile.terms, words}, count,
+                    {panel, Width(), tile.terms, words * Width()}, words,
+                    /*fresh=*/true, products, registers, prefetch);
 }
 
 // Before the rows of a tile are loaded.
@@ -57,7 +142,7 @@ inline void StartMatrixGrads(const BackwardTile& tile) {
     ClearAfterPairs(v_dim, Width(), scratch.grad_out + first * v_dim);
   }
   // Whole matrices of pairs of rows; those that there are will be written over.
-  const int64_t pairs = RoundUp(tile.rows, 2 * kMatrixWords) / 2;
+  const int64_t pairs = RoundUp(tile.rows, 2 * kMatrixWords) / 2 * tile.terms;
   std::fill_n(scratch.query_row_pairs, pairs * tile.scratch.key_stride, 0.0f);
   std::fill_n(scratch.grad_out_row_pairs, pairs * scratch.value_stride, 0.0f);
   if (!tile.wanted.query) return;
@@ -65,14 +150,23 @@ inline void StartMatrixGrads(const BackwardTile& tile) {
               0.0f);
 }
 
-// A step's keys and values are loaded as pairs of channels.
+// A step's keys and values are loaded as pairs of channels, or as terms.
 inline void FinishKeyMatrices(const BackwardTile& tile,
                               const KeyAddresses& at) {
   const BackwardScratch& scratch = tile.backward;
   const ScoreParams& params = *tile.params;
   const int64_t count = at.step.size();
+  const int64_t channels = params.score_dim();
+  if (tile.terms > 1) {
+    if (!tile.wanted.query) return;
+    float* const none = tile.scratch.staging;
+    std::fill_n(none, channels, 0.0f);
+    return PackTermsByChannel({tile.scratch.keys, tile.scratch.key_stride},
+                              count, channels, tile.terms, none,
+                              scratch.channel_stride, scratch.keys_by_channel);
+  }
   for (int64_t j = 0; j < count; ++j) {
-    ClearAfterPairs(params.score_dim(), 1,
+    ClearAfterPairs(channels, 1,
                     tile.scratch.keys + j * tile.scratch.key_stride);
     ClearAfterPairs(params.v_dim, 1, scratch.values + j * scratch.value_stride);
   }
@@ -216,8 +310,9 @@ inline void AddDqByMatrices(const BackwardTile& tile, int64_t first,
   Matrices registers;
   PrefetchQueue nothing;
   AddMatrixProducts(
-      {keys, scratch.channel_stride}, channels,
-      {scratch.grad_key_words, 2 * Width(), tile.grad_terms, Width()},
+      {keys, scratch.channel_stride, tile.terms,
+       channels * scratch.channel_stride},
+      channels, {scratch.grad_key_words, 2 * Width(), tile.grad_terms, Width()},
       CeilDiv(local.size(), 2), /*fresh=*/false,
       scratch.grad_query_panels + first * channels, registers, nothing);
 }
@@ -231,10 +326,11 @@ inline void AddDkvByMatrices(const BackwardTile& tile, int64_t keys,
   Matrices::Configure();
   const auto add = [&](const float* words, const float* rows, int64_t stride,
                        int64_t channels, float* to) HWY_ATTR {
+    const int64_t from = tile.terms * stride;
     AddMatrixColumns(
         {words, scratch.word_stride, tile.grad_terms, scratch.block_words},
-        keys, {rows + block.first / 2 * stride, stride}, pairs, channels,
-        {to, stride}, registers);
+        keys, {rows + block.first / 2 * from, from, tile.terms, stride}, pairs,
+        channels, {to, stride}, registers);
   };
   if (tile.wanted.value) {
     add(scratch.prob_words, scratch.grad_out_row_pairs, scratch.value_stride,

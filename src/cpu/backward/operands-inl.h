@@ -123,6 +123,7 @@ inline void FillPanels(const BackwardTile& tile, int64_t first) {
                 v_dim, grads);
     return;
   }
+  if (tile.terms > 1) return FourTermsToPanels(tile, first, queries, grads);
   const FourRows staging{tile.scratch.staging, tile.scratch.staging_stride};
   const int64_t count = std::min<int64_t>(tile.rows - first, 4);
   FourPairsToPanels(tile, tile.grad_rows, {first, first + count}, staging,
@@ -138,6 +139,9 @@ inline void FinishRows(const BackwardTile& tile, int64_t first,
   facts.small = AreSmall(greatest.query, kSmallFactor) ||
                 AreSmall(greatest.grad_out, kSmallGrad);
   if (tile.dots == PairDots::kMatrices) PairRowsOfPanel(tile, first);
+  if (tile.terms > 1 && !tile.scratch.query_rows[first].subnormal_panel) {
+    DeltaByMatrices(tile, first);
+  }
   if (!tile.rounds) return;
   const int64_t key_stride = tile.scratch.key_stride;
   PairRows(scratch.queries_by_row + first * key_stride, key_stride,
@@ -176,7 +180,8 @@ inline void LoadRows(BackwardTile& tile, Range block) {
         ClearOperands(tile, r);
       }
     }
-    // Where a row's output is one value, its dp and delta are the same number.
+    // Where a row's output is one value, its dp and delta are the same number;
+    // of terms FinishRows sums delta again, unless numbers are special.
     const FourRows grads{scratch.grad_out_rows + first * scratch.value_stride,
                          scratch.value_stride};
     const auto dots = DotsOfFourAs(tile.dots);
@@ -200,6 +205,21 @@ inline void PrefetchAhead(const BackwardTile& tile, PrefetchQueue& prefetch) {
                    tile.params->v_dim * of->format.element_bytes);
     }
   }
+}
+
+// Key and value `j` of a step as two terms, of a key that is there as floats.
+inline void LoadStepTerms(const BackwardTile& tile, const KeyAddresses& at,
+                          int64_t j, float* value, NonFinite& non_finite) {
+  const int64_t stride = tile.scratch.key_stride;
+  const float* const key = tile.key_rows() + j * stride;
+  const float* floats = key;
+  if (!tile.value_is_key) {
+    floats = tile.scratch.staging;
+    LoadOne(tile.keys.value, at.value, j, at.step.size(), tile.scratch.staging);
+  }
+  LoadTermsOfFloats(key, tile.params->score_dim(),
+                    tile.scratch.keys + j * stride, non_finite);
+  LoadTermsOfFloats(floats, tile.params->v_dim, value, non_finite);
 }
 
 // Value `j` of a step as pairs.
@@ -244,9 +264,14 @@ inline void LoadStep(const BackwardTile& tile, KeyStep& step) {
   const int64_t count = step.cols.size();
   Patterns greatest = hn::Zero(kW);
   LeastOfPairs<Floats> subnormals;
+  NonFinite non_finite;
   for (int64_t j = 0; j < count; ++j) {
     greatest = LoadKeyRow(tile, at, j, greatest);
     float* const value = tile.backward.values + j * tile.backward.value_stride;
+    if (tile.terms > 1) {
+      LoadStepTerms(tile, at, j, value, non_finite);
+      continue;
+    }
     if (tile.dots != PairDots::kNone) {
       LoadKeyPairs(rows, at, j, tile.scratch.keys + j * key_stride, subnormals);
       LoadValuePairs(tile, at, j, value, subnormals);
@@ -262,7 +287,7 @@ inline void LoadStep(const BackwardTile& tile, KeyStep& step) {
   if (tile.dots == PairDots::kMatrices) FinishKeyMatrices(tile, at);
   step.keys_finite = IsFinite(greatest);
   step.small = AreSmall(greatest, kSmallFactor);
-  step.subnormal = subnormals.AnySubnormal();
+  step.subnormal = subnormals.AnySubnormal() || non_finite.any();
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

@@ -24,7 +24,8 @@ struct QueryRow {
   const std::byte* query = nullptr;
   const std::byte* query_rope = nullptr;
   // Of the first row of a panel that was loaded as pairs: some number in it is,
-  // of queries or of gradients of outputs; or, of two terms, infinite or a NaN.
+  // of queries or of gradients of outputs; or, of two terms, infinite or a NaN,
+  // of outputs beside gradients, too.
   bool subnormal_panel = false;
   const float* query_scale = nullptr;  // of the query without its rope
   const std::byte* mask = nullptr;

@@ -62,7 +62,7 @@ class RangeOfPairs {
 
 // Where the channels of words go: those of lower halves from `lower` on, `step`
 // channels from word to word, those of upper halves likewise.
-struct ChannelsOfWords {
+struct WordChannels {
   float* lower;
   float* upper;
   ptrdiff_t step;
@@ -71,7 +71,7 @@ struct ChannelsOfWords {
 // Four words, from number `word` of their rows on, of as many keys as a panel
 // has lanes: even ones in `rows`, then odd ones.
 HWY_INLINE void FourWords(const std::byte* const* rows, int64_t word,
-                          const ChannelsOfWords& to, RangeOfPairs& range) {
+                          const WordChannels& to, RangeOfPairs& range) {
   const auto quads = [&](ptrdiff_t lane) HWY_ATTR {
     const auto row = [&](int r) HWY_ATTR {
       return JoinQuads(kF, 0, [&](int n) HWY_ATTR {
@@ -103,12 +103,24 @@ HWY_INLINE void ChannelsOfRows(const std::byte* const* rows, int64_t v_dim,
   }
 }
 
+// The same of rows of words as terms-inl.h leaves them.
+HWY_INLINE void ChannelsOfWords(const std::byte* const* rows, int64_t first,
+                                int64_t channels, ptrdiff_t stride, float* to,
+                                RangeOfPairs& range) {
+  constexpr int64_t kHalf = kTermChannels / 2;
+  for (int64_t word = 0; word < channels / 2; word += 4) {
+    const int64_t channel = word / kHalf * kTermChannels + word % kHalf;
+    float* const lower = to + channel * stride;
+    FourWords(rows, first + word, {lower, lower + kHalf * stride, stride},
+              range);
+  }
+}
+
 // The same of rows of fp16, which become words of terms in `words`; the second
 // terms lie after the first of all channels.
 HWY_INLINE void ChannelsOfTerms(const std::byte* const* rows, int64_t v_dim,
                                 ptrdiff_t stride, float* to, float* words,
                                 RangeOfPairs& range) {
-  constexpr int64_t kHalf = kTermChannels / 2;
   const std::byte* of_terms[Width()];
   NonFinite unused;
   for (int64_t n = 0; n < Width(); ++n) {
@@ -116,14 +128,9 @@ HWY_INLINE void ChannelsOfTerms(const std::byte* const* rows, int64_t v_dim,
     of_terms[n] = reinterpret_cast<const std::byte*>(words + n * v_dim);
   }
   RangeOfPairs of_rests;
-  for (int64_t word = 0; word < v_dim / 2; word += 4) {
-    const int64_t channel = word / kHalf * kTermChannels + word % kHalf;
-    float* const first = to + channel * stride;
-    FourWords(of_terms, word, {first, first + kHalf * stride, stride}, range);
-    float* const second = first + v_dim * stride;
-    FourWords(of_terms, v_dim / 2 + word,
-              {second, second + kHalf * stride, stride}, of_rests);
-  }
+  ChannelsOfWords(of_terms, 0, v_dim, stride, to, range);
+  ChannelsOfWords(of_terms, v_dim / 2, v_dim, stride, to + v_dim * stride,
+                  of_rests);
 }
 
 // Rows of a step by channel. Those that do not exist, and 32 or more after the
@@ -163,7 +170,6 @@ HWY_NOINLINE inline void PackIntegersByChannel(const RowsByChannel& from,
                                                const ChannelRows& keys,
                                                ptrdiff_t stride, float* to,
                                                float* words) {
-  constexpr int64_t kHalf = kTermChannels / 2;
   const int64_t row_words = from.channels / 2;
   const std::byte* rows[Width()];
   RangeOfPairs unused;
@@ -181,10 +187,27 @@ HWY_NOINLINE inline void PackIntegersByChannel(const RowsByChannel& from,
       }
       rows[n / 2 + n % 2 * Lanes()] = reinterpret_cast<const std::byte*>(row);
     }
-    for (int64_t word = 0; word < row_words; word += 4) {
-      const int64_t channel = word / kHalf * kTermChannels + word % kHalf;
-      float* const first = to + channel * stride + j / 2;
-      FourWords(rows, word, {first, first + kHalf * stride, stride}, unused);
+    ChannelsOfWords(rows, 0, from.channels, stride, to + j / 2, unused);
+  }
+}
+
+// Rows of `terms` terms by channel, each term's after those of the one before
+// it; rows that do not exist are `none`.
+HWY_NOINLINE inline void PackTermsByChannel(const ChannelRows& keys,
+                                            int64_t count, int64_t channels,
+                                            int terms, const float* none,
+                                            ptrdiff_t stride, float* to) {
+  const std::byte* rows[Width()];
+  RangeOfPairs unused;
+  for (int64_t j = 0; j < count + 2 * kMatrixWords; j += Width()) {
+    for (int64_t n = 0; n < Width(); ++n) {
+      const int64_t key = j + n;
+      const float* const row = key < count ? keys.at + key * keys.stride : none;
+      rows[n / 2 + n % 2 * Lanes()] = reinterpret_cast<const std::byte*>(row);
+    }
+    for (int64_t term = 0; term < terms; ++term) {
+      ChannelsOfWords(rows, term * channels / 2, channels, stride,
+                      to + term * channels * stride + j / 2, unused);
     }
   }
 }

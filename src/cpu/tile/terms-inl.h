@@ -52,16 +52,18 @@ class NonFinite {
   VectorOf<Words> greatest_;
 };
 
-// to[0 .. channels / 2) = words of the first terms of a dense row; those of the
-// second follow `next` after them.
+// to[0 .. channels / 2) = words of the first terms of a dense row of fp16, or
+// of floats that are numbers of fp16 or bf16; those of the second follow `next`
+// after them.
+template <DType kType = DType::kF16>
 HWY_INLINE void LoadTerms(const std::byte* row, int64_t channels,
                           ptrdiff_t next, float* HWY_RESTRICT to,
                           NonFinite& non_finite) {
   constexpr int64_t kHalf = kTermChannels / 2;
   for (int64_t d = 0; d < channels; d += kTermChannels) {
     for (int64_t n = 0; n < kHalf; n += Lanes()) {
-      const Vector first = FloatsAt<DType::kF16>(kF, row, d + n);
-      const Vector second = FloatsAt<DType::kF16>(kF, row, d + kHalf + n);
+      const Vector first = FloatsAt<kType>(kF, row, d + n);
+      const Vector second = FloatsAt<kType>(kF, row, d + kHalf + n);
       non_finite.Add(first);
       non_finite.Add(second);
       const Vector upper = UpperOfPairs(second);
@@ -71,6 +73,14 @@ HWY_INLINE void LoadTerms(const std::byte* row, int64_t channels,
                  kF, to + next + d / 2 + n);
     }
   }
+}
+
+// The same of floats, dense terms.
+HWY_INLINE void LoadTermsOfFloats(const float* row, int64_t channels,
+                                  float* HWY_RESTRICT to,
+                                  NonFinite& non_finite) {
+  LoadTerms<DType::kF32>(reinterpret_cast<const std::byte*>(row), channels,
+                         channels / 2, to, non_finite);
 }
 
 // The queries of the panel that begins with row `first`, as two terms; lanes

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cpu/implementations.h"
+#include "cpu/support.h"
 #include "cpu/tuning.h"
 #include "tests/cpu/buffers.h"
 #include "tests/cpu/runs.h"
@@ -80,6 +81,64 @@ void ExpectRoom(const AttentionProblem& p, const TileShape& shape,
                   swept * workspace.value_stride);
 }
 
+// The same of operands of matrix registers, which read 16 rows at a time.
+void ExpectMatrixRoom(const AttentionProblem& p, const TileShape& shape,
+                      const BackwardWorkspace& workspace) {
+  testing::Buffers room;
+  const ScoreScratch scores = workspace.scores.Apart(std::ref(room));
+  const BackwardScratch grad = workspace.scratch.Apart(std::ref(room));
+  const int64_t terms = workspace.matrix_terms;
+  const int64_t rows = RoundUp(shape.rows, 32);
+  const int64_t keys = RoundUp(shape.cols, 16);
+  room.ExpectRoom("keys", scores.keys, keys * workspace.key_stride);
+  room.ExpectRoom("values", grad.values, keys * workspace.value_stride);
+  room.ExpectRoom("key rows", grad.key_rows, shape.cols * workspace.key_stride);
+  room.ExpectRoom("pairs of query rows", grad.query_row_pairs,
+                  terms * rows / 2 * workspace.key_stride);
+  room.ExpectRoom("pairs of grad out rows", grad.grad_out_row_pairs,
+                  terms * rows / 2 * workspace.value_stride);
+  // Two keys to a word, and as many as a panel has lanes are stored at a time.
+  EXPECT_GE(grad.channel_stride, (RoundUp(shape.cols + 32, 32)) / 2);
+  room.ExpectRoom("keys by channel", grad.keys_by_channel,
+                  terms * (p.qk_dim + p.rope_dim) * grad.channel_stride);
+  EXPECT_GE(grad.word_stride, 2 * grad.block_words);
+  EXPECT_GE(grad.block_words, workspace.row_block / 2);
+  room.ExpectRoom("words of probs", grad.prob_words, keys * grad.word_stride);
+  room.ExpectRoom("words of grad scores", grad.grad_words,
+                  keys * grad.word_stride);
+  room.ExpectRoom("words of grad scores of a panel", grad.grad_key_words,
+                  RoundUp(shape.cols, 32) * 32);
+  room.ExpectRoom("grad queries by channel", grad.grad_query_panels,
+                  rows * (p.qk_dim + p.rope_dim));
+  if (terms == 1) return;
+  room.ExpectRoom("terms of out rows", grad.out_terms,
+                  32 * workspace.value_stride);
+}
+
+// Where this process has the registers, or emulates them.
+TEST(BackwardWorkspace, MatricesHaveRoom) {
+  Space space;
+  space.forward = false;
+  space.unit_dim = 16;
+  int64_t seen[3] = {};
+  ForRandomProblems(300, space, [&](const AttentionProblem& p, Random& random) {
+    const int terms = p.kv.gathers() ? 0 : MatrixTerms(p);
+    if (terms == 0) return;
+    DeviceInfo device = AnyDevice(random);
+    device.vector_target = "AVX3";
+    device.instruction_sets = {"amx_bf16"};
+    const TileShape shape =
+        SharedGradTileShape(p, BackwardTileShape(p, device), device.workers);
+    EXPECT_TRUE(shape.rows <= kGradRowBlock || shape.rows % kGradRowBlock == 0);
+    WorkspaceLayout layout;
+    ExpectMatrixRoom(p, shape,
+                     ReserveBackward(p, shape, device.workers, layout, terms));
+    ++seen[terms];
+  });
+  EXPECT_GT(seen[1], 5);
+  EXPECT_GT(seen[2], 5);
+}
+
 TEST(BackwardWorkspace, KernelsOfAnyWidthHaveRoom) {
   Space space;
   space.forward = false;
@@ -89,8 +148,9 @@ TEST(BackwardWorkspace, KernelsOfAnyWidthHaveRoom) {
     const TileShape shape =
         SharedGradTileShape(p, BackwardTileShape(p, device), device.workers);
     WorkspaceLayout layout;
+    const int terms = TakesMatrices(p, Backward()) ? MatrixTerms(p) : 0;
     const BackwardWorkspace workspace =
-        ReserveBackward(p, shape, device.workers, layout);
+        ReserveBackward(p, shape, device.workers, layout, terms);
     EXPECT_EQ(layout, PlanOn(kCpuBackward, p, device).workspace);
     ExpectRoom(p, shape, workspace);
   });
