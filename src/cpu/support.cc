@@ -189,6 +189,12 @@ int TileMatrixTerms(const AttentionProblem& problem) {
   return fits && AreIntegersForMatrices(problem) ? 1 : 0;
 }
 
+bool HasMatrixCode(const DeviceInfo& device) {
+  const auto& sets = device.instruction_sets;
+  return device.vector_target == "AVX3" &&
+         std::find(sets.begin(), sets.end(), "amx_bf16") != sets.end();
+}
+
 bool QueriesTakeKeyScales(const AttentionProblem& problem) {
   return problem.has(Slot::kKeyScale) &&
          problem[Slot::kKeyScale].strides[1] != 0;

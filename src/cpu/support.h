@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "cpu/pair_dots.h"
+#include "plan/backend.h"
 #include "problem/attention_problem.h"
 
 namespace flashacl::cpu {
@@ -33,6 +34,10 @@ int MatrixTerms(const AttentionProblem& problem);
 // The same of tiles of many rows, which take integers, too, as they are, beside
 // queries of ScoreTile::query_terms.
 int TileMatrixTerms(const AttentionProblem& problem);
+
+// Whether a device's vector code has matrix registers: this process's does, if
+// nobody limits it.
+bool HasMatrixCode(const DeviceInfo& device);
 
 // Whether each channel of keys has its scale, so that queries beside integers
 // become sums of three (tile/integers-inl.h).

@@ -160,6 +160,10 @@ inline constexpr int64_t kMaxGradColumns = 96;
 // step.
 inline constexpr double kMaxGradRowBytes = 4 << 20;
 
+// The same share of a second cache where matrix registers multiply, which take
+// rows faster than a third cache has them (docs/notes/0045).
+inline constexpr double kMatrixGradRowShare = 0.4;
+
 // Sequences and kv heads that are computed at a time, at most, unless workers
 // are many (share_tuning.h): each has a copy of the gradients of its keys.
 inline constexpr int64_t kMaxInterleaved = 16;

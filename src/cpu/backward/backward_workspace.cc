@@ -8,6 +8,7 @@
 #include "cpu/forward/forward_workspace.h"
 #include "cpu/share_tuning.h"
 #include "cpu/sizes.h"
+#include "cpu/support.h"
 #include "cpu/tuning.h"
 #include "plan/sequences.h"
 
@@ -72,10 +73,18 @@ void ReserveAccumulators(const AttentionProblem& problem,
 TileShape BackwardTileShape(const AttentionProblem& problem,
                             const DeviceInfo& device) {
   const int64_t channels = problem.score_dim() + problem.v_dim;
+  const int64_t terms = HasMatrixCode(device) ? MatrixTerms(problem) : 0;
   TileShape shape;
   shape.row_unit = kRowUnit;
+  // Of matrices queries and gradients of outputs are streamed, twice, of
+  // `terms` numbers of bf16, and gradients of queries: half of the channels.
   shape.rows =
-      CountThatFits(kMaxGradRowBytes, 10 * channels, kMaxGradRows, kRowUnit);
+      terms == 0
+          ? CountThatFits(kMaxGradRowBytes, 10 * channels, kMaxGradRows,
+                          kRowUnit)
+          : CountThatFits(
+                kMatrixGradRowShare * static_cast<double>(device.l2_bytes),
+                (4 * terms + 2) * channels, kMaxGradRows, kGradRowBlock);
   // Tiles are whole blocks: sums are of the same blocks whatever their tiles.
   if (shape.rows > kGradRowBlock) {
     shape.row_unit = kGradRowBlock;

@@ -85,13 +85,6 @@ int64_t MaxSplitRowsOfMany(const AttentionProblem& problem) {
   return std::min(2 * kManyRows, rows * splits);
 }
 
-// Of this process, if nobody limits it.
-bool HasMatrixCode(const DeviceInfo& device) {
-  const auto& sets = device.instruction_sets;
-  return device.vector_target == "AVX3" &&
-         std::find(sets.begin(), sets.end(), "amx_bf16") != sets.end();
-}
-
 }  // namespace
 
 TileShape ForwardTileShape(const AttentionProblem& problem,

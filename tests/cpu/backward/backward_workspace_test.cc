@@ -139,6 +139,23 @@ TEST(BackwardWorkspace, MatricesHaveRoom) {
   EXPECT_GT(seen[2], 5);
 }
 
+TEST(BackwardWorkspace, RowsOnMatricesFitASecondCache) {
+  DeviceInfo device;
+  device.l2_bytes = 2 << 20;
+  device.vector_target = "AVX3";
+  device.instruction_sets = {"amx_bf16"};
+  const auto rows_of = [&](const char* line) {
+    return BackwardTileShape(ProblemOf(line), device).rows;
+  };
+  EXPECT_EQ(rows_of("bwd bf16 h=8 d=64 q=4096 k=4096"), 1024);
+  EXPECT_EQ(rows_of("bwd bf16 h=8 d=128 q=4096 k=4096"), 512);
+  EXPECT_EQ(rows_of("bwd f16 h=8 d=128 q=4096 k=4096"), 256);
+  EXPECT_EQ(rows_of("bwd f16 h=8 d=512+64/512 q=4096 k=4096"), kGradRowBlock);
+  EXPECT_EQ(rows_of("bwd f32 h=8 d=128 q=4096 k=4096"), 1024);
+  device.instruction_sets = {};
+  EXPECT_EQ(rows_of("bwd bf16 h=8 d=128 q=4096 k=4096"), 1024);
+}
+
 TEST(BackwardWorkspace, KernelsOfAnyWidthHaveRoom) {
   Space space;
   space.forward = false;
