@@ -6,8 +6,8 @@
 // the rows of a block; of two keys for dq, which sums over keys and lies by
 // channel until a tile is done. Rows of queries and gradients of outputs are
 // paired once per tile, keys lie by channel once per step. Numbers of fp16 are
-// two terms each (terms-inl.h). Panels and steps of
-// which a term might be lost go the way of floats, which are there, too.
+// two terms each (terms-inl.h). Panels and steps of which a term might be lost
+// go the way of floats, which are there, too.
 
 #include <algorithm>
 #include <cstddef>
@@ -98,23 +98,30 @@ inline void FourTermsToPanels(const BackwardTile& tile, int64_t first,
 // delta of the panel that begins with row `first`, summed as products with
 // values are: what lies on the diagonals of products of its outputs with its
 // gradients of outputs.
-inline void DeltaByMatrices(const BackwardTile& tile, int64_t first) {
+inline void DeltaOfTerms(const BackwardTile& tile, int64_t first) {
   const BackwardScratch& scratch = tile.backward;
-  const int64_t words = tile.params->v_dim / 2;
-  const float* const panel = scratch.grad_out + first * tile.params->v_dim;
-  HWY_ALIGN float products[kMatrixRows * Width()];
+  const int64_t v_dim = tile.params->v_dim;
+  const ChannelRows outs{scratch.out_terms, scratch.value_stride};
+  const float* const panel = scratch.grad_out + first * v_dim;
+  float* const delta = scratch.delta + first;
+  HWY_ALIGN float products[std::max(kMatrixRows, Width()) * Width()];
+  if (tile.scratch.query_rows[first].subnormal_panel) {
+    ProductsOfTerms(outs, Width(), panel, v_dim, products);
+    for (int64_t r = 0; r < Width(); ++r) delta[r] = products[r * Width() + r];
+    return;
+  }
   Matrices registers;
   PrefetchQueue nothing;
   Matrices::Configure();
   for (int64_t half = 0; half < Width(); half += Lanes()) {
     AddMatrixProducts(
-        {scratch.out_terms + half * scratch.value_stride, scratch.value_stride,
-         tile.terms, words},
+        {outs.at + half * outs.stride, outs.stride, tile.terms, v_dim / 2},
         Lanes(),
-        {panel + half, Width(), tile.terms, words * Width(), /*half=*/true},
-        words, /*fresh=*/true, products, registers, nothing);
+        {panel + half, Width(), tile.terms, v_dim / 2 * Width(),
+         /*half=*/true},
+        v_dim / 2, /*fresh=*/true, products, registers, nothing);
     for (int64_t r = 0; r < Lanes(); ++r) {
-      scratch.delta[first + half + r] = products[r * Width() + r];
+      delta[half + r] = products[r * Width() + r];
     }
   }
   Matrices::Release();
@@ -159,10 +166,8 @@ inline void FinishKeyMatrices(const BackwardTile& tile,
   const int64_t channels = params.score_dim();
   if (tile.terms > 1) {
     if (!tile.wanted.query) return;
-    float* const none = tile.scratch.staging;
-    std::fill_n(none, channels, 0.0f);
     return PackTermsByChannel({tile.scratch.keys, tile.scratch.key_stride},
-                              count, channels, tile.terms, none,
+                              count, channels, tile.terms,
                               scratch.channel_stride, scratch.keys_by_channel);
   }
   for (int64_t j = 0; j < count; ++j) {

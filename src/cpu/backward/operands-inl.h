@@ -139,9 +139,7 @@ inline void FinishRows(const BackwardTile& tile, int64_t first,
   facts.small = AreSmall(greatest.query, kSmallFactor) ||
                 AreSmall(greatest.grad_out, kSmallGrad);
   if (tile.dots == PairDots::kMatrices) PairRowsOfPanel(tile, first);
-  if (tile.terms > 1 && !tile.scratch.query_rows[first].subnormal_panel) {
-    DeltaByMatrices(tile, first);
-  }
+  if (tile.terms > 1) DeltaOfTerms(tile, first);
   if (!tile.rounds) return;
   const int64_t key_stride = tile.scratch.key_stride;
   PairRows(scratch.queries_by_row + first * key_stride, key_stride,
@@ -180,13 +178,15 @@ inline void LoadRows(BackwardTile& tile, Range block) {
         ClearOperands(tile, r);
       }
     }
-    // Where a row's output is one value, its dp and delta are the same number;
-    // of terms FinishRows sums delta again, unless numbers are special.
-    const FourRows grads{scratch.grad_out_rows + first * scratch.value_stride,
-                         scratch.value_stride};
-    const auto dots = DotsOfFourAs(tile.dots);
-    dots(grads, {tile.scratch.staging, tile.scratch.staging_stride},
-         tile.params->v_dim, scratch.delta + first);
+    // Where a row's output is one value, its dp and delta are the same number.
+    // Of terms FinishRows has delta from products.
+    if (tile.terms == 1) {
+      const FourRows grads{scratch.grad_out_rows + first * scratch.value_stride,
+                           scratch.value_stride};
+      const auto dots = DotsOfFourAs(tile.dots);
+      dots(grads, {tile.scratch.staging, tile.scratch.staging_stride},
+           tile.params->v_dim, scratch.delta + first);
+    }
     FillPanels(tile, first);
     if ((first + 4) % Width() == 0) {
       FinishRows(tile, first + 4 - Width(), greatest);

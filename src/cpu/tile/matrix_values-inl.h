@@ -192,17 +192,17 @@ HWY_NOINLINE inline void PackIntegersByChannel(const RowsByChannel& from,
 }
 
 // Rows of `terms` terms by channel, each term's after those of the one before
-// it; rows that do not exist are `none`.
+// it. Rows after the last repeat it: what they meet is 0.
 HWY_NOINLINE inline void PackTermsByChannel(const ChannelRows& keys,
                                             int64_t count, int64_t channels,
-                                            int terms, const float* none,
-                                            ptrdiff_t stride, float* to) {
+                                            int terms, ptrdiff_t stride,
+                                            float* to) {
   const std::byte* rows[Width()];
   RangeOfPairs unused;
   for (int64_t j = 0; j < count + 2 * kMatrixWords; j += Width()) {
     for (int64_t n = 0; n < Width(); ++n) {
-      const int64_t key = j + n;
-      const float* const row = key < count ? keys.at + key * keys.stride : none;
+      const int64_t key = std::min(j + n, count - 1);
+      const float* const row = keys.at + key * keys.stride;
       rows[n / 2 + n % 2 * Lanes()] = reinterpret_cast<const std::byte*>(row);
     }
     for (int64_t term = 0; term < terms; ++term) {
