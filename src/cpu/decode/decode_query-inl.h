@@ -6,7 +6,6 @@
 // (pair_matrices-inl.h).
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -24,6 +23,7 @@
 #include "cpu/decode/decode_bytes-inl.h"
 #include "cpu/decode/decode_tile-inl.h"
 #include "cpu/decode/pair_matrices-inl.h"
+#include "cpu/tile/transpose-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
@@ -90,20 +90,29 @@ inline bool LoadMatrixQueries(const DecodeTile& decode) {
   const ForwardTile& tile = *decode.tile;
   const ScoreParams& params = *tile.params;
   const int64_t words = params.score_dim() / 2, own = params.qk_dim / 2;
-  bool fit = std::abs(params.scale) <= 0x1p32f;
-  for (int64_t r = 0; r < RoundUp(tile.rows, kQueriesAtOnce); ++r) {
-    float* const column =
+  for (int64_t r = 0; r < RoundUp(tile.rows, kQueriesAtOnce); r += 4) {
+    float* const to =
         MatrixQueries(decode, r / kQueriesAtOnce) + r % kQueriesAtOnce;
-    const QueryRow& row = tile.scratch.query_rows[r];
-    for (int64_t k = 0; k < words; ++k) {
-      uint32_t word = 0;
-      if (r < tile.rows) {
-        word = flashacl::Load<uint32_t>(
-            k < own ? row.query + 4 * k : row.query_rope + 4 * (k - own));
+    // Four words are all of a rope, or none is: each has whole matrices.
+    for (int64_t k = 0; k < words; k += 4) {
+      const auto load = [&](int64_t n) HWY_ATTR {
+        if (r + n >= tile.rows) return hn::Zero(kQ);
+        const QueryRow& row = tile.scratch.query_rows[r + n];
+        const std::byte* const at =
+            k < own ? row.query + 4 * k : row.query_rope + 4 * (k - own);
+        return hn::LoadU(kQ, reinterpret_cast<const float*>(at));
+      };
+      Quads quads{{load(0), load(1), load(2), load(3)}};
+      quads.Transpose();
+      HWY_UNROLL_ALL
+      for (int64_t n = 0; n < 4; ++n) {
+        hn::Store(quads.at[n], kQ, to + (k + n) * kQueriesAtOnce);
       }
-      column[k * kQueriesAtOnce] = std::bit_cast<float>(word);
     }
-    if (r >= tile.rows) continue;
+  }
+  bool fit = std::abs(params.scale) <= 0x1p32f;
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    const QueryRow& row = tile.scratch.query_rows[r];
     fit = fit && AreForInstruction(row.query, params.qk_dim) &&
           (params.rope_dim == 0 ||
            AreForInstruction(row.query_rope, params.rope_dim));

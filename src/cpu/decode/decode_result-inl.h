@@ -36,17 +36,15 @@ inline bool OutIsFinite(const DecodeTile& decode) {
 
 // The sums of one row as it lies in memory: 8-bit values are
 // scale * (x + offset) by channel, which can wait until here, as a sum of probs
-// times values is linear in both. `sum` is that of the probs.
+// times values is linear in both. `sum` is that of the probs. Sums of matrix
+// registers are brought to their unit.
 inline void GatherRow(const DecodeTile& decode, const MicroTile& micro_tile,
                       int r, float sum, float* HWY_RESTRICT row) {
+  const Vector unit = hn::Set(kF, decode.out_unit);
   for (int64_t v = 0; v < decode.values.vectors; ++v) {
-    hn::StoreU(
-        hn::Load(kF, micro_tile.out + (v * micro_tile.rows + r) * Lanes()), kF,
-        row + v * Lanes());
-  }
-  for (int64_t d = 0; decode.out_unit != 1 && d < decode.tile->params->v_dim;
-       ++d) {
-    row[d] *= decode.out_unit;
+    const float* const out =
+        micro_tile.out + (v * micro_tile.rows + r) * Lanes();
+    hn::StoreU(hn::Mul(hn::Load(kF, out), unit), kF, row + v * Lanes());
   }
   if (decode.values.turns) FromTurns(decode.values.vectors * Lanes(), row);
   const QuantParams& quant = decode.tile->keys.values().quant;
