@@ -27,6 +27,7 @@
 #include "cpu/decode/gemv_bytes-inl.h"
 #include "cpu/decode/matrix_keys-inl.h"
 #include "cpu/tile/matrices-inl.h"
+#include "cpu/tile/transpose-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
@@ -49,18 +50,18 @@ HWY_NOINLINE void DotBytesOnMatrices(const ByteQkArgs& given) {
   const ByteQuery query(work.query);
   LinePrefetcher prefetch = *given.prefetch;
   HWY_ALIGN int32_t sums[kDecodeKeys * kColumns];
-  const MatrixKeys keys({work.rows, work.shift, work.count}, work.channels,
-                        reinterpret_cast<std::byte*>(work.keys));
+  const StepMatrices keys({work.rows, work.shift, work.count}, work.channels,
+                          reinterpret_cast<std::byte*>(work.keys));
   M m;
   ClearSums(m);
-  keys.MultiplyAdd<SignedBytes>(query.digits, prefetch, m);
+  keys.MultiplyAdd<SignedBytes>(query.digits, kMatrixRows / 2, prefetch, m);
   keys.StoreSums(sums, m);
   const Vector units = hn::LoadDup128(kF, query.units);
   const Vector offsets = hn::LoadDup128(kF, work.offset);
   constexpr int64_t kKeys = Lanes() / 4;
   const int64_t lines = kKeys * work.channels / kMatrixBytes / 2;
   for (int64_t j = 0; j < work.count; j += kKeys) {
-    PrefetchLines(lines, prefetch);
+    prefetch.PrefetchLines(lines);
     const auto sum = [&](int t) HWY_ATTR {
       const Vector words = JoinLoaded([&](int n) HWY_ATTR {
         return hn::Load(kQ, reinterpret_cast<const float*>(
@@ -157,11 +158,11 @@ struct MatrixByteSums {
       m.template Clear<0>();
       m.template LoadLanes<5>(values + v * Lanes(), step);
       m.template MultiplyAddBytes<uint8_t, 0, 4, 5>();
-      PrefetchLines(lines, prefetch);
+      prefetch.PrefetchLines(lines);
       m.template Clear<1>();
       m.template LoadLanes<6>(values + (v + 1) * Lanes(), step);
       m.template MultiplyAddBytes<uint8_t, 1, 4, 6>();
-      PrefetchLines(lines, prefetch);
+      prefetch.PrefetchLines(lines);
       m.template StoreLanes<0>(of[v], 16);
       m.template StoreLanes<1>(of[v + 1], 16);
     }

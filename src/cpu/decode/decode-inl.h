@@ -286,7 +286,10 @@ class HeadBundle {
       DecodeTile& decode = tiles_[t];
       ForStep(now, t, [&](const StepPlace& at) {
         ScoreStep(decode, at, prefetch);
+        const int64_t lines =
+            decode.matrix_scores ? LinesWithSoftmax(decode, at.count()) : 0;
         for (int64_t n = 0; n < decode.micro_tiles(); ++n) {
+          prefetch.PrefetchLines(lines);
           SoftmaxStep(decode, at.rows, decode.At(n));
         }
       });

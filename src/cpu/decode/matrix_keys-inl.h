@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys of a step as matrix registers read them: 16 rows at a time where they
-// lie, if these are evenly apart, or copies of them.
+// Keys and values of a step as matrix registers read them: 16 rows at a time
+// where they lie, if these are evenly apart, or copies of them.
 //
 // Scores are [key, column]: rows of the first operand are keys, 64 bytes of
 // channels at a time, columns of the second are queries, or digits of them. The
@@ -24,7 +24,6 @@
 
 #include "cpu/tile/matrices-inl.h"
 #include "cpu/tile/prefetch-inl.h"
-#include "cpu/tile/transpose-inl.h"
 #include "cpu/tile/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -35,18 +34,6 @@ inline constexpr int64_t kColumns = 16;      // of sums
 
 static_assert(kDecodeKeys == 3 * kMatrixRows);
 
-// Prefetches so many lines.
-HWY_INLINE void PrefetchLines(int64_t lines, LinePrefetcher& prefetch) {
-  constexpr int64_t kTaken = LinePrefetcher::kMaxTaken;
-  for (; lines > 0; lines -= kTaken) {
-    const std::byte* const taken = prefetch.Take(kTaken);
-    HWY_UNROLL_ALL
-    for (int64_t n = 0; n < kTaken; ++n) {
-      prefetch.Prefetch(taken + n * kLineBytes);
-    }
-  }
-}
-
 // Rows of a step: where they lie, and so many bytes after that.
 struct RowPlaces {
   const std::byte* const* at;
@@ -54,13 +41,14 @@ struct RowPlaces {
   int64_t count;
 };
 
-// A step's keys, three times 16 of them; `words` words from row to row.
-class MatrixKeys {
+// A step's rows, up to three times 16 of them.
+class StepMatrices {
  public:
   // Of rows of `bytes` bytes, a multiple of kMatrixBytes; `room` has room for
-  // copies of those that are not evenly apart. What follows the last row has no
-  // meaning.
-  HWY_INLINE MatrixKeys(const RowPlaces& rows, int64_t bytes, std::byte* room)
+  // copies of those that are not evenly apart, or not whole matrices. What
+  // follows the last row is 0: probs there are, too, and 0 times what is no
+  // number is none.
+  HWY_INLINE StepMatrices(const RowPlaces& rows, int64_t bytes, std::byte* room)
       : bytes_(bytes), count_(CeilDiv(rows.count, kMatrixRows)) {
     for (int64_t g = 0; g < count_; ++g) {
       const int64_t first = g * kMatrixRows;
@@ -79,33 +67,43 @@ class MatrixKeys {
         std::memcpy(copy + n * bytes, at[n] + rows.shift,
                     static_cast<size_t>(bytes));
       }
+      std::memset(copy + count * bytes, 0,
+                  static_cast<size_t>((kMatrixRows - count) * bytes));
       at_[g] = copy;
       words_[g] = bytes / 4;
     }
   }
 
+  int64_t count() const { return count_; }
+
+  // Words of matrix `g`, from so many bytes of its rows on.
+  template <int kTo, class M>
+  HWY_INLINE void LoadLanes(int64_t g, int64_t from, M& m) const {
+    m.template LoadLanes<kTo>(at_[g] + from, words_[g]);
+  }
+
   // Sums 0 to 2 += products with `panel`, [word along k][column], as many
-  // columns as `Product` has, which loads and multiplies them. Prefetches half
-  // as many lines as it reads.
+  // columns as `Product` has, which loads and multiplies them. Prefetches so
+  // many lines with each multiplication.
   template <class Product, class M>
-  HWY_INLINE void MultiplyAdd(const void* panel, LinePrefetcher& prefetch,
-                              M& m) const {
+  HWY_INLINE void MultiplyAdd(const void* panel, int64_t lines,
+                              LinePrefetcher& prefetch, M& m) const {
     const auto* block = static_cast<const float*>(panel);
     for (int64_t k = 0; k < bytes_; k += kMatrixBytes) {
       Product::template Load<3>(block, m);
       block += kMatrixBytes / 4 * Product::Columns();
       m.template LoadRows<4>(at_[0] + k, words_[0]);
       Product::template MultiplyAdd<0, 4, 3>(m);
-      PrefetchLines(kMatrixRows / 2, prefetch);
+      prefetch.PrefetchLines(lines);
       if (count_ > 1) {
         m.template LoadRows<5>(at_[1] + k, words_[1]);
         Product::template MultiplyAdd<1, 5, 3>(m);
-        PrefetchLines(kMatrixRows / 2, prefetch);
+        prefetch.PrefetchLines(lines);
       }
       if (count_ > 2) {
         m.template LoadRows<6>(at_[2] + k, words_[2]);
         Product::template MultiplyAdd<2, 6, 3>(m);
-        PrefetchLines(kMatrixRows / 2, prefetch);
+        prefetch.PrefetchLines(lines);
       }
     }
   }
@@ -129,26 +127,6 @@ class MatrixKeys {
   const std::byte* at_[3];
   ptrdiff_t words_[3];
 };
-
-// A vector of some keys' words, [key, row] of four rows, to rows `stride` words
-// apart.
-HWY_INLINE void StoreByRow(const Vector& of_keys, ptrdiff_t stride,
-                           float* HWY_RESTRICT to) {
-#if FLASHACL_HAS_MATRICES
-  HWY_ALIGN static constexpr int32_t kByRow[16] = {0, 4, 8,  12, 1, 5, 9,  13,
-                                                   2, 6, 10, 14, 3, 7, 11, 15};
-  const auto raw =
-      hn::TableLookupLanes(of_keys, hn::SetTableIndices(kF, kByRow)).raw;
-  _mm_storeu_ps(to, _mm512_castps512_ps128(raw));
-  _mm_storeu_ps(to + stride, _mm512_extractf32x4_ps(raw, 1));
-  _mm_storeu_ps(to + 2 * stride, _mm512_extractf32x4_ps(raw, 2));
-  _mm_storeu_ps(to + 3 * stride, _mm512_extractf32x4_ps(raw, 3));
-#else
-  HWY_ALIGN float lanes[Lanes()];
-  hn::Store(of_keys, kF, lanes);
-  for (int64_t n = 0; n < Lanes(); ++n) to[n % 4 * stride + n / 4] = lanes[n];
-#endif
-}
 
 template <class M>
 HWY_INLINE void ClearSums(M& m) {

@@ -4,9 +4,11 @@
 // Scores: the second operand has queries in its columns, as stored
 // (matrix_keys-inl.h). Outputs: probs become two terms of bf16, as for
 // cpu/forward; rows of the first operand are the first terms of eight rows, and
-// after them the second, of 24 words along k, keys n and n + 24 in a word; the
-// second operand are values of the same pairs of keys. The outer loop is over
-// vectors of channels; prefetches are issued with each.
+// after them the second; the second operand are values as they lie, of which a
+// word has two channels of a key. So a word of the first has a prob and 0,
+// which gives even channels, or 0 and a prob, which gives odd ones: half of all
+// products are by 0, and nothing is packed (docs/notes/0058). Of an infinite
+// value the channel beside it becomes no number, too, as 0 * inf is none.
 //
 // Probs are multiplied by 2^60 and outputs by 2^-60: then no product that
 // matters is subnormal, which the registers make 0. Values that are, below
@@ -17,7 +19,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "cpu/tuning.h"
 
@@ -34,17 +35,70 @@
 #include "cpu/decode/score-inl.h"
 #include "cpu/tile/matrices-inl.h"
 #include "cpu/tile/matrix_values-inl.h"
-#include "cpu/tile/pairs-inl.h"
+#include "cpu/tile/transpose-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
 inline constexpr float kProbScale = 0x1p60f;
 
-inline constexpr int64_t kPairedKeys = kDecodeKeys / 2;  // with as many others
-inline constexpr int64_t kPairWords = 2 * kMatrixWords;  // of keys, with zeros
 inline constexpr int64_t kQueriesAtOnce = MatrixLanes();
 inline constexpr int64_t kProbRowsAtOnce = kMatrixRows / 2;
+
+#if FLASHACL_HAS_MATRICES
+// Those lanes of two vectors.
+HWY_INLINE Vector LanesOfTwo(const Vector& a, const Vector& b,
+                             const int32_t (&which)[16]) {
+  return Vector{_mm512_permutex2var_ps(
+      a.raw, _mm512_load_si512(static_cast<const void*>(which)), b.raw)};
+}
+#endif
+
+// Even channels and odd ones become two vectors of channels in their order.
+HWY_INLINE void OrderChannels(Vector& even, Vector& odd) {
+#if FLASHACL_HAS_MATRICES
+  HWY_ALIGN static constexpr int32_t kLower[16] = {0, 16, 1, 17, 2, 18, 3, 19,
+                                                   4, 20, 5, 21, 6, 22, 7, 23};
+  HWY_ALIGN static constexpr int32_t kUpper[16] = {
+      8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+  const Vector lower = LanesOfTwo(even, odd, kLower);
+  odd = LanesOfTwo(even, odd, kUpper);
+  even = lower;
+#else
+  HWY_ALIGN float lanes[2 * Lanes()];
+  hn::StoreInterleaved2(even, odd, kF, lanes);
+  even = hn::Load(kF, lanes);
+  odd = hn::Load(kF, lanes + Lanes());
+#endif
+}
+
+// The probs of as many keys as a vector has lanes, [key][row] of four rows, to
+// [row][key].
+HWY_INLINE void ProbsByRow(const float* HWY_RESTRICT from,
+                           float* HWY_RESTRICT to) {
+#if FLASHACL_HAS_MATRICES
+  // Of eight keys the first two rows, and the others.
+  HWY_ALIGN static constexpr int32_t kFirst[16] = {0, 4, 8, 12, 16, 20, 24, 28,
+                                                   1, 5, 9, 13, 17, 21, 25, 29};
+  HWY_ALIGN static constexpr int32_t kOthers[16] = {
+      2, 6, 10, 14, 18, 22, 26, 30, 3, 7, 11, 15, 19, 23, 27, 31};
+  const auto load = [&](int64_t n)
+                        HWY_ATTR { return hn::Load(kF, from + n * Lanes()); };
+  const Vector first = LanesOfTwo(load(0), load(1), kFirst);
+  const Vector others = LanesOfTwo(load(0), load(1), kOthers);
+  const Vector first_after = LanesOfTwo(load(2), load(3), kFirst);
+  const Vector others_after = LanesOfTwo(load(2), load(3), kOthers);
+  hn::Store(hn::ConcatLowerLower(kF, first_after, first), kF, to);
+  hn::Store(hn::ConcatUpperUpper(kF, first_after, first), kF, to + Lanes());
+  to += 2 * Lanes();
+  hn::Store(hn::ConcatLowerLower(kF, others_after, others), kF, to);
+  hn::Store(hn::ConcatUpperUpper(kF, others_after, others), kF, to + Lanes());
+#else
+  for (int64_t n = 0; n < 4 * Lanes(); ++n) {
+    to[n % 4 * Lanes() + n / 4] = from[n];
+  }
+#endif
+}
 
 struct Bf16Pairs {
   static HWY_INLINE constexpr int64_t Columns() { return MatrixLanes(); }
@@ -64,6 +118,36 @@ HWY_INLINE float* MatrixQueries(const DecodeTile& decode, int64_t n) {
   return decode.tile->scratch.query + n * decode.channels / 2 * kQueriesAtOnce;
 }
 
+// What a tile prefetches in a step of `count` keys, evenly in time: while
+// nothing is prefetched memory idles (docs/notes/0058).
+//
+// With scores and softmax these are values, or half of the next keys where keys
+// are the values: three quarters with the multiplications of scores, a quarter
+// with the softmax of each micro-tile.
+HWY_INLINE int64_t LinesWithScores(const DecodeTile& decode, int64_t count) {
+  const bool has_values = decode.tile->keys.value.base != nullptr;
+  return has_values ? count * decode.values.bytes / kLineBytes
+                    : count * decode.keys.bytes / kLineBytes / 2;
+}
+HWY_INLINE int64_t LinesWithProduct(const DecodeTile& decode, int64_t count) {
+  const int64_t products =
+      CeilDiv(count, kMatrixRows) * (decode.keys.bytes / kMatrixBytes);
+  return CeilDiv(3 * LinesWithScores(decode, count), 4 * products);
+}
+HWY_INLINE int64_t LinesWithSoftmax(const DecodeTile& decode, int64_t count) {
+  return CeilDiv(LinesWithScores(decode, count), 4 * decode.micro_tiles());
+}
+
+// With outputs these are the next keys, or half of them, shared by all pairs of
+// micro-tiles: a quarter while probs become terms, a half with the
+// multiplications, a quarter while sums are added to outputs.
+HWY_INLINE int64_t LinesWithOutputs(const DecodeTile& decode, int64_t count) {
+  const bool has_values = decode.tile->keys.value.base != nullptr;
+  const int64_t lines = count * decode.keys.bytes / kLineBytes;
+  return CeilDiv(has_values ? lines : lines / 2,
+                 CeilDiv(decode.micro_tiles(), int64_t{2}));
+}
+
 // Scores of a step of all micro-tiles.
 inline void ScoreMatrixStep(const DecodeTile& decode, const StepPlace& at,
                             LinePrefetcher& prefetch) {
@@ -71,12 +155,13 @@ inline void ScoreMatrixStep(const DecodeTile& decode, const StepPlace& at,
   auto* const room = reinterpret_cast<std::byte*>(decode.tile->scratch.keys);
   const int64_t count = at.count();
   const int64_t bytes = 2 * rows.key.channels, ropes = 2 * rows.rope.channels;
-  const MatrixKeys keys({at.rows.key, at.key_shift, count}, bytes, room);
-  const MatrixKeys rope({at.rows.rope, at.rope_shift, ropes == 0 ? 0 : count},
-                        ropes, room + kDecodeKeys * bytes);
+  const StepMatrices keys({at.rows.key, at.key_shift, count}, bytes, room);
+  const StepMatrices rope({at.rows.rope, at.rope_shift, ropes == 0 ? 0 : count},
+                          ropes, room + kDecodeKeys * bytes);
   HWY_ALIGN float sums[kDecodeKeys * kColumns];
   Matrices m;
   LinePrefetcher nothing;
+  const int64_t lines = LinesWithProduct(decode, count);
   const Vector factor = hn::Set(kF, FactorBeforeBias(*decode.tile->params));
   constexpr int64_t kKeys = Lanes() / 4, kTiles = kQueriesAtOnce / 4;
   for (int64_t n = 0; n < decode.micro_tiles(); ++n) {
@@ -84,9 +169,9 @@ inline void ScoreMatrixStep(const DecodeTile& decode, const StepPlace& at,
     if (n % kTiles == 0) {
       const float* const queries = MatrixQueries(decode, n / kTiles);
       ClearSums(m);
-      keys.MultiplyAdd<Bf16Pairs>(queries, issue, m);
-      rope.MultiplyAdd<Bf16Pairs>(queries + bytes / 4 * kQueriesAtOnce, nothing,
-                                  m);
+      keys.MultiplyAdd<Bf16Pairs>(queries, lines, issue, m);
+      rope.MultiplyAdd<Bf16Pairs>(queries + bytes / 4 * kQueriesAtOnce, lines,
+                                  nothing, m);
       keys.StoreSums(sums, m);
     }
     const MicroTile micro_tile = decode.At(n);
@@ -97,9 +182,7 @@ inline void ScoreMatrixStep(const DecodeTile& decode, const StepPlace& at,
       }
       continue;
     }
-    const int64_t lines = kKeys * bytes / kLineBytes / 2;
     for (int64_t j = 0; j < count; j += kKeys) {
-      PrefetchLines(lines, issue);
       const Vector dots = JoinLoaded([&](int64_t k) HWY_ATTR {
         return hn::Load(kQ, from + kColumns * (j + k));
       });
@@ -108,52 +191,13 @@ inline void ScoreMatrixStep(const DecodeTile& decode, const StepPlace& at,
   }
 }
 
-// Words of values n and n + 24 of a step, [pair][channel], in the order that
-// interleaving gives; zeros up to whole matrices. Keys after the last repeat
-// it: their probs are 0.
-inline void PackPairValues(const RowPlaces& rows, int64_t channels,
-                           LinePrefetcher& prefetch,
-                           float* HWY_RESTRICT packed) {
-  const hn::Repartition<uint16_t, Floats> h;
-  const auto row = [&](int64_t j) HWY_ATTR {
-    return rows.at[std::min(j, rows.count - 1)] + rows.shift;
-  };
-  const int64_t lines = 2 * channels / kLineBytes;
-  for (int64_t n = 0; n < kPairedKeys; ++n) {
-    const std::byte* const first = row(n);
-    const std::byte* const second = row(n + kPairedKeys);
-    PrefetchLines(lines, prefetch);
-    for (int64_t d = 0; d < channels; d += 2 * Lanes()) {
-      const auto a =
-          hn::BitCast(h, FloatsAt<DType::kF32>(kF, first + 2 * d, 0));
-      const auto b =
-          hn::BitCast(h, FloatsAt<DType::kF32>(kF, second + 2 * d, 0));
-      hn::Store(hn::BitCast(kF, hn::InterleaveLower(h, a, b)), kF, packed + d);
-      hn::Store(hn::BitCast(kF, hn::InterleaveUpper(h, a, b)), kF,
-                packed + d + Lanes());
-    }
-    packed += channels;
-  }
-  std::fill_n(packed, (kPairWords - kPairedKeys) * channels, 0.0f);
-}
-
-// What interleaving leaves of two vectors of channels, in their order.
-HWY_INLINE void OrderPairs(Vector& lower, Vector& upper) {
-  if constexpr (Lanes() == 4) return;
-  const Vector first = hn::ConcatLowerLower(kF, upper, lower);
-  const Vector second = hn::ConcatUpperUpper(kF, upper, lower);
-  lower = SwapInnerBlocks(first);
-  upper = SwapInnerBlocks(second);
-}
-
-// Two terms of the probs of eight rows, [term, row][word of two keys], with
-// zeros up to whole matrices. Rows that do not exist have no meaning.
+// Two terms of the probs of eight rows, [parity][term, row][key]: words whose
+// lower half meets even channels of values, the upper being 0, and the reverse.
+// Rows that do not exist have no meaning, and may not be initialised.
 struct PairProbs {
-  HWY_ALIGN float words[kMatrixRows][kPairWords];
+  HWY_ALIGN float words[2][kMatrixRows][kDecodeKeys];
 
-  HWY_INLINE PairProbs() { std::memset(words, 0, sizeof(words)); }
-
-  // Of a micro-tile, from row `first` on.
+  // Those of a micro-tile, from row `first` on; 0 after `count` keys.
   HWY_INLINE void Load(const MicroTile& micro_tile, int64_t count,
                        int64_t first) {
     HWY_ALIGN float some[4 * kDecodeKeys];
@@ -162,17 +206,22 @@ struct PairProbs {
       FillFour(micro_tile, count, some);
       probs = some;
     }
-    constexpr int64_t kKeys = Lanes() / 4;
+    const hn::RebindToUnsigned<Floats> u;
     const Vector scale = hn::Set(kF, kProbScale);
-    for (int64_t j = 0; j < kPairedKeys; j += kKeys) {
-      Vector lower = hn::Mul(hn::Load(kF, probs + 4 * j), scale);
-      Vector upper =
-          hn::Mul(hn::Load(kF, probs + 4 * (j + kPairedKeys)), scale);
+    for (int64_t j = 0; j < kDecodeKeys; j += Lanes()) {
+      HWY_ALIGN float by_row[4 * Lanes()];
+      ProbsByRow(probs + 4 * j, by_row);
       HWY_UNROLL_ALL
-      for (int term = 0; term < 2; ++term) {
-        const Vector word = TermOf(lower);
-        StoreByRow(UpperHalves(word, TermOf(upper)), kPairWords,
-                   &words[term * kProbRowsAtOnce + first][j]);
+      for (int64_t r = 0; r < 4; ++r) {
+        Vector rest = hn::Mul(hn::Load(kF, by_row + r * Lanes()), scale);
+        HWY_UNROLL_ALL
+        for (int64_t term = 0; term < 2; ++term) {
+          const int64_t row = term * kProbRowsAtOnce + first + r;
+          const Vector word = TermOf(rest);
+          hn::Store(hn::BitCast(kF, hn::ShiftRight<16>(hn::BitCast(u, word))),
+                    kF, &words[0][row][j]);
+          hn::Store(word, kF, &words[1][row][j]);
+        }
       }
     }
   }
@@ -191,41 +240,56 @@ struct PairProbs {
   }
 };
 
-// Sums of both terms of eight rows, of some vectors of channels.
+// Sums of both terms of eight rows, of some channels: of each 2 * Lanes() of
+// them the even ones and the odd ones.
 struct MatrixPairSums {
   static constexpr int64_t kVectors = 8;
   HWY_ALIGN float of[kVectors][kMatrixRows][16];
 
-  // Of `count` vectors from `values` on, an even number, whose words of
-  // neighbouring pairs are `step` apart. Probs are in registers 4 and 7.
+  // Of an even number of vectors, from an even one on. So many lines are
+  // prefetched with each multiplication.
   template <class M>
-  HWY_INLINE void Multiply(const float* HWY_RESTRICT values, int64_t count,
-                           int64_t step, int64_t lines,
+  HWY_INLINE void Multiply(const PairProbs& probs, const StepMatrices& values,
+                           Range vectors, int64_t lines,
                            LinePrefetcher& prefetch, M& m) {
-    for (int64_t v = 0; v < count; v += 2) {
-      const float* const at = values + v * Lanes();
+    constexpr int64_t kBytes = 2 * Lanes() * 2;  // of a row of a matrix
+    for (int64_t v = 0; v < vectors.size(); v += 4) {
+      const int64_t at = (vectors.first + v) / 2 * kBytes;
+      const bool two_matrices = v + 2 < vectors.size();
       m.template Clear<0>();
-      m.template LoadLanes<2>(at, step);
-      m.template MultiplyAdd<0, 4, 2>();
-      m.template LoadLanes<3>(at + kMatrixWords * step, step);
-      m.template MultiplyAdd<0, 7, 3>();
-      PrefetchLines(lines, prefetch);
       m.template Clear<1>();
-      m.template LoadLanes<5>(at + Lanes(), step);
-      m.template MultiplyAdd<1, 4, 5>();
-      m.template LoadLanes<6>(at + Lanes() + kMatrixWords * step, step);
-      m.template MultiplyAdd<1, 7, 6>();
-      PrefetchLines(lines, prefetch);
+      m.template Clear<2>();
+      m.template Clear<3>();
+      for (int64_t g = 0; g < values.count(); ++g) {
+        m.template LoadRows<4>(&probs.words[0][0][g * kMatrixWords],
+                               kDecodeKeys);
+        m.template LoadRows<5>(&probs.words[1][0][g * kMatrixWords],
+                               kDecodeKeys);
+        values.LoadLanes<6>(g, at, m);
+        m.template MultiplyAdd<0, 4, 6>();
+        prefetch.PrefetchLines(lines);
+        m.template MultiplyAdd<1, 5, 6>();
+        prefetch.PrefetchLines(lines);
+        if (!two_matrices) continue;
+        values.LoadLanes<7>(g, at + kBytes, m);
+        m.template MultiplyAdd<2, 4, 7>();
+        prefetch.PrefetchLines(lines);
+        m.template MultiplyAdd<3, 5, 7>();
+        prefetch.PrefetchLines(lines);
+      }
       m.template StoreLanes<0>(of[v], 16);
       m.template StoreLanes<1>(of[v + 1], 16);
+      if (!two_matrices) continue;
+      m.template StoreLanes<2>(of[v + 2], 16);
+      m.template StoreLanes<3>(of[v + 3], 16);
     }
   }
 
-  // out += the sums of vectors `first` and after, of a micro-tile whose rows
-  // are from `row` on.
-  HWY_INLINE void AddTo(const MicroTile& micro_tile, int64_t first,
-                        int64_t count, int64_t row) const {
-    for (int64_t v = 0; v < count; v += 2) {
+  // out += the sums of these vectors, of a micro-tile whose rows are from `row`
+  // on.
+  HWY_INLINE void AddTo(const MicroTile& micro_tile, Range vectors,
+                        int64_t row) const {
+    for (int64_t v = 0; v < vectors.size(); v += 2) {
       for (int64_t r = 0; r < micro_tile.rows; ++r) {
         const auto sum = [&](int64_t n) HWY_ATTR {
           const auto& rows = of[v + n];
@@ -233,9 +297,10 @@ struct MatrixPairSums {
                          hn::Load(kF, rows[kProbRowsAtOnce + row + r]));
         };
         Vector lower = sum(0), upper = sum(1);
-        OrderPairs(lower, upper);
+        OrderChannels(lower, upper);
         float* const out =
-            micro_tile.out + ((first + v) * micro_tile.rows + r) * Lanes();
+            micro_tile.out +
+            ((vectors.first + v) * micro_tile.rows + r) * Lanes();
         float* const next = out + micro_tile.rows * Lanes();
         hn::Store(hn::Add(hn::Load(kF, out), lower), kF, out);
         hn::Store(hn::Add(hn::Load(kF, next), upper), kF, next);
@@ -247,31 +312,31 @@ struct MatrixPairSums {
 // out += probs * values of a step, for all micro-tiles.
 inline void AddMatrixStep(const DecodeTile& decode, const StepPlace& at,
                           LinePrefetcher& prefetch) {
+  constexpr int64_t kAtOnce = MatrixPairSums::kVectors;
   const int64_t count = at.count();
   const int64_t vectors = decode.values.vectors;
-  const int64_t step = vectors * Lanes();
-  float* const packed = decode.tile->scratch.keys;
-  PackPairValues({at.rows.value, at.value_shift, count}, step, prefetch,
-                 packed);
-  // With each vector half of its lines; the others were prefetched before.
-  const int64_t lines = CeilDiv(count * Lanes(), kLineBytes);
+  const StepMatrices values(
+      {at.rows.value, at.value_shift, count}, decode.values.bytes,
+      reinterpret_cast<std::byte*>(decode.tile->scratch.keys));
+  const int64_t lines = LinesWithOutputs(decode, count);
+  const int64_t with_product = CeilDiv(lines, 2 * values.count() * vectors);
   MatrixPairSums sums;
   Matrices m;
-  LinePrefetcher nothing;
   PairProbs probs;
   for (int64_t n = 0; n < decode.micro_tiles(); n += 2) {
     const int64_t last = std::min(n + 2, decode.micro_tiles());
+    const int64_t with_probs = CeilDiv(lines, 4 * (last - n));
+    const int64_t with_sums = CeilDiv(with_probs, CeilDiv(vectors, kAtOnce));
     for (int64_t i = n; i < last; ++i) {
+      prefetch.PrefetchLines(with_probs);
       probs.Load(decode.At(i), count, 4 * (i - n));
     }
-    m.template LoadRows<4>(probs.words[0], kPairWords);
-    m.template LoadRows<7>(probs.words[0] + kMatrixWords, kPairWords);
-    for (int64_t v = 0; v < vectors; v += MatrixPairSums::kVectors) {
-      const int64_t some = std::min(vectors - v, MatrixPairSums::kVectors);
-      sums.Multiply(packed + v * Lanes(), some, step, lines,
-                    n == 0 ? prefetch : nothing, m);
+    for (int64_t v = 0; v < vectors; v += kAtOnce) {
+      const int64_t some = std::min(vectors - v, kAtOnce);
+      sums.Multiply(probs, values, {v, v + some}, with_product, prefetch, m);
       for (int64_t i = n; i < last; ++i) {
-        sums.AddTo(decode.At(i), v, some, 4 * (i - n));
+        prefetch.PrefetchLines(with_sums);
+        sums.AddTo(decode.At(i), {v, v + some}, 4 * (i - n));
       }
     }
   }

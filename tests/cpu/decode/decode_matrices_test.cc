@@ -155,7 +155,8 @@ TEST_P(DecodeMatrices, StayInside) {
         std::to_string(kv_heads) +
         OneOf<std::string>(random, {" d=32", " d=64+32/96", " d=128/64"}) +
         " q=2x" + std::to_string(random.Within(1, 2)) +
-        " k=" + std::to_string(random.Within(1, 100)) + ",49" +
+        " k=" + std::to_string(random.Within(1, 100)) +
+        OneOf<std::string>(random, {",49", ",48", ",16"}) +
         OneOf<std::string>(random, {"", " paged:16", " paged:5", " causal"}) +
         OneOf<std::string>(random, {"", " mask", " sink", " stats"});
     SCOPED_TRACE(line);

@@ -25,6 +25,13 @@ LinePrefetcher PrefetcherOf(const std::vector<const std::byte*>& rows,
 const std::byte* TakeOf(LinePrefetcher& prefetch, int64_t lines) {
   return prefetch.Take(lines);
 }
+std::vector<const std::byte*> LinesTaken(LinePrefetcher& prefetch,
+                                         int64_t lines) {
+  std::vector<const std::byte*> taken;
+  prefetch.TakeLines(lines,
+                     [&](const std::byte* some) { taken.push_back(some); });
+  return taken;
+}
 template <LoopBody kBody, bool kMayIntoFirst>
 Prefetches HowOf(const LinePrefetcher& prefetch, bool into_first) {
   Prefetches chosen{};
@@ -41,6 +48,7 @@ namespace {
 using HWY_NAMESPACE::HowOf;
 using HWY_NAMESPACE::kLineBytes;
 using HWY_NAMESPACE::LinePrefetcher;
+using HWY_NAMESPACE::LinesTaken;
 using HWY_NAMESPACE::LoopBody;
 using HWY_NAMESPACE::PrefetcherOf;
 using HWY_NAMESPACE::Prefetches;
@@ -165,6 +173,32 @@ TEST(LinePrefetcherTest, HandsOutEveryLineOfSectionsOnce) {
             return line > before && line - before < some * kLineBytes;
           });
       EXPECT_TRUE(follows);
+    }
+  }
+}
+
+// Many at once are those that Take() would hand out, and as many as were asked
+// for, to the next four.
+TEST(LinePrefetcherTest, TakesManyLinesAsItWouldHandThemOut) {
+  constexpr int64_t kMost = LinePrefetcher::kMaxTaken;
+  Random random(11);
+  for (int rounds = 0; rounds < 2000; ++rounds) {
+    const Rows rows = AnyGroups(random);
+    const bool in_sections = !random.OneIn(4);
+    LinePrefetcher many = PrefetcherOf(rows.at, rows.bytes, in_sections);
+    LinePrefetcher few = PrefetcherOf(rows.at, rows.bytes, in_sections);
+    int64_t asked = 0, taken = 0;
+    while (few.any()) {
+      const int64_t lines = random.Within(0, 40);
+      asked += lines;
+      for (const std::byte* const some : LinesTaken(many, lines)) {
+        ASSERT_EQ(some, TakeOf(few, kMost));
+        taken += kMost;
+      }
+      ASSERT_EQ(taken, (asked + kMost - 1) / kMost * kMost);
+      ASSERT_EQ(many.any(), few.any());
+      if (!random.OneIn(4)) continue;
+      ASSERT_EQ(TakeOf(many, kMost), TakeOf(few, kMost));
     }
   }
 }
