@@ -160,18 +160,16 @@ inline void ScoreMatrixStep(const DecodeTile& decode, const StepPlace& at,
                           ropes, room + kDecodeKeys * bytes);
   HWY_ALIGN float sums[kDecodeKeys * kColumns];
   Matrices m;
-  LinePrefetcher nothing;
   const int64_t lines = LinesWithProduct(decode, count);
   const Vector factor = hn::Set(kF, FactorBeforeBias(*decode.tile->params));
   constexpr int64_t kKeys = Lanes() / 4, kTiles = kQueriesAtOnce / 4;
   for (int64_t n = 0; n < decode.micro_tiles(); ++n) {
-    LinePrefetcher& issue = n == 0 ? prefetch : nothing;
     if (n % kTiles == 0) {
       const float* const queries = MatrixQueries(decode, n / kTiles);
       ClearSums(m);
-      keys.MultiplyAdd<Bf16Pairs>(queries, lines, issue, m);
-      rope.MultiplyAdd<Bf16Pairs>(queries + bytes / 4 * kQueriesAtOnce, lines,
-                                  nothing, m);
+      keys.MultiplyAdd<Bf16Pairs>(queries, n == 0 ? lines : 0, prefetch, m);
+      rope.MultiplyAdd<Bf16Pairs>(queries + bytes / 4 * kQueriesAtOnce, 0,
+                                  prefetch, m);
       keys.StoreSums(sums, m);
     }
     const MicroTile micro_tile = decode.At(n);
