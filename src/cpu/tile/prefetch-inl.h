@@ -150,9 +150,9 @@ inline constexpr bool kMayPrefetchIntoFirst =
 // some lines of each in turn.
 //
 // A reader takes about as many lines as it reads, some at a time, and
-// prefetches them between its arithmetic. A row that ends within what is taken
-// costs a call, for which kernels keep their sums in memory: so two lines or
-// one are taken, but where registers are few and that took longer
+// prefetches them between its arithmetic. A row that ends within what Take()
+// takes costs a call, for which kernels keep their sums in memory: so two lines
+// or one are taken, but where registers are few and that took longer
 // (docs/notes/0055).
 //
 // No prefetch begins within three cycles of the one before, wherever they are
@@ -218,21 +218,21 @@ class LinePrefetcher {
 
   static constexpr int64_t kMaxTaken = 4;
 
-  // Prefetches so many lines, kMaxTaken at a time: what that is too many the
-  // next calls are short of.
+  // Prefetches so many lines, kMaxTaken at a time where rows touch: what that
+  // is too many the next calls are short of.
   HWY_INLINE void PrefetchLines(int64_t lines) {
-    TakeLines(lines, [&](const std::byte* taken) HWY_ATTR {
-      HWY_UNROLL_ALL
-      for (int64_t n = 0; n < kMaxTaken; ++n) Prefetch(taken + n * kLineBytes);
-    });
+    TakeLines(lines, [&](const std::byte* line) HWY_ATTR { Prefetch(line); });
   }
 
-  // Calls work(the next kMaxTaken lines) as often as PrefetchLines() does.
+  // Calls work(line) for each line of PrefetchLines().
   template <typename Work>
   HWY_INLINE void TakeLines(int64_t lines, const Work& work) {
     owed_ += lines;
+    if (rows_apart_ && between_ == 0) return TakeRows(work);
     if (between_ != 0 && at_ >= stop_) TakeTurns(work);
-    for (; owed_ > 0; owed_ -= kMaxTaken) work(Take(kMaxTaken));
+    for (; owed_ > 0 && any(); owed_ -= kMaxTaken) {
+      TakeFour(Take(kMaxTaken), work);
+    }
   }
 
   // Prefetches a line that was taken.
@@ -261,6 +261,36 @@ class LinePrefetcher {
     return kMaxTaken / lines * lines * kLineBytes;
   }
 
+  template <typename Work>
+  static HWY_INLINE void TakeFour(const std::byte* lines, const Work& work) {
+    static_assert(kMaxTaken == 4);
+    HWY_UNROLL_ALL
+    for (int64_t n = 0; n < kMaxTaken; ++n) work(lines + n * kLineBytes);
+  }
+
+  // Goes through rows of which no two touch: Take() would end each that has
+  // fewer lines than it takes with a call (docs/notes/0059).
+  template <typename Work>
+  HWY_INLINE void TakeRows(const Work& work) {
+    const std::byte *at = at_, *stop = stop_;
+    const std::byte* const* next = next_;
+    int64_t owed = owed_;
+    for (;;) {
+      for (; owed > 0 && at < stop; --owed, at += kLineBytes) work(at);
+      if (owed <= 0) break;
+      if (next == last_) {
+        owed = 0;
+        break;
+      }
+      at = *next++;
+      stop = at + RoundUp(bytes_, kLineBytes);
+    }
+    at_ = at;
+    stop_ = stop;
+    next_ = next;
+    owed_ = owed;
+  }
+
   // Goes through turns of sections while lines are owed and turns are left. As
   // Take() does, but what changes is in registers: 1.03 times as fast for
   // decode on matrix registers (docs/notes/0058).
@@ -276,7 +306,7 @@ class LinePrefetcher {
         turn = next;
       }
       section = next;
-      work(section);
+      TakeFour(section, work);
     }
     section_ = section;
     turn_ = turn;
@@ -365,6 +395,25 @@ class LinePrefetcher {
   bool slowly_ = false;
   int64_t owed_ = 0;  // lines of PrefetchLines(); fewer than 0: too many
   int64_t zero_ = 0;  // as a processor learns only when the next may begin
+};
+
+// Shares out lines evenly among calls of PrefetchLines(), of which there are so
+// many.
+class EvenShares {
+ public:
+  EvenShares(int64_t lines, int64_t calls)
+      : calls_(calls), each_(lines / calls), rest_(lines % calls) {}
+
+  HWY_INLINE int64_t Next() {
+    over_ += rest_;
+    const bool one_more = over_ >= calls_;
+    over_ -= one_more ? calls_ : 0;
+    return each_ + (one_more ? 1 : 0);
+  }
+
+ private:
+  const int64_t calls_, each_, rest_;
+  int64_t over_ = 0;
 };
 
 // How much arithmetic a loop has for a line: the less, the more there is to

@@ -29,9 +29,10 @@ std::vector<const std::byte*> LinesTaken(LinePrefetcher& prefetch,
                                          int64_t lines) {
   std::vector<const std::byte*> taken;
   prefetch.TakeLines(lines,
-                     [&](const std::byte* some) { taken.push_back(some); });
+                     [&](const std::byte* line) { taken.push_back(line); });
   return taken;
 }
+int64_t NextOf(EvenShares& shares) { return shares.Next(); }
 template <LoopBody kBody, bool kMayIntoFirst>
 Prefetches HowOf(const LinePrefetcher& prefetch, bool into_first) {
   Prefetches chosen{};
@@ -45,11 +46,13 @@ HWY_AFTER_NAMESPACE();
 namespace flashacl::cpu {
 namespace {
 
+using HWY_NAMESPACE::EvenShares;
 using HWY_NAMESPACE::HowOf;
 using HWY_NAMESPACE::kLineBytes;
 using HWY_NAMESPACE::LinePrefetcher;
 using HWY_NAMESPACE::LinesTaken;
 using HWY_NAMESPACE::LoopBody;
+using HWY_NAMESPACE::NextOf;
 using HWY_NAMESPACE::PrefetcherOf;
 using HWY_NAMESPACE::Prefetches;
 using HWY_NAMESPACE::TakeOf;
@@ -183,22 +186,75 @@ TEST(LinePrefetcherTest, TakesManyLinesAsItWouldHandThemOut) {
   constexpr int64_t kMost = LinePrefetcher::kMaxTaken;
   Random random(11);
   for (int rounds = 0; rounds < 2000; ++rounds) {
-    const Rows rows = AnyGroups(random);
+    Rows rows = AnyGroups(random);
+    // Some rows touch, and so are taken in fours.
+    rows.at.push_back(rows.at.back() + rows.bytes);
     const bool in_sections = !random.OneIn(4);
     LinePrefetcher many = PrefetcherOf(rows.at, rows.bytes, in_sections);
     LinePrefetcher few = PrefetcherOf(rows.at, rows.bytes, in_sections);
     int64_t asked = 0, taken = 0;
+    const std::byte* next = nullptr;
     while (few.any()) {
       const int64_t lines = random.Within(0, 40);
       asked += lines;
-      for (const std::byte* const some : LinesTaken(many, lines)) {
-        ASSERT_EQ(some, TakeOf(few, kMost));
-        taken += kMost;
+      const std::vector<const std::byte*> got = LinesTaken(many, lines);
+      ASSERT_EQ(got.size() % kMost, 0u);
+      for (size_t n = 0; n < got.size(); ++n, ++taken) {
+        if (n % kMost == 0) next = TakeOf(few, kMost);
+        ASSERT_EQ(got[n], next + n % kMost * kLineBytes);
       }
-      ASSERT_EQ(taken, (asked + kMost - 1) / kMost * kMost);
       ASSERT_EQ(many.any(), few.any());
+      if (!few.any()) break;
+      ASSERT_EQ(taken, (asked + kMost - 1) / kMost * kMost);
       if (!random.OneIn(4)) continue;
       ASSERT_EQ(TakeOf(many, kMost), TakeOf(few, kMost));
+    }
+  }
+}
+
+// Of rows that lie apart they are as many as were asked for, in order, whatever
+// Take() took before.
+TEST(LinePrefetcherTest, TakesManyLinesOfRowsThatLieApart) {
+  Random random(12);
+  for (int rounds = 0; rounds < 2000; ++rounds) {
+    const int64_t of_row = random.Within(1, 12), count = random.Within(1, 48);
+    const int64_t step = of_row + random.Within(1, 5);
+    const std::vector<std::byte> memory(
+        static_cast<size_t>(count * step * kLineBytes));
+    const int64_t part = random.OneIn(3) ? random.Within(1, 63) : 0;
+    Rows rows{.memory = {}, .at = {}, .bytes = of_row * kLineBytes - part};
+    for (int64_t n = 0; n < count; ++n) {
+      rows.at.push_back(memory.data() + n * step * kLineBytes);
+    }
+    const std::vector<const std::byte*> lines = LinesOf(rows);
+    LinePrefetcher prefetch =
+        PrefetcherOf(rows.at, rows.bytes, random.OneIn(2));
+    size_t next = 0;
+    while (prefetch.any()) {
+      if (random.OneIn(4)) {
+        TakeOf(prefetch, 1);
+        ++next;
+      }
+      const auto asked = static_cast<size_t>(random.Within(0, 40));
+      const std::vector<const std::byte*> got =
+          LinesTaken(prefetch, static_cast<int64_t>(asked));
+      ASSERT_EQ(got.size(), std::min(asked, lines.size() - next));
+      for (const std::byte* const line : got) ASSERT_EQ(line, lines[next++]);
+    }
+    ASSERT_EQ(next, lines.size());
+    EXPECT_TRUE(LinesTaken(prefetch, 7).empty());
+  }
+}
+
+TEST(EvenSharesTest, AddUpWithinOneLine) {
+  Random random(13);
+  for (int rounds = 0; rounds < 300; ++rounds) {
+    const int64_t lines = random.Within(0, 300), calls = random.Within(1, 40);
+    EvenShares shares(lines, calls);
+    int64_t sum = 0;
+    for (int64_t n = 1; n <= calls; ++n) {
+      sum += NextOf(shares);
+      ASSERT_EQ(sum, lines * n / calls);
     }
   }
 }
