@@ -80,6 +80,8 @@ struct PackArgs {
   int64_t count;
   int64_t channels;  // a multiple of ByteLanes()
   float* packed;
+  LinePrefetcher* prefetch;
+  int64_t lines;  // to prefetch with every four rows
 };
 
 // scores = (dot + offset) * factor
@@ -92,8 +94,9 @@ struct ByteQkArgs {
   int32_t* query;       // ByteQuery
   const float* offset;  // [row], four of them
   float factor;
-  LinePrefetcher* prefetch;  // issued meanwhile
-  float* scores;             // [key, row], with room for whole vectors of keys
+  LinePrefetcher* prefetch;
+  int64_t lines;  // to prefetch, by kernels that share lines
+  float* scores;  // [key, row], with room for whole vectors of keys
 };
 
 // out += probs * values
@@ -102,8 +105,9 @@ struct BytePvArgs {
   int64_t count;
   int64_t vectors;  // of channels of floats
   LinePrefetcher* prefetch;
-  float* probs;  // [key, row]; with room for whole groups of four keys
-  float* out;    // [vector of channels, row, lane]
+  int64_t lines;  // as above
+  float* probs;   // [key, row]; with room for whole groups of four keys
+  float* out;     // [vector of channels, row, lane]
 };
 
 // By the number of rows, less one; null: floats.
@@ -113,6 +117,9 @@ struct ByteKernels {
   int64_t min_rows;      // of a tile that gains by them
   int64_t channel_unit;  // of keys, whose channels are a multiple of it
   bool digits_in_twos;   // as ByteQuery says
+  // Whether each micro-tile prefetches as many lines as it is told, and packing
+  // does; else the first of a step prefetches as many as it reads.
+  bool shares_lines;
   void (*pack_keys)(const PackArgs& work);  // null: read where they lie
   void (*pack_values)(const PackArgs& work);
 };

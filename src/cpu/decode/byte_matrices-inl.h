@@ -6,7 +6,7 @@
 // (matrix_keys-inl.h). Outputs: rows of the first operand are the digits of
 // four rows of probs, 64 keys each, of which a step has 48; the second are
 // values as PackByteValues leaves them. The outer loop is over vectors of
-// channels; prefetches are issued with each.
+// channels. Every phase prefetches a share of a micro-tile's lines.
 
 #include <algorithm>
 #include <cstddef>
@@ -54,14 +54,18 @@ HWY_NOINLINE void DotBytesOnMatrices(const ByteQkArgs& given) {
                           reinterpret_cast<std::byte*>(work.keys));
   M m;
   ClearSums(m);
-  keys.MultiplyAdd<SignedBytes>(query.digits, kMatrixRows / 2, prefetch, m);
+  // Two thirds of its lines go with the multiplications, a third with what
+  // makes scores of their sums.
+  const int64_t products = keys.count() * (work.channels / kMatrixBytes);
+  keys.MultiplyAdd<SignedBytes>(
+      query.digits, CeilDiv(2 * work.lines, 3 * products), prefetch, m);
   keys.StoreSums(sums, m);
   const Vector units = hn::LoadDup128(kF, query.units);
   const Vector offsets = hn::LoadDup128(kF, work.offset);
   constexpr int64_t kKeys = Lanes() / 4;
-  const int64_t lines = kKeys * work.channels / kMatrixBytes / 2;
+  EvenShares lines(CeilDiv(work.lines, int64_t{3}), CeilDiv(work.count, kKeys));
   for (int64_t j = 0; j < work.count; j += kKeys) {
-    prefetch.PrefetchLines(lines);
+    prefetch.PrefetchLines(lines.Next());
     const auto sum = [&](int t) HWY_ATTR {
       const Vector words = JoinLoaded([&](int n) HWY_ATTR {
         return hn::Load(kQ, reinterpret_cast<const float*>(
@@ -152,17 +156,17 @@ struct MatrixByteSums {
   // Of `count` vectors, an even number, whose values are `step` words apart.
   template <class M>
   HWY_INLINE void Multiply(const float* HWY_RESTRICT values, int64_t count,
-                           int64_t step, int64_t lines,
+                           int64_t step, EvenShares& lines,
                            LinePrefetcher& prefetch, M& m) {
     for (int64_t v = 0; v < count; v += 2) {
       m.template Clear<0>();
       m.template LoadLanes<5>(values + v * Lanes(), step);
       m.template MultiplyAddBytes<uint8_t, 0, 4, 5>();
-      prefetch.PrefetchLines(lines);
+      prefetch.PrefetchLines(lines.Next());
       m.template Clear<1>();
       m.template LoadLanes<6>(values + (v + 1) * Lanes(), step);
       m.template MultiplyAddBytes<uint8_t, 1, 4, 6>();
-      prefetch.PrefetchLines(lines);
+      prefetch.PrefetchLines(lines.Next());
       m.template StoreLanes<0>(of[v], 16);
       m.template StoreLanes<1>(of[v + 1], 16);
     }
@@ -175,20 +179,26 @@ HWY_NOINLINE void AddBytesOnMatrices(const BytePvArgs& given) {
   LinePrefetcher prefetch = *given.prefetch;
   HWY_ALIGN float four[4 * kDecodeKeys + 16];
   if constexpr (kRows == 1) SpreadProbs(work.probs, work.count, four);
+  // A third of its lines goes with digits, one with multiplications, one with
+  // what is made of their sums.
+  const int64_t third = CeilDiv(work.lines, int64_t{3});
+  prefetch.PrefetchLines(third);
   const MatrixProbs probs(kRows == 1 ? four : work.probs, work.count);
   M m;
   m.template LoadRows<4>(probs.words, 16);
   MatrixByteSums sums;
   const int64_t step = work.vectors * Lanes();
-  const int64_t lines = CeilDiv(work.count * ByteLanes(), 4 * kLineBytes);
+  EvenShares with_products(third, work.vectors);
+  EvenShares with_sums(third, kRows * CeilDiv(work.vectors, int64_t{4}));
   for (int64_t first = 0; first < work.vectors; first += kVectorsAtOnce) {
     const int64_t count =
         std::min<int64_t>(work.vectors - first, kVectorsAtOnce);
-    sums.Multiply(work.values + first * Lanes(), count, step, lines, prefetch,
-                  m);
+    sums.Multiply(work.values + first * Lanes(), count, step, with_products,
+                  prefetch, m);
     for (int64_t v = 0; v < count; v += 4) {
       HWY_UNROLL_ALL
       for (int r = 0; r < kRows; ++r) {
+        prefetch.PrefetchLines(with_sums.Next());
         WordVector digits[kProbDigits][4];
         HWY_UNROLL_ALL
         for (int n = 0; n < 4 * kProbDigits; ++n) {
@@ -213,6 +223,7 @@ constexpr ByteKernels MakeMatrixByteKernels() {
           .min_rows = kMinMatrixByteRows,
           .channel_unit = kMatrixBytes,
           .digits_in_twos = false,
+          .shares_lines = true,
           .pack_keys = nullptr,
           .pack_values = PackByteValues<false>};
 }

@@ -366,6 +366,7 @@ constexpr ByteKernels MakeByteKernelsInTwos() {
           .min_rows = kMinByteRows,
           .channel_unit = ByteLanes(),
           .digits_in_twos = true,
+          .shares_lines = false,
           .pack_keys = PackKeysInTwos,
           .pack_values = PackValuesInTwos};
 }

@@ -38,6 +38,7 @@
 #include "cpu/decode/decode_tile-inl.h"
 #include "cpu/decode/gemv_args-inl.h"
 #include "cpu/decode/score-inl.h"
+#include "cpu/decode/step_prefetch-inl.h"
 #include "cpu/tile/matrices-inl.h"
 #include "cpu/tile/result-inl.h"
 
@@ -242,8 +243,10 @@ class HeadBundle {
     QkArgs scores = ScoreArgs(tiles_[0], now, prefetch);
     scores.all = {key_tiles_, count_, micro_tiles, keys};
     tiles_[0].keys.dot->of[key_tiles_[0].rows - 1](scores);
+    const int64_t lines = LinesWithSoftmax(tiles_[0], now.step.size());
     for (int64_t t = 0; t < count_; ++t) {
       for (int64_t n = 0; n < micro_tiles; ++n) {
+        prefetch.PrefetchLines(lines);
         SoftmaxStep(tiles_[t], now, tiles_[t].At(n));
       }
     }
@@ -286,8 +289,7 @@ class HeadBundle {
       DecodeTile& decode = tiles_[t];
       ForStep(now, t, [&](const StepPlace& at) {
         ScoreStep(decode, at, prefetch);
-        const int64_t lines =
-            decode.matrix_scores ? LinesWithSoftmax(decode, at.count()) : 0;
+        const int64_t lines = LinesWithSoftmax(decode, at.count());
         for (int64_t n = 0; n < decode.micro_tiles(); ++n) {
           prefetch.PrefetchLines(lines);
           SoftmaxStep(decode, at.rows, decode.At(n));
@@ -408,6 +410,7 @@ inline void AttendFew(DecodeArgs* tiles, int64_t count, int64_t split_keys) {
   for (int64_t n = 0; n < count; ++n) {
     decode[n].Init(tiles[n]);
     LoadQueries(decode[n], tiles[n].byte_dots);
+    decode[n].leaves_lines = LeavesLines(decode[n]);
   }
   const Range cols = tiles[0].tile.cols;
   Range next = SplitFrom(cols.first, cols.last, split_keys);

@@ -25,6 +25,7 @@
 #include "cpu/decode/decode_tile-inl.h"
 #include "cpu/decode/gemv_args-inl.h"
 #include "cpu/decode/score-inl.h"
+#include "cpu/decode/step_prefetch-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
@@ -112,14 +113,31 @@ HWY_INLINE float* PackedBytes(const DecodeTile& decode) {
   return decode.tile->scratch.keys;
 }
 
-inline void PackBytes(const DecodeTile& decode, const StepPlace& at,
-                      bool keys) {
+// Of what goes with outputs a quarter goes with packing, lines for every four
+// rows; the rest the micro-tiles share.
+HWY_INLINE int64_t LinesWithPacking(const DecodeTile& decode, int64_t count) {
+  return CeilDiv(LinesWithOutputs(decode, count),
+                 4 * CeilDiv(count, int64_t{4}));
+}
+
+// Three quarters of `lines`, as packing and softmax have a quarter: those of
+// one micro-tile.
+HWY_INLINE int64_t LinesOfMicroTile(const DecodeTile& decode, int64_t lines) {
+  return CeilDiv(3 * lines, 4 * decode.micro_tiles());
+}
+
+inline void PackBytes(const DecodeTile& decode, const StepPlace& at, bool keys,
+                      LinePrefetcher& prefetch) {
   PackArgs work;
   work.rows = keys ? at.rows.key : at.rows.value;
   work.shift = keys ? at.key_shift : at.value_shift;
   work.count = at.count();
   work.channels = keys ? decode.channels : decode.tile->params->v_dim;
   work.packed = PackedBytes(decode);
+  work.prefetch = &prefetch;
+  work.lines = decode.bytes->shares_lines && !keys
+                   ? LinesWithPacking(decode, work.count)
+                   : 0;
   keys ? decode.bytes->pack_keys(work) : decode.bytes->pack_values(work);
 }
 
@@ -136,6 +154,7 @@ inline void DotMicroTileBytes(const DecodeTile& decode, int64_t n,
   work.offset = tile.offset;
   work.factor = as_floats.factor;
   work.prefetch = as_floats.prefetch;
+  work.lines = LinesOfMicroTile(decode, LinesWithScores(decode, work.count));
   work.scores = tile.scores;
   decode.bytes->dot[tile.rows - 1](work);
 }
@@ -146,6 +165,7 @@ inline void AddMicroTileBytes(const DecodeTile& decode, const PvTile& tile,
   work.values = PackedBytes(decode);
   work.count = as_floats.count;
   work.prefetch = as_floats.prefetch;
+  work.lines = LinesOfMicroTile(decode, LinesWithOutputs(decode, work.count));
   work.vectors = decode.values.vectors;
   work.probs = tile.probs;
   work.out = tile.out;
@@ -154,8 +174,9 @@ inline void AddMicroTileBytes(const DecodeTile& decode, const PvTile& tile,
 
 // All micro-tiles of a step: bytes(number, tile) for those that have a kernel
 // of bytes, rest(tile) with `work` of that tile alone for others; the first has
-// what is to be prefetched. `all` of `work` is used up: a copy of it would wait
-// until what was just written to it has left the store buffer.
+// what is to be prefetched, unless they share it. `all` of `work` is used up: a
+// copy of it would wait until what was just written to it has left the store
+// buffer.
 template <class Args, class Bytes, class Rest>
 HWY_INLINE void ForByteTiles(const DecodeTile& decode, Args& work, Bytes bytes,
                              Rest rest) {
@@ -170,7 +191,7 @@ HWY_INLINE void ForByteTiles(const DecodeTile& decode, Args& work, Bytes bytes,
       work.all = {&tile, 1, 1, work.count};
       rest(tile);
     }
-    work.prefetch = &nothing;
+    if (!decode.bytes->shares_lines) work.prefetch = &nothing;
   }
   work.prefetch = first;
 }

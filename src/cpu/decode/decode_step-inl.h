@@ -21,6 +21,7 @@
 #include "cpu/decode/gemv_args-inl.h"
 #include "cpu/decode/pair_matrices-inl.h"
 #include "cpu/decode/score-inl.h"
+#include "cpu/decode/step_prefetch-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
@@ -38,6 +39,7 @@ inline QkArgs ScoreArgs(const DecodeTile& decode, const StepRows& at,
   work.key_channels = rows.key.channels;
   work.rope_channels = rows.rope.channels;
   work.factor = FactorBeforeBias(*decode.tile->params);
+  work.leaves_lines = decode.leaves_lines;
   return work;
 }
 
@@ -81,7 +83,9 @@ inline void ScoreStep(const DecodeTile& decode, const StepPlace& at,
   const bool pieces = !staged && decode.keys.pieces(at.rows);
   const bool copied =
       !staged && !pieces && !bytes && (decode.copies() || decode.keys.blocked);
-  if (bytes && decode.bytes->pack_keys != nullptr) PackBytes(decode, at, true);
+  if (bytes && decode.bytes->pack_keys != nullptr) {
+    PackBytes(decode, at, true, prefetch);
+  }
   if (staged) Stage(decode, at, true, dequantises ? &factors : nullptr);
   if (copied) CopyRows(decode, at, true);
   work.piece_step = pieces ? decode.keys.piece_step : 0;
@@ -166,7 +170,7 @@ inline void AddStep(const DecodeTile& decode, const StepPlace& at,
                       (decode.copies() || decode.values.blocked);
   PvArgs work = AddArgs(decode, at.rows, prefetch);
   work.piece_step = pieces ? decode.values.piece_step : 0;
-  if (bytes) PackBytes(decode, at, false);
+  if (bytes) PackBytes(decode, at, false, prefetch);
   if (staged) Stage(decode, at, false, dequantises ? &factors : nullptr);
   if (copied) CopyRows(decode, at, false);
   const bool buffered = staged || copied;
@@ -198,6 +202,14 @@ inline bool ReadsInPlace(const DecodeTile& decode) {
          !decode.keys.blocked && !decode.values.staged &&
          !decode.values.blocked && rows.value.base != nullptr &&
          !rows.key.scaled_by_row() && !ScalesProbs(decode);
+}
+
+// Whether scores by vectors leave lines to the softmax, which takes four at a
+// time. Four rows with few registers take three, and a reader of sections must
+// not take both: lines would be missed.
+inline bool LeavesLines(const DecodeTile& decode) {
+  const bool takes_three = kVectorRegisters < 32 && decode.tile->rows >= 4;
+  return kLeavesLinesToSoftmax && !takes_three && ReadsInPlace(decode);
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

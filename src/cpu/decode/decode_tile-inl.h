@@ -222,7 +222,8 @@ struct DecodeTile {
   // micro-tiles for whose rows there is a kernel; null: floats.
   const ByteKernels* bytes;
   bool byte_values;
-  float max_key_scale;             // by row, for scores of bytes
+  bool leaves_lines;    // scores by vectors prefetch less than they read
+  float max_key_scale;  // by row, for scores of bytes
   std::byte* buffer[kDecodeKeys];  // a step's rows in scratch memory
 
   // Of the split that it is at.
@@ -246,7 +247,7 @@ struct DecodeTile {
     halves = AreWholeHalves(args, keys);
     matrix_scores = matrix_values = AreWholeMatrices(of, keys, values);
     bytes = nullptr;
-    dequantises = byte_values = false;
+    dequantises = byte_values = leaves_lines = false;
     for (int64_t n = 0; n < kDecodeKeys; ++n) {
       float* const row = of.scratch.keys + n * of.scratch.key_stride;
       buffer[n] = reinterpret_cast<std::byte*>(row);

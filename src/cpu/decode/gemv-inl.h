@@ -9,7 +9,8 @@
 // combined after the last channel. Outputs: some vectors of channels are outer,
 // keys inner, and nothing is combined. Keys and values are not packed. A call
 // is for the micro-tiles of one head or several; the first of each head
-// prefetches about as many lines as it reads.
+// prefetches about as many lines as it reads, or with scores a quarter less,
+// which the softmax prefetches.
 
 #include <algorithm>
 #include <cstddef>
@@ -73,13 +74,24 @@ enum class Rows {
   kPieces,  // pairs of pieces
 };
 
+// Of scores that leave lines to the softmax: one in so many bytes, about a
+// quarter. Bytes are even, so the second leaves none.
+inline constexpr int64_t kLeftEvery = 4 * kLineBytes;
+inline constexpr int64_t kLeavesNone = 1;
+
 // The same over rows of so many bytes; returns where the query's next are.
-// Prefetches as many lines as it reads, if at all.
+// Prefetches as many lines as it reads, if at all, but those that are left, of
+// a call before which so many bytes of a row at a time were read, or
+// kLeavesNone.
 template <class Elements, int kKeys, int kRows, Prefetches kHow, Rows kMadeOf>
 HWY_INLINE const float* AddDots(const std::byte* const (&rows)[kKeys],
                                 LinePrefetcher& prefetch, int64_t bytes,
                                 const float* HWY_RESTRICT query,
-                                Vector (&sums)[kKeys][kRows]) {
+                                Vector (&sums)[kKeys][kRows],
+                                int64_t read_before = kLeavesNone) {
+  // Nobody else's processor leaves any, nor has loops that ask (LeavesLines).
+  constexpr bool kMayLeave = HWY_ARCH_X86_64 && (kHow == Prefetches::kSecond ||
+                                                 kHow == Prefetches::kAny);
   constexpr int64_t kVectorBytes = Elements::kVectorBytes;
   constexpr int kOfLine = kVectorsOfLine<Elements>;
   constexpr int64_t kBytes = kOfLine * kVectorBytes;
@@ -89,7 +101,9 @@ HWY_INLINE const float* AddDots(const std::byte* const (&rows)[kKeys],
   while (kPlain || at + kBytes <= bytes) {
     HWY_UNROLL_ALL
     for (int v = 0; v < kOfLine; ++v) {
-      PrefetchShare<kHow, kKeys, kOfLine>(v, taken, prefetch);
+      if (!kMayLeave || (read_before + at) % kLeftEvery != 0) {
+        PrefetchShare<kHow, kKeys, kOfLine>(v, taken, prefetch);
+      }
       AddDotsOfVector<Elements, kKeys, kRows>(
           rows, at + v * kVectorBytes, query + v * kRows * Lanes(), sums);
     }
@@ -146,8 +160,10 @@ HWY_INLINE void DotKeys(const QkArgs& work, const QkTile& tile,
     AddDotsOfPieces<Elements, kKeys, kRows>(rows, work, tile.query, prefetch,
                                             sums);
   } else {
+    const int64_t bytes = BytesOf<Elements>(work.key_channels);
     const float* const rest = AddDots<Elements, kKeys, kRows, kHow, kMadeOf>(
-        rows, prefetch, BytesOf<Elements>(work.key_channels), tile.query, sums);
+        rows, prefetch, bytes, tile.query, sums,
+        work.leaves_lines ? j / kKeys * bytes : kLeavesNone);
     if (kMadeOf == Rows::kAny && work.ropes != nullptr) {
       HWY_UNROLL_ALL
       for (int k = 0; k < kKeys; ++k) {

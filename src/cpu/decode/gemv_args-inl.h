@@ -66,6 +66,8 @@ struct QkArgs {
   int64_t key_channels;  // whole vectors, as are those of the rope
   int64_t rope_channels;
   float factor;
+  // Of what it would prefetch it leaves about a quarter, for the softmax.
+  bool leaves_lines;
 };
 
 // out += probs * values

@@ -125,6 +125,7 @@ template <bool kUnsigned>
 void PackByteValues(const PackArgs& work) {
   float* HWY_RESTRICT packed = work.packed;
   for (int64_t j = 0; j < work.count; j += 4) {
+    work.prefetch->PrefetchLines(work.lines);
     const std::byte* rows[4];
     HWY_UNROLL_ALL
     for (int64_t n = 0; n < 4; ++n) {
@@ -476,6 +477,7 @@ constexpr ByteKernels MakeByteKernels() {
       .min_rows = kMinByteRows,
       .channel_unit = ByteLanes(),
       .digits_in_twos = false,
+      .shares_lines = false,
       .pack_keys = PackByteKeys<Product::kUnsignedKeys>,
       .pack_values = PackByteValues<Product::kUnsignedValues>};
   if constexpr (kMinByteRows == 1) {

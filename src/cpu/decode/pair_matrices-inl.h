@@ -33,6 +33,7 @@
 #include "cpu/decode/decode_tile-inl.h"
 #include "cpu/decode/matrix_keys-inl.h"
 #include "cpu/decode/score-inl.h"
+#include "cpu/decode/step_prefetch-inl.h"
 #include "cpu/tile/matrices-inl.h"
 #include "cpu/tile/matrix_values-inl.h"
 #include "cpu/tile/transpose-inl.h"
@@ -118,34 +119,12 @@ HWY_INLINE float* MatrixQueries(const DecodeTile& decode, int64_t n) {
   return decode.tile->scratch.query + n * decode.channels / 2 * kQueriesAtOnce;
 }
 
-// What a tile prefetches in a step of `count` keys, evenly in time: while
-// nothing is prefetched memory idles (docs/notes/0058).
-//
-// With scores and softmax these are values, or half of the next keys where keys
-// are the values: three quarters with the multiplications of scores, a quarter
-// with the softmax of each micro-tile.
-HWY_INLINE int64_t LinesWithScores(const DecodeTile& decode, int64_t count) {
-  const bool has_values = decode.tile->keys.value.base != nullptr;
-  return has_values ? count * decode.values.bytes / kLineBytes
-                    : count * decode.keys.bytes / kLineBytes / 2;
-}
+// With the scores' multiplications go three quarters of what goes with scores
+// and softmax: lines for each.
 HWY_INLINE int64_t LinesWithProduct(const DecodeTile& decode, int64_t count) {
   const int64_t products =
       CeilDiv(count, kMatrixRows) * (decode.keys.bytes / kMatrixBytes);
   return CeilDiv(3 * LinesWithScores(decode, count), 4 * products);
-}
-HWY_INLINE int64_t LinesWithSoftmax(const DecodeTile& decode, int64_t count) {
-  return CeilDiv(LinesWithScores(decode, count), 4 * decode.micro_tiles());
-}
-
-// With outputs these are the next keys, or half of them, shared by all pairs of
-// micro-tiles: a quarter while probs become terms, a half with the
-// multiplications, a quarter while sums are added to outputs.
-HWY_INLINE int64_t LinesWithOutputs(const DecodeTile& decode, int64_t count) {
-  const bool has_values = decode.tile->keys.value.base != nullptr;
-  const int64_t lines = count * decode.keys.bytes / kLineBytes;
-  return CeilDiv(has_values ? lines : lines / 2,
-                 CeilDiv(decode.micro_tiles(), int64_t{2}));
 }
 
 // Scores of a step of all micro-tiles.
@@ -307,7 +286,9 @@ struct MatrixPairSums {
   }
 };
 
-// out += probs * values of a step, for all micro-tiles.
+// out += probs * values of a step, for all micro-tiles. Pairs of them share
+// what is prefetched: a quarter while probs become terms, a half with the
+// multiplications, a quarter while sums are added to outputs.
 inline void AddMatrixStep(const DecodeTile& decode, const StepPlace& at,
                           LinePrefetcher& prefetch) {
   constexpr int64_t kAtOnce = MatrixPairSums::kVectors;
@@ -316,7 +297,8 @@ inline void AddMatrixStep(const DecodeTile& decode, const StepPlace& at,
   const StepMatrices values(
       {at.rows.value, at.value_shift, count}, decode.values.bytes,
       reinterpret_cast<std::byte*>(decode.tile->scratch.keys));
-  const int64_t lines = LinesWithOutputs(decode, count);
+  const int64_t lines = CeilDiv(LinesWithOutputs(decode, count),
+                                CeilDiv(decode.micro_tiles(), int64_t{2}));
   const int64_t with_product = CeilDiv(lines, 2 * values.count() * vectors);
   MatrixPairSums sums;
   Matrices m;

@@ -118,7 +118,8 @@ void Score(Step& step, int64_t keys, bool together, Floats& results) {
               .piece_step = 0,
               .key_channels = step.channels(),
               .rope_channels = 0,
-              .factor = 0.75f};
+              .factor = 0.75f,
+              .leaves_lines = together};
   if (together)
     return GemvKernelsOf(step.type)->dot.of[tiles[0].rows - 1](work);
   for (const QkTile& tile : tiles) {

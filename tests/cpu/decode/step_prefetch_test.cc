@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// How many lines the products of a step prefetch: as many as scores read, or a
+// quarter less; on matrix registers of 8 bits as many as they are told.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "cpu/targets.h"
+#include "hwy/highway.h"
+// After highway.h.
+#include "cpu/decode/byte_matrices-inl.h"
+#include "cpu/decode/decode_tile-inl.h"
+#include "cpu/decode/gemv_args-inl.h"
+#include "cpu/decode/step_prefetch-inl.h"
+#include "cpu/tile/prefetch-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+int64_t LinesLeft(LinePrefetcher& prefetch) {
+  int64_t lines = 0;
+  for (; prefetch.any(); ++lines) prefetch.Take(1);
+  return lines;
+}
+int64_t SoftmaxLines(const DecodeTile& decode, int64_t count) {
+  return LinesWithSoftmax(decode, count);
+}
+// Registers of this processor would have to be configured.
+constexpr ByteKernels kOnMatrices = MakeMatrixByteKernels<EmulatedMatrices>();
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+namespace flashacl::cpu {
+namespace {
+
+using HWY_NAMESPACE::DecodeTile;
+using HWY_NAMESPACE::DotKernels;
+using HWY_NAMESPACE::GemvKernelsOf;
+using HWY_NAMESPACE::kByteProducts;
+using HWY_NAMESPACE::kLineBytes;
+using HWY_NAMESPACE::kMatrixBytes;
+using HWY_NAMESPACE::kOnMatrices;
+using HWY_NAMESPACE::Lanes;
+using HWY_NAMESPACE::LinePrefetcher;
+using HWY_NAMESPACE::LinesLeft;
+using HWY_NAMESPACE::QkTile;
+using HWY_NAMESPACE::SoftmaxLines;
+
+constexpr int64_t kLines = 4096;  // to prefetch, more than anything takes
+
+// Rows of zeros for any operand, and lines to prefetch.
+class StepPrefetch : public testing::Test {
+ protected:
+  StepPrefetch() {
+    for (size_t j = 0; j < keys_.size(); ++j) {
+      keys_.at(j) = lines_.data() + j * 512;
+    }
+  }
+
+  // Aligned room that holds zeros.
+  float* room(size_t n) { return rooms_.at(n).data(); }
+
+  // How many of the lines work(prefetch) takes.
+  template <typename Work>
+  int64_t LinesTakenBy(const Work& work) const {
+    const std::byte* const first = lines_.data();
+    const LinePrefetcher all(&first, &first + 1, kLines * kLineBytes, false);
+    LinePrefetcher prefetch = all;
+    work(prefetch);
+    return kLines - LinesLeft(prefetch);
+  }
+
+  int64_t LinesOfScores(DType type, int rows, int64_t channels, bool leaves) {
+    const DotKernels& dot = GemvKernelsOf(type)->dot;
+    const QkTile tile{rows, 0, 0, room(0), room(1), room(2)};
+    return LinesTakenBy([&](LinePrefetcher& prefetch) {
+      dot.of[rows - 1]({.all = {&tile, 1, 1, kDecodeKeys},
+                        .keys = keys(),
+                        .ropes = nullptr,
+                        .prefetch = &prefetch,
+                        .count = kDecodeKeys,
+                        .piece_step = 0,
+                        .key_channels = channels,
+                        .rope_channels = 0,
+                        .factor = 1,
+                        .leaves_lines = leaves});
+    });
+  }
+
+  const std::byte* const* keys() const { return keys_.data(); }
+
+ private:
+  struct alignas(64) Room {
+    std::array<float, 16384> floats{};
+    float* data() { return floats.data(); }
+  };
+
+  const std::vector<std::byte> lines_ =
+      std::vector<std::byte>(kLines * kLineBytes);
+  std::array<const std::byte*, kDecodeKeys> keys_;
+  std::vector<Room> rooms_ = std::vector<Room>(3);
+};
+
+TEST_F(StepPrefetch, OfScoresIsWhatTheyReadOrAQuarterLess) {
+  for (const DType type : {DType::kF32, DType::kF16, DType::kBf16}) {
+    const int64_t of_line = kLineBytes / (type == DType::kF32 ? 4 : 2);
+    for (int rows = 1; rows <= 4; ++rows) {
+      for (const int64_t lines : {1, 2, 4, 6, 8}) {
+        const int64_t read = kDecodeKeys * lines;
+        EXPECT_EQ(LinesOfScores(type, rows, lines * of_line, false), read)
+            << Name(type) << ", " << rows << " rows, " << lines << " lines";
+        // What is left is whole lines of all keys that are scored at a time.
+        const int64_t fewer = LinesOfScores(type, rows, lines * of_line, true);
+        EXPECT_LE(fewer, read * 3 / 4);
+        EXPECT_GT(fewer, read * 3 / 4 - 8)
+            << Name(type) << ", " << rows << " rows, " << lines << " lines";
+      }
+    }
+  }
+}
+
+// Of 8 bits, whose shares of what is told are rounded up.
+class BytePrefetch : public StepPrefetch {
+ protected:
+  static constexpr int64_t kChannels = 128;
+
+  int64_t LinesOfDot(int rows, int64_t count, int64_t lines) {
+    return LinesTakenBy([&](LinePrefetcher& prefetch) {
+      kOnMatrices.dot[rows - 1]({.rows = keys(),
+                                 .shift = 0,
+                                 .keys = room(0),
+                                 .count = count,
+                                 .channels = kChannels,
+                                 .query = reinterpret_cast<int32_t*>(room(1)),
+                                 .offset = room(1),
+                                 .factor = 1,
+                                 .prefetch = &prefetch,
+                                 .lines = lines,
+                                 .scores = room(2)});
+    });
+  }
+  int64_t LinesOfAdd(int rows, int64_t count, int64_t lines) {
+    return LinesTakenBy([&](LinePrefetcher& prefetch) {
+      kOnMatrices.add[rows - 1]({.values = room(0),
+                                 .count = count,
+                                 .vectors = kChannels / Lanes(),
+                                 .prefetch = &prefetch,
+                                 .lines = lines,
+                                 .probs = room(1),
+                                 .out = room(2)});
+    });
+  }
+  int64_t LinesOfPacking(int64_t count, int64_t lines) {
+    return LinesTakenBy([&](LinePrefetcher& prefetch) {
+      kOnMatrices.pack_values({.rows = keys(),
+                               .shift = 0,
+                               .count = count,
+                               .channels = kChannels,
+                               .packed = room(0),
+                               .prefetch = &prefetch,
+                               .lines = lines});
+    });
+  }
+};
+
+TEST_F(BytePrefetch, OnMatricesIsWhatTheyAreTold) {
+  constexpr int64_t kMost = LinePrefetcher::kMaxTaken;
+  constexpr int64_t kProducts = 3 * kChannels / kMatrixBytes;
+  for (const int64_t count : {5, 32, 48}) {
+    for (const int64_t lines : {0, 8, 12, 36, 72, 144}) {
+      for (int rows = 1; rows <= 4; ++rows) {
+        const int64_t of_dot = LinesOfDot(rows, count, lines);
+        EXPECT_GE(of_dot, lines) << count << " keys";
+        EXPECT_LT(of_dot, lines == 0 ? 1 : lines + kProducts + kMost);
+        const int64_t of_add = LinesOfAdd(rows, count, lines);
+        EXPECT_GE(of_add, lines) << count << " keys";
+        EXPECT_LT(of_add, lines == 0 ? 1 : lines + 3 + kMost);
+      }
+      const int64_t groups = (count + 3) / 4;
+      const int64_t packing = LinesOfPacking(count, lines / 12);
+      EXPECT_GE(packing, groups * (lines / 12));
+      EXPECT_LT(packing, groups * (lines / 12) + kMost);
+    }
+  }
+}
+
+// A tile of so many rows with keys of 256 bytes.
+int64_t SoftmaxLinesOf(int64_t rows, bool has_values,
+                       const std::function<void(DecodeTile&)>& change) {
+  const std::byte value{};
+  ForwardTile tile{};
+  tile.rows = rows;
+  tile.keys.value.base = has_values ? &value : nullptr;
+  DecodeTile decode{};
+  decode.tile = &tile;
+  decode.keys.bytes = decode.values.bytes = 256;
+  change(decode);
+  return SoftmaxLines(decode, 48);
+}
+
+TEST(SoftmaxPrefetch, IsAQuarterSharedByMicroTilesOrNothing) {
+  const auto nothing = [](DecodeTile&) {};
+  const auto leaves = [](DecodeTile& tile) { tile.leaves_lines = true; };
+  const auto matrices = [](DecodeTile& tile) { tile.matrix_scores = true; };
+  const auto bytes = [](DecodeTile& tile) { tile.bytes = &kOnMatrices; };
+  const auto products = [](DecodeTile& tile) { tile.bytes = &kByteProducts; };
+  EXPECT_EQ(SoftmaxLinesOf(4, true, nothing), 0);
+  EXPECT_EQ(SoftmaxLinesOf(4, true, products), 0);
+  for (const auto& change :
+       std::vector<std::function<void(DecodeTile&)>>{leaves, matrices, bytes}) {
+    EXPECT_EQ(SoftmaxLinesOf(1, true, change), 48);
+    EXPECT_EQ(SoftmaxLinesOf(4, true, change), 48);
+    EXPECT_EQ(SoftmaxLinesOf(8, true, change), 24);
+    EXPECT_EQ(SoftmaxLinesOf(40, true, change), 5);
+    EXPECT_EQ(SoftmaxLinesOf(4, false, change), 24);  // half of the next keys
+  }
+}
+
+}  // namespace
+}  // namespace flashacl::cpu
