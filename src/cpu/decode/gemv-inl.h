@@ -89,7 +89,7 @@ HWY_INLINE const float* AddDots(const std::byte* const (&rows)[kKeys],
                                 const float* HWY_RESTRICT query,
                                 Vector (&sums)[kKeys][kRows],
                                 int64_t read_before = kLeavesNone) {
-  // Nobody else's processor leaves any, nor has loops that ask (LeavesLines).
+  // Not on ARM, nor into the first cache: nothing is left there (LeavesLines).
   constexpr bool kMayLeave = HWY_ARCH_X86_64 && (kHow == Prefetches::kSecond ||
                                                  kHow == Prefetches::kAny);
   constexpr int64_t kVectorBytes = Elements::kVectorBytes;

@@ -13,6 +13,7 @@
 #include "hwy/highway.h"
 // After highway.h.
 #include "cpu/decode/byte_matrices-inl.h"
+#include "cpu/decode/decode_step-inl.h"
 #include "cpu/decode/decode_tile-inl.h"
 #include "cpu/decode/gemv_args-inl.h"
 #include "cpu/decode/step_prefetch-inl.h"
@@ -28,6 +29,7 @@ int64_t LinesLeft(LinePrefetcher& prefetch) {
 int64_t SoftmaxLines(const DecodeTile& decode, int64_t count) {
   return LinesWithSoftmax(decode, count);
 }
+bool MayLeaveLines(const DecodeTile& decode) { return LeavesLines(decode); }
 // Registers of this processor would have to be configured.
 constexpr ByteKernels kOnMatrices = MakeMatrixByteKernels<EmulatedMatrices>();
 }  // namespace flashacl::cpu::HWY_NAMESPACE
@@ -40,12 +42,15 @@ using HWY_NAMESPACE::DecodeTile;
 using HWY_NAMESPACE::DotKernels;
 using HWY_NAMESPACE::GemvKernelsOf;
 using HWY_NAMESPACE::kByteProducts;
+using HWY_NAMESPACE::kLeavesLinesToSoftmax;
 using HWY_NAMESPACE::kLineBytes;
 using HWY_NAMESPACE::kMatrixBytes;
 using HWY_NAMESPACE::kOnMatrices;
+using HWY_NAMESPACE::kVectorRegisters;
 using HWY_NAMESPACE::Lanes;
 using HWY_NAMESPACE::LinePrefetcher;
 using HWY_NAMESPACE::LinesLeft;
+using HWY_NAMESPACE::MayLeaveLines;
 using HWY_NAMESPACE::QkTile;
 using HWY_NAMESPACE::SoftmaxLines;
 
@@ -217,6 +222,26 @@ TEST(SoftmaxPrefetch, IsAQuarterSharedByMicroTilesOrNothing) {
     EXPECT_EQ(SoftmaxLinesOf(40, true, change), 5);
     EXPECT_EQ(SoftmaxLinesOf(4, false, change), 24);  // half of the next keys
   }
+}
+
+// Where rows are read in place, and takes are of one, two or four lines.
+TEST(SoftmaxPrefetch, IsLeftLinesByVectorsThatReadInPlace) {
+  const std::byte value{};
+  ForwardTile tile{};
+  tile.keys.value.base = &value;
+  DecodeTile decode{};
+  decode.tile = &tile;
+  for (tile.rows = 1; tile.rows <= 8; ++tile.rows) {
+    const bool takes_three = kVectorRegisters < 32 && tile.rows >= 4;
+    EXPECT_EQ(MayLeaveLines(decode), kLeavesLinesToSoftmax && !takes_three)
+        << tile.rows << " rows";
+  }
+  tile.rows = 1;
+  decode.keys.staged = true;
+  EXPECT_FALSE(MayLeaveLines(decode));
+  decode.keys.staged = false;
+  decode.values.blocked = true;
+  EXPECT_FALSE(MayLeaveLines(decode));
 }
 
 }  // namespace
