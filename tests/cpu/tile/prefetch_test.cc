@@ -246,6 +246,25 @@ TEST(LinePrefetcherTest, TakesManyLinesOfRowsThatLieApart) {
   }
 }
 
+// Rows that lie apart are in sections, too, if they are long: the first is.
+TEST(LinePrefetcherTest, TakesManyLinesOfLongRowsInSections) {
+  constexpr int64_t kBytes = 16384, kMost = LinePrefetcher::kMaxTaken;
+  const std::vector<std::byte> memory(3 * kBytes);
+  const std::vector<const std::byte*> rows = {memory.data(),
+                                              memory.data() + 2 * kBytes};
+  LinePrefetcher many = PrefetcherOf(rows, kBytes, true);
+  LinePrefetcher few = PrefetcherOf(rows, kBytes, true);
+  while (few.any()) {
+    const std::byte* const next = TakeOf(few, kMost);
+    const std::vector<const std::byte*> got = LinesTaken(many, kMost);
+    ASSERT_EQ(got.size(), static_cast<size_t>(kMost));
+    for (int64_t n = 0; n < kMost; ++n) {
+      ASSERT_EQ(got[static_cast<size_t>(n)], next + n * kLineBytes);
+    }
+  }
+  EXPECT_FALSE(many.any());
+}
+
 TEST(EvenSharesTest, AddUpWithinOneLine) {
   Random random(13);
   for (int rounds = 0; rounds < 300; ++rounds) {
