@@ -93,9 +93,10 @@ TileShape BackwardTileShape(const AttentionProblem& problem,
   const PackedRows packed = PackedRowsOf(problem);
   shape.rows =
       std::min(shape.rows, std::max(kRowUnit, RoundUp(packed.most, kRowUnit)));
-  shape.cols =
-      CountThatFits(kGradColumnShare * static_cast<double>(device.l2_bytes),
-                    8 * channels, kMaxGradColumns, kColumnUnit);
+  const bool large = terms == 0 && device.l2_bytes >= kLargeSecondCache;
+  shape.cols = CountThatFits(
+      kGradColumnShare * static_cast<double>(device.l2_bytes), 8 * channels,
+      large ? kMaxGradColumnsOfLarge : kMaxGradColumns, kColumnUnit);
   shape.split_keys = int64_t{1} << 40;
   shape.split_rows = shape.split_open_rows = 0;  // rows are never split
   shape.by_head = true;  // which are summed up in the order of its tiles
