@@ -19,6 +19,7 @@ HOST_VECTORS = {"cpu/dispatch.h", "cpu/element_format.h",
                 "cpu/tile/matrices-inl.h", "cpu/tile/matrix_products-inl.h",
                 "cpu/tile/matrix_values-inl.h", "cpu/tile/pair-inl.h",
                 "cpu/tile/pairs-inl.h", "cpu/tile/prefetch-inl.h",
+                "cpu/tile/prefetch_queue-inl.h",
                 "cpu/tile/store-inl.h", "cpu/tile/stream-inl.h",
                 "cpu/tile/transpose-inl.h", "cpu/tile/vector-inl.h",
                 "cpu/work_loop.h"}

@@ -20,7 +20,7 @@
 #endif
 
 #include "cpu/tile/matrices-inl.h"
-#include "cpu/tile/prefetch-inl.h"
+#include "cpu/tile/prefetch_queue-inl.h"
 #include "indexer/selection-inl.h"
 
 HWY_BEFORE_NAMESPACE();

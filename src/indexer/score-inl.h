@@ -17,7 +17,7 @@
 #include "cpu/tile/matmul-inl.h"
 #include "cpu/tile/matrix_products-inl.h"
 #include "cpu/tile/pairs-inl.h"
-#include "cpu/tile/prefetch-inl.h"
+#include "cpu/tile/prefetch_queue-inl.h"
 #include "cpu/tile/transpose-inl.h"
 #include "cpu/tile/vector-inl.h"
 

@@ -136,10 +136,18 @@ inline void AddDq(const BackwardTile& tile, const Panel& rows,
         return GradQuerySeenPairs<size()>(
             panel.grad_scores + r, {tile.key_rows() + c, stride}, local, to);
       }
-      const auto block = skip_masked ? GradQueryBlock<size(), true>
-                                     : GradQueryBlock<size(), false, halves()>;
-      block(grads + r, {keys + c, stride}, local.size(), to);
-      prefetch.Issue();
+      prefetch.WithShare<OfFloats>(
+          local.size(), [&](const auto& lines) HWY_ATTR {
+            const auto block = [&](auto skip, auto size_halves) HWY_ATTR {
+              GradQueryBlock<size(), skip(), size_halves()>(
+                  grads + r, {keys + c, stride}, local.size(), to, lines);
+            };
+            if (skip_masked) {
+              block(std::true_type(), std::integral_constant<int, 2>());
+            } else {
+              block(std::false_type(), halves);
+            }
+          });
     });
   });
 }

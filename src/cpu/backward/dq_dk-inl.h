@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "base/range.h"
 
@@ -40,13 +41,14 @@ HWY_INLINE void ForChannels(int64_t channels, Body body) {
 
 // sums[r] += sum over k < depth of scalars[k * kNext + r * kApart] * rows[k],
 // for one panel of channels, or its lower half, where the last channels are.
+// `lines` are prefetched meanwhile.
 template <int kNext, int kApart, class Product = OfFloats, int kRows,
-          int kHalves>
+          int kHalves, class Lines = NoLines>
 HWY_INLINE void AddScaledRows(const float* HWY_RESTRICT scalars,
                               const ChannelRows& rows, int64_t depth,
-                              Sums<kRows, kHalves>& sums) {
+                              Sums<kRows, kHalves>& sums, Lines lines = {}) {
   const float* HWY_RESTRICT row = rows.at;
-  for (int64_t k = 0; k < depth; ++k) {
+  const auto turn = [&]() HWY_ATTR {
     const Vector low = hn::Load(kF, row);
     Vector high = low;
     if constexpr (kHalves == 2) high = hn::Load(kF, row + Lanes());
@@ -56,6 +58,11 @@ HWY_INLINE void AddScaledRows(const float* HWY_RESTRICT scalars,
     }
     row += rows.stride;
     scalars += kNext;
+  };
+  if constexpr (std::is_same_v<Lines, NoLines>) {
+    for (int64_t k = 0; k < depth; ++k) turn();
+  } else {
+    lines.ForTurns(depth, turn);
   }
 }
 
@@ -77,16 +84,16 @@ HWY_INLINE void AddSeenRows(const float* HWY_RESTRICT scalars,
 
 // Gradients of kRows query rows: += sum over keys of ds times the key. Rows of
 // `out` are as far apart as those of keys.
-template <int kRows, bool kSkipMasked, int kHalves = 2>
+template <int kRows, bool kSkipMasked, int kHalves = 2, class Lines>
 HWY_NOINLINE void GradQueryBlock(const float* HWY_RESTRICT grad_scores,
                                  const ChannelRows& keys, int64_t count,
-                                 float* out) {
+                                 float* out, Lines lines) {
   Sums<kRows, kHalves> sums;
   sums.Load(out, keys.stride);
   if constexpr (kSkipMasked) {
     AddSeenRows<Width(), 1>(grad_scores, keys, count, sums);
   } else {
-    AddScaledRows<Width(), 1>(grad_scores, keys, count, sums);
+    AddScaledRows<Width(), 1>(grad_scores, keys, count, sums, lines);
   }
   sums.Store(out, keys.stride);
 }

@@ -57,10 +57,11 @@ HWY_INLINE OutPanel OutPanelOf(const ForwardTile& tile, int64_t first,
           fresh};
 }
 
-template <int kRows, class Product, int kHalves>
+template <int kRows, class Product, int kHalves, class Lines>
 HWY_NOINLINE void OutBlock(const float* HWY_RESTRICT values,
                            const float* HWY_RESTRICT probs, int64_t count,
-                           const PanelPair* rescale, float* HWY_RESTRICT out) {
+                           const PanelPair* rescale, float* HWY_RESTRICT out,
+                           Lines lines) {
   Sums<kRows, kHalves> sums;
   if (rescale == nullptr) {
     sums.Clear();
@@ -68,7 +69,7 @@ HWY_NOINLINE void OutBlock(const float* HWY_RESTRICT values,
     sums.Load(out);
     sums.Scale(*rescale);
   }
-  AddColumns<Product>(values, probs, count, sums);
+  AddColumns<Product>(values, probs, count, sums, lines);
   sums.Store(out);
 }
 
@@ -104,13 +105,14 @@ template <class Product>
 inline void AddProducts(const LoadedKeys& loaded, const OutPanel& panel,
                         int64_t v_dim, Range local, const PanelPair* rescale,
                         PrefetchQueue& prefetch) {
-  const PackedValues& values = loaded.values;
   WithHalves(panel.FillsHalf(), [&](auto halves) HWY_ATTR {
     ForBlocks(v_dim, [&](int64_t d, auto size) HWY_ATTR {
-      OutBlock<size(), Product, halves()>(
-          values.at + d * values.keys + local.first * size(), panel.scores,
-          local.size(), rescale, panel.out + d * Width());
-      prefetch.Issue();
+      prefetch.WithShare<Product>(local.size(), [&](auto lines) HWY_ATTR {
+        OutBlock<size(), Product, halves()>(
+            loaded.values.at + d * loaded.values.keys + local.first * size(),
+            panel.scores, local.size(), rescale, panel.out + d * Width(),
+            lines);
+      });
     });
   });
 }
@@ -436,8 +438,7 @@ inline void AttendSteps(const ForwardTile& tile, const PackedValues& values,
   KeyAddresses at[2];
   PrefetchQueue prefetch;
   at[0].Locate(tile.keys, FirstStepOf(tile));
-  bool first = true;
-  bool large = false;
+  bool first = true, large = false;
   const auto start_all = [&] {
     for (int64_t r = 0; r < tile.rows; r += Width()) {
       StartPanel(tile, r);

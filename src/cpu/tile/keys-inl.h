@@ -30,7 +30,7 @@
 #include "cpu/tile/matrices-inl.h"
 #include "cpu/tile/pack_values-inl.h"
 #include "cpu/tile/pairs-inl.h"
-#include "cpu/tile/prefetch-inl.h"
+#include "cpu/tile/prefetch_queue-inl.h"
 #include "cpu/tile/terms-inl.h"
 #include "cpu/tile/transpose-inl.h"
 #include "cpu/tile/vector-inl.h"

@@ -168,6 +168,16 @@ HWY_INLINE auto WithHalves(bool half, Body body) {
   return body(std::integral_constant<int, 2>());
 }
 
+// What a loop prefetches: nothing. prefetch_queue-inl.h has another.
+struct NoLines {
+  // Calls turn() so many times.
+  template <typename Turn>
+  HWY_INLINE void ForTurns(int64_t turns, const Turn& turn) {
+    FLASHACL_UNROLL_8
+    for (int64_t k = 0; k < turns; ++k) turn();
+  }
+};
+
 // A row of a panel in memory: two vectors of floats. topk_grad-inl.h has
 // another.
 struct FloatsOfPanel {
@@ -184,11 +194,12 @@ struct FloatsOfPanel {
 };
 
 // sums[r] += sum over k < depth of rows[r * stride + k] * panel[k], in one
-// chain.
-template <class Product, class Panel = FloatsOfPanel, int kRows, int kHalves>
+// chain. `lines` are prefetched meanwhile.
+template <class Product, class Panel = FloatsOfPanel, int kRows, int kHalves,
+          class Lines = NoLines>
 HWY_INLINE void AddChain(const float* HWY_RESTRICT rows, ptrdiff_t stride,
                          const float* HWY_RESTRICT panel, int64_t depth,
-                         Sums<kRows, kHalves>& sums) {
+                         Sums<kRows, kHalves>& sums, Lines lines = {}) {
   // On x86 a base for every three rows: one scaled index register serves them
   // all. ARM's loads of a scalar add nothing but a constant.
   constexpr int kOfBase = HWY_ARCH_ARM_A64 ? 1 : 3;
@@ -196,8 +207,7 @@ HWY_INLINE void AddChain(const float* HWY_RESTRICT rows, ptrdiff_t stride,
   const float* base[kBases];
   HWY_UNROLL_ALL
   for (int n = 0; n < kBases; ++n) base[n] = rows + kOfBase * n * stride;
-  FLASHACL_UNROLL_8
-  for (int64_t k = 0; k < depth; ++k) {
+  lines.ForTurns(depth, [&]() HWY_ATTR {
     Vector low, high;
     Panel::template Load<kHalves>(panel, low, high);
     HWY_UNROLL_ALL
@@ -208,17 +218,18 @@ HWY_INLINE void AddChain(const float* HWY_RESTRICT rows, ptrdiff_t stride,
     panel += Panel::Stride();
     HWY_UNROLL_ALL
     for (int n = 0; n < kBases; ++n) ++base[n];
-  }
+  });
 }
 
 // The same: scores, where rows are keys as they lie in memory. Chains are as
 // long as the product allows, and are added.
-template <class Product = OfFloats, int kRows, int kHalves>
+template <class Product = OfFloats, int kRows, int kHalves,
+          class Lines = NoLines>
 HWY_INLINE void AddRows(const float* HWY_RESTRICT rows, ptrdiff_t stride,
                         const float* HWY_RESTRICT panel, int64_t depth,
-                        Sums<kRows, kHalves>& sums) {
+                        Sums<kRows, kHalves>& sums, Lines lines = {}) {
   if constexpr (Product::kChain == 0) {
-    AddChain<Product>(rows, stride, panel, depth, sums);
+    AddChain<Product>(rows, stride, panel, depth, sums, lines);
   } else {
     Product::AddRows(rows, stride, panel, depth, sums);
   }
@@ -239,17 +250,17 @@ HWY_INLINE void AddColumn(const float* HWY_RESTRICT column,
 
 // sums[r] += sum over k < depth of columns[k][r] * panel[k]: outputs, where
 // columns are a block of channels, one key after the other.
-template <class Product = OfFloats, int kRows, int kHalves>
+template <class Product = OfFloats, int kRows, int kHalves,
+          class Lines = NoLines>
 HWY_INLINE void AddColumns(const float* HWY_RESTRICT columns,
                            const float* HWY_RESTRICT panel, int64_t depth,
-                           Sums<kRows, kHalves>& sums) {
+                           Sums<kRows, kHalves>& sums, Lines lines = {}) {
   if constexpr (Product::kChain == 0) {
-    FLASHACL_UNROLL_8
-    for (int64_t k = 0; k < depth; ++k) {
+    lines.ForTurns(depth, [&]() HWY_ATTR {
       AddColumn<Product>(columns, panel, sums);
       panel += Width();
       columns += kRows;
-    }
+    });
   } else {
     Product::AddColumns(columns, panel, depth, sums);
   }

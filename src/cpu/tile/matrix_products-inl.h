@@ -24,7 +24,7 @@
 #endif
 
 #include "cpu/tile/matrices-inl.h"
-#include "cpu/tile/prefetch-inl.h"
+#include "cpu/tile/prefetch_queue-inl.h"
 #include "cpu/tile/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();

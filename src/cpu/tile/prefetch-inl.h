@@ -3,10 +3,11 @@
 // guesses, a few at a time.
 //
 // Tiles of many rows and listed keys fill a PrefetchQueue before each panel
-// with the rows of the next, which lie anywhere; decode, at the speed of
-// memory, goes by LinePrefetcher through rows in the order in which they lie.
-// The loop of the arithmetic is outer: after each of its blocks, or with each
-// line it reads, it prefetches a share. Nothing is packed or copied.
+// with the rows of the next, which lie anywhere (prefetch_queue-inl.h); decode,
+// at the speed of memory, goes by LinePrefetcher through rows in the order in
+// which they lie. The loop of the arithmetic is outer: after each of its
+// blocks, with their turns, or with each line it reads, it prefetches a share.
+// Nothing is packed or copied.
 
 #include <algorithm>
 #include <cstddef>
@@ -54,68 +55,6 @@ HWY_INLINE void PrefetchRow(const TensorRows& rows, int64_t position,
   const std::byte* const row = rows.At(position, head);
   if (row != nullptr) PrefetchRow(row, channels * rows.format.element_bytes);
 }
-
-// Rows that will be read or written soon, in the order of their use.
-//
-// A processor drops prefetches while about twenty lines are under way, so they
-// are issued in small shares between blocks of arithmetic. And it waits for the
-// page of a row, of which every row may have one of its own, so a share goes
-// through several rows whose pages are looked for together.
-class PrefetchQueue {
- public:
-  void Clear() { count_ = next_ = shares_ = bytes_ = 0; }
-
-  // What does not fit is not prefetched.
-  void Add(const std::byte* from, int64_t bytes) {
-    if (from == nullptr || bytes <= 0) return;
-    if (bytes != bytes_) FillGroup();
-    if (count_ == kMaxPrefetchRows) return;
-    bytes_ = bytes;
-    const auto skew =
-        static_cast<int64_t>(reinterpret_cast<uintptr_t>(from) % kLineBytes);
-    const int64_t lines = (skew + bytes + kLineBytes - 1) / kLineBytes;
-    int64_t& most = lines_[count_ / kGroup];
-    if (count_ % kGroup == 0) most = 0;
-    shares_ += std::max(lines - most, int64_t{0});
-    most = std::max(lines, most);
-    rows_[count_++] = from - skew;
-  }
-
-  // Issue() will be called about `times` times, each for `lines` at most.
-  void Divide(int64_t times, int64_t lines = kMaxPrefetchLines) {
-    FillGroup();
-    at_once_ = std::clamp(shares_ / std::max<int64_t>(times, 1) + 1, int64_t{1},
-                          lines / kGroup);
-  }
-
-  HWY_INLINE void Issue() {
-    for (int64_t n = 0; n < at_once_ && next_ < count_; ++n) {
-      const std::byte** const rows = rows_ + next_;
-      HWY_UNROLL_ALL
-      for (int64_t r = 0; r < kGroup; ++r) {
-        __builtin_prefetch(rows[r], 0, 3);
-        rows[r] += kLineBytes;
-      }
-      if (--lines_[next_ / kGroup] == 0) next_ += kGroup;
-    }
-  }
-
- private:
-  static constexpr int64_t kGroup = 8;  // rows of a share, of a line each
-
-  // Rows that are missing to a group repeat the last one.
-  void FillGroup() {
-    for (; count_ % kGroup != 0; ++count_) rows_[count_] = rows_[count_ - 1];
-  }
-
-  const std::byte* rows_[kMaxPrefetchRows];
-  int64_t lines_[kMaxPrefetchRows / kGroup];  // of each group, still to issue
-  int64_t count_ = 0;
-  int64_t next_ = 0;
-  int64_t shares_ = 0;
-  int64_t bytes_ = 0;
-  int64_t at_once_ = 0;
-};
 
 // Whether long spans of lines are prefetched in sections: where the processor
 // fetches ahead of what it is asked for, but within pages, of which one does

@@ -31,7 +31,7 @@
 #include "cpu/tile/load-inl.h"
 #include "cpu/tile/mask-inl.h"
 #include "cpu/tile/matmul-inl.h"
-#include "cpu/tile/prefetch-inl.h"
+#include "cpu/tile/prefetch_queue-inl.h"
 #include "cpu/tile/softmax-inl.h"
 #include "cpu/tile/store-inl.h"
 #include "cpu/tile/transpose-inl.h"

@@ -32,7 +32,7 @@
 #include "cpu/tile/matmul-inl.h"
 #include "cpu/tile/matrix_products-inl.h"
 #include "cpu/tile/pairs-inl.h"
-#include "cpu/tile/prefetch-inl.h"
+#include "cpu/tile/prefetch_queue-inl.h"
 #include "cpu/tile/softmax-inl.h"
 #include "cpu/tile/transpose-inl.h"
 #include "cpu/tile/vector-inl.h"
@@ -143,12 +143,13 @@ inline void AddAlibi(const ScoreTile& tile, const Panel& panel, Range cols) {
 
 // Scores of kRows keys: the sums over the channels `depth`, added to those of
 // the channels before. After the last they are multiplied by `factor`, which is
-// null until then, and `block_max` is raised to the greatest.
-template <int kRows, class Product, int kHalves>
+// null until then, and `block_max` is raised to the greatest. `lines` are
+// prefetched meanwhile.
+template <int kRows, class Product, int kHalves, class Lines>
 HWY_NOINLINE void ScoreBlock(const float* HWY_RESTRICT keys, int64_t stride,
                              const float* HWY_RESTRICT query, Range depth,
                              const float* factor, float* HWY_RESTRICT scores,
-                             PanelPair& block_max) {
+                             PanelPair& block_max, Lines lines) {
   Sums<kRows, kHalves> sums;
   if (depth.first == 0) {
     sums.Clear();
@@ -156,7 +157,7 @@ HWY_NOINLINE void ScoreBlock(const float* HWY_RESTRICT keys, int64_t stride,
     sums.Load(scores);
   }
   AddRows<Product>(keys + depth.first, stride, query + depth.first * Width(),
-                   depth.size(), sums);
+                   depth.size(), sums, lines);
   if (factor != nullptr) {
     sums.Scale(PanelPair::Of(*factor));
     Vector low = block_max.low, high = block_max.high;
@@ -184,10 +185,12 @@ inline PanelPair RowProducts(const ChannelRows& rows, int64_t count,
     const Range depth{d, std::min(d + kDepth, channels)};
     const float* const last = depth.last == channels ? factor : nullptr;
     ForBlocks(count, [&](int64_t j, auto size) HWY_ATTR {
-      ScoreBlock<size(), Product, kHalves>(rows.at + j * rows.stride,
-                                           rows.stride, panel, depth, last,
-                                           products + j * Width(), block_max);
-      prefetch.Issue();
+      prefetch.WithShare<Product>(
+          depth.size(), [&](const auto& lines) HWY_ATTR {
+            ScoreBlock<size(), Product, kHalves>(
+                rows.at + j * rows.stride, rows.stride, panel, depth, last,
+                products + j * Width(), block_max, lines);
+          });
     });
   }
   return block_max;

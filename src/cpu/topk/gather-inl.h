@@ -29,7 +29,7 @@
 #include "cpu/tile/keys-inl.h"
 #include "cpu/tile/matmul-inl.h"
 #include "cpu/tile/pairs-inl.h"
-#include "cpu/tile/prefetch-inl.h"
+#include "cpu/tile/prefetch_queue-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {

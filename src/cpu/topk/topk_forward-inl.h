@@ -22,7 +22,7 @@
 #endif
 
 #include "cpu/forward/forward-inl.h"
-#include "cpu/tile/prefetch-inl.h"
+#include "cpu/tile/prefetch_queue-inl.h"
 #include "cpu/topk/gather-inl.h"
 
 HWY_BEFORE_NAMESPACE();

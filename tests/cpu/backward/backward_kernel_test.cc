@@ -57,10 +57,18 @@ void DotsOf(float* a, float* b, int64_t stride, int64_t count, float* dots) {
   DotsOfFour({a, stride}, {b, stride}, count, dots);
 }
 
+// Loops of an odd depth prefetch something meanwhile.
 void QueryBlockOf(const GradProduct& p, bool skip_masked) {
-  const auto block =
-      skip_masked ? GradQueryBlock<kBig, true> : GradQueryBlock<kBig, false>;
-  block(p.scalars, {p.rows, p.stride}, p.depth, p.sums);
+  const ChannelRows rows{p.rows, p.stride};
+  const auto* const line = reinterpret_cast<const std::byte*>(p.rows);
+  if (skip_masked) {
+    GradQueryBlock<kBig, true>(p.scalars, rows, p.depth, p.sums, NoLines());
+  } else if (p.depth >= LineShare::kTurns && p.depth % 2 != 0) {
+    GradQueryBlock<kBig, false>(p.scalars, rows, p.depth, p.sums,
+                                LineShare(&line, 1, p.depth));
+  } else {
+    GradQueryBlock<kBig, false>(p.scalars, rows, p.depth, p.sums, NoLines());
+  }
 }
 
 void KeyBlockOf(const GradProduct& p, bool skip_masked) {

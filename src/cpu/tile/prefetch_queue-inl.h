@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// Prefetching rows that lie anywhere: a queue of them, and the shares that
+// blocks of arithmetic issue, or their loops, some lines with every few turns.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include "base/range.h"
+#include "cpu/processor_kind.h"
+#include "cpu/tuning.h"
+
+#if defined(FLASHACL_CPU_TILE_PREFETCH_QUEUE_INL_H_) == \
+    defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_TILE_PREFETCH_QUEUE_INL_H_
+#undef FLASHACL_CPU_TILE_PREFETCH_QUEUE_INL_H_
+#else
+#define FLASHACL_CPU_TILE_PREFETCH_QUEUE_INL_H_
+#endif
+
+#include "cpu/tile/matmul-inl.h"
+#include "cpu/tile/prefetch-inl.h"
+#include "cpu/tile/vector-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+
+// Lines that a loop prefetches, evenly: some with every kTurns turns. All at
+// once they would be more than a processor has under way, and it would wait
+// (docs/notes/0060).
+class LineShare {
+ public:
+  static constexpr int64_t kTurns = 8;
+
+  LineShare() = default;  // nothing
+  // For a loop of kTurns turns or more.
+  LineShare(const std::byte* const* lines, int64_t count, int64_t turns)
+      : next_(lines),
+        last_(lines + count),
+        each_(CeilDiv(count, turns / kTurns)) {}
+
+  bool any() const { return next_ != last_; }
+
+  // What is not issued yet.
+  std::span<const std::byte* const> left() const { return {next_, last_}; }
+
+  // Calls turn() so many times.
+  template <typename Turn>
+  HWY_INLINE void ForTurns(int64_t turns, const Turn& turn) {
+    int64_t k = 0;
+    for (; k + kTurns <= turns; k += kTurns) {
+      Issue();
+      HWY_UNROLL_ALL
+      for (int64_t n = 0; n < kTurns; ++n) turn();
+    }
+    for (; k < turns; ++k) turn();
+  }
+
+ private:
+  HWY_INLINE void Issue() {
+    for (int64_t n = 0; n < each_ && next_ != last_; ++n) {
+      __builtin_prefetch(*next_++, 0, 3);
+    }
+  }
+
+  const std::byte* const* next_ = nullptr;
+  const std::byte* const* last_ = nullptr;
+  int64_t each_ = 0;
+};
+
+// Whether queues of rows are prefetched within blocks of arithmetic. So they
+// are on Intel's; others have not been measured (docs/notes/0060).
+inline const bool kPrefetchesWithTurns =
+    kProcessorKind == ProcessorKind::kOther;
+
+// Rows that will be read or written soon, in the order of their use.
+//
+// A processor drops prefetches while about twenty lines are under way, or waits
+// until fewer are, so they are issued in small shares between blocks of
+// arithmetic, or by these. And it waits for the page of a row, of which every
+// row may have one of its own, so a share goes through several rows whose pages
+// are looked for together.
+class PrefetchQueue {
+ public:
+  void Clear() { count_ = next_ = shares_ = bytes_ = 0; }
+
+  // What does not fit is not prefetched.
+  void Add(const std::byte* from, int64_t bytes) {
+    if (from == nullptr || bytes <= 0) return;
+    if (bytes != bytes_) FillGroup();
+    if (count_ == kMaxPrefetchRows) return;
+    bytes_ = bytes;
+    const auto skew =
+        static_cast<int64_t>(reinterpret_cast<uintptr_t>(from) % kLineBytes);
+    const int64_t lines = (skew + bytes + kLineBytes - 1) / kLineBytes;
+    int64_t& most = lines_[count_ / kGroup];
+    if (count_ % kGroup == 0) most = 0;
+    shares_ += std::max(lines - most, int64_t{0});
+    most = std::max(lines, most);
+    rows_[count_++] = from - skew;
+  }
+
+  // Issue() will be called about `times` times, each for `lines` at most.
+  void Divide(int64_t times, int64_t lines = kMaxPrefetchLines) {
+    FillGroup();
+    at_once_ = std::clamp(shares_ / std::max<int64_t>(times, 1) + 1, int64_t{1},
+                          lines / kGroup);
+  }
+
+  HWY_INLINE void Issue() {
+    // Not by a lambda: GCC 12 drops calls of a function that only prefetches.
+    for (int64_t n = 0; n < at_once_ && next_ < count_; ++n) {
+      const std::byte* const* const rows = rows_ + next_;
+      HWY_UNROLL_ALL
+      for (int64_t r = 0; r < kGroup; ++r) __builtin_prefetch(rows[r], 0, 3);
+      GoOn();
+    }
+  }
+
+  // Calls block(lines), a block of a loop of `turns` turns that issues the next
+  // share: a LineShare, or NoLines, for which it is compiled once more, where
+  // there are none or the share is issued after it. Loops of floats do, where a
+  // share has more lines than are under way at a time (docs/notes/0060).
+  template <class Product, typename Block>
+  HWY_INLINE void WithShare(int64_t turns, const Block& block) {
+    if constexpr (HWY_ARCH_X86 && std::is_same_v<Product, OfFloats>) {
+      if (kPrefetchesWithTurns && at_once_ * kGroup > kMaxPrefetchLines) {
+        const LineShare lines = NextShare(turns);
+        if (lines.any()) return block(lines);
+      }
+    }
+    block(NoLines());
+    Issue();
+  }
+
+  // The next share, for a loop of so many turns; valid until the next call.
+  // None, and none is taken, where the loop is too short.
+  HWY_INLINE LineShare NextShare(int64_t turns) {
+    if (turns < LineShare::kTurns || next_ >= count_) return {};
+    int64_t count = 0;
+    for (int64_t n = 0; n < at_once_ && next_ < count_; ++n) {
+      std::copy_n(rows_ + next_, kGroup, share_ + count);
+      count += kGroup;
+      GoOn();
+    }
+    return {share_, count, turns};
+  }
+
+ private:
+  static constexpr int64_t kGroup = 8;  // rows of a share, of a line each
+
+  // To the next line of these rows, or to the next rows.
+  HWY_INLINE void GoOn() {
+    const std::byte** const rows = rows_ + next_;
+    HWY_UNROLL_ALL
+    for (int64_t r = 0; r < kGroup; ++r) rows[r] += kLineBytes;
+    if (--lines_[next_ / kGroup] == 0) next_ += kGroup;
+  }
+
+  // Rows that are missing to a group repeat the last one.
+  void FillGroup() {
+    for (; count_ % kGroup != 0; ++count_) rows_[count_] = rows_[count_ - 1];
+  }
+
+  const std::byte* share_[kMaxRowPrefetchLines];
+  const std::byte* rows_[kMaxPrefetchRows];
+  int64_t lines_[kMaxPrefetchRows / kGroup];  // of each group, still to issue
+  int64_t count_ = 0;
+  int64_t next_ = 0;
+  int64_t shares_ = 0;
+  int64_t bytes_ = 0;
+  int64_t at_once_ = 0;
+};
+
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FLASHACL_CPU_TILE_PREFETCH_QUEUE_INL_H_
