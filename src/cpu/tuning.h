@@ -156,11 +156,12 @@ inline constexpr int64_t kMaxGradRows = 1024;
 inline constexpr int64_t kGradRowBlock = 128;
 inline constexpr int64_t kMaxGradColumns = 96;
 
-// The same beside a second cache of kLargeSecondCache bytes, unless matrix
-// registers multiply, which take whole matrices of keys: sequences of 128 keys
-// are one step then, and sums of gradients are loaded and stored less often. On
-// a Xeon with 2 MiB 128 keys took 0.93 to 0.95 of the time, and 2048 keys 0.98;
-// on Zen 5, with 1 MiB, steps of 128 took up to 1.04 (docs/notes/0014, 0060).
+// The same beside a second cache of kLargeSecondCache bytes, unless P and dS
+// are rounded or matrix registers multiply, which take whole matrices:
+// sequences of 128 keys are one step then, and sums of gradients are loaded and
+// stored less often. On a Xeon with 2 MiB 128 keys took 0.93 to 0.95 of the
+// time, and 2048 keys 0.98; on Zen 5, with 1 MiB, steps of 128 took up to 1.04
+// (docs/notes/0014, 0060).
 inline constexpr int64_t kMaxGradColumnsOfLarge = 132;
 inline constexpr int64_t kLargeSecondCache = 2 << 20;
 

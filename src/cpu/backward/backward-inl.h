@@ -136,18 +136,16 @@ inline void AddDq(const BackwardTile& tile, const Panel& rows,
         return GradQuerySeenPairs<size()>(
             panel.grad_scores + r, {tile.key_rows() + c, stride}, local, to);
       }
-      prefetch.WithShare<OfFloats>(
-          local.size(), [&](const auto& lines) HWY_ATTR {
-            const auto block = [&](auto skip, auto size_halves) HWY_ATTR {
-              GradQueryBlock<size(), skip(), size_halves()>(
-                  grads + r, {keys + c, stride}, local.size(), to, lines);
-            };
-            if (skip_masked) {
-              block(std::true_type(), std::integral_constant<int, 2>());
-            } else {
-              block(std::false_type(), halves);
-            }
-          });
+      const ChannelRows rows_of_keys{keys + c, stride};
+      if (skip_masked) {
+        GradQueryBlock<size(), true>(grads + r, rows_of_keys, local.size(), to,
+                                     NoLines());
+        return prefetch.Issue();
+      }
+      prefetch.WithShare<OfFloats>(local.size(), [&](auto lines) HWY_ATTR {
+        GradQueryBlock<size(), false, halves()>(grads + r, rows_of_keys,
+                                                local.size(), to, lines);
+      });
     });
   });
 }

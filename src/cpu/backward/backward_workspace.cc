@@ -93,7 +93,9 @@ TileShape BackwardTileShape(const AttentionProblem& problem,
   const PackedRows packed = PackedRowsOf(problem);
   shape.rows =
       std::min(shape.rows, std::max(kRowUnit, RoundUp(packed.most, kRowUnit)));
-  const bool large = terms == 0 && device.l2_bytes >= kLargeSecondCache;
+  // What may be rounded is judged by step, so their steps stay.
+  const bool large = terms == 0 && !problem.score.bf16_probs &&
+                     device.l2_bytes >= kLargeSecondCache;
   shape.cols = CountThatFits(
       kGradColumnShare * static_cast<double>(device.l2_bytes), 8 * channels,
       large ? kMaxGradColumnsOfLarge : kMaxGradColumns, kColumnUnit);

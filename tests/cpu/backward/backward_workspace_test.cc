@@ -156,6 +156,28 @@ TEST(BackwardWorkspace, RowsOnMatricesFitASecondCache) {
   EXPECT_EQ(rows_of("bwd bf16 h=8 d=128 q=4096 k=4096"), 1024);
 }
 
+// Longer ones only where a large cache was measured, and no decision of a step
+// changes bits.
+TEST(BackwardWorkspace, StepsAreLongerBesideALargeSecondCache) {
+  DeviceInfo device;
+  device.vector_target = "AVX3";
+  const auto keys_of = [&](const char* line) {
+    return BackwardTileShape(ProblemOf(line), device).cols;
+  };
+  const char* const floats = "bwd f32 h=8 d=128 q=128 k=128";
+  const char* const pairs = "bwd bf16 h=8 d=128 q=128 k=128";
+  const char* const rounded = "bwd bf16 h=8 d=128 q=128 k=128 probs:bf16";
+  device.l2_bytes = (2 << 20) - 1;
+  EXPECT_EQ(keys_of(floats), 96);
+  device.l2_bytes = 2 << 20;
+  EXPECT_EQ(keys_of(floats), 132);
+  EXPECT_EQ(keys_of(pairs), 132);
+  EXPECT_EQ(keys_of(rounded), 96);
+  device.instruction_sets = {"amx_bf16"};
+  EXPECT_EQ(keys_of(floats), 132);
+  EXPECT_EQ(keys_of(pairs), 96);
+}
+
 TEST(BackwardWorkspace, KernelsOfAnyWidthHaveRoom) {
   Space space;
   space.forward = false;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/range.h"
 #include "cpu/targets.h"
 #include "cpu/tuning.h"
 #include "hwy/highway.h"
