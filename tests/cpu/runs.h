@@ -75,16 +75,23 @@ inline DeviceInfo AnyDevice(Random& random) {
 
 // What a workspace held before is nobody's business: it holds NaN.
 inline void RunOn(const Implementation& implementation, const SmallCase& small,
-                  int workers = 1, uint64_t seed = 1) {
-  const Plan plan = PlanOn(implementation, small.problem(), workers);
+                  const DeviceInfo& device, uint64_t seed = 1) {
+  const Plan plan = PlanOn(implementation, small.problem(), device);
   std::vector<std::byte> workspace(
       static_cast<size_t>(plan.workspace.bytes()) + 64, std::byte{0xFF});
   const size_t past = reinterpret_cast<uintptr_t>(workspace.data()) % 64;
-  ShuffledWorkers some(workers, seed);
+  ShuffledWorkers some(static_cast<int>(device.workers), seed);
   HostQueue queue(some);
   const Status status = plan.prepared->Run(
       small.bindings(), workspace.data() + (64 - past) % 64, queue);
   ASSERT_TRUE(status.ok()) << status.message();
+}
+
+inline void RunOn(const Implementation& implementation, const SmallCase& small,
+                  int workers = 1, uint64_t seed = 1) {
+  DeviceInfo device;
+  device.workers = workers;
+  RunOn(implementation, small, device, seed);
 }
 
 // Page numbers that are none, here and there within the lengths.

@@ -136,16 +136,10 @@ inline void AddDq(const BackwardTile& tile, const Panel& rows,
         return GradQuerySeenPairs<size()>(
             panel.grad_scores + r, {tile.key_rows() + c, stride}, local, to);
       }
-      const ChannelRows rows_of_keys{keys + c, stride};
-      if (skip_masked) {
-        GradQueryBlock<size(), true>(grads + r, rows_of_keys, local.size(), to,
-                                     NoLines());
-        return prefetch.Issue();
-      }
-      prefetch.WithShare<OfFloats>(local.size(), [&](auto lines) HWY_ATTR {
-        GradQueryBlock<size(), false, halves()>(grads + r, rows_of_keys,
-                                                local.size(), to, lines);
-      });
+      const auto block = skip_masked ? GradQueryBlock<size(), true>
+                                     : GradQueryBlock<size(), false, halves()>;
+      block(grads + r, {keys + c, stride}, local.size(), to);
+      prefetch.Issue();
     });
   });
 }

@@ -12,7 +12,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 #include "base/range.h"
 
@@ -41,14 +40,13 @@ HWY_INLINE void ForChannels(int64_t channels, Body body) {
 
 // sums[r] += sum over k < depth of scalars[k * kNext + r * kApart] * rows[k],
 // for one panel of channels, or its lower half, where the last channels are.
-// `lines` are prefetched meanwhile.
 template <int kNext, int kApart, class Product = OfFloats, int kRows,
-          int kHalves, class Lines = NoLines>
+          int kHalves>
 HWY_INLINE void AddScaledRows(const float* HWY_RESTRICT scalars,
                               const ChannelRows& rows, int64_t depth,
-                              Sums<kRows, kHalves>& sums, Lines lines = {}) {
+                              Sums<kRows, kHalves>& sums) {
   const float* HWY_RESTRICT row = rows.at;
-  const auto turn = [&]() HWY_ATTR {
+  for (int64_t k = 0; k < depth; ++k) {
     const Vector low = hn::Load(kF, row);
     Vector high = low;
     if constexpr (kHalves == 2) high = hn::Load(kF, row + Lanes());
@@ -58,11 +56,6 @@ HWY_INLINE void AddScaledRows(const float* HWY_RESTRICT scalars,
     }
     row += rows.stride;
     scalars += kNext;
-  };
-  if constexpr (std::is_same_v<Lines, NoLines>) {
-    for (int64_t k = 0; k < depth; ++k) turn();
-  } else {
-    lines.ForTurns(depth, turn);
   }
 }
 
@@ -84,16 +77,16 @@ HWY_INLINE void AddSeenRows(const float* HWY_RESTRICT scalars,
 
 // Gradients of kRows query rows: += sum over keys of ds times the key. Rows of
 // `out` are as far apart as those of keys.
-template <int kRows, bool kSkipMasked, int kHalves = 2, class Lines>
+template <int kRows, bool kSkipMasked, int kHalves = 2>
 HWY_NOINLINE void GradQueryBlock(const float* HWY_RESTRICT grad_scores,
                                  const ChannelRows& keys, int64_t count,
-                                 float* out, Lines lines) {
+                                 float* out) {
   Sums<kRows, kHalves> sums;
   sums.Load(out, keys.stride);
   if constexpr (kSkipMasked) {
     AddSeenRows<Width(), 1>(grad_scores, keys, count, sums);
   } else {
-    AddScaledRows<Width(), 1>(grad_scores, keys, count, sums, lines);
+    AddScaledRows<Width(), 1>(grad_scores, keys, count, sums);
   }
   sums.Store(out, keys.stride);
 }

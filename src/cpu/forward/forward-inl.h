@@ -473,7 +473,7 @@ inline void AttendSteps(const ForwardTile& tile, const PackedValues& values,
       if (last && following != nullptr && p + 1 == panels) {
         PrefetchQueries(*following, 0, prefetch);
       }
-      prefetch.Divide(blocks, lines);
+      prefetch.Divide(blocks, lines, kPrefetchesWithTurns);
       AttendStep(tile, loaded, at[n].step, OutPanelOf(tile, row, first),
                  prefetch);
       if (last && tile.integers) ScaleOut(tile, OutPanelOf(tile, row));

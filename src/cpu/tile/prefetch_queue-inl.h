@@ -70,8 +70,9 @@ class LineShare {
   int64_t each_ = 0;
 };
 
-// Whether queues of rows are prefetched within blocks of arithmetic. So they
-// are on Intel's; others have not been measured (docs/notes/0060).
+// Whether the forward direction prefetches rows within blocks of arithmetic. So
+// it does on Intel's; others have not been measured, and gradients, whose tiles
+// read and compute more for each row, took as long or longer (docs/notes/0060).
 inline const bool kPrefetchesWithTurns =
     kProcessorKind == ProcessorKind::kOther;
 
@@ -102,11 +103,15 @@ class PrefetchQueue {
     rows_[count_++] = from - skew;
   }
 
-  // Issue() will be called about `times` times, each for `lines` at most.
-  void Divide(int64_t times, int64_t lines = kMaxPrefetchLines) {
+  // Issue() or WithShare() will be called about `times` times, each for `lines`
+  // at most, of kMaxRowPrefetchLines. with_turns: loops issue their shares
+  // where these have more lines than are under way at a time.
+  void Divide(int64_t times, int64_t lines = kMaxPrefetchLines,
+              bool with_turns = false) {
     FillGroup();
     at_once_ = std::clamp(shares_ / std::max<int64_t>(times, 1) + 1, int64_t{1},
                           lines / kGroup);
+    with_turns_ = with_turns && at_once_ * kGroup > kMaxPrefetchLines;
   }
 
   HWY_INLINE void Issue() {
@@ -121,12 +126,11 @@ class PrefetchQueue {
 
   // Calls block(lines), a block of a loop of `turns` turns that issues the next
   // share: a LineShare, or NoLines, for which it is compiled once more, where
-  // there are none or the share is issued after it. Loops of floats do, where a
-  // share has more lines than are under way at a time (docs/notes/0060).
+  // there are none or the share is issued after it. Loops of floats do.
   template <class Product, typename Block>
   HWY_INLINE void WithShare(int64_t turns, const Block& block) {
     if constexpr (HWY_ARCH_X86 && std::is_same_v<Product, OfFloats>) {
-      if (kPrefetchesWithTurns && at_once_ * kGroup > kMaxPrefetchLines) {
+      if (with_turns_) {
         const LineShare lines = NextShare(turns);
         if (lines.any()) return block(lines);
       }
@@ -172,6 +176,7 @@ class PrefetchQueue {
   int64_t shares_ = 0;
   int64_t bytes_ = 0;
   int64_t at_once_ = 0;
+  bool with_turns_ = false;
 };
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

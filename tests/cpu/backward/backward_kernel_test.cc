@@ -46,6 +46,10 @@ struct GradPieces {
   // Of four rows with four others, `stride` floats apart.
   void (*dots)(float* a, float* b, int64_t stride, int64_t count, float* dots);
   void (*softmax)(float* scores, float* grads, int64_t count, float* facts);
+  // sums [sum, lane] = scalars times `depth` rows of a panel, where these are
+  // `columns` [row of panel][sum], or rows [sum][row of panel]; `prefetches`
+  // lines meanwhile.
+  void (*panel_sums)(const GradProduct& product, bool columns, bool prefetches);
 };
 }  // namespace flashacl::cpu
 #endif
@@ -57,18 +61,10 @@ void DotsOf(float* a, float* b, int64_t stride, int64_t count, float* dots) {
   DotsOfFour({a, stride}, {b, stride}, count, dots);
 }
 
-// Loops of an odd depth prefetch something meanwhile.
 void QueryBlockOf(const GradProduct& p, bool skip_masked) {
-  const ChannelRows rows{p.rows, p.stride};
-  const auto* const line = reinterpret_cast<const std::byte*>(p.rows);
-  if (skip_masked) {
-    GradQueryBlock<kBig, true>(p.scalars, rows, p.depth, p.sums, NoLines());
-  } else if (p.depth >= LineShare::kTurns && p.depth % 2 != 0) {
-    GradQueryBlock<kBig, false>(p.scalars, rows, p.depth, p.sums,
-                                LineShare(&line, 1, p.depth));
-  } else {
-    GradQueryBlock<kBig, false>(p.scalars, rows, p.depth, p.sums, NoLines());
-  }
+  const auto block =
+      skip_masked ? GradQueryBlock<kBig, true> : GradQueryBlock<kBig, false>;
+  block(p.scalars, {p.rows, p.stride}, p.depth, p.sums);
 }
 
 void KeyBlockOf(const GradProduct& p, bool skip_masked) {
@@ -84,10 +80,28 @@ void ProbsOf(float* scores, float* grads, int64_t count, float* facts) {
              facts + 3 * Width());
 }
 
+template <class Lines>
+void PanelSums(const GradProduct& p, bool columns, Lines lines) {
+  Sums<kBig> sums;
+  sums.Clear();
+  if (columns) {
+    AddColumns(p.scalars, p.rows, p.depth, sums, lines);
+  } else {
+    AddRows(p.scalars, p.depth, p.rows, p.depth, sums, lines);
+  }
+  sums.Store(p.sums);
+}
+
+void PanelSumsOf(const GradProduct& p, bool columns, bool prefetches) {
+  if (!prefetches) return PanelSums(p, columns, NoLines());
+  const auto* const line = reinterpret_cast<const std::byte*>(p.rows);
+  PanelSums(p, columns, LineShare(&line, 1, p.depth));
+}
+
 GradPieces GradPieceTable() {
   return {Width(),      kBig,       HWY_NATIVE_FMA != 0,
           QueryBlockOf, KeyBlockOf, StoreRow,
-          DotsOf,       ProbsOf};
+          DotsOf,       ProbsOf,    PanelSumsOf};
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE
@@ -146,6 +160,39 @@ class GradPiece : public ::testing::TestWithParam<int64_t> {
     }
   }
 };
+
+// Scores and outputs, whose loops prefetch or do not.
+TEST_P(GradPiece, SumsAreTheSameWhilePrefetching) {
+  for (int64_t depth = 8; depth <= 41; ++depth) {
+    for (const bool columns : {false, true}) {
+      const Floats scalars(depth * pieces_.rows, random_);
+      const Floats panel(depth * pieces_.width, random_);
+      const int64_t count = pieces_.rows * pieces_.width;
+      Floats plain(count), prefetching(count);
+      const auto product = [&](const Floats& sums) {
+        return GradProduct{scalars.at, panel.at, 0, depth, sums.at};
+      };
+      pieces_.panel_sums(product(plain), columns, false);
+      pieces_.panel_sums(product(prefetching), columns, true);
+      for (int64_t n = 0; n < count; ++n) {
+        ASSERT_EQ(plain.at[n], prefetching.at[n]) << depth << columns;
+      }
+      for (int64_t r = 0; r < pieces_.rows; ++r) {
+        const int64_t lane = random_.Within(0, pieces_.width - 1);
+        double sum = 0, size = 0;
+        for (int64_t k = 0; k < depth; ++k) {
+          const int64_t at = columns ? k * pieces_.rows + r : r * depth + k;
+          const double term = double{scalars.at[at]} *
+                              double{panel.at[k * pieces_.width + lane]};
+          sum += term;
+          size += std::fabs(term);
+        }
+        EXPECT_NEAR(plain.at[r * pieces_.width + lane], sum,
+                    SumError(depth, size));
+      }
+    }
+  }
+}
 
 TEST_P(GradPiece, QueryBlocksAreProducts) {
   const int64_t stride = 2 * pieces_.width + 16;

@@ -52,7 +52,6 @@ namespace {
 using HWY_NAMESPACE::BlockGetsLines;
 using HWY_NAMESPACE::IssueOf;
 using HWY_NAMESPACE::kLineBytes;
-using HWY_NAMESPACE::kPrefetchesWithTurns;
 using HWY_NAMESPACE::LeftByTurn;
 using HWY_NAMESPACE::LinesOf;
 using HWY_NAMESPACE::NextOf;
@@ -92,12 +91,20 @@ std::vector<std::byte> Memory() {
   return std::vector<std::byte>(size_t{64} * kRowBytes);
 }
 
-TEST(PrefetchQueues, SharesHaveEveryLine) {
+// Calls body(queue, divided somehow; random) for many queues.
+template <typename Body>
+void ForQueues(Body body) {
   Random random(1);
   const std::vector<std::byte> memory = Memory();
   for (int n = 0; n < 300; ++n) {
     Queued queued(random, memory);
     queued.queue.Divide(random.Within(1, 40), kMaxRowPrefetchLines);
+    body(queued, random);
+  }
+}
+
+TEST(PrefetchQueues, SharesHaveEveryLine) {
+  ForQueues([](Queued& queued, Random& random) {
     std::set<const std::byte*> taken;
     for (;;) {
       const auto lines = LinesOf(NextOf(queued.queue, random.Within(8, 256)));
@@ -106,7 +113,7 @@ TEST(PrefetchQueues, SharesHaveEveryLine) {
       taken.insert(lines.begin(), lines.end());
     }
     EXPECT_TRUE(std::ranges::includes(taken, queued.lines));
-  }
+  });
 }
 
 TEST(PrefetchQueues, SharesAreAsFewAsWereAskedFor) {
@@ -124,11 +131,7 @@ TEST(PrefetchQueues, SharesAreAsFewAsWereAskedFor) {
 }
 
 TEST(PrefetchQueues, LoopsIssueTheirLinesEvenly) {
-  Random random(2);
-  const std::vector<std::byte> memory = Memory();
-  for (int n = 0; n < 300; ++n) {
-    Queued queued(random, memory);
-    queued.queue.Divide(random.Within(1, 40), kMaxRowPrefetchLines);
+  ForQueues([](Queued& queued, Random& random) {
     const int64_t turns = random.Within(8, 300);
     const HWY_NAMESPACE::LineShare share = NextOf(queued.queue, turns);
     const size_t count = LinesOf(share).size();
@@ -143,7 +146,7 @@ TEST(PrefetchQueues, LoopsIssueTheirLinesEvenly) {
       EXPECT_LE(before - now, each);
       before = now;
     }
-  }
+  });
 }
 
 TEST(PrefetchQueues, ShortLoopsTakeNoLines) {
@@ -157,16 +160,17 @@ TEST(PrefetchQueues, ShortLoopsTakeNoLines) {
 }
 
 // Whoever prefetches a share, the block or the queue after it: it is taken.
-TEST(PrefetchQueues, BlocksOfFloatsGetLargeSharesOnIntels) {
+TEST(PrefetchQueues, BlocksOfFloatsGetLargeShares) {
   const std::vector<std::byte> memory = Memory();
-  const auto fill = [&](PrefetchQueue& queue, int64_t blocks) {
+  const auto fill = [&](PrefetchQueue& queue, int64_t blocks,
+                        bool with_turns = true) {
     queue.Clear();
     for (int64_t row = 0; row < 8; ++row) {
       queue.Add(memory.data() + row * kRowBytes, 1);
       queue.Add(memory.data() + row * kRowBytes, 65);
       queue.Add(memory.data() + row * kRowBytes, 1);
     }
-    queue.Divide(blocks, kMaxRowPrefetchLines);
+    queue.Divide(blocks, kMaxRowPrefetchLines, with_turns);
   };
   const auto left = [](PrefetchQueue& queue) {
     size_t lines = 0, now = 0;
@@ -174,18 +178,20 @@ TEST(PrefetchQueues, BlocksOfFloatsGetLargeSharesOnIntels) {
     while (now > 0);
     return lines;
   };
-  const bool here = HWY_ARCH_X86 && kPrefetchesWithTurns;
   PrefetchQueue queue;
   fill(queue, 10);
   const size_t all = left(queue);
   for (const int64_t blocks : {10, 1000}) {
     const bool large = blocks == 10;
     fill(queue, blocks);
-    EXPECT_EQ(BlockGetsLines<OfFloats>(queue, 64), here && large);
+    EXPECT_EQ(BlockGetsLines<OfFloats>(queue, 64), HWY_ARCH_X86 && large);
     const size_t taken = all - left(queue);
     EXPECT_EQ(taken > kMaxPrefetchLines, large) << taken;
     fill(queue, blocks);
     EXPECT_FALSE(BlockGetsLines<OfFloats>(queue, 7));
+    EXPECT_EQ(all - left(queue), taken);
+    fill(queue, blocks, false);
+    EXPECT_FALSE(BlockGetsLines<OfFloats>(queue, 64));
     EXPECT_EQ(all - left(queue), taken);
     fill(queue, blocks);
     EXPECT_FALSE(BlockGetsLines<OtherProduct>(queue, 64));
