@@ -4,12 +4,23 @@
 
 #include <cstdint>
 
+#include "cpu/processor_kind.h"
+#include "plan/backend.h"
+#include "plan/cost.h"
+
 namespace flashacl::cpu {
 
-// Whether results of this many bytes are too much for caches: more than most
-// processors have for a core and less than any has in all. What is streamed is
-// not fetched before it is written: a third of what a copy moves, a quarter of
-// what a merge of two does.
-constexpr bool Streams(int64_t bytes) { return bytes >= int64_t{8} << 20; }
+// Whether results of this many bytes are too much for caches. What is streamed
+// is not fetched before it is written: a third of what a copy moves, a quarter
+// of what a merge of two does.
+constexpr bool Streams(int64_t bytes) { return bytes >= kStreamedBytes; }
+
+// Whether tiles of an attention problem stream. Not on ARM: NEON's code has no
+// such stores (Highway's Stream is a store), and none was measured.
+inline bool StreamsResults(const AttentionProblem& problem,
+                           const DeviceInfo& device) {
+  return kProcessorKind != ProcessorKind::kArm &&
+         ResultBytes(problem) >= static_cast<double>(device.streamed_bytes);
+}
 
 }  // namespace flashacl::cpu

@@ -19,6 +19,10 @@ namespace flashacl {
 
 struct Implementation;
 
+// From how many bytes on results are too much for caches: more than most
+// processors have for a core and less than any has in all.
+inline constexpr int64_t kStreamedBytes = 8 << 20;
+
 // What planning may know of a device. The number of workers may decide how much
 // scratch memory a plan reserves, and who computes what; no bit of the answer
 // may depend on it.
@@ -31,6 +35,9 @@ struct DeviceInfo {
   int64_t workers = 1;             // as many as the process may run at a time
   std::string vector_target = {};  // which instructions vector code is run for
   std::vector<std::string> compiled_targets = {};  // and could be, best first
+  // Outputs and gradients of so many bytes and more, of tiles, are stored past
+  // the caches. Tests take less.
+  int64_t streamed_bytes = kStreamedBytes;
 };
 
 // `bytes` of anything, then `zeros` of zeros.

@@ -100,15 +100,14 @@ bool IsResult(Direction direction, Slot slot) {
 
 void CountBytes(const AttentionProblem& problem, const Counts& counts,
                 Cost& work) {
+  work.bytes_written = ResultBytes(problem);
   for (size_t index = 0; index < kSlots; ++index) {
     const auto slot = static_cast<Slot>(index);
     const TensorSpec& spec = problem[slot];
-    if (!spec.present()) continue;
+    if (!spec.present() || IsResult(problem.direction, slot)) continue;
     const double row_bytes =
         static_cast<double>(spec.dims[2] * spec.dims[3] * SizeOf(spec.dtype));
-    if (IsResult(problem.direction, slot)) {
-      work.bytes_written += Bytes(problem, slot);
-    } else if (IsQueryLike(slot)) {
+    if (IsQueryLike(slot)) {
       work.bytes_read += counts.rows * row_bytes;
     } else if (slot == Slot::kKeyPrefix || slot == Slot::kValuePrefix) {
       continue;  // columns of keys and values
@@ -121,6 +120,15 @@ void CountBytes(const AttentionProblem& problem, const Counts& counts,
 }
 
 }  // namespace
+
+double ResultBytes(const AttentionProblem& problem) {
+  double bytes = 0;
+  for (size_t index = 0; index < kSlots; ++index) {
+    const auto slot = static_cast<Slot>(index);
+    if (IsResult(problem.direction, slot)) bytes += Bytes(problem, slot);
+  }
+  return bytes;
+}
 
 double VisiblePairs(const Band& band, Range rows, Range cols) {
   if (rows.empty() || cols.empty()) return 0;

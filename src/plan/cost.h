@@ -28,6 +28,9 @@ struct Cost {
 
 Cost CountCost(const AttentionProblem& problem);
 
+// Of all results, every element once.
+double ResultBytes(const AttentionProblem& problem);
+
 // About how long one thread takes, in microseconds, that does `gflops` of the
 // matrix products and moves 10 GB/s. In constant time: of many sequences it is
 // infinity, as it is where gflops is 0.

@@ -304,7 +304,11 @@ TEST_P(Fenced, GradientsStayInside) {
   for (const char* line :
        {"bwd f32 h=6/3 d=20 q=500 k=300 causal",
         "bwd bf16 h=2 d=33/17 q=300,290 k=130,500 window:70:9 sink",
-        "bwd f16 h=5 d=8 q=400,0,260 k=20,30,210 mask keep:0.7"}) {
+        "bwd f16 h=5 d=8 q=400,0,260 k=20,30,210 mask keep:0.7",
+        // Lines, of which results past the caches are.
+        "bwd f32 h=6/3 d=32 q=500 k=300 causal",
+        "bwd bf16 h=2/1 d=64+32/64 q=300 k=500 window:70:9 sink",
+        "bwd f32 h=3/1 d=32/16 q=150 k=100 shared"}) {
     Check(line, random);
   }
   for (const char* wanted : {"q", "k", "v", "kv", "qb", "b"}) {

@@ -70,6 +70,7 @@ inline DeviceInfo AnyDevice(Random& random) {
   device.l2_bytes = OneOf<int64_t>(
       random, {0, 1 << 14, 256 << 10, 512 << 10, 2 << 20, 64 << 20});
   device.workers = random.Within(1, 5);
+  if (random.Within(0, 1) == 0) device.streamed_bytes = 0;
   return device;
 }
 

@@ -95,6 +95,7 @@ TEST(Cost, BackwardByHand) {
   const double qkv = 2 * (3 * 2 * 4 + 5 * 4 + 5 * 8);
   EXPECT_EQ(work.bytes_read, qkv + 2 * 2 * 3 * 2 * 8 + 2 * 4 * 6);
   EXPECT_EQ(work.bytes_written, qkv);
+  EXPECT_EQ(ResultBytes(problem), qkv);
 }
 
 TEST(Cost, WhatRepeatsIsReadOnce) {

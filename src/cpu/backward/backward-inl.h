@@ -3,8 +3,7 @@
 // that they see.
 //
 // The tile's rows are loaded once, a block of them before it is computed for
-// the first time. While it is computed the rows of the next block are
-// prefetched, and while a tile's last block is, those of the next tile. Queries
+// the first time. While it is computed tile.ahead is prefetched. Queries
 // and gradients of outputs lie as panels, of pairs where these pay
 // (tile/pairs-inl.h), and as rows of floats.
 //
@@ -15,10 +14,10 @@
 // gradients have channels in the lanes (dq_dk-inl.h): a panel adds to dq at
 // once, while its dS are in the first cache; a block of panels, in the second
 // cache, adds to the dk and dv of the step, so that their sums are loaded and
-// stored once per block. dq lives as long as the tile and is stored with it; dk
-// and dv are stored by the last tile that adds to them. Where P and dS may be
-// rounded, a panel's are packed after softmax, and rows and keys as they are
-// loaded (rounded-inl.h).
+// stored once per block. What is complete is stored (store_grads-inl.h): dq
+// with the tile, or block by block where all keys are one step; dk and dv by
+// the last tile that adds to them. Where P and dS may be rounded, a panel's are
+// packed after softmax, and rows and keys as they are loaded (rounded-inl.h).
 
 #include <algorithm>
 #include <cstddef>
@@ -38,10 +37,10 @@
 #include "cpu/backward/matrix_grads-inl.h"
 #include "cpu/backward/operands-inl.h"
 #include "cpu/backward/rounded-inl.h"
+#include "cpu/backward/store_grads-inl.h"
 #include "cpu/tile/keys-inl.h"
 #include "cpu/tile/score-inl.h"
 #include "cpu/tile/softmax_backward-inl.h"
-#include "cpu/tile/store-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
@@ -121,6 +120,32 @@ inline void FinishPanel(const BlockPanel& panel, Range local,
   }
 }
 
+// Calls body(r, c, size, halves, sums) for the blocks of dq of a panel: rows
+// of the panel and channels from r and c on, and their sums, to add to. Those
+// that are complete with it are stored, and rows of all panels take turns in
+// the memory of the first.
+template <typename Body>
+HWY_INLINE void ForDqBlocks(const BackwardTile& tile, const Panel& rows,
+                            const BlockPanel& panel, Body body) {
+  const int64_t stride = tile.scratch.key_stride;
+  const int64_t channels = tile.params->score_dim();
+  const bool store = StoresDqAtOnce(tile);
+  float* const dq =
+      tile.backward.grad_query + (store ? 0 : panel.first * stride);
+  ForChannels(channels, [&](int64_t c, auto halves) HWY_ATTR {
+    ForBlocks(rows.count, [&](int64_t r, auto size) HWY_ATTR {
+      float* const sums = dq + r * stride + c;
+      const Range made{c, std::min(c + Width(), channels)};
+      const int64_t count = std::min<int64_t>(size(), rows.count - r);
+      if (store) ClearSums<size()>(sums, stride);
+      body(r, c, size, halves, sums);
+      if (store) {
+        StoreQuerySums(tile, {sums, stride}, panel.first + r, count, made);
+      }
+    });
+  });
+}
+
 // dq of a panel: += what the keys `local` add.
 inline void AddDq(const BackwardTile& tile, const Panel& rows,
                   const BlockPanel& panel, Range local, bool skip_masked,
@@ -128,20 +153,20 @@ inline void AddDq(const BackwardTile& tile, const Panel& rows,
   const int64_t stride = tile.scratch.key_stride;
   const float* const grads = panel.grad_scores + local.first * Width();
   const float* const keys = tile.key_rows() + local.first * stride;
-  float* const out = tile.backward.grad_query + panel.first * stride;
-  ForChannels(tile.params->score_dim(), [&](int64_t c, auto halves) HWY_ATTR {
-    ForBlocks(rows.count, [&](int64_t r, auto size) HWY_ATTR {
-      float* const to = out + r * stride + c;
-      if (tile.rounds) {
-        return GradQuerySeenPairs<size()>(
-            panel.grad_scores + r, {tile.key_rows() + c, stride}, local, to);
-      }
-      const auto block = skip_masked ? GradQueryBlock<size(), true>
-                                     : GradQueryBlock<size(), false, halves()>;
-      block(grads + r, {keys + c, stride}, local.size(), to);
-      prefetch.Issue();
-    });
-  });
+  ForDqBlocks(
+      tile, rows, panel,
+      [&](int64_t r, int64_t c, auto size, auto halves, float* sums) HWY_ATTR {
+        if (tile.rounds) {
+          return GradQuerySeenPairs<size()>(panel.grad_scores + r,
+                                            {tile.key_rows() + c, stride},
+                                            local, sums);
+        }
+        const auto block = skip_masked
+                               ? GradQueryBlock<size(), true>
+                               : GradQueryBlock<size(), false, halves()>;
+        block(grads + r, {keys + c, stride}, local.size(), sums);
+        prefetch.Issue();
+      });
 }
 
 // The same of pairs of keys, of which this panel's dS are.
@@ -152,14 +177,21 @@ inline void AddDqOfPairs(const BackwardTile& tile, const Panel& rows,
   const float* const keys = tile.key_rows() + local.first / 2 * stride;
   const int64_t pairs = (local.last + 1) / 2 - local.first / 2;
   WithPairs(tile.dots, multiply_adds, [&](auto product) HWY_ATTR {
-    ForChannels(tile.params->score_dim(), [&](int64_t c, auto halves) HWY_ATTR {
-      ForBlocks(rows.count, [&](int64_t r, auto size) HWY_ATTR {
-        GradQueryPairs<size(), decltype(product), halves()>(
-            tile.backward.grad_key_pairs + r, {keys + c, stride}, pairs,
-            tile.backward.grad_query + (panel.first + r) * stride + c);
-      });
-    });
+    ForDqBlocks(tile, rows, panel,
+                [&](int64_t r, int64_t c, auto size, auto halves, float* sums)
+                    HWY_ATTR {
+                      GradQueryPairs<size(), decltype(product), halves()>(
+                          tile.backward.grad_key_pairs + r, {keys + c, stride},
+                          pairs, sums);
+                    });
   });
+}
+
+// Rows that see no key of a step: where it is the only one, their dq are 0.
+inline void StoreNoDq(const BackwardTile& tile, const Panel& rows,
+                      const BlockPanel& panel) {
+  if (!tile.wanted.query || !StoresDqAtOnce(tile)) return;
+  ForDqBlocks(tile, rows, panel, [](int64_t, int64_t, auto, auto, float*) {});
 }
 
 // P and dS of a panel become pairs, and dq += what the keys `local` add.
@@ -199,14 +231,14 @@ inline void SoftmaxPanel(BackwardTile& tile, const KeyStep& step,
   *panel.seen = {};
   Panel rows = PanelOf(tile, panel.first, panel.probs);
   const Range cols = SeenBy(tile.band, rows, step.cols);
-  if (cols.empty()) return;
+  if (cols.empty()) return StoreNoDq(tile, rows, panel);
   const Range local{cols.first - step.cols.first, cols.last - step.cols.first};
   rows.scores += local.first * Width();
   LoadedKeys loaded{};
   loaded.subnormal_keys = step.subnormal;
   const Scored scored =
       ScorePanel<true>(tile, loaded, step.cols, rows, prefetch);
-  if (scored.cols.empty()) return;
+  if (scored.cols.empty()) return StoreNoDq(tile, rows, panel);
   *panel.seen = local;
   // dp, without dropout.
   const int64_t v_dim = tile.params->v_dim;
@@ -298,113 +330,105 @@ inline void SoftmaxBlock(BackwardTile& tile, const KeyStep& step, Range block) {
   ClearMissingPanels(tile, panel.number, step.cols.size());
 }
 
-// sums += P or dS times rows of `channels`, for `keys` keys; `block_of(size,
-// halves)` is the product of one block of keys.
+// The gradients of keys, or of values, of a step.
+struct GradsOfStep {
+  float* sums;  // [key, as far apart as rows]
+  BlockOrder order;
+  GradTensors to;
+  Range keys;
+};
+
+// sums += P or dS times rows of channels; `block_of(size, halves)` is the
+// product of one block of keys. Those that are begun and complete with it are
+// stored, and take turns in the memory of the first.
 template <typename BlockOf>
-HWY_INLINE void AddBlocks(const BlockOfRows& block, int64_t keys,
-                          const ChannelRows& rows, int64_t channels,
-                          float* sums, BlockOf block_of) {
+HWY_INLINE void AddBlocks(const BackwardTile& tile, const BlockOfRows& block,
+                          const ChannelRows& rows, const GradsOfStep& grads,
+                          BlockOf block_of) {
+  const int64_t channels = grads.to.channels;
+  const int64_t keys = grads.keys.size();
+  const bool first = grads.order.first, last = grads.order.last;
+  const ptrdiff_t from_key_to_key = first && last ? 0 : rows.stride;
   ForChannels(channels, [&](int64_t c, auto halves) HWY_ATTR {
     ForBlocks(keys, [&](int64_t j, auto size) HWY_ATTR {
-      block_of(size, halves)(block, j, {rows.at + c, rows.stride},
-                             sums + j * rows.stride + c);
+      float* const sums = grads.sums + j * from_key_to_key + c;
+      const Range made{c, std::min(c + Width(), channels)};
+      const int64_t count = std::min<int64_t>(size(), keys - j);
+      const int64_t key = grads.keys.first + j;
+      if (first) ClearSums<size()>(sums, rows.stride);
+      block_of(size, halves)(block, j, {rows.at + c, rows.stride}, sums);
+      if (last) {
+        StoreKeySums(tile, grads.to, {sums, rows.stride}, key, count, made);
+      }
     });
   });
 }
 
 // The same of what a tile has.
 inline void AddBlock(const BackwardTile& tile, const BlockOfRows& block,
-                     int64_t keys, const ChannelRows& rows, int64_t channels,
-                     bool skip_masked, float* sums) {
+                     const ChannelRows& rows, bool skip_masked,
+                     const GradsOfStep& grads) {
   if (!tile.rounds) {
-    return AddBlocks(
-        block, keys, rows, channels, sums, [&](auto size, auto halves) {
-          return skip_masked ? GradKeyBlock<size(), true>
-                             : GradKeyBlock<size(), false, halves()>;
-        });
+    return AddBlocks(tile, block, rows, grads, [&](auto size, auto halves) {
+      return skip_masked ? GradKeyBlock<size(), true>
+                         : GradKeyBlock<size(), false, halves()>;
+    });
   }
   if (skip_masked) {
-    return AddBlocks(block, keys, rows, channels, sums,
+    return AddBlocks(tile, block, rows, grads,
                      [](auto size, auto) { return GradKeySeenPairs<size()>; });
   }
   WithPairs(tile.dots, tile.multiply_adds, [&](auto product) HWY_ATTR {
-    AddBlocks(block, keys, rows, channels, sums, [](auto size, auto halves) {
+    AddBlocks(tile, block, rows, grads, [](auto size, auto halves) {
       return GradKeyPairs<size(), decltype(product), halves()>;
     });
   });
 }
 
-// What a block of rows adds to dk and dv of a step.
-inline void AddDkv(const BackwardTile& tile, const KeyStep& step, Range block,
-                   const KvSums& sums) {
+// What a block of rows adds to dk and dv of a step, out of vectors.
+inline void AddDkvByVectors(const BackwardTile& tile, const KeyStep& step,
+                            Range block, BlockOrder order, bool skip_masked,
+                            const KvSums& sums) {
   const BackwardScratch& scratch = tile.backward;
-  const bool skip_masked = SkipsMasked(tile, step, block);
   const bool packed = tile.rounds && !skip_masked;
-  if (tile.dots == PairDots::kMatrices && !skip_masked && !tile.multiply_adds) {
-    return AddDkvByMatrices(tile, step.cols.size(), block, sums);
-  }
   const ptrdiff_t panel_floats =
       scratch.panel_keys * (packed ? Lanes() : Width());
   const auto add = [&](const float* probs, const float* rows, int64_t stride,
-                       int64_t channels, float* to) HWY_ATTR {
+                       float* to, const GradTensors& tensors) HWY_ATTR {
     AddBlock(tile, {probs, panel_floats, scratch.seen, block.size()},
-             step.cols.size(), {rows + block.first * stride, stride}, channels,
-             skip_masked, to);
+             {rows + block.first * stride, stride}, skip_masked,
+             {to, order, tensors, step.cols});
   };
   if (tile.wanted.value) {
     add(packed ? scratch.prob_row_pairs : scratch.probs, scratch.grad_out_rows,
-        scratch.value_stride, tile.params->v_dim, sums.values);
+        scratch.value_stride, sums.values, GradValueTensors(tile));
   }
   if (tile.wanted.key) {
     add(packed ? scratch.grad_row_pairs : scratch.grad_scores,
-        scratch.queries_by_row, tile.scratch.key_stride,
-        tile.params->score_dim(), sums.keys);
+        scratch.queries_by_row, tile.scratch.key_stride, sums.keys,
+        GradKeyTensors(tile));
   }
 }
 
-// Finished sums of the keys `cols`, to where the caller wants them.
-inline void StoreDkv(const BackwardTile& tile, Range cols, const KvSums& sums) {
-  const ScoreParams& params = *tile.params;
-  float* key = sums.keys;
-  const float* value = sums.values;
-  for (int64_t row = cols.first; row < cols.last; ++row) {
-    const int64_t next = row + kPrefetchRows;
-    if (next < cols.last) {
-      PrefetchRow(tile.grad_key, next, tile.kv_head, params.qk_dim);
-      PrefetchRow(tile.grad_value, next, tile.kv_head, params.v_dim);
+inline void AddDkv(const BackwardTile& tile, const KeyStep& step, Range block,
+                   BlockOrder order, const KvSums& sums) {
+  const bool skip_masked = SkipsMasked(tile, step, block);
+  if (tile.dots == PairDots::kMatrices) {
+    const int64_t keys = step.cols.size();
+    if (order.first) ClearKvSums(tile, keys, sums);
+    if (!skip_masked && !tile.multiply_adds) {
+      AddDkvByMatrices(tile, keys, block, sums);
+    } else {
+      AddDkvByVectors(tile, step, block, {}, skip_masked, sums);
     }
-    if (tile.wanted.key) {
-      for (int64_t d = 0; d < params.score_dim(); ++d) key[d] *= params.scale;
-      if (tile.value_is_key) {
-        for (int64_t d = 0; d < params.v_dim; ++d) key[d] += value[d];
-      }
-    }
-    StoreRow(tile.grad_key, row, tile.kv_head, key, params.qk_dim);
-    StoreRow(tile.grad_key_rope, row, tile.kv_head, key + params.qk_dim,
-             params.rope_dim);
-    StoreRow(tile.grad_value, row, tile.kv_head, value, params.v_dim);
-    key += tile.scratch.key_stride;
-    value += tile.backward.value_stride;
+  } else if (tile.value_is_key || !PartsAreLines(tile, tile.grad_key) ||
+             !PartsAreLines(tile, tile.grad_value)) {
+    // Both sums make one gradient, or rows are lines where parts are none.
+    AddDkvByVectors(tile, step, block, {order.first, false}, skip_masked, sums);
+  } else {
+    return AddDkvByVectors(tile, step, block, order, skip_masked, sums);
   }
-}
-
-// The gradients of all queries of a tile, which has seen all its keys.
-inline void StoreDq(const BackwardTile& tile) {
-  if (!tile.wanted.query) return;
-  const ScoreParams& params = *tile.params;
-  const QueryRow* const query_rows = tile.scratch.query_rows;
-  if (tile.dots == PairDots::kMatrices) AddDqPanels(tile);
-  float* row = tile.backward.grad_query;
-  for (int64_t r = 0; r < tile.rows; ++r) {
-    if (r + kPrefetchRows < tile.rows) {
-      const QueryRow& next = query_rows[r + kPrefetchRows];
-      PrefetchRow(tile.grad_rows.grad_query, next.position, next.head,
-                  params.qk_dim);
-    }
-    for (int64_t d = 0; d < params.score_dim(); ++d) row[d] *= params.scale;
-    StoreGradQuery(tile.grad_rows, query_rows[r], params, row);
-    row += tile.scratch.key_stride;
-  }
+  if (order.last) StoreDkv(tile, step.cols, sums);
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

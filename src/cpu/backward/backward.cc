@@ -20,6 +20,8 @@
 #include "cpu/forward/forward_workspace.h"
 #include "cpu/implementations.h"
 #include "cpu/pair_dots.h"
+#include "cpu/processor_kind.h"
+#include "cpu/streams.h"
 #include "cpu/support.h"
 #include "cpu/tuning.h"
 #include "cpu/work_loop.h"
@@ -29,6 +31,11 @@
 namespace flashacl {
 namespace cpu {
 namespace {
+
+// Whether rows are prefetched while those before them are computed. On Intel's
+// the loops that do it wait for as long as loading them takes by itself, or
+// longer (docs/notes/0061).
+const bool kPrefetchesRowsAhead = kProcessorKind != ProcessorKind::kOther;
 
 Status Supports(const AttentionProblem& problem, const DeviceInfo&) {
   return SupportsTiles(problem, Direction::kBackward);
@@ -57,7 +64,8 @@ class PreparedBackward final : public HostPrepared {
         schedule(KnownSchedule(problem, shape)),
         workspace(ReserveBackward(
             problem, shape, device.workers, layout,
-            TakesMatrices(problem, Backward()) ? MatrixTerms(problem) : 0)) {}
+            TakesMatrices(problem, Backward()) ? MatrixTerms(problem) : 0)),
+        streams(StreamsResults(problem, device)) {}
 
   Status Run(const Bindings& bindings, std::byte* memory,
              Workers& workers) const override;
@@ -71,6 +79,7 @@ class PreparedBackward final : public HostPrepared {
   const TileShape shape;
   const Schedule schedule;  // empty if lengths are on the device
   const BackwardWorkspace workspace;
+  const bool streams;
 };
 
 // Whatever comes out of a tile: the others do not wait for it. Not local to the
@@ -113,11 +122,12 @@ class Launcher {
   void ComputeTile(int64_t number, int64_t next, Worker& worker);
   void ComputeKeys(const HeadTiles& head, Range steps, BackwardTile& tile);
 
-  void StartTile(const Tile& scheduled, BackwardTile& tile);
+  bool SeesOneStep(int64_t number) const;
+  void StartTile(const Tile& scheduled, bool one_step, BackwardTile& tile);
   RowsAhead PrepareNext(int64_t number, BackwardTile& tile) const;
   void ComputeStep(const Tile& scheduled, BackwardTile& tile, KeyStep& step,
                    const RowsAhead& next_tile,
-                   FunctionRef<void(Range block)> add);
+                   FunctionRef<void(Range block, BlockOrder order)> add);
   Range BlockAt(const Tile& scheduled, int64_t n) const;
   double* SinksOf(int64_t number, int64_t block);
   void FinishTile(int64_t number, const BackwardTile& tile);
@@ -127,6 +137,7 @@ class Launcher {
   const Bindings& bindings_;
   std::byte* memory_;
   const BackwardWorkspace& workspace_;
+  const bool streams_;
   const ForwardOperands operands_;
   const BackwardKernels kernels_ = Backward();
   const PairDots dots_ = workspace_.matrix_terms > 0
@@ -146,6 +157,7 @@ Launcher::Launcher(const PreparedBackward& prepared, const Bindings& bindings,
       bindings_(bindings),
       memory_(memory),
       workspace_(prepared.workspace),
+      streams_(prepared.streams),
       operands_(problem_, bindings, prepared.shape.cols),
       run_schedule_(prepared.schedule, operands_, prepared.shape),
       schedule_(*run_schedule_),
@@ -191,6 +203,7 @@ void Launcher::ForEach(Workers& workers, const Wanted& wanted, int64_t count,
     worker.tile.scratch = workspace_.scores.At(memory_, index);
     worker.tile.wanted = wanted;
     for (int64_t n = take(); n < count; n = take()) work(n, worker);
+    if (streams_) kernels_.flush();
     leaving.done = true;
   });
 }
@@ -230,17 +243,17 @@ void Launcher::ComputeTile(int64_t number, int64_t next, Worker& worker) {
   const bool adds = tile.wanted.key || tile.wanted.value;
   const bool alone = bias_.shared();
   const bool waits = adds && head.summed() && !alone;
-  StartTile(scheduled, tile);
+  StartTile(scheduled, SeesOneStep(number), tile);
   if (waits && !ordered_sum_.WaitForAccumulator(head)) return;
   for (int64_t s = 0; s < head.steps; ++s) {
     KeyStep step{ordered_sum_.SeenStep(number, s)};
     if (step.cols.empty()) continue;
     const bool last =
         s + 1 == head.steps || ordered_sum_.SeenStep(number, s + 1).empty();
-    const RowsAhead next_tile =
-        last && next != kNoTile ? PrepareNext(next, tile) : RowsAhead{};
+    const bool ahead = kPrefetchesRowsAhead && last && next != kNoTile;
+    const RowsAhead next_tile = ahead ? PrepareNext(next, tile) : RowsAhead{};
     if (!adds) {
-      ComputeStep(scheduled, tile, step, next_tile, [](Range) {});
+      ComputeStep(scheduled, tile, step, next_tile, [](Range, BlockOrder) {});
       continue;
     }
     const Ticket ticket = ordered_sum_.TicketOf(number, s);
@@ -250,18 +263,16 @@ void Launcher::ComputeTile(int64_t number, int64_t next, Worker& worker) {
                             step.cols.first)
                       : workspace_.WorkerSums(tile, 0);
     bool may_add = true;
-    bool begun = false;
-    ComputeStep(scheduled, tile, step, next_tile, [&](Range block) {
-      if (!std::exchange(begun, true)) {
+    const auto add = [&](Range block, BlockOrder order) {
+      if (order.first) {
         may_add = !waits || ordered_sum_.Wait(head, s, ticket);
-        if (ticket.before == 0 && may_add) {
-          workspace_.Clear(sums, step.cols.size());
-        }
       }
-      if (may_add) kernels_.add_dkv(tile, step, block, sums);
-    });
+      order.first &= ticket.before == 0;
+      order.last &= ticket.last;
+      if (may_add) kernels_.add_dkv(tile, step, block, order, sums);
+    };
+    ComputeStep(scheduled, tile, step, next_tile, add);
     if (!may_add) return;
-    if (ticket.last) kernels_.store_dkv(tile, step.cols, sums);
     if (waits) ordered_sum_.Pass(head, s, ticket);
   }
   FinishTile(number, tile);
@@ -302,11 +313,11 @@ void Launcher::ComputeKeys(const HeadTiles& head, Range steps,
     for (int64_t s = steps.first; s < steps.last; ++s) {
       KeyStep step{ordered_sum_.SeenStep(n, s)};
       if (step.cols.empty()) continue;
-      if (!started) StartTile(scheduled, tile);
+      if (!started) StartTile(scheduled, false, tile);
       started = true;
       seen[static_cast<size_t>(s - steps.first)] = step.cols;
-      ComputeStep(scheduled, tile, step, {}, [&](Range block) {
-        kernels_.add_dkv(tile, step, block, sums_of(s));
+      ComputeStep(scheduled, tile, step, {}, [&](Range block, BlockOrder) {
+        kernels_.add_dkv(tile, step, block, {}, sums_of(s));
       });
     }
   }
@@ -317,7 +328,17 @@ void Launcher::ComputeKeys(const HeadTiles& head, Range steps,
   }
 }
 
-void Launcher::StartTile(const Tile& scheduled, BackwardTile& tile) {
+bool Launcher::SeesOneStep(int64_t number) const {
+  const int64_t steps = ordered_sum_.HeadOf(number).steps;
+  int64_t seen = 0;
+  for (int64_t s = 0; s < steps && seen < 2; ++s) {
+    if (!ordered_sum_.SeenStep(number, s).empty()) ++seen;
+  }
+  return seen == 1;
+}
+
+void Launcher::StartTile(const Tile& scheduled, bool one_step,
+                         BackwardTile& tile) {
   const auto keys = [&](Slot slot) {
     return operands_.RowsOf(slot, scheduled.sequence, &Sequence::keys);
   };
@@ -338,6 +359,8 @@ void Launcher::StartTile(const Tile& scheduled, BackwardTile& tile) {
                 tile.dots != PairDots::kMatrices;
   tile.grad_terms = problem_.score.bf16_probs ? 1 : 2;
   tile.rows_loaded = false;
+  tile.one_step = one_step;
+  tile.streams = streams_;
   kernels_.start(tile);
 }
 
@@ -351,13 +374,14 @@ RowsAhead Launcher::PrepareNext(int64_t number, BackwardTile& tile) const {
   return {rows, block.size(), operands_.GradRowsOf(next.sequence)};
 }
 
-// Calls add(block) for every block of rows once its P and dS are there, in the
-// order of tiles: sums do not depend on how many blocks a tile has. While a
-// block is computed the rows of the next one are prefetched, if these are still
-// to be loaded; while the last one is, those of the next tile.
+// Calls add(block, order) for every block of rows once its P and dS are there,
+// in the order of tiles: sums do not depend on how many blocks a tile has. The
+// order is that within the tile. Where rows are prefetched ahead, those of the
+// next block are while one is computed, if they are still to be loaded, and
+// those of the next tile while the last one is.
 void Launcher::ComputeStep(const Tile& scheduled, BackwardTile& tile,
                            KeyStep& step, const RowsAhead& next_tile,
-                           FunctionRef<void(Range block)> add) {
+                           FunctionRef<void(Range, BlockOrder)> add) {
   kernels_.load(tile, step);
   const int64_t rows = scheduled.rows.size();
   const int64_t blocks = CeilDiv(rows, workspace_.row_block);
@@ -367,14 +391,14 @@ void Launcher::ComputeStep(const Tile& scheduled, BackwardTile& tile,
     tile.ahead = {};
     if (n + 1 == blocks) {
       tile.ahead = next_tile;
-    } else if (!tile.rows_loaded) {
+    } else if (kPrefetchesRowsAhead && !tile.rows_loaded) {
       const Range next = BlockAt(scheduled, n + 1);
       tile.ahead = {tile.scratch.query_rows + next.first, next.size(),
                     tile.grad_rows};
     }
     kernels_.softmax(tile, step, block);
     if (tile.wanted.bias) bias_.Add(scheduled.sequence, tile, step, block);
-    add(block);
+    add(block, {.first = n == 0, .last = n + 1 == blocks});
   }
   tile.rows_loaded = true;
 }

@@ -2,6 +2,8 @@
 // The backward direction, compiled for every instruction set.
 #include "cpu/backward/backward_kernel.h"
 
+#include "hwy/cache_control.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/backward/backward_kernel.cc"
 #include "cpu/targets.h"
@@ -21,6 +23,7 @@ BackwardKernels BackwardTable() {
           AddDkv,
           StoreDkv,
           StoreDq,
+          hwy::FlushStream,
           Width(),
           FLASHACL_HAS_PAIR_DOTS != 0,
           FLASHACL_HAS_MATRICES != 0 ? MatrixCode::kInstructions

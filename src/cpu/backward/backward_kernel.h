@@ -95,6 +95,7 @@ struct BackwardTile : ScoreTile {
   // Of the block at hand: its products by pairs must be multiply-adds.
   bool multiply_adds = false;
   bool rows_loaded = false;  // all of them, after the first step
+  bool one_step = false;     // has all keys that the tile sees; before start
   RowsAhead ahead;           // of the block at hand
 
   // A step's keys as floats, [key, key_stride].
@@ -119,9 +120,15 @@ struct KvSums {
   float* values;  // [key, value_stride]
 };
 
+// Where a block of rows is among all that add to the sums of a step: the first
+// one clears them, and the last one stores the gradients and uses them up.
+struct BlockOrder {
+  bool first = false;
+  bool last = false;
+};
+
 // One tile: start, then for every step of keys load, for every block of rows
-// load_rows if the step is the first, softmax and add_dkv, then store_dq. Steps
-// whose sums are complete are stored.
+// load_rows if the step is the first, softmax and add_dkv, then store_dq.
 struct BackwardKernels {
   // Before any of its rows are loaded.
   void (*start)(BackwardTile& tile) = nullptr;
@@ -130,18 +137,22 @@ struct BackwardKernels {
   // Loads the step's keys and values.
   void (*load)(const BackwardTile& tile, KeyStep& step) = nullptr;
   // P and dS of a block of rows, which stay in scratch memory, and what they
-  // add to dq. Prefetches tile.ahead meanwhile.
+  // add to dq, which may be stored with it where tile.one_step. Prefetches
+  // tile.ahead meanwhile.
   void (*softmax)(BackwardTile& tile, const KeyStep& step,
                   Range block) = nullptr;
   // sums += what the block of rows that softmax was called for adds to the
   // gradients of the step's keys and values.
   void (*add_dkv)(const BackwardTile& tile, const KeyStep& step, Range block,
-                  const KvSums& sums) = nullptr;
+                  BlockOrder order, const KvSums& sums) = nullptr;
   // Stores gradients of the keys and values `cols`; their sums are used up.
   void (*store_dkv)(const BackwardTile& tile, Range cols,
                     const KvSums& sums) = nullptr;
-  // Stores gradients of queries.
+  // Stores gradients of queries that are not stored yet.
   void (*store_dq)(const BackwardTile& tile) = nullptr;
+  // Makes what was stored past the caches visible to other threads; each worker
+  // calls it after its last tile that streams.
+  void (*flush)() = nullptr;
   int64_t panel_rows = 0;      // in one panel; blocks of rows are multiples
   bool has_pair_dots = false;  // PairDots::kInstruction
   MatrixCode matrices = MatrixCode::kNone;

@@ -26,6 +26,7 @@
 
 #include "cpu/backward/matrix_grads-inl.h"
 #include "cpu/backward/rounded-inl.h"
+#include "cpu/backward/store_grads-inl.h"
 #include "cpu/tile/keys-inl.h"
 #include "cpu/tile/softmax-inl.h"
 #include "cpu/tile/transpose-inl.h"
@@ -155,7 +156,7 @@ inline void StartTile(BackwardTile& tile) {
   std::fill_n(scratch.facts, rows / Width(), PanelFacts());
   std::fill_n(scratch.sum_p_dp, rows, 0.0f);
   if (tile.dots == PairDots::kMatrices) StartMatrixGrads(tile);
-  if (tile.wanted.query) {
+  if (tile.wanted.query && !StoresDqAtOnce(tile)) {
     std::fill_n(scratch.grad_query, rows * tile.scratch.key_stride, 0.0f);
   }
 }

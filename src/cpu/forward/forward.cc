@@ -7,6 +7,7 @@
 #include "cpu/forward/forward_tiles.h"
 #include "cpu/forward/prepared_tiles.h"
 #include "cpu/implementations.h"
+#include "cpu/streams.h"
 #include "cpu/support.h"
 
 namespace flashacl {
@@ -29,6 +30,7 @@ ForwardTiles::ForwardTiles(const AttentionProblem& problem,
                            const DeviceInfo& device, const TileShape& most,
                            WorkspaceLayout& layout)
     : matrix_terms_(TileMatrixTerms(problem)),
+      streams_(StreamsResults(problem, device)),
       shape_(SharedTileShape(problem, most, device.workers)),
       schedule_(KnownSchedule(problem, shape_)),
       workspace_(ReserveForward(problem, most, device.workers, layout)) {}
@@ -37,6 +39,7 @@ ForwardTiles::Launch::Launch(const ForwardTiles& tiles,
                              const ForwardOperands& operands, std::byte* memory,
                              float* splits)
     : matrix_terms_(tiles.matrix_terms_),
+      streams_(tiles.streams_),
       workspace_(tiles.workspace_),
       operands_(operands),
       schedule_(tiles.schedule_, operands, tiles.shape_),
@@ -60,6 +63,7 @@ void ForwardTiles::Launch::Attend(int64_t worker,
     ForwardTile tile =
         operands_.TileOf(*schedule_, n, {score, forward, splits_});
     UsePairs(dots, tile);
+    tile.streams = streams_;
     return tile;
   };
   ForwardTile tile = tile_of();
@@ -67,11 +71,13 @@ void ForwardTiles::Launch::Attend(int64_t worker,
     n = take();
     std::swap(score.query_rows, tiled.next_query_rows);
     std::swap(forward.quant, tiled.next_quant);
-    if (n == count) return kernels.attend(tile, values, nullptr);
+    if (n == count) break;
     const ForwardTile next = tile_of();
     kernels.attend(tile, values, &next);
     tile = next;
   }
+  kernels.attend(tile, values, nullptr);
+  if (streams_) kernels.flush();
 }
 
 void ForwardTiles::Launch::Combine(int64_t worker,

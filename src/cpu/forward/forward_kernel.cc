@@ -2,6 +2,8 @@
 // The forward direction, compiled for every instruction set.
 #include "cpu/forward/forward_kernel.h"
 
+#include "hwy/cache_control.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/forward/forward_kernel.cc"
 #include "cpu/targets.h"
@@ -14,7 +16,8 @@ HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
 ForwardKernels ForwardTable() {
-  return {AttendTile, CombineSplits, FLASHACL_HAS_PAIR_DOTS != 0,
+  return {AttendTile, CombineSplits, hwy::FlushStream,
+          FLASHACL_HAS_PAIR_DOTS != 0,
           FLASHACL_HAS_MATRICES != 0 ? MatrixCode::kInstructions
                                      : MatrixCode::kEmulated};
 }

@@ -19,6 +19,10 @@ struct ForwardKernels {
   // first, and stores the results.
   void (*combine)(const ForwardTile& tile, int64_t num_splits) = nullptr;
 
+  // Makes what was stored past the caches visible to other threads; each worker
+  // calls it after its last tile that streams.
+  void (*flush)() = nullptr;
+
   bool has_pair_dots = false;  // PairDots::kInstruction
   MatrixCode matrices = MatrixCode::kNone;
 };

@@ -42,6 +42,7 @@ class ForwardTiles {
 
    private:
     const int matrix_terms_;
+    const bool streams_;
     const TiledWorkspace& workspace_;
     const ForwardOperands& operands_;
     const RunSchedule schedule_;
@@ -55,6 +56,7 @@ class ForwardTiles {
                const TileShape& most, WorkspaceLayout& layout);
 
   const int matrix_terms_;
+  const bool streams_;
   const TileShape shape_;
   const Schedule schedule_;
   const TiledWorkspace workspace_;

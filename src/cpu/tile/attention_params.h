@@ -91,6 +91,7 @@ struct ScoreTile {
   // with their scales (integers-inl.h), and queries have so many terms.
   bool integers = false;
   int query_terms = 1;
+  bool streams = false;  // results go past the caches (streams.h)
   KvRows keys;
   ScoreScratch scratch{};
   Band band;

@@ -94,6 +94,21 @@ HWY_INLINE void StorePair(const Pair& pair, std::byte* row, int64_t n) {
   }
 }
 
+// The same of floats in the order of their elements, also of bf16.
+template <DType kType, bool kStreams>
+HWY_INLINE void StoreInOrder(const Pair& pair, std::byte* row, int64_t n) {
+  if constexpr (kType == DType::kBf16) {
+    const hn::Half<Halves> half;
+    const auto low = hn::ShiftRight<16>(Bf16Bits(kF, pair.first));
+    const auto high = hn::ShiftRight<16>(Bf16Bits(kF, pair.second));
+    const auto both =
+        hn::Combine(kH, hn::TruncateTo(half, high), hn::TruncateTo(half, low));
+    StoreVector<kStreams>(kH, both, reinterpret_cast<uint16_t*>(row) + n);
+  } else {
+    StorePair<kType, kStreams>(pair, row, n);
+  }
+}
+
 }  // namespace flashacl::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

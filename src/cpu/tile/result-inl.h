@@ -4,7 +4,8 @@
 //
 // Outputs are [channel, lane], with query rows in lanes. Four rows are outer,
 // their channels inner: blocks of 4 x 4 are multiplied by 1 / sum, transposed
-// and rounded in registers on their way to the caller's rows. Rows of a split
+// and rounded in registers on their way to the caller's rows, or transposed in
+// memory and stored past the caches (store_rows-inl.h). Rows of a split
 // are stored as they are, with max and sum; CombineSplits goes row by row and
 // adds up its splits in their order, once all of them are there, so the answer
 // does not depend on who computed which.
@@ -33,7 +34,7 @@
 #include "cpu/tile/matmul-inl.h"
 #include "cpu/tile/prefetch_queue-inl.h"
 #include "cpu/tile/softmax-inl.h"
-#include "cpu/tile/store-inl.h"
+#include "cpu/tile/store_rows-inl.h"
 #include "cpu/tile/transpose-inl.h"
 #include "cpu/tile/vector-inl.h"
 
@@ -207,6 +208,15 @@ inline bool StoresDirectly(const ForwardTile& tile) {
           out.dtype == DType::kBf16);
 }
 
+// Whether they go past the caches instead: rows that are lines, by way of
+// memory, as registers have quarters of lines of four rows.
+inline bool RowsStream(const ForwardTile& tile) {
+  const int64_t bytes =
+      tile.params->v_dim * tile.forward_params->out.element_bytes;
+  return tile.streams && StoresDirectly(tile) &&
+         AreLines(tile.scratch.query_rows->out, bytes);
+}
+
 // What the outputs of four rows are multiplied by, lane by lane. A row that saw
 // only scores of -inf is 0, whatever their values were.
 struct QuadFactor {
@@ -255,6 +265,7 @@ HWY_INLINE void StoreRows(const float* HWY_RESTRICT panel, int64_t v_dim,
 // The lines that the results of a panel go to will be needed.
 inline void PrefetchResults(const ForwardTile& tile, int64_t first,
                             PrefetchQueue& prefetch) {
+  if (RowsStream(tile)) return;
   const int64_t bytes =
       tile.params->v_dim * tile.forward_params->out.element_bytes;
   const int64_t last = std::min<int64_t>(first + Width(), tile.rows);
@@ -275,7 +286,8 @@ inline void StoreFour(const ForwardTile& tile, int64_t first) {
   if (tile.split_out == nullptr) {
     factor.by = InvSumsOf(tile, hn::Load(kQ, tile.forward.sum + first));
   }
-  if (StoresDirectly(tile)) {
+  const bool streams = RowsStream(tile);
+  if (StoresDirectly(tile) && !streams) {
     return WithVectorType(tile.forward_params->out.dtype, [&](auto type) {
       if constexpr (type() != DType::kI8) {
         StoreRows<type()>(from, v_dim, factor, query_rows, count);
@@ -286,6 +298,16 @@ inline void StoreFour(const ForwardTile& tile, int64_t first) {
   PanelToRows(from, v_dim, factor, [&](int64_t k, const Quads& quads) HWY_ATTR {
     staging.Store(quads, k);
   });
+  if (streams) {
+    return StoreScaledRows(tile.forward_params->out,
+                           {{tile.scratch.staging, tile.scratch.staging_stride},
+                            count,
+                            {0, v_dim},
+                            1.0f,
+                            streams},
+                           [&](int64_t n)
+                               HWY_ATTR { return query_rows[n].out; });
+  }
   for (int64_t r = 0; r < count; ++r) {
     float* const row = tile.scratch.staging + r * tile.scratch.staging_stride;
     if (tile.split_out == nullptr) {

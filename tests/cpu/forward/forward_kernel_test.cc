@@ -16,8 +16,10 @@
 #include "base/half.h"
 #include "base/random.h"
 #include "cpu/decode/decode_kernel.h"
+#include "hwy/cache_control.h"
 #include "tests/cpu/targets.h"
 #include "tests/testing/fenced.h"
+#include "tests/testing/random.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tests/cpu/forward/forward_kernel_test.cc"
@@ -30,6 +32,14 @@
 #ifndef FLASHACL_TESTS_CPU_PIECES
 #define FLASHACL_TESTS_CPU_PIECES
 namespace flashacl::cpu {
+struct RowsToStore {
+  const float* from;
+  int64_t stride, count;
+  Range channels;
+  float scale;
+  bool streams;
+};
+
 struct Pieces {
   int64_t width;  // rows of a panel
   void (*exp)(const float* from, int64_t count, float* to);
@@ -37,6 +47,9 @@ struct Pieces {
                    float*);
   void (*store_row)(const ElementFormat&, const float*, int64_t count,
                     std::byte*);
+  // To rows that begin row_bytes apart.
+  void (*store_rows)(const ElementFormat&, const RowsToStore&, std::byte* to,
+                     int64_t row_bytes);
   // Four elements in a register.
   void (*store_quad)(DType dtype, const float* from, std::byte* to);
   void (*rows_to_panel)(float* rows, int64_t stride, int64_t count,
@@ -55,6 +68,18 @@ void ExpOf(const float* from, int64_t count, float* to) {
   for (int64_t n = 0; n < count; n += Lanes()) {
     hn::StoreU(Exp(hn::LoadU(kF, from + n)), kF, to + n);
   }
+}
+
+void StoreRowsOf(const ElementFormat& format, const RowsToStore& rows,
+                 std::byte* to, int64_t row_bytes) {
+  StoreScaledRows(format,
+                  {{rows.from, rows.stride},
+                   rows.count,
+                   rows.channels,
+                   rows.scale,
+                   rows.streams},
+                  [&](int64_t n) { return to + n * row_bytes; });
+  hwy::FlushStream();
 }
 
 void StoreFourOf(DType dtype, const float* from, std::byte* to) {
@@ -79,7 +104,7 @@ void PanelToRowsOf(const float* panel, int64_t count, float* rows,
 }
 
 Pieces PieceTable() {
-  return {Width(),     ExpOf,         LoadRow,       StoreRow,
+  return {Width(),     ExpOf,         LoadRow,       StoreRow, StoreRowsOf,
           StoreFourOf, RowsToPanelOf, PanelToRowsOf, AllFinite};
 }
 
@@ -280,6 +305,49 @@ TEST_P(Piece, LoadsAndStoresRowsExactly) {
         }
       }
     }
+  }
+}
+
+// Past the caches or not, some channels of rows, whether they are lines or not:
+// what one row at a time is, and nothing between rows.
+TEST_P(Piece, StoresScaledRowsWhereTheyBelong) {
+  constexpr int64_t kStride = 176, kRows = 9, kRowBytes = 2048;
+  std::vector<float> from(kRows * kStride), scaled(from.size());
+  for (int n = 0; n < 2000; ++n) {
+    const DType dtype = testing::OneOf(
+        random_, {DType::kF32, DType::kF16, DType::kBf16, DType::kI8});
+    const bool lines = n % 2 == 0;
+    const ElementFormat format =
+        FormatOf(dtype, lines ? 1 : random_.Within(1, 2));
+    const int64_t unit = lines ? 64 / format.element_bytes : 1;
+    RowsToStore rows{from.data(),
+                     kStride,
+                     random_.Within(0, kRows),
+                     {},
+                     static_cast<float>(random_.Bell()),
+                     random_.Within(0, 3) > 0};
+    rows.channels.first = unit * random_.Within(0, 64 / unit);
+    rows.channels.last =
+        rows.channels.first + unit * random_.Within(0, 160 / unit);
+    const int64_t skew = lines ? 0 : 4 * random_.Within(0, 16);
+    for (size_t k = 0; k < from.size(); ++k) {
+      from[k] = random_.Within(0, 99) == 0
+                    ? AnyFloat()
+                    : static_cast<float>(20 * random_.Bell());
+      scaled[k] = from[k] * rows.scale;
+    }
+    const FencedBytes memory(kRows * kRowBytes, FencedBytes::Side::kStart);
+    const FencedBytes expected(kRows * kRowBytes, FencedBytes::Side::kStart);
+    const int64_t bytes = format.step * format.element_bytes;
+    for (int64_t r = 0; r < rows.count; ++r) {
+      pieces_.store_row(
+          format, scaled.data() + r * kStride, rows.channels.size(),
+          expected.data() + skew + r * kRowBytes + rows.channels.first * bytes);
+    }
+    pieces_.store_rows(format, rows, memory.data() + skew, kRowBytes);
+    ASSERT_EQ(std::memcmp(memory.data(), expected.data(), kRows * kRowBytes), 0)
+        << Name(dtype) << " * " << rows.channels.first << " to "
+        << rows.channels.last << " by " << format.step << " of " << rows.count;
   }
 }
 
