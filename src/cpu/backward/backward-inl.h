@@ -413,22 +413,18 @@ inline void AddDkvByVectors(const BackwardTile& tile, const KeyStep& step,
 inline void AddDkv(const BackwardTile& tile, const KeyStep& step, Range block,
                    BlockOrder order, const KvSums& sums) {
   const bool skip_masked = SkipsMasked(tile, step, block);
-  if (tile.dots == PairDots::kMatrices) {
-    const int64_t keys = step.cols.size();
-    if (order.first) ClearKvSums(tile, keys, sums);
-    if (!skip_masked && !tile.multiply_adds) {
-      AddDkvByMatrices(tile, keys, block, sums);
-    } else {
-      AddDkvByVectors(tile, step, block, {}, skip_masked, sums);
-    }
-  } else if (tile.value_is_key || !PartsAreLines(tile, tile.grad_key) ||
-             !PartsAreLines(tile, tile.grad_value)) {
-    // Both sums make one gradient, or rows are lines where parts are none.
-    AddDkvByVectors(tile, step, block, {order.first, false}, skip_masked, sums);
+  const bool matrices = tile.dots == PairDots::kMatrices;
+  // Both sums may make one gradient, and rows be lines where parts are none.
+  const bool whole = matrices || tile.value_is_key ||
+                     !PartsAreLines(tile, tile.grad_key) ||
+                     !PartsAreLines(tile, tile.grad_value);
+  if (matrices && !skip_masked && !tile.multiply_adds) {
+    AddDkvByMatrices(tile, step.cols.size(), block, order.first, sums);
   } else {
-    return AddDkvByVectors(tile, step, block, order, skip_masked, sums);
+    AddDkvByVectors(tile, step, block, {order.first, order.last && !whole},
+                    skip_masked, sums);
   }
-  if (order.last) StoreDkv(tile, step.cols, sums);
+  if (order.last && whole) StoreDkv(tile, step.cols, sums);
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "cpu/backward/backward_kernel.h"
 
@@ -148,10 +149,14 @@ inline void StartMatrixGrads(const BackwardTile& tile) {
     ClearAfterPairs(channels, Width(), tile.scratch.query + first * channels);
     ClearAfterPairs(v_dim, Width(), scratch.grad_out + first * v_dim);
   }
-  // Whole matrices of pairs of rows; those that there are will be written over.
+  // What is missing to whole matrices of pairs of rows; panels fill the others.
+  const int64_t loaded = RoundUp(tile.rows, Width()) / 2 * tile.terms;
   const int64_t pairs = RoundUp(tile.rows, 2 * kMatrixWords) / 2 * tile.terms;
-  std::fill_n(scratch.query_row_pairs, pairs * tile.scratch.key_stride, 0.0f);
-  std::fill_n(scratch.grad_out_row_pairs, pairs * scratch.value_stride, 0.0f);
+  for (const auto& [to, stride] :
+       {std::pair(scratch.query_row_pairs, tile.scratch.key_stride),
+        std::pair(scratch.grad_out_row_pairs, scratch.value_stride)}) {
+    std::fill(to + loaded * stride, to + pairs * stride, 0.0f);
+  }
   if (!tile.wanted.query) return;
   std::fill_n(scratch.grad_query_panels, RoundUp(tile.rows, Width()) * channels,
               0.0f);
@@ -322,9 +327,10 @@ inline void AddDqByMatrices(const BackwardTile& tile, int64_t first,
       scratch.grad_query_panels + first * channels, registers, nothing);
 }
 
-// dk and dv += what a block of rows adds, of which all panels are packed.
+// dk and dv += what a block of rows adds, of which all panels are packed. Sums
+// begin as 0 if they are `fresh`.
 inline void AddDkvByMatrices(const BackwardTile& tile, int64_t keys,
-                             Range block, const KvSums& sums) {
+                             Range block, bool fresh, const KvSums& sums) {
   const BackwardScratch& scratch = tile.backward;
   const int64_t pairs = RoundUp(block.size(), Width()) / 2;
   Matrices registers;
@@ -335,7 +341,7 @@ inline void AddDkvByMatrices(const BackwardTile& tile, int64_t keys,
     AddMatrixColumns(
         {words, scratch.word_stride, tile.grad_terms, scratch.block_words},
         keys, {rows + block.first / 2 * from, from, tile.terms, stride}, pairs,
-        channels, {to, stride}, registers);
+        channels, fresh, {to, stride}, registers);
   };
   if (tile.wanted.value) {
     add(scratch.prob_words, scratch.grad_out_row_pairs, scratch.value_stride,

@@ -105,8 +105,9 @@ inline void ClearOperands(const BackwardTile& tile, int64_t r) {
 }
 
 // Queries and gradients of outputs of four rows, which are loaded, become lanes
-// of their panel. Panels are filled in any order, so nothing passes the end of
-// one.
+// of their panel, but for floats that FinishRows puts there; delta comes out of
+// them and outputs, but of terms. Panels are filled in any order, so nothing
+// passes the end of one.
 inline void FillPanels(const BackwardTile& tile, int64_t first) {
   const ScoreParams& params = *tile.params;
   const BackwardScratch& scratch = tile.backward;
@@ -116,16 +117,20 @@ inline void FillPanels(const BackwardTile& tile, int64_t first) {
   const int64_t panel = first / Width() * Width();
   float* const queries = tile.scratch.query + panel * channels + first - panel;
   float* const grads = scratch.grad_out + panel * v_dim + first - panel;
-  if (tile.dots == PairDots::kNone) {
-    RowsToPanel({scratch.queries_by_row + first * key_stride, key_stride},
-                channels, queries);
-    RowsToPanel({scratch.grad_out_rows + first * scratch.value_stride,
-                 scratch.value_stride},
-                v_dim, grads);
-    return;
-  }
   if (tile.terms > 1) return FourTermsToPanels(tile, first, queries, grads);
   const FourRows staging{tile.scratch.staging, tile.scratch.staging_stride};
+  const FourRows grad_rows{scratch.grad_out_rows + first * scratch.value_stride,
+                           scratch.value_stride};
+  float* const delta = scratch.delta + first;
+  // Where a row's output is one value, its dp and delta are the same number.
+  if (tile.dots == PairDots::kNone) {
+    if (channels % 4 != 0) {
+      RowsToPanel({scratch.queries_by_row + first * key_stride, key_stride},
+                  channels, queries);
+    }
+    return RowsToPanelAndDots(grad_rows, staging, v_dim, grads, delta);
+  }
+  DotsOfFourAs(tile.dots)(grad_rows, staging, v_dim, delta);
   const int64_t count = std::min<int64_t>(tile.rows - first, 4);
   FourPairsToPanels(tile, tile.grad_rows, {first, first + count}, staging,
                     queries, grads);
@@ -140,6 +145,16 @@ inline void FinishRows(const BackwardTile& tile, int64_t first,
   facts.small = AreSmall(greatest.query, kSmallFactor) ||
                 AreSmall(greatest.grad_out, kSmallGrad);
   if (tile.dots == PairDots::kMatrices) PairRowsOfPanel(tile, first);
+  const int64_t channels = tile.params->score_dim();
+  if (tile.dots == PairDots::kNone && channels % 4 == 0) {
+    const float* const rows =
+        scratch.queries_by_row + first * tile.scratch.key_stride;
+    PanelFromRows(channels, tile.scratch.query + first * channels,
+                  [&](int64_t r, int64_t k) HWY_ATTR {
+                    return hn::LoadU(kQ,
+                                     rows + r * tile.scratch.key_stride + k);
+                  });
+  }
   if (tile.terms > 1) DeltaOfTerms(tile, first);
   if (!tile.rounds) return;
   const int64_t key_stride = tile.scratch.key_stride;
@@ -164,7 +179,6 @@ inline void StartTile(BackwardTile& tile) {
 // A block of a tile's rows, whole panels: queries and gradients of outputs as
 // rows and as panels.
 inline void LoadRows(BackwardTile& tile, Range block) {
-  const BackwardScratch& scratch = tile.backward;
   const int64_t rows = RoundUp(block.last, Width());
   GreatestOfRows greatest;
   for (int64_t first = block.first; first < rows; first += 4) {
@@ -178,15 +192,6 @@ inline void LoadRows(BackwardTile& tile, Range block) {
       } else {
         ClearOperands(tile, r);
       }
-    }
-    // Where a row's output is one value, its dp and delta are the same number.
-    // Of terms FinishRows has delta from products.
-    if (tile.terms == 1) {
-      const FourRows grads{scratch.grad_out_rows + first * scratch.value_stride,
-                           scratch.value_stride};
-      const auto dots = DotsOfFourAs(tile.dots);
-      dots(grads, {tile.scratch.staging, tile.scratch.staging_stride},
-           tile.params->v_dim, scratch.delta + first);
     }
     FillPanels(tile, first);
     if ((first + 4) % Width() == 0) {

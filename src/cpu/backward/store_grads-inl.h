@@ -73,13 +73,6 @@ HWY_INLINE void ClearSums(float* HWY_RESTRICT sums, ptrdiff_t stride) {
   none.Store(sums, stride);
 }
 
-// Before the first block of rows adds to them.
-inline void ClearKvSums(const BackwardTile& tile, int64_t keys,
-                        const KvSums& sums) {
-  std::fill_n(sums.keys, keys * tile.scratch.key_stride, 0.0f);
-  std::fill_n(sums.values, keys * tile.backward.value_stride, 0.0f);
-}
-
 inline GradTensors GradKeyTensors(const BackwardTile& tile) {
   const ScoreParams& params = *tile.params;
   return {&tile.grad_key, params.qk_dim, &tile.grad_key_rope,

@@ -200,11 +200,11 @@ constexpr int64_t MatrixBlocks(int64_t rows, int64_t words) {
 }
 
 // Adds to `count` rows and no more: what lies after them belongs to others. The
-// panel is as wide as one or two matrices.
+// panel is as wide as one or two matrices. Sums begin as 0 if they are `fresh`.
 template <bool kTwoHalves, class M>
 HWY_INLINE void AddExactRows(const MatrixRowsOf& rows, int64_t count,
                              const MatrixPanel& panel, int64_t blocks,
-                             const MatrixSums& sums, M& m) {
+                             bool fresh, const MatrixSums& sums, M& m) {
   constexpr ptrdiff_t kWidth = (kTwoHalves ? 2 : 1) * MatrixLanes();
   const auto at = [&](int64_t row) {
     return MatrixSums{sums.at + row * sums.stride, sums.stride};
@@ -212,11 +212,11 @@ HWY_INLINE void AddExactRows(const MatrixRowsOf& rows, int64_t count,
   PrefetchQueue nothing;
   int64_t row = 0;
   for (; row + 2 * kMatrixRows <= count; row += 2 * kMatrixRows) {
-    SumBlock<true, kTwoHalves>(rows, row, panel, blocks, false, at(row), m,
+    SumBlock<true, kTwoHalves>(rows, row, panel, blocks, fresh, at(row), m,
                                nothing);
   }
   for (; row + kMatrixRows <= count; row += kMatrixRows) {
-    SumBlock<false, kTwoHalves>(rows, row, panel, blocks, false, at(row), m,
+    SumBlock<false, kTwoHalves>(rows, row, panel, blocks, fresh, at(row), m,
                                 nothing);
   }
   if (row == count) return;
@@ -227,7 +227,8 @@ HWY_INLINE void AddExactRows(const MatrixRowsOf& rows, int64_t count,
     float* const to = at(row + r).at;
     for (ptrdiff_t n = 0; n < kWidth; n += Lanes()) {
       const Vector add = hn::Load(kF, some + r * kWidth + n);
-      hn::Store(hn::Add(hn::Load(kF, to + n), add), kF, to + n);
+      const Vector sum = fresh ? add : hn::Add(hn::Load(kF, to + n), add);
+      hn::Store(sum, kF, to + n);
     }
   }
 }
@@ -236,18 +237,18 @@ HWY_INLINE void AddExactRows(const MatrixRowsOf& rows, int64_t count,
 template <class M>
 HWY_NOINLINE void AddMatrixColumns(const MatrixRowsOf& rows, int64_t count,
                                    const MatrixPanel& panel, int64_t words,
-                                   int64_t columns, const MatrixSums& sums,
-                                   M& m) {
+                                   int64_t columns, bool fresh,
+                                   const MatrixSums& sums, M& m) {
   const int64_t blocks = CeilDiv(words, kMatrixWords);
   MatrixPanel some = panel;
   MatrixSums to = sums;
   int64_t left = columns;
   for (; left >= 2 * MatrixLanes(); left -= 2 * MatrixLanes()) {
-    AddExactRows<true>(rows, count, some, blocks, to, m);
+    AddExactRows<true>(rows, count, some, blocks, fresh, to, m);
     some.at += 2 * MatrixLanes();
     to.at += 2 * MatrixLanes();
   }
-  if (left > 0) AddExactRows<false>(rows, count, some, blocks, to, m);
+  if (left > 0) AddExactRows<false>(rows, count, some, blocks, fresh, to, m);
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

@@ -115,14 +115,17 @@ struct FourRows {
 };
 
 // Lanes 0 to 3 from `panel` on get the rows, element by element. Rows have room
-// for `count` rounded up to 4; what is between has no meaning.
+// for `count` rounded up to 4; what is between has no meaning. each(k, quads)
+// sees elements k to k + 3, with rows in lanes.
+template <typename Each>
 HWY_INLINE void RowsToPanel(const FourRows& rows, int64_t count,
-                            float* HWY_RESTRICT panel) {
+                            float* HWY_RESTRICT panel, Each each) {
   int64_t k = 0;
   for (; k + 4 <= count; k += 4) {
     Quads quads = rows.Load(k);
     quads.Transpose();
     FourRows{panel + k * Width(), Width()}.Store(quads, 0);
+    each(k, quads);
   }
   if (k == count) return;
   Quads quads = rows.Load(k);
@@ -131,6 +134,12 @@ HWY_INLINE void RowsToPanel(const FourRows& rows, int64_t count,
   for (int n = 0; n < 3; ++n) {
     if (k + n < count) hn::StoreU(quads.at[n], kQ, panel + (k + n) * Width());
   }
+  each(k, quads);
+}
+
+HWY_INLINE void RowsToPanel(const FourRows& rows, int64_t count,
+                            float* HWY_RESTRICT panel) {
+  RowsToPanel(rows, count, panel, [](int64_t, const Quads&) {});
 }
 
 // The other way round: calls store(k, quads) with elements k to k + 3 of lanes
@@ -164,8 +173,22 @@ inline void DotsOfFour(const FourRows& a, const FourRows& b, int64_t count,
   hn::StoreU(sum, kQ, dots);
 }
 
-// The same in the order of matrix registers: 32 at a time, even ones and odd
-// ones apart.
+// The same, and RowsToPanel of the former rows.
+inline void RowsToPanelAndDots(const FourRows& a, const FourRows& b,
+                               int64_t count, float* HWY_RESTRICT panel,
+                               float* HWY_RESTRICT dots) {
+  QuadVector sum = hn::Zero(kQ);
+  RowsToPanel(a, count, panel, [&](int64_t k, const Quads& x) HWY_ATTR {
+    Quads y = b.Load(k);
+    y.Transpose();
+    HWY_UNROLL_ALL
+    for (int n = 0; n < 4; ++n) sum = hn::MulAdd(x.at[n], y.at[n], sum);
+  });
+  hn::StoreU(sum, kQ, dots);
+}
+
+// Dot products in the order of matrix registers: 32 at a time, even ones and
+// odd ones apart.
 inline void DotsOfFourByMatrices(const FourRows& a, const FourRows& b,
                                  int64_t count, float* HWY_RESTRICT dots) {
   QuadVector sum = hn::Zero(kQ);
