@@ -105,9 +105,9 @@ inline void ClearOperands(const BackwardTile& tile, int64_t r) {
 }
 
 // Queries and gradients of outputs of four rows, which are loaded, become lanes
-// of their panel, but for floats that FinishRows puts there; delta comes out of
-// them and outputs, but of terms. Panels are filled in any order, so nothing
-// passes the end of one.
+// of their panel, and their delta is summed up; FinishRows does so for most
+// queries of floats, and for delta of terms. Panels are filled in any order, so
+// nothing passes the end of one.
 inline void FillPanels(const BackwardTile& tile, int64_t first) {
   const ScoreParams& params = *tile.params;
   const BackwardScratch& scratch = tile.backward;
