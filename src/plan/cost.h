@@ -28,7 +28,8 @@ struct Cost {
 
 Cost CountCost(const AttentionProblem& problem);
 
-// Of all results, every element once.
+// How many bytes all results have, every element once: bytes_written, without
+// counting anything else.
 double ResultBytes(const AttentionProblem& problem);
 
 // About how long one thread takes, in microseconds, that does `gflops` of the

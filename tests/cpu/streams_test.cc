@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which results go past the caches.
+// Which results go past the caches, and that the last store of a row stays.
 #include "cpu/streams.h"
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstring>
+
+#include "cpu/implementations.h"
+#include "tests/cpu/fences.h"
 #include "tests/cpu/runs.h"
 
 namespace flashacl::cpu {
@@ -25,6 +30,35 @@ TEST(Streams, BeginAtTheBytesOfAllResults) {
   EXPECT_EQ(StreamsResults(forward, device), here);
   ++device.streamed_bytes;
   EXPECT_FALSE(StreamsResults(forward, device));
+}
+
+// Sums of such values leave the range of fp32 where outputs do not: their rows
+// are stored, and once more after another way.
+TEST(Streams, RowsThatAreStoredAgainAreTheLastOnes) {
+  constexpr float kValue = 3e38f;
+  SmallCase small(testing::ProblemOf("fwd f32 h=2 d=32 q=40 k=200"));
+  Random random(1);
+  small.FillInputs(random);
+  for (int64_t head = 0; head < 2; ++head) {
+    for (int64_t j = 0; j < 200; ++j) {
+      for (int64_t d = 0; d < 32; ++d) {
+        small.PutKey(Slot::kValue, {0, j, head}, d, double{kValue});
+      }
+    }
+  }
+  const testing::FencedTensors streamed(small,
+                                        testing::FencedBytes::Side::kStart);
+  DeviceInfo device;
+  testing::LaunchFenced(kCpuForward, small.problem(), small.bindings(), device);
+  device.streamed_bytes = 0;
+  testing::LaunchFenced(kCpuForward, small.problem(), streamed.bindings(),
+                        device);
+  testing::ExpectSameBits(small, streamed.bindings(), {Slot::kOut});
+  for (size_t n = 0; n < size_t{2} * 40 * 32; ++n) {
+    float out = 0;
+    std::memcpy(&out, streamed.bindings()[Slot::kOut] + 4 * n, 4);
+    ASSERT_NEAR(out / kValue, 1, 1e-5) << n;
+  }
 }
 
 }  // namespace

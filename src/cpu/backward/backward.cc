@@ -6,7 +6,6 @@
 #include <array>
 #include <cmath>
 #include <span>
-#include <utility>
 
 #include "base/function_ref.h"
 #include "base/number.h"
@@ -328,6 +327,7 @@ void Launcher::ComputeKeys(const HeadTiles& head, Range steps,
   }
 }
 
+// Whether all keys that a tile sees are in one step; not if it sees none.
 bool Launcher::SeesOneStep(int64_t number) const {
   const int64_t steps = ordered_sum_.HeadOf(number).steps;
   int64_t seen = 0;

@@ -95,8 +95,9 @@ struct BackwardTile : ScoreTile {
   // Of the block at hand: its products by pairs must be multiply-adds.
   bool multiply_adds = false;
   bool rows_loaded = false;  // all of them, after the first step
-  bool one_step = false;     // has all keys that the tile sees; before start
   RowsAhead ahead;           // of the block at hand
+  // Whether one step has all keys that the tile sees. Set before start.
+  bool one_step = false;
 
   // A step's keys as floats, [key, key_stride].
   float* key_rows() const {

@@ -4,11 +4,11 @@
 //
 // Outputs are [channel, lane], with query rows in lanes. Four rows are outer,
 // their channels inner: blocks of 4 x 4 are multiplied by 1 / sum, transposed
-// and rounded in registers on their way to the caller's rows, or transposed in
-// memory and stored past the caches (store_rows-inl.h). Rows of a split
-// are stored as they are, with max and sum; CombineSplits goes row by row and
-// adds up its splits in their order, once all of them are there, so the answer
-// does not depend on who computed which.
+// and rounded in registers on their way to the caller's rows; rows that go past
+// the caches take a buffer on the way (store_rows-inl.h). Rows of a split are
+// stored as they are, with max and sum; CombineSplits goes row by row and adds
+// up its splits in their order, once all of them are there, so the answer does
+// not depend on who computed which.
 //
 // Sums of probs times values may leave the range of fp32 where the output does
 // not. Such rows are stored like all others, and once more after their keys
