@@ -226,8 +226,8 @@ HWY_INLINE void AddExactRows(const MatrixRowsOf& rows, int64_t count,
   for (int64_t r = 0; row + r < count; ++r) {
     float* const to = at(row + r).at;
     for (ptrdiff_t n = 0; n < kWidth; n += Lanes()) {
-      const Vector add = hn::Load(kF, some + r * kWidth + n);
-      const Vector sum = fresh ? add : hn::Add(hn::Load(kF, to + n), add);
+      Vector sum = hn::Load(kF, some + r * kWidth + n);
+      if (!fresh) sum = hn::Add(hn::Load(kF, to + n), sum);
       hn::Store(sum, kF, to + n);
     }
   }
