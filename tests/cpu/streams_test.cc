@@ -32,6 +32,33 @@ TEST(Streams, BeginAtTheBytesOfAllResults) {
   EXPECT_FALSE(StreamsResults(forward, device));
 }
 
+// Every fourth row begins with a line; others are stored as usual.
+TEST(Streams, RowsThatBeginWithinALineDoNot) {
+  for (const char* line :
+       {"fwd f32 h=1 d=32 q=70 k=30", "fwd bf16 h=1 d=64 q=70 k=30",
+        "bwd f32 h=1 d=32 q=70 k=30", "bwd bf16 h=1 d=64 q=70 k=30"}) {
+    SCOPED_TRACE(line);
+    AttentionProblem problem = testing::ProblemOf(line);
+    const bool forward = problem.direction == Direction::kForward;
+    const Slot slot = forward ? Slot::kOut : Slot::kGradQuery;
+    TensorSpec& spec = problem[slot];
+    const int64_t apart = spec.dims[3] + (spec.dtype == DType::kF32 ? 4 : 8);
+    spec.strides = {70 * apart, apart, apart, 1};
+    SmallCase small(problem);
+    Random random(1);
+    small.FillInputs(random);
+    if (!forward) RunForwardTwin(small);
+    const testing::FencedTensors streamed(small,
+                                          testing::FencedBytes::Side::kStart);
+    DeviceInfo device;
+    const Implementation& tiles = forward ? kCpuForward : kCpuBackward;
+    testing::LaunchFenced(tiles, problem, small.bindings(), device);
+    device.streamed_bytes = 0;
+    testing::LaunchFenced(tiles, problem, streamed.bindings(), device);
+    testing::ExpectSameBits(small, streamed.bindings(), {slot});
+  }
+}
+
 // Sums of such values leave the range of fp32 where outputs do not: their rows
 // are stored, and once more after another way.
 TEST(Streams, RowsThatAreStoredAgainAreTheLastOnes) {

@@ -477,7 +477,7 @@ inline void AttendSteps(const ForwardTile& tile, const PackedValues& values,
       AttendStep(tile, loaded, at[n].step, OutPanelOf(tile, row, first),
                  prefetch);
       if (last && tile.integers) ScaleOut(tile, OutPanelOf(tile, row));
-      if (last) StorePanel(tile, row);
+      if (last) StorePanel(tile, row, /*keep=*/large);
     }
     if (last && large) RedoTile(tile, values);
     if (last) return;

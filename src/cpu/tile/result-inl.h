@@ -2,10 +2,12 @@
 // How rows begin, and what becomes of them: results in the caller's layout, or
 // a split to be combined.
 //
-// Outputs are [channel, lane], with query rows in lanes. Four rows are outer,
-// their channels inner: blocks of 4 x 4 are multiplied by 1 / sum, transposed
-// and rounded in registers on their way to the caller's rows; rows that go past
-// the caches take a buffer on the way (store_rows-inl.h). Rows of a split are
+// Outputs are [channel, lane], with query rows in lanes. As many rows as a
+// vector has are multiplied by 1 / sum and transposed where they are, and
+// rounded on their way to the caller's rows. Four rows at a time do so in
+// registers, channels inner, where there are not as many, channels do not fill
+// panels, or sums are still needed; those that go past the caches take a buffer
+// on the way (store_rows-inl.h). Rows of a split are
 // stored as they are, with max and sum; CombineSplits goes row by row and adds
 // up its splits in their order, once all of them are there, so the answer does
 // not depend on who computed which.
@@ -319,9 +321,72 @@ inline void StoreFour(const ForwardTile& tile, int64_t first) {
   }
 }
 
-inline void StorePanel(const ForwardTile& tile, int64_t first) {
+// As many rows as a vector has, from row `first` on. Their sums become rows
+// where they are, as many channels at a time, and are used up.
+template <DType kType, bool kStreams>
+HWY_INLINE void StoreWholeRows(const ForwardTile& tile, int64_t first,
+                               float* sums) {
+  const int64_t v_dim = tile.params->v_dim;
+  const Vector sum = hn::Load(kF, tile.forward.sum + first);
+  const Vector kept = hn::Mul(sum, hn::Set(kF, tile.params->keep_probability));
+  const auto none = hn::Eq(sum, hn::Zero(kF));
+  const Vector by = hn::Div(hn::Set(kF, 1.0f), kept);
+  PanelToWholeRows(
+      sums, v_dim,
+      [&](const Vector& x)
+          HWY_ATTR { return hn::IfThenZeroElse(none, hn::Mul(x, by)); },
+      [&](int64_t r, int64_t k, const Vector& x)
+          HWY_ATTR { hn::Store(x, kF, sums + (k + r) * Width()); });
+  for (int64_t r = 0; r < Lanes(); ++r) {
+    std::byte* const to = tile.scratch.query_rows[first + r].out;
+    const auto at = [&](int64_t k) HWY_ATTR {
+      return hn::Load(kF, sums + (k + r) * Width());
+    };
+    for (int64_t k = 0; k < v_dim; k += Width()) {
+      StoreInOrder<kType, kStreams>({at(k), at(k + Lanes())}, to, k);
+    }
+  }
+}
+
+// Stores rows `first` to first + Lanes() - 1 and returns true if they all exist
+// and consist of whole panels of channels; their sums are used up.
+inline bool StoreWhole(const ForwardTile& tile, int64_t first) {
+  const int64_t v_dim = tile.params->v_dim;
+  if (first % Lanes() != 0 || first + Lanes() > tile.rows ||
+      v_dim % Width() != 0 || !StoresDirectly(tile)) {
+    return false;
+  }
+  const ElementFormat& out = tile.forward_params->out;
+  bool streams = RowsStream(tile);
+  if (streams && Width() * out.element_bytes % kLineBytes != 0) return false;
+  for (int64_t r = first; r < first + Lanes(); ++r) {
+    streams &= AreLines(tile.scratch.query_rows[r].out, 0);
+  }
+  const int64_t panel = first / Width() * Width();
+  float* const sums =
+      tile.forward.out + panel * BlockEnd(v_dim) + (first - panel);
+  WithVectorType(out.dtype, [&](auto type) HWY_ATTR {
+    if constexpr (type() != DType::kI8) {
+      streams ? StoreWholeRows<type(), true>(tile, first, sums)
+              : StoreWholeRows<type(), false>(tile, first, sums);
+    }
+  });
+  return true;
+}
+
+// The rows of the panel that begins with row `first`; their sums are used up
+// unless they are to be kept.
+inline void StorePanel(const ForwardTile& tile, int64_t first,
+                       bool keep = false) {
   const int64_t last = std::min<int64_t>(first + Width(), tile.rows);
-  for (int64_t row = first; row < last; row += 4) StoreFour(tile, row);
+  for (int64_t row = first; row < last;) {
+    if (!keep && StoreWhole(tile, row)) {
+      row += Lanes();
+    } else {
+      StoreFour(tile, row);
+      row += 4;
+    }
+  }
   if (tile.split_out != nullptr) return;
   for (int64_t row = first; row < last; ++row) {
     StoreRowResult(tile, tile.scratch.query_rows[row], tile.forward.max[row],

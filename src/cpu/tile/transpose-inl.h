@@ -4,10 +4,12 @@
 //
 // Both are cut into blocks of 4 x 4, which interleaving transposes in registers
 // in two rounds: one block at a time, four rows by four channels, or as many as
-// a vector has (PanelFromRows). Rows are outer, channels inner. A block may
-// pass the last channel, so that rows and panels have room for whole blocks.
-// What must happen to every element on its way is done to the block: biases are
-// added, outputs multiplied by 1 / sum, rows multiplied with rows (DotsOfFour).
+// a vector has (PanelFromRows), and those of as many vectors change places
+// where there are as many rows (PanelToWholeRows). Rows are outer, channels
+// inner. A block may pass the last channel, so that rows and panels have room
+// for whole blocks. What must happen to every element on its way is done to the
+// block: biases are added, outputs multiplied by 1 / sum, rows multiplied with
+// rows (DotsOfFour).
 
 #include <cstddef>
 #include <cstdint>
@@ -223,6 +225,60 @@ HWY_INLINE void AddRowsToPanel(const FourRows& rows, int64_t count,
       sums.at[n] = hn::Mul(hn::Add(sums.at[n], added.at[n]), scale);
     }
     lanes.Store(sums, 0);
+  }
+}
+
+// Of four vectors of blocks of four lanes, or as many as a vector has of them:
+// block q of vector g becomes block g of vector q. They are every fourth of
+// `v`, from `n` on.
+HWY_INLINE void TransposeBlocks(Vector (&v)[Lanes()], int n) {
+  if constexpr (Lanes() == 8) {
+    const Vector a = v[n], b = v[n + 4];
+    v[n] = hn::ConcatLowerLower(kF, b, a);
+    v[n + 4] = hn::ConcatUpperUpper(kF, b, a);
+  } else if constexpr (Lanes() == 16) {
+    const auto two = [&](const Vector& even, const Vector& odd,
+                         int q) HWY_ATTR {
+      v[n + 4 * q] = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(odd), even);
+      v[n + 4 * q + 4] = hn::OddEvenBlocks(odd, hn::SwapAdjacentBlocks(even));
+    };
+    const Vector a = v[n], b = v[n + 4], c = v[n + 8], d = v[n + 12];
+    two(hn::ConcatLowerLower(kF, c, a), hn::ConcatLowerLower(kF, d, b), 0);
+    two(hn::ConcatUpperUpper(kF, c, a), hn::ConcatUpperUpper(kF, d, b), 2);
+  }
+}
+
+// Lane r of vector k becomes lane k of vector r.
+HWY_INLINE void TransposeAll(Vector (&v)[Lanes()]) {
+  constexpr int kLanes = Lanes();
+  HWY_UNROLL_ALL
+  for (int g = 0; g < kLanes; g += 4) {
+    QuadsOf<Floats> quads{{v[g], v[g + 1], v[g + 2], v[g + 3]}};
+    quads.Transpose();
+    HWY_UNROLL_ALL
+    for (int n = 0; n < 4; ++n) v[g + n] = quads.at[n];
+  }
+  HWY_UNROLL_ALL
+  for (int n = 0; n < 4; ++n) TransposeBlocks(v, n);
+}
+
+// PanelToRows of as many lanes as a vector has, a multiple of as many elements:
+// calls store(r, k, vector) with elements from k on of lane r, block by block
+// of all lanes. Before that, finish(vector) returns element k of all of them.
+// A block's place in the panel may be stored to.
+template <typename Finish, typename Store>
+HWY_INLINE void PanelToWholeRows(const float* panel, int64_t count,
+                                 Finish finish, Store store) {
+  constexpr int kLanes = Lanes();
+  for (int64_t k = 0; k < count; k += kLanes) {
+    Vector v[kLanes];
+    HWY_UNROLL_ALL
+    for (int n = 0; n < kLanes; ++n) {
+      v[n] = finish(hn::Load(kF, panel + (k + n) * Width()));
+    }
+    TransposeAll(v);
+    HWY_UNROLL_ALL
+    for (int r = 0; r < kLanes; ++r) store(r, k, v[r]);
   }
 }
 

@@ -80,7 +80,7 @@ inline void AttendList(const TopKTile& topk) {
                   }
                 });
   for (int64_t first = 0; first < tile.rows; first += Width()) {
-    StorePanel(tile, first);
+    StorePanel(tile, first, /*keep=*/true);
     RedoOverflowed(tile, first, [&](const OutPanel& panel) {
       keys.ForSteps(
           rows, panel_blocks,

@@ -16,6 +16,7 @@
 #include "base/half.h"
 #include "base/random.h"
 #include "cpu/decode/decode_kernel.h"
+#include "hwy/aligned_allocator.h"
 #include "hwy/cache_control.h"
 #include "tests/cpu/targets.h"
 #include "tests/testing/fenced.h"
@@ -56,6 +57,9 @@ struct Pieces {
                         float* panel);
   void (*panel_to_rows)(const float* panel, int64_t count, float* rows,
                         int64_t stride);
+  // Of as many lanes as a vector has, from `panel` on: twice the elements.
+  void (*panel_to_whole_rows)(const float* panel, int64_t count, float* rows,
+                              int64_t stride);
   bool (*all_finite)(const float* row, int64_t channels);
 };
 }  // namespace flashacl::cpu
@@ -103,9 +107,19 @@ void PanelToRowsOf(const float* panel, int64_t count, float* rows,
       [&](int64_t k, const Quads& quads) HWY_ATTR { to.Store(quads, k); });
 }
 
+void PanelToWholeRowsOf(const float* panel, int64_t count, float* rows,
+                        int64_t stride) {
+  PanelToWholeRows(
+      panel, count, [](const Vector& x) HWY_ATTR { return hn::Add(x, x); },
+      [&](int64_t r, int64_t k, const Vector& x)
+          HWY_ATTR { hn::StoreU(x, kF, rows + r * stride + k); });
+}
+
 Pieces PieceTable() {
-  return {Width(),     ExpOf,         LoadRow,       StoreRow, StoreRowsOf,
-          StoreFourOf, RowsToPanelOf, PanelToRowsOf, AllFinite};
+  return {Width(),       ExpOf,         LoadRow,
+          StoreRow,      StoreRowsOf,   StoreFourOf,
+          RowsToPanelOf, PanelToRowsOf, PanelToWholeRowsOf,
+          AllFinite};
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE
@@ -422,6 +436,29 @@ TEST_P(Piece, RowsBecomePanelsAndBack) {
     ASSERT_TRUE(std::all_of(panel.begin() + count * pieces_.width, panel.end(),
                             [](float x) { return x == 7.0f; }))
         << "beyond " << count;
+  }
+}
+
+TEST_P(Piece, LanesOfAVectorBecomeWholeRows) {
+  const int64_t lanes = pieces_.width / 2;
+  const int64_t stride = 4 * lanes;
+  for (int64_t count = lanes; count <= 3 * lanes; count += lanes) {
+    for (const int64_t first : {int64_t{0}, lanes}) {
+      const auto floats = static_cast<size_t>(count * pieces_.width);
+      const auto panel = hwy::AllocateAligned<float>(floats);
+      for (size_t n = 0; n < floats; ++n) panel[n] = static_cast<float>(n);
+      std::vector<float> rows(static_cast<size_t>(lanes * stride), -1.0f);
+      pieces_.panel_to_whole_rows(panel.get() + first, count, rows.data(),
+                                  stride);
+      for (int64_t r = 0; r < lanes; ++r) {
+        for (int64_t k = 0; k < stride; ++k) {
+          const int64_t from = k * pieces_.width + first + r;
+          const auto expected = static_cast<float>(k < count ? 2 * from : -1);
+          ASSERT_EQ(rows[static_cast<size_t>(r * stride + k)], expected)
+              << "row " << r << ", element " << k << " of " << count;
+        }
+      }
+    }
   }
 }
 
