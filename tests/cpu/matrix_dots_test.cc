@@ -177,6 +177,8 @@ const char* const kGradLines[] = {
     "bwd bf16 h=4/2 d=64 q=40,40 k=150,150 bias causal grad:qkvb",
     "bwd bf16 h=4/2 d=64 q=50,2 k=201,400 alibi causal",
     "bwd bf16 h=1 d=32 q=700 k=97 causal-left sink",
+    "bwd bf16 h=2/1 d=32 q=300 k=300 causal",
+    "bwd bf16 h=1 d=32 q=400 k=300 window:40:-9",
     "bwd bf16 h=1 d=16 q=300,1 k=2500,300 causal",
     "bwd f16 h=2 d=32 q=1 k=1",
     "bwd f16 h=4/2 d=128 q=77,1 k=301,900 causal",
@@ -184,6 +186,7 @@ const char* const kGradLines[] = {
     "bwd f16 h=2/1 d=64 q=90,2 k=330,400 keep:0.7",
     "bwd f16 h=4/2 d=64 q=40,40 k=150,150 bias causal grad:qkvb",
     "bwd f16 h=1 d=32 q=700 k=97 causal-left sink",
+    "bwd f16 h=1 d=32 q=260 k=300 window:30:5",
     "bwd f16 h=2/1 d=96+32/64 q=60,9 k=230,40 shared",
 };
 

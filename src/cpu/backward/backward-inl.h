@@ -265,10 +265,8 @@ inline void SoftmaxPanel(BackwardTile& tile, const KeyStep& step,
   }
   const bool packed =
       matrices && !skip_masked && !subnormal &&
-      PackGradPanel(
-          tile,
-          {rows.count, panel.first, panel.number, step.cols.size(), local},
-          panel.probs, panel.grad_scores) &&
+      PackGradPanel(tile, {rows.count, panel.first, panel.number, local},
+                    panel.probs, panel.grad_scores) &&
       !step.small && !tile.backward.facts[panel.first / Width()].small;
   if (!packed) tile.multiply_adds = true;
   FinishPanel(panel, local, scored.all ? nullptr : tile.scratch.visible,
@@ -277,9 +275,9 @@ inline void SoftmaxPanel(BackwardTile& tile, const KeyStep& step,
     if (tile.wanted.query) AddDqByMatrices(tile, panel.first, local);
     return;
   }
-  if (tile.wanted.query) {
-    AddDq(tile, rows, panel, local, skip_masked, prefetch);
-  }
+  if (!tile.wanted.query) return;
+  if (matrices) SumDqByRow(tile, panel.first);
+  AddDq(tile, rows, panel, local, skip_masked, prefetch);
 }
 
 // About how many times SoftmaxPanel issues prefetches, of all keys of a step.
@@ -319,15 +317,10 @@ inline void SoftmaxBlock(BackwardTile& tile, const KeyStep& step, Range block) {
       panel.prob_row_pairs += panel_floats / 2;
       panel.grad_row_pairs += panel_floats / 2;
     }
-    if (matrices && panel.seen->empty()) {
-      ClearGradWords(tile, panel.number, {0, step.cols.size()});
-    }
     ++panel.seen;
     ++panel.number;
   }
-  if (!matrices) return;
-  Matrices::Release();
-  ClearMissingPanels(tile, panel.number, step.cols.size());
+  if (matrices) Matrices::Release();
 }
 
 // The gradients of keys, or of values, of a step.

@@ -11,11 +11,14 @@
 
 namespace flashacl::cpu {
 
-// What the rows of a panel turned out to be.
+// What is known of a panel: what its rows turned out to be, and on matrix
+// registers where dq are summed.
 struct PanelFacts {
-  bool usable = true;  // every max and every inv_sum
-  bool finite = true;  // every query and every gradient of an output
-  bool small = false;  // all queries are, or all gradients of outputs
+  bool usable = true;          // every max and every inv_sum
+  bool finite = true;          // every query and every gradient of an output
+  bool small = false;          // all queries are, or all gradients of outputs
+  bool dq_by_channel = false;  // some are, in grad_query_panels
+  bool dq_by_row = false;      // some are, in grad_query
 };
 
 // A worker's scratch memory besides ScoreScratch; sizes in
@@ -25,7 +28,7 @@ struct PanelFacts {
 // first half of each panel (rounded-inl.h), of keys one after the other.
 struct BackwardScratch {
   float* queries_by_row;  // [row, key_stride], rope after the rest
-  float* grad_query;      // [row, key_stride]
+  float* grad_query;      // [row, key_stride]; see PanelFacts
   float* grad_out_rows;   // [row, value_stride]
   float* grad_out;        // [panel, value channel, lane]; or as queries are
   float* values;          // [key, value_stride]; or pairs or terms, as keys

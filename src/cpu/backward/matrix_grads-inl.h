@@ -10,6 +10,7 @@
 // go the way of floats, which are there, too.
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -157,9 +158,6 @@ inline void StartMatrixGrads(const BackwardTile& tile) {
         std::pair(scratch.grad_out_row_pairs, scratch.value_stride)}) {
     std::fill(to + loaded * stride, to + pairs * stride, 0.0f);
   }
-  if (!tile.wanted.query) return;
-  std::fill_n(scratch.grad_query_panels, RoundUp(tile.rows, Width()) * channels,
-              0.0f);
 }
 
 // A step's keys and values are loaded as pairs of channels, or as terms.
@@ -186,32 +184,11 @@ inline void FinishKeyMatrices(const BackwardTile& tile,
                     unused);
 }
 
-// Words of panel `number` of a block for the keys `keys` become 0.
-inline void ClearGradWords(const BackwardTile& tile, int64_t number,
-                           Range keys) {
-  const BackwardScratch& scratch = tile.backward;
-  for (float* const words : {scratch.prob_words, scratch.grad_words}) {
-    for (int64_t j = keys.first; j < keys.last; ++j) {
-      float* const to = words + j * scratch.word_stride + number * Lanes();
-      std::fill_n(to, Lanes(), 0.0f);
-      std::fill_n(to + scratch.block_words, Lanes(), 0.0f);
-    }
-  }
-}
-
-// The same of panels that a block lacks, up to whole matrices.
-inline void ClearMissingPanels(const BackwardTile& tile, int64_t panels,
-                               int64_t keys) {
-  const int64_t whole = RoundUp(panels * Lanes(), kMatrixWords) / Lanes();
-  for (; panels < whole; ++panels) ClearGradWords(tile, panels, {0, keys});
-}
-
 // A panel of which a step's P and dS are there.
 struct GradPanel {
   int64_t count;   // rows
   int64_t first;   // row of the tile
   int64_t number;  // in its block
-  int64_t keys;    // of the step
   Range local;     // those that are seen
 };
 
@@ -292,8 +269,8 @@ HWY_NOINLINE bool PackGradTerms(const BackwardTile& tile,
   return facts.AreOrdinary();
 }
 
-// P and dS of a panel become words, [key of the step, lane] as they are; false
-// if these are not to be used.
+// P and dS of a panel become words, [key of the step, lane] as they are, of the
+// keys that it sees; false if these are not to be used.
 inline bool PackGradPanel(const BackwardTile& tile, const GradPanel& panel,
                           float* probs, float* grads) {
   float* const first_prob = probs + panel.local.first * Width();
@@ -302,8 +279,6 @@ inline bool PackGradPanel(const BackwardTile& tile, const GradPanel& panel,
     ClearLanes(first_prob, panel.local.size(), panel.count);
     ClearLanes(first_grad, panel.local.size(), panel.count);
   }
-  ClearGradWords(tile, panel.number, {0, panel.local.first});
-  ClearGradWords(tile, panel.number, {panel.local.last, panel.keys});
   const auto pack =
       tile.grad_terms == 1 ? PackGradTerms<false> : PackGradTerms<true>;
   return pack(tile, panel, first_prob, first_grad);
@@ -317,22 +292,84 @@ inline void AddDqByMatrices(const BackwardTile& tile, int64_t first,
   const auto* const keys =
       reinterpret_cast<const std::byte*>(scratch.keys_by_channel) +
       2 * local.first;
+  bool& summed = scratch.facts[first / Width()].dq_by_channel;
   Matrices registers;
   PrefetchQueue nothing;
   AddMatrixProducts(
       {keys, scratch.channel_stride, tile.terms,
        channels * scratch.channel_stride},
       channels, {scratch.grad_key_words, 2 * Width(), tile.grad_terms, Width()},
-      CeilDiv(local.size(), 2), /*fresh=*/false,
+      CeilDiv(local.size(), 2), /*fresh=*/!summed,
       scratch.grad_query_panels + first * channels, registers, nothing);
+  summed = true;
 }
+
+// Which rows of a block products with its P and dS need: from the first panel
+// to the last that sees one of some keys. Of keys that a panel between them
+// does not see, the words become 0.
+class DepthsOfStep {
+ public:
+  // Of `keys` of a step; the panels that were packed say what they see in the
+  // tile's scratch memory.
+  DepthsOfStep(const BackwardTile& tile, int64_t keys, int64_t rows)
+      : panels_(CeilDiv(rows, Width())), seen_(tile.backward.seen) {
+    for (int64_t j = 0; j < keys; j += kDepthRows) {
+      const Range some{j, std::min(j + kDepthRows, keys)};
+      depths_[static_cast<size_t>(j / kDepthRows)] = DepthOf(tile, some);
+    }
+  }
+
+  MatrixDepths get() const { return depths_.data(); }
+
+ private:
+  // Which of `keys` a panel of the block sees, or one that the block lacks.
+  Range Seen(int64_t number, Range keys) const {
+    if (number >= panels_) return {};
+    const Range& seen = seen_[number];
+    return {std::max(seen.first, keys.first), std::min(seen.last, keys.last)};
+  }
+
+  Range DepthOf(const BackwardTile& tile, Range keys) const {
+    constexpr int64_t kPanels = kMatrixWords / Lanes();  // along k of a matrix
+    int64_t first = 0, last = panels_;
+    while (first < last && Seen(first, keys).empty()) ++first;
+    while (last > first && Seen(last - 1, keys).empty()) --last;
+    if (first == last) return {};
+    const Range depth{first / kPanels, CeilDiv(last, kPanels)};
+    for (int64_t n = depth.first * kPanels; n < depth.last * kPanels; ++n) {
+      const Range seen = Seen(n, keys);
+      if (seen.empty()) {
+        ClearWords(tile, n, keys);
+      } else {
+        ClearWords(tile, n, {keys.first, seen.first});
+        ClearWords(tile, n, {seen.last, keys.last});
+      }
+    }
+    return depth;
+  }
+
+  static void ClearWords(const BackwardTile& tile, int64_t number, Range keys) {
+    const BackwardScratch& scratch = tile.backward;
+    for (float* const words : {scratch.prob_words, scratch.grad_words}) {
+      for (int64_t j = keys.first; j < keys.last; ++j) {
+        float* const to = words + j * scratch.word_stride + number * Lanes();
+        std::fill_n(to, Lanes(), 0.0f);
+        std::fill_n(to + scratch.block_words, Lanes(), 0.0f);
+      }
+    }
+  }
+
+  int64_t panels_;
+  const Range* seen_;
+  std::array<Range, kMaxStepKeys / kDepthRows> depths_;
+};
 
 // dk and dv += what a block of rows adds, of which all panels are packed. Sums
 // begin as 0 if they are `fresh`.
 inline void AddDkvByMatrices(const BackwardTile& tile, int64_t keys,
                              Range block, bool fresh, const KvSums& sums) {
   const BackwardScratch& scratch = tile.backward;
-  const int64_t pairs = RoundUp(block.size(), Width()) / 2;
+  const DepthsOfStep depths(tile, keys, block.size());
   Matrices registers;
   Matrices::Configure();
   const auto add = [&](const float* words, const float* rows, int64_t stride,
@@ -340,8 +377,8 @@ inline void AddDkvByMatrices(const BackwardTile& tile, int64_t keys,
     const int64_t from = tile.terms * stride;
     AddMatrixColumns(
         {words, scratch.word_stride, tile.grad_terms, scratch.block_words},
-        keys, {rows + block.first / 2 * from, from, tile.terms, stride}, pairs,
-        channels, fresh, {to, stride}, registers);
+        keys, {rows + block.first / 2 * from, from, tile.terms, stride},
+        depths.get(), channels, fresh, {to, stride}, registers);
   };
   if (tile.wanted.value) {
     add(scratch.prob_words, scratch.grad_out_row_pairs, scratch.value_stride,
@@ -354,27 +391,43 @@ inline void AddDkvByMatrices(const BackwardTile& tile, int64_t keys,
   Matrices::Release();
 }
 
-// grad_query += what lies by channel, of all rows of a tile.
-inline void AddDqPanels(const BackwardTile& tile) {
+// dq of the panel that begins with row `first` are summed by row from now on:
+// what its keys add may not be rounded.
+inline void SumDqByRow(const BackwardTile& tile, int64_t first) {
+  bool& by_row = tile.backward.facts[first / Width()].dq_by_row;
+  const int64_t stride = tile.scratch.key_stride;
+  if (!by_row) {
+    std::fill_n(tile.backward.grad_query + first * stride, Width() * stride,
+                0.0f);
+  }
+  by_row = true;
+}
+
+// dq of the panel that begins with row `first`, by row, whole: what lies by
+// channel is added to what is there. Where nothing is they take the place of
+// the first panel, whose own are stored before all others.
+inline ChannelRows DqRowsOfPanel(const BackwardTile& tile, int64_t first) {
   const BackwardScratch& scratch = tile.backward;
+  const PanelFacts& facts = scratch.facts[first / Width()];
   const int64_t channels = tile.params->score_dim();
   const int64_t stride = tile.scratch.key_stride;
-  for (int64_t first = 0; first < tile.rows; first += 4) {
-    const int64_t lane = first % Width();
-    const float* const panel =
-        scratch.grad_query_panels + (first - lane) * channels + lane;
-    const FourRows rows{scratch.grad_query + first * stride, stride};
-    PanelToRows(
-        panel, channels, [](Quads&) {},
-        [&](int64_t k, const Quads& quads) HWY_ATTR {
-          Quads sums = rows.Load(k);
-          HWY_UNROLL_ALL
-          for (int n = 0; n < 4; ++n) {
-            sums.at[n] = hn::Add(sums.at[n], quads.at[n]);
-          }
-          rows.Store(sums, k);
+  float* const rows =
+      scratch.grad_query + (facts.dq_by_row ? first * stride : 0);
+  if (!facts.dq_by_channel && !facts.dq_by_row) {
+    std::fill_n(rows, Width() * stride, 0.0f);
+  }
+  if (!facts.dq_by_channel) return {rows, stride};
+  for (ptrdiff_t lane = 0; lane < Width(); lane += Lanes()) {
+    PanelToWholeRows(
+        scratch.grad_query_panels + first * channels + lane, channels,
+        [](const Vector& x) HWY_ATTR { return x; },
+        [&](int64_t r, int64_t k, Vector x) HWY_ATTR {
+          float* const to = rows + (lane + r) * stride + k;
+          if (facts.dq_by_row) x = hn::Add(hn::Load(kF, to), x);
+          hn::Store(x, kF, to);
         });
   }
+  return {rows, stride};
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

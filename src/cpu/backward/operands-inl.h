@@ -170,8 +170,9 @@ inline void StartTile(BackwardTile& tile) {
   const int64_t rows = RoundUp(tile.rows, Width());
   std::fill_n(scratch.facts, rows / Width(), PanelFacts());
   std::fill_n(scratch.sum_p_dp, rows, 0.0f);
-  if (tile.dots == PairDots::kMatrices) StartMatrixGrads(tile);
-  if (tile.wanted.query && !StoresDqAtOnce(tile)) {
+  if (tile.dots == PairDots::kMatrices) {
+    StartMatrixGrads(tile);
+  } else if (tile.wanted.query && !StoresDqAtOnce(tile)) {
     std::fill_n(scratch.grad_query, rows * tile.scratch.key_stride, 0.0f);
   }
 }

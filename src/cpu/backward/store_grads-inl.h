@@ -145,9 +145,16 @@ inline bool StoresDqAtOnce(const BackwardTile& tile) {
 // The gradients of all queries of a tile, which has seen all its keys.
 inline void StoreDq(const BackwardTile& tile) {
   if (!tile.wanted.query || StoresDqAtOnce(tile)) return;
-  if (tile.dots == PairDots::kMatrices) AddDqPanels(tile);
-  StoreQuerySums(tile, {tile.backward.grad_query, tile.scratch.key_stride}, 0,
-                 tile.rows, {0, tile.params->score_dim()});
+  const Range channels{0, tile.params->score_dim()};
+  if (tile.dots != PairDots::kMatrices) {
+    return StoreQuerySums(tile,
+                          {tile.backward.grad_query, tile.scratch.key_stride},
+                          0, tile.rows, channels);
+  }
+  for (int64_t first = 0; first < tile.rows; first += Width()) {
+    const int64_t count = std::min<int64_t>(Width(), tile.rows - first);
+    StoreQuerySums(tile, DqRowsOfPanel(tile, first), first, count, channels);
+  }
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

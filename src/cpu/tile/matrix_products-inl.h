@@ -12,7 +12,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
+#include "base/range.h"
 #include "cpu/tuning.h"
 
 #if defined(FLASHACL_CPU_TILE_MATRIX_PRODUCTS_INL_H_) == \
@@ -199,30 +201,40 @@ constexpr int64_t MatrixBlocks(int64_t rows, int64_t words) {
   return CeilDiv(rows, 2 * kMatrixRows) * CeilDiv(words, kMatrixWords);
 }
 
+// The blocks along k that rows of a product need, as all others are 0: of each
+// kDepthRows rows.
+inline constexpr int64_t kDepthRows = 2 * kMatrixRows;
+using MatrixDepths = const Range*;
+
 // Adds to `count` rows and no more: what lies after them belongs to others. The
 // panel is as wide as one or two matrices. Sums begin as 0 if they are `fresh`.
 template <bool kTwoHalves, class M>
 HWY_INLINE void AddExactRows(const MatrixRowsOf& rows, int64_t count,
-                             const MatrixPanel& panel, int64_t blocks,
+                             const MatrixPanel& panel, MatrixDepths depths,
                              bool fresh, const MatrixSums& sums, M& m) {
   constexpr ptrdiff_t kWidth = (kTwoHalves ? 2 : 1) * MatrixLanes();
   const auto at = [&](int64_t row) {
     return MatrixSums{sums.at + row * sums.stride, sums.stride};
   };
   PrefetchQueue nothing;
+  const auto add = [&](auto two_rows, int64_t row, bool clear,
+                       const MatrixSums& to) HWY_ATTR {
+    const Range depth = depths[row / kDepthRows];
+    if (depth.empty() && !clear) return;
+    SumBlock<two_rows(), kTwoHalves>(rows.From(depth.first), row,
+                                     panel.From(depth.first), depth.size(),
+                                     clear, to, m, nothing);
+  };
   int64_t row = 0;
-  for (; row + 2 * kMatrixRows <= count; row += 2 * kMatrixRows) {
-    SumBlock<true, kTwoHalves>(rows, row, panel, blocks, fresh, at(row), m,
-                               nothing);
+  for (; row + kDepthRows <= count; row += kDepthRows) {
+    add(std::true_type(), row, fresh, at(row));
   }
   for (; row + kMatrixRows <= count; row += kMatrixRows) {
-    SumBlock<false, kTwoHalves>(rows, row, panel, blocks, fresh, at(row), m,
-                                nothing);
+    add(std::false_type(), row, fresh, at(row));
   }
   if (row == count) return;
   HWY_ALIGN float some[kMatrixRows * kWidth];
-  SumBlock<false, kTwoHalves>(rows, row, panel, blocks, true, {some, kWidth}, m,
-                              nothing);
+  add(std::false_type(), row, true, {some, kWidth});
   for (int64_t r = 0; row + r < count; ++r) {
     float* const to = at(row + r).at;
     for (ptrdiff_t n = 0; n < kWidth; n += Lanes()) {
@@ -236,19 +248,18 @@ HWY_INLINE void AddExactRows(const MatrixRowsOf& rows, int64_t count,
 // The same of `columns` lanes, a multiple of those of a matrix.
 template <class M>
 HWY_NOINLINE void AddMatrixColumns(const MatrixRowsOf& rows, int64_t count,
-                                   const MatrixPanel& panel, int64_t words,
-                                   int64_t columns, bool fresh,
-                                   const MatrixSums& sums, M& m) {
-  const int64_t blocks = CeilDiv(words, kMatrixWords);
+                                   const MatrixPanel& panel,
+                                   MatrixDepths depths, int64_t columns,
+                                   bool fresh, const MatrixSums& sums, M& m) {
   MatrixPanel some = panel;
   MatrixSums to = sums;
   int64_t left = columns;
   for (; left >= 2 * MatrixLanes(); left -= 2 * MatrixLanes()) {
-    AddExactRows<true>(rows, count, some, blocks, fresh, to, m);
+    AddExactRows<true>(rows, count, some, depths, fresh, to, m);
     some.at += 2 * MatrixLanes();
     to.at += 2 * MatrixLanes();
   }
-  if (left > 0) AddExactRows<false>(rows, count, some, blocks, fresh, to, m);
+  if (left > 0) AddExactRows<false>(rows, count, some, depths, fresh, to, m);
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of deep panels, which rows meet a part at a time, have the bits of
-// those that rows meet as a whole: emulated on every target, and on matrix
-// registers where this processor has them.
+// Products of deep panels, which rows meet a part at a time, and of rows that
+// need a part of a panel, have the bits of those of the whole: emulated on
+// every target, and on matrix registers where this processor has them.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <limits>
@@ -11,8 +12,10 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/range.h"
 #include "cpu/pair_dots.h"
 #include "tests/cpu/targets.h"
+#include "tests/testing/generator.h"
 
 #ifndef FLASHACL_TESTS_MATRIX_PRODUCTS
 #define FLASHACL_TESTS_MATRIX_PRODUCTS
@@ -27,10 +30,22 @@ struct ProductShape {
   bool fresh;
 };
 
+// Of a product that adds to some rows of a matrix of `columns`.
+struct ColumnsShape {
+  int64_t count;
+  int64_t blocks;
+  int terms;
+  int64_t columns;
+  bool fresh;
+};
+
 struct ProductCalls {
   // sums, aligned, of aligned rows and panels; whole: not in parts.
   void (*multiply)(const ProductShape& shape, bool whole, const float* rows,
                    const float* panel, float* sums);
+  // The same; each 32 rows need `depths` of the blocks.
+  void (*add_columns)(const ColumnsShape& shape, const Range* depths,
+                      const float* rows, const float* panel, float* sums);
   int64_t width;
   bool has_instructions;
 };
@@ -70,8 +85,20 @@ void MultiplyPanel(const ProductShape& shape, bool whole, const float* rows,
   Matrices::Release();
 }
 
+void AddColumnsOf(const ColumnsShape& shape, const Range* depths,
+                  const float* rows, const float* panel, float* sums) {
+  const int64_t words = shape.blocks * kMatrixWords;
+  Matrices m;
+  Matrices::Configure();
+  AddMatrixColumns({rows, shape.terms * words, shape.terms, words}, shape.count,
+                   {panel, shape.columns, shape.terms, words * shape.columns},
+                   depths, shape.columns, shape.fresh, {sums, shape.columns},
+                   m);
+  Matrices::Release();
+}
+
 ProductCalls ProductTable() {
-  return {MultiplyPanel, Width(), FLASHACL_HAS_MATRICES != 0};
+  return {MultiplyPanel, AddColumnsOf, Width(), FLASHACL_HAS_MATRICES != 0};
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE
@@ -142,6 +169,60 @@ TEST_P(MatrixProductsOn, OfPartsHaveTheBitsOfTheWhole) {
               << " terms, element " << i;
         }
       }
+    }
+  }
+}
+
+// What lies outside of the depths is no number, and 0 for the whole.
+TEST_P(MatrixProductsOn, OfSomeDepthHaveTheBitsOfTheWhole) {
+  if (calls_.has_instructions && !HasMatrices()) {
+    GTEST_SKIP() << "this processor has no matrix registers";
+  }
+  constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
+  Random random(2);
+  for (int64_t n = 0; n < testing::ShareOf(200); ++n) {
+    const ColumnsShape shape{random.Within(1, 70), random.Within(1, 6),
+                             static_cast<int>(random.Within(1, 2)),
+                             calls_.width / 2 * random.Within(1, 4),
+                             random.OneIn(2)};
+    SCOPED_TRACE(::testing::Message()
+                 << shape.count << " rows, " << shape.blocks << " blocks, "
+                 << shape.terms << " terms, " << shape.columns << " columns");
+    const int64_t words = shape.blocks * 16;
+    const Floats rows = Words((shape.count + 31) * shape.terms * words, random);
+    const Floats panel = Words(shape.terms * words * shape.columns, random);
+    const auto floats = static_cast<size_t>(shape.count * shape.columns);
+    const Floats parts = hwy::AllocateAligned<float>(floats);
+    const Floats whole = hwy::AllocateAligned<float>(floats);
+    for (size_t i = 0; i < floats; ++i) {
+      parts[i] = whole[i] =
+          shape.fresh ? kNone : static_cast<float>(random.Within(-9, 9));
+    }
+    std::array<Range, 3> depths, all;
+    for (Range& depth : depths) {
+      depth.first = random.Within(0, shape.blocks);
+      depth.last = random.Within(depth.first, shape.blocks);
+    }
+    all.fill({0, shape.blocks});
+    const auto put_outside = [&](float x) {
+      for (int64_t r = 0; r < shape.count; ++r) {
+        const Range depth = depths[static_cast<size_t>(r / 32)];
+        for (int64_t word = 0; word < shape.terms * words; ++word) {
+          const int64_t block = word % words / 16;
+          const bool inside = depth.first <= block && block < depth.last;
+          if (!inside) {
+            rows[static_cast<size_t>(r * shape.terms * words + word)] = x;
+          }
+        }
+      }
+    };
+    put_outside(kNone);
+    calls_.add_columns(shape, depths.data(), rows.get(), panel.get(),
+                       parts.get());
+    put_outside(0.0f);
+    calls_.add_columns(shape, all.data(), rows.get(), panel.get(), whole.get());
+    for (size_t i = 0; i < floats; ++i) {
+      ASSERT_EQ(parts[i], whole[i]) << "element " << i;
     }
   }
 }
