@@ -32,7 +32,8 @@ TEST(Streams, BeginAtTheBytesOfAllResults) {
   EXPECT_FALSE(StreamsResults(forward, device));
 }
 
-// Every fourth row begins with a line; others are stored as usual.
+// Every fourth row begins with a line; where rows are stored one by one, it
+// alone goes past the caches.
 TEST(Streams, RowsThatBeginWithinALineDoNot) {
   for (const char* line :
        {"fwd f32 h=1 d=32 q=70 k=30", "fwd bf16 h=1 d=64 q=70 k=30",

@@ -309,8 +309,8 @@ inline void AddDqByMatrices(const BackwardTile& tile, int64_t first,
 // does not see, the words become 0.
 class DepthsOfStep {
  public:
-  // Of `keys` of a step; the panels that were packed say what they see in the
-  // tile's scratch memory.
+  // Of `keys` of a step; what panels see, and their words, which this clears,
+  // are in the tile's scratch memory.
   DepthsOfStep(const BackwardTile& tile, int64_t keys, int64_t rows)
       : panels_(CeilDiv(rows, Width())), seen_(tile.backward.seen) {
     for (int64_t j = 0; j < keys; j += kDepthRows) {
@@ -361,7 +361,7 @@ class DepthsOfStep {
 
   int64_t panels_;
   const Range* seen_;
-  std::array<Range, kMaxStepKeys / kDepthRows> depths_;
+  std::array<Range, CeilDiv(kMaxStepKeys, kDepthRows)> depths_;
 };
 
 // dk and dv += what a block of rows adds, of which all panels are packed. Sums

@@ -7,10 +7,10 @@
 // rounded on their way to the caller's rows. Four rows at a time do so in
 // registers, channels inner, where there are not as many, channels do not fill
 // panels, or sums are still needed; those that go past the caches take a buffer
-// on the way (store_rows-inl.h). Rows of a split are
-// stored as they are, with max and sum; CombineSplits goes row by row and adds
-// up its splits in their order, once all of them are there, so the answer does
-// not depend on who computed which.
+// on the way (store_rows-inl.h). Rows of a split are stored as they are, with
+// max and sum; CombineSplits goes row by row and adds up its splits in their
+// order, once all of them are there, so the answer does not depend on who
+// computed which.
 //
 // Sums of probs times values may leave the range of fp32 where the output does
 // not. Such rows are stored like all others, and once more after their keys
@@ -116,13 +116,23 @@ HWY_INLINE float InvSumOf(const ForwardTile& tile, float sum) {
   return sum == 0 ? 0.0f : 1.0f / (sum * tile.params->keep_probability);
 }
 
-// The same of four rows. A load of what four stores wrote would wait for them.
-HWY_INLINE QuadVector InvSumsOf(const ForwardTile& tile,
-                                const QuadVector& sums) {
-  const QuadVector kept =
-      hn::Mul(sums, hn::Set(kQ, tile.params->keep_probability));
-  return hn::IfThenZeroElse(hn::Eq(sums, hn::Zero(kQ)),
-                            hn::Div(hn::Set(kQ, 1.0f), kept));
+// The same of a vector of rows. A load of what several stores wrote would wait
+// for them.
+template <class D>
+HWY_INLINE VectorOf<D> InvSumsOf(D d, const ForwardTile& tile,
+                                 const VectorOf<D>& sums) {
+  const VectorOf<D> kept =
+      hn::Mul(sums, hn::Set(d, tile.params->keep_probability));
+  return hn::IfThenZeroElse(hn::Eq(sums, hn::Zero(d)),
+                            hn::Div(hn::Set(d, 1.0f), kept));
+}
+
+// Outputs of a vector of rows, times that. A row that saw only scores of -inf
+// is 0, whatever their values were.
+template <class D>
+HWY_INLINE VectorOf<D> TimesInvSums(D d, const VectorOf<D>& x,
+                                    const VectorOf<D>& by) {
+  return hn::IfThenZeroElse(hn::Eq(by, hn::Zero(d)), hn::Mul(x, by));
 }
 
 // A finished row, as the caller has it.
@@ -210,8 +220,8 @@ inline bool StoresDirectly(const ForwardTile& tile) {
           out.dtype == DType::kBf16);
 }
 
-// Whether they go past the caches instead: rows that are lines, by way of
-// memory, as registers have quarters of lines of four rows.
+// Whether they go past the caches instead: rows that are lines. Four rows do so
+// by way of memory, as registers have quarters of their lines.
 inline bool RowsStream(const ForwardTile& tile) {
   const int64_t bytes =
       tile.params->v_dim * tile.forward_params->out.element_bytes;
@@ -219,16 +229,14 @@ inline bool RowsStream(const ForwardTile& tile) {
          AreLines(tile.scratch.query_rows->out, bytes);
 }
 
-// What the outputs of four rows are multiplied by, lane by lane. A row that saw
-// only scores of -inf is 0, whatever their values were.
+// What the outputs of four rows are multiplied by, lane by lane.
 struct QuadFactor {
   QuadVector by;
 
   HWY_INLINE void operator()(Quads& quads) const {
-    const auto none = hn::Eq(by, hn::Zero(kQ));
     HWY_UNROLL_ALL
     for (int n = 0; n < 4; ++n) {
-      quads.at[n] = hn::IfThenZeroElse(none, hn::Mul(quads.at[n], by));
+      quads.at[n] = TimesInvSums(kQ, quads.at[n], by);
     }
   }
 };
@@ -286,7 +294,7 @@ inline void StoreFour(const ForwardTile& tile, int64_t first) {
   const QueryRow* const query_rows = tile.scratch.query_rows + first;
   QuadFactor factor{hn::Set(kQ, 1.0f)};
   if (tile.split_out == nullptr) {
-    factor.by = InvSumsOf(tile, hn::Load(kQ, tile.forward.sum + first));
+    factor.by = InvSumsOf(kQ, tile, hn::Load(kQ, tile.forward.sum + first));
   }
   const bool streams = RowsStream(tile);
   if (StoresDirectly(tile) && !streams) {
@@ -327,14 +335,10 @@ template <DType kType, bool kStreams>
 HWY_INLINE void StoreWholeRows(const ForwardTile& tile, int64_t first,
                                float* sums) {
   const int64_t v_dim = tile.params->v_dim;
-  const Vector sum = hn::Load(kF, tile.forward.sum + first);
-  const Vector kept = hn::Mul(sum, hn::Set(kF, tile.params->keep_probability));
-  const auto none = hn::Eq(sum, hn::Zero(kF));
-  const Vector by = hn::Div(hn::Set(kF, 1.0f), kept);
+  const Vector by = InvSumsOf(kF, tile, hn::Load(kF, tile.forward.sum + first));
   PanelToWholeRows(
       sums, v_dim,
-      [&](const Vector& x)
-          HWY_ATTR { return hn::IfThenZeroElse(none, hn::Mul(x, by)); },
+      [&](const Vector& x) HWY_ATTR { return TimesInvSums(kF, x, by); },
       [&](int64_t r, int64_t k, const Vector& x)
           HWY_ATTR { hn::Store(x, kF, sums + (k + r) * Width()); });
   for (int64_t r = 0; r < Lanes(); ++r) {
@@ -348,8 +352,9 @@ HWY_INLINE void StoreWholeRows(const ForwardTile& tile, int64_t first,
   }
 }
 
-// Stores rows `first` to first + Lanes() - 1 and returns true if they all exist
-// and consist of whole panels of channels; their sums are used up.
+// Stores rows `first` to first + Lanes() - 1 and returns true, their sums used
+// up, if they all exist, go to their place as they are, and consist of panels
+// of channels; of lines, too, if they go past the caches.
 inline bool StoreWhole(const ForwardTile& tile, int64_t first) {
   const int64_t v_dim = tile.params->v_dim;
   if (first % Lanes() != 0 || first + Lanes() > tile.rows ||

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -14,6 +13,7 @@
 
 #include "base/random.h"
 #include "base/range.h"
+#include "cpu/backward/backward_kernel.h"
 #include "tests/cpu/targets.h"
 #include "tests/testing/generator.h"
 
@@ -83,10 +83,12 @@ struct Block {
       : keys(random.Within(1, 132)),
         panels(random.Within(1, kBlockWords / lanes)),
         rows(2 * lanes * (panels - 1) + random.Within(1, 2 * lanes)),
-        seen(static_cast<size_t>(panels)),
+        seen(static_cast<size_t>(kBlockWords / lanes), Range{0, keys}),
         probs(static_cast<size_t>(keys * kStride), kNone),
         grads(probs) {
-    for (Range& of : seen) {
+    // What lies after the block's panels is of another block.
+    for (int64_t panel = 0; panel < panels; ++panel) {
+      Range& of = seen[static_cast<size_t>(panel)] = {};
       if (random.OneIn(3)) continue;
       of.first = random.Within(0, keys - 1);
       of.last = random.Within(of.first + 1, keys);
