@@ -186,6 +186,10 @@ class HeadBundle {
                       tiles[n].keys.dot == tiles[0].keys.dot;
     }
     if (shares_calls_) ListMicroTiles();
+    value_order_ =
+        ValueOrder(first.value.base != nullptr &&
+                   PrefetchesValuesAhead(std::max(RowBytes(), ValueBytes()),
+                                         tiles[0].tile->cols.size()));
   }
 
   // All steps of the split that the tiles are at. The one after it, which the
@@ -195,6 +199,7 @@ class HeadBundle {
     const ForwardTile& tile = *tiles_[0].tile;
     if (steps_[now_].step.empty()) {
       steps_[now_].Locate(tile, tile.FirstStep(kDecodeKeys, tile.cols));
+      value_order_.Restart();
     }
     while (!steps_[now_].step.empty() &&
            steps_[now_].step.last <= tile.cols.last) {
@@ -237,7 +242,7 @@ class HeadBundle {
     PrefetchedRows rows;
     BlockRuns runs;
     LinePrefetcher prefetch =
-        rest.empty() ? AllValues(now, runs)
+        rest.empty() ? ValuesWithScores(now, next, runs)
                      : rows.Of(now.key, rest, now.value, first, RowBytes());
     prefetch.set_slowly(true);
     QkArgs scores = ScoreArgs(tiles_[0], now, prefetch);
@@ -250,6 +255,7 @@ class HeadBundle {
         SoftmaxStep(tiles_[t], now, tiles_[t].At(n));
       }
     }
+    PrefetchValuesAtOnce(next);
     prefetch = rest.empty()
                    ? AllKeys(next, first_next, runs)
                    : rows.Of(now.value, rest, next.key, first_next, RowBytes());
@@ -258,30 +264,31 @@ class HeadBundle {
     tiles_[0].values.kernels->add[value_tiles_[0].rows - 1](values);
   }
 
-  // Bytes of a key of all heads.
+  // Bytes of a key of all heads, and of a value.
   int64_t RowBytes() const {
     return key_shift_[count_ - 1] + tiles_[0].keys.bytes;
+  }
+  int64_t ValueBytes() const {
+    return value_shift_[count_ - 1] + tiles_[0].values.bytes;
   }
 
   int64_t KeysAtATime(const StepRows& rows) const {
     const int64_t bytes = RowBytes();
     // A prefetcher takes rows of one length, and steps with absent keys are not
     // attended together.
-    if (rows.absent ||
-        bytes != value_shift_[count_ - 1] + tiles_[0].values.bytes) {
-      return kDecodeKeys;
-    }
+    if (rows.absent || bytes != ValueBytes()) return kDecodeKeys;
     return KeysOfAllHeads({rows.key, rows.key + rows.step.size()}, bytes);
   }
 
-  // With keys it prefetches the values of the same step, with values the next
-  // keys: no more than two steps' keys or values need to stay in a cache.
+  // With keys it prefetches the values of the same step, or of the next one
+  // (ValueOrder), with values the next keys: two steps' keys or values, or
+  // three, need to stay in a cache.
   void AttendStep(const StepRows& now, const StepRows& next) {
     const bool has_values = tiles_[0].tile->keys.value.base != nullptr;
     const int64_t half = next.step.size() / 2;
     BlockRuns runs;
-    LinePrefetcher prefetch =
-        has_values ? AllValues(now, runs) : AllKeys(next, {0, half}, runs);
+    LinePrefetcher prefetch = has_values ? ValuesWithScores(now, next, runs)
+                                         : AllKeys(next, {0, half}, runs);
     // Keys of one head stay in a first cache; those of several push each other
     // out of it, and come from the second.
     prefetch.set_slowly(count_ > 1);
@@ -296,6 +303,7 @@ class HeadBundle {
         }
       });
     }
+    PrefetchValuesAtOnce(next);
     prefetch = AllKeys(next, {has_values ? 0 : half, next.step.size()}, runs);
     for (int64_t t = 0; t < count_; ++t) {
       ForStep(now, t,
@@ -333,8 +341,21 @@ class HeadBundle {
       return runs.Of(source, source.channels, rows.value,
                      {0, rows.step.size()});
     }
-    return {rows.value, rows.value + rows.step.size(),
-            value_shift_[count_ - 1] + tiles_[0].values.bytes};
+    return {rows.value, rows.value + rows.step.size(), ValueBytes()};
+  }
+
+  // Values that go with the scores of the step `now`.
+  LinePrefetcher ValuesWithScores(const StepRows& now, const StepRows& next,
+                                  BlockRuns& runs) const {
+    return AllValues(value_order_.next_with_scores() ? next : now, runs);
+  }
+
+  // After scores, values of the next step that will go with none.
+  void PrefetchValuesAtOnce(const StepRows& next) {
+    if (!value_order_.NextAtOnce()) return;
+    BlockRuns runs;
+    AllValues(next, runs)
+        .PrefetchLines(LinesOfRows(next.step.size(), ValueBytes()));
   }
 
   DecodeTile* tiles_;
@@ -345,6 +366,7 @@ class HeadBundle {
   int64_t rope_shift_[kDecodeHeadBundle];
   int64_t value_shift_[kDecodeHeadBundle];
   bool shares_calls_;
+  ValueOrder value_order_{false};
   // Of tiles that share calls, [head, micro-tile].
   QkTile key_tiles_[kDecodeHeadBundle * kDecodeTilesInPlace];
   PvTile value_tiles_[kDecodeHeadBundle * kDecodeTilesInPlace];
@@ -414,8 +436,8 @@ inline void AttendFew(DecodeArgs* tiles, int64_t count, int64_t split_keys) {
   }
   const Range cols = tiles[0].tile.cols;
   Range next = SplitFrom(cols.first, cols.last, split_keys);
+  HeadBundle bundle(decode, count);  // of all the piece's keys
   for (int64_t n = 0; n < count; ++n) tiles[n].tile.cols = next;
-  HeadBundle bundle(decode, count);
   for (;;) {
     for (int64_t n = 0; n < count; ++n) StartSplit(decode[n]);
     next = SplitFrom(next.last, cols.last, split_keys);

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a tile prefetches in a step, shared out evenly in time: while nothing is
-// prefetched memory idles (docs/notes/0058, 0059).
+// prefetched memory idles (docs/notes/0058, 0059, 0063).
 //
-// With scores and softmax these are the step's values, or half of the next keys
-// where keys are the values; with outputs the next keys, or the other half.
+// With scores and softmax these are the step's values, or the next step's
+// (PrefetchesValuesAhead), or half of the next keys where keys are the values;
+// with outputs the next keys, or the other half.
 
 #include <algorithm>
 #include <cstdint>
+
+#include "cpu/processor_kind.h"
+#include "cpu/tuning.h"
 
 #if defined(FLASHACL_CPU_DECODE_STEP_PREFETCH_INL_H_) == \
     defined(HWY_TARGET_TOGGLE)
@@ -35,9 +39,52 @@ HWY_INLINE int64_t LinesWithOutputs(const DecodeTile& decode, int64_t count) {
   return has_values ? lines : lines / 2;
 }
 
-// Whether scores by vectors leave lines to the softmax. Only where that was
-// measured: on Intel's processors (docs/notes/0059).
+// Whether scores by vectors leave lines to the softmax. Only where that gained:
+// on Intel's processors (docs/notes/0059); on Zen 4 it made no clear difference
+// (docs/notes/0063).
 inline const bool kLeavesLinesToSoftmax = kPrefetchesInSections;
+
+// Whether values go with the scores of the step before their own, of keys and
+// values that take so many bytes in all heads, and of a piece of so many keys.
+// Where a step is short, memory has not yet answered when its values are asked
+// for with its own scores. Measured on Zen 4 alone (docs/notes/0063); Zen 5
+// prefetches into its first cache, which would not hold both steps' values.
+inline bool PrefetchesValuesAhead(int64_t row_bytes, int64_t keys,
+                                  bool is_zen4 = kIsZen4) {
+  if (!is_zen4) return false;
+  return row_bytes * kDecodeKeys <= kDecodeAheadBytes &&
+         keys >= kDecodeAheadKeys;
+}
+
+// Whose values go with the scores of a step: its own, or the next step's. Then
+// the first step's go with its own scores, and the second's with none, so they
+// are prefetched at once after these.
+class ValueOrder {
+ public:
+  explicit ValueOrder(bool ahead) : ahead_(ahead) {}
+
+  // The step at hand is the first, or follows none.
+  void Restart() { came_before_ = false; }
+
+  // Whether the next step's go with the scores of the step at hand.
+  bool next_with_scores() const { return came_before_; }
+
+  // After these scores: whether the next step's are to be prefetched at once.
+  bool NextAtOnce() {
+    const bool at_once = ahead_ && !came_before_;
+    came_before_ = ahead_;
+    return at_once;
+  }
+
+ private:
+  bool ahead_;
+  bool came_before_{};  // values of the step at hand, before its scores
+};
+
+// How many lines rows are that may lie apart.
+inline int64_t LinesOfRows(int64_t count, int64_t bytes) {
+  return count * CeilDiv(bytes, kLineBytes);
+}
 
 // Whether tiles prefetch with softmax, too, where scores leave lines to it.
 // Elsewhere, and in steps that are multiplied in another way, scores take as

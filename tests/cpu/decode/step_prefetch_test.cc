@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How many lines the products of a step prefetch: as many as scores read, or a
-// quarter less; on matrix registers of 8 bits as many as they are told.
+// quarter less; on matrix registers of 8 bits as many as they are told. And
+// whose values go with scores.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -18,6 +19,7 @@
 #include "cpu/decode/gemv_args-inl.h"
 #include "cpu/decode/step_prefetch-inl.h"
 #include "cpu/tile/prefetch-inl.h"
+#include "cpu/tuning.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
@@ -30,6 +32,18 @@ int64_t SoftmaxLines(const DecodeTile& decode, int64_t count) {
   return LinesWithSoftmax(decode, count);
 }
 bool MayLeaveLines(const DecodeTile& decode) { return LeavesLines(decode); }
+bool ValuesGoAhead(int64_t row_bytes, int64_t keys, bool is_zen4) {
+  return PrefetchesValuesAhead(row_bytes, keys, is_zen4);
+}
+// Lines that are left of rows that lie so many bytes apart.
+int64_t LinesLeftOfRows(int64_t count, int64_t bytes, int64_t apart) {
+  const std::vector<std::byte> memory(count * apart);
+  std::vector<const std::byte*> rows(count);
+  for (int64_t j = 0; j < count; ++j) rows[j] = memory.data() + j * apart;
+  LinePrefetcher prefetch(rows.data(), rows.data() + count, bytes);
+  prefetch.PrefetchLines(LinesOfRows(count, bytes));
+  return LinesLeft(prefetch);
+}
 // Registers of this processor would have to be configured.
 constexpr ByteKernels kOnMatrices = MakeMatrixByteKernels<EmulatedMatrices>();
 }  // namespace flashacl::cpu::HWY_NAMESPACE
@@ -50,9 +64,12 @@ using HWY_NAMESPACE::kVectorRegisters;
 using HWY_NAMESPACE::Lanes;
 using HWY_NAMESPACE::LinePrefetcher;
 using HWY_NAMESPACE::LinesLeft;
+using HWY_NAMESPACE::LinesLeftOfRows;
 using HWY_NAMESPACE::MayLeaveLines;
 using HWY_NAMESPACE::QkTile;
 using HWY_NAMESPACE::SoftmaxLines;
+using HWY_NAMESPACE::ValueOrder;
+using HWY_NAMESPACE::ValuesGoAhead;
 
 constexpr int64_t kLines = 4096;  // to prefetch, more than anything takes
 
@@ -242,6 +259,43 @@ TEST(SoftmaxPrefetch, IsLeftLinesByVectorsThatReadInPlace) {
   decode.keys.staged = false;
   decode.values.blocked = true;
   EXPECT_FALSE(MayLeaveLines(decode));
+}
+
+TEST(ValuePrefetch, GoesAheadInSeveralShortStepsOnZen4) {
+  constexpr int64_t kShort = kDecodeAheadBytes / kDecodeKeys;
+  EXPECT_TRUE(ValuesGoAhead(kShort, kDecodeAheadKeys, true));
+  EXPECT_TRUE(ValuesGoAhead(64, 1 << 20, true));
+  EXPECT_FALSE(ValuesGoAhead(kShort + 1, kDecodeAheadKeys, true));
+  EXPECT_FALSE(ValuesGoAhead(kShort, kDecodeAheadKeys - 1, true));
+  EXPECT_FALSE(ValuesGoAhead(kShort, kDecodeAheadKeys, false));
+}
+
+// Each step's values go once: with its own scores, at once, or a step before.
+TEST(ValuePrefetch, TakesTheValuesOfEachStepOnce) {
+  for (const bool ahead : {false, true}) {
+    ValueOrder order(ahead);
+    std::vector<int> went;
+    for (int step = 0; step < 8; ++step) {
+      // Nothing follows step 4, so step 5 is a first one.
+      if (step == 0 || step == 5) order.Restart();
+      const auto go = [&](int which) {
+        if (which != 5 || step != 4) went.push_back(which);
+      };
+      go(order.next_with_scores() ? step + 1 : step);
+      if (order.NextAtOnce()) go(step + 1);
+    }
+    if (ahead) {
+      EXPECT_EQ(went, (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8}));
+    } else {
+      EXPECT_EQ(went, (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7}));
+    }
+  }
+}
+
+TEST(ValuePrefetch, CountsLinesOfRowsThatLieApart) {
+  EXPECT_EQ(LinesLeftOfRows(48, 96, 256), 0);
+  EXPECT_EQ(LinesLeftOfRows(48, 96, 96), 0);
+  EXPECT_EQ(LinesLeftOfRows(5, 64, 4096), 0);
 }
 
 }  // namespace
