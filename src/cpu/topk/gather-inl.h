@@ -104,7 +104,8 @@ struct ListedKeys {
       Locate(at[n].step.last, at[n ^ 1]);
       prefetch.Clear();
       PrefetchKeys(rows, at[n ^ 1], 0, 1, prefetch);
-      prefetch.Divide(times);
+      prefetch.Divide(times, buffers.matrices ? kMaxPrefetchLines
+                                              : kMaxListedPrefetchLines);
       compute(step, prefetch);
     }
   }
