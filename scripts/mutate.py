@@ -104,6 +104,17 @@ def parse(text):
     return mutants
 
 
+def is_whole(expression):
+    """Whether brackets match, and no operator is last; of what is no
+    expression others are nothing."""
+    depth, bare = 0, re.sub(r"'.'|\"[^\"]*\"", "", expression)
+    for character in bare:
+        depth += (character in "([{") - (character in ")]}")
+        if depth < 0:
+            return False
+    return depth == 0 and not re.search(r"(&&|\|\||[,+*<=]|[^-]-)$", bare)
+
+
 def alternatives(old, choices):
     """`old` where none of the mutants `choices` is made."""
     if old.endswith(";"):
@@ -113,6 +124,9 @@ def alternatives(old, choices):
     if of := if_of.fullmatch(old):
         return "if " + conditional(of[1], [
             (m, if_of.fullmatch(m.new)[1]) for m in choices]) + " {"
+    for text in (old, *(m.new for m in choices)):
+        if not text or not is_whole(text):
+            raise ValueError(f"{choices[0]}: no expression: {text}")
     return conditional(old, [(m, m.new) for m in choices])
 
 

@@ -79,6 +79,17 @@ class Mutated(unittest.TestCase):
             with self.assertRaises(ValueError, msg=text):
                 self.mutate(text, *lines)
 
+    def test_refuses_what_is_no_expression(self):
+        for text, line in (("f(a, b);", "a, => 1,"), ("f(a);", "a) => b)"),
+                           ("f(a && b);", "a && => c &&"),
+                           ("f(a && b);", "a && b =>"),
+                           ("f(g(a));", "g(a => g(b")):
+            with self.assertRaises(ValueError, msg=line):
+                self.mutate(text, line)
+        self.assertEqual(self.mutate("g(')');", "')' => '('"),
+                         "g((M1 ? ('(') : (')')));")
+
+
 class Copy(unittest.TestCase):
     def test_writes_what_changed_and_removes_what_is_gone(self):
         with tempfile.TemporaryDirectory() as folder:
