@@ -59,7 +59,7 @@ HWY_INLINE void PrefetchRow(const TensorRows& rows, int64_t position,
 // Whether long spans of lines are prefetched in sections: where the processor
 // fetches ahead of what it is asked for, but within pages, of which one does
 // not keep memory busy. So it is on Intel's (docs/notes/0053); on Zen 5 it took
-// longer (docs/notes/0055), and others of AMD's have not been measured.
+// longer (docs/notes/0055), and on Zen 4 it gained nothing (docs/notes/0063).
 inline const bool kPrefetchesInSections =
     kProcessorKind == ProcessorKind::kOther;
 

@@ -71,8 +71,9 @@ class LineShare {
 };
 
 // Whether the forward direction prefetches rows within blocks of arithmetic. So
-// it does on Intel's; others have not been measured, and gradients, whose tiles
-// read and compute more for each row, took as long or longer (docs/notes/0060).
+// it does on Intel's; on Zen 4 it took as long (docs/notes/0063), and
+// gradients, whose tiles read and compute more for each row, took as long or
+// longer (docs/notes/0060).
 inline const bool kPrefetchesWithTurns =
     kProcessorKind == ProcessorKind::kOther;
 
