@@ -105,14 +105,15 @@ def parse(text):
 
 
 def is_whole(expression):
-    """Whether brackets match, and no operator is last; of what is no
-    expression others are nothing."""
+    """Whether a text may be one expression: brackets match, no operator is
+    last, no comma is outside of them, and it begins no statement."""
     depth, bare = 0, re.sub(r"'.'|\"[^\"]*\"", "", expression)
     for character in bare:
         depth += (character in "([{") - (character in ")]}")
-        if depth < 0:
+        if depth < 0 or depth == 0 and character == ",":
             return False
-    return depth == 0 and not re.search(r"(&&|\|\||[,+*<=]|[^-]-)$", bare)
+    return depth == 0 and not re.search(
+        r"^(if|for|while|return)\b|(&&|\|\||[,+*<=]|[^-]-)$", bare)
 
 
 def alternatives(old, choices):

@@ -83,6 +83,8 @@ class Mutated(unittest.TestCase):
         for text, line in (("f(a, b);", "a, => 1,"), ("f(a);", "a) => b)"),
                            ("f(a && b);", "a && => c &&"),
                            ("f(a && b);", "a && b =>"),
+                           ("if (a) return f(b);", "if (a) return => return"),
+                           ("f(a, b);", "a, b => a, c"),
                            ("f(g(a));", "g(a => g(b")):
             with self.assertRaises(ValueError, msg=line):
                 self.mutate(text, line)
