@@ -130,9 +130,10 @@ inline constexpr int64_t kMaxPrefetchLines = 16;
 inline constexpr int64_t kMaxRowPrefetchLines = 48;
 inline constexpr int64_t kMaxPrefetchRows = 3 * kMaxStepKeys;
 
-// The same of listed rows. 16 heads with values of their own have 23 after each
-// block: with 16 a third of their rows came too late, and forward took 1.03 to
-// 1.08 of the time on Zen 4 (docs/notes/0015).
+// Lines of listed rows at a time, at most, but for matrix registers: 16 heads
+// with values of their own have 23 after each block. With 16 a third of their
+// rows were not prefetched, and forward took 1.03 to 1.08 of the time on Zen 4
+// (docs/notes/0015).
 inline constexpr int64_t kMaxListedPrefetchLines = 24;
 
 // Listed keys: heads of one item at most, the share of a second cache that a
