@@ -55,6 +55,13 @@ struct TilesOf {
   int64_t keys_at_a_time;  // at least 1
 };
 
+// Some keys of a call, `j` and those after it, all of which a head goes through
+// before the next.
+template <typename Tile>
+HWY_INLINE Range KeysFrom(int64_t j, const TilesOf<Tile>& all, int64_t count) {
+  return {j, std::min(j + all.keys_at_a_time, count)};
+}
+
 // What turns dot products into scores: (dot + offset) * factor.
 struct QkArgs {
   TilesOf<QkTile> all;

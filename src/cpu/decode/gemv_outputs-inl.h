@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// Outputs of few rows: some vectors of channels are outer, keys inner, and
+// nothing is combined.
+
+#include <cstddef>
+#include <cstdint>
+
+#if defined(FLASHACL_CPU_DECODE_GEMV_OUTPUTS_INL_H_) == \
+    defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_DECODE_GEMV_OUTPUTS_INL_H_
+#undef FLASHACL_CPU_DECODE_GEMV_OUTPUTS_INL_H_
+#else
+#define FLASHACL_CPU_DECODE_GEMV_OUTPUTS_INL_H_
+#endif
+
+#include "cpu/decode/gemv_args-inl.h"
+#include "cpu/decode/gemv_elements-inl.h"
+#include "cpu/tile/prefetch-inl.h"
+#include "cpu/tile/vector-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+
+// sums[v][r] += value[v] * probs[r] for kVectors vectors of channels, which lie
+// so many bytes after `value`.
+template <class Elements, int kVectors, int kRows>
+HWY_INLINE void AddValue(const std::byte* value,
+                         const int64_t (&offset)[kVectors],
+                         const float* HWY_RESTRICT probs,
+                         Vector (&sums)[kVectors][kRows]) {
+  if constexpr (kRows == 1) {
+    const Vector prob = hn::Set(kF, *probs);
+    HWY_UNROLL_ALL
+    for (int v = 0; v < kVectors; ++v) {
+      sums[v][0] =
+          hn::MulAdd(Elements::Load(value + offset[v]), prob, sums[v][0]);
+    }
+    return;
+  }
+  Vector channels[kVectors];
+  HWY_UNROLL_ALL
+  for (int v = 0; v < kVectors; ++v) {
+    channels[v] = Elements::Load(value + offset[v]);
+  }
+  HWY_UNROLL_ALL
+  for (int r = 0; r < kRows; ++r) {
+    const Vector prob = hn::Set(kF, probs[r]);
+    HWY_UNROLL_ALL
+    for (int v = 0; v < kVectors; ++v) {
+      sums[v][r] = hn::MulAdd(channels[v], prob, sums[v][r]);
+    }
+  }
+}
+
+// sums[v][r] += values * probs of as many keys at a time as a line has vectors,
+// from `from` bytes after where each begins on; returns the first key that is
+// left. Prefetches as many lines as it reads.
+template <class Elements, Prefetches kHow, int kVectors, int kRows>
+HWY_INLINE int64_t AddLines(const PvArgs& work, const PvTile& tile, Range which,
+                            int64_t from, const int64_t (&offset)[kVectors],
+                            LinePrefetcher& prefetch,
+                            Vector (&sums)[kVectors][kRows]) {
+  constexpr int64_t kWidth = kRows == 1 ? 1 : 4;
+  constexpr int kKeys = kVectorsOfLine<Elements>;
+  const std::byte* taken = nullptr;
+  const std::byte* const* values = work.values + which.first;
+  const float* HWY_RESTRICT probs = tile.probs + which.first * kWidth;
+  int64_t j = which.first;
+  for (; j + kKeys <= which.last; j += kKeys) {
+    HWY_UNROLL_ALL
+    for (int k = 0; k < kKeys; ++k) {
+      PrefetchShare<kHow, kVectors, kKeys>(k, taken, prefetch);
+      const std::byte* value = values[k] + from;
+      asm("" : "+r"(value));  // or GCC keeps an offset for every vector
+      AddValue<Elements>(value, offset, probs + k * kWidth, sums);
+    }
+    values += kKeys;
+    probs += kKeys * kWidth;
+  }
+  return j;
+}
+
+// Of kVectors vectors of channels from number `vector` on.
+template <class Elements, int kVectors, int kRows, Prefetches kHow,
+          bool kPieces>
+HWY_INLINE void AddVectors(const PvArgs& work, const PvTile& tile, Range which,
+                           int64_t vector, LinePrefetcher& prefetch) {
+  constexpr int64_t kWidth = kRows == 1 ? 1 : 4;
+  float* const out = tile.out + vector * kRows * Lanes();
+  Vector sums[kVectors][kRows];
+  HWY_UNROLL_ALL
+  for (int v = 0; v < kVectors; ++v) {
+    HWY_UNROLL_ALL
+    for (int r = 0; r < kRows; ++r) {
+      sums[v][r] = hn::Load(kF, out + (v * kRows + r) * Lanes());
+    }
+  }
+  const int64_t first = OffsetOf<Elements, kPieces>(vector, work.piece_step);
+  int64_t offset[kVectors];
+  HWY_UNROLL_ALL
+  for (int v = 0; v < kVectors; ++v) {
+    offset[v] =
+        OffsetOf<Elements, kPieces>(vector + v, work.piece_step) - first;
+  }
+  const int64_t from = tile.shift + first;
+  int64_t j = which.first;
+  if constexpr (kHow != Prefetches::kNone) {
+    j = AddLines<Elements, kHow>(work, tile, which, from, offset, prefetch,
+                                 sums);
+  }
+  for (; j < which.last; ++j) {
+    AddValue<Elements>(work.values[j] + from, offset, tile.probs + j * kWidth,
+                       sums);
+  }
+  HWY_UNROLL_ALL
+  for (int v = 0; v < kVectors; ++v) {
+    HWY_UNROLL_ALL
+    for (int r = 0; r < kRows; ++r) {
+      hn::Store(sums[v][r], kF, out + (v * kRows + r) * Lanes());
+    }
+  }
+}
+
+// Vectors that are summed at a time, at most: with their values and a prob they
+// fill the registers. Fewer than ten sums would be slower than the
+// products they wait for.
+constexpr int VectorsOf(int rows) {
+  if (kVectorRegisters == 32) return rows > 2 ? 4 : 8;
+  return rows == 1 ? 8 : rows == 2 ? 4 : 3;
+}
+
+// All channels of the values `which` for one micro-tile.
+template <class Elements, int kRows, Prefetches kHow, bool kPieces>
+HWY_INLINE void AddRange(const PvArgs& work, const PvTile& tile, Range which,
+                         LinePrefetcher& prefetch) {
+  constexpr int kVectors = VectorsOf(kRows);
+  int64_t v = 0;
+  // Four are two times two, as a single one would wait for itself.
+  for (;
+       v + kVectors <= work.vectors && (kVectors != 3 || v + 4 != work.vectors);
+       v += kVectors) {
+    AddVectors<Elements, kVectors, kRows, kHow, kPieces>(work, tile, which, v,
+                                                         prefetch);
+  }
+  for (; v + 2 <= work.vectors; v += 2) {
+    AddVectors<Elements, 2, kRows, kHow, kPieces>(work, tile, which, v,
+                                                  prefetch);
+  }
+  if (v < work.vectors) {
+    AddVectors<Elements, 1, kRows, kHow, kPieces>(work, tile, which, v,
+                                                  prefetch);
+  }
+}
+
+// The same for one that has nothing to prefetch.
+template <class Elements, int kRows, bool kPieces>
+HWY_NOINLINE void AddAgain(const PvArgs& given, const PvTile& given_tile,
+                           Range which) {
+  const PvArgs work = given;
+  const PvTile tile = given_tile;
+  LinePrefetcher nothing;
+  AddRange<Elements, kRows, Prefetches::kNone, kPieces>(work, tile, which,
+                                                        nothing);
+}
+
+template <class Elements, int kRows, Prefetches kHow, bool kPieces>
+HWY_NOINLINE void AddAllValues(const PvArgs& given) {
+  static constexpr void (*kAgain[])(const PvArgs&, const PvTile&, Range) = {
+      AddAgain<Elements, 1, kPieces>, AddAgain<Elements, 2, kPieces>,
+      AddAgain<Elements, 3, kPieces>, AddAgain<Elements, 4, kPieces>};
+  const PvArgs work = given;
+  LinePrefetcher prefetch = *given.prefetch;
+  for (int64_t j = 0; j < work.count; j += work.all.keys_at_a_time) {
+    const Range which = KeysFrom(j, work.all, work.count);
+    const PvTile* tiles = work.all.tiles;
+    for (int64_t head = 0; head < work.all.heads; ++head) {
+      const PvTile first = *tiles++;
+      AddRange<Elements, kRows, kHow, kPieces>(work, first, which, prefetch);
+      for (int64_t n = 1; n < work.all.of_head; ++n, ++tiles) {
+        kAgain[tiles->rows - 1](given, *tiles, which);
+      }
+    }
+  }
+  *given.prefetch = prefetch;
+}
+
+template <class Elements, int kRows>
+HWY_NOINLINE void AddAll(const PvArgs& work) {
+  if (Elements::kHasPieces && work.piece_step != 0) {
+    AddAllValues<Elements, kRows, Prefetches::kAny, Elements::kHasPieces>(work);
+  } else {
+    WithPrefetches<Elements::kBody>(*work.prefetch, [&](auto how) HWY_ATTR {
+      AddAllValues<Elements, kRows, how(), false>(work);
+    });
+  }
+}
+
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FLASHACL_CPU_DECODE_GEMV_OUTPUTS_INL_H_

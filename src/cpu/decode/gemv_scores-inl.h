@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scores of few rows: some keys are outer, their channels inner; the lanes of a
+// sum are combined after the last channel.
+
+#include <cstddef>
+#include <cstdint>
+
+#if defined(FLASHACL_CPU_DECODE_GEMV_SCORES_INL_H_) == \
+    defined(HWY_TARGET_TOGGLE)
+#ifdef FLASHACL_CPU_DECODE_GEMV_SCORES_INL_H_
+#undef FLASHACL_CPU_DECODE_GEMV_SCORES_INL_H_
+#else
+#define FLASHACL_CPU_DECODE_GEMV_SCORES_INL_H_
+#endif
+
+#include "cpu/decode/gemv_args-inl.h"
+#include "cpu/decode/gemv_elements-inl.h"
+#include "cpu/tile/prefetch-inl.h"
+#include "cpu/tile/transpose-inl.h"
+#include "cpu/tile/vector-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flashacl::cpu::HWY_NAMESPACE {
+
+// The same vector, which GCC would load again for every product otherwise.
+// Fewer than 32 registers leave that to the compiler.
+HWY_INLINE Vector InRegister(Vector v) {
+#if HWY_TARGET == HWY_AVX3 && HWY_ARCH_X86_64
+  asm("" : "+v"(v.raw));
+#endif
+  return v;
+}
+
+// sums[k][r] += rows[k] . query[r] over one vector of channels, `from` bytes
+// after where the rows begin.
+template <class Elements, int kKeys, int kRows, bool kPieces = false>
+HWY_INLINE void AddDotsOfVector(const std::byte* const (&rows)[kKeys],
+                                int64_t from, const float* HWY_RESTRICT query,
+                                Vector (&sums)[kKeys][kRows],
+                                int64_t piece_step = 0) {
+  const auto load = [&](int k) HWY_ATTR {
+    if constexpr (kPieces) {
+      return LoadPieces<Elements>(rows[k] + from, piece_step);
+    } else {
+      return Elements::Load(rows[k] + from);
+    }
+  };
+  if constexpr (kRows == 1) {
+    const Vector q = hn::Load(kF, query);
+    HWY_UNROLL_ALL
+    for (int k = 0; k < kKeys; ++k) {
+      sums[k][0] = Elements::AddDot(load(k), q, sums[k][0]);
+    }
+    return;
+  }
+  Vector key[kKeys];
+  HWY_UNROLL_ALL
+  for (int k = 0; k < kKeys; ++k) key[k] = InRegister(load(k));
+  HWY_UNROLL_ALL
+  for (int r = 0; r < kRows; ++r) {
+    const Vector q = InRegister(hn::Load(kF, query + r * Lanes()));
+    HWY_UNROLL_ALL
+    for (int k = 0; k < kKeys; ++k) {
+      sums[k][r] = Elements::AddDot(key[k], q, sums[k][r]);
+    }
+  }
+}
+
+// What keys are made of.
+enum class Rows {
+  kLines,   // whole ones, some
+  kAny,     // whole vectors, maybe with a rope elsewhere
+  kPieces,  // pairs of pieces
+};
+
+// Of scores that leave lines to the softmax: one in so many bytes, about a
+// quarter. Bytes are even, so the second leaves none.
+inline constexpr int64_t kLeftEvery = 4 * kLineBytes;
+inline constexpr int64_t kLeavesNone = 1;
+
+// The same over rows of so many bytes; returns where the query's next are.
+// Prefetches as many lines as it reads, if at all, but those that are left, of
+// a call before which so many bytes of a row at a time were read, or
+// kLeavesNone.
+template <class Elements, int kKeys, int kRows, Prefetches kHow, Rows kMadeOf>
+HWY_INLINE const float* AddDots(const std::byte* const (&rows)[kKeys],
+                                LinePrefetcher& prefetch, int64_t bytes,
+                                const float* HWY_RESTRICT query,
+                                Vector (&sums)[kKeys][kRows],
+                                int64_t read_before = kLeavesNone) {
+  // Not on ARM, nor into the first cache: nothing is left there (LeavesLines).
+  constexpr bool kMayLeave = HWY_ARCH_X86_64 && (kHow == Prefetches::kSecond ||
+                                                 kHow == Prefetches::kAny);
+  constexpr int64_t kVectorBytes = Elements::kVectorBytes;
+  constexpr int kOfLine = kVectorsOfLine<Elements>;
+  constexpr int64_t kBytes = kOfLine * kVectorBytes;
+  constexpr bool kPlain = kMadeOf == Rows::kLines;
+  const std::byte* taken = nullptr;
+  int64_t at = 0;
+  while (kPlain || at + kBytes <= bytes) {
+    HWY_UNROLL_ALL
+    for (int v = 0; v < kOfLine; ++v) {
+      if (!kMayLeave || (read_before + at) % kLeftEvery != 0) {
+        PrefetchShare<kHow, kKeys, kOfLine>(v, taken, prefetch);
+      }
+      AddDotsOfVector<Elements, kKeys, kRows>(
+          rows, at + v * kVectorBytes, query + v * kRows * Lanes(), sums);
+    }
+    query += kOfLine * kRows * Lanes();
+    at += kBytes;
+    if (kPlain && at >= bytes) return query;
+  }
+  if (HWY_LIKELY(at == bytes)) return query;
+  PrefetchShare<kHow, kKeys, 1>(0, taken, prefetch);
+  for (; at < bytes; at += kVectorBytes) {
+    AddDotsOfVector<Elements, kKeys, kRows>(rows, at, query, sums);
+    query += kRows * Lanes();
+  }
+  return query;
+}
+
+// The same over rows of pieces, two at a time, from the first of each on to the
+// last of the keys' channels.
+template <class Elements, int kKeys, int kRows>
+HWY_INLINE void AddDotsOfPieces(const std::byte* const (&rows)[kKeys],
+                                const QkArgs& work,
+                                const float* HWY_RESTRICT query,
+                                LinePrefetcher& prefetch,
+                                Vector (&sums)[kKeys][kRows]) {
+  constexpr int kOfLine = kVectorsOfLine<Elements>;
+  const int64_t last =
+      BytesOf<Elements>(work.key_channels) / kPieceBytes * work.piece_step;
+  const std::byte* taken = nullptr;
+  for (int64_t at = 0; at < last; at += 2 * work.piece_step) {
+    HWY_UNROLL_ALL
+    for (int v = 0; v < kOfLine; ++v) {
+      PrefetchShare<Prefetches::kAny, kKeys, kOfLine>(v, taken, prefetch);
+      AddDotsOfVector<Elements, kKeys, kRows, true>(
+          rows, at + OffsetOf<Elements>(v, work.piece_step), query, sums,
+          work.piece_step);
+      query += kRows * Lanes();
+    }
+  }
+}
+
+// Dot products of kKeys keys from number `j` on, whose lanes are not summed
+// yet.
+template <class Elements, int kKeys, int kRows, Prefetches kHow, Rows kMadeOf>
+HWY_INLINE void DotKeys(const QkArgs& work, const QkTile& tile,
+                        LinePrefetcher& prefetch, int64_t j,
+                        Vector (&sums)[kKeys][kRows]) {
+  const std::byte* rows[kKeys];
+  HWY_UNROLL_ALL
+  for (int k = 0; k < kKeys; ++k) {
+    rows[k] = work.keys[j + k] + tile.key_shift;
+    HWY_UNROLL_ALL
+    for (int r = 0; r < kRows; ++r) sums[k][r] = hn::Zero(kF);
+  }
+  if constexpr (kMadeOf == Rows::kPieces) {
+    AddDotsOfPieces<Elements, kKeys, kRows>(rows, work, tile.query, prefetch,
+                                            sums);
+    return;
+  }
+  const int64_t bytes = BytesOf<Elements>(work.key_channels);
+  const float* const rest = AddDots<Elements, kKeys, kRows, kHow, kMadeOf>(
+      rows, prefetch, bytes, tile.query, sums,
+      work.leaves_lines ? j / kKeys * bytes : kLeavesNone);
+  if (kMadeOf == Rows::kAny && work.ropes != nullptr) {
+    HWY_UNROLL_ALL
+    for (int k = 0; k < kKeys; ++k) {
+      rows[k] = work.ropes[j + k] + tile.rope_shift;
+    }
+    AddDots<Elements, kKeys, kRows, Prefetches::kNone, Rows::kAny>(
+        rows, prefetch, BytesOf<Elements>(work.rope_channels), rest, sums);
+  }
+}
+
+// Their scores; one row's go four keys at a time.
+template <int kKeys, int kRows>
+HWY_INLINE void StoreScores(const QkArgs& work, const QkTile& tile, int64_t j,
+                            const Vector (&sums)[kKeys][kRows]) {
+  const QuadVector factor = hn::Set(kQ, work.factor);
+  const Vector none = hn::Zero(kF);
+  float* HWY_RESTRICT const scores = tile.scores + j * (kRows == 1 ? 1 : 4);
+  const auto finish =
+      [&](const QuadVector& dots, const QuadVector& offset)
+          HWY_ATTR { return hn::Mul(hn::Add(dots, offset), factor); };
+  if constexpr (kRows > 1) {
+    const QuadVector offset = hn::LoadU(kQ, tile.offset);
+    HWY_UNROLL_ALL
+    for (int k = 0; k < kKeys; ++k) {
+      const QuadVector dots = SumsOfLanes(
+          sums[k][0], sums[k][1], kRows > 2 ? sums[k][2 % kRows] : none,
+          kRows > 3 ? sums[k][3 % kRows] : none);
+      hn::StoreU(finish(dots, offset), kQ, scores + k * 4);
+    }
+  } else {
+    const QuadVector offset = hn::Set(kQ, tile.offset[0]);
+    HWY_UNROLL_ALL
+    for (int k = 0; k < kKeys; k += 4) {
+      const auto at = [&](int n) HWY_ATTR {
+        return k + n < kKeys ? sums[(k + n) % kKeys][0] : none;
+      };
+      const QuadVector dots = SumsOfLanes(at(0), at(1), at(2), at(3));
+      // Of fewer keys it passes their end, where the next ones' go.
+      hn::StoreU(finish(dots, offset), kQ, scores + k);
+    }
+  }
+}
+
+// Whether the lanes of some keys are summed after the products of the next
+// keys, which wait for nothing then. Both have their sums in registers.
+inline constexpr bool kSumsLanesLater =
+    HWY_TARGET == HWY_AVX3 && HWY_ARCH_X86_64;
+
+// Keys that are computed at a time, for as many sums as there are registers
+// besides keys and a query. Six keys of four rows take 31 of 32 registers:
+// where keys are converted, or meet a query twice, GCC then keeps sums in
+// memory.
+template <class Elements>
+constexpr int KeysOf(int rows) {
+  constexpr bool kConverts =
+      Elements::kVectorBytes < 4 * Lanes() || Elements::kProducts > 1;
+  if (kSumsLanesLater) return rows == 4 ? 3 : rows == 1 ? 8 : 4;
+  if (kVectorRegisters == 32) {
+    if (rows == 4) return kConverts ? 4 : 6;
+    return rows == 3 ? 6 : 8;
+  }
+  return rows == 4 ? 3 : rows == 1 ? 8 : 4;
+}
+
+// Scores of the keys `which`, kKeys at a time; returns the first key that is
+// left.
+template <class Elements, int kKeys, int kRows, Prefetches kHow, Rows kMadeOf>
+HWY_INLINE int64_t DotSome(const QkArgs& work, const QkTile& tile, Range which,
+                           LinePrefetcher& prefetch) {
+  int64_t j = which.first;
+  if (j + kKeys > which.last) return j;
+  Vector done[kKeys][kRows];
+  DotKeys<Elements, kKeys, kRows, kHow, kMadeOf>(work, tile, prefetch, j, done);
+  for (; j + 2 * kKeys <= which.last; j += kKeys) {
+    if (!kSumsLanesLater) StoreScores(work, tile, j, done);
+    Vector next[kKeys][kRows];
+    DotKeys<Elements, kKeys, kRows, kHow, kMadeOf>(work, tile, prefetch,
+                                                   j + kKeys, next);
+    if (kSumsLanesLater) StoreScores(work, tile, j, done);
+    HWY_UNROLL_ALL
+    for (int k = 0; k < kKeys; ++k) {
+      HWY_UNROLL_ALL
+      for (int r = 0; r < kRows; ++r) done[k][r] = next[k][r];
+    }
+  }
+  StoreScores(work, tile, j, done);
+  return j + kKeys;
+}
+
+// Scores of the keys `which` for one micro-tile.
+template <class Elements, int kRows, Prefetches kHow, Rows kMadeOf>
+HWY_INLINE void DotRange(const QkArgs& work, const QkTile& tile, Range which,
+                         LinePrefetcher& prefetch) {
+  int64_t j = DotSome<Elements, KeysOf<Elements>(kRows), kRows, kHow, kMadeOf>(
+      work, tile, which, prefetch);
+  j = DotSome<Elements, 2, kRows, kHow, kMadeOf>(work, tile, {j, which.last},
+                                                 prefetch);
+  DotSome<Elements, 1, kRows, kHow, kMadeOf>(work, tile, {j, which.last},
+                                             prefetch);
+}
+
+// The same for one that has nothing to prefetch.
+template <class Elements, int kRows, Rows kMadeOf>
+HWY_NOINLINE void DotAgain(const QkArgs& given, const QkTile& given_tile,
+                           Range which) {
+  const QkArgs work = given;
+  const QkTile tile = given_tile;
+  LinePrefetcher nothing;
+  DotRange<Elements, kRows, Prefetches::kNone, kMadeOf>(work, tile, which,
+                                                        nothing);
+}
+
+// A head's first micro-tile, which has so many rows, prefetches as many lines
+// as it reads; the others find its keys in a cache.
+template <class Elements, int kRows, Prefetches kHow, Rows kMadeOf>
+HWY_NOINLINE void DotAllKeys(const QkArgs& given) {
+  static constexpr void (*kAgain[])(const QkArgs&, const QkTile&, Range) = {
+      DotAgain<Elements, 1, kMadeOf>, DotAgain<Elements, 2, kMadeOf>,
+      DotAgain<Elements, 3, kMadeOf>, DotAgain<Elements, 4, kMadeOf>};
+  // Copies, which nothing that is stored can change.
+  const QkArgs work = given;
+  LinePrefetcher prefetch = *given.prefetch;
+  for (int64_t j = 0; j < work.count; j += work.all.keys_at_a_time) {
+    const Range which = KeysFrom(j, work.all, work.count);
+    const QkTile* tiles = work.all.tiles;
+    for (int64_t head = 0; head < work.all.heads; ++head) {
+      const QkTile first = *tiles++;
+      DotRange<Elements, kRows, kHow, kMadeOf>(work, first, which, prefetch);
+      for (int64_t n = 1; n < work.all.of_head; ++n, ++tiles) {
+        kAgain[tiles->rows - 1](given, *tiles, which);
+      }
+    }
+  }
+  *given.prefetch = prefetch;
+}
+
+template <class Elements, int kRows>
+HWY_NOINLINE void DotAll(const QkArgs& work) {
+  constexpr int64_t kChannels = kVectorsOfLine<Elements> * Elements::kChannels;
+  if (Elements::kHasPieces && work.piece_step != 0) {
+    DotAllKeys<Elements, kRows, Prefetches::kAny,
+               Elements::kHasPieces ? Rows::kPieces : Rows::kAny>(work);
+  } else if (work.key_channels == 0 || work.key_channels % kChannels != 0 ||
+             work.ropes != nullptr) {
+    DotAllKeys<Elements, kRows, Prefetches::kAny, Rows::kAny>(work);
+  } else {
+    WithPrefetches<Elements::kBody>(*work.prefetch, [&](auto how) HWY_ATTR {
+      DotAllKeys<Elements, kRows, how(), Rows::kLines>(work);
+    });
+  }
+}
+
+}  // namespace flashacl::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FLASHACL_CPU_DECODE_GEMV_SCORES_INL_H_
