@@ -209,7 +209,7 @@ inline bool ReadsInPlace(const DecodeTile& decode) {
 // not take both: lines would be missed.
 inline bool LeavesLines(const DecodeTile& decode) {
   const bool takes_three = kVectorRegisters < 32 && decode.tile->rows >= 4;
-  return kLeavesLinesToSoftmax && !takes_three && ReadsInPlace(decode);
+  return LeavesLinesToSoftmax(decode) && !takes_three && ReadsInPlace(decode);
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

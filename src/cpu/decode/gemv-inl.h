@@ -6,9 +6,9 @@
 // there is one row in all.
 //
 // Scores are gemv_scores-inl.h, outputs gemv_outputs-inl.h. Keys and values are
-// not packed. A call is for the micro-tiles of one head or several; the first
-// of each head prefetches about as many lines as it reads, or with scores a
-// quarter less, which the softmax prefetches.
+// not packed. A call is for the micro-tiles of one head or several; those of a
+// head prefetch about as many lines as one reads, or with scores a quarter
+// less, which the softmax prefetches.
 
 #if defined(FLASHACL_CPU_DECODE_GEMV_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FLASHACL_CPU_DECODE_GEMV_INL_H_

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "base/dtype.h"
+#include "cpu/tuning.h"
 
 #if defined(FLASHACL_CPU_DECODE_GEMV_ARGS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FLASHACL_CPU_DECODE_GEMV_ARGS_INL_H_
@@ -60,6 +61,37 @@ struct TilesOf {
 template <typename Tile>
 HWY_INLINE Range KeysFrom(int64_t j, const TilesOf<Tile>& all, int64_t count) {
   return {j, std::min(j + all.keys_at_a_time, count)};
+}
+
+// The micro-tiles of a head, so many, take turns: each prefetches with one of
+// so many parts of its work. So prefetches are even in time; a processor may
+// drop what comes faster than memory answers (docs/notes/0064).
+class PrefetchTurns {
+ public:
+  static constexpr int64_t kNone = int64_t{1} << 32;  // as `first`
+
+  PrefetchTurns(int64_t of, int64_t first) : of_(of), left_(first + 1) {}
+
+  // Whether the next part does.
+  HWY_INLINE bool Next() {
+    if (--left_ > 0) return false;
+    left_ = of_;
+    return true;
+  }
+
+ private:
+  int64_t of_, left_;
+};
+
+// Of number `n` of a head. The first does it alone where few keys are taken at
+// a time, whose parts would be too few to share; and where registers are few,
+// as rows then take different numbers of lines, which sections do not allow.
+template <typename Tile>
+HWY_INLINE PrefetchTurns TurnsOf(const TilesOf<Tile>& all, int64_t n) {
+  if (kVectorRegisters == 32 && all.keys_at_a_time >= kDecodeKeys) {
+    return {all.of_head, n};
+  }
+  return {1, n == 0 ? 0 : PrefetchTurns::kNone};
 }
 
 // What turns dot products into scores: (dot + offset) * factor.

@@ -54,11 +54,11 @@ HWY_INLINE void AddValue(const std::byte* value,
 
 // sums[v][r] += values * probs of as many keys at a time as a line has vectors,
 // from `from` bytes after where each begins on; returns the first key that is
-// left. Prefetches as many lines as it reads.
+// left. Prefetches as many lines as it reads, in its turn.
 template <class Elements, Prefetches kHow, int kVectors, int kRows>
 HWY_INLINE int64_t AddLines(const PvArgs& work, const PvTile& tile, Range which,
                             int64_t from, const int64_t (&offset)[kVectors],
-                            LinePrefetcher& prefetch,
+                            LinePrefetcher& prefetch, PrefetchTurns& turns,
                             Vector (&sums)[kVectors][kRows]) {
   constexpr int64_t kWidth = kRows == 1 ? 1 : 4;
   constexpr int kKeys = kVectorsOfLine<Elements>;
@@ -67,9 +67,10 @@ HWY_INLINE int64_t AddLines(const PvArgs& work, const PvTile& tile, Range which,
   const float* HWY_RESTRICT probs = tile.probs + which.first * kWidth;
   int64_t j = which.first;
   for (; j + kKeys <= which.last; j += kKeys) {
+    const bool in_turn = turns.Next();
     HWY_UNROLL_ALL
     for (int k = 0; k < kKeys; ++k) {
-      PrefetchShare<kHow, kVectors, kKeys>(k, taken, prefetch);
+      if (in_turn) PrefetchShare<kHow, kVectors, kKeys>(k, taken, prefetch);
       const std::byte* value = values[k] + from;
       asm("" : "+r"(value));  // or GCC keeps an offset for every vector
       AddValue<Elements>(value, offset, probs + k * kWidth, sums);
@@ -84,7 +85,8 @@ HWY_INLINE int64_t AddLines(const PvArgs& work, const PvTile& tile, Range which,
 template <class Elements, int kVectors, int kRows, Prefetches kHow,
           bool kPieces>
 HWY_INLINE void AddVectors(const PvArgs& work, const PvTile& tile, Range which,
-                           int64_t vector, LinePrefetcher& prefetch) {
+                           int64_t vector, LinePrefetcher& prefetch,
+                           PrefetchTurns& turns) {
   constexpr int64_t kWidth = kRows == 1 ? 1 : 4;
   float* const out = tile.out + vector * kRows * Lanes();
   Vector sums[kVectors][kRows];
@@ -106,7 +108,7 @@ HWY_INLINE void AddVectors(const PvArgs& work, const PvTile& tile, Range which,
   int64_t j = which.first;
   if constexpr (kHow != Prefetches::kNone) {
     j = AddLines<Elements, kHow>(work, tile, which, from, offset, prefetch,
-                                 sums);
+                                 turns, sums);
   }
   for (; j < which.last; ++j) {
     AddValue<Elements>(work.values[j] + from, offset, tile.probs + j * kWidth,
@@ -132,7 +134,7 @@ constexpr int VectorsOf(int rows) {
 // All channels of the values `which` for one micro-tile.
 template <class Elements, int kRows, Prefetches kHow, bool kPieces>
 HWY_INLINE void AddRange(const PvArgs& work, const PvTile& tile, Range which,
-                         LinePrefetcher& prefetch) {
+                         LinePrefetcher& prefetch, PrefetchTurns turns) {
   constexpr int kVectors = VectorsOf(kRows);
   int64_t v = 0;
   // Four are two times two, as a single one would wait for itself.
@@ -140,34 +142,38 @@ HWY_INLINE void AddRange(const PvArgs& work, const PvTile& tile, Range which,
        v + kVectors <= work.vectors && (kVectors != 3 || v + 4 != work.vectors);
        v += kVectors) {
     AddVectors<Elements, kVectors, kRows, kHow, kPieces>(work, tile, which, v,
-                                                         prefetch);
+                                                         prefetch, turns);
   }
   for (; v + 2 <= work.vectors; v += 2) {
     AddVectors<Elements, 2, kRows, kHow, kPieces>(work, tile, which, v,
-                                                  prefetch);
+                                                  prefetch, turns);
   }
   if (v < work.vectors) {
     AddVectors<Elements, 1, kRows, kHow, kPieces>(work, tile, which, v,
-                                                  prefetch);
+                                                  prefetch, turns);
   }
 }
 
-// The same for one that has nothing to prefetch.
-template <class Elements, int kRows, bool kPieces>
+// The same for one that is not its head's first.
+template <class Elements, int kRows, Prefetches kHow, bool kPieces>
 HWY_NOINLINE void AddAgain(const PvArgs& given, const PvTile& given_tile,
-                           Range which) {
+                           Range which, PrefetchTurns turns) {
   const PvArgs work = given;
   const PvTile tile = given_tile;
-  LinePrefetcher nothing;
-  AddRange<Elements, kRows, Prefetches::kNone, kPieces>(work, tile, which,
-                                                        nothing);
+  LinePrefetcher prefetch = *given.prefetch;
+  AddRange<Elements, kRows, kHow, kPieces>(work, tile, which, prefetch, turns);
+  *given.prefetch = prefetch;
 }
 
+// Heads whose first micro-tile has so many rows, as with scores.
 template <class Elements, int kRows, Prefetches kHow, bool kPieces>
 HWY_NOINLINE void AddAllValues(const PvArgs& given) {
-  static constexpr void (*kAgain[])(const PvArgs&, const PvTile&, Range) = {
-      AddAgain<Elements, 1, kPieces>, AddAgain<Elements, 2, kPieces>,
-      AddAgain<Elements, 3, kPieces>, AddAgain<Elements, 4, kPieces>};
+  static constexpr void (*kAgain[])(const PvArgs&, const PvTile&, Range,
+                                    PrefetchTurns) = {
+      AddAgain<Elements, 1, kHow, kPieces>,
+      AddAgain<Elements, 2, kHow, kPieces>,
+      AddAgain<Elements, 3, kHow, kPieces>,
+      AddAgain<Elements, 4, kHow, kPieces>};
   const PvArgs work = given;
   LinePrefetcher prefetch = *given.prefetch;
   for (int64_t j = 0; j < work.count; j += work.all.keys_at_a_time) {
@@ -175,10 +181,14 @@ HWY_NOINLINE void AddAllValues(const PvArgs& given) {
     const PvTile* tiles = work.all.tiles;
     for (int64_t head = 0; head < work.all.heads; ++head) {
       const PvTile first = *tiles++;
-      AddRange<Elements, kRows, kHow, kPieces>(work, first, which, prefetch);
+      AddRange<Elements, kRows, kHow, kPieces>(work, first, which, prefetch,
+                                               TurnsOf(work.all, 0));
+      if (work.all.of_head == 1) continue;
+      *given.prefetch = prefetch;
       for (int64_t n = 1; n < work.all.of_head; ++n, ++tiles) {
-        kAgain[tiles->rows - 1](given, *tiles, which);
+        kAgain[tiles->rows - 1](given, *tiles, which, TurnsOf(work.all, n));
       }
+      prefetch = *given.prefetch;
     }
   }
   *given.prefetch = prefetch;

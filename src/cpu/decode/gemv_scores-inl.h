@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scores of few rows: some keys are outer, their channels inner; the lanes of a
-// sum are combined after the last channel.
+// Scores of few rows: some keys are outer, their channels inner. The lanes of a
+// sum are combined after the last channel, and where registers allow it after
+// the products of the next keys, so that no product waits (docs/notes/0064).
 
 #include <cstddef>
 #include <cstdint>
@@ -22,8 +23,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
-// The same vector, which GCC would load again for every product otherwise.
-// Fewer than 32 registers leave that to the compiler.
+// The same vector. Where there are 32 registers of 512 bits, GCC would load it
+// again for every product, and loads would take longer than these.
 HWY_INLINE Vector InRegister(Vector v) {
 #if HWY_TARGET == HWY_AVX3 && HWY_ARCH_X86_64
   asm("" : "+v"(v.raw));
@@ -79,13 +80,13 @@ inline constexpr int64_t kLeftEvery = 4 * kLineBytes;
 inline constexpr int64_t kLeavesNone = 1;
 
 // The same over rows of so many bytes; returns where the query's next are.
-// Prefetches as many lines as it reads, if at all, but those that are left, of
-// a call before which so many bytes of a row at a time were read, or
+// Prefetches as many lines as it reads, in its turn, but those that are left,
+// of a call before which so many bytes of a row at a time were read, or
 // kLeavesNone.
 template <class Elements, int kKeys, int kRows, Prefetches kHow, Rows kMadeOf>
 HWY_INLINE const float* AddDots(const std::byte* const (&rows)[kKeys],
-                                LinePrefetcher& prefetch, int64_t bytes,
-                                const float* HWY_RESTRICT query,
+                                LinePrefetcher& prefetch, bool in_turn,
+                                int64_t bytes, const float* HWY_RESTRICT query,
                                 Vector (&sums)[kKeys][kRows],
                                 int64_t read_before = kLeavesNone) {
   // Not on ARM, nor into the first cache: nothing is left there (LeavesLines).
@@ -100,7 +101,7 @@ HWY_INLINE const float* AddDots(const std::byte* const (&rows)[kKeys],
   while (kPlain || at + kBytes <= bytes) {
     HWY_UNROLL_ALL
     for (int v = 0; v < kOfLine; ++v) {
-      if (!kMayLeave || (read_before + at) % kLeftEvery != 0) {
+      if (in_turn && (!kMayLeave || (read_before + at) % kLeftEvery != 0)) {
         PrefetchShare<kHow, kKeys, kOfLine>(v, taken, prefetch);
       }
       AddDotsOfVector<Elements, kKeys, kRows>(
@@ -111,7 +112,7 @@ HWY_INLINE const float* AddDots(const std::byte* const (&rows)[kKeys],
     if (kPlain && at >= bytes) return query;
   }
   if (HWY_LIKELY(at == bytes)) return query;
-  PrefetchShare<kHow, kKeys, 1>(0, taken, prefetch);
+  if (in_turn) PrefetchShare<kHow, kKeys, 1>(0, taken, prefetch);
   for (; at < bytes; at += kVectorBytes) {
     AddDotsOfVector<Elements, kKeys, kRows>(rows, at, query, sums);
     query += kRows * Lanes();
@@ -125,7 +126,7 @@ template <class Elements, int kKeys, int kRows>
 HWY_INLINE void AddDotsOfPieces(const std::byte* const (&rows)[kKeys],
                                 const QkArgs& work,
                                 const float* HWY_RESTRICT query,
-                                LinePrefetcher& prefetch,
+                                LinePrefetcher& prefetch, bool in_turn,
                                 Vector (&sums)[kKeys][kRows]) {
   constexpr int kOfLine = kVectorsOfLine<Elements>;
   const int64_t last =
@@ -134,7 +135,9 @@ HWY_INLINE void AddDotsOfPieces(const std::byte* const (&rows)[kKeys],
   for (int64_t at = 0; at < last; at += 2 * work.piece_step) {
     HWY_UNROLL_ALL
     for (int v = 0; v < kOfLine; ++v) {
-      PrefetchShare<Prefetches::kAny, kKeys, kOfLine>(v, taken, prefetch);
+      if (in_turn) {
+        PrefetchShare<Prefetches::kAny, kKeys, kOfLine>(v, taken, prefetch);
+      }
       AddDotsOfVector<Elements, kKeys, kRows, true>(
           rows, at + OffsetOf<Elements>(v, work.piece_step), query, sums,
           work.piece_step);
@@ -147,9 +150,10 @@ HWY_INLINE void AddDotsOfPieces(const std::byte* const (&rows)[kKeys],
 // yet.
 template <class Elements, int kKeys, int kRows, Prefetches kHow, Rows kMadeOf>
 HWY_INLINE void DotKeys(const QkArgs& work, const QkTile& tile,
-                        LinePrefetcher& prefetch, int64_t j,
-                        Vector (&sums)[kKeys][kRows]) {
+                        LinePrefetcher& prefetch, PrefetchTurns& turns,
+                        int64_t j, Vector (&sums)[kKeys][kRows]) {
   const std::byte* rows[kKeys];
+  const bool in_turn = turns.Next();
   HWY_UNROLL_ALL
   for (int k = 0; k < kKeys; ++k) {
     rows[k] = work.keys[j + k] + tile.key_shift;
@@ -158,12 +162,12 @@ HWY_INLINE void DotKeys(const QkArgs& work, const QkTile& tile,
   }
   if constexpr (kMadeOf == Rows::kPieces) {
     AddDotsOfPieces<Elements, kKeys, kRows>(rows, work, tile.query, prefetch,
-                                            sums);
+                                            in_turn, sums);
     return;
   }
   const int64_t bytes = BytesOf<Elements>(work.key_channels);
   const float* const rest = AddDots<Elements, kKeys, kRows, kHow, kMadeOf>(
-      rows, prefetch, bytes, tile.query, sums,
+      rows, prefetch, in_turn, bytes, tile.query, sums,
       work.leaves_lines ? j / kKeys * bytes : kLeavesNone);
   if (kMadeOf == Rows::kAny && work.ropes != nullptr) {
     HWY_UNROLL_ALL
@@ -171,7 +175,8 @@ HWY_INLINE void DotKeys(const QkArgs& work, const QkTile& tile,
       rows[k] = work.ropes[j + k] + tile.rope_shift;
     }
     AddDots<Elements, kKeys, kRows, Prefetches::kNone, Rows::kAny>(
-        rows, prefetch, BytesOf<Elements>(work.rope_channels), rest, sums);
+        rows, prefetch, in_turn, BytesOf<Elements>(work.rope_channels), rest,
+        sums);
   }
 }
 
@@ -209,14 +214,14 @@ HWY_INLINE void StoreScores(const QkArgs& work, const QkTile& tile, int64_t j,
 }
 
 // Whether the lanes of some keys are summed after the products of the next
-// keys, which wait for nothing then. Both have their sums in registers.
+// ones. ARM would have too few sums under way for its products.
 inline constexpr bool kSumsLanesLater =
     HWY_TARGET == HWY_AVX3 && HWY_ARCH_X86_64;
 
 // Keys that are computed at a time, for as many sums as there are registers
-// besides keys and a query. Six keys of four rows take 31 of 32 registers:
-// where keys are converted, or meet a query twice, GCC then keeps sums in
-// memory.
+// besides keys and a query, and besides sums whose lanes are left. Six keys of
+// four rows take 31 of 32 registers: where keys are converted, or meet a query
+// twice, GCC then keeps sums in memory.
 template <class Elements>
 constexpr int KeysOf(int rows) {
   constexpr bool kConverts =
@@ -233,15 +238,16 @@ constexpr int KeysOf(int rows) {
 // left.
 template <class Elements, int kKeys, int kRows, Prefetches kHow, Rows kMadeOf>
 HWY_INLINE int64_t DotSome(const QkArgs& work, const QkTile& tile, Range which,
-                           LinePrefetcher& prefetch) {
+                           LinePrefetcher& prefetch, PrefetchTurns& turns) {
   int64_t j = which.first;
   if (j + kKeys > which.last) return j;
   Vector done[kKeys][kRows];
-  DotKeys<Elements, kKeys, kRows, kHow, kMadeOf>(work, tile, prefetch, j, done);
+  DotKeys<Elements, kKeys, kRows, kHow, kMadeOf>(work, tile, prefetch, turns, j,
+                                                 done);
   for (; j + 2 * kKeys <= which.last; j += kKeys) {
     if (!kSumsLanesLater) StoreScores(work, tile, j, done);
     Vector next[kKeys][kRows];
-    DotKeys<Elements, kKeys, kRows, kHow, kMadeOf>(work, tile, prefetch,
+    DotKeys<Elements, kKeys, kRows, kHow, kMadeOf>(work, tile, prefetch, turns,
                                                    j + kKeys, next);
     if (kSumsLanesLater) StoreScores(work, tile, j, done);
     HWY_UNROLL_ALL
@@ -257,33 +263,37 @@ HWY_INLINE int64_t DotSome(const QkArgs& work, const QkTile& tile, Range which,
 // Scores of the keys `which` for one micro-tile.
 template <class Elements, int kRows, Prefetches kHow, Rows kMadeOf>
 HWY_INLINE void DotRange(const QkArgs& work, const QkTile& tile, Range which,
-                         LinePrefetcher& prefetch) {
+                         LinePrefetcher& prefetch, PrefetchTurns turns) {
   int64_t j = DotSome<Elements, KeysOf<Elements>(kRows), kRows, kHow, kMadeOf>(
-      work, tile, which, prefetch);
+      work, tile, which, prefetch, turns);
   j = DotSome<Elements, 2, kRows, kHow, kMadeOf>(work, tile, {j, which.last},
-                                                 prefetch);
+                                                 prefetch, turns);
   DotSome<Elements, 1, kRows, kHow, kMadeOf>(work, tile, {j, which.last},
-                                             prefetch);
+                                             prefetch, turns);
 }
 
-// The same for one that has nothing to prefetch.
-template <class Elements, int kRows, Rows kMadeOf>
+// The same for one that is not its head's first.
+template <class Elements, int kRows, Prefetches kHow, Rows kMadeOf>
 HWY_NOINLINE void DotAgain(const QkArgs& given, const QkTile& given_tile,
-                           Range which) {
+                           Range which, PrefetchTurns turns) {
   const QkArgs work = given;
   const QkTile tile = given_tile;
-  LinePrefetcher nothing;
-  DotRange<Elements, kRows, Prefetches::kNone, kMadeOf>(work, tile, which,
-                                                        nothing);
+  LinePrefetcher prefetch = *given.prefetch;
+  DotRange<Elements, kRows, kHow, kMadeOf>(work, tile, which, prefetch, turns);
+  *given.prefetch = prefetch;
 }
 
-// A head's first micro-tile, which has so many rows, prefetches as many lines
-// as it reads; the others find its keys in a cache.
+// Heads whose first micro-tile has so many rows. Those of a head prefetch about
+// as many lines as the first reads; the others find its keys in a cache. A
+// function of its own, or GCC keeps sums in memory.
 template <class Elements, int kRows, Prefetches kHow, Rows kMadeOf>
 HWY_NOINLINE void DotAllKeys(const QkArgs& given) {
-  static constexpr void (*kAgain[])(const QkArgs&, const QkTile&, Range) = {
-      DotAgain<Elements, 1, kMadeOf>, DotAgain<Elements, 2, kMadeOf>,
-      DotAgain<Elements, 3, kMadeOf>, DotAgain<Elements, 4, kMadeOf>};
+  static constexpr void (*kAgain[])(const QkArgs&, const QkTile&, Range,
+                                    PrefetchTurns) = {
+      DotAgain<Elements, 1, kHow, kMadeOf>,
+      DotAgain<Elements, 2, kHow, kMadeOf>,
+      DotAgain<Elements, 3, kHow, kMadeOf>,
+      DotAgain<Elements, 4, kHow, kMadeOf>};
   // Copies, which nothing that is stored can change.
   const QkArgs work = given;
   LinePrefetcher prefetch = *given.prefetch;
@@ -292,10 +302,14 @@ HWY_NOINLINE void DotAllKeys(const QkArgs& given) {
     const QkTile* tiles = work.all.tiles;
     for (int64_t head = 0; head < work.all.heads; ++head) {
       const QkTile first = *tiles++;
-      DotRange<Elements, kRows, kHow, kMadeOf>(work, first, which, prefetch);
+      DotRange<Elements, kRows, kHow, kMadeOf>(work, first, which, prefetch,
+                                               TurnsOf(work.all, 0));
+      if (work.all.of_head == 1) continue;
+      *given.prefetch = prefetch;
       for (int64_t n = 1; n < work.all.of_head; ++n, ++tiles) {
-        kAgain[tiles->rows - 1](given, *tiles, which);
+        kAgain[tiles->rows - 1](given, *tiles, which, TurnsOf(work.all, n));
       }
+      prefetch = *given.prefetch;
     }
   }
   *given.prefetch = prefetch;

@@ -39,10 +39,35 @@ HWY_INLINE int64_t LinesWithOutputs(const DecodeTile& decode, int64_t count) {
   return has_values ? lines : lines / 2;
 }
 
+// Whether a line takes at most so many products of vectors with all rows. Fewer
+// bits take longer to convert.
+HWY_INLINE bool TakesAtMost(const DecodeTile& decode, int64_t products) {
+  const ElementFormat& format = decode.tile->keys.key.format;
+  return IsFloat(format.dtype) &&
+         decode.tile->rows * 4 <= products * format.element_bytes;
+}
+
 // Whether scores by vectors leave lines to the softmax. Only where that gained:
-// on Intel's processors (docs/notes/0059); on Zen 4 it made no clear difference
-// (docs/notes/0063).
-inline const bool kLeavesLinesToSoftmax = kPrefetchesInSections;
+// on Intel's processors (docs/notes/0059), and with AVX-512 on Zen 4 where
+// scores ask for lines faster than memory has them (docs/notes/0064).
+HWY_INLINE bool LeavesLinesToSoftmax(const DecodeTile& decode,
+                                     bool in_sections = kPrefetchesInSections,
+                                     bool is_zen4 = kIsZen4 &&
+                                                    kMayPrefetchIntoFirst) {
+  return in_sections || (is_zen4 && (decode.pairs || TakesAtMost(decode, 8)));
+}
+
+// Whether lines are prefetched slowly: with scores of several heads where they
+// go into the first cache, as keys of one head stay there, and those of several
+// push each other out of it, and come from the second; and on Zen 4 where
+// products of a line take less time than memory (docs/notes/0064).
+HWY_INLINE bool PrefetchesSlowly(const DecodeTile& decode,
+                                 bool scores_of_several,
+                                 bool into_first = kPrefetchesIntoFirst,
+                                 bool is_zen4 = kIsZen4) {
+  if (into_first) return scores_of_several;
+  return is_zen4 && TakesAtMost(decode, 4);
+}
 
 // Whether values go with the scores of the step before their own, of keys and
 // values that take so many bytes in all heads, and of a piece of so many keys.

@@ -96,9 +96,10 @@ inline constexpr bool kMayPrefetchIntoFirst =
 //
 // No prefetch begins within three cycles of the one before, wherever they are
 // in the program: a processor with AMX that begins two of them at once does not
-// fetch while it computes (docs/notes/0050). Slowly, it is six: on Zen 5 that
-// was faster where what is read comes from the second cache, too
-// (docs/notes/0055).
+// fetch while it computes (docs/notes/0050). Slowly, it is six into the first
+// cache: on Zen 5 that was faster where what is read comes from the second, too
+// (docs/notes/0055). Into the second it is nine: Zen 4 drops what comes faster
+// than memory takes it (docs/notes/0064).
 class LinePrefetcher {
  public:
   LinePrefetcher() = default;  // nothing
@@ -183,6 +184,9 @@ class LinePrefetcher {
       __builtin_prefetch(line + zero_, 0, 3);
     } else {
       __builtin_prefetch(line + zero_, 0, 2);
+      if (kMayPrefetchIntoFirst && slowly_) {
+        zero_ = SameLater(SameLater(zero_));
+      }
     }
     zero_ = SameLater(zero_);
     if (kSlowly) zero_ = SameLater(zero_);

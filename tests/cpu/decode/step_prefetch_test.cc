@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How many lines the products of a step prefetch: as many as scores read, or a
-// quarter less; on matrix registers of 8 bits as many as they are told. And
-// whose values go with scores.
+// quarter less, shared by the micro-tiles of a head; on matrix registers of 8
+// bits as many as they are told. And whose values go with scores, and which
+// tiles prefetch slowly.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -32,8 +33,26 @@ int64_t SoftmaxLines(const DecodeTile& decode, int64_t count) {
   return LinesWithSoftmax(decode, count);
 }
 bool MayLeaveLines(const DecodeTile& decode) { return LeavesLines(decode); }
+bool MayLeaveToSoftmax(const DecodeTile& decode) {
+  return LeavesLinesToSoftmax(decode);
+}
+bool LeavesToSoftmax(const DecodeTile& decode, bool in_sections, bool is_zen4) {
+  return LeavesLinesToSoftmax(decode, in_sections, is_zen4);
+}
 bool ValuesGoAhead(int64_t row_bytes, int64_t keys, bool is_zen4) {
   return PrefetchesValuesAhead(row_bytes, keys, is_zen4);
+}
+bool Slowly(const DecodeTile& decode, bool scores_of_several, bool into_first,
+            bool is_zen4) {
+  return PrefetchesSlowly(decode, scores_of_several, into_first, is_zen4);
+}
+// Which parts of a micro-tile's work prefetch: of number `n` of so many.
+std::vector<bool> TurnsOfParts(int64_t of_head, int64_t keys, int64_t n) {
+  const TilesOf<QkTile> all{nullptr, 1, of_head, keys};
+  PrefetchTurns turns = TurnsOf(all, n);
+  std::vector<bool> parts(6);
+  for (auto&& part : parts) part = turns.Next();
+  return parts;
 }
 // Lines that are left of rows that lie so many bytes apart.
 int64_t LinesLeftOfRows(int64_t count, int64_t bytes, int64_t apart) {
@@ -56,18 +75,22 @@ using HWY_NAMESPACE::DecodeTile;
 using HWY_NAMESPACE::DotKernels;
 using HWY_NAMESPACE::GemvKernelsOf;
 using HWY_NAMESPACE::kByteProducts;
-using HWY_NAMESPACE::kLeavesLinesToSoftmax;
 using HWY_NAMESPACE::kLineBytes;
 using HWY_NAMESPACE::kMatrixBytes;
 using HWY_NAMESPACE::kOnMatrices;
 using HWY_NAMESPACE::kVectorRegisters;
 using HWY_NAMESPACE::Lanes;
+using HWY_NAMESPACE::LeavesToSoftmax;
 using HWY_NAMESPACE::LinePrefetcher;
 using HWY_NAMESPACE::LinesLeft;
 using HWY_NAMESPACE::LinesLeftOfRows;
 using HWY_NAMESPACE::MayLeaveLines;
+using HWY_NAMESPACE::MayLeaveToSoftmax;
+using HWY_NAMESPACE::PvTile;
 using HWY_NAMESPACE::QkTile;
+using HWY_NAMESPACE::Slowly;
 using HWY_NAMESPACE::SoftmaxLines;
+using HWY_NAMESPACE::TurnsOfParts;
 using HWY_NAMESPACE::ValueOrder;
 using HWY_NAMESPACE::ValuesGoAhead;
 
@@ -96,19 +119,41 @@ class StepPrefetch : public testing::Test {
   }
 
   int64_t LinesOfScores(DType type, int rows, int64_t channels, bool leaves) {
+    return LinesOfScores(type, 1, rows, channels, leaves);
+  }
+
+  // Of so many micro-tiles of a head, the last of which has so many rows.
+  int64_t LinesOfScores(DType type, int of_head, int last_rows,
+                        int64_t channels, bool leaves) {
     const DotKernels& dot = GemvKernelsOf(type)->dot;
-    const QkTile tile{rows, 0, 0, room(0), room(1), room(2)};
+    std::vector<QkTile> tiles(of_head, {4, 0, 0, room(0), room(1), room(2)});
+    tiles.back().rows = last_rows;
     return LinesTakenBy([&](LinePrefetcher& prefetch) {
-      dot.of[rows - 1]({.all = {&tile, 1, 1, kDecodeKeys},
-                        .keys = keys(),
-                        .ropes = nullptr,
-                        .prefetch = &prefetch,
-                        .count = kDecodeKeys,
-                        .piece_step = 0,
-                        .key_channels = channels,
-                        .rope_channels = 0,
-                        .factor = 1,
-                        .leaves_lines = leaves});
+      dot.of[tiles[0].rows - 1]({.all = {tiles.data(), 1, of_head, kDecodeKeys},
+                                 .keys = keys(),
+                                 .ropes = nullptr,
+                                 .prefetch = &prefetch,
+                                 .count = kDecodeKeys,
+                                 .piece_step = 0,
+                                 .key_channels = channels,
+                                 .rope_channels = 0,
+                                 .factor = 1,
+                                 .leaves_lines = leaves});
+    });
+  }
+
+  int64_t LinesOfOutputs(DType type, int of_head, int last_rows,
+                         int64_t channels) {
+    std::vector<PvTile> tiles(of_head, {4, 0, room(0), room(1)});
+    tiles.back().rows = last_rows;
+    return LinesTakenBy([&](LinePrefetcher& prefetch) {
+      GemvKernelsOf(type)->add[tiles[0].rows - 1](
+          {.all = {tiles.data(), 1, of_head, kDecodeKeys},
+           .values = keys(),
+           .prefetch = &prefetch,
+           .piece_step = 0,
+           .count = kDecodeKeys,
+           .vectors = channels / Lanes()});
     });
   }
 
@@ -139,6 +184,43 @@ TEST_F(StepPrefetch, OfScoresIsWhatTheyReadOrAQuarterLess) {
         EXPECT_LE(fewer, read * 3 / 4);
         EXPECT_GT(fewer, read * 3 / 4 - 8)
             << Name(type) << ", " << rows << " rows, " << lines << " lines";
+      }
+    }
+  }
+}
+
+TEST(PrefetchTurns, GoRoundWhereStepsAreWhole) {
+  const std::vector<bool> all(6, true), none(6, false);
+  EXPECT_EQ(TurnsOfParts(1, kDecodeKeys, 0), all);
+  EXPECT_EQ(TurnsOfParts(3, kDecodeKeys - 1, 0), all);
+  EXPECT_EQ(TurnsOfParts(3, kDecodeKeys - 1, 1), none);
+  if (kVectorRegisters < 32) return;
+  const std::vector<bool> first{true, false, false, true, false, false};
+  const std::vector<bool> last{false, false, true, false, false, true};
+  EXPECT_EQ(TurnsOfParts(3, kDecodeKeys, 0), first);
+  EXPECT_EQ(TurnsOfParts(3, kDecodeKeys, 2), last);
+}
+
+// Micro-tiles may take different numbers of keys at a time, so some lines may
+// be missed, or some too many.
+TEST_F(StepPrefetch, OfAHeadIsSharedByItsMicroTiles) {
+  constexpr int64_t kLinesOfRow = 8, kRead = kDecodeKeys * kLinesOfRow;
+  for (const DType type :
+       {DType::kF32, DType::kF16, DType::kBf16, DType::kI8}) {
+    const int64_t channels = kLinesOfRow * kLineBytes / SizeOf(type);
+    for (int of_head = 2; of_head <= 4; ++of_head) {
+      for (int last_rows = 1; last_rows <= 4; ++last_rows) {
+        const auto what = [&] {
+          return testing::Message()
+                 << Name(type) << ", " << of_head
+                 << " micro-tiles, the last of " << last_rows << " rows";
+        };
+        EXPECT_NEAR(LinesOfScores(type, of_head, last_rows, channels, false),
+                    kRead, kRead / 6)
+            << what();
+        EXPECT_NEAR(LinesOfOutputs(type, of_head, last_rows, channels), kRead,
+                    kRead / 6)
+            << what();
       }
     }
   }
@@ -241,6 +323,38 @@ TEST(SoftmaxPrefetch, IsAQuarterSharedByMicroTilesOrNothing) {
   }
 }
 
+TEST(StepPrefetches, AreSlowOrLeftToSoftmaxWhereProductsAreFew) {
+  struct Case {
+    DType type;
+    int slow, leaving;  // the most rows
+  };
+  ForwardTile tile{};
+  DecodeTile decode{};
+  decode.tile = &tile;
+  for (const auto& [type, slow, leaving] :
+       {Case{DType::kF32, 4, 8}, Case{DType::kBf16, 2, 4},
+        Case{DType::kI8, 0, 0}, Case{DType::kI4x8, 0, 0}}) {
+    tile.keys.key.format.dtype = type;
+    tile.keys.key.format.element_bytes = SizeOf(type);
+    for (tile.rows = 1; tile.rows <= 12; ++tile.rows) {
+      SCOPED_TRACE(testing::Message()
+                   << tile.rows << " rows of " << Name(type));
+      for (const bool several : {false, true}) {
+        EXPECT_EQ(Slowly(decode, several, true, false), several);
+        EXPECT_EQ(Slowly(decode, several, false, true), tile.rows <= slow);
+        EXPECT_FALSE(Slowly(decode, several, false, false));
+      }
+      for (const bool pairs : {false, true}) {
+        decode.pairs = pairs;
+        EXPECT_EQ(LeavesToSoftmax(decode, false, true),
+                  pairs || tile.rows <= leaving);
+        EXPECT_TRUE(LeavesToSoftmax(decode, true, false));
+        EXPECT_FALSE(LeavesToSoftmax(decode, false, false));
+      }
+    }
+  }
+}
+
 // Where rows are read in place, and takes are of one, two or four lines.
 TEST(SoftmaxPrefetch, IsLeftLinesByVectorsThatReadInPlace) {
   const std::byte value{};
@@ -250,7 +364,7 @@ TEST(SoftmaxPrefetch, IsLeftLinesByVectorsThatReadInPlace) {
   decode.tile = &tile;
   for (tile.rows = 1; tile.rows <= 8; ++tile.rows) {
     const bool takes_three = kVectorRegisters < 32 && tile.rows >= 4;
-    EXPECT_EQ(MayLeaveLines(decode), kLeavesLinesToSoftmax && !takes_three)
+    EXPECT_EQ(MayLeaveLines(decode), MayLeaveToSoftmax(decode) && !takes_three)
         << tile.rows << " rows";
   }
   tile.rows = 1;
