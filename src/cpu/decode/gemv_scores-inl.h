@@ -214,7 +214,7 @@ HWY_INLINE void StoreScores(const QkArgs& work, const QkTile& tile, int64_t j,
 }
 
 // Whether the lanes of some keys are summed after the products of the next
-// ones. ARM would have too few sums under way for its products.
+// ones. AVX2 has too few registers, and ARM would have too few sums under way.
 inline constexpr bool kSumsLanesLater =
     HWY_TARGET == HWY_AVX3 && HWY_ARCH_X86_64;
 

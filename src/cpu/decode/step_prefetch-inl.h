@@ -39,8 +39,8 @@ HWY_INLINE int64_t LinesWithOutputs(const DecodeTile& decode, int64_t count) {
   return has_values ? lines : lines / 2;
 }
 
-// Whether a line takes at most so many products of vectors with all rows. Fewer
-// bits take longer to convert.
+// Whether a line takes at most so many products of vectors of 16 floats with
+// all rows; pairs are counted as floats. Fewer bits take longer to convert.
 HWY_INLINE bool TakesAtMost(const DecodeTile& decode, int64_t products) {
   const ElementFormat& format = decode.tile->keys.key.format;
   return IsFloat(format.dtype) &&
@@ -57,10 +57,10 @@ HWY_INLINE bool LeavesLinesToSoftmax(const DecodeTile& decode,
   return in_sections || (is_zen4 && (decode.pairs || TakesAtMost(decode, 8)));
 }
 
-// Whether lines are prefetched slowly: with scores of several heads where they
-// go into the first cache, as keys of one head stay there, and those of several
-// push each other out of it, and come from the second; and on Zen 4 where
-// products of a line take less time than memory (docs/notes/0064).
+// Whether lines are prefetched slowly. Into the first cache with scores of
+// several heads: keys of one head stay there, those of several push each other
+// out, and come from the second. On Zen 4 where products of a line take less
+// time than memory (docs/notes/0064).
 HWY_INLINE bool PrefetchesSlowly(const DecodeTile& decode,
                                  bool scores_of_several,
                                  bool into_first = kPrefetchesIntoFirst,
