@@ -87,8 +87,9 @@ class PrefetchTurns {
 // a time, whose parts would be too few to share; and where registers are few,
 // as rows then take different numbers of lines, which sections do not allow.
 template <typename Tile>
-HWY_INLINE PrefetchTurns TurnsOf(const TilesOf<Tile>& all, int64_t n) {
-  if (kVectorRegisters == 32 && all.keys_at_a_time >= kDecodeKeys) {
+HWY_INLINE PrefetchTurns TurnsOf(const TilesOf<Tile>& all, int64_t n,
+                                 int registers = kVectorRegisters) {
+  if (registers == 32 && all.keys_at_a_time >= kDecodeKeys) {
     return {all.of_head, n};
   }
   return {1, n == 0 ? 0 : PrefetchTurns::kNone};

@@ -47,9 +47,10 @@ bool Slowly(const DecodeTile& decode, bool scores_of_several, bool into_first,
   return PrefetchesSlowly(decode, scores_of_several, into_first, is_zen4);
 }
 // Which parts of a micro-tile's work prefetch: of number `n` of so many.
-std::vector<bool> TurnsOfParts(int64_t of_head, int64_t keys, int64_t n) {
+std::vector<bool> TurnsOfParts(int64_t of_head, int64_t keys, int64_t n,
+                               int registers = 32) {
   const TilesOf<QkTile> all{nullptr, 1, of_head, keys};
-  PrefetchTurns turns = TurnsOf(all, n);
+  PrefetchTurns turns = TurnsOf(all, n, registers);
   std::vector<bool> parts(6);
   for (auto&& part : parts) part = turns.Next();
   return parts;
@@ -194,7 +195,8 @@ TEST(PrefetchTurns, GoRoundWhereStepsAreWhole) {
   EXPECT_EQ(TurnsOfParts(1, kDecodeKeys, 0), all);
   EXPECT_EQ(TurnsOfParts(3, kDecodeKeys - 1, 0), all);
   EXPECT_EQ(TurnsOfParts(3, kDecodeKeys - 1, 1), none);
-  if (kVectorRegisters < 32) return;
+  EXPECT_EQ(TurnsOfParts(3, kDecodeKeys, 0, 16), all);
+  EXPECT_EQ(TurnsOfParts(3, kDecodeKeys, 2, 16), none);
   const std::vector<bool> first{true, false, false, true, false, false};
   const std::vector<bool> last{false, false, true, false, false, true};
   EXPECT_EQ(TurnsOfParts(3, kDecodeKeys, 0), first);
