@@ -133,7 +133,7 @@ bool AreIntegersForMatrices(const AttentionProblem& problem) {
   const MatrixRows query{problem[Slot::kQuery].dtype, 32};
   const MatrixRows rope{DType::kBf16, 16}, key_rope{DType::kBf16, 16, true};
   const bool rounds = problem.has(Slot::kWeightScale) ||
-                      problem.score.bf16_probs || RoundsTo16Bits(problem);
+                      RoundsProbsToBf16(problem) || RoundsTo16Bits(problem);
   return rounds && problem.direction == Direction::kForward &&
          !problem.kv.gathers() &&
          !HasAny(problem, {Slot::kKeyOffset, Slot::kValueOffset,
@@ -166,7 +166,7 @@ int HalvesForMatrices(const AttentionProblem& problem) {
       (problem.kv.value_is_key ||
        rows.Are(KvTensors(problem, Slot::kValue), problem.v_dim)) &&
       rows.Are(problem, Slot::kGradOut, problem.v_dim) &&
-      (problem.score.bf16_probs || RoundsTo16Bits(problem));
+      (RoundsProbsToBf16(problem) || RoundsTo16Bits(problem));
   if (!fills) return 0;
   return dtype == DType::kBf16 ? 1 : 2;
 }

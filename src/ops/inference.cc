@@ -81,8 +81,10 @@ void PlaceQuery(const InferenceCall& call, acl::Lowered& lowered) {
   problem.score.scale = static_cast<float>(call.args.scaleValue);
   problem[Slot::kQuery] = call.query;
   // Odd: high performance; 2 and 3 say what else rows are that see nothing.
-  problem.score.bf16_probs =
-      call.args.innerPrecise % 2 == 1 && call.query.dtype == DType::kBf16;
+  const bool quantised = IsQuantised(call.cache.key.dtype);
+  problem.score.half_probs = call.args.innerPrecise % 2 == 1 &&
+                             (call.query.dtype == DType::kBf16 ||
+                              (call.query.dtype == DType::kF16 && quantised));
   lowered.Bind(call.arguments, InferenceCall::kQuery, Slot::kQuery);
 }
 

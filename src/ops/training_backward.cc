@@ -232,7 +232,7 @@ Status LowerAll(const Arguments& args, const TrainingRows& rows,
   problem.direction = Direction::kBackward;
   problem.score.scale = static_cast<float>(a.scale_value);
   StateTensors(args, rows, training, problem);
-  problem.score.bf16_probs = a.AllowsBf16Probs(problem);
+  problem.score.half_probs = a.AllowsBf16Probs(problem);
   FLASHACL_RETURN_IF_ERROR(LowerStatistics(args, rows, training, a, problem));
   FLASHACL_RETURN_IF_ERROR(LowerMask(training, problem));
   if (IsMaskCompressed(training)) lowered.compressed_mask = kAttenMask;

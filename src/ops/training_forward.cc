@@ -175,7 +175,7 @@ Status LowerAll(const Arguments& args, const TrainingRows& rows,
   AttentionProblem& problem = lowered.problem;
   problem.score.scale = static_cast<float>(a.scale_value);
   StateRows(rows, training, problem);
-  problem.score.bf16_probs = a.AllowsBf16Probs(problem);
+  problem.score.half_probs = a.AllowsBf16Probs(problem);
   StateRope(args, kTraining, training, problem);
   problem[Slot::kOut] = QueryLike(args[kAttentionOut], training);
   FLASHACL_RETURN_IF_ERROR(LowerPse(training, problem));

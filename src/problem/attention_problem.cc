@@ -279,9 +279,11 @@ Status CheckScore(const AttentionProblem& problem, const Needs& needs) {
       return Invalid("alibi: start {}, expected one within 2^40", start);
     }
   }
-  if (score.bf16_probs && problem[Slot::kQuery].dtype != DType::kBf16) {
-    return Contradiction("probs: bf16 beside a query of {}",
-                         Name(problem[Slot::kQuery].dtype));
+  if (score.half_probs && !MayHaveHalfProbs(problem)) {
+    return Contradiction(
+        "probs: of 16 bits beside a query of {}, expected one of bf16, or of "
+        "f16 beside keys with scales",
+        Name(problem[Slot::kQuery].dtype));
   }
   FLASHACL_RETURN_IF_ERROR(CheckSinkLike(problem, Slot::kSink));
   if (!(score.keep_probability > 0.0f && score.keep_probability <= 1.0f)) {

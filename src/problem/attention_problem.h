@@ -71,6 +71,20 @@ struct AttentionProblem {
   bool operator==(const AttentionProblem&) const = default;
 };
 
+// Whether Score::half_probs means something.
+inline bool MayHaveHalfProbs(const AttentionProblem& problem) {
+  const DType query = problem[Slot::kQuery].dtype;
+  const bool scaled =
+      problem.has(Slot::kKeyScale) || problem.has(Slot::kKeyRowScale);
+  return query == DType::kBf16 || (query == DType::kF16 && scaled);
+}
+
+// Whether it lets probs be rounded to bf16.
+inline bool RoundsProbsToBf16(const AttentionProblem& problem) {
+  return problem.score.half_probs &&
+         problem[Slot::kQuery].dtype == DType::kBf16;
+}
+
 // What kBias or kGradBias has an element for: scores, or heads of sequences
 // where it is slopes.
 TensorSpec BiasSpec(const AttentionProblem& problem, Slot slot);

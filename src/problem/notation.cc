@@ -121,7 +121,9 @@ void WriteScore(const ProblemSpec& problem_spec, Line& line) {
   if (problem_spec.score.scale != DefaultScale(problem_spec.qk_dim)) {
     line.Add("scale:" + notation_fields::WriteFloat(problem_spec.score.scale));
   }
-  line.AddIf(problem_spec.score.bf16_probs, "probs:bf16");
+  if (problem_spec.score.half_probs) {
+    line.Add("probs:" + std::string(Name(problem_spec.dtype)));
+  }
 }
 
 void WriteRest(const ProblemSpec& problem_spec, Line& line) {

@@ -235,8 +235,10 @@ bool ReadScale(std::string_view value, Draft& draft) {
 }
 
 bool ReadProbs(std::string_view value, Draft& draft) {
-  draft.problem_spec.score.bf16_probs = true;
-  return value == Name(DType::kBf16);
+  const DType dtype = draft.problem_spec.dtype;
+  draft.problem_spec.score.half_probs = true;
+  return (dtype == DType::kBf16 || dtype == DType::kF16) &&
+         value == Name(dtype);
 }
 
 bool ReadSides(std::string_view value, Device device, Draft& draft) {
@@ -322,7 +324,8 @@ constexpr Field kFields[] = {
     {"sink", "sink", ReadSink, "sink"},
     {"keep", "keep", ReadKeep, "keep:P, more than 0 and at most 1"},
     {"scale", "scale", ReadScale, "scale:X"},
-    {"probs", "probs", ReadProbs, "probs:bf16"},
+    {"probs", "probs", ReadProbs,
+     "probs:bf16 or probs:f16, the dtype that stands first"},
     {"counts", "counts", ReadCounts,
      "counts:q, counts:k or counts:qk, of sides without ends"},
     {"ends", "ends", ReadEnds,

@@ -25,10 +25,12 @@ struct Score {
   int64_t key_start = 0;           // alibi: where column 0 stands
   bool starts_only_first = false;  // the starts hold for sequence 0, others: 0
   float keep_probability = 1.0f;   // a kept weight is divided by it
-  // Beside queries of bf16: probs may be rounded to that before they meet
-  // values, and gradients of scores before they meet queries and keys. The row
-  // sum, and gradients of biases and sinks, stay those of what they were.
-  bool bf16_probs = false;
+  // Probs may have 16 bits when they meet values. Beside queries of bf16 they
+  // may be rounded to that, and gradients of scores before they meet queries
+  // and keys. Beside keys and values of 8 bits they may become integers times
+  // what is their row's, and so may queries, key scales included. The row sum,
+  // and gradients of biases and sinks, stay those of what they were.
+  bool half_probs = false;
 
   // The distance of row 0 and column 0.
   int64_t AlibiStart(int64_t sequence) const {

@@ -110,7 +110,7 @@ class PairDotsOn : public testing::EachKernel {
 
   bool MixesFewRows() const { return &implementation_ == &kCpuMixed; }
   bool Rounds(const AttentionProblem& problem) const {
-    return problem.score.bf16_probs && !implementation_.name.ends_with("topk");
+    return problem.score.half_probs && !implementation_.name.ends_with("topk");
   }
 
   SmallCase Run(PairDots dots, const SmallCase& inputs, int workers = 1) const {
@@ -282,7 +282,7 @@ TEST_P(PairDotsOn, RoundProbs) {
   Random random(2);
   inputs.FillInputs(random);
   AttentionProblem exact = problem;
-  exact.score.bf16_probs = false;
+  exact.score.half_probs = false;
   SmallCase floats(exact);
   floats.CopyInputs(inputs);
   const SmallCase rounded = Run(PairDots::kMultiplyAdds, inputs);
@@ -300,7 +300,7 @@ TEST_P(PairDotsOn, OfProbsAreRight) {
     ForRandomProblems(
         count, SpaceOf(space), [&](AttentionProblem p, Random& random) {
           if (!LoadsPairs(p)) return;
-          p.score.bf16_probs = true;
+          p.score.half_probs = true;
           const auto here = testing::PairDotsHere(Forward().has_pair_dots);
           SetPairDotsForTest(random.OneIn(2) ? here.front() : here.back());
           seen_ += testing::ExpectRight(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a call lets probs be rounded to bf16: innerPrecise asks for high
-// performance, and queries are of that type.
+// Whether a call lets probs have 16 bits: innerPrecise asks for high
+// performance, and queries are of bf16, or of fp16 beside keys of 8 bits.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -23,7 +23,7 @@ std::optional<bool> Allows(OperatorFixture& call) {
   aclOpExecutor* executor = nullptr;
   if (call.PhaseOne(&bytes, &executor) != 0) return {};
   const bool allows =
-      acl::Find<acl::Executor>(executor)->plan->problem().score.bf16_probs;
+      acl::Find<acl::Executor>(executor)->plan->problem().score.half_probs;
   EXPECT_EQ(aclDestroyAclOpExecutor(executor), 0);
   return allows;
 }
@@ -76,6 +76,14 @@ TEST(InnerPrecise, OfInferenceIsOddForHighPerformance) {
   EXPECT_EQ(Allows<PromptCall>(PromptCase{.version = 3}), false);
   EXPECT_EQ(Allows<FusedInferCall>(FusedInferCase{}), false);
   EXPECT_EQ(Allows<DecodeCall>(DecodeCase{}), false);
+}
+
+TEST(InnerPrecise, OfFp16IsForKeysOf8Bits) {
+  for (const int64_t precise : {0, 1}) {
+    EXPECT_EQ(Allows<DecodeCall>(DecodeCase{.inner_precise = precise,
+                                            .key_scales = Scales::kN1D}),
+              precise == 1);
+  }
 }
 
 TEST(InnerPrecise, OfVersionsWithoutItIsHighPerformance) {

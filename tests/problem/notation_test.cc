@@ -52,6 +52,7 @@ constexpr const char* kCanonical[] = {
     "fwd f32 h=1 d=8 q=0x0 k=0x0",
     "fwd bf16 h=2 d=8 q=4 k=4 int8:tensor causal scale:0.1 probs:bf16 lse",
     "bwd bf16 h=2 d=8 q=4 k=4 probs:bf16",
+    "fwd f16 h=2 d=8 q=4 k=4 int8:channel probs:f16",
     "fwd bf16 h=8/2 d=128 q=2x1 k=2x300 paged:128 blocks:16",
     "fwd bf16 h=8/2 d=128+64 q=2x1 k=2x300 blocks:16 causal",
     "fwd f16 h=4/2 d=8 q=2x1 k=2x30 int8:row+offset",

@@ -138,8 +138,6 @@ void DrawScore(Random& random, const Space& space, ProblemSpec& problem_spec) {
   problem_spec.sink = space.sink && random.OneIn(4);
   problem_spec.keep = space.dropout && random.OneIn(5);
   score.keep_probability = static_cast<float>(random.Within(1, 10)) / 10.0f;
-  score.bf16_probs = problem_spec.dtype == DType::kBf16 &&
-                     !problem_spec.query_bytes && random.OneIn(2);
 }
 
 void DrawLengths(Random& random, const Space& space,
@@ -245,6 +243,11 @@ ProblemSpec DrawSpec(Random& random, const Space& space) {
   problem_spec.query_bytes = space.caches && !backward &&
                              problem_spec.keys.scales != Scales::kNone &&
                              random.OneIn(4);
+  const bool scaled = problem_spec.keys.scales != Scales::kNone;
+  problem_spec.score.half_probs =
+      (problem_spec.dtype == DType::kBf16 ||
+       (problem_spec.dtype == DType::kF16 && scaled)) &&
+      !problem_spec.query_bytes && random.OneIn(2);
   return problem_spec;
 }
 

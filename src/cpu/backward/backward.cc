@@ -355,9 +355,9 @@ void Launcher::StartTile(const Tile& scheduled, bool one_step,
       workspace_.matrix_terms > 0 || ArePairs(tile, tile.grad_rows);
   tile.dots = pairs ? dots_ : PairDots::kNone;
   tile.terms = std::max(workspace_.matrix_terms, 1);
-  tile.rounds = problem_.score.bf16_probs && tile.dots != PairDots::kNone &&
+  tile.rounds = RoundsProbsToBf16(problem_) && tile.dots != PairDots::kNone &&
                 tile.dots != PairDots::kMatrices;
-  tile.grad_terms = problem_.score.bf16_probs ? 1 : 2;
+  tile.grad_terms = RoundsProbsToBf16(problem_) ? 1 : 2;
   tile.rows_loaded = false;
   tile.one_step = one_step;
   tile.streams = streams_;

@@ -94,7 +94,7 @@ TileShape BackwardTileShape(const AttentionProblem& problem,
   shape.rows =
       std::min(shape.rows, std::max(kRowUnit, RoundUp(packed.most, kRowUnit)));
   // What may be rounded is judged by step, so their steps stay.
-  const bool large = terms == 0 && !problem.score.bf16_probs &&
+  const bool large = terms == 0 && !RoundsProbsToBf16(problem) &&
                      device.l2_bytes >= kLargeSecondCache;
   shape.cols = CountThatFits(
       kGradColumnShare * static_cast<double>(device.l2_bytes), 8 * channels,
@@ -204,7 +204,7 @@ BackwardWorkspace ReserveBackward(const AttentionProblem& problem,
   scratch.Add("grad values", {&B::grad_values}, swept * value_stride, layout);
   scratch.Add("probs and grad scores", {&B::probs, &B::grad_scores},
               workspace.row_block * sizes.panel_keys, layout);
-  if (problem.score.bf16_probs) {
+  if (RoundsProbsToBf16(problem)) {
     AddRoundedOperands(workspace, sizes, shape.cols, layout);
   }
   if (matrix_terms > 0) {

@@ -176,7 +176,7 @@ void ForwardOperands::FillForwardParams() {
     params.prob_scale =
         ElementOf(prob_scale.dtype, bindings_[Slot::kWeightScale]);
   }
-  params.bf16_probs = problem_.score.bf16_probs;
+  params.bf16_probs = RoundsProbsToBf16(problem_);
   params.out = ElementFormat(problem_[Slot::kOut]);
   if (problem_.kv.gathers()) params.unseen_max = params.unseen_sum = 0;
   if (sequences_.empty()) return;

@@ -67,7 +67,7 @@ void ExpectRoom(const AttentionProblem& p, const TileShape& shape,
   room.ExpectRoom("grad scores", grad.grad_scores, probs);
   room.ExpectRoom("seen", grad.seen, workspace.row_block / 8);
   room.ExpectRoom("facts", grad.facts, rows / 8);
-  if (p.score.bf16_probs) {
+  if (p.score.half_probs) {
     // A word for two rows, or for two keys.
     room.ExpectRoom("pairs of rows of probs", grad.prob_row_pairs, probs / 2);
     room.ExpectRoom("pairs of rows of grad scores", grad.grad_row_pairs,
