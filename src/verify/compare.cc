@@ -43,6 +43,15 @@ double Rounded(DType dtype, double value) {
   return ReadNumber(dtype, bytes);
 }
 
+// i of compare.h.
+double RoundoffOfQuery(const AttentionProblem& problem) {
+  const bool scaled =
+      problem.has(Slot::kKeyScale) || problem.has(Slot::kKeyRowScale);
+  const bool may = problem.score.half_probs && scaled &&
+                   problem.rope_dim == 0 && !problem.kv.gathers();
+  return may ? 0x1p-15 : 0;
+}
+
 // A of compare.h.
 double ScoreMagnitude(const AttentionProblem& problem, const Needs& needs) {
   const Score& score = problem.score;
@@ -204,7 +213,8 @@ Tolerance ToleranceOf(const AttentionProblem& problem, Slot slot,
   const Needs needs = NeedsOf(problem);
   const auto dims = static_cast<double>(problem.qk_dim + problem.rope_dim);
   const double of_scores =
-      kRoundoff * (std::sqrt(dims) + 8) * ScoreMagnitude(problem, needs);
+      (kRoundoff * (std::sqrt(dims) + 8) + RoundoffOfQuery(problem)) *
+      ScoreMagnitude(problem, needs);
   const double of_weights =
       of_scores +
       kRoundoff * (std::sqrt(static_cast<double>(needs.columns)) + 4);

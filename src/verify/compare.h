@@ -9,7 +9,10 @@
 //   u = 2^-24                unit roundoff of fp32; sums of n terms err like
 //                            sqrt(n) u, as independent roundings do
 //   A = how large scores are: 6 |scale| sqrt(qk + rope), and the biases
-//   e = u (sqrt(qk + rope) + 8) A    of a score, so relative of its exp
+//   i = 2^-15                where queries may become integers of 16 bits, of
+//                            which half a unit is 2^-16 of the greatest; else 0
+//   e = (u (sqrt(qk + rope) + 8)     of a score, so relative of its exp
+//        + i) A
 //     + u (sqrt(columns) + 4)        of the sums over keys
 //     + s                            weights rounded to the query's dtype
 //

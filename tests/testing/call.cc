@@ -471,7 +471,8 @@ void ExpectNear(const DeviceTensor& tensor, std::span<const double> expected,
                          term_error * scale + (errors.empty() ? 0 : errors[n]);
     const bool near =
         type == ACL_INT8 ? std::fabs(got - std::clamp(want, -128.0, 127.0)) <=
-                               0.5 + 100 * term_error * scale
+                               0.5 + 100 * term_error * scale +
+                                   (errors.empty() ? 0 : errors[n])
         : std::isnan(want)              ? std::isnan(got)
         : std::isinf(want) || want == 0 ? got == want
                                         : std::fabs(got - want) <= slack;

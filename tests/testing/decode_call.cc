@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/str.h"
 #include "tests/testing/inference_layout.h"
+#include "tests/testing/rounding.h"
 #include "tests/testing/softmax.h"
 
 namespace flashacl::testing {
@@ -258,8 +260,52 @@ Parameters DecodeCall::Pass() {
 
 void DecodeCall::ExpectAsDocumented() {
   if (!Run()) return;
-  const bool fast = asked.version < 3 || inner_precise % 2 == 1;
-  ExpectNear(*out, Expected(), 4.0, ProbTermError(asked.type, fast));
+  ExpectNear(*out, Expected(), 4.0, ProbTermError(asked.type, fast()),
+             Int16Errors());
+}
+
+// A score errs by half a unit for each channel, times the key; a result by
+// twice the greatest error of a score, and by half a unit of each prob, times
+// the greatest value.
+double DecodeCall::Int16Error(int64_t b, int64_t h) const {
+  const DecodeCase& c = asked;
+  const int64_t g = h / (c.heads / c.kv_heads);
+  const auto [first, last] = KeysOf(b);
+  double greatest = 0, bytes = 0, value = 0;
+  for (int64_t d = 0; d < c.dim; ++d) {
+    const double q = Element(query, c.layout, {b, 0, h, d, c.dim});
+    greatest = std::max(greatest, std::fabs(q * Scale(0, g * c.dim + d)));
+  }
+  for (int64_t j = first; j < last; ++j) {
+    double sum = 0;
+    for (int64_t d = 0; d < c.dim; ++d) {
+      sum += std::fabs(RowElement(keys, b, j, g, d));
+      value = std::max(value, std::fabs(Decoded(1, b, j, g, d)));
+    }
+    bytes = std::max(bytes, sum);
+  }
+  const double of_score = kHalfUnit * greatest * bytes * std::fabs(c.scale);
+  const double of_probs = kHalfUnit * static_cast<double>(last - first);
+  return value * (2.01 * of_score + of_probs);
+}
+
+std::vector<double> DecodeCall::Int16Errors() const {
+  const DecodeCase& c = asked;
+  std::vector<double> errors(static_cast<size_t>(out->elements()));
+  if (!fast() || c.key_scales == Scales::kNone || c.dim % 16 != 0) {
+    return errors;
+  }
+  for (int64_t row = 0; row < c.sequences * c.heads; ++row) {
+    const double error = Int16Error(row / c.heads, row % c.heads);
+    for (int64_t d = 0; d < c.dim; ++d) {
+      double& at = errors[static_cast<size_t>(row * c.dim + d)];
+      at = error;
+      if (c.out_scales == Scales::kNone) continue;
+      at *= std::fabs(
+          Factor(quant_scale2, c.out_scales, row % c.heads * c.dim + d, 0));
+    }
+  }
+  return errors;
 }
 
 int64_t DecodeCall::ColumnsOf(int64_t b) const {
@@ -281,38 +327,57 @@ double DecodeCall::RowElement(const std::vector<DeviceTensor*>& from, int64_t b,
                  {block, j % c.block_size, g, d, c.dim});
 }
 
+// Keys of sequence b, from the first on to before the last; -1 where left
+// padding leaves too little room for them.
+std::pair<int64_t, int64_t> DecodeCall::KeysOf(int64_t b) const {
+  const DecodeCase& c = asked;
+  const int64_t room = ColumnsOf(b);
+  const size_t own = c.lengths.size() == 1 ? 0 : static_cast<size_t>(b);
+  const int64_t length = c.lengths.empty() ? room : c.lengths[own];
+  if (padding == nullptr || c.lengths.empty() ||
+      c.keys != DecodeKeys::kSingle) {
+    return {0, length};
+  }
+  const int64_t first = room - std::max<int64_t>(*c.padding, 0) - length;
+  if (first < 0) return {-1, -1};
+  return {first, first + length};
+}
+
+// `index` 0 is the keys', 1 the values'.
+double DecodeCall::Scale(int64_t index, int64_t channel) const {
+  return Factor(antiquant_scale, asked.key_scales, channel,
+                index * FactorsOf());
+}
+int64_t DecodeCall::FactorsOf() const {
+  const bool one = asked.key_scales == Scales::kTensor;
+  return one ? 1 : asked.kv_heads * asked.dim;
+}
+
+// scale * (x + offset)
+double DecodeCall::Decoded(int64_t index, int64_t b, int64_t j, int64_t g,
+                           int64_t d) const {
+  const DecodeCase& c = asked;
+  double x = RowElement(index == 0 ? keys : values, b, j, g, d);
+  if (c.key_scales == Scales::kNone) return x;
+  const int64_t channel = g * c.dim + d;
+  if (c.key_offset) {
+    x += Factor(antiquant_offset, c.key_scales, channel, index * FactorsOf());
+  }
+  return x * Scale(index, channel);
+}
+
 // The output row of head h of sequence b.
 std::vector<double> DecodeCall::Attend(int64_t b, int64_t h) const {
   const DecodeCase& c = asked;
   const int64_t g = h / (c.heads / c.kv_heads);
-  const int64_t room = ColumnsOf(b);
-  const size_t own = c.lengths.size() == 1 ? 0 : static_cast<size_t>(b);
-  const int64_t length = c.lengths.empty() ? room : c.lengths[own];
-  int64_t first = 0;
-  if (padding != nullptr && !c.lengths.empty() &&
-      c.keys == DecodeKeys::kSingle) {
-    first = room - std::max<int64_t>(*c.padding, 0) - length;
-    if (first < 0) return std::vector<double>(static_cast<size_t>(c.dim));
-  }
-  // scale * (x + offset); `index` 0 is the keys', 1 the values'.
-  const auto decoded = [&](const std::vector<DeviceTensor*>& from,
-                           int64_t index, int64_t j, int64_t d) {
-    double x = RowElement(from, b, j, g, d);
-    if (c.key_scales == Scales::kNone) return x;
-    const int64_t channel = g * c.dim + d;
-    const int64_t start =
-        index * (c.key_scales == Scales::kTensor ? 1 : c.kv_heads * c.dim);
-    if (c.key_offset) {
-      x += Factor(antiquant_offset, c.key_scales, channel, start);
-    }
-    return x * Factor(antiquant_scale, c.key_scales, channel, start);
-  };
+  const auto [first, last] = KeysOf(b);
+  if (first < 0) return std::vector<double>(static_cast<size_t>(c.dim));
   std::vector<double> scores;
-  for (int64_t j = first; j < first + length; ++j) {
+  for (int64_t j = first; j < last; ++j) {
     double dot = 0;
     for (int64_t d = 0; d < c.dim; ++d) {
       dot += Element(query, c.layout, {b, 0, h, d, c.dim}) *
-             decoded(keys, 0, j, d);
+             Decoded(0, b, j, g, d);
     }
     double score = dot * static_cast<float>(c.scale);
     if (pse != nullptr && c.version >= 3) {
@@ -322,8 +387,8 @@ std::vector<double> DecodeCall::Attend(int64_t b, int64_t h) const {
         mask != nullptr && mask->Nth(b * mask->form().dims.back() + j) != 0;
     scores.push_back(hidden ? Softmax::kUnseen : score);
   }
-  return Softmax(scores).Of(c.dim, [&](int64_t j, int64_t d) {
-    return decoded(values, 1, first + j, d);
+  return Softmax(scores).Of(c.dim, [&, first = first](int64_t j, int64_t d) {
+    return Decoded(1, b, first + j, g, d);
   });
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -109,7 +110,17 @@ class DecodeCall : public OperatorFixture {
   int64_t ColumnsOf(int64_t b) const;
   double RowElement(const std::vector<DeviceTensor*>& from, int64_t b,
                     int64_t j, int64_t g, int64_t d) const;
+  std::pair<int64_t, int64_t> KeysOf(int64_t b) const;
+  double Scale(int64_t index, int64_t channel) const;
+  int64_t FactorsOf() const;
+  double Decoded(int64_t index, int64_t b, int64_t j, int64_t g,
+                 int64_t d) const;
   std::vector<double> Attend(int64_t b, int64_t h) const;
+  bool fast() const { return asked.version < 3 || inner_precise % 2 == 1; }
+  // What results may err by where queries and probs are integers of 16 bits, in
+  // the order of Expected.
+  std::vector<double> Int16Errors() const;
+  double Int16Error(int64_t b, int64_t h) const;
 
   std::vector<char> layout_text_;
 };

@@ -105,7 +105,7 @@ class FusedInferCall : public OperatorFixture {
   // Rows of keys or values as numbers, and the size of what was added up.
   struct Rows {
     int64_t width = 0;
-    std::vector<double> x, size;
+    std::vector<double> x, size, scale;
     std::vector<bool> missing;
   };
   // One row of the result.

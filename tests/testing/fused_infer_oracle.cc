@@ -26,15 +26,20 @@ double WeightError(double t, size_t keys) {
 // Of weights that meet bytes: where queries have 16 bits, no rope and channels
 // in multiples of 16, they may become integers of 24 bits, times a power of two
 // that is the row's and step's (docs/notes/0047). Scales of rows go into them
-// first, of which the greatest is four times the least (MakeKeyScales).
-double WeightDigit(const FusedInferCase& c,
-                   const std::vector<double>& weights) {
+// first, of which the greatest is four times the least (MakeKeyScales). With
+// high performance they, and queries, may be integers of 16 bits.
+bool MayMeetBytes(const FusedInferCase& c) {
   const bool bytes = c.scales != FusedScales::kNone && c.bits == 8 && !c.int8;
-  const bool may = bytes && c.type != ACL_FLOAT && c.rope_dim == 0 &&
-                   c.dim % 16 == 0 && c.v_dim % 16 == 0;
-  if (!may) return 0;
+  return bytes && c.type != ACL_FLOAT && c.rope_dim == 0 && c.dim % 16 == 0 &&
+         c.v_dim % 16 == 0;
+}
+
+double WeightDigit(const FusedInferCase& c, bool fast,
+                   const std::vector<double>& weights) {
+  if (!MayMeetBytes(c)) return 0;
   const double scales = c.value_mode == 0 ? 1 : 4;
-  return scales * 0x1p-24 * *std::max_element(weights.begin(), weights.end());
+  return scales * (fast ? kHalfUnit : 0x1p-24) *
+         *std::max_element(weights.begin(), weights.end());
 }
 
 // One rounding to the result's type, at the most.
@@ -199,7 +204,8 @@ FusedInferCall::Rows FusedInferCall::RowsOf(Side side, int64_t b,
   const int64_t prefix = c.prefix > 0 ? c.seen_prefix() : 0;
   const int64_t own = WidthOf(side);
   const int64_t rope = side == kKey ? c.rope_dim : 0;
-  Rows rows{.width = own + rope, .x = {}, .size = {}, .missing = {}};
+  Rows rows{
+      .width = own + rope, .x = {}, .size = {}, .scale = {}, .missing = {}};
   for (int64_t u = 0; u < prefix + extent.columns; ++u) {
     const int64_t t = extent.column + u - prefix;
     const bool missing = u >= prefix && c.paged() && PageOf(b, t) < 0;
@@ -208,6 +214,7 @@ FusedInferCall::Rows FusedInferCall::RowsOf(Side side, int64_t b,
       if (missing) {
         rows.x.push_back(0);
         rows.size.push_back(0);
+        rows.scale.push_back(0);
         continue;
       }
       const double x = d >= own     ? NumberAt(SpotOf(kRope, b, t, g, d - own))
@@ -224,6 +231,7 @@ FusedInferCall::Rows FusedInferCall::RowsOf(Side side, int64_t b,
         factor = (side == kKey ? key_scale : value_scale)->Nth(0);
       }
       rows.x.push_back(factor * (x + offset));
+      rows.scale.push_back(std::fabs(factor));
       rows.size.push_back(std::fabs(factor) *
                           (std::fabs(x) + std::fabs(offset)));
     }
@@ -328,11 +336,16 @@ Near FusedInferCall::Score(int64_t b, const FusedInferCase::Extent& extent,
   const FusedInferCase& c = asked;
   double dot = 0;
   double size = 0;
+  double greatest = 0;  // of the query, with scales
+  double bytes = 0;     // the sum of the key's magnitudes
   for (size_t d = 0; d < q.size(); ++d) {
     const size_t n = static_cast<size_t>(u) * q.size() + d;
     dot += q[d] * key.x[n];
     size += std::fabs(q[d]) * key.size[n];
+    greatest = std::max(greatest, std::fabs(q[d]) * key.scale[n]);
+    if (key.scale[n] != 0) bytes += key.size[n] / key.scale[n];
   }
+  const bool integers = MayMeetBytes(c) && inner_precise % 2 == 1;
   const double factor =
       static_cast<float>(scale) * (c.int8 ? deq_scale1->Nth(0) : 1);
   double bias = 0;
@@ -341,9 +354,11 @@ Near FusedInferCall::Score(int64_t b, const FusedInferCase::Extent& extent,
                      c.packed() ? i : extent.row + i,
                      c.packed() ? u : extent.column + u});
   }
-  return {factor * dot + bias,
-          SumError(key.width + 6, std::fabs(factor) * size) +
-              6 * kRoundoff * (std::fabs(factor * dot) + std::fabs(bias))};
+  return {
+      factor * dot + bias,
+      SumError(key.width + 6, std::fabs(factor) * size) +
+          (integers ? kHalfUnit * std::fabs(factor) * greatest * bytes : 0) +
+          6 * kRoundoff * (std::fabs(factor * dot) + std::fabs(bias))};
 }
 
 // What values are multiplied with, of a weight that errs by `error` of itself.
@@ -394,7 +409,8 @@ FusedInferCall::Row FusedInferCall::Attend(int64_t b,
     of_sum += softmax.weights[u] * errors[u] / softmax.sum;
   }
   if (sink != nullptr) of_sum += WeightError(sink_score - softmax.max, columns);
-  const double of_weight = WeightDigit(c, softmax.weights);
+  const double of_weight =
+      WeightDigit(c, inner_precise % 2 == 1, softmax.weights);
   for (size_t d = 0; d < row.out.size(); ++d) {
     double x = 0;
     double size = 0;

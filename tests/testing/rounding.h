@@ -11,6 +11,9 @@ namespace flashacl::testing {
 
 inline constexpr double kRoundoff = 0x1p-24;  // of fp32
 inline constexpr double kBf16Roundoff = 0x1p-8;
+// A little more than half a unit of numbers that are integers of 16 bits, in
+// shares of the greatest of them (docs/notes/0065).
+inline constexpr double kHalfUnit = 0x1.001p-16;
 
 // Of a sum of products whose magnitudes sum to `size`. Each product goes
 // through its own rounding and at most `terms` of sums: (1 + u)^(terms + 1) - 1

@@ -6,15 +6,16 @@
 // of 16 bits that an instruction takes as they are (gemv_elements-inl.h); what
 // registers cannot take - odd channels, strided elements - becomes floats in
 // scratch memory first, a few keys at a time; elements of 8 bits may be
-// multiplied as integers (decode_bytes-inl.h), and bf16 of many rows on matrix
-// registers (pair_matrices-inl.h). Queries are packed once. The outer loop is
-// over steps of keys; inside, all tiles of a head bundle score the keys of the
-// step, then all add its values, micro-tile by micro-tile; tiles that are read
-// where they lie share calls, and may go through a few keys at a time, all of
-// them before any goes on. Outputs stay unnormalized in scratch memory until
-// the last step of a split; a row's sink joins then, and it is divided by its
-// sum, or is a split to be combined. Splits of the same rows may follow each
-// other: queries are packed once for all of them.
+// multiplied as integers (decode_int16-inl.h, decode_bytes-inl.h), and bf16 of
+// many rows on matrix registers (pair_matrices-inl.h). Queries are packed once.
+// The outer loop is over steps of keys; inside, all tiles of a head bundle
+// score the keys of the step, then all add its values, micro-tile by
+// micro-tile; tiles that are read where they lie share calls, and may go
+// through a few keys at a time, all of them before any goes on. Outputs stay
+// unnormalized in scratch memory until the last step of a split; a row's sink
+// joins then, and it is divided by its sum, or is a split to be combined.
+// Splits of the same rows may follow each other: queries are packed once for
+// all of them.
 
 #include <algorithm>
 #include <cmath>
@@ -223,9 +224,8 @@ class HeadBundle {
     PvTile* value = value_tiles_;
     for (int64_t t = 0; t < count_; ++t) {
       for (int64_t n = 0; n < tiles_[t].micro_tiles(); ++n) {
-        const MicroTile micro_tile = tiles_[t].At(n);
-        *key++ = QkTileOf(micro_tile, key_shift_[t], rope_shift_[t]);
-        *value++ = PvTileOf(micro_tile, value_shift_[t]);
+        *key++ = QkTileOf(tiles_[t], n, key_shift_[t], rope_shift_[t]);
+        *value++ = PvTileOf(tiles_[t].At(n), value_shift_[t]);
       }
     }
   }
@@ -278,6 +278,8 @@ class HeadBundle {
     // A prefetcher takes rows of one length, and steps with absent keys are not
     // attended together.
     if (rows.absent || bytes != ValueBytes()) return kDecodeKeys;
+    // Probs that are integers have a unit of all keys of a step.
+    if (tiles_[0].int16) return kDecodeKeys;
     return KeysOfAllHeads({rows.key, rows.key + rows.step.size()}, bytes);
   }
 
@@ -431,7 +433,7 @@ inline void AttendFew(DecodeArgs* tiles, int64_t count, int64_t split_keys) {
   DecodeTile decode[kDecodeHeadBundle];
   for (int64_t n = 0; n < count; ++n) {
     decode[n].Init(tiles[n]);
-    LoadQueries(decode[n], tiles[n].byte_dots);
+    LoadQueries(decode[n], tiles[n]);
     decode[n].leaves_lines = LeavesLines(decode[n]);
   }
   const Range cols = tiles[0].tile.cols;

@@ -11,6 +11,7 @@
 #include "cpu/forward/prepared_tiles.h"
 #include "cpu/half_dots.h"
 #include "cpu/implementations.h"
+#include "cpu/int16_dots.h"
 #include "cpu/support.h"
 #include "cpu/tuning.h"
 #include "plan/sequences.h"
@@ -51,6 +52,7 @@ DecodeTiles::DecodeTiles(const AttentionProblem& problem,
     : shape_(DecodeTileShape(problem, sequence_rows)),
       schedule_(KnownSchedule(problem, shape_)),
       whole_matrices_(MatrixTerms(problem) == 1),
+      allows_int16_(problem.score.half_probs),
       kv_heads_(problem.kv_heads),
       workers_(device.workers),
       piece_(DecodePiece(problem,
@@ -77,6 +79,9 @@ DecodeTiles::Launch::Launch(const DecodeTiles& tiles,
                                                        : MatrixCode::kNone)),
       byte_dots_(ChooseByteDots(Decode().has_byte_dots, Decode().matrices)),
       half_dots_(ChooseHalfDots(Decode().has_half_dots)),
+      int16_dots_(tiles.allows_int16_
+                      ? ChooseInt16Dots(Decode().has_int16_dots, byte_dots_)
+                      : Int16Dots::kNone),
       memory_(memory),
       splits_(splits) {}
 
@@ -88,7 +93,7 @@ DecodeArgs DecodeTiles::Launch::TileOf(int64_t n, int64_t worker,
       operands_.TileOf(*schedule_, n,
                        {workspace.score.At(memory_, own),
                         workspace.forward.At(memory_, own), splits_}),
-      workspace.decode.At(memory_, own), byte_dots_, half_dots_};
+      workspace.decode.At(memory_, own), byte_dots_, half_dots_, int16_dots_};
   UsePairs(dots_, args.tile);
   return args;
 }

@@ -7,6 +7,7 @@
 
 #include "base/range.h"
 #include "cpu/byte_dots.h"
+#include "cpu/int16_dots.h"
 #include "cpu/pair_dots.h"
 #include "cpu/tile/attention_params.h"
 
@@ -17,7 +18,8 @@ struct DecodeScratch {
   float* key_offsets;  // [row]: what key offsets add to dot products
   float* query_sums;   // [row]: of a query's channels
   float* value_sums;   // [row]: what value offsets by row add to every output
-  // [micro-tile]: digits of queries, where keys have 8 bits (byte_args-inl.h).
+  // [micro-tile]: queries as digits or integers of 16 bits, where keys have 8
+  // (byte_args-inl.h, decode_int16-inl.h).
   int32_t* query_digits;
 };
 
@@ -31,7 +33,8 @@ struct DecodeArgs {
   ForwardTile tile;
   DecodeScratch scratch{};
   ByteDots byte_dots = ByteDots::kNone;
-  bool half_dots = false;  // ChooseHalfDots
+  bool half_dots = false;                   // ChooseHalfDots
+  Int16Dots int16_dots = Int16Dots::kNone;  // where the problem allows them
 };
 
 // Of tiles whose scratch memory ReserveDecode reserved.
@@ -47,9 +50,10 @@ struct DecodeKernels {
   // As of ForwardKernels.
   void (*combine)(const ForwardTile& tile, int64_t num_splits) = nullptr;
 
-  bool has_pair_dots = false;  // PairDots::kInstruction
-  bool has_byte_dots = false;  // ByteDots::kInstruction, kTwoByTwo
-  bool has_half_dots = false;  // half_dots.h
+  bool has_pair_dots = false;   // PairDots::kInstruction
+  bool has_byte_dots = false;   // ByteDots::kInstruction, kTwoByTwo
+  bool has_half_dots = false;   // half_dots.h
+  bool has_int16_dots = false;  // int16_dots.h
   MatrixCode matrices = MatrixCode::kNone;
 };
 

@@ -21,6 +21,7 @@
 #endif
 
 #include "cpu/decode/decode_bytes-inl.h"
+#include "cpu/decode/decode_int16-inl.h"
 #include "cpu/decode/decode_tile-inl.h"
 #include "cpu/decode/pair_matrices-inl.h"
 #include "cpu/tile/transpose-inl.h"
@@ -160,7 +161,7 @@ inline bool LoadMicroTileFloats(const DecodeTile& decode, int64_t n) {
   return finite;
 }
 
-inline void LoadQueries(DecodeTile& decode, ByteDots byte_dots) {
+inline void LoadQueries(DecodeTile& decode, const DecodeArgs& args) {
   const int64_t rows = 4 * decode.micro_tiles();
   std::fill_n(decode.scratch.key_offsets, rows, 0.0f);
   if (decode.tile->keys.key.scaled_by_row()) {
@@ -187,7 +188,11 @@ inline void LoadQueries(DecodeTile& decode, ByteDots byte_dots) {
     decode.keys.dot = at_once ? &kDotPairsAtOnce : &kDotPairs;
     return;
   }
-  if (all) return LoadByteQueries(decode, byte_dots);
+  if (all) {
+    LoadInt16Queries(decode, args.int16_dots);
+    if (!decode.int16) LoadByteQueries(decode, args.byte_dots);
+    return;
+  }
   // inf * x and inf * offset may cancel where inf * (x + offset) is one.
   decode.dequantises = decode.keys.staged = true;
   decode.keys.turns = false;

@@ -17,6 +17,7 @@
 #endif
 
 #include "cpu/decode/decode_bytes-inl.h"
+#include "cpu/decode/decode_int16-inl.h"
 #include "cpu/decode/decode_tile-inl.h"
 #include "cpu/decode/gemv_args-inl.h"
 #include "cpu/decode/pair_matrices-inl.h"
@@ -55,11 +56,18 @@ inline PvArgs AddArgs(const DecodeTile& decode, const StepRows& at,
   return work;
 }
 
-// A micro-tile as products take it.
-inline QkTile QkTileOf(const MicroTile& micro_tile, int64_t key_shift,
-                       int64_t rope_shift) {
-  return {micro_tile.rows,  key_shift,         rope_shift,
-          micro_tile.query, micro_tile.offset, micro_tile.scores};
+// Micro-tile `n` as products take it; `as_floats` where its keys are staged.
+inline QkTile QkTileOf(const DecodeTile& decode, int64_t n, int64_t key_shift,
+                       int64_t rope_shift, bool as_floats = false) {
+  const MicroTile micro_tile = decode.At(n);
+  QkTile tile{micro_tile.rows,  key_shift,         rope_shift,
+              micro_tile.query, micro_tile.offset, micro_tile.scores};
+  if (decode.int16 && !as_floats) {
+    const Int16Query query(decode, n);
+    tile.query = query.words;
+    tile.units = query.units;
+  }
+  return tile;
 }
 inline PvTile PvTileOf(const MicroTile& micro_tile, int64_t shift) {
   return {micro_tile.rows, shift, micro_tile.scores, micro_tile.out};
@@ -99,7 +107,7 @@ inline void ScoreStep(const DecodeTile& decode, const StepPlace& at,
   const int64_t count = decode.micro_tiles();
   for (int64_t n = 0; n < count; ++n) {
     tiles[n] =
-        QkTileOf(decode.At(n), buffered ? 0 : at.key_shift, at.rope_shift);
+        QkTileOf(decode, n, buffered ? 0 : at.key_shift, at.rope_shift, staged);
   }
   const DotKernels& dot =
       staged ? GemvKernelsOf(DType::kF32)->dot : *decode.keys.dot;
@@ -165,6 +173,7 @@ inline void AddStep(const DecodeTile& decode, const StepPlace& at,
   const bool dequantises = by_row && !factors.finite;
   const bool staged = decode.values.staged || dequantises;
   const bool bytes = !staged && AddsBytes(decode, by_row ? &factors : nullptr);
+  const bool int16 = AddsInt16(decode, by_row ? &factors : nullptr);
   const bool pieces = !staged && decode.values.pieces(at.rows);
   const bool copied = !staged && !pieces && !bytes &&
                       (decode.copies() || decode.values.blocked);
@@ -185,8 +194,10 @@ inline void AddStep(const DecodeTile& decode, const StepPlace& at,
                           decode.scratch.value_sums + 4 * n);
     }
   }
-  const GemvKernels& kernels =
-      staged ? *GemvKernelsOf(DType::kF32) : *decode.values.kernels;
+  const GemvKernels& kernels = staged ? *GemvKernelsOf(DType::kF32)
+                               : decode.int16_values && !int16
+                                   ? *GemvKernelsOf(DType::kI8)
+                                   : *decode.values.kernels;
   work.all = {tiles, 1, count, work.count};
   if (bytes) return AddBytesStep(decode, kernels, work);
   kernels.add[tiles[0].rows - 1](work);

@@ -222,6 +222,8 @@ struct DecodeTile {
   // micro-tiles for whose rows there is a kernel; null: floats.
   const ByteKernels* bytes;
   bool byte_values;
+  // Whether scores, and outputs, are of integers of 16 bits (int16_dots.h).
+  bool int16, int16_values;
   bool leaves_lines;    // scores by vectors prefetch less than they read
   float max_key_scale;  // by row, for scores of bytes
   std::byte* buffer[kDecodeKeys];  // a step's rows in scratch memory
@@ -248,6 +250,7 @@ struct DecodeTile {
     matrix_scores = matrix_values = AreWholeMatrices(of, keys, values);
     bytes = nullptr;
     dequantises = byte_values = leaves_lines = false;
+    int16 = int16_values = false;
     for (int64_t n = 0; n < kDecodeKeys; ++n) {
       float* const row = of.scratch.keys + n * of.scratch.key_stride;
       buffer[n] = reinterpret_cast<std::byte*>(row);

@@ -52,6 +52,7 @@ class DecodeTiles {
     const PairDots dots_;  // of tiles that may have pairs
     const ByteDots byte_dots_;
     const bool half_dots_;
+    const Int16Dots int16_dots_;
     std::byte* const memory_;
     float* const splits_;
   };
@@ -60,6 +61,7 @@ class DecodeTiles {
   const TileShape shape_;
   const Schedule schedule_;
   const bool whole_matrices_;  // keys and values are bf16 that fills such
+  const bool allows_int16_;    // as Score::half_probs says
   const int64_t kv_heads_;
   const int64_t workers_;
   const PieceShape piece_;  // of a run whose lengths were known

@@ -16,8 +16,9 @@ namespace {
 
 int64_t WholeVectors(int64_t channels) { return RoundUp(channels, kMaxLanes); }
 
-// Whether tiles may multiply rows of 8 bits as they are: what TakesBytes in
-// decode_bytes-inl.h asks about types. How many rows do so is the processor's.
+// Whether tiles may multiply rows of 8 bits as integers: what TakesBytes in
+// decode_bytes-inl.h and LoadInt16Queries in decode_int16-inl.h ask about
+// types. How many rows do so is the processor's.
 bool MayTakeBytes(const AttentionProblem& problem) {
   const std::span<const TensorSpec> keys = KvTensors(problem, Slot::kKey);
   const DType query = problem[Slot::kQuery].dtype;

@@ -38,6 +38,8 @@ struct QkTile {
   const float* query;   // [vector of channels, row, lane]
   const float* offset;  // [row], four of them
   float* scores;        // [key, row]
+  // [row], what multiplies sums of integers; else null.
+  const float* units = nullptr;
 };
 struct PvTile {
   int rows;
@@ -95,7 +97,8 @@ HWY_INLINE PrefetchTurns TurnsOf(const TilesOf<Tile>& all, int64_t n,
   return {1, n == 0 ? 0 : PrefetchTurns::kNone};
 }
 
-// What turns dot products into scores: (dot + offset) * factor.
+// What turns dot products into scores: (dot + offset) * factor, where dot is a
+// sum of integers times its row's unit.
 struct QkArgs {
   TilesOf<QkTile> all;
   const std::byte* const* keys;
@@ -148,6 +151,14 @@ extern const DotKernels kDotPairsAtOnce;
 #define FLASHACL_HAS_HALF_DOTS 0
 #endif
 extern const DotKernels kDotHalves;
+
+// Of keys and values of 8 bits as integers of 16 beside such queries and probs
+// (int16_dots.h), by multiply-adds or by the instruction. Channels are whole
+// vectors of bytes, and a call of values has all keys of a step.
+#undef FLASHACL_HAS_INT16_DOTS
+#define FLASHACL_HAS_INT16_DOTS HWY_ARCH_X86_64
+extern const GemvKernels kGemvInt16;
+extern const GemvKernels kGemvInt16AtOnce;
 
 extern const GemvKernels kGemvF32;
 extern const GemvKernels kGemvF16;

@@ -90,37 +90,6 @@ HWY_INLINE void InterleaveKeys(Vector (&v)[4]) {
   v[3] = hn::BitCast(kF, hn::InterleaveUpper(h, high0, high2));
 }
 
-// What InterleaveKeys leaves, in the order of channels: vector m of the result
-// has block m of each.
-HWY_INLINE void OrderChannels(Vector (&v)[4]) {
-  if constexpr (Lanes() == 4) return;
-  const Vector low01 = hn::ConcatLowerLower(kF, v[1], v[0]);
-  const Vector low23 = hn::ConcatLowerLower(kF, v[3], v[2]);
-  const Vector high01 = hn::ConcatUpperUpper(kF, v[1], v[0]);
-  const Vector high23 = hn::ConcatUpperUpper(kF, v[3], v[2]);
-#if HWY_TARGET == HWY_AVX3 && HWY_ARCH_X86_64
-  v[0] = Vector{_mm512_shuffle_f32x4(low01.raw, low23.raw, 0x88)};
-  v[1] = Vector{_mm512_shuffle_f32x4(low01.raw, low23.raw, 0xDD)};
-  v[2] = Vector{_mm512_shuffle_f32x4(high01.raw, high23.raw, 0x88)};
-  v[3] = Vector{_mm512_shuffle_f32x4(high01.raw, high23.raw, 0xDD)};
-#else
-  v[0] = low01;
-  v[1] = low23;
-  v[2] = high01;
-  v[3] = high23;
-  if constexpr (Lanes() == 16) {
-    const auto split = [](Vector& first, Vector& second) HWY_ATTR {
-      const Vector of01 = SwapInnerBlocks(first);
-      const Vector of23 = SwapInnerBlocks(second);
-      first = hn::ConcatLowerLower(kF, of23, of01);
-      second = hn::ConcatUpperUpper(kF, of23, of01);
-    };
-    split(v[0], v[1]);
-    split(v[2], v[3]);
-  }
-#endif
-}
-
 template <bool kUnsigned>
 void PackByteValues(const PackArgs& work) {
   float* HWY_RESTRICT packed = work.packed;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "base/dtype.h"
 
@@ -29,6 +30,7 @@ namespace flashacl::cpu::HWY_NAMESPACE {
 // Elements of one type, converted vector by vector, and what they add to a
 // score.
 struct Converted {
+  static constexpr bool kIntegers = false;       // sums are words
   static constexpr int64_t kChannels = Lanes();  // of a vector
   static constexpr int kProducts = 1;            // of it with one of a query
   static HWY_INLINE Vector AddDot(const Vector& key, const Vector& query,
@@ -64,6 +66,7 @@ struct ElementsOf<DType::kI4x8> : Converted {
 // Of bf16 the upper half, the second channel, is summed first.
 template <class Product, int kOf = 1>
 struct PairsOf {
+  static constexpr bool kIntegers = false;
   static constexpr int64_t kChannels = 2 * Lanes();
   static constexpr int kProducts = kOf;
   static constexpr int64_t kVectorBytes = 4 * Lanes();
@@ -118,6 +121,31 @@ HWY_INLINE QuadVector SumsOfLanes(const Vector& a, const Vector& b,
   const auto high = hn::InterleaveUpper(pairs, hn::BitCast(pairs, ab),
                                         hn::BitCast(pairs, cd));
   return SumOfBlocks(hn::Add(hn::BitCast(kF, low), hn::BitCast(kF, high)));
+}
+
+// The sums of words that vectors, or parts of them, hold.
+inline constexpr auto AddWords = [](const auto& x, const auto& y) HWY_ATTR {
+  using D = hn::DFromV<std::decay_t<decltype(x)>>;
+  const hn::RebindToSigned<hn::Repartition<float, D>> words;
+  return hn::BitCast(D(),
+                     hn::Add(hn::BitCast(words, x), hn::BitCast(words, y)));
+};
+
+// The same of integers, as floats.
+HWY_INLINE QuadVector SumsOfWords(const Vector& a, const Vector& b,
+                                  const Vector& c, const Vector& d) {
+  const hn::Repartition<double, Floats> pairs;
+  const Vector ab =
+      AddWords(hn::InterleaveLower(kF, a, b), hn::InterleaveUpper(kF, a, b));
+  const Vector cd =
+      AddWords(hn::InterleaveLower(kF, c, d), hn::InterleaveUpper(kF, c, d));
+  const auto low = hn::InterleaveLower(pairs, hn::BitCast(pairs, ab),
+                                       hn::BitCast(pairs, cd));
+  const auto high = hn::InterleaveUpper(pairs, hn::BitCast(pairs, ab),
+                                        hn::BitCast(pairs, cd));
+  const QuadVector sum =
+      CombineBlocks(kF, hn::BitCast(kF, AddWords(low, high)), AddWords);
+  return hn::ConvertTo(kQ, hn::BitCast(hn::RebindToSigned<Quad>(), sum));
 }
 
 // Vectors of elements in a line of a cache; of the smallest, in a part of it.

@@ -181,34 +181,46 @@ HWY_INLINE void DotKeys(const QkArgs& work, const QkTile& tile,
 }
 
 // Their scores; one row's go four keys at a time.
-template <int kKeys, int kRows>
+template <class Elements, int kKeys, int kRows>
 HWY_INLINE void StoreScores(const QkArgs& work, const QkTile& tile, int64_t j,
                             const Vector (&sums)[kKeys][kRows]) {
   const QuadVector factor = hn::Set(kQ, work.factor);
   const Vector none = hn::Zero(kF);
   float* HWY_RESTRICT const scores = tile.scores + j * (kRows == 1 ? 1 : 4);
-  const auto finish =
-      [&](const QuadVector& dots, const QuadVector& offset)
-          HWY_ATTR { return hn::Mul(hn::Add(dots, offset), factor); };
+  const auto of_rows = [](const float* from) HWY_ATTR {
+    if constexpr (kRows == 1) {
+      return hn::Set(kQ, *from);
+    } else {
+      return hn::LoadU(kQ, from);
+    }
+  };
+  const QuadVector offset = of_rows(tile.offset);
+  const auto scores_of = [&](const Vector& a, const Vector& b, const Vector& c,
+                             const Vector& d) HWY_ATTR {
+    if constexpr (Elements::kIntegers) {
+      const QuadVector dots = SumsOfWords(a, b, c, d);
+      return hn::Mul(hn::MulAdd(dots, of_rows(tile.units), offset), factor);
+    } else {
+      return hn::Mul(hn::Add(SumsOfLanes(a, b, c, d), offset), factor);
+    }
+  };
   if constexpr (kRows > 1) {
-    const QuadVector offset = hn::LoadU(kQ, tile.offset);
     HWY_UNROLL_ALL
     for (int k = 0; k < kKeys; ++k) {
-      const QuadVector dots = SumsOfLanes(
+      const QuadVector of_key = scores_of(
           sums[k][0], sums[k][1], kRows > 2 ? sums[k][2 % kRows] : none,
           kRows > 3 ? sums[k][3 % kRows] : none);
-      hn::StoreU(finish(dots, offset), kQ, scores + k * 4);
+      hn::StoreU(of_key, kQ, scores + k * 4);
     }
   } else {
-    const QuadVector offset = hn::Set(kQ, tile.offset[0]);
     HWY_UNROLL_ALL
     for (int k = 0; k < kKeys; k += 4) {
       const auto at = [&](int n) HWY_ATTR {
         return k + n < kKeys ? sums[(k + n) % kKeys][0] : none;
       };
-      const QuadVector dots = SumsOfLanes(at(0), at(1), at(2), at(3));
+      const QuadVector of_keys = scores_of(at(0), at(1), at(2), at(3));
       // Of fewer keys it passes their end, where the next ones' go.
-      hn::StoreU(finish(dots, offset), kQ, scores + k);
+      hn::StoreU(of_keys, kQ, scores + k);
     }
   }
 }
@@ -245,18 +257,18 @@ HWY_INLINE int64_t DotSome(const QkArgs& work, const QkTile& tile, Range which,
   DotKeys<Elements, kKeys, kRows, kHow, kMadeOf>(work, tile, prefetch, turns, j,
                                                  done);
   for (; j + 2 * kKeys <= which.last; j += kKeys) {
-    if (!kSumsLanesLater) StoreScores(work, tile, j, done);
+    if (!kSumsLanesLater) StoreScores<Elements>(work, tile, j, done);
     Vector next[kKeys][kRows];
     DotKeys<Elements, kKeys, kRows, kHow, kMadeOf>(work, tile, prefetch, turns,
                                                    j + kKeys, next);
-    if (kSumsLanesLater) StoreScores(work, tile, j, done);
+    if (kSumsLanesLater) StoreScores<Elements>(work, tile, j, done);
     HWY_UNROLL_ALL
     for (int k = 0; k < kKeys; ++k) {
       HWY_UNROLL_ALL
       for (int r = 0; r < kRows; ++r) done[k][r] = next[k][r];
     }
   }
-  StoreScores(work, tile, j, done);
+  StoreScores<Elements>(work, tile, j, done);
   return j + kKeys;
 }
 

@@ -60,12 +60,14 @@ HWY_INLINE bool LeavesLinesToSoftmax(const DecodeTile& decode,
 // Whether lines are prefetched slowly. Into the first cache with scores of
 // several heads: keys of one head stay there, those of several push each other
 // out, and come from the second. On Zen 4 where products of a line take less
-// time than memory (docs/notes/0064).
+// time than memory (docs/notes/0064): as integers of 16 bits that is so of one
+// row (docs/notes/0065).
 HWY_INLINE bool PrefetchesSlowly(const DecodeTile& decode,
                                  bool scores_of_several,
                                  bool into_first = kPrefetchesIntoFirst,
                                  bool is_zen4 = kIsZen4) {
   if (into_first) return scores_of_several;
+  if (decode.int16) return is_zen4 && decode.tile->rows == 1;
   return is_zen4 && TakesAtMost(decode, 4);
 }
 

@@ -345,6 +345,10 @@ TEST(StepPrefetches, AreSlowOrLeftToSoftmaxWhereProductsAreFew) {
         EXPECT_EQ(Slowly(decode, several, true, false), several);
         EXPECT_EQ(Slowly(decode, several, false, true), tile.rows <= slow);
         EXPECT_FALSE(Slowly(decode, several, false, false));
+        decode.int16 = true;
+        EXPECT_EQ(Slowly(decode, several, true, false), several);
+        EXPECT_EQ(Slowly(decode, several, false, true), tile.rows == 1);
+        decode.int16 = false;
       }
       for (const bool pairs : {false, true}) {
         decode.pairs = pairs;
