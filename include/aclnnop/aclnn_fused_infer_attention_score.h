@@ -57,7 +57,9 @@ extern "C" {
 //                      bottom right; 9: tree. With one token, "BSH", "BSND" or
 //                      "BNSD", D = Dv and no rope, not looked at: 0
 //   innerPrecise       0 to 3 (4 is taken as 0): with 1 or 3 and bf16,
-//                      probs may be rounded to bf16, where that is faster
+//                      probs may be rounded to bf16, where that is faster;
+//                      with 1 or 3 and INT8 keys, queries and probs of few
+//                      rows to 16 bits of the greatest of their row
 //   blockSize          keys in one page; with blockTable
 //   antiquantMode      0: scales of channels; 1: of keys
 //   softmaxLseFlag     whether softmaxLse is written

@@ -37,7 +37,9 @@ extern "C" {
 //   numKeyValueHeads   key heads, a divisor of numHeads; 0: numHeads
 //   blockSize          keys in one block; with blocktable
 //   innerPrecise       0 or 1: with 1 and bf16, probs may be
-//                      rounded to bf16, where that is faster
+//                      rounded to bf16, where that is faster; with 1 and
+//                      INT8 keys, queries and probs to 16 bits of the
+//                      greatest of their row
 //   attentionOut       as query, or INT8
 // *workspaceSize is in bytes. The executor is the second phase's; it keeps
 // nothing of the arguments but the addresses of device memory.
