@@ -19,6 +19,7 @@
 #include "cpu/decode/decode_kernel.h"
 #include "cpu/implementations.h"
 #include "cpu/tuning.h"
+#include "tests/cpu/decode/byte_cases.h"
 #include "tests/cpu/fences.h"
 #include "tests/cpu/pairs.h"
 #include "tests/cpu/runs.h"
@@ -30,7 +31,6 @@
 namespace flashacl::cpu {
 namespace {
 
-using testing::kInfinity;
 using testing::OneOf;
 using testing::ProblemOf;
 using testing::RunOn;
@@ -195,13 +195,7 @@ TEST_P(DecodeBytes, AreTheSameByInstructions) {
     SCOPED_TRACE(line);
     SmallCase small = Filled(line, random);
     ExpectSame(small);
-    for (const Slot slot : {Slot::kQuery, Slot::kKeyScale, Slot::kValueScale,
-                            Slot::kKeyRowScale, Slot::kValueRowScale}) {
-      if (small.count(slot) == 0 || random.OneIn(2)) continue;
-      testing::PutSpecialPairs(
-          small.count(slot), random,
-          [&](int64_t n, double special) { small.Put(slot, n, special); });
-    }
+    testing::PutSpecialFactors(random, small);
     ExpectSame(small);
   }
 }
@@ -214,20 +208,10 @@ TEST_P(DecodeBytes, KeepWhatIsNotFinite) {
     const std::string line = AnyLine(random);
     SCOPED_TRACE(line);
     SmallCase small = Filled(line, random);
-    for (const Slot slot : {Slot::kQuery, Slot::kBias, Slot::kValueRowScale}) {
-      if (small.count(slot) == 0 || random.OneIn(2)) continue;
-      small.Put(slot, random.Within(0, small.count(slot) - 1),
-                OneOf<double>(random, {std::nan(""), kInfinity, -kInfinity}));
-    }
+    testing::PutNotFinite(random, small);
     const SmallCase floats = RunWith(ByteDots::kNone, small);
     for (const ByteDots dots : Here()) {
-      const SmallCase bytes = RunWith(dots, small);
-      for (int64_t at = 0; at < floats.count(Slot::kOut); ++at) {
-        const double x = floats.Get(Slot::kOut, at);
-        const double y = bytes.Get(Slot::kOut, at);
-        ASSERT_EQ(std::isnan(x), std::isnan(y)) << at;
-        ASSERT_EQ(std::isinf(x), std::isinf(y)) << at;
-      }
+      testing::ExpectSameKinds(floats, RunWith(dots, small));
     }
   }
 }

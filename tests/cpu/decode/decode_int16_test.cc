@@ -18,6 +18,7 @@
 #include "cpu/decode/decode_kernel.h"
 #include "cpu/implementations.h"
 #include "cpu/int16_dots.h"
+#include "tests/cpu/decode/byte_cases.h"
 #include "tests/cpu/fences.h"
 #include "tests/cpu/pairs.h"
 #include "tests/cpu/runs.h"
@@ -29,7 +30,6 @@
 namespace flashacl::cpu {
 namespace {
 
-using testing::kInfinity;
 using testing::OneOf;
 using testing::ProblemOf;
 using testing::RunOn;
@@ -160,13 +160,7 @@ TEST_P(DecodeInt16, AreTheSameByInstructions) {
     SCOPED_TRACE(line);
     SmallCase small = Filled(line, random);
     ExpectSame(small);
-    for (const Slot slot : {Slot::kQuery, Slot::kKeyScale, Slot::kValueScale,
-                            Slot::kKeyRowScale, Slot::kValueRowScale}) {
-      if (small.count(slot) == 0 || random.OneIn(2)) continue;
-      testing::PutSpecialPairs(
-          small.count(slot), random,
-          [&](int64_t n, double special) { small.Put(slot, n, special); });
-    }
+    testing::PutSpecialFactors(random, small);
     ExpectSame(small);
   }
 }
@@ -179,19 +173,9 @@ TEST_P(DecodeInt16, KeepWhatIsNotFinite) {
     const std::string line = AnyLine(random);
     SCOPED_TRACE(line);
     SmallCase small = Filled(line, random);
-    for (const Slot slot : {Slot::kQuery, Slot::kBias, Slot::kValueRowScale}) {
-      if (small.count(slot) == 0 || random.OneIn(2)) continue;
-      small.Put(slot, random.Within(0, small.count(slot) - 1),
-                OneOf<double>(random, {std::nan(""), kInfinity, -kInfinity}));
-    }
+    testing::PutNotFinite(random, small);
     const SmallCase floats = RunWith(Int16Dots::kNone, small);
-    const SmallCase integers = RunWith(Int16Dots::kMultiplyAdds, small);
-    for (int64_t at = 0; at < floats.count(Slot::kOut); ++at) {
-      const double x = floats.Get(Slot::kOut, at);
-      const double y = integers.Get(Slot::kOut, at);
-      ASSERT_EQ(std::isnan(x), std::isnan(y)) << at;
-      ASSERT_EQ(std::isinf(x), std::isinf(y)) << at;
-    }
+    testing::ExpectSameKinds(floats, RunWith(Int16Dots::kMultiplyAdds, small));
   }
 }
 
