@@ -45,9 +45,11 @@ double Rounded(DType dtype, double value) {
 
 // i of compare.h.
 double RoundoffOfQuery(const AttentionProblem& problem) {
-  const bool scaled =
-      problem.has(Slot::kKeyScale) || problem.has(Slot::kKeyRowScale);
-  const bool may = problem.score.half_probs && scaled &&
+  const bool list = problem.kv.rows == KvSource::Rows::kList;
+  const TensorSpec& key = list && !problem.kv.key_list.empty()
+                              ? problem.kv.key_list[0]
+                              : problem[Slot::kKey];
+  const bool may = problem.score.half_probs && key.dtype == DType::kI8 &&
                    problem.rope_dim == 0 && !problem.kv.gathers();
   return may ? 0x1p-15 : 0;
 }
