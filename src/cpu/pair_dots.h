@@ -5,10 +5,10 @@
 //
 // Products of bf16 are exact in fp32. On x86 the two are added one after the
 // other: sums have the bits that floats and multiply-adds give them, in half
-// the instructions (docs/notes/0031). Decode adds the second channel first, and
-// has other bits (docs/notes/0041), and so have matrix registers, which sum 32
-// products at a time (docs/notes/0045), and ARM's instruction, which rounds in
-// another way (docs/notes/0044).
+// the instructions (docs/notes/0031). Decode's scores add the second channel
+// first, and have other bits (docs/notes/0041), and so have matrix registers,
+// which sum 32 products at a time (docs/notes/0045), and ARM's instruction,
+// which rounds in another way (docs/notes/0044).
 #pragma once
 
 #include <cstdint>

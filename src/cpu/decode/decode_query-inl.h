@@ -185,7 +185,7 @@ inline void LoadQueries(DecodeTile& decode, const DecodeArgs& args) {
   if (decode.pairs) {
     const bool at_once = decode.tile->dots == PairDots::kInstruction && all &&
                          std::abs(decode.tile->params->scale) <= 0x1p32f;
-    decode.keys.dot = at_once ? &kDotPairsAtOnce : &kDotPairs;
+    decode.keys.dot = &(at_once ? kGemvPairsAtOnce : kGemvPairs).dot;
     return;
   }
   if (all) {

@@ -125,7 +125,8 @@ inline void ScoreStep(const DecodeTile& decode, const StepPlace& at,
 }
 
 // out += probs * values where hidden values may be infinite: they must not be
-// multiplied, as 0 * inf would be NaN.
+// multiplied, as 0 * inf would be NaN. Probs are rounded where pairs of keys
+// have them so.
 inline void AddSeen(const DecodeTile& decode, const MicroTile& micro_tile,
                     const StepPlace& at, const StepFactors* factors) {
   const RowSource& source = decode.tile->keys.values();
@@ -142,8 +143,8 @@ inline void AddSeen(const DecodeTile& decode, const MicroTile& micro_tile,
     for (int r = 0; r < micro_tile.rows; ++r) {
       const uint32_t word = micro_tile.visible.At(r, j / 32);
       if (((word >> (j % 32)) & 1u) == 0) continue;
-      const Vector prob =
-          hn::Set(kF, micro_tile.scores[j * micro_tile.width + r]);
+      Vector prob = hn::Set(kF, micro_tile.scores[j * micro_tile.width + r]);
+      if (RoundsProbs(decode)) prob = RoundToBf16(prob);
       for (int64_t v = 0; v < decode.values.vectors; ++v) {
         float* const out = micro_tile.out + (v * micro_tile.rows + r) * Lanes();
         hn::Store(hn::MulAdd(hn::LoadU(kF, value + v * Lanes()), prob,
@@ -194,10 +195,11 @@ inline void AddStep(const DecodeTile& decode, const StepPlace& at,
                           decode.scratch.value_sums + 4 * n);
     }
   }
-  const GemvKernels& kernels = staged ? *GemvKernelsOf(DType::kF32)
-                               : decode.int16_values && !int16
-                                   ? *GemvKernelsOf(DType::kI8)
-                                   : *decode.values.kernels;
+  const bool as_floats = (decode.int16_values && !int16) ||
+                         (decode.pairs_of_keys && !RoundsProbs(decode));
+  const DType dtype = staged ? DType::kF32 : rows.values().format.dtype;
+  const GemvKernels& kernels =
+      staged || as_floats ? *GemvKernelsOf(dtype) : *decode.values.kernels;
   work.all = {tiles, 1, count, work.count};
   if (bytes) return AddBytesStep(decode, kernels, work);
   kernels.add[tiles[0].rows - 1](work);

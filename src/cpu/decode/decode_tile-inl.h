@@ -175,6 +175,16 @@ inline bool AreWholePairs(const ForwardTile& tile, const Reading& keys) {
          tile.keys.rope.channels % kChannels == 0;
 }
 
+// Whether outputs are of pairs of keys, as probs may be rounded to bf16: of
+// several micro-tiles. One waits for memory with floats, too
+// (docs/notes/0066).
+inline bool ArePairsOfKeys(const ForwardTile& tile, const Reading& values) {
+  return tile.pairs_of_keys && tile.rows > 4 &&
+         tile.dots != PairDots::kMatrices && !values.staged &&
+         tile.keys.values().format.dtype == DType::kBf16 &&
+         tile.params->v_dim % (2 * Lanes()) == 0;
+}
+
 // Whether scores are of fp16 as it is. Keys that are not staged have no steps
 // between channels.
 inline bool AreWholeHalves(const DecodeArgs& args, const Reading& keys) {
@@ -211,10 +221,11 @@ struct DecodeTile {
   const ForwardTile* tile = nullptr;
   DecodeScratch scratch;
   Reading keys, values;
-  int64_t channels;  // of queries and keys, whole vectors
-  bool dequantises;  // keys are dequantised before they meet a query
-  bool pairs;        // queries and keys are pairs (PairDots)
-  bool halves;       // queries and keys are fp16 (half_dots.h)
+  int64_t channels;    // of queries and keys, whole vectors
+  bool dequantises;    // keys are dequantised before they meet a query
+  bool pairs;          // queries and keys are pairs (PairDots)
+  bool halves;         // queries and keys are fp16 (half_dots.h)
+  bool pairs_of_keys;  // values and probs meet as such (key_pairs-inl.h)
   // Whether scores, and sums of values, are made on matrix registers of bf16
   // (pair_matrices-inl.h).
   bool matrix_scores, matrix_values;
@@ -247,6 +258,11 @@ struct DecodeTile {
     channels = keys.vectors * Lanes();
     pairs = AreWholePairs(of, keys);
     halves = AreWholeHalves(args, keys);
+    pairs_of_keys = ArePairsOfKeys(of, values);
+    if (pairs_of_keys) {
+      values.kernels =
+          of.dots == PairDots::kInstruction ? &kGemvPairsAtOnce : &kGemvPairs;
+    }
     matrix_scores = matrix_values = AreWholeMatrices(of, keys, values);
     bytes = nullptr;
     dequantises = byte_values = leaves_lines = false;
@@ -289,6 +305,12 @@ struct DecodeTile {
 
 HWY_INLINE bool ScalesProbs(const DecodeTile& decode) {
   return decode.tile->keys.values().scaled_by_row();
+}
+
+// Whether probs of a step are rounded to bf16 for pairs of keys: not those that
+// were divided by sums, which may be subnormal.
+HWY_INLINE bool RoundsProbs(const DecodeTile& decode) {
+  return decode.pairs_of_keys && decode.row_sums == nullptr;
 }
 
 inline void ClearOut(const DecodeTile& decode, const MicroTile& micro_tile) {

@@ -134,11 +134,13 @@ struct GemvKernels {
   void (*add[4])(const PvArgs& work);
 };
 
-// Scores of pairs of bf16 channels, queries and keys alike: by multiply-adds,
-// or by the instruction, which makes 0 of what is subnormal (PairDots).
-// Channels of keys and of ropes are whole vectors of pairs.
-extern const DotKernels kDotPairs;
-extern const DotKernels kDotPairsAtOnce;
+// Pairs of bf16 by multiply-adds, or by the instruction, which makes 0 of what
+// is subnormal (PairDots). Scores are of pairs of channels, queries and keys
+// alike. Outputs are of pairs of keys, of heads of more than four rows; probs
+// become such pairs where they are (key_pairs-inl.h). Channels of keys, of
+// ropes and of values are whole vectors of pairs.
+extern const GemvKernels kGemvPairs;
+extern const GemvKernels kGemvPairsAtOnce;
 
 // Scores of fp16 channels, queries and keys alike, by instructions that
 // multiply them as they are (half_dots.h), with the bits of floats. Channels as

@@ -33,6 +33,7 @@ struct Converted {
   static constexpr bool kIntegers = false;       // sums are words
   static constexpr int64_t kChannels = Lanes();  // of a vector
   static constexpr int kProducts = 1;            // of it with one of a query
+  static constexpr int kKeys = 1;                // whose values meet at a time
   static HWY_INLINE Vector AddDot(const Vector& key, const Vector& query,
                                   const Vector& sum) {
     return hn::MulAdd(key, query, sum);
@@ -100,6 +101,15 @@ struct OfHalvesAtOnce {
   }
 };
 #endif
+
+// The same vector. Where there are 32 registers of 512 bits, GCC would load it
+// again for every product, and loads would take longer than these.
+HWY_INLINE Vector InRegister(Vector v) {
+#if HWY_TARGET == HWY_AVX3 && HWY_ARCH_X86_64
+  asm("" : "+v"(v.raw));
+#endif
+  return v;
+}
 
 // Of whole vectors of channels.
 template <class Elements>

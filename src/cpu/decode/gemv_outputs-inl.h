@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Outputs of few rows: some vectors of channels are outer, keys inner, and
-// nothing is combined.
+// nothing is combined. Keys are taken one at a time, or two (key_pairs-inl.h).
 
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +15,7 @@
 
 #include "cpu/decode/gemv_args-inl.h"
 #include "cpu/decode/gemv_elements-inl.h"
+#include "cpu/decode/key_pairs-inl.h"
 #include "cpu/tile/prefetch-inl.h"
 #include "cpu/tile/vector-inl.h"
 
@@ -52,16 +53,38 @@ HWY_INLINE void AddValue(const std::byte* value,
   }
 }
 
+// The same of the keys that Elements take at a time, whose values lie `from`
+// bytes after where these begin, or of a last one alone.
+template <class Elements, bool kPieces, bool kAlone = false, int kVectors,
+          int kRows>
+HWY_INLINE void AddKeys(const std::byte* const* values, int64_t from,
+                        const int64_t (&offset)[kVectors], int64_t piece_step,
+                        const float* HWY_RESTRICT probs,
+                        Vector (&sums)[kVectors][kRows]) {
+  const std::byte* value = values[0] + from;
+  asm("" : "+r"(value));  // or GCC keeps an offset for every vector
+  if constexpr (Elements::kKeys == 1) {
+    AddValue<Elements>(value, offset, probs, sums);
+  } else {
+    const std::byte* next = kAlone ? nullptr : values[1] + from;
+    asm("" : "+r"(next));
+    AddTwoValues<Elements, kPieces, kAlone>(value, next, offset, piece_step,
+                                            probs, sums);
+  }
+}
+
 // sums[v][r] += values * probs of as many keys at a time as a line has vectors,
 // from `from` bytes after where each begins on; returns the first key that is
 // left. Prefetches as many lines as it reads, in its turn.
-template <class Elements, Prefetches kHow, int kVectors, int kRows>
+template <class Elements, Prefetches kHow, bool kPieces, int kVectors,
+          int kRows>
 HWY_INLINE int64_t AddLines(const PvArgs& work, const PvTile& tile, Range which,
                             int64_t from, const int64_t (&offset)[kVectors],
                             LinePrefetcher& prefetch, PrefetchTurns& turns,
                             Vector (&sums)[kVectors][kRows]) {
   constexpr int64_t kWidth = kRows == 1 ? 1 : 4;
   constexpr int kKeys = kVectorsOfLine<Elements>;
+  static_assert(kKeys % Elements::kKeys == 0);
   const std::byte* taken = nullptr;
   const std::byte* const* values = work.values + which.first;
   const float* HWY_RESTRICT probs = tile.probs + which.first * kWidth;
@@ -71,9 +94,9 @@ HWY_INLINE int64_t AddLines(const PvArgs& work, const PvTile& tile, Range which,
     HWY_UNROLL_ALL
     for (int k = 0; k < kKeys; ++k) {
       if (in_turn) PrefetchShare<kHow, kVectors, kKeys>(k, taken, prefetch);
-      const std::byte* value = values[k] + from;
-      asm("" : "+r"(value));  // or GCC keeps an offset for every vector
-      AddValue<Elements>(value, offset, probs + k * kWidth, sums);
+      if (k % Elements::kKeys != 0) continue;
+      AddKeys<Elements, kPieces>(values + k, from, offset, work.piece_step,
+                                 probs + k * kWidth, sums);
     }
     values += kKeys;
     probs += kKeys * kWidth;
@@ -107,12 +130,24 @@ HWY_INLINE void AddVectors(const PvArgs& work, const PvTile& tile, Range which,
   const int64_t from = tile.shift + first;
   int64_t j = which.first;
   if constexpr (kHow != Prefetches::kNone) {
-    j = AddLines<Elements, kHow>(work, tile, which, from, offset, prefetch,
-                                 turns, sums);
+    j = AddLines<Elements, kHow, kPieces>(work, tile, which, from, offset,
+                                          prefetch, turns, sums);
   }
-  for (; j < which.last; ++j) {
-    AddValue<Elements>(work.values[j] + from, offset, tile.probs + j * kWidth,
-                       sums);
+  for (; j + Elements::kKeys <= which.last; j += Elements::kKeys) {
+    AddKeys<Elements, kPieces>(work.values + j, from, offset, work.piece_step,
+                               tile.probs + j * kWidth, sums);
+  }
+  if constexpr (Elements::kKeys == 2) {
+    if (j < which.last) {
+      AddKeys<Elements, kPieces, true>(work.values + j, from, offset,
+                                       work.piece_step, tile.probs + j * kWidth,
+                                       sums);
+    }
+    if (Elements::kLosesTiny && AnySmall(sums) &&
+        AnyTiny<kPieces>(work, tile, which, {vector, vector + kVectors})) {
+      return AddTinyValues<kPieces>(work, tile, which,
+                                    {vector, vector + kVectors});
+    }
   }
   HWY_UNROLL_ALL
   for (int v = 0; v < kVectors; ++v) {
@@ -125,17 +160,18 @@ HWY_INLINE void AddVectors(const PvArgs& work, const PvTile& tile, Range which,
 
 // Vectors that are summed at a time, at most: with their values and a prob they
 // fill the registers. Fewer than ten sums would be slower than the
-// products they wait for.
+// products they wait for. Vectors of two keys are taken in twos.
+template <class Elements>
 constexpr int VectorsOf(int rows) {
   if (kVectorRegisters == 32) return rows > 2 ? 4 : 8;
-  return rows == 1 ? 8 : rows == 2 ? 4 : 3;
+  return rows == 1 ? 8 : rows == 2 ? 4 : Elements::kKeys == 2 ? 2 : 3;
 }
 
 // All channels of the values `which` for one micro-tile.
 template <class Elements, int kRows, Prefetches kHow, bool kPieces>
 HWY_INLINE void AddRange(const PvArgs& work, const PvTile& tile, Range which,
                          LinePrefetcher& prefetch, PrefetchTurns turns) {
-  constexpr int kVectors = VectorsOf(kRows);
+  constexpr int kVectors = VectorsOf<Elements>(kRows);
   int64_t v = 0;
   // Four are two times two, as a single one would wait for itself.
   for (;
@@ -148,9 +184,11 @@ HWY_INLINE void AddRange(const PvArgs& work, const PvTile& tile, Range which,
     AddVectors<Elements, 2, kRows, kHow, kPieces>(work, tile, which, v,
                                                   prefetch, turns);
   }
-  if (v < work.vectors) {
-    AddVectors<Elements, 1, kRows, kHow, kPieces>(work, tile, which, v,
-                                                  prefetch, turns);
+  if constexpr (Elements::kKeys == 1) {
+    if (v < work.vectors) {
+      AddVectors<Elements, 1, kRows, kHow, kPieces>(work, tile, which, v,
+                                                    prefetch, turns);
+    }
   }
 }
 
@@ -196,6 +234,7 @@ HWY_NOINLINE void AddAllValues(const PvArgs& given) {
 
 template <class Elements, int kRows>
 HWY_NOINLINE void AddAll(const PvArgs& work) {
+  if constexpr (Elements::kKeys == 2) MakePairsOfProbs(work);
   if (Elements::kHasPieces && work.piece_step != 0) {
     AddAllValues<Elements, kRows, Prefetches::kAny, Elements::kHasPieces>(work);
   } else {

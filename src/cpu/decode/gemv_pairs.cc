@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scores of few rows of pairs of bf16, compiled for every instruction set.
+// Products for few rows of pairs of bf16, compiled for every instruction set.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/decode/gemv_pairs.cc"
 #include "cpu/targets.h"
@@ -10,8 +10,13 @@
 
 namespace flashacl::cpu::HWY_NAMESPACE {
 
-extern const DotKernels kDotPairs = MakeDotKernels<PairsOf<OfPairs>>();
-extern const DotKernels kDotPairsAtOnce =
-    MakeDotKernels<PairsOf<OfPairsAtOnce>>();
+template <class Product>
+constexpr GemvKernels MakePairKernels() {
+  return {MakeDotKernels<PairsOf<Product>>(),
+          {nullptr, nullptr, nullptr, AddAll<KeyPairsOf<Product>, 4>}};
+}
+
+extern const GemvKernels kGemvPairs = MakePairKernels<OfPairs>();
+extern const GemvKernels kGemvPairsAtOnce = MakePairKernels<OfPairsAtOnce>();
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

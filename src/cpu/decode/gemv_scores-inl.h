@@ -23,15 +23,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
-// The same vector. Where there are 32 registers of 512 bits, GCC would load it
-// again for every product, and loads would take longer than these.
-HWY_INLINE Vector InRegister(Vector v) {
-#if HWY_TARGET == HWY_AVX3 && HWY_ARCH_X86_64
-  asm("" : "+v"(v.raw));
-#endif
-  return v;
-}
-
 // sums[k][r] += rows[k] . query[r] over one vector of channels, `from` bytes
 // after where the rows begin.
 template <class Elements, int kKeys, int kRows, bool kPieces = false>

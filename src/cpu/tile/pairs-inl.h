@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of bf16 as they are: pairs of channels, a word each, which one product
 // takes at a time. Queries and keys, and gradients of outputs and values; of
-// values and rounded probs, pairs of keys (keys-inl.h). Listed rows that meet
+// values and rounded probs, pairs of keys (keys-inl.h, and
+// decode/key_pairs-inl.h). Listed rows that meet
 // probs, and what is saved for their gradients, are pairs that become floats in
 // registers (topk/gather-inl.h, topk/topk_grad-inl.h).
 //
 // The first channel of a pair is the upper half of its word, as x86 sums that
 // half first: each sum is one chain in the order of channels, and has the bits
-// of one of floats. ARM has other bits whatever the order. (Decode leaves words
-// as they are, note 0041.) A word goes where a float would, so everything that
-// only moves them - panels, rows, blocks of products - is that of floats.
+// of one of floats. ARM has other bits whatever the order. (Decode's scores
+// leave words as they are, note 0041.) A word goes where a float would, so
+// everything that only moves them - panels, rows, blocks of products - is that
+// of floats.
 
 #include <algorithm>
 #include <bit>

@@ -216,6 +216,12 @@ HWY_INLINE auto Bf16Probs(const Vector& probs) {
   return hn::Add(hn::BitCast(u, probs), hn::Set(u, 0x8000u));
 }
 
+// The same that stay floats.
+HWY_INLINE Vector RoundToBf16(const Vector& probs) {
+  const hn::RebindToUnsigned<Floats> u;
+  return hn::BitCast(kF, hn::And(Bf16Probs(probs), hn::Set(u, 0xFFFF0000u)));
+}
+
 // Probs of two keys as pairs of bf16, the first in the upper halves.
 HWY_INLINE Vector ProbPairs(const Vector& first, const Vector& second) {
   const hn::RebindToUnsigned<Floats> u;
@@ -245,11 +251,8 @@ inline int64_t PackProbs(float* HWY_RESTRICT probs, int64_t count, bool odd) {
 
 // The same rounding of probs that stay floats.
 inline void RoundProbsToBf16(float* HWY_RESTRICT probs, int64_t count) {
-  const hn::RebindToUnsigned<Floats> u;
   for (int64_t n = 0; n < count * Width(); n += Lanes()) {
-    const auto rounded =
-        hn::And(Bf16Probs(hn::Load(kF, probs + n)), hn::Set(u, 0xFFFF0000u));
-    hn::Store(hn::BitCast(kF, rounded), kF, probs + n);
+    hn::Store(RoundToBf16(hn::Load(kF, probs + n)), kF, probs + n);
   }
 }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Few rows of bf16 whose scores are sums of pairs: right, of any shape that
-// takes them, and the same whether the instruction makes them or multiply-adds.
+// Few rows of bf16 whose scores are sums of pairs of channels, and outputs of
+// pairs of keys where probs may be rounded: right, of any shape that takes
+// them, and the same whether the instruction makes them or multiply-adds.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <initializer_list>
@@ -30,7 +32,8 @@ using testing::RunOn;
 using testing::kInfinity;
 
 // A problem whose keys are whole vectors of pairs on every target: groups of 1
-// to 8, odd numbers of keys, ropes, pages, blocks, masks.
+// to 8, odd numbers of keys, ropes, pages, blocks, masks, probs that may be
+// rounded.
 std::string AnyLine(Random& random) {
   const auto number = [&](int64_t first, int64_t last) {
     return std::to_string(random.Within(first, last));
@@ -45,8 +48,18 @@ std::string AnyLine(Random& random) {
       random, {"", " paged:16", " paged:16 blocks:16", " paged:64"});
   line += OneOf<std::string>(
       random, {"", " causal", " mask", " window:20:0", " bias", " mask bias"});
+  line += OneOf<std::string>(random, {"", " probs:bf16"});
   line += OneOf<std::string>(random, {"", " sink", " stats"});
   return line;
+}
+
+// With probs that may be rounded.
+SmallCase Rounded(const SmallCase& small) {
+  AttentionProblem problem = small.problem();
+  problem.score.half_probs = true;
+  SmallCase rounded(problem);
+  rounded.CopyInputs(small);
+  return rounded;
 }
 
 std::vector<PairDots> Here() {
@@ -86,6 +99,10 @@ TEST_P(DecodePairs, AreRight) {
           "fwd bf16 h=4/1 d=64+8/64 q=1 k=50",
           "fwd bf16 h=4/1 d=64+4/64 q=1 k=50",
           "fwd bf16 h=4/1 d=64/48 q=1 k=51",
+          "fwd bf16 h=40/1 d=64 q=1 k=101 probs:bf16",
+          "fwd bf16 h=9/1 d=32 q=1 k=2001 out:f32 probs:bf16",
+          "fwd bf16 h=8/1 d=64/96 q=1 k=1 probs:bf16",
+          "fwd bf16 h=16/1 d=512+64/512 q=1 k=60 paged:16 shared probs:bf16",
           "fwd bf16 h=8/1 d=512+64/512 q=1 k=60 paged:16 shared"}) {
       testing::ExpectRight(line, "cpu/decode");
     }
@@ -151,9 +168,130 @@ TEST_P(DecodePairs, KeepInfinities) {
   EXPECT_FALSE(std::isnan(small.Get(Slot::kOut, 0)));
 }
 
+// Outputs are of pairs of keys, which probs are rounded for, of more than four
+// rows, and scores what they were.
+TEST_P(DecodePairs, RoundProbsOfMoreThanFourRows) {
+  SetPairDotsForTest(Here().back());
+  for (int rows = 1; rows <= 9; ++rows) {
+    SmallCase floats(ProblemOf("fwd bf16 h=" + std::to_string(rows) +
+                               "/1 d=64 q=1 k=90 out:f32 stats"));
+    Random random(3);
+    floats.FillInputs(random);
+    SmallCase rounded = Rounded(floats);
+    RunOn(kCpuDecode, floats);
+    RunOn(kCpuDecode, rounded);
+    EXPECT_EQ(rounded.bytes(Slot::kOut) != floats.bytes(Slot::kOut), rows > 4)
+        << rows << " rows";
+    EXPECT_EQ(rounded.bytes(Slot::kRowMax), floats.bytes(Slot::kRowMax));
+  }
+}
+
+// Values that an instruction makes 0, of some channels or of all, and their
+// sums where later values are 0.
+TEST_P(DecodePairs, KeepSubnormalValues) {
+  for (const int64_t every : {1, 3, 40}) {
+    for (const char* line :
+         {"fwd bf16 h=7/1 d=64 q=1 k=61 out:f32 probs:bf16",
+          "fwd bf16 h=6/1 d=64 q=2x1 k=61,50 paged:16 blocks:16 out:f32 "
+          "probs:bf16"}) {
+      SmallCase small(ProblemOf(line));
+      Random random(1);
+      small.FillInputs(random);
+      for (int64_t n = 0; n < small.count(Slot::kValue); ++n) {
+        const double tiny = testing::TinyNumber(n);
+        const bool is_zero = n % 64 % every != 0 || n >= 48 * 64;
+        small.Put(Slot::kValue, n, is_zero ? 0.0 : tiny);
+      }
+      ExpectSame(small);
+      double most = 0;
+      for (int64_t n = 0; n < small.count(Slot::kOut); ++n) {
+        most = std::max(most, std::fabs(small.Get(Slot::kOut, n)));
+      }
+      EXPECT_GT(most, 0x1p-133);
+    }
+  }
+}
+
+// What a row does not see changes none of its bits, or on ARM, where a row that
+// met an infinity is summed anew in another way, no more than roundings do.
+TEST_P(DecodePairs, KeepRowsThatDoNotSeeAnInfinity) {
+  for (const PairDots dots : Here()) {
+    SetPairDotsForTest(dots);
+    SmallCase small(
+        ProblemOf("fwd bf16 h=4/1 d=32 q=2 k=9 causal out:f32 "
+                  "probs:bf16"));
+    Random random(1);
+    small.FillInputs(random);
+    SmallCase infinite(small.problem());
+    infinite.CopyInputs(small);
+    const TensorSpec& value = small.problem()[Slot::kValue];
+    infinite.Put(Slot::kValue, value.At(0, 8, 0, 3), kInfinity);
+    RunOn(kCpuDecode, small);
+    RunOn(kCpuDecode, infinite);
+    const TensorSpec& out = small.problem()[Slot::kOut];
+    for (int64_t h = 0; h < 4; ++h) {
+      EXPECT_EQ(infinite.Get(Slot::kOut, out.At(0, 1, h, 3)), kInfinity);
+      for (int64_t d = 0; d < 32; ++d) {
+        const int64_t n = out.At(0, 0, h, d);
+        EXPECT_NEAR(infinite.Get(Slot::kOut, n), small.Get(Slot::kOut, n),
+                    kInstructionSumsAsFloats ? 0.0 : 4e-6);
+      }
+    }
+  }
+}
+
+// Divided by its sum the prob of the last key is subnormal, of which the
+// instruction would make 0, and NaN of infinity times that.
+TEST_P(DecodePairs, KeepAnInfinityOfASmallProb) {
+  SetPairDotsForTest(Here().back());
+  SmallCase small(ProblemOf("fwd bf16 h=5/1 d=32 q=1 k=10 scale:1 probs:bf16"));
+  Random random(1);
+  small.FillInputs(random);
+  const AttentionProblem& problem = small.problem();
+  for (const Slot slot : {Slot::kQuery, Slot::kKey}) {
+    for (int64_t n = 0; n < small.count(slot); ++n) small.Put(slot, n, 0);
+  }
+  for (int64_t h = 0; h < 5; ++h) {
+    small.Put(Slot::kQuery, problem[Slot::kQuery].At(0, 0, h, 0), 1);
+  }
+  small.Put(Slot::kKey, problem[Slot::kKey].At(0, 9, 0, 0), -86);
+  small.Put(Slot::kValue, problem[Slot::kValue].At(0, 9, 0, 3), kInfinity);
+  RunOn(kCpuDecode, small);
+  for (int64_t h = 0; h < 5; ++h) {
+    const int64_t n = problem[Slot::kOut].At(0, 0, h, 3);
+    EXPECT_EQ(small.Get(Slot::kOut, n), kInfinity);
+    EXPECT_TRUE(std::isfinite(small.Get(Slot::kOut, n + 1)));
+  }
+}
+
+// A row that is computed anew, as it sees an infinity, has the same bits
+// whether another of its tile hides a key or not.
+TEST_P(DecodePairs, KeepRowsThatSeeAnInfinity) {
+  for (const PairDots dots : Here()) {
+    SetPairDotsForTest(dots);
+    const std::string line = "fwd bf16 h=4/1 d=32 q=2 k=9 out:f32 probs:bf16";
+    SmallCase whole(ProblemOf(line)), causal(ProblemOf(line + " causal"));
+    Random random(1);
+    whole.FillInputs(random);
+    const TensorSpec& value = whole.problem()[Slot::kValue];
+    whole.Put(Slot::kValue, value.At(0, 0, 0, 3), kInfinity);
+    causal.CopyInputs(whole);
+    RunOn(kCpuDecode, whole);
+    RunOn(kCpuDecode, causal);
+    const TensorSpec& out = whole.problem()[Slot::kOut];
+    for (int64_t h = 0; h < 4; ++h) {
+      for (int64_t d = 0; d < 32; ++d) {
+        const int64_t n = out.At(0, 1, h, d);
+        EXPECT_EQ(causal.Get(Slot::kOut, n), whole.Get(Slot::kOut, n));
+      }
+    }
+  }
+}
+
 TEST_P(DecodePairs, HaveTheSameBitsForAnyWorkerCount) {
   for (const char* line :
        {"fwd bf16 h=8/2 d=64 q=3x1 k=4000,51,1601",
+        "fwd bf16 h=16/2 d=64 q=3x1 k=4000,51,1601 probs:bf16",
         "fwd bf16 h=12/4 d=96 q=2x2 k=3200,17 causal sink paged:32"}) {
     SCOPED_TRACE(line);
     for (const PairDots dots : Here()) {
