@@ -244,7 +244,7 @@ class HeadBundle {
     LinePrefetcher prefetch =
         rest.empty() ? ValuesWithScores(now, next, runs)
                      : rows.Of(now.key, rest, now.value, first, RowBytes());
-    prefetch.set_slowly(PrefetchesSlowly(tiles_[0], true));
+    prefetch.set_slowly(ScoresPrefetchSlowly(tiles_[0], true));
     QkArgs scores = ScoreArgs(tiles_[0], now, prefetch);
     scores.all = {key_tiles_, count_, micro_tiles, keys};
     tiles_[0].keys.dot->of[key_tiles_[0].rows - 1](scores);
@@ -259,7 +259,7 @@ class HeadBundle {
     prefetch = rest.empty()
                    ? AllKeys(next, first_next, runs)
                    : rows.Of(now.value, rest, next.key, first_next, RowBytes());
-    prefetch.set_slowly(PrefetchesSlowly(tiles_[0], false));
+    prefetch.set_slowly(OutputsPrefetchSlowly(tiles_[0]));
     PvArgs values = AddArgs(tiles_[0], now, prefetch);
     values.all = {value_tiles_, count_, micro_tiles, keys};
     tiles_[0].values.kernels->add[value_tiles_[0].rows - 1](values);
@@ -292,7 +292,7 @@ class HeadBundle {
     BlockRuns runs;
     LinePrefetcher prefetch = has_values ? ValuesWithScores(now, next, runs)
                                          : AllKeys(next, {0, half}, runs);
-    prefetch.set_slowly(PrefetchesSlowly(tiles_[0], count_ > 1));
+    prefetch.set_slowly(ScoresPrefetchSlowly(tiles_[0], count_ > 1));
     for (int64_t t = 0; t < count_; ++t) {
       DecodeTile& decode = tiles_[t];
       ForStep(now, t, [&](const StepPlace& at) {
@@ -306,7 +306,7 @@ class HeadBundle {
     }
     PrefetchValuesAtOnce(next);
     prefetch = AllKeys(next, {has_values ? 0 : half, next.step.size()}, runs);
-    prefetch.set_slowly(PrefetchesSlowly(tiles_[0], false));
+    prefetch.set_slowly(OutputsPrefetchSlowly(tiles_[0]));
     for (int64_t t = 0; t < count_; ++t) {
       ForStep(now, t,
               [&](const StepPlace& at) { AddStep(tiles_[t], at, prefetch); });

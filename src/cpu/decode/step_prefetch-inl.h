@@ -57,18 +57,32 @@ HWY_INLINE bool LeavesLinesToSoftmax(const DecodeTile& decode,
   return in_sections || (is_zen4 && (decode.pairs || TakesAtMost(decode, 8)));
 }
 
-// Whether lines are prefetched slowly. Into the first cache with scores of
-// several heads: keys of one head stay there, those of several push each other
-// out, and come from the second. On Zen 4 where products of a line take less
-// time than memory (docs/notes/0064): as integers of 16 bits that is so of one
-// row (docs/notes/0065).
-HWY_INLINE bool PrefetchesSlowly(const DecodeTile& decode,
-                                 bool scores_of_several,
-                                 bool into_first = kPrefetchesIntoFirst,
-                                 bool is_zen4 = kIsZen4) {
-  if (into_first) return scores_of_several;
+// Whether products of a line take less time than memory, on Zen 4
+// (docs/notes/0064): as integers of 16 bits that is so of one row
+// (docs/notes/0065).
+HWY_INLINE bool TakesLessThanMemory(const DecodeTile& decode, bool is_zen4) {
   if (decode.int16) return is_zen4 && decode.tile->rows == 1;
   return is_zen4 && TakesAtMost(decode, 4);
+}
+
+// Whether lines are prefetched slowly with scores. Into the first cache those
+// of several heads: keys of one head stay there, those of several push each
+// other out, and come from the second. Into the second where products take less
+// than memory.
+HWY_INLINE bool ScoresPrefetchSlowly(const DecodeTile& decode, bool of_several,
+                                     bool into_first = kPrefetchesIntoFirst,
+                                     bool is_zen4 = kIsZen4) {
+  return into_first ? of_several : TakesLessThanMemory(decode, is_zen4);
+}
+
+// Whether they are with outputs: into the second cache where products take less
+// than memory, and where they are of pairs of keys (docs/notes/0066).
+HWY_INLINE bool OutputsPrefetchSlowly(const DecodeTile& decode,
+                                      bool into_first = kPrefetchesIntoFirst,
+                                      bool is_zen4 = kIsZen4) {
+  if (into_first) return false;
+  return (is_zen4 && decode.pairs_of_keys) ||
+         TakesLessThanMemory(decode, is_zen4);
 }
 
 // Whether values go with the scores of the step before their own, of keys and

@@ -42,9 +42,12 @@ bool LeavesToSoftmax(const DecodeTile& decode, bool in_sections, bool is_zen4) {
 bool ValuesGoAhead(int64_t row_bytes, int64_t keys, bool is_zen4) {
   return PrefetchesValuesAhead(row_bytes, keys, is_zen4);
 }
-bool Slowly(const DecodeTile& decode, bool scores_of_several, bool into_first,
-            bool is_zen4) {
-  return PrefetchesSlowly(decode, scores_of_several, into_first, is_zen4);
+bool ScoresSlowly(const DecodeTile& decode, bool of_several, bool into_first,
+                  bool is_zen4) {
+  return ScoresPrefetchSlowly(decode, of_several, into_first, is_zen4);
+}
+bool OutputsSlowly(const DecodeTile& decode, bool into_first, bool is_zen4) {
+  return OutputsPrefetchSlowly(decode, into_first, is_zen4);
 }
 // Which parts of a micro-tile's work prefetch: of number `n` of so many.
 std::vector<bool> TurnsOfParts(int64_t of_head, int64_t keys, int64_t n,
@@ -87,9 +90,10 @@ using HWY_NAMESPACE::LinesLeft;
 using HWY_NAMESPACE::LinesLeftOfRows;
 using HWY_NAMESPACE::MayLeaveLines;
 using HWY_NAMESPACE::MayLeaveToSoftmax;
+using HWY_NAMESPACE::OutputsSlowly;
 using HWY_NAMESPACE::PvTile;
 using HWY_NAMESPACE::QkTile;
-using HWY_NAMESPACE::Slowly;
+using HWY_NAMESPACE::ScoresSlowly;
 using HWY_NAMESPACE::SoftmaxLines;
 using HWY_NAMESPACE::TurnsOfParts;
 using HWY_NAMESPACE::ValueOrder;
@@ -342,14 +346,23 @@ TEST(StepPrefetches, AreSlowOrLeftToSoftmaxWhereProductsAreFew) {
       SCOPED_TRACE(testing::Message()
                    << tile.rows << " rows of " << Name(type));
       for (const bool several : {false, true}) {
-        EXPECT_EQ(Slowly(decode, several, true, false), several);
-        EXPECT_EQ(Slowly(decode, several, false, true), tile.rows <= slow);
-        EXPECT_FALSE(Slowly(decode, several, false, false));
+        EXPECT_EQ(ScoresSlowly(decode, several, true, false), several);
+        EXPECT_EQ(ScoresSlowly(decode, several, false, true),
+                  tile.rows <= slow);
+        EXPECT_FALSE(ScoresSlowly(decode, several, false, false));
         decode.int16 = true;
-        EXPECT_EQ(Slowly(decode, several, true, false), several);
-        EXPECT_EQ(Slowly(decode, several, false, true), tile.rows == 1);
+        EXPECT_EQ(ScoresSlowly(decode, several, true, false), several);
+        EXPECT_EQ(ScoresSlowly(decode, several, false, true), tile.rows == 1);
         decode.int16 = false;
       }
+      for (const bool of_keys : {false, true}) {
+        decode.pairs_of_keys = of_keys;
+        EXPECT_FALSE(OutputsSlowly(decode, true, false));
+        EXPECT_EQ(OutputsSlowly(decode, false, true),
+                  of_keys || tile.rows <= slow);
+        EXPECT_FALSE(OutputsSlowly(decode, false, false));
+      }
+      decode.pairs_of_keys = false;
       for (const bool pairs : {false, true}) {
         decode.pairs = pairs;
         EXPECT_EQ(LeavesToSoftmax(decode, false, true),
