@@ -65,9 +65,10 @@ HWY_INLINE Range KeysFrom(int64_t j, const TilesOf<Tile>& all, int64_t count) {
   return {j, std::min(j + all.keys_at_a_time, count)};
 }
 
-// The micro-tiles of a head, so many, take turns: each prefetches with one of
-// so many parts of its work. So prefetches are even in time; a processor may
-// drop what comes faster than memory answers (docs/notes/0064).
+// The micro-tiles of a head, or twos of them, so many, take turns: each
+// prefetches with one of so many parts of its work. So prefetches are even in
+// time; a processor may drop what comes faster than memory answers
+// (docs/notes/0064).
 class PrefetchTurns {
  public:
   static constexpr int64_t kNone = int64_t{1} << 32;  // as `first`
@@ -85,15 +86,14 @@ class PrefetchTurns {
   int64_t of_, left_;
 };
 
-// Of number `n` of a head. The first does it alone where few keys are taken at
-// a time, whose parts would be too few to share; and where registers are few,
-// as rows then take different numbers of lines, which sections do not allow.
+// Of number `n` of so many of a head. The first does it alone where few keys
+// are taken at a time, whose parts would be too few to share; and where
+// registers are few, as rows then take different numbers of lines, which
+// sections do not allow.
 template <typename Tile>
-HWY_INLINE PrefetchTurns TurnsOf(const TilesOf<Tile>& all, int64_t n,
-                                 int registers = kVectorRegisters) {
-  if (registers == 32 && all.keys_at_a_time >= kDecodeKeys) {
-    return {all.of_head, n};
-  }
+HWY_INLINE PrefetchTurns TurnsOf(const TilesOf<Tile>& all, int64_t of,
+                                 int64_t n, int registers = kVectorRegisters) {
+  if (registers == 32 && all.keys_at_a_time >= kDecodeKeys) return {of, n};
   return {1, n == 0 ? 0 : PrefetchTurns::kNone};
 }
 

@@ -218,7 +218,8 @@ HWY_INLINE void AddInt16Tiles(const PvArgs& work) {
   const PvTile* tile = work.all.tiles;
   for (int64_t head = 0; head < work.all.heads; ++head) {
     for (int64_t n = 0; n < work.all.of_head; ++n, ++tile) {
-      kTile[tile->rows - 1](work, *tile, TurnsOf(work.all, n));
+      kTile[tile->rows - 1](work, *tile,
+                            TurnsOf(work.all, work.all.of_head, n));
     }
   }
 }

@@ -305,12 +305,13 @@ HWY_NOINLINE void DotAllKeys(const QkArgs& given) {
     const QkTile* tiles = work.all.tiles;
     for (int64_t head = 0; head < work.all.heads; ++head) {
       const QkTile first = *tiles++;
-      DotRange<Elements, kRows, kHow, kMadeOf>(work, first, which, prefetch,
-                                               TurnsOf(work.all, 0));
+      DotRange<Elements, kRows, kHow, kMadeOf>(
+          work, first, which, prefetch, TurnsOf(work.all, work.all.of_head, 0));
       if (work.all.of_head == 1) continue;
       *given.prefetch = prefetch;
       for (int64_t n = 1; n < work.all.of_head; ++n, ++tiles) {
-        kAgain[tiles->rows - 1](given, *tiles, which, TurnsOf(work.all, n));
+        kAgain[tiles->rows - 1](given, *tiles, which,
+                                TurnsOf(work.all, work.all.of_head, n));
       }
       prefetch = *given.prefetch;
     }

@@ -106,11 +106,11 @@ HWY_INLINE void InterleaveKeys(const Vector& first, const Vector& second,
 // sums[v][r] += the products of two keys' values and probs, a word of which is
 // `probs` of each row; of a last key alone where `second` is none. Vectors of
 // channels lie so many bytes after where values begin.
-template <class Elements, bool kPieces, bool kAlone, int kVectors, int kRows>
+template <class Elements, bool kPieces, bool kAlone, class Probs, int kVectors,
+          int kRows>
 HWY_INLINE void AddTwoValues(const std::byte* first, const std::byte* second,
                              const int64_t (&offset)[kVectors],
-                             int64_t piece_step,
-                             const float* HWY_RESTRICT probs,
+                             int64_t piece_step, const Probs& probs,
                              Vector (&sums)[kVectors][kRows]) {
   static_assert(kVectors % 2 == 0);
   Vector channels[kVectors];
@@ -126,7 +126,7 @@ HWY_INLINE void AddTwoValues(const std::byte* first, const std::byte* second,
   }
   HWY_UNROLL_ALL
   for (int r = 0; r < kRows; ++r) {
-    const Vector prob = InRegister(hn::Set(kF, probs[r]));
+    const Vector prob = InRegister(hn::Set(kF, probs.Of(r)));
     HWY_UNROLL_ALL
     for (int v = 0; v < kVectors; ++v) {
       sums[v][r] = Elements::Product::Add(channels[v], prob, sums[v][r]);

@@ -212,6 +212,89 @@ TEST_P(DecodePairs, KeepSubnormalValues) {
   }
 }
 
+// Values that an instruction makes 0, which the first four rows do not see, and
+// then zeros: other rows' sums stay.
+TEST_P(DecodePairs, KeepSubnormalSumsOfLaterRows) {
+  for (const int rows : {5, 7, 8, 12}) {
+    SmallCase small(ProblemOf("fwd bf16 h=" + std::to_string(rows) +
+                              "/1 d=64 q=1 k=61 mask:hj out:f32 probs:bf16"));
+    Random random(1);
+    small.FillInputs(random);
+    const TensorSpec& mask = small.problem()[Slot::kMask];
+    for (int64_t h = 0; h < rows; ++h) {
+      for (int64_t j = 0; j < 61; ++j) {
+        small.Put(Slot::kMask, mask.At(0, h, 0, j), h < 4 && j < 48 ? 1 : 0);
+      }
+    }
+    for (int64_t n = 0; n < small.count(Slot::kValue); ++n) {
+      const bool tiny = n < 48 * 64 && n % 3 == 0;
+      small.Put(Slot::kValue, n, tiny ? testing::TinyNumber(n) : 0.0);
+    }
+    ExpectSame(small);
+    const TensorSpec& out = small.problem()[Slot::kOut];
+    double most = 0;
+    for (int64_t d = 0; d < 64; ++d) {
+      EXPECT_EQ(small.Get(Slot::kOut, out.At(0, 0, 3, d)), 0);
+      most = std::max(
+          most, std::fabs(small.Get(Slot::kOut, out.At(0, 0, rows - 1, d))));
+    }
+    EXPECT_GT(most, 0x1p-133);
+  }
+}
+
+// Rows that are alike have the same bits in every micro-tile, whether it is
+// summed with another or not. The probs of a last row alone are summed in
+// another order, but the same in all tiles that end with one.
+TEST_P(DecodePairs, HaveTheSameBitsInEveryMicroTile) {
+  const auto like = [](int64_t h) { return (h + h / 4) % 4; };
+  for (const PairDots dots : Here()) {
+    SetPairDotsForTest(dots);
+    std::vector<double> single;
+    for (int64_t rows = 5; rows <= 16; ++rows) {
+      SmallCase small(ProblemOf("fwd bf16 h=" + std::to_string(rows) +
+                                "/1 d=64/96 q=1 k=101 probs:bf16"));
+      const AttentionProblem& problem = small.problem();
+      const TensorSpec& query = problem[Slot::kQuery];
+      const TensorSpec& out = problem[Slot::kOut];
+      for (int64_t n = 0; n < small.count(Slot::kKey); ++n) {
+        small.Put(Slot::kKey, n, static_cast<double>(n * 37 % 101 - 50) / 32);
+      }
+      for (int64_t n = 0; n < small.count(Slot::kValue); ++n) {
+        small.Put(Slot::kValue, n, static_cast<double>(n * 53 % 97 - 48) / 32);
+      }
+      for (int64_t h = 0; h < rows; ++h) {
+        for (int64_t d = 0; d < 64; ++d) {
+          small.Put(
+              Slot::kQuery, query.At(0, 0, h, d),
+              static_cast<double>((d + 5) * (like(h) + 3) % 41 - 20) / 64);
+        }
+      }
+      RunOn(kCpuDecode, small);
+      const auto row = [&](int64_t h) {
+        std::vector<double> channels(96);
+        for (int64_t d = 0; d < 96; ++d) {
+          channels[d] = small.Get(Slot::kOut, out.At(0, 0, h, d));
+        }
+        return channels;
+      };
+      const int64_t last = rows % 4 == 1 ? rows - 1 : rows;
+      for (int64_t h = 4; h < last; ++h) {
+        ASSERT_EQ(row(h), row(like(h))) << "row " << h << " of " << rows;
+      }
+      EXPECT_NE(row(0), row(1));
+      if (last == rows) continue;
+      // Rows 4, 8 and 12, which are like rows 1, 2 and 3.
+      for (int64_t d = 0; d < 64; ++d) {
+        small.Put(Slot::kQuery, query.At(0, 0, last, d),
+                  small.Get(Slot::kQuery, query.At(0, 0, 0, d)));
+      }
+      RunOn(kCpuDecode, small);
+      if (single.empty()) single = row(last);
+      EXPECT_EQ(row(last), single) << rows;
+    }
+  }
+}
+
 // What a row does not see changes none of its bits, or on ARM, where a row that
 // met an infinity is summed anew in another way, no more than roundings do.
 TEST_P(DecodePairs, KeepRowsThatDoNotSeeAnInfinity) {

@@ -53,7 +53,7 @@ bool OutputsSlowly(const DecodeTile& decode, bool into_first, bool is_zen4) {
 std::vector<bool> TurnsOfParts(int64_t of_head, int64_t keys, int64_t n,
                                int registers = 32) {
   const TilesOf<QkTile> all{nullptr, 1, of_head, keys};
-  PrefetchTurns turns = TurnsOf(all, n, registers);
+  PrefetchTurns turns = TurnsOf(all, of_head, n, registers);
   std::vector<bool> parts(6);
   for (auto&& part : parts) part = turns.Next();
   return parts;
