@@ -82,6 +82,9 @@ inline void SoftmaxStep(DecodeTile& decode, const StepRows& at,
   const ForwardTile& tile = *decode.tile;
   const ScoreParams& params = *tile.params;
   const Range cols = at.step;
+  if (params.biased || params.masked) {
+    PrefetchBiasAndMask(tile, micro_tile, cols);
+  }
   if (params.biased) AddMicroTileBias(tile, micro_tile, cols);
   if (params.alibi) AddMicroTileAlibi(tile, micro_tile, cols);
   const int64_t first = micro_tile.query_rows - tile.scratch.query_rows;

@@ -4,7 +4,8 @@
 //
 // With scores and softmax these are the step's values, or the next step's
 // (PrefetchesValuesAhead), or half of the next keys where keys are the values;
-// with outputs the next keys, or the other half.
+// with outputs the next keys, or the other half; with softmax also biases and
+// masks of the next keys.
 
 #include <algorithm>
 #include <cstdint>
@@ -133,6 +134,52 @@ inline int64_t LinesOfRows(int64_t count, int64_t bytes) {
 HWY_INLINE bool PrefetchesWithSoftmax(const DecodeTile& decode) {
   return decode.matrix_scores || decode.leaves_lines ||
          (decode.bytes != nullptr && decode.bytes->shares_lines);
+}
+
+// The lines that begin within what the columns `cols` take of a row that has so
+// many bytes for each.
+struct ColumnLines {
+  const std::byte* first;
+  const std::byte* last;  // the row may end within the line before it
+
+  HWY_INLINE ColumnLines(const std::byte* row, int64_t bytes, Range cols)
+      : first(FirstLineFrom(row + cols.first * bytes)),
+        last(FirstLineFrom(row + cols.last * bytes)) {}
+
+ private:
+  static HWY_INLINE const std::byte* FirstLineFrom(const std::byte* at) {
+    const auto skew = static_cast<int64_t>(
+        (kLineBytes - reinterpret_cast<uintptr_t>(at) % kLineBytes) %
+        kLineBytes);
+    return at + skew;
+  }
+};
+
+HWY_INLINE void PrefetchLinesOf(const ColumnLines& lines) {
+  for (const std::byte* line = lines.first; line < lines.last;
+       line += kLineBytes) {
+    __builtin_prefetch(line, 0, 3);
+  }
+}
+
+// The biases and masks of a micro-tile's rows for the columns after a step's. A
+// step takes a line or two of each row, and of so many rows a processor fetches
+// none by itself (docs/notes/0068). Inlined, as GCC 12 drops calls of functions
+// that only prefetch.
+HWY_INLINE void PrefetchBiasAndMask(const ForwardTile& tile,
+                                    const MicroTile& micro_tile, Range step) {
+  const ScoreParams& params = *tile.params;
+  const Range next{step.last,
+                   std::min(step.last + kDecodeKeys, tile.cols.last)};
+  for (int r = 0; r < micro_tile.rows; ++r) {
+    const QueryRow& row = micro_tile.query_rows[r];
+    if (params.biased && params.bias.step == 1) {
+      PrefetchLinesOf({row.bias, params.bias.element_bytes, next});
+    }
+    if (params.masked && params.mask_step == 1) {
+      PrefetchLinesOf({row.mask, 1, next});
+    }
+  }
 }
 
 // A quarter of what goes with scores, shared by the micro-tiles: those of one.

@@ -5,6 +5,7 @@
 // tiles prefetch slowly.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -67,6 +68,23 @@ int64_t LinesLeftOfRows(int64_t count, int64_t bytes, int64_t apart) {
   prefetch.PrefetchLines(LinesOfRows(count, bytes));
   return LinesLeft(prefetch);
 }
+// How often each line of a row is prefetched that has so many bytes for each of
+// so many columns, begins so many bytes after a line, and goes by steps.
+std::vector<int> TimesOfLines(int64_t skew, int64_t bytes, int64_t columns,
+                              int64_t step) {
+  alignas(kLineBytes) static constexpr std::array<std::byte, 4096> kMemory{};
+  std::vector<int> times(kMemory.size() / kLineBytes);
+  for (int64_t j = 0; j < columns; j += step) {
+    const ColumnLines lines(kMemory.data() + skew, bytes,
+                            {j, std::min(j + step, columns)});
+    for (const std::byte* line = lines.first; line < lines.last;
+         line += kLineBytes) {
+      ++times.at((line - kMemory.data()) / kLineBytes);
+      EXPECT_EQ((line - kMemory.data()) % kLineBytes, 0);
+    }
+  }
+  return times;
+}
 // Registers of this processor would have to be configured.
 constexpr ByteKernels kOnMatrices = MakeMatrixByteKernels<EmulatedMatrices>();
 }  // namespace flashacl::cpu::HWY_NAMESPACE
@@ -95,6 +113,7 @@ using HWY_NAMESPACE::PvTile;
 using HWY_NAMESPACE::QkTile;
 using HWY_NAMESPACE::ScoresSlowly;
 using HWY_NAMESPACE::SoftmaxLines;
+using HWY_NAMESPACE::TimesOfLines;
 using HWY_NAMESPACE::TurnsOfParts;
 using HWY_NAMESPACE::ValueOrder;
 using HWY_NAMESPACE::ValuesGoAhead;
@@ -421,6 +440,24 @@ TEST(ValuePrefetch, TakesTheValuesOfEachStepOnce) {
       EXPECT_EQ(went, (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8}));
     } else {
       EXPECT_EQ(went, (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7}));
+    }
+  }
+}
+
+// Of a row's biases or mask each line that begins within it, once.
+TEST(BiasPrefetch, TakesEachLineOnce) {
+  for (const int64_t bytes : {1, 2, 4}) {
+    for (int64_t skew = 0; skew < 2 * kLineBytes; skew += bytes) {
+      for (const int64_t columns : {1, 47, 48, 49, 131, 480}) {
+        const std::vector<int> times =
+            TimesOfLines(skew, bytes, columns, kDecodeKeys);
+        for (int64_t n = 0; n < std::ssize(times); ++n) {
+          const int64_t at = n * kLineBytes - skew;
+          ASSERT_EQ(times[n], at >= 0 && at < columns * bytes ? 1 : 0)
+              << "line " << n << " of " << columns << " columns of " << bytes
+              << " bytes from " << skew;
+        }
+      }
     }
   }
 }
