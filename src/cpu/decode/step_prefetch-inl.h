@@ -148,10 +148,8 @@ struct ColumnLines {
 
  private:
   static HWY_INLINE const std::byte* FirstLineFrom(const std::byte* at) {
-    const auto skew = static_cast<int64_t>(
-        (kLineBytes - reinterpret_cast<uintptr_t>(at) % kLineBytes) %
-        kLineBytes);
-    return at + skew;
+    const auto address = static_cast<int64_t>(reinterpret_cast<uintptr_t>(at));
+    return at + (RoundUp(address, kLineBytes) - address);
   }
 };
 

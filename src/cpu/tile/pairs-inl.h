@@ -2,9 +2,9 @@
 // Rows of bf16 as they are: pairs of channels, a word each, which one product
 // takes at a time. Queries and keys, and gradients of outputs and values; of
 // values and rounded probs, pairs of keys (keys-inl.h, and
-// decode/key_pairs-inl.h). Listed rows that meet
-// probs, and what is saved for their gradients, are pairs that become floats in
-// registers (topk/gather-inl.h, topk/topk_grad-inl.h).
+// decode/key_pairs-inl.h). Listed rows that meet probs, and what is saved for
+// their gradients, are pairs that become floats in registers
+// (topk/gather-inl.h, topk/topk_grad-inl.h).
 //
 // The first channel of a pair is the upper half of its word, as x86 sums that
 // half first: each sum is one chain in the order of channels, and has the bits
