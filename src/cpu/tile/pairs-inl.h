@@ -4,7 +4,7 @@
 // values and rounded probs, pairs of keys (keys-inl.h, and
 // decode/key_pairs-inl.h). Listed rows that meet probs, and what is saved for
 // their gradients, are pairs that become floats in registers
-// (topk/gather-inl.h, topk/topk_grad-inl.h).
+// (topk/add_listed-inl.h, topk/topk_grad-inl.h).
 //
 // The first channel of a pair is the upper half of its word, as x86 sums that
 // half first: each sum is one chain in the order of channels, and has the bits

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "base/range.h"
+#include "cpu/pair_dots.h"
 #include "cpu/processor_kind.h"
 #include "cpu/tuning.h"
 
@@ -77,6 +78,14 @@ class LineShare {
 inline const bool kPrefetchesWithTurns =
     kProcessorKind == ProcessorKind::kOther;
 
+// Whether rows of a tile are prefetched into the second cache: on Zen 4, where
+// scores are of floats; of pairs, which take less time for each row, it gained
+// nothing (docs/notes/0069). And whether listed rows are.
+inline bool PrefetchesIntoSecond(PairDots dots) {
+  return kIsZen4 && dots == PairDots::kNone;
+}
+inline const bool kListedIntoSecond = kIsZen4;
+
 // Rows that will be read or written soon, in the order of their use.
 //
 // A processor drops prefetches while about twenty lines are under way, or waits
@@ -84,8 +93,15 @@ inline const bool kPrefetchesWithTurns =
 // arithmetic, or by these. And it waits for the page of a row, of which every
 // row may have one of its own, so a share goes through several rows whose pages
 // are looked for together.
+//
+// Issue() prefetches into the first cache, or into the second, which on Zen 4
+// takes none of the places that loads wait for, of which the first has 24
+// (docs/notes/0067, 0069). Loops prefetch their shares into the first.
 class PrefetchQueue {
  public:
+  explicit PrefetchQueue(bool into_second = false)
+      : into_second_(into_second) {}
+
   void Clear() { count_ = next_ = shares_ = bytes_ = 0; }
 
   // What does not fit is not prefetched.
@@ -119,8 +135,13 @@ class PrefetchQueue {
     // Not by a lambda: GCC 12 drops calls of a function that only prefetches.
     for (int64_t n = 0; n < at_once_ && next_ < count_; ++n) {
       const std::byte* const* const rows = rows_ + next_;
-      HWY_UNROLL_ALL
-      for (int64_t r = 0; r < kGroup; ++r) __builtin_prefetch(rows[r], 0, 3);
+      if (into_second_) {
+        HWY_UNROLL_ALL
+        for (int64_t r = 0; r < kGroup; ++r) __builtin_prefetch(rows[r], 0, 2);
+      } else {
+        HWY_UNROLL_ALL
+        for (int64_t r = 0; r < kGroup; ++r) __builtin_prefetch(rows[r], 0, 3);
+      }
       GoOn();
     }
   }
@@ -178,6 +199,7 @@ class PrefetchQueue {
   int64_t bytes_ = 0;
   int64_t at_once_ = 0;
   bool with_turns_ = false;
+  const bool into_second_;
 };
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

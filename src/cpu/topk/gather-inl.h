@@ -8,9 +8,10 @@
 // them by blocks of channels, as the forward direction does for many query
 // rows, costs more than it saves where few panels read them. Values that are
 // keys are not read, but where one is of floats and the other of pairs; on x86
-// both are pairs, of which products make floats in registers. For matrix
-// registers the forward direction packs values by channel itself
-// (tile/matrix_values-inl.h).
+// both are pairs, of which products make floats in registers, or, for few
+// heads, rows stay where they lie, and products convert some channels at a
+// time. For matrix registers the forward direction packs values by channel
+// itself (tile/matrix_values-inl.h).
 
 #include <algorithm>
 #include <cstddef>
@@ -34,11 +35,12 @@
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
-// How values are loaded that lie beside keys which are pairs.
+// How values are loaded. Pairs are so only beside keys that are.
 enum class ValuesAs : uint8_t {
-  kFloats,  // or by channel, and by the caller, for matrix registers
-  kPairs,   // of which products make floats
-  kDots,    // pairs that the products of pairs take, which subnormals are not
+  kFloats,   // or by channel, and by the caller, for matrix registers
+  kPairs,    // of which products make floats
+  kDots,     // pairs that the products of pairs take, which subnormals are not
+  kInPlace,  // not at all: products convert them (RowsInPlace)
 };
 
 // Where the rows of a step go.
@@ -49,10 +51,11 @@ struct KvBuffers {
   int64_t value_stride;
   float* key_floats;  // [key, key_stride]; null: nobody needs them
   bool value_pairs;
-  bool value_dots;  // ValuesAs::kDots
-  bool matrices;    // pairs fill whole matrices, with 0 after the last
-  bool by_channel;  // the caller packs values
-  int terms;        // of keys
+  bool value_dots;      // ValuesAs::kDots
+  bool value_in_place;  // ValuesAs::kInPlace
+  bool matrices;        // pairs fill whole matrices, with 0 after the last
+  bool by_channel;      // the caller packs values
+  int terms;            // of keys
 
   // Values that are keys are where those are. Keys that are pairs are floats in
   // `key_rows` besides, unless that is null.
@@ -61,6 +64,7 @@ struct KvBuffers {
       : keys(tile.scratch.keys),
         key_stride(tile.scratch.key_stride),
         value_dots(values_as == ValuesAs::kDots),
+        value_in_place(values_as == ValuesAs::kInPlace),
         matrices(tile.dots == PairDots::kMatrices),
         by_channel(matrices && !value_dots),
         terms(tile.terms) {
@@ -69,7 +73,7 @@ struct KvBuffers {
     values = apart ? values_apart : keys;
     value_stride = apart ? stride_apart : key_stride;
     key_floats = pairs ? key_rows : keys;
-    value_pairs = pairs && values_as != ValuesAs::kFloats;
+    value_pairs = pairs && (values_as == ValuesAs::kPairs || value_dots);
   }
 };
 
@@ -97,7 +101,7 @@ struct ListedKeys {
   HWY_INLINE void ForSteps(const KvBuffers& buffers, int64_t times,
                            Compute compute) const {
     KeyAddresses at[2];
-    PrefetchQueue prefetch;
+    PrefetchQueue prefetch(kListedIntoSecond);
     Locate(0, at[0]);
     for (int n = 0; !at[n].step.empty(); n ^= 1) {
       const ListedStep step{at[n].step, at[n], Load(at[n], buffers)};
@@ -152,7 +156,7 @@ struct ListedKeys {
         LoadKeyPairs(rows, at, j, to.keys + key, subnormals);
         if (to.matrices) ClearAfterPairs(channels(), 1, to.keys + key);
       }
-      if (rows.value.base == nullptr) continue;
+      if (rows.value.base == nullptr || to.value_in_place) continue;
       float* const value = to.values + j * to.value_stride;
       if (to.value_pairs) {
         LoadOnePairs(rows.value, at.value, j, size, rows.value.channels, value,
@@ -166,78 +170,6 @@ struct ListedKeys {
            (to.value_dots && of_values.AnySubnormal());
   }
 };
-
-// Keys after which lines of the next step's are prefetched. With few heads
-// there are many lines to a block, and all at its end are too many at a time.
-inline constexpr int64_t kKeysAtOnce = 32;
-
-// sums[r] += column r of rows * panel, where rows are pairs of channels.
-template <int kRows, int kHalves>
-HWY_INLINE void AddPairsApart(const float* HWY_RESTRICT rows, ptrdiff_t stride,
-                              const float* HWY_RESTRICT panel, int64_t depth,
-                              Sums<kRows, kHalves>& sums) {
-  static_assert(kRows % 2 == 0);
-  for (int64_t k = 0; k < depth; ++k) {
-    Vector low, high;
-    FloatsOfPanel::Load<kHalves>(panel, low, high);
-    HWY_UNROLL_ALL
-    for (int r = 0; r < kRows; r += 2) {
-      const Vector words = hn::Set(kF, rows[r / 2]);
-      sums.AddEvery(r, UpperOfPairs(words), low, high);
-      sums.AddEvery(r + 1, LowerOfPairs(words), low, high);
-    }
-    panel += Width();
-    rows += stride;
-  }
-}
-
-// Rows of a step, and what they are.
-struct StepRows {
-  const float* at;
-  ptrdiff_t stride;
-  bool pairs;
-};
-
-// out = out * rescale + panel * rows for a block of channels, floats or pairs,
-// which begins at `rows.at`; null: no factor. The panel is probs or ds, a row
-// per key.
-template <int kRows, int kHalves, bool kPairs>
-HWY_NOINLINE void AddListed(const StepRows& rows,
-                            const float* HWY_RESTRICT panel, int64_t count,
-                            const PanelPair* rescale, float* HWY_RESTRICT out,
-                            PrefetchQueue& prefetch) {
-  Sums<kRows, kHalves> sums;
-  sums.Load(out);
-  if (rescale != nullptr) sums.Scale(*rescale);
-  for (int64_t first = 0; first < count; first += kKeysAtOnce) {
-    const float* const at = rows.at + first * rows.stride;
-    const float* const scores = panel + first * Width();
-    const int64_t some = std::min(kKeysAtOnce, count - first);
-    if constexpr (kPairs) {
-      AddPairsApart(at, rows.stride, scores, some, sums);
-    } else {
-      AddColumnsApart(at, rows.stride, scores, some, sums);
-    }
-    prefetch.Issue();
-  }
-  sums.Store(out);
-}
-
-// The same for all channels of `count` keys, and a panel or its lower half.
-inline void AddStep(const StepRows& rows, int64_t channels, bool half,
-                    const float* HWY_RESTRICT panel, int64_t count,
-                    const PanelPair* rescale, float* HWY_RESTRICT out,
-                    PrefetchQueue& prefetch) {
-  WithHalves(half, [&](auto halves) HWY_ATTR {
-    ForBlocks(channels, [&](int64_t d, auto size) HWY_ATTR {
-      const bool pairs = kListedRowsStayPairs && rows.pairs;
-      const auto add = pairs ? AddListed<size(), halves(), kListedRowsStayPairs>
-                             : AddListed<size(), halves(), false>;
-      add({rows.at + (pairs ? d / 2 : d), rows.stride, pairs}, panel, count,
-          rescale, out + d * Width(), prefetch);
-    });
-  });
-}
 
 // How many blocks of arithmetic the dot products of one panel with `keys` rows
 // of so many channels are, at least.

@@ -39,6 +39,7 @@
 #include "cpu/tile/matrix_values-inl.h"
 #include "cpu/tile/store-inl.h"
 #include "cpu/tile/transpose-inl.h"
+#include "cpu/topk/add_listed-inl.h"
 #include "cpu/topk/gather-inl.h"
 #include "cpu/topk/topk_grad-inl.h"
 #include "cpu/topk/topk_matrix_grads-inl.h"
@@ -154,14 +155,15 @@ HWY_INLINE bool FillsHalf(const TopKBackwardDqItem& item, int64_t first) {
   return item.scores.rows - first <= Lanes();
 }
 
-// The keys of a step as dq takes them: by channel for matrix registers, or as
-// they are loaded, or as floats, which for matrix registers are loaded once
-// some panel wants them.
+// The keys of a step as dq takes them: by channel for matrix registers, or
+// where they lie, or as they are loaded, or as floats, which for matrix
+// registers are loaded once some panel wants them.
 class DqKeys {
  public:
-  DqKeys(const TopKBackwardDqItem& item, const KvBuffers& rows,
+  // in_place: of a panel, as StayInPlace() says.
+  DqKeys(const TopKBackwardDqItem& item, const KvBuffers& rows, bool in_place,
          const ListedStep& step)
-      : item_(item), rows_(rows), step_(step) {
+      : item_(item), rows_(rows), in_place_(in_place), step_(step) {
     if (!rows.matrices || !item.params->wants_query || step.subnormal) return;
     RangeOfPairs range;
     PackKeysByChannel(item.scores, step.at, item.scratch.channel_stride,
@@ -207,6 +209,15 @@ class DqKeys {
 
   StepRows Rows() {
     const int64_t stride = rows_.key_stride;
+    const KvRows& keys = item_.scores.keys;
+    if (in_place_) {
+      const bool has_rope = keys.rope.base != nullptr;
+      return {nullptr,
+              0,
+              false,
+              {keys.key.format.dtype, step_.at.key, keys.key.channels,
+               has_rope ? step_.at.rope : nullptr}};
+    }
     if (rows_.key_floats != nullptr) return {rows_.key_floats, stride, false};
     if (kListedRowsStayPairs) return {rows_.keys, stride, true};
     float* const to = item_.scratch.key_rows;
@@ -219,6 +230,7 @@ class DqKeys {
 
   const TopKBackwardDqItem& item_;
   const KvBuffers& rows_;
+  const bool in_place_;
   const ListedStep& step_;
   bool by_channel_ = false;
   bool loaded_ = false;
@@ -340,9 +352,11 @@ inline void DifferentiatePosition(const TopKBackwardDqItem& item) {
                        key_floats ? item.scratch.key_rows : nullptr);
   if (rows.matrices) Matrices::Configure();
   const int64_t panel_blocks = DifferentiateBlocks(item);
+  const bool in_place =
+      StayInPlace(item.scores, item.scores.keys.key, item.scores.keys.rope);
   keys.ForSteps(rows, heads / Width() * panel_blocks,
                 [&](const ListedStep& step, PrefetchQueue& prefetch) HWY_ATTR {
-                  DqKeys dq_keys(item, rows, step);
+                  DqKeys dq_keys(item, rows, in_place, step);
                   for (int64_t first = 0; first < heads; first += Width()) {
                     DifferentiatePanel(item, rows, step, dq_keys, first,
                                        prefetch);

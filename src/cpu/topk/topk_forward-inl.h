@@ -23,6 +23,7 @@
 
 #include "cpu/forward/forward-inl.h"
 #include "cpu/tile/prefetch_queue-inl.h"
+#include "cpu/topk/add_listed-inl.h"
 #include "cpu/topk/gather-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -43,9 +44,21 @@ inline void AttendListedKeys(const ForwardTile& tile, const KvBuffers& rows,
   }
   const PanelPair rescale = panel.state.OnlineSoftmax(scores, count, block_max);
   if (panel.normalizer != nullptr) ScaleProbs(scores, count, panel.normalizer);
-  AddStep({rows.values, rows.value_stride, rows.value_pairs},
-          tile.params->v_dim, panel.FillsHalf(), scores, count, &rescale,
-          panel.out, prefetch);
+  StepRows values{rows.values, rows.value_stride, rows.value_pairs};
+  if (rows.value_in_place) {
+    const bool apart = tile.keys.value.base != nullptr;
+    values.in_place = {tile.keys.values().format.dtype,
+                       apart ? step.at.value : step.at.key, tile.params->v_dim};
+  }
+  AddStep(values, tile.params->v_dim, panel.FillsHalf(), scores, count,
+          &rescale, panel.out, prefetch);
+}
+
+inline ValuesAs ValuesOf(const ForwardTile& tile) {
+  if (StayInPlace(tile, tile.keys.values())) return ValuesAs::kInPlace;
+  return tile.dots != PairDots::kMatrices && ValuesArePairs(tile)
+             ? ValuesAs::kPairs
+             : ValuesAs::kFloats;
 }
 
 inline void AttendList(const TopKTile& topk) {
@@ -58,10 +71,8 @@ inline void AttendList(const TopKTile& topk) {
   const int64_t step_keys = tile.forward_params->step_keys;
   const ListedKeys keys{tile.keys, topk.scratch.columns, topk.count, step_keys};
   const bool matrices = tile.dots == PairDots::kMatrices;
-  const KvBuffers rows(
-      tile, topk.scratch.values, topk.scratch.value_stride,
-      !matrices && ValuesArePairs(tile) ? ValuesAs::kPairs : ValuesAs::kFloats,
-      nullptr);
+  const KvBuffers rows(tile, topk.scratch.values, topk.scratch.value_stride,
+                       ValuesOf(tile), nullptr);
   const int64_t panel_blocks =
       matrices
           ? PanelBlocks(tile)

@@ -17,7 +17,8 @@ namespace flashacl::cpu {
 struct TopKForwardScratch {
   int64_t* columns;  // of a split of a list
   float* values;  // [key, value_stride], or pairs, as keys; unused where values
-                  // are keys, unless these are pairs and values stay floats;
+                  // are keys, unless these are pairs and values stay floats,
+                  // and where values stay in place;
                   // [channel, key] for matrix registers
   int64_t value_stride = 0;
 };

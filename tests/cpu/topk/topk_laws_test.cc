@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "cpu/forward/forward_kernel.h"
 #include "cpu/implementations.h"
+#include "cpu/rows_in_place.h"
 #include "tests/cpu/targets.h"
 #include "tests/cpu/topk/topk.h"
 #include "tests/testing/fenced.h"
@@ -171,6 +172,41 @@ TEST_P(TopKLaws, ValuesMayBeInTheKeysPlace) {
         const double x = apart.Get(slot, n), y = together.Get(slot, n);
         ASSERT_TRUE(x == y || (std::isnan(x) && std::isnan(y)))
             << Name(slot) << " " << n << ": " << x << ", " << y;
+      }
+    }
+  }
+}
+
+// Whether rows of few heads are loaded or stay where they lie.
+TEST_P(TopKLaws, NoBitDependsOnWhereRowsAre) {
+  const auto check = [&](const AttentionProblem& p, Random& random,
+                         bool spoil) {
+    if (!Takes(p)) return;
+    SmallCase loaded(p);
+    loaded.FillInputs(random);
+    if (spoil) SpoilLists(loaded, random);
+    FillStatistics(loaded);
+    SmallCase in_place(p);
+    in_place.CopyInputs(loaded);
+    SetRowsInPlaceForTest(false);
+    RunOn(implementation_, loaded);
+    SetRowsInPlaceForTest(true);
+    RunOn(implementation_, in_place);
+    SetRowsInPlaceForTest({});
+    ExpectSameBits(in_place, loaded);
+  };
+  ForRandomProblems(200, TopKSpace(direction()),
+                    [&](const AttentionProblem& p, Random& random) {
+                      check(p, random, /*spoil=*/true);
+                    });
+  // Whole lists, which are several steps.
+  Random random(13);
+  for (const char* dims : {"64+10/50", "40/33", "96+32/66", "66/64 shared"}) {
+    for (const char* heads : {"16/1", "8/1", "4/1", "6/2"}) {
+      for (const char* dtype : {"bf16", "f16"}) {
+        check(ProblemOf(Str("{} {} h={} d={} q=5 k=300 topk:200", word(), dtype,
+                            heads, dims)),
+              random, /*spoil=*/false);
       }
     }
   }

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether listed rows of few heads stay where they lie, rather than being
+// loaded before they are multiplied (topk/gather-inl.h). No bit of a result
+// depends on it.
+#pragma once
+
+#include <optional>
+
+namespace flashacl::cpu {
+
+// Where that is faster: measured on Zen 4 (docs/notes/0069).
+bool RowsStayInPlace();
+
+// Tests choose; none: as before.
+void SetRowsInPlaceForTest(std::optional<bool> stay);
+
+}  // namespace flashacl::cpu

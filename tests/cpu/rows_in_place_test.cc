@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which processors leave listed rows where they lie, and that tests may choose.
+// What it does to results: topk/topk_laws_test.cc, topk/gather_test.cc.
+#include "cpu/rows_in_place.h"
+
+#include <gtest/gtest.h>
+
+#include "cpu/processor_kind.h"
+
+namespace flashacl::cpu {
+namespace {
+
+TEST(RowsStayInPlace, OnZen4UnlessATestChose) {
+  EXPECT_EQ(RowsStayInPlace(), kIsZen4);
+  for (const bool stay : {true, false}) {
+    SetRowsInPlaceForTest(stay);
+    EXPECT_EQ(RowsStayInPlace(), stay);
+  }
+  SetRowsInPlaceForTest({});
+  EXPECT_EQ(RowsStayInPlace(), kIsZen4);
+}
+
+}  // namespace
+}  // namespace flashacl::cpu
