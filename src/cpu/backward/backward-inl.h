@@ -305,7 +305,7 @@ inline void SoftmaxBlock(BackwardTile& tile, const KeyStep& step, Range block) {
       scratch.seen, scratch.prob_row_pairs, scratch.grad_row_pairs};
   const bool matrices = tile.dots == PairDots::kMatrices;
   if (matrices) Matrices::Configure();
-  PrefetchQueue prefetch;
+  PrefetchQueue prefetch(PrefetchesIntoSecond(tile.dots));
   PrefetchAhead(tile, prefetch);
   prefetch.Divide(PanelBlocks(tile, step) * CeilDiv(block.size(), Width()),
                   kMaxRowPrefetchLines);

@@ -436,7 +436,7 @@ inline void AttendSteps(const ForwardTile& tile, const PackedValues& values,
                         const ForwardTile* following) {
   LoadedKeys loaded = NothingLoaded(tile, values);
   KeyAddresses at[2];
-  PrefetchQueue prefetch;
+  PrefetchQueue prefetch(PrefetchesIntoSecond(tile.dots));
   at[0].Locate(tile.keys, FirstStepOf(tile));
   bool first = true, large = false;
   const auto start_all = [&] {
