@@ -75,7 +75,7 @@ inline bool StayInPlace(const ScoreTile& tile, const RowSource& source,
 }
 
 // Rows of a step, and what they are.
-struct StepRows {
+struct ListedRows {
   const float* at;
   ptrdiff_t stride;
   bool pairs;
@@ -106,7 +106,7 @@ HWY_INLINE void AddPairsApart(const float* HWY_RESTRICT rows, ptrdiff_t stride,
 // which begins at `rows.at`; null: no factor. The panel is probs or ds, a row
 // per key.
 template <int kRows, int kHalves, bool kPairs>
-HWY_NOINLINE void AddListed(const StepRows& rows,
+HWY_NOINLINE void AddListed(const ListedRows& rows,
                             const float* HWY_RESTRICT panel, int64_t count,
                             const PanelPair* rescale, float* HWY_RESTRICT out,
                             PrefetchQueue& prefetch) {
@@ -175,7 +175,7 @@ HWY_NOINLINE void AddInPlace(const std::byte* const* rows, int64_t channels,
 }
 
 // All channels of `count` rows, for a panel or its lower half.
-inline void AddStep(const StepRows& rows, int64_t channels, bool half,
+inline void AddStep(const ListedRows& rows, int64_t channels, bool half,
                     const float* HWY_RESTRICT panel, int64_t count,
                     const PanelPair* rescale, float* HWY_RESTRICT out,
                     PrefetchQueue& prefetch) {

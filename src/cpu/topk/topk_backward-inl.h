@@ -207,7 +207,7 @@ class DqKeys {
     return true;
   }
 
-  StepRows Rows() {
+  ListedRows Rows() {
     const int64_t stride = rows_.key_stride;
     const KvRows& keys = item_.scores.keys;
     if (in_place_) {

@@ -44,7 +44,7 @@ inline void AttendListedKeys(const ForwardTile& tile, const KvBuffers& rows,
   }
   const PanelPair rescale = panel.state.OnlineSoftmax(scores, count, block_max);
   if (panel.normalizer != nullptr) ScaleProbs(scores, count, panel.normalizer);
-  StepRows values{rows.values, rows.value_stride, rows.value_pairs};
+  ListedRows values{rows.values, rows.value_stride, rows.value_pairs};
   if (rows.value_in_place) {
     const bool apart = tile.keys.value.base != nullptr;
     values.in_place = {tile.keys.values().format.dtype,

@@ -27,7 +27,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 // AddStep() for the heads of half a panel; `rescale`: of each lane, or null.
-void AddHalf(const StepRows& rows, int64_t channels, const float* panel,
+void AddHalf(const ListedRows& rows, int64_t channels, const float* panel,
              int64_t count, const float* rescale, float* out) {
   PrefetchQueue prefetch;
   PanelPair factors{};
@@ -58,8 +58,8 @@ using HWY_NAMESPACE::FloatOfNumber;
 using HWY_NAMESPACE::kHasHalfPanels;
 using HWY_NAMESPACE::kLineChannels;
 using HWY_NAMESPACE::Lanes;
+using HWY_NAMESPACE::ListedRows;
 using HWY_NAMESPACE::StaysInPlace;
-using HWY_NAMESPACE::StepRows;
 using HWY_NAMESPACE::Width;
 
 // Numbers of 16 bits, each row before a page that nobody may read.
@@ -153,7 +153,7 @@ void ExpectBitsOfLoadedRows(Random& random, const Shape& shape) {
   const auto rescale = Numbers(random, Width());
   const int64_t room = BlocksRoom(all) * Width();
   const auto before = Numbers(random, room);
-  const auto sums_of = [&](const StepRows& step) {
+  const auto sums_of = [&](const ListedRows& step) {
     auto sums = hwy::AllocateAligned<float>(room);
     std::memcpy(sums.get(), before.get(), room * sizeof(float));
     AddHalf(step, all, panel.get(), shape.count,
