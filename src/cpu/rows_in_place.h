@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether listed rows of few heads stay where they lie, rather than being
-// loaded before they are multiplied (topk/gather-inl.h). No bit of a result
+// loaded before they are multiplied (topk/add_listed-inl.h). No bit of a result
 // depends on it.
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which processors leave listed rows where they lie, and that tests may choose.
-// What it does to results: topk/topk_laws_test.cc, topk/gather_test.cc.
+// What it does to results: topk/topk_laws_test.cc, topk/add_listed_test.cc.
 #include "cpu/rows_in_place.h"
 
 #include <gtest/gtest.h>

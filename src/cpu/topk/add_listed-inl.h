@@ -156,7 +156,7 @@ HWY_INLINE void LoadLines(const std::byte* const* rows, int64_t count,
 
 // The same of rows in place, for the lower half of a panel: of keys or values,
 // or of their ropes. The last block may pass BlockEnd(channels) by less than
-// kSmall; so far a tile's only panel has room.
+// kSmall, for which the only panel of such a tile has room.
 template <DType kType>
 HWY_NOINLINE void AddInPlace(const std::byte* const* rows, int64_t channels,
                              const float* HWY_RESTRICT panel, int64_t count,

@@ -214,12 +214,15 @@ struct Tile {
   }
 };
 
-// Elsewhere a panel has no half.
-#define SKIP_WITHOUT_HALF_PANELS() \
-  if (!kHasHalfPanels) GTEST_SKIP() << "panels have no halves here"
+class WhichRowsInPlace : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!kHasHalfPanels)
+      GTEST_SKIP() << "runs on x86: panels have halves there";
+  }
+};
 
-TEST(RowsInPlace, AreThoseOfFewHeads) {
-  SKIP_WITHOUT_HALF_PANELS();
+TEST_F(WhichRowsInPlace, AreThoseOfFewHeads) {
   Tile some(DType::kBf16, PairDots::kInstruction);
   EXPECT_TRUE(some.ValuesStay());
   EXPECT_TRUE(some.KeysStay());
@@ -231,8 +234,7 @@ TEST(RowsInPlace, AreThoseOfFewHeads) {
   EXPECT_FALSE(some.KeysStay());
 }
 
-TEST(RowsInPlace, AreNotWhatIsFloatsOrMatrices) {
-  SKIP_WITHOUT_HALF_PANELS();
+TEST_F(WhichRowsInPlace, AreNotWhatIsFloatsOrMatrices) {
   Tile of_floats(DType::kF16, PairDots::kNone);
   EXPECT_TRUE(of_floats.ValuesStay());
   EXPECT_FALSE(of_floats.KeysStay());
@@ -243,8 +245,7 @@ TEST(RowsInPlace, AreNotWhatIsFloatsOrMatrices) {
   EXPECT_FALSE(Tile(DType::kI8, PairDots::kNone).ValuesStay());
 }
 
-TEST(RowsInPlace, LieSideBySideAndRopesFollowWholeLines) {
-  SKIP_WITHOUT_HALF_PANELS();
+TEST_F(WhichRowsInPlace, LieSideBySideAndRopesFollowWholeLines) {
   Tile some(DType::kBf16, PairDots::kInstruction);
   some.tile.keys.value.format.step = 2;
   EXPECT_FALSE(some.ValuesStay());
