@@ -68,12 +68,6 @@ inline constexpr int64_t kDecodeRows = 40;
 // that are computed at a time.
 inline constexpr int64_t kDecodeKeys = 48;
 
-// The most micro-tiles of four rows that read keys and values where they lie;
-// more read a copy, whose rows do not push each other out of a first cache. Of
-// 2 to 4 the copy cost 5 to 18 %, of 8 it gained 4 % with AVX2 and nothing with
-// AVX-512 (docs/notes/0025).
-inline constexpr int64_t kDecodeTilesInPlace = 4;
-
 // The fewest rows whose products with rows of 8 bits are sums of bytes, which
 // are packed first: of 4 and 5 these took as long as floats, of 6 and more 0.75
 // to 0.9 of their time (docs/notes/0047). On matrix registers keys are not
@@ -98,6 +92,20 @@ inline constexpr int64_t kMinMatrixRows = 5;
 inline constexpr int64_t kDecodeHeadBundle = 32;
 inline constexpr int64_t kDecodeHeadBundleBytes = 16384;
 inline constexpr int64_t kDecodeHeadBundleBytes8 = 4096;
+
+// Of many rows fewer heads go side by side, as their queries and sums leave no
+// room in the caches: kDecodeBundleRows packed rows of all heads, but at least
+// kDecodeHeadsOfManyRows heads. Of 4 to 48 rows 8 heads of 128 channels took 1
+// / 1.07 to 1 / 1.16 of the time of 32, and 4 heads as long as 8, on Zen 4
+// (docs/notes/0070).
+inline constexpr int64_t kDecodeBundleRows = 64;
+inline constexpr int64_t kDecodeHeadsOfManyRows = 8;
+
+// Micro-tiles of four rows of a bundle.
+inline constexpr int64_t kDecodeBundleTiles =
+    kDecodeHeadsOfManyRows * kDecodeRows / 4;
+static_assert(kDecodeBundleTiles >= kDecodeHeadBundle &&
+              kDecodeBundleTiles >= kDecodeBundleRows);
 
 // How many keys of all heads of a bundle are read before any head goes on,
 // where a key of all heads is so long, or keys lie apart: as many as some lines

@@ -373,8 +373,8 @@ class HeadBundle {
   bool shares_calls_;
   ValueOrder value_order_{false};
   // Of tiles that share calls, [head, micro-tile].
-  QkTile key_tiles_[kDecodeHeadBundle * kDecodeTilesInPlace];
-  PvTile value_tiles_[kDecodeHeadBundle * kDecodeTilesInPlace];
+  QkTile key_tiles_[kDecodeBundleTiles];
+  PvTile value_tiles_[kDecodeBundleTiles];
 };
 
 // Computes rows again that may have overflowed, of which `sums` has the sums:

@@ -55,7 +55,7 @@ DecodeTiles::DecodeTiles(const AttentionProblem& problem,
       allows_int16_(problem.score.half_probs),
       kv_heads_(problem.kv_heads),
       workers_(device.workers),
-      piece_(DecodePiece(problem,
+      piece_(DecodePiece(problem, shape_.rows,
                          SequencesAreKnown(problem)
                              ? schedule_.count()
                              : MostDecodeTiles(problem, sequence_rows),

@@ -89,19 +89,18 @@ inline void ScoreStep(const DecodeTile& decode, const StepPlace& at,
   const bool bytes =
       !staged && ScoresBytes(decode, by_row ? &factors : nullptr);
   const bool pieces = !staged && decode.keys.pieces(at.rows);
-  const bool copied =
-      !staged && !pieces && !bytes && (decode.copies() || decode.keys.blocked);
+  const bool joined = !staged && !pieces && !bytes && decode.keys.blocked;
   if (bytes && decode.bytes->pack_keys != nullptr) {
     PackBytes(decode, at, true, prefetch);
   }
   if (staged) Stage(decode, at, true, dequantises ? &factors : nullptr);
-  if (copied) CopyRows(decode, at, true);
+  if (joined) JoinRows(decode, at, true);
   work.piece_step = pieces ? decode.keys.piece_step : 0;
   if (staged || decode.keys.blocked) {
     work.ropes = nullptr;
     work.key_channels = decode.channels;
   }
-  const bool buffered = staged || copied;
+  const bool buffered = staged || joined;
   if (buffered) work.keys = decode.buffer;
   QkTile tiles[kDecodeRows / 4];
   const int64_t count = decode.micro_tiles();
@@ -176,14 +175,13 @@ inline void AddStep(const DecodeTile& decode, const StepPlace& at,
   const bool bytes = !staged && AddsBytes(decode, by_row ? &factors : nullptr);
   const bool int16 = AddsInt16(decode, by_row ? &factors : nullptr);
   const bool pieces = !staged && decode.values.pieces(at.rows);
-  const bool copied = !staged && !pieces && !bytes &&
-                      (decode.copies() || decode.values.blocked);
+  const bool joined = !staged && !pieces && !bytes && decode.values.blocked;
   PvArgs work = AddArgs(decode, at.rows, prefetch);
   work.piece_step = pieces ? decode.values.piece_step : 0;
   if (bytes) PackBytes(decode, at, false, prefetch);
   if (staged) Stage(decode, at, false, dequantises ? &factors : nullptr);
-  if (copied) CopyRows(decode, at, false);
-  const bool buffered = staged || copied;
+  if (joined) JoinRows(decode, at, false);
+  const bool buffered = staged || joined;
   if (buffered) work.values = decode.buffer;
   PvTile tiles[kDecodeRows / 4];
   const int64_t count = decode.micro_tiles();
@@ -211,7 +209,7 @@ inline void AddStep(const DecodeTile& decode, const StepPlace& at,
 inline bool ReadsInPlace(const DecodeTile& decode) {
   const KvRows& rows = decode.tile->keys;
   return !decode.matrix_scores && !decode.matrix_values &&
-         decode.bytes == nullptr && !decode.copies() && !decode.keys.staged &&
+         decode.bytes == nullptr && !decode.keys.staged &&
          !decode.keys.blocked && !decode.values.staged &&
          !decode.values.blocked && rows.value.base != nullptr &&
          !rows.key.scaled_by_row() && !ScalesProbs(decode);

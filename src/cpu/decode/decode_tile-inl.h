@@ -4,9 +4,9 @@
 // The addresses of a step's rows are found once for a head bundle; those of its
 // other tiles are so many bytes after them. Keys and values are read from there
 // into lanes, channel by channel, and are not packed, unless they must become
-// floats first (Stage), are multiplied as integers (PackBytes) or many
-// micro-tiles read them (CopyRows): then they are rows in scratch memory, one
-// step at a time.
+// floats first (Stage), are multiplied as integers (PackBytes) or lie in blocks
+// that products do not read (JoinRows): then they are rows in scratch memory,
+// one step at a time.
 
 #include <algorithm>
 #include <array>
@@ -275,9 +275,6 @@ struct DecodeTile {
 
   int64_t micro_tiles() const { return CeilDiv(tile->rows, 4); }
 
-  // Whether rows are read often enough to be copied to where they lie close.
-  bool copies() const { return micro_tiles() > kDecodeTilesInPlace; }
-
   HWY_INLINE MicroTile At(int64_t n) const {
     const ScoreScratch& scratch = tile->scratch;
     const ForwardScratch& forward = tile->forward;
@@ -393,7 +390,8 @@ inline void JoinBlocks(const DecodeTile& decode, const StepPlace& at,
   }
 }
 
-// The rows of keys or values, and of ropes, of which one kind lies in blocks.
+// The rows of keys or values, and of ropes, of which one kind lies in blocks,
+// where they lie close.
 inline void JoinRows(const DecodeTile& decode, const StepPlace& at, bool keys) {
   const KvRows& rows = decode.tile->keys;
   const auto join = [&](const RowSource& source, int64_t channels, int64_t to,
@@ -414,18 +412,6 @@ inline void JoinRows(const DecodeTile& decode, const StepPlace& at, bool keys) {
   if (rows.rope.base == nullptr) return;
   join(rows.rope, rows.rope.channels, decode.keys.bytes,
        [&](int64_t j) { return at.Rope(j); });
-}
-
-// The rows of a step, where they lie close.
-inline void CopyRows(const DecodeTile& decode, const StepPlace& at, bool keys) {
-  if (keys ? decode.keys.blocked : decode.values.blocked) {
-    return JoinRows(decode, at, keys);
-  }
-  const int64_t bytes = keys ? decode.keys.bytes : decode.values.bytes;
-  for (int64_t j = 0; j < at.count(); ++j) {
-    std::memcpy(decode.buffer[j], keys ? at.Key(j) : at.Value(j),
-                static_cast<size_t>(bytes));
-  }
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

@@ -27,8 +27,13 @@ bool MayTakeBytes(const AttentionProblem& problem) {
          keys[0].dtype == DType::kI8;
 }
 
+// The same number of heads in each bundle, where these are of `most` or fewer.
+int64_t EvenBundle(int64_t heads, int64_t most) {
+  return CeilDiv(heads, CeilDiv(heads, most));
+}
+
 // How many kv heads' tiles may go side by side.
-int64_t MostHeads(const AttentionProblem& problem) {
+int64_t MostHeads(const AttentionProblem& problem, int64_t rows) {
   const std::span<const TensorSpec> keys = KvTensors(problem, Slot::kKey);
   const std::span<const TensorSpec> values =
       problem.kv.value_is_key ? keys : KvTensors(problem, Slot::kValue);
@@ -56,7 +61,9 @@ int64_t MostHeads(const AttentionProblem& problem) {
   const int64_t most_bytes =
       IsQuantised(key.dtype) ? kDecodeHeadBundleBytes8 : kDecodeHeadBundleBytes;
   const int64_t fitting = most_bytes / std::max<int64_t>(bytes, 1);
-  return std::min({fitting, kDecodeHeadBundle, problem.kv_heads});
+  const int64_t of_rows = std::clamp(kDecodeBundleRows / rows,
+                                     kDecodeHeadsOfManyRows, kDecodeHeadBundle);
+  return std::min(fitting, EvenBundle(problem.kv_heads, of_rows));
 }
 
 }  // namespace
@@ -89,13 +96,13 @@ int64_t SplitsOfPiece(int64_t tiles, int64_t heads, int64_t workers) {
                     int64_t{1}, kMostSplitsOfPiece);
 }
 
-PieceShape DecodePiece(const AttentionProblem& problem, int64_t tiles,
-                       int64_t workers) {
+PieceShape DecodePiece(const AttentionProblem& problem, int64_t rows,
+                       int64_t tiles, int64_t workers) {
   // Every worker should have some to do.
   const int64_t others = std::max<int64_t>(workers - 1, 1);
   const int64_t shared = tiles / (kBundlesPerWorker * others);
   const int64_t heads =
-      std::max<int64_t>(std::min(MostHeads(problem), shared), 1);
+      std::max<int64_t>(std::min(MostHeads(problem, rows), shared), 1);
   return {.heads = heads, .splits = SplitsOfPiece(tiles, heads, workers)};
 }
 

@@ -16,14 +16,15 @@ namespace flashacl::cpu {
 TileShape DecodeTileShape(const AttentionProblem& problem,
                           Range sequence_rows = TileShape::kAnyRows);
 
-// How many kv heads' tiles go side by side: 1 where every head's keys lie by
-// themselves, more where those of all heads of a position do, as memory is
-// fastest where rows of all heads are read together. And how many splits follow
-// each other, so that the first keys of the next are prefetched in time. Fewer
-// of both where `workers` would not share that many `tiles` evenly. No result
-// depends on either.
-PieceShape DecodePiece(const AttentionProblem& problem, int64_t tiles,
-                       int64_t workers);
+// How many kv heads' tiles, of at most so many rows, go side by side: 1 where
+// every head's keys lie by themselves, more where those of all heads of a
+// position do, as memory is fastest where rows of all heads are read together,
+// unless queries and sums of so many rows fill the caches. And how many splits
+// follow each other, so that the first keys of the next are prefetched in time.
+// Fewer of both where `workers` would not share that many `tiles` evenly. No
+// result depends on either.
+PieceShape DecodePiece(const AttentionProblem& problem, int64_t rows,
+                       int64_t tiles, int64_t workers);
 
 // The same of bundles of `heads`, once more is known of the tiles.
 int64_t SplitsOfPiece(int64_t tiles, int64_t heads, int64_t workers);

@@ -37,9 +37,9 @@ class DecodePieces : public ::testing::TestWithParam<int64_t> {
 
   static cpu::PieceShape PieceOf(const AttentionProblem& problem,
                                  int64_t workers) {
-    const Schedule schedule =
-        cpu::KnownSchedule(problem, cpu::DecodeTileShape(problem));
-    return cpu::DecodePiece(problem, schedule.count(), workers);
+    const TileShape shape = cpu::DecodeTileShape(problem);
+    const Schedule schedule = cpu::KnownSchedule(problem, shape);
+    return cpu::DecodePiece(problem, shape.rows, schedule.count(), workers);
   }
 
   // One worker takes pieces of several splits, and of several heads where there

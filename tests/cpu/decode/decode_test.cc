@@ -45,8 +45,9 @@ TEST_P(Decode, IsRightOnBundles) {
         "fwd bf16 h=32/8 d=40 q=4x1 k=100,3,0,49 mask bias"}) {
     SCOPED_TRACE(line);
     const AttentionProblem problem = ProblemOf(line);
+    const int64_t rows = cpu::DecodeTileShape(problem).rows;
     const int64_t tiles = cpu::MostDecodeTiles(problem, TileShape::kAnyRows);
-    EXPECT_GE(cpu::DecodePiece(problem, tiles, 1).heads, 3);
+    EXPECT_GE(cpu::DecodePiece(problem, rows, tiles, 1).heads, 3);
     ExpectRight(line, "cpu/decode");
     SmallCase small(problem);
     Random random(7);

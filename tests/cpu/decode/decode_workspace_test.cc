@@ -59,8 +59,8 @@ TEST(DecodeWorkspace, TilesHaveAllRowsOfASequence) {
 }
 
 PieceShape PieceOf(const AttentionProblem& problem, int64_t workers) {
-  return DecodePiece(problem, MostDecodeTiles(problem, TileShape::kAnyRows),
-                     workers);
+  return DecodePiece(problem, DecodeTileShape(problem).rows,
+                     MostDecodeTiles(problem, TileShape::kAnyRows), workers);
 }
 
 int64_t BundleOf(const AttentionProblem& problem) {
@@ -89,6 +89,18 @@ TEST(DecodeWorkspace, HeadsGoSideBySideWhereTheirKeysLieSo) {
   EXPECT_EQ(BundleOf(problem), 1);
   // A short call is better shared among workers.
   EXPECT_EQ(BundleOf(ProblemOf("fwd f16 h=32/8 d=128 q=1 k=512")), 1);
+}
+
+// Queries and sums of many rows fill caches; and no bundle is the rest of
+// others.
+TEST(DecodeWorkspace, FewerHeadsGoSideBySideOfManyRows) {
+  EXPECT_EQ(BundleOf(ProblemOf("fwd f16 h=32 d=128 q=8x2 k=8x8192")), 32);
+  EXPECT_EQ(BundleOf(ProblemOf("fwd f16 h=32 d=128 q=8x4 k=8x8192")), 16);
+  EXPECT_EQ(BundleOf(ProblemOf("fwd f16 h=32 d=128 q=8x8 k=8x8192")), 8);
+  EXPECT_EQ(BundleOf(ProblemOf("fwd f16 h=32 d=128 q=8x64 k=8x8192")), 8);
+  EXPECT_EQ(BundleOf(ProblemOf("fwd f16 h=64/8 d=128 q=8x8 k=8x8192")), 8);
+  EXPECT_EQ(BundleOf(ProblemOf("fwd f16 h=12 d=128 q=8x40 k=8x8192")), 6);
+  EXPECT_EQ(BundleOf(ProblemOf("fwd f16 h=20 d=128 q=8x4 k=8x8192")), 10);
 }
 
 // Of 64 sequences planned for 32,768 keys each, one has them when it runs.
