@@ -59,9 +59,18 @@ inline constexpr int64_t kSplitKeys = 1024;
 inline constexpr int64_t kMaxSplitRows = 64;
 
 // The most packed rows per kv head whose keys are streamed rather than
-// converted once per tile. Tiles of 48 rows, three panels, were faster by 7 %
-// where those of 40, which leave half a panel empty, were slower by 8 %.
-inline constexpr int64_t kDecodeRows = 40;
+// converted once per tile, at all. MostFewRows (decode/few_rows.h) says how
+// many are on a machine, up to kFewRows where nothing better is known of it.
+inline constexpr int64_t kDecodeRows = 64;
+inline constexpr int64_t kFewRows = 40;
+
+// Tensors with room for fewer keys than kFewKeys are faster in tiles of one
+// panel. With AVX-512 rows are streamed as far as two panels where there is
+// room for so many keys; of 16 bits, which tiles convert fast, where keys and
+// values have so many channels together (docs/notes/0070).
+inline constexpr int64_t kFewKeys = 64;
+inline constexpr int64_t kKeysOfTwoPanels = 1024;
+inline constexpr int64_t kChannelsOfTwoPanels = 256;
 
 // Keys of one step of few rows: 48 rows of 256 bytes stay in a first cache
 // while all their channels are summed; a multiple of all the numbers of keys
@@ -94,9 +103,9 @@ inline constexpr int64_t kDecodeHeadBundleBytes = 16384;
 inline constexpr int64_t kDecodeHeadBundleBytes8 = 4096;
 
 // Of many rows fewer heads go side by side, as their queries and sums leave no
-// room in the caches: kDecodeBundleRows packed rows of all heads, but at least
-// kDecodeHeadsOfManyRows heads. Of 4 to 48 rows 8 heads of 128 channels took 1
-// / 1.07 to 1 / 1.16 of the time of 32, and 4 heads as long as 8, on Zen 4
+// room in the caches: at most as many as have kDecodeBundleRows packed rows
+// together, or kDecodeHeadsOfManyRows if these are more. Of 4 to 48 rows 8
+// heads of 128 channels took 1 / 1.07 to 1 / 1.16 of the time of 32 on Zen 4
 // (docs/notes/0070).
 inline constexpr int64_t kDecodeBundleRows = 64;
 inline constexpr int64_t kDecodeHeadsOfManyRows = 8;

@@ -102,6 +102,12 @@ struct Implementation {
   std::shared_ptr<const Prepared> (*prepare)(const AttentionProblem& problem,
                                              const DeviceInfo& device,
                                              WorkspaceLayout& workspace);
+
+  // Of what it supports: ok, or why one that comes later is faster on this
+  // device, in such words. Not asked of an implementation that somebody names;
+  // null: it always suits.
+  Status (*suits)(const AttentionProblem& problem,
+                  const DeviceInfo& device) = nullptr;
 };
 
 // Implementation::prepare for a class that is constructed so.

@@ -18,7 +18,10 @@ Status Takes(const Implementation& candidate, const AttentionProblem& problem,
   if (!choice.without.empty() && candidate.name == choice.without) {
     return Unsupported("excluded by the caller");
   }
-  return candidate.supports(problem, device);
+  FLASHACL_RETURN_IF_ERROR(candidate.supports(problem, device));
+  const bool named = !choice.only.empty();
+  if (named || candidate.suits == nullptr) return {};
+  return candidate.suits(problem, device);
 }
 
 // The problem where only the stream knows how long sequences are: none has more
@@ -79,9 +82,9 @@ Result<Plan> MakePlan(const Backend& backend, const AttentionProblem& problem,
 Result<int64_t> WorkspaceOfAnyLengths(const Backend& backend,
                                       const AttentionProblem& problem) {
   // Few rows go to another implementation than many, with other needs.
-  constexpr int64_t kFewRows = 64;
+  constexpr int64_t kMostFewRows = 64;
   int64_t most = 0;
-  for (int64_t rows = 0; rows <= kFewRows; ++rows) {
+  for (int64_t rows = 0; rows <= kMostFewRows; ++rows) {
     const AttentionProblem unknown =
         WithUnknownLengths(problem, rows == 0 ? Band::kOpen : rows);
     const Result<Plan> plan = MakePlan(backend, unknown);

@@ -31,8 +31,10 @@ struct Choice {
   std::string_view without;  // any but this one
 };
 
-// The first implementation that takes the problem. kInvalidArgument if the
-// problem is impossible, kUnsupported with every refusal if nobody takes it.
+// The first implementation that takes the problem and suits it
+// (Implementation::suits); the one that is asked for need not suit.
+// kInvalidArgument if the problem is impossible, kUnsupported with every
+// refusal if nobody takes it.
 Result<Plan> MakePlan(const Backend& backend, const AttentionProblem& problem,
                       const Choice& choice = {});
 

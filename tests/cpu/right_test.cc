@@ -25,7 +25,7 @@ TEST_P(Right, OnRandomProblems) {
         &implementation_ == &kCpuForward || &implementation_ == &kCpuBackward;
     int64_t taken = 0;
     const auto check = [&](const AttentionProblem& p, Random& random) {
-      if (!implementation_.supports(p, {}).ok()) {
+      if (!implementation_.supports(p, CpuBackend().device).ok()) {
         EXPECT_TRUE(!tiles || p.kv.gathers()) << "refused";
         return;
       }
@@ -71,6 +71,14 @@ const Shapes kShapes[] = {
       "fwd f32 h=6/3 d=80 q=2x3 k=60,300 causal stats",
       "fwd f16 h=7/1 d=256/64 q=1 k=200 mask",
       "fwd bf16 h=40/1 d=128 q=1 k=400",
+      "fwd bf16 h=64/1 d=128 q=1 k=400 causal stats",
+      "fwd bf16 h=64/8 d=64 q=8,7 k=100,900 causal sink",
+      "fwd f16 h=18/2 d=64 q=7 k=300 causal int8:channel",
+      "fwd f16 h=57/3 d=128 q=3 k=300 causal int8:channel probs:f16",
+      "fwd bf16 h=58/2 d=64 q=2x1 k=300,77 probs:bf16",
+      "fwd bf16 h=17/1 d=128 q=3 k=300 causal probs:bf16",
+      "fwd f32 h=12/6 d=80 q=29 k=200 window:99:0",
+      "fwd bf16 h=48/1 d=512+64/512 q=1 k=300 shared paged:16",
       "fwd f16 h=12/4 d=128 q=2x1 k=2x333 int8:channel+offset paged:16",
       "fwd bf16 h=32/8 d=64 q=16x1 k=16x70 int8:tensor list",
       "fwd bf16 h=16/1 d=512+64/512 q=1 k=300 shared paged:128",
@@ -160,7 +168,7 @@ const Shapes kShapes[] = {
     {&kCpuMixed,
      "prompts and single tokens",
      {"fwd bf16 h=32/8 d=128 q=100,3x1 k=300,5000,48,1 paged:128 causal",
-      "fwd f16 h=8/2 d=64 q=11,10,9 k=1100,1700,30 causal stats sink",
+      "fwd f16 h=8/2 d=64 q=11,7,6 k=1100,1700,30 causal stats sink",
       "fwd bf16 h=4/2 d=128 q=90,2,1 k=330,48,0 prefix:300 causal lse",
       "fwd bf16 h=4/2 d=128 q=90,2,1 k=330,48,9 paged:128 blocks:16",
       "fwd f16 h=3/1 d=64+32/64 q=2x70 k=2x330 counts:qk mask",

@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/check.h"
 #include "cpu/tile/attention_params.h"
 #include "cpu/tuning.h"
 
@@ -223,6 +224,7 @@ class HeadBundle {
 
  private:
   void ListMicroTiles() {
+    FLASHACL_DCHECK(count_ * tiles_[0].micro_tiles() <= kDecodeBundleTiles);
     QkTile* key = key_tiles_;
     PvTile* value = value_tiles_;
     for (int64_t t = 0; t < count_; ++t) {

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "cpu/decode/decode_kernel.h"
 #include "cpu/decode/decode_tiles.h"
+#include "cpu/decode/few_rows.h"
 #include "cpu/forward/prepared_tiles.h"
 #include "cpu/half_dots.h"
 #include "cpu/implementations.h"
@@ -20,14 +21,19 @@ namespace flashacl {
 namespace cpu {
 namespace {
 
+Status HasAtMost(int64_t most, const AttentionProblem& problem) {
+  const int64_t rows = PackedRowsOf(problem).most;
+  if (rows <= most) return {};
+  return Unsupported("{} packed rows per kv head are more than {}", rows, most);
+}
+
 Status Supports(const AttentionProblem& problem, const DeviceInfo& device) {
   FLASHACL_RETURN_IF_ERROR(SupportsFewRows(problem, device));
-  const int64_t rows = PackedRowsOf(problem).most;
-  if (rows > kDecodeRows) {
-    return Unsupported("{} packed rows per kv head are more than {}", rows,
-                       kDecodeRows);
-  }
-  return {};
+  return HasAtMost(kDecodeRows, problem);
+}
+
+Status Suits(const AttentionProblem& problem, const DeviceInfo& device) {
+  return HasAtMost(MostFewRows(problem, device), problem);
 }
 
 }  // namespace
@@ -143,6 +149,7 @@ void DecodeTiles::Launch::Combine(int64_t worker,
 const Implementation kCpuDecode{
     .name = "cpu/decode",
     .supports = cpu::Supports,
-    .prepare = MakePrepared<cpu::PreparedTiles<cpu::DecodeTiles>>};
+    .prepare = MakePrepared<cpu::PreparedTiles<cpu::DecodeTiles>>,
+    .suits = cpu::Suits};
 
 }  // namespace flashacl

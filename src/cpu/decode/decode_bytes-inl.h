@@ -108,7 +108,7 @@ HWY_INLINE bool HasByteKernels(const DecodeTile& decode, int rows) {
   return decode.bytes->dot[rows - 1] != nullptr;
 }
 
-// A step's rows go where copies of them would.
+// A step's rows go where others that do not stay where they lie go.
 HWY_INLINE float* PackedBytes(const DecodeTile& decode) {
   return decode.tile->scratch.keys;
 }

@@ -27,7 +27,8 @@ bool MayTakeBytes(const AttentionProblem& problem) {
          keys[0].dtype == DType::kI8;
 }
 
-// The same number of heads in each bundle, where these are of `most` or fewer.
+// The most heads of a bundle, where as few bundles as can be have `most` or
+// fewer, as evenly as can be.
 int64_t EvenBundle(int64_t heads, int64_t most) {
   return CeilDiv(heads, CeilDiv(heads, most));
 }
@@ -63,7 +64,7 @@ int64_t MostHeads(const AttentionProblem& problem, int64_t rows) {
   const int64_t fitting = most_bytes / std::max<int64_t>(bytes, 1);
   const int64_t of_rows = std::clamp(kDecodeBundleRows / rows,
                                      kDecodeHeadsOfManyRows, kDecodeHeadBundle);
-  return std::min(fitting, EvenBundle(problem.kv_heads, of_rows));
+  return EvenBundle(problem.kv_heads, std::clamp(fitting, int64_t{1}, of_rows));
 }
 
 }  // namespace

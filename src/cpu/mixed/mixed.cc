@@ -7,6 +7,7 @@
 
 #include "base/str.h"
 #include "cpu/decode/decode_tiles.h"
+#include "cpu/decode/few_rows.h"
 #include "cpu/forward/forward_tiles.h"
 #include "cpu/implementations.h"
 #include "cpu/tile_costs.h"
@@ -19,23 +20,25 @@ namespace flashacl {
 namespace cpu {
 namespace {
 
-// Query positions of sequences that cpu/decode would take alone, and of others.
-Range FewRows(const AttentionProblem& problem) {
-  return {1, kDecodeRows / problem.group() + 1};
+// Query positions of sequences that would go to cpu/decode alone, and of
+// others.
+Range FewRows(const AttentionProblem& problem, const DeviceInfo& device) {
+  return {1, MostFewRows(problem, device) / problem.group() + 1};
 }
-Range ManyRows(const AttentionProblem& problem) {
-  return {FewRows(problem).last, TileShape::kAnyRows.last};
+Range ManyRows(const AttentionProblem& problem, const DeviceInfo& device) {
+  return {FewRows(problem, device).last, TileShape::kAnyRows.last};
 }
 
 Status Supports(const AttentionProblem& problem, const DeviceInfo& device) {
   FLASHACL_RETURN_IF_ERROR(SupportsFewRows(problem, device));
-  if (PackedRowsOf(problem, FewRows(problem)).all == 0) {
+  const int64_t most = MostFewRows(problem, device);
+  if (PackedRowsOf(problem, FewRows(problem, device)).all == 0) {
     return Unsupported("no sequence has at most {} packed rows per kv head",
-                       kDecodeRows);
+                       most);
   }
-  if (PackedRowsOf(problem, ManyRows(problem)).all == 0) {
+  if (PackedRowsOf(problem, ManyRows(problem, device)).all == 0) {
     return Unsupported("no sequence has more than {} packed rows per kv head",
-                       kDecodeRows);
+                       most);
   }
   return {};
 }
@@ -46,8 +49,8 @@ class PreparedMixed final : public HostPrepared {
                 WorkspaceLayout& layout)
       : HostPrepared(problem, kShortGflops),
         workers_(device.workers),
-        many_(problem, device, ManyRows(problem), layout),
-        few_(problem, device, FewRows(problem), layout),
+        many_(problem, device, ManyRows(problem, device), layout),
+        few_(problem, device, FewRows(problem, device), layout),
         splits_(ReserveSplits(problem, SplitRows(), layout)) {}
 
   Status Run(const Bindings& bindings, std::byte* memory,

@@ -58,7 +58,7 @@ TEST_P(Decode, IsRightOnBundles) {
 
 TEST_P(Decode, LeavesOtherProblemsAlone) {
   for (const char* line :
-       {"fwd f16 h=41/1 d=64 q=1 k=100", "fwd i8 h=2 d=16 q=1 k=40 int8:tensor",
+       {"fwd f16 h=65/1 d=64 q=1 k=100", "fwd i8 h=2 d=16 q=1 k=40 int8:tensor",
         "fwd f16 h=1 d=8 q=1 k=40 topk:8"}) {
     SCOPED_TRACE(line);
     EXPECT_FALSE(kCpuDecode.supports(ProblemOf(line), {}).ok());

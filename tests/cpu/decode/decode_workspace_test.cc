@@ -91,8 +91,7 @@ TEST(DecodeWorkspace, HeadsGoSideBySideWhereTheirKeysLieSo) {
   EXPECT_EQ(BundleOf(ProblemOf("fwd f16 h=32/8 d=128 q=1 k=512")), 1);
 }
 
-// Queries and sums of many rows fill caches; and no bundle is the rest of
-// others.
+// Queries and sums of many rows fill caches; and bundles are as even as can be.
 TEST(DecodeWorkspace, FewerHeadsGoSideBySideOfManyRows) {
   EXPECT_EQ(BundleOf(ProblemOf("fwd f16 h=32 d=128 q=8x2 k=8x8192")), 32);
   EXPECT_EQ(BundleOf(ProblemOf("fwd f16 h=32 d=128 q=8x4 k=8x8192")), 16);
@@ -101,6 +100,7 @@ TEST(DecodeWorkspace, FewerHeadsGoSideBySideOfManyRows) {
   EXPECT_EQ(BundleOf(ProblemOf("fwd f16 h=64/8 d=128 q=8x8 k=8x8192")), 8);
   EXPECT_EQ(BundleOf(ProblemOf("fwd f16 h=12 d=128 q=8x40 k=8x8192")), 6);
   EXPECT_EQ(BundleOf(ProblemOf("fwd f16 h=20 d=128 q=8x4 k=8x8192")), 10);
+  EXPECT_EQ(BundleOf(ProblemOf("fwd f16 h=20 d=256 q=8x1 k=8x8192")), 10);
 }
 
 // Of 64 sequences planned for 32,768 keys each, one has them when it runs.

@@ -3,11 +3,13 @@
 // without those of the other kind, whoever works.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include "base/str.h"
+#include "cpu/decode/few_rows.h"
 #include "cpu/implementations.h"
 #include "tests/cpu/runs.h"
 #include "tests/cpu/targets.h"
@@ -15,6 +17,7 @@
 namespace flashacl {
 namespace {
 
+using testing::OneOf;
 using testing::OnTarget;
 using testing::ProblemOf;
 using testing::RunOn;
@@ -24,20 +27,21 @@ class Mixed : public ::testing::TestWithParam<int64_t> {
   const OnTarget target_{GetParam()};
 };
 
-// Four query heads share a kv head: up to ten positions are few. Without grids,
-// which lie otherwise where other sequences have other lengths.
+// Four query heads share a kv head. Without grids, which lie otherwise where
+// other sequences have other lengths.
 constexpr const char* kLines[] = {
     "fwd f16 h=8/2 d=64 q=90,3,1,0,11 k=300,4000,1600,7,1700 causal",
     "fwd bf16 h=16/4 d=40 q=10,11,1 k=50,1100,5000 paged:16 sink",
     "fwd bf16 h=8/2 d=64 q=60,4x1 k=100,4x90 paged:16 int8:channel",
-    "fwd f32 h=4/1 d=32 q=2,40,3 k=3100,100,0 window:2000:0 alibi"};
+    "fwd f32 h=4/1 d=32 q=2,40,3 k=3100,100,0 window:2000:0 alibi",
+    "fwd f32 h=8/2 d=40 q=60,15,1 k=1700,600,90 paged:16"};
 
-bool IsFew(const Sequence& sequence) { return sequence.rows() <= 10; }
-
-// The problem without sequences of one kind.
-AttentionProblem Only(AttentionProblem problem, bool few) {
+// The problem without sequences of one kind, of which few have up to so many
+// positions.
+AttentionProblem Only(AttentionProblem problem, bool few, int64_t positions) {
   for (Sequence& sequence : problem.lengths.sequences) {
-    if (IsFew(sequence) != few) sequence.queries.last = sequence.queries.first;
+    const bool is_few = sequence.rows() <= positions;
+    if (is_few != few) sequence.queries.last = sequence.queries.first;
   }
   return problem;
 }
@@ -59,17 +63,28 @@ TEST_P(Mixed, SequencesHaveTheBitsOfTheirKindAlone) {
     SmallCase batch(ProblemOf(line));
     Random random(5);
     batch.FillInputs(random);
-    RunOn(kCpuMixed, batch, 2);
-    SmallCase few(Only(batch.problem(), true));
-    SmallCase many(Only(batch.problem(), false));
-    few.CopyInputs(batch);
-    many.CopyInputs(batch);
-    RunOn(kCpuDecode, few, 2);
-    RunOn(kCpuForward, many, 2);
-    for (int64_t b = 0; b < batch.problem().lengths.count(); ++b) {
-      const bool is_few =
-          IsFew(batch.problem().lengths.sequences[static_cast<size_t>(b)]);
-      EXPECT_EQ(OutOf(batch, b), OutOf(is_few ? few : many, b)) << b;
+    // Whose limits they are, whatever this processor's.
+    for (const char* target : {"", "AVX2", "AVX3"}) {
+      SCOPED_TRACE(target);
+      DeviceInfo device;
+      device.workers = 2;
+      device.vector_target = target;
+      const AttentionProblem& problem = batch.problem();
+      const int64_t positions =
+          cpu::MostFewRows(problem, device) / problem.group();
+      RunOn(kCpuMixed, batch, device);
+      SmallCase few(Only(problem, true, positions));
+      SmallCase many(Only(problem, false, positions));
+      few.CopyInputs(batch);
+      many.CopyInputs(batch);
+      RunOn(kCpuDecode, few, device);
+      RunOn(kCpuForward, many, device);
+      for (int64_t b = 0; b < problem.lengths.count(); ++b) {
+        const Sequence& sequence =
+            problem.lengths.sequences[static_cast<size_t>(b)];
+        const SmallCase& alone = sequence.rows() <= positions ? few : many;
+        EXPECT_EQ(OutOf(batch, b), OutOf(alone, b)) << b;
+      }
     }
   }
 }
@@ -147,6 +162,34 @@ TEST(MixedBatches, TakeNoMoreWorkspaceThanAnyLengthsMay) {
     WorkspaceWithinAny(backend,
                        Str("fwd bf16 h=8/2 d=32 q={} k={}{} causal", rows, keys,
                            random.OneIn(2) ? " paged:16" : ""));
+  }
+}
+
+// Where axes of queries hold few rows, shorter keys do not go to tiles of many
+// rows either, whose workspace is larger.
+TEST(MixedBatches, TakeNoMoreWorkspaceOfFewRowsThanAnyLengthsMay) {
+  Backend backend = CpuBackend();
+  Random random(11);
+  for (int n = 0; n < 300; ++n) {
+    backend.device.vector_target = OneOf<const char*>(random, {"AVX2", "AVX3"});
+    const bool alone = random.OneIn(2);
+    const std::string line =
+        Str("fwd {} h={}/1 d={} q={} k={}{}",
+            OneOf<const char*>(random, {"bf16", "f32"}), random.Within(5, 60),
+            OneOf<int64_t>(random, {32, 128}), alone ? "1" : "2,1",
+            alone ? "1030" : "1030,70", random.OneIn(2) ? " paged:16" : "");
+    SCOPED_TRACE(line);
+    AttentionProblem problem = ProblemOf(line);
+    const Result<int64_t> most = WorkspaceOfAnyLengths(backend, problem);
+    for (Sequence& sequence : problem.lengths.sequences) {
+      const int64_t keys = std::min(OneOf<int64_t>(random, {9, 63, 64, 1023}),
+                                    sequence.columns());
+      sequence.keys.last = sequence.keys.first + keys;
+      sequence.queries.last -= random.Within(0, sequence.rows());
+    }
+    const Result<Plan> plan = MakePlan(backend, problem);
+    ASSERT_TRUE(plan.ok() && most.ok());
+    EXPECT_LE(plan->workspace.bytes(), *most);
   }
 }
 
