@@ -18,7 +18,11 @@ Status Takes(const Implementation& candidate, const AttentionProblem& problem,
   if (!choice.without.empty() && candidate.name == choice.without) {
     return Unsupported("excluded by the caller");
   }
-  FLASHACL_RETURN_IF_ERROR(candidate.supports(problem, device));
+  return candidate.supports(problem, device);
+}
+
+Status Suits(const Implementation& candidate, const AttentionProblem& problem,
+             const DeviceInfo& device, const Choice& choice) {
   const bool named = !choice.only.empty();
   if (named || candidate.suits == nullptr) return {};
   return candidate.suits(problem, device);
@@ -64,15 +68,23 @@ Result<Plan> MakePlan(const Backend& backend, const AttentionProblem& problem,
                       const Choice& choice) {
   FLASHACL_RETURN_IF_ERROR(CheckProblem(problem));
   std::string reasons;
+  const Implementation* slower = nullptr;  // the first that does not suit
   for (const Implementation& candidate : backend.implementations) {
-    if (Status fits = Takes(candidate, problem, backend.device, choice);
-        !fits.ok()) {
+    Status fits = Takes(candidate, problem, backend.device, choice);
+    if (fits.ok()) {
+      fits = Suits(candidate, problem, backend.device, choice);
+      if (!fits.ok() && slower == nullptr) slower = &candidate;
+    }
+    if (!fits.ok()) {
       reasons += Str("{}: {}\n", candidate.name, fits.message());
       continue;
     }
+    // Any is faster than the reference.
+    const bool last = &candidate == &backend.implementations.back();
     Plan plan;
-    plan.implementation = &candidate;
-    plan.prepared = candidate.prepare(problem, backend.device, plan.workspace);
+    plan.implementation = last && slower != nullptr ? slower : &candidate;
+    plan.prepared =
+        plan.implementation->prepare(problem, backend.device, plan.workspace);
     plan.explanation = std::move(reasons);
     return plan;
   }

@@ -32,7 +32,8 @@ struct Choice {
 };
 
 // The first implementation that takes the problem and suits it
-// (Implementation::suits); the one that is asked for need not suit.
+// (Implementation::suits); where that would be the reference, the first that
+// takes it. The one that is asked for need not suit.
 // kInvalidArgument if the problem is impossible, kUnsupported with every
 // refusal if nobody takes it.
 Result<Plan> MakePlan(const Backend& backend, const AttentionProblem& problem,

@@ -13,14 +13,15 @@ namespace {
 static_assert(2 * 32 - 1 <= kDecodeRows);
 
 // Keys for which the tensors have room: of a sequence, or of all of a cache of
-// pages. 0: of sequences that are packed nobody can say so of one.
+// pages. 0: nobody knows, of sequences that are packed, or have tensors of
+// their own, without looking at others.
 int64_t RoomForKeys(const AttentionProblem& problem) {
   const TensorSpec& key = problem[Slot::kKey];
   switch (problem.kv.rows) {
     case KvSource::Rows::kPaged:
       return key.dims[0] * key.dims[1];
     case KvSource::Rows::kList:
-      return key.dims[1];
+      return 0;
     case KvSource::Rows::kStrided:
       break;
   }

@@ -14,7 +14,8 @@ namespace flashacl::cpu {
 // the processor, as tiles take whole panels of rows, of two vectors, and a
 // panel takes as long with any rows in it; and on the types, channels and
 // extents of tensors. It does not depend on lengths: a sequence keeps its bits
-// whatever others there are, and a plan for any lengths has workspace for all.
+// whatever lengths others have, and a plan for any lengths has workspace for
+// all.
 int64_t MostFewRows(const AttentionProblem& problem, const DeviceInfo& device);
 
 }  // namespace flashacl::cpu
