@@ -13,6 +13,7 @@
 #include "cpu/half_dots.h"
 #include "cpu/implementations.h"
 #include "cpu/int16_dots.h"
+#include "cpu/shared_conversions.h"
 #include "cpu/support.h"
 #include "cpu/tuning.h"
 #include "plan/sequences.h"
@@ -88,6 +89,8 @@ DecodeTiles::Launch::Launch(const DecodeTiles& tiles,
       int16_dots_(tiles.allows_int16_
                       ? ChooseInt16Dots(Decode().has_int16_dots, byte_dots_)
                       : Int16Dots::kNone),
+      shares_conversions_(
+          ChooseSharedConversions(Decode().has_shared_conversions)),
       memory_(memory),
       splits_(splits) {}
 
@@ -99,7 +102,11 @@ DecodeArgs DecodeTiles::Launch::TileOf(int64_t n, int64_t worker,
       operands_.TileOf(*schedule_, n,
                        {workspace.score.At(memory_, own),
                         workspace.forward.At(memory_, own), splits_}),
-      workspace.decode.At(memory_, own), byte_dots_, half_dots_, int16_dots_};
+      workspace.decode.At(memory_, own),
+      byte_dots_,
+      half_dots_,
+      int16_dots_,
+      shares_conversions_};
   UsePairs(dots_, args.tile);
   return args;
 }

@@ -20,6 +20,7 @@ DecodeKernels DecodeTable() {
           FLASHACL_HAS_BYTE_DOTS != 0,
           FLASHACL_HAS_HALF_DOTS != 0,
           FLASHACL_HAS_INT16_DOTS != 0,
+          FLASHACL_HAS_SHARED_CONVERSIONS != 0,
           FLASHACL_HAS_MATRICES != 0 ? MatrixCode::kInstructions
                                      : MatrixCode::kEmulated};
 }

@@ -35,6 +35,7 @@ struct DecodeArgs {
   ByteDots byte_dots = ByteDots::kNone;
   bool half_dots = false;                   // ChooseHalfDots
   Int16Dots int16_dots = Int16Dots::kNone;  // where the problem allows them
+  bool shares_conversions = false;          // ChooseSharedConversions
 };
 
 // Of tiles whose scratch memory ReserveDecode reserved.
@@ -54,6 +55,7 @@ struct DecodeKernels {
   bool has_byte_dots = false;   // ByteDots::kInstruction, kTwoByTwo
   bool has_half_dots = false;   // half_dots.h
   bool has_int16_dots = false;  // int16_dots.h
+  bool has_shared_conversions = false;
   MatrixCode matrices = MatrixCode::kNone;
 };
 

@@ -155,7 +155,7 @@ inline bool LoadMicroTileFloats(const DecodeTile& decode, int64_t n) {
     }
     finite = finite && std::isfinite(offset);
     decode.scratch.key_offsets[4 * n + r] = static_cast<float>(offset);
-    if (decode.keys.turns) ToTurns(decode.channels, row);
+    ToLanes(decode.keys.order, decode.channels, row);
     StoreQueryRow(decode, n, r, decode.channels, row);
   }
   return finite;
@@ -195,7 +195,7 @@ inline void LoadQueries(DecodeTile& decode, const DecodeArgs& args) {
   }
   // inf * x and inf * offset may cancel where inf * (x + offset) is one.
   decode.dequantises = decode.keys.staged = true;
-  decode.keys.turns = false;
+  decode.keys.order = ChannelOrder::kTheirOwn;
   decode.keys.kernels = GemvKernelsOf(DType::kF32);
   decode.keys.dot = &decode.keys.kernels->dot;
   for (int64_t n = 0; n < decode.micro_tiles(); ++n) {

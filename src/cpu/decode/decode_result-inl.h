@@ -46,7 +46,7 @@ inline void GatherRow(const DecodeTile& decode, const MicroTile& micro_tile,
         micro_tile.out + (v * micro_tile.rows + r) * Lanes();
     hn::StoreU(hn::Mul(hn::Load(kF, out), unit), kF, row + v * Lanes());
   }
-  if (decode.values.turns) FromTurns(decode.values.vectors * Lanes(), row);
+  FromLanes(decode.values.order, decode.values.vectors * Lanes(), row);
   const QuantParams& quant = decode.tile->keys.values().quant;
   const int64_t v_dim = decode.tile->params->v_dim;
   if (ScalesProbs(decode)) {

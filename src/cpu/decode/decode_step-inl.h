@@ -138,7 +138,7 @@ inline void AddSeen(const DecodeTile& decode, const MicroTile& micro_tile,
       DequantiseRow(factors->scale[j], factors->offset[j], v_dim, value);
     }
     std::fill(value + v_dim, value + RoundUp(v_dim, Lanes()), 0.0f);
-    if (decode.values.turns) ToTurns(RoundUp(v_dim, Lanes()), value);
+    ToLanes(decode.values.order, RoundUp(v_dim, Lanes()), value);
     for (int r = 0; r < micro_tile.rows; ++r) {
       const uint32_t word = micro_tile.visible.At(r, j / 32);
       if (((word >> (j % 32)) & 1u) == 0) continue;

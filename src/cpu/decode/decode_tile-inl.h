@@ -28,7 +28,7 @@
 #endif
 
 #include "cpu/decode/byte_args-inl.h"
-#include "cpu/decode/four_bits-inl.h"
+#include "cpu/decode/channel_order-inl.h"
 #include "cpu/decode/gemv_args-inl.h"
 #include "cpu/decode/score-inl.h"
 #include "cpu/tile/keys-inl.h"
@@ -102,7 +102,7 @@ struct Reading {
   int64_t vectors;        // of channels
   int64_t bytes;          // of a row where it lies
   bool blocked;           // channels lie in blocks, of rows or of ropes
-  bool turns;             // lanes have channels by turns (four_bits-inl.h)
+  ChannelOrder order;     // of channels in lanes
   // Bytes from piece to piece where products may read blocks as they lie; else
   // they are joined in scratch memory.
   int64_t piece_step;
@@ -147,7 +147,7 @@ inline Reading ReadingOfKeys(const ForwardTile& tile) {
           rows.key.format.BytesOf(rows.key.channels),
           rows.key.format.channel_block != 0 ||
               (roped && rows.rope.format.channel_block != 0),
-          TakesTurns(dtype),
+          OrderOf(dtype),
           roped ? 0 : PieceStepOf(rows.key, rows.key.channels)};
 }
 
@@ -162,7 +162,7 @@ inline Reading ReadingOfValues(const ForwardTile& tile) {
           CeilDiv(channels, Lanes()),
           source.format.BytesOf(channels),
           source.format.channel_block != 0,
-          TakesTurns(dtype),
+          OrderOf(dtype),
           PieceStepOf(source, channels)};
 }
 
@@ -215,6 +215,23 @@ inline bool AreWholeMatrices(const ForwardTile& tile, const Reading& keys,
          whole(tile.params->v_dim);
 }
 
+// Takes rows of 16 bits by kernels that share conversions, where these have
+// whole lines of bf16, or more than four rows.
+inline void ShareConversions(const ForwardTile& tile, bool whole_lines,
+                             DType dtype, Reading& reading) {
+  if (reading.staged) return;
+  if (dtype == DType::kBf16 && whole_lines && !reading.blocked) {
+    reading.kernels = &kGemvPartedPairs;
+    reading.order = ChannelOrder::kParts;
+  } else if (tile.rows <= 4) {
+    return;
+  } else if (dtype == DType::kBf16) {
+    reading.kernels = &kGemvBf16InTwos;
+  } else if (dtype == DType::kF16) {
+    reading.kernels = &kGemvF16InTwos;
+  }
+}
+
 // What of a tile does not change from step to step.
 struct DecodeTile {
   // Null as GCC 14 takes the first of no tiles for one that may be read.
@@ -264,12 +281,29 @@ struct DecodeTile {
           of.dots == PairDots::kInstruction ? &kGemvPairsAtOnce : &kGemvPairs;
     }
     matrix_scores = matrix_values = AreWholeMatrices(of, keys, values);
+    if (args.shares_conversions) ShareConversionsOfProducts();
     bytes = nullptr;
     dequantises = byte_values = leaves_lines = false;
     int16 = int16_values = false;
     for (int64_t n = 0; n < kDecodeKeys; ++n) {
       float* const row = of.scratch.keys + n * of.scratch.key_stride;
       buffer[n] = reinterpret_cast<std::byte*>(row);
+    }
+  }
+
+  // Not those of pairs, of halves or on matrix registers.
+  void ShareConversionsOfProducts() {
+    const KvRows& rows = tile->keys;
+    const auto whole = [](int64_t count) { return count % (2 * Lanes()) == 0; };
+    if (!pairs && !halves && !matrix_scores) {
+      ShareConversions(*tile,
+                       whole(rows.key.channels) && whole(rows.rope.channels),
+                       rows.key.format.dtype, keys);
+      keys.dot = &keys.kernels->dot;
+    }
+    if (!pairs_of_keys && !matrix_values) {
+      ShareConversions(*tile, whole(tile->params->v_dim),
+                       rows.values().format.dtype, values);
     }
   }
 
@@ -354,8 +388,8 @@ inline void Stage(const DecodeTile& decode, const StepPlace& at, bool keys,
       used += tile.keys.rope.channels;
     }
     std::fill(to + used, to + RoundUp(used, Lanes()), 0.0f);
-    const bool turns = keys ? decode.keys.turns : decode.values.turns;
-    if (turns) ToTurns(RoundUp(used, Lanes()), to);
+    ToLanes(keys ? decode.keys.order : decode.values.order,
+            RoundUp(used, Lanes()), to);
   }
 }
 

@@ -53,6 +53,7 @@ class DecodeTiles {
     const ByteDots byte_dots_;
     const bool half_dots_;
     const Int16Dots int16_dots_;
+    const bool shares_conversions_;
     std::byte* const memory_;
     float* const splits_;
   };

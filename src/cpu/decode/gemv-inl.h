@@ -33,13 +33,17 @@ constexpr DotKernels MakeDotKernels() {
           DotAll<Elements, 4>};
 }
 
-// Of elements of one type; defined once for each, in a source of its own.
-template <DType kType>
-constexpr GemvKernels MakeGemvKernels() {
-  using Elements = ElementsOf<kType>;
+template <class Elements>
+constexpr GemvKernels MakeGemvKernelsOf() {
   return {MakeDotKernels<Elements>(),
           {AddAll<Elements, 1>, AddAll<Elements, 2>, AddAll<Elements, 3>,
            AddAll<Elements, 4>}};
+}
+
+// Of elements of one type; defined once for each, in a source of its own.
+template <DType kType>
+constexpr GemvKernels MakeGemvKernels() {
+  return MakeGemvKernelsOf<ElementsOf<kType>>();
 }
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

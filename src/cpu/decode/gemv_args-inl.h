@@ -162,6 +162,19 @@ extern const DotKernels kDotHalves;
 extern const GemvKernels kGemvInt16;
 extern const GemvKernels kGemvInt16AtOnce;
 
+// Of 16 bits that become floats once for two micro-tiles
+// (shared_conversions.h): bf16 as parted pairs, of any rows, channels in whole
+// lines; bf16 and fp16 of any channels and of heads of more than four rows.
+#undef FLASHACL_HAS_SHARED_CONVERSIONS
+#if HWY_TARGET == HWY_AVX3 && HWY_ARCH_X86_64
+#define FLASHACL_HAS_SHARED_CONVERSIONS 1
+#else
+#define FLASHACL_HAS_SHARED_CONVERSIONS 0
+#endif
+extern const GemvKernels kGemvPartedPairs;
+extern const GemvKernels kGemvBf16InTwos;
+extern const GemvKernels kGemvF16InTwos;
+
 extern const GemvKernels kGemvF32;
 extern const GemvKernels kGemvF16;
 extern const GemvKernels kGemvBf16;

@@ -20,6 +20,7 @@
 #include "cpu/decode/four_bits-inl.h"
 #include "cpu/decode/gemv_args-inl.h"
 #include "cpu/tile/load-inl.h"
+#include "cpu/tile/pairs-inl.h"
 #include "cpu/tile/prefetch-inl.h"
 #include "cpu/tile/transpose-inl.h"
 #include "cpu/tile/vector-inl.h"
@@ -27,9 +28,15 @@
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
+// What holds of elements that do not say otherwise.
+struct AnyElements {
+  static constexpr bool kParts = false;   // PartedPairs
+  static constexpr bool kInTwos = false;  // two micro-tiles share a load
+};
+
 // Elements of one type, converted vector by vector, and what they add to a
 // score.
-struct Converted {
+struct Converted : AnyElements {
   static constexpr bool kIntegers = false;       // sums are words
   static constexpr int64_t kChannels = Lanes();  // of a vector
   static constexpr int kProducts = 1;            // of it with one of a query
@@ -66,7 +73,7 @@ struct ElementsOf<DType::kI4x8> : Converted {
 // Channels of 16 bits as they lie in memory, a word for two; of queries, too.
 // Of bf16 the upper half, the second channel, is summed first.
 template <class Product, int kOf = 1>
-struct PairsOf {
+struct PairsOf : AnyElements {
   static constexpr bool kIntegers = false;
   static constexpr int64_t kChannels = 2 * Lanes();
   static constexpr int kProducts = kOf;
@@ -81,6 +88,40 @@ struct PairsOf {
     return Product::Add(key, query, sum);
   }
 };
+
+// Words of two numbers of bf16, a line of them two vectors of floats: of the
+// upper numbers, the odd channels, by a mask, then of the lower ones by a shift
+// (ChannelOrder::kParts). To widen 16 numbers and shift them takes twice as
+// many instructions. Channels are whole lines.
+struct PartedPairs : Converted {
+  static constexpr bool kParts = true;
+  static constexpr bool kInTwos = true;
+  static constexpr int64_t kVectorBytes = 2 * Lanes();
+  static constexpr bool kHasPieces = false;
+  static constexpr LoopBody kBody = LoopBody::kShort;
+  static HWY_INLINE Vector Load(const std::byte* at, int part) {
+    const std::byte* const line = at - part % 2 * kVectorBytes;
+    const Vector words = FloatsAt<DType::kF32>(kF, line, 0);
+    if (part % 2 == 0) return UpperOfPairs(words);
+    return LowerOfPairs(words);
+  }
+};
+
+// The same elements for heads of several micro-tiles.
+template <DType kType>
+struct InTwos : ElementsOf<kType> {
+  static constexpr bool kInTwos = true;
+};
+
+// Vector number `part` of a line.
+template <class Elements>
+HWY_INLINE Vector LoadPart(const std::byte* at, int part) {
+  if constexpr (Elements::kParts) {
+    return Elements::Load(at, part);
+  } else {
+    return Elements::Load(at);
+  }
+}
 
 #if FLASHACL_HAS_HALF_DOTS
 // Of fp16: the lower half of a vector, then the upper one, in the order of two
@@ -117,10 +158,9 @@ constexpr int64_t BytesOf(int64_t channels) {
   return channels / Elements::kChannels * Elements::kVectorBytes;
 }
 
-// The sum of all lanes of each of four vectors. What one becomes does not
-// depend on the others.
-HWY_INLINE QuadVector SumsOfLanes(const Vector& a, const Vector& b,
-                                  const Vector& c, const Vector& d) {
+// Of each of four vectors four sums of four lanes, one in every block.
+HWY_INLINE Vector SumsInBlocks(const Vector& a, const Vector& b,
+                               const Vector& c, const Vector& d) {
   const hn::Repartition<double, Floats> pairs;
   const Vector ab =
       hn::Add(hn::InterleaveLower(kF, a, b), hn::InterleaveUpper(kF, a, b));
@@ -130,8 +170,36 @@ HWY_INLINE QuadVector SumsOfLanes(const Vector& a, const Vector& b,
                                        hn::BitCast(pairs, cd));
   const auto high = hn::InterleaveUpper(pairs, hn::BitCast(pairs, ab),
                                         hn::BitCast(pairs, cd));
-  return SumOfBlocks(hn::Add(hn::BitCast(kF, low), hn::BitCast(kF, high)));
+  return hn::Add(hn::BitCast(kF, low), hn::BitCast(kF, high));
 }
+
+// The sum of all lanes of each of four vectors. What one becomes does not
+// depend on the others.
+HWY_INLINE QuadVector SumsOfLanes(const Vector& a, const Vector& b,
+                                  const Vector& c, const Vector& d) {
+  return SumOfBlocks(SumsInBlocks(a, b, c, d));
+}
+
+#if FLASHACL_HAS_SHARED_CONVERSIONS
+// SumOfBlocks() of three vectors, in a block each, and the third's once more,
+// in fewer instructions.
+HWY_INLINE Vector SumsOfBlocks(const Vector& a, const Vector& b,
+                               const Vector& c) {
+  const auto sum = [](const Vector& x, const Vector& y, auto lower,
+                      auto upper) HWY_ATTR {
+    return hn::Add(Vector{_mm512_shuffle_f32x4(x.raw, y.raw, lower())},
+                   Vector{_mm512_shuffle_f32x4(x.raw, y.raw, upper())});
+  };
+  using std::integral_constant;
+  // Blocks 0, 1 of both and 2, 3 of both; then 0, 2 of both and 1, 3 of both.
+  constexpr integral_constant<int, 0x44> kFirstTwo;
+  constexpr integral_constant<int, 0xEE> kLastTwo;
+  constexpr integral_constant<int, 0x88> kEven;
+  constexpr integral_constant<int, 0xDD> kOdd;
+  return sum(sum(a, b, kFirstTwo, kLastTwo), sum(c, c, kFirstTwo, kLastTwo),
+             kEven, kOdd);
+}
+#endif
 
 // The sums of words that vectors, or parts of them, hold.
 inline constexpr auto AddWords = [](const auto& x, const auto& y) HWY_ATTR {

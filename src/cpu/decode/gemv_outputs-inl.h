@@ -67,15 +67,15 @@ HWY_INLINE void AddValue(const std::byte* value,
     const Vector prob = hn::Set(kF, probs.Of(0));
     HWY_UNROLL_ALL
     for (int v = 0; v < kVectors; ++v) {
-      sums[v][0] =
-          hn::MulAdd(Elements::Load(value + offset[v]), prob, sums[v][0]);
+      sums[v][0] = hn::MulAdd(LoadPart<Elements>(value + offset[v], v), prob,
+                              sums[v][0]);
     }
     return;
   }
   Vector channels[kVectors];
   HWY_UNROLL_ALL
   for (int v = 0; v < kVectors; ++v) {
-    channels[v] = Elements::Load(value + offset[v]);
+    channels[v] = LoadPart<Elements>(value + offset[v], v);
   }
   HWY_UNROLL_ALL
   for (int r = 0; r < kRows; ++r) {
@@ -209,11 +209,12 @@ HWY_INLINE void AddVectors(const PvArgs& work, const SummedTiles<kTiles>& tiles,
 }
 
 // Whether two micro-tiles of a head share what they load of values: pairs of
-// keys, which are interleaved once for both then. Floats gained nothing, AVX2
-// has too few registers, ARM is unmeasured (docs/notes/0067).
+// keys, interleaved once for both (docs/notes/0067), and 16 bits that become
+// floats once (docs/notes/0071). Fp32 gained nothing, AVX2 has too few
+// registers, ARM is unmeasured.
 template <class Elements>
 inline constexpr bool kSumsInTwos =
-    Elements::kKeys == 2 && kVectorRegisters == 32 && HWY_ARCH_X86_64;
+    Elements::kInTwos&& kVectorRegisters == 32 && HWY_ARCH_X86_64;
 
 // Vectors that are summed at a time, at most: with their values and a prob they
 // fill the registers. Fewer than ten sums would be slower than the

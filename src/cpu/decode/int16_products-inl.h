@@ -52,7 +52,7 @@ using OfInt16AtOnce = OfInt16;
 
 // Channels of keys of 8 bits, and of queries that are integers of 16.
 template <class Product>
-struct Int16KeysOf {
+struct Int16KeysOf : AnyElements {
   static constexpr bool kIntegers = true;
   static constexpr int64_t kChannels = 2 * Lanes();
   static constexpr int kProducts = 1;

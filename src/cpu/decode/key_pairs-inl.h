@@ -45,6 +45,7 @@ template <class ProductOfPairs>
 struct KeyPairsOf : ElementsOf<DType::kBf16> {
   using Product = ProductOfPairs;
   static constexpr int kKeys = 2;
+  static constexpr bool kInTwos = true;
   static constexpr bool kLosesTiny = std::is_same_v<Product, OfPairsAtOnce>;
 };
 

@@ -15,6 +15,7 @@
 #include "cpu/decode/decode_kernel.h"
 #include "cpu/implementations.h"
 #include "cpu/pair_dots.h"
+#include "cpu/shared_conversions.h"
 #include "tests/cpu/fences.h"
 #include "tests/cpu/pairs.h"
 #include "tests/cpu/runs.h"
@@ -118,7 +119,9 @@ TEST_P(DecodePairs, ArePairs) {
   SetPairDotsForTest(PairDots::kMultiplyAdds);
   RunOn(kCpuDecode, pairs);
   SetPairDotsForTest(PairDots::kNone);
+  SetSharedConversionsForTest(false);  // which have the bits of pairs
   RunOn(kCpuDecode, floats);
+  SetSharedConversionsForTest({});
   // Their sums have another order.
   EXPECT_NE(pairs.bytes(Slot::kRowMax), floats.bytes(Slot::kRowMax));
 }
