@@ -15,7 +15,8 @@ std::atomic<int> rows_choice{kProcessorDecides};
 
 bool RowsStayInPlace() {
   const int choice = rows_choice.load(std::memory_order_relaxed);
-  return choice == kProcessorDecides ? kIsZen4 : choice != 0;
+  if (choice != kProcessorDecides) return choice != 0;
+  return kIsZen4 || kProcessorKind == ProcessorKind::kOther;
 }
 
 void SetRowsInPlaceForTest(std::optional<bool> stay) {

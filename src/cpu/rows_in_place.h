@@ -8,7 +8,8 @@
 
 namespace flashacl::cpu {
 
-// Where that is faster: measured on Zen 4 (docs/notes/0069).
+// Where that is faster: on Zen 4 and on Intel's processors (docs/notes/0069,
+// 0071).
 bool RowsStayInPlace();
 
 // Tests choose; none: as before.

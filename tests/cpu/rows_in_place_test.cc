@@ -10,14 +10,19 @@
 namespace flashacl::cpu {
 namespace {
 
-TEST(RowsStayInPlace, OnZen4UnlessATestChose) {
-  EXPECT_EQ(RowsStayInPlace(), kIsZen4);
+TEST(RowsStayInPlace, OnZen4AndIntelsUnlessATestChose) {
+#if defined(__x86_64__)
+  const bool stay_here = kIsZen4 || kProcessorKind == ProcessorKind::kOther;
+#else
+  const bool stay_here = false;
+#endif
+  EXPECT_EQ(RowsStayInPlace(), stay_here);
   for (const bool stay : {true, false}) {
     SetRowsInPlaceForTest(stay);
     EXPECT_EQ(RowsStayInPlace(), stay);
   }
   SetRowsInPlaceForTest({});
-  EXPECT_EQ(RowsStayInPlace(), kIsZen4);
+  EXPECT_EQ(RowsStayInPlace(), stay_here);
 }
 
 }  // namespace

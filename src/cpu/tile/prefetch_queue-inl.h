@@ -80,11 +80,14 @@ inline const bool kPrefetchesWithTurns =
 
 // Whether rows of a tile are prefetched into the second cache: on Zen 4, where
 // scores are of floats; of pairs, which take less time for each row, it gained
-// nothing (docs/notes/0069). And whether listed rows are.
+// nothing (docs/notes/0069). And whether listed rows are: on Intel's, too,
+// where no matrix registers multiply them (docs/notes/0071).
 inline bool PrefetchesIntoSecond(PairDots dots) {
   return kIsZen4 && dots == PairDots::kNone;
 }
-inline const bool kListedIntoSecond = kIsZen4;
+inline bool PrefetchesListedIntoSecond(bool matrices) {
+  return kIsZen4 || (kProcessorKind == ProcessorKind::kOther && !matrices);
+}
 
 // Rows that will be read or written soon, in the order of their use.
 //

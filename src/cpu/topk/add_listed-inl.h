@@ -45,7 +45,8 @@ inline constexpr int64_t kLineChannels = 32;
 // Rows of a step that stay where they lie, numbers of 16 bits side by side, for
 // heads that fill half a panel. With so few, to make floats of a pair takes as
 // many instructions as multiply it, and on Zen 4, whose shifts and masks take
-// places of multiply-adds, 1.5 times as long.
+// places of multiply-adds, 1.5 times as long; Intel's have no other places for
+// them (docs/notes/0071).
 struct RowsInPlace {
   DType dtype = DType::kNone;
   const std::byte* const* rows = nullptr;

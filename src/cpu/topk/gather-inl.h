@@ -101,7 +101,7 @@ struct ListedKeys {
   HWY_INLINE void ForSteps(const KvBuffers& buffers, int64_t times,
                            Compute compute) const {
     KeyAddresses at[2];
-    PrefetchQueue prefetch(kListedIntoSecond);
+    PrefetchQueue prefetch(PrefetchesListedIntoSecond(buffers.matrices));
     Locate(0, at[0]);
     for (int n = 0; !at[n].step.empty(); n ^= 1) {
       const ListedStep step{at[n].step, at[n], Load(at[n], buffers)};
