@@ -31,6 +31,8 @@ struct ElementFormat {
   // Of so many channels that lie side by side.
   int64_t BytesOf(int64_t channels) const {
     const int64_t numbers = NumbersOf(dtype);
+    // Not by a division of every row, of which most elements are one number.
+    if (numbers == 1) return channels * element_bytes;
     return (channels + numbers - 1) / numbers * element_bytes;
   }
 

@@ -25,6 +25,7 @@
 #endif
 
 #include "cpu/tile/integers-inl.h"
+#include "cpu/tile/key_addresses-inl.h"
 #include "cpu/tile/load-inl.h"
 #include "cpu/tile/matmul-inl.h"
 #include "cpu/tile/matrices-inl.h"
@@ -173,84 +174,6 @@ inline void LoadQueries(const ScoreTile& tile, int64_t first) {
   if (pairs) first_row.subnormal_panel = subnormals.AnySubnormal();
 }
 
-// Addresses of the rows of one step.
-struct KeyAddresses {
-  Range step;
-  bool absent = false;  // some key does not exist
-  const std::byte* key[kMaxStepKeys];
-  const std::byte* rope[kMaxStepKeys];
-  const std::byte* value[kMaxStepKeys];
-
-  void Locate(const KvRows& rows, Range cols) {
-    step = cols;
-    absent = rows.Locate(cols, key, rope, value);
-  }
-};
-
-// Rows of which every block of channels lies side by side go as one.
-inline void PrefetchBlocks(const RowSource& source,
-                           const std::byte* const* address, Range rows,
-                           PrefetchQueue& prefetch) {
-  const ElementFormat& format = source.format;
-  for (int64_t first = rows.first; first < rows.last;) {
-    int64_t last = first + 1;
-    while (last < rows.last &&
-           address[last] == address[last - 1] + source.row_bytes) {
-      ++last;
-    }
-    const std::byte* at = address[first];
-    const int64_t bytes = (last - first) * source.row_bytes;
-    first = last;
-    if (at == nullptr) continue;
-    for (int64_t d = 0; d < source.channels; d += format.channel_block) {
-      prefetch.Add(at, bytes);
-      at += format.block_bytes;
-    }
-  }
-}
-
-// Share `n` of `count` of a step's rows will be needed.
-inline void PrefetchKeys(const KvRows& rows, const KeyAddresses& at, int64_t n,
-                         int64_t count, PrefetchQueue& prefetch) {
-  const auto add = [&](const RowSource& source,
-                       const std::byte* const* address) {
-    if (source.base == nullptr) return;
-    const int64_t bytes = source.format.BytesOf(source.channels);
-    const int64_t last = (n + 1) * at.step.size() / count;
-    if (source.format.channel_block != 0) {
-      const int64_t first = n * at.step.size() / count;
-      PrefetchBlocks(source, address, {first, last}, prefetch);
-      return;
-    }
-    for (int64_t j = n * at.step.size() / count; j < last; ++j) {
-      prefetch.Add(address[j], bytes);
-    }
-  };
-  add(rows.key, at.key);
-  add(rows.rope, at.rope);
-  // Values that are keys are there with them.
-  if (rows.value.base != rows.key.base) add(rows.value, at.value);
-}
-
-// The queries of some rows will be needed.
-inline void PrefetchQueries(const ScoreParams& params, const QueryRow* rows,
-                            int64_t count, PrefetchQueue& prefetch) {
-  for (int64_t r = 0; r < count; ++r) {
-    prefetch.Add(rows[r].query, params.qk_dim * params.query.element_bytes);
-  }
-  for (int64_t r = 0; r < count; ++r) {
-    prefetch.Add(rows[r].query_rope,
-                 params.rope_dim * params.query_rope.element_bytes);
-  }
-}
-
-// Those of the panel that begins with row `first`.
-inline void PrefetchQueries(const ScoreTile& tile, int64_t first,
-                            PrefetchQueue& prefetch) {
-  PrefetchQueries(*tile.params, tile.scratch.query_rows + first,
-                  std::min<int64_t>(Width(), tile.rows - first), prefetch);
-}
-
 using Patterns = VectorOf<Words>;
 
 // What a step's keys turned out to be.
@@ -378,6 +301,19 @@ inline void LoadKeyIntegers(const KvRows& rows, const KeyAddresses& at,
   ClearAfterPairs(channels + rows.rope.channels, 1, to);
 }
 
+// The same where values come later: of terms, and of integers; else false.
+inline bool LoadKeyAlone(const ScoreTile& tile, const KeyAddresses& at,
+                         int64_t j, float* HWY_RESTRICT to,
+                         LeastOfPairs<Floats>& subnormals,
+                         NonFinite& non_finite) {
+  if (tile.terms == 2) {
+    LoadKeyTerms(tile.keys, at, j, to, non_finite);
+  } else if (tile.integers) {
+    LoadKeyIntegers(tile.keys, at, j, to, subnormals);
+  }
+  return tile.terms == 2 || tile.integers;
+}
+
 // The greatest pattern of a row's numbers without their signs, raised to what
 // it was before: infinities and NaNs are above all others.
 HWY_INLINE Patterns GreatestPattern(const float* HWY_RESTRICT row,
@@ -419,6 +355,31 @@ inline void NoteAbsent(const KeyAddresses& at, LoadedKeys& loaded) {
   }
 }
 
+// Whether values are packed from where they lie, as floats.
+inline bool PacksInPlace(const ScoreTile& tile, const LoadedKeys& loaded) {
+  const RowSource& source = tile.keys.values();
+  const ElementFormat& format = source.format;
+  const DType dtype = format.dtype;
+  return tile.dots == PairDots::kNone && !loaded.pairs_of_keys &&
+         source.quant.scale == nullptr && !loaded.value_quant.any &&
+         format.step == 1 && format.channel_block == 0 &&
+         tile.params->v_dim >= Lanes() &&
+         (dtype == DType::kF32 || dtype == DType::kF16 ||
+          dtype == DType::kBf16);
+}
+
+// Value `j` of a step by blocks of channels, from where it lies.
+inline void PackInPlace(const ScoreTile& tile, const KeyAddresses& at,
+                        int64_t j, const PackedValues& values,
+                        Patterns& greatest) {
+  const bool shared = tile.keys.value.base == nullptr;  // values are keys
+  if (!shared) PrefetchLater(tile.keys.value, at.value, j, at.step.size());
+  const std::byte* const row = shared ? at.key[j] : at.value[j];
+  WithVectorType(tile.keys.values().format.dtype, [&](auto type) HWY_ATTR {
+    PackElements<type()>(row, tile.params->v_dim, j, values, greatest);
+  });
+}
+
 // The keys of one step as rows of floats, the values by blocks of channels
 // unless they are wanted by channel: these the caller packs.
 inline void LoadKeys(const ScoreTile& tile, const KeyAddresses& at,
@@ -441,17 +402,11 @@ inline void LoadKeys(const ScoreTile& tile, const KeyAddresses& at,
   LeastOfPairs<Floats> subnormals;
   NonFinite non_finite;
   PairsOfKeys packed(scratch, v_dim, values);
+  const bool in_place = PacksInPlace(tile, loaded);
   for (int64_t j = 0; j < count; ++j) {
     float* const key = scratch.keys + j * scratch.key_stride;
     float* value = loaded.pairs_of_keys ? packed.Row(j) : scratch.staging;
-    if (tile.terms == 2) {
-      LoadKeyTerms(rows, at, j, key, non_finite);
-      continue;
-    }
-    if (tile.integers) {
-      LoadKeyIntegers(rows, at, j, key, subnormals);
-      continue;
-    }
+    if (LoadKeyAlone(tile, at, j, key, subnormals, non_finite)) continue;
     if (pairs) {
       LoadKeyPairs(rows, at, j, key, subnormals);
       if (matrices) ClearAfterPairs(tile.params->score_dim(), 1, key);
@@ -461,6 +416,10 @@ inline void LoadKeys(const ScoreTile& tile, const KeyAddresses& at,
       LoadKey(rows, at, j, key);
       key_quant.Dequantise(j, rows.key.channels, key);
       if (shared) value = key;
+    }
+    if (in_place && at.key[j] != nullptr) {
+      PackInPlace(tile, at, j, values, greatest);
+      continue;
     }
     if (!shared) {
       LoadOne(rows.value, at.value, j, count, value);

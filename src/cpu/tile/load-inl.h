@@ -9,6 +9,7 @@
 // and offsets of 8-bit elements meet them in a pass of its own (Dequantise).
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -118,6 +119,27 @@ HWY_INLINE VectorOf<D> FloatsAt(D d, const std::byte* row, int64_t n) {
     static_assert(kType == DType::kI8);
     return FloatsFromI8(d, reinterpret_cast<const int8_t*>(row) + n);
   }
+}
+
+// The numbers of all lanes, twice.
+inline constexpr std::array<int32_t, 2 * Lanes()> kLanesTwice = [] {
+  std::array<int32_t, 2 * Lanes()> lanes{};
+  for (size_t n = 0; n < lanes.size(); ++n) {
+    lanes[n] = static_cast<int32_t>(n % (lanes.size() / 2));
+  }
+  return lanes;
+}();
+
+// Elements of a dense row of `count` >= Lanes() from number `n` on; lanes that
+// pass the last hold others of the row.
+template <DType kType>
+HWY_INLINE Vector FloatsWithin(const std::byte* row, int64_t n, int64_t count) {
+  const int64_t last = count - Lanes();
+  if (HWY_LIKELY(n <= last)) return FloatsAt<kType>(kF, row, n);
+  const int64_t by = std::min<int64_t>(n - last, Lanes());
+  const auto lanes = hn::LoadU(kW, kLanesTwice.data() + by);
+  return hn::TableLookupLanes(FloatsAt<kType>(kF, row, last),
+                              hn::IndicesFromVec(kF, lanes));
 }
 
 // Calls body(type) with the type as an integral_constant; not for types of

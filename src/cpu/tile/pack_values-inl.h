@@ -16,6 +16,7 @@
 #define FLASHACL_CPU_TILE_PACK_VALUES_INL_H_
 #endif
 
+#include "cpu/tile/load-inl.h"
 #include "cpu/tile/matmul-inl.h"
 #include "cpu/tile/pairs-inl.h"
 #include "cpu/tile/transpose-inl.h"
@@ -35,6 +36,26 @@ HWY_INLINE void PackValues(const float* HWY_RESTRICT row, int64_t v_dim,
       hn::StoreU(hn::LoadU(kF, row + d + c), kF, to + c);
     }
   });
+}
+
+// The same of elements of memory, dense and so many or more than there are
+// lanes; their patterns raise `greatest`. A row of floats between them would be
+// read as parts of two vectors that were just stored, which waits
+// (docs/notes/0072).
+template <DType kType>
+HWY_INLINE void PackElements(const std::byte* HWY_RESTRICT row, int64_t v_dim,
+                             int64_t j, const PackedValues& values,
+                             VectorOf<Words>& greatest) {
+  VectorOf<Words> most = greatest;
+  ForBlocks(v_dim, [&](int64_t d, auto size) HWY_ATTR {
+    float* const to = values.at + d * values.keys + j * size();
+    for (ptrdiff_t c = 0; c < size(); c += Lanes()) {
+      const Vector x = FloatsWithin<kType>(row, d + c, v_dim);
+      most = hn::Max(hn::BitCast(kW, hn::Abs(x)), most);
+      hn::StoreU(x, kF, to + c);
+    }
+  });
+  greatest = most;
 }
 
 // Values of bf16, as floats, by pairs of keys: the first is the upper half of

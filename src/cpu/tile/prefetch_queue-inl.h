@@ -39,13 +39,15 @@ class LineShare {
   // For a loop of kTurns turns or more.
   LineShare(const std::byte* const* lines, int64_t count, int64_t turns)
       : next_(lines),
-        last_(lines + count),
-        each_(CeilDiv(count, turns / kTurns)) {}
+        left_(static_cast<int32_t>(count)),
+        each_(static_cast<int32_t>(CeilDiv(count, turns / kTurns))) {}
 
-  bool any() const { return next_ != last_; }
+  bool any() const { return left_ > 0; }
 
   // What is not issued yet.
-  std::span<const std::byte* const> left() const { return {next_, last_}; }
+  std::span<const std::byte* const> left() const {
+    return {next_, static_cast<size_t>(left_)};
+  }
 
   // Calls turn() so many times.
   template <typename Turn>
@@ -61,15 +63,19 @@ class LineShare {
 
  private:
   HWY_INLINE void Issue() {
-    for (int64_t n = 0; n < each_ && next_ != last_; ++n) {
+    for (int32_t n = 0; n < each_ && left_ > 0; ++n, --left_) {
       __builtin_prefetch(*next_++, 0, 3);
     }
   }
 
   const std::byte* const* next_ = nullptr;
-  const std::byte* const* last_ = nullptr;
-  int64_t each_ = 0;
+  int32_t left_ = 0;
+  int32_t each_ = 0;
 };
+
+// So a call gets one in registers. In memory it was read as a vector just after
+// its parts had been written, which waits (docs/notes/0072).
+static_assert(sizeof(LineShare) <= 16);
 
 // Whether the forward direction prefetches rows within blocks of arithmetic. So
 // it does on Intel's; on Zen 4 it took as long (docs/notes/0063), and
@@ -105,7 +111,10 @@ class PrefetchQueue {
   explicit PrefetchQueue(bool into_second = false)
       : into_second_(into_second) {}
 
-  void Clear() { count_ = next_ = shares_ = bytes_ = 0; }
+  void Clear() {
+    count_ = next_ = line_ = offset_ = 0;
+    shares_ = bytes_ = 0;
+  }
 
   // What does not fit is not prefetched.
   void Add(const std::byte* from, int64_t bytes) {
@@ -140,10 +149,14 @@ class PrefetchQueue {
       const std::byte* const* const rows = rows_ + next_;
       if (into_second_) {
         HWY_UNROLL_ALL
-        for (int64_t r = 0; r < kGroup; ++r) __builtin_prefetch(rows[r], 0, 2);
+        for (int64_t r = 0; r < kGroup; ++r) {
+          __builtin_prefetch(rows[r] + offset_, 0, 2);
+        }
       } else {
         HWY_UNROLL_ALL
-        for (int64_t r = 0; r < kGroup; ++r) __builtin_prefetch(rows[r], 0, 3);
+        for (int64_t r = 0; r < kGroup; ++r) {
+          __builtin_prefetch(rows[r] + offset_, 0, 3);
+        }
       }
       GoOn();
     }
@@ -170,7 +183,10 @@ class PrefetchQueue {
     if (turns < LineShare::kTurns || next_ >= count_) return {};
     int64_t count = 0;
     for (int64_t n = 0; n < at_once_ && next_ < count_; ++n) {
-      std::copy_n(rows_ + next_, kGroup, share_ + count);
+      HWY_UNROLL_ALL
+      for (int64_t r = 0; r < kGroup; ++r) {
+        share_[count + r] = rows_[next_ + r] + offset_;
+      }
       count += kGroup;
       GoOn();
     }
@@ -180,12 +196,13 @@ class PrefetchQueue {
  private:
   static constexpr int64_t kGroup = 8;  // rows of a share, of a line each
 
-  // To the next line of these rows, or to the next rows.
+  // To the next line of these rows, or to the next rows. Their addresses stay
+  // as they are: eight that were just written are read late as a vector.
   HWY_INLINE void GoOn() {
-    const std::byte** const rows = rows_ + next_;
-    HWY_UNROLL_ALL
-    for (int64_t r = 0; r < kGroup; ++r) rows[r] += kLineBytes;
-    if (--lines_[next_ / kGroup] == 0) next_ += kGroup;
+    offset_ += kLineBytes;
+    if (++line_ < lines_[next_ / kGroup]) return;
+    offset_ = line_ = 0;
+    next_ += kGroup;
   }
 
   // Rows that are missing to a group repeat the last one.
@@ -195,9 +212,11 @@ class PrefetchQueue {
 
   const std::byte* share_[kMaxRowPrefetchLines];
   const std::byte* rows_[kMaxPrefetchRows];
-  int64_t lines_[kMaxPrefetchRows / kGroup];  // of each group, still to issue
+  int64_t lines_[kMaxPrefetchRows / kGroup];  // of each group
   int64_t count_ = 0;
-  int64_t next_ = 0;
+  int64_t next_ = 0;    // the group to issue begins with this row
+  int64_t line_ = 0;    // of the group
+  int64_t offset_ = 0;  // of that line in its rows, in bytes
   int64_t shares_ = 0;
   int64_t bytes_ = 0;
   int64_t at_once_ = 0;
