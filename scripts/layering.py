@@ -29,7 +29,8 @@ CLOSED = {"acl/single_op"}
 # Inside src/cpu: the files at its top know no implementation, but for the table
 # of them; implementations share tiles, not each other. Decode has the forward
 # direction's parameters and operands, and so have backward and top-k lists;
-# mixed batches are what both together make of them.
+# mixed batches are what both together make of them, and few heads over a list
+# are tiles of decode.
 CPU_MAY_INCLUDE = {
     "": set(),
     "tile": {""},
@@ -37,7 +38,7 @@ CPU_MAY_INCLUDE = {
     "decode": {"", "tile", "forward"},
     "mixed": {"", "forward", "decode"},
     "backward": {"", "tile", "forward"},
-    "topk": {"", "tile", "forward"},
+    "topk": {"", "tile", "forward", "decode"},
 }
 CPU_TABLE = "src/cpu/cpu_backend.cc"
 # Inside src/verify: what judges our own implementations on samples, and what

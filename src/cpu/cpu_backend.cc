@@ -38,13 +38,14 @@ std::unique_ptr<Queue> MakeQueue() {
 }  // namespace
 
 Backend ThisCpu() {
-  static constinit MadeOnce<const std::array<Implementation, 6>> rows;
+  static constinit MadeOnce<const std::array<Implementation, 7>> rows;
   static constinit MadeOnce<const std::unique_ptr<Queue>> queue;
   return {.name = "cpu",
           .device = DescribeThisCpu(),
           .implementations = rows.Get([] {
-            return std::array{kCpuDecode,   kCpuMixed,       kCpuForward,
-                              kCpuBackward, kCpuTopKForward, kCpuTopKBackward};
+            return std::array{kCpuDecode,      kCpuMixed,      kCpuForward,
+                              kCpuBackward,    kCpuTopKDecode, kCpuTopKForward,
+                              kCpuTopKBackward};
           }),
           .memory = &HostMemory::Get(),
           .queue = queue.Get(&MakeQueue).get(),

@@ -38,6 +38,12 @@ extern const Implementation kCpuForward;
 // forward direction saved, tile by tile and in fp32.
 extern const Implementation kCpuBackward;
 
+// "cpu/decode/topk": those of "cpu/forward/topk" with few heads per kv head,
+// whose listed keys are read as by "cpu/decode". Where neither cuts its keys, a
+// position has the bits that it would have there alone, of its listed keys in
+// the order of the list.
+extern const Implementation kCpuTopKDecode;
+
 // "cpu/forward/topk": forward problems where every position lists the keys that
 // it attends to, as the top-k selection of sparse attention does, whatever
 // holds and encodes the keys; but those with a mask tensor, bias, dropout or

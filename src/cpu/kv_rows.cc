@@ -128,6 +128,11 @@ void KvRows::LocateListed(std::span<const int64_t> columns,
 bool KvRows::Locate(Range cols, const std::byte** key_at,
                     const std::byte** rope_at,
                     const std::byte** value_at) const {
+  if (listed_ != nullptr) {
+    LocateListed({listed_ + cols.first, static_cast<size_t>(cols.size())},
+                 key_at, rope_at, value_at);
+    return false;
+  }
   bool absent = false;
   if (cols.first < prefix_ && !cols.empty()) {
     const int64_t count = std::min(prefix_, cols.last) - cols.first;

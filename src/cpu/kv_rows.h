@@ -69,7 +69,13 @@ class KvRows {
   void LoadRowFactors(const RowFactor& factor, Range cols, float* to) const;
 
   // Whether a page holds the column; of other rows, true.
-  bool Exists(int64_t column) const { return PageOf(column) >= 0; }
+  bool Exists(int64_t column) const {
+    return table_ == nullptr || PageOf(column) >= 0;
+  }
+
+  // Makes column j of Locate what column columns[j] was, which exists; there is
+  // no prefix. Exists and factors do not follow. `columns` must outlive this.
+  void List(const int64_t* columns) { listed_ = columns; }
 
   // Drops values that are the leading channels of the keys' own memory, which
   // then need not be read twice.
@@ -108,6 +114,7 @@ class KvRows {
 
   int64_t PageOf(int64_t column) const;  // negative: there is none
 
+  const int64_t* listed_ = nullptr;   // null: columns are not listed
   const std::byte* table_ = nullptr;  // the sequence's row of the block table
   DType table_type_ = DType::kNone;
   int64_t table_step_bytes_ = 0;

@@ -64,6 +64,11 @@ inline constexpr int64_t kMaxSplitRows = 64;
 inline constexpr int64_t kDecodeRows = 64;
 inline constexpr int64_t kFewRows = 40;
 
+// The same of heads per kv head whose keys are listed, with vectors of so many
+// bits (docs/notes/0073).
+inline constexpr int64_t kFewHeadsOf512 = 24;
+inline constexpr int64_t kFewHeadsOf256 = 12;
+
 // Tensors with room for fewer keys than kFewKeys are faster in tiles of one
 // panel. With AVX-512 rows are streamed as far as two panels where there is
 // room for so many keys; of 16 bits, which tiles convert fast, where keys and

@@ -77,6 +77,8 @@ const Family kFamilies[] = {
      1},
     {"backward", &kCpuBackward, "bwd", "h=1 d=64 q=150 k=300", 9, 100, 6},
     {"backward_rows", &kCpuBackward, "bwd", "h=1 d=64 q=700 k=60", 1, 1, 6},
+    {"topk_decode", &kCpuTopKDecode, "fwd",
+     "h=4/1 d=64 q=10 k=250 topk:200 stats", 7, 100, 6},
     {"topk_forward", &kCpuTopKForward, "fwd",
      "h=4/1 d=64 q=10 k=250 topk:200 stats", 7, 100, 6},
     {"topk_backward", &kCpuTopKBackward, "bwd",

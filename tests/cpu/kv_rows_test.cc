@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "plan/sequences.h"
@@ -103,6 +104,42 @@ struct Keys {
     }
   }
 };
+
+// Columns that are listed are where each of them is, in the order of the list.
+TEST(KvRows, LocateFollowsAList) {
+  int64_t paged = 0;
+  ForRandomProblems(
+      600, ForwardSpace(), [&](const AttentionProblem& p, Random& random) {
+        if (p.kv.gathers()) return;
+        SmallCase small(p);
+        small.FillInputs(random);
+        testing::SpoilTable(small, random);
+        const auto sequences = ResolveSequences(p, small.bindings());
+        const Sequence& extent = sequences.front();
+        if (extent.columns() == 0 || extent.prefix > 0) return;
+        KvRows rows(p, small.bindings(), extent, 0, p.kv_heads - 1);
+        const KvRows unlisted = rows;
+        std::vector<int64_t> columns(9);
+        for (int64_t& j : columns) j = random.Within(0, extent.columns() - 1);
+        rows.List(columns.data());
+        const std::byte *key[8], *rope[8], *value[8];
+        if (!std::all_of(columns.begin(), columns.end(),
+                         [&](int64_t j) { return unlisted.Exists(j); })) {
+          return;
+        }
+        EXPECT_FALSE(rows.Locate({1, 9}, key, rope, value));
+        for (int64_t n = 1; n < 9; ++n) {
+          const int64_t j = columns[static_cast<size_t>(n)];
+          const std::byte *own_key, *own_rope, *own_value;
+          unlisted.Locate({j, j + 1}, &own_key, &own_rope, &own_value);
+          EXPECT_EQ(key[n - 1], own_key);
+          EXPECT_EQ(rope[n - 1], own_rope);
+          EXPECT_EQ(value[n - 1], own_value);
+        }
+        paged += p.kv.rows == Rows::kPaged;
+      });
+  EXPECT_GT(paged, 20);
+}
 
 TEST(KvRows, LocateIsTheDefinition) {
   int64_t paged = 0, listed = 0;

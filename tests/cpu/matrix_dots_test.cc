@@ -91,7 +91,8 @@ class MatrixDotsOn : public testing::OnMatrices {
   bool backward() const { return direction() == Direction::kBackward; }
   bool few() const { return &implementation_ == &kCpuDecode; }
   bool listed() const {
-    return &implementation_ == &kCpuTopKForward ||
+    return &implementation_ == &kCpuTopKDecode ||
+           &implementation_ == &kCpuTopKForward ||
            &implementation_ == &kCpuTopKBackward;
   }
 
@@ -105,7 +106,7 @@ class MatrixDotsOn : public testing::OnMatrices {
 INSTANTIATE_TEST_SUITE_P(All, MatrixDotsOn,
                          ::testing::ValuesIn(testing::Settings(
                              {&kCpuForward, &kCpuDecode, &kCpuMixed,
-                              &kCpuBackward, &kCpuTopKForward,
+                              &kCpuBackward, &kCpuTopKDecode, &kCpuTopKForward,
                               &kCpuTopKBackward})),
                          testing::SettingTestName);
 
@@ -205,7 +206,7 @@ const char* const kListGradLines[] = {
 std::span<const char* const> MatrixDotsOn::Lines() const {
   if (&implementation_ == &kCpuTopKBackward) return kListGradLines;
   if (backward()) return kGradLines;
-  if (&implementation_ == &kCpuTopKForward) return kListLines;
+  if (listed()) return kListLines;
   if (&implementation_ == &kCpuDecode) return kFewLines;
   return kLines;
 }

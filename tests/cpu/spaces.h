@@ -58,6 +58,8 @@ inline std::vector<Tried> AllTried() {
       {&kCpuMixed, 60, 30, Forward(4, 70, 4000, 3, 24)},
       {&kCpuBackward, 1500, 300, Backward(Forward(4, 24, 40, 8, 200))},
       {&kCpuBackward, 100, 20, Backward(Forward(2, 300, 400, 4, 70))},
+      {&kCpuTopKDecode, 1000, 800, Listed(Forward(4, 24, 40, 8, 200))},
+      {&kCpuTopKDecode, 200, 100, Listed(Forward(2, 6, 1500, 40, 40))},
       {&kCpuTopKForward, 1500, 1200, Listed(Forward(4, 24, 40, 8, 200))},
       {&kCpuTopKForward, 200, 100, Listed(Forward(2, 6, 1500, 40, 40))},
       {&kCpuTopKBackward, 600, 400,
@@ -82,7 +84,7 @@ class EachKernel : public ::testing::TestWithParam<Setting> {
 inline auto EveryKernel() {
   return ::testing::ValuesIn(
       Settings({&kCpuForward, &kCpuDecode, &kCpuMixed, &kCpuBackward,
-                &kCpuTopKForward, &kCpuTopKBackward}));
+                &kCpuTopKDecode, &kCpuTopKForward, &kCpuTopKBackward}));
 }
 
 }  // namespace flashacl::testing

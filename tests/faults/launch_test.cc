@@ -40,6 +40,7 @@ const Line kLines[] = {
      "bwd bf16 h=7 d=24/16 q=300,600,9 k=400,500,90 causal sink"},
     {&kCpuBackward, "bwd f32 h=2 d=8 q=300 k=300 bias"},
     {&kCpuBackward, "bwd bf16 h=2/1 d=1+1 q=65 k=44500 window:40000:9 sink"},
+    {&kCpuTopKDecode, "fwd f16 h=8/1 d=32 q=3,4 k=70,5000 topk:4500 stats"},
     {&kCpuTopKForward, "fwd f16 h=16/1 d=32 q=3,4 k=70,300 topk:150 stats"},
     {&kCpuTopKBackward, "bwd f16 h=16/1 d=32 q=90,40 k=70,300 topk:150"},
 };

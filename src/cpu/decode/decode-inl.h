@@ -298,6 +298,13 @@ class HeadBundle {
     LinePrefetcher prefetch = has_values ? ValuesWithScores(now, next, runs)
                                          : AllKeys(next, {0, half}, runs);
     prefetch.set_slowly(ScoresPrefetchSlowly(tiles_[0], count_ > 1));
+    const int64_t rope_bytes = RopeBytesApart(next);
+    LinePrefetcher ropes;
+    if (rope_bytes > 0) {
+      ropes = {next.rope, next.rope + next.step.size(), rope_bytes};
+    }
+    EvenShares rope_lines(LinesOfRows(next.step.size(), rope_bytes),
+                          tiles_[0].micro_tiles());
     for (int64_t t = 0; t < count_; ++t) {
       DecodeTile& decode = tiles_[t];
       ForStep(now, t, [&](const StepPlace& at) {
@@ -305,6 +312,7 @@ class HeadBundle {
         const int64_t lines = LinesWithSoftmax(decode, at.count());
         for (int64_t n = 0; n < decode.micro_tiles(); ++n) {
           prefetch.PrefetchLines(lines);
+          ropes.PrefetchLines(rope_lines.Next());
           SoftmaxStep(decode, at.rows, decode.At(n));
         }
       });
@@ -340,6 +348,22 @@ class HeadBundle {
     }
     return {rows.key + which.first, rows.key + which.last,
             key_shift_[count_ - 1] + tiles_[0].keys.bytes};
+  }
+
+  // Of a tile's ropes that are to be prefetched with softmax; 0: of none, as of
+  // those that touch, which the processor fetches ahead by itself, and of
+  // several heads.
+  int64_t RopeBytesApart(const StepRows& rows) const {
+    const RowSource& source = tiles_[0].tile->keys.rope;
+    const int64_t count = rows.step.size();
+    if (!kPrefetchesRopesApart || source.base == nullptr || count < 2 ||
+        count_ > 1 || source.format.channel_block != 0) {
+      return 0;
+    }
+    const int64_t bytes = source.format.BytesOf(source.channels);
+    const bool touch =
+        rows.rope[count - 1] - rows.rope[0] == (count - 1) * bytes;
+    return touch ? 0 : bytes;
   }
 
   LinePrefetcher AllValues(const StepRows& rows, BlockRuns& runs) const {

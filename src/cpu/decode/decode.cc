@@ -53,6 +53,31 @@ Status SupportsFewRows(const AttentionProblem& problem,
   return {};
 }
 
+DecodeProducts DecodeProducts::Choose(bool whole_matrices, bool allows_int16) {
+  const DecodeKernels kernels = Decode();
+  DecodeProducts products;
+  products.dots =
+      ChoosePairDots(kernels.has_pair_dots,
+                     whole_matrices ? kernels.matrices : MatrixCode::kNone);
+  products.byte_dots = ChooseByteDots(kernels.has_byte_dots, kernels.matrices);
+  products.half_dots = ChooseHalfDots(kernels.has_half_dots);
+  if (allows_int16) {
+    products.int16_dots =
+        ChooseInt16Dots(kernels.has_int16_dots, products.byte_dots);
+  }
+  products.shares_conversions =
+      ChooseSharedConversions(kernels.has_shared_conversions);
+  return products;
+}
+
+DecodeArgs DecodeProducts::ArgsOf(const ForwardTile& tile,
+                                  const DecodeScratch& scratch) const {
+  DecodeArgs args{tile,      scratch,    byte_dots,
+                  half_dots, int16_dots, shares_conversions};
+  UsePairs(dots, args.tile);
+  return args;
+}
+
 DecodeTiles::DecodeTiles(const AttentionProblem& problem,
                          const DeviceInfo& device, Range sequence_rows,
                          WorkspaceLayout& layout)
@@ -81,16 +106,8 @@ DecodeTiles::Launch::Launch(const DecodeTiles& tiles,
       piece_{.heads = tiles.piece_.heads,
              .splits = SplitsOfPiece(schedule_->count(), tiles.piece_.heads,
                                      tiles.workers_)},
-      dots_(ChoosePairDots(Decode().has_pair_dots, tiles.whole_matrices_
-                                                       ? Decode().matrices
-                                                       : MatrixCode::kNone)),
-      byte_dots_(ChooseByteDots(Decode().has_byte_dots, Decode().matrices)),
-      half_dots_(ChooseHalfDots(Decode().has_half_dots)),
-      int16_dots_(tiles.allows_int16_
-                      ? ChooseInt16Dots(Decode().has_int16_dots, byte_dots_)
-                      : Int16Dots::kNone),
-      shares_conversions_(
-          ChooseSharedConversions(Decode().has_shared_conversions)),
+      products_(
+          DecodeProducts::Choose(tiles.whole_matrices_, tiles.allows_int16_)),
       memory_(memory),
       splits_(splits) {}
 
@@ -98,17 +115,11 @@ DecodeArgs DecodeTiles::Launch::TileOf(int64_t n, int64_t worker,
                                        int64_t i) const {
   const DecodeWorkspace& workspace = tiles_.workspace_;
   const int64_t own = worker * piece_.heads + i;
-  DecodeArgs args{
+  return products_.ArgsOf(
       operands_.TileOf(*schedule_, n,
                        {workspace.score.At(memory_, own),
                         workspace.forward.At(memory_, own), splits_}),
-      workspace.decode.At(memory_, own),
-      byte_dots_,
-      half_dots_,
-      int16_dots_,
-      shares_conversions_};
-  UsePairs(dots_, args.tile);
-  return args;
+      workspace.decode.At(memory_, own));
 }
 
 void DecodeTiles::Launch::AttendPiece(int64_t n, int64_t worker) const {

@@ -19,6 +19,23 @@ namespace flashacl::cpu {
 Status SupportsFewRows(const AttentionProblem& problem,
                        const DeviceInfo& device);
 
+// Which instructions multiply the tiles of one launch, as this process chooses
+// them.
+struct DecodeProducts {
+  PairDots dots = PairDots::kNone;  // of tiles that may have pairs
+  ByteDots byte_dots = ByteDots::kNone;
+  bool half_dots = false;
+  Int16Dots int16_dots = Int16Dots::kNone;
+  bool shares_conversions = false;
+
+  // whole_matrices: keys and values are bf16 that fills such. allows_int16: as
+  // Score::half_probs says.
+  static DecodeProducts Choose(bool whole_matrices, bool allows_int16);
+
+  DecodeArgs ArgsOf(const ForwardTile& tile,
+                    const DecodeScratch& scratch) const;
+};
+
 // The same as ForwardTiles, of few rows.
 class DecodeTiles {
  public:
@@ -49,11 +66,7 @@ class DecodeTiles {
     const ForwardOperands& operands_;
     const RunSchedule schedule_;
     const PieceShape piece_;
-    const PairDots dots_;  // of tiles that may have pairs
-    const ByteDots byte_dots_;
-    const bool half_dots_;
-    const Int16Dots int16_dots_;
-    const bool shares_conversions_;
+    const DecodeProducts products_;
     std::byte* const memory_;
     float* const splits_;
   };
@@ -61,8 +74,7 @@ class DecodeTiles {
  private:
   const TileShape shape_;
   const Schedule schedule_;
-  const bool whole_matrices_;  // keys and values are bf16 that fills such
-  const bool allows_int16_;    // as Score::half_probs says
+  const bool whole_matrices_, allows_int16_;  // as DecodeProducts has them
   const int64_t kv_heads_;
   const int64_t workers_;
   const PieceShape piece_;  // of a run whose lengths were known

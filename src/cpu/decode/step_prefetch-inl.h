@@ -123,6 +123,11 @@ class ValueOrder {
   bool came_before_{};  // values of the step at hand, before its scores
 };
 
+// Whether ropes that lie apart from keys and from each other are prefetched: on
+// Intel's, where it was measured (docs/notes/0073).
+inline const bool kPrefetchesRopesApart =
+    kProcessorKind == ProcessorKind::kOther;
+
 // How many lines rows are that may lie apart.
 inline int64_t LinesOfRows(int64_t count, int64_t bytes) {
   return count * CeilDiv(bytes, kLineBytes);

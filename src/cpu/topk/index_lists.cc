@@ -50,13 +50,17 @@ int64_t IndexLists::Fill(const ListOwner& owner, const Sequence& extent,
   const auto seen = band.Row(owner.position, width);
   const int64_t places =
       std::min(spec_.dims[3], CeilDiv(listed_keys.last, keys_per_index_));
+  if (places <= 0) return 0;
+  const int64_t before = listed_keys.first / keys_per_index_;
+  const int64_t bytes = SizeOf(spec_.dtype);
+  const std::byte* next =
+      base_ + spec_.At(owner.sequence, row, owner.kv_head) * bytes;
   int64_t count = 0;
   for (int64_t place = 0; place < places; ++place) {
-    const int64_t at = spec_.At(owner.sequence, row, owner.kv_head, place);
-    const int64_t index =
-        ReadIndex(spec_.dtype, base_ + at * SizeOf(spec_.dtype));
+    const int64_t index = ReadIndex(spec_.dtype, next);
+    next += spec_.strides[3] * bytes;
     if (index < 0) break;
-    if (index >= indices) continue;
+    if (index >= indices || place < before) continue;
     // The columns of the index that the listed keys cover.
     const int64_t column = index * gather_rows_;
     const int64_t offset = column - place * keys_per_index_;

@@ -102,6 +102,31 @@ TileShape TopKTileShape(const AttentionProblem& problem,
   return shape;
 }
 
+TileShape TopKDecodeShape(const AttentionProblem& problem,
+                          const DeviceInfo& device) {
+  TileShape shape = TopKTileShape(problem, device);
+  // All heads, whoever shares the work: what a tile of few rows multiplies by
+  // depends on all of them.
+  shape.rows = shape.split_rows = problem.group();
+  shape.cols = kDecodeKeys;
+  shape.split_keys = RoundUp(shape.split_keys, kDecodeKeys);
+  return shape;
+}
+
+int64_t SplitsOfLists(const AttentionProblem& problem, const TileShape& shape) {
+  return std::max<int64_t>(CeilDiv(MaxListedKeys(problem), shape.split_keys),
+                           1);
+}
+
+Region<float> ReserveListSplits(const AttentionProblem& problem,
+                                const TileShape& shape,
+                                WorkspaceLayout& layout) {
+  const int64_t num_splits = SplitsOfLists(problem, shape);
+  if (num_splits == 1) return {};
+  return ReserveSplits(
+      problem, MaxItems(problem, shape.rows) * num_splits * shape.rows, layout);
+}
+
 TopKForwardWorkspace ReserveTopKForward(const AttentionProblem& problem,
                                         const TileShape& shape, int64_t workers,
                                         WorkspaceLayout& layout,
@@ -122,12 +147,6 @@ TopKForwardWorkspace ReserveTopKForward(const AttentionProblem& problem,
              matrices ? MatrixValuesRoom(problem, shape.cols) : rows_room,
              layout);
   listed.Add("columns", {&L::columns}, shape.split_keys, layout);
-  const int64_t num_splits = CeilDiv(MaxListedKeys(problem), shape.split_keys);
-  if (num_splits > 1) {
-    workspace.splits = ReserveSplits(
-        problem, MaxItems(problem, shape.rows) * num_splits * shape.rows,
-        layout);
-  }
   return workspace;
 }
 

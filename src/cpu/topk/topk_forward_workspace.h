@@ -20,9 +20,19 @@ namespace flashacl::cpu {
 TileShape TopKTileShape(const AttentionProblem& problem,
                         const DeviceInfo& device, bool matrices = false);
 
+// The same of few heads, which cpu/decode's tiles compute.
+TileShape TopKDecodeShape(const AttentionProblem& problem,
+                          const DeviceInfo& device);
+
+// Into how many splits such a shape cuts every list, and memory for all of
+// them, none of a single one.
+int64_t SplitsOfLists(const AttentionProblem& problem, const TileShape& shape);
+Region<float> ReserveListSplits(const AttentionProblem& problem,
+                                const TileShape& shape,
+                                WorkspaceLayout& layout);
+
 struct TopKForwardWorkspace : ForwardWorkspace {
   ScratchLayout<TopKForwardScratch> listed;
-  Region<float> splits;
 };
 
 // Reserves what tiles of this shape take for each of `workers`.

@@ -37,7 +37,7 @@ void FillStatistics(SmallCase& small) {
 
 class TopKLaws : public ::testing::TestWithParam<testing::Setting> {
  protected:
-  bool forward() const { return &implementation_ == &kCpuTopKForward; }
+  bool forward() const { return &implementation_ != &kCpuTopKBackward; }
   Direction direction() const {
     return forward() ? Direction::kForward : Direction::kBackward;
   }
@@ -212,10 +212,11 @@ TEST_P(TopKLaws, NoBitDependsOnWhereRowsAre) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryTarget, TopKLaws,
-                         ::testing::ValuesIn(testing::Settings(
-                             {&kCpuTopKForward, &kCpuTopKBackward})),
-                         testing::SettingTestName);
+INSTANTIATE_TEST_SUITE_P(
+    EveryTarget, TopKLaws,
+    ::testing::ValuesIn(testing::Settings({&kCpuTopKDecode, &kCpuTopKForward,
+                                           &kCpuTopKBackward})),
+    testing::SettingTestName);
 
 // A key that is listed twice adds twice, to the last bit.
 TEST(TopKDuplicates, AddTwice) {
