@@ -97,6 +97,26 @@ HWY_INLINE PrefetchTurns TurnsOf(const TilesOf<Tile>& all, int64_t of,
   return {1, n == 0 ? 0 : PrefetchTurns::kNone};
 }
 
+// Heads' micro-tiles, two at a time, which take turns prefetching: calls
+// one[rows - 1] for a tile of so many rows that is alone, or two[rows - 1] for
+// two, by the rows of the second.
+template <class Args, typename Tile>
+HWY_INLINE void ForTwos(const Args& work, const Tile (&one)[4],
+                        const Tile (&two)[4]) {
+  const int64_t count = work.all.of_head, turns = CeilDiv(count, 2);
+  for (int64_t j = 0; j < work.count; j += work.all.keys_at_a_time) {
+    const Range which = KeysFrom(j, work.all, work.count);
+    const auto* tiles = work.all.tiles;
+    for (int64_t head = 0; head < work.all.heads; ++head, tiles += count) {
+      for (int64_t n = 0; n < count; n += 2) {
+        const Tile compute =
+            n + 1 < count ? two[tiles[n + 1].rows - 1] : one[tiles[n].rows - 1];
+        compute(work, tiles + n, which, TurnsOf(work.all, turns, n / 2));
+      }
+    }
+  }
+}
+
 // What turns dot products into scores: (dot + offset) * factor, where dot is a
 // sum of integers times its row's unit.
 struct QkArgs {

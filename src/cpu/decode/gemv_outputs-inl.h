@@ -282,25 +282,6 @@ inline constexpr AddTile kAddTwo[] = {AddSome<Elements, 5, kHow, kPieces, 2>,
                                       AddSome<Elements, 7, kHow, kPieces, 2>,
                                       AddSome<Elements, 8, kHow, kPieces, 2>};
 
-// Heads' micro-tiles, two at a time, which take turns prefetching.
-template <class Elements, Prefetches kHow, bool kPieces>
-HWY_INLINE void AddAllInTwos(const PvArgs& work) {
-  const int64_t count = work.all.of_head, turns = CeilDiv(count, 2);
-  for (int64_t j = 0; j < work.count; j += work.all.keys_at_a_time) {
-    const Range which = KeysFrom(j, work.all, work.count);
-    const PvTile* tiles = work.all.tiles;
-    for (int64_t head = 0; head < work.all.heads; ++head, tiles += count) {
-      for (int64_t n = 0; n < count; n += 2) {
-        const AddTile add =
-            n + 1 < count
-                ? kAddTwo<Elements, kHow, kPieces>[tiles[n + 1].rows - 1]
-                : kAddOne<Elements, kHow, kPieces>[tiles[n].rows - 1];
-        add(work, tiles + n, which, TurnsOf(work.all, turns, n / 2));
-      }
-    }
-  }
-}
-
 // Heads whose first micro-tile has so many rows, as with scores.
 template <class Elements, int kRows, Prefetches kHow, bool kPieces>
 HWY_NOINLINE void AddAllValues(const PvArgs& given) {
@@ -329,7 +310,8 @@ HWY_NOINLINE void AddAllValues(const PvArgs& given) {
 template <class Elements, int kRows, Prefetches kHow, bool kPieces>
 HWY_INLINE void AddHeads(const PvArgs& work) {
   if constexpr (kSumsInTwos<Elements>) {
-    AddAllInTwos<Elements, kHow, kPieces>(work);
+    ForTwos(work, kAddOne<Elements, kHow, kPieces>,
+            kAddTwo<Elements, kHow, kPieces>);
   } else {
     AddAllValues<Elements, kRows, kHow, kPieces>(work);
   }

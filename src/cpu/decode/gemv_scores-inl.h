@@ -390,25 +390,6 @@ inline constexpr DotTile kDotTwo[] = {DotAgain<Elements, 5, kHow, kMadeOf, 2>,
                                       DotAgain<Elements, 7, kHow, kMadeOf, 2>,
                                       DotAgain<Elements, 8, kHow, kMadeOf, 2>};
 
-// Heads of several micro-tiles, two at a time, which take turns prefetching.
-template <class Elements, Prefetches kHow, Rows kMadeOf>
-HWY_INLINE void DotAllInTwos(const QkArgs& work) {
-  const int64_t count = work.all.of_head, turns = CeilDiv(count, 2);
-  for (int64_t j = 0; j < work.count; j += work.all.keys_at_a_time) {
-    const Range which = KeysFrom(j, work.all, work.count);
-    const QkTile* tiles = work.all.tiles;
-    for (int64_t head = 0; head < work.all.heads; ++head, tiles += count) {
-      for (int64_t n = 0; n < count; n += 2) {
-        const DotTile dot =
-            n + 1 < count
-                ? kDotTwo<Elements, kHow, kMadeOf>[tiles[n + 1].rows - 1]
-                : kDotOne<Elements, kHow, kMadeOf>[tiles[n].rows - 1];
-        dot(work, tiles + n, which, TurnsOf(work.all, turns, n / 2));
-      }
-    }
-  }
-}
-
 // Heads whose first micro-tile has so many rows. Those of a head prefetch about
 // as many lines as the first reads; the others find its keys in a cache. A
 // function of its own, or GCC keeps sums in memory.
@@ -416,7 +397,8 @@ template <class Elements, int kRows, Prefetches kHow, Rows kMadeOf>
 HWY_NOINLINE void DotAllKeys(const QkArgs& given) {
   if constexpr (Elements::kInTwos) {
     if (given.all.of_head > 1) {
-      return DotAllInTwos<Elements, kHow, kMadeOf>(given);
+      return ForTwos(given, kDotOne<Elements, kHow, kMadeOf>,
+                     kDotTwo<Elements, kHow, kMadeOf>);
     }
   }
   // Copies, which nothing that is stored can change.
