@@ -30,6 +30,13 @@ inline AttentionProblem ProblemOf(std::string_view line) {
   return problem.ok() ? *problem : AttentionProblem();
 }
 
+// A device of which nothing else is known.
+inline DeviceInfo DeviceWith(const char* vector_target) {
+  DeviceInfo device;
+  device.vector_target = vector_target;
+  return device;
+}
+
 // Expects right answers if the implementation of that name takes the problem;
 // returns whether it does.
 inline bool ExpectRight(const AttentionProblem& problem, uint64_t seed,

@@ -15,13 +15,8 @@
 namespace flashacl::cpu {
 namespace {
 
+using testing::DeviceWith;
 using testing::ProblemOf;
-
-DeviceInfo With(const char* target) {
-  DeviceInfo device;
-  device.vector_target = target;
-  return device;
-}
 
 int64_t MostOn(const DeviceInfo& device, std::string_view line) {
   return MostFewRows(ProblemOf(line), device);
@@ -29,12 +24,12 @@ int64_t MostOn(const DeviceInfo& device, std::string_view line) {
 
 TEST(FewRows, AreFewerThanTwoPanels) {
   constexpr const char* kPages = "fwd f32 h=8/1 d=128 q=4 k=4096 paged:16";
-  EXPECT_EQ(MostOn(With("AVX2"), kPages), 31);
-  EXPECT_EQ(MostOn(With("AVX3"), kPages), 63);
+  EXPECT_EQ(MostOn(DeviceWith("AVX2"), kPages), 31);
+  EXPECT_EQ(MostOn(DeviceWith("AVX3"), kPages), 63);
 }
 
 TEST(FewRows, OfKeysThatTilesConvertFastAreFewer) {
-  const DeviceInfo avx512 = With("AVX3");
+  const DeviceInfo avx512 = DeviceWith("AVX3");
   EXPECT_EQ(MostOn(avx512, "fwd bf16 h=8/1 d=128 q=4 k=4096 paged:16"), 63);
   EXPECT_EQ(MostOn(avx512, "fwd f16 h=8/1 d=112 q=4 k=4096 paged:16"),
             kFewRows);
@@ -43,7 +38,7 @@ TEST(FewRows, OfKeysThatTilesConvertFastAreFewer) {
   EXPECT_EQ(
       MostOn(avx512, "fwd f16 h=8/1 d=64 q=4 k=4096 paged:16 int8:channel"),
       63);
-  EXPECT_EQ(MostOn(With("AVX2"), "fwd bf16 h=8/1 d=64 q=4 k=4096"), 31);
+  EXPECT_EQ(MostOn(DeviceWith("AVX2"), "fwd bf16 h=8/1 d=64 q=4 k=4096"), 31);
 }
 
 // The same numbers of keys in two sequences of an axis of so many.
@@ -59,7 +54,7 @@ AttentionProblem OnAxis(int64_t keys) {
 // sequence each or packed, which may be as short as they have rows.
 TEST(FewRows, DependOnWhatTensorsHaveRoomFor) {
   const auto most = [](const char* target, int64_t keys) {
-    return MostFewRows(OnAxis(keys), With(target));
+    return MostFewRows(OnAxis(keys), DeviceWith(target));
   };
   EXPECT_EQ(most("AVX2", 63), 15);
   EXPECT_EQ(most("AVX2", 64), 31);
@@ -67,18 +62,19 @@ TEST(FewRows, DependOnWhatTensorsHaveRoomFor) {
   EXPECT_EQ(most("AVX3", 64), kFewRows);
   EXPECT_EQ(most("AVX3", 1023), kFewRows);
   EXPECT_EQ(most("AVX3", 1024), 63);
-  EXPECT_EQ(MostOn(With("AVX3"), "fwd f32 h=8 d=128 q=40 k=4096"), kFewRows);
-  EXPECT_EQ(MostOn(With("AVX2"), "fwd f32 h=8 d=128 q=40 k=40"), 31);
-  EXPECT_EQ(MostOn(With("AVX3"), "fwd f32 h=8 d=128 q=2x4 k=9,4096 list"),
+  EXPECT_EQ(MostOn(DeviceWith("AVX3"), "fwd f32 h=8 d=128 q=40 k=4096"),
+            kFewRows);
+  EXPECT_EQ(MostOn(DeviceWith("AVX2"), "fwd f32 h=8 d=128 q=40 k=40"), 31);
+  EXPECT_EQ(MostOn(DeviceWith("AVX3"), "fwd f32 h=8 d=128 q=2x4 k=9,4096 list"),
             kFewRows);
 }
 
 TEST(FewRows, AreAsManyAsEverWhereNothingWasMeasured) {
   constexpr const char* kPages = "fwd bf16 h=8/1 d=128 q=4 k=4096 paged:16";
   for (const char* target : {"", "none", "SSE4", "NEON", "SVE_256"}) {
-    EXPECT_EQ(MostOn(With(target), kPages), kFewRows) << target;
+    EXPECT_EQ(MostOn(DeviceWith(target), kPages), kFewRows) << target;
   }
-  DeviceInfo matrices = With("AVX3");
+  DeviceInfo matrices = DeviceWith("AVX3");
   matrices.instruction_sets = {"avx512f", "amx_bf16"};
   EXPECT_EQ(MostOn(matrices, kPages), kFewRows);
 }
@@ -87,7 +83,7 @@ TEST(FewRows, AreAsManyAsEverWhereNothingWasMeasured) {
 // nothing else but the reference.
 TEST(FewRows, DecideWhoComputes) {
   Backend backend = CpuBackend();
-  backend.device = With("AVX2");
+  backend.device = DeviceWith("AVX2");
   const auto name_of = [&](const std::string& line, const Choice& choice = {}) {
     const Result<Plan> plan = MakePlan(backend, ProblemOf(line), choice);
     return std::string(plan.ok() ? plan->implementation->name
@@ -106,7 +102,7 @@ TEST(FewRows, DecideWhoComputes) {
             std::string::npos)
       << plan->explanation;
   EXPECT_EQ(name_of("fwd bf16 h=8/1 d=64 q=4,3 k=400,90"), "cpu/mixed");
-  backend.device = With("AVX3");
+  backend.device = DeviceWith("AVX3");
   const std::string paged = " d=64 q=1 k=1024 paged:16";
   EXPECT_EQ(name_of("fwd f32 h=63/1" + paged), "cpu/decode");
   EXPECT_EQ(name_of("fwd f32 h=64/1" + paged), "cpu/forward");

@@ -16,31 +16,26 @@
 namespace flashacl::cpu {
 namespace {
 
+using testing::DeviceWith;
 using testing::ProblemOf;
-
-DeviceInfo With(const char* target) {
-  DeviceInfo device;
-  device.vector_target = target;
-  return device;
-}
 
 bool Measured() { return kProcessorKind == ProcessorKind::kOther; }
 
 TEST(FewHeads, AreNoneWhereNobodyMeasured) {
   for (const char* target : {"", "none", "SSE4", "NEON", "SVE_256"}) {
-    EXPECT_EQ(MostFewHeads(With(target)), 0) << target;
+    EXPECT_EQ(MostFewHeads(DeviceWith(target)), 0) << target;
   }
-  DeviceInfo matrices = With("AVX3");
+  DeviceInfo matrices = DeviceWith("AVX3");
   matrices.instruction_sets = {"avx512f", "amx_bf16"};
   EXPECT_EQ(MostFewHeads(matrices), 0);
-  EXPECT_EQ(MostFewHeads(With("AVX3")), Measured() ? kFewHeadsOf512 : 0);
-  EXPECT_EQ(MostFewHeads(With("AVX2")), Measured() ? kFewHeadsOf256 : 0);
+  EXPECT_EQ(MostFewHeads(DeviceWith("AVX3")), Measured() ? kFewHeadsOf512 : 0);
+  EXPECT_EQ(MostFewHeads(DeviceWith("AVX2")), Measured() ? kFewHeadsOf256 : 0);
 }
 
 // More go to panels, unless somebody names cpu/decode/topk.
 TEST(FewHeads, DecideWhoComputes) {
   Backend backend = CpuBackend();
-  backend.device = With("AVX3");
+  backend.device = DeviceWith("AVX3");
   const auto name_of = [&](int64_t heads, const Choice& choice = {}) {
     const Result<Plan> plan = MakePlan(
         backend,
