@@ -25,7 +25,7 @@ TileShape TopKDecodeShape(const AttentionProblem& problem,
                           const DeviceInfo& device);
 
 // Into how many splits such a shape cuts every list, and memory for all of
-// them, none of a single one.
+// them, [item, split, row, v_dim + 2]; none of a single one.
 int64_t SplitsOfLists(const AttentionProblem& problem, const TileShape& shape);
 Region<float> ReserveListSplits(const AttentionProblem& problem,
                                 const TileShape& shape,
