@@ -206,11 +206,10 @@ inline void PrefetchAhead(const BackwardTile& tile, PrefetchQueue& prefetch) {
   const RowsAhead& ahead = tile.ahead;
   PrefetchQueries(*tile.params, ahead.rows, ahead.count, prefetch);
   for (const TensorRows* const of : {&ahead.grads.out, &ahead.grads.grad_out}) {
-    for (int64_t r = 0; r < ahead.count; ++r) {
-      const QueryRow& row = ahead.rows[r];
-      prefetch.Add(of->At(row.position, row.head),
-                   tile.params->v_dim * of->format.element_bytes);
-    }
+    prefetch.Add(ahead.count, tile.params->v_dim * of->format.element_bytes,
+                 [&](int64_t r) {
+                   return of->At(ahead.rows[r].position, ahead.rows[r].head);
+                 });
   }
 }
 

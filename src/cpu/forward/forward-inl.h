@@ -205,18 +205,17 @@ inline void PrefetchGrids(const ForwardTile& tile, int64_t first, Range cols,
                           PrefetchQueue& prefetch) {
   const ScoreParams& params = *tile.params;
   if (!params.masked && !params.biased) return;
-  const int64_t last = std::min<int64_t>(first + Width(), tile.rows);
-  const int64_t bias_step = params.bias.step * params.bias.element_bytes;
-  for (int64_t r = first; r < last; ++r) {
-    const QueryRow& query_row = tile.scratch.query_rows[r];
-    if (params.masked) {
-      prefetch.Add(query_row.mask + cols.first * params.mask_step,
-                   cols.size() * params.mask_step);
-    }
-    if (params.biased) {
-      prefetch.Add(query_row.bias + cols.first * bias_step,
-                   cols.size() * bias_step);
-    }
+  const int64_t count = std::min<int64_t>(Width(), tile.rows - first);
+  const QueryRow* const rows = tile.scratch.query_rows + first;
+  if (params.masked) {
+    const int64_t step = params.mask_step;
+    prefetch.Add(count, cols.size() * step,
+                 [&](int64_t r) { return rows[r].mask + cols.first * step; });
+  }
+  if (params.biased) {
+    const int64_t step = params.bias.step * params.bias.element_bytes;
+    prefetch.Add(count, cols.size() * step,
+                 [&](int64_t r) { return rows[r].bias + cols.first * step; });
   }
 }
 

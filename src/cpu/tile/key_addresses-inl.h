@@ -67,15 +67,14 @@ inline void PrefetchKeys(const KvRows& rows, const KeyAddresses& at, int64_t n,
                        const std::byte* const* address) {
     if (source.base == nullptr) return;
     const int64_t bytes = source.format.BytesOf(source.channels);
+    const int64_t first = n * at.step.size() / count;
     const int64_t last = (n + 1) * at.step.size() / count;
     if (source.format.channel_block != 0) {
-      const int64_t first = n * at.step.size() / count;
       PrefetchBlocks(source, address, {first, last}, prefetch);
       return;
     }
-    for (int64_t j = n * at.step.size() / count; j < last; ++j) {
-      prefetch.Add(address[j], bytes);
-    }
+    prefetch.Add(last - first, bytes,
+                 [&](int64_t j) { return address[first + j]; });
   };
   add(rows.key, at.key);
   add(rows.rope, at.rope);
@@ -86,13 +85,10 @@ inline void PrefetchKeys(const KvRows& rows, const KeyAddresses& at, int64_t n,
 // The queries of some rows will be needed.
 inline void PrefetchQueries(const ScoreParams& params, const QueryRow* rows,
                             int64_t count, PrefetchQueue& prefetch) {
-  for (int64_t r = 0; r < count; ++r) {
-    prefetch.Add(rows[r].query, params.qk_dim * params.query.element_bytes);
-  }
-  for (int64_t r = 0; r < count; ++r) {
-    prefetch.Add(rows[r].query_rope,
-                 params.rope_dim * params.query_rope.element_bytes);
-  }
+  prefetch.Add(count, params.qk_dim * params.query.element_bytes,
+               [&](int64_t r) { return rows[r].query; });
+  prefetch.Add(count, params.rope_dim * params.query_rope.element_bytes,
+               [&](int64_t r) { return rows[r].query_rope; });
 }
 
 // Those of the panel that begins with row `first`.

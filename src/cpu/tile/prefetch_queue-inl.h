@@ -113,28 +113,40 @@ class PrefetchQueue {
 
   void Clear() {
     count_ = next_ = line_ = offset_ = 0;
-    shares_ = bytes_ = 0;
+    shares_ = bytes_ = skew_ = 0;
   }
 
-  // What does not fit is not prefetched.
-  void Add(const std::byte* from, int64_t bytes) {
-    if (from == nullptr || bytes <= 0) return;
+  // Adds the rows at(0) to at(count - 1), of so many bytes each, but those that
+  // are null. What does not fit is not prefetched. Lines of a group are counted
+  // with its last row, so that a row takes few instructions.
+  template <typename At>
+  HWY_INLINE void Add(int64_t count, int64_t bytes, const At& at) {
+    if (count <= 0 || bytes <= 0) return;
     if (bytes != bytes_) FillGroup();
-    if (count_ == kMaxPrefetchRows) return;
     bytes_ = bytes;
-    const auto skew =
-        static_cast<int64_t>(reinterpret_cast<uintptr_t>(from) % kLineBytes);
-    const int64_t lines = (skew + bytes + kLineBytes - 1) / kLineBytes;
-    int64_t& most = lines_[count_ / kGroup];
-    if (count_ % kGroup == 0) most = 0;
-    shares_ += std::max(lines - most, int64_t{0});
-    most = std::max(lines, most);
-    rows_[count_++] = from - skew;
+    int64_t rows = count_, most = skew_;
+    for (int64_t n = 0; n < count && rows < kMaxPrefetchRows; ++n) {
+      const std::byte* const from = at(n);
+      if (from == nullptr) continue;
+      const auto skew =
+          static_cast<int64_t>(reinterpret_cast<uintptr_t>(from) % kLineBytes);
+      most = std::max(most, skew);
+      rows_[rows++] = from - skew;
+      if (rows % kGroup != 0) continue;
+      EndGroup(rows, most);
+      most = 0;
+    }
+    count_ = rows;
+    skew_ = most;
+  }
+  void Add(const std::byte* from, int64_t bytes) {
+    Add(1, bytes, [&](int64_t) { return from; });
   }
 
-  // Issue() or WithShare() will be called about `times` times, each for `lines`
-  // at most, of kMaxRowPrefetchLines. with_turns: loops issue their shares
-  // where these have more lines than are under way at a time.
+  // After the last row. Issue() or WithShare() will be called about `times`
+  // times, each for `lines` at most, of kMaxRowPrefetchLines. with_turns: loops
+  // issue their shares where these have more lines than are under way at a
+  // time.
   void Divide(int64_t times, int64_t lines = kMaxPrefetchLines,
               bool with_turns = false) {
     FillGroup();
@@ -207,7 +219,18 @@ class PrefetchQueue {
 
   // Rows that are missing to a group repeat the last one.
   void FillGroup() {
+    if (count_ % kGroup == 0) return;
     for (; count_ % kGroup != 0; ++count_) rows_[count_] = rows_[count_ - 1];
+    EndGroup(count_, skew_);
+    skew_ = 0;
+  }
+
+  // Ends the group before row `rows`, whose rows begin at most `skew` bytes
+  // into a line.
+  HWY_INLINE void EndGroup(int64_t rows, int64_t skew) {
+    const int64_t lines = (skew + bytes_ + kLineBytes - 1) / kLineBytes;
+    lines_[rows / kGroup - 1] = lines;
+    shares_ += lines;
   }
 
   const std::byte* share_[kMaxRowPrefetchLines];
@@ -219,6 +242,7 @@ class PrefetchQueue {
   int64_t offset_ = 0;  // of that line in its rows, in bytes
   int64_t shares_ = 0;
   int64_t bytes_ = 0;
+  int64_t skew_ = 0;  // of the rows of a group that is not full, the greatest
   int64_t at_once_ = 0;
   bool with_turns_ = false;
   const bool into_second_;

@@ -278,10 +278,9 @@ inline void PrefetchResults(const ForwardTile& tile, int64_t first,
   if (RowsStream(tile)) return;
   const int64_t bytes =
       tile.params->v_dim * tile.forward_params->out.element_bytes;
-  const int64_t last = std::min<int64_t>(first + Width(), tile.rows);
-  for (int64_t r = first; r < last; ++r) {
-    prefetch.Add(tile.scratch.query_rows[r].out, bytes);
-  }
+  const QueryRow* const rows = tile.scratch.query_rows + first;
+  prefetch.Add(std::min<int64_t>(Width(), tile.rows - first), bytes,
+               [&](int64_t r) { return rows[r].out; });
 }
 
 // Rows first to first + 3 from their panel to where they belong.

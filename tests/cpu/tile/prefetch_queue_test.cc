@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <set>
+#include <span>
 #include <type_traits>
 #include <vector>
 
@@ -27,6 +28,11 @@ LineShare NextOf(PrefetchQueue& queue, int64_t turns) {
   return queue.NextShare(turns);
 }
 void IssueOf(PrefetchQueue& queue) { queue.Issue(); }
+void AddTo(PrefetchQueue& queue, std::span<const std::byte* const> rows,
+           int64_t bytes) {
+  queue.Add(static_cast<int64_t>(rows.size()), bytes,
+            [&](int64_t n) { return rows[static_cast<size_t>(n)]; });
+}
 // How many lines are left before each turn, and after the last.
 std::vector<size_t> LeftByTurn(LineShare share, int64_t turns) {
   std::vector<size_t> left;
@@ -49,6 +55,7 @@ HWY_AFTER_NAMESPACE();
 namespace flashacl::cpu {
 namespace {
 
+using HWY_NAMESPACE::AddTo;
 using HWY_NAMESPACE::BlockGetsLines;
 using HWY_NAMESPACE::IssueOf;
 using HWY_NAMESPACE::kLineBytes;
@@ -114,6 +121,41 @@ TEST(PrefetchQueues, SharesHaveEveryLine) {
     }
     EXPECT_TRUE(std::ranges::includes(taken, queued.lines));
   });
+}
+
+// Rows of one length added together, in any number of calls, are those added
+// one by one, also where some are null or do not fit.
+TEST(PrefetchQueues, ManyRowsAreThoseOneByOne) {
+  Random random(5);
+  const std::vector<std::byte> memory = Memory();
+  for (int n = 0; n < 200; ++n) {
+    PrefetchQueue many, one;
+    for (int64_t kind = random.Within(1, 4); kind > 0; --kind) {
+      const int64_t bytes = random.Within(0, 400);
+      std::vector<const std::byte*> rows(static_cast<size_t>(
+          random.OneIn(8) ? random.Within(500, 700) : random.Within(0, 40)));
+      for (const std::byte*& row : rows) {
+        row = random.OneIn(4)
+                  ? nullptr
+                  : memory.data() + random.Within(0, 60) * kRowBytes +
+                        random.Within(0, 200);
+        one.Add(row, bytes);
+      }
+      const std::span<const std::byte* const> all(rows);
+      const auto cut = static_cast<size_t>(
+          random.Within(0, static_cast<int64_t>(rows.size())));
+      AddTo(many, all.first(cut), bytes);
+      AddTo(many, all.subspan(cut), bytes);
+    }
+    const int64_t times = random.Within(1, 40);
+    many.Divide(times, kMaxRowPrefetchLines);
+    one.Divide(times, kMaxRowPrefetchLines);
+    for (bool any = true; any;) {
+      const auto lines = LinesOf(NextOf(many, 64));
+      ASSERT_EQ(lines, LinesOf(NextOf(one, 64)));
+      any = !lines.empty();
+    }
+  }
 }
 
 TEST(PrefetchQueues, SharesAreAsFewAsWereAskedFor) {
