@@ -309,8 +309,9 @@ void ForwardOperands::FillQueryRows(const Tile& cut,
     const QueryRow shared = QueryRowOf(cut, head);
     // The first packed row of this head, counted from the tile's first.
     const int64_t first = ((h - cut.rows.first) % group + group) % group;
-    for (int64_t n = first; n < cut.rows.size(); n += group) {
-      const int64_t i = (cut.rows.first + n) / group;
+    // Its position; the next packed row of the head is the next position's.
+    int64_t i = (cut.rows.first + first) / group;
+    for (int64_t n = first; n < cut.rows.size(); n += group, ++i) {
       // Written in place: a copy of what was just written in pieces waits for
       // the pieces.
       QueryRow& query_row = query_rows[static_cast<size_t>(n)];
