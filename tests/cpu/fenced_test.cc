@@ -250,6 +250,20 @@ TEST_P(Fenced, EverySizeOfABlockStaysInside) {
   }
 }
 
+// Rows that are loaded four at a time, with ropes after keys and values that
+// are keys, of numbers that are no multiples of anything.
+TEST_P(Fenced, RopesAndSharedValuesStayInside) {
+  if (direction() != Direction::kForward) return;
+  Random random(8);
+  for (const char* dtype : {"f32", "f16", "bf16"}) {
+    for (const char* rest :
+         {"d=32+16/17 q=40 k=13", "d=33+17/33 q=20 k=14 shared",
+          "d=64/20 q=33 k=15 shared", "d=48+20/64 q=17 k=160 causal"}) {
+      Check(Str("fwd {} h=2/1 {}", dtype, rest), random);
+    }
+  }
+}
+
 // Heads that go side by side read what is absent at places of its own.
 TEST_P(Fenced, AbsentPagesOfManyHeadsStayInside) {
   Random random(6);

@@ -28,6 +28,7 @@
 #include "cpu/backward/rounded-inl.h"
 #include "cpu/backward/store_grads-inl.h"
 #include "cpu/tile/keys-inl.h"
+#include "cpu/tile/queries-inl.h"
 #include "cpu/tile/softmax-inl.h"
 #include "cpu/tile/transpose-inl.h"
 

@@ -24,6 +24,7 @@
 #include "cpu/decode/decode_int16-inl.h"
 #include "cpu/decode/decode_tile-inl.h"
 #include "cpu/decode/pair_matrices-inl.h"
+#include "cpu/tile/queries-inl.h"
 #include "cpu/tile/transpose-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -31,6 +31,7 @@
 #include "cpu/tile/matrix_values-inl.h"
 #include "cpu/tile/pairs-inl.h"
 #include "cpu/tile/prefetch-inl.h"
+#include "cpu/tile/queries-inl.h"
 #include "cpu/tile/result-inl.h"
 #include "cpu/tile/score-inl.h"
 #include "cpu/tile/softmax-inl.h"

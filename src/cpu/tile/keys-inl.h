@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operands of a tile: queries as panels, keys and values as rows, of
-// floats, or of pairs where these pay.
+// The keys and values of a tile's steps as rows, of floats, or of pairs where
+// these pay.
 //
-// Queries are packed once per tile as [channel, lane], with query rows in
-// lanes, by blocks of 4 x 4. Keys and values are loaded once per step for all
-// panels: keys as rows of channels with their ropes after the rest, values
-// packed by blocks of channels (PackedValues). The loop over keys is outer,
-// channels lie in lanes. No later loop knows element types or quantisation
-// parameters; whether every value is finite is found on the way.
+// They are loaded once per step for all panels: keys as rows of channels with
+// their ropes after the rest, values packed by blocks of channels
+// (PackedValues). The loop over keys is outer, of dense values that over blocks
+// within four keys; channels lie in lanes. No later loop knows element types or
+// quantisation parameters; whether every value is finite is found on the way.
 
 #include <algorithm>
 #include <array>
@@ -38,141 +37,6 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
-
-// Channels [0, channels) of a panel of rows; false if these are to be loaded
-// one by one.
-inline bool LoadPanel(const ElementFormat& format, const std::byte* const* rows,
-                      int64_t channels, float* HWY_RESTRICT panel) {
-  if (format.step != 1 || channels % 4 != 0) return false;
-  bool loaded = false;
-  WithVectorType(format.dtype, [&](auto type) HWY_ATTR {
-    PanelFromRows(channels, panel, [&](int64_t r, int64_t k) HWY_ATTR {
-      return FloatsAt<type()>(kQ, rows[r], k);
-    });
-    loaded = true;
-  });
-  return loaded;
-}
-
-// The same of pairs; whether some number is subnormal.
-inline bool LoadPanelOfPairs(const ScoreParams& params,
-                             const std::byte* const* rows,
-                             const std::byte* const* ropes,
-                             float* HWY_RESTRICT panel) {
-  const int64_t pairs = params.qk_dim / 2;
-  LeastOfPairs<Quad> subnormals;
-  PanelOfPairs(rows, pairs, panel, subnormals);
-  PanelOfPairs(ropes, params.rope_dim / 2, panel + pairs * Width(), subnormals);
-  return subnormals.AnySubnormal();
-}
-
-// A row's query as floats, its rope after the rest.
-inline void LoadQuery(const ScoreParams& params, const QueryRow& row,
-                      float* HWY_RESTRICT to) {
-  LoadRow(params.query, row.query, params.qk_dim, to);
-  if (row.query_scale != nullptr) {
-    DequantiseRow(*row.query_scale, 0, params.qk_dim, to);
-  }
-  if (params.rope_dim > 0) {
-    LoadRow(params.query_rope, row.query_rope, params.rope_dim,
-            to + params.qk_dim);
-  }
-}
-
-// The same as pairs.
-inline void LoadQueryPairs(const ScoreParams& params, const QueryRow& row,
-                           float* HWY_RESTRICT to,
-                           LeastOfPairs<Floats>& subnormals) {
-  LoadPairs(row.query, params.qk_dim / 2, to, subnormals);
-  LoadPairs(row.query_rope, params.rope_dim / 2, to + params.qk_dim / 2,
-            subnormals);
-}
-
-// Queries and gradients of outputs of the rows `four`, up to four, as pairs
-// into lanes of their panels, through `staging`; lanes without a row become 0.
-inline void FourPairsToPanels(const ScoreTile& tile, const GradRows& grad_rows,
-                              Range four, const FourRows& staging,
-                              float* queries, float* grads) {
-  const ScoreParams& params = *tile.params;
-  QueryRow* const rows = tile.scratch.query_rows;
-  LeastOfPairs<Floats> subnormals;
-  const auto fill = [&](int64_t pairs, float* panel, auto load) HWY_ATTR {
-    for (int64_t r = 0; r < 4; ++r) {
-      float* const to = staging.first + r * staging.stride;
-      if (r < four.size()) {
-        load(rows[four.first + r], to);
-      } else {
-        std::fill_n(to, pairs, 0.0f);
-      }
-    }
-    RowsToPanel(staging, pairs, panel);
-  };
-  fill(params.score_dim() / 2, queries,
-       [&](const QueryRow& row, float* to)
-           HWY_ATTR { LoadQueryPairs(params, row, to, subnormals); });
-  const int64_t value_pairs = params.v_dim / 2;
-  fill(value_pairs, grads, [&](const QueryRow& row, float* to) HWY_ATTR {
-    LoadPairs(grad_rows.grad_out.At(row.position, row.head), value_pairs, to,
-              subnormals);
-  });
-  rows[four.first / Width() * Width()].subnormal_panel |=
-      subnormals.AnySubnormal();
-}
-
-// The queries of the panel that begins with row `first`; lanes without a row
-// get the last row's.
-inline void LoadQueries(const ScoreTile& tile, int64_t first) {
-  const ScoreParams& params = *tile.params;
-  const ScoreScratch& scratch = tile.scratch;
-  const int64_t channels = params.score_dim();
-  const int64_t stride = scratch.staging_stride;
-  float* const panel = scratch.query + first * tile.query_floats();
-  if (tile.terms == 2) return LoadQueryTerms(tile, first, panel);
-  QueryRow& first_row = scratch.query_rows[first];
-  if (tile.integers) {
-    first_row.subnormal_panel = !LoadQueryIntegers(tile, first, panel);
-    if (!first_row.subnormal_panel) return;
-  }
-  const std::byte* rows[Width()];
-  const std::byte* ropes[Width()];
-  for (int64_t r = 0; r < Width(); ++r) {
-    const QueryRow& row =
-        scratch.query_rows[std::min(first + r, tile.rows - 1)];
-    rows[r] = row.query;
-    ropes[r] = row.query_rope;
-  }
-  const bool pairs = tile.dots != PairDots::kNone && !tile.integers;
-  if (pairs && tile.dots == PairDots::kMatrices) {
-    ClearAfterPairs(channels, Width(), panel);
-  }
-  if (pairs && params.qk_dim % 8 == 0 && params.rope_dim % 8 == 0) {
-    first_row.subnormal_panel = LoadPanelOfPairs(params, rows, ropes, panel);
-    return;
-  }
-  const bool as_is = !pairs && first_row.query_scale == nullptr;
-  if (as_is && LoadPanel(params.query, rows, params.qk_dim, panel) &&
-      (params.rope_dim == 0 ||
-       LoadPanel(params.query_rope, ropes, params.rope_dim,
-                 panel + params.qk_dim * Width()))) {
-    return;
-  }
-  LeastOfPairs<Floats> subnormals;
-  for (int64_t lane = 0; lane < Width(); lane += 4) {
-    for (int64_t r = 0; r < 4; ++r) {
-      const QueryRow& row =
-          scratch.query_rows[std::min(first + lane + r, tile.rows - 1)];
-      float* const to = scratch.staging + r * stride;
-      if (pairs) {
-        LoadQueryPairs(params, row, to, subnormals);
-      } else {
-        LoadQuery(params, row, to);
-      }
-    }
-    RowsToPanel({scratch.staging, stride}, pairs ? channels / 2 : channels,
-                panel + lane);
-  }
-  if (pairs) first_row.subnormal_panel = subnormals.AnySubnormal();
-}
 
 using Patterns = VectorOf<Words>;
 
@@ -355,29 +219,81 @@ inline void NoteAbsent(const KeyAddresses& at, LoadedKeys& loaded) {
   }
 }
 
-// Whether values are packed from where they lie, as floats.
-inline bool PacksInPlace(const ScoreTile& tile, const LoadedKeys& loaded) {
-  const RowSource& source = tile.keys.values();
+// Whether rows are numbers as they lie, side by side, that become floats and
+// nothing else, whole vectors of them.
+inline bool IsDense(const RowSource& source, int64_t channels) {
   const ElementFormat& format = source.format;
   const DType dtype = format.dtype;
-  return tile.dots == PairDots::kNone && !loaded.pairs_of_keys &&
-         source.quant.scale == nullptr && !loaded.value_quant.any &&
-         format.step == 1 && format.channel_block == 0 &&
-         tile.params->v_dim >= Lanes() &&
+  return format.step == 1 && format.channel_block == 0 && channels >= Lanes() &&
+         source.quant.scale == nullptr && !source.scaled_by_row() &&
          (dtype == DType::kF32 || dtype == DType::kF16 ||
           dtype == DType::kBf16);
 }
 
-// Value `j` of a step by blocks of channels, from where it lies.
-inline void PackInPlace(const ScoreTile& tile, const KeyAddresses& at,
-                        int64_t j, const PackedValues& values,
-                        Patterns& greatest) {
-  const bool shared = tile.keys.value.base == nullptr;  // values are keys
-  if (!shared) PrefetchLater(tile.keys.value, at.value, j, at.step.size());
-  const std::byte* const row = shared ? at.key[j] : at.value[j];
-  WithVectorType(tile.keys.values().format.dtype, [&](auto type) HWY_ATTR {
-    PackElements<type()>(row, tile.params->v_dim, j, values, greatest);
+// Whether values are packed from where they lie, as floats.
+inline bool PacksInPlace(const ScoreTile& tile, const LoadedKeys& loaded) {
+  return tile.dots == PairDots::kNone && !loaded.pairs_of_keys &&
+         IsDense(tile.keys.values(), tile.params->v_dim);
+}
+
+// Whether all rows of a step are there and dense, and floats are wanted.
+inline bool StepIsDense(const ScoreTile& tile, const LoadedKeys& loaded) {
+  const KvRows& rows = tile.keys;
+  return PacksInPlace(tile, loaded) && !loaded.absent &&
+         IsDense(rows.key, rows.key.channels) &&
+         (rows.rope.base == nullptr || IsDense(rows.rope, rows.rope.channels));
+}
+
+inline void PrefetchLater(const RowSource& source, const std::byte* const* at,
+                          Range some, int64_t count) {
+  for (int64_t j = some.first; j < some.last; ++j) {
+    PrefetchLater(source, at, j, count);
+  }
+}
+
+// Rows `some` of a step of `count` as floats. Prefetches later ones.
+inline void LoadDense(const RowSource& source, const std::byte* const* at,
+                      Range some, int64_t count, float* to, ptrdiff_t stride) {
+  PrefetchLater(source, at, some, count);
+  WithVectorType(source.format.dtype, [&](auto type) HWY_ATTR {
+    LoadDenseRows<type()>(at, some, source.channels, to, stride);
   });
+}
+
+// Values `some` of a step from where they lie; returns their greatest pattern.
+// Prefetches later ones.
+inline int32_t PackInPlace(const ScoreTile& tile, const KeyAddresses& at,
+                           Range some, const PackedValues& values) {
+  const KvRows& rows = tile.keys;
+  const bool shared = rows.value.base == nullptr;  // values are keys
+  if (!shared) PrefetchLater(rows.value, at.value, some, at.step.size());
+  int32_t greatest = 0;
+  WithVectorType(rows.values().format.dtype, [&](auto type) HWY_ATTR {
+    greatest = PackRows<type()>(shared ? at.key : at.value, some,
+                                tile.params->v_dim, values);
+  });
+  return greatest;
+}
+
+// A step that is dense, four keys at a time: types are asked for once for
+// these. Returns the greatest pattern of values. None is absent, and where
+// there is a prefix there are no ropes, so every address is one.
+inline int32_t LoadDenseKeys(const ScoreTile& tile, const KeyAddresses& at,
+                             const PackedValues& values) {
+  const KvRows& rows = tile.keys;
+  const ScoreScratch& scratch = tile.scratch;
+  const int64_t count = at.step.size();
+  int32_t greatest = 0;
+  for (int64_t j = 0; j < count; j += 4) {
+    const Range four{j, std::min(j + 4, count)};
+    LoadDense(rows.key, at.key, four, count, scratch.keys, scratch.key_stride);
+    if (rows.rope.base != nullptr) {
+      LoadDense(rows.rope, at.rope, four, count,
+                scratch.keys + rows.key.channels, scratch.key_stride);
+    }
+    greatest = std::max(greatest, PackInPlace(tile, at, four, values));
+  }
+  return greatest;
 }
 
 // The keys of one step as rows of floats, the values by blocks of channels
@@ -403,7 +319,9 @@ inline void LoadKeys(const ScoreTile& tile, const KeyAddresses& at,
   NonFinite non_finite;
   PairsOfKeys packed(scratch, v_dim, values);
   const bool in_place = PacksInPlace(tile, loaded);
-  for (int64_t j = 0; j < count; ++j) {
+  const bool dense = StepIsDense(tile, loaded);
+  if (dense) greatest = hn::Set(kW, LoadDenseKeys(tile, at, values));
+  for (int64_t j = dense ? count : 0; j < count; ++j) {
     float* const key = scratch.keys + j * scratch.key_stride;
     float* value = loaded.pairs_of_keys ? packed.Row(j) : scratch.staging;
     if (LoadKeyAlone(tile, at, j, key, subnormals, non_finite)) continue;
@@ -418,7 +336,8 @@ inline void LoadKeys(const ScoreTile& tile, const KeyAddresses& at,
       if (shared) value = key;
     }
     if (in_place && at.key[j] != nullptr) {
-      PackInPlace(tile, at, j, values, greatest);
+      const int32_t most = PackInPlace(tile, at, {j, j + 1}, values);
+      greatest = hn::Max(greatest, hn::Set(kW, most));
       continue;
     }
     if (!shared) {

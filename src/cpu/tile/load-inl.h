@@ -2,11 +2,12 @@
 // Elements of any type as floats: whole rows, or a vector of a dense one.
 //
 // Channels lie in lanes, and nothing is packed. The choice of type is outer,
-// once per row (WithVectorType), and nothing further in makes it again; the
-// loop over the vectors of a row is inner. What fills no vector goes element by
-// element, as do rows whose elements lie apart and f64. What vectors convert is
-// exact, so a number does not depend on which of the two ways it went. Scales
-// and offsets of 8-bit elements meet them in a pass of its own (Dequantise).
+// once per row or for several (WithVectorType), and nothing further in makes it
+// again; the loop over the vectors of a row is inner. What fills no vector goes
+// element by element, as do rows whose elements lie apart and f64. What vectors
+// convert is exact, so a number does not depend on which of the two ways it
+// went. Scales and offsets of 8-bit elements meet them in a pass of its own
+// (Dequantise).
 
 #include <algorithm>
 #include <array>
@@ -16,6 +17,7 @@
 
 #include "base/dtype.h"
 #include "base/number.h"
+#include "base/range.h"
 #include "cpu/element_format.h"
 
 #if defined(FLASHACL_CPU_TILE_LOAD_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -195,6 +197,24 @@ HWY_INLINE void LoadRow(const ElementFormat& format, const std::byte* from,
   });
   const int64_t bytes = format.step * format.element_bytes;
   for (; d < count; ++d) to[d] = FloatOf(format.dtype, from + d * bytes);
+}
+
+// The rows `some` of a step, which are dense and have Lanes() channels or more,
+// as floats `stride` floats apart. The last vector of a row ends with it, and
+// may have some of the one before.
+template <DType kType>
+HWY_NOINLINE void LoadDenseRows(const std::byte* const* rows, Range some,
+                                int64_t channels, float* HWY_RESTRICT to,
+                                ptrdiff_t stride) {
+  const int64_t last = channels - Lanes();
+  for (int64_t j = some.first; j < some.last; ++j) {
+    const std::byte* const row = rows[j];
+    float* const floats = to + j * stride;
+    for (int64_t d = 0; d < last; d += Lanes()) {
+      hn::StoreU(FloatsAt<kType>(kF, row, d), kF, floats + d);
+    }
+    hn::StoreU(FloatsAt<kType>(kF, row, last), kF, floats + last);
+  }
 }
 
 // The same of channels in blocks.

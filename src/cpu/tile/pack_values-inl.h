@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values of a step by blocks of channels (PackedValues): floats, or words of
-// two neighbouring keys. The loop over keys is the caller's, channels lie in
-// lanes.
+// two neighbouring keys. The loop over keys is the caller's, but for dense
+// rows, of which some go together; channels lie in lanes.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
+#include "base/dtype.h"
+#include "base/range.h"
 #include "cpu/tile/attention_params.h"
 
 #if defined(FLASHACL_CPU_TILE_PACK_VALUES_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -38,24 +40,70 @@ HWY_INLINE void PackValues(const float* HWY_RESTRICT row, int64_t v_dim,
   });
 }
 
-// The same of elements of memory, dense and so many or more than there are
-// lanes; their patterns raise `greatest`. A row of floats between them would be
-// read as parts of two vectors that were just stored, which waits
-// (docs/notes/0072).
-template <DType kType>
-HWY_INLINE void PackElements(const std::byte* HWY_RESTRICT row, int64_t v_dim,
-                             int64_t j, const PackedValues& values,
-                             VectorOf<Words>& greatest) {
-  VectorOf<Words> most = greatest;
-  ForBlocks(v_dim, [&](int64_t d, auto size) HWY_ATTR {
-    float* const to = values.at + d * values.keys + j * size();
-    for (ptrdiff_t c = 0; c < size(); c += Lanes()) {
-      const Vector x = FloatsWithin<kType>(row, d + c, v_dim);
-      most = hn::Max(hn::BitCast(kW, hn::Abs(x)), most);
-      hn::StoreU(x, kF, to + c);
+// Packs rows j to j + kRows - 1 from where they lie, by vectors of `d`: at(row,
+// n) has those of a row from channel n on. Returns the greatest of their
+// patterns without signs. A row of floats between them would be read as parts
+// of two vectors that were just stored, which waits (docs/notes/0072). Blocks
+// are outer: with AVX-512 what four rows have of one is whole lines
+// (docs/notes/0074).
+template <int kRows, class D, typename At>
+HWY_INLINE int32_t PackBlocks(D d, const std::byte* const* rows, int64_t v_dim,
+                              int64_t j, const PackedValues& values, At at) {
+  const hn::RebindToSigned<D> w;
+  VectorOf<hn::RebindToSigned<D>> most = hn::Zero(w);
+  ForBlocks(v_dim, [&](int64_t first, auto size) HWY_ATTR {
+    float* const to = values.at + first * values.keys + j * size();
+    for (int n = 0; n < kRows; ++n) {
+      const std::byte* const row = rows[n];
+      for (ptrdiff_t c = 0; c < size(); c += LanesOf(d)) {
+        const auto x = at(row, first + c);
+        most = hn::Max(hn::BitCast(w, hn::Abs(x)), most);
+        hn::StoreU(x, d, to + n * size() + c);
+      }
     }
   });
-  greatest = most;
+  return hn::GetLane(hn::MaxOfLanes(w, most));
+}
+
+// Whether blocks are stored by fours. A longer vector passes the end of its
+// block, and most such stores reach two lines. On ARM vectors have four lanes,
+// or were not measured.
+inline constexpr bool kPacksQuads = HWY_ARCH_X86 && kUnit % 4 == 0;
+
+// The same of dense rows, which have Lanes() elements or more.
+template <DType kType, int kRows>
+HWY_INLINE int32_t PackRowsOf(const std::byte* const* rows, int64_t v_dim,
+                              int64_t j, const PackedValues& values) {
+  if constexpr (kPacksQuads) {
+    // Blocks end with the row then, so that no four channels pass its end.
+    if (v_dim % kUnit == 0) {
+      return PackBlocks<kRows>(kQ, rows, v_dim, j, values,
+                               [](const std::byte* row, int64_t n) HWY_ATTR {
+                                 return FloatsAt<kType>(kQ, row, n);
+                               });
+    }
+  }
+  return PackBlocks<kRows>(kF, rows, v_dim, j, values,
+                           [&](const std::byte* row, int64_t n) HWY_ATTR {
+                             return FloatsWithin<kType>(row, n, v_dim);
+                           });
+}
+
+// The same of the rows `some` of a step.
+template <DType kType>
+HWY_NOINLINE int32_t PackRows(const std::byte* const* rows, Range some,
+                              int64_t v_dim, const PackedValues& values) {
+  int32_t greatest = 0;
+  int64_t j = some.first;
+  for (; j + 4 <= some.last; j += 4) {
+    greatest =
+        std::max(greatest, PackRowsOf<kType, 4>(rows + j, v_dim, j, values));
+  }
+  for (; j < some.last; ++j) {
+    greatest =
+        std::max(greatest, PackRowsOf<kType, 1>(rows + j, v_dim, j, values));
+  }
+  return greatest;
 }
 
 // Values of bf16, as floats, by pairs of keys: the first is the upper half of

@@ -37,6 +37,7 @@
 #include "cpu/tile/load-inl.h"
 #include "cpu/tile/matmul-inl.h"
 #include "cpu/tile/matrix_values-inl.h"
+#include "cpu/tile/queries-inl.h"
 #include "cpu/tile/store-inl.h"
 #include "cpu/tile/transpose-inl.h"
 #include "cpu/topk/add_listed-inl.h"

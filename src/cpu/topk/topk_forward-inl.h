@@ -23,6 +23,7 @@
 
 #include "cpu/forward/forward-inl.h"
 #include "cpu/tile/prefetch_queue-inl.h"
+#include "cpu/tile/queries-inl.h"
 #include "cpu/topk/add_listed-inl.h"
 #include "cpu/topk/gather-inl.h"
 
