@@ -27,26 +27,39 @@ constexpr TypeFact kTypeFacts[] = {
     {ACL_INT4, DType::kI4x8, "INT4"},
 };
 
-// Those that no operator here computes with.
-constexpr std::pair<aclDataType, std::string_view> kOtherTypes[] = {
-    {ACL_DT_UNDEFINED, "DT_UNDEFINED"},
-    {ACL_INT16, "INT16"},
-    {ACL_UINT16, "UINT16"},
-    {ACL_UINT32, "UINT32"},
-    {ACL_STRING, "STRING"},
-    {ACL_COMPLEX64, "COMPLEX64"},
-    {ACL_COMPLEX128, "COMPLEX128"},
-    {ACL_UINT1, "UINT1"},
-    {ACL_COMPLEX32, "COMPLEX32"},
-    {ACL_HIFLOAT8, "HIFLOAT8"},
-    {ACL_FLOAT8_E5M2, "FLOAT8_E5M2"},
-    {ACL_FLOAT8_E4M3FN, "FLOAT8_E4M3FN"},
-    {ACL_FLOAT8_E8M0, "FLOAT8_E8M0"},
-    {ACL_FLOAT6_E3M2, "FLOAT6_E3M2"},
-    {ACL_FLOAT6_E2M3, "FLOAT6_E2M3"},
-    {ACL_FLOAT4_E2M1, "FLOAT4_E2M1"},
-    {ACL_FLOAT4_E1M2, "FLOAT4_E1M2"},
+// Those that attention does not compute with; other operators copy or compute
+// with some of them.
+struct OtherType {
+  aclDataType type;
+  int64_t bytes;  // of an element, or 0
+  std::string_view name;
 };
+
+constexpr OtherType kOtherTypes[] = {
+    {ACL_DT_UNDEFINED, 0, "DT_UNDEFINED"},
+    {ACL_INT16, 2, "INT16"},
+    {ACL_UINT16, 2, "UINT16"},
+    {ACL_UINT32, 4, "UINT32"},
+    {ACL_STRING, 0, "STRING"},
+    {ACL_COMPLEX64, 8, "COMPLEX64"},
+    {ACL_COMPLEX128, 16, "COMPLEX128"},
+    {ACL_UINT1, 0, "UINT1"},
+    {ACL_COMPLEX32, 4, "COMPLEX32"},
+    {ACL_HIFLOAT8, 1, "HIFLOAT8"},
+    {ACL_FLOAT8_E5M2, 1, "FLOAT8_E5M2"},
+    {ACL_FLOAT8_E4M3FN, 1, "FLOAT8_E4M3FN"},
+    {ACL_FLOAT8_E8M0, 1, "FLOAT8_E8M0"},
+    {ACL_FLOAT6_E3M2, 0, "FLOAT6_E3M2"},
+    {ACL_FLOAT6_E2M3, 0, "FLOAT6_E2M3"},
+    {ACL_FLOAT4_E2M1, 0, "FLOAT4_E2M1"},
+    {ACL_FLOAT4_E1M2, 0, "FLOAT4_E1M2"},
+};
+
+const OtherType* FindOther(aclDataType type) {
+  const auto* const found =
+      std::ranges::find(kOtherTypes, type, &OtherType::type);
+  return found == std::end(kOtherTypes) ? nullptr : found;
+}
 
 // How many dimensions the last tensor had that this thread made in vain, until
 // a phase one has asked: programs make all tensors of a call before it.
@@ -144,17 +157,19 @@ DType Tensor::dtype() const {
 
 int64_t Tensor::BytesOf(int64_t elements) const {
   if (acl_dtype == ACL_INT4) return elements / 2;
-  return elements * SizeOf(dtype());
+  if (const int64_t bytes = SizeOf(dtype()); bytes != 0) {
+    return elements * bytes;
+  }
+  const OtherType* const other = FindOther(acl_dtype);
+  return other != nullptr ? elements * other->bytes : 0;
 }
 
 std::string_view TypeText(aclDataType type) {
   for (const TypeFact& fact : kTypeFacts) {
     if (fact.type == type) return fact.name;
   }
-  for (const auto& [other, name] : kOtherTypes) {
-    if (other == type) return name;
-  }
-  return "which no aclDataType is";
+  const OtherType* const other = FindOther(type);
+  return other != nullptr ? other->name : "which no aclDataType is";
 }
 
 int64_t Tensor::elements() const {

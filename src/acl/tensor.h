@@ -44,11 +44,12 @@ struct Tensor {
   bool empty() const { return elements() == 0; }
   bool contiguous() const;
 
-  // Bytes that so many elements take.
+  // Bytes that so many elements take; 0 where one is no whole number of them,
+  // but for ACL_INT4.
   int64_t BytesOf(int64_t elements) const;
 
-  // From element 0 to after the last; 0 if there is none, INT64_MAX if no
-  // memory has so many. Strides are not negative.
+  // From element 0 to after the last; 0 if there is none or BytesOf() is 0,
+  // INT64_MAX if no memory has so many. Strides are not negative.
   int64_t extent_bytes() const;
 
   // Of element 0, from `data`.

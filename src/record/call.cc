@@ -4,8 +4,8 @@
 namespace flashacl::record {
 namespace {
 
-// NumPy has no bfloat16, no halves of bytes and no floats of 8 bits: these are
-// the integers that hold them.
+// NumPy has no bfloat16, no complex numbers of halves, no halves of bytes and
+// no floats of 8 bits: these are the integers that hold them.
 constexpr ElementType kTypes[] = {
     {"FLOAT", "<f4", DType::kF32, 32},
     {"FLOAT16", "<f2", DType::kF16, 16},
@@ -21,6 +21,11 @@ constexpr ElementType kTypes[] = {
     {"INT64", "<i8", DType::kI64, 64},
     {"UINT64", "<u8", DType::kU64, 64},
     {"INT4", "|u1", DType::kNone, 4},
+    {"HIFLOAT8", "|u1", DType::kNone, 8},
+    {"FLOAT8_E5M2", "|u1", DType::kNone, 8},
+    {"FLOAT8_E4M3FN", "|u1", DType::kNone, 8},
+    {"FLOAT8_E8M0", "|u1", DType::kNone, 8},
+    {"COMPLEX32", "<u4", DType::kNone, 32},
     {"COMPLEX64", "<c8", DType::kNone, 64},
     {"COMPLEX128", "<c16", DType::kNone, 128},
 };

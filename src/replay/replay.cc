@@ -53,6 +53,7 @@ struct Unequal {
   int64_t of = 0;
   int64_t first = -1;
   double greatest = 0;
+  bool numbers = true;  // of a type that can be subtracted here
 };
 
 Unequal Compare(const record::Tensor& tensor,
@@ -68,6 +69,7 @@ Unequal Compare(const record::Tensor& tensor,
   const record::Layout layout =
       whole ? record::Layout{DType::kU8, bytes, together}
             : record::Layout{type.dtype, tensor.shape, tensor.strides};
+  found.numbers = !whole && layout.dtype != DType::kNone;
   record::ForRows(layout, [&](int64_t first, int64_t count) {
     for (int64_t n = 0; n < count; ++n, ++found.of) {
       const size_t at = static_cast<size_t>(first + n) * size;
@@ -99,10 +101,10 @@ Status CompareOutputs(const record::Reader& reader, const Operands& operands,
     const Unequal unequal = Compare(tensor, *before, now);
     if (unequal.count == 0) continue;
     Differs(outcome,
-            Str("{}: {} of {} elements differ, the first of them element {}, "
-                "by at most {}",
+            Str("{}: {} of {} elements differ, the first of them element {}{}",
                 one.name, unequal.count, unequal.of, unequal.first,
-                unequal.greatest));
+                unequal.numbers ? Str(", by at most {}", unequal.greatest)
+                                : std::string()));
   }
   return {};
 }

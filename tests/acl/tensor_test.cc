@@ -89,6 +89,26 @@ TEST(Tensor, NullStridesMeanContiguous) {
   aclDestroyTensor(tensor);
 }
 
+// Bytes are those that the runtime answers, of every type whose elements are
+// whole ones.
+TEST(Tensor, HasTheBytesOfItsType) {
+  const Dims dims{2, 3};
+  int sized = 0;
+  for (int type = -1; type <= 45; ++type) {
+    Tensor tensor;
+    tensor.acl_dtype = static_cast<aclDataType>(type);
+    tensor.rank = dims.size();
+    tensor.dims = {2, 3};
+    tensor.strides = {4, 1};
+    const int64_t bytes = tensor.BytesOf(1);
+    EXPECT_EQ(tensor.extent_bytes(), type == ACL_INT4 ? 4 : 7 * bytes) << type;
+    if (bytes == 0) continue;
+    EXPECT_EQ(bytes, int64_t(aclDataTypeSize(tensor.acl_dtype))) << type;
+    ++sized;
+  }
+  EXPECT_EQ(sized, 20);
+}
+
 TEST(Tensor, RankZeroIsATensorOfOneElement) {
   aclTensor* tensor = aclCreateTensor(nullptr, 0, ACL_FLOAT, nullptr, 0,
                                       ACL_FORMAT_ND, nullptr, 0, nullptr);

@@ -149,6 +149,12 @@ TEST_F(MemcheckTest, EveryTensorOfEveryOperatorLiesInsideItsBlock) {
   }
 }
 
+TEST_F(MemcheckTest, TypesThatAttentionDoesNotHaveCount) {
+  for (const OperatorCall& call : testing::OperatorCallsOfOtherTypes()) {
+    EXPECT_GE(ExpectEachRefused(call), 6) << call.name;
+  }
+}
+
 TEST_F(MemcheckTest, StridesAndOffsetCount) {
   OperatorCall call = AllOperatorCalls()[kForward];
   TensorArgument& query = call.tensors[0];

@@ -144,6 +144,12 @@ TEST_F(ReplayChild, DISABLED_EveryOperator) {
   for (const OperatorCall& call : AllOperatorCalls()) CallInMemory(call).Run();
 }
 
+TEST_F(ReplayChild, DISABLED_OtherTypes) {
+  for (const OperatorCall& call : testing::OperatorCallsOfOtherTypes()) {
+    CallInMemory(call).Run();
+  }
+}
+
 TEST_F(ReplayChild, DISABLED_DecodeLoop) {
   CallInMemory made(DecodeCall());
   for (int step = 0; step < kSteps; ++step) {
@@ -198,6 +204,48 @@ TEST_F(ReplayTest, EveryOperatorHasTheSameBitsElsewhere) {
   std::filesystem::remove_all(path_);
   path_ = top_ + "/elsewhere";
   EXPECT_EQ(ReplayAll(), AllOperatorCalls().size());
+}
+
+TEST_F(ReplayTest, TypesThatAttentionDoesNotHaveKeepTheirBytes) {
+  ASSERT_TRUE(Record("OtherTypes").ok());
+  EXPECT_EQ(ReplayAll(), testing::OperatorCallsOfOtherTypes().size());
+  for (Call& call : Calls()) {
+    SCOPED_TRACE(call.function);
+    record::ForTensors(call, [](const std::string& name, const auto& tensor) {
+      if (!tensor.has_data) return;
+      EXPECT_GT(tensor.bytes, 0) << name << " of " << tensor.type;
+      EXPECT_TRUE(tensor.before.has_value() && tensor.before->kept) << name;
+    });
+  }
+}
+
+// A record may lie: a run that needs more than the memory it has is refused.
+TEST_F(ReplayTest, ARunStaysInsideOfItsMemory) {
+  ASSERT_TRUE(Record("OtherTypes").ok());
+  const Result<record::Reader> reader = record::Reader::Open(path_);
+  ASSERT_TRUE(reader.ok()) << reader.status().message();
+  // What replay gives a tensor without bytes, and what a block has more.
+  constexpr int64_t kMostRoom = 64 + 32;
+  int refused = 0;
+  for (Call& call : Calls()) {
+    int64_t most = 0;
+    record::ForTensors(call, [&](const std::string&, record::Tensor& tensor) {
+      if (tensor.type == "INT32") return;  // where rows of pages are
+      most = std::max(most, tensor.bytes);
+      tensor.bytes = 0;
+      tensor.before.reset();
+      tensor.after.reset();
+    });
+    const Result<Outcome> outcome = Replay(*reader, call, {});
+    ASSERT_TRUE(outcome.ok()) << outcome.status().message();
+    if (most <= kMostRoom) continue;
+    EXPECT_EQ(outcome->kind, Outcome::Kind::kDifferent);
+    ASSERT_FALSE(outcome->remarks.empty());
+    EXPECT_NE(outcome->remarks[0].find(": needs "), std::string::npos)
+        << outcome->remarks[0];
+    ++refused;
+  }
+  EXPECT_EQ(refused, 8);  // pages, and complex numbers
 }
 
 TEST_F(ReplayTest, ADecodeLoopKeepsItsCacheOnce) {
@@ -311,6 +359,29 @@ TEST_F(ReplayTest, NamesWhatDiffers) {
   EXPECT_EQ(outcome->kind, Outcome::Kind::kDifferent);
   ASSERT_FALSE(outcome->remarks.empty());
   EXPECT_NE(outcome->remarks.back().find("attentionOut"), std::string::npos);
+  EXPECT_NE(outcome->remarks.back().find("by at most"), std::string::npos);
+}
+
+// Elements that nothing here subtracts differ, and nobody says by how much.
+TEST_F(ReplayTest, CountsWhatDiffersOfTypesWithoutNumbers) {
+  ASSERT_TRUE(Record("OtherTypes").ok());
+  const Result<record::Reader> reader = record::Reader::Open(path_);
+  ASSERT_TRUE(reader.ok()) << reader.status().message();
+  int without = 0;
+  for (Call& call : Calls()) {
+    SCOPED_TRACE(call.function);
+    record::ForTensors(call, [](const std::string&, record::Tensor& tensor) {
+      if (tensor.output) tensor.after = tensor.before;
+    });
+    const Result<Outcome> outcome = Replay(*reader, call, {});
+    ASSERT_TRUE(outcome.ok()) << outcome.status().message();
+    if (outcome->kind == Outcome::Kind::kSame) continue;  // copied onto itself
+    const std::string& remark = outcome->remarks.back();
+    EXPECT_NE(remark.find("elements differ"), std::string::npos) << remark;
+    EXPECT_EQ(remark.find("by at most"), std::string::npos) << remark;
+    ++without;
+  }
+  EXPECT_GE(without, 6);
 }
 
 }  // namespace

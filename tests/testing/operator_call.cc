@@ -3,6 +3,8 @@
 #include "tests/testing/operator_call.h"
 
 #include <algorithm>
+#include <initializer_list>
+#include <string_view>
 #include <utility>
 
 #include "base/str.h"
@@ -240,6 +242,34 @@ std::vector<OperatorCall> AllOperatorCalls() {
        {ElementwiseOperatorCalls(), DropoutOperatorCalls(),
         MergeOperatorCalls(), PageOperatorCalls(), IndexerOperatorCalls()}) {
     calls.insert(calls.end(), family.begin(), family.end());
+  }
+  return calls;
+}
+
+std::vector<OperatorCall> OperatorCallsOfOtherTypes() {
+  std::vector<OperatorCall> calls;
+  const auto add = [&calls](OperatorCall call,
+                            std::initializer_list<aclDataType> types) {
+    size_t n = 0;
+    for (const aclDataType type : types) call.tensors[n++].type = type;
+    calls.push_back(std::move(call));
+  };
+  for (const OperatorCall& call : ElementwiseOperatorCalls()) {
+    if (std::string_view(call.name) == "aclnnInplaceCopy") {
+      add(call, {ACL_UINT16, ACL_UINT32});
+      add(call, {ACL_COMPLEX64, ACL_COMPLEX64});
+      add(call, {ACL_COMPLEX128, ACL_COMPLEX128});
+    } else if (std::string_view(call.name) == "aclnnMul") {
+      add(call, {ACL_INT16, ACL_INT16, ACL_INT16});
+    }
+  }
+  for (const OperatorCall& call : PageOperatorCalls()) {
+    if (std::string_view(call.name) != "aclnnGatherPaKvCache") continue;
+    for (const aclDataType type :
+         {ACL_INT16, ACL_UINT16, ACL_HIFLOAT8, ACL_FLOAT8_E5M2,
+          ACL_FLOAT8_E4M3FN, ACL_FLOAT8_E8M0}) {
+      add(call, {type, type, ACL_INT32, ACL_INT32, type, type});
+    }
   }
   return calls;
 }

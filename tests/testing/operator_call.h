@@ -90,4 +90,7 @@ std::vector<OperatorCall> IndexerOperatorCalls();
 // given together. Tensors have no memory yet.
 std::vector<OperatorCall> AllOperatorCalls();
 
+// Some of them with elements of types that attention does not compute with.
+std::vector<OperatorCall> OperatorCallsOfOtherTypes();
+
 }  // namespace flashacl::testing
