@@ -3,6 +3,8 @@
 
 #include <atomic>
 
+#include "cpu/processor_kind.h"
+
 namespace flashacl::cpu {
 namespace {
 
@@ -16,8 +18,9 @@ Int16Dots ChooseInt16Dots(bool has_code, ByteDots bytes) {
   const int test = chosen_int16_dots.load(std::memory_order_relaxed);
   if (test != kNoInt16Dots) return static_cast<Int16Dots>(test);
   if (bytes == ByteDots::kMatrices) return Int16Dots::kNone;
-  return HasByteInstruction() ? Int16Dots::kInstruction
-                              : Int16Dots::kMultiplyAdds;
+  if (!HasByteInstruction()) return Int16Dots::kMultiplyAdds;
+  return kProcessorKind == ProcessorKind::kOther ? Int16Dots::kInTwos
+                                                 : Int16Dots::kInstruction;
 }
 
 void SetInt16DotsForTest(std::optional<Int16Dots> dots) {

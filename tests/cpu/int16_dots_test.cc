@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "cpu/byte_dots.h"
+#include "cpu/processor_kind.h"
 
 namespace flashacl::cpu {
 namespace {
@@ -16,10 +17,12 @@ class ChooseInt16 : public ::testing::Test {
 TEST_F(ChooseInt16, IsNothingBesideMatrixRegistersOrWithoutTheCode) {
   EXPECT_EQ(ChooseInt16Dots(true, ByteDots::kMatrices), Int16Dots::kNone);
   EXPECT_EQ(ChooseInt16Dots(false, ByteDots::kNone), Int16Dots::kNone);
+  const Int16Dots wanted = !HasByteInstruction() ? Int16Dots::kMultiplyAdds
+                           : kProcessorKind == ProcessorKind::kOther
+                               ? Int16Dots::kInTwos
+                               : Int16Dots::kInstruction;
   for (const ByteDots bytes : {ByteDots::kNone, ByteDots::kInstruction}) {
-    EXPECT_EQ(ChooseInt16Dots(true, bytes), HasByteInstruction()
-                                                ? Int16Dots::kInstruction
-                                                : Int16Dots::kMultiplyAdds);
+    EXPECT_EQ(ChooseInt16Dots(true, bytes), wanted);
   }
 }
 

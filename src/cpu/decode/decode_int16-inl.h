@@ -29,13 +29,17 @@ namespace flashacl::cpu::HWY_NAMESPACE {
 // The queries of a micro-tile as integers, in the scratch memory of its digits,
 // which take as many words for every four channels as these for eight.
 struct Int16Query {
-  float* units;  // [row], four of them
-  float* words;  // [vector of 2 * Lanes() channels, row, lane]
+  float* units;     // [row], four of them
+  int32_t* starts;  // [row], the same: of sums in twos
+  // [vector of 2 * Lanes() channels, row, lane]; in twos the even channels of a
+  // vector are first.
+  float* words;
 
   HWY_INLINE Int16Query(const DecodeTile& decode, int64_t n) {
     int32_t* const at =
         decode.scratch.query_digits + n * ByteQueryWords(decode.channels);
     units = reinterpret_cast<float*>(at);
+    starts = at + 4;
     words = reinterpret_cast<float*>(at + 16);
   }
 };
@@ -71,6 +75,27 @@ struct Magnitudes {
   }
 };
 
+#if FLASHACL_HAS_INT16_TWOS
+// Row `r` as it is in twos, and where its sums start.
+inline void OrderInTwos(const Int16Query& query, int64_t channels, int rows,
+                        int r) {
+  const hn::Repartition<int16_t, Floats> h;
+  const hn::Half<decltype(h)> half;
+  auto sum = hn::Zero(kW);
+  for (int64_t v = 0; v < channels / (2 * Lanes()); ++v) {
+    float* const at = query.words + (v * rows + r) * Lanes();
+    const auto words = hn::BitCast(kW, hn::Load(kF, at));
+    const auto even = hn::ShiftRight<16>(hn::ShiftLeft<16>(words));
+    sum = hn::Add(sum, even);
+    const auto of_half = [&](const auto& x)
+                             HWY_ATTR { return hn::DemoteTo(half, x); };
+    hn::Store(hn::Combine(h, of_half(hn::ShiftRight<16>(words)), of_half(even)),
+              h, reinterpret_cast<int16_t*>(at));
+  }
+  query.starts[r] = -128 * hn::GetLane(hn::SumOfLanes(kW, sum));
+}
+#endif
+
 // Stores row `r` of a micro-tile, of which `row` is as above.
 inline void StoreInt16Row(const Int16Query& query, const float* row,
                           float greatest, int64_t channels, int rows, int r) {
@@ -88,6 +113,10 @@ inline void StoreInt16Row(const Int16Query& query, const float* row,
                words + vector * rows + d % (2 * Lanes()));
   }
 }
+
+// Of fewer rows scores in twos took as long from memory, and of one 1.04 times
+// as long (docs/notes/0075).
+inline constexpr int64_t kMinRowsInTwos = 4;
 
 // Whether outputs of so many rows gain, too. AVX2 has a multiply-add of floats,
 // where one of integers is two instructions, and no registers to spare
@@ -112,20 +141,28 @@ inline void LoadInt16Queries(DecodeTile& decode, Int16Dots dots) {
       !MayTakeInt16(tile.keys.key, decode.keys, tile.keys.key.channels)) {
     return;
   }
+  const bool in_twos = FLASHACL_HAS_INT16_TWOS && dots == Int16Dots::kInTwos &&
+                       tile.rows >= kMinRowsInTwos;
   for (int64_t n = 0; n < decode.micro_tiles(); ++n) {
     const MicroTile micro_tile = decode.At(n);
     const Int16Query query(decode, n);
     std::fill_n(query.units, 4, 0.0f);  // also of rows that do not exist
+    std::fill_n(query.starts, 4, 0);
     for (int r = 0; r < micro_tile.rows; ++r) {
       const float* const row = micro_tile.query + r * Lanes();
       const Magnitudes magnitudes(row, channels, micro_tile.rows);
       if (!magnitudes.AreForInt16(channels)) return;
       StoreInt16Row(query, row, magnitudes.greatest, channels, micro_tile.rows,
                     r);
+#if FLASHACL_HAS_INT16_TWOS
+      if (in_twos) OrderInTwos(query, channels, micro_tile.rows, r);
+#endif
     }
   }
-  const GemvKernels& kernels =
-      dots == Int16Dots::kInstruction ? kGemvInt16AtOnce : kGemvInt16;
+  const GemvKernels& kernels = in_twos ? kGemvInt16InTwos
+                               : dots == Int16Dots::kMultiplyAdds
+                                   ? kGemvInt16
+                                   : kGemvInt16AtOnce;
   decode.int16 = true;
   decode.keys.dot = &kernels.dot;
   decode.int16_values =

@@ -66,6 +66,7 @@ inline QkTile QkTileOf(const DecodeTile& decode, int64_t n, int64_t key_shift,
     const Int16Query query(decode, n);
     tile.query = query.words;
     tile.units = query.units;
+    tile.starts = query.starts;
   }
   return tile;
 }

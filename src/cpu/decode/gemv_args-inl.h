@@ -38,8 +38,10 @@ struct QkTile {
   const float* query;   // [vector of channels, row, lane]
   const float* offset;  // [row], four of them
   float* scores;        // [key, row]
-  // [row], what multiplies sums of integers; else null.
+  // Of integers, else null. [row], four of them: what multiplies their sums,
+  // and where these start in twos, whose even channels are 128 more.
   const float* units = nullptr;
+  const int32_t* starts = nullptr;
 };
 struct PvTile {
   int rows;
@@ -181,6 +183,16 @@ extern const DotKernels kDotHalves;
 #define FLASHACL_HAS_INT16_DOTS HWY_ARCH_X86_64
 extern const GemvKernels kGemvInt16;
 extern const GemvKernels kGemvInt16AtOnce;
+
+// The same, but for scores in twos (gemv_int16_twos-inl.h), of queries whose
+// channels have the order of Int16Query.
+#undef FLASHACL_HAS_INT16_TWOS
+#if HWY_TARGET == HWY_AVX3 && HWY_ARCH_X86_64
+#define FLASHACL_HAS_INT16_TWOS 1
+#else
+#define FLASHACL_HAS_INT16_TWOS 0
+#endif
+extern const GemvKernels kGemvInt16InTwos;
 
 // Of 16 bits that become floats once for two micro-tiles
 // (shared_conversions.h): bf16 as parted pairs, of any rows, channels in whole

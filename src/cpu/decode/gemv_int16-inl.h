@@ -31,32 +31,49 @@ namespace flashacl::cpu::HWY_NAMESPACE {
 // The probs of a step as integers. Of a NaN they are anything: the sum of its
 // row is one, too.
 struct Int16Probs {
-  // [key][row]: of every second key, with the next one's in the upper half.
-  HWY_ALIGN int32_t pairs[kDecodeKeys + 4][4];
+  // Two keys make a pair that are so many apart, a vector of probs.
+  static constexpr int64_t kApart = Lanes() / 4;
+  static_assert(kDecodeKeys % (2 * kApart) == 0);
+
+  // [pair][row]: the probs of its first key, with the second's in the upper
+  // half.
+  HWY_ALIGN int32_t pairs[kDecodeKeys / 2][4];
   HWY_ALIGN int32_t starts[4];  // of sums of values that are 128 more
   HWY_ALIGN float units[4];
   HWY_ALIGN float sums[4];      // of the probs' magnitudes
   HWY_ALIGN float greatest[4];  // of these
 
-  // Of four rows and `count` keys; those of one more become 0 where it is odd.
+  // Of four rows and `count` keys; those of keys after the last become 0.
   HWY_INLINE Int16Probs(float* HWY_RESTRICT probs, int64_t count) {
-    constexpr int64_t kStep = std::max<int64_t>(Lanes(), 8);
-    const int64_t padded = RoundUp(4 * count, kStep);
+    const int64_t padded = RoundUp(4 * count, 2 * Lanes());
     std::fill(probs + 4 * count, probs + padded, 0.0f);
     const Vector scale = Scales(probs, padded);
-    Vector sum = hn::Zero(kF);
-    for (int64_t j = 0; j < padded; j += kStep) {
+    auto sum = hn::Zero(kW);
+    for (int64_t j = 0; j < padded; j += 2 * Lanes()) {
       const auto first = Integers(probs + j, scale);
-      const auto second = NextKeys(first, probs + j, scale);
-      sum = AddWords(sum, hn::BitCast(kF, first));
-      if (Lanes() == 4) sum = AddWords(sum, hn::BitCast(kF, second));
+      const auto second = Integers(probs + j + Lanes(), scale);
+      sum = hn::Add(sum, hn::Add(first, second));
       hn::Store(hn::Or(hn::And(first, hn::Set(kW, 0xFFFF)),
                        hn::ShiftLeft<16>(second)),
-                kW, pairs[0] + j);
+                kW, pairs[0] + j / 2);
     }
     const hn::RebindToSigned<Quad> w;
-    const auto words = hn::BitCast(w, CombineBlocks(kF, sum, AddWords));
+    const auto words =
+        hn::BitCast(w, CombineBlocks(kF, hn::BitCast(kF, sum), AddWords));
     hn::Store(hn::Neg(hn::ShiftLeft<7>(words)), w, starts);
+  }
+
+  // How many pairs have a key, and the keys of one: for a second that there is
+  // not, whose probs are 0, the last.
+  static constexpr int64_t PairsOf(int64_t count) {
+    return count / (2 * kApart) * kApart +
+           std::min(count % (2 * kApart), kApart);
+  }
+  static constexpr int64_t FirstOf(int64_t pair) {
+    return pair / kApart * kApart + pair;
+  }
+  static constexpr int64_t SecondOf(int64_t pair, int64_t count) {
+    return std::min(FirstOf(pair) + kApart, count - 1);
   }
 
   // Whether the probs of each row, but for the greatest, are an eighth of it or
@@ -74,30 +91,25 @@ struct Int16Probs {
     return hn::NearestInt(hn::Mul(hn::Load(kF, probs), scale));
   }
 
-  // Where a key is, the next one's.
-  static HWY_INLINE VectorOf<Words> NextKeys(const VectorOf<Words>& keys,
-                                             const float* HWY_RESTRICT probs,
-                                             const Vector& scale) {
-    if constexpr (Lanes() == 4) {
-      return Integers(probs + 4, scale);
-    } else {
-      return hn::SwapAdjacentBlocks(keys);
-    }
-  }
-
   // 1 / unit. Below 2^-100 probs keep fewer bits, as the reciprocals of such
   // numbers leave fp32.
   HWY_INLINE Vector Scales(const float* HWY_RESTRICT probs, int64_t padded) {
     constexpr float kMost = 32767;
-    Vector most = hn::Set(kF, 0x1p-100f), all = hn::Zero(kF);
-    for (int64_t j = 0; j < padded; j += Lanes()) {
-      const Vector x = hn::Abs(hn::Load(kF, probs + j));
-      most = hn::Max(most, x);
-      all = hn::Add(all, x);
+    // Of every second vector, or each would wait for the one before.
+    Vector most[2], all[2];
+    most[0] = most[1] = hn::Set(kF, 0x1p-100f);
+    all[0] = all[1] = hn::Zero(kF);
+    for (int64_t j = 0; j < padded; j += 2 * Lanes()) {
+      HWY_UNROLL_ALL
+      for (int n = 0; n < 2; ++n) {
+        const Vector x = hn::Abs(hn::Load(kF, probs + j + n * Lanes()));
+        most[n] = hn::Max(most[n], x);
+        all[n] = hn::Add(all[n], x);
+      }
     }
-    hn::Store(SumOfBlocks(all), kQ, sums);
+    hn::Store(SumOfBlocks(hn::Add(all[0], all[1])), kQ, sums);
     const QuadVector of_rows = CombineBlocks(
-        kF, most,
+        kF, hn::Max(most[0], most[1]),
         [](const auto& a, const auto& b) HWY_ATTR { return hn::Max(a, b); });
     hn::Store(of_rows, kQ, greatest);
     hn::Store(hn::Mul(of_rows, hn::Set(kQ, 1 / kMost)), kQ, units);
@@ -137,28 +149,28 @@ HWY_NOINLINE void AddInt16Channels(const Int16Channels& given,
     }
   }
   const std::byte* taken = nullptr;
-  const int32_t* HWY_RESTRICT pair = probs.pairs[0] + kFirst;
-  for (int64_t j = 0; j < at.count; j += 2) {
+  const int64_t pairs = Int16Probs::PairsOf(at.count);
+  for (int64_t n = 0; n < pairs; ++n) {
     if (kFirst == 0 && turns.Next()) {
       PrefetchShare<Prefetches::kAny, kLines, 1>(0, taken, prefetch);
     }
-    const auto load = [&](int64_t n) HWY_ATTR {
-      const std::byte* const value = at.values[n] + at.from;
+    const auto load = [&](int64_t key) HWY_ATTR {
+      const std::byte* const value = at.values[key] + at.from;
       return kPieces ? LoadPieces<ByteRows>(value, at.piece_step)
                      : ByteRows::Load(value);
     };
     Vector value[4];
-    // Of a last one alone the prob of the next is 0.
-    InterleaveTwoKeys(load(j), load(std::min(j + 1, at.count - 1)), value);
+    InterleaveTwoKeys(load(Int16Probs::FirstOf(n)),
+                      load(Int16Probs::SecondOf(n, at.count)), value);
     HWY_UNROLL_ALL
     for (int r = 0; r < kRows; ++r) {
-      const Vector prob = InRegister(hn::BitCast(kF, hn::Set(kW, pair[r])));
+      const Vector prob =
+          InRegister(hn::BitCast(kF, hn::Set(kW, probs.pairs[n][kFirst + r])));
       HWY_UNROLL_ALL
       for (int v = 0; v < 4; ++v) {
         sums[r][v] = Product::Add(value[v], prob, sums[r][v]);
       }
     }
-    pair += 8;
   }
   HWY_UNROLL_ALL
   for (int r = 0; r < kRows; ++r) {

@@ -7,6 +7,7 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
 #include "cpu/decode/gemv_int16-inl.h"
+#include "cpu/decode/gemv_int16_twos-inl.h"
 
 namespace flashacl::cpu::HWY_NAMESPACE {
 
@@ -16,6 +17,12 @@ extern const GemvKernels kGemvInt16AtOnce = MakeInt16Kernels<OfInt16AtOnce>();
 #else
 extern const GemvKernels kGemvInt16 = {};
 extern const GemvKernels kGemvInt16AtOnce = {};
+#endif
+
+#if FLASHACL_HAS_INT16_TWOS
+extern const GemvKernels kGemvInt16InTwos = MakeInt16KernelsInTwos();
+#else
+extern const GemvKernels kGemvInt16InTwos = {};
 #endif
 
 }  // namespace flashacl::cpu::HWY_NAMESPACE

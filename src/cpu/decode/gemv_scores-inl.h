@@ -46,9 +46,10 @@ struct QueriesOf {
   static constexpr int RowsOf(int t) { return std::min(kRows - 4 * t, 4); }
 
   // The query of row `r`, of vector `v` from here on.
-  HWY_INLINE Vector Load(int v, int r) const {
-    return hn::Load(kF, of[r / 4] + (v * RowsOf(r / 4) + r % 4) * Lanes());
+  HWY_INLINE const float* At(int v, int r) const {
+    return of[r / 4] + (v * RowsOf(r / 4) + r % 4) * Lanes();
   }
+  HWY_INLINE Vector Load(int v, int r) const { return hn::Load(kF, At(v, r)); }
   HWY_INLINE void Skip(int vectors) {
     HWY_UNROLL_ALL
     for (int t = 0; t < kTiles; ++t) of[t] += vectors * RowsOf(t) * Lanes();

@@ -96,11 +96,18 @@ class DecodeInt16 : public ::testing::TestWithParam<int64_t> {
     if (!Decode().has_int16_dots) GTEST_SKIP() << "x86 has such products";
   }
 
-  // Where the instruction is compiled, with AVX-512; elsewhere both are one.
+  // All that this processor has; but with AVX-512 all are one.
+  static std::vector<Int16Dots> AllDots() {
+    if (!HasByteInstruction()) return {Int16Dots::kMultiplyAdds};
+    return {Int16Dots::kMultiplyAdds, Int16Dots::kInstruction,
+            Int16Dots::kInTwos};
+  }
+
   static void ExpectSame(const SmallCase& inputs) {
-    if (!HasByteInstruction()) return;
-    testing::ExpectSameButNaN(RunWith(Int16Dots::kMultiplyAdds, inputs),
-                              RunWith(Int16Dots::kInstruction, inputs));
+    const SmallCase want = RunWith(Int16Dots::kMultiplyAdds, inputs);
+    for (const Int16Dots dots : AllDots()) {
+      testing::ExpectSameButNaN(want, RunWith(dots, inputs));
+    }
   }
 
   static bool TakesThem(const SmallCase& inputs, Slot slot) {
@@ -163,6 +170,17 @@ TEST_P(DecodeInt16, AreTheSameByInstructions) {
     testing::PutSpecialFactors(random, small);
     ExpectSame(small);
   }
+  // Several heads to a call, whose keys are so many bytes apart and which leave
+  // lines to the softmax, of every number of rows.
+  for (const char* heads :
+       {"8/8", "24/8", "32/8", "40/8", "56/8", "64/8", "72/8", "96/8"}) {
+    for (const char* rest : {" d=64 q=9x1 k=9x131", " d=192 q=9x1 k=9x50"}) {
+      const std::string line =
+          std::string("fwd f16 h=") + heads + rest + " int8:channel probs:f16";
+      SCOPED_TRACE(line);
+      ExpectSame(Filled(line));
+    }
+  }
 }
 
 // What floats make NaN or infinite, integers make NaN or infinite, and nothing
@@ -176,6 +194,7 @@ TEST_P(DecodeInt16, KeepWhatIsNotFinite) {
     testing::PutNotFinite(random, small);
     const SmallCase floats = RunWith(Int16Dots::kNone, small);
     testing::ExpectSameKinds(floats, RunWith(Int16Dots::kMultiplyAdds, small));
+    ExpectSame(small);
   }
 }
 
@@ -184,7 +203,7 @@ TEST_P(DecodeInt16, KeepWhatIsNotFinite) {
 TEST_P(DecodeInt16, FitWords) {
   for (const double key : {-128.0, 127.0}) {
     SmallCase inputs = Filled(
-        "fwd f16 h=2/1 d=512 q=1 k=5 int8:tensor scale:1 probs:f16 stats "
+        "fwd f16 h=8/1 d=512 q=1 k=5 int8:tensor scale:1 probs:f16 stats "
         "out:f32");
     for (const Slot slot : {Slot::kKeyScale, Slot::kValueScale}) {
       for (int64_t n = 0; n < inputs.count(slot); ++n) inputs.Put(slot, n, 1);
@@ -203,10 +222,11 @@ TEST_P(DecodeInt16, FitWords) {
     for (int64_t n = 0; n < got.count(Slot::kOut); ++n) {
       ASSERT_NEAR(got.Get(Slot::kOut, n) / key, 1, 0x1p-20) << n;
     }
-    for (int64_t row = 0; row < 2; ++row) {
+    for (int64_t row = 0; row < 8; ++row) {
       const double want = 512 * key * (row == 0 ? 1 : -1);
       EXPECT_NEAR(got.Get(Slot::kRowMax, row) / want, 1, 0x1p-20);
     }
+    ExpectSame(inputs);
   }
 }
 
@@ -221,7 +241,14 @@ TEST_P(DecodeInt16, AreNotOfScoresThatWouldErr) {
     EXPECT_TRUE(TakesThem(inputs, Slot::kRowMax));
     inputs.Put(slot, 7, 300 * inputs.Get(slot, 7) + 300);
     EXPECT_FALSE(TakesThem(inputs, Slot::kRowMax));
+    ExpectSame(inputs);
   }
+  // Of the last row, when all others are integers already.
+  SmallCase inputs =
+      Filled("fwd f16 h=9/1 d=64 q=1 k=90 int8:row probs:f16 stats");
+  inputs.Put(Slot::kQuery, 8 * 64 + 7, 300);
+  EXPECT_FALSE(TakesThem(inputs, Slot::kRowMax));
+  ExpectSame(inputs);
 }
 
 // Scales of values by row may be negative.
@@ -290,6 +317,7 @@ TEST_P(DecodeInt16, HaveTheSameBitsForAnyWorkerCount) {
           RunWith(Int16Dots::kMultiplyAdds, inputs, workers);
       EXPECT_EQ(shared.bytes(Slot::kOut), alone.bytes(Slot::kOut));
     }
+    ExpectSame(inputs);
   }
 }
 
@@ -319,6 +347,7 @@ TEST_P(DecodeInt16, HaveTheSameBitsHoweverKeysLie) {
     paged.Copy(Slot::kValueScale, rows);
     put_keys(2, paged);
     EXPECT_EQ(outputs(paged), whole);
+    ExpectSame(paged);
   }
   SmallCase one(ProblemOf(
       "fwd f16 h=4/1 d=64 q=1 k=1700 int8:channel out:f32 probs:f16"));
@@ -334,12 +363,14 @@ TEST_P(DecodeInt16, HaveTheSameBitsHoweverKeysLie) {
 
 TEST_P(DecodeInt16, StayInside) {
   Random random(23);
-  SetInt16DotsForTest(Int16Dots::kMultiplyAdds);
   for (int64_t n = 0; n < testing::ShareOf(30); ++n) {
     const std::string line = AnyLine(random);
     SCOPED_TRACE(line);
     SmallCase small = Filled(line, random);
-    testing::ExpectStaysInside(kCpuDecode, small, {2, 3});
+    for (const Int16Dots dots : AllDots()) {
+      SetInt16DotsForTest(dots);
+      testing::ExpectStaysInside(kCpuDecode, small, {2, 3});
+    }
   }
 }
 
