@@ -44,8 +44,8 @@ struct Tensor {
   bool empty() const { return elements() == 0; }
   bool contiguous() const;
 
-  // Bytes that so many elements take; 0 where one is no whole number of them,
-  // but for ACL_INT4.
+  // Bytes that so many elements take, an even number of ACL_INT4; 0 of other
+  // types whose elements are no whole bytes, or that nobody knows.
   int64_t BytesOf(int64_t elements) const;
 
   // From element 0 to after the last; 0 if there is none or BytesOf() is 0,

@@ -31,6 +31,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace flashacl::cpu::HWY_NAMESPACE {
 
+// 32 bytes, aligned in any way: a piece of a key, or half a vector.
 HWY_INLINE __m256i LoadPiece(const void* at) {
   return _mm256_loadu_si256(static_cast<const __m256i*>(at));
 }
@@ -63,6 +64,8 @@ HWY_INLINE __m512i ForFourKeys(const void* rows) {
       _mm_loadu_si128(static_cast<const __m128i*>(rows)));
 }
 
+// Keys that are computed at a time: their sums, of eight rows, take half of the
+// registers.
 inline constexpr int kKeysOfTwos = 4;
 
 // sums[n][r] += keys 2n and 2n + 1 . query[r] over vector `v` of a line.
